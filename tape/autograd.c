@@ -21,7 +21,6 @@ static xcvm_status trace(traced *f, xcvm_tape *t, xcvm_tape_function function, v
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, function != NULL && count > 0 && xs != NULL, INVALID_ARGUMENT,
                "there is no function, or nothing to differentiate by");
-    XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot differentiate");
     XCVM_CHECK(error, !t->building, UNSUPPORTED, "a tape that builds calls no functions; take xcvm_tape_gradients");
     *f = (traced){.tape = t, .scope = xcvm_tape_scope_begin(t), .recording = t->recording, .count = count};
     XCVM_CHECK(error, count < SIZE_MAX / 64, INVALID_ARGUMENT, "there are too many arguments");

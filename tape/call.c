@@ -202,7 +202,7 @@ static xcvm_status run(xcvm_tape *t, const tape_record *r)
 {
     XCVM_TRY(tape_infer(t, r));
     XCVM_TRY(tape_run_kernel(t, r, 0));
-    return t->trace != NULL ? tape_trace_call(t, r) : XCVM_OK;
+    return t->tracer != NULL ? t->tracer->functions->call(t->tracer, r) : XCVM_OK;
 }
 
 bool tape_flows(const xcvm_tape *t, const tape_record *r)

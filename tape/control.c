@@ -21,8 +21,8 @@ static tape_variable *scalar(xcvm_tape *t, xcvm_var v, xcvm_dtype dtype, const c
                   xcvm_value_describe(&variable->value.type, text, sizeof text), xcvm_dtype_name(dtype));
     if (tape_evaluate(variable) != XCVM_OK)
         return NULL;
-    if (t->trace != NULL && variable != NULL && !t->failed)
-        tape_trace_decides(t, variable);
+    if (t->tracer != NULL && variable != NULL && !t->failed)
+        t->tracer->functions->decide(t->tracer, variable);
     return variable;
 }
 

@@ -19,10 +19,8 @@ void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is cleared");
-    if (variable == NULL)
-        return;
-    tape_variable_set_gradient(variable, NULL);
-    tape_rows_drop(tape, &variable->rows);
+    if (variable != NULL)
+        tape_variable_clear_gradient(variable);
 }
 
 void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
@@ -32,8 +30,7 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
     if (variable == NULL)
         return;
     variable->retains = true;
-    if (tape->trace != NULL)
-        tape_trace_refuse(tape->trace, "a variable retains its gradient");
+    tape_refuse(tape, "a variable retains its gradient");
 }
 
 xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user, xcvm_error *error)
@@ -44,8 +41,7 @@ xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, 
     tape_hook *added = variable != NULL ? tape_take(tape, sizeof *added) : NULL;
     if (added == NULL)
         return tape_report(tape, error);
-    if (tape->trace != NULL)
-        tape_trace_refuse(tape->trace, "a gradient has a hook");
+    tape_refuse(tape, "a gradient has a hook");
     *added = (tape_hook){.call = hook, .user = user};
     tape_hook **last = &variable->hooks;
     while (*last != NULL)
@@ -104,15 +100,14 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_backward_options *options, xcv
                          xcvm_error *error)
 {
     XCVM_TRY(tape_report(t, error));
-    XCVM_TRY(xcvm_options_read(o, sizeof *o, options, error));
-    XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot begin another");
-    return XCVM_OK;
+    return xcvm_options_read(o, sizeof *o, options, error);
 }
 
 xcvm_status xcvm_tape_backward(xcvm_tape *tape, xcvm_var root, const xcvm_backward_options *options, xcvm_error *error)
 {
     xcvm_backward_options o;
     XCVM_TRY(begin(tape, options, &o, error));
+    XCVM_CHECK(error, tape->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot begin another");
     XCVM_CHECK(error, !tape->building, UNSUPPORTED, "a tape that builds adds nothing up; take xcvm_tape_gradients");
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     tape_variable *from = tape_resolve(tape, root, "the root"),

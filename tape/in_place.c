@@ -125,8 +125,8 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
                SHAPE_MISMATCH, "the result is %s, what it goes into %s", xcvm_value_describe(result, a, sizeof a),
                xcvm_value_describe(to, b, sizeof b));
     XCVM_TRY(tape_own_elements(t, target));
-    if (t->trace != NULL)
-        tape_trace_target(t, target);
+    if (t->tracer != NULL)
+        t->tracer->functions->target(t->tracer, target);
     /* Who looks for NaN looks at the operands, too. */
     const bool direct = !t->check_nan && can_take_over(r, target);
     if (direct)
@@ -135,9 +135,9 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
     if (!direct && to->bytes > 0)
         memcpy(to->data, result->data, to->bytes);
     tape_note_overwritten(to, r->number);
-    if (t->trace != NULL) {
-        XCVM_TRY(tape_trace_call(t, r));
-        tape_trace_into(t, r->out[0], target);
+    if (t->tracer != NULL) {
+        XCVM_TRY(t->tracer->functions->call(t->tracer, r));
+        t->tracer->functions->into(t->tracer, r->out[0], target);
     }
     return t->failed ? t->error.status : XCVM_OK;
 }
@@ -175,8 +175,7 @@ xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t b
                "a gradient that was added up may be that of several variables, and is not overwritten");
     if (tape_own_elements(tape, variable) != XCVM_OK)
         return tape_report(tape, error);
-    if (tape->trace != NULL)
-        tape_trace_refuse(tape->trace, "the host sets the elements of a variable");
+    tape_refuse(tape, "the host sets the elements of a variable");
     if (bytes > 0)
         memcpy(type->data, data, bytes);
     tape_note_overwritten(type, tape->calls++);

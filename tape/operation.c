@@ -2,6 +2,7 @@
 #include "compiler/gradients/rule.h"
 #include "tape/tape.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What stands for the row of such a call. */
@@ -22,16 +23,16 @@ static xcvm_status run_forward(xcvm_tape *t, tape_record *r, const xcvm_var *in,
     const xcvm_operation *o = r->operation;
     const bool recording = xcvm_tape_set_recording(t, false);
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
-    tape_trace *trace = t->trace;
-    t->trace = NULL; /* which has the call as a whole */
+    tape_tracer *tracer = t->tracer;
+    t->tracer = NULL; /* which has the call as a whole */
     xcvm_status status = o->forward(o->user, t, r->in_count, in, r->out_count, out);
     t->recording = recording;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the operation failed");
     status = t->failed ? t->error.status : adopt(t, r, out);
-    t->trace = trace;
-    if (trace != NULL && status == XCVM_OK)
-        status = tape_trace_call(t, r);
+    t->tracer = tracer;
+    if (tracer != NULL && status == XCVM_OK)
+        status = tracer->functions->call(tracer, r);
     for (uint32_t i = 0; i < r->out_count; i++)
         out[i] = status == XCVM_OK ? tape_handle(r->out[i]) : TAPE_FAILED;
     xcvm_tape_scope_end(t, scope, status == XCVM_OK ? r->out_count : 0, out);
@@ -115,8 +116,11 @@ static void give(xcc_vjp *d, const tape_record *r, uint32_t i, xcvm_var given)
 void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r)
 {
     const size_t ins = r->in_count, outs = r->out_count;
-    if (t->trace != NULL)
-        tape_trace_refuse(t->trace, "the gradient of an operation of the host's is taken, %.100s", r->operation->name);
+    if (t->tracer != NULL) {
+        char why[160];
+        snprintf(why, sizeof why, "the gradient of an operation of the host's is taken, %.100s", r->operation->name);
+        tape_refuse(t, why);
+    }
     xcvm_var *all = xcc_alloc(&t->module, (2 * ins + 2 * outs) * sizeof *all);
     if (all == NULL) {
         d->failed = true;

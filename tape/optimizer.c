@@ -72,25 +72,6 @@ static xcvm_status begin(xcvm_optimizer *o, const char *text, const xcvm_optimiz
     return XCVM_OK;
 }
 
-xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
-                                  xcvm_optimizer **optimizer, xcvm_error *error)
-{
-    XCVM_TRY(tape_report(tape, error));
-    XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
-               text == NULL ? "text" : "optimizer");
-    if (tape_has_no_elements(tape, "an optimizer"))
-        return tape_report(tape, error);
-    xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
-    XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
-    o->tape = tape;
-    const xcvm_status status = begin(o, text, options, error);
-    if (status != XCVM_OK)
-        xcvm_optimizer_destroy(o);
-    else
-        *optimizer = o;
-    return status;
-}
-
 static void release_learner(xcvm_optimizer *o, tape_learner *l)
 {
     for (size_t i = 0; i < KEPT_COUNT; i++)
@@ -117,22 +98,49 @@ static void release_room(xcvm_optimizer *o)
     o->room = 0;
 }
 
+static void destroy(tape_effect *e)
+{
+    xcvm_optimizer *o = (xcvm_optimizer *)(void *)e;
+    const xcvm_allocator *allocator = o->tape->allocator;
+    for (size_t i = 0; i < o->count; i++)
+        release_learner(o, o->learners[i]);
+    for (size_t i = 0; i < o->layer_count; i++)
+        xcvm_layer_destroy(o->layers[i]);
+    release_room(o);
+    xcvm_deallocate(allocator, o->learners, o->capacity * sizeof *o->learners);
+    xcvm_deallocate(allocator, o->hooks, o->hook_capacity * sizeof *o->hooks);
+    xcvm_deallocate(allocator, o->layers, o->layer_capacity * sizeof *o->layers);
+    if (o->args != NULL)
+        xcvm_deallocate(allocator, o->args, xcvm_schema_of(o->spec.row->opcode)->args_size);
+    xcvm_deallocate(allocator, o, sizeof *o);
+}
+
 void xcvm_optimizer_destroy(xcvm_optimizer *optimizer)
 {
     if (optimizer == NULL)
         return;
-    const xcvm_allocator *allocator = optimizer->tape->allocator;
-    for (size_t i = 0; i < optimizer->count; i++)
-        release_learner(optimizer, optimizer->learners[i]);
-    for (size_t i = 0; i < optimizer->layer_count; i++)
-        xcvm_layer_destroy(optimizer->layers[i]);
-    release_room(optimizer);
-    xcvm_deallocate(allocator, optimizer->learners, optimizer->capacity * sizeof *optimizer->learners);
-    xcvm_deallocate(allocator, optimizer->hooks, optimizer->hook_capacity * sizeof *optimizer->hooks);
-    xcvm_deallocate(allocator, optimizer->layers, optimizer->layer_capacity * sizeof *optimizer->layers);
-    if (optimizer->args != NULL)
-        xcvm_deallocate(allocator, optimizer->args, xcvm_schema_of(optimizer->spec.row->opcode)->args_size);
-    xcvm_deallocate(allocator, optimizer, sizeof *optimizer);
+    optimizer->effect.left = true;
+    tape_effect_release(&optimizer->effect);
+}
+
+xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
+                                  xcvm_optimizer **optimizer, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(tape, error));
+    XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
+               text == NULL ? "text" : "optimizer");
+    if (tape_has_no_elements(tape, "an optimizer"))
+        return tape_report(tape, error);
+    xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
+    XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
+    o->effect = (tape_effect){.refs = 1, .run = tape_optimizer_run, .build = tape_optimizer_build, .destroy = destroy};
+    o->tape = tape;
+    const xcvm_status status = begin(o, text, options, error);
+    if (status != XCVM_OK)
+        xcvm_optimizer_destroy(o);
+    else
+        *optimizer = o;
+    return status;
 }
 
 /* ---- Learners ---- */
@@ -232,7 +240,7 @@ static xcvm_status check_parameter(const tape_variable *p, const char *name, xcv
     return XCVM_OK;
 }
 
-static tape_learner *learner_of(const xcvm_optimizer *o, const tape_variable *p)
+tape_learner *tape_learner_of(const xcvm_optimizer *o, const tape_variable *p)
 {
     for (size_t i = 0; i < o->count; i++)
         if (o->learners[i]->parameter == p)
@@ -242,7 +250,7 @@ static tape_learner *learner_of(const xcvm_optimizer *o, const tape_variable *p)
 
 static xcvm_status add(xcvm_optimizer *o, const char *name, tape_variable *p, xcvm_error *error)
 {
-    if (learner_of(o, p) != NULL)
+    if (tape_learner_of(o, p) != NULL)
         return XCVM_OK;
     for (size_t i = 0; i < o->count; i++)
         XCVM_CHECK(error, strcmp(o->learners[i]->name, name) != 0, INVALID_ARGUMENT,
@@ -316,7 +324,7 @@ double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer) { return op
 static tape_learner *find(xcvm_optimizer *o, xcvm_var parameter)
 {
     const tape_variable *p = tape_resolve(o->tape, parameter, "the parameter");
-    tape_learner *l = p != NULL ? learner_of(o, p) : NULL;
+    tape_learner *l = p != NULL ? tape_learner_of(o, p) : NULL;
     if (p != NULL && l == NULL)
         tape_fail(o->tape, XCVM_INVALID_ARGUMENT, "variable %llu is no parameter of the optimizer",
                   (unsigned long long)p->serial);
@@ -348,10 +356,8 @@ xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook 
 
 void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
 {
-    for (size_t i = 0; i < optimizer->count; i++) {
-        tape_variable_set_gradient(optimizer->learners[i]->parameter, NULL);
-        tape_rows_drop(optimizer->tape, &optimizer->learners[i]->parameter->rows);
-    }
+    for (size_t i = 0; i < optimizer->count; i++)
+        tape_variable_clear_gradient(optimizer->learners[i]->parameter);
 }
 
 /* ---- Averages ---- */
@@ -425,14 +431,19 @@ static xcvm_status gather_kept(gathering *g, const char *name, const char *what,
     return tape_entries_add(&g->entries, text, value, g->error);
 }
 
+const char *tape_kept_name(const xcvm_optimizer *o, size_t kept)
+{
+    return kept == KEPT_MASTER    ? "master"
+           : kept == KEPT_AVERAGE ? "average"
+                                  : o->spec.row->moments[kept - KEPT_MOMENTS].field;
+}
+
 static xcvm_status gather_learner(xcvm_optimizer *o, gathering *g, tape_learner *l, xcvm_value *steps)
 {
-    const char *const names[KEPT_COUNT] = {"master", "average", o->spec.row->moments[0].field,
-                                           o->spec.row->moments[1].field, o->spec.row->moments[2].field};
     XCVM_TRY(tape_entries_add(&g->entries, l->name, &l->parameter->value.type, g->error));
     for (size_t i = 0; i < KEPT_COUNT; i++)
         if (l->kept[i].kind != XCVM_KIND_NULL)
-            XCVM_TRY(gather_kept(g, l->name, names[i], &l->kept[i]));
+            XCVM_TRY(gather_kept(g, l->name, tape_kept_name(o, i), &l->kept[i]));
     xcvm_value_set_tensor(steps, XCVM_I64, 0, NULL);
     steps->data = &l->steps;
     return gather_kept(g, l->name, "step", steps);

@@ -31,6 +31,7 @@ typedef struct tape_update_hook {
 } tape_update_hook;
 
 struct xcvm_optimizer {
+    tape_effect effect; /* first; a step, and who refers to it */
     xcvm_tape *tape;
     xcc_optimizer_spec spec;
     xcvm_optimizer_options options;
@@ -56,6 +57,13 @@ static inline bool tape_learner_is_half(const tape_learner *l)
 {
     return l->parameter->value.type.dtype != XCVM_F32 && l->parameter->value.type.dtype != XCVM_F64;
 }
+/* A step of the optimizer as an effect: by gradients that a tracer has. */
+xcvm_status tape_optimizer_run(tape_effect *e, size_t count, const tape_change *changes);
+xcvm_status tape_optimizer_build(tape_effect *e, xcc_module *m, size_t count, const tape_program_change *changes);
+/* NULL: it is no parameter of the optimizer's. */
+tape_learner *tape_learner_of(const xcvm_optimizer *o, const tape_variable *parameter);
+/* What is kept by that index, as files name it. */
+const char *tape_kept_name(const xcvm_optimizer *o, size_t kept);
 /* What is kept begins with the parameter's elements. */
 void tape_learner_copy(const tape_learner *l, xcvm_value *kept);
 /* A tensor in the tape's heap, null before; not initialised. */

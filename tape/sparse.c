@@ -20,31 +20,36 @@ bool tape_gathers_rows(const tape_record *r)
 
 static size_t rows_bytes(size_t count) { return sizeof(tape_rows) + count * sizeof(int64_t); }
 
+xcvm_status tape_rows_add(xcvm_tape *t, tape_rows **rows, tape_variable *table, tape_variable *indices,
+                          tape_variable *gradient)
+{
+    const size_t count = xcvm_element_count(&indices->value.type);
+    tape_rows *added = tape_take(t, rows_bytes(count));
+    if (added == NULL)
+        return t->error.status;
+    added->count = count;
+    for (size_t i = 0; i < count; i++)
+        added->at[i] = (int64_t)xcvm_index_wrapped(&indices->value.type, i, table->value.type.dims[0]);
+    added->gradient = gradient;
+    gradient->refs++;
+    gradient->lenders++;
+    added->indices = t->tracer != NULL ? indices : NULL;
+    if (added->indices != NULL)
+        indices->refs++;
+    added->next = *rows;
+    *rows = added;
+    table->by_rows = true;
+    return XCVM_OK;
+}
+
 xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gradient)
 {
-    tape_variable *table = r->in[0];
-    const xcvm_value *indices = &r->in[1]->value.type;
-    if (t->trace != NULL)
-        tape_trace_refuse(t->trace, "a gradient is kept by rows");
     const tape_record *around = t->overwritten;
     t->overwritten = tape_has_overwritten(r) ? r : NULL;
     const xcvm_status status = tape_check_read(t, r->in[1]);
     t->overwritten = around;
     XCVM_TRY(status);
-    const size_t count = xcvm_element_count(indices);
-    tape_rows *rows = tape_take(t, rows_bytes(count));
-    if (rows == NULL)
-        return t->error.status;
-    rows->count = count;
-    for (size_t i = 0; i < count; i++)
-        rows->at[i] = (int64_t)xcvm_index_wrapped(indices, i, table->value.type.dims[0]);
-    rows->gradient = gradient;
-    gradient->refs++;
-    gradient->lenders++;
-    rows->next = table->coming;
-    table->coming = rows;
-    table->by_rows = true;
-    return XCVM_OK;
+    return tape_rows_add(t, &r->in[0]->coming, r->in[0], r->in[1], gradient);
 }
 
 void tape_rows_keep(tape_variable *v)
@@ -64,8 +69,26 @@ void tape_rows_drop(xcvm_tape *t, tape_rows **rows)
         *rows = first->next;
         first->gradient->lenders--;
         tape_variable_release(first->gradient);
+        if (first->indices != NULL)
+            tape_variable_release(first->indices);
         tape_give_back(t, first, rows_bytes(first->count));
     }
+}
+
+xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *changes)
+{
+    for (size_t i = 0; i < count; i++) {
+        tape_variable_set_gradient(changes[i].variable, NULL);
+        tape_rows_drop(t, &changes[i].variable->rows);
+    }
+    for (size_t i = count; i-- > 0 && !t->failed;)
+        if (changes[i].rows != NULL) {
+            tape_rows_add(t, &changes[i].variable->rows, changes[i].variable, changes[i].rows, changes[i].gradient);
+        } else {
+            changes[i].gradient->refs++;
+            tape_variable_set_gradient(changes[i].variable, changes[i].gradient);
+        }
+    return t->failed ? t->error.status : XCVM_OK;
 }
 
 /* ---- Adding up ---- */
@@ -202,6 +225,7 @@ xcvm_status xcvm_var_grad_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows, xcvm
         count += r->count;
     if (count == 0)
         return XCVM_OK;
+    tape_refuse(tape, "the rows of a gradient are asked for");
     tape_variable *index = NULL, *sum = NULL;
     if (tape_rows_sum(tape, variable, &index, &sum) != XCVM_OK) {
         if (index != NULL)

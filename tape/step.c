@@ -55,8 +55,10 @@ static bool has_rows(const tape_variable *p)
 static xcvm_status find_gradient(xcvm_tape *t, tape_learner *l)
 {
     tape_variable *p = l->parameter;
+    if (!l->updated || !p->requires)
+        return XCVM_OK;
     const bool rows = has_rows(p);
-    if (!l->updated || !p->requires || (p->gradient == NULL && !rows))
+    if (p->gradient == NULL && !rows)
         return XCVM_OK;
     XCVM_TRY(tape_own_elements(t, p));
     if (rows && p->gradient == NULL)
@@ -291,6 +293,78 @@ static void forget(tape_learner *l)
         xcvm_value_clear(&l->parts[i]);
 }
 
+/* In a scope of its own, not recorded. A hook may destroy the optimizer, which stays until the step has ended. */
+static xcvm_status take_step(xcvm_optimizer *o)
+{
+    xcvm_tape *t = o->tape;
+    const bool recording = xcvm_tape_set_recording(t, false);
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    tape_tracer *tracer = t->tracer;
+    t->tracer = NULL; /* which has the step as a whole */
+    o->norm = (double)NAN;
+    o->stepping = true;
+    o->effect.refs++;
+    tape_stick(t, step(o));
+    o->stepping = false;
+    for (size_t i = 0; i < o->count; i++)
+        forget(o->learners[i]);
+    tape_effect_release(&o->effect);
+    t->tracer = tracer;
+    xcvm_tape_scope_end(t, scope, 0, NULL);
+    t->recording = recording;
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+/* ---- Steps that are traced ---- */
+
+/* What the step changes, as far as it goes into `changes` (NULL: nothing); gives how much it is. */
+static size_t list_changes(const xcvm_optimizer *o, tape_change *changes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        tape_variable *p = o->learners[i]->parameter;
+        if (!p->requires)
+            continue;
+        if (p->gradient != NULL && changes != NULL)
+            changes[count] = (tape_change){.variable = p, .gradient = p->gradient};
+        count += p->gradient != NULL;
+        for (const tape_rows *r = p->rows; r != NULL; r = r->next, count++)
+            if (changes != NULL)
+                changes[count] = (tape_change){.variable = p, .gradient = r->gradient, .rows = r->indices};
+    }
+    return count;
+}
+
+static xcvm_status tell(xcvm_optimizer *o)
+{
+    xcvm_tape *t = o->tape;
+    const size_t count = list_changes(o, NULL), bytes = (count + 1) * sizeof(tape_change);
+    tape_change *changes = tape_take(t, bytes);
+    if (changes == NULL)
+        return t->error.status;
+    list_changes(o, changes);
+    const xcvm_status status = t->tracer->functions->effect(t->tracer, &o->effect, count, changes);
+    tape_give_back(t, changes, bytes);
+    return status;
+}
+
+/* The changes are in the order of the learners, as they were listed. */
+xcvm_status tape_optimizer_run(tape_effect *e, size_t count, const tape_change *changes)
+{
+    xcvm_optimizer *o = (xcvm_optimizer *)(void *)e;
+    xcvm_tape *t = o->tape;
+    if (o->stepping)
+        return tape_fail(t, XCVM_INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
+    if (tape_changes_give(t, count, changes) == XCVM_OK)
+        take_step(o);
+    for (size_t i = 0; i < count; i++)
+        if (!changes[i].stays)
+            tape_variable_clear_gradient(changes[i].variable);
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+/* ---- The host's side ---- */
+
 xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
@@ -298,18 +372,8 @@ xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
     XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a step is taken behind it");
     XCVM_CHECK(error, !optimizer->stepping, INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
-    if (t->trace != NULL)
-        tape_trace_refuse(t->trace, "an optimizer takes a step");
-    const bool recording = xcvm_tape_set_recording(t, false);
-    const xcvm_scope scope = xcvm_tape_scope_begin(t);
-    optimizer->norm = (double)NAN;
-    optimizer->stepping = true;
-    tape_stick(t, step(optimizer));
-    optimizer->stepping = false;
-    for (size_t i = 0; i < optimizer->count; i++)
-        forget(optimizer->learners[i]);
-    xcvm_tape_scope_end(t, scope, 0, NULL);
-    t->recording = recording;
+    if (t->tracer == NULL || tell(optimizer) == XCVM_OK)
+        take_step(optimizer);
     return tape_report(t, error);
 }
 

@@ -10,7 +10,7 @@ typedef struct tape_record tape_record;
 typedef struct tape_walk tape_walk;
 typedef struct tape_hook tape_hook;
 typedef struct tape_batch tape_batch;
-typedef struct tape_trace tape_trace;
+typedef struct tape_tracer tape_tracer;
 typedef struct tape_rows tape_rows;
 typedef struct tape_product tape_product;
 typedef struct tape_pending tape_pending;
@@ -62,6 +62,7 @@ struct tape_hook {
 /* A gradient of some rows of a parameter, as one Gather has given it. */
 struct tape_rows {
     tape_variable *gradient; /* a reference; of one row behind the other */
+    tape_variable *indices;  /* a reference, for a tracer; NULL: there was none */
     tape_rows *next;         /* the one before */
     size_t count;
     int64_t at[]; /* none below 0 */
@@ -149,7 +150,7 @@ struct xcvm_tape {
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
-    tape_trace *trace;              /* that records calls; NULL: none */
+    tape_tracer *tracer;            /* that is told of calls; NULL: none */
     bool in_static;                 /* a static function runs */
     const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
     /* What rules build with: a module whose builder executes. */
@@ -204,6 +205,8 @@ void tape_variable_release(tape_variable *v);
 void tape_variable_name(tape_variable *v);
 /* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */
 void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient);
+/* v has no gradient any more, nor rows of one; the tape's tracer is told. */
+void tape_variable_clear_gradient(tape_variable *v);
 /* It is named no more. */
 void tape_variable_unname(tape_variable *v);
 /* Out of its scope, to live until it is unnamed. */
@@ -368,13 +371,25 @@ typedef struct tape_walk_request {
 /* In failure, which stays with the tape, no gradient has changed. */
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
 
+/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all). `stays`: the gradient is the
+ * variable's from there on, else that has none. */
+typedef struct tape_change {
+    tape_variable *variable, *gradient, *rows;
+    bool stays;
+} tape_change;
+
 /* Whether what the call gives of the gradient of its first operand is kept by rows. */
 bool tape_gathers_rows(const tape_record *r);
 /* Notes it, for as long as the walk goes on. */
 xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gradient);
+/* Adds the rows at `indices` to a list, the latest first. */
+xcvm_status tape_rows_add(xcvm_tape *t, tape_rows **rows, tape_variable *table, tape_variable *indices,
+                          tape_variable *gradient);
 /* Adds what the walk has noted to what was there. */
 void tape_rows_keep(tape_variable *v);
 void tape_rows_drop(xcvm_tape *t, tape_rows **rows);
+/* Makes the gradients of changes, which stand in the order in which they came, those of their variables. */
+xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *changes);
 /* All rows that have a gradient, each once, in ascending order, and the sum for each; new variables, named in the
  * innermost scope. There is at least one. */
 xcvm_status tape_rows_sum(xcvm_tape *t, const tape_variable *v, tape_variable **rows, tape_variable **gradient);
@@ -388,20 +403,82 @@ void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);
  * to it. */
 tape_variable *tape_stand_in(xcvm_tape *t, tape_variable *v);
 
-/* ---- Traces ---- */
+/* ---- Tracers ---- */
 
-/* What the tape's trace records, if there is one: a call that has succeeded, a variable with the elements of another, a
- * call into `target`, before it and behind it. Fails if there is no memory. */
-xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r);
-void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from);
-void tape_trace_target(xcvm_tape *t, const tape_variable *target);
-void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target);
-/* No gradient flows to the call that made v any more. */
-void tape_trace_cut(xcvm_tape *t, const tape_variable *v);
-/* What v is decides which calls are made. */
-void tape_trace_decides(xcvm_tape *t, tape_variable *v);
-/* What is done cannot be recorded. */
-void tape_trace_refuse(tape_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A place where a handle is kept from call to call, as a state of a layer is. Who keeps it, and tracers, refer to it.
+ */
+typedef struct tape_place {
+    xcvm_tape *tape;
+    xcvm_var v; /* kept (xcvm_var_keep); absent at first */
+    uint32_t refs;
+    bool left; /* whoever kept it is gone */
+} tape_place;
+
+/* The same in a module, where the variable is a state. */
+typedef struct tape_program_change {
+    const tape_variable *variable;
+    xcc_value *state, *gradient;
+    bool by_rows;
+} tape_program_change;
+
+/* What is no call, but can be had again with other gradients: a step of an optimizer, which it is a part of. */
+typedef struct tape_effect tape_effect;
+struct tape_effect {
+    uint32_t refs;
+    bool left; /* whoever made it is done with it */
+    xcvm_status (*run)(tape_effect *e, size_t count, const tape_change *changes);
+    /* Puts it at the end of a module. Errors are the module's. */
+    xcvm_status (*build)(tape_effect *e, xcc_module *m, size_t count, const tape_program_change *changes);
+    void (*destroy)(tape_effect *e); /* when the last reference is given back */
+};
+static inline void tape_effect_release(tape_effect *e)
+{
+    if (--e->refs == 0)
+        e->destroy(e);
+}
+
+/* What is told of all that the tape does, as it is done; one at a time (xcvm_tape.tracer). Functions with a status fail
+ * if there is no memory. */
+typedef struct tape_tracer_functions {
+    /* A call has succeeded. */
+    xcvm_status (*call)(tape_tracer *tracer, const tape_record *r);
+    /* A variable has the elements of another. */
+    void (*share)(tape_tracer *tracer, tape_variable *to, const tape_variable *from);
+    /* A call goes into a variable; it has succeeded. */
+    void (*target)(tape_tracer *tracer, const tape_variable *target);
+    void (*into)(tape_tracer *tracer, tape_variable *result, tape_variable *target);
+    /* No gradient flows to the call that made v any more. */
+    void (*cut)(tape_tracer *tracer, const tape_variable *v);
+    /* What has been added up as the gradient of v is about to be forgotten. */
+    xcvm_status (*clear)(tape_tracer *tracer, const tape_variable *v);
+    /* What v is decides which calls are made. */
+    void (*decide)(tape_tracer *tracer, tape_variable *v);
+    /* What is in a place is about to be read, or replaced. */
+    xcvm_status (*place)(tape_tracer *tracer, tape_place *place);
+    /* An effect has happened. */
+    xcvm_status (*effect)(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes);
+    /* What is done is no call; why it cannot be had again, as a sentence. */
+    void (*refuse)(tape_tracer *tracer, const char *why);
+} tape_tracer_functions;
+struct tape_tracer {
+    const tape_tracer_functions *functions;
+};
+/* The tape does what its tracer, if it has one, cannot have. */
+static inline void tape_refuse(const xcvm_tape *t, const char *why)
+{
+    if (t->tracer != NULL)
+        t->tracer->functions->refuse(t->tracer, why);
+}
+
+/* NULL, with the failure noted: no memory. */
+tape_place *tape_place_make(xcvm_tape *t);
+void tape_place_release(tape_place *p);
+/* Whoever kept it keeps nothing more there. NULL is accepted. */
+void tape_place_leave(tape_place *p);
+/* What is there; the tape's tracer is told. */
+xcvm_var tape_place_read(tape_place *p);
+/* v, kept or absent, takes the place of what is there. */
+void tape_place_write(tape_place *p, xcvm_var v);
 
 /* ---- Rows ---- */
 

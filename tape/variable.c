@@ -150,6 +150,15 @@ void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
     }
 }
 
+void tape_variable_clear_gradient(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    if (t->tracer != NULL && !t->failed)
+        t->tracer->functions->clear(t->tracer, v);
+    tape_variable_set_gradient(v, NULL);
+    tape_rows_drop(t, &v->rows);
+}
+
 bool tape_record_is_dead(const tape_record *r)
 {
     if (r->busy)
@@ -294,8 +303,8 @@ tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
     if (v == NULL)
         return NULL;
     xcvm_value_share(&v->value.type, &from->value.type);
-    if (t->trace != NULL)
-        tape_trace_share(t, v, from);
+    if (t->tracer != NULL)
+        t->tracer->functions->share(t->tracer, v, from);
     return v;
 }
 
@@ -441,8 +450,8 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
     if (result == NULL)
         return;
     tape_retain_instead(creator, variable, result);
-    if (tape->trace != NULL)
-        tape_trace_cut(tape, variable);
+    if (tape->tracer != NULL)
+        tape->tracer->functions->cut(tape->tracer, variable);
     tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
     variable->spent = false;

@@ -7,7 +7,8 @@
 
 /* ---- What the walk knows of variables ---- */
 
-static xcvm_status refuse_two(const tape_walk *w)
+/* Another walk, around this one, is to pass the call, or has yet to add to the variable. */
+static xcvm_status refuse_overlap(const tape_walk *w)
 {
     return tape_fail(w->tape, XCVM_INVALID_ARGUMENT, "a gradient is taken while a backward goes over the same calls");
 }
@@ -17,7 +18,7 @@ xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
     if (v->walk == w)
         return XCVM_OK;
     if (v->walk != NULL)
-        return refuse_two(w);
+        return refuse_overlap(w);
     v->walk = w;
     v->sum = v->mask = NULL;
     v->derived = v->target = v->root = false;
@@ -123,12 +124,15 @@ static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
         (unsigned long long)v->serial);
 }
 
-static void pass(tape_walk *w, tape_record *r)
+static xcvm_status pass(tape_walk *w, tape_record *r)
 {
     if (r->walk == w)
-        return;
+        return XCVM_OK;
+    if (r->walk != NULL)
+        return refuse_overlap(w);
     r->walk = w;
     w->pending++;
+    return XCVM_OK;
 }
 
 /* The call that made v has to be passed. */
@@ -139,7 +143,7 @@ static xcvm_status need(tape_walk *w, tape_variable *v)
         return XCVM_OK;
     if (v->creator == NULL || !v->creator->flows)
         return v->spent ? refuse_spent(w, v) : XCVM_OK;
-    pass(w, v->creator);
+    XCVM_TRY(pass(w, v->creator));
     return XCVM_OK;
 }
 
@@ -173,12 +177,8 @@ static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
  * nothing need be known. */
 static xcvm_status need_members(tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        tape_record *r = from->members[first + i];
-        if (r->walk != NULL && r->walk != w)
-            return refuse_two(w);
-        pass(w, r);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        XCVM_TRY(pass(w, from->members[first + i]));
     return XCVM_OK;
 }
 
@@ -464,8 +464,8 @@ static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
 {
     const xcvm_value *type = &sum->value.type;
     tape_variable *copy = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
-    if (copy != NULL && t->trace != NULL)
-        tape_trace_share(t, copy, sum);
+    if (copy != NULL && t->tracer != NULL)
+        t->tracer->functions->share(t->tracer, copy, sum);
     return copy;
 }
 

@@ -38,7 +38,7 @@ typedef enum xcvm_tensor_format {
 
 /* Whether backwards keep what Gather along the first axis adds to the gradient of a parameter as rows, not as a tensor
  * of the parameter's size: for tables of which few rows are used. It concerns xcvm_tape_backward without create_graph;
- * hooks of the variable are not called for rows, and static functions that gather them run define-by-run. */
+ * hooks of the variable are not called for rows. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error);
 /* The rows (i64) that have a gradient, each once and in ascending order, and the gradient of each, as new variables of
  * the tape; both XCVM_ABSENT if there are none. xcvm_var_clear_grad clears them, too. */
@@ -60,6 +60,7 @@ typedef struct xcvm_optimizer_options {
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text,
                                                          const xcvm_optimizer_options *options,
                                                          xcvm_optimizer **optimizer, xcvm_error *error);
+/* NULL is accepted. An update hook may destroy its optimizer: it goes when the step has ended. */
 XCVM_API void xcvm_optimizer_destroy(xcvm_optimizer *optimizer);
 /* A parameter that is to learn: a float tensor that no call made. The name is for messages and files, and copied; it
  * must differ from others'. A parameter that is there already stays as it is. */
@@ -214,8 +215,7 @@ XCVM_API xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, 
 XCVM_API xcvm_layer *xcvm_layer_child(const xcvm_layer *layer, const char *path);
 XCVM_API xcvm_var xcvm_layer_parameter(const xcvm_layer *layer, const char *path);
 
-/* What the layer computes of x. One that keeps h and c, or that moves running statistics, makes a static function run
- * define-by-run each time (tape_static.h). */
+/* What the layer computes of x. */
 XCVM_API xcvm_var xcvm_layer_call(xcvm_layer *layer, xcvm_var x);
 /* Whether it trains, which it does at first, or is tested, with all below it: Dropout, BatchNormalization. */
 XCVM_API void xcvm_layer_set_training(xcvm_layer *layer, bool training);

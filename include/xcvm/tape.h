@@ -335,8 +335,9 @@ typedef struct xcvm_operation {
     xcvm_status (*forward)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
                            xcvm_var *out);
     /* From the gradients of the results (absent: zero) those of the operands, of their types, or absent for zero. The
-     * calls are recorded if the gradient is to be differentiated. NULL: there is none, which is an error where one is
-     * needed. */
+     * calls are recorded if the gradient is to be differentiated; functions may be differentiated here, so that what
+     * the operation has computed can be computed again instead of being kept. NULL: there is none, which is an error
+     * where one is needed. */
     xcvm_status (*backward)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
                             const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
     void *user;

@@ -20,16 +20,26 @@
  * the host brings, as by xcvm_tape_scalar, are what they were when the function was recorded.
  *
  * The function may write into what it captures (.into = w), and may take gradients itself (xcvm_tape_gradients, or
- * xcvm_tape_backward with gradients cleared before it returns): so a whole step, optimizer included, can be a schedule.
+ * xcvm_tape_backward, whose gradients by parameters are left behind or cleared as the function does it): so a whole
+ * step, optimizer included, can be a schedule. A function that adds to gradients which are there already runs itself;
+ * one that clears them first does not.
+ *
+ * Layers (layers.h) that keep h and c, or move running statistics, do so in a schedule, too: states are read before the
+ * call, and states and statistics replaced when it has succeeded. So is a step of an xcvm_optimizer taken, as it would
+ * be by the function, with its hooks and at the rate of that call, when the program has ended well; of tables whose
+ * gradients are kept by rows (xcvm_var_set_sparse), by rows. Schedules refer to what they need of layers and
+ * optimizers; when one of these is destroyed, the function is recorded anew.
  *
  * xcvm_tape_operate in the function is called each time, in the order of execution, for all that has effects on the
  * host; the operation is lent for as long as the function is static. Other effects of the function happen when it
  * runs: in calls that record or check.
  *
  * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
- * gradient, a step of an xcvm_optimizer, hooks and gradients that are retained, gradients by rows, layers that keep a
- * state or move running statistics, branches and loops that results decide) runs define-by-run each time, and the log
- * says why. So does everything on tapes that build or are lazy.
+ * gradient, hooks of gradients and gradients that are retained, of operands of the call, or left behind by a function
+ * from whose results a gradient can flow; branches and loops that results decide; calls behind a step that read or
+ * write what it has changed, draw random numbers or are operations of the host's; rows of a table whose gradient is
+ * kept by rows at indices that the function computes, unless their gradient is taken in the function) runs
+ * define-by-run each time, and the log says why. So does everything on tapes that build or are lazy.
  *
  * Threads: those of the tape. A static function is destroyed before its tape.
  */
@@ -70,7 +80,9 @@ typedef struct xcvm_static_options {
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
                                                       const xcvm_static_options *options, xcvm_static **static_function,
                                                       xcvm_error *error);
-/* Results of calls stay, but no backward goes through them any more. NULL is accepted. */
+/* Results of calls stay, but no backward goes through them any more. NULL is accepted. While a static function runs, or
+ * a backward, the tape fails and nothing is destroyed: a function, an operation of the host's or a log that wants its
+ * own static function gone has to leave that to a later time. */
 XCVM_API void xcvm_static_destroy(xcvm_static *static_function);
 
 /* Calls the function, or what stands for it; gives the first result, and all in `out`. Within another static function
@@ -113,7 +125,11 @@ typedef struct xcvm_static_save_options {
     bool states; /* captures, and what is held, are states of the program; else constants, but for what is written */
 } xcvm_static_save_options;
 /* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
- * into, or leaves in a place, is a state. `options` may be NULL. INVALID_ARGUMENT if there is no schedule. */
+ * into, or leaves in a place, is a state. `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
+ * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate.
+ * INVALID_ARGUMENT if there is no schedule; UNSUPPORTED if it cannot be one, leaves gradients behind, or takes a step
+ * that no program can: of an optimizer with update hooks, by a gradient by rows, of several optimizers or several
+ * times, or of parameters that have had different numbers of steps. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
                                                     const xcvm_static_save_options *options, xcvm_sink sink, void *user,
                                                     xcvm_error *error);

@@ -20,8 +20,8 @@ static xcvm_var call_deconvolution(xcvm_layer *l, xcvm_var x)
                               .dilations = list(s->dilations, s->axes), .group = s->groups);
 }
 
-static const layer_kind convolution = {"convolution", call_convolution},
-                        deconvolution = {"deconvolution", call_deconvolution};
+static const layer_kind convolution = {"convolution", call_convolution, 0},
+                        deconvolution = {"deconvolution", call_deconvolution, 0};
 
 /* One number for each axis, or one for all, or none: `otherwise`. */
 static bool read_axes(xcvm_tape *t, const char *what, const xcvm_int_list *given, size_t axes, int64_t otherwise,

@@ -22,6 +22,11 @@ xcvm_layer *layer_make(xcvm_tape *t, const layer_kind *kind)
     l->kind = kind;
     l->refs = 1;
     l->training = true;
+    for (size_t i = 0; i < kind->states; i++)
+        if ((l->states[i] = tape_place_make(t)) == NULL) {
+            xcvm_layer_destroy(l);
+            return NULL;
+        }
     return l;
 }
 
@@ -183,7 +188,7 @@ void xcvm_layer_destroy(xcvm_layer *layer)
         xcvm_layer_destroy(layer->children[i].layer);
     }
     for (size_t i = 0; i < LAYER_STATES; i++)
-        xcvm_var_release(t, layer->states[i]);
+        tape_place_leave(layer->states[i]);
     xcvm_deallocate(t->allocator, layer->tensors, layer->tensor_capacity * sizeof *layer->tensors);
     xcvm_deallocate(t->allocator, layer->children, layer->child_capacity * sizeof *layer->children);
     xcvm_deallocate(t->allocator, layer, sizeof *layer);
@@ -366,29 +371,27 @@ xcvm_status xcvm_layer_set_frozen(xcvm_layer *layer, bool frozen, xcvm_error *er
 static void reset(xcvm_layer *l, bool flag)
 {
     (void)flag;
-    for (size_t i = 0; i < LAYER_STATES; i++) {
-        xcvm_var_release(l->tape, l->states[i]);
-        l->states[i] = XCVM_ABSENT;
-    }
+    for (size_t i = 0; i < l->kind->states; i++)
+        tape_place_write(l->states[i], XCVM_ABSENT);
 }
 void xcvm_layer_reset(xcvm_layer *layer) { each_layer(layer, reset, false); }
 
 static void unchain(xcvm_layer *l, bool flag)
 {
     (void)flag;
-    for (size_t i = 0; i < LAYER_STATES; i++)
-        if (l->states[i].at != NULL && !l->tape->building)
-            xcvm_var_unchain(l->tape, l->states[i]);
+    for (size_t i = 0; i < l->kind->states && !l->tape->building; i++) {
+        const xcvm_var v = layer_state(l, i);
+        if (v.at != NULL)
+            xcvm_var_unchain(l->tape, v);
+    }
 }
 void xcvm_layer_unchain(xcvm_layer *layer) { each_layer(layer, unchain, false); }
 
 static void clear_grads(xcvm_layer *l, bool flag)
 {
     (void)flag;
-    for (size_t i = 0; i < l->tensor_count; i++) {
-        tape_variable_set_gradient(l->tensors[i].variable, NULL);
-        tape_rows_drop(l->tape, &l->tensors[i].variable->rows);
-    }
+    for (size_t i = 0; i < l->tensor_count; i++)
+        tape_variable_clear_gradient(l->tensors[i].variable);
 }
 void xcvm_layer_clear_grads(xcvm_layer *layer) { each_layer(layer, clear_grads, false); }
 
@@ -448,14 +451,12 @@ xcvm_var layer_call_child(xcvm_layer *l, const char *name, xcvm_var x)
     return xcvm_layer_call(xcvm_layer_child(l, name), x);
 }
 
+xcvm_var layer_state(const xcvm_layer *l, size_t state) { return tape_place_read(l->states[state]); }
+
 void layer_set_state(xcvm_layer *l, size_t state, xcvm_var v)
 {
     xcvm_tape *t = l->tape;
     const xcvm_var kept = t->building ? v : xcvm_var_keep(t, v);
-    if (t->failed)
-        return;
-    if (t->trace != NULL)
-        tape_trace_refuse(t->trace, "a layer keeps a state (%s)", l->kind->name);
-    xcvm_var_release(t, l->states[state]);
-    l->states[state] = kept;
+    if (!t->failed)
+        tape_place_write(l->states[state], kept);
 }

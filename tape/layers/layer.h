@@ -17,6 +17,7 @@ enum {
 typedef struct layer_kind {
     const char *name; /* for messages */
     xcvm_var (*call)(xcvm_layer *l, xcvm_var x);
+    size_t states; /* that it keeps from call to call */
 } layer_kind;
 
 typedef struct layer_tensor {
@@ -51,7 +52,7 @@ struct xcvm_layer {
     layer_child *children;
     size_t child_count, child_capacity;
     layer_settings settings;
-    xcvm_var states[LAYER_STATES]; /* kept; absent at first */
+    tape_place *states[LAYER_STATES]; /* as many as the kind has */
 };
 
 /* NULL, with the failure noted, if there is no memory, or the tape cannot be used. */
@@ -73,6 +74,8 @@ xcvm_var layer_tensor_of(const xcvm_layer *l, const char *name);
 xcvm_var layer_call_child(xcvm_layer *l, const char *name, xcvm_var x);
 /* The rank of a variable; -1 if it is not known. */
 int layer_rank_of(xcvm_tape *t, xcvm_var x);
+/* What is kept of the last call; absent at first. */
+xcvm_var layer_state(const xcvm_layer *l, size_t state);
 /* v becomes a state in the place of the one so far. */
 void layer_set_state(xcvm_layer *l, size_t state, xcvm_var v);
 

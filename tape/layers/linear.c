@@ -19,7 +19,7 @@ static xcvm_var call_chain(xcvm_layer *l, xcvm_var x)
     return x;
 }
 
-static const layer_kind chain = {"chain", call_chain};
+static const layer_kind chain = {"chain", call_chain, 0};
 
 xcvm_layer *xcvm_layer_chain(xcvm_tape *tape) { return layer_make(tape, &chain); }
 
@@ -32,7 +32,7 @@ static xcvm_var call_linear(xcvm_layer *l, xcvm_var x)
     return xcvm_Gemm(l->tape, x, layer_tensor_of(l, "W"), layer_tensor_of(l, "b"), .transB = 1);
 }
 
-static const layer_kind linear = {"linear", call_linear};
+static const layer_kind linear = {"linear", call_linear, 0};
 
 xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
@@ -77,7 +77,7 @@ xcvm_layer *xcvm_layer_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes, 
 
 static xcvm_var call_embedding(xcvm_layer *l, xcvm_var x) { return xcvm_Gather(l->tape, layer_tensor_of(l, "W"), x); }
 
-static const layer_kind embedding = {"embedding", call_embedding};
+static const layer_kind embedding = {"embedding", call_embedding, 0};
 
 xcvm_layer *xcvm_layer_embedding(xcvm_tape *tape, int64_t count, int64_t width, const xcvm_layer_options *options)
 {
@@ -102,7 +102,7 @@ static xcvm_var call_dropout(xcvm_layer *l, xcvm_var x)
                                        xcvm_tape_scalar(l->tape, XCVM_BOOL, 1));
 }
 
-static const layer_kind dropout = {"dropout", call_dropout};
+static const layer_kind dropout = {"dropout", call_dropout, 0};
 
 xcvm_layer *xcvm_layer_dropout(xcvm_tape *tape, double ratio)
 {

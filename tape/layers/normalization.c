@@ -1,31 +1,27 @@
 /* Normalisations. Running statistics are those of PyTorch and Chainer: of the sample, where the instruction's are of
  * the population. */
-#include "ops/convert.h"
 #include "tape/layers/layer.h"
-
-#include <string.h>
 
 /* ---- By channel ---- */
 
-/* Moves a running statistic; `moved` is what the instruction has made of it, of the batch a part of 1 - decay, which
- * `adjust` is the factor of. In place, so that all who share it see it. */
-static void move(xcvm_tape *t, xcvm_var running, xcvm_var moved, double decay, double adjust)
+/* Moves a running statistic, in place, so that all who share it see it. `moved` is what the instruction has made of it,
+ * of the batch a part of 1 - decay, which `adjust` is the factor of: moved is multiplied by that, and what was too much
+ * of the statistic so far is taken off. Those of half precision are computed in f32, and rounded once. */
+static void move(xcvm_tape *t, xcvm_dtype dtype, xcvm_var running, xcvm_var moved, double decay, double adjust)
 {
-    tape_variable *to = tape_resolve(t, running, "a running statistic"),
-                  *from = to != NULL ? tape_resolve(t, moved, "a running statistic") : NULL;
-    /* Calls that wait read what is overwritten. */
-    if (from == NULL || tape_evaluate_all(t) != XCVM_OK || tape_stick(t, tape_own_elements(t, to)) != XCVM_OK)
+    if (adjust == 1.0) {
+        xcvm_Identity(t, moved, .into = running);
         return;
-    const xcvm_dtype dtype = (xcvm_dtype)to->value.type.dtype;
-    const size_t count = xcvm_element_count(&to->value.type);
-    for (size_t i = 0; i < count; i++) {
-        double before, after;
-        xcvm_load_f64(dtype, to->value.type.data, i, 1, &before);
-        xcvm_load_f64((xcvm_dtype)from->value.type.dtype, from->value.type.data, i, 1, &after);
-        after = before * decay + (after - before * decay) * adjust;
-        xcvm_store_f64(dtype, to->value.type.data, i, 1, &after, false);
     }
-    tape_note_overwritten(&to->value.type, t->calls++);
+    const bool half = dtype != XCVM_F32 && dtype != XCVM_F64;
+    const xcvm_dtype in = half ? XCVM_F32 : dtype;
+    const xcvm_var before = half ? xcvm_Cast(t, running, .to = in) : running,
+                   scaled = xcvm_Mul(t, half ? xcvm_Cast(t, moved, .to = in) : moved, xcvm_tape_scalar(t, in, adjust)),
+                   excess = xcvm_Mul(t, before, xcvm_tape_scalar(t, in, decay * (adjust - 1)));
+    if (half)
+        xcvm_Cast(t, xcvm_Sub(t, scaled, excess), .to = dtype, .into = running);
+    else
+        xcvm_Sub(t, scaled, excess, .into = running);
 }
 
 static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
@@ -36,33 +32,28 @@ static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
     const double decay = l->settings.decay;
     if (!l->training || t->building)
         return xcvm_BatchNormalization(t, x, gamma, beta, mean, var, .epsilon = l->settings.epsilon);
-    if (t->trace != NULL)
-        tape_trace_refuse(t->trace, "a batch normalisation that trains moves its running statistics");
-    /* The recorded call has copies: what it was given must not change. */
-    const xcvm_var given[] = {mean, var};
-    xcvm_var copies[2], moved[2];
-    size_t channels = 0;
-    for (int i = 0; i < 2; i++) {
-        const tape_variable *v = t->failed ? NULL : tape_resolve(t, given[i], "a running statistic");
-        if (v == NULL)
-            return TAPE_FAILED;
-        const xcvm_value *type = &v->value.type;
-        copies[i] = xcvm_tape_constant(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
-        channels = xcvm_element_count(type);
-    }
-    const xcvm_var y = xcvm_BatchNormalization(t, x, gamma, beta, copies[0], copies[1], .epsilon = l->settings.epsilon,
-                                               .momentum = decay, .training_mode = 1,
-                                               .out = {.running_mean = &moved[0], .running_var = &moved[1]});
+    const tape_variable *statistics[] = {t->failed ? NULL : tape_resolve(t, mean, "a running statistic"),
+                                         t->failed ? NULL : tape_resolve(t, var, "a running statistic")};
+    xcvm_var moved[2];
+    const xcvm_var y =
+        xcvm_BatchNormalization(t, x, gamma, beta, mean, var, .epsilon = l->settings.epsilon, .momentum = decay,
+                                .training_mode = 1, .out = {.running_mean = &moved[0], .running_var = &moved[1]});
     const tape_variable *result = t->failed ? NULL : tape_resolve(t, y, "a normalised batch");
     if (result == NULL)
         return TAPE_FAILED;
+    const size_t channels = xcvm_element_count(&statistics[1]->value.type);
     const double samples = channels > 0 ? (double)(xcvm_element_count(&result->value.type) / channels) : 0;
-    move(t, mean, moved[0], decay, 1);
-    move(t, var, moved[1], decay, samples > 1 ? samples / (samples - 1) : 1);
+    const xcvm_dtype dtype = (xcvm_dtype)statistics[1]->value.type.dtype;
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    const bool recording = xcvm_tape_set_recording(t, false);
+    move(t, dtype, mean, moved[0], decay, 1);
+    move(t, dtype, var, moved[1], decay, samples > 1 ? samples / (samples - 1) : 1);
+    xcvm_tape_set_recording(t, recording);
+    xcvm_tape_scope_end(t, scope, 0, NULL);
     return y;
 }
 
-static const layer_kind batch_normalization = {"batch_normalization", call_batch};
+static const layer_kind batch_normalization = {"batch_normalization", call_batch, 0};
 
 static void add_scales(xcvm_layer *l, const xcvm_layer_options *o, int64_t size)
 {
@@ -97,7 +88,7 @@ static xcvm_var call_layer(xcvm_layer *l, xcvm_var x)
                                    .stash_type = l->settings.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32);
 }
 
-static const layer_kind layer_normalization = {"layer_normalization", call_layer};
+static const layer_kind layer_normalization = {"layer_normalization", call_layer, 0};
 
 xcvm_layer *xcvm_layer_layer_normalization(xcvm_tape *tape, int64_t size, const xcvm_layer_options *options)
 {

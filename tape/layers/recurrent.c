@@ -14,8 +14,6 @@ static xcvm_var complement(xcvm_layer *l, xcvm_var x)
     return xcvm_Sub(l->tape, xcvm_tape_scalar(l->tape, l->settings.dtype, 1), x);
 }
 
-static bool has_state(const xcvm_layer *l) { return l->states[0].at != NULL; }
-
 /* ---- LSTM ---- */
 
 /* What a unit's gate `i` of the four is given: [batch, units] of [batch, units, 4]. */
@@ -32,20 +30,22 @@ static void split_gates(xcvm_layer *l, xcvm_var sums, xcvm_var gates[4])
 static xcvm_var call_lstm(xcvm_layer *l, xcvm_var x)
 {
     xcvm_tape *t = l->tape;
+    const xcvm_var h_before = layer_state(l, 0), c_before = layer_state(l, 1);
+    const bool begun = h_before.at != NULL;
     xcvm_var gates[4], sums = layer_call_child(l, "upward", x);
-    if (has_state(l))
-        sums = xcvm_Add(t, sums, layer_call_child(l, "lateral", l->states[0]));
+    if (begun)
+        sums = xcvm_Add(t, sums, layer_call_child(l, "lateral", h_before));
     split_gates(l, sums, gates);
     xcvm_var c = xcvm_Mul(t, xcvm_Tanh(t, gates[0]), xcvm_Sigmoid(t, gates[1]));
-    if (has_state(l))
-        c = xcvm_Add(t, c, xcvm_Mul(t, xcvm_Sigmoid(t, gates[2]), l->states[1]));
+    if (begun)
+        c = xcvm_Add(t, c, xcvm_Mul(t, xcvm_Sigmoid(t, gates[2]), c_before));
     const xcvm_var h = xcvm_Mul(t, xcvm_Sigmoid(t, gates[3]), xcvm_Tanh(t, c));
     layer_set_state(l, 0, h);
     layer_set_state(l, 1, c);
     return t->failed ? TAPE_FAILED : h;
 }
 
-static const layer_kind lstm = {"lstm", call_lstm};
+static const layer_kind lstm = {"lstm", call_lstm, 2};
 
 /* The bias of f, the third of each unit's four, begins with 1. */
 static void open_forget_gates(xcvm_layer *l, int64_t out)
@@ -87,9 +87,9 @@ xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm
 static xcvm_var call_gru(xcvm_layer *l, xcvm_var x)
 {
     xcvm_tape *t = l->tape;
+    const xcvm_var before = layer_state(l, 0);
     xcvm_var z = layer_call_child(l, "W_z", x), h = layer_call_child(l, "W", x);
-    if (has_state(l)) {
-        const xcvm_var before = l->states[0];
+    if (before.at != NULL) {
         const xcvm_var r =
             xcvm_Sigmoid(t, xcvm_Add(t, layer_call_child(l, "W_r", x), layer_call_child(l, "U_r", before)));
         z = xcvm_Add(t, z, layer_call_child(l, "U_z", before));
@@ -97,13 +97,13 @@ static xcvm_var call_gru(xcvm_layer *l, xcvm_var x)
     }
     z = xcvm_Sigmoid(t, z);
     h = xcvm_Mul(t, z, xcvm_Tanh(t, h));
-    if (has_state(l))
-        h = xcvm_Add(t, h, xcvm_Mul(t, complement(l, z), l->states[0]));
+    if (before.at != NULL)
+        h = xcvm_Add(t, h, xcvm_Mul(t, complement(l, z), before));
     layer_set_state(l, 0, h);
     return t->failed ? TAPE_FAILED : h;
 }
 
-static const layer_kind gru = {"gru", call_gru};
+static const layer_kind gru = {"gru", call_gru, 1};
 
 xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {

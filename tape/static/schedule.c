@@ -116,12 +116,23 @@ static void *take(xcvm_tape *t, tape_schedule *s, size_t count, size_t size)
     return memory;
 }
 
-static size_t count_left(const tape_trace *k)
+/* Of the forward's outputs, those that are results of the record: what the function gives, and leaves in places, and
+ * what effects change operands by. */
+static xcvm_status count_results(xcvm_tape *t, tape_schedule *s)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < k->held_count; i++)
-        count += k->held[i].value != NULL;
-    return count;
+    const tape_trace *k = s->trace;
+    size_t most = 0;
+    s->change_count = 0;
+    for (size_t i = 0; i < k->effect_count; i++) {
+        most = k->effects[i].count > most ? k->effects[i].count : most;
+        for (size_t j = 0; j < k->effects[i].count; j++)
+            s->change_count += k->effects[i].changes[j].rows != NULL ? 2 : 1;
+    }
+    s->result_count = k->out_count + s->change_count;
+    for (size_t i = 0; i < k->operand_count; i++)
+        s->result_count += k->operands[i].next != NULL;
+    s->changing = take(t, s, most, sizeof *s->changing);
+    return s->changing != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 static void link_states(tape_schedule *s)
@@ -144,7 +155,7 @@ static xcvm_status link_outputs(xcvm_tape *t, tape_schedule *s)
     const tape_trace *k = s->trace;
     const size_t count = s->output_count = xcvm_program_output_count(s->forward.program);
     s->state_count = xcvm_program_state_count(s->forward.program);
-    s->result_count = k->out_count + count_left(k);
+    XCVM_TRY(count_results(t, s));
     s->kept_count = 0;
     if ((s->outputs = take(t, s, count + s->state_count, sizeof *s->outputs)) == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -234,9 +245,11 @@ static bool *find_flowing(xcvm_tape *t, tape_schedule *s)
     memset(flowing, 0, count * sizeof *flowing);
     for (size_t i = 0; i < k->out_count; i++)
         flowing[k->outs[i]->id] = flowing[k->outs[i]->id] || k->out_requires[i];
-    for (size_t i = 0; i < k->held_count; i++)
-        if (k->held[i].value != NULL)
-    flowing[k->held[i].value->id] = flowing[k->held[i].value->id] || k->held[i].requires;
+    for (size_t i = 0; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        if (o->next != NULL)
+            flowing[o->next->id] = flowing[o->next->id] || o->next_requires;
+    }
     for (const xcc_node *n = k->module.graph->last; n != NULL; n = n->previous) {
         bool flows = false;
         for (size_t i = 0; i < xcc_node_output_count(n) && !n->schema->gradient.zero; i++) {
@@ -301,13 +314,13 @@ static xcvm_status note_constants(xcvm_tape *t, tape_schedule *s)
 static bool can_be_constant(const xcvm_tape *t, const tape_schedule *s)
 {
     const tape_trace *k = s->trace;
-    if (s->changes || k->differentiable)
+    if (s->changes || k->differentiable || k->effect_count > 0)
         return false;
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];
         const xcvm_storage *storage = o->value != NULL ? o->v.at->value.type.storage : NULL;
-        if (o->value != NULL && (storage == NULL || storage->owner != t->kernel.heap || o->now != o->value ||
-                                 i < k->in_count + k->held_count))
+        if (o->value != NULL && (storage == NULL || storage->owner != t->kernel.heap || trace_is_written(o) ||
+                                 o->changes || o->place != NULL || o->gathered))
             return false;
     }
     return true;

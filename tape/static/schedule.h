@@ -6,7 +6,7 @@
 
 /* What an output of the forward, or a state of it, is. */
 typedef enum schedule_role {
-    SCHEDULE_RESULT,  /* of the function, or what is left in a place */
+    SCHEDULE_RESULT,  /* of the function, or what is left in a place, or what an effect changes an operand by */
     SCHEDULE_WRITTEN, /* what operand `index` becomes */
     SCHEDULE_UPDATED, /* operand `index`, which the end of the program changes in place */
     SCHEDULE_KEPT,    /* for the backward alone */
@@ -63,7 +63,9 @@ struct tape_schedule {
     size_t *forward_inputs;   /* operands */
     schedule_output *outputs; /* of the forward; behind them its states, which are operands that are written */
     size_t output_count, state_count, result_count, kept_count;
-    bool aside; /* what is updated in place is a copy: something behind the program may fail */
+    size_t change_count;   /* of the results, behind the others: for effects */
+    tape_change *changing; /* by the effect that runs */
+    bool aside;            /* what is updated in place is a copy: something behind the program may fail */
     schedule_input *backward_inputs;
     size_t *backward_outputs;            /* operands */
     schedule_constant *constants;        /* of each operand; NULL: none is constant */

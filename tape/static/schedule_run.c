@@ -11,6 +11,8 @@ static const xcvm_schema schema = {.name = "static"};
 /* A failure of an instruction of the program names it in the message: the call is the static function's. */
 static xcvm_status run(xcvm_tape *t, xcvm_session *session)
 {
+    if (t->failed) /* in a callback that was told of the call */
+        return t->error.status;
     const xcvm_status status = xcvm_session_run(session, NULL, &t->error);
     if (status != XCVM_OK && !t->failed && t->error.instruction[0] != '\0')
         xcvm_error_prefix(&t->error, "%s", t->error.instruction);
@@ -129,7 +131,7 @@ static void write_operands(const tape_schedule *s, bool succeeded, uint64_t call
 
 static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
 {
-    s->aside = t->check_nan;
+    s->aside = t->check_nan || s->trace->effect_count > 0;
     for (size_t i = 0; i < s->output_count && !s->aside; i++)
         s->aside = !s->outputs[i].fixed;
     XCVM_TRY(bind(t, s, r));
@@ -146,10 +148,40 @@ static bool result_requires(const tape_trace *k, size_t result)
     if (result < k->out_count)
         return k->out_requires[result];
     size_t left = result - k->out_count;
-    for (size_t i = 0; i < k->held_count; i++)
-        if (k->held[i].value != NULL && left-- == 0)
-    return k->held[i].requires;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].next != NULL && left-- == 0)
+            return k->operands[i].next_requires;
     return false;
+}
+
+/* The program has ended well. What effects change operands by stands behind the other results. */
+static xcvm_status run_effects(const tape_schedule *s, const tape_record *r)
+{
+    const tape_trace *k = s->trace;
+    size_t at = s->result_count - s->change_count;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].clears)
+            tape_variable_clear_gradient(s->operands[i]);
+    for (size_t i = 0; i < k->effect_count; i++) {
+        const trace_effect *e = &k->effects[i];
+        for (size_t j = 0; j < e->count; j++) {
+            s->changing[j] = (tape_change){
+                .variable = s->operands[e->changes[j].operand], .gradient = r->out[at++], .stays = e->changes[j].stays};
+            if (e->changes[j].rows != NULL)
+                s->changing[j].rows = r->out[at++];
+        }
+        XCVM_TRY(e->effect != NULL ? e->effect->run(e->effect, e->count, s->changing)
+                                   : tape_changes_give(s->trace->tape, e->count, s->changing));
+    }
+    return XCVM_OK;
+}
+
+/* The record is of the elements that the forward has read, which some operands have no more. */
+static void note_overwritten(const tape_schedule *s, const tape_record *r)
+{
+    for (size_t i = 0; i < s->trace->operand_count; i++)
+        if (trace_is_written(&s->trace->operands[i]) || s->trace->operands[i].changes)
+            r->versions[i]--;
 }
 
 xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
@@ -167,19 +199,23 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     s->users++;
     const uint64_t number = r->number;
     xcvm_status status = execute(t, s, r);
+    if (status == XCVM_OK)
+        status = run_effects(s, r);
     write_operands(s, status == XCVM_OK, number);
     if (outs > 0)
         memcpy(s->results, r->out, outs * sizeof *s->results);
     const bool recording = xcvm_tape_set_recording(t, t->recording && k->differentiable);
     status = tape_conclude(t, r, status);
     t->recording = recording;
-    bool recorded = false;
-    for (size_t i = 0; i < outs && status == XCVM_OK; i++)
-        recorded = recorded || s->results[i]->creator != NULL;
-    if (!recorded)
+    const tape_record *recorded = NULL;
+    for (size_t i = 0; i < outs && status == XCVM_OK && recorded == NULL; i++)
+        recorded = s->results[i]->creator;
+    if (recorded != NULL)
+        note_overwritten(s, recorded);
+    else
         s->users--;
     for (size_t i = 0; i < outs && status == XCVM_OK; i++) {
-        if (i >= s->result_count)
+        if (i >= s->result_count - s->change_count)
             tape_variable_unname(s->results[i]);
         else if (!result_requires(k, i))
             tape_variable_require(s->results[i], false);

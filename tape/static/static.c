@@ -49,8 +49,7 @@ xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, v
     return XCVM_OK;
 }
 
-static void say(const xcvm_static *s, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void say(const xcvm_static *s, int level, const char *format, ...)
+void tape_static_say(const xcvm_static *s, int level, const char *format, ...)
 {
     char text[640];
     va_list arguments;
@@ -89,12 +88,21 @@ static void drop_all(xcvm_static *s)
         drop(s, s->schedules);
 }
 
+/* What goes on that needs it, or schedules of it; NULL: nothing does. */
+static const char *use_of(const xcvm_static *s)
+{
+    return s->tape->in_static || s->calls > 0 ? "a static function runs"
+           : s->tape->walk != NULL            ? "a backward goes on"
+                                              : NULL;
+}
+
 void xcvm_static_clear(xcvm_static *static_function)
 {
     xcvm_tape *t = static_function->tape;
-    if (t->in_static || t->walk != NULL)
+    const char *use = use_of(static_function);
+    if (use != NULL)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s",
-                  static_function->name, t->in_static ? "a static function runs" : "a backward goes on");
+                  static_function->name, use);
     else
         drop_all(static_function);
 }
@@ -103,6 +111,11 @@ void xcvm_static_destroy(xcvm_static *s)
 {
     if (s == NULL)
         return;
+    const char *use = use_of(s);
+    if (use != NULL) {
+        tape_fail(s->tape, XCVM_INVALID_ARGUMENT, "%.100s is to be destroyed while %s", s->name, use);
+        return;
+    }
     const xcvm_allocator *allocator = s->tape->allocator;
     drop_all(s);
     xcvm_deallocate(allocator, s->name, strlen(s->name) + 1);
@@ -168,97 +181,7 @@ void xcvm_static_end_forward(xcvm_static *static_function)
     }
 }
 
-/* ---- Which schedule ---- */
-
-static bool same_type(const trace_operand *o, const tape_variable *v)
-{
-    if (!o->present || v == NULL)
-        return !o->present && v == NULL;
-    const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
-    if (o->requires != v->requires || o->sparse != v->sparse)
-        return false;
-    if (a == NULL) /* a list, or strings, which no schedule takes */
-        return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
-    return b->kind == XCVM_KIND_TENSOR && a->dtype == b->dtype && xcvm_same_shape(a, b);
-}
-
-/* Elements that decide shapes are those that were recorded. */
-static bool same_elements(const trace_operand *o, const tape_variable *v)
-{
-    return o->fixed == NULL || v == NULL ||
-           (o->fixed->type.bytes == v->value.type.bytes &&
-            memcmp(o->fixed->type.data, v->value.type.data, v->value.type.bytes) == 0);
-}
-
-static const tape_variable *variable_of(xcvm_var v) { return v.at; }
-
-static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, const xcvm_var *in, size_t out_count)
-{
-    const tape_trace *k = c->trace;
-    if (k->in_count != in_count || k->out_count != out_count || c->recording != s->tape->recording ||
-        c->training != s->training)
-        return false;
-    for (size_t i = 0; i < in_count + k->held_count; i++) {
-        const tape_variable *v = variable_of(i < in_count ? in[i] : *s->options.held[i - in_count]);
-        if (!same_type(&k->operands[i], v) || !same_elements(&k->operands[i], v))
-            return false;
-    }
-    return true;
-}
-
-static tape_schedule *find(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count)
-{
-    for (tape_schedule *c = s->schedules; c != NULL; c = c->next)
-        if (fits(s, c, in_count, in, out_count))
-            return c;
-    return NULL;
-}
-
-/* Whether what was captured is there, and of the type that it had. */
-static bool captures_fit(const xcvm_static *s, const tape_schedule *c)
-{
-    const tape_trace *k = c->trace;
-    for (size_t i = k->in_count + k->held_count; i < k->operand_count; i++) {
-        const trace_operand *o = &k->operands[i];
-        const tape_variable *v = o->v.at;
-        const bool there = v->serial == o->v.serial && (v->named || v->lenders > 0);
-        if (there && same_type(o, v) && same_elements(o, v))
-            continue;
-        say(s, 1, "capture %zu %s; the function is recorded anew", i - k->in_count - k->held_count,
-            !there             ? "is gone"
-            : !same_type(o, v) ? "is of another type"
-                               : "decides another shape");
-        return false;
-    }
-    return true;
-}
-
-static const tape_variable *operand_of(const xcvm_static *s, const tape_trace *k, const xcvm_var *in, size_t i)
-{
-    return variable_of(i < k->in_count                   ? in[i]
-                       : i < k->in_count + k->held_count ? *s->options.held[i - k->in_count]
-                                                         : k->operands[i].v);
-}
-
-static bool is_written(const trace_operand *o) { return o->now != o->value; }
-
-/* Whether an operand shares its elements with another, and one of them is written into: the function reads what it has
- * written, the schedule what was there before. What is captured shares them with what is not at most, or it would have
- * been refused. */
-static bool reads_what_is_written(const xcvm_static *s, const tape_trace *k, const xcvm_var *in)
-{
-    for (size_t i = 0; i < k->in_count + k->held_count; i++) {
-        const tape_variable *v = operand_of(s, k, in, i);
-        const xcvm_storage *storage = v != NULL ? v->value.type.storage : NULL;
-        for (size_t other = 0; storage != NULL && other < k->operand_count; other++) {
-            const tape_variable *w = operand_of(s, k, in, other);
-            if (other != i && w != NULL && w->value.type.storage == storage &&
-                (is_written(&k->operands[i]) || is_written(&k->operands[other])))
-                return true;
-        }
-    }
-    return false;
-}
+/* ---- Schedules ---- */
 
 /* Room for one more: what was not used for longest goes, as far as no backward needs it. */
 static void make_room(xcvm_static *s)
@@ -272,7 +195,7 @@ static void make_room(xcvm_static *s)
             return;
         drop(s, oldest);
         s->stats.evicted++;
-        say(s, 1, "a schedule goes, %zu are kept", s->count);
+        tape_static_say(s, 1, "a schedule goes, %zu are kept", s->count);
     }
 }
 
@@ -282,9 +205,7 @@ static xcvm_status call_function(xcvm_static *s, size_t in_count, const xcvm_var
 {
     xcvm_tape *t = s->tape;
     s->stats.runs++;
-    t->in_static = true;
     const xcvm_status status = s->function(s->user, t, in_count, in, out_count, out);
-    t->in_static = false;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the function %.100s failed", s->name);
     for (size_t i = 0; i < out_count && !t->failed; i++)
@@ -319,13 +240,13 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
             if (t->recording && from->requires)
                 tape_trace_refuse(k, "the gradient of an operand is kept by rows (xcvm_var_set_sparse)");
         }
-        XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires));
+        XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires, NULL));
     }
     for (size_t i = 0; i < k->held_count; i++) {
         const tape_variable *v = tape_operand(t, *s->options.held[i], "what is held");
         if (t->failed)
             return t->error.status;
-        XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires));
+        XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, s->options.held[i]));
     }
     tape_trace_begin(k);
     return XCVM_OK;
@@ -350,8 +271,13 @@ static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in,
     XCVM_TRY(begin_trace(s, k, in, own));
     const xcvm_status status = call_function(s, k->in_count, own, k->out_count, out);
     t->recording = recording;
-    t->trace = NULL;
-    return status == XCVM_OK ? tape_trace_end(k, out, s->options.held) : status;
+    t->tracer = NULL;
+    XCVM_TRY(status);
+    XCVM_TRY(tape_trace_end(k, out));
+    for (size_t i = 0; i < k->in_count; i++)
+        if (in[i].at != NULL && tape_trace_gave_gradient(k, in[i].at))
+            tape_trace_refuse(k, "the function adds to the gradient of an operand of the call");
+    return XCVM_OK;
 }
 
 /* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */
@@ -373,6 +299,14 @@ static tape_trace *record(xcvm_static *s, size_t in_count, const xcvm_var *in, s
     return NULL;
 }
 
+static size_t count_captures(const tape_trace *k)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < k->operand_count; i++)
+        count += trace_is_capture(k, i);
+    return count;
+}
+
 static xcvm_status add(xcvm_static *s, tape_trace *k)
 {
     make_room(s);
@@ -391,10 +325,10 @@ static xcvm_status add(xcvm_static *s, tape_trace *k)
     s->count++;
     s->stats.recorded++;
     if (k->refusal[0] != '\0')
-        say(s, 0, "this runs define-by-run each time: %s", k->refusal);
+        tape_static_say(s, 0, "this runs define-by-run each time: %s", k->refusal);
     else
-        say(s, 1, "%zu calls are recorded, %zu variables captured%s", k->call_count,
-            k->operand_count - k->in_count - k->held_count, k->differentiable ? ", with gradients" : "");
+        tape_static_say(s, 1, "%zu calls are recorded, %zu variables captured%s", k->call_count, count_captures(k),
+                        k->differentiable ? ", with gradients" : "");
     return XCVM_OK;
 }
 
@@ -414,7 +348,7 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
     }
     if (comparable) {
         s->stats.different++;
-        say(s, 0, "not static: %s", difference);
+        tape_static_say(s, 0, "not static: %s", difference);
     }
     /* One whose activations a backward needs goes for good later. */
     if (before != NULL && before->users == 0)
@@ -426,37 +360,50 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
 
 /* ---- Running a schedule ---- */
 
-static void fill_held(const xcvm_static *s, const tape_schedule *c)
+static void fill_places(const tape_schedule *c)
 {
     const tape_trace *k = c->trace;
     size_t at = k->out_count;
-    for (size_t i = 0; i < k->held_count; i++) {
-        if (k->held[i].value == NULL)
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        if (o->next == NULL && !o->empties)
             continue;
-        tape_variable *v = c->results[at++];
-        if (k->held[i].keeps)
+        tape_variable *v = o->next != NULL ? c->results[at++] : NULL;
+        if (o->keeps)
             tape_variable_keep(v);
-        if (k->held[i].releases)
-            xcvm_var_release(s->tape, *s->options.held[i]);
-        *s->options.held[i] = tape_handle(v);
+        if (o->releases)
+            xcvm_var_release(k->tape, *o->place);
+        *o->place = v != NULL ? tape_handle(v) : XCVM_ABSENT;
     }
+}
+
+/* A call of the tape's, which knows the table's gradient by rows. */
+static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
+{
+    const xcvm_var rows =
+        xcvm_Gather(c->trace->tape, tape_handle(c->operands[o->table]), tape_handle(c->operands[o->indices]));
+    return rows.at;
 }
 
 static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
 {
     const tape_trace *k = c->trace;
-    for (size_t i = 0; i < k->operand_count; i++)
-        c->operands[i] = (tape_variable *)(uintptr_t)operand_of(s, k, in, i);
+    for (size_t i = 0; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        c->operands[i] = o->gathered ? gather(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
+        if (s->tape->failed)
+            return s->tape->error.status;
+    }
     c->used = ++s->clock;
     s->stats.replayed++;
-    say(s, 2, "a schedule of %zu calls runs", k->call_count);
-    s->tape->in_static = true; /* for operations of the host's */
-    const xcvm_status status = tape_schedule_run(s->tape, c);
-    s->tape->in_static = false;
-    XCVM_TRY(status);
+    tape_static_say(s, 2, "a schedule of %zu calls runs", k->call_count);
+    XCVM_TRY(tape_schedule_run(s->tape, c));
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].gathered)
+            tape_variable_unname(c->operands[i]);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
-    fill_held(s, c);
+    fill_places(c);
     return XCVM_OK;
 }
 
@@ -465,7 +412,7 @@ static bool is_ready(xcvm_static *s, tape_schedule *c)
 {
     xcvm_tape *t = s->tape;
     if (c->forward.session != NULL && tape_schedule_is_outdated(c)) {
-        say(s, 1, "a capture has changed; it is an operand from now on");
+        tape_static_say(s, 1, "a capture has changed; it is an operand from now on");
         tape_schedule_discard_programs(t, c);
         c->changes = true;
     }
@@ -474,9 +421,9 @@ static bool is_ready(xcvm_static *s, tape_schedule *c)
     if (tape_schedule_compile(t, c) != XCVM_OK)
         return false;
     if (c->trace->refusal[0] != '\0')
-        say(s, 0, "this runs define-by-run each time: %s", c->trace->refusal);
+        tape_static_say(s, 0, "this runs define-by-run each time: %s", c->trace->refusal);
     else
-        say(s, 1, "compiled; it takes %zu bytes", tape_schedule_memory(c));
+        tape_static_say(s, 1, "compiled; it takes %zu bytes", tape_schedule_memory(c));
     return c->trace->refusal[0] == '\0';
 }
 
@@ -496,13 +443,17 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
     XCVM_TRY(check_operands(s, in_count, in));
     if (s->options.force_test_define_by_run && !(s->training && t->recording))
         return call_function(s, in_count, in, out_count, out);
-    tape_schedule *c = find(s, in_count, in, out_count);
+    tape_schedule *c = tape_static_find(s, in_count, in, out_count);
     if (c != NULL && c->trace->refusal[0] != '\0' && !s->checking)
         return call_function(s, in_count, in, out_count, out);
-    if (c == NULL || s->checking || !captures_fit(s, c))
+    if (c == NULL || s->checking || !tape_static_has_captures(s, c))
         return run_and_record(s, c, in_count, in, out_count, out);
-    if (reads_what_is_written(s, c->trace, in))
+    if (tape_static_reads_what_is_written(c->trace, in))
         return call_function(s, in_count, in, out_count, out);
+    if (tape_static_has_gradients(c->trace, in)) {
+        tape_static_say(s, 1, "this runs define-by-run: it adds to gradients that are there already");
+        return call_function(s, in_count, in, out_count, out);
+    }
     if (is_ready(s, c))
         return replay(s, c, in, out);
     return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);
@@ -523,9 +474,15 @@ xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const x
                   static_function->name);
     if (t->failed)
         return give(t->error.status, out_count, out);
-    if (static_function->enabled && !t->building && !t->lazy)
-        return give(call(static_function, in_count, in, out_count, out), out_count, out);
+    if (static_function->enabled && !t->building && !t->lazy) {
+        t->in_static = true;
+        const xcvm_status status = call(static_function, in_count, in, out_count, out);
+        t->in_static = false;
+        return give(status, out_count, out);
+    }
+    static_function->calls++;
     const xcvm_status status = static_function->function(static_function->user, t, in_count, in, out_count, out);
+    static_function->calls--;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the function %.100s failed", static_function->name);
     return give(t->failed ? t->error.status : XCVM_OK, out_count, out);

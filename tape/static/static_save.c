@@ -83,11 +83,18 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
     XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s",
                static_function->name, last->trace->refusal);
     const tape_trace *k = last->trace;
+    for (size_t i = 0; i < k->effect_count; i++)
+        XCVM_CHECK(
+            error, k->effects[i].effect != NULL, UNSUPPORTED,
+            "%.100s leaves gradients behind that were added up, and programs have none; take xcvm_tape_gradients",
+            static_function->name);
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         trace_operand *operand = &k->operands[i];
         const size_t place = i - k->in_count;
-        if (place < k->held_count && operand->present)
-            operand->v = *static_function->options.held[place];
+        if (operand->gathered)
+            continue;
+        if (operand->place != NULL && operand->present)
+            operand->v = *operand->place;
         const tape_variable *v = operand->v.at;
         const bool there = v != NULL && v->serial == operand->v.serial;
         XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",

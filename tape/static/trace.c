@@ -8,11 +8,14 @@
 
 /* ---- Life ---- */
 
+static const tape_tracer_functions functions;
+
 xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, size_t out_count, tape_trace **trace)
 {
     tape_trace *k = xcvm_allocate_zeroed(t->allocator, sizeof *k);
     if (k == NULL)
         return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for a trace", sizeof *k);
+    k->tracer.functions = &functions;
     k->tape = t;
     k->options = (xcc_options){.size = sizeof k->options, .allocator = t->allocator};
     k->in_count = in_count;
@@ -23,8 +26,7 @@ xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, 
         k->builder = (xcc_builder){.graph = k->module.graph, .name = "", .origin = ""};
         k->outs = xcc_alloc(&k->module, out_count * sizeof *k->outs);
         k->out_requires = xcc_alloc(&k->module, out_count * sizeof *k->out_requires);
-        k->held = xcc_alloc(&k->module, held_count * sizeof *k->held);
-        if (k->outs == NULL || k->out_requires == NULL || k->held == NULL)
+        if (k->outs == NULL || k->out_requires == NULL)
             status = XCVM_OUT_OF_MEMORY;
     }
     if (status != XCVM_OK)
@@ -39,6 +41,12 @@ void tape_trace_destroy(tape_trace *k)
     if (k == NULL)
         return;
     const xcvm_allocator *allocator = k->tape->allocator;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].owner != NULL)
+            tape_place_release(k->operands[i].owner);
+    for (size_t i = 0; i < k->effect_count; i++)
+        if (k->effects[i].effect != NULL)
+            tape_effect_release(k->effects[i].effect);
     xcc_module_release(&k->module);
     xcvm_deallocate(allocator, k, sizeof *k);
 }
@@ -53,8 +61,7 @@ void tape_trace_refuse(tape_trace *k, const char *format, ...)
     va_end(arguments);
 }
 
-/* What the compiler does not take is no failure of the call that was made. */
-static xcvm_status refused(tape_trace *k, const char *what)
+xcvm_status tape_trace_refused(tape_trace *k, const char *what)
 {
     xcvm_error *error = &k->tape->error;
     if (error->status == XCVM_OUT_OF_MEMORY)
@@ -68,7 +75,7 @@ static xcvm_status refused(tape_trace *k, const char *what)
 
 static bool is_plain(const xcvm_value *type) { return type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_STRING; }
 
-xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires)
+xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires, xcvm_var *place)
 {
     xcc_module *m = &k->module;
     trace_operand *operands = xcc_grow(m, k->operands, k->operand_count, &k->operand_capacity, sizeof *operands);
@@ -76,7 +83,7 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     k->operands = operands;
     trace_operand *o = &operands[k->operand_count++];
-    *o = (trace_operand){.requires = requires};
+    *o = (trace_operand){.requires = requires, .place = place};
     if (v == NULL)
         return XCVM_OK;
     o->v = tape_handle(v);
@@ -111,37 +118,40 @@ static xcc_value *add_constant(tape_trace *k, tape_variable *v)
     return v->built;
 }
 
-/* Whether the function has made a variable; parameters that it has made are there at the next call, too. */
-static bool is_own(const tape_trace *k, const tape_variable *v)
+bool tape_trace_is_own(const tape_trace *k, const tape_variable *v)
 {
     return v->serial > k->begun && !(v->kept && v->requires && v->creator == NULL && v->built == NULL);
 }
 
-/* NULL: a refusal or a failure. */
-static xcc_value *value_of(tape_trace *k, tape_variable *v)
+trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v)
 {
-    if (is_own(k, v) && v->built != NULL)
+    trace_operand *o = find_operand(k, v);
+    if (o != NULL)
+        return o;
+    return tape_trace_operand(k, v, v->requires, NULL) == XCVM_OK ? &k->operands[k->operand_count - 1] : NULL;
+}
+
+xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
+{
+    if (tape_trace_is_own(k, v) && v->built != NULL)
         return v->built;
     if (!is_plain(&v->value.type)) {
         tape_trace_refuse(k, "a list, or strings, come into the function from outside");
         return NULL;
     }
-    if (is_own(k, v))
+    if (tape_trace_is_own(k, v))
         return add_constant(k, v);
-    const trace_operand *o = find_operand(k, v);
-    if (o == NULL) {
-        if (tape_trace_operand(k, v, v->requires) != XCVM_OK)
-            return NULL;
-        o = &k->operands[k->operand_count - 1];
-    }
-    return o->now;
+    const trace_operand *o = tape_trace_capture(k, v);
+    if (o != NULL && o->changes)
+        tape_trace_refuse(k, "a call reads what an effect has changed");
+    return o != NULL && !o->changes ? o->now : NULL;
 }
 
 /* An operand whose elements decide a shape is a constant of this schedule. */
 static xcc_value *fixed_value_of(tape_trace *k, tape_variable *v)
 {
-    xcc_value *value = value_of(k, v);
-    trace_operand *o = value != NULL && !is_own(k, v) ? find_operand(k, v) : NULL;
+    xcc_value *value = tape_trace_value(k, v);
+    trace_operand *o = value != NULL && !tape_trace_is_own(k, v) ? find_operand(k, v) : NULL;
     if (o == NULL || o->now != o->value)
         return value;
     const xcvm_value *type = &v->value.type;
@@ -164,7 +174,7 @@ static bool map_operands(tape_trace *k, const tape_record *r, const xcvm_value *
             tape_variable *v = r->in[at];
             if (v == NULL)
                 continue;
-            const xcc_value *value = field->role == XCVM_ROLE_IN_SHAPE ? fixed_value_of(k, v) : value_of(k, v);
+            const xcc_value *value = field->role == XCVM_ROLE_IN_SHAPE ? fixed_value_of(k, v) : tape_trace_value(k, v);
             if (value == NULL)
                 return false;
             in[at] = XCC_IN(value);
@@ -209,12 +219,12 @@ static xcvm_status trace_instruction(tape_trace *k, const tape_record *r)
     const xcvm_value **in = (const xcvm_value **)(void *)lists;
     xcvm_value **out = lists + r->in_count;
     if (!map_operands(k, r, in) || !map_results(k, r, out))
-        return k->refusal[0] != '\0' ? XCVM_OK : refused(k, r->schema->name);
+        return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, r->schema->name);
     memcpy(args, r->args, r->schema->args_size);
     xcvm_bind_operands(r->schema, args, in, out);
     k->call_count++;
     if (xcc_append(&k->builder, r->schema->opcode, args) == NULL)
-        return refused(k, r->schema->name);
+        return tape_trace_refused(k, r->schema->name);
     xcc_give_back(m, args, r->schema->args_size);
     xcc_give_back(m, lists, bytes);
     return XCVM_OK;
@@ -251,11 +261,11 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     if (o.name == NULL || o.vjp == NULL)
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     for (size_t i = 0; i < ins; i++) {
-        const xcc_value *value = r->in[i] != NULL ? value_of(k, r->in[i]) : NULL;
+        const xcc_value *value = r->in[i] != NULL ? tape_trace_value(k, r->in[i]) : NULL;
         if (r->in[i] == NULL)
             tape_trace_refuse(k, "%.100s: an operand is absent", o.operation->name);
         if (value == NULL)
-            return k->refusal[0] != '\0' ? XCVM_OK : refused(k, o.operation->name);
+            return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, o.operation->name);
         in[i] = XCC_IN(value);
     }
     for (size_t i = 0; i < outs; i++) {
@@ -264,7 +274,7 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
         if (!is_plain(type))
             tape_trace_refuse(k, "%.100s: a result is no tensor of numbers", o.operation->name);
         if (value == NULL || !is_plain(type))
-            return value != NULL ? XCVM_OK : refused(k, o.operation->name);
+            return value != NULL ? XCVM_OK : tape_trace_refused(k, o.operation->name);
         out[i] = XCC_OUT(value);
         dtypes[i] = type->dtype;
         dtypes[outs + i] = type->rank;
@@ -273,41 +283,70 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     k->call_count++;
     if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins}, .function = {o.name, strlen(o.name)},
                  .dtypes = {dtypes, outs}, .ranks = {dtypes + outs, outs}) == NULL)
-        return refused(k, o.operation->name);
+        return tape_trace_refused(k, o.operation->name);
     for (size_t i = 0; i < outs; i++) {
         xcc_value *value = shaped(k, xcc_value_of(out[i]), &r->out[i]->value.type);
         if (value == NULL)
-            return refused(k, o.operation->name);
+            return tape_trace_refused(k, o.operation->name);
         value->mark = is_stopped(k, r, r->out[i]) ? TRACE_STOPPED : 0;
         r->out[i]->built = value;
     }
     return XCVM_OK;
 }
 
-xcvm_status tape_trace_call(xcvm_tape *t, const tape_record *r)
+/* Rows are operands, which the tape gathers before the schedule runs. */
+static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
 {
-    tape_trace *k = t->trace;
-    if (k->refusal[0] == '\0' && tape_gathers_rows(r) && tape_flows(t, r))
-        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
+    size_t of[2];
+    for (size_t i = 0; i < 2; i++) {
+        if (tape_trace_value(k, r->in[i]) == NULL)
+            return k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, r->schema->name);
+        const trace_operand *o = find_operand(k, r->in[i]);
+        if (trace_is_written(o))
+            tape_trace_refuse(k, "rows are gathered from what a call has written, or by it");
+        of[i] = (size_t)(o - k->operands);
+    }
     if (k->refusal[0] != '\0')
         return XCVM_OK;
+    XCVM_TRY(tape_trace_operand(k, r->out[0], true, NULL));
+    trace_operand *rows = &k->operands[k->operand_count - 1];
+    rows->gathered = true;
+    rows->table = of[0];
+    rows->indices = of[1];
+    k->call_count++;
+    r->out[0]->built = rows->value;
+    return XCVM_OK;
+}
+
+static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
+{
+    tape_trace *k = tape_trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    if (k->effect_count > 0 && (r->operation != NULL || r->schema->effect == XCVM_RANDOM))
+        tape_trace_refuse(k, "a call with effects of its own stands behind a step of an optimizer");
+    if (tape_gathers_rows(r) && tape_flows(k->tape, r)) {
+        if (!tape_trace_is_own(k, r->in[1]))
+            return trace_gather(k, r);
+        k->gathers = true;
+    }
     return r->operation != NULL ? trace_operation_call(k, r) : trace_instruction(k, r);
 }
 
 /* ---- What no call makes ---- */
 
-void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from)
+static void trace_share(tape_tracer *tracer, tape_variable *to, const tape_variable *from)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = tape_trace_of(tracer);
     to->built = NULL;
-    if (k->refusal[0] != '\0' || (is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
+    if (k->refusal[0] != '\0' || (tape_trace_is_own(k, from) && from->built == NULL && !is_plain(&from->value.type)))
         return;
-    xcc_value *value = value_of(k, tape_variable_of(&from->value));
+    xcc_value *value = tape_trace_value(k, tape_variable_of(&from->value));
     if (value != NULL && from->requires)
         value = xcc_build_unary(&k->builder, XCVM_OP_Identity, value);
     if (value == NULL) {
         if (k->refusal[0] == '\0')
-            refused(k, "sharing");
+            tape_trace_refused(k, "sharing");
         return;
     }
     if (from->requires)
@@ -315,55 +354,85 @@ void tape_trace_share(xcvm_tape *t, tape_variable *to, const tape_variable *from
     to->built = value;
 }
 
-void tape_trace_target(xcvm_tape *t, const tape_variable *target)
+static void trace_target(tape_tracer *tracer, const tape_variable *target)
 {
     const xcvm_storage *storage = target->value.type.storage;
     if (storage == NULL || __atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) > 1)
-        tape_trace_refuse(t->trace,
+        tape_trace_refuse(tape_trace_of(tracer),
                           "variable %llu, which a call writes into, has its elements from outside, or "
                           "shares them with another",
                           (unsigned long long)target->serial);
 }
 
-void tape_trace_into(xcvm_tape *t, tape_variable *result, tape_variable *target)
+static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable *target)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
-    if (is_own(k, target)) {
+    if (tape_trace_is_own(k, target)) {
         target->built = result->built;
         return;
     }
-    trace_operand *o = find_operand(k, target);
-    if (o == NULL) {
-        if (tape_trace_operand(k, target, target->requires) != XCVM_OK)
-            return;
-        o = &k->operands[k->operand_count - 1];
-    }
+    trace_operand *o = tape_trace_capture(k, target);
+    if (o == NULL)
+        return;
+    if (o->changes)
+        tape_trace_refuse(k, "a call writes into what an effect has changed");
     if (o < k->operands + k->in_count && o->value != NULL)
         tape_trace_refuse(k, "the function writes into an operand of its own");
     o->now = result->built;
 }
 
-void tape_trace_cut(xcvm_tape *t, const tape_variable *v)
+static void trace_cut(tape_tracer *tracer, const tape_variable *v)
 {
-    if (is_own(t->trace, v) && v->built != NULL)
+    tape_trace *k = tape_trace_of(tracer);
+    if (tape_trace_is_own(k, v) && v->built != NULL)
         v->built->mark = TRACE_STOPPED;
     else
-        tape_trace_refuse(t->trace, "what comes into the function from outside is unchained");
+        tape_trace_refuse(k, "what comes into the function from outside is unchained");
 }
 
-void tape_trace_decides(xcvm_tape *t, tape_variable *v)
+static void trace_decide(tape_tracer *tracer, tape_variable *v)
 {
-    tape_trace *k = t->trace;
+    tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return;
     const xcc_value *value = fixed_value_of(k, v);
     if (value == NULL && k->refusal[0] == '\0')
-        refused(k, "a decision");
+        tape_trace_refused(k, "a decision");
     else if (value != NULL && !xcc_is_constant(value))
         tape_trace_refuse(k, "a result of a call decides which calls are made");
 }
+
+static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
+{
+    tape_trace *k = tape_trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    for (size_t i = k->in_count; i < k->operand_count; i++)
+        if (k->operands[i].owner == p)
+            return XCVM_OK;
+    const tape_variable *v = tape_operand(k->tape, p->v, "what is kept in a place");
+    if (k->tape->failed)
+        return k->tape->error.status;
+    XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, &p->v));
+    k->operands[k->operand_count - 1].owner = p;
+    p->refs++;
+    return XCVM_OK;
+}
+
+static void trace_refuse(tape_tracer *tracer, const char *why) { tape_trace_refuse(tape_trace_of(tracer), "%s", why); }
+
+static const tape_tracer_functions functions = {.call = trace_call,
+                                                .share = trace_share,
+                                                .target = trace_target,
+                                                .into = trace_into,
+                                                .cut = trace_cut,
+                                                .clear = tape_trace_clear,
+                                                .decide = trace_decide,
+                                                .place = trace_place,
+                                                .effect = tape_trace_step,
+                                                .refuse = trace_refuse};
 
 /* ---- Begin and end ---- */
 
@@ -371,59 +440,61 @@ void tape_trace_begin(tape_trace *k)
 {
     k->begun = k->tape->serials;
     k->calls = k->tape->calls;
-    k->tape->trace = k;
+    k->tape->tracer = &k->tracer;
 }
 
 static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
 {
-    *value = value_of(k, v);
+    *value = tape_trace_value(k, v);
     *requires = v->requires && !v->spent;
     k->differentiable = k->differentiable || *requires;
-    return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : refused(k, "a result");
+    return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a result");
 }
 
 /* Whether elements were overwritten, but by no call of the trace. */
 static bool was_changed(const tape_trace *k, const trace_operand *o)
 {
-    if (o->value == NULL || o->now != o->value || o->v.at->serial != o->v.serial)
+    if (o->value == NULL || trace_is_written(o) || o->changes || o->v.at->serial != o->v.serial)
         return false;
     const xcvm_storage *storage = o->v.at->value.type.storage;
     return storage != NULL && storage->version != 0 && (int32_t)(storage->version - (uint32_t)k->calls) > 0;
 }
 
-static xcvm_status note_held(tape_trace *k, size_t i, xcvm_var now)
+/* What the function leaves in a place. */
+static xcvm_status note_place(tape_trace *k, trace_operand *o)
 {
-    const xcvm_var before = k->operands[k->in_count + i].v;
+    const xcvm_var before = o->v, now = *o->place;
     if (now.at == before.at && now.serial == before.serial)
         return XCVM_OK;
     tape_variable *v = tape_operand(k->tape, now, "what the function has put in a place");
     if (k->tape->failed)
         return k->tape->error.status;
-    if (v == NULL) {
-        tape_trace_refuse(k, "the function leaves nothing in place %zu", i);
+    o->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
+    o->empties = v == NULL;
+    if (v == NULL)
         return XCVM_OK;
-    }
-    trace_held *held = &k->held[i];
-    held->keeps = v->kept;
-    held->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
-    return note_result(k, v, &held->value, &held->requires);
+    o->keeps = v->kept;
+    return note_result(k, v, &o->next, &o->next_requires);
 }
 
-xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *held)
+xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
 {
     xcvm_tape *t = k->tape;
-    t->trace = NULL;
+    t->tracer = NULL;
     for (size_t i = 0; i < k->out_count && k->refusal[0] == '\0'; i++) {
         tape_variable *v = tape_resolve(t, out[i], "a result of the function");
         XCVM_TRY(v != NULL ? note_result(k, v, &k->outs[i], &k->out_requires[i]) : t->error.status);
     }
-    for (size_t i = 0; i < k->held_count && k->refusal[0] == '\0'; i++)
-        XCVM_TRY(note_held(k, i, *held[i]));
+    for (size_t i = 0, count = k->operand_count; i < count && k->refusal[0] == '\0'; i++)
+        if (k->operands[i].place != NULL) {
+            trace_operand o = k->operands[i]; /* what is left there may be a capture, for which they are moved */
+            XCVM_TRY(note_place(k, &o));
+            k->operands[i] = o;
+        }
+    XCVM_TRY(tape_trace_leave(k));
+    if (k->gathers && k->differentiable)
+        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
     for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
-        const xcvm_var v = k->operands[i].v;
-        if (v.at != NULL && v.at->serial == v.serial && v.at->gradient != NULL && v.at->gradient->serial > k->begun)
-            tape_trace_refuse(k, "the function leaves a gradient that was added up behind; clear it, or take "
-                                 "xcvm_tape_gradients");
         if (was_changed(k, &k->operands[i]))
             tape_trace_refuse(k, "what the function reads is changed by the host while it runs");
     }

@@ -11,7 +11,33 @@ typedef struct trace_operand {
     xcc_value *now;   /* what the variable is behind the calls so far: another if one of them wrote into it */
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
     bool present, requires, sparse;
+    bool changes; /* an effect changes it, behind all calls */
+    bool clears;  /* the function clears its gradient */
+    bool adds;    /* it adds to what that was before the call, or has use for it, before it clears it */
+    /* Of one that is found in a place at each call: what the function leaves there. */
+    xcvm_var *place;   /* NULL: it is an operand of the call, or a capture */
+    tape_place *owner; /* of the place, referred to; NULL: the host's (xcvm_static_options.held) */
+    xcc_value *next;   /* NULL: what was there, or nothing */
+    bool keeps;        /* it is kept (xcvm_var_keep) */
+    bool releases;     /* what was there is gone */
+    bool empties;      /* nothing is left there */
+    bool next_requires;
+    /* Of one that the tape gathers at each call, so that the gradient of the table is kept by rows. */
+    bool gathered;
+    size_t table, indices; /* operands before it */
 } trace_operand;
+
+/* An effect behind the calls, by what they have computed. */
+typedef struct trace_change {
+    size_t operand; /* that changes */
+    xcc_value *gradient, *rows;
+    bool stays; /* as of tape_change */
+} trace_change;
+typedef struct trace_effect {
+    tape_effect *effect; /* referred to; NULL: gradients are left behind, no more */
+    trace_change *changes;
+    size_t count;
+} trace_effect;
 
 /* A call of an operation of the host's, which the graph has as HostCall. */
 typedef struct trace_operation {
@@ -20,34 +46,30 @@ typedef struct trace_operation {
     size_t in_count, out_count;
 } trace_operation;
 
-/* What the function leaves in one of its places (xcvm_static_options.held). */
-typedef struct trace_held {
-    xcc_value *value; /* NULL: what was there */
-    bool keeps;       /* it is kept (xcvm_var_keep) */
-    bool releases;    /* what was there is gone */
-    bool requires;
-} trace_held;
-
-struct tape_trace {
+typedef struct tape_trace {
+    tape_tracer tracer; /* first */
     xcvm_tape *tape;
     xcc_options options;
     xcc_module module;
     xcc_builder builder;
     uint64_t calls; /* that the tape had made before */
     uint64_t begun; /* serial of the latest variable that the function did not make */
-    /* First those of the call, then those of the places, then captures, in the order of their first use. */
+    /* First those of the call, then those of the host's places, then captures and those of other places, in the order
+     * of their first use. */
     trace_operand *operands;
     size_t in_count, held_count, operand_count, operand_capacity;
     trace_operation *operations;
     size_t operation_count, operation_capacity;
+    trace_effect *effects;
+    size_t effect_count, effect_capacity;
     size_t call_count;
     xcc_value **outs;
     bool *out_requires;
-    trace_held *held;
     size_t out_count;
     bool differentiable; /* a gradient can flow from a result */
+    bool gathers;        /* rows, at indices of its own, of a table whose gradient is kept by rows */
     char refusal[240];   /* why these calls cannot be a schedule; "": they can */
-};
+} tape_trace;
 
 /* The mark of a value behind which no gradient flows, as of what was detached. */
 enum { TRACE_STOPPED = 1 };
@@ -55,12 +77,37 @@ enum { TRACE_STOPPED = 1 };
 /* The memory of a trace is its own; `operands` receives what stands for the operands of the call, absent ones too. */
 xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, size_t out_count, tape_trace **trace);
 void tape_trace_destroy(tape_trace *k);
-/* An operand of the call or of a place, before the trace begins. */
-xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires);
+/* An operand of the call, or of a place of the host's (NULL: the call's), before the trace begins. */
+xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requires, xcvm_var *place);
 /* The calls of the tape are recorded from here to the end, which notes what the results are. Fails if there is no
  * memory; what cannot be recorded is a refusal. */
 void tape_trace_begin(tape_trace *k);
-xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out, xcvm_var *const *held);
+xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out);
+/* Whether v has a gradient that was added up since the trace began. */
+bool tape_trace_gave_gradient(const tape_trace *k, const tape_variable *v);
+/* These calls cannot be a schedule; the first reason stays. */
+void tape_trace_refuse(tape_trace *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether an operand is something else behind the function: a call writes into it, or an effect changes it. */
+static inline bool trace_is_written(const trace_operand *o) { return o->now != o->value; }
+static inline bool trace_is_capture(const tape_trace *k, size_t i)
+{
+    return i >= k->in_count && k->operands[i].place == NULL && !k->operands[i].gathered;
+}
+
+/* Parts of tracing. Whether the function has made a variable; parameters that it has made are there at the next call,
+ * too. */
+bool tape_trace_is_own(const tape_trace *k, const tape_variable *v);
+/* The operand that a variable is, which the function has not made; NULL: a failure. */
+trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v);
+/* What a variable is in the graph. NULL: a refusal or a failure. */
+xcc_value *tape_trace_value(tape_trace *k, tape_variable *v);
+/* What the compiler does not take is no failure of the call that was made: makes its error a refusal. */
+xcvm_status tape_trace_refused(tape_trace *k, const char *what);
+/* The tracer's functions for effects (trace_effects.c), and the gradients that the function leaves behind as one. */
+xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes);
+xcvm_status tape_trace_clear(tape_tracer *tracer, const tape_variable *v);
+xcvm_status tape_trace_leave(tape_trace *k);
+static inline tape_trace *tape_trace_of(tape_tracer *tracer) { return (tape_trace *)(void *)tracer; }
 
 /* Whether two traces are of the same calls; else the first difference, as a sentence. */
 bool tape_trace_equal(const tape_trace *before, const tape_trace *now, char *difference, size_t size);

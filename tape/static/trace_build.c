@@ -9,27 +9,29 @@
 
 const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32])
 {
-    const size_t own = k->in_count + k->held_count;
     if (operand < k->in_count)
         snprintf(text, 32, "in%zu", operand);
-    else if (operand < own)
+    else if (k->operands[operand].gathered)
+        snprintf(text, 32, "gathered%zu", operand - k->in_count);
+    else if (k->operands[operand].place != NULL)
         snprintf(text, 32, "held%zu", operand - k->in_count);
     else
-        snprintf(text, 32, "capture%zu", operand - own);
+        snprintf(text, 32, "capture%zu", operand - k->in_count - k->held_count);
     return text;
 }
 
 size_t tape_trace_operand_named(const tape_trace *k, const char *name)
 {
-    static const char *const prefixes[] = {"in", "held", "capture"};
-    const size_t firsts[] = {0, k->in_count, k->in_count + k->held_count, k->operand_count};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const prefixes[] = {"in", "held", "gathered", "capture"};
+    const size_t own = k->in_count, all = k->operand_count, firsts[] = {0, own, own, own + k->held_count},
+                 ends[] = {own, all, all, all};
+    for (size_t i = 0; i < 4; i++) {
         const size_t length = strlen(prefixes[i]);
         if (strncmp(name, prefixes[i], length) != 0 || name[length] < '0' || name[length] > '9')
             continue;
         char *end;
         const unsigned long long number = strtoull(name + length, &end, 10);
-        return *end == '\0' && number < firsts[i + 1] - firsts[i] ? firsts[i] + (size_t)number : SIZE_MAX;
+        return *end == '\0' && number < ends[i] - firsts[i] ? firsts[i] + (size_t)number : SIZE_MAX;
     }
     return SIZE_MAX;
 }
@@ -89,14 +91,6 @@ static xcvm_status copy_nodes(copying *c, bool stops)
 
 /* ---- Modules ---- */
 
-static bool is_written(const trace_operand *o) { return o->now != o->value; }
-
-/* Whether the function leaves something else in the place of the operand. */
-static bool leaves(const tape_trace *k, size_t index)
-{
-    return index >= k->in_count && index < k->in_count + k->held_count && k->held[index - k->in_count].value != NULL;
-}
-
 /* What stands for an operand, whose elements are those that it has now. */
 static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
 {
@@ -109,15 +103,18 @@ static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
     const char *own = xcc_string(g->module, name, strlen(name));
     if (own == NULL)
         return NULL;
+    if (form != TRACE_INPUTS && o->gathered)
+        return xcc_apply(c->b, Gather, y, .x = XCC_IN(c->map[k->operands[o->table].value->id]),
+                         .indices = XCC_IN(c->map[k->operands[o->indices].value->id]));
     if (form != TRACE_INPUTS && index >= k->in_count) {
         const void *data = o->v.at->value.type.data;
-        const bool changes = is_written(o) || leaves(k, index);
+        const bool changes = trace_is_written(o) || o->changes || o->next != NULL;
         if (form == TRACE_STATES || (form == TRACE_SAVED && changes))
             return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
         if (!changes)
             return xcc_constant(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
     }
-    if (c->stores && is_written(o) && !leaves(k, index))
+    if (c->stores && trace_is_written(o) && o->next == NULL)
         return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, NULL, false);
     xcc_value *v = xcc_value_create(g, own);
     if (v == NULL)
@@ -181,12 +178,72 @@ static xcvm_status build_next(const copying *c, size_t index, xcc_value *value, 
     return XCVM_OK;
 }
 
+static size_t count_changes(const tape_trace *k)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < k->effect_count; i++)
+        count += 2 * k->effects[i].count;
+    return count;
+}
+
+/* What effects change operands by. */
+static xcvm_status build_changes(const copying *c, xcc_value **outputs, size_t *count)
+{
+    const tape_trace *k = c->trace;
+    for (size_t i = 0, number = 0; i < k->effect_count; i++)
+        for (size_t j = 0; j < k->effects[i].count; j++) {
+            xcc_value *const values[] = {k->effects[i].changes[j].gradient, k->effects[i].changes[j].rows};
+            for (size_t v = 0; v < 2 && values[v] != NULL; v++) {
+                char name[32];
+                snprintf(name, sizeof name, "change%zu", number++);
+                const char *own = xcc_string(c->b->graph->module, name, strlen(name));
+                if (own == NULL)
+                    return XCVM_OUT_OF_MEMORY;
+                XCVM_TRY(add_output(c, values[v], own, &outputs[(*count)++]));
+            }
+        }
+    return XCVM_OK;
+}
+
+static xcvm_status add_outputs(xcc_module *m, xcc_value **outputs, size_t count)
+{
+    if (count == 0)
+        return XCVM_OK;
+    const char **names = xcc_alloc(m, count * sizeof *names);
+    if (names == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        names[i] = outputs[i]->name;
+    return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
+}
+
+/* Effects as the end of a program, behind all that it gives. */
+static xcvm_status build_effects(const copying *c)
+{
+    const tape_trace *k = c->trace;
+    xcc_module *m = c->b->graph->module;
+    for (size_t i = 0; i < k->effect_count; i++) {
+        const trace_effect *e = &k->effects[i];
+        tape_program_change *changes = xcc_alloc(m, e->count * sizeof *changes);
+        if (changes == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        for (size_t j = 0; j < e->count; j++) {
+            const trace_operand *o = &k->operands[e->changes[j].operand];
+            changes[j] = (tape_program_change){
+                .variable = o->v.at, .state = c->map[o->value->id], .by_rows = e->changes[j].rows != NULL};
+            XCVM_TRY(map_value((void *)(uintptr_t)c, e->changes[j].gradient, false, &changes[j].gradient));
+        }
+        XCVM_TRY(e->effect->build(e->effect, m, e->count, changes));
+    }
+    return XCVM_OK;
+}
+
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops)
 {
     xcc_builder b = {.graph = m->graph, .name = "", .origin = ""};
     /* What is differentiated is in two programs, of which the first may keep what it was for the second. */
     copying c = {.trace = k, .b = &b, .stores = !stops && (form == TRACE_INPUTS || form == TRACE_CONSTANTS)};
-    xcc_value **outputs = xcc_alloc(m, (k->out_count + k->held_count + k->operand_count) * sizeof *outputs);
+    xcc_value **outputs = xcc_alloc(m, (k->out_count + 2 * k->operand_count + count_changes(k)) * sizeof *outputs);
     size_t count = 0;
     c.map = xcc_alloc(m, k->module.value_count * sizeof *c.map);
     if (outputs == NULL || c.map == NULL)
@@ -203,20 +260,16 @@ xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form
     }
     XCVM_TRY(xcc_graph_set_outputs(m->graph, count, outputs));
     count = 0;
-    for (size_t i = 0; i < k->held_count; i++)
-        if (k->held[i].value != NULL)
-            XCVM_TRY(build_next(&c, k->in_count + i, k->held[i].value, outputs, &count));
     for (size_t i = 0; i < k->operand_count; i++)
-        if (k->operands[i].value != NULL && is_written(&k->operands[i]))
+        if (k->operands[i].next != NULL)
+            XCVM_TRY(build_next(&c, i, k->operands[i].next, outputs, &count));
+    if (form == TRACE_INPUTS)
+        XCVM_TRY(build_changes(&c, outputs, &count));
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (k->operands[i].value != NULL && trace_is_written(&k->operands[i]))
             XCVM_TRY(build_next(&c, i, k->operands[i].now, outputs, &count));
-    if (count == 0)
-        return XCVM_OK;
-    const char **names = xcc_alloc(m, count * sizeof *names);
-    if (names == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        names[i] = outputs[i]->name;
-    return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
+    XCVM_TRY(add_outputs(m, outputs, count));
+    return form != TRACE_INPUTS ? build_effects(&c) : XCVM_OK;
 }
 
 /* ---- The tape ---- */
@@ -249,8 +302,8 @@ xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, 
             c.map[v->id] = &stopped->value;
         }
     }
-    for (size_t i = 0; i < k->out_count + k->held_count; i++) {
-        xcc_value *v = i < k->out_count ? k->outs[i] : k->held[i - k->out_count].value;
+    for (size_t i = 0; i < k->out_count + k->operand_count; i++) {
+        xcc_value *v = i < k->out_count ? k->outs[i] : k->operands[i - k->out_count].next;
         if (v == NULL)
             continue;
         xcc_value *copy;

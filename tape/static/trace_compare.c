@@ -93,29 +93,56 @@ static bool compare_nodes(const comparison *c, const xcc_node *a, const xcc_node
     return compare_attributes(c, a, b) && compare_results(c, a, b);
 }
 
+static bool equal_ids(const xcc_value *a, const xcc_value *b)
+{
+    return (a == NULL) == (b == NULL) && (a == NULL || a->id == b->id);
+}
+
+static bool equal_effects(const tape_trace *a, const tape_trace *b)
+{
+    if (a->effect_count != b->effect_count)
+        return false;
+    for (size_t i = 0; i < a->effect_count; i++) {
+        const trace_effect *x = &a->effects[i], *y = &b->effects[i];
+        if (x->effect != y->effect || x->count != y->count)
+            return false;
+        for (size_t j = 0; j < x->count; j++)
+            if (x->changes[j].operand != y->changes[j].operand ||
+                !equal_ids(x->changes[j].gradient, y->changes[j].gradient) ||
+                x->changes[j].stays != y->changes[j].stays || !equal_ids(x->changes[j].rows, y->changes[j].rows))
+                return false;
+    }
+    return true;
+}
+
 static bool compare_ends(const comparison *c)
 {
     const tape_trace *a = c->before, *b = c->now;
     for (size_t i = 0; i < a->out_count; i++)
         if (a->outs[i]->id != b->outs[i]->id || a->out_requires[i] != b->out_requires[i])
             return differ(c, "result %zu is that of another call", i);
-    for (size_t i = 0; i < a->held_count; i++) {
-        const trace_held *x = &a->held[i], *y = &b->held[i];
-        const bool same = (x->value != NULL) == (y->value != NULL) && x->keeps == y->keeps &&
-                          x->releases == y->releases && (x->value == NULL || x->value->id == y->value->id);
-        if (!same)
-            return differ(c, "something else is left in place %zu", i);
-    }
     for (size_t i = 0; i < a->operand_count; i++) {
         const trace_operand *x = &a->operands[i], *y = &b->operands[i];
+        if (x->gathered != y->gathered || x->table != y->table || x->indices != y->indices)
+            return differ(c, "operand %zu is gathered otherwise", i);
+        if (x->place != y->place || x->owner != y->owner)
+            return differ(c, "operand %zu is kept in another place", i);
+        const bool same = (x->next != NULL) == (y->next != NULL) && x->keeps == y->keeps &&
+                          x->releases == y->releases && x->empties == y->empties &&
+                          (x->next == NULL || x->next->id == y->next->id);
+        if (!same)
+            return differ(c, "something else is left in place %zu", i - a->in_count);
         if (x->value != NULL && y->value != NULL && x->now->id != y->now->id)
             return differ(c, "something else is written into operand %zu", i);
+        if (x->clears != y->clears || x->adds != y->adds)
+            return differ(c, "the gradient of operand %zu is cleared otherwise", i);
         if (x->requires != y->requires)
             return differ(c, "operand %zu %s a gradient now", i, y->requires ? "requires" : "does not require");
-        const bool capture = i >= a->in_count + a->held_count;
-        if (capture && (x->v.at != y->v.at || x->v.serial != y->v.serial))
+        if (trace_is_capture(a, i) && (x->v.at != y->v.at || x->v.serial != y->v.serial))
             return differ(c, "capture %zu is another variable", i - a->in_count - a->held_count);
     }
+    if (!equal_effects(a, b))
+        return differ(c, "it has another effect, or by other gradients");
     for (size_t i = 0; i < a->operation_count; i++)
         if (a->operations[i].operation != b->operations[i].operation)
             return differ(c, "operation %zu of the host's is another one, %s", i, b->operations[i].operation->name);

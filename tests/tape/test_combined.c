@@ -553,7 +553,7 @@ START_TEST(out_of_memory_anywhere)
                          .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
                          .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1),
                          .spares = true,
-                         .every = 300,
+                         .every = 100,
                          .least = 30});
 }
 END_TEST
@@ -566,6 +566,7 @@ Suite *suite_tape_combined(void)
                             branches_in_static_functions, operands_that_are_written_into, a_step_in_an_update_hook,
                             a_step_in_an_operation_of_a_static_function);
     TCase *tcase = tcase_create("each");
+    tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);
     tcase_add_loop_test(tcase, optimizers_of_tables_in_static_functions, 0, 3);
     tcase_add_loop_test(tcase, layers_that_keep_something_in_static_functions, 0, 3);

@@ -271,16 +271,6 @@ static xcvm_status sets_elements(void *user, xcvm_tape *t, size_t in_count, cons
     return XCVM_OK;
 }
 
-static xcvm_status leaves_gradients(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
-                                    xcvm_var *out)
-{
-    xcvm_error error;
-    (void)in_count;
-    (void)out_count;
-    out[0] = xcvm_Mul(t, *(const xcvm_var *)user, in[0]);
-    return xcvm_tape_backward(t, out[0], NULL, &error);
-}
-
 static xcvm_status overwrites_a_view(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                      xcvm_var *out)
 {
@@ -304,7 +294,6 @@ START_TEST(what_cannot_be_a_schedule_runs_define_by_run)
         float w, x, expected;
     } cases[] = {
         {sets_elements, "the host sets the elements of a variable", 1, 5, 10},
-        {leaves_gradients, "the function leaves a gradient that was added up behind", 3, 5, 15},
         {overwrites_a_view, "shares them with another", 2, 5, 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -105,6 +105,41 @@ START_TEST(a11_9_overwritten_before_the_backward)
 }
 END_TEST
 
+static xcvm_status run_overwriting(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                   xcvm_var *out)
+{
+    const xcvm_var w = *(const xcvm_var *)user;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, xcvm_Mul(t, w, w), in[0]);
+    xcvm_tape_set_recording(t, false);
+    xcvm_Mul(t, w, in[0], .into = w);
+    xcvm_tape_set_recording(t, true);
+    return XCVM_OK;
+}
+
+/* What the function has overwritten itself, no backward through its results can read, with a schedule or without. */
+START_TEST(a11_9_overwritten_by_the_function)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_var w = parameter(t, 3);
+    xcvm_static *s = make_static(t, run_overwriting, &w, NULL);
+    float expected = 3;
+    for (int i = 0; i < 4; i++) {
+        xcvm_error error = {0};
+        const xcvm_var y = call1(s, constant(t, 2));
+        CHECK_F32(t, y, 2 * expected * expected);
+        CHECK_F32(t, w, expected *= 2);
+        ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, "has overwritten") != NULL, "%s", error.message);
+        xcvm_tape_reset(t);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 /* Results are the caller's own: later calls do not change them. A second backward is refused. */
 START_TEST(a11_10_results_stay)
 {
@@ -594,8 +629,8 @@ Suite *suite_tape_static_training(void);
 Suite *suite_tape_static_training(void)
 {
     return SUITE_OF("tape_static_training", a11_9_parameters_are_replaced, a11_9_parameters_that_change_in_test_mode,
-                    a11_9_overwritten_before_the_backward, a11_10_results_stay, a11_11_batch_normalisation,
-                    a11_2_dropout, d5_stateful_recurrent_networks, a11_12_optimizer_in_the_schedule,
-                    a11_12_views_of_what_is_written, a11_12_weights_stay_where_they_are, a11_12_failures_leave_weights,
-                    a11_12_saved_schedules);
+                    a11_9_overwritten_by_the_function, a11_9_overwritten_before_the_backward, a11_10_results_stay,
+                    a11_11_batch_normalisation, a11_2_dropout, d5_stateful_recurrent_networks,
+                    a11_12_optimizer_in_the_schedule, a11_12_views_of_what_is_written,
+                    a11_12_weights_stay_where_they_are, a11_12_failures_leave_weights, a11_12_saved_schedules);
 }

@@ -1,7 +1,8 @@
 /* What systems that define by running have in common, checked where no other suite here does: by the numbers of the
- * survey of Autograd (C1), Chainer (C2), PyTorch (C3), DyNet (C4) and Paddle's tape (C5), and by what those had left
- * undone (D6). */
-#include "tests/tape/support.h"
+ * survey of Autograd (C1), Chainer (C2), PyTorch (C3), DyNet (C4), Paddle's tape (C5) and static_graph (A11), and by
+ * what those had left undone (D5, D6). */
+#include "tests/tape/static_support.h"
+#include "xcvm/layers.h"
 
 /* C1.4: the first gradient of a value is taken as it is, the second makes a sum, and others are added to that in place:
  * memory does not grow with how often a value is used. */
@@ -203,8 +204,210 @@ START_TEST(d6_several_graphs)
 }
 END_TEST
 
+/* ---- DyNet ---- */
+
+/* C4.11: W * concatenate([E[a], E[b]]) + b, softmax, pickneglogsoftmax, value, backward; the numbers are those of the
+ * formulas. D6: DyNet's affine_transform takes a batch, whose bias is broadcast. */
+START_TEST(c4_11_sample_and_affine_transforms)
+{
+    xcvm_tape *t = open_tape();
+    const xcvm_var e = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), F32S(1, 2, 3, 4, 5, 6)),
+                   w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 4), F32S(0.1f, 0.2f, 0.3f, 0.4f, -0.1f, 0, 0.1f, 0)),
+                   b = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 1), F32S(0.5f, 1));
+    ck_assert_int_eq(xcvm_var_set_sparse(t, e, true, NULL), XCVM_OK);
+    const xcvm_var first = xcvm_Gather(t, e, xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(2))),
+                   second = xcvm_Gather(t, e, xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(0)));
+    const xcvm_var x = xcvm_Unsqueeze(t, xcvm_Concat(t, XCVM_VARS(first, second), .axis = 0),
+                                      xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(1)));
+    const xcvm_var affine = xcvm_tape_affine_transform(t, 3, (const xcvm_var[]){b, w, x});
+    const xcvm_var scores = xcvm_Squeeze(t, affine, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(1)));
+    /* (0.5 + 1.2 + 0.3 + 0.8 + 0.5, -0.5 + 0.1 + 1) */
+    CHECK_F32(t, scores, 3.3f, 0.6f);
+    const double p = 1 / (1 + exp(0.6 - 3.3));
+    CHECK_F32(t, xcvm_Softmax(t, scores), (float)p, (float)(1 - p));
+    const xcvm_var loss = xcvm_tape_pick_neg_log_softmax(t, scores, xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(1)));
+    ck_assert_double_eq_tol(xcvm_var_number(t, loss), -log(1 - p), 1e-6);
+    backward(t, loss);
+    const float q = (float)p;
+    CHECK_F32(t, xcvm_var_grad(t, b), q, -q);
+    CHECK_F32(t, xcvm_var_grad(t, w), 5 * q, 6 * q, q, 2 * q, -5 * q, -6 * q, -q, -2 * q);
+    xcvm_var rows, gradients;
+    ck_assert_int_eq(xcvm_var_grad_rows(t, e, &rows, &gradients, NULL), XCVM_OK);
+    CHECK_F32(t, gradients, 0.2f * q, 0.4f * q, 0.2f * q, 0.2f * q);
+    /* A batch of columns, and one for each of a batch. */
+    const xcvm_var columns = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(4, 2), F32S(5, 0, 6, 0, 1, 0, 2, 0));
+    CHECK_F32(t, xcvm_tape_affine_transform(t, 3, (const xcvm_var[]){b, w, columns}), 3.3f, 0.5f, 0.6f, 1);
+    const xcvm_var batch_of = xcvm_tape_constant(t, XCVM_F32, 3, DIMS(2, 4, 1), F32S(5, 6, 1, 2, 0, 0, 0, 0));
+    const xcvm_var both = xcvm_tape_affine_transform(t, 3, (const xcvm_var[]){b, w, batch_of});
+    CHECK_F32(t, both, 3.3f, 0.6f, 0.5f, 1);
+    xcvm_var_clear_grad(t, b);
+    backward(t, xcvm_ReduceSum(t, both, .keepdims = 0));
+    CHECK_F32(t, xcvm_var_grad(t, b), 2, 2);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Paddle's tape ---- */
+
+/* C5.1: types are found out when a call is made, before its kernel runs; a backward cannot be followed by another, and
+ * forgets what it has passed. C5.7: calls are a list in their order, which needs no sorting; and a part of the graph
+ * that nobody holds goes at once, from the middle of it. */
+START_TEST(c5_7_lists_and_dead_parts)
+{
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_NONE), *eager = open_tape();
+    xcvm_error error;
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 3), NULL),
+                   x34 = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(3, 4), NULL);
+    const size_t live = stats_of(t).live_bytes;
+    const xcvm_var y = xcvm_MatMul(t, w, x34);
+    ck_assert_uint_eq(stats_of(t).live_bytes, live); /* which has not run */
+    xcvm_MatMul(t, y, w);
+    check_failed(t, XCVM_SHAPE_MISMATCH, "");
+    const xcvm_var loss = xcvm_ReduceSum(t, y);
+    backward(t, loss);
+    ck_assert_int_eq(xcvm_tape_backward(t, loss, NULL, &error), XCVM_INVALID_ARGUMENT);
+    close_tape(t);
+    const xcvm_var x = parameter(eager, 2);
+    xcvm_creator creator = {.size = sizeof creator};
+    xcvm_var calls[4];
+    for (int i = 0; i < 4; i++) {
+        calls[i] = i % 2 == 0 ? xcvm_Exp(eager, x) : xcvm_Sin(eager, calls[i - 1]);
+        ck_assert(xcvm_var_creator(eager, calls[i], &creator));
+        ck_assert_uint_eq(creator.number, (uint64_t)i);
+    }
+    ck_assert_uint_eq(stats_of(eager).recorded, 4);
+    xcvm_var_release(eager, calls[0]);
+    ck_assert_uint_eq(stats_of(eager).recorded, 4); /* calls[1] needs it */
+    xcvm_var_release(eager, calls[1]);
+    ck_assert_uint_eq(stats_of(eager).recorded, 2);
+    backward(eager, calls[3]);
+    CHECK_F32(eager, xcvm_var_grad(eager, x), cosf(expf(2)) * expf(2));
+    close_tape(eager);
+}
+END_TEST
+
+/* ---- static_graph ---- */
+
+typedef struct mixed {
+    xcvm_var w, seen;
+    xcvm_operation operation;
+    int runs, called;
+} mixed;
+
+static xcvm_status count_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                 xcvm_var *out)
+{
+    mixed *m = user;
+    (void)in_count;
+    (void)out_count;
+    m->called++;
+    out[0] = xcvm_Mul(t, in[0], in[0]);
+    return XCVM_OK;
+}
+
+static xcvm_status count_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                  const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    (void)user;
+    (void)in_count;
+    (void)out_count;
+    (void)out;
+    in_gradients[0] = xcvm_Mul(t, out_gradients[0], xcvm_Mul(t, in[0], constant(t, 2)));
+    return XCVM_OK;
+}
+
+static xcvm_status run_mixed(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                             xcvm_var *out)
+{
+    mixed *m = user;
+    (void)in_count;
+    m->runs++;
+    xcvm_var y, values, indices;
+    xcvm_tape_operate(t, &m->operation, 1, (const xcvm_var[]){xcvm_Mul(t, in[0], m->w)}, 1, &y);
+    xcvm_TopK(t, y, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2)), .out = {&values, &indices});
+    const bool recording = xcvm_tape_set_recording(t, false);
+    xcvm_ReduceSum(t, values, .keepdims = 0, .into = m->seen);
+    xcvm_tape_set_recording(t, recording);
+    if (out_count > 0)
+        out[0] = xcvm_ReduceSum(t, values, .keepdims = 0);
+    return XCVM_OK;
+}
+
+/* A11.8: no call has to be made for schedules: any instruction, a call in place, an operation of the host's that knows
+ * nothing of them, are recorded as they are. A static function may return nothing, and leave what it computes. */
+START_TEST(a11_8_any_call_is_recorded)
+{
+    for (size_t outs = 0; outs < 2; outs++) {
+        xcvm_tape *t = open_tape();
+        mixed m = {.w = parameter(t, 2), .seen = xcvm_var_keep(t, constant(t, 0))};
+        m.operation = (xcvm_operation){.size = sizeof m.operation,
+                                       .name = "square",
+                                       .forward = count_forward,
+                                       .backward = count_backward,
+                                       .user = &m};
+        messages log = {.count = 0};
+        const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+        xcvm_static *s = make_static(t, run_mixed, &m, &options);
+        for (int i = 0; i < 4; i++) {
+            const float a = (float)i + 1;
+            const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 1, DIMS(3), F32S(a, -2 * a, 0));
+            xcvm_var y = XCVM_ABSENT;
+            xcvm_static_call(s, 1, &x, outs, &y);
+            CHECK_F32(t, m.seen, 4 * 5 * a * a);
+            if (outs > 0) {
+                backward(t, y);
+                CHECK_F32(t, xcvm_var_grad(t, m.w), 4 * 5 * a * a); /* 2 w (a^2 + 4 a^2) */
+                xcvm_var_clear_grad(t, m.w);
+            }
+            xcvm_tape_reset(t);
+        }
+        ck_assert_msg(m.runs == 1 && log.warnings == 0, "%d %s", m.runs, log.text);
+        ck_assert_int_eq(m.called, 4);
+        xcvm_static_destroy(s);
+        close_tape(t);
+    }
+}
+END_TEST
+
+static xcvm_status run_chain_of_elements(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in,
+                                         size_t out_count, xcvm_var *out)
+{
+    (void)user;
+    (void)in_count;
+    (void)out_count;
+    xcvm_var x = in[0];
+    for (int i = 0; i < 12; i++)
+        x = xcvm_Tanh(t, xcvm_Add(t, xcvm_Mul(t, x, in[0]), x));
+    out[0] = x;
+    return XCVM_OK;
+}
+
+/* D5: static_graph fused nothing and planned no memory: a schedule is compiled, so that a chain of 36 calls by elements
+ * runs in the memory of fewer than three results. */
+START_TEST(d5_fusion_and_memory)
+{
+    enum { ELEMENTS = 65536 };
+    xcvm_tape *t = open_tape();
+    const xcvm_static_options options = {.size = sizeof options};
+    xcvm_static *s = make_static(t, run_chain_of_elements, NULL, &options);
+    float *numbers = calloc(ELEMENTS, sizeof *numbers);
+    for (int i = 0; i < ELEMENTS; i++)
+        numbers[i] = (float)(i % 97) / 97;
+    const xcvm_var x = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(ELEMENTS), numbers));
+    const xcvm_var recorded = xcvm_var_keep(t, call1(s, x)), replayed = call1(s, x);
+    check_bytes(t, replayed, t, recorded, 1e-5);
+    ck_assert_uint_eq(figures(s).replayed, 1);
+    ck_assert_uint_lt(figures(s).memory_bytes, 3 * ELEMENTS * sizeof(float));
+    free(numbers);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_survey(void)
 {
     return SUITE_OF("tape_survey", c1_4_sums_in_place, c1_5_kinds_of_values, c2_2_what_is_retained, c3_1_creators,
-                    c3_6_views_share_versions, c5_2_sums_and_targets, c5_4_iterations_are_reset, d6_several_graphs);
+                    c3_6_views_share_versions, c5_2_sums_and_targets, c5_4_iterations_are_reset, d6_several_graphs,
+                    c4_11_sample_and_affine_transforms, c5_7_lists_and_dead_parts, a11_8_any_call_is_recorded,
+                    d5_fusion_and_memory);
 }

@@ -1,0 +1,121 @@
+/* What a traced function does besides calls: steps of optimizers, and gradients that it clears or leaves behind. */
+#include "tape/static/trace.h"
+
+bool tape_trace_gave_gradient(const tape_trace *k, const tape_variable *v)
+{
+    return (v->gradient != NULL && v->gradient->serial > k->begun) ||
+           (v->rows != NULL && v->rows->gradient->serial > k->begun);
+}
+
+xcvm_status tape_trace_clear(tape_tracer *tracer, const tape_variable *v)
+{
+    tape_trace *k = tape_trace_of(tracer);
+    if (k->refusal[0] != '\0' || tape_trace_is_own(k, v))
+        return XCVM_OK;
+    trace_operand *o = tape_trace_capture(k, v);
+    if (o == NULL)
+        return k->tape->error.status;
+    o->adds = o->adds || (!o->clears && (k->effect_count > 0 || tape_trace_gave_gradient(k, v)));
+    o->clears = true;
+    return XCVM_OK;
+}
+
+static xcvm_status note_change(tape_trace *k, const tape_change *change, trace_change *to)
+{
+    const trace_operand *o = tape_trace_is_own(k, change->variable) ? NULL : tape_trace_capture(k, change->variable);
+    if (k->tape->failed)
+        return k->tape->error.status;
+    if (o == NULL)
+        tape_trace_refuse(k, "an effect changes what the function has made");
+    if (!tape_trace_is_own(k, change->gradient))
+        tape_trace_refuse(k, "a gradient from before the function is used");
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    to->operand = (size_t)(o - k->operands);
+    to->gradient = tape_trace_value(k, change->gradient);
+    if (change->rows != NULL && to->gradient != NULL)
+        to->rows = tape_trace_value(k, change->rows);
+    const bool complete = to->gradient != NULL && (change->rows == NULL || to->rows != NULL);
+    return complete || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a step");
+}
+
+xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes)
+{
+    tape_trace *k = tape_trace_of(tracer);
+    if (k->refusal[0] != '\0')
+        return XCVM_OK;
+    trace_effect *effects = xcc_grow(&k->module, k->effects, k->effect_count, &k->effect_capacity, sizeof *effects);
+    trace_change *own = xcc_alloc(&k->module, count * sizeof *own);
+    if (effects == NULL || own == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    k->effects = effects;
+    effects[k->effect_count++] = (trace_effect){e, own, count};
+    e->refs++;
+    for (size_t i = 0; i < count; i++) {
+        XCVM_TRY(note_change(k, &changes[i], &own[i]));
+        if (k->refusal[0] == '\0' && trace_is_written(&k->operands[own[i].operand]))
+            tape_trace_refuse(k, "an effect changes what a call has written");
+        tracer->functions->target(tracer, changes[i].variable);
+    }
+    for (size_t i = 0; i < count && k->refusal[0] == '\0'; i++)
+        k->operands[own[i].operand].changes = true;
+    return XCVM_OK;
+}
+
+/* A gradient that is there behind the function: that of an effect, which leaves it, or another. */
+static void leave(tape_trace *k, const tape_change *change, trace_effect *left)
+{
+    trace_change now = {.stays = true};
+    bool found = false;
+    if (note_change(k, change, &now) != XCVM_OK || k->refusal[0] != '\0')
+        return;
+    for (size_t i = 0; i < k->effect_count && change->variable->rows == NULL; i++)
+        for (size_t j = 0; j < k->effects[i].count; j++) {
+            trace_change *c = &k->effects[i].changes[j];
+            if (c->operand == now.operand && c->gradient == now.gradient)
+                found = c->stays = true;
+        }
+    if (!found)
+        left->changes[left->count++] = now;
+}
+
+/* Calls body for each gradient, or rows of one, that the function has added up and left. */
+static size_t each_left(tape_trace *k, trace_effect *left)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0' && !k->tape->failed; i++) {
+        trace_operand *o = &k->operands[i];
+        tape_variable *v = o->v.at;
+        if (v == NULL || v->serial != o->v.serial || o->gathered || !tape_trace_gave_gradient(k, v))
+            continue;
+        o->adds = o->adds || !o->clears;
+        count += v->gradient != NULL;
+        if (v->gradient != NULL && left != NULL)
+            leave(k, &(tape_change){.variable = v, .gradient = v->gradient}, left);
+        for (const tape_rows *r = v->rows; r != NULL; r = r->next, count++)
+            if (left != NULL)
+                leave(k, &(tape_change){.variable = v, .gradient = r->gradient, .rows = r->indices}, left);
+    }
+    return count;
+}
+
+/* Gradients that the function leaves behind are an effect, too. */
+xcvm_status tape_trace_leave(tape_trace *k)
+{
+    const size_t count = each_left(k, NULL);
+    if (count == 0)
+        return XCVM_OK;
+    if (k->differentiable)
+        tape_trace_refuse(k,
+                          "the function leaves a gradient that was added up behind, and a gradient can flow from its "
+                          "results; clear it, or take xcvm_tape_gradients");
+    trace_effect *effects = xcc_grow(&k->module, k->effects, k->effect_count, &k->effect_capacity, sizeof *effects);
+    trace_effect left = {.changes = xcc_alloc(&k->module, count * sizeof *left.changes)};
+    if (effects == NULL || left.changes == NULL)
+        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+    k->effects = effects;
+    each_left(k, &left);
+    if (left.count > 0)
+        effects[k->effect_count++] = left;
+    return k->tape->failed ? k->tape->error.status : XCVM_OK;
+}
