@@ -317,7 +317,8 @@ static xcvm_status take_step(xcvm_optimizer *o)
 
 /* ---- Steps that are traced ---- */
 
-/* What the step changes, as far as it goes into `changes` (NULL: nothing); gives how much it is. */
+/* What the step changes, and what it would change by other gradients, whose are NULL, listed in `changes` (NULL: it is
+ * not); gives how much it is. */
 static size_t list_changes(const xcvm_optimizer *o, tape_change *changes)
 {
     size_t count = 0;
@@ -325,9 +326,9 @@ static size_t list_changes(const xcvm_optimizer *o, tape_change *changes)
         tape_variable *p = o->learners[i]->parameter;
         if (!p->requires)
             continue;
-        if (p->gradient != NULL && changes != NULL)
+        if (changes != NULL)
             changes[count] = (tape_change){.variable = p, .gradient = p->gradient};
-        count += p->gradient != NULL;
+        count++;
         for (const tape_rows *r = p->rows; r != NULL; r = r->next, count++)
             if (changes != NULL)
                 changes[count] = (tape_change){.variable = p, .gradient = r->gradient, .rows = r->indices};

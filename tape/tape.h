@@ -455,7 +455,7 @@ typedef struct tape_tracer_functions {
     void (*decide)(tape_tracer *tracer, tape_variable *v);
     /* What is in a place is about to be read, or replaced. */
     xcvm_status (*place)(tape_tracer *tracer, tape_place *place);
-    /* An effect has happened. */
+    /* An effect is about to happen; where a gradient is NULL there is none this time. */
     xcvm_status (*effect)(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes);
     /* What is done is no call; why it cannot be had again, as a sentence. */
     void (*refuse)(tape_tracer *tracer, const char *why);

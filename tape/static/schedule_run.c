@@ -179,9 +179,11 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r)
 /* The record is of the elements that the forward has read, which some operands have no more. */
 static void note_overwritten(const tape_schedule *s, const tape_record *r)
 {
-    for (size_t i = 0; i < s->trace->operand_count; i++)
-        if (trace_is_written(&s->trace->operands[i]) || s->trace->operands[i].changes)
+    for (size_t i = 0; i < s->trace->operand_count; i++) {
+        const xcvm_storage *storage = s->operands[i] != NULL ? s->operands[i]->value.type.storage : NULL;
+        if (storage != NULL && (int32_t)(storage->version - (uint32_t)(r->number + 1)) >= 0)
             r->versions[i]--;
+    }
 }
 
 xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)

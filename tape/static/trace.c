@@ -412,9 +412,11 @@ static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
     for (size_t i = k->in_count; i < k->operand_count; i++)
         if (k->operands[i].owner == p)
             return XCVM_OK;
-    const tape_variable *v = tape_operand(k->tape, p->v, "what is kept in a place");
-    if (k->tape->failed)
-        return k->tape->error.status;
+    const tape_variable *v = p->v.at;
+    if (v != NULL && (v->serial != p->v.serial || !v->named)) {
+        tape_trace_refuse(k, "what a layer keeps was released by the host");
+        return XCVM_OK;
+    }
     XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, &p->v));
     k->operands[k->operand_count - 1].owner = p;
     p->refs++;

@@ -120,8 +120,8 @@ typedef enum trace_form {
     TRACE_STATES     /* captures and what is held are states */
 } trace_form;
 /* The recorded calls as the graph of another module, with the results as outputs, then what places hold, then what was
- * written into operands. Names are in0, held0, capture0; outputs out0, held0_next, capture0_next. `stops`: gradients
- * are taken of it, so that what no gradient flows through must not let one through. */
+ * written into operands. Names are in0, held0, gathered0, capture0; outputs out0, held0_next, capture0_next. `stops`:
+ * gradients are taken of it, so that what no gradient flows through must not let one through. */
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops);
 /* "capture3", the name of an operand. */
 const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32]);

@@ -39,6 +39,21 @@ static xcvm_status note_change(tape_trace *k, const tape_change *change, trace_c
     return complete || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a step");
 }
 
+/* What an effect changes, or would change if it had a gradient then. */
+static xcvm_status note_target(tape_trace *k, const tape_variable *v)
+{
+    trace_operand *o = tape_trace_is_own(k, v) ? NULL : tape_trace_capture(k, v);
+    if (k->tape->failed)
+        return k->tape->error.status;
+    if (o == NULL)
+        return XCVM_OK;
+    if (trace_is_written(o))
+        tape_trace_refuse(k, "an effect changes what a call has written");
+    k->tracer.functions->target(&k->tracer, v);
+    o->changes = true;
+    return XCVM_OK;
+}
+
 xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes)
 {
     tape_trace *k = tape_trace_of(tracer);
@@ -49,16 +64,14 @@ xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, c
     if (effects == NULL || own == NULL)
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     k->effects = effects;
-    effects[k->effect_count++] = (trace_effect){e, own, count};
+    trace_effect *effect = &effects[k->effect_count++];
+    *effect = (trace_effect){.effect = e, .changes = own};
     e->refs++;
     for (size_t i = 0; i < count; i++) {
-        XCVM_TRY(note_change(k, &changes[i], &own[i]));
-        if (k->refusal[0] == '\0' && trace_is_written(&k->operands[own[i].operand]))
-            tape_trace_refuse(k, "an effect changes what a call has written");
-        tracer->functions->target(tracer, changes[i].variable);
+        XCVM_TRY(note_target(k, changes[i].variable));
+        if (changes[i].gradient != NULL)
+            XCVM_TRY(note_change(k, &changes[i], &own[effect->count++]));
     }
-    for (size_t i = 0; i < count && k->refusal[0] == '\0'; i++)
-        k->operands[own[i].operand].changes = true;
     return XCVM_OK;
 }
 
@@ -79,7 +92,7 @@ static void leave(tape_trace *k, const tape_change *change, trace_effect *left)
         left->changes[left->count++] = now;
 }
 
-/* Calls body for each gradient, or rows of one, that the function has added up and left. */
+/* Lists each gradient, or rows of one, that the function has added up and left (NULL: does not); gives their number. */
 static size_t each_left(tape_trace *k, trace_effect *left)
 {
     size_t count = 0;

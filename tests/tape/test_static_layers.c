@@ -193,6 +193,37 @@ START_TEST(layers_that_go)
 }
 END_TEST
 
+static xcvm_status run_anew(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                            xcvm_var *out)
+{
+    xcvm_layer_reset(((const twin *)user)->layer);
+    return run_layer(user, t, in_count, in, out_count, out);
+}
+
+/* The host has released what the layer keeps, as the handle that a call gave is that of its state: begun anew, the
+ * layer does not ask for it; else the call says what is gone. */
+START_TEST(states_that_were_released)
+{
+    twin w[2];
+    open_twins(w, run_anew, make_recurrent, _i);
+    for (int i = 0; i < 3; i++) {
+        xcvm_var y[2];
+        for (int k = 0; k < 2; k++) {
+            xcvm_var_release(w[k].tape, xcvm_layer_call(w[k].layer, rows_of(w[k].tape, 1)));
+            y[k] = call_twin(&w[k], run_anew, rows_of(w[k].tape, (float)i / 8));
+        }
+        check_bytes(w[0].tape, y[0], w[1].tape, y[1], 1e-5);
+    }
+    xcvm_var_release(w[0].tape, xcvm_layer_call(w[0].layer, rows_of(w[0].tape, 1)));
+    xcvm_static *s = make_static(w[0].tape, run_layer, &w[0], NULL);
+    call1(s, rows_of(w[0].tape, 0));
+    check_failed(w[0].tape, XCVM_INVALID_ARGUMENT, "is stale");
+    xcvm_static_destroy(s);
+    xcvm_layer_reset(w[0].layer);
+    close_twins(w);
+}
+END_TEST
+
 /* ---- Running statistics ---- */
 
 static xcvm_layer *make_normalisation(xcvm_tape *t, int dtype)
@@ -338,6 +369,7 @@ Suite *suite_tape_static_layers(void)
     tcase_add_loop_test(tcase, d5_stateful_layers, 0, 2);
     tcase_add_loop_test(tcase, d5_states_that_are_reset_within, 0, 4);
     tcase_add_loop_test(tcase, d5_stateful_layers_are_saved, 0, 2);
+    tcase_add_loop_test(tcase, states_that_were_released, 0, 2);
     tcase_add_loop_test(tcase, a11_11_batch_normalisation_layers, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite;

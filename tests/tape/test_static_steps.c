@@ -370,7 +370,7 @@ END_TEST
 /* ---- What no schedule can be ---- */
 
 typedef struct refused {
-    xcvm_var w;
+    xcvm_var w, other;
     xcvm_optimizer *o;
     int what, zero;
     xcvm_operation operation;
@@ -470,6 +470,80 @@ START_TEST(a_backward_through_what_was_stepped)
 }
 END_TEST
 
+static xcvm_status run_step_first(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                  xcvm_var *out)
+{
+    const refused *r = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    XCVM_TRY(xcvm_optimizer_step(r->o, &error));
+    xcvm_optimizer_clear_grads(r->o);
+    out[0] = xcvm_Mul(t, r->w, in[0]);
+    return XCVM_OK;
+}
+
+static xcvm_status run_part(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                            xcvm_var *out)
+{
+    const refused *r = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, xcvm_Mul(t, r->other, r->other), in[0]);
+    XCVM_TRY(xcvm_tape_backward(t, xcvm_Mul(t, r->w, in[0]), NULL, &error));
+    XCVM_TRY(xcvm_optimizer_step(r->o, &error));
+    xcvm_var_clear_grad(t, r->w);
+    return XCVM_OK;
+}
+
+/* A parameter that had no gradient in the step is as it was, so a backward can read it. */
+START_TEST(a_backward_through_what_was_not_stepped)
+{
+    xcvm_tape *t = open_tape();
+    refused r = {.w = parameter(t, 3), .other = parameter(t, 2)};
+    xcvm_error error = {0};
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &r.o, &error), &error);
+    must(xcvm_optimizer_add(r.o, "w", r.w, &error), &error);
+    must(xcvm_optimizer_add(r.o, "other", r.other, &error), &error);
+    xcvm_static *s = make_static(t, run_part, &r, NULL);
+    for (int i = 1; i < 5; i++) {
+        backward(t, call1(s, constant(t, 1)));
+        CHECK_F32(t, xcvm_var_grad(t, r.other), 4);
+        CHECK_F32(t, r.w, 3 - 0.5f * (float)i);
+        xcvm_var_clear_grad(t, r.other);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(r.o);
+    close_tape(t);
+}
+END_TEST
+
+/* A step in front of the calls, by the gradients of the backward before: in the call that is recorded there are none,
+ * and yet what follows reads what the step will change. */
+START_TEST(a_step_in_front)
+{
+    xcvm_tape *t = open_tape();
+    messages log = {.count = 0};
+    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    refused r = {.w = parameter(t, 3)};
+    xcvm_error error = {0};
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &r.o, &error), &error);
+    must(xcvm_optimizer_add(r.o, "w", r.w, &error), &error);
+    xcvm_static *s = make_static(t, run_step_first, &r, &options);
+    for (int i = 0; i < 4; i++) {
+        const xcvm_var y = call1(s, constant(t, 1));
+        CHECK_F32(t, y, 3 - 0.5f * (float)i);
+        backward(t, y);
+    }
+    ck_assert_msg(strstr(log.text, "a call reads what an effect has changed") != NULL, "%s", log.text);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(r.o);
+    close_tape(t);
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 /* Calls of all kinds, or one that is saved. */
@@ -520,8 +594,9 @@ END_TEST
 Suite *suite_tape_static_steps(void);
 Suite *suite_tape_static_steps(void)
 {
-    Suite *suite = SUITE_OF("tape_static_steps", a_run_that_fails, gradients_from_before, d5_steps_that_are_checked,
-                            a_backward_through_what_was_stepped);
+    Suite *suite =
+        SUITE_OF("tape_static_steps", a_run_that_fails, gradients_from_before, d5_steps_that_are_checked,
+                 a_backward_through_what_was_stepped, a_step_in_front, a_backward_through_what_was_not_stepped);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, a11_12_step_of_an_optimizer, 0, 3);
     tcase_set_timeout(tcase, 300);
