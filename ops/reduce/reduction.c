@@ -327,7 +327,7 @@ static void finish_ints(const finish *f, size_t at, size_t n)
         if (f->opcode == XCVM_OP_ReduceMean)
             v = mean_of(v, f->count, is_unsigned);
         else if (f->opcode == XCVM_OP_ReduceL2)
-            v = (int64_t)sqrt((double)v);
+            v = (int64_t)sqrt((double)(uint64_t)v); /* squares add up modulo 2^64 */
         else if (flipped)
             v = (int64_t)((uint64_t)v ^ UINT64_C(1) << 63);
         block[i] = v;
