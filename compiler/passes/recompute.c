@@ -511,7 +511,9 @@ static xcvm_status choose(recompute *r)
     /* A budget is to be kept, even if it takes the other kind of schedule. */
     if (has_budget && r->came_to.peak > r->budget)
         XCVM_TRY(xcc_propose_lower_sets(&r->f, !coarse, &to));
-    return r->method == CHEN ? XCVM_OK : keep_what_fits(r);
+    /* Keeping more may make gaps in the arena, where the least of memory is asked for. */
+    const bool keeps = r->method == TIME ? !has_budget || r->budget > 0 : r->method == MEMORY && r->budget > 0;
+    return keeps ? keep_what_fits(r) : XCVM_OK;
 }
 
 /* Applies the best that is found within the budget, or takes least. */

@@ -243,6 +243,21 @@ START_TEST(memory_limit)
 }
 END_TEST
 
+/* A sum that nobody waits for goes with the tape; one that somebody does is that of one process. */
+START_TEST(sums_over_processes)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    xcvm_tape *t = open_tape_with(&a.allocator);
+    const xcvm_var message = xcvm_AllReduceBegin(t, constant(t, 3));
+    xcvm_AllReduceBegin(t, constant(t, 4));
+    const int64_t ranks[] = {0};
+    check_f32(t, xcvm_AllReduceEnd(t, message, .ranks = {ranks, 1}), 1, (const float[]){3});
+    close_tape(t);
+    ck_assert_uint_eq(a.live, 0);
+}
+END_TEST
+
 START_TEST(null_tapes)
 {
     xcvm_error error;
@@ -263,5 +278,5 @@ Suite *suite_tape_calls(void)
 {
     return SUITE_OF("tape_calls", every_row_can_be_called, every_row_reaches_its_kernel, attributes_and_lists,
                     several_results, texts_and_lists_of_values, random_numbers_follow_the_seed, the_first_failure_stays,
-                    host_functions_fail, memory_limit, null_tapes);
+                    host_functions_fail, memory_limit, sums_over_processes, null_tapes);
 }

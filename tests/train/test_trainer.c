@@ -199,6 +199,40 @@ START_TEST(not_finite)
 }
 END_TEST
 
+static void take_plan(void *user, const xcc_report *report) { *(xcc_report *)user = *report; }
+
+/* What recomputation is planned to take is told, and is what a step takes. */
+START_TEST(planned_memory)
+{
+    static const char model[] = "ir 8\nopset 13\ninput x f32[Nx256]\noutput loss\ninit w f32[1] 0.5\n"
+                                "a = Mul(x, w)\nb = Tanh(a)\nc = Exp(b)\nd = Sin(c)\ne = Mul(d, b)\nf = Tanh(e)\n"
+                                "g = Exp(f)\nh = Sin(g)\ni = Mul(h, f)\nloss = ReduceMean(i) keepdims=0\n";
+    static float numbers[512 * 256];
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){512, 256}, numbers);
+    const xcvm_value *batch[] = {x};
+    for (int i = 0; i < 2; i++) {
+        xcc_report report = {.size = 0};
+        const xcc_options compile = {
+            .size = sizeof compile, .train = "sgd:lr=0.1", .recompute = i == 0 ? NULL : "time"};
+        const xct_options options = {
+            .size = sizeof options, .compile = &compile, .threads = 1, .planned = take_plan, .planned_user = &report};
+        xct_trainer *t = make(model, &options);
+        xcvm_error error = {.message = ""};
+        ck_assert_msg(xct_trainer_step(t, batch, NULL, NULL, &error) == XCVM_OK, "%s", error.message);
+        if (i == 1) {
+            xcvm_memory_info memory = {.size = sizeof memory};
+            xcvm_session_memory(t->learn[0].session, &memory);
+            ck_assert_uint_lt(report.arena_bytes, report.recompute_peak_before);
+            ck_assert_msg(fabs((double)memory.peak_bytes / (double)report.arena_bytes - 1) < 0.05,
+                          "%zu bytes, %zu were planned", (size_t)memory.peak_bytes, (size_t)report.arena_bytes);
+        }
+        ck_assert_uint_eq(report.size, i == 0 ? 0 : sizeof report);
+        xct_trainer_destroy(t);
+    }
+    xcvm_value_release(x);
+}
+END_TEST
+
 /* ---- The loop ---- */
 
 static const xcc_options net_compile = {.size = sizeof net_compile, .train = "adam:lr=0.01", .loss = "mse"};
@@ -268,6 +302,39 @@ static xcvm_status add_up(void *user, xcvm_dtype dtype, void *elements, size_t c
     return XCVM_OK;
 }
 
+typedef struct later {
+    xcvm_dtype dtype;
+    void *elements;
+    size_t count;
+} later;
+
+/* What begins is added up when it is waited for. */
+static xcvm_status begin_later(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                               xcvm_error *error)
+{
+    later *l = malloc(sizeof *l);
+    (void)user;
+    (void)error;
+    ck_assert_ptr_nonnull(l);
+    *l = (later){dtype, elements, count};
+    *request = l;
+    return XCVM_OK;
+}
+
+static void abandon_later(void *user, void *request)
+{
+    (void)user;
+    free(request);
+}
+
+static xcvm_status end_later(void *user, void *request, bool *done, xcvm_error *error)
+{
+    const later l = *(later *)request;
+    free(request);
+    *done = true;
+    return add_up(user, l.dtype, l.elements, l.count, error);
+}
+
 static void *take_part(void *user)
 {
     const size_t rank = (size_t)(uintptr_t)user;
@@ -322,6 +389,11 @@ START_TEST(several_processes)
         .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
     xct_trainer *alone = make(line_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
+    if (_i == 1) {
+        options.all_reduce_begin = begin_later;
+        options.all_reduce_end = end_later;
+        options.all_reduce_abandon = abandon_later;
+    }
     begin_ranks(&options, &fit_options, 1);
     for (size_t i = 0; i < RANKS; i++)
         ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
@@ -534,12 +606,13 @@ Suite *suite_train_trainer(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_step);
     tcase_add_test(tests, recomputation);
+    tcase_add_test(tests, planned_memory);
     tcase_add_test(tests, sizes_of_batches);
     tcase_add_test(tests, steps_do_not_grow);
     tcase_add_test(tests, without_memory);
     tcase_add_test(tests, not_finite);
     tcase_add_test(tests, learns_a_line);
-    tcase_add_test(tests, several_processes);
+    tcase_add_loop_test(tests, several_processes, 0, 2);
     tcase_add_test(tests, processes_that_differ);
     tcase_add_test(tests, resumed_bits);
     tcase_add_test(tests, checkpoints_refused);

@@ -287,6 +287,9 @@ xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
     *processes = (struct processes){.count = 1};
     if (!started_by_mpirun())
         return XCVM_OK;
+    /* By Rabenseifner's algorithm each process sums up a part; by the usual one one process sums up all, which for
+     * ResNet-18's gradients takes two processes a fifth more of their time. */
+    (void)setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", false);
     /* Its plugins look for its symbols among those of the process. */
     void *library = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)

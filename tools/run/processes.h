@@ -12,8 +12,8 @@ struct processes {
 
 /* Joins the others, if mpirun has started this process. UNSUPPORTED if there is no library to do it with. */
 xcvm_status processes_begin(struct processes *processes, xcvm_error *error);
-/* As xcvm_session_options.all_reduce, all_reduce_begin, all_reduce_end and all_reduce_abandon, behind which there are no
- * sums any more; `user` is not used. */
+/* As xcvm_session_options.all_reduce, all_reduce_begin, all_reduce_end and all_reduce_abandon, behind which there are
+ * no sums any more; `user` is not used. */
 xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
 xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
                                 xcvm_error *error);
