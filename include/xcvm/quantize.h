@@ -56,10 +56,9 @@ typedef struct xcc_quantize_options {
     double percentile; /* of XCC_RANGE_PERCENTILE, in percent; 0: 99.999 */
     double averaging;  /* weight of a batch in XCC_RANGE_MOVING; 0: 0.01 */
     xcc_quantize_form form;
-    xcvm_dtype activations; /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
-    xcvm_dtype weights;     /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
-    int64_t block;          /* weights that one scale is for, of i4 and u4; 0: 32 */
-    xcc_rounding rounding;
+    xcvm_dtype activations;     /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
+    xcvm_dtype weights;         /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
+    int64_t block;              /* weights that one scale is for, of i4 and u4; 0: 32 */
     bool per_tensor;            /* one scale for a weight tensor in place of one for each output channel */
     bool symmetric_activations; /* zero points are in the middle of the type */
     bool asymmetric_weights;    /* zero points of weights may be other than the middle of the type */
@@ -83,6 +82,7 @@ typedef struct xcc_quantize_options {
                         With less than one batch all are calibrated with and measured on */
     void (*progress)(void *user, const char *what, double fraction);
     void *user;
+    xcc_rounding rounding; /* of weights */
 } xcc_quantize_options;
 
 /* Calibration inputs: `batch_count` batches, which are asked for in order, several times. `read` fills inputs[i] with a
