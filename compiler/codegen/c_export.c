@@ -44,6 +44,23 @@ static const xcc_c_row *find_row(xcvm_opcode opcode)
     return NULL;
 }
 
+bool xcc_c_has_instruction(const xcvm_schema *schema)
+{
+    switch (schema->opcode) {
+    case XCVM_OP_In:
+    case XCVM_OP_Out:
+    case XCVM_OP_Load:
+    case XCVM_OP_Store:
+    case XCVM_OP_Free:
+    case XCVM_OP_Jmp:
+    case XCVM_OP_JmpTrue:
+    case XCVM_OP_JmpFalse:
+        return true;
+    default:
+        return find_row(schema->opcode) != NULL || xcc_c_is_elementwise(schema) || xcc_c_is_of_stacks(schema->opcode);
+    }
+}
+
 static bool operands_known(const xcc_c_step *step)
 {
     for (uint32_t i = 0; i < step->instruction->in_count; i++)
