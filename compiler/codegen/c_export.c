@@ -33,15 +33,32 @@ bool xcc_c_refuse(xcc_c_export *x, const char *format, ...)
 
 static const xcc_c_row *find_row(xcvm_opcode opcode)
 {
-    const xcc_c_rows *const all[] = {&xcc_c_move_rows,      &xcc_c_index_rows,   &xcc_c_reduction_rows,
-                                     &xcc_c_product_rows,   &xcc_c_conv_rows,    &xcc_c_norm_rows,
-                                     &xcc_c_recurrent_rows, &xcc_c_blocked_rows, &xcc_c_training_rows,
-                                     &xcc_c_quantized_rows, &xcc_c_cache_rows};
+    const xcc_c_rows *const all[] = {
+        &xcc_c_move_rows,  &xcc_c_index_rows,     &xcc_c_reduction_rows, &xcc_c_product_rows,  &xcc_c_conv_rows,
+        &xcc_c_norm_rows,  &xcc_c_recurrent_rows, &xcc_c_blocked_rows,   &xcc_c_training_rows, &xcc_c_quantized_rows,
+        &xcc_c_cache_rows, &xcc_c_signal_rows,    &xcc_c_tree_rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t k = 0; k < all[i]->count; k++)
             if (all[i]->at[k].opcode == opcode)
                 return &all[i]->at[k];
     return NULL;
+}
+
+bool xcc_c_has_instruction(const xcvm_schema *schema)
+{
+    switch (schema->opcode) {
+    case XCVM_OP_In:
+    case XCVM_OP_Out:
+    case XCVM_OP_Load:
+    case XCVM_OP_Store:
+    case XCVM_OP_Free:
+    case XCVM_OP_Jmp:
+    case XCVM_OP_JmpTrue:
+    case XCVM_OP_JmpFalse:
+        return true;
+    default:
+        return find_row(schema->opcode) != NULL || xcc_c_is_elementwise(schema) || xcc_c_is_of_stacks(schema->opcode);
+    }
 }
 
 static bool operands_known(const xcc_c_step *step)

@@ -117,6 +117,8 @@ typedef struct xcc_c_export {
 bool xcc_c_refuse(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Finds types and places; what cannot be exported is noted. */
 xcvm_status xcc_c_read_values(xcc_c_export *x);
+/* Whether an instruction can be one on a stack. */
+bool xcc_c_is_of_stacks(xcvm_opcode opcode);
 /* Finds the sequences that are stacks, before values are read; and writes one of their instructions. */
 xcvm_status xcc_c_find_stacks(xcc_c_export *x);
 void xcc_c_write_stack(xcc_c_export *x, const xcc_c_step *step);
@@ -179,11 +181,14 @@ typedef struct xcc_c_rows {
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
     xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows,
-    xcc_c_cache_rows;
+    xcc_c_cache_rows, xcc_c_signal_rows, xcc_c_tree_rows;
 /* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
  * next, then the result and the count. */
 bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
+/* Whether there is C for an instruction, at least for some operands and attributes. */
+bool xcc_c_has_instruction(const xcvm_schema *schema);
 /* Element-wise instructions, by their formulas; *known is false for any other. */
+bool xcc_c_is_elementwise(const xcvm_schema *schema);
 bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 /* An activation of all elements of an f32 or f64 value, in place. */
 bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,

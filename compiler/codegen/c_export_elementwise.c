@@ -414,6 +414,25 @@ static bool write_where(xcc_c_export *x, const xcc_c_step *step)
     return true;
 }
 
+bool xcc_c_is_elementwise(const xcvm_schema *schema)
+{
+    switch (schema->opcode) {
+    case XCVM_OP_Not:
+    case XCVM_OP_BitwiseNot:
+    case XCVM_OP_IsNaN:
+    case XCVM_OP_IsInf:
+    case XCVM_OP_Cast:
+    case XCVM_OP_Where:
+    case XCVM_OP_Less:
+    case XCVM_OP_LessOrEqual:
+    case XCVM_OP_BitShift:
+        return true;
+    default:
+        return (xcvm_row_is(schema, XCVM_CLASS_unary) && FIND(of_one, schema->name) != NULL) ||
+               (xcvm_row_is(schema, XCVM_CLASS_binary) && FIND(of_two, schema->name) != NULL);
+    }
+}
+
 bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known)
 {
     const char *name = step->schema->name;

@@ -315,19 +315,75 @@ static void put_rows(xcc_c_text *to, const char *name, const xcvm_attention_rows
     xcc_c_put(to, ", .%s = {%zu, %zu, %zu}", name, rows->batch, rows->head, rows->row);
 }
 
+/* Past and new rows of each head one behind the other at `to`, which `rows` tells of then. */
+static void write_joined(xcc_c_export *x, const xcvm_attention *d, const xcvm_value *past, const char *fresh,
+                         size_t width, size_t size, const char *to, xcvm_attention_rows *rows)
+{
+    const xcvm_attention_rows all = {d->kv_heads * d->keys * width, d->keys * width, width};
+    const size_t before = past != NULL ? (size_t)past->dims[2] : 0;
+    const xcvm_attention_rows old = {d->kv_heads * before * width, before * width, width};
+    for (int i = 0; i < 2; i++) {
+        const xcvm_attention_rows *from = i == 0 ? &old : rows;
+        const size_t count = i == 0 ? before : d->keys - before;
+        xcc_c_axes axes = {.rank = 0};
+        xcc_c_add_axis(&axes, (int64_t)d->batch, (int64_t)(all.batch * size), (int64_t)(from->batch * size));
+        xcc_c_add_axis(&axes, (int64_t)d->kv_heads, (int64_t)(all.head * size), (int64_t)(from->head * size));
+        xcc_c_add_axis(&axes, (int64_t)count, (int64_t)(all.row * size), (int64_t)(from->row * size));
+        xcc_c_add_axis(&axes, (int64_t)width, (int64_t)size, (int64_t)size);
+        if (count > 0)
+            xcc_c_write_copy(x, &axes, size, to, i == 0 ? 0 : (int64_t)(before * width * size),
+                             i == 0 ? xcc_c_read(x, past) : fresh, 0);
+    }
+    *rows = all;
+}
+
 static bool write_attention(xcc_c_export *x, xcc_c_step *step)
 {
-    const xcvm_Attention_args *a = step->args;
+    /* The lengths are not known before the C runs. */
+    xcvm_Attention_args own = *(const xcvm_Attention_args *)step->args;
+    const xcvm_Attention_args *a = &own;
+    const xcvm_value *nonpad = own.nonpad_kv_seqlen;
     const char *const type = type_of(a->q);
-    if (a->past_key != NULL || a->past_value != NULL || a->present_key != NULL || a->present_value != NULL ||
-        a->qk != NULL || a->nonpad_kv_seqlen != NULL)
-        return xcc_c_refuse(x, "there is no C for its caches, lengths and scores");
+    own.nonpad_kv_seqlen = NULL;
+    if (a->qk != NULL)
+        return xcc_c_refuse(x, "there is no C for its scores as a result");
     if ((a->v != NULL && a->v->dtype != a->q->dtype) ||
         (a->mask != NULL && a->mask->dtype != a->q->dtype && !xcc_c_is(a->mask, XCVM_BOOL)))
         return xcc_c_refuse(x, "there is no C for operands of different types");
     xcvm_attention d;
     if (xcvm_attention_read(x->error, a, &d) != XCVM_OK)
         return xcc_c_refuse(x, "%s", x->error->message);
+    const size_t size = xcvm_dtype_size((xcvm_dtype)a->q->dtype), attend = d.keys * (d.width + 1) * size;
+    const char *const q = xcc_c_read(x, a->q);
+    const size_t k_at = a->k != NULL ? 0 : d.heads * d.width, v_at = k_at + d.kv_heads * d.width;
+    const char *k = a->k != NULL ? xcc_c_read(x, a->k) : xcc_c_format(x, "%s + %zu", q, k_at);
+    const char *v = a->k != NULL ? xcc_c_read(x, a->v) : xcc_c_format(x, "%s + %zu", q, v_at);
+    const size_t each = xcvm_round_up(attend, XCVM_ALIGNMENT), units = d.batch * d.kv_heads * d.keys * size;
+    const size_t keys = a->past_key != NULL && a->present_key == NULL ? units * d.width : 0;
+    const size_t values = a->past_value != NULL && a->present_value == NULL ? units * d.v_width : 0;
+    const char *const room = xcc_c_scratch(x, each + keys + values);
+    d.place = a->past_key == NULL && nonpad != NULL ? -1 : d.place;
+    if (a->past_key != NULL || a->present_key != NULL) {
+        const char *const to = a->present_key != NULL
+                                   ? xcc_c_write(x, a->present_key)
+                                   : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type, room, each);
+        write_joined(x, &d, a->past_key, k, d.width, size, to, &d.k);
+        k = to;
+    }
+    if (a->past_value != NULL || a->present_value != NULL) {
+        const char *const to = a->present_value != NULL
+                                   ? xcc_c_write(x, a->present_value)
+                                   : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type, room, each + keys);
+        write_joined(x, &d, a->past_value, v, d.v_width, size, to, &d.v);
+        v = to;
+    }
+    if (nonpad != NULL) {
+        x->fails = true;
+        xcc_c_line(x,
+                   "        for (size_t i = 0; i < %zu; i++)\n            if ((%s)[i] < 0 || (%s)[i] > %zu)\n"
+                   "                return %zu;\n",
+                   d.batch, xcc_c_read(x, nonpad), xcc_c_read(x, nonpad), d.keys, x->pc + 1);
+    }
     const size_t index = x->table_count++;
     xcc_c_text *const t = &x->tables;
     xcc_c_put(
@@ -347,14 +403,8 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     xcc_c_put(t, ", .left = %lld, .right = %lld, .place = %lld, .causal = %d, .nan_rows = %d, .boolean = %d};\n",
               (long long)d.left, (long long)d.right, (long long)d.place, d.causal, d.nan_rows,
               a->mask != NULL && xcc_c_is(a->mask, XCVM_BOOL));
-    const uint64_t size = xcvm_dtype_size((xcvm_dtype)a->q->dtype);
-    const char *const room = xcc_c_scratch(x, d.keys * (d.width + 1) * size);
-    const char *const q = xcc_c_read(x, a->q);
-    const size_t k_at = a->k != NULL ? 0 : d.heads * d.width, v_at = k_at + d.kv_heads * d.width;
-    const char *const k = a->k != NULL ? xcc_c_read(x, a->k) : xcc_c_format(x, "%s + %zu", q, k_at);
-    const char *const v = a->k != NULL ? xcc_c_read(x, a->v) : xcc_c_format(x, "%s + %zu", q, v_at);
-    xcc_c_line(x, "        xc_attend_%s(&xc_table_%zu, %s, %s, %s, %s, %s, (%s *)(void *)(%s));\n", suffix_of(a->q),
-               index, q, k, v, xcc_c_read(x, a->mask), xcc_c_write(x, a->y), type, room);
+    xcc_c_line(x, "        xc_attend_%s(&xc_table_%zu, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s));\n", suffix_of(a->q),
+               index, q, k, v, xcc_c_read(x, a->mask), xcc_c_read(x, nonpad), xcc_c_write(x, a->y), type, room);
     return true;
 }
 

@@ -5,6 +5,12 @@
 
 static bool is_op(const xcvm_instruction *i, xcvm_opcode opcode) { return i->schema->opcode == opcode; }
 
+bool xcc_c_is_of_stacks(xcvm_opcode opcode)
+{
+    return opcode == XCVM_OP_SequenceConstruct || opcode == XCVM_OP_SequenceInsert ||
+           opcode == XCVM_OP_ConcatFromSequence || opcode == XCVM_OP_SequenceAt || opcode == XCVM_OP_SequenceLength;
+}
+
 /* Registers that are the stack `id` are marked by it. */
 typedef struct finder {
     xcc_c_export *x;

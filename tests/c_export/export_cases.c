@@ -1,7 +1,9 @@
 /* Exports text cases as C: export_cases FOLDER TARGET STEP CASE_FILE... writes case_<n>.c and .h for every STEP-th case
  * of the files that can be exported, and cases.c, a program that runs them all and compares their outputs and states
  * with those of the machine. TARGET is the instruction set that vectors are for, "any" for none. What is refused is
- * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. */
+ * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. Of each file the first case is one of
+ * them, so that every instruction is. `export_cases --without-c` lists the instructions that there is no C for. */
+#include "compiler/codegen/c_export.h"
 #include "tests/case_text.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
@@ -260,15 +262,28 @@ static void export_file(export_job *w, const char *path)
     test_bytes text = test_file_read(path);
     bool more = text.at != NULL;
     xcvm_reader_start(&reader, text.at, text.length, &arena, &error);
-    while (more && case_read(&reader, &c, &more) == XCVM_OK && more) {
+    for (size_t i = 0; more && case_read(&reader, &c, &more) == XCVM_OK && more; i++) {
         test_bytes file = {NULL, 0, 0};
-        if (w->seen++ % w->step == 0 &&
+        if (i % w->step == 0)
+            w->seen++;
+        if (i % w->step == 0 &&
             xcvm_assemble(c.program, c.program_length, NULL, test_bytes_sink, &file, &error) == XCVM_OK)
             export_case(w, &c, path, &file);
         test_bytes_free(&file);
     }
     test_bytes_free(&text);
     xcvm_arena_release(&arena);
+}
+
+static void list_without_c(void)
+{
+    static const int64_t numbers[] = {
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) number,
+#include "ops/instructions.def"
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!xcc_c_has_instruction(xcvm_schema_of(numbers[i])))
+            puts(xcvm_schema_of(numbers[i])->name);
 }
 
 /* NaN equals NaN; numbers may differ by what sums in another order are rounded to. */
@@ -287,6 +302,10 @@ static const char head[] =
 
 int main(int count, char **arguments)
 {
+    if (count == 2 && strcmp(arguments[1], "--without-c") == 0) {
+        list_without_c();
+        return 0;
+    }
     if (count < 5) {
         fprintf(stderr, "usage: export_cases FOLDER TARGET STEP CASE_FILE...\n");
         return 2;
@@ -309,12 +328,12 @@ int main(int count, char **arguments)
         fputc(c, w.cases);
     fprintf(
         w.cases,
-        "};\n\nint main(void)\n{\n    unsigned failed = 0;\n    for (size_t i = 0; i < sizeof cases / sizeof *cases; "
+        "};\n\nint main(void)\n{\n    unsigned failed = 0;\n    (void)differ_f32;\n    (void)differ_f64;\n    for "
+        "(size_t i = 0; i < sizeof cases / sizeof *cases; "
         "i++)\n        if (cases[i].run()) {\n            printf(\"%%s\\n\", cases[i].name);\n            failed++;\n"
         "        }\n    printf(\"%%u of %%u exported cases differ\\n\", failed, (unsigned)(sizeof cases / sizeof "
         "*cases));\n    return failed > 0;\n}\n");
-    printf("%zu of %zu cases are exported, %zu cannot be compared\n", w.exported, (w.seen + w.step - 1) / w.step,
-           w.left);
+    printf("%zu of %zu cases are exported, %zu cannot be compared\n", w.exported, w.seen, w.left);
     fclose(w.table);
     return fclose(w.cases) != 0 || fclose(w.refused) != 0 || w.exported == 0;
 }

@@ -70,7 +70,7 @@ static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const
         for (size_t j = 0; j < 16; j++) {
             float total = sum[j] + (g->resume ? to[j] : g->b != NULL ? g->b[j] : 0.0f);
             total += z != NULL ? z[p * g->y_spacing + j] : 0.0f;
-            to[j] = g->last ? xcvm_clamp_f32(total, g->low, g->high) : total;
+            to[j] = g->last ? xcvm_lanes_min(xcvm_lanes_max(total, g->low), g->high) : total;
         }
     }
 }

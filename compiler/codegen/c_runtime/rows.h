@@ -180,9 +180,11 @@ typedef struct xc_attention {
     int causal, nan_rows, boolean;
 } xc_attention;
 
-/* Keys come transposed, so that scores are sums of rows; `room` has keys * (width + 1) numbers. */
+/* Keys come transposed, so that scores are sums of rows; `room` has keys * (width + 1) numbers. Of the keys of batch
+ * entry b the first nonpad[b] count, all if it is NULL; where the place of query 0 is below 0, the queries are the last
+ * of those. */
 static void xc_attend_value(const xc_attention *d, const value_t *q, const value_t *k, const value_t *v,
-                            const void *mask, value_t *y, value_t *room)
+                            const void *mask, const int64_t *nonpad, value_t *y, value_t *room)
 {
     value_t *const score = room + d->keys * d->width;
     for (size_t b = 0; b < d->batch; b++)
@@ -195,8 +197,10 @@ static void xc_attend_value(const xc_attention *d, const value_t *q, const value
             for (size_t i = 0; i < d->queries; i++) {
                 const value_t *const query = q + b * d->q.batch + h * d->q.head + i * d->q.row;
                 value_t *const to = y + b * d->y.batch + h * d->y.head + i * d->y.row;
-                const int64_t place = d->place + (int64_t)i;
-                int64_t begin = d->left >= 0 && place > d->left ? place - d->left : 0, end = (int64_t)d->keys;
+                const int64_t first = d->place >= 0 || nonpad == NULL ? d->place : nonpad[b] - (int64_t)d->queries;
+                const int64_t place = first + (int64_t)i;
+                int64_t begin = d->left >= 0 && place > d->left ? place - d->left : 0;
+                int64_t end = nonpad != NULL ? nonpad[b] : (int64_t)d->keys;
                 const size_t at = b * d->mask.batch + h * d->mask.head + i * d->mask.row;
                 value_t sum = 0;
                 end = d->causal && place + 1 < end ? place + 1 : end;
