@@ -3,9 +3,11 @@
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/matmul/simd/panels.h"
+#include "ops/simd/reductions.h"
 
 enum {
-    CHUNK = 1024, /* outputs that are summed up before they are stored; a page of memory or more of each row read */
+    CHUNK = 1024,     /* outputs that are summed up before they are stored; a page of memory or more of each row read */
+    SHORT_ROWS = 256, /* longer rows are read a few at a time, so that each is fetched ahead */
     AXPY_ROWS = 8,
     AXPY_VECTORS = XCVM_LANES == 16 ? 8 : 4 /* of sums that stay in registers */
 };
@@ -151,6 +153,69 @@ static void axpy_few(const vector_product *v, size_t begin, size_t count, float 
     }
 }
 
+/* Fewer outputs than a vector has, where a part of one can be loaded. */
+#if defined(__AVX512F__)
+enum { NARROW = 1, LEAST_DOTS = 1 };
+static xcvm_lanes load_end(const float *x, size_t all, size_t count)
+{
+    return xcvm_lanes_load_first(x + all - count, count, 0.0f);
+}
+#else
+enum { NARROW = XCVM_LANES, LEAST_DOTS = XCVM_LANES };
+static xcvm_lanes load_end(const float *x, size_t all, size_t count)
+{
+    return xcvm_lanes_load_rest(x, all, count, 0.0f);
+}
+#endif
+
+static void axpy_narrow(const vector_product *v, size_t begin, size_t count, float *y)
+{
+    xcvm_lanes even = {0};
+    const size_t stride = v->w_column;
+    const float *w = (const float *)v->w + begin;
+    size_t p = 0;
+    while (p + AXPY_ROWS <= v->k) {
+        xcvm_lanes odd = {0};
+        for (const size_t end = p + AXPY_ROWS; p < end; p += 2, w += 2 * stride) {
+            even += load_end(w, count, count) * v->x[p];
+            odd += load_end(w + stride, count, count) * v->x[p + 1];
+        }
+        even += odd;
+    }
+    for (; p < v->k; p++, w += stride)
+        even += load_end(w, count, count) * v->x[p];
+    xcvm_lanes_store(y, even);
+}
+
+/* Inner products of short rows, a vector of them at a time, whose lanes are summed up together. Each has the same bits
+ * whichever rows are beside it. */
+static void dot_short(const vector_product *v, size_t begin, size_t count, float *y)
+{
+    const size_t rest = v->k % XCVM_LANES, whole = v->k - rest;
+    for (size_t i = 0; i < count; i += XCVM_LANES) {
+        xcvm_lanes sum[XCVM_LANES];
+        const float *w[XCVM_LANES];
+#pragma GCC unroll 16
+        for (size_t r = 0; r < XCVM_LANES; r++) {
+            w[r] = (const float *)v->w + (begin + xcvm_min(i + r, count - 1)) * v->w_row;
+            sum[r] = (xcvm_lanes){0};
+        }
+        for (size_t p = 0; p < whole; p += XCVM_LANES) {
+            const xcvm_lanes x = xcvm_lanes_load(v->x + p);
+#pragma GCC unroll 16
+            for (size_t r = 0; r < XCVM_LANES; r++)
+                sum[r] += xcvm_lanes_load(w[r] + p) * x;
+        }
+        if (rest > 0) {
+            const xcvm_lanes x = load_end(v->x, v->k, rest);
+#pragma GCC unroll 16
+            for (size_t r = 0; r < XCVM_LANES; r++)
+                sum[r] += load_end(w[r], v->k, rest) * x;
+        }
+        xcvm_lanes_store(y + i, xcvm_lanes_reduce_rows(xcvm_lanes_plus, sum));
+    }
+}
+
 /* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
  * one way wherever the work is cut. */
 static void groups(const vector_product *v, xcvm_dtype dtype, size_t begin, size_t count, float *y)
@@ -174,10 +239,14 @@ xcvm_status xcvm_gemv_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t begi
         XCVM_TRY(xcvm_kernel_poll(k));
         if (g->b_ahead)
             groups(&v, g->b_dtype, at, count, y);
+        else if (v.w_column == 1 && v.k >= LEAST_DOTS && v.k <= SHORT_ROWS)
+            dot_short(&v, at, count, y);
         else if (v.w_column == 1)
             xcvm_dot((const float *)v.w + at * v.w_row, v.w_row, v.x, 0, v.k, y, 1, count, 1);
         else if (count >= XCVM_LANES && count <= AXPY_VECTORS * XCVM_LANES)
             axpy_few(&v, at, count, y);
+        else if (count >= NARROW && count < XCVM_LANES)
+            axpy_narrow(&v, at, count, y);
         else
             axpy(&v, at, count, y);
         for (size_t i = 0; i < count; i++)
