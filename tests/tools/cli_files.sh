@@ -116,7 +116,7 @@ run compile "$model" --compute f16 -o other.bin
 code 2
 err_has '--compute is one of f32|bf16'
 run compile "$model" --compute bf16 --weights q8 -o other.bin
-code 1
+code 2
 err_has 'products in bf16 need a program whose weights are f32 or bf16'
 run compile "$model" --caches f8 -o other.bin
 code 2
