@@ -41,6 +41,7 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_GridSample,
     XCVM_OP_Col2Im,
     XCVM_OP_BatchNormalization,
+    XCVM_OP_BatchNormalizationGradient,
     XCVM_OP_InstanceNormalization,
     XCVM_OP_LayerNormalization,
     XCVM_OP_GroupNormalization,

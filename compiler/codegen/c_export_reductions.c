@@ -286,6 +286,18 @@ static bool write_batch(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
+static bool write_batch_gradient(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_BatchNormalizationGradient_args *a = step->args;
+    if (a->scale->dtype != a->x->dtype)
+        return xcc_c_refuse(x, "there is no C for operands of different types");
+    xcc_c_line(x, "        xc_batch_norm_gradient_%s(%s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %s);\n", suffix_of(a->x),
+               xcc_c_read(x, a->g), xcc_c_read(x, a->x), xcc_c_read(x, a->scale), xcc_c_write(x, a->dx),
+               xcc_c_write(x, a->dscale), xcc_c_write(x, a->db), (long long)a->x->dims[0], (long long)a->x->dims[1],
+               (long long)xcc_c_product(a->x->dims, 2, a->x->rank), xcc_c_number(x, XCVM_F64, a->epsilon));
+    return true;
+}
+
 static bool write_lp(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_LpNormalization_args *a = step->args;
@@ -408,11 +420,16 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-static const xcc_c_row norm_rows[] = {
-    {XCVM_OP_Softmax, write_softmax},          {XCVM_OP_LogSoftmax, write_softmax},
-    {XCVM_OP_Hardmax, write_softmax},          {XCVM_OP_LayerNormalization, write_layer},
-    {XCVM_OP_RMSNormalization, write_rms},     {XCVM_OP_InstanceNormalization, write_instance},
-    {XCVM_OP_GroupNormalization, write_group}, {XCVM_OP_BatchNormalization, write_batch},
-    {XCVM_OP_LpNormalization, write_lp},       {XCVM_OP_LRN, write_lrn},
-    {XCVM_OP_Attention, write_attention}};
+static const xcc_c_row norm_rows[] = {{XCVM_OP_Softmax, write_softmax},
+                                      {XCVM_OP_LogSoftmax, write_softmax},
+                                      {XCVM_OP_Hardmax, write_softmax},
+                                      {XCVM_OP_LayerNormalization, write_layer},
+                                      {XCVM_OP_RMSNormalization, write_rms},
+                                      {XCVM_OP_InstanceNormalization, write_instance},
+                                      {XCVM_OP_GroupNormalization, write_group},
+                                      {XCVM_OP_BatchNormalization, write_batch},
+                                      {XCVM_OP_BatchNormalizationGradient, write_batch_gradient},
+                                      {XCVM_OP_LpNormalization, write_lp},
+                                      {XCVM_OP_LRN, write_lrn},
+                                      {XCVM_OP_Attention, write_attention}};
 const xcc_c_rows xcc_c_norm_rows = {norm_rows, sizeof norm_rows / sizeof *norm_rows};

@@ -74,34 +74,60 @@ static xcc_value *channel_sums(xcc_vjp *d, xcvm_opcode reduction, xcc_value *v)
     return xcc_build_reduce(d->b, reduction, v, other_axes(d), false);
 }
 
-/* With the statistics of the batch, in as few rounds over memory as there are: with c = x - mean and sums over the n
- * elements of a channel, dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). */
-static void give_trained(xcc_vjp *d, double epsilon)
+/* The gradients of x, scale and b in training, as a formula, in the type that is computed in: with c = x - mean and
+ * sums over the n elements of a channel, dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). */
+typedef struct trained {
+    xcc_value *dx, *dscale, *db;
+} trained;
+
+static trained differentiate_trained(xcc_vjp *d, xcc_value *x, xcc_value *scale, xcc_value *g, double epsilon)
 {
-    xcc_value *x = wide(d, X), *g = wide(d, G), *axes = other_axes(d), *mean = xcc_mean(d, x, axes);
+    xcc_value *axes = other_axes(d), *mean = xcc_mean(d, x, axes);
     xcc_value *c = xcc_sub(d, x, mean), *one = XCC_BUILD_INTS(d->b, 1);
     xcc_value *channels = xcc_op2(d, XCVM_OP_Max, xcc_op1(d, XCVM_OP_Size, mean), one);
     /* None at all are counted as one, so that sums of nothing are 0. */
     xcc_value *count = xcc_op2(d, XCVM_OP_Max, xcc_div(d, xcc_op1(d, XCVM_OP_Size, x), channels), one);
-    if (x == NULL || count == NULL) {
-        xcc_give(d, 0, NULL);
-        return;
-    }
+    if (x == NULL || count == NULL)
+        return (trained){NULL, NULL, NULL};
     count = xcc_build_cast(d->b, count, (xcvm_dtype)x->type.dtype);
     xcc_value *variance = xcc_div(d, channel_sums(d, XCVM_OP_ReduceSumSquare, c), count);
     xcc_value *s = inverse_deviation(d, variance, epsilon);
     xcc_value *of_g = channel_sums(d, XCVM_OP_ReduceSum, g),
               *of_both = xcc_mul(d, s, channel_sums(d, XCVM_OP_ReduceSum, xcc_mul(d, g, c)));
-    if (xcc_wanted(d, 0)) {
-        xcc_value *factor = xcc_mul(d, s, wide(d, xcc_in(d, 1))), *share = xcc_neg(d, xcc_div(d, factor, count));
-        xcc_value *slope = xcc_mul(d, share, xcc_mul(d, s, of_both)), *shift = xcc_mul(d, share, of_g);
-        xcc_value *rest = xcc_add(d, xcc_mul(d, c, per_channel(d, slope)), per_channel(d, shift));
-        give_narrow(d, 0, xcc_add(d, xcc_mul(d, g, per_channel(d, factor)), rest));
+    xcc_value *factor = xcc_mul(d, s, scale), *share = xcc_neg(d, xcc_div(d, factor, count));
+    xcc_value *slope = xcc_mul(d, share, xcc_mul(d, s, of_both)), *shift = xcc_mul(d, share, of_g);
+    xcc_value *rest = xcc_add(d, xcc_mul(d, c, per_channel(d, slope)), per_channel(d, shift));
+    return (trained){xcc_add(d, xcc_mul(d, g, per_channel(d, factor)), rest), of_both, of_g};
+}
+
+/* Whether what is built may be an instruction that ONNX has no operator for: it is run, or compiled to a program. */
+static bool may_be_own(const xcc_vjp *d)
+{
+    const xcc_module *m = d->b->graph->module;
+    return m->recorder != NULL || (m->options != NULL && !m->options->onnx);
+}
+
+/* With the statistics of the batch. */
+static void give_trained(xcc_vjp *d, double epsilon)
+{
+    xcc_value *const scale = xcc_in(d, 1);
+    trained t;
+    if (xcc_wanted(d, 0) && may_be_own(d)) {
+        xcc_graph *g = d->b->graph;
+        t = (trained){xcc_value_create(g, NULL), xcc_value_create(g, NULL), xcc_value_create(g, NULL)};
+        d->failed = t.dx == NULL || t.dscale == NULL || t.db == NULL ||
+                    xcc_emit(d->b, BatchNormalizationGradient, .dx = XCC_OUT(t.dx), .dscale = XCC_OUT(t.dscale),
+                             .db = XCC_OUT(t.db), .g = XCC_IN(G), .x = XCC_IN(X), .scale = XCC_IN(scale),
+                             .epsilon = epsilon) == NULL;
+        if (d->failed)
+            return;
+    } else {
+        t = differentiate_trained(d, wide(d, X), wide(d, scale), wide(d, G), epsilon);
     }
-    if (xcc_wanted(d, 1))
-        give_narrow(d, 1, of_both);
-    if (xcc_wanted(d, 2))
-        give_narrow(d, 2, of_g);
+    xcc_value *const all[] = {t.dx, t.dscale, t.db};
+    for (size_t i = 0; i < 3; i++)
+        if (xcc_wanted(d, i))
+            give_narrow(d, i, all[i]);
 }
 
 /* With the batch's own statistics or, in inference, given ones, which are operands like others. */
@@ -127,6 +153,22 @@ XCC_GRADIENT(BatchNormalization)
     give_channel_sum(d, 2, g);
     give_channel_sum(d, 3, xcc_neg(d, shift));
     give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, xhat, s)), -0.5));
+}
+
+/* Of g, x and scale; what it does is differentiated as a formula. */
+XCC_GRADIENT(BatchNormalizationGradient)
+{
+    ARGS(BatchNormalizationGradient);
+    xcc_formula f;
+    if (!xcc_vjp_need_rank(d, 0) || !xcc_formula_begin(d, &f))
+        return;
+    const trained t =
+        differentiate_trained(d, wide(d, f.operands[1]), wide(d, f.operands[2]), wide(d, f.operands[0]), a->epsilon);
+    const xcc_value *like[] = {X, xcc_in(d, 2), xcc_in(d, 2)};
+    xcc_value *results[] = {t.dx, t.dscale, t.db};
+    for (size_t i = 0; i < 3; i++)
+        results[i] = xcc_build_cast(d->b, results[i], (xcvm_dtype)like[i]->type.dtype);
+    xcc_formula_end(d, &f, results);
 }
 
 /* x as [batch, groups, all of a group] and back. */

@@ -44,6 +44,27 @@ static bool gemm_of_transpose(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&builder, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
 }
 
+/* The transpose of a product is that of its transposed factors, exchanged; so are gradients of weights that a model
+ * transposes before it multiplies by them. */
+static bool transpose_of_gemm(xcc_rewrite *r, xcc_node *n)
+{
+    const xcc_value *product = transposed_matrix(xcc_node_output(n, 0));
+    const xcc_node *gemm = product != NULL ? xcc_sole_producer(product, XCVM_OP_Gemm) : NULL;
+    if (gemm == NULL)
+        return false;
+    const xcvm_Gemm_args *a = XCC_ARGS(Gemm, gemm);
+    if (a->c != NULL || a->activation != XCVM_ACTIVATION_none || a->a->rank != 2)
+        return false;
+    xcvm_Gemm_args turned = *a;
+    turned.a = a->b;
+    turned.b = a->a;
+    turned.transA = !a->transB;
+    turned.transB = !a->transA;
+    xcc_builder builder = xcc_builder_before(n);
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0),
+                               xcc_apply_at(&builder, XCVM_OP_Gemm, &turned, offsetof(xcvm_Gemm_args, y)));
+}
+
 /* A bias that is no constant; constants are fuse_ops_affine's. */
 static bool add_to_gemm(xcc_rewrite *r, xcc_node *n)
 {
@@ -117,6 +138,7 @@ static bool subtract_outer_product(xcc_rewrite *r, xcc_node *n)
 const xcc_rule xcc_rules_products[] = {
     {XCVM_OP_MatMul, matmul, "by a constant or transposed matrix"},
     {XCVM_OP_Gemm, gemm_of_transpose, "of transposed matrices"},
+    {XCVM_OP_Transpose, transpose_of_gemm, "of a Gemm"},
     {XCVM_OP_Add, add_to_gemm, "of a vector to a Gemm without bias"},
     {XCVM_OP_Mul, scale_outer_product, "of an outer product by a number"},
     {XCVM_OP_Sub, subtract_outer_product, "of an outer product from a matrix"},

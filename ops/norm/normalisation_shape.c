@@ -27,6 +27,26 @@ XCVM_SHAPE_RULE_OF(BatchNormalization)
     return XCVM_OK;
 }
 
+XCVM_SHAPE_RULE_OF(BatchNormalizationGradient)
+{
+    const xcvm_value *x = a->x, *g = a->g;
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    bool same = x->rank < 0 || g->rank < 0 || x->rank == g->rank;
+    for (int i = 0; i < x->rank && i < g->rank && same; i++)
+        same = !xcvm_dims_differ(x->dims[i], g->dims[i]);
+    char of_g[192], of_x[192];
+    XCVM_CHECK(t->error, same, SHAPE_MISMATCH, "g has shape %s, but x has shape %s",
+               xcvm_dims_describe(g->rank, g->dims, of_g, sizeof of_g),
+               xcvm_dims_describe(x->rank, x->dims, of_x, sizeof of_x));
+    XCVM_TRY(check_channels(t, a->scale, "scale", x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));
+    xcvm_value_set_tensor(a->dx, x->dtype, x->rank, x->dims);
+    if (a->dscale != NULL)
+        xcvm_value_set_tensor(a->dscale, a->scale->dtype, a->scale->rank, a->scale->dims);
+    if (a->db != NULL)
+        xcvm_value_set_tensor(a->db, a->scale->dtype, a->scale->rank, a->scale->dims);
+    return XCVM_OK;
+}
+
 /* Whether `v` broadcasts to x without changing its shape. */
 static xcvm_status check_broadcast(const xcvm_inference *t, const xcvm_value *v, const char *what)
 {

@@ -186,6 +186,8 @@
     CASE("BatchNormalization", "n f32[1x1x" E "]; o f32[1]", "$9 = BatchNormalization($1, $2, $2, $2, $2)")            \
     CASE("BatchNormalization", "n f32[1x1x" E "]; o f32[1]",                                                           \
          "$7, $8, $9 = BatchNormalization($1, $2, $2, $2, $2, training_mode=1)")                                       \
+    CASE("BatchNormalizationGradient", "n f32[1x1x" E "]; o f32[1]",                                                   \
+         "$7, $8, $9 = BatchNormalizationGradient($1, $1, $2)")                                                        \
     CASE("InstanceNormalization", "n f32[1x1x" E "]; o f32[1]", "$9 = InstanceNormalization($1, $2, $2)")              \
     CASE("LayerNormalization", "n f64[" E "]; o f64[" E "]", "$9 = LayerNormalization($1, $2, _)")                     \
     CASE("GroupNormalization", "n f32[8x4x2000000]; o f32[4]", "$9 = GroupNormalization($1, $2, $2, num_groups=2)")    \

@@ -103,6 +103,49 @@ static void xc_batch_norm_training_value(const value_t *x, value_t *y, const val
     }
 }
 
+/* Sums are taken about the first element, so that a mean far from 0 takes nothing from the variance. */
+static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, const value_t *scale, value_t *dx,
+                                         value_t *dscale, value_t *db, size_t batch, size_t channels, size_t plane,
+                                         double epsilon)
+{
+    const double count = (double)batch * (double)plane;
+    for (size_t c = 0; c < channels; c++) {
+        double sums[4] = {0}, part[4][16] = {{0}};
+        const double centre = count > 0 ? (double)x[c * plane] : 0;
+        for (size_t n = 0; n < batch; n++) {
+            const value_t *const from = x + (n * channels + c) * plane, *const by = g + (n * channels + c) * plane;
+            for (size_t i = 0; i < plane; i++) {
+                const double d = (double)from[i] - centre, v = (double)by[i];
+                part[0][i % 16] += d;
+                part[1][i % 16] += d * d;
+                part[2][i % 16] += v;
+                part[3][i % 16] += v * d;
+            }
+        }
+        for (size_t k = 0; k < 64; k++)
+            sums[k / 16] += part[k / 16][k % 16];
+        const double moved = count > 0 ? sums[0] / count : 0;
+        const double variance = count > 0 ? sums[1] / count - moved * moved : 0;
+        const double s = 1.0 / sqrt((variance < 0 ? 0 : variance) + epsilon);
+        const double both = count > 0 ? s * (sums[3] - moved * sums[2]) : 0, factor = s * (double)scale[c];
+        const double share = count > 0 ? -factor / count : 0;
+        const double by_x = share * s * both;
+        const value_t first = (value_t)centre, times = (value_t)factor;
+        const value_t slope = (value_t)by_x, shift = (value_t)(share * sums[2] - moved * by_x);
+        if (dscale != NULL)
+            dscale[c] = (value_t)both;
+        if (db != NULL)
+            db[c] = (value_t)sums[2];
+        for (size_t n = 0; n < batch; n++) {
+            const value_t *const from = x + (n * channels + c) * plane, *const by = g + (n * channels + c) * plane;
+            value_t *const to = dx + (n * channels + c) * plane;
+            XCVM_INDEPENDENT
+            for (size_t i = 0; i < plane; i++)
+                to[i] = by[i] * times + ((from[i] - first) * slope + shift);
+        }
+    }
+}
+
 /* ---- Optimizers ---- */
 
 /* The sum of squares of x plus summands, which may be NULL. */

@@ -15,6 +15,7 @@ enum {
     PLACES = 1024,    /* that one product should have */
     SMALL_GROUP = 16, /* up to so many pairs of channels in a group are summed up by themselves */
     PAIR_TAPS = 8,    /* sums that go on at once */
+    CHAIN = 1024,
     THREAD_WORK = 50 * 1000
 };
 
@@ -168,14 +169,22 @@ static xcvm_status run_products(const filter_gradient *f, void *scratch)
 
 static bool is_small(const xcvm_conv_shape *s) { return s->group > 1 && s->outputs * s->channels <= SMALL_GROUP; }
 
-/* Adds to each sum that of g times the plane at its offset. */
+/* The sums of a pair's window positions: those of some elements of g in f32, lane by lane, added to f64 when they are
+ * CHAIN or more. */
+typedef struct pair_sums {
+    double total[XCVM_PLANES_TAPS];
+    xcvm_lanes part[XCVM_PLANES_TAPS];
+    size_t pending; /* elements of g in the parts */
+} pair_sums;
+
+/* Adds to each part the products of g and the plane at its offset. */
 XCVM_INLINE void add_products(const float *planes, const size_t *offsets, const float *g, size_t count,
-                              const size_t taps, double *sums)
+                              const size_t taps, xcvm_lanes *parts)
 {
     xcvm_lanes sum[PAIR_TAPS + 1];
 #pragma GCC unroll 9
     for (size_t t = 0; t < taps; t++)
-        sum[t] = (xcvm_lanes){0};
+        sum[t] = parts[t];
     for (size_t i = 0; i < count; i += XCVM_LANES) {
         const xcvm_lanes v = xcvm_lanes_load(g + i);
 #pragma GCC unroll 9
@@ -184,7 +193,21 @@ XCVM_INLINE void add_products(const float *planes, const size_t *offsets, const 
     }
 #pragma GCC unroll 9
     for (size_t t = 0; t < taps; t++)
-        sums[t] += (double)xcvm_lanes_sum(sum[t]);
+        parts[t] = sum[t];
+}
+
+static void clear_parts(pair_sums *s, size_t taps)
+{
+    for (size_t t = 0; t < taps; t++)
+        s->part[t] = (xcvm_lanes){0};
+    s->pending = 0;
+}
+
+static void add_parts(pair_sums *s, size_t taps)
+{
+    for (size_t t = 0; t < taps; t++)
+        s->total[t] += (double)xcvm_lanes_sum(s->part[t]);
+    clear_parts(s, taps);
 }
 
 /* Rows [top, top + rows) of a plane of g as results of planes lie, zero between them. */
@@ -198,7 +221,7 @@ static size_t spread_rows(const xcvm_planes *p, const float *g, size_t rows, flo
 }
 
 static void add_image(const filter_gradient *f, const float *x, size_t readable, const float *g, float *planes,
-                      double *sums)
+                      pair_sums *sums)
 {
     const xcvm_planes *p = &f->planes;
     const xcvm_window *w = p->window;
@@ -209,13 +232,16 @@ static void add_image(const filter_gradient *f, const float *x, size_t readable,
         xcvm_planes_fill(p, x, readable, top, 0.0f, planes);
         size_t t = 0;
         if (p->taps == 9) {
-            add_products(planes, p->offsets, results, count, 9, sums);
-            continue;
+            add_products(planes, p->offsets, results, count, 9, sums->part);
+            t = 9;
         }
         for (; t + PAIR_TAPS <= p->taps; t += PAIR_TAPS)
-            add_products(planes, p->offsets + t, results, count, PAIR_TAPS, sums + t);
+            add_products(planes, p->offsets + t, results, count, PAIR_TAPS, sums->part + t);
         for (; t < p->taps; t++)
-            add_products(planes, p->offsets + t, results, count, 1, sums + t);
+            add_products(planes, p->offsets + t, results, count, 1, sums->part + t);
+        sums->pending += count;
+        if (sums->pending >= CHAIN)
+            add_parts(sums, p->taps);
     }
 }
 
@@ -251,20 +277,26 @@ static void sum_pair(const filter_gradient *f, size_t group, size_t output, size
     const xcvm_window *w = &s->window;
     const size_t inputs = s->group * s->channels, outputs = s->group * s->outputs;
     const size_t in = group * s->channels + channel, out = group * s->outputs + output;
-    double sums[XCVM_PLANES_TAPS] = {0.0};
+    const size_t taps = planes != NULL ? f->planes.taps : 0;
+    pair_sums sums;
     bool finite = planes != NULL;
+    clear_parts(&sums, taps);
+    for (size_t t = 0; t < taps; t++)
+        sums.total[t] = 0.0;
     for (size_t n = 0; n < s->batch && planes != NULL; n++) {
         const size_t plane = n * inputs + in;
         if (xcvm_poll_after(poller, w->out_size * f->planes.taps / XCVM_LANES + w->in_size / XCVM_LANES) != XCVM_OK)
             return;
         add_image(f, f->x + plane * w->in_size, (s->batch * inputs - plane) * w->in_size,
-                  f->g + (n * outputs + out) * w->out_size, planes, sums);
+                  f->g + (n * outputs + out) * w->out_size, planes, &sums);
     }
+    add_parts(&sums, taps);
     for (size_t t = 0; finite && t < w->kernel_size; t++)
-        finite = isfinite(sums[t]);
+        finite = isfinite(sums.total[t]);
     float *y = f->y + (out * s->channels + channel) * w->kernel_size;
     for (size_t t = 0; t < w->kernel_size; t++)
-        y[t] = (float)(finite ? sums[t] : sum_places(f, f->x + in * w->in_size, f->g + out * w->out_size, t, poller));
+        y[t] = (float)(finite ? sums.total[t]
+                              : sum_places(f, f->x + in * w->in_size, f->g + out * w->out_size, t, poller));
 }
 
 static void run_pairs(void *context, size_t begin, size_t end, int worker)

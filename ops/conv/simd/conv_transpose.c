@@ -3,6 +3,7 @@
  * are turned round, and is computed as one where that takes less. */
 #include "ops/conv/conv_f64.h"
 #include "ops/conv/simd/conv.h"
+#include "ops/conv/simd/conv_transpose_depthwise.h"
 #include "ops/simd/halves.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/window.h"
@@ -204,6 +205,17 @@ static xcvm_status run_convolution(xcvm_kernel *k, const conv_transpose_loop *t,
                                         t->scratch + xcvm_round_up(filters * size * sizeof(float), XCVM_ALIGNMENT));
 }
 
+/* ---- Each channel by itself ---- */
+
+/* Sums of zeros and filters that are not finite would be no numbers where nothing is to be added. */
+static bool all_finite(const float *w, size_t count)
+{
+    float sum = 0.0f;
+    for (size_t i = 0; i < count; i++)
+        sum += w[i] * 0.0f;
+    return sum == 0.0f;
+}
+
 /* ---- The kernel ---- */
 
 static size_t padded_bytes(const xcvm_value *v)
@@ -241,10 +253,14 @@ XCVM_KERNEL(ConvTranspose)
     const int threads = xcvm_threads_count(k->threads);
     xcvm_conv_shape conv;
     const bool is_convolution = find_convolution(s, &conv);
+    const bool is_depthwise = !is_convolution && xcvm_transposed_depthwise_fits(s) && a->w->dtype == XCVM_F32 &&
+                              all_finite(a->w->data, xcvm_element_count(a->w));
     size_t own;
     if (is_convolution) {
         own = xcvm_round_up(xcvm_element_count(a->w) * sizeof(float), XCVM_ALIGNMENT) +
               xcvm_conv_choose(&conv)->scratch(&conv, threads);
+    } else if (is_depthwise) {
+        own = xcvm_transposed_depthwise_scratch(s, threads);
     } else {
         choose_block(&t);
         /* Each thread should have a block, the last ones no less than the others. */
@@ -265,8 +281,11 @@ XCVM_KERNEL(ConvTranspose)
     t.w = as_floats(k, a->w, &at);
     t.b = as_floats(k, a->b, &at);
     t.y = a->y->dtype == XCVM_F32 ? a->y->data : (void *)at;
+    const xcvm_transposed_depthwise depthwise = {*s, t.x, t.w, t.b, t.y};
     if (is_convolution)
         XCVM_TRY(run_convolution(k, &t, &conv));
+    else if (is_depthwise)
+        XCVM_TRY(xcvm_transposed_depthwise_run(k, &depthwise, t.scratch));
     else
         XCVM_TRY(run_products(k, &t));
     return a->y->dtype != XCVM_F32 ? xcvm_halves_store_all(k, t.y, a->y) : XCVM_OK;

@@ -134,6 +134,38 @@ START_TEST(products)
 }
 END_TEST
 
+static xcc_value *transposed_gemm(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_value *bias, int64_t of_p,
+                                  int64_t of_q)
+{
+    xcc_value *y = APPLY(Gemm, y, .a = XCC_IN(p), .b = XCC_IN(q), .c = XCC_IN(bias), .alpha = 0.5, .beta = 1,
+                         .transA = of_p, .transB = of_q);
+    output(b, APPLY(Transpose, y, .x = XCC_IN(y), .perm = XCC_INTS(1, 0)));
+    return y;
+}
+
+/* Products that are transposed; not where they are needed as they are, too, or have a bias. */
+static void make_transposed_products(xcc_builder *b)
+{
+    xcc_value *p = input(b, "p", XCVM_F32, 2, DIMS(3, 4)), *q = input(b, "q", XCVM_F32, 2, DIMS(4, 5));
+    xcc_value *u = input(b, "u", XCVM_F32, 2, DIMS(4, 3)), *v = input(b, "v", XCVM_F32, 2, DIMS(5, 4));
+    transposed_gemm(b, p, q, NULL, 0, 0);
+    transposed_gemm(b, u, q, NULL, 1, 0);
+    transposed_gemm(b, p, v, NULL, 0, 1);
+    transposed_gemm(b, u, v, NULL, 1, 1);
+    transposed_gemm(b, p, q, input(b, "bias", XCVM_F32, 1, DIMS(5)), 0, 0);
+    output(b, transposed_gemm(b, q, v, NULL, 0, 0));
+}
+
+START_TEST(transposed_products)
+{
+    compilation c;
+    check_same_results(make_transposed_products, &c);
+    CHECK_COUNT(&c, Gemm, 6);
+    CHECK_COUNT(&c, Transpose, 2);
+    finish(&c);
+}
+END_TEST
+
 static void make_pads(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(1, 2, 5, 6));
@@ -345,6 +377,7 @@ Suite *suite_compiler_fuse_ops(void)
     tcase_add_test(tests, channel_arithmetic);
     tcase_add_test(tests, unmergeable);
     tcase_add_test(tests, products);
+    tcase_add_test(tests, transposed_products);
     tcase_add_test(tests, padded_convolutions);
     tcase_add_test(tests, pools);
     tcase_add_test(tests, outer_product);

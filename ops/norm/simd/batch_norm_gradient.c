@@ -1,0 +1,235 @@
+/* BatchNormalizationGradient: a channel at a time, which is in the cache when the second round goes over it. */
+#include "ops/simd/halves.h"
+#include "ops/simd/lanes.h"
+#include "ops/simd/math.h"
+
+#include <math.h>
+
+/* Sums side by side: as many additions go on at once. Their number is the same for every instruction set. */
+enum { SUMS = 16 };
+typedef double wide __attribute__((vector_size(SUMS * sizeof(double))));
+
+/* Of x less some number, of the square of that, of g, and of the product of both. */
+typedef struct channel_sums {
+    wide x, squares, g, products;
+} channel_sums;
+
+typedef struct gradient_loop {
+    const xcvm_kernel *k;
+    xcvm_dtype dtype;
+    const void *g, *x;
+    void *dx;
+    size_t items, channels, size; /* size: elements of one channel of one item */
+    double epsilon;
+    const double *scale;
+    double *dscale, *db;
+} gradient_loop;
+
+/* dx = g * factor + ((x - centre) * slope + shift) */
+typedef struct channel_line {
+    double centre, factor, slope, shift;
+} channel_line;
+
+typedef union block {
+    float f32[XCVM_BLOCK];
+    double f64[XCVM_BLOCK];
+} block;
+
+#define DEFINE_ROUNDS(name, type)                                                                                      \
+    typedef type name##_run __attribute__((vector_size(SUMS * sizeof(type)), aligned(sizeof(type)), may_alias));       \
+    XCVM_INLINE void add_run_##name(const type *x, const type *g, double centre, channel_sums *s)                      \
+    {                                                                                                                  \
+        const wide v = __builtin_convertvector(*(const name##_run *)x, wide) - centre;                                 \
+        const wide u = __builtin_convertvector(*(const name##_run *)g, wide);                                          \
+        s->x += v;                                                                                                     \
+        s->squares += v * v;                                                                                           \
+        s->g += u;                                                                                                     \
+        s->products += u * v;                                                                                          \
+    }                                                                                                                  \
+    static void add_##name(const type *x, const type *g, size_t count, double centre, channel_sums *all)               \
+    {                                                                                                                  \
+        channel_sums s = *all;                                                                                         \
+        type last_x[SUMS], last_g[SUMS] = {0};                                                                         \
+        size_t i = 0;                                                                                                  \
+        for (; i + SUMS <= count; i += SUMS)                                                                           \
+            add_run_##name(x + i, g + i, centre, &s);                                                                  \
+        if (i < count) {                                                                                               \
+            for (size_t j = 0; j < SUMS; j++)                                                                          \
+                last_x[j] = i + j < count ? x[i + j] : (type)centre;                                                   \
+            for (size_t j = 0; i + j < count; j++)                                                                     \
+                last_g[j] = g[i + j];                                                                                  \
+            add_run_##name(last_x, last_g, centre, &s);                                                                \
+        }                                                                                                              \
+        *all = s;                                                                                                      \
+    }                                                                                                                  \
+    static void draw_##name(const type *x, const type *g, size_t count, const channel_line *line, type *dx)            \
+    {                                                                                                                  \
+        const type centre = (type)line->centre, factor = (type)line->factor, slope = (type)line->slope;                \
+        const type shift = (type)line->shift;                                                                          \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            dx[i] = g[i] * factor + ((x[i] - centre) * slope + shift);                                                 \
+    }
+DEFINE_ROUNDS(f32, float)
+DEFINE_ROUNDS(f64, double)
+
+/* Elements of a channel are counted over all items. Those of one item lie one behind the other. */
+typedef struct cursor {
+    size_t at, run; /* where they are, and how many there are */
+} cursor;
+
+static cursor cursor_at(const gradient_loop *t, size_t channel, size_t from)
+{
+    const size_t item = from / t->size, offset = from % t->size;
+    return (cursor){(item * t->channels + channel) * t->size + offset, t->size - offset};
+}
+
+static cursor next_item(const gradient_loop *t, cursor c)
+{
+    return (cursor){c.at + c.run + (t->channels - 1) * t->size, t->size};
+}
+
+/* Whether `count` elements of a type that is computed in lie one behind the other. */
+static bool is_run(const gradient_loop *t, cursor c, size_t count)
+{
+    return c.run >= count && (t->dtype == XCVM_F32 || t->dtype == XCVM_F64);
+}
+
+/* Those elements, from where `c` is on, as f32 or f64: where they lie, or copied to `room`. */
+static const void *read_elements(const gradient_loop *t, const void *data, cursor c, size_t count, block *room)
+{
+    if (is_run(t, c, count))
+        return (const char *)data + c.at * xcvm_dtype_size(t->dtype);
+    for (size_t done = 0, run; done < count; done += run, c = next_item(t, c)) {
+        run = c.run < count - done ? c.run : count - done;
+        if (t->dtype == XCVM_F64)
+            memcpy(room->f64 + done, (const double *)data + c.at, run * sizeof(double));
+        else if (t->dtype == XCVM_F32 && run == 1)
+            room->f32[done] = ((const float *)data)[c.at];
+        else if (t->dtype == XCVM_F32)
+            memcpy(room->f32 + done, (const float *)data + c.at, run * sizeof(float));
+        else
+            xcvm_halves_load(t->dtype, data, c.at, run, room->f32 + done);
+    }
+    return room;
+}
+
+static void write_elements(const gradient_loop *t, const block *from, cursor c, size_t count)
+{
+    for (size_t done = 0, run; done < count; done += run, c = next_item(t, c)) {
+        run = c.run < count - done ? c.run : count - done;
+        if (t->dtype == XCVM_F64)
+            memcpy((double *)t->dx + c.at, from->f64 + done, run * sizeof(double));
+        else if (t->dtype == XCVM_F32 && run == 1)
+            ((float *)t->dx)[c.at] = from->f32[done];
+        else if (t->dtype == XCVM_F32)
+            memcpy((float *)t->dx + c.at, from->f32 + done, run * sizeof(float));
+        else
+            xcvm_halves_store(t->dtype, t->dx, c.at, run, from->f32 + done);
+    }
+}
+
+static double total_of(const wide *sums)
+{
+    double total = 0.0;
+    for (size_t i = 0; i < SUMS; i++)
+        total += (*sums)[i];
+    return total;
+}
+
+/* With c = x - mean, s = 1 / sqrt(variance + epsilon) and sums over the n elements of a channel:
+ * dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). Sums are taken about the first element, and so is what
+ * is drawn from them, so that a mean far from 0 takes nothing from the digits. */
+static channel_line sum_up(const gradient_loop *t, size_t channel, const channel_sums *sums, double centre)
+{
+    const double n = (double)(t->items * t->size), of_g = total_of(&sums->g), moved = total_of(&sums->x) / n;
+    const double variance = total_of(&sums->squares) / n - moved * moved;
+    const double s = 1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + t->epsilon);
+    const double of_both = s * (total_of(&sums->products) - moved * of_g);
+    const double factor = s * t->scale[channel], share = -factor / n, slope = share * s * of_both;
+    t->dscale[channel] = of_both;
+    t->db[channel] = of_g;
+    return (channel_line){centre, factor, slope, share * of_g - moved * slope};
+}
+
+static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller)
+{
+    const size_t all = t->items * t->size;
+    const bool is_f64 = t->dtype == XCVM_F64;
+    block room[2];
+    channel_sums sums;
+    double centre = 0.0;
+    memset(&sums, 0, sizeof sums);
+    for (size_t from = 0, count; from < all; from += count) {
+        count = all - from < XCVM_BLOCK ? all - from : XCVM_BLOCK;
+        XCVM_TRY(xcvm_poll_after(poller, count));
+        const cursor c = cursor_at(t, channel, from);
+        const void *x = read_elements(t, t->x, c, count, &room[0]), *g = read_elements(t, t->g, c, count, &room[1]);
+        if (from == 0)
+            centre = is_f64 ? *(const double *)x : (double)*(const float *)x;
+        if (is_f64)
+            add_f64(x, g, count, centre, &sums);
+        else
+            add_f32(x, g, count, centre, &sums);
+    }
+    const channel_line line = sum_up(t, channel, &sums, centre);
+    for (size_t from = 0, count; from < all; from += count) {
+        count = all - from < XCVM_BLOCK ? all - from : XCVM_BLOCK;
+        XCVM_TRY(xcvm_poll_after(poller, count));
+        const cursor c = cursor_at(t, channel, from);
+        const void *x = read_elements(t, t->x, c, count, &room[0]), *g = read_elements(t, t->g, c, count, &room[1]);
+        const bool in_place = is_run(t, c, count);
+        void *dx = in_place ? (char *)t->dx + c.at * xcvm_dtype_size(t->dtype) : (void *)&room[0];
+        if (is_f64)
+            draw_f64(x, g, count, &line, dx);
+        else
+            draw_f32(x, g, count, &line, dx);
+        if (!in_place)
+            write_elements(t, &room[0], c, count);
+    }
+    return XCVM_OK;
+}
+
+static void differentiate_channels(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const gradient_loop *t = context;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t c = begin; c < end; c++)
+        if (differentiate_channel(t, c, &poller) != XCVM_OK)
+            return;
+}
+
+XCVM_KERNEL(BatchNormalizationGradient)
+{
+    const size_t channels = (size_t)a->x->dims[1], count = xcvm_element_count(a->x);
+    size_t bytes;
+    XCVM_CHECK(k->error, xcvm_size_mul(channels, 3 * sizeof(double), &bytes), OUT_OF_RANGE, "x has %zu channels",
+               channels);
+    double *scratch = xcvm_kernel_scratch(k, bytes);
+    if (scratch == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    gradient_loop t = {.k = k,
+                       .dtype = (xcvm_dtype)a->x->dtype,
+                       .g = a->g->data,
+                       .x = a->x->data,
+                       .dx = a->dx->data,
+                       .items = (size_t)a->x->dims[0],
+                       .channels = channels,
+                       .epsilon = a->epsilon,
+                       .scale = scratch,
+                       .dscale = scratch + channels,
+                       .db = scratch + 2 * channels};
+    xcvm_load_f64(a->scale->dtype, a->scale->data, 0, channels, scratch);
+    if (count == 0) {
+        memset(t.dscale, 0, 2 * channels * sizeof(double));
+    } else {
+        t.size = count / channels / t.items;
+        XCVM_TRY(xcvm_kernel_parallel(k, channels, 32768 / (count / channels) + 1, differentiate_channels, &t));
+    }
+    if (a->dscale != NULL)
+        xcvm_store_f64(a->dscale->dtype, a->dscale->data, 0, channels, t.dscale, true);
+    if (a->db != NULL)
+        xcvm_store_f64(a->db->dtype, a->db->data, 0, channels, t.db, true);
+    return XCVM_OK;
+}
