@@ -92,26 +92,26 @@ xcvm_status xcc_processes_order(xcc_training *t)
 }
 
 /* The sums of gradients that travel together. */
-typedef struct bucket {
+typedef struct gradient_bucket {
     xcc_learner *learners;
     size_t count;
     xcc_value *message;
-} bucket;
+} gradient_bucket;
 
 /* Where sums begin: behind a node that makes a gradient and the sums that have begun there already. */
-typedef struct place {
-    const xcc_node *maker, *last;
-} place;
+typedef struct bucket_place {
+    const xcc_node *producer, *last;
+} bucket_place;
 
-static void move_behind(place *place, const xcc_node *maker)
+static void move_behind(bucket_place *place, const xcc_node *producer)
 {
-    if (maker != NULL && (place->maker == NULL || maker->order > place->maker->order))
-        place->maker = place->last = maker;
+    if (producer != NULL && (place->producer == NULL || producer->order > place->producer->order))
+        place->producer = place->last = producer;
 }
 
 /* Begins to sum a bucket up when the backward has made the last of its gradients, and no earlier than those before it.
  */
-static xcvm_status begin_bucket(xcc_training *t, bucket *bucket, place *place)
+static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket_place *place)
 {
     xcc_module *m = t->m;
     const size_t count = bucket->count;
@@ -136,7 +136,7 @@ static xcvm_status begin_bucket(xcc_training *t, bucket *bucket, place *place)
 }
 
 /* A bucket's gradients become the sums. They have the shapes of the parameters. */
-static xcvm_status end_bucket(xcc_training *t, const bucket *bucket)
+static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
 {
     xcc_module *m = t->m;
     const size_t count = bucket->count;
@@ -167,7 +167,7 @@ static xcvm_status end_bucket(xcc_training *t, const bucket *bucket)
 }
 
 /* What is summed in one type travels together, as far as it fits. */
-static size_t cut_buckets(const xcc_training *t, bucket *buckets)
+static size_t cut_buckets(const xcc_training *t, gradient_bucket *buckets)
 {
     size_t count = 0, bytes = 0, total = 0;
     for (size_t i = 0; i < t->count; i++)
@@ -176,7 +176,7 @@ static size_t cut_buckets(const xcc_training *t, bucket *buckets)
     for (size_t i = 0; i < t->count; i++) {
         const xcc_value *p = t->learners[i].parameter, *first = count > 0 ? buckets[count - 1].learners->parameter : p;
         if (count == 0 || bytes >= full || xcc_training_type(p) != xcc_training_type(first)) {
-            buckets[count++] = (bucket){.learners = &t->learners[i]};
+            buckets[count++] = (gradient_bucket){.learners = &t->learners[i]};
             bytes = 0;
         }
         buckets[count - 1].count++;
@@ -187,8 +187,8 @@ static size_t cut_buckets(const xcc_training *t, bucket *buckets)
 
 xcvm_status xcc_processes_gradients(xcc_training *t)
 {
-    bucket *buckets = xcc_alloc(t->m, t->count * sizeof *buckets);
-    place place = {.maker = NULL};
+    gradient_bucket *buckets = xcc_alloc(t->m, t->count * sizeof *buckets);
+    bucket_place place = {.producer = NULL};
     if (buckets == NULL)
         return XCVM_OUT_OF_MEMORY;
     const size_t count = cut_buckets(t, buckets);
