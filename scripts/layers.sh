@@ -41,6 +41,7 @@ compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/layout: compiler/ir compiler/passes
+compiler/recompute: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
 compiler/training: compiler/ir compiler/passes compiler/gradients
 compiler/codegen: compiler/ir

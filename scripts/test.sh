@@ -93,6 +93,7 @@ step 'exported C: a third of the cases, by each compiler' tests/c_export/run.sh 
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'floors: no folder includes one above it' scripts/layers.sh
+step 'words: none that the glossary does not use' scripts/words.sh
 step 'format' format
 step 'lint' lint
 

@@ -438,14 +438,14 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
 
 /* Tiles of a band: those whose numbers fit, but some dozens, all bands of about one size. Filters that are transformed
  * as they are used are so for each band, so that all tiles are better one, unless they are many. */
-static int64_t band_of(const conv *c, int64_t batch, int tile, bool untransformed)
+static int64_t band_of(const conv *c, int64_t batch, int tile, bool on_the_fly)
 {
     enum { FLOATS = 300 * 1024, LEAST = 48, MOST = 128 };
     const int64_t points = (tile + 2) * (tile + 2), height = (int64_t)c->window.out[1],
                   width = (int64_t)c->window.out[2];
     const int64_t tiles = batch * ((height + tile - 1) / tile) * ((width + tile - 1) / tile);
     int64_t band = FLOATS / (points * ((c->channels + 15) / 16 * 16 + 64));
-    band = untransformed ? MOST : band < LEAST ? LEAST : band;
+    band = on_the_fly ? MOST : band < LEAST ? LEAST : band;
     const int64_t bands = (tiles + band - 1) / band;
     return bands > 0 ? (tiles + bands - 1) / bands : 1;
 }
@@ -548,7 +548,7 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
               winograd ? ".conv = {" : "");
     put_blocked(x, a, &c, batch);
     if (winograd)
-        xcc_c_put(t, "}, .tile = %d, .band = %lld, .untransformed = %d", tile, (long long)band,
+        xcc_c_put(t, "}, .tile = %d, .band = %lld, .on_the_fly = %d", tile, (long long)band,
                   a->algorithm != XCVM_BLOCKED_winograd);
     xcc_c_put(t, "};\n");
     const int64_t points = (tile + 2) * (tile + 2), in_blocks = (c.channels + 15) / 16;

@@ -1,4 +1,4 @@
-/* Integer islands: graphs in which tensors are quantised and dequantised again around every operator become integer
+/* Integer regions: graphs in which tensors are quantised and dequantised again around every operator become integer
  * instructions from end to end. A QuantizeLinear is looked at together with what stands in front of it, up to the
  * DequantizeLinear of each operand: a convolution, product, sum, pool, any function of single elements, or what only
  * moves elements. What fits no rule stays as it is, and means the same. */

@@ -1,7 +1,7 @@
-/* Integer islands: what the files of the pass share.
+/* Integer regions: what the files of the pass share.
  *
- * Within an island every tensor is u8; one of s8 is its elements + 128, and so is its zero point. Images have their
- * channels last. At an island's edges stand instructions that bring tensors back to what the model has, a Lookup to s8
+ * Within a region every tensor is u8; one of s8 is its elements + 128, and so is its zero point. Images have their
+ * channels last. At a region's edges stand instructions that bring tensors back to what the model has, a Lookup to s8
  * and a Transpose, and what reads such a tensor looks through them; those that nobody needs in the end go. */
 #ifndef XCVM_COMPILER_INTEGER_H
 #define XCVM_COMPILER_INTEGER_H
@@ -25,7 +25,7 @@ typedef struct xcc_requantized {
     bool is_signed;
 } xcc_requantized;
 
-/* A tensor as an island has it. */
+/* A tensor as a region has it. */
 typedef struct xcc_bytes {
     xcc_value *v; /* u8; NULL: the failure is noted, or there is none */
     bool last;    /* it is an image with its channels last, of one that the model has with them first */
@@ -36,7 +36,7 @@ bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d);
 /* Whether a scale and a zero point (NULL: 0) are single numbers that mean something. */
 bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_signed, float *number, int *zero);
 
-/* q as u8, in the layout that it has within its island; `images` asks for channels last, for a tensor of rank 4. */
+/* q as u8, in the layout that it has within its region; `images` asks for channels last, for a tensor of rank 4. */
 xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images);
 /* What the model sees of it. */
 xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed);

@@ -1,4 +1,4 @@
-/* Integer islands: functions of single elements become tables; sums and products of two tensors, pools and
+/* Integer regions: functions of single elements become tables; sums and products of two tensors, pools and
  * concatenations of bytes become their integer counterparts; what only moves elements moves bytes. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"

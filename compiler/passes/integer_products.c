@@ -1,4 +1,4 @@
-/* Integer islands: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
+/* Integer regions: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
  * sums must be certain to fit 32 bits; else the node stays as it is. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"

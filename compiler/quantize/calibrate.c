@@ -99,7 +99,7 @@ static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batc
 
 /* ---- Ranges ---- */
 
-static void settle(quantizer *q, xcc_quant_tensor *t)
+static void end_calibration(quantizer *q, xcc_quant_tensor *t)
 {
     int32_t least, greatest;
     double low, high;
@@ -135,7 +135,7 @@ xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_
         XCVM_CHECK(q->m.error, t->seen != NULL && t->seen->count > 0, INVALID_ARGUMENT,
                    "\"%.200s\" has no elements in any batch of the calibration data, so it has no range", t->name);
         /* That of a pass, too: it has a scale of its own when what is in front of it turns out to stay float. */
-        settle(q, t);
+        end_calibration(q, t);
     }
     return XCVM_OK;
 }

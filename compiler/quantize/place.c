@@ -1,6 +1,6 @@
 /* Placement: which nodes compute with integers, and which tensors are rounded for them.
  *
- * Sums of products are quantised for their own sake. What is between them is where that leaves an island whole: all
+ * Sums of products are quantised for their own sake. What is between them is where that leaves a region whole: all
  * that it reads is quantised, and somebody quantised reads it. So softmax or a normalisation that stays float is not
  * surrounded by rounding that nobody needs. */
 #include "compiler/quantize/quantizer.h"
@@ -269,7 +269,7 @@ xcvm_status xcc_quant_choose(quantizer *q)
     return XCVM_OK;
 }
 
-/* ---- Islands ---- */
+/* ---- Regions ---- */
 
 static bool is_operand(const xcc_quant_node *n, size_t index)
 {
@@ -277,7 +277,7 @@ static bool is_operand(const xcc_quant_node *n, size_t index)
 }
 
 /* The node that computes a tensor, epilogue included; NULL for inputs and constants. */
-static const xcc_quant_node *maker(const quantizer *q, const xcc_quant_tensor *t)
+static const xcc_quant_node *producer_of(const quantizer *q, const xcc_quant_tensor *t)
 {
     if (t->producer == XCC_NO_NODE)
         return NULL;
@@ -299,7 +299,7 @@ static const char *judge_operands(const quantizer *q, const xcc_quant_node *n)
         if (n->rule->kind == XCC_QUANT_WEIGHTED)
             continue;
         computed += t->constant == NULL;
-        const xcc_quant_node *by = maker(q, t);
+        const xcc_quant_node *by = producer_of(q, t);
         if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantised))
             return "what it reads is computed in float";
     }

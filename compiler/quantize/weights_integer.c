@@ -251,14 +251,14 @@ static xcvm_status read_integers(quantizer *q, xcvm_arena *arena, const xcc_quan
     const xcc_grid grid = grid_of(q, w);
     for (size_t i = 0; i < w->shape.count; i++) {
         const size_t at = channel_at(&w->c, i);
-        /* What was settled is of the scales that there were. */
-        const bool settled = t->levels != NULL && t->level_scales[at] == w->c.scale[at];
-        w->levels[i] = settled ? t->levels[i] : (uint8_t)xcc_grid_level(&grid, at, w->x[i]);
+        /* What was is_known is of the scales that there were. */
+        const bool is_known = t->levels != NULL && t->level_scales[at] == w->c.scale[at];
+        w->levels[i] = is_known ? t->levels[i] : (uint8_t)xcc_grid_level(&grid, at, w->x[i]);
     }
     return XCVM_OK;
 }
 
-static xcvm_status settle(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_moments *moments)
+static xcvm_status choose_levels(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_moments *moments)
 {
     xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
     integers w;
@@ -281,7 +281,7 @@ static xcvm_status settle(quantizer *q, xcvm_arena *arena, const xcc_quant_node 
 xcvm_status xcc_round_integers(quantizer *q, const xcc_quant_node *n, const xcc_moments *moments)
 {
     xcvm_arena arena = {.allocator = q->m.allocator};
-    const xcvm_status status = settle(q, &arena, n, moments);
+    const xcvm_status status = choose_levels(q, &arena, n, moments);
     xcvm_arena_release(&arena);
     return status;
 }

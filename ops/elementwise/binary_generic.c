@@ -81,16 +81,16 @@ static int64_t pow_i64(int64_t u, int64_t v)
     LOOPS_OF_KIND(BOOLEANS_, Name, result, XCVM_TAKEN_##booleans)
 XCVM_BINARY_FORMULAS(LOOPS)
 
-#define TYPED(type, Name) [TYPE_##type][XCVM_BINARY_##Name] = type##_##Name,
-#define TABLE_SCALAR(Name, formula) TYPED(f64, Name)
+#define TABLE_ENTRY(type, Name) [TYPE_##type][XCVM_BINARY_##Name] = type##_##Name,
+#define TABLE_SCALAR(Name, formula) TABLE_ENTRY(f64, Name)
 #define TABLE_EACH(Name, formula)
 #define TABLE_REMAINDER(Name, formula)
 #define TABLE_MODULAR(Name, formula)                                                                                   \
-    [TYPE_i64][XCVM_BINARY_##Name] = u64_##Name, [TYPE_i32][XCVM_BINARY_##Name] = u32_##Name, TYPED(u64, Name)
-#define TABLE_ORDERED(Name, formula) TYPED(i64, Name) TYPED(u64, Name) TYPED(i32, Name)
-#define TABLE_WIDE(Name, with_sign, without) TYPED(i64, Name) TYPED(u64, Name)
-#define TABLE_UNSIGNED(Name, formula) TYPED(u64, Name)
-#define TABLE_TRUTH(Name, formula) TYPED(bool, Name)
+    [TYPE_i64][XCVM_BINARY_##Name] = u64_##Name, [TYPE_i32][XCVM_BINARY_##Name] = u32_##Name, TABLE_ENTRY(u64, Name)
+#define TABLE_ORDERED(Name, formula) TABLE_ENTRY(i64, Name) TABLE_ENTRY(u64, Name) TABLE_ENTRY(i32, Name)
+#define TABLE_WIDE(Name, with_sign, without) TABLE_ENTRY(i64, Name) TABLE_ENTRY(u64, Name)
+#define TABLE_UNSIGNED(Name, formula) TABLE_ENTRY(u64, Name)
+#define TABLE_TRUTH(Name, formula) TABLE_ENTRY(bool, Name)
 #define TABLE_NONE(Name, nothing)
 #define TABLE(Name, kernel, grain, result, f32, f64, integers, booleans)                                               \
     XCVM_BY_KIND(TABLE_, Name, XCVM_TAKEN_##f64)                                                                       \

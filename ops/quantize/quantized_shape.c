@@ -1,4 +1,4 @@
-/* Shape rules of the instructions of integer islands: images are batch x height x width x channels. */
+/* Shape rules of the instructions of integer regions: images are batch x height x width x channels. */
 #include "ops/conv/window.h"
 #include "ops/quantize/quantized_panels.h"
 

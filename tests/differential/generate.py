@@ -17,7 +17,7 @@ import control  # noqa: F401
 import earliest  # noqa: F401
 import elementwise  # noqa: F401
 import graphs  # noqa: F401
-import islands  # noqa: F401
+import quantised_graphs  # noqa: F401
 import language  # noqa: F401
 import learning  # noqa: F401
 import modern  # noqa: F401

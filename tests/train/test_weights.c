@@ -293,7 +293,7 @@ typedef struct epochs {
     uint64_t step, stop_at;
 } epochs;
 
-static void watch(void *user, const xct_progress *progress)
+static void observe(void *user, const xct_progress *progress)
 {
     epochs *e = user;
     if (progress->step == e->stop_at)
@@ -324,7 +324,7 @@ START_TEST(best_weights)
                                          .held_out = 0.3,
                                          .patience = 2,
                                          .weights = (xct_weights)weights,
-                                         .progress = watch,
+                                         .progress = observe,
                                          .user = &e};
         const xct_fit_report report = fit(t, &options, XCVM_OK, "");
         ck_assert_int_eq(report.end, XCT_END_PATIENCE);
@@ -339,7 +339,7 @@ START_TEST(best_weights)
     xct_trainer *t = make(line_model, &swinging_options);
     epochs e = {.t = t, .loss = INFINITY};
     const xct_fit_options options = {
-        .size = sizeof options, .epochs = 12, .batch = 8, .held_out = 0.3, .progress = watch, .user = &e};
+        .size = sizeof options, .epochs = 12, .batch = 8, .held_out = 0.3, .progress = observe, .user = &e};
     ck_assert_uint_eq(fit(t, &options, XCVM_OK, "").best_step, 0);
     ck_assert(memcmp(e.best, e.last, sizeof e.best) != 0);
     check_floats(parameter(t, "w"), e.last, 2, 0);
@@ -363,7 +363,7 @@ START_TEST(best_weights_resumed)
     for (uint64_t stop = all.best_step + 2; stop < all.best_step + 5; stop += 2) {
         xct_trainer *t = make(line_model, &swinging_options);
         epochs e = {.t = t, .stop_at = stop == all.best_step + 2 ? stop : 0};
-        options.progress = watch;
+        options.progress = observe;
         options.user = &e;
         const xct_fit_report report = fit(t, &options, XCVM_OK, "");
         ck_assert_int_eq(report.end, e.stop_at > 0 ? XCT_END_STOPPED : XCT_END_PATIENCE);

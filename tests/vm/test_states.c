@@ -279,7 +279,7 @@ typedef struct lent {
     bool given_back;
 } lent;
 
-static void give_back(void *user) { *(lent *)user = (lent){.data = {-1, -1, -1, -1}, .given_back = true}; }
+static void return_lent(void *user) { *(lent *)user = (lent){.data = {-1, -1, -1, -1}, .given_back = true}; }
 
 /* A register that a state was loaded into in front of the tail still has it in the tail, where the state gets memory of
  * its own because its value was the caller's, who has let go of it. */
@@ -293,7 +293,7 @@ START_TEST(what_was_loaded_stays)
     lent mine = {.data = {1, 2, 3, 4}};
     xcvm_value *value;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 4, 1), mine.data, give_back, &mine, &value, &error),
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 4, 1), mine.data, return_lent, &mine, &value, &error),
                      XCVM_OK);
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);

@@ -124,7 +124,7 @@ static void release(struct output *output)
 }
 
 /* All bytes are in the new file, which stands beside its place still. */
-static bool settle(struct output *output)
+static bool finish_output(struct output *output)
 {
     bool good = flush_pending(output);
     if (good && output->temporary != NULL && fsync(output->fd) != 0 && errno != EINVAL) {
@@ -183,11 +183,11 @@ static void take_back(const struct output *output, const char *kept)
 
 xcvm_status output_finish_all(struct output *outputs, size_t count, xcvm_error *error)
 {
-    size_t settled = 0, placed = 0;
+    size_t finished = 0, placed = 0;
     char **kept = memory_take(count, sizeof *kept);
-    while (settled < count && settle(&outputs[settled]))
-        settled++;
-    const bool whole = settled == count;
+    while (finished < count && finish_output(&outputs[finished]))
+        finished++;
+    const bool whole = finished == count;
     for (size_t i = 0; i < count && whole && count > 1; i++)
         kept[i] = keep_old(&outputs[i]);
     while (whole && placed < count && put_in_place(&outputs[placed]))

@@ -316,7 +316,7 @@ enum { XC_PORTION = 2, XC_GAP = 16 };
 typedef struct xc_winograd {
     xc_blocked conv;
     size_t tile, band; /* outputs along an axis of a tile; tiles that are worked on at a time */
-    int untransformed; /* filters are packed as for direct */
+    int on_the_fly; /* filters are packed as for direct */
 } xc_winograd;
 
 /* Where the room of a band is: its transformed tiles, products, and filters. */
@@ -500,7 +500,7 @@ static void xc_blocked_winograd(const xc_winograd *q, const float *x, const floa
         xc_winograd_input(q, x, first, count, room);
         for (size_t block = 0; block < q->conv.outputs;) {
             const size_t left = q->conv.outputs - block, blocks = left < XC_TILE_BLOCKS ? left : XC_TILE_BLOCKS;
-            if (q->untransformed) {
+            if (q->on_the_fly) {
                 for (size_t begin = 0; begin < in_blocks; begin += XC_PORTION) {
                     const size_t end = in_blocks - begin < XC_PORTION ? in_blocks : begin + XC_PORTION;
                     const size_t portion = (end * 16 < channels ? end * 16 : channels) - begin * 16;

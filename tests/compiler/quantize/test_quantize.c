@@ -260,7 +260,7 @@ static const char attention[] =
     "init b f32[4] 0.1 0.2 -0.3 0\nm = MatMul(x, q)\na = Add(m, b)\nt = Transpose(a) perm=[0 2 1]\nk = MatMul(x, t)\n"
     "s = Softmax(k) axis=-1\nv = MatMul(s, x)\ny = Tanh(v)\n";
 
-START_TEST(islands)
+START_TEST(integer_regions)
 {
     result r;
     open_result(&r, attention, OPTIONS(.method = XCC_RANGE_MINMAX), true);
@@ -769,7 +769,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, every_way_is_near_float);
     tcase_add_test(tc, ranges_in_each_run);
     tcase_add_test(tc, weights_alone);
-    tcase_add_test(tc, islands);
+    tcase_add_test(tc, integer_regions);
     tcase_add_test(tc, blocks_of_four_bits);
     tcase_add_test(tc, recurrent_weights);
     tcase_add_test(tc, dead_channels);

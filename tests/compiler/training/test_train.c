@@ -507,16 +507,16 @@ static void compile_layers(compilation *c, int64_t batch, xcc_scheduling schedul
 START_TEST(sums_beside_the_backward)
 {
     compilation c;
-    uint32_t begins[4], ends[4], makers[4];
+    uint32_t begins[4], ends[4], producers[4];
     size_t begun = 0, ended = 0;
     compile_layers(&c, 2, _i == 0 ? XCC_SCHEDULE_MEMORY : XCC_SCHEDULE_NAIVE);
     for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next) {
         if (xcc_is(n, XCVM_OP_AllReduceBegin)) {
             ck_assert_uint_lt(begun, 4);
-            makers[begun] = 0;
+            producers[begun] = 0;
             for (size_t i = 0; i < xcc_node_input_count(n); i++)
-                if (xcc_node_input(n, i)->producer->order > makers[begun])
-                    makers[begun] = xcc_node_input(n, i)->producer->order;
+                if (xcc_node_input(n, i)->producer->order > producers[begun])
+                    producers[begun] = xcc_node_input(n, i)->producer->order;
             begins[begun++] = n->order;
         }
         if (xcc_is(n, XCVM_OP_AllReduceEnd)) {
@@ -526,8 +526,8 @@ START_TEST(sums_beside_the_backward)
     }
     ck_assert_uint_eq(begun, 4);
     ck_assert_uint_eq(ended, 4);
-    ck_assert_uint_lt(begins[0], makers[1]);
-    ck_assert_uint_lt(begins[1], makers[2]);
+    ck_assert_uint_lt(begins[0], producers[1]);
+    ck_assert_uint_lt(begins[1], producers[2]);
     ck_assert_uint_lt(begins[3], ends[0]);
     finish(&c);
 }

@@ -1,4 +1,4 @@
-/* The instructions of integer islands against sums in 64 bits: at every edge of panels, quads and tiles, for bytes that
+/* The instructions of integer regions against sums in 64 bits: at every edge of panels, quads and tiles, for bytes that
  * saturate where pairs are added in 16 bits, with every instruction set that this CPU has, each of its ways to
  * multiply, and any number of threads. Results are the same bits. */
 #include "ops/quantize/quantized_panels.h"

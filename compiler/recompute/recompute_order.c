@@ -1,6 +1,6 @@
 /* The order in which results are forgotten and computed again. */
 #include "compiler/ir/liveness.h"
-#include "compiler/passes/recompute.h"
+#include "compiler/recompute/recompute.h"
 
 void xcc_put_in_order(const xcc_module *m, xcc_node *const *nodes, size_t count)
 {

@@ -4,7 +4,7 @@
  *
  * All lower sets would be too many. As in the approximate algorithm those are taken that one item and what it depends
  * on make, and here also those of the first items in order, which cut through all branches at once. */
-#include "compiler/passes/recompute.h"
+#include "compiler/recompute/recompute.h"
 
 #include <float.h>
 #include <math.h>

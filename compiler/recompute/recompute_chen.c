@@ -1,5 +1,5 @@
 /* Recomputation between articulation points. */
-#include "compiler/passes/recompute.h"
+#include "compiler/recompute/recompute.h"
 
 #include <math.h>
 #include <string.h>

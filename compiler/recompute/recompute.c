@@ -3,7 +3,7 @@
  * they are emitted; so a copy gives the same bits as its original, and the plan's own liveness tells what a proposal is
  * worth. What draws random numbers or can be seen from outside is kept; running statistics are given by the originals
  * alone. */
-#include "compiler/passes/recompute.h"
+#include "compiler/recompute/recompute.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/passes/passes.h"
 

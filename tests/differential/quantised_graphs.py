@@ -6,7 +6,7 @@ import numpy as np
 from table import operator
 
 
-class Island:
+class Region:
     def __init__(self, case):
         self.case = case
         self.kind = case.choice(["u8", "u8", "i8"])
@@ -164,7 +164,7 @@ def move(g, case, name, shape):
 
 @operator("QuantisedGraph", 13, weight=12)
 def quantised_graph(case):
-    g = Island(case)
+    g = Region(case)
     case.declaring = "sizes"
     shape = case.choice([[case.integer(1, 2), case.choice([1, 3, 4, 16, 18]), case.integer(1, 9), case.integer(1, 9)],
                          [case.integer(1, 4), case.choice([1, 5, 16, 33])]])

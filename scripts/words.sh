@@ -1,0 +1,63 @@
+#!/bin/sh
+# words.sh: the words that docs/glossary.md says are not used stand nowhere else: those for `text` in no file, those for
+# `names` in no C source outside of comments and strings. Every source begins with a comment, and there is one macro each
+# for checks and failures.
+set -eu
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# "WORD KIND" for each word of the table.
+sed -n '/^## Words that are not used/,/^## [^W]/p' docs/glossary.md | awk -F'|' '
+    /^\| `/ {
+        gsub(/[` ]/, "", $2)
+        gsub(/ /, "", $4)
+        count = split($2, words, ",")
+        for (i = 1; i <= count; i++)
+            print words[i], $4
+    }' >"$work/words"
+[ "$(wc -l <"$work/words")" -gt 30 ] || { echo 'the table of docs/glossary.md is not where it was' >&2; exit 1; }
+
+git ls-files '*.c' '*.h' '*.def' >"$work/sources"
+git ls-files '*.md' '*.sh' '*.awk' '*.py' '*.txt' '*.in' Makefile | grep -vE '^docs/glossary\.md$|^tests/fuzz/corpus/' >"$work/texts"
+
+# Lines "FILE:LINE:" and what of it is to be looked at.
+{
+    tr '\n' '\0' <"$work/texts" | xargs -0 awk '{ print FILENAME ":" FNR ": text " $0 }'
+    tr '\n' '\0' <"$work/sources" | xargs -0 awk '
+        FNR == 1 { inside = 0 }
+        {
+            print FILENAME ":" FNR ": text " $0
+            line = $0
+            gsub(/"([^"\\]|\\.)*"/, "", line)
+            code = ""
+            while (line != "") {
+                at = index(line, inside ? "*/" : "/*")
+                if (!inside)
+                    code = code (at == 0 ? line : substr(line, 1, at - 1))
+                if (at == 0)
+                    break
+                line = substr(line, at + 2)
+                inside = !inside
+            }
+            if (code != "")
+                print FILENAME ":" FNR ": names " code
+        }'
+} >"$work/lines"
+
+bad=0
+while read -r word kind; do
+    if grep -wF -- "$word" "$work/lines" | grep -F ": $kind " >"$work/hits"; then
+        sed "s/^/$word: /" "$work/hits" | cut -c1-160
+        bad=1
+    fi
+done <"$work/words"
+
+while read -r file; do
+    case $(head -c 2 "$file") in '/*') ;; *) echo "$file: does not begin with a comment" && bad=1 ;; esac
+done <"$work/sources"
+if grep -HE '^#define \w*(CHECK|FAIL|REQUIRE|NEED|REFUSE)\(' $(grep '\.h$' "$work/sources") | grep -vE 'XCVM_(CHECK|FAIL)\('; then
+    bad=1
+fi
+echo "$(wc -l <"$work/words") words looked for in $(cat "$work/sources" "$work/texts" | wc -l) files"
+exit $bad
