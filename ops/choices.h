@@ -46,7 +46,10 @@
 #define XCVM_CHOICES_BLOCKED(X)                                                                                        \
     X(BLOCKED, direct)                                                                                                 \
     X(BLOCKED, depthwise)                                                                                              \
-    X(BLOCKED, winograd) X(BLOCKED, winograd_untransformed) X(BLOCKED, winograd_strided) X(BLOCKED, grouped)\
+    X(BLOCKED, winograd)                                                                                               \
+    X(BLOCKED, winograd_untransformed)                                                                                 \
+    X(BLOCKED, winograd_strided)                                                                                       \
+    X(BLOCKED, grouped)                                                                                                \
     X(BLOCKED, direct_pairs)
 #define XCVM_CHOICES_AGGREGATE(X) X(AGGREGATE, SUM) X(AGGREGATE, AVERAGE) X(AGGREGATE, MIN) X(AGGREGATE, MAX)
 #define XCVM_CHOICES_UPDATE_RULE(X)                                                                                    \

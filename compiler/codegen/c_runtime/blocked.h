@@ -316,7 +316,7 @@ enum { XC_PORTION = 2, XC_GAP = 16 };
 typedef struct xc_winograd {
     xc_blocked conv;
     size_t tile, band; /* outputs along an axis of a tile; tiles that are worked on at a time */
-    int on_the_fly; /* filters are packed as for direct */
+    int on_the_fly;    /* filters are packed as for direct */
 } xc_winograd;
 
 /* Where the room of a band is: its transformed tiles, products, and filters. */
