@@ -4,6 +4,9 @@
 
 #include "compiler/passes/rewrite.h"
 
+/* Whether no finite number of an f32 constant is beyond the greatest of the type. */
+bool xcc_in_range(const xcc_value *v, xcvm_dtype dtype);
+
 typedef struct xcc_compressed_panels xcc_compressed_panels;
 /* A PackedGemm with constant weights becomes a BlockQuantizedGemm, as the options ask for; `known` lists what has been
  * rounded. */

@@ -50,8 +50,7 @@ static bool rows_are_read(const xcc_value *v)
     return rows;
 }
 
-/* Whether every finite number stays one that is none beyond the greatest of the type. */
-static bool in_range(const xcc_value *v, xcvm_dtype dtype)
+bool xcc_in_range(const xcc_value *v, xcvm_dtype dtype)
 {
     const xcvm_float_format *format = xcvm_float_format_of(dtype);
     const float greatest = (float)xcvm_float_decode(format, format->greatest);
@@ -92,7 +91,7 @@ static xcvm_status compress(xcc_module *m, const xcc_use *use, bool table)
         m->weight_bytes_after += v->type.bytes;
         return XCVM_OK;
     }
-    if (!in_range(v, dtype)) {
+    if (!xcc_in_range(v, dtype)) {
         m->weight_bytes_after += v->type.bytes;
         m->uncompressed++;
         return XCVM_OK;

@@ -23,18 +23,6 @@ typedef struct compute_walk {
     rounded *known;
 } compute_walk;
 
-static bool in_range(const xcc_value *v)
-{
-    const float greatest =
-        (float)xcvm_float_decode(xcvm_float_format_of(XCVM_BF16), xcvm_float_format_of(XCVM_BF16)->greatest);
-    const float *w = v->type.data;
-    const size_t count = xcvm_element_count(&v->type);
-    bool inside = true;
-    for (size_t i = 0; i < count; i++)
-        inside = inside && (fabsf(w[i]) <= greatest || !isfinite(w[i]));
-    return inside;
-}
-
 /* Panels of a product, f32[panels, k, 16], or filters as for direct, f32[K16, Cg, ..., 16]: axis 1 becomes pairs. */
 static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
 {
@@ -71,7 +59,7 @@ static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
         return NULL;
     *entry = (rounded){.from = v, .next = w->known};
     w->known = entry;
-    if (in_range(v)) {
+    if (xcc_in_range(v, XCVM_BF16)) {
         entry->pairs = make_pairs(w->r.m, v, filters);
         (void)xcc_rewrite_ok(&w->r, entry->pairs != NULL ? XCVM_OK : w->r.m->error->status);
     } else {

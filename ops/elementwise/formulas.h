@@ -4,13 +4,15 @@
  * A formula is an expression without branches in the element v (or u and v), of the type it stands for; alpha and beta
  * are the instruction's FLOAT attributes in row order, or what its kernel gives for them. Lines differ in
  *
- *   kernel    PLAIN: made from this line. OWN: written out, beside the loops. VARIANT: no instruction, but what one
- * does for certain attributes. grain     CHEAP or COSTLY: how many elements are worth a thread. f32 EACH(formula): a
- * loop over it, and a function of fused kernels. PERIODIC(function, general): vectorised, but for large arguments,
- * which the function of libm takes. f64       EACH(formula) as for f32, FUNCTION(name) and PERIODIC(name, general):
- * vectorised, and compiled for each instruction set. SCALAR(formula): compiled once, as calls of libm are. integers
- * INTEGER(formula): on all integer types; `negated` is -v, wrapping round, and low and high are bounds. THROUGH_F64:
- * the formula of f64, rounded. NONE.
+ * - kernel: PLAIN, made from this line; OWN, written out beside the loops; VARIANT, no instruction, but what one does
+ * for certain attributes.
+ * - grain: CHEAP or COSTLY, by which elements enough for a thread are counted.
+ * - f32: EACH(formula), a loop over it and a function of fused kernels; PERIODIC(function, general), vectorised, but
+ * for large arguments, which the function of libm takes.
+ * - f64: EACH(formula) as for f32; FUNCTION(name) and PERIODIC(name, general), vectorised, and compiled for each
+ *   instruction set; SCALAR(formula), compiled once, as calls of libm are.
+ * - integers: INTEGER(formula), on all integer types, where `negated` is -v, wrapping round, and low and high are
+ * bounds; THROUGH_F64, the formula of f64, rounded; NONE.
  *
  * That a row takes integers and its line has no formula for them is an error of compilation
  * (ops/elementwise/formulas.c). */
