@@ -3,7 +3,7 @@
  * they are multiplied with as it is read; sums stay f32. Winograd's algorithm, whose transforms amplify every rounding,
  * stays f32, and so do filters that are small: depthwise ones, and those of the first convolution, whose input is not
  * blocked. */
-#include "compiler/passes/rewrite.h"
+#include "compiler/passes/compress.h"
 
 #include "base/element.h"
 #include "ops/conv/blocked.h"
