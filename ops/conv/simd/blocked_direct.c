@@ -27,6 +27,9 @@ enum {
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
+/* Words of a band whose copies for all threads a size can count. */
+#define MOST_PAIRS 0x1p48
+
 typedef struct plan {
     bool copied, merged;               /* merged: the pixels of a plane are one row */
     xcvm_bands bands;                  /* of rows, or of the pixels of the only one */
@@ -94,7 +97,8 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double fi
     return best;
 }
 
-/* False if a row of windows reaches over too much. */
+/* False if a row of windows reaches over too much. Pairs, which cannot be computed any other way, are copied however
+ * many they are, if there is memory. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
@@ -123,7 +127,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
     const double channels = (double)(p->in_blocks * p->pixel);
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
-    if (p->copied && one * slices_met(c, 1) > LARGEST_BAND)
+    if (p->copied && one * slices_met(c, 1) > (c->pairs ? MOST_PAIRS : LARGEST_BAND))
         return false;
     const double next = merged ? channels : (double)c->stride[0] * reach(c, 1, c->out[1]) * channels;
     size_t most;
@@ -380,7 +384,7 @@ xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     blocked_direct_loop r = {.k = k, .c = c};
     if (is_apart(c) || !make_plan(c, threads, &r.plan)) {
-        XCVM_CHECK(k->error, !c->pairs, UNSUPPORTED, "a row of windows reaches over more than direct_pairs copies");
+        XCVM_CHECK(k->error, !c->pairs, OUT_OF_MEMORY, "a row of windows is too large");
         return xcvm_blocked_dilated(k, c);
     }
     const plan *p = &r.plan;

@@ -205,14 +205,24 @@ static xcvm_status run_convolution(xcvm_kernel *k, const conv_transpose_loop *t,
                                         t->scratch + xcvm_round_up(filters * size * sizeof(float), XCVM_ALIGNMENT));
 }
 
-/* ---- Each channel by itself ---- */
+/* ---- Filters that are not finite ---- */
 
-/* Sums of zeros and filters that are not finite would be no numbers where nothing is to be added. */
-static bool all_finite(const float *w, size_t count)
+/* Ways that add zeros where nothing is to be added take finite filters alone: others times zero are no numbers. */
+static bool all_finite(const xcvm_value *w)
 {
-    float sum = 0.0f;
-    for (size_t i = 0; i < count; i++)
-        sum += w[i] * 0.0f;
+    enum { CHUNK = 256 };
+    float room[CHUNK], sum = 0.0f;
+    const size_t count = xcvm_element_count(w);
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t some = xcvm_min(count - at, CHUNK);
+        const float *x = room;
+        if (w->dtype == XCVM_F32)
+            x = (const float *)w->data + at;
+        else
+            xcvm_halves_load((xcvm_dtype)w->dtype, w->data, at, some, room);
+        for (size_t i = 0; i < some; i++)
+            sum += x[i] * 0.0f;
+    }
     return sum == 0.0f;
 }
 
@@ -252,9 +262,10 @@ XCVM_KERNEL(ConvTranspose)
 
     const int threads = xcvm_threads_count(k->threads);
     xcvm_conv_shape conv;
-    const bool is_convolution = find_convolution(s, &conv);
-    const bool is_depthwise = !is_convolution && xcvm_transposed_depthwise_fits(s) && a->w->dtype == XCVM_F32 &&
-                              all_finite(a->w->data, xcvm_element_count(a->w));
+    const bool may_be_convolution = find_convolution(s, &conv);
+    const bool may_be_depthwise = !may_be_convolution && a->w->dtype == XCVM_F32 && xcvm_transposed_depthwise_fits(s);
+    const bool finite = (may_be_convolution || may_be_depthwise) && all_finite(a->w);
+    const bool is_convolution = may_be_convolution && finite, is_depthwise = may_be_depthwise && finite;
     size_t own;
     if (is_convolution) {
         own = xcvm_round_up(xcvm_element_count(a->w) * sizeof(float), XCVM_ALIGNMENT) +

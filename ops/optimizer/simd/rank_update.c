@@ -90,9 +90,10 @@ static void update_matrix(const matrix *m, size_t begin, size_t end, double rate
 }
 
 /* Rows that are taken together: a multiple of every vector, so that vectors begin where lines of the cache do. */
-static size_t rows_of_part(const matrix *m) { return xcvm_round_up(GRAIN / (m->columns > 0 ? m->columns : 1) + 1, 16); }
+static size_t rows_of_part(const matrix *m) { return xcvm_round_up(GRAIN / m->columns + 1, 16); }
 
-static size_t parts_of(const matrix *m) { return (m->rows + rows_of_part(m) - 1) / rows_of_part(m); }
+/* None if rows are empty: there may be more of those than anybody could count. */
+static size_t parts_of(const matrix *m) { return m->columns > 0 ? xcvm_ceil_div(m->rows, rows_of_part(m)) : 0; }
 
 static void update_range(void *context, size_t begin, size_t end, int worker)
 {
@@ -101,8 +102,9 @@ static void update_range(void *context, size_t begin, size_t end, int worker)
     const double rate = xcvm_element_as_double(a->rate, 0);
     for (size_t i = 0, before = 0; begin < end; i++) {
         const matrix m = matrix_at(a, i);
-        const size_t parts = parts_of(&m), rows = rows_of_part(&m), last = xcvm_min(end - before, parts);
+        const size_t parts = parts_of(&m), last = xcvm_min(end - before, parts);
         if (begin < before + parts) {
+            const size_t rows = rows_of_part(&m);
             update_matrix(&m, (begin - before) * rows, xcvm_min(last * rows, m.rows), rate);
             begin = before + last;
         }

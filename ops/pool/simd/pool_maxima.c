@@ -259,7 +259,10 @@ static xcvm_status pool_in_planes(const pool_maxima_loop *m, size_t plane, const
 
 static void plan_planes(pool_maxima_loop *m, const xcvm_window *w)
 {
-    if (m->pooling->x->dtype == XCVM_F64 || !xcvm_window_is_flat(w) || !xcvm_planes_fit(w))
+    /* Steps have 32 bits. */
+    const double longest =
+        (double)(w->kernel[1] * w->dilation[1]) * (double)w->in[2] + (double)(w->kernel[2] * w->dilation[2]);
+    if (m->pooling->x->dtype == XCVM_F64 || !xcvm_window_is_flat(w) || !xcvm_planes_fit(w) || longest > INT32_MAX)
         return;
     m->window = w;
     xcvm_planes_make(&m->planes, w, 0);

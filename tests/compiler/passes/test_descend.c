@@ -167,6 +167,35 @@ START_TEST(two_rates)
 }
 END_TEST
 
+/* What is given of a state, and what another goes down by, is what that was before the step. */
+START_TEST(read_before)
+{
+    compilation c;
+    machine k;
+    layer l = begin_layer(&c, 0, 1);
+    xcc_value *other = state(&c.b, "other", 2, DIMS(ROWS, COLUMNS));
+    output(&c.b, l.w);
+    output(&c.b, must(&c.b, xcc_apply(&c.b, Reshape, y, .x = XCC_IN(l.w), .shape = XCC_IN(ints(&c.b, 1, DIMS(-1))))));
+    ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, other)));
+    ok(&c.m, xcc_graph_store(c.m.graph, other, descent(&c.b, other, l.rate, l.w)));
+    run_once(&c, &k);
+    CHECK_COUNT(&c, SGD, 1);
+    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
+                *o = xcvm_value_data(xcvm_session_state(k.session, 1)),
+                *y = xcvm_value_data(xcvm_session_output(k.session, 0)),
+                *z = xcvm_value_data(xcvm_session_output(k.session, 1));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        const float before = sinf((float)(i * 7 + 3));
+        ck_assert_float_eq_tol(w[i], 0.5f * before, 1e-6f);
+        ck_assert_float_eq_tol(o[i], 0.5f * before, 1e-6f);
+        ck_assert_float_eq_tol(y[i], before, 1e-6f);
+        ck_assert_float_eq_tol(z[i], before, 1e-6f);
+    }
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* A run that fails, or stops in front of the update, leaves the weights as they were, bit by bit. */
 START_TEST(failures)
 {
@@ -209,6 +238,7 @@ Suite *suite_compiler_descend(void)
     tcase_add_test(tests, a_gradient_that_is_seen);
     tcase_add_test(tests, stored);
     tcase_add_test(tests, two_rates);
+    tcase_add_test(tests, read_before);
     tcase_add_test(tests, failures);
     suite_add_tcase(suite, tests);
     return suite;
