@@ -385,22 +385,31 @@ static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
     return rows.at;
 }
 
+/* Rows are the record's alone, if there is one. */
+static void drop_gathered(const tape_schedule *c, size_t operand_count)
+{
+    for (size_t i = 0; i < operand_count; i++)
+        if (c->trace->operands[i].gathered)
+            tape_variable_unname(c->operands[i]);
+}
+
 static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
 {
     const tape_trace *k = c->trace;
     for (size_t i = 0; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];
         c->operands[i] = o->gathered ? gather(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
-        if (s->tape->failed)
+        if (s->tape->failed) {
+            drop_gathered(c, i);
             return s->tape->error.status;
+        }
     }
     c->used = ++s->clock;
     s->stats.replayed++;
     tape_static_say(s, 2, "a schedule of %zu calls runs", k->call_count);
-    XCVM_TRY(tape_schedule_run(s->tape, c));
-    for (size_t i = 0; i < k->operand_count; i++)
-        if (k->operands[i].gathered)
-            tape_variable_unname(c->operands[i]);
+    const xcvm_status status = tape_schedule_run(s->tape, c);
+    drop_gathered(c, k->operand_count);
+    XCVM_TRY(status);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
     fill_places(c);
