@@ -273,11 +273,7 @@ static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in,
     t->recording = recording;
     t->tracer = NULL;
     XCVM_TRY(status);
-    XCVM_TRY(tape_trace_end(k, out));
-    for (size_t i = 0; i < k->in_count; i++)
-        if (in[i].at != NULL && tape_trace_gave_gradient(k, in[i].at))
-            tape_trace_refuse(k, "the function adds to the gradient of an operand of the call");
-    return XCVM_OK;
+    return tape_trace_end(k, out);
 }
 
 /* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */

@@ -115,6 +115,16 @@ static xcvm_status run_operand(void *user, xcvm_tape *t, size_t in_count, const 
     return xcvm_tape_backward(t, out[0], NULL, &error);
 }
 
+static xcvm_status run_captured(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                xcvm_var *out)
+{
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, in[0], *(const xcvm_var *)user);
+    return xcvm_tape_backward(t, out[0], NULL, &error);
+}
+
 /* A backward in the function that goes on to what the call was given is the function's each time. */
 START_TEST(gradients_of_operands)
 {
@@ -128,6 +138,30 @@ START_TEST(gradients_of_operands)
         CHECK_F32(t, xcvm_var_grad(t, x), 6 * (float)i);
     }
     ck_assert_msg(strstr(log.text, "adds to the gradient of an operand of the call") != NULL, "%s", log.text);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* A backward in the function that goes on to the calls that made an operand is the function's each time, though what
+ * they began with is captured; so is a call with that itself for the operand. */
+START_TEST(gradients_behind_operands)
+{
+    xcvm_tape *t = open_tape();
+    messages log = {.count = 0};
+    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_var w = parameter(t, 2), other = parameter(t, 3);
+    xcvm_var captured = w;
+    xcvm_static *s = make_static(t, run_captured, &captured, &options);
+    for (int i = 0; i < 4; i++) {
+        CHECK_F32(t, call1(s, i < 2 ? xcvm_Neg(t, w) : other), i < 2 ? -4 : 6);
+        CHECK_F32(t, xcvm_var_grad(t, w), i < 2 ? -4 : 3);
+        if (i >= 2)
+            CHECK_F32(t, xcvm_var_grad(t, other), 2);
+        xcvm_var_clear_grad(t, w);
+        xcvm_var_clear_grad(t, other);
+    }
+    ck_assert_msg(strstr(log.text, "takes one of what calls before it have made") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
     close_tape(t);
 }
@@ -300,7 +334,7 @@ END_TEST
 Suite *suite_tape_static_effects(void);
 Suite *suite_tape_static_effects(void)
 {
-    Suite *suite = SUITE_OF("tape_static_effects", gradients_of_operands);
+    Suite *suite = SUITE_OF("tape_static_effects", gradients_of_operands, gradients_behind_operands);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, gradients_that_are_left, 0, 12);
     tcase_add_loop_test(tcase, optimizers_destroyed_in_their_hooks, 0, 3);
