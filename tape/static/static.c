@@ -381,12 +381,18 @@ static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
     return rows.at;
 }
 
-/* Rows are the record's alone, if there is one. */
-static void drop_gathered(const tape_schedule *c, size_t operand_count)
+/* Operands that were held while the host's operations and hooks could release them. Rows that were gathered are the
+ * record's alone, if there is one. */
+static void let_go(const tape_schedule *c, size_t operand_count)
 {
-    for (size_t i = 0; i < operand_count; i++)
-        if (c->trace->operands[i].gathered)
-            tape_variable_unname(c->operands[i]);
+    for (size_t i = 0; i < operand_count; i++) {
+        tape_variable *v = c->operands[i];
+        if (v == NULL)
+            continue;
+        if (c->trace->operands[i].gathered && v->named)
+            tape_variable_unname(v);
+        tape_variable_release(v);
+    }
 }
 
 static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
@@ -396,15 +402,17 @@ static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, 
         const trace_operand *o = &k->operands[i];
         c->operands[i] = o->gathered ? gather(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
         if (s->tape->failed) {
-            drop_gathered(c, i);
+            let_go(c, i);
             return s->tape->error.status;
         }
+        if (c->operands[i] != NULL)
+            c->operands[i]->refs++;
     }
     c->used = ++s->clock;
     s->stats.replayed++;
     tape_static_say(s, 2, "a schedule of %zu calls runs", k->call_count);
     const xcvm_status status = tape_schedule_run(s->tape, c);
-    drop_gathered(c, k->operand_count);
+    let_go(c, k->operand_count);
     XCVM_TRY(status);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
