@@ -451,6 +451,8 @@ typedef struct tape_tracer_functions {
     void (*cut)(tape_tracer *tracer, const tape_variable *v);
     /* What has been added up as the gradient of v is about to be forgotten. */
     xcvm_status (*clear)(tape_tracer *tracer, const tape_variable *v);
+    /* A walk back is about to pass a call. */
+    void (*pass)(tape_tracer *tracer, const tape_record *r);
     /* What v is decides which calls are made. */
     void (*decide)(tape_tracer *tracer, tape_variable *v);
     /* What is in a place is about to be read, or replaced. */

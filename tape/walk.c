@@ -130,6 +130,8 @@ static xcvm_status pass(tape_walk *w, tape_record *r)
         return XCVM_OK;
     if (r->walk != NULL)
         return refuse_overlap(w);
+    if (w->tape->tracer != NULL)
+        w->tape->tracer->functions->pass(w->tape->tracer, r);
     r->walk = w;
     w->pending++;
     return XCVM_OK;

@@ -27,6 +27,7 @@ static xcvm_status lend_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_re
     tape_variable *v = r->out[o->index] = tape_variable_make(t);
     if (v == NULL)
         return t->error.status;
+    v->refs++; /* until the run has ended */
     if (!o->fixed)
         return XCVM_OK;
     xcvm_value_set_tensor(&v->value.type, o->type->dtype, o->type->rank, o->type->dims);
@@ -186,6 +187,19 @@ static void note_overwritten(const tape_schedule *s, const tape_record *r)
     }
 }
 
+/* A reset by an operation of the host's, or a hook, takes the results, which are no handles' any more. */
+static xcvm_status check_results(const tape_schedule *s, tape_record *r, xcvm_status status)
+{
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL && !r->out[i]->named) {
+            r->out[i] = NULL;
+            if (status == XCVM_OK)
+                status =
+                    tape_fail(r->tape, XCVM_INVALID_ARGUMENT, "the tape was reset while %.100s ran", s->operation.name);
+        }
+    return status;
+}
+
 xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
 {
     const tape_trace *k = s->trace;
@@ -203,9 +217,10 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     xcvm_status status = execute(t, s, r);
     if (status == XCVM_OK)
         status = run_effects(s, r);
-    write_operands(s, status == XCVM_OK, number);
     if (outs > 0)
         memcpy(s->results, r->out, outs * sizeof *s->results);
+    status = check_results(s, r, status);
+    write_operands(s, status == XCVM_OK, number);
     const bool recording = xcvm_tape_set_recording(t, t->recording && k->differentiable);
     status = tape_conclude(t, r, status);
     t->recording = recording;
@@ -222,6 +237,9 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
         else if (!result_requires(k, i))
             tape_variable_require(s->results[i], false);
     }
+    for (size_t i = 0; i < outs; i++)
+        if (s->results[i] != NULL)
+            tape_variable_release(s->results[i]);
     return status;
 }
 

@@ -273,11 +273,7 @@ static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in,
     t->recording = recording;
     t->tracer = NULL;
     XCVM_TRY(status);
-    XCVM_TRY(tape_trace_end(k, out));
-    for (size_t i = 0; i < k->in_count; i++)
-        if (in[i].at != NULL && tape_trace_gave_gradient(k, in[i].at))
-            tape_trace_refuse(k, "the function adds to the gradient of an operand of the call");
-    return XCVM_OK;
+    return tape_trace_end(k, out);
 }
 
 /* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */
@@ -385,22 +381,39 @@ static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
     return rows.at;
 }
 
+/* Operands that were held while the host's operations and hooks could release them. Rows that were gathered are the
+ * record's alone, if there is one. */
+static void let_go(const tape_schedule *c, size_t operand_count)
+{
+    for (size_t i = 0; i < operand_count; i++) {
+        tape_variable *v = c->operands[i];
+        if (v == NULL)
+            continue;
+        if (c->trace->operands[i].gathered && v->named)
+            tape_variable_unname(v);
+        tape_variable_release(v);
+    }
+}
+
 static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
 {
     const tape_trace *k = c->trace;
     for (size_t i = 0; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];
         c->operands[i] = o->gathered ? gather(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
-        if (s->tape->failed)
+        if (s->tape->failed) {
+            let_go(c, i);
             return s->tape->error.status;
+        }
+        if (c->operands[i] != NULL)
+            c->operands[i]->refs++;
     }
     c->used = ++s->clock;
     s->stats.replayed++;
     tape_static_say(s, 2, "a schedule of %zu calls runs", k->call_count);
-    XCVM_TRY(tape_schedule_run(s->tape, c));
-    for (size_t i = 0; i < k->operand_count; i++)
-        if (k->operands[i].gathered)
-            tape_variable_unname(c->operands[i]);
+    const xcvm_status status = tape_schedule_run(s->tape, c);
+    let_go(c, k->operand_count);
+    XCVM_TRY(status);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
     fill_places(c);

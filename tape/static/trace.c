@@ -392,6 +392,15 @@ static void trace_cut(tape_tracer *tracer, const tape_variable *v)
         tape_trace_refuse(k, "what comes into the function from outside is unchained");
 }
 
+/* What stands for an operand of the call was made by one before the trace, too. */
+static void trace_pass(tape_tracer *tracer, const tape_record *r)
+{
+    tape_trace *k = tape_trace_of(tracer);
+    if (r->number < k->calls)
+        tape_trace_refuse(k, "the function adds to the gradient of an operand of the call, or takes one of what calls "
+                             "before it have made");
+}
+
 static void trace_decide(tape_tracer *tracer, tape_variable *v)
 {
     tape_trace *k = tape_trace_of(tracer);
@@ -430,6 +439,7 @@ static const tape_tracer_functions functions = {.call = trace_call,
                                                 .target = trace_target,
                                                 .into = trace_into,
                                                 .cut = trace_cut,
+                                                .pass = trace_pass,
                                                 .clear = tape_trace_clear,
                                                 .decide = trace_decide,
                                                 .place = trace_place,

@@ -31,6 +31,8 @@ typedef struct program {
     const setting *how;
     xcvm_var parameters[PARAMETERS]; /* a weight, a bias, a table, a column */
     xcvm_var middle;                 /* a result of the first block */
+    xcvm_optimizer *optimizer;       /* that the program takes a step of; NULL: gradients are taken of it */
+    xcvm_var count;                  /* of its calls */
 } program;
 
 static uint64_t next(program *p)
@@ -195,6 +197,17 @@ static size_t block(program *p, xcvm_var *pool, size_t count, int depth)
     return count + results;
 }
 
+/* A step, of all parameters, and behind it one that is written out, of a number of calls. */
+static xcvm_status learn(program *p, xcvm_var loss)
+{
+    xcvm_error error;
+    XCVM_TRY(xcvm_tape_backward(p->tape, loss, NULL, &error));
+    XCVM_TRY(xcvm_optimizer_step(p->optimizer, &error));
+    xcvm_optimizer_clear_grads(p->optimizer);
+    xcvm_Add(p->tape, p->count, xcvm_tape_scalar(p->tape, XCVM_F32, 1), .into = p->count);
+    return XCVM_OK;
+}
+
 static xcvm_status run_program(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                xcvm_var *out)
 {
@@ -210,7 +223,7 @@ static xcvm_status run_program(void *user, xcvm_tape *t, size_t in_count, const 
     p->middle = pool[first];
     const xcvm_var sum = xcvm_Add(t, xcvm_Add(t, pool[count - 1], pool[first]), xcvm_Mul(t, in[0], p->parameters[1]));
     out[0] = xcvm_ReduceMean(t, xcvm_Tanh(t, sum), .keepdims = 0);
-    return XCVM_OK;
+    return p->optimizer != NULL ? learn(p, out[0]) : XCVM_OK;
 }
 
 static size_t read(xcvm_tape *t, xcvm_var v, float *to)
@@ -262,6 +275,14 @@ static xcvm_status go_back(program *p, xcvm_var loss, xcvm_error *error)
     return xcvm_tape_backward(t, xcvm_Add(t, sum, xcvm_ReduceSum(t, p->parameters[0], .keepdims = 0)), NULL, error);
 }
 
+static void make_optimizer(program *p)
+{
+    static const char *const names[PARAMETERS] = {"weight", "bias", "table", "column"};
+    ck_assert_int_eq(xcvm_optimizer_create(p->tape, "sgd:lr=0.1,momentum=0.5", NULL, &p->optimizer, NULL), XCVM_OK);
+    for (int i = 0; i < PARAMETERS; i++)
+        ck_assert_int_eq(xcvm_optimizer_add(p->optimizer, names[i], p->parameters[i], NULL), XCVM_OK);
+}
+
 static size_t run(uint64_t seed, const setting *how, float *got)
 {
     const xcvm_tape_options options = {
@@ -279,6 +300,9 @@ static size_t run(uint64_t seed, const setting *how, float *got)
         p.parameters[i] = xcvm_tape_parameter(t, XCVM_F32, i == 1 ? 1 : 2, dims[i], numbers);
     }
     ck_assert_int_eq(xcvm_var_set_sparse(t, p.parameters[2], how->sparse, NULL), XCVM_OK);
+    p.count = xcvm_var_keep(t, constant(t, 0));
+    if (how->order < 2 && seed % 2 != 0)
+        make_optimizer(&p);
     const xcvm_static_options twice = {.size = sizeof twice, .double_backprop = how->order > 1};
     if (how->is_static)
         s = make_static(t, run_program, &p, &twice);
@@ -295,7 +319,7 @@ static size_t run(uint64_t seed, const setting *how, float *got)
             ck_assert_int_eq(run_program(&p, t, 2, in, 1, &loss), XCVM_OK);
         xcvm_error error = {0};
         count += read(t, loss, got + count);
-        const xcvm_status status = go_back(&p, loss, &error);
+        const xcvm_status status = p.optimizer == NULL ? go_back(&p, loss, &error) : xcvm_tape_status(t, &error);
         if (status == XCVM_UNSUPPORTED && how->is_static && how->order > 1) {
             xcvm_static_destroy(s);
             close_tape(t);
@@ -304,7 +328,9 @@ static size_t run(uint64_t seed, const setting *how, float *got)
         ck_assert_msg(status == XCVM_OK, "program %d: %s: %s", (int)seed, error.instruction, error.message);
     }
     for (int i = 0; i < PARAMETERS; i++)
-        count += read_gradient(&p, i, got + count);
+        count += p.optimizer == NULL ? read_gradient(&p, i, got + count) : read(t, p.parameters[i], got + count);
+    count += read(t, p.count, got + count);
+    xcvm_optimizer_destroy(p.optimizer);
     xcvm_static_destroy(s);
     close_tape(t);
     return count;

@@ -115,6 +115,16 @@ static xcvm_status run_operand(void *user, xcvm_tape *t, size_t in_count, const 
     return xcvm_tape_backward(t, out[0], NULL, &error);
 }
 
+static xcvm_status run_captured(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                xcvm_var *out)
+{
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, in[0], *(const xcvm_var *)user);
+    return xcvm_tape_backward(t, out[0], NULL, &error);
+}
+
 /* A backward in the function that goes on to what the call was given is the function's each time. */
 START_TEST(gradients_of_operands)
 {
@@ -128,6 +138,30 @@ START_TEST(gradients_of_operands)
         CHECK_F32(t, xcvm_var_grad(t, x), 6 * (float)i);
     }
     ck_assert_msg(strstr(log.text, "adds to the gradient of an operand of the call") != NULL, "%s", log.text);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
+/* A backward in the function that goes on to the calls that made an operand is the function's each time, though what
+ * they began with is captured; so is a call with that itself for the operand. */
+START_TEST(gradients_behind_operands)
+{
+    xcvm_tape *t = open_tape();
+    messages log = {.count = 0};
+    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_var w = parameter(t, 2), other = parameter(t, 3);
+    xcvm_var captured = w;
+    xcvm_static *s = make_static(t, run_captured, &captured, &options);
+    for (int i = 0; i < 4; i++) {
+        CHECK_F32(t, call1(s, i < 2 ? xcvm_Neg(t, w) : other), i < 2 ? -4 : 6);
+        CHECK_F32(t, xcvm_var_grad(t, w), i < 2 ? -4 : 3);
+        if (i >= 2)
+            CHECK_F32(t, xcvm_var_grad(t, other), 2);
+        xcvm_var_clear_grad(t, w);
+        xcvm_var_clear_grad(t, other);
+    }
+    ck_assert_msg(strstr(log.text, "takes one of what calls before it have made") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
     close_tape(t);
 }
@@ -297,14 +331,103 @@ START_TEST(static_functions_destroyed_while_they_run)
 }
 END_TEST
 
+/* ---- Released by what they call ---- */
+
+typedef struct releasing {
+    xcvm_var w, count;
+    xcvm_optimizer *o;
+    bool in_hook, resets;
+    int calls;
+    xcvm_operation operation;
+} releasing;
+
+static void release_or_reset(releasing *r, xcvm_tape *t)
+{
+    if (++r->calls != 3)
+        return;
+    if (r->resets)
+        xcvm_tape_reset(t);
+    else
+        xcvm_var_release(t, r->count);
+}
+
+static xcvm_status release_in_operation(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                        xcvm_var *out)
+{
+    releasing *r = user;
+    (void)in_count;
+    (void)out_count;
+    if (!r->in_hook)
+        release_or_reset(r, t);
+    out[0] = r->in_hook || !r->resets ? xcvm_Neg(t, in[0]) : constant(t, 0);
+    return XCVM_OK;
+}
+
+static xcvm_var release_in_hook(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    releasing *r = user;
+    (void)update;
+    if (r->in_hook)
+        release_or_reset(r, t);
+    return XCVM_ABSENT;
+}
+
+static xcvm_status run_releasing(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                 xcvm_var *out)
+{
+    const releasing *r = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, r->w, in[0]), seen = xcvm_var_detach(t, loss);
+    xcvm_tape_operate(t, &r->operation, 1, &seen, 1, out);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    xcvm_Add(t, r->count, xcvm_tape_scalar(t, XCVM_F32, 1), .into = r->count);
+    XCVM_TRY(xcvm_optimizer_step(r->o, &error));
+    xcvm_var_clear_grad(t, r->w);
+    return XCVM_OK;
+}
+
+/* What a schedule reads and writes is there until it has ended, whatever an operation or an update hook releases; one
+ * that resets the tape takes the results with it, and the call fails. */
+START_TEST(variables_released_while_they_are_used)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    releasing r = {.w = parameter(t, 3), .in_hook = _i % 2 != 0, .resets = _i / 2 != 0};
+    r.count = xcvm_var_keep(t, constant(t, 0));
+    r.operation =
+        (xcvm_operation){.size = sizeof r.operation, .name = "releases", .forward = release_in_operation, .user = &r};
+    ck_assert_int_eq(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &r.o, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add(r.o, "w", r.w, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add_hook(r.o, release_in_hook, &r, &error), XCVM_OK);
+    xcvm_static *s = make_static(t, run_releasing, &r, NULL);
+    for (int i = 0; i < 3; i++) {
+        call1(s, constant(t, 1));
+        ck_assert_int_eq(xcvm_tape_status(t, &error), i == 2 && r.resets ? XCVM_INVALID_ARGUMENT : XCVM_OK);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 2);
+    if (r.resets) {
+        call1(s, constant(t, 1));
+        CHECK_F32(t, r.count, 3);
+    } else {
+        ck_assert(r.count.at->serial != r.count.serial || !r.count.at->named);
+    }
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(r.o);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_effects(void);
 Suite *suite_tape_static_effects(void)
 {
-    Suite *suite = SUITE_OF("tape_static_effects", gradients_of_operands);
+    Suite *suite = SUITE_OF("tape_static_effects", gradients_of_operands, gradients_behind_operands);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, gradients_that_are_left, 0, 12);
     tcase_add_loop_test(tcase, optimizers_destroyed_in_their_hooks, 0, 3);
     tcase_add_loop_test(tcase, static_functions_destroyed_while_they_run, 0, PLACES);
+    tcase_add_loop_test(tcase, variables_released_while_they_are_used, 0, 4);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -360,11 +360,65 @@ START_TEST(c4_4_rows_through_schedules)
 }
 END_TEST
 
+typedef struct lookups {
+    xcvm_var w;
+    bool fails;
+    xcvm_operation operation;
+} lookups;
+
+static xcvm_status fail_if_told(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                xcvm_var *out)
+{
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_var_detach(t, in[0]);
+    return *(const bool *)user ? XCVM_IO : XCVM_OK;
+}
+
+static xcvm_status run_lookups(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const lookups *a = user;
+    (void)in_count;
+    (void)out_count;
+    out[0] = xcvm_Mul(t, xcvm_Gather(t, a->w, in[0]), xcvm_Gather(t, a->w, in[1]));
+    const xcvm_var seen = xcvm_var_detach(t, out[0]);
+    xcvm_tape_operate(t, &a->operation, 1, &seen, 1, &out[1]);
+    return XCVM_OK;
+}
+
+/* Of a call that fails, in front of its program or in it, no rows stay that were gathered for it. */
+START_TEST(rows_of_calls_that_fail)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    lookups a = {.w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(5, 2), NULL)};
+    a.operation =
+        (xcvm_operation){.size = sizeof a.operation, .name = "may fail", .forward = fail_if_told, .user = &a.fails};
+    must(xcvm_var_set_sparse(t, a.w, true, &error), &error);
+    xcvm_static *s = make_static(t, run_lookups, &a, NULL);
+    for (int i = 0; i < 5; i++) {
+        const xcvm_var in[] = {words_of(t, 0),
+                               xcvm_tape_constant(t, XCVM_I64, 1, DIMS(4), DIMS(0, i == 2 ? 5 : 1, 2, 3))};
+        xcvm_var out[2];
+        const size_t before = stats_of(t).variables;
+        a.fails = i == 3;
+        xcvm_static_call(s, 2, in, 2, out);
+        ck_assert_int_eq(xcvm_tape_status(t, &error), i == 2 ? XCVM_OUT_OF_RANGE : i == 3 ? XCVM_IO : XCVM_OK);
+        if (i == 2 || i == 3)
+            ck_assert_uint_eq(stats_of(t).variables, before);
+    }
+    ck_assert_uint_eq(figures(s).runs, 1);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_layers(void);
 Suite *suite_tape_static_layers(void)
 {
     Suite *suite = SUITE_OF("tape_static_layers", layers_that_go, running_statistics_are_of_the_sample,
-                            c4_4_rows_through_schedules);
+                            c4_4_rows_through_schedules, rows_of_calls_that_fail);
     TCase *tcase = tcase_create("each");
     tcase_add_loop_test(tcase, d5_stateful_layers, 0, 2);
     tcase_add_loop_test(tcase, d5_states_that_are_reset_within, 0, 4);
