@@ -313,10 +313,19 @@ static void write_demands(xcc_c_export *x, xcc_c_text *to)
             xcc_c_put(to, " %s", isas[i].flags[k]);
         xcc_c_put(to, "\"\n#endif\n");
     }
-    if (x->vectors)
-        xcc_c_put(to, "\n/* Products that are added are fused, in C99 as well; roots are those of the processor. */\n"
-                      "#if defined(__GNUC__) && !defined(__clang__)\n"
-                      "#pragma GCC optimize(\"fp-contract=fast\", \"no-math-errno\")\n#endif\n");
+}
+
+/* Loops that choose between numbers, as most functions do, are vectors only where a comparison need not raise flags. */
+static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
+{
+    xcc_c_put(
+        to,
+        "\n/* %sNobody asks for errno or for flags of exceptions: roots are those of the processor, and functions\n"
+        " * of many numbers are vectors. */\n"
+        "#if defined(__GNUC__) && !defined(__clang__)\n"
+        "#pragma GCC optimize(%s\"no-math-errno\", \"no-trapping-math\")\n#endif\n",
+        x->vectors ? "Products that are added are fused, in C99 as well. " : "",
+        x->vectors ? "\"fp-contract=fast\", " : "");
 }
 
 xcvm_status xcc_c_write_files(xcc_c_export *x)
@@ -342,6 +351,7 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
     if (x->intrinsics)
         xcc_c_put(&top, "#if defined(__SSE2__)\n#include <immintrin.h>\n#endif\n");
     write_demands(x, &top);
+    write_arithmetic(x, &top);
     if (!x->vectors)
         xcc_c_put(&top, "\n#define XC_PORTABLE 1\n");
     bool sent = xcc_c_take_functions(&top, &rest, &x->arena) && !x->body.failed && !rest.failed && !x->tables.failed &&

@@ -14,6 +14,13 @@
 #define XCVM_INDEPENDENT
 #endif
 
+/* Put before a short loop that gcc is to vectorise: unrolled, as it would be first, it stays one of single numbers. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define XC_ROLLED _Pragma("GCC unroll 1")
+#else
+#define XC_ROLLED
+#endif
+
 #if defined(XC_PORTABLE)
 #define XCVM_LANES 1
 #elif defined(__AVX512F__)

@@ -38,7 +38,7 @@ enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 3 };
 #else
 enum { XC_TILE_BLOCKS = 1 };
 #endif
-enum { XC_STEPS = 64 };
+enum { XC_STEPS = 64, XC_CHAINS = 8 };
 
 /* y[k][p] = start + sum of x[offset + p * spacing + c] * w[k][filter + 16 * c] for the `length` channels c of each
  * step; start is y where the sum is resumed, else b + z, where they are not NULL. */
@@ -55,7 +55,8 @@ typedef struct xc_product {
 } xc_product;
 
 #if defined(XC_PORTABLE)
-/* For `pixels` pixels of one block: one behind the other, which is little code. */
+/* For `pixels` pixels of one block: one behind the other, which is little code. Four steps at a time make the chains of
+ * additions a quarter as long. */
 static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const float *x, const float *z, float *y)
 {
     (void)blocks;
@@ -63,7 +64,14 @@ static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const
         float sum[16] = {0}, *const to = y + p * g->y_spacing;
         for (size_t s = 0; s < g->count; s++) {
             const float *from = x + (g->shift + g->offsets[s]) + p * g->spacing, *const last = from + g->lengths[s];
-            for (const float *w = g->w + g->filters[s]; from < last; from++, w += 16)
+            const float *w = g->w + g->filters[s];
+            for (; last - from >= 4; from += 4, w += 4 * 16) {
+                const float a = from[0], b = from[1], c = from[2], d = from[3];
+                XC_ROLLED
+                for (size_t j = 0; j < 16; j++)
+                    sum[j] += (a * w[j] + b * w[16 + j]) + (c * w[32 + j] + d * w[48 + j]);
+            }
+            for (; from < last; from++, w += 16)
                 for (size_t j = 0; j < 16; j++)
                     sum[j] += *from * w[j];
         }
@@ -75,19 +83,29 @@ static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const
     }
 }
 #else
+/* The sums of one pixel are too few to keep the processor busy, as each waits for the one before: it has XC_CHAINS,
+ * which take turns and are added up at the end. */
 XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t pixels, const size_t spacing,
                          const float *x, const float *z, float *y)
 {
-    const size_t vectors = blocks * XCVM_BLOCK_VECTORS, w_block = g->w_block;
+    const size_t vectors = blocks * XCVM_BLOCK_VECTORS, turns = pixels == 1 ? XC_CHAINS / vectors : 1;
+    const size_t w_block = g->w_block;
     xcvm_lanes sum[XC_TILE_SUMS];
-#pragma GCC unroll 16
-    for (size_t p = 0; p < pixels; p++)
-#pragma GCC unroll 16
-        for (size_t v = 0; v < vectors; v++)
-            sum[p * vectors + v] = XCVM_ZERO;
+#pragma GCC unroll 24
+    for (size_t i = 0; i < turns * pixels * vectors; i++)
+        sum[i] = XCVM_ZERO;
     for (size_t s = 0; s < g->count; s++) {
         const float *from = x + (g->shift + g->offsets[s]), *const last = from + g->lengths[s],
                     *w = g->w + g->filters[s];
+        for (; turns > 1 && last - from >= (ptrdiff_t)turns; from += turns, w += turns * XCVM_CHANNEL_BLOCK) {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < turns * vectors; i++) {
+                const size_t turn = i / vectors, v = i % vectors;
+                sum[i] += xcvm_lanes_all(from[turn]) *
+                          xcvm_lanes_load(w + v / XCVM_BLOCK_VECTORS * w_block + turn * XCVM_CHANNEL_BLOCK +
+                                          v % XCVM_BLOCK_VECTORS * XCVM_LANES);
+            }
+        }
         for (; from < last; from++, w += XCVM_CHANNEL_BLOCK) {
             xcvm_lanes filter[4 * XCVM_BLOCK_VECTORS];
 #pragma GCC unroll 16
@@ -102,6 +120,9 @@ XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t 
             }
         }
     }
+#pragma GCC unroll 16
+    for (size_t i = vectors; i < turns * vectors; i++)
+        sum[i % vectors] += sum[i];
 #pragma GCC unroll 16
     for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll 16
@@ -124,7 +145,7 @@ XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t 
 #define XC_TILE(blocks, pixels)                                                                                        \
     case (blocks)*16 + (pixels):                                                                                       \
         if ((blocks)*XCVM_BLOCK_VECTORS * (pixels) <= XC_TILE_SUMS) {                                                  \
-            if (g->spacing == XCVM_CHANNEL_BLOCK)                                                                      \
+            if ((pixels) == 1 || g->spacing == XCVM_CHANNEL_BLOCK)                                                     \
                 xc_tile(g, (blocks), (pixels), XCVM_CHANNEL_BLOCK, x, z, y);                                           \
             else                                                                                                       \
                 xc_tile(g, (blocks), (pixels), g->spacing, x, z, y);                                                   \
@@ -202,33 +223,32 @@ static void xc_packed_product(const float *a, const float *w, const float *c, co
 {
     enum { ROWS = 48 };
     const size_t panels = (columns + 15) / 16, whole = columns / 16;
+    xc_product g = {.w_block = k * 16,
+                    .count = 1,
+                    .shift = 0,
+                    .offsets = {0},
+                    .filters = {0},
+                    .lengths = {k},
+                    .spacing = k,
+                    .y_spacing = columns,
+                    .y_block = 16,
+                    .low = low,
+                    .high = high,
+                    .resume = 0,
+                    .made = 0};
     for (size_t row = 0; row < rows; row += ROWS) {
         const size_t count = rows - row < ROWS ? rows - row : ROWS;
         for (size_t panel = 0; panel < panels;) {
             const size_t left = whole - panel, most = left < XC_TILE_BLOCKS ? left : XC_TILE_BLOCKS;
             const size_t blocks = panel < whole ? most : 1, at = row * columns + panel * 16;
-            xc_product g = {.w = w + panel * k * 16,
-                            .b = c != NULL && panel < whole ? c + panel * 16 : NULL,
-                            .w_block = k * 16,
-                            .count = 1,
-                            .shift = 0,
-                            .offsets = {0},
-                            .filters = {0},
-                            .lengths = {k},
-                            .spacing = k,
-                            .y_spacing = columns,
-                            .y_block = 16,
-                            .low = low,
-                            .high = high,
-                            .resume = 0,
-                            .last = 1,
-                            .made = 0};
+            g.w = w + panel * k * 16;
+            g.b = c != NULL && panel < whole ? c + panel * 16 : NULL;
+            g.last = panel < whole;
             if (panel < whole) {
                 xc_multiply(&g, blocks, count, a + row * k, z != NULL ? z + at : NULL, y + at);
             } else {
                 float line[16];
                 const size_t width = columns - panel * 16;
-                g.last = 0;
                 for (size_t i = 0; i < count; i++) {
                     xc_multiply(&g, 1, 1, a + (row + i) * k, NULL, line);
                     for (size_t j = 0; j < width; j++) {
