@@ -6,6 +6,9 @@ static void xcvm_rank_value(value_t *p, size_t rows, size_t columns, const value
                             const value_t *b, size_t depth, value_t rate)
 {
     value_t sums[XCVM_STEP_BLOCK];
+    /* Of empty rows there may be more than anybody could count. */
+    if (columns == 0)
+        return;
     for (size_t row = 0; row < rows && depth == 1; row++, p += columns) {
         const value_t factor = a[row];
         XCVM_INDEPENDENT
