@@ -92,8 +92,8 @@ typedef enum xcvm_tape_mode {
 /* Which calls of a lazy tape run together, as one call on all of their operands: calls of one instruction, with equal
  * attributes, operands of equal types, and the same parameters. Values are those of the calls one by one, and so are
  * gradients, but for the order in which sums are taken. Results that were made together share memory: it is free when
- * the last of them is gone, and a call in place on one counts as one on all; results of Reshape, made together, may have
- * elements of their own, which a call in place on its operand does not change. */
+ * the last of them is gone, and a call in place on one counts as one on all; results of Reshape, made together, may
+ * have elements of their own, which a call in place on its operand does not change. */
 typedef enum xcvm_batching {
     XCVM_BATCHING_NONE,
     XCVM_BATCHING_AGENDA, /* of the calls that can run, those that are alike and the least deep on average come next */
