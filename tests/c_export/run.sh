@@ -44,12 +44,14 @@ check() {
         done
         echo cases.c | compile $cc "$@"
         $cc "$@" case_*.o cases.o -o cases -lm
-        echo "$compilers: $(./cases)"
+        told=$(./cases) || { echo "$compilers: $told"; exit 1; }
+        echo "$compilers: $told"
     else
         for cc in $compilers; do
             ls case_*.c cases.c | compile $cc "$@"
             $cc "$@" case_*.o cases.o -o cases -lm
-            echo "$cc: $(./cases)"
+            told=$(./cases) || { echo "$cc: $told"; exit 1; }
+            echo "$cc: $told"
             rm -f ./*.o cases
         done
     fi
