@@ -1,11 +1,12 @@
 /* Tiles of products, for every number of blocks and pixels that registers hold: a part of the files that include it,
  * once for each kind of numbers, and without a guard. They define
  *
- * TILES_FUNCTION(name)  the function's name for that kind
- * TILES_ATTRIBUTE       of its functions
- * TILES_PIXEL           floats, or words, of a pixel of a block
- * TILES_LANES           a vector of what is multiplied; TILES_LOAD(from), and TILES_ALL(from), which has *from in all
- * lanes TILES_ADD(sum, pixel, filter)  a sum and their products
+ * - TILES_FUNCTION(name): the function's name for that kind
+ * - TILES_ATTRIBUTE: of its functions
+ * - TILES_PIXEL: floats, or words, of a pixel of a block
+ * - TILES_LANES: a vector of what is multiplied
+ * - TILES_LOAD(from): such a vector; TILES_ALL(from): one that has *from in all lanes
+ * - TILES_ADD(sum, pixel, filter): a sum and their products
  *
  * and have all of them undefined again. */
 
