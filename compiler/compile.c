@@ -116,6 +116,22 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
     return XCVM_OK;
 }
 
+/* A model is written before the passes that these options are for. */
+static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
+{
+    if (!o->onnx)
+        return XCVM_OK;
+    XCVM_CHECK(error,
+               (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32) && o->weight_blocks == XCC_WEIGHTS_PLAIN &&
+                   o->fuse == NULL,
+               INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
+    XCVM_CHECK(error, (o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32) && !o->integer_activations,
+               INVALID_ARGUMENT, "an ONNX model does not say what products are computed in");
+    XCVM_CHECK(error, o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32, INVALID_ARGUMENT,
+               "an ONNX model has no caches, as it has no states");
+    return XCVM_OK;
+}
+
 static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
 {
     for (size_t i = 0; i < o->dim_count; i++) {
@@ -131,8 +147,7 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
                "integer is %d, which is none of auto, always and never", (int)o->integer);
-    XCVM_CHECK(error, !o->onnx || ((o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32) && o->fuse == NULL),
-               INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
+    XCVM_TRY(check_onnx(o, error));
     XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
                "a file for constants needs an ONNX model, and a name");
     XCVM_CHECK(error, o->weight_blocks == XCC_WEIGHTS_PLAIN || o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32,
@@ -144,7 +159,7 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                xcvm_dtype_name(o->compute));
     XCVM_CHECK(error,
                o->compute != XCVM_BF16 ||
-                   (!o->onnx && o->weight_blocks == XCC_WEIGHTS_PLAIN &&
+                   (o->weight_blocks == XCC_WEIGHTS_PLAIN &&
                     (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32 || o->weights == XCVM_BF16)),
                INVALID_ARGUMENT, "products in bf16 need a program whose weights are f32 or bf16");
     XCVM_CHECK(error,
