@@ -73,22 +73,28 @@ static runs second_of(const pair *p, size_t channel)
     return (runs){channel * inner, outputs, inner, each};
 }
 
+/* The greatest absolute value, at least `most`; NaN counts for nothing. */
+static float largest(const float *x, size_t count, float most)
+{
+    for (size_t i = 0; i < count; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
 /* Scales channels so that both weights have the same range in each; returns the greatest change. */
 static double equalise(pair *p)
 {
     double most = 0;
     const size_t each = p->shapes[0].count / p->channels;
     for (size_t c = 0; c < p->channels; c++) {
-        double first = 0, second = 0;
         const runs r = second_of(p, c);
-        for (size_t i = 0; i < each; i++)
-            first = fmax(first, fabs((double)p->w[0][c * each + i]));
+        const float first = largest(&p->w[0][c * each], each, 0);
+        float second = 0;
         for (size_t k = 0; k < r.runs; k++)
-            for (size_t i = 0; i < r.length; i++)
-                second = fmax(second, fabs((double)p->w[1][r.first + k * r.step + i]));
+            second = largest(&p->w[1][r.first + k * r.step], r.length, second);
         if (!(first > 0) || !(second > 0))
             continue;
-        const double s = sqrt(first / second);
+        const double s = sqrt((double)first / (double)second);
         if (!(s > 1e-6 && s < 1e6))
             continue;
         most = fmax(most, fabs(log(s)));
