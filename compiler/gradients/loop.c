@@ -1,0 +1,432 @@
+/* Loop: its body is computed again for each round, the last one first, from the iteration and the states, and
+ * differentiated there; so nothing is kept of a round but the states that it began with. */
+#include "compiler/gradients/control_flow.h"
+#include "compiler/gradients/copying.h"
+#include "compiler/gradients/rule.h"
+
+#include <string.h>
+
+/* How the loop keeps what a state was at the beginning of each round. */
+typedef enum keeping {
+    KEEP_NOTHING, /* it never changes */
+    KEEP_STACKED, /* a tensor of one shape: stacked as a scan output is */
+    KEEP_ITEM,    /* another tensor: an item of a sequence */
+    KEEP_ITEMS,   /* a sequence: its items are some of a sequence's, and their number is stacked */
+    KEEP_NEVER    /* it cannot be kept */
+} keeping;
+
+typedef struct unwinding {
+    xcc_vjp *d;
+    xcc_copying c;
+    size_t operands, states, extra; /* of the loop: operands and states of its own, and states that keep others */
+    size_t count;                   /* of what may have to be kept: the states, then what the body drew */
+    xcc_value **kept;               /* in the body */
+    keeping *keepings;
+    xcc_value **stacks, **starts, **ends; /* what was kept of each; where a round's items begin and end */
+    xcc_value **places;                   /* what stands for each in the round back at first */
+    xcc_value *trips, *round;             /* rounds that were run; the number of the one that is run back */
+} unwinding;
+
+static keeping keeping_of(const xcc_node *n, size_t state)
+{
+    const xcc_graph *body = n->bodies[0];
+    const xcc_value *v = body->inputs[state + 2];
+    if (body->outputs[state + 1] == v)
+        return KEEP_NOTHING;
+    if (v->type.kind == XCVM_KIND_SEQUENCE)
+        return KEEP_ITEMS;
+    if (v->type.kind != XCVM_KIND_TENSOR)
+        return KEEP_NEVER;
+    bool same = v->type.rank >= 0 && v->type.rank < XCVM_MAX_RANK;
+    for (int k = 0; same && k < v->type.rank; k++)
+        same = !xcc_symbol_is_of(n->graph->module, v->type.dims[k], v);
+    return same ? KEEP_STACKED : KEEP_ITEM;
+}
+
+static bool can_keep(xcc_vjp *d)
+{
+    for (size_t i = 2; i < d->node->input_count; i++)
+        if (keeping_of(d->node, i - 2) == KEEP_NEVER) {
+            xcc_refuse(d, "has no gradient yet where a state is an optional or a map");
+            return false;
+        }
+    return true;
+}
+
+/* Takes the type of a state, whose sizes may be others in another round. */
+static void take_state_type(xcc_value *v, const xcc_value *state)
+{
+    xcc_copy_type(v, state);
+    for (int k = 0; k < v->type.rank; k++)
+        if (xcc_symbol_is_of(state->graph->module, v->type.dims[k], state))
+            v->type.dims[k] = XCVM_ANY_DIM;
+}
+
+/* A loop's operands, results, and what its body takes and gives, as they are made longer. */
+typedef struct extension {
+    xcc_value **inputs, **outputs, **parameters, **results;
+    size_t state_count, scan_count; /* further ones */
+} extension;
+
+/* A further state, which is an empty sequence at first: its value in the body. The next one is set by the caller. */
+static xcc_value *add_state(unwinding *u, extension *e, const xcc_value *kept, size_t *at)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    const xcvm_dtype dtype = (xcvm_dtype)kept->type.dtype;
+    xcc_builder outer = {.graph = n->graph, .before = n, .name = n->name, .origin = n->origin};
+    xcc_value *empty = xcc_apply(&outer, SequenceConstruct, y, .dtype = dtype),
+              *parameter = xcc_value_create(body, NULL);
+    if (empty == NULL || parameter == NULL)
+        return NULL;
+    xcvm_set_list(&parameter->type, XCVM_KIND_SEQUENCE, dtype);
+    *at = u->states + e->state_count++;
+    e->inputs[*at + 2] = empty;
+    e->parameters[*at + 2] = parameter;
+    return parameter;
+}
+
+/* What is at the beginning of a round becomes a part of what the loop keeps, where `scans` is the place of the first
+ * further scan output; *kept is the loop's result of it. */
+static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
+    xcc_value *state = u->kept[i], *scan = NULL, *parameter, *next = NULL;
+    size_t at = 0;
+    switch (u->keepings[i]) {
+    case KEEP_STACKED:
+        scan = xcc_apply(&inner, Identity, y, .x = XCC_IN(state));
+        break;
+    case KEEP_ITEM:
+    case KEEP_ITEMS:
+        if ((parameter = add_state(u, e, state, &at)) == NULL)
+            return u->c.m->error->status;
+        if (u->keepings[i] == KEEP_ITEM) {
+            next = xcc_apply(&inner, SequenceInsert, y, .s = XCC_IN(parameter), .x = XCC_IN(state));
+        } else {
+            next = xcc_apply(&inner, SequenceExtend, y, .s = XCC_IN(parameter), .more = XCC_IN(state));
+            scan = xcc_apply(&inner, SequenceLength, y, .s = XCC_IN(state));
+        }
+        e->outputs[at + 1] = next;
+        e->results[at] = u->stacks[i] = xcc_value_create(n->graph, NULL);
+        if (next == NULL || u->stacks[i] == NULL)
+            return u->c.m->error->status;
+        u->stacks[i]->producer = n;
+        break;
+    default:
+        return XCVM_OK;
+    }
+    if (u->keepings[i] == KEEP_ITEM)
+        return XCVM_OK;
+    xcc_value *result = xcc_value_create(n->graph, NULL);
+    if (scan == NULL || result == NULL)
+        return u->c.m->error->status;
+    result->producer = n;
+    at = scans + e->scan_count++;
+    e->outputs[at + 1] = scan;
+    e->results[at] = result;
+    *(u->keepings[i] == KEEP_STACKED ? &u->stacks[i] : &u->ends[i]) = result;
+    return XCVM_OK;
+}
+
+/* Puts the longer lists in the place of the loop's. */
+static xcvm_status extend(unwinding *u, const extension *e, size_t input_count, size_t result_count)
+{
+    xcc_node *n = u->d->node;
+    for (size_t i = 0; i < n->input_count; i++)
+        xcc_node_set_input(n, i, NULL);
+    n->inputs = e->inputs;
+    n->input_count = input_count;
+    XCVM_TRY(xcc_node_link_uses(n));
+    n->outputs = e->results;
+    n->output_count = result_count;
+    XCVM_TRY(xcc_graph_set_inputs(n->bodies[0], input_count, e->parameters));
+    return xcc_graph_set_outputs(n->bodies[0], result_count + 1, e->outputs);
+}
+
+/* Makes the loop stack the numbers of its rounds, so that it is known how many were run. */
+static xcvm_status keep_numbers(unwinding *u)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
+    xcc_value **outputs = xcc_alloc(u->c.m, (body->output_count + 1) * sizeof *outputs);
+    xcc_value **results = xcc_alloc(u->c.m, (n->output_count + 1) * sizeof *results);
+    xcc_value *numbers = xcc_value_create(n->graph, NULL);
+    xcc_value *number = xcc_apply(&inner, Identity, y, .x = XCC_IN(body->inputs[0]));
+    if (outputs == NULL || results == NULL || numbers == NULL || number == NULL)
+        return u->c.m->error->status;
+    memcpy(outputs, body->outputs, body->output_count * sizeof *outputs);
+    if (n->output_count > 0)
+        memcpy(results, n->outputs, n->output_count * sizeof *results);
+    outputs[body->output_count] = number;
+    results[n->output_count] = numbers;
+    numbers->producer = n;
+    n->outputs = results;
+    n->output_count++;
+    XCVM_TRY(xcc_graph_set_outputs(body, body->output_count + 1, outputs));
+    XCVM_TRY(xcc_node_infer(n));
+    u->trips = xcc_build_reshape(u->d->b, xcc_build_dim_of(u->d->b, numbers, 0), xcc_build_ints(u->d->b, 0, NULL));
+    return u->trips != NULL ? XCVM_OK : u->c.m->error->status;
+}
+
+/* Makes the loop keep the states that its rounds begin with, those that keepings say. `before` is the loop back. */
+static xcvm_status keep_states(unwinding *u, xcc_node *before)
+{
+    xcc_node *n = u->d->node;
+    xcc_graph *body = n->bodies[0];
+    xcc_module *m = u->c.m;
+    const size_t most = 2 * u->count + 1, old_scans = n->output_count - u->states;
+    extension e = {.inputs = xcc_alloc(m, (n->input_count + most) * sizeof *e.inputs),
+                   .parameters = xcc_alloc(m, (n->input_count + most) * sizeof *e.parameters),
+                   .outputs = xcc_alloc(m, (body->output_count + most) * sizeof *e.outputs),
+                   .results = xcc_alloc(m, (n->output_count + most) * sizeof *e.results)};
+    if (e.inputs == NULL || e.parameters == NULL || e.outputs == NULL || e.results == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < u->count; i++)
+        u->extra += u->keepings[i] == KEEP_ITEM || u->keepings[i] == KEEP_ITEMS;
+    const size_t scans = u->states + u->extra;
+    memcpy(e.inputs, n->inputs, n->input_count * sizeof *e.inputs);
+    memcpy(e.parameters, body->inputs, n->input_count * sizeof *e.parameters);
+    memcpy(e.outputs, body->outputs, (u->states + 1) * sizeof *e.outputs);
+    memcpy(e.outputs + scans + 1, body->outputs + u->states + 1, old_scans * sizeof *e.outputs);
+    memcpy(e.results, n->outputs, u->states * sizeof *e.results);
+    memcpy(e.results + scans, n->outputs + u->states, old_scans * sizeof *e.results);
+    for (size_t i = 0; i < u->count; i++)
+        XCVM_TRY(keep_state(u, &e, i, scans + old_scans));
+    XCVM_TRY(extend(u, &e, u->operands + u->extra, scans + old_scans + e.scan_count));
+    XCVM_TRY(xcc_node_infer(n));
+    xcc_builder outer = *u->d->b;
+    outer.before = before;
+    for (size_t i = 0; i < u->count; i++) {
+        xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(outer.graph, 0);
+        if (u->keepings[i] != KEEP_ITEMS)
+            continue;
+        if (axis == NULL)
+            return m->error->status;
+        u->ends[i] = xcc_apply(&outer, CumSum, y, .x = XCC_IN(lengths), .axis = XCC_IN(axis));
+        if ((u->starts[i] = xcc_build_sub(&outer, u->ends[i], lengths)) == NULL)
+            return m->error->status;
+    }
+    return XCVM_OK;
+}
+
+/* What a state was at the beginning of a round. */
+static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *round)
+{
+    xcc_value *stack = u->stacks[i], *start, *end;
+    switch (u->keepings[i]) {
+    case KEEP_STACKED:
+        return xcc_build_gather(b, stack, round, 0);
+    case KEEP_ITEM:
+        return xcc_apply(b, SequenceAt, y, .s = XCC_IN(stack), .position = XCC_IN(round));
+    default:
+        start = xcc_build_gather(b, u->starts[i], round, 0);
+        end = xcc_build_gather(b, u->ends[i], round, 0);
+        if (start == NULL || end == NULL)
+            return NULL;
+        return xcc_apply(b, SequenceGetSlice, y, .s = XCC_IN(stack), .start = XCC_IN(start), .end = XCC_IN(end));
+    }
+}
+
+/* Keeps the states that the round back reads, and has it read what was kept. */
+static xcvm_status read_states(unwinding *u, xcc_node *back)
+{
+    xcc_graph *to = back->bodies[0];
+    xcc_body_remove_unread(to, u->round);
+    for (size_t i = 0; i < u->count; i++)
+        if (u->places[i]->uses == 0)
+            u->keepings[i] = KEEP_NOTHING;
+    XCVM_TRY(keep_states(u, back));
+    for (size_t i = 0; i < u->count; i++) {
+        if (u->keepings[i] == KEEP_NOTHING)
+            continue;
+        xcc_node *place = u->places[i]->producer;
+        xcc_builder b = {.graph = to, .before = place, .name = place->name, .origin = place->origin};
+        xcc_value *state = state_of(u, &b, i, u->round);
+        if (state == NULL)
+            return u->c.m->error->status;
+        take_state_type(state, u->kept[i]);
+        xcc_replace_uses(to, u->places[i], state);
+        xcc_node_remove(place);
+    }
+    return XCVM_OK;
+}
+
+/* Whether a state carries a gradient from round to round. */
+static bool flows(const xcc_node *n, size_t state)
+{
+    const xcc_value *v = n->bodies[0]->inputs[state + 2];
+    return xcc_is_differentiable(v) ||
+           (v->type.kind != XCVM_KIND_TENSOR &&
+            (v->type.dtype == XCVM_NO_DTYPE || xcvm_dtype_is_float((xcvm_dtype)v->type.dtype)));
+}
+
+/* The gradient that a state ends with. */
+static xcc_value *last_gradient(unwinding *u, size_t i)
+{
+    xcc_node *n = u->d->node;
+    if (u->d->results[i] != NULL)
+        return u->d->results[i];
+    if (u->keepings[i] == KEEP_NOTHING || u->keepings[i] == KEEP_STACKED)
+        return xcc_zeros_like(u->d->b, n->inputs[i + 2]);
+    if (n->outputs[i] == NULL) {
+        if ((n->outputs[i] = xcc_value_create(n->graph, NULL)) == NULL)
+            return NULL;
+        n->outputs[i]->producer = n;
+        if (xcc_node_infer(n) != XCVM_OK)
+            return NULL;
+    }
+    return xcc_zeros_like(u->d->b, n->outputs[i]);
+}
+
+/* One round backwards: what the round began with is read, the round is run again, and its gradients are added up. The
+ * states of the loop are the gradients of those of the loop that it unwinds, then those of values from outside. */
+static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wrt_outside, size_t outside)
+{
+    xcc_vjp *d = u->d;
+    const xcc_node *n = d->node;
+    const xcc_graph *from = n->bodies[0];
+    xcc_graph *to = back->bodies[0];
+    xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
+    const size_t count = back->input_count;
+    xcc_value **inputs = xcc_alloc(u->c.m, count * sizeof *inputs),
+              **outputs = xcc_alloc(u->c.m, count * sizeof *outputs);
+    xcc_value **wrt = xcc_alloc(u->c.m, 2 * count * sizeof *wrt), **gradients = wrt + count;
+    xcc_seed *seeds = xcc_alloc(u->c.m, n->output_count * sizeof *seeds);
+    if (inputs == NULL || outputs == NULL || wrt == NULL || seeds == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        if ((inputs[i] = xcc_value_create(to, NULL)) == NULL)
+            return u->c.m->error->status;
+        if (i < 2)
+            xcvm_value_set_tensor(&inputs[i]->type, i == 0 ? XCVM_I64 : XCVM_BOOL, 0, NULL);
+        else
+            xcc_copy_type(inputs[i], back->inputs[i]);
+    }
+    for (size_t i = 0, k = 2; i < u->states; i++)
+        if (flows(n, i))
+            take_state_type(inputs[k++], from->inputs[i + 2]);
+    XCVM_TRY(xcc_graph_set_inputs(to, count, inputs));
+    xcc_value *last = xcc_build_sub(&b, u->trips, xcc_scalar_i64(to, 1)), *round = xcc_build_sub(&b, last, inputs[0]);
+    u->round = round;
+    u->c.copies[from->inputs[0]->id] = round;
+    u->c.copies[from->inputs[1]->id] = inputs[1];
+    size_t wrt_count = 0, seed_count = 0;
+    for (size_t i = 0; i < u->states && round != NULL; i++) {
+        xcc_value *state = u->places[i] = xcc_apply(&b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
+        if (state == NULL)
+            return u->c.m->error->status;
+        take_state_type(state, from->inputs[i + 2]);
+        u->c.copies[from->inputs[i + 2]->id] = state;
+        if (flows(n, i))
+            wrt[wrt_count++] = state;
+    }
+    if (round == NULL)
+        return u->c.m->error->status;
+    for (size_t i = u->states; i < u->count; i++) {
+        xcc_value *any = xcc_scalar(to, (xcvm_dtype)u->kept[i]->type.dtype, 0);
+        u->places[i] = any != NULL ? xcc_apply(&b, Identity, y, .x = XCC_IN(any)) : NULL;
+        if (u->places[i] == NULL)
+            return u->c.m->error->status;
+        take_state_type(u->places[i], u->kept[i]);
+        u->c.copies[u->kept[i]->id] = u->places[i];
+    }
+    XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
+    for (size_t i = 0, k = 2; i < u->states; i++)
+        if (flows(n, i))
+            seeds[seed_count++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
+    const size_t flowing = wrt_count;
+    for (size_t i = u->states; i < d->result_count; i++)
+        if (d->results[i] != NULL) {
+            seeds[seed_count] =
+                (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
+            if (seeds[seed_count++].gradient == NULL)
+                return u->c.m->error->status;
+        }
+    for (size_t i = 0; i < outside; i++)
+        wrt[wrt_count++] = wrt_outside[i];
+    XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, d->straight_through, gradients));
+    outputs[0] = inputs[1];
+    for (size_t i = 0; i < wrt_count; i++) {
+        xcc_value *g = gradients[i];
+        if (i >= flowing)
+            g = g != NULL ? xcc_accumulate(&b, inputs[i + 2], g) : inputs[i + 2];
+        else if (g == NULL)
+            g = xcc_zeros_like(&b, wrt[i]);
+        if ((outputs[i + 1] = g) == NULL)
+            return u->c.m->error->status;
+    }
+    return xcc_graph_set_outputs(to, wrt_count + 1, outputs);
+}
+
+static xcvm_status unwind(unwinding *u)
+{
+    xcc_vjp *d = u->d;
+    const xcc_node *n = d->node;
+    const size_t most = u->states + d->outside_count + 2;
+    xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs), **outputs = inputs + most,
+              **wrt = outputs + most;
+    xcc_value **drew;
+    XCVM_TRY(xcc_body_drawn(n->bodies[0], &drew, &u->count));
+    u->count += u->states;
+    u->stacks = xcc_alloc(u->c.m, 5 * u->count * sizeof *u->stacks);
+    u->keepings = xcc_alloc(u->c.m, u->count * sizeof *u->keepings);
+    if (inputs == NULL || u->stacks == NULL || u->keepings == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    u->starts = u->stacks + u->count;
+    u->ends = u->starts + u->count;
+    u->places = u->ends + u->count;
+    u->kept = u->places + u->count;
+    for (size_t i = 0; i < u->count; i++) {
+        const bool state = i < u->states;
+        u->kept[i] = state ? n->bodies[0]->inputs[i + 2] : drew[i - u->states];
+        u->keepings[i] = state ? keeping_of(n, i) : xcvm_dims_known(&u->kept[i]->type) ? KEEP_STACKED : KEEP_ITEM;
+    }
+    XCVM_TRY(keep_numbers(u));
+    XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));
+    size_t count = 2, outside = 0;
+    inputs[0] = u->trips;
+    for (size_t i = 0; i < u->states; i++)
+        if (flows(n, i))
+            inputs[count++] = last_gradient(u, i);
+    for (size_t i = 0; i < d->outside_count; i++)
+        if (d->wanted[u->operands + i]) {
+            wrt[outside++] = d->outside[i];
+            inputs[count++] = xcc_zeros_like(d->b, d->outside[i]);
+        }
+    for (size_t i = 2; i < count; i++)
+        if (inputs[i] == NULL || (outputs[i - 2] = xcc_value_create(d->b->graph, NULL)) == NULL)
+            return u->c.m->error->status;
+    xcc_node *back = xcc_append_control(d->b, XCC_LOOP, count, inputs, count - 2, outputs, 1);
+    if (back == NULL)
+        return u->c.m->error->status;
+    XCVM_TRY(fill_round(u, back, wrt, outside));
+    XCVM_TRY(read_states(u, back));
+    XCVM_TRY(xcc_loop_infer_body(back));
+    XCVM_TRY(xcc_node_infer(back));
+    size_t next = 0;
+    for (size_t i = 0; i < u->states; i++) {
+        if (!flows(n, i))
+            continue;
+        if (d->wanted[i + 2])
+            xcc_give(d, i + 2, outputs[next]);
+        next++;
+    }
+    for (size_t i = 0; i < d->outside_count; i++)
+        if (d->wanted[u->operands + i])
+            xcc_give(d, u->operands + i, outputs[next++]);
+    return XCVM_OK;
+}
+
+void xcc_gradient_of_loop(xcc_vjp *d)
+{
+    unwinding u = {
+        .d = d, .c = {.m = d->b->graph->module}, .operands = d->node->input_count, .states = d->node->input_count - 2};
+    if (!can_keep(d) || !xcc_bodies_can_copy(d))
+        return;
+    d->failed = unwind(&u) != XCVM_OK;
+    xcc_copying_end(&u.c);
+}
