@@ -325,25 +325,37 @@ xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value)
     return xcc_graph_add_outputs(g, 1, &value, &state->name, &state);
 }
 
-xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index)
+xcvm_status xcc_graph_remove_outputs(xcc_graph *g, const bool *removed)
 {
     xcc_module *m = g->module;
-    const size_t count = g->output_count - 1;
-    xcc_value **outputs = xcc_alloc(m, count * sizeof *outputs);
-    const char **names = outputs != NULL ? xcc_alloc(m, count * sizeof *names) : NULL;
-    xcc_value **states = names != NULL ? xcc_alloc(m, count * sizeof *states) : NULL;
+    const size_t most = g->output_count;
+    xcc_value **outputs = xcc_alloc(m, most * sizeof *outputs);
+    const char **names = outputs != NULL ? xcc_alloc(m, most * sizeof *names) : NULL;
+    xcc_value **states = names != NULL ? xcc_alloc(m, most * sizeof *states) : NULL;
     if (states == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        const size_t from = i < index ? i : i + 1;
-        outputs[i] = g->outputs[from];
-        names[i] = g->output_names[from];
-        states[i] = xcc_graph_output_state(g, from);
+    size_t count = 0;
+    for (size_t i = 0; i < most; i++) {
+        if (removed[i])
+            continue;
+        outputs[count] = g->outputs[i];
+        names[count] = g->output_names[i];
+        states[count++] = xcc_graph_output_state(g, i);
     }
     XCVM_TRY(xcc_graph_set_outputs(g, count, outputs));
     g->output_names = names;
     g->output_states = states;
     return XCVM_OK;
+}
+
+xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index)
+{
+    bool *removed = xcc_alloc(g->module, g->output_count * sizeof *removed);
+    if (removed == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < g->output_count; i++)
+        removed[i] = i == index;
+    return xcc_graph_remove_outputs(g, removed);
 }
 
 bool xcc_writes_input(const xcc_node *n, size_t i)

@@ -316,6 +316,8 @@ xcvm_status xcc_graph_add_outputs(xcc_graph *g, size_t count, xcc_value *const *
 /* At the end of a run of the program, the state is `value`: one more output, called as the state is. */
 xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value);
 xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index);
+/* All of which `removed`, of output_count entries, is true. */
+xcvm_status xcc_graph_remove_outputs(xcc_graph *g, const bool *removed);
 static inline xcc_value *xcc_graph_output_state(const xcc_graph *g, size_t index)
 {
     return g->output_states != NULL ? g->output_states[index] : NULL;

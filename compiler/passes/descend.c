@@ -4,6 +4,8 @@
  * update makes it element by element, and it is held nowhere. */
 #include "compiler/passes/rewrite.h"
 
+#include <stdlib.h>
+
 /* Terms that a gradient's product has at most, to be computed where it is used: of more, blocks of the product that
  * stay in the cache take less time than reading and writing the gradient costs. */
 enum { MOST_TERMS = 4 };
@@ -62,21 +64,18 @@ static bool make_lists(xcc_module *m, size_t most, lists *l)
     return l->first != NULL && l->second != NULL && l->parameters != NULL;
 }
 
-/* One instruction for all products, and one for all other gradients, of the steps of one rate. A step that is done has
- * no rate any more. */
-static xcvm_status append_updates(xcc_builder *b, step *steps, size_t count, xcc_value *rate)
+/* One instruction for all products, and one for all other gradients, of steps of one rate. */
+static xcvm_status append_updates(xcc_builder *b, const step *steps, size_t count)
 {
+    const xcc_value *rate = steps[0].rate;
     lists products = {0}, others = {0};
     if (!make_lists(b->graph->module, count, &products) || !make_lists(b->graph->module, count, &others))
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        if (steps[i].rate != rate)
-            continue;
         lists *l = steps[i].product != NULL ? &products : &others;
         l->first[l->count] = steps[i].product != NULL ? XCC_ARGS(Gemm, steps[i].product)->a : XCC_IN(steps[i].gradient);
         l->second[l->count] = steps[i].product != NULL ? XCC_ARGS(Gemm, steps[i].product)->b : NULL;
         l->parameters[l->count++] = XCC_IN(steps[i].state);
-        steps[i].rate = NULL;
     }
     if (products.count > 0 &&
         xcc_emit(b, RankUpdate, .a = {products.first, products.count}, .b = {products.second, products.count},
@@ -88,22 +87,37 @@ static xcvm_status append_updates(xcc_builder *b, step *steps, size_t count, xcc
     return XCVM_OK;
 }
 
+/* Steps of one rate side by side, in the order of the outputs. */
+static int by_rate(const void *a, const void *b)
+{
+    const step *first = a, *second = b;
+    if (first->rate != second->rate)
+        return first->rate->id < second->rate->id ? -1 : 1;
+    return first->output < second->output ? -1 : 1;
+}
+
 xcvm_status xcc_pass_descend(xcc_module *m)
 {
     xcc_graph *g = m->graph;
-    step *steps = g->output_states != NULL ? xcc_alloc(m, g->output_count * sizeof *steps) : NULL;
-    size_t count = 0;
     if (g->output_states == NULL)
         return XCVM_OK;
-    if (steps == NULL)
+    step *steps = xcc_alloc(m, g->output_count * sizeof *steps);
+    bool *removed = steps != NULL ? xcc_alloc(m, g->output_count * sizeof *removed) : NULL;
+    if (removed == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < g->output_count; i++)
-        count += find_step(g, i, &steps[count]);
+    size_t count = 0;
+    for (size_t i = 0; i < g->output_count; i++) {
+        removed[i] = find_step(g, i, &steps[count]);
+        count += removed[i];
+    }
+    if (count == 0)
+        return XCVM_OK;
+    qsort(steps, count, sizeof *steps, by_rate);
     xcc_builder b = {.graph = g, .name = "", .origin = ""};
-    for (size_t i = 0; i < count; i++)
-        if (steps[i].rate != NULL)
-            XCVM_TRY(append_updates(&b, steps, count, steps[i].rate));
-    for (size_t i = count; i-- > 0;)
-        XCVM_TRY(xcc_graph_remove_output(g, steps[i].output));
-    return XCVM_OK;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && steps[end].rate == steps[i].rate; end++)
+            continue;
+        XCVM_TRY(append_updates(&b, steps + i, end - i));
+    }
+    return xcc_graph_remove_outputs(g, removed);
 }
