@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 bool test_bytes_sink(void *bytes, const void *piece, size_t count)
@@ -84,6 +85,13 @@ static void counted_release(void *user, void *memory, size_t bytes)
 void test_allocator_start(test_allocator *a, size_t fail_at)
 {
     *a = (test_allocator){.allocator = {counted_allocate, counted_release, a}, .fail_at = fail_at};
+}
+
+uint64_t test_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 bool test_comma_locale(void)

@@ -25,6 +25,10 @@ test_bytes test_file_read(const char *path);
  * setlocale(LC_ALL, "C"). */
 bool test_comma_locale(void);
 
+/* Processor time of the process, in nanoseconds: what a limit of time is measured in wherever other programs may keep
+ * the process waiting. */
+uint64_t test_cpu_ns(void);
+
 /* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
  * has not been given back. One thread at a time. */
 typedef struct test_allocator {

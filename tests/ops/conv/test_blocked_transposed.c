@@ -57,17 +57,27 @@ static double *define(const shape *s, const float *x, const float *w, const floa
     ck_assert_ptr_nonnull(y);
     for (int64_t i = 0; i < count; i++)
         y[i] = b != NULL ? (double)b[i / area % s->outputs] : 0.0;
-    for (int64_t n = 0; n < s->batch; n++)
-        for (int64_t c = 0; c < s->channels; c++)
-            for (int64_t p = 0; p < in_area; p++)
-                for (int64_t k = 0; k < s->outputs * s->kernel[0] * s->kernel[1]; k++) {
-                    const int64_t taps = s->kernel[0] * s->kernel[1], tap = k % taps;
-                    const int64_t row = p / s->in[1] * s->stride[0] + tap / s->kernel[1] - s->pad[0];
-                    const int64_t column = p % s->in[1] * s->stride[1] + tap % s->kernel[1] - s->pad[1];
-                    if (row >= 0 && row < s->out[0] && column >= 0 && column < s->out[1])
-                        y[((n * s->outputs + k / taps) * s->out[0] + row) * s->out[1] + column] +=
-                            (double)x[(n * s->channels + c) * in_area + p] * (double)w[c * s->outputs * taps + k];
-                }
+    const int64_t taps = s->kernel[0] * s->kernel[1];
+    int64_t *to = malloc((size_t)taps * sizeof *to); /* the pixel of y that each tap comes to; -1: none */
+    ck_assert_ptr_nonnull(to);
+    for (int64_t i = 0; i < s->batch * in_area; i++) {
+        const int64_t n = i / in_area, p = i % in_area;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const int64_t row = p / s->in[1] * s->stride[0] + tap / s->kernel[1] - s->pad[0];
+            const int64_t column = p % s->in[1] * s->stride[1] + tap % s->kernel[1] - s->pad[1];
+            const bool inside = row >= 0 && row < s->out[0] && column >= 0 && column < s->out[1];
+            to[tap] = inside ? row * s->out[1] + column : -1;
+        }
+        for (int64_t c = 0; c < s->channels; c++) {
+            const double number = (double)x[(n * s->channels + c) * in_area + p];
+            for (int64_t k = 0; k < s->outputs; k++)
+                for (int64_t tap = 0; tap < taps; tap++)
+                    if (to[tap] >= 0)
+                        y[(n * s->outputs + k) * area + to[tap]] +=
+                            number * (double)w[(c * s->outputs + k) * taps + tap];
+        }
+    }
+    free(to);
     const xcvm_activation f = xcvm_activation_of(s->activation, (xcvm_floats){NULL, 0});
     for (int64_t i = 0; i < count; i++)
         y[i] = xcvm_activate_f64(&f, y[i]);
@@ -87,8 +97,9 @@ static void check_results(const shape *s, const char *text, const float *got, co
             }
 }
 
-static void check_run(xcvm_kernel_run run, const shape *s, xcvm_BlockedConvTranspose_args a, const float *filter,
-                      const float *x, const float *bias, const char *text)
+/* The kernels of all instruction sets, with filters of one type. */
+static void check_type(xcvm_dtype type, const shape *s, xcvm_BlockedConvTranspose_args a, const float *filter,
+                       const float *x, const float *bias, const char *text)
 {
     const int64_t blocks = xcvm_blocks_of(s->outputs), count = blocks * BLOCK * s->out[0] * s->out[1] * s->batch;
     const int64_t dims[4] = {s->channels, s->outputs, s->kernel[0], s->kernel[1]};
@@ -96,27 +107,25 @@ static void check_run(xcvm_kernel_run run, const shape *s, xcvm_BlockedConvTrans
     const int64_t packed_dims[] = {blocks, dims[0], dims[2], dims[3], BLOCK};
     const int64_t packed = blocks * BLOCK * dims[0] * dims[2] * dims[3];
     const double allowed = 3e-6 * (sqrt((double)(s->channels * s->kernel[0] * s->kernel[1])) + 1.0);
-    const xcvm_dtype types[] = {XCVM_F32, XCVM_F16, XCVM_BF16, XCVM_F24};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        float *rounded = floats(filters, false), *panels = floats(packed, false);
-        char *narrow = malloc((size_t)packed * xcvm_dtype_size(types[i]));
-        ck_assert_ptr_nonnull(narrow);
-        for (int64_t f = 0; f < filters; f++) {
-            rounded[f] = filter[f];
-            if (types[i] != XCVM_F32) {
-                xcvm_store_f32(types[i], narrow, 0, 1, &rounded[f]);
-                xcvm_load_f32(types[i], narrow, 0, 1, &rounded[f]);
-            }
-        }
-        xcvm_blocked_pack_transposed(rounded, dims, s->stride, panels);
-        if (types[i] != XCVM_F32)
-            xcvm_store_f32(types[i], narrow, 0, (size_t)packed, panels);
-        const xcvm_value w = tensor(types[i], 5, packed_dims, types[i] != XCVM_F32 ? (void *)narrow : panels);
-        double *wanted = define(s, x, rounded, bias);
+    float *rounded = floats(filters, false), *panels = floats(packed, false);
+    char *narrow = malloc((size_t)packed * xcvm_dtype_size(type));
+    ck_assert_ptr_nonnull(narrow);
+    memcpy(rounded, filter, (size_t)filters * sizeof *rounded);
+    if (type != XCVM_F32) {
+        xcvm_store_f32(type, narrow, 0, (size_t)filters, rounded);
+        xcvm_load_f32(type, narrow, 0, (size_t)filters, rounded);
+    }
+    xcvm_blocked_pack_transposed(rounded, dims, s->stride, panels);
+    if (type != XCVM_F32)
+        xcvm_store_f32(type, narrow, 0, (size_t)packed, panels);
+    const xcvm_value w = tensor(type, 5, packed_dims, type != XCVM_F32 ? (void *)narrow : panels);
+    double *wanted = define(s, x, rounded, bias);
+    xcvm_value y = *a.y;
+    a.w = &w;
+    a.y = &y;
+    xcvm_kernel_run run;
+    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConvTranspose, r)) != NULL; r++) {
         float *first = floats(count, false), *second = floats(count, false);
-        xcvm_value y = *a.y;
-        a.w = &w;
-        a.y = &y;
         y.data = first;
         run_kernel(run, &a, 1, "BlockedConvTranspose");
         check_results(s, text, first, wanted, allowed);
@@ -126,11 +135,11 @@ static void check_run(xcvm_kernel_run run, const shape *s, xcvm_BlockedConvTrans
                       text);
         free(first);
         free(second);
-        free(wanted);
-        free(narrow);
-        free(panels);
-        free(rounded);
     }
+    free(wanted);
+    free(narrow);
+    free(panels);
+    free(rounded);
 }
 
 static void check_shape(const shape *s)
@@ -169,9 +178,9 @@ static void check_shape(const shape *s)
     const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConvTranspose), &a, in, 3, out, 1, &error};
     ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
     ck_assert(y.rank == 5 && memcmp(y.dims, y_dims, sizeof y_dims) == 0);
-    xcvm_kernel_run run;
-    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConvTranspose, r)) != NULL; r++)
-        check_run(run, s, a, filter, planes, s->bias ? bias : NULL, text);
+    const xcvm_dtype types[] = {XCVM_F32, XCVM_F16, XCVM_BF16, XCVM_F24};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        check_type(types[i], s, a, filter, planes, s->bias ? bias : NULL, text);
     free(planes);
     free(filter);
     free(bias);

@@ -1,0 +1,428 @@
+/* Convolutions of blocked channels beside their definition. */
+#include "tests/ops/conv/blocked_check.h"
+
+#include "ops/elementwise/activation.h"
+#include "ops/conv/blocked.h"
+#include "ops/convert.h"
+#include "tests/ops/run_kernel.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Behind the activation, where there is any. */
+static const double scale_and_shift[] = {1.5, -0.25};
+
+static xcvm_floats affine_of(const blocked_shape *s) { return (xcvm_floats){scale_and_shift, s->affine ? 2 : 0}; }
+
+static uint32_t random_state = 1;
+
+void blocked_random_seed(uint32_t state) { random_state = state; }
+
+uint32_t blocked_random_below(uint32_t n)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % n;
+}
+
+int64_t blocked_random_from(int64_t low, int64_t high)
+{
+    return low + blocked_random_below((uint32_t)(high - low + 1));
+}
+
+static float *floats(size_t count, float (*value)(void))
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (size_t i = 0; i < count; i++)
+        x[i] = value != NULL ? value() : NAN;
+    return x;
+}
+
+static float random_float(void) { return (float)blocked_random_from(-1000, 1000) * 1e-3f; }
+
+static xcvm_value tensor(int rank, const int64_t *dims, float *data)
+{
+    xcvm_value v = {0};
+    xcvm_value_set_tensor(&v, XCVM_F32, rank, dims);
+    v.data = data;
+    return v;
+}
+
+/* [first, second, D, H, W] of the axes that there are, then `last` if it is not 0. */
+static xcvm_value space(int64_t first, int64_t second, const int64_t size[BLOCKED_AXES], int axes, int64_t last,
+                        float *data)
+{
+    int64_t dims[XCVM_MAX_RANK] = {first, second};
+    int rank = 2;
+    if (axes > 2)
+        dims[rank++] = size[BLOCKED_DEPTH];
+    if (axes > 1)
+        dims[rank++] = size[0];
+    dims[rank++] = size[1];
+    if (last != 0)
+        dims[rank++] = last;
+    return tensor(rank, dims, data);
+}
+
+int64_t blocked_volume(const int64_t size[BLOCKED_AXES], int axes)
+{
+    return (axes > 1 ? size[0] : 1) * size[1] * (axes > 2 ? size[BLOCKED_DEPTH] : 1);
+}
+
+/* `planes` [batch, channels, space] in blocks, NaN beyond the channels. */
+static float *block(float *planes, int64_t batch, int64_t channels, const int64_t size[BLOCKED_AXES], int axes)
+{
+    const int64_t blocks = xcvm_blocks_of(channels), area = blocked_volume(size, axes);
+    float *blocked = floats((size_t)(batch * blocks * area * XCVM_CHANNEL_BLOCK), NULL);
+    xcvm_value x = space(batch, channels, size, axes, 0, planes);
+    xcvm_value y = space(batch, blocks, size, axes, XCVM_CHANNEL_BLOCK, blocked);
+    run_kernel(xcvm_kernel_of(XCVM_OP_BlockChannels), &(xcvm_BlockChannels_args){.y = &y, .x = &x}, 2, "BlockedConv");
+    for (int64_t n = 0; n < batch; n++)
+        for (int64_t c = channels; c < blocks * XCVM_CHANNEL_BLOCK; c++)
+            for (int64_t p = 0; p < area; p++) {
+                float *at = &blocked[((n * blocks + c / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK +
+                                     c % XCVM_CHANNEL_BLOCK];
+                if (*at != 0.0f)
+                    ck_abort_msg("a channel beyond the last is %g", (double)*at);
+                *at = NAN;
+            }
+    return blocked;
+}
+
+/* The position of x that window position `tap` of output `o` meets along an axis, less than 0: none. */
+static int64_t met(const blocked_shape *s, int axis, int64_t o, int64_t tap)
+{
+    const int64_t at = o * s->stride[axis] + tap * s->dilation[axis] - s->pad[axis];
+    return at < s->in[axis] ? at : -1;
+}
+
+/* The product of two rows. Definitions take their time for it, which no sanitizer need make longer. */
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) static double
+dot(const double *a, const double *b, size_t count)
+{
+    double sum[4] = {0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        sum[0] += a[i] * b[i];
+        sum[1] += a[i + 1] * b[i + 1];
+        sum[2] += a[i + 2] * b[i + 2];
+        sum[3] += a[i + 3] * b[i + 3];
+    }
+    for (; i < count; i++)
+        sum[0] += a[i] * b[i];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* Where channel k of pixel p of image n lies among `blocks` blocks of `area` pixels. */
+static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int64_t area)
+{
+    return (size_t)(((n * blocks + k / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK + k % XCVM_CHANNEL_BLOCK);
+}
+
+/* What the window of `group` meets at position p of image n, [channels, taps]; zeros in the padding. */
+static void gather(const blocked_shape *s, const float *x, int64_t n, int64_t group, int64_t p, double *window)
+{
+    const int64_t in = blocked_volume(s->in, s->axes), taps = blocked_volume(s->kernel, s->axes);
+    const int64_t area = s->out[0] * s->out[1], plane = s->kernel[0] * s->kernel[1];
+    const float *from = x + (n * s->group + group) * s->channels * in;
+    for (int64_t t = 0; t < taps; t++) {
+        const int64_t d = s->axes > 2 ? met(s, BLOCKED_DEPTH, p / area, t / plane) : 0;
+        const int64_t h = met(s, 0, p % area / s->out[1], t % plane / s->kernel[1]);
+        const int64_t v = met(s, 1, p % s->out[1], t % s->kernel[1]);
+        const bool inside = d >= 0 && h >= 0 && v >= 0;
+        for (int64_t c = 0; c < s->channels; c++)
+            window[c * taps + t] = inside ? (double)from[c * in + (d * s->in[0] + h) * s->in[1] + v] : 0.0;
+    }
+}
+
+/* The definition: y in blocks, of planes. */
+static double *define(const blocked_shape *s, const float *x, const float *w, const float *b, const float *z)
+{
+    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs),
+                  area = blocked_volume(s->out, s->axes);
+    const size_t length = (size_t)(s->channels * blocked_volume(s->kernel, s->axes));
+    const size_t filters = (size_t)outputs * length;
+    double *y = calloc((size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK), sizeof *y);
+    double *window = malloc(length * sizeof *window), *filter = malloc(filters * sizeof *filter);
+    ck_assert(y != NULL && window != NULL && filter != NULL);
+    for (size_t i = 0; i < filters; i++)
+        filter[i] = (double)w[i];
+    const xcvm_activation f = xcvm_activation_affine(s->activation, (xcvm_floats){NULL, 0}, affine_of(s));
+    for (int64_t n = 0; n < s->batch; n++)
+        for (int64_t p = 0; p < area; p++)
+            for (int64_t k = 0; k < outputs; k++) {
+                if (k % s->outputs == 0)
+                    gather(s, x, n, k / s->outputs, p, window);
+                double sum = dot(window, filter + (size_t)k * length, length) + (b != NULL ? (double)b[k] : 0.0);
+                if (z != NULL)
+                    sum += (double)z[(n * outputs + k) * area + p];
+                y[blocked_place(n, k, p, blocks, area)] = xcvm_activate_f64(&f, sum);
+            }
+    free(window);
+    free(filter);
+    return y;
+}
+
+static void describe(const blocked_shape *s, char *text, size_t size)
+{
+    static const char *const names[] = {"direct",           "depthwise", "winograd",    "winograd untransformed",
+                                        "winograd strided", "grouped",   "direct pairs"};
+    int length = snprintf(text, size, "%s%s tile %d batch %d group %d channels %d outputs %d", names[s->algorithm],
+                          s->plain ? " plain" : "", (int)s->tile, (int)s->batch, (int)s->group, (int)s->channels,
+                          (int)s->outputs);
+    for (int i = s->axes > 1 ? 0 : 1; i < (s->axes > 2 ? BLOCKED_AXES : 2); i++)
+        length +=
+            snprintf(text + length, size - (size_t)length,
+                     ", axis of %d -> %d window %d stride %d dilation %d pads %d %d", (int)s->in[i], (int)s->out[i],
+                     (int)s->kernel[i], (int)s->stride[i], (int)s->dilation[i], (int)s->pad[i], (int)s->pad_end[i]);
+}
+
+/* As attributes have them, depth first if there is one; returns how many. */
+static size_t as_attribute(const blocked_shape *s, const int64_t values[BLOCKED_AXES], int64_t *to)
+{
+    size_t count = 0;
+    if (s->axes > 2)
+        to[count++] = values[BLOCKED_DEPTH];
+    if (s->axes > 1)
+        to[count++] = values[0];
+    to[count++] = values[1];
+    return count;
+}
+
+static float *pack(const blocked_shape *s, float *w, xcvm_value *packed)
+{
+    const int64_t total = s->outputs * s->group, blocks = xcvm_blocks_of(total);
+    const int64_t taps = blocked_volume(s->kernel, s->axes), points = (s->tile + 2) * (s->tile + 2);
+    const xcvm_value given = space(total, s->channels, s->kernel, s->axes, 0, w);
+    float *data;
+    if (xcvm_blocked_is_packed_direct(s->algorithm)) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_direct(w, given.rank, given.dims, data);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, data);
+    } else if (s->algorithm == XCVM_BLOCKED_direct_pairs) {
+        float *direct = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_direct(w, given.rank, given.dims, direct);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, direct);
+        int64_t dims[XCVM_MAX_RANK];
+        memcpy(dims, packed->dims, sizeof dims);
+        dims[1] /= 2;
+        dims[packed->rank] = 2;
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_pairs(direct, packed->rank, packed->dims, (uint16_t *)(void *)data);
+        xcvm_value_set_tensor(packed, XCVM_BF16, packed->rank + 1, dims);
+        packed->data = data;
+        free(direct);
+    } else if (s->algorithm == XCVM_BLOCKED_grouped) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * s->channels * taps), NULL);
+        xcvm_blocked_pack_grouped(w, given.rank, given.dims, data);
+        *packed = space(blocks, s->channels, s->kernel, s->axes, XCVM_CHANNEL_BLOCK, data);
+    } else if (s->algorithm == XCVM_BLOCKED_depthwise) {
+        data = floats((size_t)(blocks * XCVM_CHANNEL_BLOCK * taps), NULL);
+        xcvm_blocked_pack_depthwise(w, given.rank, given.dims, data);
+        int64_t dims[XCVM_MAX_RANK] = {blocks};
+        const size_t axes = as_attribute(s, s->kernel, dims + 1);
+        dims[1 + axes] = XCVM_CHANNEL_BLOCK;
+        *packed = tensor((int)axes + 2, dims, data);
+    } else if (s->algorithm == XCVM_BLOCKED_winograd_strided) {
+        data = floats((size_t)(36 * blocks * 4 * s->channels * XCVM_CHANNEL_BLOCK), NULL);
+        xcvm_blocked_pack_strided(w, given.dims, data);
+        *packed = tensor(4, (const int64_t[]){36, blocks, 4 * s->channels, XCVM_CHANNEL_BLOCK}, data);
+    } else {
+        data = floats((size_t)(points * blocks * XCVM_CHANNEL_BLOCK * s->channels * taps / 9), NULL);
+        xcvm_blocked_pack_winograd(w, given.rank, given.dims, s->tile, data);
+        *packed =
+            s->axes > 2
+                ? tensor(5,
+                         (const int64_t[]){points, blocks, s->kernel[BLOCKED_DEPTH], s->channels, XCVM_CHANNEL_BLOCK},
+                         data)
+                : tensor(4, (const int64_t[]){points, blocks, s->channels, XCVM_CHANNEL_BLOCK}, data);
+    }
+    return data;
+}
+
+/* The convolution with filters that are halves, beside the same numbers as f32, and by one thread and three; y.data
+ * gets the results, and `other` is room for as many. */
+static void check_narrow(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtype dtype, float *other, double allowed,
+                         const char *text)
+{
+    const size_t filters = xcvm_element_count(a.w), count = xcvm_element_count(a.y);
+    char *narrow = malloc(filters * xcvm_dtype_size(dtype) + 1);
+    float *wide = floats(filters, NULL), *results = a.y->data;
+    ck_assert_ptr_nonnull(narrow);
+    xcvm_store_f32(dtype, narrow, 0, filters, a.w->data);
+    xcvm_load_f32(dtype, narrow, 0, filters, wide);
+    xcvm_value w = *a.w, y = *a.y;
+    a.w = &w;
+    a.y = &y;
+    w.data = wide;
+    run_kernel(run, &a, 1, "BlockedConv");
+    xcvm_value_set_tensor(&w, dtype, w.rank, w.dims);
+    w.data = narrow;
+    y.data = other;
+    run_kernel(run, &a, 1, "BlockedConv");
+    for (size_t i = 0; i < count; i++)
+        if (!(fabs((double)results[i] - (double)other[i]) <= allowed) && memcmp(results + i, other + i, 4) != 0)
+            ck_abort_msg("%s: element %zu is %.9g with %s, %.9g with the same as f32", text, i, (double)other[i],
+                         xcvm_dtype_name(dtype), (double)results[i]);
+    y.data = results;
+    run_kernel(run, &a, 3, "BlockedConv");
+    ck_assert_msg(memcmp(results, other, count * sizeof *other) == 0, "%s: other bits by three threads", text);
+    free(narrow);
+    free(wide);
+}
+
+/* What is multiplied: the numbers, or what they are rounded to. */
+static float *multiplied(const blocked_shape *s, const float *numbers, size_t count)
+{
+    float *to = floats(count, NULL);
+    memcpy(to, numbers, count * sizeof *to);
+    for (size_t i = 0; s->algorithm == XCVM_BLOCKED_direct_pairs && i < count; i++) {
+        uint16_t half;
+        xcvm_store_f32(XCVM_BF16, &half, 0, 1, numbers + i);
+        xcvm_load_f32(XCVM_BF16, &half, 0, 1, to + i);
+    }
+    return to;
+}
+
+void blocked_check(const blocked_shape *s)
+{
+    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs),
+                  area = blocked_volume(s->out, s->axes);
+    const int64_t taps = blocked_volume(s->kernel, s->axes);
+    const size_t result = (size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK);
+    const size_t numbers = (size_t)(s->batch * s->group * s->channels * blocked_volume(s->in, s->axes));
+    const size_t filters = (size_t)(outputs * s->channels * taps);
+    float *planes = floats(numbers, random_float), *filter = floats(filters, random_float);
+    float *exact_planes = multiplied(s, planes, numbers), *exact_filter = multiplied(s, filter, filters);
+    float *bias = s->bias ? floats((size_t)outputs, random_float) : NULL;
+    float *residual = s->residual ? floats((size_t)(s->batch * outputs * area), random_float) : NULL;
+    float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in, s->axes);
+    float *blocked_residual = s->residual ? block(residual, s->batch, outputs, s->out, s->axes) : NULL;
+    float *packed_bias = s->bias ? floats((size_t)(blocks * XCVM_CHANNEL_BLOCK), NULL) : NULL;
+    if (s->bias)
+        xcvm_blocked_pack_bias(bias, outputs, packed_bias);
+    xcvm_value w, b = {0}, z = {0};
+    float *packed = pack(s, filter, &w);
+    xcvm_value x = space(s->batch, s->channels, s->in, s->axes, 0, planes);
+    if (!s->plain)
+        x = space(s->batch, xcvm_blocks_of(s->group * s->channels), s->in, s->axes, XCVM_CHANNEL_BLOCK, blocked);
+    int64_t strides[BLOCKED_AXES], pads[2 * BLOCKED_AXES], dilations[BLOCKED_AXES];
+    const size_t axes = as_attribute(s, s->stride, strides);
+    as_attribute(s, s->dilation, dilations);
+    as_attribute(s, s->pad_end, pads + as_attribute(s, s->pad, pads));
+    if (s->bias)
+        b = tensor(1, (const int64_t[]){blocks * XCVM_CHANNEL_BLOCK}, packed_bias);
+    char text[400];
+    describe(s, text, sizeof text);
+
+    xcvm_kernel_run run;
+    float *first = floats(result, NULL), *second = floats(result, NULL);
+    double *definition = define(s, exact_planes, exact_filter, bias, residual);
+    float *least = floats(result, NULL); /* what the first build makes */
+    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConv, r)) != NULL; r++) {
+        xcvm_value y = space(s->batch, blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first);
+        if (s->residual) {
+            z = y;
+            z.data = blocked_residual;
+        }
+        xcvm_BlockedConv_args a = {.y = &y,
+                                   .x = &x,
+                                   .w = &w,
+                                   .b = s->bias ? &b : NULL,
+                                   .z = s->residual ? &z : NULL,
+                                   .strides = {strides, axes},
+                                   .pads = {pads, 2 * axes},
+                                   .dilations = {dilations, axes},
+                                   .group = s->algorithm == XCVM_BLOCKED_depthwise ? outputs : s->group,
+                                   .activation = s->activation,
+                                   .algorithm = s->algorithm,
+                                   .affine = affine_of(s)};
+        xcvm_error error = {.status = XCVM_OK};
+        xcvm_value inferred = {.dtype = XCVM_F32};
+        xcvm_BlockedConv_args asked = a;
+        asked.y = &inferred;
+        const xcvm_value *in[] = {a.x, a.w, a.b, a.z};
+        xcvm_value *out[] = {&inferred};
+        const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
+        ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
+        ck_assert(inferred.rank == y.rank && memcmp(inferred.dims, y.dims, sizeof y.dims) == 0);
+        run_kernel(run, &a, 1, "BlockedConv");
+        /* The residual's memory taken over, and more threads. */
+        y.data = second;
+        if (s->residual) {
+            memcpy(second, blocked_residual, result * sizeof *second);
+            z.data = second;
+        }
+        run_kernel(run, &a, 3, "BlockedConv");
+        /* Winograd's larger tiles round more. */
+        const double allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
+        double errors = 0, squares = 0;
+        for (int64_t n = 0; n < s->batch; n++)
+            for (int64_t k = 0; k < outputs; k++)
+                for (int64_t p = 0; p < area; p++) {
+                    const size_t at = blocked_place(n, k, p, blocks, area);
+                    if (memcmp(&first[at], &second[at], sizeof *first) != 0)
+                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by three threads %.9g", text, r, (int)k,
+                                     (int)p, (double)first[at], (double)second[at]);
+                    const double wanted = definition[at];
+                    errors += (wanted - (double)first[at]) * (wanted - (double)first[at]);
+                    squares += wanted * wanted;
+                    if (!(fabs(wanted - (double)first[at]) <= allowed))
+                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", text, r, (int)k,
+                                     (int)p, (double)first[at], wanted);
+                }
+        if (s->rounding > 0 && !(sqrt(errors / squares) < s->rounding))
+            ck_abort_msg("%s, build %zu: errors are %.3g of the results", text, r, sqrt(errors / squares));
+        /* Sums of pairs are the same bits by any instructions; what functions make of them need not be. */
+        if (r == 0)
+            memcpy(least, first, result * sizeof *least);
+        if (s->algorithm == XCVM_BLOCKED_direct_pairs && s->activation <= XCVM_ACTIVATION_Relu && !s->affine)
+            for (int64_t n = 0; n < s->batch; n++)
+                for (int64_t k = 0; k < outputs; k++)
+                    for (int64_t p = 0; p < area; p++) {
+                        const size_t at = blocked_place(n, k, p, blocks, area);
+                        if (memcmp(least + at, first + at, sizeof *first) != 0)
+                            ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the first build %.9g", text, r,
+                                         (int)k, (int)p, (double)first[at], (double)least[at]);
+                    }
+        if (!xcvm_blocked_takes_narrow(s->algorithm))
+            continue;
+        y.data = first;
+        z.data = blocked_residual;
+        check_narrow(run, a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, allowed, text);
+        check_narrow(run, a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, allowed, text);
+        check_narrow(run, a, XCVM_F24, second, allowed, text);
+    }
+    free(least);
+    free(exact_planes);
+    free(exact_filter);
+    free(planes);
+    free(filter);
+    free(bias);
+    free(residual);
+    free(blocked);
+    free(blocked_residual);
+    free(packed_bias);
+    free(packed);
+    free(first);
+    free(second);
+    free(definition);
+}
+
+void blocked_check_way_back(int64_t channels)
+{
+    const int64_t size[BLOCKED_AXES] = {blocked_random_from(1, 9), blocked_random_from(1, 9)}, area = size[0] * size[1];
+    float *planes = floats((size_t)(2 * channels * area), random_float);
+    float *blocked = block(planes, 2, channels, size, 2), *back = floats((size_t)(2 * channels * area), NULL);
+    const int64_t blocks = xcvm_blocks_of(channels);
+    xcvm_value x = tensor(5, (const int64_t[]){2, blocks, size[0], size[1], XCVM_CHANNEL_BLOCK}, blocked);
+    xcvm_value y = tensor(4, (const int64_t[]){2, channels, size[0], size[1]}, back);
+    const xcvm_UnblockChannels_args a = {.y = &y, .x = &x, .channels = channels};
+    run_kernel(xcvm_kernel_of(XCVM_OP_UnblockChannels), &a, 2, "BlockedConv");
+    ck_assert(memcmp(planes, back, (size_t)(2 * channels * area) * sizeof *back) == 0);
+    free(planes);
+    free(blocked);
+    free(back);
+}
