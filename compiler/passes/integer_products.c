@@ -159,6 +159,15 @@ static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights 
     return fits;
 }
 
+/* For the report. `y` is made of an instruction whose second operand are the packed weights; NULL: it is not made. */
+static void count_weights(xcc_module *m, const weights *w, const xcc_value *y)
+{
+    if (y == NULL)
+        return;
+    m->weight_bytes_before += xcvm_element_count(w->q) * sizeof(float);
+    m->weight_bytes_after += xcc_node_input(y->producer, 1)->type.bytes;
+}
+
 /* ---- Convolutions ---- */
 
 /* A convolution in the terms of Conv, its operands as bytes. */
@@ -244,6 +253,7 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     if (x.v == NULL)
         return NULL;
     const xcc_bytes y = {(by_channels ? depthwise : dense)(&b, c, &e, x, to), true};
+    count_weights(r->m, &c->w, y.v);
     return xcc_island_edge(&b, y, to->is_signed);
 }
 
@@ -362,6 +372,7 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
         args.high = to->high;
     }
     const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)), false};
+    count_weights(r->m, &p->w, y.v);
     return xcc_island_edge(&b, y, to != NULL && to->is_signed);
 }
 

@@ -14,6 +14,7 @@ typedef struct comparison {
     size_t *tensors;          /* its outputs that are forms of q->tensors; SIZE_MAX: none */
     size_t *outputs, *rights; /* its outputs, and those of the float program, that are the model's */
     xcc_difference *differences;
+    double *maxima; /* of each batch, of each output: the greatest error; NULL: not asked for */
     xcvm_value **inputs;
 } comparison;
 
@@ -72,16 +73,22 @@ static bool are_comparable(const xcvm_value *a, const xcvm_value *b)
            a->dtype == XCVM_F32 && b->dtype == XCVM_F32 && xcvm_same_shape(a, b);
 }
 
-static xcvm_status compare(comparison *c, bool tensors)
+static xcvm_status compare(comparison *c, size_t number, bool tensors)
 {
     quantizer *q = c->q;
     const xcc_machine *right = q->machine;
     for (size_t i = 0; i < q->graph->n_output; i++) {
         const xcvm_value *a = xcvm_session_output(right->session, c->rights[i]),
                          *b = xcvm_session_output(c->machine.session, c->outputs[i]);
-        if (are_comparable(a, b))
-            xcc_difference_add(&c->differences[i], a->data, b->data, xcvm_element_count(a),
-                               a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+        if (!are_comparable(a, b))
+            continue;
+        xcc_difference_add(&c->differences[i], a->data, b->data, xcvm_element_count(a),
+                           a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+        if (c->maxima != NULL) {
+            xcc_difference one = {.count = 0};
+            xcc_difference_add(&one, a->data, b->data, xcvm_element_count(a), 0);
+            c->maxima[number * q->graph->n_output + i] = one.max;
+        }
     }
     for (size_t i = 0; i < q->tensor_count && tensors; i++) {
         xcc_quant_tensor *t = q->tensors[i];
@@ -100,18 +107,36 @@ static xcvm_status compare(comparison *c, bool tensors)
     return XCVM_OK;
 }
 
-static xcvm_status run_both(comparison *c, const xcc_calibration *data, size_t batch, bool tensors)
+static xcvm_status run_both(comparison *c, const xcc_calibration *data, const xcc_batches *batches, size_t number,
+                            bool tensors)
 {
     quantizer *q = c->q;
-    xcvm_status status = xcc_batch_read(q, data, batch, c->inputs);
+    xcvm_status status = xcc_batch_read(q, data, batches->at[number], c->inputs);
     if (status == XCVM_OK)
         status = xcc_machine_run(q, q->machine, c->inputs);
     if (status == XCVM_OK)
         status = xcc_machine_run(q, &c->machine, c->inputs);
     if (status == XCVM_OK)
-        status = compare(c, tensors);
+        status = compare(c, number, tensors);
     xcc_batch_release(q, c->inputs);
     return status;
+}
+
+/* What errors are shares of. */
+static double unit_of(const xcc_difference *d)
+{
+    const double range = d->greatest - d->least;
+    return range > 0 ? range : 1;
+}
+
+static void tell_batches(const comparison *c, size_t count, double *errors)
+{
+    const size_t outputs = c->q->graph->n_output;
+    for (size_t i = 0; i < count * outputs; i++) {
+        const double share = c->maxima[i] / unit_of(&c->differences[i % outputs]);
+        double *to = &errors[i / outputs];
+        *to = fmax(i % outputs > 0 ? *to : 0, isnan(share) ? (double)INFINITY : share);
+    }
 }
 
 static void tell_outputs(const comparison *c)
@@ -122,7 +147,7 @@ static void tell_outputs(const comparison *c)
         const xcc_difference *d = &c->differences[i];
         if (d->count == 0)
             continue;
-        const double range = d->greatest - d->least, unit = range > 0 ? range : 1;
+        const double unit = unit_of(d);
         q->told_outputs[q->told_output_count++] =
             (xcc_quantize_output){.name = q->graph->output[i]->name,
                                   .least = d->least,
@@ -134,19 +159,26 @@ static void tell_outputs(const comparison *c)
     }
 }
 
-xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, size_t first, size_t end, bool tensors)
+xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, const xcc_batches *batches, bool tensors,
+                              double *errors)
 {
     comparison c;
     xcvm_status status = open_comparison(&c, q, tensors);
+    if (status == XCVM_OK && errors != NULL) {
+        c.maxima = xcc_alloc(&q->m, (batches->count * q->graph->n_output + 1) * sizeof *c.maxima);
+        status = c.maxima != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    }
     for (size_t i = 0; i < q->tensor_count && tensors && status == XCVM_OK; i++)
         q->tensors[i]->error = NULL;
-    for (size_t batch = first; batch < end && status == XCVM_OK; batch++) {
+    for (size_t i = 0; i < batches->count && status == XCVM_OK; i++) {
         if (tensors)
-            xcc_quant_progress(q, "measure", (double)(batch - first) / (double)(end - first));
-        status = run_both(&c, data, batch, tensors);
+            xcc_quant_progress(q, "measure", (double)i / (double)batches->count);
+        status = run_both(&c, data, batches, i, tensors);
     }
     if (status == XCVM_OK)
         tell_outputs(&c);
+    if (status == XCVM_OK && errors != NULL)
+        tell_batches(&c, batches->count, errors);
     xcc_machine_close(&c.machine);
     return status;
 }

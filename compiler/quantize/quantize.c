@@ -350,13 +350,25 @@ static size_t calibration_batches(const quantizer *q, size_t count)
     return count - (held < count ? held : 0);
 }
 
+/* The batches that are measured on: those that were not calibrated with, or all. */
+static xcvm_status take_measured(quantizer *q, size_t count, size_t used, xcc_batches *batches)
+{
+    const size_t first = used < count ? used : 0;
+    batches->count = count - first;
+    batches->at = xcc_alloc(&q->m, batches->count * sizeof *batches->at);
+    for (size_t i = 0; batches->at != NULL && i < batches->count; i++)
+        batches->at[i] = first + i;
+    return batches->at != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
 static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
 {
     XCVM_CHECK(q->m.error, data->batch_count > 0 && data->read != NULL, INVALID_ARGUMENT,
                "there is no calibration data: at least one batch is needed");
     const size_t count = data->batch_count, used = calibration_batches(q, count);
-    const size_t first = used < count ? used : 0;
+    xcc_batches measured;
     XCVM_TRY(need_some(q));
+    XCVM_TRY(take_measured(q, count, used, &measured));
     if (q->o.form == XCC_FORM_QOPERATOR)
         XCVM_TRY(xcc_quant_raise_opset(q, 11));
     XCVM_TRY(xcc_quant_calibrate(q, data, used));
@@ -365,11 +377,11 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     if (q->o.correct_bias)
         XCVM_TRY(xcc_quant_correct(q));
     if (q->o.max_error > 0)
-        XCVM_TRY(xcc_quant_bound(q, data, first, count));
-    XCVM_TRY(xcc_quant_measure(q, data, first, count, true));
-    q->measured = count - first;
+        XCVM_TRY(xcc_quant_bound(q, data, &measured));
+    XCVM_TRY(xcc_quant_measure(q, data, &measured, true, NULL));
+    q->measured = measured.count;
     if (q->o.form != XCC_FORM_QDQ)
-        XCVM_TRY(xcc_quant_measure(q, data, first, count, false));
+        XCVM_TRY(xcc_quant_measure(q, data, &measured, false, NULL));
     return tell_tensors(q);
 }
 

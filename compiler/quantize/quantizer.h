@@ -30,6 +30,12 @@ typedef struct xcc_quant_rule {
     const char *linear_domain;
 } xcc_quant_rule;
 
+/* Numbers of batches of the calibration data. */
+typedef struct xcc_batches {
+    size_t *at;
+    size_t count;
+} xcc_batches;
+
 typedef struct xcc_quant_tensor xcc_quant_tensor;
 struct xcc_quant_tensor {
     const char *name;
@@ -157,11 +163,13 @@ void xcc_quant_useful(const quantizer *q, const xcc_quant_tensor *t, double *low
 xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t batches);
 /* Corrections of biases, from the means that calibration found (bias.c). */
 xcvm_status xcc_quant_correct(quantizer *q);
-/* Compares a model of integers with the float one on batches from `first` on, up to `end`. `tensors`: each tensor as
- * well as the outputs, which go to q->told_outputs (measure.c). */
-xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, size_t first, size_t end, bool tensors);
+/* Compares a model of integers with the float one on some batches. `tensors`: each tensor as well as the outputs, which
+ * go to q->told_outputs. `errors` (may be NULL): of each batch, the greatest error of an output as a share of its range
+ * (measure.c). */
+xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, const xcc_batches *batches, bool tensors,
+                              double *errors);
 /* Leaves nodes float until the bound holds (sensitivity.c). */
-xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, size_t first, size_t end);
+xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches);
 
 /* Calls the model one of opset `least`, where that is the same; else UNSUPPORTED (write_dynamic.c). */
 xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least);

@@ -217,7 +217,8 @@ typedef struct xcc_report {
     uint64_t peak_bytes_before, peak_bytes_after;
     uint64_t parameter_bytes;
     uint64_t arena_bytes, arena_lower_bound;
-    uint64_t weight_bytes_before, weight_bytes_after; /* of what xcc_options.weights is about, as f32 and as stored */
+    /* Of what xcc_options.weights is about, and of quantised weights of integer instructions: as f32 and as stored. */
+    uint64_t weight_bytes_before, weight_bytes_after;
     size_t uncompressed;                              /* constants that stay f32, as numbers are out of range */
     size_t gradient_count; /* parameters and inputs that gradients are given of, and their bytes */
     uint64_t gradient_bytes;

@@ -135,8 +135,9 @@ typedef struct xcc_quantize_node {
     const char *name, *op;
     bool quantized;
     const char *reason; /* why it stayed float, or what was done about it; "" if there is nothing to say */
-    double harm;        /* mean error of the worst output, as a share of its range, if it alone were quantised; NaN if
-                           that was not looked for, as max_error holds without */
+    double harm;        /* mean error of the worst output, as a share of its range, if it alone were quantised, on the
+                           batches that are off most if all nodes are; NaN if that was not looked for, as max_error
+                           holds without */
 } xcc_quantize_node;
 /* An output of the model, measured against float. */
 typedef struct xcc_quantize_output {

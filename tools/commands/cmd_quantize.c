@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/output.h"
 #include "run/calibration.h"
+#include "run/columns.h"
 #include "run/model_options.h"
 #include "run/quantize_picture.h"
 #include "run/rewrite.h"
@@ -125,8 +126,7 @@ struct quantizing {
     const char *model;
     xcc_quantize_options options;
     struct dims dims;
-    xct_column *columns;
-    size_t column_count;
+    struct columns columns;
     xcc_quantizer *quantizer;
     struct calibration calibration;
     struct progress progress;
@@ -142,22 +142,6 @@ static bool parse_share(const char *name, const char *text, double *share)
         return true;
     report_usage("--%s=%s: a number above 0 is needed", name, text);
     return false;
-}
-
-static bool parse_columns(struct quantizing *t)
-{
-    const struct text_list *inputs = &t->flags->inputs;
-    t->columns = memory_take(inputs->count + 1, sizeof *t->columns);
-    for (size_t i = 0; i < inputs->count; i++) {
-        const char *text = inputs->items[i], *equals = strchr(text, '=');
-        if (equals == NULL || equals == text || equals[1] == '\0') {
-            report_usage("--input=%s: wanted NAME=ARRAY", text);
-            return false;
-        }
-        t->columns[t->column_count++] =
-            (xct_column){.input = memory_text_n(text, (size_t)(equals - text)), .array = memory_text(equals + 1)};
-    }
-    return true;
 }
 
 static xcc_range_method method_of(const char *name)
@@ -190,7 +174,7 @@ static bool read_flags(struct quantizing *t)
         report_usage("-o is needed, the file that the quantised model is written to");
         return false;
     }
-    if (!parse_columns(t))
+    if (!columns_add_inputs(&t->columns, &f->inputs))
         return false;
     if (dims_parse(&f->dims, &t->dims, &error) != XCVM_OK) {
         report_usage("%s", error.message);
@@ -426,7 +410,7 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
     const bool with_data = t->flags->data.count > 0;
     if (with_data) {
         *about = NULL;
-        TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns, t->column_count,
+        TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns.items, t->columns.count,
                              t->flags->batch, t->flags->samples, error));
         *about = t->model;
     }
@@ -440,11 +424,7 @@ static void release(struct quantizing *t)
 {
     xcc_quantizer_destroy(t->quantizer);
     calibration_close(&t->calibration);
-    for (size_t i = 0; i < t->column_count; i++) {
-        free((char *)(uintptr_t)t->columns[i].input);
-        free((char *)(uintptr_t)t->columns[i].array);
-    }
-    free(t->columns);
+    columns_release(&t->columns);
     dims_release(&t->dims);
 }
 

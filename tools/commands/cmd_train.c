@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "io/output.h"
 #include "run/calibration.h"
+#include "run/columns.h"
 #include "run/model_options.h"
 #include "run/processes.h"
 #include "run/rewrite.h"
@@ -179,8 +180,7 @@ struct training {
     xcc_options compile;
     struct training_groups groups;
     xct_options options;
-    xct_column *columns;
-    size_t column_count;
+    struct columns columns;
     char *label;
     struct buffer rounded; /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
@@ -190,33 +190,16 @@ struct training {
     struct processes processes;
 };
 
-/* "NAME=ARRAY" into a column; the texts are the caller's to release. */
-static bool parse_column(const char *text, xct_column *column)
-{
-    const char *equals = strchr(text, '=');
-    if (equals == text || (equals != NULL && equals[1] == '\0') || *text == '\0')
-        return false;
-    column->input = equals != NULL ? memory_text_n(text, (size_t)(equals - text)) : memory_text(text);
-    column->array = equals != NULL ? memory_text(equals + 1) : NULL;
-    return true;
-}
-
 static bool parse_columns(struct training *t)
 {
     const struct train_flags *flags = t->flags;
-    t->columns = memory_take(flags->inputs.count + 1, sizeof *t->columns);
-    for (size_t i = 0; i < flags->inputs.count; i++, t->column_count++)
-        if (!parse_column(flags->inputs.items[i], &t->columns[i])) {
-            report_usage("--input=%s: wanted NAME=ARRAY", flags->inputs.items[i]);
-            return false;
-        }
+    if (!columns_add_inputs(&t->columns, &flags->inputs))
+        return false;
     if (flags->label == NULL)
         return true;
-    if (!parse_column(flags->label, &t->columns[t->column_count])) {
-        report_usage("--label=%s: wanted NAME=ARRAY", flags->label);
+    if (!columns_add(&t->columns, "label", flags->label, true))
         return false;
-    }
-    t->label = memory_text(t->columns[t->column_count++].input);
+    t->label = memory_text(t->columns.items[t->columns.count - 1].input);
     return true;
 }
 
@@ -405,11 +388,12 @@ static xcvm_status write_output(const struct training *t, xcvm_error *error)
 static xcvm_status open_data(struct training *t, xcvm_error *error)
 {
     const struct train_flags *flags = t->flags;
-    TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns, t->column_count, &t->data,
+    TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns.items, t->columns.count, &t->data,
                          error));
     if (flags->validation == NULL || t->share > 0)
         return XCVM_OK;
-    return xct_dataset_open(t->trainer, &flags->validation, 1, t->columns, t->column_count, &t->validation, error);
+    return xct_dataset_open(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
+                            error);
 }
 
 static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *error)
@@ -454,12 +438,8 @@ static void release(struct training *t)
     xct_dataset_destroy(t->validation);
     xct_trainer_destroy(t->trainer);
     buffer_release(&t->rounded);
-    for (size_t i = 0; i < t->column_count; i++) {
-        free((char *)(uintptr_t)t->columns[i].input);
-        free((char *)(uintptr_t)t->columns[i].array);
-    }
     training_groups_release(&t->groups);
-    free(t->columns);
+    columns_release(&t->columns);
     free(t->label);
     dims_release(&t->dims);
 }
@@ -476,13 +456,13 @@ static xcvm_status put_rounding(struct training *t, xcvm_error *error)
                                           .trainable = true};
     struct calibration calibration = {.data = NULL};
     xcc_quantizer *quantizer = NULL;
-    xct_column *columns = memory_take(t->column_count + 1, sizeof *columns);
+    xct_column *columns = memory_take(t->columns.count + 1, sizeof *columns);
     size_t count = 0;
     xcvm_status status = xcc_quantizer_create_file(t->model, &options, &quantizer, error);
-    for (size_t i = 0; i < t->column_count && status == XCVM_OK; i++)
+    for (size_t i = 0; i < t->columns.count && status == XCVM_OK; i++)
         for (size_t k = 0; k < xcc_quantizer_input_count(quantizer); k++)
-            if (strcmp(xcc_quantizer_input(quantizer, k)->name, t->columns[i].input) == 0)
-                columns[count++] = t->columns[i];
+            if (strcmp(xcc_quantizer_input(quantizer, k)->name, t->columns.items[i].input) == 0)
+                columns[count++] = t->columns.items[i];
     if (status == XCVM_OK)
         status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES, error);
     if (status == XCVM_OK)

@@ -127,6 +127,9 @@ START_TEST(network)
     CHECK_COUNT(&c, QuantizeLinear, 1);
     CHECK_COUNT(&c, DequantizeLinear, 0);
     ck_assert_uint_eq(c.m.integers.made, 6);
+    ck_assert_uint_eq(c.m.weight_bytes_before, (540 + 180 + 400 + 3840 + 608 + 160) * sizeof(float));
+    ck_assert_uint_ge(c.m.weight_bytes_after, 540 + 180 + 400 + 3840 + 608 + 160);
+    ck_assert_uint_lt(c.m.weight_bytes_after, c.m.weight_bytes_before);
     finish(&c);
 }
 END_TEST

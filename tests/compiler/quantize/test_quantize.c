@@ -576,6 +576,38 @@ START_TEST(bounded_errors)
 }
 END_TEST
 
+enum { MANY = 40 };
+
+/* Of the first input the first batch has an element ten times the others, so that its steps are coarse. The other's
+ * comes in the very last batch, which is not calibrated with, and is cut off. */
+static xcvm_status read_outliers(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
+{
+    source s = {.q = user, .factor = 1};
+    XCVM_TRY(read_batch(&s, batch, inputs, error));
+    if (batch == 0 || batch + 1 == MANY)
+        ((float *)xcvm_value_data(inputs[batch == 0 ? 0 : 1]))[0] = 10;
+    return XCVM_OK;
+}
+
+START_TEST(bounds_by_the_worst_inputs)
+{
+    test_bytes model = onnx_from_text("opset 13\ninput a f32[1x2]\ninput b f32[1x2]\noutput y\noutput z\n"
+                                      "init w f32[2x2] 1 0.5 -0.5 1\ninit u f32[2x2] 0.5 1 1 -0.5\n"
+                                      "y = MatMul(a, w)\nz = MatMul(b, u)\n");
+    const xcc_quantize_options *options = OPTIONS(.method = XCC_RANGE_MINMAX, .max_error = 0.1);
+    result r = {.q = NULL};
+    ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, options, &r.q, NULL), XCVM_OK);
+    const xcc_calibration data = {.batch_count = MANY, .read = read_outliers, .user = r.q};
+    xcvm_error error = {0};
+    ck_assert_msg(xcc_quantizer_run(r.q, &data, &error) == XCVM_OK, "%s", error.message);
+    ck_assert(node(&r, "y")->quantized);
+    ck_assert(!node(&r, "z")->quantized);
+    ck_assert_double_gt(node(&r, "z")->harm, node(&r, "y")->harm);
+    xcc_quantizer_destroy(r.q);
+    test_bytes_free(&model);
+}
+END_TEST
+
 START_TEST(models_that_learn)
 {
     result r;
@@ -781,6 +813,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, equalisation);
     tcase_add_test(tc, biases_that_make_up);
     tcase_add_test(tc, bounded_errors);
+    tcase_add_test(tc, bounds_by_the_worst_inputs);
     tcase_add_test(tc, models_that_learn);
     tcase_add_test(tc, memory_does_not_grow);
     tcase_add_test(tc, constant_data);

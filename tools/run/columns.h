@@ -1,0 +1,20 @@
+/* Which arrays of data files inputs take, as options say it. */
+#ifndef XCVM_TOOLS_COLUMNS_H
+#define XCVM_TOOLS_COLUMNS_H
+
+#include <xcvm/train.h>
+
+#include "cli/options.h"
+
+struct columns {
+    xct_column *items;
+    size_t count;
+};
+
+/* Adds "NAME=ARRAY", or, if `alone`, NAME, whose array has that name; else says on stderr what `option` wanted. */
+bool columns_add(struct columns *columns, const char *option, const char *text, bool alone);
+/* Adds those of --input. */
+bool columns_add_inputs(struct columns *columns, const struct text_list *inputs);
+void columns_release(struct columns *columns);
+
+#endif
