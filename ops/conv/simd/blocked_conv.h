@@ -15,10 +15,10 @@ enum {
  * that takes a compiler a quarter of an hour: then one function of plain loops does for all. */
 #ifdef XCVM_SANITIZED
 #define XCVM_TILE_FUNCTION static __attribute__((noinline))
-enum { XCVM_UNROLL_4 = 1, XCVM_UNROLL_8 = 1, XCVM_UNROLL_16 = 1 };
+enum { XCVM_UNROLL_4 = 1, XCVM_UNROLL_8 = 1, XCVM_UNROLL_16 = 1, XCVM_UNROLL_24 = 1 };
 #else
 #define XCVM_TILE_FUNCTION XCVM_INLINE
-enum { XCVM_UNROLL_4 = 4, XCVM_UNROLL_8 = 8, XCVM_UNROLL_16 = 16 };
+enum { XCVM_UNROLL_4 = 4, XCVM_UNROLL_8 = 8, XCVM_UNROLL_16 = 16, XCVM_UNROLL_24 = 24 };
 #endif
 
 /* Axes of space: an image is a plane, or a depth of slices, each a plane. */

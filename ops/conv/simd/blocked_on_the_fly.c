@@ -1,8 +1,9 @@
 /* Winograd's algorithm with filters transformed on the fly. Transforming a filter takes about as long as multiplying it
  * with four tiles, and 36 numbers that go through the second-level cache take longer than both. So they do not leave
  * the first: of some blocks of inputs at a time, a pair of rows of points is transformed and multiplied, then the next
- * pair, from filters that the second-level cache has kept. Filters are so many that they come from memory; those of the
- * next portion are fetched at an even rate, since a burst would be waited for. */
+ * pair, from filters that the second-level cache has kept. With few tiles they are not even stored: registers hold the
+ * sums of a row of points, by which its numbers are multiplied as they are made. Filters are so many that they come
+ * from memory; those of the next portion are fetched at an even rate, since a burst would be waited for. */
 #include "ops/conv/simd/blocked_on_the_fly.h"
 #include "ops/matmul/packed.h"
 #include "ops/conv/simd/blocked_points.h"
@@ -29,7 +30,8 @@ enum {
     STEP_FLOATS = BLOCK * BLOCK,
     FILTER_FLOATS = PORTION * TAPS * STEP_FLOATS, /* of a block of outputs, as they come */
     /* Multiply-adds of vectors that take as long as transforming one vector's filters to a pair of rows. */
-    WINDOW_WORK = 40
+    WINDOW_WORK = 40,
+    ROW_TILES = XCVM_PRODUCT_SUMS / SPAN /* whose sums of a row of points fit into registers */
 };
 
 /* ---- Transforms ---- */
@@ -141,9 +143,136 @@ static void multiply_pair(const xcvm_on_the_fly *p, const portion *q, size_t pai
     }
 }
 
+/* ---- Few tiles ---- */
+
+/* Floats from one point of so many tiles to the next, by rows. */
+XCVM_INLINE size_t x_point_by_rows(size_t tiles) { return tiles * BLOCK + GAP; }
+
+static bool is_by_rows(const xcvm_on_the_fly *p)
+{
+    return p->tiles <= ROW_TILES && p->x_point == x_point_by_rows(p->tiles);
+}
+
+/* xcvm_winograd_taps without its factors, which the sums are multiplied by: nothing but additions and a product is
+ * left, with +-sqrt 2. */
+static const float factors[SPAN] = {1, -1.0f / 3.0f, -1.0f / 3.0f, 1.0f / 6.0f, 1.0f / 6.0f, 1};
+
+/* The taps of a row of points: `edge`, the first or last, has those of a row of the window, at `first`; others have
+ * theirs from three rows, twice the first with the last and `root`, +-sqrt 2, times the middle one. */
+typedef struct row_taps {
+    bool edge;
+    const float *first, *middle, *last;
+    float root;
+} row_taps;
+
+static row_taps taps_of_row(const float *w, size_t row, size_t pitch)
+{
+    const float *first = w, *middle = w + 3 * pitch, *last = w + 6 * pitch;
+    const bool backward = row >= 3; /* with the window's last row first */
+    return (row_taps){.edge = row == 0 || row == SPAN - 1,
+                      .first = backward ? last : first,
+                      .middle = middle,
+                      .last = backward ? first : last,
+                      .root = row % 2 == 0 ? -XCVM_ROOT2 : XCVM_ROOT2};
+}
+
+/* One vector of outputs: the products of `pixels` tiles and `count` channels at a row of points. */
+XCVM_TILE_FUNCTION void multiply_row(const bool edge, const size_t pixels, const size_t count, const row_taps *taps,
+                                     float factor, const float *x, const size_t x_point, float *y, size_t y_point,
+                                     bool resume, xcvm_filters_ahead *ahead)
+{
+    const size_t pitch = count * BLOCK;
+    const float *first = taps->first, *middle = taps->middle, *last = taps->last;
+    const xcvm_lanes root = xcvm_lanes_all(taps->root), root2 = xcvm_lanes_all(XCVM_ROOT2);
+    xcvm_lanes sum[XCVM_PRODUCT_SUMS];
+#pragma GCC unroll XCVM_UNROLL_24
+    for (size_t i = 0; i < SPAN * pixels; i++)
+        sum[i] = (xcvm_lanes){0};
+#pragma GCC unroll 1
+    for (size_t channel = 0; channel < count; channel++) {
+        xcvm_lanes t[3];
+        xcvm_fetch_ahead(ahead, ahead->lines_a_window);
+#pragma GCC unroll 3
+        for (size_t j = 0; j < 3; j++) {
+            const size_t at = channel * BLOCK + j * pitch;
+            t[j] = xcvm_lanes_load(first + at);
+            if (!edge)
+                t[j] = t[j] + t[j] + xcvm_lanes_load(last + at) + root * xcvm_lanes_load(middle + at);
+        }
+        const xcvm_lanes a = t[0] + t[0] + t[2], b = t[2] + t[2] + t[0], c = root2 * t[1];
+        const xcvm_lanes u[SPAN] = {t[0], a + c, a - c, b + c, b - c, t[2]};
+#pragma GCC unroll 6
+        for (size_t j = 0; j < SPAN; j++)
+#pragma GCC unroll XCVM_UNROLL_4
+            for (size_t p = 0; p < pixels; p++)
+                sum[j * pixels + p] += xcvm_lanes_all(x[j * x_point + p * BLOCK + channel]) * u[j];
+    }
+#pragma GCC unroll 6
+    for (size_t j = 0; j < SPAN; j++)
+#pragma GCC unroll XCVM_UNROLL_4
+        for (size_t p = 0; p < pixels; p++) {
+            float *to = y + j * y_point + p * BLOCK;
+            const xcvm_lanes start = resume ? xcvm_lanes_load(to) : (xcvm_lanes){0};
+            xcvm_lanes_store(to, start + sum[j * pixels + p] * xcvm_lanes_all(factor * factors[j]));
+        }
+}
+
+#define ROW(edge, pixels, count)                                                                                       \
+    multiply_row(edge, pixels, count, &taps, factors[row], x, x_point_by_rows(pixels), y, p->y_point, resume, ahead)
+#define ROWS(pixels)                                                                                                   \
+    case pixels:                                                                                                       \
+        if ((pixels) > ROW_TILES)                                                                                      \
+            break;                                                                                                     \
+        if (count == BLOCK && taps.edge)                                                                               \
+            ROW(true, pixels, BLOCK);                                                                                  \
+        else if (count == BLOCK)                                                                                       \
+            ROW(false, pixels, BLOCK);                                                                                 \
+        else if (taps.edge)                                                                                            \
+            ROW(true, pixels, count);                                                                                  \
+        else                                                                                                           \
+            ROW(false, pixels, count);                                                                                 \
+        break;
+
+/* Of all tiles and one block of inputs. */
+static void multiply_row_of_points(const xcvm_on_the_fly *p, size_t row, size_t count, const float *x, const float *w,
+                                   float *y, bool resume, xcvm_filters_ahead *ahead)
+{
+    const row_taps taps = taps_of_row(w, row, count * BLOCK);
+    x += row * SPAN * p->x_point;
+    y += row * SPAN * p->y_point;
+    switch (p->tiles) {
+        ROWS(1)
+        ROWS(2)
+        ROWS(3)
+        ROWS(4)
+    default:
+        break;
+    }
+}
+
+static void run_by_rows(const xcvm_on_the_fly *p, const portion *q, xcvm_filters_ahead *ahead)
+{
+    for (size_t b = 0; b < q->blocks; b++)
+        for (size_t step = q->from; step < q->to; step++) {
+            const size_t before = filters_before(p->c, step), count = xcvm_min(p->c->channels - step * BLOCK, BLOCK);
+            const float *w = q->w + b * q->w_block + before - filters_before(p->c, q->from);
+            float *y = p->y + (q->output + b) * p->tiles * BLOCK;
+            for (size_t row = 0; row < SPAN; row++)
+                for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES)
+                    multiply_row_of_points(p, row, count, p->x + step * p->x_block, w + lane, y + lane, step > 0,
+                                           ahead);
+        }
+}
+
+/* ---- Work ---- */
+
 static void run_portion(const xcvm_on_the_fly *p, const portion *q, float *room, xcvm_filters_ahead *ahead)
 {
     const size_t chunks = xcvm_ceil_div(q->to - q->from, steps_at_a_time(p->tiles));
+    if (is_by_rows(p)) {
+        run_by_rows(p, q, ahead);
+        return;
+    }
     for (size_t pair = 0; pair < PAIRS; pair++)
         for (size_t i = 0; i < chunks; i++) {
             const size_t from = q->from + i * (q->to - q->from) / chunks,
@@ -169,6 +298,10 @@ static xcvm_filters_ahead fetch_meanwhile(const xcvm_on_the_fly *p, const portio
                             .lines = count * element / XCVM_LINE};
     a.blocks = a.lines > 0 ? blocks : 0;
     const size_t lines = a.lines * a.blocks;
+    if (is_by_rows(p)) {
+        a.lines_a_window = xcvm_ceil_div(lines, SPAN * q->blocks * (q->to - q->from) * BLOCK * VECTORS);
+        return a;
+    }
     a.lines_a_window = xcvm_ceil_div(lines * WINDOW_WORK, work * windows);
     a.lines_a_point = xcvm_ceil_div(lines * multiplying, work * points);
     return a;
@@ -196,7 +329,7 @@ void xcvm_on_the_fly_multiply(const xcvm_on_the_fly *p, size_t output, size_t bl
     const size_t steps = in_blocks(c), portions = xcvm_ceil_div(steps, PORTION), block = filters_before(c, steps);
     const bool narrow = xcvm_dtype_in(c->w_dtype, XCVM_TYPES_NARROW);
     float *wide = room + transformed_floats(p->tiles);
-    const size_t most = blocks_at_a_time(p->tiles);
+    const size_t most = is_by_rows(p) ? 1 : blocks_at_a_time(p->tiles);
     for (size_t b = 0; b < blocks; b += most)
         for (size_t i = 0; i < portions; i++) {
             portion q = {.output = b,

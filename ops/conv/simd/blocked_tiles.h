@@ -45,10 +45,9 @@ TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_
                 }
             }
         }
-        if (!first)
-            xcvm_sums_add(sum, pixels, vectors, y, y_spacing, y_block);
-        else if (z != NULL)
-            xcvm_sums_add(sum, pixels, vectors, z, y_spacing, y_block);
+        const float *added = first ? z : y;
+        if (added != NULL)
+            xcvm_sums_add(sum, pixels, vectors, added, y_spacing, y_block);
         if (g->clamp && chain + 1 >= g->chain_count) {
             const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
 #pragma GCC unroll XCVM_UNROLL_16
