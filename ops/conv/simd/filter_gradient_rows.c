@@ -58,8 +58,8 @@ static cut cut_of(const xcvm_conv_shape *s, int threads)
     if (!c.pointwise)
         c.channels = xcvm_min(c.channels, at_least_one(BLOCK_PLANES / (c.images * image_floats(&c))));
     c.channels = xcvm_min(c.channels, s->channels);
-    c.width = XCVM_GEMM_PANEL;
-    c.panels = (s->outputs + c.width - 1) / c.width;
+    c.panels = (s->outputs + XCVM_GEMM_PANEL - 1) / XCVM_GEMM_PANEL;
+    c.width = xcvm_round_up((s->outputs + c.panels - 1) / c.panels, XCVM_LANES);
     /* Every thread should have something to do: fewer channels at a time, then fewer outputs. */
     const size_t all = (size_t)threads;
     c.channels = at_least_one(xcvm_min(c.channels, (s->channels + 2 * all - 1) / (2 * all)));
