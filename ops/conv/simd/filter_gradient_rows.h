@@ -1,4 +1,4 @@
-/* Gradients of filters without a matrix of columns. */
+/* Gradients of filters without a matrix of columns: ways that ConvFilterGradient chooses from. */
 #ifndef XCVM_OPS_CONV_SIMD_FILTER_GRADIENT_ROWS_H
 #define XCVM_OPS_CONV_SIMD_FILTER_GRADIENT_ROWS_H
 
@@ -18,5 +18,12 @@ bool xcvm_filter_gradient_rows_fit(const xcvm_conv_shape *s);
 size_t xcvm_filter_gradient_rows_scratch(const xcvm_conv_shape *s, int threads);
 #define xcvm_filter_gradient_rows_run XCVM_PER_ISA(xcvm_filter_gradient_rows_run)
 xcvm_status xcvm_filter_gradient_rows_run(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch);
+/* By Winograd's algorithm (winograd.h), where that takes less. */
+#define xcvm_filter_gradient_winograd_fits XCVM_PER_ISA(xcvm_filter_gradient_winograd_fits)
+bool xcvm_filter_gradient_winograd_fits(const xcvm_conv_shape *s);
+#define xcvm_filter_gradient_winograd_scratch XCVM_PER_ISA(xcvm_filter_gradient_winograd_scratch)
+size_t xcvm_filter_gradient_winograd_scratch(const xcvm_conv_shape *s, int threads);
+#define xcvm_filter_gradient_winograd_run XCVM_PER_ISA(xcvm_filter_gradient_winograd_run)
+xcvm_status xcvm_filter_gradient_winograd_run(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch);
 
 #endif
