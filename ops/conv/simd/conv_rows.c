@@ -15,6 +15,7 @@ enum {
     PLANES = 64 * 1024,
     FILTERS = 256 * 1024,
     DEPTH = 2048, /* window positions of all channels */
+    CHAIN = 1024, /* that are summed up by themselves */
     THREAD_WORK = 200 * 1000
 };
 
@@ -50,9 +51,10 @@ static void measure(rows_loop *l, const xcvm_conv_shape *s, int threads)
     l->own_floats = s->channels * l->planes.in_floats;
 }
 
-/* The sums of some places, whose windows begin at `at`, for the outputs of a panel. */
+/* The sums of some places, whose windows begin at `at`, for the outputs of a panel; added to those that are there
+ * already if `add`. */
 XCVM_INLINE void sum_places(const float *const *at, const size_t *offsets, size_t depth, const float *filters,
-                            const size_t vectors, float *to)
+                            const size_t vectors, bool add, float *to)
 {
     const float *from[ROWS];
     xcvm_lanes sum[ROWS * VECTORS];
@@ -78,23 +80,28 @@ XCVM_INLINE void sum_places(const float *const *at, const size_t *offsets, size_
     }
 #pragma GCC unroll 32
     for (size_t i = 0; i < ROWS * vectors; i++)
-        xcvm_lanes_store(to + i * XCVM_LANES, sum[i]);
+        xcvm_lanes_store(to + i * XCVM_LANES, add ? xcvm_lanes_load(to + i * XCVM_LANES) + sum[i] : sum[i]);
 }
 
 static void sum_tile(const float *const *at, const rows_loop *l, const float *filters, size_t vectors, float *to)
 {
-    if (vectors == 1)
-        sum_places(at, l->offsets, l->depth, filters, 1, to);
-    else if (vectors == 2)
-        sum_places(at, l->offsets, l->depth, filters, 2, to);
+    const size_t chains = (l->depth + CHAIN - 1) / CHAIN, chain = (l->depth + chains - 1) / chains;
+    for (size_t p = 0; p < l->depth; p += chain) {
+        const size_t *offsets = l->offsets + p, depth = xcvm_min(l->depth - p, chain);
+        const float *from = filters + p * vectors * XCVM_LANES;
+        if (vectors == 1)
+            sum_places(at, offsets, depth, from, 1, p > 0, to);
+        else if (vectors == 2)
+            sum_places(at, offsets, depth, from, 2, p > 0, to);
 #if XCVM_GEMM_VECTORS > 2
-    else if (vectors == 3)
-        sum_places(at, l->offsets, l->depth, filters, 3, to);
+        else if (vectors == 3)
+            sum_places(at, offsets, depth, from, 3, p > 0, to);
 #endif
 #if XCVM_GEMM_VECTORS > 3
-    else
-        sum_places(at, l->offsets, l->depth, filters, 4, to);
+        else
+            sum_places(at, offsets, depth, from, 4, p > 0, to);
 #endif
+    }
 }
 
 /* Puts the sums of `count` places, a row for each, of outputs from `output` on, at place `place` of image `item`. */

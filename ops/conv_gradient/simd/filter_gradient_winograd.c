@@ -5,7 +5,7 @@
  *
  * A band of tiles is transformed by all threads, which then take blocks of outputs and channels, whose sums of all
  * points stay in the cache, and add the filters that they make to y. */
-#include "ops/conv/simd/filter_gradient_rows.h"
+#include "ops/conv_gradient/simd/filter_gradient_rows.h"
 #include "ops/conv/simd/winograd.h"
 #include "ops/matmul/simd/gemm.h"
 

@@ -5,7 +5,7 @@
  *
  * Places are taken some at a time, images or bands of rows of one. For each, g is packed by all threads, which then
  * take blocks of channels, for all outputs or a share of them, and add what they sum up to y. */
-#include "ops/conv/simd/filter_gradient_rows.h"
+#include "ops/conv_gradient/simd/filter_gradient_rows.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/reductions.h"

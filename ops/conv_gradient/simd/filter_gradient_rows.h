@@ -1,6 +1,6 @@
 /* Gradients of filters without a matrix of columns: ways that ConvFilterGradient chooses from. */
-#ifndef XCVM_OPS_CONV_SIMD_FILTER_GRADIENT_ROWS_H
-#define XCVM_OPS_CONV_SIMD_FILTER_GRADIENT_ROWS_H
+#ifndef XCVM_OPS_CONV_GRADIENT_SIMD_FILTER_GRADIENT_ROWS_H
+#define XCVM_OPS_CONV_GRADIENT_SIMD_FILTER_GRADIENT_ROWS_H
 
 #include "ops/conv/simd/conv.h"
 

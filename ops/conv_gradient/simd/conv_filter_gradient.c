@@ -4,7 +4,7 @@
  * other ways, though (filter_gradient_rows.h). */
 #include "ops/conv/conv_f64.h"
 #include "ops/conv/simd/conv.h"
-#include "ops/conv/simd/filter_gradient_rows.h"
+#include "ops/conv_gradient/simd/filter_gradient_rows.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/halves.h"
