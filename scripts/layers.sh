@@ -24,6 +24,7 @@ ops/optimizer:
 ops/sequence: ops/data
 ops/matmul: ops/elementwise
 ops/conv: ops/elementwise ops/matmul
+ops/conv_gradient: ops/conv ops/matmul
 ops/pool: ops/conv
 ops/quantize: ops/conv ops/matmul
 ops/attention: ops/matmul

@@ -28,6 +28,8 @@ typedef struct xcvm_conv_algorithm {
 extern const xcvm_conv_algorithm xcvm_conv_pointwise;
 #define xcvm_conv_im2col XCVM_PER_ISA(xcvm_conv_im2col)
 extern const xcvm_conv_algorithm xcvm_conv_im2col;
+#define xcvm_conv_rows XCVM_PER_ISA(xcvm_conv_rows)
+extern const xcvm_conv_algorithm xcvm_conv_rows;
 #define xcvm_conv_depthwise XCVM_PER_ISA(xcvm_conv_depthwise)
 extern const xcvm_conv_algorithm xcvm_conv_depthwise;
 #define xcvm_conv_dilated_depthwise XCVM_PER_ISA(xcvm_conv_dilated_depthwise)

@@ -135,18 +135,49 @@ static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, siz
     }
 }
 
-/* Columns [from, from + count), which begin in output row `top`, as one window position sees them in its plane; writes
- * up to a vector more. */
-static void copy_positions(const xcvm_planes *p, const float *plane, size_t from, size_t count, float *line)
+/* A vector of columns as a window position sees them in planes: pieces of some rows, which lie as far apart in the
+ * planes as a row is longer there than it is in the result. */
+typedef struct column_vector {
+    size_t at, pieces; /* the first column's place in a plane */
+    const xcvm_lanes_mask *masks;
+} column_vector;
+
+/* Columns [from, from + count) as vectors, from the planes' first row on; as many masks as there are pieces. */
+static size_t plan_columns(const xcvm_planes *p, size_t from, size_t count, column_vector *vectors,
+                           xcvm_lanes_mask *masks)
 {
-    const size_t width = p->window->out[2];
-    size_t column = from % width;
-    for (size_t done = 0; done < count; plane += p->pitch) {
-        const size_t run = width - column < count - done ? width - column : count - done;
-        for (size_t i = 0; i < run; i += XCVM_LANES)
-            xcvm_lanes_store(line + done + i, xcvm_lanes_load(plane + column + i));
-        done += run;
-        column = 0;
+    const size_t width = p->window->out[2], skew = from % width;
+    size_t used = 0, vector = 0;
+    for (size_t first = 0; first < count; first += XCVM_LANES, vector++) {
+        const size_t column = skew + first, row = column / width;
+        const size_t last = count - first < XCVM_LANES ? count - first : XCVM_LANES;
+        const size_t pieces = (column + last - 1) / width - row + 1;
+        vectors[vector] = (column_vector){row * p->pitch + column % width, pieces, masks + used};
+        for (size_t piece = 0; piece < pieces; piece++, used++) {
+            int32_t lanes[XCVM_LANES];
+            for (size_t i = 0; i < XCVM_LANES; i++)
+                lanes[i] = i < last && (column + i) / width == row + piece ? -1 : 0;
+            memcpy(&masks[used], lanes, sizeof lanes);
+        }
+    }
+    return vector;
+}
+
+/* Row p of the panels, as the window position whose plane begins at `plane` sees its columns. */
+static void place_columns(const column_vector *vectors, size_t count, const float *plane, size_t between, size_t p,
+                          size_t depth, float *panels)
+{
+    for (size_t j = 0; j < count; j += XCVM_GEMM_VECTORS) {
+        const size_t some = count - j < XCVM_GEMM_VECTORS ? count - j : XCVM_GEMM_VECTORS;
+        float *to = panels + (j * depth + p * some) * XCVM_LANES;
+        for (size_t i = 0; i < some; i++, to += XCVM_LANES) {
+            const column_vector *v = &vectors[j + i];
+            const float *from = plane + v->at;
+            xcvm_lanes_mask sum = (xcvm_lanes_mask)xcvm_lanes_load(from) & v->masks[0];
+            for (size_t piece = 1; piece < v->pieces; piece++)
+                sum |= (xcvm_lanes_mask)xcvm_lanes_load(from + piece * between) & v->masks[piece];
+            xcvm_lanes_store(to, (xcvm_lanes)sum);
+        }
     }
 }
 
@@ -157,19 +188,19 @@ static void gather_planes(const xcvm_gemm *g, const xcvm_planes *planes, size_t 
     const xcvm_conv *c = g->source;
     const xcvm_window *w = planes->window;
     const size_t end = c->shape.batch * c->shape.group * c->shape.channels * w->in_size;
-    float line[CHUNK + XCVM_LANES] __attribute__((aligned(64))), band[BAND] __attribute__((aligned(64)));
+    column_vector vectors[CHUNK / XCVM_LANES];
+    xcvm_lanes_mask masks[CHUNK];
+    float band[BAND] __attribute__((aligned(64)));
     for (size_t n = n0; n < n1; n += CHUNK) {
-        const size_t count = n1 - n < CHUNK ? n1 - n : CHUNK;
+        const size_t count = plan_columns(planes, n, n1 - n < CHUNK ? n1 - n : CHUNK, vectors, masks);
         for (size_t p = k0; p < k1;) {
             const size_t channel = p / w->kernel_size;
             const size_t last = (channel + 1) * w->kernel_size < k1 ? (channel + 1) * w->kernel_size : k1;
             const float *image = (const float *)g->b + channel * w->in_size;
             xcvm_planes_fill(planes, image, end - (size_t)(image - c->x), n / w->out[2], 0.0f, band);
-            for (; p < last; p++) {
-                copy_positions(planes, band + planes->offsets[p % w->kernel_size], n, count, line);
-                zero_floats(line + count, XCVM_LANES);
-                xcvm_gemm_place_row(line, count, p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
-            }
+            for (; p < last; p++)
+                place_columns(vectors, count, band + planes->offsets[p % w->kernel_size], planes->pitch - w->out[2],
+                              p - k0, k1 - k0, panels + (n - n0) * (k1 - k0));
         }
     }
 }

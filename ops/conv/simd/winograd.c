@@ -319,3 +319,60 @@ void xcvm_winograd_outputs(const xcvm_winograd *g, size_t output, size_t tile, s
         done += run;
     }
 }
+
+/* ---- Gradients of outputs ---- */
+
+XCVM_INLINE void transform_gradient(const xcvm_lanes y[TILE], xcvm_lanes m[SPAN])
+{
+    const xcvm_lanes even = y[0] + 0.5f * y[2], odd = (0.5f * XCVM_ROOT2) * (y[1] + 0.5f * y[3]);
+    const xcvm_lanes even2 = y[0] + 2.0f * y[2], odd2 = XCVM_ROOT2 * (y[1] + 2.0f * y[3]);
+    m[0] = y[0];
+    m[1] = even + odd;
+    m[2] = even - odd;
+    m[3] = even2 + odd2;
+    m[4] = even2 - odd2;
+    m[5] = y[3];
+}
+
+/* A run of tiles of one tile row, of the plane `from`. */
+static void transform_gradients(const xcvm_window *w, const float *from, size_t row, size_t column, size_t count,
+                                float *to, size_t stride)
+{
+    float rows[TILE][LINE] __attribute__((aligned(64))), lines[SPAN][LINE] __attribute__((aligned(64)));
+    const size_t floats = TILE * xcvm_round_up(count, XCVM_LANES);
+    for (size_t i = 0; i < TILE; i++)
+        copy_padded(row + i < w->out[1] ? from + (row + i) * w->out[2] : NULL, (ptrdiff_t)column, w->out[2], floats,
+                    rows[i]);
+    for (size_t i = 0; i < floats; i += XCVM_LANES) {
+        xcvm_lanes y[TILE], m[SPAN];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < TILE; j++)
+            y[j] = xcvm_lanes_load(rows[j] + i);
+        transform_gradient(y, m);
+#pragma GCC unroll 6
+        for (size_t j = 0; j < SPAN; j++)
+            xcvm_lanes_store(lines[j] + i, m[j]);
+    }
+    for (size_t i = 0; i < SPAN; i++)
+        for (size_t t = 0; t < count; t += XCVM_LANES) {
+            xcvm_lanes y[TILE], m[SPAN];
+            split_vectors(lines[i] + TILE * t, y);
+            transform_gradient(y, m);
+#pragma GCC unroll 6
+            for (size_t j = 0; j < SPAN; j++)
+                xcvm_lanes_store(to + (i * SPAN + j) * stride + t, m[j]);
+        }
+}
+
+void xcvm_winograd_gradients(const xcvm_winograd *g, const float *from, size_t output, size_t tile, size_t count,
+                             float *to, size_t stride)
+{
+    const xcvm_conv_shape *s = &g->conv->shape;
+    for (size_t done = 0, run; done < count; done += run) {
+        const size_t at = tile + done, column = at % g->columns, row = at / g->columns % g->rows;
+        const size_t image = at / g->columns / g->rows, plane = (image * s->group + g->group) * s->outputs + output;
+        run = g->columns - column < count - done ? g->columns - column : count - done;
+        transform_gradients(&s->window, from + plane * s->window.out_size, TILE * row, TILE * column, run, to + done,
+                            stride);
+    }
+}

@@ -61,5 +61,11 @@ void xcvm_winograd_filters(const xcvm_winograd *g, size_t output, float *to, siz
 #define xcvm_winograd_outputs XCVM_PER_ISA(xcvm_winograd_outputs)
 void xcvm_winograd_outputs(const xcvm_winograd *g, size_t output, size_t tile, size_t count, const float *from,
                            size_t stride);
+/* Tiles [tile, tile + count) of one output of the gradient `from` of the convolution's result, up to a chunk, zero
+ * where they reach beyond it: the adjoint of the transform of outputs. Point p goes to to[p * stride ...], and up to a
+ * vector more. */
+#define xcvm_winograd_gradients XCVM_PER_ISA(xcvm_winograd_gradients)
+void xcvm_winograd_gradients(const xcvm_winograd *g, const float *from, size_t output, size_t tile, size_t count,
+                             float *to, size_t stride);
 
 #endif

@@ -1,8 +1,10 @@
 /* ConvFilterGradient: the product of g, a row for each of its channels, with a matrix that has a column for each
  * channel and position of the window, and a row for each place of the window in each image; it is made up block by
- * block. Groups of few channels are summed up channel by channel, from planes (planes.h). */
+ * block. Groups of few channels are summed up channel by channel, from planes (planes.h). Most shapes are taken by
+ * other ways, though (filter_gradient_rows.h). */
 #include "ops/conv/conv_f64.h"
 #include "ops/conv/simd/conv.h"
+#include "ops/conv_gradient/simd/filter_gradient_rows.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/halves.h"
@@ -358,16 +360,26 @@ XCVM_KERNEL(ConvFilterGradient)
         return XCVM_OK;
     }
     const int threads = xcvm_threads_count(k->threads);
-    const bool is_product = !is_small(s);
+    const bool is_small_group = is_small(s), is_winograd = !is_small_group && xcvm_filter_gradient_winograd_fits(s);
+    const bool has_rows = !is_small_group && !is_winograd && xcvm_filter_gradient_rows_fit(s);
     const size_t copies = padded_bytes(a->x) + padded_bytes(a->g) + padded_bytes(a->y);
-    char *at = xcvm_kernel_scratch(k, copies + (is_product ? products_scratch(s, threads) : plan_pairs(&f, threads)));
+    const size_t own = is_small_group ? plan_pairs(&f, threads)
+                       : is_winograd  ? xcvm_filter_gradient_winograd_scratch(s, threads)
+                       : has_rows     ? xcvm_filter_gradient_rows_scratch(s, threads)
+                                      : products_scratch(s, threads);
+    char *at = xcvm_kernel_scratch(k, copies + own);
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     f.scratch = (float *)(void *)(at + copies);
     f.x = as_floats(k, a->x, &at);
     f.g = as_floats(k, a->g, &at);
     f.y = a->y->dtype == XCVM_F32 ? a->y->data : (void *)at;
-    if (is_product) {
+    const xcvm_filter_gradient whole = {f.shape, f.x, f.g, f.y};
+    if (is_winograd) {
+        XCVM_TRY(xcvm_filter_gradient_winograd_run(k, &whole, f.scratch));
+    } else if (has_rows) {
+        XCVM_TRY(xcvm_filter_gradient_rows_run(k, &whole, f.scratch));
+    } else if (!is_small_group) {
         XCVM_TRY(run_products(&f, f.scratch));
     } else {
         const double each = (double)s->batch * (double)s->window.out_size * (double)(s->window.kernel_size + 8);
