@@ -103,11 +103,12 @@ static xcvm_status own_sum(tape_walk *w, tape_variable *whole)
     return XCVM_OK;
 }
 
-/* Adds to the elements of the sum of `whole` from byte `at` on. */
-static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const tape_variable *gradient)
+/* Adds elements, as many as `type` has, to those of the sum of `whole` from byte `at` on. */
+static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const xcvm_value *type, const void *elements)
 {
-    xcvm_value from = gradient->value.type, to = from;
+    xcvm_value from = *type, to = from;
     XCVM_TRY(own_sum(w, whole));
+    from.data = (void *)(uintptr_t)elements;
     to.data = (char *)whole->sum->value.type.data + at;
     const xcvm_Add_args args = {.y = &to, .a = &to, .b = &from};
     return tape_stick(w->tape, xcvm_kernel_of(XCVM_OP_Add)(&w->tape->kernel, &args));
@@ -156,7 +157,7 @@ static xcvm_status collect(tape_walk *w, const tape_batch *b, uint32_t result)
     for (uint32_t i = 0; i < b->count && sums > 0; i++) {
         const tape_variable *v = b->members[i]->out[result];
         if (v->sum != NULL)
-            XCVM_TRY(add_part(w, whole, i * v->value.type.bytes, v->sum));
+            XCVM_TRY(add_part(w, whole, i * v->value.type.bytes, &v->sum->value.type, v->sum->value.type.data));
     }
     return XCVM_OK;
 }
@@ -172,10 +173,30 @@ static bool will_pass(const tape_walk *w, const tape_batch *from, uint32_t first
     return true;
 }
 
+/* The result of a batch that v is a member's of, if the walk will come to that. */
+static tape_variable *whole_of(const tape_walk *w, const tape_variable *v)
+{
+    const tape_record *creator = v->creator;
+    if (creator == NULL || creator->batch == NULL || creator->walk != w)
+        return NULL;
+    uint32_t result = 0;
+    while (creator->out[result] != v)
+        result++;
+    return creator->batch->call->out[result];
+}
+
+/* Adds each member's part of a sum to what comes to its operand, or to the batch's that has made that: their order may
+ * be any. */
 static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_variable *sum, int32_t of)
 {
     for (uint32_t i = 0; i < b->count; i++) {
-        tape_variable *v = b->members[i]->in[of], *part = part_of(sum, v, i);
+        tape_variable *v = b->members[i]->in[of], *whole = whole_of(w, v);
+        if (whole != NULL) {
+            XCVM_TRY(add_part(w, whole, v->creator->slot * v->value.type.bytes, &v->value.type,
+                              (const char *)sum->value.type.data + i * v->value.type.bytes));
+            continue;
+        }
+        tape_variable *part = part_of(sum, v, i);
         if (part == NULL)
             return w->tape->error.status;
         XCVM_TRY(tape_walk_touch(w, v));
@@ -191,7 +212,7 @@ static xcvm_status give_base(tape_walk *w, const tape_batch *b, const tape_varia
     const size_t at = operand->first * b->members[0]->in[operand->of]->value.type.bytes;
     XCVM_TRY(tape_walk_touch(w, base));
     if (sum->value.type.bytes != base->value.type.bytes)
-        return add_part(w, base, at, sum);
+        return add_part(w, base, at, &sum->value.type, sum->value.type.data);
     tape_variable *all = part_of(sum, base, 0);
     if (all == NULL)
         return w->tape->error.status;
