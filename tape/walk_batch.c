@@ -33,7 +33,7 @@ static bool is_complete(const tape_walk *w, const tape_batch *b, uint32_t result
 bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
 {
     const tape_record *call = b->call;
-    if (w->request->create || tape_has_overwritten(call))
+    if (tape_has_overwritten(call))
         return false;
     tape_prefetch(b->members, b->count);
     for (uint32_t i = 0; i < b->count; i++)
@@ -61,8 +61,7 @@ bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
 
 /* ---- Blocks ---- */
 
-/* One member's part of what came to all, as a variable; named in the innermost scope. */
-static tape_variable *part_of(const tape_variable *all, const tape_variable *like, size_t index)
+tape_variable *tape_batch_part(const tape_variable *all, const tape_variable *like, size_t index)
 {
     tape_variable *v = tape_variable_make(like->tape);
     if (v == NULL)
@@ -196,7 +195,7 @@ static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_va
                               (const char *)sum->value.type.data + i * v->value.type.bytes));
             continue;
         }
-        tape_variable *part = part_of(sum, v, i);
+        tape_variable *part = tape_batch_part(sum, v, i);
         if (part == NULL)
             return w->tape->error.status;
         XCVM_TRY(tape_walk_touch(w, v));
@@ -213,7 +212,7 @@ static xcvm_status give_base(tape_walk *w, const tape_batch *b, const tape_varia
     XCVM_TRY(tape_walk_touch(w, base));
     if (sum->value.type.bytes != base->value.type.bytes)
         return add_part(w, base, at, &sum->value.type, sum->value.type.data);
-    tape_variable *all = part_of(sum, base, 0);
+    tape_variable *all = tape_batch_part(sum, base, 0);
     if (all == NULL)
         return w->tape->error.status;
     XCVM_TRY(tape_walk_add(w, base, &all->value, NULL));
@@ -286,7 +285,7 @@ static void prefetch_names(const tape_batch *b)
 xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
 {
     tape_record *call = b->call;
-    const xcvm_status status = tape_walk_run(w, call, run);
+    const xcvm_status status = tape_walk_run(w, call, w->request->create ? tape_batch_differentiate : run);
     if (status != XCVM_OK)
         return status;
     for (uint32_t i = 0; i < call->out_count; i++)
@@ -330,7 +329,7 @@ static xcvm_status spread(tape_walk *w, tape_record *call)
             if (b->members[i]->walk != w)
                 continue;
             XCVM_TRY(tape_walk_touch(w, v));
-            if ((part = part_of(whole->sum, v, i)) == NULL)
+            if ((part = tape_batch_part(whole->sum, v, i)) == NULL)
                 return w->tape->error.status;
             XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));
             tape_variable_unname(part);
