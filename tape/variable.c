@@ -75,8 +75,8 @@ tape_variable *tape_variable_make(xcvm_tape *t)
     tape_variable *v = t->free_variables;
     t->free_variables = v->next;
     /* What is made next lies behind it (tape_chunks_order), most likely. */
-    for (size_t at = 0; at < sizeof *v; at += 64)
-        __builtin_prefetch((const char *)(v + 2) + at, 1);
+    for (size_t at = 2 * sizeof *v; at < 3 * sizeof *v; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)v + at), 1);
     *v = (tape_variable){
         .value = {.type = {.rank = -1}, .kind = XCC_CONSTANT, .name = "", .graph = t->module.graph, .id = UINT32_MAX},
         .tape = t,
