@@ -37,13 +37,19 @@ tape_variable *tape_variable_inner(xcvm_tape *t)
     return v;
 }
 
-void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at)
+/* The reference to the storage is the caller's to count. */
+static void lie_in(tape_variable *v, const xcvm_value *whole, size_t at)
 {
     xcvm_value *type = &v->value.type;
-    xcvm_storage_retain(whole->storage);
     type->storage = whole->storage;
     type->data = (char *)whole->data + at;
     type->memory_kind = XCVM_MEMORY_OWNED;
+}
+
+void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at)
+{
+    xcvm_storage_retain(whole->storage);
+    lie_in(v, whole, at);
 }
 
 /* Whether what b is called with lies behind what a is called with, or is the same. */
@@ -269,10 +275,11 @@ static void hand_out(tape_batch *b)
         whole->batch = b;
         const size_t bytes = whole->value.type.bytes / b->count;
         tape_variable_require(whole, b->members[0]->out[i]->requires);
+        tape_storage_retain(whole->value.type.storage, b->count);
         for (uint32_t k = 0; k < b->count; k++) {
             tape_variable *v = b->members[k]->out[i];
             b->results[(size_t)i * b->count + k] = v;
-            tape_variable_lie_in(v, &whole->value.type, k * bytes);
+            lie_in(v, &whole->value.type, k * bytes);
         }
     }
     for (uint32_t k = 0; k < b->count; k++) {

@@ -109,6 +109,7 @@ void tape_records_sweep(xcvm_tape *t)
         tape_give_back(t, r, r->bytes);
     }
     t->removing = false;
+    tape_partings_end(t);
 }
 
 /* ---- Executing ---- */

@@ -107,6 +107,14 @@ typedef struct tape_slab {
     size_t used;
 } tape_slab;
 
+/* References to a storage that variables gave back while calls were removed, which are given back at once: results of
+ * a batch, which go together, share one. */
+typedef struct tape_parting {
+    xcvm_storage *storage;
+    uint32_t count;
+} tape_parting;
+enum { TAPE_PARTINGS = 4 };
+
 struct xcvm_tape {
     xcc_recorder recorder; /* first */
     xcc_node executed;     /* that stands for whatever was */
@@ -137,6 +145,7 @@ struct xcvm_tape {
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
+    tape_parting parting[TAPE_PARTINGS];
     tape_variable *named_first, *named_last; /* in the order in which they were made */
     tape_variable *kept_first;               /* those that are kept, the latest first */
     tape_variable *free_variables;
@@ -201,6 +210,13 @@ tape_variable *tape_resolve(xcvm_tape *t, xcvm_var v, const char *what);
 tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what);
 /* Gives a reference back. */
 void tape_variable_release(tape_variable *v);
+/* So many references to a storage more, at the price of one: counting waits for all that was written before. */
+static inline void tape_storage_retain(xcvm_storage *storage, uint32_t times)
+{
+    __atomic_fetch_add(&storage->refs, times, __ATOMIC_RELAXED);
+}
+/* Gives back what variables have parted with. */
+void tape_partings_end(xcvm_tape *t);
 /* It is named, in the innermost scope. */
 void tape_variable_name(tape_variable *v);
 /* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */

@@ -74,6 +74,9 @@ tape_variable *tape_variable_make(xcvm_tape *t)
         return NULL;
     tape_variable *v = t->free_variables;
     t->free_variables = v->next;
+    /* What is made next lies behind it (tape_chunks_order), most likely. */
+    for (size_t at = 2 * sizeof *v; at < 3 * sizeof *v; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)v + at), 1);
     *v = (tape_variable){
         .value = {.type = {.rank = -1}, .kind = XCC_CONSTANT, .name = "", .graph = t->module.graph, .id = UINT32_MAX},
         .tape = t,
@@ -114,6 +117,40 @@ static void unlink(tape_variable *v)
     v->previous = v->next = NULL;
 }
 
+/* All references but one are counted down together, the last by who destroys the storage with it. */
+static void end_parting(tape_parting *p)
+{
+    if (p->count > 1)
+        __atomic_fetch_sub(&p->storage->refs, p->count - 1, __ATOMIC_RELEASE);
+    xcvm_storage_release(p->storage);
+    *p = (tape_parting){0};
+}
+
+void tape_partings_end(xcvm_tape *t)
+{
+    for (size_t i = 0; i < TAPE_PARTINGS; i++)
+        end_parting(&t->parting[i]);
+}
+
+/* Gives a reference back: while calls are removed, with others to the same storage. */
+static void part_with(xcvm_tape *t, xcvm_storage *storage)
+{
+    if (storage == NULL || !t->removing) {
+        xcvm_storage_release(storage);
+        return;
+    }
+    tape_parting *p = t->parting, *last = p + TAPE_PARTINGS - 1;
+    while (p < last && p->storage != storage)
+        p++;
+    if (p->storage != storage) {
+        end_parting(p);
+        memmove(t->parting + 1, t->parting, (TAPE_PARTINGS - 1) * sizeof *t->parting);
+        p = t->parting;
+        *p = (tape_parting){.storage = storage};
+    }
+    p->count++;
+}
+
 static void destroy(tape_variable *v)
 {
     xcvm_tape *t = v->tape;
@@ -127,7 +164,8 @@ static void destroy(tape_variable *v)
         tape_rows_drop(t, &v->rows);
         tape_rows_drop(t, &v->coming);
     }
-    xcvm_value_clear(&v->value.type);
+    part_with(t, v->value.type.storage);
+    v->value.type.storage = NULL;
     v->serial = 0;
     v->next = t->free_variables;
     t->free_variables = v;

@@ -372,7 +372,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
         t->overwritten = around;
         return tape_walk_failure(w, "the rule");
     }
-    if (r->operation != NULL && tape_products_add(w) == XCVM_OK)
+    if (r->operation != NULL && (tape_batch_is_inner(r->operation) || tape_products_add(w) == XCVM_OK))
         tape_operation_backward(t, &d, r);
     else if (r->operation == NULL)
         xcc_gradient_rule_of(r->schema->opcode)(&d);

@@ -35,6 +35,12 @@ void tape_products_drop(tape_walk *w);
  * to single results. */
 bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b);
 xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b);
+/* Runs the rule of a batch's call so that its gradients can be differentiated (create_graph), as a tape_walk_body. */
+xcvm_status tape_batch_differentiate(tape_walk *w, tape_record *call);
+/* Whether it is one of those that this records, which see no gradients of others. */
+bool tape_batch_is_inner(const xcvm_operation *operation);
+/* One member's part of what is there for all, as a variable; named in the innermost scope. NULL: a failure. */
+tape_variable *tape_batch_part(const tape_variable *all, const tape_variable *like, size_t index);
 /* Gives each member its part of what came to the results of all. */
 xcvm_status tape_batch_spread(tape_walk *w, tape_batch *b);
 

@@ -33,7 +33,7 @@ static bool is_complete(const tape_walk *w, const tape_batch *b, uint32_t result
 bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
 {
     const tape_record *call = b->call;
-    if (w->request->create || tape_has_overwritten(call))
+    if (tape_has_overwritten(call))
         return false;
     tape_prefetch(b->members, b->count);
     for (uint32_t i = 0; i < b->count; i++)
@@ -61,8 +61,7 @@ bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
 
 /* ---- Blocks ---- */
 
-/* One member's part of what came to all, as a variable; named in the innermost scope. */
-static tape_variable *part_of(const tape_variable *all, const tape_variable *like, size_t index)
+tape_variable *tape_batch_part(const tape_variable *all, const tape_variable *like, size_t index)
 {
     tape_variable *v = tape_variable_make(like->tape);
     if (v == NULL)
@@ -103,11 +102,12 @@ static xcvm_status own_sum(tape_walk *w, tape_variable *whole)
     return XCVM_OK;
 }
 
-/* Adds to the elements of the sum of `whole` from byte `at` on. */
-static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const tape_variable *gradient)
+/* Adds elements, as many as `type` has, to those of the sum of `whole` from byte `at` on. */
+static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const xcvm_value *type, const void *elements)
 {
-    xcvm_value from = gradient->value.type, to = from;
+    xcvm_value from = *type, to = from;
     XCVM_TRY(own_sum(w, whole));
+    from.data = (void *)(uintptr_t)elements;
     to.data = (char *)whole->sum->value.type.data + at;
     const xcvm_Add_args args = {.y = &to, .a = &to, .b = &from};
     return tape_stick(w->tape, xcvm_kernel_of(XCVM_OP_Add)(&w->tape->kernel, &args));
@@ -156,7 +156,7 @@ static xcvm_status collect(tape_walk *w, const tape_batch *b, uint32_t result)
     for (uint32_t i = 0; i < b->count && sums > 0; i++) {
         const tape_variable *v = b->members[i]->out[result];
         if (v->sum != NULL)
-            XCVM_TRY(add_part(w, whole, i * v->value.type.bytes, v->sum));
+            XCVM_TRY(add_part(w, whole, i * v->value.type.bytes, &v->sum->value.type, v->sum->value.type.data));
     }
     return XCVM_OK;
 }
@@ -172,10 +172,30 @@ static bool will_pass(const tape_walk *w, const tape_batch *from, uint32_t first
     return true;
 }
 
+/* The result of a batch that v is a member's of, if the walk will come to that. */
+static tape_variable *whole_of(const tape_walk *w, const tape_variable *v)
+{
+    const tape_record *creator = v->creator;
+    if (creator == NULL || creator->batch == NULL || creator->walk != w)
+        return NULL;
+    uint32_t result = 0;
+    while (creator->out[result] != v)
+        result++;
+    return creator->batch->call->out[result];
+}
+
+/* Adds each member's part of a sum to what comes to its operand, or to the batch's that has made that: their order may
+ * be any. */
 static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_variable *sum, int32_t of)
 {
     for (uint32_t i = 0; i < b->count; i++) {
-        tape_variable *v = b->members[i]->in[of], *part = part_of(sum, v, i);
+        tape_variable *v = b->members[i]->in[of], *whole = whole_of(w, v);
+        if (whole != NULL) {
+            XCVM_TRY(add_part(w, whole, v->creator->slot * v->value.type.bytes, &v->value.type,
+                              (const char *)sum->value.type.data + i * v->value.type.bytes));
+            continue;
+        }
+        tape_variable *part = tape_batch_part(sum, v, i);
         if (part == NULL)
             return w->tape->error.status;
         XCVM_TRY(tape_walk_touch(w, v));
@@ -191,8 +211,8 @@ static xcvm_status give_base(tape_walk *w, const tape_batch *b, const tape_varia
     const size_t at = operand->first * b->members[0]->in[operand->of]->value.type.bytes;
     XCVM_TRY(tape_walk_touch(w, base));
     if (sum->value.type.bytes != base->value.type.bytes)
-        return add_part(w, base, at, sum);
-    tape_variable *all = part_of(sum, base, 0);
+        return add_part(w, base, at, &sum->value.type, sum->value.type.data);
+    tape_variable *all = tape_batch_part(sum, base, 0);
     if (all == NULL)
         return w->tape->error.status;
     XCVM_TRY(tape_walk_add(w, base, &all->value, NULL));
@@ -265,7 +285,7 @@ static void prefetch_names(const tape_batch *b)
 xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
 {
     tape_record *call = b->call;
-    const xcvm_status status = tape_walk_run(w, call, run);
+    const xcvm_status status = tape_walk_run(w, call, w->request->create ? tape_batch_differentiate : run);
     if (status != XCVM_OK)
         return status;
     for (uint32_t i = 0; i < call->out_count; i++)
@@ -309,7 +329,7 @@ static xcvm_status spread(tape_walk *w, tape_record *call)
             if (b->members[i]->walk != w)
                 continue;
             XCVM_TRY(tape_walk_touch(w, v));
-            if ((part = part_of(whole->sum, v, i)) == NULL)
+            if ((part = tape_batch_part(whole->sum, v, i)) == NULL)
                 return w->tape->error.status;
             XCVM_TRY(tape_walk_add(w, v, &part->value, NULL));
             tape_variable_unname(part);

@@ -27,7 +27,8 @@
  * Layers (layers.h) that keep h and c, or move running statistics, do so in a schedule, too: states are read before the
  * call, and states and statistics replaced when it has succeeded. So is a step of an xcvm_optimizer taken, as it would
  * be by the function, with its hooks and at the rate of that call, when the program has ended well; of tables whose
- * gradients are kept by rows (xcvm_var_set_sparse), by rows. Schedules refer to what they need of layers and
+ * gradients are kept by rows (xcvm_var_set_sparse), by rows. Hooks find what the function writes before the step, and
+ * may write into it; if one fails, it is as it was before the call. Schedules refer to what they need of layers and
  * optimizers; when one of these is destroyed, the function is recorded anew.
  *
  * xcvm_tape_operate in the function is called each time, in the order of execution, for all that has effects on the
@@ -37,9 +38,10 @@
  * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
  * gradient, hooks of gradients and gradients that are retained, of operands of the call or of what calls before it have
  * made, or left behind by a function from whose results a gradient can flow; branches and loops that results decide;
- * calls behind a step that read or write what it has changed, draw random numbers or are operations of the host's; rows
- * of a table whose gradient is kept by rows at indices that the function computes, unless their gradient is taken in
- * the function) runs define-by-run each time, and the log says why. So does everything on tapes that build or are lazy.
+ * calls behind a step that read or write what it has changed, write what was written before it, draw random numbers or
+ * are operations of the host's; rows of a table whose gradient is kept by rows at indices that the function computes,
+ * unless their gradient is taken in the function) runs define-by-run each time, and the log says why. So does
+ * everything on tapes that build or are lazy.
  *
  * Threads: those of the tape. A static function is destroyed before its tape.
  */

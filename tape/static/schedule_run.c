@@ -100,33 +100,63 @@ static xcvm_status keep_results(xcvm_tape *t, const tape_schedule *s, const tape
     return XCVM_OK;
 }
 
-/* What nobody else sees is exchanged, else the elements are. */
-static void take_place(const tape_schedule *s, size_t operand, uint64_t call)
+static void exchange_bytes(char *a, char *b, size_t bytes)
 {
-    xcvm_value *to = &s->operands[operand]->value.type, *next = &s->written[operand];
-    if (to->storage->owner == next->storage->owner && __atomic_load_n(&to->storage->refs, __ATOMIC_ACQUIRE) == 1) {
-        xcvm_storage *before = to->storage;
+    char piece[1024];
+    for (size_t at = 0, size; at < bytes; at += size) {
+        size = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        memcpy(piece, a + at, size);
+        memcpy(a + at, b + at, size);
+        memcpy(b + at, piece, size);
+    }
+}
+
+/* Exchanges elements, with their versions: what nobody else sees changes its place, else the elements do. */
+static void exchange(xcvm_value *to, xcvm_value *next)
+{
+    xcvm_storage *before = to->storage;
+    if (before->owner == next->storage->owner && __atomic_load_n(&before->refs, __ATOMIC_ACQUIRE) == 1) {
+        void *data = to->data;
         to->storage = next->storage;
         to->data = next->data;
         next->storage = before;
-    } else if (to->bytes > 0) {
-        memcpy(to->data, next->data, to->bytes);
+        next->data = data;
+        return;
     }
-    to->storage->version = (uint32_t)(call + 1);
+    const uint32_t version = before->version;
+    exchange_bytes(to->data, next->data, to->bytes);
+    before->version = next->storage->version;
+    next->storage->version = version;
 }
 
-static void write_operands(const tape_schedule *s, bool succeeded, uint64_t call)
+static bool is_written(const schedule_output *o) { return o->role == SCHEDULE_WRITTEN || o->role == SCHEDULE_UPDATED; }
+
+/* What was written behind as many effects as there have been takes its place, for the next of them to see. */
+static void show_written(const tape_schedule *s, size_t effects, uint64_t call)
 {
     for (size_t i = 0; i < s->output_count + s->state_count; i++) {
-        const schedule_output *o = &s->outputs[i];
-        if (o->role != SCHEDULE_WRITTEN && o->role != SCHEDULE_UPDATED)
+        const size_t at = s->outputs[i].index;
+        if (!is_written(&s->outputs[i]) || s->trace->operands[at].written_after != effects)
             continue;
-        if (succeeded && s->written[o->index].storage != NULL)
-            take_place(s, o->index, call);
-        else if (succeeded)
-            s->operands[o->index]->value.type.storage->version = (uint32_t)(call + 1);
-        xcvm_storage_release(s->written[o->index].storage);
-        s->written[o->index].storage = NULL;
+        if (s->written[at].storage != NULL)
+            exchange(&s->operands[at]->value.type, &s->written[at]);
+        s->operands[at]->value.type.storage->version = (uint32_t)(call + 1);
+    }
+}
+
+/* The end: what was shown goes back to what it was if the call has failed. `shown`: for how many effects. */
+static void end_written(const tape_schedule *s, bool succeeded, size_t shown, uint64_t call)
+{
+    for (size_t i = shown; succeeded && i <= s->trace->effect_count; i++)
+        show_written(s, i, call);
+    for (size_t i = 0; i < s->output_count + s->state_count; i++) {
+        const size_t at = s->outputs[i].index;
+        if (!is_written(&s->outputs[i]) || s->written[at].storage == NULL)
+            continue;
+        if (!succeeded && s->trace->operands[at].written_after < shown)
+            exchange(&s->operands[at]->value.type, &s->written[at]);
+        xcvm_storage_release(s->written[at].storage);
+        s->written[at].storage = NULL;
     }
 }
 
@@ -155,8 +185,9 @@ static bool result_requires(const tape_trace *k, size_t result)
     return false;
 }
 
-/* The program has ended well. What effects change operands by stands behind the other results. */
-static xcvm_status run_effects(const tape_schedule *s, const tape_record *r)
+/* The program has ended well. What effects change operands by stands behind the other results. *shown: for how many of
+ * them what was written has taken its place. */
+static xcvm_status run_effects(const tape_schedule *s, const tape_record *r, size_t *shown)
 {
     const tape_trace *k = s->trace;
     size_t at = s->result_count - s->change_count;
@@ -171,6 +202,8 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r)
             if (e->changes[j].rows != NULL)
                 s->changing[j].rows = r->out[at++];
         }
+        show_written(s, i, r->number);
+        *shown = i + 1;
         XCVM_TRY(e->effect != NULL ? e->effect->run(e->effect, e->count, s->changing)
                                    : tape_changes_give(s->trace->tape, e->count, s->changing));
     }
@@ -214,13 +247,14 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     r->users = &s->users;
     s->users++;
     const uint64_t number = r->number;
+    size_t shown = 0;
     xcvm_status status = execute(t, s, r);
     if (status == XCVM_OK)
-        status = run_effects(s, r);
+        status = run_effects(s, r, &shown);
     if (outs > 0)
         memcpy(s->results, r->out, outs * sizeof *s->results);
     status = check_results(s, r, status);
-    write_operands(s, status == XCVM_OK, number);
+    end_written(s, status == XCVM_OK, shown, number);
     const bool recording = xcvm_tape_set_recording(t, t->recording && k->differentiable);
     status = tape_conclude(t, r, status);
     t->recording = recording;

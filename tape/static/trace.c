@@ -380,6 +380,9 @@ static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable
         tape_trace_refuse(k, "a call writes into what an effect has changed");
     if (o < k->operands + k->in_count && o->value != NULL)
         tape_trace_refuse(k, "the function writes into an operand of its own");
+    if (trace_is_written(o) && o->written_after != k->effect_count)
+        tape_trace_refuse(k, "a call behind a step writes into what one before it has written");
+    o->written_after = k->effect_count;
     o->now = result->built;
 }
 

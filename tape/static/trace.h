@@ -11,9 +11,10 @@ typedef struct trace_operand {
     xcc_value *now;   /* what the variable is behind the calls so far: another if one of them wrote into it */
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
     bool present, requires, sparse;
-    bool changes; /* an effect changes it, behind all calls */
-    bool clears;  /* the function clears its gradient */
-    bool adds;    /* it adds to what that was before the call, or has use for it, before it clears it */
+    bool changes;         /* an effect changes it, behind all calls */
+    size_t written_after; /* so many effects, if calls write into it: what looks on in those behind sees that */
+    bool clears;          /* the function clears its gradient */
+    bool adds;            /* it adds to what that was before the call, or has use for it, before it clears it */
     /* Of one that is found in a place at each call: what the function leaves there. */
     xcvm_var *place;   /* NULL: it is an operand of the call, or a capture */
     tape_place *owner; /* of the place, referred to; NULL: the host's (xcvm_static_options.held) */

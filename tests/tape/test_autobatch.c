@@ -342,11 +342,12 @@ START_TEST(c4_7_parts_of_batches)
 }
 END_TEST
 
-/* Gradients of gradients are those of the calls one by one. */
+/* Gradients of gradients are those of the calls one by one, and are as few calls as there are batches. */
 START_TEST(c4_7_gradients_of_gradients)
 {
     xcvm_tape *tapes[] = {open_tape(), open_batching(XCVM_BATCHING_AGENDA)};
     float got[2][SIDE * SIDE];
+    counted calls[2] = {0};
     for (int k = 0; k < 2; k++) {
         xcvm_tape *t = tapes[k];
         xcvm_error error;
@@ -360,6 +361,7 @@ START_TEST(c4_7_gradients_of_gradients)
                 .keepdims = 0);
         }
         const xcvm_var sum = sum_of(t, rows, 4);
+        xcvm_tape_set_observer(t, count_call, &calls[k]);
         ck_assert_int_eq(xcvm_tape_gradients(t, 1, &sum, NULL, 1, &n.weight, &create, &gradient, &error), XCVM_OK);
         backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, gradient, gradient), .keepdims = 0));
         read(t, xcvm_var_grad(t, n.weight), got[k]);
@@ -367,6 +369,8 @@ START_TEST(c4_7_gradients_of_gradients)
     }
     for (int i = 0; i < SIDE * SIDE; i++)
         ck_assert_float_eq_tol(got[1][i], got[0][i], 1e-5f);
+    ck_assert_msg(2 * calls[1].backward < calls[0].backward, "%zu calls, of %zu one by one", calls[1].backward,
+                  calls[0].backward);
 }
 END_TEST
 
@@ -499,11 +503,17 @@ START_TEST(options_are_checked)
 }
 END_TEST
 
-static xcvm_status one_step(xcvm_tape *t, xcvm_error *error)
+static xcvm_status step_of_order(xcvm_tape *t, int order, xcvm_error *error)
 {
     const network n = make_network(t, 4);
-    const xcvm_var loss = expression(&n, 4);
-    xcvm_status status = xcvm_tape_backward(t, loss, NULL, error);
+    const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
+    xcvm_var loss = expression(&n, 4), gradient;
+    xcvm_status status = XCVM_OK;
+    if (order > 1 &&
+        (status = xcvm_tape_gradients(t, 1, &loss, NULL, 1, &n.weight, &create, &gradient, error)) == XCVM_OK)
+        loss = xcvm_ReduceSum(t, gradient, .keepdims = 0);
+    if (status == XCVM_OK)
+        status = xcvm_tape_backward(t, loss, NULL, error);
     xcvm_var_release(t, n.weight);
     xcvm_var_release(t, n.bias);
     xcvm_var_release(t, n.table);
@@ -515,12 +525,16 @@ static xcvm_status one_step(xcvm_tape *t, xcvm_error *error)
     (void)xcvm_tape_status(t, NULL);
     return status;
 }
+static xcvm_status one_step(xcvm_tape *t, xcvm_error *error) { return step_of_order(t, 1, error); }
+static xcvm_status two_orders(xcvm_tape *t, xcvm_error *error) { return step_of_order(t, 2, error); }
 
 /* A batch for which there is no memory is run call by call, so that not every failure is one. */
 START_TEST(out_of_memory_anywhere)
 {
     starve(&(starvation){
         .work = one_step, .mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .spares = true, .least = 20});
+    starve(&(starvation){
+        .work = two_orders, .mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .spares = true, .least = 20});
 }
 END_TEST
 

@@ -419,6 +419,83 @@ START_TEST(variables_released_while_they_are_used)
 }
 END_TEST
 
+/* ---- Writes that update hooks see ---- */
+
+typedef struct looking {
+    xcvm_var w, early, late;
+    xcvm_optimizer *o;
+    double seen[8]; /* of each call: `early`, `late` */
+    int calls;
+    bool fails;
+} looking;
+
+static xcvm_var look_at_writes(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    looking *looker = user;
+    (void)update;
+    looker->seen[2 * looker->calls] = xcvm_var_number(t, looker->early);
+    looker->seen[2 * looker->calls++ + 1] = xcvm_var_number(t, looker->late);
+    xcvm_Mul(t, looker->early, constant(t, 2), .into = looker->early);
+    return looker->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2})
+                         : XCVM_ABSENT;
+}
+
+static xcvm_status run_looked_at(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                 xcvm_var *out)
+{
+    const looking *looker = user;
+    const xcvm_var one = constant(t, 1);
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, looker->w, in[0]);
+    out[0] = xcvm_var_detach(t, loss);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    xcvm_Add(t, looker->early, one, .into = looker->early);
+    XCVM_TRY(xcvm_optimizer_step(looker->o, &error));
+    xcvm_Add(t, looker->late, one, .into = looker->late);
+    xcvm_var_clear_grad(t, looker->w);
+    return XCVM_OK;
+}
+
+/* What a function writes before a step is there for the hooks of that step, which may write into it, and what it writes
+ * behind the step is not yet. If a hook fails, what was written is as it was; a view of it sees that, too. */
+START_TEST(writes_seen_by_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    looking looker = {.w = parameter(t, 3)};
+    looker.early = xcvm_var_keep(t, constant(t, 0));
+    looker.late = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
+    must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
+    must(xcvm_optimizer_add_hook(looker.o, look_at_writes, &looker, &error), &error);
+    xcvm_static *s = make_static(t, run_looked_at, &looker, NULL);
+    for (int i = 0; i < 3; i++)
+        CHECK_F32(t, call1(s, constant(t, 1)), (float)(3 - 0.5 * i));
+    ck_assert_uint_eq(figures(s).replayed, 2);
+    const double seen[] = {1, 0, 3, 1, 7, 2};
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+        ck_assert_double_eq(looker.seen[i], seen[i]);
+    CHECK_F32(t, looker.early, 14);
+    CHECK_F32(t, looker.late, 3);
+    looker.fails = true;
+    const xcvm_var view =
+        _i ? xcvm_Reshape(t, looker.early,
+                          xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, (const int64_t[]){1}))
+           : looker.early;
+    call1(s, constant(t, 1));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert_double_eq(looker.seen[6], 15);
+    CHECK_F32(t, view, 14);
+    CHECK_F32(t, looker.early, 14);
+    CHECK_F32(t, looker.late, 3);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(looker.o);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_effects(void);
 Suite *suite_tape_static_effects(void)
 {
@@ -428,6 +505,7 @@ Suite *suite_tape_static_effects(void)
     tcase_add_loop_test(tcase, optimizers_destroyed_in_their_hooks, 0, 3);
     tcase_add_loop_test(tcase, static_functions_destroyed_while_they_run, 0, PLACES);
     tcase_add_loop_test(tcase, variables_released_while_they_are_used, 0, 4);
+    tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }
