@@ -233,24 +233,6 @@ static void xc_quantized_depthwise(const xc_quantized_product *p, const uint8_t 
 
 /* ---- Pools: channels are last ---- */
 
-/* Positions of a window at output position o that lie inside, [*first, *last); how many the padding has, too. */
-static ptrdiff_t xc_quantized_inside(const xc_window *g, int axis, ptrdiff_t o, ptrdiff_t *first, ptrdiff_t *last)
-{
-    ptrdiff_t counted = 0;
-    *first = *last = 0;
-    for (ptrdiff_t k = 0; k < g->kernel[axis]; k++) {
-        const ptrdiff_t at = o * g->stride[axis] + k * g->dilation[axis] - g->pad[axis];
-        if (at < g->in[axis] + g->pad_end[axis])
-            counted = k + 1;
-        if (at < 0)
-            *first = k + 1;
-        if (at < g->in[axis])
-            *last = k + 1;
-    }
-    *first = *first < *last ? *first : *last;
-    return counted;
-}
-
 static void xc_quantized_max_pool(const xc_quantized_product *p, const uint8_t *x, uint8_t *y)
 {
     const xc_window *const g = &p->window;
@@ -259,8 +241,8 @@ static void xc_quantized_max_pool(const xc_quantized_product *p, const uint8_t *
     for (size_t n = 0; n < p->batch; n++, x += (size_t)(g->in[1] * g->in[2]) * channels)
         for (ptrdiff_t i = 0; i < g->out[1]; i++)
             for (ptrdiff_t j = 0; j < g->out[2]; j++, y += channels) {
-                xc_quantized_inside(g, 1, i, &first[0], &last[0]);
-                xc_quantized_inside(g, 2, j, &first[1], &last[1]);
+                xc_window_clip(g, 1, i, g->in[1], &first[0], &last[0]);
+                xc_window_clip(g, 2, j, g->in[2], &first[1], &last[1]);
                 memset(y, 0, channels);
                 for (ptrdiff_t a = first[0]; a < last[0]; a++)
                     for (ptrdiff_t b = first[1]; b < last[1]; b++) {
@@ -282,8 +264,11 @@ static void xc_quantized_mean_pool(const xc_quantized_product *p, int counts_pad
     for (size_t n = 0; n < p->batch; n++, x += (size_t)(g->in[1] * g->in[2]) * channels)
         for (ptrdiff_t i = 0; i < g->out[1]; i++)
             for (ptrdiff_t j = 0; j < g->out[2]; j++, y += channels) {
-                const ptrdiff_t rows = xc_quantized_inside(g, 1, i, &first[0], &last[0]);
-                const ptrdiff_t columns = xc_quantized_inside(g, 2, j, &first[1], &last[1]);
+                ptrdiff_t unused, rows, columns;
+                xc_window_clip(g, 1, i, g->in[1] + g->pad_end[1], &unused, &rows);
+                xc_window_clip(g, 2, j, g->in[2] + g->pad_end[2], &unused, &columns);
+                xc_window_clip(g, 1, i, g->in[1], &first[0], &last[0]);
+                xc_window_clip(g, 2, j, g->in[2], &first[1], &last[1]);
                 const ptrdiff_t seen = (last[0] - first[0]) * (last[1] - first[1]);
                 const ptrdiff_t counted = counts_padding ? rows * columns : seen;
                 const float divisor = counted != 0 ? (float)counted : 1.0f;
