@@ -187,7 +187,7 @@ typedef struct xcc_c_rows {
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
     xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows,
-    xcc_c_cache_rows, xcc_c_signal_rows, xcc_c_tree_rows;
+    xcc_c_cache_rows, xcc_c_signal_rows, xcc_c_tree_rows, xcc_c_image_rows;
 /* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
  * next, then the result and the count. */
 bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
