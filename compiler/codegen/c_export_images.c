@@ -1,4 +1,5 @@
-/* Images that are resampled, as C: what each element comes from is known, and stands in tables. */
+/* Images that are resampled, sampled at points and in regions, as C. What each element of a Resize comes from is known,
+ * and stands in tables. */
 #include "compiler/codegen/c_export.h"
 
 #include "ops/image/resize_plan.h"
@@ -170,5 +171,59 @@ static bool write_resize(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-static const xcc_c_row rows[] = {{XCVM_OP_Resize, write_resize}};
+static bool is_float(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32) || xcc_c_is(v, XCVM_F64); }
+
+static bool write_grid_sample(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_GridSample_args *a = step->args;
+    const xcvm_dtype dtype = (xcvm_dtype)a->x->dtype;
+    const int axes = a->x->rank - 2;
+    const size_t index = x->table_count++;
+    if (!is_float(a->x) || !is_float(a->grid) || xcvm_element_count(a->x) == 0)
+        return xcc_c_refuse(x, "there is no C for it on these types, or on nothing");
+    xcc_c_put(
+        &x->tables,
+        "\nstatic const xc_grid xc_table_%zu = {.batch = %lld, .channels = %lld, .points = %lld, .axes = %d, .taps "
+        "= %d, .padding = %d, .corners = %d, .wide = %d, .dims = {",
+        index, (long long)a->x->dims[0], (long long)a->x->dims[1], (long long)xcc_c_product(a->y->dims, 2, a->y->rank),
+        axes,
+        a->mode == XCVM_GRID_MODE_nearest  ? 1
+        : a->mode == XCVM_GRID_MODE_linear ? 2
+                                           : 4,
+        a->padding_mode == XCVM_GRID_PADDING_zeros    ? 0
+        : a->padding_mode == XCVM_GRID_PADDING_border ? 1
+                                                      : 2,
+        a->align_corners != 0, xcc_c_is(a->grid, XCVM_F64));
+    for (int d = 0; d < axes; d++)
+        xcc_c_put(&x->tables, "%s%lld", d > 0 ? ", " : "", (long long)a->x->dims[2 + d]);
+    xcc_c_put(&x->tables, "}};\n");
+    xcc_c_line(x, "        xc_grid_sample_%s(&xc_table_%zu, %s, %s, %s);\n", xcc_c_suffix(dtype), index,
+               xcc_c_read(x, a->x), xcc_c_read(x, a->grid), xcc_c_write(x, a->y));
+    return true;
+}
+
+static bool write_roi_align(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_RoiAlign_args *a = step->args;
+    const size_t index = x->table_count++;
+    if (!is_float(a->x))
+        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+    xcc_c_put(&x->tables,
+              "\nstatic const xc_regions xc_table_%zu = {.count = %lld, .batch = %lld, .channels = %lld, .in = {%lld, "
+              "%lld}, .cells = {%lld, %lld}, .samples = %lld, .legacy = %d, .greatest = %d, .scale = ",
+              index, (long long)a->rois->dims[0], (long long)a->x->dims[0], (long long)a->x->dims[1],
+              (long long)a->x->dims[2], (long long)a->x->dims[3], (long long)a->output_height,
+              (long long)a->output_width, (long long)a->sampling_ratio,
+              a->coordinate_transformation_mode == XCVM_ROI_COORDINATE_output_half_pixel, a->mode == XCVM_ROI_MODE_max);
+    xcc_c_put_number(&x->tables, XCVM_F64, (double)a->spatial_scale);
+    xcc_c_put(&x->tables, "};\n");
+    x->fails = true;
+    xcc_c_line(x, "        if (xc_roi_align_%s(&xc_table_%zu, %s, %s, %s, %s))\n            return %zu;\n",
+               xcc_c_suffix((xcvm_dtype)a->x->dtype), index, xcc_c_read(x, a->x), xcc_c_read(x, a->rois),
+               xcc_c_read(x, a->batch_indices), xcc_c_write(x, a->y), x->pc + 1);
+    return true;
+}
+
+static const xcc_c_row rows[] = {
+    {XCVM_OP_Resize, write_resize}, {XCVM_OP_GridSample, write_grid_sample}, {XCVM_OP_RoiAlign, write_roi_align}};
 const xcc_c_rows xcc_c_image_rows = {rows, sizeof rows / sizeof *rows};

@@ -1,5 +1,6 @@
 /* Where the elements of a resampled tensor come from. */
 #include "ops/image/resize_plan.h"
+#include "ops/image/sampling.h"
 
 #include <math.h>
 
@@ -142,15 +143,6 @@ static int64_t nearest(int mode, double x)
     }
 }
 
-/* Keys' cubic convolution kernel (IEEE TASSP 29(6), 1981) at distance x. */
-static double cubic(double a, double x)
-{
-    x = fabs(x);
-    if (x <= 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
 static int64_t tap_count(const xcvm_Resize_args *a, double scale)
 {
     if (a->mode == XCVM_RESIZE_MODE_nearest)
@@ -188,8 +180,8 @@ static xcvm_status fill_axis(const xcvm_Resize_args *a, xcvm_resize_axis *p, dou
             XCVM_TRY(xcvm_poll_after(poller, 1));
             const double distance = ((double)(first + j) - ratio) * filter;
             const int64_t at = left + first + j;
-            double w =
-                a->mode == XCVM_RESIZE_MODE_linear ? fmax(0, 1 - fabs(distance)) : cubic(a->cubic_coeff_a, distance);
+            double w = a->mode == XCVM_RESIZE_MODE_linear ? fmax(0, 1 - fabs(distance))
+                                                          : xcvm_cubic(a->cubic_coeff_a, distance);
             if (a->exclude_outside && (at < 0 || at >= p->in))
                 w = 0;
             sum += w;
