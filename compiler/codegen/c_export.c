@@ -36,7 +36,7 @@ static const xcc_c_row *find_row(xcvm_opcode opcode)
     const xcc_c_rows *const all[] = {
         &xcc_c_move_rows,  &xcc_c_index_rows,     &xcc_c_reduction_rows, &xcc_c_product_rows,  &xcc_c_conv_rows,
         &xcc_c_norm_rows,  &xcc_c_recurrent_rows, &xcc_c_blocked_rows,   &xcc_c_training_rows, &xcc_c_quantized_rows,
-        &xcc_c_cache_rows, &xcc_c_signal_rows,    &xcc_c_tree_rows};
+        &xcc_c_cache_rows, &xcc_c_signal_rows,    &xcc_c_tree_rows,      &xcc_c_image_rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t k = 0; k < all[i]->count; k++)
             if (all[i]->at[k].opcode == opcode)

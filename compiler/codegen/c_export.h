@@ -105,6 +105,7 @@ typedef struct xcc_c_export {
     bool fails;      /* the instruction at hand can fail */
     bool draws;      /* random numbers follow from the context */
     bool intrinsics; /* vectors' functions need the compiler's header */
+    int64_t outputs; /* that a product has at most: of no more are tiles written */
     /* What is refused, all of it. */
     char refusals[420];
     size_t refused;
@@ -135,6 +136,7 @@ const char *xcc_c_type(xcvm_dtype dtype);
 /* "f32", "i64", as in names of functions. */
 const char *xcc_c_suffix(xcvm_dtype dtype);
 static inline bool xcc_c_is(const xcvm_value *v, xcvm_dtype dtype) { return v->dtype == dtype; }
+static inline bool xcc_c_is_narrow(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
 static inline const xcc_c_value *xcc_c_value_of(const xcvm_value *v) { return (const xcc_c_value *)v; }
 
 /* ---- Writing ---- */
@@ -148,6 +150,8 @@ const char *xcc_c_number(xcc_c_export *x, xcvm_dtype dtype, double value);
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
 /* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
 const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes);
+/* Notes that a product has so many outputs. */
+void xcc_c_note_outputs(xcc_c_export *x, int64_t outputs);
 /* Indexes the names; before any is asked for. */
 xcvm_status xcc_c_index_names(xcc_c_export *x);
 /* What the C calls an input, an output, a state; never NULL. */
@@ -164,6 +168,8 @@ void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to);
 xcvm_status xcc_c_write_files(xcc_c_export *x);
 /* Formats in the arena; never NULL. */
 const char *xcc_c_format(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A number of f32, as those that results are clamped to. */
+static inline const char *xcc_c_bound(xcc_c_export *x, float value) { return xcc_c_number(x, XCVM_F32, (double)value); }
 #define xcc_c_line(x, ...) xcc_c_put(&(x)->body, __VA_ARGS__)
 
 /* ---- Instructions ---- */
@@ -181,7 +187,7 @@ typedef struct xcc_c_rows {
 
 extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows, xcc_c_product_rows, xcc_c_conv_rows,
     xcc_c_norm_rows, xcc_c_recurrent_rows, xcc_c_blocked_rows, xcc_c_training_rows, xcc_c_quantized_rows,
-    xcc_c_cache_rows, xcc_c_signal_rows, xcc_c_tree_rows;
+    xcc_c_cache_rows, xcc_c_signal_rows, xcc_c_tree_rows, xcc_c_image_rows;
 /* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
  * next, then the result and the count. */
 bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
@@ -194,9 +200,12 @@ bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,
                             xcvm_floats affine);
 
-/* A constant xc_window, by name. */
+/* A constant xc_window, by name; and the initialiser of one. */
 struct xcvm_window;
 const char *xcc_c_window_table(xcc_c_export *x, const struct xcvm_window *w);
+void xcc_c_put_window(xcc_c_text *to, const struct xcvm_window *w);
+/* A convolution and the pool that takes its result, `y`, some rows of the pool at a time. */
+bool xcc_c_write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const struct xcvm_window *pool);
 
 /* Matrices of a product y = a * b, of m rows, k and n columns. */
 typedef struct xcc_c_matrices {

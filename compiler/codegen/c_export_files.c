@@ -1,6 +1,7 @@
 /* Export as C: the files, which are what is written around the instructions. */
 #include "base/isas.h"
 #include "compiler/codegen/c_export.h"
+#include "ops/conv/blocked.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -328,6 +329,14 @@ static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
         x->vectors ? "\"fp-contract=fast\", " : "");
 }
 
+/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for. */
+static int output_blocks(const xcc_c_export *x)
+{
+    enum { MOST = 4 };
+    const int64_t blocks = (x->outputs + XCVM_CHANNEL_BLOCK - 1) / XCVM_CHANNEL_BLOCK;
+    return blocks < 1 ? 1 : blocks < MOST ? (int)blocks : MOST;
+}
+
 xcvm_status xcc_c_write_files(xcc_c_export *x)
 {
     xcc_c_text rest = {.allocator = x->arena.allocator}, top = {.allocator = x->arena.allocator},
@@ -354,6 +363,8 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
     write_arithmetic(x, &top);
     if (!x->vectors)
         xcc_c_put(&top, "\n#define XC_PORTABLE 1\n");
+    else
+        xcc_c_put(&top, "\n#define XC_OUTPUT_BLOCKS %d\n", output_blocks(x));
     bool sent = xcc_c_take_functions(&top, &rest, &x->arena) && !x->body.failed && !rest.failed && !x->tables.failed &&
                 !header.failed;
     const bool made = sent;

@@ -154,6 +154,8 @@ const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes)
     return xcc_c_format(x, "(float *)(void *)(arena + %" PRIu64 ")", x->scratch_offset);
 }
 
+void xcc_c_note_outputs(xcc_c_export *x, int64_t outputs) { x->outputs = outputs > x->outputs ? outputs : x->outputs; }
+
 bool xcc_c_ints(xcc_c_export *x, const xcvm_value *v, const char *what, int64_t *ints, size_t capacity, size_t *count)
 {
     *count = 0;

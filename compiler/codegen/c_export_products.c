@@ -12,8 +12,6 @@
 /* XC_PANEL_COLUMNS of c_runtime/convolve.h, which tells how much scratch memory its functions take. */
 enum { XCC_C_PANEL_COLUMNS = 64 };
 
-static bool is_narrow(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
-
 /* ---- Matrices ---- */
 
 static const char *suffix_of(const xcvm_value *v) { return xcc_c_suffix((xcvm_dtype)v->dtype); }
@@ -59,7 +57,7 @@ static bool finish_gemm(xcc_c_export *x, const xcvm_Gemm_args *a, const char *ty
 /* Products by vectors take less work than putting the right side into panels. */
 static bool pays_panels(const xcc_c_export *x, const xcvm_value *y, long long rows, long long k)
 {
-    return x->vectors && is_narrow(y) && rows >= 4 && k >= 4;
+    return x->vectors && xcc_c_is_narrow(y) && rows >= 4 && k >= 4;
 }
 
 /* One call of the function for products that suits them; */
@@ -67,6 +65,7 @@ static void write_product(xcc_c_export *x, const xcvm_value *y, const char *oper
                           long long n, const long long steps[4])
 {
     const bool panels = pays_panels(x, y, m, k);
+    xcc_c_note_outputs(x, panels ? n : 0);
     xcc_c_line(x, "            xc_matmul_%s(%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld%s%s);\n",
                panels ? "panels" : suffix_of(y), operands, m, k, n, steps[0], steps[1], steps[2], steps[3],
                panels ? ", " : "",
@@ -137,19 +136,18 @@ static bool write_matmul(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-static const char *bound(xcc_c_export *x, float value) { return xcc_c_number(x, XCVM_F32, (double)value); }
-
 static bool write_packed_gemm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_PackedGemm_args *a = step->args;
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
     const long long k = a->w->dims[1];
     const long long rows = a->columns > 0 ? (long long)xcvm_element_count(a->y) / a->columns : 0;
-    if (!is_narrow(a->w))
+    if (!xcc_c_is_narrow(a->w))
         return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
+    xcc_c_note_outputs(x, a->columns);
     xcc_c_line(x, "        xc_packed_product(%s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n", xcc_c_read(x, a->a),
                xcc_c_read(x, a->w), xcc_c_read(x, a->c), xcc_c_read(x, a->z), xcc_c_write(x, a->y), rows, k,
-               (long long)a->columns, bound(x, f.low), bound(x, f.high));
+               (long long)a->columns, xcc_c_bound(x, f.low), xcc_c_bound(x, f.high));
     return f.kind == XCVM_ACTIVATION_none ||
            xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
 }
@@ -165,7 +163,7 @@ static void put_sizes(xcc_c_text *to, const char *name, const size_t sizes[3])
     xcc_c_put(to, ".%s = {%zu, %zu, %zu}, ", name, sizes[0], sizes[1], sizes[2]);
 }
 
-static void put_window(xcc_c_text *to, const xcvm_window *w)
+void xcc_c_put_window(xcc_c_text *to, const xcvm_window *w)
 {
     xcc_c_put(to, "{");
     put_sizes(to, "in", w->in);
@@ -181,7 +179,7 @@ const char *xcc_c_window_table(xcc_c_export *x, const xcvm_window *w)
 {
     const size_t index = x->table_count++;
     xcc_c_put(&x->tables, "\nstatic const xc_window xc_table_%zu = ", index);
-    put_window(&x->tables, w);
+    xcc_c_put_window(&x->tables, w);
     xcc_c_put(&x->tables, ";\n");
     return xcc_c_format(x, "xc_table_%zu", index);
 }
@@ -192,14 +190,30 @@ static bool has_window_axes(xcc_c_export *x, const xcvm_value *v)
            xcc_c_refuse(x, "there is no C for it over %d axes", v->rank - 2);
 }
 
-/* A call over the window of a convolution, by panels where they pay, which take `floats` for each column. */
+/* Elements of a plane with its padding, as c_runtime/convolve.h copies it. */
+static size_t padded_plane(const xcvm_window *w)
+{
+    size_t plane = 1;
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++)
+        plane *= (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
+    return plane;
+}
+
+/* A call over the window of a convolution, by panels where they pay, which take so many `floats`. */
 static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_shape *s, const xcvm_value *y,
                           const char *operands, size_t floats)
 {
     const bool panels = pays_panels(x, y, (long long)s->outputs, (long long)(s->channels * s->window.kernel_size));
+    xcc_c_note_outputs(x, panels ? XCC_C_PANEL_COLUMNS : 0);
     xcc_c_line(x, "        xc_%s_%s(&%s, %s, %zu, %zu, %zu, %zu%s%s);\n", name, panels ? "panels" : suffix_of(y),
                xcc_c_window_table(x, &s->window), operands, s->batch, s->group, s->channels, s->outputs,
-               panels ? ", " : "", panels ? xcc_c_scratch(x, floats * XCC_C_PANEL_COLUMNS * sizeof(float)) : "");
+               panels ? ", " : "", panels ? xcc_c_scratch(x, floats * sizeof(float)) : "");
+}
+
+/* What xc_conv_panels takes. */
+static size_t conv_floats(const xcvm_window *w, size_t channels)
+{
+    return channels * (padded_plane(w) + w->kernel_size * XCC_C_PANEL_COLUMNS) + XCC_C_PANEL_COLUMNS + 32;
 }
 
 static bool write_conv(xcc_c_export *x, xcc_c_step *step)
@@ -211,8 +225,34 @@ static bool write_conv(xcc_c_export *x, xcc_c_step *step)
     write_windows(x, "conv", &s, a->y,
                   xcc_c_format(x, "%s, %s, %s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->w), xcc_c_read(x, a->b),
                                xcc_c_read(x, a->z), xcc_c_write(x, a->y)),
-                  s.channels * s.window.kernel_size + 1);
+                  conv_floats(&s.window, s.channels));
     return xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
+}
+
+static bool is_unstrided(const xcvm_window *w) { return w->stride[0] == 1 && w->stride[1] == 1 && w->stride[2] == 1; }
+
+/* Without strides it is a convolution, by filters that are turned about; `w` is the window of what it transposes. */
+static bool write_turned(xcc_c_export *x, const xcvm_ConvTranspose_args *a, const xcvm_window *w)
+{
+    const size_t group = (size_t)a->group, outputs = (size_t)a->w->dims[1];
+    const size_t filters = xcvm_round_up(xcvm_element_count(a->w), XCVM_CHANNEL_BLOCK);
+    xcvm_conv_shape s = {*w, (size_t)a->x->dims[0], group, (size_t)a->x->dims[1] / group, outputs};
+    for (int i = 0; i < XCVM_WINDOW_AXES; i++) {
+        s.window.in[i] = w->out[i];
+        s.window.out[i] = w->in[i];
+        s.window.pad[i] = (ptrdiff_t)((w->kernel[i] - 1) * w->dilation[i]) - w->pad[i];
+        s.window.pad_end[i] = 0; /* of pools alone */
+    }
+    const size_t floats = filters + conv_floats(&s.window, s.channels);
+    const char *const room = xcc_c_scratch(x, floats * sizeof(float));
+    xcc_c_note_outputs(x, XCC_C_PANEL_COLUMNS);
+    xcc_c_line(x,
+               "        xc_turn_filters(%s, %s, %zu, %zu, %zu, %zu);\n"
+               "        xc_conv_panels(&%s, %s, %s, %s, NULL, %s, %zu, %zu, %zu, %zu, %s + %zu);\n",
+               xcc_c_read(x, a->w), room, group, s.channels, outputs, w->kernel_size, xcc_c_window_table(x, &s.window),
+               xcc_c_read(x, a->x), room, xcc_c_read(x, a->b), xcc_c_write(x, a->y), s.batch, group, s.channels,
+               outputs, room, filters);
+    return true;
 }
 
 static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
@@ -228,11 +268,16 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     const xcvm_window w = xcvm_window_of(a->y, a->x, &attributes);
     const uint64_t channels = (uint64_t)(a->x->dims[1] / a->group), rows = (uint64_t)a->w->dims[1] * w.kernel_size;
     const bool panels = pays_panels(x, a->y, (long long)rows, (long long)channels);
+    if (panels && is_unstrided(&w))
+        return write_turned(x, a, &w);
+    xcc_c_note_outputs(x, panels ? XCC_C_PANEL_COLUMNS : 0);
     xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %llu, %lld%s%s);\n",
                panels ? "panels" : suffix_of(a->y), xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
                xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group,
                (unsigned long long)channels, (long long)a->w->dims[1], panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (rows * channels + (rows + channels) * XCC_C_PANEL_COLUMNS) * sizeof(float))
+               panels ? xcc_c_scratch(x, (rows * (channels + XCC_C_PANEL_COLUMNS) +
+                                          (uint64_t)a->w->dims[1] * padded_plane(&w) + channels * XCC_C_PANEL_COLUMNS) *
+                                             sizeof(float))
                       : "");
     return true;
 }
@@ -243,9 +288,11 @@ static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
     if (!has_window_axes(x, a->x))
         return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
+    const size_t columns = s.channels * s.window.kernel_size;
     write_windows(x, "filter_gradient", &s, a->y,
                   xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
-                  s.channels * s.window.kernel_size + 16);
+                  s.channels * padded_plane(&s.window) + (columns + 16) * (XCC_C_PANEL_COLUMNS + 16) +
+                      (s.outputs + 15) / 16 * 16 * XCC_C_PANEL_COLUMNS + columns * s.outputs);
     return true;
 }
 
@@ -273,8 +320,6 @@ static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *
     return true;
 }
 
-static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool);
-
 static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_MaxPool_args *a = step->args;
@@ -285,8 +330,8 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
     if (a->indices != NULL && inner != 1)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
     if (step->conv != NULL)
-        return write_pooled(x, step->conv, a->y, &w);
-    if (x->vectors && inner == 16 && is_narrow(a->x)) {
+        return xcc_c_write_pooled(x, step->conv, a->y, &w);
+    if (x->vectors && inner == 16 && xcc_c_is_narrow(a->x)) {
         xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", xcc_c_window_table(x, &w),
                    xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
         return true;
@@ -340,244 +385,3 @@ static const xcc_c_row conv_rows[] = {{XCVM_OP_Conv, write_conv},
                                       {XCVM_OP_AveragePool, write_average_pool},
                                       {XCVM_OP_LpPool, write_lp_pool}};
 const xcc_c_rows xcc_c_conv_rows = {conv_rows, sizeof conv_rows / sizeof *conv_rows};
-
-/* ---- Channels in blocks ---- */
-
-static bool write_block_channels(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_value *v = step->in[0], *y = step->out[0];
-    xcc_c_line(x, "        xc_block_channels(%s, %s, %lld, %lld, %lld);\n", xcc_c_read(x, v), xcc_c_write(x, y),
-               (long long)v->dims[0], (long long)v->dims[1], (long long)xcc_c_product(v->dims, 2, v->rank));
-    return true;
-}
-
-static bool write_unblock_channels(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_UnblockChannels_args *a = step->args;
-    xcc_c_line(x, "        xc_unblock_channels(%s, %s, %lld, %lld, %lld);\n", xcc_c_read(x, a->x), xcc_c_write(x, a->y),
-               (long long)a->x->dims[0], (long long)a->channels,
-               (long long)xcc_c_product(a->x->dims, 2, a->x->rank - 1));
-    return true;
-}
-
-/* Pixels of a block of channels. */
-static int64_t pixels_of(const xcvm_value *v) { return xcc_c_product(v->dims, 2, v->rank - 1); }
-
-static bool write_blocked_affine(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_BlockedAffine_args *a = step->args;
-    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
-    int64_t first = 0;
-    for (size_t i = 0; i < a->xs.count; first += a->xs.at[i++]->dims[1])
-        xcc_c_line(x, "        xc_blocked_affine(%s, %s, %lld, %lld, %lld, %lld, %lld, %s, %s, %s, %s);\n",
-                   xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
-                   (long long)a->xs.at[i]->dims[1], (long long)a->y->dims[1], (long long)first,
-                   (long long)pixels_of(a->y), xcc_c_read(x, a->scale), xcc_c_read(x, a->shift), bound(x, f.low),
-                   bound(x, f.high));
-    return f.kind == XCVM_ACTIVATION_none ||
-           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
-}
-
-static bool write_blocked_concat(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_BlockedConcat_args *a = step->args;
-    int64_t first = 0;
-    /* What fills up the last block is zero. */
-    xcc_c_line(x, "        memset(%s, 0, %zu);\n", xcc_c_write(x, a->y), a->y->bytes);
-    for (size_t i = 0; i < a->xs.count; first += a->channels.at[i++])
-        if (a->xs.at[i]->bytes > 0)
-            xcc_c_line(x, "        xc_blocked_concat(%s, %s, %lld, %lld, %lld, %lld, %lld);\n",
-                       xcc_c_read(x, a->xs.at[i]), xcc_c_write(x, a->y), (long long)a->y->dims[0],
-                       (long long)a->channels.at[i], (long long)a->y->dims[1], (long long)first,
-                       (long long)pixels_of(a->y));
-    return true;
-}
-
-typedef struct conv {
-    xcvm_window window;
-    int64_t channels, outputs; /* of a group; blocks, likewise */
-    bool plain;
-} conv;
-
-/* The sizes that the packed filters tell (ops/conv/blocked.h). */
-static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
-{
-    const int axes = (int)a->strides.count;
-    int64_t kernel[XCVM_WINDOW_AXES], dims[2][XCVM_MAX_RANK];
-    const bool transformed = a->algorithm == XCVM_BLOCKED_winograd;
-    const bool has_channels = xcvm_blocked_has_channels(a->algorithm);
-    c->plain = a->x->rank == axes + 2;
-    if (a->algorithm == XCVM_BLOCKED_direct_pairs)
-        return xcc_c_refuse(x, "it is computed in bf16, for which there is no C");
-    if (!is_narrow(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
-        return xcc_c_refuse(x, "its filters are packed in a way that there is no C for");
-    for (int i = 0; i < axes; i++)
-        kernel[i] = transformed ? 3 : a->w->dims[a->w->rank - 1 - axes + i];
-    const int64_t blocks = a->w->dims[transformed ? 1 : 0];
-    c->channels = transformed ? a->w->dims[a->w->rank - 2] : has_channels ? a->w->dims[1] : 16;
-    c->outputs = xcvm_blocked_is_by_block(a->algorithm) ? blocks : blocks / a->group;
-    const bool winograd = xcvm_blocked_is_winograd(a->algorithm);
-    for (int i = 0; winograd && i < axes; i++)
-        if (axes > 2 || a->dilations.at[i] != 1 || c->plain)
-            return xcc_c_refuse(x, "there is no C for Winograd's algorithm over volumes or dilated windows");
-    /* y as it is before pooling. */
-    xcvm_value from = *a->x, to = *a->y;
-    from.rank = to.rank = (int8_t)(axes + 2);
-    for (int i = 0; i < axes + 2; i++) {
-        dims[0][i] = a->x->dims[i];
-        dims[1][i] = a->y->dims[i];
-        if (a->pool > 1 && i >= 2)
-            dims[1][i] = dims[0][i] + a->pads.at[i - 2] + a->pads.at[i - 2 + axes] - kernel[i - 2] + 1;
-    }
-    memcpy(from.dims, dims[0], sizeof from.dims);
-    memcpy(to.dims, dims[1], sizeof to.dims);
-    const xcvm_window_attributes attributes = {{kernel, (size_t)axes}, a->strides, a->pads, a->dilations};
-    c->window = xcvm_window_of(&from, &to, &attributes);
-    return true;
-}
-
-/* Tiles of a band: those whose numbers fit, but some dozens, all bands of about one size. Filters that are transformed
- * as they are used are so for each band, so that all tiles are better one, unless they are many. */
-static int64_t band_of(const conv *c, int64_t batch, int tile, bool on_the_fly)
-{
-    enum { FLOATS = 300 * 1024, LEAST = 48, MOST = 128 };
-    const int64_t points = (tile + 2) * (tile + 2), height = (int64_t)c->window.out[1],
-                  width = (int64_t)c->window.out[2];
-    const int64_t tiles = batch * ((height + tile - 1) / tile) * ((width + tile - 1) / tile);
-    int64_t band = FLOATS / (points * ((c->channels + 15) / 16 * 16 + 64));
-    band = on_the_fly ? MOST : band < LEAST ? LEAST : band;
-    const int64_t bands = (tiles + band - 1) / band;
-    return bands > 0 ? (tiles + bands - 1) / bands : 1;
-}
-
-/* A constant xc_blocked without its end, so that an xc_winograd may have more. */
-static void put_blocked(xcc_c_export *x, const xcvm_BlockedConv_args *a, const conv *c, int64_t batch)
-{
-    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
-    put_window(&x->tables, &c->window);
-    xcc_c_put(&x->tables,
-              ", .batch = %lld, .groups = %lld, .channels = %lld, .outputs = %lld, .plain = %d, .low = %s, .high = %s",
-              (long long)batch, (long long)(xcvm_blocked_is_by_block(a->algorithm) ? 1 : a->group),
-              (long long)c->channels, (long long)c->outputs, c->plain, bound(x, f.low), bound(x, f.high));
-}
-
-/* Floats of a band of a convolution's rows, which the first cache holds, and the bands that are worth their code. */
-enum { BAND_FLOATS = 8 * 1024, MOST_BANDS = 4 };
-
-bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool)
-{
-    const xcvm_BlockedConv_args *a = step->args;
-    const xcvm_MaxPool_args *p = pool->args;
-    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
-    const size_t axes = p->kernel_shape.count;
-    return x->vectors && a->algorithm == XCVM_BLOCKED_direct && a->strides.count == 2 && a->z == NULL && a->pool <= 1 &&
-           f.kind == XCVM_ACTIVATION_none && is_narrow(a->w) && p->indices == NULL && axes == 3 &&
-           p->kernel_shape.at[2] == 1 && p->dilations.at[0] == 1 && p->strides.at[0] >= p->kernel_shape.at[0] &&
-           p->x->rank == 5 && p->x->dims[4] == 16 && p->auto_pad == XCVM_AUTO_PAD_NOTSET &&
-           xcvm_element_count(p->x) / (size_t)p->x->dims[0] <= (size_t)MOST_BANDS * BAND_FLOATS;
-}
-
-/* Rows of the pool of a band, all bands of about one size. */
-static size_t band_rows(const xcvm_window *pool, size_t row)
-{
-    const size_t fitting = BAND_FLOATS / (row * pool->stride[1]), most = fitting > 0 ? fitting : 1;
-    const size_t bands = (pool->out[1] + most - 1) / most;
-    return (pool->out[1] + bands - 1) / bands;
-}
-
-/* A convolution and the pool that takes its result, some rows of the pool at a time. */
-static bool write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const xcvm_window *pool)
-{
-    const xcvm_BlockedConv_args *a = step->args;
-    conv c;
-    if (!read_conv(x, a, &c))
-        return false;
-    const size_t blocks = (size_t)(a->group * c.outputs), row = c.window.out[2] * XCVM_CHANNEL_BLOCK;
-    const size_t count = band_rows(pool, blocks * row), y_row = pool->out[2] * XCVM_CHANNEL_BLOCK;
-    const size_t image = xcvm_element_count(a->x) / (size_t)a->x->dims[0], height = c.window.out[1];
-    const char *const v = xcc_c_read(x, a->x), *const w = xcc_c_read(x, a->w), *const b = xcc_c_read(x, a->b);
-    xcc_c_line(x, "        for (size_t n = 0; n < %lld; n++) {\n", (long long)a->x->dims[0]);
-    for (size_t i = 0; i < pool->out[1]; i += count) {
-        xcvm_window rows = *pool;
-        conv band = c;
-        rows.out[1] = pool->out[1] - i < count ? pool->out[1] - i : count;
-        const ptrdiff_t start = (ptrdiff_t)(i * pool->stride[1]) - pool->pad[1];
-        const ptrdiff_t end = start + (ptrdiff_t)((rows.out[1] - 1) * pool->stride[1] + pool->kernel[1]);
-        const ptrdiff_t first = start > 0 ? start : 0, last = end < (ptrdiff_t)height ? end : (ptrdiff_t)height;
-        band.window.out[1] = rows.in[1] = (size_t)(last - first);
-        band.window.pad[1] -= first * (ptrdiff_t)c.window.stride[1];
-        rows.pad[1] = first - start;
-        const char *const room = xcc_c_scratch(x, (uint64_t)blocks * rows.in[1] * row * sizeof(float));
-        const size_t index = x->table_count++;
-        xcc_c_put(&x->tables, "\nstatic const xc_blocked xc_table_%zu = {.window = ", index);
-        put_blocked(x, a, &band, 1);
-        xcc_c_put(&x->tables, "};\n");
-        xcc_c_line(
-            x,
-            "            xc_blocked_direct(&xc_table_%zu, %s + n * %zu, %s, %s, NULL, %s);\n"
-            "            for (size_t block = 0; block < %zu; block++)\n"
-            "                xc_max_pool_blocks(&%s, %s + block * %zu, %s + (n * %zu + block) * %zu + %zu, 1);\n",
-            index, v, image, w, b, room, blocks, xcc_c_window_table(x, &rows), room, rows.in[1] * row,
-            xcc_c_write(x, y), blocks, pool->out[1] * y_row, i * y_row);
-    }
-    xcc_c_line(x, "        }\n");
-    return true;
-}
-
-static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_BlockedConv_args *a = step->args;
-    if (step->pool != NULL) {
-        xcc_c_line(x, "        /* It is made with the pool behind it. */\n");
-        return true;
-    }
-    static const char *const functions[XCVM_BLOCKED_COUNT] = {[XCVM_BLOCKED_direct] = "xc_blocked_direct",
-                                                              [XCVM_BLOCKED_depthwise] = "xc_blocked_depthwise",
-                                                              [XCVM_BLOCKED_grouped] = "xc_blocked_grouped"};
-    const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
-    const bool winograd = xcvm_blocked_is_winograd(a->algorithm);
-    conv c;
-    if (!read_conv(x, a, &c))
-        return false;
-    const int tile = a->algorithm == XCVM_BLOCKED_winograd && a->w->dims[0] == 16 ? 2 : 4;
-    const int64_t batch = a->x->dims[0],
-                  band = winograd ? band_of(&c, batch, tile, a->algorithm != XCVM_BLOCKED_winograd) : 0;
-    const size_t index = x->table_count++;
-    xcc_c_text *const t = &x->tables;
-    xcc_c_put(t, "\nstatic const xc_%s xc_table_%zu = {%s.window = ", winograd ? "winograd" : "blocked", index,
-              winograd ? ".conv = {" : "");
-    put_blocked(x, a, &c, batch);
-    if (winograd)
-        xcc_c_put(t, "}, .tile = %d, .band = %lld, .on_the_fly = %d", tile, (long long)band,
-                  a->algorithm != XCVM_BLOCKED_winograd);
-    xcc_c_put(t, "};\n");
-    const int64_t points = (tile + 2) * (tile + 2), in_blocks = (c.channels + 15) / 16;
-    const int64_t room = points * (in_blocks * band * 16 + 16 + 4 * band * 16 + 16 + 4 * 2 * 16 * 16 + 16) * 4;
-    const int64_t whole = a->pool > 1 ? batch * c.outputs * (int64_t)(c.window.out[1] * c.window.out[2]) * 64 : 0;
-    const char *const scratch = winograd ? xcc_c_scratch(x, (uint64_t)(room + whole)) : "";
-    const char *const y =
-        a->pool > 1 ? xcc_c_format(x, "%s + %lld", scratch, (long long)room / 4) : xcc_c_write(x, a->y);
-    xcc_c_line(x, "        %s(&xc_table_%zu, %s, %s, %s, %s, %s%s%s);\n",
-               winograd ? "xc_blocked_winograd" : functions[a->algorithm], index, xcc_c_read(x, a->x),
-               xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), y, winograd ? ", " : "", scratch);
-    if (a->pool > 1) {
-        const xcvm_window pool = {.in = {1, c.window.out[1], c.window.out[2]},
-                                  .out = {1, c.window.out[1] / 2, c.window.out[2] / 2},
-                                  .kernel = {1, 2, 2},
-                                  .stride = {1, 2, 2},
-                                  .dilation = {1, 1, 1}};
-        if (f.kind != XCVM_ACTIVATION_none || !winograd)
-            return xcc_c_refuse(x, "there is no C for it with a pool");
-        xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n",
-                   xcc_c_window_table(x, &pool), y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
-    }
-    return f.kind == XCVM_ACTIVATION_none ||
-           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, a->affine);
-}
-
-static const xcc_c_row blocked_rows[] = {{XCVM_OP_BlockChannels, write_block_channels},
-                                         {XCVM_OP_UnblockChannels, write_unblock_channels},
-                                         {XCVM_OP_BlockedAffine, write_blocked_affine},
-                                         {XCVM_OP_BlockedConcat, write_blocked_concat},
-                                         {XCVM_OP_BlockedConv, write_blocked_conv}};
-const xcc_c_rows xcc_c_blocked_rows = {blocked_rows, sizeof blocked_rows / sizeof *blocked_rows};

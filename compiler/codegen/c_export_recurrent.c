@@ -102,6 +102,7 @@ static bool write_network(xcc_c_export *x, const network *n)
     const int64_t width = blocks * length * n->gates, units = blocks * length;
     const int64_t room = 3 * units + 2 * width + (n->packed ? 0 : steps * width);
     const char *const scratch = xcc_c_scratch(x, (uint64_t)room * xcvm_dtype_size(dtype));
+    xcc_c_note_outputs(x, n->packed ? width : 0);
     x->fails = true;
     xcc_c_line(
         x,

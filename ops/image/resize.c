@@ -1,221 +1,13 @@
 /* Resize: resampling along chosen axes, one axis after the other. */
 #include "ops/floats.h"
+#include "ops/image/resize_plan.h"
 #include "ops/image/resize_row.h"
-#include "ops/kernel.h"
 
 #include <math.h>
 
-/* A size from which on doubles are no int64_t any more; less is more than memory holds. */
-#define LARGEST 0x1p62
-
-/* Which dimension of x entry `i` of scales, sizes or roi is for. */
-static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int rank, int *axis)
-{
-    if (a->axes.count == 0) {
-        *axis = (int)i;
-        return XCVM_OK;
-    }
-    return xcvm_resolve_axis(error, a->axes.at[i], rank, axis);
-}
-
-/* Output sizes and scales of every dimension of x; scales are 1 where nothing is resized. Dimensions of x and sizes may
- * be unknown (dims < 0), as in shape rules. */
-static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t dims[XCVM_MAX_RANK],
-                           double scales[XCVM_MAX_RANK])
-{
-    const int rank = a->x->rank;
-    size_t expected = a->axes.count != 0 ? a->axes.count : (size_t)rank;
-    for (int d = 0; d < rank; d++) {
-        dims[d] = a->x->dims[d];
-        scales[d] = 1;
-    }
-    const bool by_scales = a->scales != NULL && (a->scales->rank != 1 || a->scales->dims[0] != 0);
-    const bool by_sizes = a->sizes != NULL && (a->sizes->rank != 1 || a->sizes->dims[0] != 0);
-    XCVM_CHECK(error, by_scales != by_sizes, INVALID_ARGUMENT, "exactly one of scales and sizes must be given");
-    const xcvm_value *given = by_scales ? a->scales : a->sizes;
-    const char *what = by_scales ? "scales" : "sizes";
-    XCVM_CHECK(error, given->rank < 0 || given->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what,
-               given->rank);
-    XCVM_CHECK(error, expected <= (size_t)rank, SHAPE_MISMATCH, "axes has %zu entries, x has rank %d", expected, rank);
-    if (given->data == NULL || !xcvm_dims_known(given)) {
-        for (size_t i = 0; i < expected; i++) {
-            int d;
-            XCVM_TRY(resized_axis(error, a, i, rank, &d));
-            dims[d] = XCVM_ANY_DIM;
-        }
-        return XCVM_OK;
-    }
-    XCVM_CHECK(error, xcvm_element_count(given) == expected, SHAPE_MISMATCH, "%s has %zu entries, %zu are needed", what,
-               xcvm_element_count(given), expected);
-    double common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? INFINITY : 0;
-    for (size_t i = 0; i < expected; i++) {
-        int d;
-        XCVM_TRY(resized_axis(error, a, i, rank, &d));
-        const double in = (double)a->x->dims[d];
-        if (by_scales) {
-            scales[d] = xcvm_element_as_double(given, i);
-            XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, it must be positive",
-                       i, scales[d]);
-            XCVM_CHECK(error, in * scales[d] < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
-                       scales[d], in);
-            dims[d] =
-                a->x->dims[d] < 0 ? (scales[d] == 1 ? a->x->dims[d] : XCVM_ANY_DIM) : (int64_t)floor(in * scales[d]);
-        } else {
-            dims[d] = xcvm_element_as_int(given, i);
-            XCVM_CHECK(error, dims[d] >= 0 && dims[d] <= INT32_MAX, OUT_OF_RANGE, "sizes[%zu] is %lld", i,
-                       (long long)dims[d]);
-            if (a->x->dims[d] > 0) {
-                scales[d] = (double)dims[d] / in;
-                common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(common, scales[d])
-                                                                               : fmax(common, scales[d]);
-            } else if (a->x->dims[d] < 0 && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch) {
-                common = NAN;
-            }
-        }
-    }
-    if (by_sizes && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch)
-        for (size_t i = 0; i < expected; i++) {
-            int d;
-            XCVM_TRY(resized_axis(error, a, i, rank, &d));
-            scales[d] = common;
-            XCVM_CHECK(error, isnan(common) || a->x->dims[d] < 0 || fabs((double)a->x->dims[d] * common) < LARGEST,
-                       OUT_OF_RANGE, "sizes are too large for %g elements, or there are none", (double)a->x->dims[d]);
-            dims[d] = isnan(common) || a->x->dims[d] < 0 ? XCVM_ANY_DIM
-                                                         : (int64_t)floor((double)a->x->dims[d] * common + 0.5);
-        }
-    return XCVM_OK;
-}
-
-XCVM_SHAPE_RULE_OF(Resize)
-{
-    int64_t dims[XCVM_MAX_RANK];
-    double scales[XCVM_MAX_RANK];
-    if (a->x->rank < 0) {
-        xcvm_value_set_tensor(a->y, a->x->dtype, -1, NULL);
-        return XCVM_OK;
-    }
-    XCVM_TRY(resolve(t->error, a, dims, scales));
-    xcvm_value_set_tensor(a->y, a->x->dtype, a->x->rank, dims);
-    return XCVM_OK;
-}
-
-/* Where output position `i` of an axis lies on the input axis; formulas of ONNX's Resize,
- * coordinate_transformation_mode.
- */
-static double source_position(const xcvm_Resize_args *a, int64_t i, int64_t in, int64_t out, double scale,
-                              double roi_start, double roi_end)
-{
-    /* The length that the scale asks for, of which the result has the whole part. */
-    const double x = (double)i, resized = scale * (double)in;
-    switch (a->coordinate_transformation_mode) {
-    case XCVM_COORDINATE_half_pixel_symmetric: {
-        const double adjustment = (double)out / resized;
-        return (double)in / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5;
-    }
-    case XCVM_COORDINATE_pytorch_half_pixel:
-        return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
-    case XCVM_COORDINATE_align_corners:
-        return out == 1 || resized == 1 ? 0 : x * (double)(in - 1) / (resized - 1);
-    case XCVM_COORDINATE_asymmetric:
-        return x / scale;
-    case XCVM_COORDINATE_tf_half_pixel_for_nn:
-        return (x + 0.5) / scale;
-    case XCVM_COORDINATE_tf_crop_and_resize:
-        return out > 1 ? roi_start * (double)(in - 1) + x * (roi_end - roi_start) * (double)(in - 1) / (resized - 1)
-                       : 0.5 * (roi_start + roi_end) * (double)(in - 1);
-    default:
-        return (x + 0.5) / scale - 0.5;
-    }
-}
-
-static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
-
-static int64_t nearest(int mode, double x)
-{
-    switch (mode) {
-    case XCVM_NEAREST_round_prefer_ceil:
-        return (int64_t)floor(x + 0.5);
-    case XCVM_NEAREST_floor:
-        return (int64_t)floor(x);
-    case XCVM_NEAREST_ceil:
-        return (int64_t)ceil(x);
-    default:
-        return (int64_t)ceil(x - 0.5);
-    }
-}
-
-/* Keys' cubic convolution kernel (IEEE TASSP 29(6), 1981) at distance x. */
-static double cubic(double a, double x)
-{
-    x = fabs(x);
-    if (x <= 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
-/* The input positions and weights that one axis' output positions are made of: `taps` for each. */
-typedef struct axis_plan {
-    int64_t in, out, taps;
-    int64_t *index; /* out x taps */
-    float *weight;
-    bool *outside; /* out; only tf_crop_and_resize */
-} axis_plan;
-
-static int64_t tap_count(const xcvm_Resize_args *a, double scale)
-{
-    if (a->mode == XCVM_RESIZE_MODE_nearest)
-        return 1;
-    const double reach = a->mode == XCVM_RESIZE_MODE_linear ? 1 : 2;
-    if (!a->antialias || scale >= 1)
-        return 2 * (int64_t)reach;
-    return 2 - 2 * ((int64_t)floor(-reach / scale) + 1);
-}
-
-static xcvm_status fill_axis(const xcvm_Resize_args *a, axis_plan *p, double scale, double roi_start, double roi_end,
-                             xcvm_poller *poller)
-{
-    const double filter = a->antialias ? fmin(scale, 1) : 1;
-    const int64_t first = 1 - p->taps / 2;
-    for (int64_t i = 0; i < p->out; i++) {
-        XCVM_TRY(xcvm_poll_after(poller, 1));
-        const double position = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
-        /* Far outside is as good as farther, and can be an integer. */
-        const double x = fmin(fmax(position, -0x1p52), 0x1p52);
-        p->outside[i] = a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize &&
-                        (x < 0 || x > (double)(p->in - 1));
-        int64_t *index = p->index + i * p->taps;
-        float *weight = p->weight + i * p->taps;
-        if (a->mode == XCVM_RESIZE_MODE_nearest) {
-            index[0] = clamp(nearest((int)a->nearest_mode, x), p->in);
-            weight[0] = 1;
-            continue;
-        }
-        /* The tap to the left of x, so that its distance is in (0, 1]. */
-        const int64_t left = (int64_t)ceil(x) - 1;
-        const double ratio = x - (double)left;
-        double sum = 0;
-        for (int64_t j = 0; j < p->taps; j++) {
-            XCVM_TRY(xcvm_poll_after(poller, 1));
-            const double distance = ((double)(first + j) - ratio) * filter;
-            const int64_t at = left + first + j;
-            double w =
-                a->mode == XCVM_RESIZE_MODE_linear ? fmax(0, 1 - fabs(distance)) : cubic(a->cubic_coeff_a, distance);
-            if (a->exclude_outside && (at < 0 || at >= p->in))
-                w = 0;
-            sum += w;
-            index[j] = clamp(at, p->in);
-            weight[j] = (float)w;
-        }
-        if ((a->exclude_outside || filter < 1) && sum != 0)
-            for (int64_t j = 0; j < p->taps; j++)
-                weight[j] = (float)((double)weight[j] / sum);
-    }
-    return XCVM_OK;
-}
-
 typedef struct pass {
     const xcvm_kernel *k;
-    const axis_plan *axis;
+    const xcvm_resize_axis *axis;
     const float *from;
     float *to;
     size_t inner;
@@ -226,7 +18,7 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const pass *p = context;
-    const axis_plan *axis = p->axis;
+    const xcvm_resize_axis *axis = p->axis;
     const size_t taps = (size_t)axis->taps, inner = p->inner;
     xcvm_poller poller = xcvm_poller_of(p->k);
     for (size_t row = begin; row < end; row++) {
@@ -261,7 +53,7 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
 {
     (void)worker;
     const pass *p = context;
-    const axis_plan *axis = p->axis;
+    const xcvm_resize_axis *axis = p->axis;
     const size_t taps = (size_t)axis->taps, out = (size_t)axis->out;
     xcvm_poller poller = xcvm_poller_of(p->k);
     for (size_t row = begin; row < end; row++) {
@@ -288,7 +80,7 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
 
 /* Elements are copied in runs, each of `size` bytes: what lies behind the last axis that changes anything. */
 typedef struct gather {
-    const axis_plan *axes;
+    const xcvm_resize_axis *axes;
     const xcvm_value *x;
     xcvm_value *y;
     int last; /* that axis */
@@ -299,7 +91,7 @@ typedef struct gather {
 } gather;
 
 /* Whether each position of an axis is where it was. */
-static bool stays(const axis_plan *p)
+static bool stays(const xcvm_resize_axis *p)
 {
     bool same = p->in == p->out;
     for (int64_t i = 0; same && i < p->out; i++)
@@ -307,7 +99,7 @@ static bool stays(const axis_plan *p)
     return same;
 }
 
-static size_t repeats_of(const axis_plan *p)
+static size_t repeats_of(const xcvm_resize_axis *p)
 {
     const int64_t n = p->out / p->in;
     bool same = p->out == n * p->in;
@@ -364,129 +156,7 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* The plan of one Resize. */
-typedef struct resize {
-    const xcvm_Resize_args *a;
-    double scales[XCVM_MAX_RANK];
-    double starts[XCVM_MAX_RANK], ends[XCVM_MAX_RANK]; /* of the region of x, 0 to 1 */
-    axis_plan axes[XCVM_MAX_RANK];
-    size_t taps, positions;           /* of all axes */
-    int order[XCVM_MAX_RANK], passes; /* the axes that change */
-    bool direct;                      /* the first pass reads x and the last one writes y: f32 */
-    size_t largest;                   /* elements of what goes through the buffers */
-    bool by_index;                    /* elements are copied; else they are weighted sums, as f32 */
-    bool any_outside;                 /* some position is outside of its axis */
-} resize;
-
-static xcvm_status find_region(const xcvm_kernel *k, resize *r)
-{
-    const xcvm_Resize_args *a = r->a;
-    const int rank = a->x->rank;
-    for (int d = 0; d < rank; d++) {
-        r->starts[d] = 0;
-        r->ends[d] = 1;
-    }
-    if (a->coordinate_transformation_mode != XCVM_COORDINATE_tf_crop_and_resize)
-        return XCVM_OK;
-    const size_t entries = a->axes.count != 0 ? a->axes.count : (size_t)rank;
-    XCVM_CHECK(k->error, a->roi != NULL && xcvm_element_count(a->roi) == 2 * entries, SHAPE_MISMATCH,
-               "roi must have %zu entries for tf_crop_and_resize", 2 * entries);
-    for (size_t i = 0; i < entries; i++) {
-        int d;
-        XCVM_TRY(resized_axis(k->error, a, i, rank, &d));
-        r->starts[d] = xcvm_element_as_double(a->roi, i);
-        r->ends[d] = xcvm_element_as_double(a->roi, entries + i);
-    }
-    return XCVM_OK;
-}
-
-/* Sizes of the axes' plans. */
-static xcvm_status plan_axes(const xcvm_kernel *k, resize *r)
-{
-    const xcvm_Resize_args *a = r->a;
-    for (int d = 0; d < a->x->rank; d++) {
-        axis_plan *p = &r->axes[d];
-        const bool resized =
-            r->scales[d] != 1 || a->x->dims[d] != a->y->dims[d] || r->starts[d] != 0 || r->ends[d] != 1;
-        *p = (axis_plan){
-            .in = a->x->dims[d], .out = a->y->dims[d], .taps = resized || r->by_index ? tap_count(a, r->scales[d]) : 0};
-        XCVM_CHECK(k->error, p->taps <= INT32_MAX / 4, OUT_OF_RANGE, "dimension %d shrinks too much", d);
-        size_t taps;
-        XCVM_CHECK(k->error,
-                   xcvm_size_mul((size_t)p->out, (size_t)p->taps, &taps) && xcvm_size_add(r->taps, taps, &r->taps) &&
-                       xcvm_size_add(r->positions, (size_t)p->out, &r->positions),
-                   OUT_OF_MEMORY, "the result is too large");
-    }
-    return XCVM_OK;
-}
-
-/* The axes that change, in the order in which they are resampled: first those before the last that shrink, row by row,
- * then the last, whose elements are picked one by one, and then those that grow. */
-static xcvm_status order_passes(const xcvm_kernel *k, resize *r)
-{
-    const int last = r->a->x->rank - 1;
-    const axis_plan *axes = r->axes;
-    for (int d = 0; d < last; d++)
-        if (axes[d].taps != 0 && axes[d].out < axes[d].in)
-            r->order[r->passes++] = d;
-    for (int d = last; d >= 0; d--)
-        if (axes[d].taps != 0 && (d == last || axes[d].out >= axes[d].in))
-            r->order[r->passes++] = d;
-    r->direct = r->a->x->dtype == XCVM_F32 && r->passes > 0;
-    size_t count = xcvm_element_count(r->a->x);
-    r->largest = r->direct ? 0 : count;
-    for (int i = 0; i < r->passes; i++) {
-        const axis_plan *p = &axes[r->order[i]];
-        XCVM_CHECK(k->error, xcvm_size_mul(count / (size_t)p->in, (size_t)p->out, &count), OUT_OF_MEMORY,
-                   "the result is too large");
-        if (count > r->largest && !(r->direct && i == r->passes - 1))
-            r->largest = count;
-    }
-    return XCVM_OK;
-}
-
-/* Memory for the plans and, behind them, for two buffers of `largest` floats that the passes go back and forth between;
- * NULL if there is none. */
-static char *take_memory(xcvm_kernel *k, const resize *r, size_t *tables, size_t *buffer)
-{
-    /* An index and a weight for each tap, a flag for each position; what is rounded up stays a size. */
-    const size_t most = PTRDIFF_MAX / 4;
-    if (r->taps > most / (sizeof(int64_t) + sizeof(float)) || r->positions > most ||
-        r->largest > most / sizeof(float)) {
-        xcvm_error_set(k->error, XCVM_OUT_OF_MEMORY, "the result is too large");
-        return NULL;
-    }
-    *tables = xcvm_round_up(r->taps * (sizeof(int64_t) + sizeof(float)) + r->positions, XCVM_ALIGNMENT);
-    *buffer = r->by_index ? 0 : xcvm_round_up(r->largest * sizeof(float), XCVM_ALIGNMENT);
-    return xcvm_kernel_scratch(k, *tables + 2 * *buffer);
-}
-
-static xcvm_status fill_axes(const xcvm_kernel *k, resize *r, char *tables)
-{
-    xcvm_poller poller = xcvm_poller_of(k);
-    int64_t *index = (int64_t *)(void *)tables;
-    float *weight = (float *)(void *)(index + r->taps);
-    bool *outside = (bool *)(void *)(weight + r->taps);
-    for (int d = 0; d < r->a->x->rank; d++) {
-        axis_plan *p = &r->axes[d];
-        p->index = index;
-        p->weight = weight;
-        p->outside = outside;
-        if (p->taps == 0) {
-            memset(outside, 0, (size_t)p->out);
-        } else {
-            XCVM_TRY(fill_axis(r->a, p, r->scales[d], r->starts[d], r->ends[d], &poller));
-            for (int64_t i = 0; i < p->out; i++)
-                r->any_outside |= outside[i];
-        }
-        index += p->out * p->taps;
-        weight += p->out * p->taps;
-        outside += p->out;
-    }
-    return XCVM_OK;
-}
-
-static bool is_outside(const resize *r, size_t element)
+static bool is_outside(const xcvm_resize *r, size_t element)
 {
     bool outside = false;
     for (int d = r->a->x->rank - 1; d >= 0; d--) {
@@ -496,7 +166,7 @@ static bool is_outside(const resize *r, size_t element)
     return outside;
 }
 
-static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
+static xcvm_status resize_by_index(const xcvm_kernel *k, const xcvm_resize *r)
 {
     const xcvm_Resize_args *a = r->a;
     const size_t count = xcvm_element_count(a->y);
@@ -528,7 +198,7 @@ static xcvm_status resize_by_index(const xcvm_kernel *k, const resize *r)
     return XCVM_OK;
 }
 
-static xcvm_status run_pass(const xcvm_kernel *k, const axis_plan *axes, int d, const int64_t *dims, int rank,
+static xcvm_status run_pass(const xcvm_kernel *k, const xcvm_resize_axis *axes, int d, const int64_t *dims, int rank,
                             const float *from, float *to)
 {
     pass p = {k, &axes[d], from, to, 1};
@@ -580,7 +250,7 @@ static xcvm_status read_elements(const xcvm_kernel *k, const xcvm_value *x, floa
     return XCVM_OK;
 }
 
-static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, float *buffers[2])
+static xcvm_status resize_by_weights(const xcvm_kernel *k, const xcvm_resize *r, float *buffers[2])
 {
     const xcvm_Resize_args *a = r->a;
     const size_t count = xcvm_element_count(a->y);
@@ -610,9 +280,7 @@ static xcvm_status resize_by_weights(const xcvm_kernel *k, const resize *r, floa
 
 XCVM_KERNEL(Resize)
 {
-    resize r = {.a = a, .by_index = a->mode == XCVM_RESIZE_MODE_nearest};
-    int64_t dims[XCVM_MAX_RANK];
-    size_t tables, buffer;
+    xcvm_resize r;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     XCVM_CHECK(k->error, xcvm_element_count(a->x) != 0, SHAPE_MISMATCH, "x is empty, it cannot be resized");
@@ -620,16 +288,16 @@ XCVM_KERNEL(Resize)
         memcpy(a->y->data, a->x->data, a->x->bytes);
         return XCVM_OK;
     }
-    XCVM_TRY(resolve(k->error, a, dims, r.scales));
-    XCVM_TRY(find_region(k, &r));
-    XCVM_TRY(plan_axes(k, &r));
-    XCVM_TRY(order_passes(k, &r));
-    char *scratch = take_memory(k, &r, &tables, &buffer);
-    if (scratch == NULL)
+    XCVM_TRY(xcvm_resize_plan(k->error, a, &r));
+    /* Behind the tables lie two buffers of floats that the passes go back and forth between. */
+    const size_t buffer = r.by_index ? 0 : xcvm_round_up(r.largest * sizeof(float), XCVM_ALIGNMENT);
+    char *const tables = xcvm_kernel_scratch(k, r.table_bytes + 2 * buffer);
+    if (tables == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(fill_axes(k, &r, scratch));
+    xcvm_poller poller = xcvm_poller_of(k);
+    XCVM_TRY(xcvm_resize_fill(&r, tables, &poller));
+    char *const buffers = tables + r.table_bytes;
     if (r.by_index)
         return resize_by_index(k, &r);
-    return resize_by_weights(
-        k, &r, (float *[]){(float *)(void *)(scratch + tables), (float *)(void *)(scratch + tables + buffer)});
+    return resize_by_weights(k, &r, (float *[]){(float *)(void *)buffers, (float *)(void *)(buffers + buffer)});
 }

@@ -3,7 +3,8 @@
 # (all without STEP) are exported as C if they can be, for any processor and, where this one has AVX2, for x86-64-v3,
 # compiled without a warning by the C compilers that there are, with FLAGs beside those that are asked of it, and give what
 # the machine gives. With a STEP each case is compiled by one compiler for one target and by the other for the other. Those
-# that are refused are counted by their reasons; instructions without C are those that docs/c-export.md lists.
+# that are refused are counted by their reasons; instructions without C are those that docs/c-export.md lists. Code for wide
+# vectors stays small: that of a network of two blocks of outputs is measured.
 set -eu
 build=$(cd "$1" && pwd)
 step=${2:-1}
@@ -63,4 +64,12 @@ echo "refused:"
 sed 's/.*): //' refused.txt | sort | uniq -c | sort -rn | head -8
 if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then
     check x86-64-v3 1 -march=x86-64-v3 "$@"
+    "$build/tools/xcvm" compile "$here/../../examples/digits/model.onnx" --dim batch=1 --emit c --target x86-64-v4 \
+        --weights-file digits.bin -o digits.c
+    for cc in $compilers; do
+        "$cc" -std=c99 -O3 -march=x86-64-v4 -mprefer-vector-width=512 -c digits.c
+        code=$(size digits.o | awk 'NR == 2 { print $1 }')
+        echo "$cc: the digits' network takes $code bytes of code"
+        [ "$code" -lt 40000 ] || { echo "$cc: that is more than 40000" >&2; exit 1; }
+    done
 fi

@@ -28,9 +28,10 @@ static void xc_matmul_value(const value_t *a, const value_t *b, value_t *y, size
 
 /* ---- Tiles of sums that stay in registers ---- */
 
-/* Blocks of 16 outputs that a tile spans at most, and vectors of its sums. */
+/* Blocks of 16 outputs that a tile spans at most, and vectors of its sums. XC_OUTPUT_BLOCKS says how many blocks the
+ * products of the program have at most, up to 4: there are no tiles of more. */
 #if XCVM_LANES == 16
-enum { XC_TILE_BLOCKS = 4, XC_TILE_SUMS = 24, XC_TILE_PIXELS = 12 };
+enum { XC_TILE_BLOCKS = XC_OUTPUT_BLOCKS, XC_TILE_SUMS = 24, XC_TILE_PIXELS = 12 };
 #elif XCVM_LANES == 8
 enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 6 };
 #elif XCVM_LANES == 4
@@ -86,7 +87,7 @@ static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const
 /* The sums of one pixel are too few to keep the processor busy, as each waits for the one before: it has XC_CHAINS,
  * which take turns and are added up at the end. */
 XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t pixels, const size_t spacing,
-                         const float *x, const float *z, float *y)
+                         const float *x, float *sums)
 {
     const size_t vectors = blocks * XCVM_BLOCK_VECTORS, turns = pixels == 1 ? XC_CHAINS / vectors : 1;
     const size_t w_block = g->w_block;
@@ -123,37 +124,46 @@ XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t 
 #pragma GCC unroll 16
     for (size_t i = vectors; i < turns * vectors; i++)
         sum[i % vectors] += sum[i];
+#pragma GCC unroll 24
+    for (size_t i = 0; i < pixels * vectors; i++)
+        xcvm_lanes_store(sums + i * XCVM_LANES, sum[i]);
+}
+
+/* What the sums of a tile become: they are added to what there was, and clamped. It stands once for all tiles of so
+ * many blocks, as unrolled in each of them it would be most of their code. */
+XCVM_INLINE void xc_finish_tile(const xc_product *g, const size_t blocks, size_t pixels, const float *sums,
+                                const float *z, float *y)
+{
+    /* What is stored might be g, for all that a compiler knows. */
+    const int resume = g->resume, last = g->last;
+    const size_t y_spacing = g->y_spacing, y_block = g->y_block;
+    const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+    xcvm_lanes start[XC_TILE_BLOCKS * XCVM_BLOCK_VECTORS];
 #pragma GCC unroll 16
+    for (size_t v = 0; v < blocks * XCVM_BLOCK_VECTORS; v++)
+        start[v] = g->b != NULL && !resume ? xcvm_lanes_load(g->b + v * XCVM_LANES) : XCVM_ZERO;
     for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll 16
-        for (size_t v = 0; v < vectors; v++) {
-            const size_t lane = v % XCVM_BLOCK_VECTORS * XCVM_LANES;
-            const size_t at = p * g->y_spacing + v / XCVM_BLOCK_VECTORS * g->y_block + lane;
-            xcvm_lanes total = sum[p * vectors + v];
-            if (g->resume)
+        for (size_t v = 0; v < blocks * XCVM_BLOCK_VECTORS; v++, sums += XCVM_LANES) {
+            const size_t at = p * y_spacing + v / XCVM_BLOCK_VECTORS * y_block + v % XCVM_BLOCK_VECTORS * XCVM_LANES;
+            xcvm_lanes total = xcvm_lanes_load(sums) + start[v];
+            if (resume)
                 total += xcvm_lanes_load(y + at);
-            else if (g->b != NULL)
-                total += xcvm_lanes_load(g->b + v / XCVM_BLOCK_VECTORS * XCVM_CHANNEL_BLOCK + lane);
             if (z != NULL)
                 total += xcvm_lanes_load(z + at);
-            if (g->last)
-                total = xcvm_lanes_min(xcvm_lanes_max(total, xcvm_lanes_all(g->low)), xcvm_lanes_all(g->high));
+            if (last)
+                total = xcvm_lanes_min(xcvm_lanes_max(total, low), high);
             xcvm_lanes_store(y + at, total);
         }
 }
 
 #define XC_TILE(blocks, pixels)                                                                                        \
     case (blocks)*16 + (pixels):                                                                                       \
-        if ((blocks)*XCVM_BLOCK_VECTORS * (pixels) <= XC_TILE_SUMS) {                                                  \
-            if ((pixels) == 1 || g->spacing == XCVM_CHANNEL_BLOCK)                                                     \
-                xc_tile(g, (blocks), (pixels), XCVM_CHANNEL_BLOCK, x, z, y);                                           \
-            else                                                                                                       \
-                xc_tile(g, (blocks), (pixels), g->spacing, x, z, y);                                                   \
-        }                                                                                                              \
+        if ((blocks)*XCVM_BLOCK_VECTORS * (pixels) <= XC_TILE_SUMS)                                                    \
+            xc_tile(g, (blocks), (pixels), g->spacing, x, sums);                                                       \
         break;
 
-static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, const float *x, const float *z,
-                             float *y)
+static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, const float *x, float *sums)
 {
     switch (blocks * 16 + pixels) {
         XC_TILE(1, 1)
@@ -171,6 +181,8 @@ static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, 
         XC_TILE(1, 10)
         XC_TILE(1, 11)
         XC_TILE(1, 12)
+#endif
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 1
         XC_TILE(2, 1)
         XC_TILE(2, 2)
         XC_TILE(2, 3)
@@ -183,6 +195,8 @@ static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, 
         XC_TILE(2, 10)
         XC_TILE(2, 11)
         XC_TILE(2, 12)
+#endif
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 2
         XC_TILE(3, 1)
         XC_TILE(3, 2)
         XC_TILE(3, 3)
@@ -191,6 +205,8 @@ static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, 
         XC_TILE(3, 6)
         XC_TILE(3, 7)
         XC_TILE(3, 8)
+#endif
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 3
         XC_TILE(4, 1)
         XC_TILE(4, 2)
         XC_TILE(4, 3)
@@ -203,15 +219,36 @@ static void xc_multiply_tile(const xc_product *g, size_t blocks, size_t pixels, 
     }
 }
 
+#define XC_FINISH(blocks)                                                                                              \
+    case (blocks):                                                                                                     \
+        xc_finish_tile(g, (blocks), end - p, sums, added, to);                                                         \
+        break;
+
 /* For `pixels` pixels, cut into tiles of about one size. */
 static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const float *x, const float *z, float *y)
 {
     const size_t fitting = XC_TILE_SUMS / (blocks * XCVM_BLOCK_VECTORS);
     const size_t most = fitting < XC_TILE_PIXELS ? fitting : XC_TILE_PIXELS, tiles = (pixels + most - 1) / most;
+    float sums[XC_TILE_SUMS * XCVM_LANES] __attribute__((aligned(64)));
     for (size_t t = 0, p = 0; t < tiles; t++) {
         const size_t end = (t + 1) * pixels / tiles;
-        xc_multiply_tile(g, blocks, end - p, x + p * g->spacing, z != NULL ? z + p * g->y_spacing : NULL,
-                         y + p * g->y_spacing);
+        const float *const added = z != NULL ? z + p * g->y_spacing : NULL;
+        float *const to = y + p * g->y_spacing;
+        xc_multiply_tile(g, blocks, end - p, x + p * g->spacing, sums);
+        switch (blocks) {
+            XC_FINISH(1)
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 1
+            XC_FINISH(2)
+#endif
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 2
+            XC_FINISH(3)
+#endif
+#if XCVM_LANES == 16 && XC_OUTPUT_BLOCKS > 3
+            XC_FINISH(4)
+#endif
+        default:
+            break;
+        }
         p = end;
     }
 }

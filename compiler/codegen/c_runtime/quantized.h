@@ -233,24 +233,6 @@ static void xc_quantized_depthwise(const xc_quantized_product *p, const uint8_t 
 
 /* ---- Pools: channels are last ---- */
 
-/* Positions of a window at output position o that lie inside, [*first, *last); how many the padding has, too. */
-static ptrdiff_t xc_quantized_inside(const xc_window *g, int axis, ptrdiff_t o, ptrdiff_t *first, ptrdiff_t *last)
-{
-    ptrdiff_t counted = 0;
-    *first = *last = 0;
-    for (ptrdiff_t k = 0; k < g->kernel[axis]; k++) {
-        const ptrdiff_t at = o * g->stride[axis] + k * g->dilation[axis] - g->pad[axis];
-        if (at < g->in[axis] + g->pad_end[axis])
-            counted = k + 1;
-        if (at < 0)
-            *first = k + 1;
-        if (at < g->in[axis])
-            *last = k + 1;
-    }
-    *first = *first < *last ? *first : *last;
-    return counted;
-}
-
 static void xc_quantized_max_pool(const xc_quantized_product *p, const uint8_t *x, uint8_t *y)
 {
     const xc_window *const g = &p->window;
@@ -259,8 +241,8 @@ static void xc_quantized_max_pool(const xc_quantized_product *p, const uint8_t *
     for (size_t n = 0; n < p->batch; n++, x += (size_t)(g->in[1] * g->in[2]) * channels)
         for (ptrdiff_t i = 0; i < g->out[1]; i++)
             for (ptrdiff_t j = 0; j < g->out[2]; j++, y += channels) {
-                xc_quantized_inside(g, 1, i, &first[0], &last[0]);
-                xc_quantized_inside(g, 2, j, &first[1], &last[1]);
+                xc_window_clip(g, 1, i, g->in[1], &first[0], &last[0]);
+                xc_window_clip(g, 2, j, g->in[2], &first[1], &last[1]);
                 memset(y, 0, channels);
                 for (ptrdiff_t a = first[0]; a < last[0]; a++)
                     for (ptrdiff_t b = first[1]; b < last[1]; b++) {
@@ -282,8 +264,11 @@ static void xc_quantized_mean_pool(const xc_quantized_product *p, int counts_pad
     for (size_t n = 0; n < p->batch; n++, x += (size_t)(g->in[1] * g->in[2]) * channels)
         for (ptrdiff_t i = 0; i < g->out[1]; i++)
             for (ptrdiff_t j = 0; j < g->out[2]; j++, y += channels) {
-                const ptrdiff_t rows = xc_quantized_inside(g, 1, i, &first[0], &last[0]);
-                const ptrdiff_t columns = xc_quantized_inside(g, 2, j, &first[1], &last[1]);
+                ptrdiff_t unused, rows, columns;
+                xc_window_clip(g, 1, i, g->in[1] + g->pad_end[1], &unused, &rows);
+                xc_window_clip(g, 2, j, g->in[2] + g->pad_end[2], &unused, &columns);
+                xc_window_clip(g, 1, i, g->in[1], &first[0], &last[0]);
+                xc_window_clip(g, 2, j, g->in[2], &first[1], &last[1]);
                 const ptrdiff_t seen = (last[0] - first[0]) * (last[1] - first[1]);
                 const ptrdiff_t counted = counts_padding ? rows * columns : seen;
                 const float divisor = counted != 0 ? (float)counted : 1.0f;
@@ -343,29 +328,22 @@ static void xc_integer_plane(const xc_window *g, const xc_integers *t, const voi
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const int32_t a_zero = t->a_zero != NULL ? xc_byte(t->a_zero, output * t->a_step, t->a_signed) : 0;
     const int32_t b_zero = t->b_zero != NULL ? xc_byte(t->b_zero, 0, t->b_signed) : 0;
-    ptrdiff_t first[3], last[3];
+    const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]);
     memset(y, 0, out * sizeof *y);
     for (size_t c = 0; c < channels; c++, image += in)
-        for (ptrdiff_t d = 0; d < g->kernel[0]; d++)
-            for (ptrdiff_t e = 0; e < g->kernel[1]; e++)
-                for (ptrdiff_t f = 0; f < g->kernel[2]; f++) {
-                    const int32_t by = xc_byte(a, filter++, t->a_signed) - a_zero;
-                    xc_window_inside(g, 0, d, &first[0], &last[0]);
-                    xc_window_inside(g, 1, e, &first[1], &last[1]);
-                    xc_window_inside(g, 2, f, &first[2], &last[2]);
-                    for (ptrdiff_t i = first[0]; i < last[0]; i++)
-                        for (ptrdiff_t j = first[1]; j < last[1]; j++)
-                            for (ptrdiff_t l = first[2]; l < last[2]; l++) {
-                                const ptrdiff_t p = i * g->stride[0] + d * g->dilation[0] - g->pad[0];
-                                const ptrdiff_t q = j * g->stride[1] + e * g->dilation[1] - g->pad[1];
-                                const ptrdiff_t r = l * g->stride[2] + f * g->dilation[2] - g->pad[2];
-                                const ptrdiff_t at = (p * g->in[1] + q) * g->in[2] + r;
-                                int32_t *const to = y + (i * g->out[1] + j) * g->out[2] + l;
-                                *to =
-                                    (int32_t)((uint32_t)*to +
-                                              (uint32_t)(by * (xc_byte(b, image + (size_t)at, t->b_signed) - b_zero)));
-                            }
+        for (size_t tap = 0; tap < kernel; tap++) {
+            const int32_t by = xc_byte(a, filter++, t->a_signed) - a_zero;
+            const xc_meeting m = xc_window_meeting(g, tap);
+            for (ptrdiff_t i = m.first[0]; i < m.last[0]; i++)
+                for (ptrdiff_t j = m.first[1]; j < m.last[1]; j++) {
+                    const ptrdiff_t line = (ptrdiff_t)image + xc_window_line(g, &m, i, j);
+                    int32_t *const to = y + (i * g->out[1] + j) * g->out[2];
+                    for (ptrdiff_t l = m.first[2]; l < m.last[2]; l++) {
+                        const int32_t v = xc_byte(b, (size_t)(line + l * g->stride[2]), t->b_signed) - b_zero;
+                        to[l] = (int32_t)((uint32_t)to[l] + (uint32_t)(by * v));
+                    }
                 }
+        }
 }
 
 /* y[i] = sums[i] + bias, times scale, or scale * scales[i * step], to nearest even, plus zero, saturated. */

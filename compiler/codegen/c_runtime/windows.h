@@ -22,31 +22,50 @@ static void xc_window_inside(const xc_window *w, int axis, ptrdiff_t k, ptrdiff_
     *last = high > low ? high : low;
 }
 
+/* What one position of the window meets: output positions [first, last) of each axis lie inside, and `start` is the
+ * input element of output position 0. */
+typedef struct xc_meeting {
+    ptrdiff_t first[3], last[3], start;
+} xc_meeting;
+
+static xc_meeting xc_window_meeting(const xc_window *g, size_t tap)
+{
+    const ptrdiff_t rest = (ptrdiff_t)tap / g->kernel[2];
+    const ptrdiff_t place[3] = {rest / g->kernel[1], rest % g->kernel[1], (ptrdiff_t)tap % g->kernel[2]};
+    xc_meeting m;
+    m.start = 0;
+    for (int axis = 0; axis < 3; axis++) {
+        xc_window_inside(g, axis, place[axis], &m.first[axis], &m.last[axis]);
+        m.start = m.start * g->in[axis] + place[axis] * g->dilation[axis] - g->pad[axis];
+    }
+    return m;
+}
+
+/* The input element of output position (i, j, 0). */
+static ptrdiff_t xc_window_line(const xc_window *g, const xc_meeting *m, ptrdiff_t i, ptrdiff_t j)
+{
+    return m->start + (i * g->stride[0] * g->in[1] + j * g->stride[1]) * g->in[2];
+}
+
 /* Adds to `to`, a plane of the result, one plane of x with one filter. */
 static void xc_convolve_plane_value(const xc_window *g, const value_t *x, const value_t *w, value_t *y)
 {
-    ptrdiff_t first[3], last[3];
-    for (ptrdiff_t a = 0; a < g->kernel[0]; a++)
-        for (ptrdiff_t b = 0; b < g->kernel[1]; b++)
-            for (ptrdiff_t c = 0; c < g->kernel[2]; c++) {
-                const value_t factor = *w++;
-                xc_window_inside(g, 0, a, &first[0], &last[0]);
-                xc_window_inside(g, 1, b, &first[1], &last[1]);
-                xc_window_inside(g, 2, c, &first[2], &last[2]);
-                for (ptrdiff_t i = first[0]; i < last[0]; i++)
-                    for (ptrdiff_t j = first[1]; j < last[1]; j++) {
-                        const ptrdiff_t plane = i * g->stride[0] + a * g->dilation[0] - g->pad[0];
-                        const ptrdiff_t row = plane * g->in[1] + j * g->stride[1] + b * g->dilation[1] - g->pad[1];
-                        const value_t *const from = x + row * g->in[2] + c * g->dilation[2] - g->pad[2];
-                        value_t *const to = y + (i * g->out[1] + j) * g->out[2];
-                        if (g->stride[2] == 1)
-                            for (ptrdiff_t k = first[2]; k < last[2]; k++)
-                                to[k] += factor * from[k];
-                        else
-                            for (ptrdiff_t k = first[2]; k < last[2]; k++)
-                                to[k] += factor * from[k * g->stride[2]];
-                    }
+    const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]);
+    for (size_t tap = 0; tap < kernel; tap++) {
+        const value_t factor = w[tap];
+        const xc_meeting m = xc_window_meeting(g, tap);
+        for (ptrdiff_t i = m.first[0]; i < m.last[0]; i++)
+            for (ptrdiff_t j = m.first[1]; j < m.last[1]; j++) {
+                const value_t *const from = x + xc_window_line(g, &m, i, j);
+                value_t *const to = y + (i * g->out[1] + j) * g->out[2];
+                if (g->stride[2] == 1)
+                    for (ptrdiff_t k = m.first[2]; k < m.last[2]; k++)
+                        to[k] += factor * from[k];
+                else
+                    for (ptrdiff_t k = m.first[2]; k < m.last[2]; k++)
+                        to[k] += factor * from[k * g->stride[2]];
             }
+    }
 }
 
 /* Channels and outputs are those of one group; b and z may be NULL. */
@@ -74,34 +93,25 @@ static void xc_conv_transpose_value(const xc_window *g, const value_t *x, const 
 {
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]);
-    ptrdiff_t first[3], last[3];
     for (size_t n = 0; n < batch; n++)
         for (size_t k = 0; k < groups * outputs; k++) {
             const size_t group = k / outputs;
             value_t *const to = y + (n * groups * outputs + k) * in;
             for (size_t i = 0; i < in; i++)
                 to[i] = b != NULL ? b[k] : 0;
-            for (size_t c = group * channels; c < (group + 1) * channels; c++) {
-                const value_t *const from = x + (n * groups * channels + c) * out;
-                const value_t *at = w + (c * outputs + k % outputs) * kernel;
-                for (ptrdiff_t d = 0; d < g->kernel[0]; d++)
-                    for (ptrdiff_t e = 0; e < g->kernel[1]; e++)
-                        for (ptrdiff_t f = 0; f < g->kernel[2]; f++) {
-                            const value_t factor = *at++;
-                            xc_window_inside(g, 0, d, &first[0], &last[0]);
-                            xc_window_inside(g, 1, e, &first[1], &last[1]);
-                            xc_window_inside(g, 2, f, &first[2], &last[2]);
-                            for (ptrdiff_t i = first[0]; i < last[0]; i++)
-                                for (ptrdiff_t j = first[1]; j < last[1]; j++)
-                                    for (ptrdiff_t l = first[2]; l < last[2]; l++) {
-                                        const ptrdiff_t p = i * g->stride[0] + d * g->dilation[0] - g->pad[0];
-                                        const ptrdiff_t q = j * g->stride[1] + e * g->dilation[1] - g->pad[1];
-                                        const ptrdiff_t r = l * g->stride[2] + f * g->dilation[2] - g->pad[2];
-                                        to[(p * g->in[1] + q) * g->in[2] + r] +=
-                                            factor * from[(i * g->out[1] + j) * g->out[2] + l];
-                                    }
+            for (size_t c = group * channels; c < (group + 1) * channels; c++)
+                for (size_t tap = 0; tap < kernel; tap++) {
+                    const value_t factor = w[(c * outputs + k % outputs) * kernel + tap];
+                    const xc_meeting m = xc_window_meeting(g, tap);
+                    for (ptrdiff_t i = m.first[0]; i < m.last[0]; i++)
+                        for (ptrdiff_t j = m.first[1]; j < m.last[1]; j++) {
+                            const value_t *const from =
+                                x + (n * groups * channels + c) * out + (i * g->out[1] + j) * g->out[2];
+                            value_t *const line = to + xc_window_line(g, &m, i, j);
+                            for (ptrdiff_t l = m.first[2]; l < m.last[2]; l++)
+                                line[l * g->stride[2]] += factor * from[l];
                         }
-            }
+                }
         }
 }
 
@@ -110,34 +120,27 @@ static void xc_filter_gradient_value(const xc_window *g, const value_t *x, const
                                      size_t groups, size_t channels, size_t outputs)
 {
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
-    ptrdiff_t first[3], last[3];
+    const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]);
     for (size_t k = 0; k < groups * outputs; k++)
         for (size_t c = 0; c < channels; c++)
-            for (ptrdiff_t d = 0; d < g->kernel[0]; d++)
-                for (ptrdiff_t e = 0; e < g->kernel[1]; e++)
-                    for (ptrdiff_t f = 0; f < g->kernel[2]; f++) {
-                        value_t total = 0;
-                        xc_window_inside(g, 0, d, &first[0], &last[0]);
-                        xc_window_inside(g, 1, e, &first[1], &last[1]);
-                        xc_window_inside(g, 2, f, &first[2], &last[2]);
-                        for (size_t n = 0; n < batch; n++) {
-                            const value_t *const plane = x + ((n * groups + k / outputs) * channels + c) * in;
-                            const value_t *const by = dy + (n * groups * outputs + k) * out;
-                            for (ptrdiff_t i = first[0]; i < last[0]; i++)
-                                for (ptrdiff_t j = first[1]; j < last[1]; j++) {
-                                    const ptrdiff_t p = i * g->stride[0] + d * g->dilation[0] - g->pad[0];
-                                    const ptrdiff_t q = j * g->stride[1] + e * g->dilation[1] - g->pad[1];
-                                    const ptrdiff_t r = f * g->dilation[2] - g->pad[2];
-                                    const value_t *const from = plane + (p * g->in[1] + q) * g->in[2] + r;
-                                    const value_t *const with = by + (i * g->out[1] + j) * g->out[2];
-                                    value_t sum = 0;
-                                    for (ptrdiff_t l = first[2]; l < last[2]; l++)
-                                        sum += with[l] * from[l * g->stride[2]];
-                                    total += sum;
-                                }
+            for (size_t tap = 0; tap < kernel; tap++) {
+                const xc_meeting m = xc_window_meeting(g, tap);
+                value_t total = 0;
+                for (size_t n = 0; n < batch; n++) {
+                    const value_t *const plane = x + ((n * groups + k / outputs) * channels + c) * in;
+                    const value_t *const by = dy + (n * groups * outputs + k) * out;
+                    for (ptrdiff_t i = m.first[0]; i < m.last[0]; i++)
+                        for (ptrdiff_t j = m.first[1]; j < m.last[1]; j++) {
+                            const value_t *const from = plane + xc_window_line(g, &m, i, j);
+                            const value_t *const with = by + (i * g->out[1] + j) * g->out[2];
+                            value_t sum = 0;
+                            for (ptrdiff_t l = m.first[2]; l < m.last[2]; l++)
+                                sum += with[l] * from[l * g->stride[2]];
+                            total += sum;
                         }
-                        *y++ = total;
-                    }
+                }
+                *y++ = total;
+            }
 }
 
 /* ---- Pools ---- */

@@ -1,6 +1,7 @@
 /* GridSample: the positions and weights around some dozens of points at a time, then the sums of all channels there.
  * Positions and weights are computed in f64. */
 #include "ops/floats.h"
+#include "ops/image/sampling.h"
 #include "ops/kernel.h"
 
 #include <math.h>
@@ -29,27 +30,8 @@ typedef struct taps {
     double weight[MOST_TAPS][POINTS];
 } taps;
 
-static double reflect(double x, double low, double high)
-{
-    const double range = high - low;
-    if (range <= 0)
-        return low;
-    const double beyond = x < low ? low - x : x > high ? x - high : -1;
-    if (beyond < 0)
-        return x;
-    const double times = floor(beyond / range), rest = beyond - times * range;
-    return (fmod(times, 2) == 0) == (x < low) ? low + rest : high - rest;
-}
-
-/* Keys' cubic convolution. */
-static double keys(double x)
-{
-    const double a = -0.75;
-    x = fabs(x);
-    if (x <= 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
+/* Of Keys' kernel. */
+static const double sharpness = -0.75;
 
 /* Where coordinates from -1 to 1 lie among `size` elements. */
 static void place(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size, double *x)
@@ -69,7 +51,7 @@ static void place(const xcvm_GridSample_args *a, size_t count, const float *coor
     if (a->padding_mode == XCVM_GRID_PADDING_reflection)
         for (size_t i = 0; i < count; i++)
             if (x[i] < low || x[i] > high)
-                x[i] = reflect(x[i], low, high);
+                x[i] = xcvm_reflect(x[i], low, high);
 }
 
 static void find_taps(const sampling *s, size_t count, const float *coordinates, int64_t size, taps *t)
@@ -86,11 +68,11 @@ static void find_taps(const sampling *s, size_t count, const float *coordinates,
             t->weight[j][i] = 1 - fabs(at[i] - x[i]);
         }
         for (size_t i = 0; i < count && s->taps != 2; i++)
-            t->weight[j][i] = s->taps == 1 ? 1 : keys(at[i] - x[i]);
+            t->weight[j][i] = s->taps == 1 ? 1 : xcvm_cubic(sharpness, at[i] - x[i]);
         if (a->padding_mode == XCVM_GRID_PADDING_reflection)
             for (size_t i = 0; i < count; i++)
                 if (at[i] < 0 || at[i] >= (double)size)
-                    at[i] = trunc(reflect(at[i], low, high));
+                    at[i] = trunc(xcvm_reflect(at[i], low, high));
         const double most = (double)(size - 1);
         for (size_t i = 0; i < count; i++) {
             const bool inside = at[i] >= 0 && at[i] <= most;
