@@ -190,6 +190,8 @@ xcvm_status xcc_pass_integer(xcc_module *m)
     static const xcc_rule to_float[] = {
         {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
+        {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
+        {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };
     const xcc_options *o = m->options;
     if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER)
