@@ -173,7 +173,7 @@ static void count(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
-                                    xcc_is(n, XCVM_OP_QuantizedGemm);
+                                    xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
         xcc_integer_count_left(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)
             count(n->bodies[i]);

@@ -271,3 +271,13 @@ XCVM_KERNEL(BlockQuantizedLSTM)
     xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
     RUN_BLOCKS(n, NULL);
 }
+
+/* ---- Weights of s8 ---- */
+
+XCVM_KERNEL(QuantizedLSTM)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT, .in_bytes = true};
+    n.bytes = (xcvm_dynamic_panels){
+        .panels = a->r->data, .quads = (size_t)a->r->dims[1], .sums = a->sums->data, .scales = a->scale->data};
+    RUN_PACKED(n, NULL);
+}
