@@ -131,7 +131,7 @@ static xcc_value *project(xcc_lowering *n, const network *k)
         const bool is = source_of(k, j, &d, &column);
         for (size_t p = 0; p < k->w.depth; p++)
             XCVM_DATA(int8_t, &w->type)
-            [p * count + j] = is ? k->w.bytes[(d * k->w.depth + p) * GATES * k->hidden + column] : 0;
+        [p * count + j] = is ? k->w.bytes[(d * k->w.depth + p) * GATES * k->hidden + column] : 0;
     }
     if (xcc_emit(b, DynamicQuantizeLinear, .y = XCC_OUT(q), .scale = XCC_OUT(scale), .zero_point = XCC_OUT(zero),
                  .x = k->a->x) == NULL)

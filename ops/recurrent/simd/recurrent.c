@@ -1,5 +1,5 @@
 /* RNN, GRU and LSTM, and their packed forms. The products with x are hoisted out of the loop over time, as one; weights
- * that come as ONNX has them are packed first. All in f32. */
+ * that come as ONNX has them are packed first. Gates are in f32. */
 #include "ops/recurrent/simd/recurrent.h"
 #include "ops/floats.h"
 #include "ops/matmul/simd/gemm.h"

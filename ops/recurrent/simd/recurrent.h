@@ -46,7 +46,7 @@ typedef struct xcvm_recurrent {
     xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
     bool in_bytes;
     xcvm_dynamic_panels bytes; /* the same as s8, if in_bytes */
-    const float *reset_bias;    /* directions * hidden, what GRU adds within the reset; NULL: zero */
+    const float *reset_bias;   /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 
 /* Floats of one direction's gates, and of its units, as packed. */
