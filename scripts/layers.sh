@@ -28,7 +28,7 @@ ops/conv_gradient: ops/conv ops/matmul
 ops/pool: ops/conv
 ops/quantize: ops/conv ops/matmul
 ops/attention: ops/matmul
-ops/recurrent: ops/matmul
+ops/recurrent: ops/matmul ops/quantize
 tools/main.c: tools/cli tools/io tools/commands
 tools/cli:
 tools/io: tools/cli

@@ -61,6 +61,7 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_BlockQuantizedRNN,
     XCVM_OP_BlockQuantizedGRU,
     XCVM_OP_BlockQuantizedLSTM,
+    XCVM_OP_QuantizedLSTM,
     XCVM_OP_RandomNormal,
     XCVM_OP_RandomUniform,
     XCVM_OP_NegativeLogLikelihoodLoss,

@@ -2,6 +2,7 @@
 #include "compiler/codegen/c_export.h"
 
 #include "ops/matmul/packed.h"
+#include "ops/quantize/quantized_panels.h"
 
 #include <strings.h>
 
@@ -23,13 +24,14 @@ static const struct {
                  {"ThresholdedRelu", 1, 0, 1}};
 enum { FUNCTIONS = sizeof functions / sizeof *functions, SIGMOID = 6, TANH = 9 };
 
-/* What the six instructions have in common. */
+/* What the instructions have in common. */
 typedef struct network {
     const xcvm_value *y, *y_h, *y_c, *x, *w, *r, *b, *lengths, *initial_h, *initial_c, *p;
     int64_t hidden, direction, layout, linear_before_reset, input_forget;
     xcvm_texts names;
     xcvm_floats alphas, betas;
     double clip;
+    const xcvm_value *sums, *scale; /* of weights of s8 */
     int kind, gates;
     bool packed;
 } network;
@@ -72,6 +74,18 @@ static bool put_functions(xcc_c_export *x, const network *n, int directions)
     return true;
 }
 
+/* The weights of s8 of each direction, of so many columns and bytes. */
+static void put_bytes(xcc_c_export *x, const network *n, int directions, int64_t columns, uint64_t bytes,
+                      const char *room)
+{
+    xcc_c_line(x, "        const xc_recurrent_bytes weights[] = {\n");
+    for (int d = 0; d < directions; d++)
+        xcc_c_line(x, "            {%s + %llu, %s + %llu, %s + %llu, %s},\n", xcc_c_read(x, n->r),
+                   (unsigned long long)((uint64_t)d * bytes), xcc_c_read(x, n->sums), (unsigned long long)(d * columns),
+                   xcc_c_read(x, n->scale), (unsigned long long)(d * columns), room);
+    xcc_c_line(x, "        };\n");
+}
+
 static bool write_network(xcc_c_export *x, const network *n)
 {
     const int directions = n->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
@@ -83,7 +97,7 @@ static bool write_network(xcc_c_export *x, const network *n)
         return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
     if (n->names.count != 0 && n->names.count != (size_t)(directions * (n->kind + 1)))
         return xcc_c_refuse(x, "its activations are not those of all directions");
-    if (n->packed && !xcc_c_is(n->r, XCVM_F32))
+    if (n->packed && n->sums == NULL && !xcc_c_is(n->r, XCVM_F32))
         return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)n->r->dtype));
     const size_t index = x->table_count++;
     xcc_c_text *const t = &x->tables;
@@ -91,27 +105,37 @@ static bool write_network(xcc_c_export *x, const network *n)
         t,
         "\nstatic const xc_recurrent xc_table_%zu = {.kind = %d, .packed = %d, .reverse = %d, .batch_first = %d, "
         ".linear_before_reset = %d, .input_forget = %d, .steps = %lld, .batch = %lld, .input = %lld, .hidden = %lld, "
-        ".gates = %d, .directions = %d, .blocks = %lld, .length = %lld, .clip = ",
+        ".gates = %d, .directions = %d, .blocks = %lld, .length = %lld, .r_bytes = %s, .clip = ",
         index, n->kind, n->packed, n->direction == XCVM_DIRECTION_reverse, n->layout != 0, n->linear_before_reset != 0,
         n->input_forget != 0, (long long)steps, (long long)batch, (long long)n->x->dims[2], (long long)n->hidden,
-        n->gates, directions, (long long)blocks, (long long)length);
+        n->gates, directions, (long long)blocks, (long long)length,
+        n->sums != NULL ? "sizeof(xc_recurrent_bytes)"
+                        : xcc_c_format(x, "%llu", (unsigned long long)(n->r->bytes / (size_t)directions)));
     xcc_c_put_number(t, XCVM_F64, n->clip);
     if (!put_functions(x, n, directions))
         return false;
     xcc_c_put(t, "};\n");
     const int64_t width = blocks * length * n->gates, units = blocks * length;
     const int64_t room = 3 * units + 2 * width + (n->packed ? 0 : steps * width);
-    const char *const scratch = xcc_c_scratch(x, (uint64_t)room * xcvm_dtype_size(dtype));
+    const uint64_t bytes = (uint64_t)room * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
+    const char *const scratch = xcc_c_scratch(x, bytes + (n->sums != NULL ? quads * XCVM_QUAD : 0));
+    const char *r = xcc_c_read(x, n->r), *product = n->packed ? "packed_" : "";
+    if (n->sums != NULL) {
+        put_bytes(x, n, directions, width, (uint64_t)width / XCVM_QUANTIZED_OUTPUTS * quads * XCVM_QUANTIZED_LINE,
+                  xcc_c_format(x, "(uint8_t *)(void *)(%s) + %llu", scratch, (unsigned long long)bytes));
+        r = "weights";
+        product = "quantized_";
+    }
     xcc_c_note_outputs(x, n->packed ? width : 0);
     x->fails = true;
     xcc_c_line(
         x,
         "        if (xc_recurrent_%s(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s), "
         "xc_%srecurrent_product_%s))\n            return %zu;\n",
-        xcc_c_suffix(dtype), index, xcc_c_read(x, n->x), xcc_c_read(x, n->w), xcc_c_read(x, n->r), xcc_c_read(x, n->b),
+        xcc_c_suffix(dtype), index, xcc_c_read(x, n->x), xcc_c_read(x, n->w), r, xcc_c_read(x, n->b),
         xcc_c_read(x, n->lengths), xcc_c_read(x, n->initial_h), xcc_c_read(x, n->initial_c), xcc_c_read(x, n->p),
-        xcc_c_write(x, n->y), xcc_c_write(x, n->y_h), xcc_c_write(x, n->y_c), xcc_c_type(dtype), scratch,
-        n->packed ? "packed_" : "", xcc_c_suffix(dtype), x->pc + 1);
+        xcc_c_write(x, n->y), xcc_c_write(x, n->y_h), xcc_c_write(x, n->y_c), xcc_c_type(dtype), scratch, product,
+        xcc_c_suffix(dtype), x->pc + 1);
     return true;
 }
 
@@ -155,10 +179,19 @@ static bool write_packed_lstm(xcc_c_export *x, xcc_c_step *step)
                                        .initial_c = a->initial_c, .input_forget = a->input_forget});
 }
 
+static bool write_quantized_lstm(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_QuantizedLSTM_args *a = step->args;
+    return write_network(x, &(network){COMMON, .kind = 2, .gates = 4, .packed = true, .y_c = a->y_c, .p = a->p,
+                                       .initial_c = a->initial_c, .input_forget = a->input_forget, .sums = a->sums,
+                                       .scale = a->scale});
+}
+
 static const xcc_c_row rows[] = {{XCVM_OP_RNN, write_rnn},
                                  {XCVM_OP_GRU, write_gru},
                                  {XCVM_OP_LSTM, write_lstm},
                                  {XCVM_OP_PackedRNN, write_packed_rnn},
                                  {XCVM_OP_PackedGRU, write_packed_gru},
-                                 {XCVM_OP_PackedLSTM, write_packed_lstm}};
+                                 {XCVM_OP_PackedLSTM, write_packed_lstm},
+                                 {XCVM_OP_QuantizedLSTM, write_quantized_lstm}};
 const xcc_c_rows xcc_c_recurrent_rows = {rows, sizeof rows / sizeof *rows};

@@ -173,7 +173,7 @@ static void count(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
-                                    xcc_is(n, XCVM_OP_QuantizedGemm);
+                                    xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
         xcc_integer_count_left(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)
             count(n->bodies[i]);
@@ -190,6 +190,8 @@ xcvm_status xcc_pass_integer(xcc_module *m)
     static const xcc_rule to_float[] = {
         {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
+        {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
+        {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };
     const xcc_options *o = m->options;
     if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER)

@@ -51,6 +51,9 @@ xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, 
 xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
 /* Gemm and MatMul of dequantised bytes whose result stays a float (integer_products.c). */
 bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n);
+/* A scaled MatMulInteger, and what is added to it or to any product that stays a float (integer_products.c). */
+bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n);
+bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n);
 /* QLinearConv and QLinearMatMul (integer_products.c). */
 bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n);

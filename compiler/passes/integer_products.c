@@ -1,5 +1,6 @@
 /* Integer regions: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
  * sums must be certain to fit 32 bits; else the node stays as it is. */
+#include "compiler/ir/compose.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"
 #include "ops/quantize/quantized_panels.h"
@@ -31,23 +32,13 @@ static void evaluate(xcc_rewrite *r, const xcc_value *v)
     xcc_evaluator_end(&e);
 }
 
-/* Bytes and scales, one or as many as there are outputs; `axis` is theirs among those of the bytes. */
-static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, const xcc_value *zero_point,
-                       int64_t scale_axis, int axis, weights *w)
+/* Constant bytes whose zero points are the middle of their type, as s8. */
+static bool read_centred(xcc_rewrite *r, xcc_value *q, const xcc_value *zero_point, weights *w)
 {
     evaluate(r, q);
-    if (!xcc_is_constant(q) || !xcvm_dtype_in((xcvm_dtype)q->type.dtype, XCVM_TYPES_BYTE) || scale == NULL ||
-        !xcc_is_constant(scale) || scale->type.dtype != XCVM_F32)
+    if (!xcc_is_constant(q) || !xcvm_dtype_in((xcvm_dtype)q->type.dtype, XCVM_TYPES_BYTE))
         return false;
-    *w = (weights){.q = &q->type, .bytes = q->type.data, .scale = &scale->type};
-    const size_t count = xcvm_element_count(&scale->type);
-    if (scale_axis < 0)
-        scale_axis += q->type.rank;
-    if (count != 1 && (scale->type.rank != 1 || scale_axis != axis || scale->type.dims[0] != q->type.dims[axis]))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (!(XCVM_CDATA(float, w->scale)[i] >= 0.0f) || !isfinite(XCVM_CDATA(float, w->scale)[i]))
-            return false;
+    *w = (weights){.q = &q->type, .bytes = q->type.data};
     const int middle = q->type.dtype == XCVM_U8 ? 128 : 0;
     if (zero_point != NULL && !xcc_is_constant(zero_point))
         return false;
@@ -63,6 +54,26 @@ static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, con
             copy[i] = (int8_t)(XCVM_CDATA(uint8_t, &q->type)[i] - middle);
     }
     return w->bytes != NULL;
+}
+
+/* Bytes and scales, one or as many as there are outputs; `axis` is theirs among those of the bytes. */
+static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, const xcc_value *zero_point,
+                       int64_t scale_axis, int axis, weights *w)
+{
+    if (scale == NULL || !xcc_is_constant(scale) || scale->type.dtype != XCVM_F32)
+        return false;
+    const size_t count = xcvm_element_count(&scale->type);
+    if (scale_axis < 0)
+        scale_axis += q->type.rank;
+    if (count != 1 && (scale->type.rank != 1 || scale_axis != axis || scale->type.dims[0] != q->type.dims[axis]))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!(XCVM_CDATA(float, &scale->type)[i] >= 0.0f) || !isfinite(XCVM_CDATA(float, &scale->type)[i]))
+            return false;
+    if (!read_centred(r, q, zero_point, w))
+        return false;
+    w->scale = &scale->type;
+    return true;
 }
 
 static bool read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
@@ -336,23 +347,30 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
            read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
 }
 
+/* The matrix as QuantizedGemm has it; NULL: there is no room. */
+static xcc_value *pack_matrix(xcc_rewrite *r, xcc_graph *g, const product *p)
+{
+    const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, p->rows, 1);
+    const int64_t dims[] = {(int64_t)xcvm_quantized_panels(p->columns), (int64_t)runs.quads, XCVM_QUANTIZED_OUTPUTS,
+                            XCVM_QUAD};
+    xcc_value *w = xcc_may_copy(r->m, p->w.q->bytes) ? xcc_constant_blank(g, XCVM_I8, 4, dims) : NULL;
+    const size_t steps[] = {p->column, p->row, 0, 0};
+    if (w != NULL)
+        xcvm_quantized_pack(p->w.bytes, steps, 1, p->columns, p->rows, 1, 1, &runs, w->type.data);
+    return w;
+}
+
 /* The product as an instruction; `to` NULL: its result stays a float, to which `shift` (may be NULL) is added. */
 static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const bias *added, const xcc_requantized *to,
                            const xcc_value *shift)
 {
     const lines columns = {p->columns, p->column, p->rows, p->row};
     epilogue e;
-    if (!make_epilogue(n->graph, &p->x, &p->w, &columns, added, to != NULL ? to->scale : 1.0f, &e) ||
-        !xcc_may_copy(r->m, p->w.q->bytes))
+    if (!make_epilogue(n->graph, &p->x, &p->w, &columns, added, to != NULL ? to->scale : 1.0f, &e))
         return NULL;
-    const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, p->rows, 1);
-    const int64_t dims[] = {(int64_t)xcvm_quantized_panels(p->columns), (int64_t)runs.quads, XCVM_QUANTIZED_OUTPUTS,
-                            XCVM_QUAD};
-    xcc_value *w = xcc_constant_blank(n->graph, XCVM_I8, 4, dims);
+    xcc_value *w = pack_matrix(r, n->graph, p);
     if (w == NULL)
         return NULL;
-    const size_t steps[] = {p->column, p->row, 0, 0};
-    xcvm_quantized_pack(p->w.bytes, steps, 1, p->columns, p->rows, 1, 1, &runs, w->type.data);
     xcc_builder b = xcc_builder_before(n);
     const xcc_bytes x = xcc_island_value(&b, p->x.q, false);
     xcc_value *a = x.v != NULL && x.last ? xcc_island_edge(&b, x, false) : x.v;
@@ -437,6 +455,93 @@ bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)
         return false;
     xcc_value *made = multiply(r, n, &p, &none, &to, NULL);
     return xcc_integer_replace(r, y, made);
+}
+
+/* ---- Products by bytes whose scale and zero point are found in each run ---- */
+
+/* A vector of as many numbers as there are columns, of one that has them or is a single one. */
+static xcc_value *spread(xcc_builder *b, xcc_value *scale, int64_t columns)
+{
+    const xcvm_value *t = &scale->type;
+    if (t->dtype != XCVM_F32 || (t->rank != 0 && t->rank != 1) ||
+        (t->rank == 1 && t->dims[0] != columns && t->dims[0] != 1))
+        return NULL;
+    if (t->rank == 1 && t->dims[0] == columns)
+        return scale;
+    xcc_value *ones = xcc_constant_blank(b->graph, XCVM_F32, 1, &columns);
+    for (int64_t i = 0; ones != NULL && i < columns; i++)
+        XCVM_DATA(float, &ones->type)[i] = 1.0f;
+    return ones != NULL ? xcc_build_mul(b, scale, ones) : NULL;
+}
+
+/* What QuantizedGemm adds to each column's sum: the zero point (NULL: 0) times that of the column, taken away. */
+static xcc_value *zero_sums(xcc_builder *b, const product *p, xcc_value *zero_point)
+{
+    const int64_t columns = (int64_t)p->columns;
+    xcc_value *sums = xcc_constant_blank(b->graph, XCVM_I32, 1, &columns);
+    for (size_t j = 0; sums != NULL && j < p->columns; j++) {
+        int64_t sum = 0;
+        for (size_t i = 0; zero_point != NULL && i < p->rows; i++)
+            sum -= p->w.bytes[j * p->column + i * p->row];
+        XCVM_DATA(int32_t, &sums->type)[j] = (int32_t)(uint32_t)sum; /* modulo, as all sums */
+    }
+    if (sums == NULL || zero_point == NULL)
+        return sums;
+    xcc_value *zero = xcc_build_cast(b, zero_point, XCVM_I32);
+    return zero != NULL ? xcc_build_mul(b, zero, sums) : NULL;
+}
+
+/* A product of integers as floats, times a scale: what DynamicQuantizeLinear and MatMulInteger are used for. */
+bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n)
+{
+    const xcc_node *found = NULL;
+    xcc_value *scale = NULL;
+    for (size_t i = 0; i < 2 && found == NULL; i++) {
+        const xcc_node *cast = xcc_sole_producer(xcc_node_input(n, i), XCVM_OP_Cast);
+        found = cast != NULL && XCC_ARGS(Cast, cast)->to == XCVM_F32
+                    ? xcc_sole_producer(xcc_node_input(cast, 0), XCVM_OP_MatMulInteger)
+                    : NULL;
+        scale = xcc_node_input(n, 1 - i);
+    }
+    if (found == NULL)
+        return false;
+    const xcvm_MatMulInteger_args *a = XCC_ARGS(MatMulInteger, found);
+    xcc_value *zero = xcc_value_of(a->a_zero_point);
+    product p = {.x = {.q = xcc_value_of(a->a)}};
+    if (a->a->dtype != XCVM_U8 || a->a->rank < 2 || a->b->rank != 2 ||
+        (zero != NULL && zero->type.rank != 0 && (zero->type.rank != 1 || zero->type.dims[0] != 1)) ||
+        !read_centred(r, xcc_value_of(a->b), xcc_value_of(a->b_zero_point), &p.w) || !set_matrix(&p, false))
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    scale = spread(&b, scale, (int64_t)p.columns);
+    if (scale == NULL)
+        return false;
+    const xcc_value *w = pack_matrix(r, n->graph, &p), *sums = w != NULL ? zero_sums(&b, &p, zero) : NULL;
+    if (sums == NULL)
+        return false;
+    return xcc_integer_replace(r, xcc_node_output(n, 0),
+                               xcc_apply(&b, QuantizedGemm, y, .a = a->a, .w = XCC_IN(w), .b = XCC_IN(sums),
+                                         .scale = XCC_IN(scale), .output_dtype = XCVM_F32, .high = UINT8_MAX));
+}
+
+/* A vector that is added to each row of such a product. */
+bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const xcc_node *gemm = xcc_sole_producer(xcc_node_input(n, i), XCVM_OP_QuantizedGemm);
+        const xcc_value *shift = xcc_node_input(n, 1 - i);
+        if (gemm == NULL || shift->type.dtype != XCVM_F32 || shift->type.rank != 1)
+            continue;
+        xcvm_QuantizedGemm_args a = *XCC_ARGS(QuantizedGemm, gemm);
+        if (a.output_dtype != XCVM_F32 || a.shift != NULL || a.b->rank != 1 || a.b->dims[0] != shift->type.dims[0] ||
+            shift->type.dims[0] < 0)
+            continue;
+        xcc_builder b = xcc_builder_before(n);
+        a.shift = XCC_IN(shift);
+        return xcc_rewrite_replace(r, xcc_node_output(n, 0),
+                                   xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &a, offsetof(xcvm_QuantizedGemm_args, y)));
+    }
+    return false;
 }
 
 void xcc_integer_count_left(xcc_module *m, const xcc_node *n)

@@ -1,5 +1,6 @@
 /* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
 #include "ops/matmul/quantized_blocks_shape.h"
+#include "ops/quantize/quantized_panels.h"
 
 static int64_t attribute(const xcvm_inference *t, const char *name)
 {
@@ -95,10 +96,20 @@ static xcvm_status check_blocks(const xcvm_inference *t, const network *n, int64
     return xcvm_qblocks_check(t, &operands);
 }
 
+/* Recurrence weights of s8, with a sum and a scale for each column. */
+static xcvm_status check_bytes(const xcvm_inference *t, const network *n, int64_t panels)
+{
+    const int64_t quads = n->hidden / XCVM_QUAD + (n->hidden % XCVM_QUAD != 0), columns = panels * XCVM_PACKED_COLUMNS;
+    XCVM_TRY(expect(t, t->in[1], "r", 4, (const int64_t[]){panels, quads, XCVM_QUANTIZED_OUTPUTS, XCVM_QUAD}));
+    XCVM_TRY(expect(t, t->in[2], "sums", 1, &columns));
+    return expect(t, t->in[3], "scale", 1, &columns);
+}
+
 XCVM_SHAPE_RULE(packed_recurrent)
 {
     const xcvm_opcode op = t->schema->opcode;
-    const bool is_lstm = op == XCVM_OP_PackedLSTM || op == XCVM_OP_BlockQuantizedLSTM;
+    const bool in_bytes = op == XCVM_OP_QuantizedLSTM;
+    const bool is_lstm = op == XCVM_OP_PackedLSTM || op == XCVM_OP_BlockQuantizedLSTM || in_bytes;
     const bool is_gru = op == XCVM_OP_PackedGRU || op == XCVM_OP_BlockQuantizedGRU;
     const bool in_blocks =
         op == XCVM_OP_BlockQuantizedRNN || op == XCVM_OP_BlockQuantizedGRU || op == XCVM_OP_BlockQuantizedLSTM;
@@ -110,9 +121,11 @@ XCVM_SHAPE_RULE(packed_recurrent)
                XCVM_PACKED_COLUMNS);
     if (in_blocks)
         XCVM_TRY(check_blocks(t, &n, panels));
+    else if (in_bytes)
+        XCVM_TRY(check_bytes(t, &n, panels));
     else
         XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
-    const xcvm_value *const *in = t->in + (in_blocks ? 4 : 2);
+    const xcvm_value *const *in = t->in + (in_blocks || in_bytes ? 4 : 2);
     if (is_gru)
         XCVM_TRY(expect(t, *in++, "b", 2, (const int64_t[]){n.directions, n.hidden}));
     return states(t, &n, in[0], in[1], is_lstm ? in[2] : NULL, is_lstm ? in[3] : NULL);

@@ -214,6 +214,8 @@
          "$8, $9 = BlockQuantizedGRU($1, $2, $3, _, _, _, _, hidden_size=512, bits=4)")                                \
     CASE("BlockQuantizedLSTM", "n f32[1000x16x2048]; n u8[128x64x64]; n f32[128x16x16]",                               \
          "$7, $8, $9 = BlockQuantizedLSTM($1, $2, $3, _, _, _, _, _, hidden_size=512, bits=4)")                        \
+    CASE("QuantizedLSTM", "n f32[2000x16x2048]; n i8[128x128x16x4]; z i32[2048]; n f32[2048]",                         \
+         "$7, $8, $9 = QuantizedLSTM($1, $2, $3, $4, _, _, _, _, hidden_size=512)")                                    \
     CASE("RandomNormal", "", "$9 = RandomNormal(i64[1] " E ")")                                                        \
     CASE("RandomUniform", "", "$9 = RandomUniform(i64[1] 100000000)")                                                  \
     CASE("Bernoulli", "o f32[" E "]", "$9 = Bernoulli($1)")                                                            \

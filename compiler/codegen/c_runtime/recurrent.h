@@ -3,6 +3,7 @@
 #define XC_RECURRENT_H
 
 #include "compiler/codegen/c_runtime/products.h"
+#include "compiler/codegen/c_runtime/quantized.h"
 
 /* Functions of a direction, in the order of XCVM_RECURRENT_... (ops/recurrent/simd/recurrent.h). */
 typedef struct xc_function {
@@ -15,6 +16,7 @@ typedef struct xc_function {
 typedef struct xc_recurrent {
     int kind, packed, reverse, batch_first, linear_before_reset, input_forget;
     size_t steps, batch, input, hidden, gates, directions, blocks, length;
+    size_t r_bytes; /* between the recurrence weights of two directions */
     double clip;
     xc_function f[6];
 } xc_recurrent;
@@ -113,8 +115,9 @@ static void xc_recurrent_cell_value(const xc_recurrent *q, const xc_function *f,
 }
 
 /* The sums of a step with the state h, as the sums of the input lie. */
-static void xc_recurrent_product_value(const xc_recurrent *q, const value_t *r, const value_t *h, value_t *to)
+static void xc_recurrent_product_value(const xc_recurrent *q, const void *weights, const value_t *h, value_t *to)
 {
+    const value_t *const r = weights;
     const size_t width = q->gates * q->hidden;
     for (size_t i = 0; i < width; i++) {
         value_t sum = 0;
@@ -125,19 +128,49 @@ static void xc_recurrent_product_value(const xc_recurrent *q, const value_t *r, 
 }
 
 /* As packed: r is in panels. */
-static void xc_packed_recurrent_product_f32(const xc_recurrent *q, const float *r, const float *h, float *to)
+static void xc_packed_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h, float *to)
 {
     const size_t width = q->blocks * q->gates * q->length;
-    xc_packed_product(h, r, NULL, NULL, to, 1, q->hidden, width, -INFINITY, INFINITY);
+    xc_packed_product(h, (const float *)r, NULL, NULL, to, 1, q->hidden, width, -INFINITY, INFINITY);
+}
+
+/* Weights of s8 of a direction: panels of quads, sums and scales of their columns. `room` has whole quads of a state.
+ */
+typedef struct xc_recurrent_bytes {
+    const int8_t *panels;
+    const int32_t *sums;
+    const float *scales;
+    uint8_t *room;
+} xc_recurrent_bytes;
+
+/* The state is quantised by its own range. */
+static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h,
+                                                          float *to)
+{
+    const xc_recurrent_bytes *const w = (const xc_recurrent_bytes *)r;
+    const size_t quads = (q->hidden + 3) / 4, panels = q->blocks * q->gates;
+    float scale;
+    uint8_t zero;
+    memset(w->room, 0, quads * 4);
+    xc_quantize_dynamic(h, q->hidden, w->room, &scale, &zero);
+    for (size_t i = 0; i < panels; i++) {
+        uint32_t sums[1][XC_QUANTIZED_OUTPUTS];
+        xc_quantized_tile_plain(w->room, 0, 1, quads, w->panels + i * quads * 4 * XC_QUANTIZED_OUTPUTS, sums);
+        for (size_t j = 0; j < XC_QUANTIZED_OUTPUTS; j++) {
+            const size_t at = i * XC_QUANTIZED_OUTPUTS + j;
+            const uint32_t sum = sums[0][j] - zero * (uint32_t)w->sums[at];
+            to[at] = (float)(int32_t)sum * (scale * w->scales[at]);
+        }
+    }
 }
 
 /* All steps of one direction and batch entry from state h and cell c on, which become the last ones. `x` gives the sums
  * with the input, biases added, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL. `room` has
  * twice the width of the sums, and the units. */
 static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f, const value_t *x, ptrdiff_t x_step,
-                                     const value_t *r, const value_t *reset, const value_t *p, value_t *h, value_t *c,
+                                     const void *r, const value_t *reset, const value_t *p, value_t *h, value_t *c,
                                      value_t *y, ptrdiff_t y_step, size_t steps, value_t *room,
-                                     void (*product)(const xc_recurrent *, const value_t *, const value_t *, value_t *))
+                                     void (*product)(const xc_recurrent *, const void *, const value_t *, value_t *))
 {
     const size_t n = q->length, block_width = q->gates * n, width = q->blocks * block_width;
     value_t *const sums = room, *const inner = room + width, *const state = inner + width;
@@ -175,12 +208,13 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f
 /* x: [steps, batch, ...], or [batch, steps, ...]: the input, or, packed, its products. w, r, b, initial_h, initial_c,
  * p, y, y_h and y_c are the instruction's; b, packed, is what GRU resets. What may be absent is NULL. 1 is returned
  * where a length is out of range. `room` has the sums of a direction's steps, unless packed, what a step needs, a state
- * and a cell. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product. */
-static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const value_t *r,
+ * and a cell. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product, or
+ * xc_quantized_recurrent_product, of which r are the directions' xc_recurrent_bytes. */
+static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const void *r,
                               const value_t *b, const int32_t *lengths, const value_t *initial_h,
                               const value_t *initial_c, const value_t *p, value_t *y, value_t *y_h, value_t *y_c,
                               value_t *room,
-                              void (*product)(const xc_recurrent *, const value_t *, const value_t *, value_t *))
+                              void (*product)(const xc_recurrent *, const void *, const value_t *, value_t *))
 {
     const size_t hidden = q->hidden, gates = q->gates, width = q->blocks * gates * q->length;
     const size_t units = q->blocks * q->length;
@@ -226,7 +260,7 @@ static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const val
                 memset(y + y_first + t * y_step, 0, hidden * sizeof *y);
             if (steps > 0)
                 xc_recurrent_steps_value(q, q->f + 3 * d, back ? from + (ptrdiff_t)(steps - 1) * from_step : from,
-                                         back ? -from_step : from_step, r + d * width * hidden, reset,
+                                         back ? -from_step : from_step, (const char *)r + d * q->r_bytes, reset,
                                          p != NULL ? p + d * 3 * hidden : NULL, h, c,
                                          y == NULL ? NULL : y + y_first + (back ? (steps - 1) * y_step : 0),
                                          back ? -(ptrdiff_t)y_step : (ptrdiff_t)y_step, steps, rest, product);

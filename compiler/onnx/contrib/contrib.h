@@ -20,6 +20,10 @@ xcvm_status xcc_contrib_need_int(xcc_lowering *n, const char *name, int64_t leas
 
 /* ---- Quantised values (contrib_quantised.c) ---- */
 
+/* Fail unless x has bytes, or operand i is there. */
+xcvm_status xcc_contrib_need_byte(const xcc_lowering *n, const xcc_value *x, const char *what);
+xcvm_status xcc_contrib_need_operand(const xcc_lowering *n, size_t i, const char *what);
+
 /* (x - zero_point) * scale; zero_point NULL: 0. Scales and zero points of one element may have any rank. */
 xcc_value *xcc_contrib_dequantised(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point,
                                    int64_t axis);

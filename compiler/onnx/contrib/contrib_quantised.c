@@ -37,14 +37,14 @@ static xcc_value *quantised(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc
                      .axis = 1, .saturate = 1, .output_dtype = zero_point == NULL ? dtype : XCVM_NO_DTYPE);
 }
 
-static xcvm_status need_byte(const xcc_lowering *n, const xcc_value *x, const char *what)
+xcvm_status xcc_contrib_need_byte(const xcc_lowering *n, const xcc_value *x, const char *what)
 {
     XCVM_CHECK(n->m->error, x->type.dtype == XCVM_U8 || x->type.dtype == XCVM_I8, TYPE_MISMATCH,
                "%s is %s, u8 or i8 is expected", what, xcvm_dtype_name((xcvm_dtype)x->type.dtype));
     return XCVM_OK;
 }
 
-static xcvm_status need_operand(const xcc_lowering *n, size_t i, const char *what)
+xcvm_status xcc_contrib_need_operand(const xcc_lowering *n, size_t i, const char *what)
 {
     XCVM_CHECK(n->m->error, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu (%s) is missing", i, what);
     return XCVM_OK;
@@ -53,9 +53,9 @@ static xcvm_status need_operand(const xcc_lowering *n, size_t i, const char *wha
 /* Operand i with the scale and zero point that follow, as floats. */
 static xcvm_status read_value(xcc_lowering *n, size_t i, xcc_value **x)
 {
-    XCVM_TRY(need_operand(n, i, "a quantised value"));
-    XCVM_TRY(need_operand(n, i + 1, "a scale"));
-    XCVM_TRY(need_byte(n, n->inputs[i], "a quantised value"));
+    XCVM_TRY(xcc_contrib_need_operand(n, i, "a quantised value"));
+    XCVM_TRY(xcc_contrib_need_operand(n, i + 1, "a scale"));
+    XCVM_TRY(xcc_contrib_need_byte(n, n->inputs[i], "a quantised value"));
     *x = xcc_contrib_dequantised(n, n->inputs[i], n->inputs[i + 1], xcc_input(n, i + 2), 0);
     return *x != NULL ? XCVM_OK : xcc_failure(n);
 }
@@ -63,7 +63,7 @@ static xcvm_status read_value(xcc_lowering *n, size_t i, xcc_value **x)
 /* Result 0 is y by the scale that is operand i and the zero point behind it. */
 static xcvm_status bind_quantised(xcc_lowering *n, xcc_value *y, size_t i)
 {
-    XCVM_TRY(need_operand(n, i, "the result's scale"));
+    XCVM_TRY(xcc_contrib_need_operand(n, i, "the result's scale"));
     return xcc_bind(n, 0, quantised(n, y, n->inputs[i], xcc_input(n, i + 1), (xcvm_dtype)n->inputs[0]->type.dtype));
 }
 
@@ -246,47 +246,4 @@ xcvm_status xcc_lower_contrib_qgemm(xcc_lowering *n)
     if (xcc_input(n, 7) == NULL)
         return xcc_bind(n, 0, y);
     return xcc_bind(n, 0, quantised(n, y, n->inputs[7], xcc_input(n, 8), (xcvm_dtype)n->inputs[0]->type.dtype));
-}
-
-/* ---- Recurrence ---- */
-
-/* Weights [directions, in, 4 * hidden], whose scales are one for each direction, or for each column, as floats in the
- * order of ONNX's LSTM. */
-static xcc_value *recurrence_weights(xcc_lowering *n, xcc_value *w, xcc_value *scale, xcc_value *zero)
-{
-    if (scale->type.rank < 1 || scale->type.rank > 2) {
-        xcvm_error_set(n->m->error, XCVM_SHAPE_MISMATCH, "a scale has %d dimensions, 1 or 2 are expected",
-                       scale->type.rank);
-        return NULL;
-    }
-    const int64_t column[] = {1}, both[] = {1, 2};
-    const bool single = scale->type.rank == 1;
-    xcc_value *s = xcc_build_unsqueeze(&n->b, scale, single ? 2 : 1, single ? both : column);
-    xcc_value *z = xcc_build_unsqueeze(&n->b, zero, single ? 2 : 1, single ? both : column);
-    xcc_value *centred = xcc_build_sub(&n->b, xcc_build_cast(&n->b, w, XCVM_F32), xcc_build_cast(&n->b, z, XCVM_F32));
-    return xcc_build_transpose(&n->b, xcc_build_mul(&n->b, centred, s), 3, (const int64_t[]){0, 2, 1});
-}
-
-/* Computed in floats: ONNX Runtime rounds the input and each state to bytes on the way. */
-xcvm_status xcc_lower_contrib_dynamic_quantize_lstm(xcc_lowering *n)
-{
-    enum { WEIGHTS = 1, SCALES = 8, OPERANDS = 8 };
-    xcc_value *operands[OPERANDS], *results[3];
-    XCVM_TRY(xcc_need_inputs(n, 3, 12));
-    for (size_t i = SCALES; i < 12; i++)
-        XCVM_TRY(need_operand(n, i, "a scale or a zero point"));
-    for (size_t i = 0; i < OPERANDS; i++)
-        operands[i] = xcc_input(n, i);
-    for (size_t i = 0; i < 2; i++) {
-        xcc_value *w = n->inputs[WEIGHTS + i];
-        XCVM_TRY(need_byte(n, w, i == 0 ? "W" : "R"));
-        XCVM_TRY(xcc_contrib_need_ranks(n, w, i == 0 ? "W" : "R", 3, 3));
-        operands[WEIGHTS + i] = recurrence_weights(n, w, n->inputs[SCALES + 2 * i], n->inputs[SCALES + 2 * i + 1]);
-        if (operands[WEIGHTS + i] == NULL)
-            return xcc_failure(n);
-    }
-    XCVM_TRY(xcc_lower_inner(n, "", "LSTM", 7, OPERANDS, operands, 3, results));
-    for (size_t i = 0; i < 3; i++)
-        XCVM_TRY(xcc_bind(n, i, results[i]));
-    return XCVM_OK;
 }

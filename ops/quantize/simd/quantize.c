@@ -1,6 +1,6 @@
 /* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. */
 #include "ops/quantize/quantize_shape.h"
-
+#include "ops/quantize/simd/dynamic_rows.h"
 #include "ops/simd/reductions.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
@@ -200,14 +200,11 @@ XCVM_KERNEL(DynamicQuantizeLinear)
         if (at + n < count)
             XCVM_TRY(xcvm_kernel_poll(k));
     }
-    const float scale = (high - low) / 255.0f;
-    /* Of zeros alone nothing is left but the zero point, whatever divides them. */
-    const float divisor = scale > 0.0f ? scale : 1.0f, zero_point = rintf(-low / divisor);
-    *XCVM_DATA(float, a->scale) = scale;
-    *XCVM_DATA(uint8_t, a->zero_point) =
-        (uint8_t)(zero_point > 0.0f ? (zero_point < 255.0f ? zero_point : 255.0f) : 0.0f);
-    const float zero = (float)*XCVM_DATA(uint8_t, a->zero_point);
+    const xcvm_dynamic_scale s = xcvm_dynamic_scale_of(low, high);
+    *XCVM_DATA(float, a->scale) = s.scale;
+    *XCVM_DATA(uint8_t, a->zero_point) = s.zero_point;
+    const float zero = (float)s.zero_point;
     quantize_loop t = {
-        .x = a->x, .y = a->y, .pieces = {.single = true}, .scales = &divisor, .zero_points = &zero, .high = 255.0f};
+        .x = a->x, .y = a->y, .pieces = {.single = true}, .scales = &s.divisor, .zero_points = &zero, .high = 255.0f};
     return xcvm_kernel_parallel(k, blocks_of(a->x), 64, quantize_range, &t);
 }

@@ -13,7 +13,9 @@ enum {
     PANELS = XCVM_LANES == 16 ? 3 : 1,
     CHUNK_BYTES = 128 * 1024, /* of x that meet a panel after the other, so that they stay in the cache */
     CHUNK_ROWS = 512,
-    THREAD_WORK = 400 * 1000
+    THREAD_WORK = 400 * 1000,
+    /* Of sums alone: panels at a time, whose vectors are four. */
+    GROUP = 4 / VECTORS
 };
 
 typedef uint32_t word __attribute__((aligned(1), may_alias));
@@ -77,6 +79,16 @@ XCVM_INLINE void finish(const tile *t, xcvm_sums (*sum)[PANELS * VECTORS], const
                   xcvm_lanes_load(t->scale + j * XCVM_LANES), t->shift);
 }
 
+/* Some rows by GROUP panels, or one, whose sums are what is wanted. */
+typedef struct few_sums {
+    const uint8_t *x;
+    size_t row;
+    const int8_t *w;
+    size_t quads;
+    int32_t *to;
+    size_t to_row;
+} few_sums;
+
 /* Ways to add the products of a quad of x, the same for all lanes, and of the quads of w. In 16 bits, even and odd
  * bytes are multiplied apart: products of two pairs of bytes need 17. */
 #define ADD_WIDENED(sum, x, w)                                                                                         \
@@ -128,10 +140,50 @@ XCVM_INLINE void finish(const tile *t, xcvm_sums (*sum)[PANELS * VECTORS], const
             name##_rows(t, PANELS >= 2 ? 2 : 1);                                                                       \
         else                                                                                                           \
             name##_rows(t, 1);                                                                                         \
+    }                                                                                                                  \
+    attribute XCVM_INLINE void name##_group(const few_sums *g, const size_t rows, const size_t panels)                 \
+    {                                                                                                                  \
+        /* Of one row every other quad has sums of its own, so that enough of them are under way. */                   \
+        const size_t chains = rows == 1 ? 2 : 1, vectors = panels * VECTORS, last = g->quads / chains * chains;        \
+        xcvm_sums sum[4][4] = {{{0}}};                                                                                 \
+        for (size_t q = 0; q < g->quads; q += chains)                                                                  \
+            _Pragma("GCC unroll 2") for (size_t c = 0; c < chains; c++) if (c == 0 || q < last)                        \
+            {                                                                                                          \
+                const int8_t *w = g->w + (q + c) * LINE;                                                               \
+                xcvm_sums v[4];                                                                                        \
+                _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) v[j] =                                    \
+                    xcvm_sums_load(w + j / VECTORS * g->quads * LINE + j % VECTORS * XCVM_LANES * XCVM_QUAD);          \
+                _Pragma("GCC unroll 4") for (size_t i = 0; i < rows; i++)                                              \
+                {                                                                                                      \
+                    const uint32_t quad = *(const word *)(const void *)(g->x + i * g->row + (q + c) * XCVM_QUAD);      \
+                    _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) sum[i + c][j] =                       \
+                        ADD(sum[i + c][j], quad, v[j]);                                                                \
+                }                                                                                                      \
+            }                                                                                                          \
+        _Pragma("GCC unroll 4") for (size_t i = 0; i < rows; i++)                                                      \
+                _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) *                                         \
+            (xcvm_sums_at *)(void *)(g->to + i * g->to_row + j * XCVM_LANES) =                                         \
+            chains == 2 ? sum[0][j] + sum[1][j] : sum[i][j];                                                           \
+    }                                                                                                                  \
+    attribute static void name##_sums(const few_sums *g, size_t rows, size_t panels)                                   \
+    {                                                                                                                  \
+        if (rows == 4)                                                                                                 \
+            panels == GROUP ? name##_group(g, 4, GROUP) : name##_group(g, 4, 1);                                       \
+        else if (rows == 2)                                                                                            \
+            panels == GROUP ? name##_group(g, 2, GROUP) : name##_group(g, 2, 1);                                       \
+        else                                                                                                           \
+            panels == GROUP ? name##_group(g, 1, GROUP) : name##_group(g, 1, 1);                                       \
     }
 
 WAY(by_pairs, , ADD_WIDENED)
-typedef void (*tile_function)(const tile *t, size_t panels);
+typedef struct method {
+    void (*multiply)(const tile *t, size_t panels);
+    void (*sums)(const few_sums *g, size_t rows, size_t panels); /* 1, 2 or 4 rows */
+} method;
+#define WAY_OF(name)                                                                                                   \
+    {                                                                                                                  \
+        name, name##_sums                                                                                              \
+    }
 
 /* The instructions that multiply and add four bytes at a time are no part of an instruction set's level: they are asked
  * for. */
@@ -139,20 +191,46 @@ typedef void (*tile_function)(const tile *t, size_t panels);
 #define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32((int)(x)), (__m512i)(w)))
 WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
 static bool has_quads(void) { return xcvm_quads_of_64(); }
-static const tile_function ways[] = {by_quads, by_pairs};
+static const method ways[] = {WAY_OF(by_quads), WAY_OF(by_pairs)};
 #elif XCVM_LANES == 8 && defined(__AVX2__)
 #define ADD_QUADS(sum, x, w)                                                                                           \
     ((xcvm_sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32((int)(x)), (__m256i)(w)))
 WAY(by_quads, __attribute__((target("avxvnni"))), ADD_QUADS)
 static bool has_quads(void) { return xcvm_quads_of_32(); }
-static const tile_function ways[] = {by_quads, by_pairs};
+static const method ways[] = {WAY_OF(by_quads), WAY_OF(by_pairs)};
 #else
 static bool has_quads(void) { return false; }
-static const tile_function ways[] = {NULL, by_pairs};
+static const method ways[] = {{NULL, NULL}, WAY_OF(by_pairs)};
 #endif
 enum { WAYS = sizeof ways / sizeof *ways };
 
 size_t xcvm_quantized_ways(void) { return has_quads() ? WAYS : WAYS - 1; }
+
+void xcvm_quantized_sums_by(const uint8_t *x, size_t row, size_t count, const int8_t *w, size_t quads, size_t panels,
+                            int32_t *to, size_t to_row, size_t way)
+{
+    enum { MOST = XCVM_LANES == 16 ? 4 : 2 };
+    const method *by = &ways[WAYS - xcvm_quantized_ways() + way];
+    for (size_t at = 0, some; at < panels; at += some) {
+        some = panels - at >= GROUP ? GROUP : 1;
+        for (size_t i = 0, rows; i < count; i += rows) {
+            rows = MOST == 4 && count - i >= 4 ? 4 : count - i >= 2 ? 2 : 1;
+            const few_sums g = {.x = x + i * row,
+                                .row = row,
+                                .w = w + at * quads * LINE,
+                                .quads = quads,
+                                .to = to + i * to_row + at * OUTPUTS,
+                                .to_row = to_row};
+            by->sums(&g, rows, some);
+        }
+    }
+}
+
+void xcvm_quantized_sums(const uint8_t *x, size_t row, size_t count, const int8_t *w, size_t quads, size_t panels,
+                         int32_t *to, size_t to_row)
+{
+    xcvm_quantized_sums_by(x, row, count, w, quads, panels, to, to_row, 0);
+}
 
 /* ---- Sharing out ---- */
 
@@ -160,7 +238,7 @@ size_t xcvm_quantized_ways(void) { return has_quads() ? WAYS : WAYS - 1; }
 typedef struct product_loop {
     const xcvm_kernel *k;
     const xcvm_quantized_product *p;
-    tile_function multiply;
+    void (*multiply)(const tile *t, size_t panels);
     /* Padded to whole panels. */
     const int32_t *bias;
     const float *scale, *shift;
@@ -256,7 +334,7 @@ xcvm_status xcvm_quantized_product_by(const xcvm_kernel *k, const xcvm_quantized
 {
     product_loop l = {.k = k,
                       .p = p,
-                      .multiply = ways[WAYS - xcvm_quantized_ways() + way],
+                      .multiply = ways[WAYS - xcvm_quantized_ways() + way].multiply,
                       .rows = p->images * p->height * p->width,
                       .panels = xcvm_quantized_panels(p->outputs),
                       .shares = 1};

@@ -1,5 +1,5 @@
 /* RNN, GRU and LSTM, and their packed forms. The products with x are hoisted out of the loop over time, as one; weights
- * that come as ONNX has them are packed first. All in f32. */
+ * that come as ONNX has them are packed first. Gates are in f32. */
 #include "ops/recurrent/simd/recurrent.h"
 #include "ops/floats.h"
 #include "ops/matmul/simd/gemm.h"
@@ -270,4 +270,14 @@ XCVM_KERNEL(BlockQuantizedLSTM)
 {
     xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
     RUN_BLOCKS(n, NULL);
+}
+
+/* ---- Weights of s8 ---- */
+
+XCVM_KERNEL(QuantizedLSTM)
+{
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT, .in_bytes = true};
+    n.bytes = (xcvm_dynamic_panels){
+        .panels = a->r->data, .quads = (size_t)a->r->dims[1], .sums = a->sums->data, .scales = a->scale->data};
+    RUN_PACKED(n, NULL);
 }

@@ -6,6 +6,7 @@
 #include "ops/kernel.h"
 #include "ops/matmul/packed.h"
 #include "ops/matmul/simd/quantized_blocks_row.h"
+#include "ops/quantize/simd/dynamic_rows.h"
 
 typedef enum xcvm_recurrent_kind {
     XCVM_RECURRENT_AFFINE,
@@ -43,7 +44,9 @@ typedef struct xcvm_recurrent {
     xcvm_dtype r_dtype;     /* f16, bf16 or f24; else, and if it is 0, f32 */
     bool in_blocks;
     xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
-    const float *reset_bias;    /* directions * hidden, what GRU adds within the reset; NULL: zero */
+    bool in_bytes;
+    xcvm_dynamic_panels bytes; /* the same as s8, if in_bytes */
+    const float *reset_bias;   /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 
 /* Floats of one direction's gates, and of its units, as packed. */

@@ -18,13 +18,14 @@ typedef struct recurrent_steps_loop {
     size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
     float *h, *next_h, *c, *gates, *update, *reset;
     float *p, *reset_bias; /* rows of units; NULL: none */
-    char *rows;            /* weights in blocks: the states of a step as rows of products, of row_bytes each */
+    char *rows;            /* quantised weights: the states of a step as rows of products, of row_bytes each */
     size_t row_bytes;
     size_t step;
     bool first_phase; /* of GRU with the reset before the product */
     uint32_t status;  /* atomic; the first failure */
 } recurrent_steps_loop;
 
+static bool is_quantised(const xcvm_recurrent *n) { return n->in_blocks || n->in_bytes; }
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
 /* Index into x, y or a state of step `t`, direction `d` and batch entry `b`, in units of their last dimension. */
@@ -126,7 +127,7 @@ static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size
     }
 }
 
-/* ---- Products with weights in blocks ---- */
+/* ---- Products with quantised weights ---- */
 
 /* Where the row of a batch entry is laid out. */
 static char *row_at(const recurrent_steps_loop *r, size_t d, size_t b)
@@ -142,9 +143,12 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
     for (size_t d = begin; d < end; d++)
         for (size_t b = 0; b < n->batch; b++) {
             xcvm_qblocks_row row;
+            const float *state = states + (d * n->batch + b) * r->units;
             XCVM_TRY(xcvm_kernel_poll(r->k));
-            xcvm_qblocks_row_make(&n->blocks.layout, states + (d * n->batch + b) * r->units, false, row_at(r, d, b),
-                                  &row);
+            if (n->in_bytes)
+                xcvm_dynamic_row_make(state, n->hidden, (xcvm_dynamic_row *)(void *)row_at(r, d, b));
+            else
+                xcvm_qblocks_row_make(&n->blocks.layout, state, false, row_at(r, d, b), &row);
         }
     return XCVM_OK;
 }
@@ -154,15 +158,23 @@ static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *pol
                                  size_t first, size_t last)
 {
     const xcvm_recurrent *n = r->n;
+    const size_t panel = (d * r->blocks + block) * n->gates;
     for (size_t b = 0, count; b < n->batch; b += count) {
+        count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
+        if (n->in_bytes) {
+            XCVM_TRY(xcvm_poll_after(poller, count * n->hidden * (last - first)));
+            xcvm_dynamic_product(&n->bytes, panel + first, panel + last, row_at(r, d, b), r->row_bytes, count,
+                                 r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS,
+                                 r->width);
+            continue;
+        }
         xcvm_qblocks_row rows[XCVM_QBLOCKS_TALL];
         float sums[XCVM_QBLOCKS_TALL][UNITS] __attribute__((aligned(64)));
-        count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
         for (size_t i = 0; i < count; i++)
             rows[i] = xcvm_qblocks_row_at(&n->blocks.layout, row_at(r, d, b + i));
         for (size_t gate = first; gate < last; gate++) {
             XCVM_TRY(xcvm_poll_after(poller, count * n->hidden));
-            xcvm_qblocks_panel_f32(&n->blocks, (d * r->blocks + block) * n->gates + gate, rows, count, sums);
+            xcvm_qblocks_panel_f32(&n->blocks, panel + gate, rows, count, sums);
             for (size_t i = 0; i < count; i++) {
                 float *to = r->gates + (d * n->batch + b + i) * r->width + (block * n->gates + gate) * UNITS;
                 for (size_t j = 0; j < UNITS; j++)
@@ -221,7 +233,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
     const bool in_place = starts_in_place(r);
     xcvm_poller poller = xcvm_poller_of(r->k);
     float *gates = r->gates + d * n->batch * r->width;
-    if (!second && (n->in_blocks || !in_place))
+    if (!second && (is_quantised(n) || !in_place))
         for (size_t b = 0; b < n->batch; b++) {
             const float *projected = projected_row(r, d, b);
             for (size_t i = begin; i < end; i++)
@@ -233,7 +245,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .a = (second ? r->reset : r->h) + d * n->batch * r->units,
                    .a_row = r->units,
                    .a_column = 1,
-                   .b = n->in_blocks ? NULL : panel_at(n, d * r->blocks * n->gates),
+                   .b = is_quantised(n) ? NULL : panel_at(n, d * r->blocks * n->gates),
                    .b_ahead = true,
                    .b_dtype = n->r_dtype,
                    .c = gates,
@@ -241,11 +253,11 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .c_column = 1,
                    .start = in_place ? projected_row(r, d, 0) : gates,
                    .alpha = 1.0f};
-    if (!phases && !n->in_blocks)
+    if (!phases && !is_quantised(n))
         XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, begin * n->gates * UNITS, end * n->gates * UNITS, NULL));
     for (size_t i = begin; i < end; i++) {
         const size_t at = i * n->gates * UNITS;
-        if (n->in_blocks)
+        if (is_quantised(n))
             XCVM_TRY(multiply_rows(r, &poller, d, i, second ? 2 : 0, r->first_phase ? 2 : n->gates));
         else if (phases)
             XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, second ? at + 2 * UNITS : at,
@@ -266,7 +278,7 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     for (size_t at = begin, last; at < end; at = last) {
         const size_t d = at / r->blocks, first = at % r->blocks;
         last = (d + 1) * r->blocks < end ? (d + 1) * r->blocks : end;
-        if (r->n->batch > 1 || r->n->in_blocks) {
+        if (r->n->batch > 1 || is_quantised(r->n)) {
             const xcvm_status status = run_blocks(r, d, first, first + (last - at));
             if (status != XCVM_OK)
                 __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
@@ -289,7 +301,7 @@ static xcvm_status run_steps(recurrent_steps_loop *r, size_t begin, size_t end, 
         r->next_h = r->step % 2 == 0 ? next_h : h;
         for (int phase = has_phases(r->n) ? 0 : 1; phase < 2; phase++) {
             r->first_phase = phase == 0;
-            if (r->n->in_blocks)
+            if (is_quantised(r->n))
                 XCVM_TRY(make_rows(r, begin, end));
             if (grain < blocks)
                 xcvm_parallel(r->k->threads, blocks, grain, run_range, r);
@@ -331,8 +343,9 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
                  {&r->p, n->p != NULL ? 3 * n->directions : 0, r->units},
                  {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
     *bytes = 0;
-    if (n->in_blocks) {
-        r->row_bytes = xcvm_qblocks_row_bytes(&n->blocks.layout, false);
+    if (is_quantised(n)) {
+        r->row_bytes =
+            n->in_bytes ? xcvm_dynamic_row_bytes(n->hidden) : xcvm_qblocks_row_bytes(&n->blocks.layout, false);
         if (!xcvm_size_mul(rows, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
             return false;
         r->rows = scratch;

@@ -1,9 +1,12 @@
 /* ONNX Runtime's contributed operators: what they refuse, and its blocked layout. Their results are compared with its
  * own in tests/differential. */
 #include "tests/compiler/onnx/onnx_text.h"
+#include "xcvm/compiler.h"
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MS "opset 17\nopset com.microsoft 1\n"
 #define NCHWC MS "opset com.microsoft.nchwc 1\n"
@@ -167,6 +170,49 @@ START_TEST(quantised_values_that_do_not_fit)
 }
 END_TEST
 
+/* A DynamicQuantizeLSTM of one direction, 3 inputs and 2 units, by weights of this type around their zero point: in
+ * integers where these are asked for and the zero point is the middle of the type. */
+static void check_lstm(const char *dtype, int zero, bool by_column, xcc_integer_use use, size_t integers)
+{
+    char text[2048], list[512] = "", state[512] = "", scales[128] = "";
+    for (int i = 0; i < 24; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), " %d", i * 7 % 50 - 25 + zero);
+    for (int i = 0; i < 16; i++)
+        snprintf(state + strlen(state), sizeof state - strlen(state), " %d", i * 11 % 60 - 30 + zero);
+    for (int i = 0; i < (by_column ? 8 : 1); i++)
+        snprintf(scales + strlen(scales), sizeof scales - strlen(scales), " %d.5", i + 1);
+    const char *shape = by_column ? "1x8" : "1";
+    snprintf(text, sizeof text,
+             MS
+             "input x f32[4x2x3]\ninit w %s[1x3x8]%s\ninit r %s[1x2x8]%s\ninit b f32[1x16] 1 2 3 4 5 6 7 8 8 7 6 5 4 3 "
+             "2 1\ninit s f32[%s]%s\ninit z %s[1] %d\noutput y\n"
+             "y = com.microsoft::DynamicQuantizeLSTM(x, w, r, b, _, _, _, _, s, z, s, z) hidden_size=2\n",
+             dtype, list, dtype, state, shape, scales, dtype, zero);
+    test_bytes model = onnx_from_text(text), program = {.at = NULL};
+    const xcc_options options = {.size = sizeof options, .integer = use};
+    xcc_report report = {.size = sizeof report};
+    xcvm_error error;
+    ck_assert_msg(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, &report, &error) == XCVM_OK,
+                  "%s", error.message);
+    ck_assert_uint_eq(report.integer_products, integers);
+    ck_assert_uint_eq(report.float_products, integers == 0);
+    ck_assert_uint_eq(report.faster_as_floats, 0);
+    free(model.at);
+    free(program.at);
+}
+
+START_TEST(recurrence_of_bytes)
+{
+    /* The product with the input and the recurrence. */
+    check_lstm("i8", 0, false, XCC_INTEGER_ALWAYS, 2);
+    check_lstm("i8", 0, true, XCC_INTEGER_ALWAYS, 2);
+    check_lstm("u8", 128, true, XCC_INTEGER_ALWAYS, 2);
+    check_lstm("i8", 0, false, XCC_INTEGER_NEVER, 0);
+    check_lstm("i8", 3, false, XCC_INTEGER_ALWAYS, 0);
+    check_lstm("u8", 100, false, XCC_INTEGER_ALWAYS, 0);
+}
+END_TEST
+
 START_TEST(operators_that_are_refused_by_name)
 {
     onnx_refuse(MS "input x str[2]\noutput y\ny = com.microsoft::Tokenizer(x) mark=0\n", XCVM_UNSUPPORTED,
@@ -269,6 +315,7 @@ Suite *suite_compiler_lower_contrib(void)
     tcase_add_test(tests, blocks_that_are_seen);
     tcase_add_test(tests, blocks_that_do_not_fit);
     tcase_add_test(tests, quantised_values_that_do_not_fit);
+    tcase_add_test(tests, recurrence_of_bytes);
     tcase_add_test(tests, operators_that_are_refused_by_name);
     tcase_add_test(tests, blocked_layout_of_eight);
     tcase_add_test(tests, normalisation_in_the_domain_of_onnx);

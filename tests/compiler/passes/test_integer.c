@@ -204,6 +204,97 @@ START_TEST(column)
 }
 END_TEST
 
+/* x quantised by its own range, as bytes, a scale and a zero point. */
+static xcc_value *dynamic(xcc_builder *b, xcc_value *x, xcc_value **scale, xcc_value **zero)
+{
+    xcc_value *q = must(b, xcc_value_create(b->graph, NULL));
+    *scale = must(b, xcc_value_create(b->graph, NULL));
+    *zero = must(b, xcc_value_create(b->graph, NULL));
+    ck_assert_ptr_nonnull(xcc_emit(b, DynamicQuantizeLinear, .y = XCC_OUT(q), .scale = XCC_OUT(*scale),
+                                   .zero_point = XCC_OUT(*zero), .x = XCC_IN(x)));
+    return q;
+}
+
+static xcc_value *as_floats(xcc_builder *b, xcc_value *sums)
+{
+    return APPLY(Cast, y, .x = XCC_IN(sums), .to = XCVM_F32, .saturate = 1);
+}
+
+static xcc_value *integer_product(xcc_builder *b, xcc_value *a, xcc_value *w, xcc_value *a_zero, xcc_value *w_zero)
+{
+    return APPLY(MatMulInteger, y, .a = XCC_IN(a), .b = XCC_IN(w), .a_zero_point = XCC_IN(a_zero),
+                 .b_zero_point = XCC_IN(w_zero));
+}
+
+static xcc_value *byte(xcc_builder *b, xcvm_dtype dtype, int number)
+{
+    const uint8_t bits = (uint8_t)number;
+    return must(b, xcc_constant(b->graph, NULL, dtype, 0, NULL, &bits, false));
+}
+
+/* Products by bytes whose scales are found as the model runs: numbers that are no powers of two, to the same bits. */
+static void make_dynamic(xcc_builder *b)
+{
+    xcc_value *scale, *zero, *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 2, 13));
+    xcc_value *q = dynamic(b, x, &scale, &zero);
+    const float numbers[] = {0.3f, 0.7f, 1.1f, 0.013f, 3.3f}, added[] = {-1.7f, 0.3f, 100.1f, 1e-3f, 0};
+    /* A scale for each column, and a vector that is added. */
+    xcc_value *each = APPLY(Mul, y, .a = XCC_IN(floats(b, 1, DIMS(5), numbers)), .b = XCC_IN(scale));
+    xcc_value *sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 3), zero, NULL);
+    xcc_value *y = APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(each));
+    output(b, APPLY(Add, y, .a = XCC_IN(floats(b, 1, DIMS(5), added)), .b = XCC_IN(y)));
+    /* One for all, u8 around 128, and a vector that is found as the model runs. */
+    sums = integer_product(b, q, bytes(b, XCVM_U8, 2, DIMS(13, 20), 4), zero, byte(b, XCVM_U8, 128));
+    y = APPLY(Mul, y, .a = XCC_IN(scale), .b = XCC_IN(as_floats(b, sums)));
+    output(b, APPLY(Add, y, .a = XCC_IN(y), .b = XCC_IN(input(b, "v", XCVM_F32, 1, DIMS(20)))));
+    /* Without a zero point, and with a constant one. */
+    sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 5), NULL, NULL);
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(number(b, 0.1))));
+    sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 6), byte(b, XCVM_U8, 77), byte(b, XCVM_I8, 0));
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(each)));
+}
+
+START_TEST(dynamic_products)
+{
+    compilation c;
+    check_same_results(make_dynamic, &c);
+    CHECK_COUNT(&c, QuantizedGemm, 4);
+    CHECK_COUNT(&c, MatMulInteger, 0);
+    CHECK_COUNT(&c, Add, 0);
+    finish(&c);
+}
+END_TEST
+
+/* Weights around another zero point, activations of s8, sums that something else reads, scales of rows, sums that
+ * stay integers. */
+static void make_unfit_dynamic(xcc_builder *b)
+{
+    xcc_value *scale, *zero, *x = input(b, "x", XCVM_F32, 3, DIMS(3, 2, 13));
+    xcc_value *q = dynamic(b, x, &scale, &zero), *sums, *s8;
+    sums = integer_product(b, q, bytes(b, XCVM_U8, 2, DIMS(13, 5), 7), zero, byte(b, XCVM_U8, 3));
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(scale)));
+    s8 = APPLY(Cast, y, .x = XCC_IN(input(b, "s", XCVM_F32, 2, DIMS(2, 13))), .to = XCVM_I8, .saturate = 1);
+    sums = integer_product(b, s8, bytes(b, XCVM_I8, 2, DIMS(13, 5), 8), NULL, NULL);
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(scale)));
+    sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 9), zero, NULL);
+    output(b, sums);
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(scale)));
+    sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 10), zero, NULL);
+    output(b, APPLY(Mul, y, .a = XCC_IN(as_floats(b, sums)), .b = XCC_IN(input(b, "rows", XCVM_F32, 2, DIMS(2, 1)))));
+    sums = integer_product(b, q, bytes(b, XCVM_I8, 2, DIMS(13, 5), 11), zero, NULL);
+    output(b, APPLY(Mul, y, .a = XCC_IN(sums), .b = XCC_IN(sums)));
+}
+
+START_TEST(unfit_dynamic_products)
+{
+    compilation c;
+    check_same_results(make_unfit_dynamic, &c);
+    CHECK_COUNT(&c, QuantizedGemm, 0);
+    CHECK_COUNT(&c, MatMulInteger, 5);
+    finish(&c);
+}
+END_TEST
+
 /* A chain of functions as long as a model likes: no rule goes back over all of it. */
 START_TEST(long_chain)
 {
@@ -233,6 +324,8 @@ Suite *suite_compiler_integer(void)
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
     tcase_add_test(tc, column);
+    tcase_add_test(tc, dynamic_products);
+    tcase_add_test(tc, unfit_dynamic_products);
     tcase_add_test(tc, long_chain);
     suite_add_tcase(suite, tc);
     return suite;

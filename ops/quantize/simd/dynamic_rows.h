@@ -1,0 +1,56 @@
+/* Rows of f32 that are quantised by their own range, as by DynamicQuantizeLinear, and their products with packed s8
+ * panels (ops/quantize/quantized_panels.h): exact sums, behind which each step of f32 is rounded by itself. */
+#ifndef XCVM_OPS_SIMD_DYNAMIC_ROWS_H
+#define XCVM_OPS_SIMD_DYNAMIC_ROWS_H
+
+#include "ops/kernel.h"
+#include "ops/quantize/quantized_panels.h"
+
+#include <math.h>
+
+/* What bytes of a range stand for. */
+typedef struct xcvm_dynamic_scale {
+    float scale, divisor; /* the divisor is 1 where the scale is 0 or NaN: of zeros alone nothing is left */
+    uint8_t zero_point;
+} xcvm_dynamic_scale;
+
+/* Of numbers from low, at most 0, to high, at least 0; NaN where a number is. */
+static inline xcvm_dynamic_scale xcvm_dynamic_scale_of(float low, float high)
+{
+    const float scale = (high - low) / 255.0f;
+    xcvm_dynamic_scale s = {.scale = scale, .divisor = scale > 0.0f ? scale : 1.0f};
+    const float zero = rintf(-low / s.divisor);
+    s.zero_point = (uint8_t)(zero > 0.0f ? (zero < 255.0f ? zero : 255.0f) : 0.0f);
+    return s;
+}
+
+/* A row in memory: whole quads, filled up with anything that is initialised. */
+typedef struct xcvm_dynamic_row {
+    float scale;
+    int32_t zero;
+    uint8_t bytes[];
+} xcvm_dynamic_row;
+
+/* Bytes of a row of `count` numbers, a multiple of XCVM_ALIGNMENT. */
+static inline size_t xcvm_dynamic_row_bytes(size_t count)
+{
+    return xcvm_round_up(sizeof(xcvm_dynamic_row) + xcvm_round_up(count, XCVM_QUAD), XCVM_ALIGNMENT);
+}
+#define xcvm_dynamic_row_make XCVM_PER_ISA(xcvm_dynamic_row_make)
+void xcvm_dynamic_row_make(const float *x, size_t count, xcvm_dynamic_row *row);
+
+/* Weights: a sum and a scale for each column. */
+typedef struct xcvm_dynamic_panels {
+    const int8_t *panels;
+    size_t quads;
+    const int32_t *sums;
+    const float *scales;
+} xcvm_dynamic_panels;
+
+/* Adds the products of `count` rows, `row_bytes` apart, with panels [first, last) to `to`, whose rows are to_row floats
+ * apart and begin with panel `first`. */
+#define xcvm_dynamic_product XCVM_PER_ISA(xcvm_dynamic_product)
+void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t last, const void *rows, size_t row_bytes,
+                          size_t count, float *to, size_t to_row);
+
+#endif
