@@ -48,10 +48,13 @@ static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width
     return (rows){at + unit * bound * width * xcvm_dtype_size(dtype), dtype, width, count};
 }
 
-/* Up to CHUNK rows from row `first` on, as f32: where they lie, or in `room`. */
+/* Up to CHUNK rows from row `first` on, as f32: where they lie, or in `room`. The next ones are fetched meanwhile. */
 static const float *take(const rows *r, size_t first, size_t *count, float *room)
 {
     *count = xcvm_min(r->count - first, CHUNK);
+    const size_t row = r->width * xcvm_dtype_size(r->dtype), end = xcvm_min(r->count, first + 2 * CHUNK) * row;
+    for (size_t at = (first + *count) * row; at < end; at += XCVM_ALIGNMENT)
+        __builtin_prefetch((const char *)r->at + at);
     if (r->dtype == XCVM_F32)
         return (const float *)r->at + first * r->width;
     xcvm_halves_load(r->dtype, r->at, first * r->width, *count * r->width, room);
