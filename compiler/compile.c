@@ -165,6 +165,8 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     XCVM_CHECK(error,
                o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32 || o->caches == XCVM_F16 || o->caches == XCVM_BF16,
                INVALID_ARGUMENT, "caches cannot be of %s, f32, f16 or bf16 is needed", xcvm_dtype_name(o->caches));
+    XCVM_CHECK(error, o->cache_rows >= 0 && o->cache_rows <= INT32_MAX, INVALID_ARGUMENT,
+               "caches cannot have %lld rows, 0 to %d is expected", (long long)o->cache_rows, INT32_MAX);
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");

@@ -154,6 +154,18 @@ xcc_value *xcc_build_transpose(xcc_builder *b, xcc_value *x, size_t count, const
     return xcc_apply(b, Transpose, y, .x = XCC_IN(x), .perm = {perm, count});
 }
 
+xcc_value *xcc_build_heads_apart(xcc_builder *b, xcc_value *x, int64_t heads)
+{
+    xcc_value *y = xcc_build_reshape(b, x, XCC_BUILD_INTS(b, 0, 0, heads, -1));
+    return xcc_build_transpose(b, y, 4, (const int64_t[]){0, 2, 1, 3});
+}
+
+xcc_value *xcc_build_heads_together(xcc_builder *b, xcc_value *x)
+{
+    xcc_value *y = xcc_build_transpose(b, x, 4, (const int64_t[]){0, 2, 1, 3});
+    return xcc_build_reshape(b, y, XCC_BUILD_INTS(b, 0, 0, -1));
+}
+
 xcc_value *xcc_build_reduce(xcc_builder *b, xcvm_opcode opcode, xcc_value *x, xcc_value *axes, bool keepdims)
 {
     if (x == NULL)

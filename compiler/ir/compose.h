@@ -40,6 +40,9 @@ xcc_value *xcc_build_unsqueeze(xcc_builder *b, xcc_value *x, size_t count, const
 xcc_value *xcc_build_squeeze(xcc_builder *b, xcc_value *x, size_t count, const int64_t *axes);
 /* x itself if nothing moves. */
 xcc_value *xcc_build_transpose(xcc_builder *b, xcc_value *x, size_t count, const int64_t *perm);
+/* [batch, length, heads * size] as [batch, heads, length, size], and back. */
+xcc_value *xcc_build_heads_apart(xcc_builder *b, xcc_value *x, int64_t heads);
+xcc_value *xcc_build_heads_together(xcc_builder *b, xcc_value *x);
 /* axes NULL: over all. */
 xcc_value *xcc_build_reduce(xcc_builder *b, xcvm_opcode opcode, xcc_value *x, xcc_value *axes, bool keepdims);
 xcc_value *xcc_build_gather(xcc_builder *b, xcc_value *x, xcc_value *indices, int64_t axis);

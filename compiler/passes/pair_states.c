@@ -106,6 +106,7 @@ static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
 
 xcvm_status xcc_pair_states(xcc_module *m)
 {
+    XCVM_TRY(xcc_pair_caches(m));
     for (size_t i = 0; i < m->options->state_count; i++)
         XCVM_TRY(pair_state(m, &m->options->states[i]));
     for (size_t i = 0; m->options->state_count > 0 && i < m->graph->output_count;) {

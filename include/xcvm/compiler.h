@@ -205,6 +205,12 @@ typedef struct xcc_options {
     /* The type of `states` that are caches of keys and values, which attention alone reads and rows are added to:
      * XCVM_F32 (or 0), as they are; XCVM_F16 or XCVM_BF16, which rows are rounded to as they are added. */
     xcvm_dtype caches;
+    /* If above 0: a cache of keys and values that ONNX's Attention extends (f32, causal or of one query, without a
+     * mask), whose number of rows is open, and which is among `states`, has place for so many rows from the start, in
+     * which runs add up what they are given; one whose rows have no place fails with OUT_OF_RANGE. A state "rows@" and
+     * a cache's name counts them, for each batch entry. 0: such a cache grows, and is copied in each run. Rows that the
+     * model itself addresses, as TensorScatter, need no such number, but known sizes. */
+    int64_t cache_rows;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

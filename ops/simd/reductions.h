@@ -36,6 +36,23 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_plus(xcvm_lanes r, xcvm_lanes v) { return r + 
 #define XCVM_LANES_NUMBERS 0, 1, 2, 3
 #endif
 
+/* The sum of each of XCVM_LANES rows, added up in the order of xcvm_lanes_sum: a round of the transpose brings what
+ * that adds into the same lanes of two vectors. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_sums(const xcvm_lanes rows[XCVM_LANES])
+{
+    xcvm_lanes sums[XCVM_LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < XCVM_LANES; i++)
+        sums[i] = rows[i];
+#pragma GCC unroll 4
+    for (int half = XCVM_LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < half; i++)
+            sums[i] = xcvm_lanes_interleave_low(sums[i], sums[i + half]) +
+                      xcvm_lanes_interleave_high(sums[i], sums[i + half]);
+    return sums[0];
+}
+
 /* What `pick` makes of all lanes, in a fixed order. */
 XCVM_INLINE float xcvm_lanes_reduce(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes v)
 {

@@ -25,7 +25,7 @@ struct compile_flags {
     struct training_flags training;
     struct recomputation_flags recomputation;
     bool backprop, straight_through, two_phase, strip, report, list_passes;
-    int64_t order;
+    int64_t order, cache_rows;
 };
 
 static const struct option options[] = {
@@ -61,6 +61,9 @@ static const struct option options[] = {
      "are: the program keeps it, and has neither; may be repeated"},
     {"caches", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, caches), 0, 0,
      "the type of states that are caches of keys and values, which rows are rounded to as they are added"},
+    {"cache-rows", 0, "N", OPTION_INT, offsetof(struct compile_flags, cache_rows), 0, INT32_MAX,
+     "how many rows those caches hold that Attention extends and whose sizes are open: they are not copied then; 0: "
+     "they grow, and are"},
     {"two-phase", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, two_phase), 0, 0,
      "with --backprop, write two programs: the forward, which also gives retained_NAME for each value that the "
      "backward needs, and beside it PROG.backward, whose inputs are these and grad_in@OUTPUT for each output, and "
@@ -302,6 +305,7 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     TRY(training_options_use(&flags->training, &request->groups, &compiler, error));
     compiler.states = request->states;
     compiler.caches = xcvm_dtype_from_name(flags->caches);
+    compiler.cache_rows = flags->cache_rows;
     compiler.state_count = flags->states.count;
     compiler.straight_through = flags->straight_through;
     compiler.phase = compilation->phase;

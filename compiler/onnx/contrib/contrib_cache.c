@@ -81,18 +81,6 @@ typedef struct cached {
     int64_t heads, key_heads;
 } cached;
 
-static xcc_value *heads_apart(xcc_lowering *n, xcc_value *x, int64_t heads)
-{
-    xcc_value *y = xcc_build_reshape(&n->b, x, XCC_BUILD_INTS(&n->b, 0, 0, heads, -1));
-    return xcc_build_transpose(&n->b, y, 4, (const int64_t[]){0, 2, 1, 3});
-}
-
-static xcc_value *heads_together(xcc_lowering *n, xcc_value *x)
-{
-    xcc_value *y = xcc_build_transpose(&n->b, x, 4, (const int64_t[]){0, 2, 1, 3});
-    return xcc_build_reshape(&n->b, y, XCC_BUILD_INTS(&n->b, 0, 0, -1));
-}
-
 /* Queries, keys and values from operands 0 to 2, or from operand 0, which has all three side by side. */
 static xcvm_status read_cached(xcc_lowering *n, cached *c)
 {
@@ -119,9 +107,9 @@ static xcvm_status read_cached(xcc_lowering *n, cached *c)
     }
     c->batch = xcc_build_dim_of(&n->b, q, 0);
     c->length = xcc_build_dim_of(&n->b, q, 1);
-    c->q = heads_apart(n, q, c->heads);
-    c->k = heads_apart(n, k, c->key_heads);
-    c->v = heads_apart(n, v, c->key_heads);
+    c->q = xcc_build_heads_apart(&n->b, q, c->heads);
+    c->k = xcc_build_heads_apart(&n->b, k, c->key_heads);
+    c->v = xcc_build_heads_apart(&n->b, v, c->key_heads);
     return c->q != NULL && c->k != NULL && c->v != NULL ? XCVM_OK : xcc_failure(n);
 }
 
@@ -300,7 +288,7 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
                                        .past_key = XCC_IN(c.past_key), .past_value = XCC_IN(c.past_value),
                                        .before = XCC_IN(before), .left_window_size = window > 0 ? window - 1 : -1,
                                        .scale = scale, .softcap = softcap);
-        XCVM_TRY(xcc_bind(n, 0, heads_together(n, attended)));
+        XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, attended)));
         XCVM_TRY(xcc_bind(n, 1, c.present_key));
         return xcc_bind(n, 2, c.present_value);
     }
@@ -329,7 +317,7 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
                              .mask = XCC_IN(mask), .is_causal = causal && !explicit_mask,
                              .left_window_size = !explicit_mask && window > 0 ? window - 1 : -1,
                              .right_window_size = -1, .scale = scale, .softcap = softcap);
-    XCVM_TRY(xcc_bind(n, 0, heads_together(n, y)));
+    XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, y)));
     XCVM_TRY(xcc_bind(n, 1, c.present_key));
     return xcc_bind(n, 2, c.present_value);
 }
@@ -416,7 +404,7 @@ xcvm_status xcc_lower_contrib_sparse_attention(xcc_lowering *n)
     xcc_value *y =
         xcc_apply(&n->b, Attention, y, .q = XCC_IN(c.q), .k = XCC_IN(c.present_key), .v = XCC_IN(c.present_value),
                   .mask = XCC_IN(mask), .left_window_size = -1, .right_window_size = -1, .scale = scale);
-    XCVM_TRY(xcc_bind(n, 0, heads_together(n, y)));
+    XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, y)));
     XCVM_TRY(xcc_bind(n, 1, c.present_key));
     return xcc_bind(n, 2, c.present_value);
 }

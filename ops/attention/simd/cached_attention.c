@@ -12,10 +12,16 @@ enum {
     FEW_QUERIES = 4,
     /* Multiply-adds that are worth a thread. */
     THREAD_WORK = 200 * 1000,
-    SUMS = 4, /* vectors of a value's sums that stay in registers */
-    /* Rows of a cache in half precision that are brought to f32 at a time. */
-    CHUNK = 16
+    /* Queries of a unit that share one reading of keys and values, and how many of them have their sums of values in
+     * registers together, SUMS vectors of each. */
+    QUERIES = XCVM_LANES == 16 ? 8 : 4,
+    SUM_QUERIES = XCVM_LANES == 16 ? 4 : 2,
+    SUMS = 4,
+    /* Rows of a cache that are multiplied, or in half precision brought to f32, at a time: they stay in the first-level
+     * cache for all queries. */
+    CHUNK = 32
 };
+_Static_assert(CHUNK % XCVM_LANES == 0, "chunks are whole vectors of keys");
 
 typedef struct cached {
     const xcvm_kernel *k;
@@ -24,7 +30,7 @@ typedef struct cached {
     const int64_t *before;
     float scale;
     char *scratch;
-    size_t per_worker, most_keys; /* most_keys: a multiple of XCVM_LANES */
+    size_t per_worker, score_row; /* score_row: numbers of a query's scores, with a vector to spare */
     size_t chunk;                 /* floats of CHUNK rows of a cache in half precision; 0: there is none */
 } cached;
 
@@ -42,59 +48,120 @@ static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width
     return (rows){at + unit * bound * width * xcvm_dtype_size(dtype), dtype, width, count};
 }
 
-/* Up to CHUNK rows from row `first` on, as f32 where they lie, or all of them; else in `room`. */
+/* Up to CHUNK rows from row `first` on, as f32: where they lie, or in `room`. The next ones are fetched meanwhile. */
 static const float *take(const rows *r, size_t first, size_t *count, float *room)
 {
-    *count = r->count - first;
+    *count = xcvm_min(r->count - first, CHUNK);
+    const size_t row = r->width * xcvm_dtype_size(r->dtype), end = xcvm_min(r->count, first + 2 * CHUNK) * row;
+    for (size_t at = (first + *count) * row; at < end; at += XCVM_ALIGNMENT)
+        __builtin_prefetch((const char *)r->at + at);
     if (r->dtype == XCVM_F32)
         return (const float *)r->at + first * r->width;
-    *count = xcvm_min(*count, CHUNK);
     xcvm_halves_load(r->dtype, r->at, first * r->width, *count * r->width, room);
     return room;
 }
 
-/* from[j] times weight[j], for `count` rows, is added to the sums, columns [p, p + columns) of them. */
-XCVM_INLINE void add_values(const float *from, size_t count, const float *weight, size_t v_width, size_t p, float *sums,
-                            const size_t vectors)
+/* from[j] times weight[j] of each query, for `count` rows, is added to the sums, columns [p, p + vectors * XCVM_LANES)
+ * of them. */
+XCVM_INLINE void add_values(const float *from, size_t count, size_t v_width, const float *weight, size_t weight_row,
+                            float *sums, size_t p, const size_t queries, const size_t vectors)
 {
-    xcvm_lanes sum[SUMS];
+    xcvm_lanes sum[SUM_QUERIES][SUMS];
 #pragma GCC unroll 4
-    for (size_t v = 0; v < vectors; v++)
-        sum[v] = xcvm_lanes_load(sums + p + v * XCVM_LANES);
-    from += p;
-    for (size_t j = 0; j < count; j++, from += v_width) {
-        const xcvm_lanes by = xcvm_lanes_all(weight[j]);
+    for (size_t r = 0; r < queries; r++)
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++)
-            sum[v] += by * xcvm_lanes_load(from + v * XCVM_LANES);
+            sum[r][v] = xcvm_lanes_load(sums + r * v_width + p + v * XCVM_LANES);
+    from += p;
+    for (size_t j = 0; j < count; j++, from += v_width) {
+        xcvm_lanes value[SUMS];
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            value[v] = xcvm_lanes_load(from + v * XCVM_LANES);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < queries; r++) {
+            const xcvm_lanes by = xcvm_lanes_all(weight[r * weight_row + j]);
+#pragma GCC unroll 4
+            for (size_t v = 0; v < vectors; v++)
+                sum[r][v] += by * value[v];
+        }
     }
 #pragma GCC unroll 4
-    for (size_t v = 0; v < vectors; v++)
-        xcvm_lanes_store(sums + p + v * XCVM_LANES, sum[v]);
+    for (size_t r = 0; r < queries; r++)
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            xcvm_lanes_store(sums + r * v_width + p + v * XCVM_LANES, sum[r][v]);
 }
 
-static void weighted_sum(const rows *values, const float *weight, float *sums, float *room)
+/* All columns of the sums of one query or of SUM_QUERIES. */
+XCVM_INLINE void add_rows(const float *from, size_t count, size_t v_width, const float *weight, size_t weight_row,
+                          float *sums, const size_t queries)
+{
+    size_t p = 0;
+    for (; p + SUMS * XCVM_LANES <= v_width; p += SUMS * XCVM_LANES)
+        add_values(from, count, v_width, weight, weight_row, sums, p, queries, SUMS);
+    for (; p + XCVM_LANES <= v_width; p += XCVM_LANES)
+        add_values(from, count, v_width, weight, weight_row, sums, p, queries, 1);
+    for (size_t r = 0; r < queries && p < v_width; r++)
+        for (size_t j = 0; j < count; j++)
+            for (size_t rest = p; rest < v_width; rest++)
+                sums[r * v_width + rest] += weight[r * weight_row + j] * from[j * v_width + rest];
+}
+
+/* Rows [first, values->count), weighted, are added to the sums of `queries` queries. */
+static void weighted_sum(const rows *values, size_t first, const float *weight, size_t weight_row, size_t queries,
+                         float *sums, float *room)
 {
     const size_t v_width = values->width;
-    for (size_t first = 0, count; first < values->count; first += count, weight += count) {
+    for (size_t count; first < values->count; first += count) {
         const float *from = take(values, first, &count, room);
-        size_t p = 0;
-        for (; p + SUMS * XCVM_LANES <= v_width; p += SUMS * XCVM_LANES)
-            add_values(from, count, weight, v_width, p, sums, SUMS);
-        for (; p + XCVM_LANES <= v_width; p += XCVM_LANES)
-            add_values(from, count, weight, v_width, p, sums, 1);
-        for (size_t j = 0; p < v_width && j < count; j++)
-            for (size_t rest = p; rest < v_width; rest++)
-                sums[rest] += weight[j] * from[j * v_width + rest];
+        size_t r = 0;
+        for (; r + SUM_QUERIES <= queries; r += SUM_QUERIES)
+            add_rows(from, count, v_width, weight + r * weight_row + first, weight_row, sums + r * v_width,
+                     SUM_QUERIES);
+        for (; r < queries; r++)
+            add_rows(from, count, v_width, weight + r * weight_row + first, weight_row, sums + r * v_width, 1);
     }
 }
 
-/* Products of all keys with `count` queries. */
-static void score(const rows *keys, const float *q, size_t queries, float *products, float *room)
+/* Products of XCVM_LANES keys with one query: a vector of sums for each key, which then are added up all at once. */
+static void score_keys(const float *keys, const float *q, size_t width, float *products)
 {
-    for (size_t first = 0, count; first < keys->count; first += count) {
+    xcvm_lanes sum[XCVM_LANES];
+#pragma GCC unroll 16
+    for (size_t j = 0; j < XCVM_LANES; j++)
+        sum[j] = (xcvm_lanes){0};
+    size_t p = 0;
+    for (; p + XCVM_LANES <= width; p += XCVM_LANES) {
+        const xcvm_lanes x = xcvm_lanes_load(q + p);
+#pragma GCC unroll 16
+        for (size_t j = 0; j < XCVM_LANES; j++)
+            sum[j] += xcvm_lanes_load(keys + j * width + p) * x;
+    }
+    xcvm_lanes_store(products, xcvm_lanes_sums(sum));
+    for (size_t j = 0; p < width && j < XCVM_LANES; j++) {
+        float rest = 0.0f;
+        for (size_t i = p; i < width; i++)
+            rest += keys[j * width + i] * q[i];
+        products[j] += rest;
+    }
+}
+
+/* Products of rows [first, keys->count) with each of `queries` queries; up to a vector behind them may be written. */
+static void score(const rows *keys, size_t first, const float *q, size_t queries, float *products, size_t product_row,
+                  float *room)
+{
+    const size_t width = keys->width;
+    for (size_t count; first < keys->count; first += count) {
         const float *from = take(keys, first, &count, room);
-        xcvm_dot(from, keys->width, q, keys->width, keys->width, products + first * queries, queries, count, queries);
+        size_t j = 0;
+        for (; j + XCVM_LANES <= count; j += XCVM_LANES)
+            for (size_t r = 0; r < queries; r++)
+                score_keys(from + j * width, q + r * width, width, products + r * product_row + first + j);
+        for (size_t some; j < count; j += some) {
+            some = xcvm_min(count - j, XCVM_DOT_COLUMNS);
+            xcvm_dot(q, width, from + j * width, width, width, products + first + j, product_row, queries, some);
+        }
     }
 }
 
@@ -109,30 +176,37 @@ static void attend(const cached *c, size_t unit, size_t first, size_t count, flo
                          rows_of(a->k, unit, c->queries, c->width, c->queries)};
     const rows values[] = {rows_of(a->past_value, unit, c->bound, c->v_width, before),
                            rows_of(a->v, unit, c->queries, c->v_width, c->queries)};
-    float *products = room, *scores = room + count * c->most_keys, *chunk = scores + c->most_keys;
-    score(&keys[0], q, count, products, chunk);
-    score(&keys[1], q, count, products + before * count, chunk);
+    float *scores = room, *chunk = scores + QUERIES * c->score_row, inverse[QUERIES];
+    float *y = XCVM_DATA(float, a->y) + row * c->v_width;
+    /* No query sees what lies further back than the window of one at the first place. */
+    const size_t back = a->left_window_size >= 0 ? (size_t)a->left_window_size : SIZE_MAX;
+    const size_t none = before > back ? (before - back) / (2 * XCVM_LANES) * (2 * XCVM_LANES) : 0;
+    score(&keys[0], none, q, count, scores, c->score_row, chunk);
+    score(&keys[1], 0, q, count, scores + before, c->score_row, chunk);
     for (size_t r = 0; r < count; r++) {
+        float *weight = scores + r * c->score_row;
         const size_t last = before + (first + r) % c->queries; /* the key at its own place */
-        const size_t begin =
-            a->left_window_size >= 0 && (uint64_t)a->left_window_size < last ? last - (size_t)a->left_window_size : 0;
-        const size_t columns = xcvm_round_up(last + 1, XCVM_LANES);
-        float *y = XCVM_DATA(float, a->y) + (row + r) * c->v_width;
-        for (size_t j = 0; j <= last; j++)
-            scores[j] = j < begin ? -INFINITY : products[j * count + r] * c->scale;
+        const size_t begin = last > back ? last - back : 0, columns = xcvm_round_up(last + 1, XCVM_LANES);
+        for (size_t j = begin; j <= last; j++)
+            weight[j] *= c->scale;
+        for (size_t j = none; j < begin; j++)
+            weight[j] = -INFINITY;
         if (a->softcap > 0.0)
-            xcvm_attention_cap(scores + begin, last + 1 - begin, (float)a->softcap);
+            xcvm_attention_cap(weight + begin, last + 1 - begin, (float)a->softcap);
         for (size_t j = last + 1; j < columns; j++)
-            scores[j] = -INFINITY;
-        const float greatest = xcvm_attention_greatest(scores, columns);
-        const float inverse = 1.0f / xcvm_attention_weigh(scores, columns, greatest == -INFINITY ? 0.0f : greatest);
-        memset(y, 0, c->v_width * sizeof *y);
+            weight[j] = -INFINITY;
+        const float greatest = xcvm_attention_greatest(weight + none, columns - none);
+        inverse[r] =
+            1.0f / xcvm_attention_weigh(weight + none, columns - none, greatest == -INFINITY ? 0.0f : greatest);
+    }
+    memset(y, 0, count * c->v_width * sizeof *y);
+    weighted_sum(&values[0], none, scores, c->score_row, count, y, chunk);
+    for (size_t r = 0; r < count; r++) {
         rows seen = values[1];
-        seen.count = last + 1 - before;
-        weighted_sum(&values[0], scores, y, chunk);
-        weighted_sum(&seen, scores + before, y, chunk);
+        seen.count = (first + r) % c->queries + 1;
+        weighted_sum(&seen, 0, scores + r * c->score_row + before, c->score_row, 1, y + r * c->v_width, chunk);
         for (size_t p = 0; p < c->v_width; p++)
-            y[p] *= inverse;
+            y[r * c->v_width + p] *= inverse[r];
     }
 }
 
@@ -143,33 +217,34 @@ static void run_units(void *context, size_t begin, size_t end, int worker)
     const size_t all = c->group * c->queries;
     xcvm_poller poller = xcvm_poller_of(c->k);
     for (size_t unit = begin; unit < end; unit++)
-        for (size_t r = 0; r < all; r += XCVM_DOT_COLUMNS) {
-            const size_t count = xcvm_min(all - r, XCVM_DOT_COLUMNS);
-            if (xcvm_poll_after(&poller, c->most_keys * (c->width + c->v_width) * count / 8) != XCVM_OK)
+        for (size_t r = 0; r < all; r += QUERIES) {
+            const size_t count = xcvm_min(all - r, QUERIES);
+            if (xcvm_poll_after(&poller, c->score_row * (c->width + c->v_width) * count / 8) != XCVM_OK)
                 return;
             attend(c, unit, r, count, room);
         }
 }
 
-static xcvm_status few_queries(xcvm_kernel *k, cached *c)
+static xcvm_status few_queries(xcvm_kernel *k, cached *c, size_t most_keys)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
+    c->score_row = xcvm_round_up(most_keys, XCVM_LANES) + XCVM_LANES;
     const bool halved = c->a->past_key->dtype != XCVM_F32 || c->a->past_value->dtype != XCVM_F32;
     c->chunk = halved ? CHUNK * (c->width > c->v_width ? c->width : c->v_width) : 0;
     XCVM_CHECK(k->error,
-               xcvm_size_mul(c->most_keys, (XCVM_DOT_COLUMNS + 1) * sizeof(float), &c->per_worker) &&
+               xcvm_size_mul(c->score_row, QUERIES * sizeof(float), &c->per_worker) &&
                    xcvm_size_add(c->per_worker, c->chunk * sizeof(float), &c->per_worker) &&
                    c->per_worker < SIZE_MAX - XCVM_ALIGNMENT,
-               OUT_OF_RANGE, "%zu keys are too many", c->most_keys);
+               OUT_OF_RANGE, "%zu keys are too many", most_keys);
     c->per_worker = xcvm_round_up(c->per_worker, XCVM_ALIGNMENT);
     XCVM_CHECK(k->error, xcvm_size_mul(c->per_worker, threads, &bytes), OUT_OF_RANGE, "%zu keys are too many",
-               c->most_keys);
+               most_keys);
     c->scratch = xcvm_kernel_scratch(k, bytes);
     if (c->scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     const double cost =
-        (double)c->group * (double)c->queries * (double)c->most_keys * (double)(c->width + c->v_width) + 1.0;
+        (double)c->group * (double)c->queries * (double)most_keys * (double)(c->width + c->v_width) + 1.0;
     return xcvm_kernel_parallel(k, c->batch * c->kv_heads, cost < THREAD_WORK ? (size_t)(THREAD_WORK / cost) + 1 : 1,
                                 run_units, c);
 }
@@ -267,6 +342,5 @@ XCVM_KERNEL(CachedAttention)
         return XCVM_OK;
     c.group = (size_t)q[1] / c.kv_heads;
     c.scale = a->scale != 0.0 ? (float)a->scale : (float)(1.0 / sqrt((double)c.width));
-    c.most_keys = xcvm_round_up(most + c.queries, XCVM_LANES);
-    return c.queries <= FEW_QUERIES ? few_queries(k, &c) : many_queries(k, &c, most + c.queries);
+    return c.queries <= FEW_QUERIES ? few_queries(k, &c, most + c.queries) : many_queries(k, &c, most + c.queries);
 }

@@ -1,0 +1,209 @@
+/* Caches of keys and values that are to be states: Attention that extends them, by its own past and present or behind
+ * TensorScatter, becomes CachedAttention, which reads them where they lie, so that nobody reads what is stored. */
+#include "compiler/ir/compose.h"
+#include "compiler/ir/shape_data.h"
+#include "compiler/passes/rewrite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An Attention of f32 of which every query sees the keys up to its own place, and the cache that it extends. */
+typedef struct extension {
+    xcc_node *node;
+    const xcvm_Attention_args *a;
+    xcc_value *past[2], *fresh[2]; /* keys and values: the caches, and what goes behind their rows */
+    xcc_value *before;             /* how many rows of each batch entry there are; NULL: as many as runs have added */
+} extension;
+
+/* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
+typedef struct rows_added {
+    xcc_value *state;
+    int64_t batch, length;
+} rows_added;
+
+/* Whether the options make a state of these two. */
+static bool are_paired(const xcc_module *m, const xcc_value *present, const xcc_value *past)
+{
+    const xcc_graph *g = m->graph;
+    for (size_t i = 0; i < m->options->state_count; i++)
+        if (strcmp(m->options->states[i].input, past->name) == 0)
+            for (size_t j = 0; j < g->output_count; j++)
+                if (g->outputs[j] == present && strcmp(m->options->states[i].output, g->output_names[j]) == 0)
+                    return true;
+    return false;
+}
+
+static bool is_cache(const xcc_value *v)
+{
+    bool known = v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4;
+    for (int i = 0; known && i < 4; i++)
+        known = v->type.dims[i] >= 0;
+    return known;
+}
+
+/* A cache of which all but the number of rows is known, as what it is before each run is told by its shape alone. */
+static bool is_growing(const xcc_value *v)
+{
+    return v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4 &&
+           v->type.dims[0] >= 0 && v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
+}
+
+/* A query that is alone sees all keys either way. */
+static bool is_plain(const xcvm_Attention_args *a)
+{
+    const xcvm_value *const operands[] = {a->q, a->k, a->v};
+    for (size_t i = 0; i < 3; i++)
+        if (operands[i] == NULL || operands[i]->dtype != XCVM_F32 || operands[i]->rank < 3 ||
+            operands[i]->rank != a->q->rank)
+            return false;
+    return a->mask == NULL && a->qk == NULL && a->right_window_size < 0 &&
+           (a->is_causal != 0 || a->q->dims[a->q->rank - 2] == 1) &&
+           (a->softmax_precision == XCVM_NO_DTYPE || a->softmax_precision == XCVM_F32);
+}
+
+/* Whether every element of the shape data of `v` is the dimension `dim`. */
+static bool is_size(const xcc_value *v, int64_t dim)
+{
+    xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
+    const int count = xcc_shape_data(v, sizes);
+    for (int i = 0; i < count; i++)
+        if (dim == XCVM_ANY_DIM || sizes[i].value != dim ||
+            sizes[i].kind != (dim >= 0 ? XCC_SIZE_NUMBER : XCC_SIZE_SYMBOL))
+            return false;
+    return count > 0;
+}
+
+/* Whether `total` is surely `before` and `length` more. */
+static bool is_total(const xcc_value *total, const xcc_value *before, int64_t length)
+{
+    const xcc_node *add = xcc_producer(total, XCVM_OP_Add), *sub = xcc_producer(before, XCVM_OP_Sub);
+    for (size_t i = 0; add != NULL && i < 2; i++)
+        if (xcc_node_input(add, i) == before && is_size(xcc_node_input(add, 1 - i), length))
+            return true;
+    return sub != NULL && xcc_node_input(sub, 0) == total && is_size(xcc_node_input(sub, 1), length);
+}
+
+/* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
+ * them, to whom that would show. */
+static bool find_present(const xcc_module *m, extension *e)
+{
+    xcc_value *const present[] = {xcc_value_of(e->a->present_key), xcc_value_of(e->a->present_value)};
+    e->past[0] = xcc_value_of(e->a->past_key);
+    e->past[1] = xcc_value_of(e->a->past_value);
+    e->fresh[0] = xcc_value_of(e->a->k);
+    e->fresh[1] = xcc_value_of(e->a->v);
+    for (size_t i = 0; i < 2; i++)
+        if (present[i] == NULL || !is_growing(e->past[i]) || !are_paired(m, present[i], e->past[i]) ||
+            e->past[i]->users->next != NULL || present[i]->users->next != NULL)
+            return false;
+    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL;
+}
+
+/* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen. */
+static bool find_scattered(const xcc_module *m, extension *e)
+{
+    xcc_value *const full[] = {xcc_value_of(e->a->k), xcc_value_of(e->a->v)};
+    if (e->a->past_key != NULL || e->a->present_key != NULL || e->a->present_value != NULL ||
+        e->a->nonpad_kv_seqlen == NULL || e->a->q->rank != 4)
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        const xcc_node *scatter = xcc_producer(full[i], XCVM_OP_TensorScatter);
+        if (scatter == NULL)
+            return false;
+        const xcvm_TensorScatter_args *s = XCC_ARGS(TensorScatter, scatter);
+        e->past[i] = xcc_value_of(s->past_cache);
+        e->fresh[i] = xcc_value_of(s->update);
+        if (!is_cache(e->past[i]) || !are_paired(m, full[i], e->past[i]) || s->mode != XCVM_CACHE_MODE_linear ||
+            (s->axis != -2 && s->axis != 2) || s->update->rank != 4 || s->update->dims[2] != e->a->q->dims[2] ||
+            s->write_indices == NULL || (i > 0 && xcc_value_of(s->write_indices) != e->before))
+            return false;
+        e->before = xcc_value_of(s->write_indices);
+    }
+    return is_total(xcc_value_of(e->a->nonpad_kv_seqlen), e->before, e->a->q->dims[2]);
+}
+
+/* The state that counts rows, begun if there is none of that size, and raised at the end of the run. */
+static xcc_value *count_rows(xcc_builder *b, const extension *e, int64_t length, rows_added *added)
+{
+    xcc_module *m = b->graph->module;
+    const int64_t batch = e->past[0]->type.dims[0];
+    if (added->state != NULL && added->batch == batch && added->length == length && length != XCVM_ANY_DIM)
+        return added->state;
+    const size_t room = sizeof "rows@" + strlen(e->past[0]->name);
+    char *name = xcc_alloc(m, room);
+    if (name == NULL)
+        return NULL;
+    snprintf(name, room, "rows@%s", e->past[0]->name);
+    xcc_value *state = xcc_state(b->graph, name, XCVM_I64, 1, &batch, NULL, false);
+    if (state == NULL)
+        return NULL;
+    xcc_value *next = xcc_build_add(b, state, xcc_build_dim_of(b, e->fresh[0], 2));
+    if (next == NULL || xcc_graph_store(b->graph, state, next) != XCVM_OK)
+        return NULL;
+    *added = (rows_added){state, batch, length};
+    return state;
+}
+
+/* Heads side by side in rank 3 come in front of the tokens. */
+static xcc_value *with_heads(xcc_builder *b, xcc_value *x, int64_t heads)
+{
+    return x->type.rank == 4 ? x : xcc_build_heads_apart(b, x, heads);
+}
+
+static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
+{
+    const xcvm_Attention_args *a = e->a;
+    xcc_builder b = xcc_builder_before(e->node);
+    xcc_value *const present[] = {xcc_value_of(a->present_key), xcc_value_of(a->present_value)};
+    xcc_value *q = with_heads(&b, xcc_value_of(a->q), a->q_num_heads);
+    for (size_t i = 0; i < 2; i++)
+        e->fresh[i] = with_heads(&b, e->fresh[i], a->kv_num_heads);
+    if (q == NULL || e->fresh[0] == NULL || e->fresh[1] == NULL)
+        return m->error->status;
+    for (size_t i = 0; i < 2 && e->before == NULL; i++) {
+        int64_t dims[XCVM_MAX_RANK];
+        memcpy(dims, e->past[i]->type.dims, sizeof dims);
+        dims[2] = m->options->cache_rows;
+        xcvm_value_set_tensor(&e->past[i]->type, XCVM_F32, 4, dims);
+    }
+    if (e->before == NULL)
+        e->before = count_rows(&b, e, e->fresh[0]->type.dims[2], added);
+    if (e->before == NULL)
+        return m->error->status;
+    xcc_value *y =
+        xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
+                  .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]), .before = XCC_IN(e->before),
+                  .left_window_size = a->left_window_size, .scale = a->scale, .softcap = a->softcap);
+    if (y != NULL && a->q->rank == 3)
+        y = xcc_build_heads_together(&b, y);
+    if (y == NULL)
+        return m->error->status;
+    for (size_t i = 0; i < 2 && a->present_key != NULL; i++) {
+        xcc_value *next = xcc_apply(&b, TensorScatter, y, .past_cache = XCC_IN(e->past[i]),
+                                    .update = XCC_IN(e->fresh[i]), .write_indices = XCC_IN(e->before), .axis = -2);
+        if (next == NULL)
+            return m->error->status;
+        xcc_replace_uses(e->node->graph, present[i], next);
+    }
+    xcc_replace_uses(e->node->graph, xcc_value_of(a->y), y);
+    xcc_node_remove(e->node);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_pair_caches(xcc_module *m)
+{
+    rows_added added = {NULL, 0, 0};
+    /* CachedAttention has no gradient, and is no operator of ONNX. */
+    if (m->options->state_count == 0 || m->options->train != NULL || m->options->backprop || m->options->onnx)
+        return XCVM_OK;
+    for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
+        next = n->next;
+        XCVM_TRY(xcc_poll(m));
+        if (!xcc_is(n, XCVM_OP_Attention))
+            continue;
+        extension e = {.node = n, .a = XCC_ARGS(Attention, n)};
+        if (is_plain(e.a) && (find_present(m, &e) || find_scattered(m, &e)))
+            XCVM_TRY(replace(m, &e, &added));
+    }
+    return XCVM_OK;
+}

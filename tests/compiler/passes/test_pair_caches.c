@@ -1,0 +1,246 @@
+/* Caches of keys and values that Attention extends: as states of known sizes they are read where they lie, and rows are
+ * added to them. What such a program gives is what Attention gives for all that it was fed, at once. */
+#include "compiler/ir/compose.h"
+#include "tests/compiler/support.h"
+
+/* Of each there are whole vectors and a rest, whatever the instruction set. */
+enum { BOUND = 70, HEADS = 10, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, WINDOW = 20, LEVELS = 3 };
+
+static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
+
+/* Who says where new rows go: Attention itself, TensorScatter, or one and the other by different inputs. */
+typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCATTERED_ELSEWHERE, FORMS } form;
+
+typedef struct model {
+    form form;
+    int64_t bound;  /* rows of the caches; below 0: open */
+    int64_t rows;   /* what they are to hold if they are open */
+    int64_t window; /* rows in front of its own that a query sees; 0: all */
+    bool causal, masked, read;
+} model;
+
+static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
+{
+    ok(b->graph->module, xcc_value_rename(must(b, v), name));
+    return v;
+}
+
+static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads)
+{
+    return m->form == PRESENT_FLAT ? input(b, name, XCVM_F32, 3, DIMS(1, -1, heads * WIDTH))
+                                   : input(b, name, XCVM_F32, 4, DIMS(1, heads, -1, WIDTH));
+}
+
+static void make(xcc_builder *b, const model *m)
+{
+    xcc_value *q = fresh_input(b, m, "q", HEADS), *k = fresh_input(b, m, "k", KEY_HEADS),
+              *v = fresh_input(b, m, "v", KEY_HEADS);
+    xcc_value *keys = input(b, "past_key", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH)),
+              *values = input(b, "past_value", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH));
+    xcvm_Attention_args args = {.q = XCC_IN(q),
+                                .k = XCC_IN(k),
+                                .v = XCC_IN(v),
+                                .is_causal = m->causal,
+                                .left_window_size = m->window > 0 ? m->window : -1,
+                                .right_window_size = -1,
+                                .scale = 0.4};
+    if (m->form <= PRESENT_FLAT) {
+        xcc_value *y = must(b, xcc_value_create(b->graph, NULL)), *next[2];
+        for (size_t i = 0; i < 2; i++)
+            next[i] = must(b, xcc_value_create(b->graph, pairs[i].output));
+        args.y = XCC_OUT(y);
+        args.present_key = XCC_OUT(next[0]);
+        args.present_value = XCC_OUT(next[1]);
+        args.past_key = XCC_IN(keys);
+        args.past_value = XCC_IN(values);
+        if (m->form == PRESENT_FLAT) {
+            args.q_num_heads = HEADS;
+            args.kv_num_heads = KEY_HEADS;
+        }
+        if (m->masked)
+            args.mask = XCC_IN(floats(b, 2, DIMS(1, 1), FLOATS(0)));
+        ck_assert_ptr_nonnull(xcc_append(b, XCVM_OP_Attention, &args));
+        output(b, y);
+        output(b, next[0]);
+        output(b, next[1]);
+    } else {
+        xcc_value *length = xcc_build_dim_of(b, q, 2), *at, *total;
+        if (m->form == SCATTERED_FROM_TOTAL) {
+            total = input(b, "at", XCVM_I64, 1, DIMS(1));
+            at = xcc_build_sub(b, total, length);
+        } else {
+            at = input(b, "at", XCVM_I64, 1, DIMS(1));
+            total = m->form == SCATTERED ? xcc_build_add(b, at, length) : input(b, "total", XCVM_I64, 1, DIMS(1));
+        }
+        xcc_value *const past[] = {keys, values}, *const fresh[] = {k, v};
+        xcc_value *next[2];
+        for (size_t i = 0; i < 2; i++)
+            next[i] = named(b,
+                            xcc_apply(b, TensorScatter, y, .past_cache = XCC_IN(past[i]), .update = XCC_IN(fresh[i]),
+                                      .write_indices = XCC_IN(at), .axis = -2),
+                            pairs[i].output);
+        args.k = XCC_IN(next[0]);
+        args.v = XCC_IN(next[1]);
+        args.nonpad_kv_seqlen = XCC_IN(must(b, total));
+        output(b, must(b, xcc_apply_at(b, XCVM_OP_Attention, &args, offsetof(xcvm_Attention_args, y))));
+        output(b, next[0]);
+        output(b, next[1]);
+    }
+    if (m->read)
+        output(b, must(b, xcc_build_shape_of(b, keys)));
+}
+
+static void begin_model(compilation *c, int level, const model *m, bool states)
+{
+    begin(c, level);
+    c->options.cache_rows = m->rows;
+    c->options.states = states ? pairs : NULL;
+    c->options.state_count = states ? 2 : 0;
+    make(&c->b, m);
+}
+
+static float element(size_t operand, int64_t token, int64_t column)
+{
+    return sinf((float)(operand * 1000 + (size_t)token * 31 + (size_t)column * 7) * 0.7f);
+}
+
+/* Queries, keys and values of tokens from `first` on. */
+static void give_tokens(machine *k, bool flat, int64_t first, int64_t count)
+{
+    for (size_t operand = 0; operand < 3; operand++) {
+        const int64_t heads = operand == 0 ? HEADS : KEY_HEADS;
+        float data[TOKENS * HEADS * WIDTH];
+        for (int64_t i = 0; i < heads * count * WIDTH; i++) {
+            const int64_t p = i % WIDTH, head = flat ? i / WIDTH % heads : i / (WIDTH * count);
+            const int64_t token = flat ? i / (WIDTH * heads) : i / WIDTH % count;
+            data[i] = element(operand, first + token, head * WIDTH + p);
+        }
+        if (flat)
+            machine_give(k, operand, XCVM_F32, 3, DIMS(1, count, heads * WIDTH), data);
+        else
+            machine_give(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
+    }
+}
+
+/* The row of y for a token and a head, where `count` tokens were given. */
+static const float *result(const machine *k, bool flat, int64_t count, int64_t token, int64_t head)
+{
+    const float *y = xcvm_value_data(xcvm_session_output(k->session, 0));
+    return y + (flat ? token * HEADS + head : head * count + token) * WIDTH;
+}
+
+/* What Attention gives for all tokens at once. */
+static void whole(int64_t window, float expected[TOKENS][HEADS][WIDTH])
+{
+    compilation c;
+    machine k;
+    const float none = 0;
+    begin_model(&c, 0, &(model){.form = PRESENT, .bound = -2, .window = window, .causal = true}, false);
+    passes(&c);
+    machine_open(&k, &c);
+    give_tokens(&k, false, 0, TOKENS);
+    for (size_t i = 3; i < 5; i++)
+        machine_give(&k, i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
+    machine_run(&k);
+    for (int64_t t = 0; t < TOKENS; t++)
+        for (int64_t h = 0; h < HEADS; h++)
+            memcpy(expected[t][h], result(&k, false, TOKENS, t, h), sizeof expected[t][h]);
+    machine_close(&k);
+    finish(&c);
+}
+
+static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t count)
+{
+    xcvm_error error = {0};
+    const int64_t at = m->form == SCATTERED_FROM_TOTAL ? first + count : first, total = first + count;
+    give_tokens(k, m->form == PRESENT_FLAT, first, count);
+    if (m->form > PRESENT_FLAT)
+        machine_give(k, 3, XCVM_I64, 1, DIMS(1), &at);
+    if (m->form == SCATTERED_ELSEWHERE)
+        machine_give(k, 4, XCVM_I64, 1, DIMS(1), &total);
+    return xcvm_session_run(k->session, NULL, &error);
+}
+
+/* A prompt, then a few tokens a run, then one, in the memory that the caches have from the start; a run too many
+ * changes nothing. */
+START_TEST(generation)
+{
+    const bool in_place = _i / LEVELS % FORMS != SCATTERED_ELSEWHERE, counted = _i / LEVELS % FORMS <= PRESENT_FLAT;
+    const model m = {.form = (form)(_i / LEVELS % FORMS),
+                     .window = _i / LEVELS / FORMS * WINDOW,
+                     .bound = counted ? -2 : BOUND,
+                     .rows = counted ? BOUND : 0,
+                     .causal = true};
+    float expected[TOKENS][HEADS][WIDTH];
+    const void *memory = NULL;
+    compilation c;
+    machine k;
+    whole(m.window, expected);
+    begin_model(&c, _i % LEVELS, &m, true);
+    ok(&c.m, xcc_pair_states(&c.m));
+    passes(&c);
+    CHECK_COUNT(&c, CachedAttention, in_place ? 1 : 0);
+    CHECK_COUNT(&c, CacheAppend, in_place ? 2 : 0);
+    CHECK_COUNT(&c, Attention, in_place ? 0 : 1);
+    CHECK_COUNT(&c, TensorScatter, in_place ? 0 : 2);
+    CHECK_COUNT(&c, Concat, 0);
+    machine_open(&k, &c);
+    ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
+    ck_assert_uint_eq(xcvm_program_state_count(k.program), counted ? 3 : 2);
+    for (int64_t first = 0, count = PROMPT; first < TOKENS; first += count, count = first < PROMPT + 6 ? 3 : 1) {
+        ck_assert_int_eq(run_tokens(&k, &m, first, count), XCVM_OK);
+        for (int64_t t = 0; t < count; t++)
+            for (int64_t h = 0; h < HEADS; h++)
+                for (size_t p = 0; p < WIDTH; p++)
+                    ck_assert_float_eq_tol(result(&k, m.form == PRESENT_FLAT, count, t, h)[p],
+                                           expected[first + t][h][p], 1e-5f);
+        for (size_t i = 0; i < xcvm_program_state_count(k.program) && in_place; i++)
+            if (strcmp(xcvm_program_state(k.program, i)->name, "past_value") == 0) {
+                const float *now = xcvm_value_data(xcvm_session_state(k.session, i));
+                ck_assert(memory == NULL || memory == now);
+                memory = now;
+                ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
+                ck_assert_float_eq(now[(first + count) * WIDTH], 0);
+            }
+    }
+    ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
+    ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
+    for (size_t i = 0; i < xcvm_program_state_count(k.program) && counted; i++)
+        if (strcmp(xcvm_program_state(k.program, i)->name, "rows@past_key") == 0)
+            ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_state(k.session, i)), BOUND);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Where a query sees more than the rows up to its own, or somebody else what the caches are, it stays Attention. */
+static const model others[] = {
+    {.form = PRESENT, .bound = -2, .rows = BOUND},
+    {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true},
+    {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .read = true},
+    {.form = PRESENT, .bound = -2, .causal = true},
+    {.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true},
+    {.form = SCATTERED, .bound = BOUND},
+};
+
+START_TEST(what_stays)
+{
+    compilation c;
+    begin_model(&c, 2, &others[_i], true);
+    ok(&c.m, xcc_pair_states(&c.m));
+    CHECK_COUNT(&c, CachedAttention, 0);
+    CHECK_COUNT(&c, Attention, 1);
+    finish(&c);
+}
+END_TEST
+
+Suite *suite_compiler_pair_caches(void);
+Suite *suite_compiler_pair_caches(void)
+{
+    Suite *suite = suite_create("compiler/pair_caches");
+    TCase *tests = tcase_create("pair_caches");
+    tcase_add_loop_test(tests, generation, 0, 2 * FORMS * LEVELS);
+    tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
+    suite_add_tcase(suite, tests);
+    return suite;
+}
