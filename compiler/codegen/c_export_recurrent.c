@@ -126,7 +126,7 @@ static bool write_network(xcc_c_export *x, const network *n)
         r = "weights";
         product = "quantized_";
     }
-    xcc_c_note_outputs(x, n->packed ? width : 0);
+    xcc_c_note_outputs(x, n->packed && n->sums == NULL ? width : 0);
     x->fails = true;
     xcc_c_line(
         x,
