@@ -127,7 +127,7 @@ static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
                INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
     XCVM_CHECK(error, (o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32) && !o->integer_activations,
                INVALID_ARGUMENT, "an ONNX model does not say what products are computed in");
-    XCVM_CHECK(error, o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32, INVALID_ARGUMENT,
+    XCVM_CHECK(error, (o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32) && o->cache_rows == 0, INVALID_ARGUMENT,
                "an ONNX model has no caches, as it has no states");
     return XCVM_OK;
 }

@@ -28,10 +28,13 @@ static xcvm_status join_backward(void *user, xcvm_tape *t, size_t in_count, cons
                                  const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
 static xcvm_status part_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                  const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
-static const xcvm_operation joining = {.size = sizeof joining, .name = "join", .backward = join_backward},
-                            parting = {.size = sizeof parting, .name = "part", .backward = part_backward};
+static const xcvm_operation join_operation = {.size = sizeof join_operation, .name = "join", .backward = join_backward},
+                            part_operation = {.size = sizeof part_operation, .name = "part", .backward = part_backward};
 
-bool tape_batch_is_inner(const xcvm_operation *operation) { return operation == &joining || operation == &parting; }
+bool tape_batch_is_inner(const xcvm_operation *operation)
+{
+    return operation == &join_operation || operation == &part_operation;
+}
 
 /* The elements of all, one behind the other, as a variable like `whole`; NULL: a failure. */
 static tape_variable *join(xcvm_tape *t, const tape_variable *whole, size_t count, tape_variable *const *parts)
@@ -41,7 +44,7 @@ static tape_variable *join(xcvm_tape *t, const tape_variable *whole, size_t coun
     const size_t bytes = type->bytes / count;
     for (size_t i = 0; i < count && all != NULL; i++)
         memcpy((char *)all->value.type.data + i * bytes, parts[i]->value.type.data, bytes);
-    return all != NULL && record(t, &joining, count, parts, 1, &all) == XCVM_OK ? all : NULL;
+    return all != NULL && record(t, &join_operation, count, parts, 1, &all) == XCVM_OK ? all : NULL;
 }
 
 /* Makes parts, like those, of what is for all. */
@@ -51,7 +54,7 @@ static xcvm_status part(xcvm_tape *t, tape_variable *all, size_t count, tape_var
     for (size_t i = 0; i < count; i++)
         if ((parts[i] = tape_batch_part(all, like[i], i)) == NULL)
             return t->error.status;
-    return record(t, &parting, 1, &all, count, parts);
+    return record(t, &part_operation, 1, &all, count, parts);
 }
 
 /* Room for so many variables, until the rule has run. */
@@ -109,7 +112,8 @@ static tape_variable *stand_for(tape_walk *w, const tape_variable *whole, size_t
 {
     const bool reached = tape_walk_reaches(w, members[0]);
     tape_variable *v = tape_batch_part(whole, whole, 0);
-    if (v == NULL || record(w->tape, &joining, count, members, 1, &v) != XCVM_OK || tape_walk_touch(w, v) != XCVM_OK)
+    if (v == NULL || record(w->tape, &join_operation, count, members, 1, &v) != XCVM_OK ||
+        tape_walk_touch(w, v) != XCVM_OK)
         return NULL;
     v->derived = reached;
     return v;

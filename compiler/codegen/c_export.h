@@ -105,7 +105,7 @@ typedef struct xcc_c_export {
     bool fails;      /* the instruction at hand can fail */
     bool draws;      /* random numbers follow from the context */
     bool intrinsics; /* vectors' functions need the compiler's header */
-    int64_t outputs; /* that a product has at most: of no more are tiles written */
+    int64_t outputs; /* the most that a product has: tiles are written for these and no more */
     /* What is refused, all of it. */
     char refusals[420];
     size_t refused;
@@ -136,7 +136,7 @@ const char *xcc_c_type(xcvm_dtype dtype);
 /* "f32", "i64", as in names of functions. */
 const char *xcc_c_suffix(xcvm_dtype dtype);
 static inline bool xcc_c_is(const xcvm_value *v, xcvm_dtype dtype) { return v->dtype == dtype; }
-static inline bool xcc_c_is_narrow(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
+static inline bool xcc_c_is_f32(const xcvm_value *v) { return xcc_c_is(v, XCVM_F32); }
 static inline const xcc_c_value *xcc_c_value_of(const xcvm_value *v) { return (const xcc_c_value *)v; }
 
 /* ---- Writing ---- */

@@ -73,7 +73,7 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     c->plain = a->x->rank == axes + 2;
     if (a->algorithm == XCVM_BLOCKED_direct_pairs)
         return xcc_c_refuse(x, "it is computed in bf16, for which there is no C");
-    if (!xcc_c_is_narrow(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
+    if (!xcc_c_is_f32(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
         return xcc_c_refuse(x, "its filters are packed in a way that there is no C for");
     for (int i = 0; i < axes; i++)
         kernel[i] = transformed ? 3 : a->w->dims[a->w->rank - 1 - axes + i];
@@ -136,7 +136,7 @@ bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c
     const xcvm_activation f = xcvm_activation_affine(a->activation, a->activation_params, a->affine);
     const size_t axes = p->kernel_shape.count;
     return x->vectors && a->algorithm == XCVM_BLOCKED_direct && a->strides.count == 2 && a->z == NULL && a->pool <= 1 &&
-           f.kind == XCVM_ACTIVATION_none && xcc_c_is_narrow(a->w) && p->indices == NULL && axes == 3 &&
+           f.kind == XCVM_ACTIVATION_none && xcc_c_is_f32(a->w) && p->indices == NULL && axes == 3 &&
            p->kernel_shape.at[2] == 1 && p->dilations.at[0] == 1 && p->strides.at[0] >= p->kernel_shape.at[0] &&
            p->x->rank == 5 && p->x->dims[4] == 16 && p->auto_pad == XCVM_AUTO_PAD_NOTSET &&
            xcvm_element_count(p->x) / (size_t)p->x->dims[0] <= (size_t)MOST_BANDS * BAND_FLOATS;

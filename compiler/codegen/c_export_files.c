@@ -329,7 +329,8 @@ static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
         x->vectors ? "\"fp-contract=fast\", " : "");
 }
 
-/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for. */
+/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for
+ * (c_runtime/products.h, XC_TILE_BLOCKS). */
 static int output_blocks(const xcc_c_export *x)
 {
     enum { MOST = 4 };

@@ -87,7 +87,7 @@ static void write_nearest(xcc_c_export *x, const xcvm_resize *r)
                    (long long)run, xcc_c_read(x, a->x), from, (long long)run, (long long)run * (long long)size);
 }
 
-/* Numbers of integers are floats on their way, which the narrow ones' bounds are. */
+/* The least and the greatest of integers of 8 and 16 bits, which are floats on their way; false: of other types. */
 static bool bounds_of(xcvm_dtype dtype, double *low, double *high)
 {
     *low = dtype == XCVM_I8 ? INT8_MIN : dtype == XCVM_I16 ? INT16_MIN : 0;
@@ -162,7 +162,7 @@ static bool write_resize(xcc_c_export *x, xcc_c_step *step)
     if (bounds_of(dtype, &low, &high))
         beyond = fmin(fmax(trunc(beyond), low), high);
     else if (r.any_outside && dtype != XCVM_F32 && dtype != XCVM_F64)
-        return xcc_c_refuse(x, "there is no C for it outside of %s", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "there is no C for it on %s where positions lie outside", xcvm_dtype_name(dtype));
     write_nearest(x, &r);
     if (r.any_outside)
         write_outside(x, &r, xcc_c_write(x, a->y),
@@ -179,8 +179,11 @@ static bool write_grid_sample(xcc_c_export *x, xcc_c_step *step)
     const xcvm_dtype dtype = (xcvm_dtype)a->x->dtype;
     const int axes = a->x->rank - 2;
     const size_t index = x->table_count++;
-    if (!is_float(a->x) || !is_float(a->grid) || xcvm_element_count(a->x) == 0)
-        return xcc_c_refuse(x, "there is no C for it on these types, or on nothing");
+    if (!is_float(a->x) || !is_float(a->grid))
+        return xcc_c_refuse(x, "there is no C for it on %s with a grid of %s", xcvm_dtype_name(dtype),
+                            xcvm_dtype_name((xcvm_dtype)a->grid->dtype));
+    if (xcvm_element_count(a->x) == 0)
+        return xcc_c_refuse(x, "there is no C for it on what has no elements");
     xcc_c_put(
         &x->tables,
         "\nstatic const xc_grid xc_table_%zu = {.batch = %lld, .channels = %lld, .points = %lld, .axes = %d, .taps "

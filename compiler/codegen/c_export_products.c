@@ -57,7 +57,7 @@ static bool finish_gemm(xcc_c_export *x, const xcvm_Gemm_args *a, const char *ty
 /* Products by vectors take less work than putting the right side into panels. */
 static bool pays_panels(const xcc_c_export *x, const xcvm_value *y, long long rows, long long k)
 {
-    return x->vectors && xcc_c_is_narrow(y) && rows >= 4 && k >= 4;
+    return x->vectors && xcc_c_is_f32(y) && rows >= 4 && k >= 4;
 }
 
 /* One call of the function for products that suits them; */
@@ -142,7 +142,7 @@ static bool write_packed_gemm(xcc_c_export *x, xcc_c_step *step)
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
     const long long k = a->w->dims[1];
     const long long rows = a->columns > 0 ? (long long)xcvm_element_count(a->y) / a->columns : 0;
-    if (!xcc_c_is_narrow(a->w))
+    if (!xcc_c_is_f32(a->w))
         return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)a->w->dtype));
     xcc_c_note_outputs(x, a->columns);
     xcc_c_line(x, "        xc_packed_product(%s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n", xcc_c_read(x, a->a),
@@ -331,7 +331,7 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
         return xcc_c_refuse(x, "there is no C for indices of windows of 1");
     if (step->conv != NULL)
         return xcc_c_write_pooled(x, step->conv, a->y, &w);
-    if (x->vectors && inner == 16 && xcc_c_is_narrow(a->x)) {
+    if (x->vectors && inner == 16 && xcc_c_is_f32(a->x)) {
         xcc_c_line(x, "        xc_max_pool_blocks(&%s, %s, %s, %lld);\n", xcc_c_window_table(x, &w),
                    xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)(a->x->dims[0] * a->x->dims[1]));
         return true;

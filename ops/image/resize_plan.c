@@ -53,16 +53,16 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
         const double in = (double)a->x->dims[d];
         if (by_scales) {
             scales[d] = xcvm_element_as_double(given, i);
-            XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, it must be positive",
-                       i, scales[d]);
+            XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE,
+                       "scales[%zu] is %g, above 0 and below 1e9 is needed", i, scales[d]);
             XCVM_CHECK(error, in * scales[d] < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
                        scales[d], in);
             dims[d] =
                 a->x->dims[d] < 0 ? (scales[d] == 1 ? a->x->dims[d] : XCVM_ANY_DIM) : (int64_t)floor(in * scales[d]);
         } else {
             dims[d] = xcvm_element_as_int(given, i);
-            XCVM_CHECK(error, dims[d] >= 0 && dims[d] <= INT32_MAX, OUT_OF_RANGE, "sizes[%zu] is %lld", i,
-                       (long long)dims[d]);
+            XCVM_CHECK(error, dims[d] >= 0 && dims[d] <= INT32_MAX, OUT_OF_RANGE,
+                       "sizes[%zu] is %lld, 0 to %d is needed", i, (long long)dims[d], INT32_MAX);
             if (a->x->dims[d] > 0) {
                 scales[d] = (double)dims[d] / in;
                 common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(common, scales[d])

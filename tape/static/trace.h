@@ -12,7 +12,7 @@ typedef struct trace_operand {
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
     bool present, requires, sparse;
     bool changes;         /* an effect changes it, behind all calls */
-    size_t written_after; /* so many effects, if calls write into it: what looks on in those behind sees that */
+    size_t written_after; /* if calls write into it: how many effects come before them; later effects see the result */
     bool clears;          /* the function clears its gradient */
     bool adds;            /* it adds to what that was before the call, or has use for it, before it clears it */
     /* Of one that is found in a place at each call: what the function leaves there. */

@@ -88,6 +88,7 @@ refuse 2 '--data is needed' network.onnx
 refuse 2 '--resume needs --checkpoint' network.onnx -d line.npz --resume
 refuse 2 'wanted NAME=ARRAY' network.onnx -d line.npz -i =x
 refuse 2 'wanted NAME=ARRAY' network.onnx -d line.npz -i x
+refuse 2 'wanted NAME=ARRAY or NAME' network.onnx -d line.npz -l =x
 refuse 2 'above 0 and below 1' network.onnx -d line.npz --validation 1.5
 refuse 2 "nothing.*" network.onnx -d line.npz --train 'nothing.*'
 refuse 2 "nothing" network.onnx -d line.npz --loss nothing

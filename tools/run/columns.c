@@ -10,7 +10,7 @@ bool columns_add(struct columns *c, const char *option, const char *text, bool a
 {
     const char *equals = strchr(text, '=');
     if (*text == '\0' || equals == text || (equals != NULL ? equals[1] == '\0' : !alone)) {
-        report_usage("--%s=%s: wanted NAME=ARRAY", option, text);
+        report_usage("--%s=%s: wanted NAME=ARRAY%s", option, text, alone ? " or NAME" : "");
         return false;
     }
     c->items = memory_append(c->items, c->count, sizeof *c->items);

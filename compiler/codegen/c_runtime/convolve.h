@@ -223,9 +223,8 @@ static void xc_conv_panels(const xc_window *g, const float *x, const float *w, c
 }
 
 /* As xc_filter_gradient_f32: what lies under the windows times dy, for XC_PANEL_COLUMNS positions at a time of all
- * images one behind the other. `room` is for channels * padded plane + (channels * window + 16) * (XC_PANEL_COLUMNS +
- * 16)
- * + blocks of outputs * 16 * XC_PANEL_COLUMNS + channels * window * outputs numbers. */
+ * images one behind the other. `room` is for four arrays of numbers: channels * padded plane + 16; channels * window *
+ * (XC_PANEL_COLUMNS + 16); blocks of outputs * 16 * XC_PANEL_COLUMNS; channels * window * outputs. */
 static void xc_filter_gradient_panels(const xc_window *g, const float *x, const float *dy, float *y, size_t batch,
                                       size_t groups, size_t channels, size_t outputs, float *room)
 {
@@ -283,8 +282,8 @@ static void xc_turn_filters(const float *w, float *to, size_t groups, size_t cha
                     *to++ = w[(c * outputs + m) * kernel + kernel - 1 - k];
 }
 
-/* As xc_conv_transpose_f32; `room` is for outputs * (window * (channels + XC_PANEL_COLUMNS) + padded plane) + channels
- * * XC_PANEL_COLUMNS numbers. */
+/* As xc_conv_transpose_f32; `room` is for outputs * (window * (channels + XC_PANEL_COLUMNS) + padded plane) and
+ * channels * XC_PANEL_COLUMNS numbers. */
 static void xc_conv_transpose_panels(const xc_window *g, const float *x, const float *w, const float *b, float *y,
                                      size_t batch, size_t groups, size_t channels, size_t outputs, float *room)
 {

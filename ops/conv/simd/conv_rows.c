@@ -12,11 +12,13 @@ enum {
     ROWS = XCVM_GEMM_ROWS,
     VECTORS = XCVM_GEMM_VECTORS,
     RUN = 48, /* places that are summed up before they are put: whole tiles and whole vectors */
+    /* At most: floats of a band's planes and of the filters, which share a thread's cache, and window
+     * positions of all channels. */
     PLANES = 64 * 1024,
     FILTERS = 256 * 1024,
-    DEPTH = 2048, /* window positions of all channels */
-    CHAIN = 1024, /* that are summed up by themselves */
-    THREAD_WORK = 200 * 1000
+    DEPTH = 2048,
+    CHAIN = 1024,            /* window positions that are summed up by themselves */
+    THREAD_WORK = 200 * 1000 /* multiply-adds that are worth a thread */
 };
 
 _Static_assert(RUN % ROWS == 0 && RUN % XCVM_LANES == 0, "runs are whole tiles and whole vectors");
@@ -37,17 +39,17 @@ static void measure(rows_loop *l, const xcvm_conv_shape *s, int threads)
 {
     const xcvm_window *w = &s->window;
     l->depth = s->channels * w->kernel_size;
-    l->panels = (s->outputs + XCVM_GEMM_PANEL - 1) / XCVM_GEMM_PANEL;
-    l->width = xcvm_round_up((s->outputs + l->panels - 1) / l->panels, XCVM_LANES);
+    l->panels = xcvm_ceil_div(s->outputs, XCVM_GEMM_PANEL);
+    l->width = xcvm_round_up(xcvm_ceil_div(s->outputs, l->panels), XCVM_LANES);
     /* Every thread should have some bands to take. */
-    const size_t images = s->batch * s->group, wanted = (2 * (size_t)threads + images - 1) / images;
-    size_t rows = threads > 1 ? (w->out[1] + wanted - 1) / wanted : w->out[1];
+    const size_t images = s->batch * s->group, wanted = xcvm_ceil_div(2 * (size_t)threads, images);
+    size_t rows = threads > 1 ? xcvm_ceil_div(w->out[1], wanted) : w->out[1];
     xcvm_planes_make(&l->planes, w, rows);
     while (rows > 1 && s->channels * l->planes.in_floats > PLANES) {
         rows = (rows + 1) / 2;
         xcvm_planes_make(&l->planes, w, rows);
     }
-    l->bands = (w->out[1] + rows - 1) / rows;
+    l->bands = xcvm_ceil_div(w->out[1], rows);
     l->own_floats = s->channels * l->planes.in_floats;
 }
 
@@ -85,7 +87,7 @@ XCVM_INLINE void sum_places(const float *const *at, const size_t *offsets, size_
 
 static void sum_tile(const float *const *at, const rows_loop *l, const float *filters, size_t vectors, float *to)
 {
-    const size_t chains = (l->depth + CHAIN - 1) / CHAIN, chain = (l->depth + chains - 1) / chains;
+    const size_t chains = xcvm_ceil_div(l->depth, CHAIN), chain = xcvm_ceil_div(l->depth, chains);
     for (size_t p = 0; p < l->depth; p += chain) {
         const size_t *offsets = l->offsets + p, depth = xcvm_min(l->depth - p, chain);
         const float *from = filters + p * vectors * XCVM_LANES;
@@ -154,7 +156,7 @@ static xcvm_status run_band(const rows_loop *l, xcvm_poller *poller, size_t item
     }
     for (size_t panel = 0; panel < l->panels; panel++) {
         const size_t output = panel * l->width, outputs = xcvm_min(s->outputs - output, l->width);
-        const size_t vectors = (outputs + XCVM_LANES - 1) / XCVM_LANES;
+        const size_t vectors = xcvm_ceil_div(outputs, XCVM_LANES);
         const float *filters = l->filters + (item % s->group * l->panels * l->width + output) * l->depth;
         for (size_t run = 0; run < places; run += RUN) {
             const size_t count = xcvm_min(places - run, RUN);

@@ -17,7 +17,7 @@ enum {
     /* Of a block of channels: rows of sums, and floats of planes. */
     BLOCK_ROWS = 512,
     BLOCK_PLANES = 48 * 1024,
-    THREAD_WORK = 200 * 1000
+    THREAD_WORK = 200 * 1000 /* multiply-adds that are worth a thread */
 };
 
 /* How a shape is cut up; it does not change the order in which anything is summed up. */
@@ -50,7 +50,7 @@ static cut cut_of(const xcvm_conv_shape *s, int threads)
     const xcvm_window *w = &s->window;
     cut c = {.pointwise = w->kernel_size == 1 && w->in_size == w->out_size && w->pad[1] == 0 && w->pad[2] == 0};
     c.images = xcvm_min(at_least_one(PLACES / w->out_size), s->batch);
-    const size_t bands = c.images > 1 ? 1 : (w->out_size + PLACES - 1) / PLACES;
+    const size_t bands = c.images > 1 ? 1 : xcvm_ceil_div(w->out_size, PLACES);
     c.rows = at_least_one(w->out[1] / xcvm_min(bands, w->out[1]));
     if (!c.pointwise)
         xcvm_planes_make(&c.planes, w, c.rows);
@@ -58,15 +58,15 @@ static cut cut_of(const xcvm_conv_shape *s, int threads)
     if (!c.pointwise)
         c.channels = xcvm_min(c.channels, at_least_one(BLOCK_PLANES / (c.images * image_floats(&c))));
     c.channels = xcvm_min(c.channels, s->channels);
-    c.panels = (s->outputs + XCVM_GEMM_PANEL - 1) / XCVM_GEMM_PANEL;
-    c.width = xcvm_round_up((s->outputs + c.panels - 1) / c.panels, XCVM_LANES);
+    c.panels = xcvm_ceil_div(s->outputs, XCVM_GEMM_PANEL);
+    c.width = xcvm_round_up(xcvm_ceil_div(s->outputs, c.panels), XCVM_LANES);
     /* Every thread should have something to do: fewer channels at a time, then fewer outputs. */
     const size_t all = (size_t)threads;
-    c.channels = at_least_one(xcvm_min(c.channels, (s->channels + 2 * all - 1) / (2 * all)));
-    c.blocks = (s->channels + c.channels - 1) / c.channels;
+    c.channels = at_least_one(xcvm_min(c.channels, xcvm_ceil_div(s->channels, 2 * all)));
+    c.blocks = xcvm_ceil_div(s->channels, c.channels);
     if (c.blocks * c.panels < all) {
         c.width = XCVM_LANES;
-        c.panels = (s->outputs + c.width - 1) / c.width;
+        c.panels = xcvm_ceil_div(s->outputs, c.width);
     }
     c.share = c.blocks >= all ? c.panels : at_least_one(c.panels * c.blocks / all);
     return c;
@@ -208,7 +208,7 @@ static xcvm_status sum_panel(const rows_loop *l, xcvm_poller *poller, size_t pan
     const size_t taps = s->window.kernel_size, rows = channels * taps, stride = s->channels * taps;
     const size_t places = l->images * l->rows * s->window.out[2], output = panel * l->cut.width;
     const size_t outputs = xcvm_min(s->outputs - output, l->cut.width);
-    const size_t vectors = (outputs + XCVM_LANES - 1) / XCVM_LANES;
+    const size_t vectors = xcvm_ceil_div(outputs, XCVM_LANES);
     for (size_t row = 0, some; row < rows; row += some) {
         const float *from[ROWS];
         some = rows - row >= ROWS ? ROWS : rows - row >= 2 ? 2 : 1;
@@ -293,7 +293,7 @@ xcvm_status xcvm_filter_gradient_rows_run(const xcvm_kernel *k, const xcvm_filte
     l.planes_floats = planes_floats(&l.cut);
     l.own_floats = own_floats(s, &l.cut);
     l.own = l.packed + packed_floats(s, &l.cut);
-    const size_t units = l.cut.blocks * ((l.cut.panels + l.cut.share - 1) / l.cut.share);
+    const size_t units = l.cut.blocks * xcvm_ceil_div(l.cut.panels, l.cut.share);
     for (l.group = 0; l.group < s->group; l.group++)
         for (l.image = 0; l.image < s->batch; l.image += l.images)
             for (l.top = 0; l.top < s->window.out[1]; l.top += l.rows) {

@@ -22,8 +22,8 @@ enum {
     BAND = 2 * 1024 * 1024,
     MOST_TILES = 256,
     LEAST_TILES = 64,
-    GAP = 16, /* between the matrices of two points, which must not fall into the same set of a cache */
-    THREAD_WORK = 400 * 1000
+    GAP = 16,                /* between the matrices of two points, which must not fall into the same set of a cache */
+    THREAD_WORK = 400 * 1000 /* multiply-adds that are worth a thread */
 };
 
 typedef struct cut {
@@ -44,21 +44,20 @@ typedef struct winograd_loop {
     float *images, *gradients, *own;
 } winograd_loop;
 
-static size_t blocks_of(size_t count, size_t most) { return (count + most - 1) / most; }
-
 static cut cut_of(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;
-    cut c = {.tiles = s->batch * blocks_of(w->out[1], XCVM_WINOGRAD_TILE) * blocks_of(w->out[2], XCVM_WINOGRAD_TILE)};
+    cut c = {.tiles = s->batch * xcvm_ceil_div(w->out[1], XCVM_WINOGRAD_TILE) *
+                      xcvm_ceil_div(w->out[2], XCVM_WINOGRAD_TILE)};
     size_t most = BAND / POINTS / (s->channels + s->outputs);
     most = most > MOST_TILES ? MOST_TILES : most < LEAST_TILES ? LEAST_TILES : most;
-    c.band = xcvm_round_up(blocks_of(c.tiles, blocks_of(c.tiles, most)), XCVM_LANES);
-    c.channel_blocks = blocks_of(s->channels, CHANNELS);
-    c.channels = xcvm_round_up(blocks_of(s->channels, c.channel_blocks), XCVM_LANES);
-    c.channel_blocks = blocks_of(s->channels, c.channels);
-    c.output_blocks = blocks_of(s->outputs, OUTPUTS);
-    c.outputs = xcvm_round_up(blocks_of(s->outputs, c.output_blocks), XCVM_GEMM_ROWS);
-    c.output_blocks = blocks_of(s->outputs, c.outputs);
+    c.band = xcvm_round_up(xcvm_ceil_div(c.tiles, xcvm_ceil_div(c.tiles, most)), XCVM_LANES);
+    c.channel_blocks = xcvm_ceil_div(s->channels, CHANNELS);
+    c.channels = xcvm_round_up(xcvm_ceil_div(s->channels, c.channel_blocks), XCVM_LANES);
+    c.channel_blocks = xcvm_ceil_div(s->channels, c.channels);
+    c.output_blocks = xcvm_ceil_div(s->outputs, OUTPUTS);
+    c.outputs = xcvm_round_up(xcvm_ceil_div(s->outputs, c.output_blocks), XCVM_GEMM_ROWS);
+    c.output_blocks = xcvm_ceil_div(s->outputs, c.outputs);
     c.image_stride = c.band * c.channels + GAP;
     c.image_block = POINTS * c.image_stride;
     c.gradient_stride = s->outputs * c.band + GAP;
@@ -121,7 +120,7 @@ static void transform_units(void *context, size_t begin, size_t end, int worker)
 {
     const winograd_loop *l = context;
     const xcvm_conv_shape *s = &l->f->shape;
-    const size_t channels = blocks_of(s->channels, XCVM_LANES);
+    const size_t channels = xcvm_ceil_div(s->channels, XCVM_LANES);
     float *own = l->own + (size_t)worker * l->cut.own_floats;
     xcvm_poller poller = xcvm_poller_of(l->k);
     for (size_t i = begin; i < end; i++) {
@@ -216,7 +215,7 @@ bool xcvm_filter_gradient_winograd_fits(const xcvm_conv_shape *s)
             return false;
     const cut c = cut_of(s);
     const double transforms = 1.0 + 16.0 / (double)s->channels + 16.0 / (double)s->outputs;
-    const double sums = (double)blocks_of(c.tiles, c.band) * 16.0;
+    const double sums = (double)xcvm_ceil_div(c.tiles, c.band) * 16.0;
     return POINTS * ((double)c.tiles * transforms + sums) <
            0.8 * TAPS * (double)s->batch * (double)w->out[1] * (double)w->out[2];
 }
@@ -243,8 +242,9 @@ xcvm_status xcvm_filter_gradient_winograd_run(const xcvm_kernel *k, const xcvm_f
         for (l.first = 0; l.first < c->tiles; l.first += l.count) {
             l.count = xcvm_min(c->tiles - l.first, c->band);
             const double tiles = POINTS * (double)l.count, each = tiles * (double)(c->outputs * c->channels);
-            XCVM_TRY(xcvm_kernel_parallel(k, blocks_of(s->channels, XCVM_LANES) + blocks_of(s->outputs, XCVM_LANES),
-                                          (size_t)(THREAD_WORK / (tiles * 8.0 * XCVM_LANES)) + 1, transform_units, &l));
+            XCVM_TRY(
+                xcvm_kernel_parallel(k, xcvm_ceil_div(s->channels, XCVM_LANES) + xcvm_ceil_div(s->outputs, XCVM_LANES),
+                                     (size_t)(THREAD_WORK / (tiles * 8.0 * XCVM_LANES)) + 1, transform_units, &l));
             XCVM_TRY(xcvm_kernel_parallel(k, c->channel_blocks * c->output_blocks, (size_t)(THREAD_WORK / each) + 1,
                                           run_units, &l));
         }

@@ -40,7 +40,7 @@ typedef struct xcvm_recurrent {
     xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS]; /* of one direction after the other */
 
     const float *projected; /* a row of all directions' gates for each row of x, biases added */
-    const void *r;          /* packed; all directions. Not where there are blocks */
+    const void *r;          /* packed; all directions. Not read if in_blocks or in_bytes */
     xcvm_dtype r_dtype;     /* f16, bf16 or f24; else, and if it is 0, f32 */
     bool in_blocks;
     xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
