@@ -26,6 +26,9 @@ typedef struct case_run {
     size_t printed_length;
 } case_run;
 
+/* After which a run of a case is given up. */
+#define CASE_LIMIT_NS (UINT64_C(20000000000) * test_patience())
+
 static bool fail(case_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool fail(case_run *run, const char *format, ...)
 {
@@ -350,7 +353,7 @@ static bool bind_literals(case_run *run, const case_literals *literals, xcvm_ses
 static bool run_session(case_run *run, const xcvm_program *program, const case_literals *literals, int threads)
 {
     xcvm_session_options options = options_of(run, threads);
-    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
+    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = CASE_LIMIT_NS};
     xcvm_session *session;
     if (xcvm_session_create(program, &options, &session, &run->error) != XCVM_OK)
         return refuse(run, "session");
@@ -375,7 +378,7 @@ static xcvm_status run_once(case_run *run, const test_bytes *file, const xcvm_al
 {
     xcvm_load_options options = {.size = sizeof options, .allocator = allocator};
     xcvm_session_options session_options = options_of(run, 1);
-    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
+    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = CASE_LIMIT_NS};
     xcvm_program *program = NULL;
     xcvm_session *session = NULL;
     run->error = (xcvm_error){.pc = -1};
@@ -467,7 +470,7 @@ static bool run_variant(case_run *run, const case_literals *literals, const xcvm
 {
     case_run other = {.c = run->c};
     xcvm_session_options options = options_of(&other, 1);
-    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = UINT64_C(20000000000)};
+    xcvm_run_options limits = {.size = sizeof limits, .timeout_ns = CASE_LIMIT_NS};
     xcvm_session *session;
     xcvm_error error;
     options.memory_limit = (size_t)256 << 20;

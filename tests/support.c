@@ -94,6 +94,25 @@ uint64_t test_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { PATIENCE = 20 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+enum { PATIENCE = 20 };
+#else
+enum { PATIENCE = 1 };
+#endif
+#else
+enum { PATIENCE = 1 };
+#endif
+
+uint64_t test_patience(void)
+{
+    const char *text = getenv("CK_TIMEOUT_MULTIPLIER");
+    const double times = text != NULL ? strtod(text, NULL) : 1.0;
+    return (uint64_t)(PATIENCE * (times > 1.0 ? times : 1.0));
+}
+
 bool test_comma_locale(void)
 {
     /* What localedef of the GNU C library makes of LC_NUMERIC with decimal_point "," and thousands_sep ".". */

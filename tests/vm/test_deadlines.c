@@ -14,19 +14,6 @@
 #define MILLISECOND UINT64_C(1000000)
 #define MEMORY ((size_t)1 << 30)
 
-/* How many times as long as usual things may take. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { PATIENCE = 20 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-enum { PATIENCE = 20 };
-#else
-enum { PATIENCE = 1 };
-#endif
-#else
-enum { PATIENCE = 1 };
-#endif
-
 typedef struct long_case {
     const char *instruction, *inputs, *body;
 } long_case;
@@ -138,14 +125,15 @@ static void check_deadline(xcvm_session *session, const long_case *c)
     xcvm_error error = {.pc = -1};
     xcvm_status status = XCVM_OK;
     uint64_t taken = UINT64_MAX;
-    for (int i = 0; i < TRIES && taken >= 300 * PATIENCE; i++) {
+    const uint64_t longest = 300 * test_patience();
+    for (int i = 0; i < TRIES && taken >= longest; i++) {
         const uint64_t start = test_cpu_ns();
         status = xcvm_session_run(session, &deadline, &error);
         taken = (test_cpu_ns() - start) / MILLISECOND;
     }
     ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_TIME, "%s: %s\n%s", c->instruction, error.message,
                   c->body);
-    ck_assert_msg(taken < 300 * PATIENCE, "%s takes %llu ms with a deadline of 100 ms\n%s", c->instruction,
+    ck_assert_msg(taken < longest, "%s takes %llu ms with a deadline of 100 ms\n%s", c->instruction,
                   (unsigned long long)taken, c->body);
 }
 
@@ -301,7 +289,7 @@ START_TEST(outside_a_session)
     xcvm_kernel kernel = {.error = &error, .heap = heap, .deadline_ns = xcvm_clock_ns() + 100 * MILLISECOND};
     const uint64_t start = test_cpu_ns();
     ck_assert_int_eq(xcvm_kernel_execute(&kernel, xcvm_schema_of(XCVM_OP_RandomNormal), &args), XCVM_OUT_OF_TIME);
-    ck_assert_uint_lt(test_cpu_ns() - start, 300 * MILLISECOND * PATIENCE);
+    ck_assert_uint_lt(test_cpu_ns() - start, 300 * MILLISECOND * test_patience());
     xcvm_value_clear(&y);
     xcvm_storage_release(kernel.scratch_storage);
     xcvm_heap_destroy(heap);
@@ -318,7 +306,7 @@ Suite *suite_vm_deadlines(void)
     int count = 0;
     while (find_case((size_t)count, body, sizeof body, &c))
         count++;
-    tcase_set_timeout(tcase, 30 * PATIENCE);
+    tcase_set_timeout(tcase, 30.0 * (double)test_patience());
     tcase_add_loop_test(tcase, kernels_stop, 0, count);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -304,7 +304,9 @@ START_TEST(creation_does_not_run)
     for (size_t i = 0; i < 64; i++)
         ck_assert_float_eq(arena[i], -1);
     ck_assert_uint_eq(session->inferences, 0);
-    warm_up(session);
+    /* A warm-up run that takes too long is stopped. */
+    for (int i = 0; i < 1000 && arena[0] < 0; i++)
+        warm_up(session);
     ck_assert_float_eq(arena[0], 1);
     ck_assert_uint_gt(session->inferences, 0);
     xcvm_session_destroy(session);
