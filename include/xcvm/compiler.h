@@ -206,10 +206,11 @@ typedef struct xcc_options {
      * XCVM_F32 (or 0), as they are; XCVM_F16 or XCVM_BF16, which rows are rounded to as they are added. */
     xcvm_dtype caches;
     /* If above 0: a cache of keys and values that ONNX's Attention extends (f32, causal or of one query, without a
-     * mask), whose number of rows is open, and which is among `states`, has place for so many rows from the start, in
-     * which runs add up what they are given; one whose rows have no place fails with OUT_OF_RANGE. A state "rows@" and
-     * a cache's name counts them, for each batch entry. 0: such a cache grows, and is copied in each run. Rows that the
-     * model itself addresses, as TensorScatter, need no such number, but known sizes. */
+     * mask, of as many queries as new keys), whose number of rows is open, and which is among `states`, has place for
+     * so many rows from the start, in which runs add up what they are given; one whose rows have no place fails with
+     * OUT_OF_RANGE. A state "rows@" and a cache's name counts them, for each batch entry. 0: such a cache grows, and is
+     * copied in each run. Rows that the model itself addresses, as TensorScatter, need no such number, but known
+     * sizes. */
     int64_t cache_rows;
 } xcc_options;
 
@@ -225,7 +226,7 @@ typedef struct xcc_report {
     uint64_t arena_bytes, arena_lower_bound;
     /* Of what xcc_options.weights is about, and of quantised weights of integer instructions: as f32 and as stored. */
     uint64_t weight_bytes_before, weight_bytes_after;
-    size_t uncompressed;                              /* constants that stay f32, as numbers are out of range */
+    size_t uncompressed;   /* constants that stay f32, as numbers are out of range */
     size_t gradient_count; /* parameters and inputs that gradients are given of, and their bytes */
     uint64_t gradient_bytes;
     size_t retained_count; /* of forward and backward apart: values that the one keeps for the other, and their bytes */
