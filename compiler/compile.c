@@ -125,7 +125,9 @@ static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
                (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32) && o->weight_blocks == XCC_WEIGHTS_PLAIN &&
                    o->fuse == NULL,
                INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
-    XCVM_CHECK(error, (o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32) && !o->integer_activations,
+    XCVM_CHECK(error,
+               (o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32) && !o->integer_activations &&
+                   o->integer == XCC_INTEGER_AUTO,
                INVALID_ARGUMENT, "an ONNX model does not say what products are computed in");
     XCVM_CHECK(error, (o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32) && o->cache_rows == 0, INVALID_ARGUMENT,
                "an ONNX model has no caches, as it has no states");

@@ -48,6 +48,14 @@ static bool is_growing(const xcc_value *v)
            v->type.dims[0] >= 0 && v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
 }
 
+/* Whether there may be as many queries as new keys, as CachedAttention needs it: of sizes that are not known at all, it
+ * is told as they run. */
+static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
+{
+    const int64_t a = queries->dims[queries->rank - 2], b = keys->dims[keys->rank - 2];
+    return a == b || a == XCVM_ANY_DIM || b == XCVM_ANY_DIM;
+}
+
 /* A query that is alone sees all keys either way. */
 static bool is_plain(const xcvm_Attention_args *a)
 {
@@ -96,7 +104,7 @@ static bool find_present(const xcc_module *m, extension *e)
         if (present[i] == NULL || !is_growing(e->past[i]) || !are_paired(m, present[i], e->past[i]) ||
             e->past[i]->users->next != NULL || present[i]->users->next != NULL)
             return false;
-    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL;
+    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL && are_as_many(e->a->q, e->a->k);
 }
 
 /* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen. */

@@ -131,6 +131,20 @@ trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v)
     return tape_trace_operand(k, v, v->requires, NULL) == XCVM_OK ? &k->operands[k->operand_count - 1] : NULL;
 }
 
+/* Refuses what a hook of a step has written, which runs with each call, but is not traced. What writes into v now, if
+ * anything does, is the latest call. */
+static void refuse_hooked(tape_trace *k, const tape_variable *v)
+{
+    const xcvm_storage *storage = v->value.type.storage;
+    if (k->effect_count == 0 || storage == NULL || tape_trace_is_own(k, v))
+        return;
+    const trace_operand *o = find_operand(k, v);
+    const uint32_t known = o != NULL && trace_is_written(o) ? o->version : (uint32_t)k->calls;
+    if ((o == NULL || !o->changes) && (int32_t)(storage->version - known) > 0 &&
+        storage->version != (uint32_t)k->tape->calls)
+        tape_trace_refuse(k, "a call behind a step reads, or writes into, what a hook of it has written");
+}
+
 xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
 {
     if (tape_trace_is_own(k, v) && v->built != NULL)
@@ -144,6 +158,7 @@ xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
     const trace_operand *o = tape_trace_capture(k, v);
     if (o != NULL && o->changes)
         tape_trace_refuse(k, "a call reads what an effect has changed");
+    refuse_hooked(k, v);
     return o != NULL && !o->changes ? o->now : NULL;
 }
 
@@ -362,6 +377,7 @@ static void trace_target(tape_tracer *tracer, const tape_variable *target)
                           "variable %llu, which a call writes into, has its elements from outside, or "
                           "shares them with another",
                           (unsigned long long)target->serial);
+    refuse_hooked(tape_trace_of(tracer), target);
 }
 
 static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable *target)
@@ -383,6 +399,7 @@ static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable
     if (trace_is_written(o) && o->written_after != k->effect_count)
         tape_trace_refuse(k, "a call behind a step writes into what one before it has written");
     o->written_after = k->effect_count;
+    o->version = target->value.type.storage->version;
     o->now = result->built;
 }
 

@@ -13,6 +13,7 @@ typedef struct trace_operand {
     bool present, requires, sparse;
     bool changes;         /* an effect changes it, behind all calls */
     size_t written_after; /* if calls write into it: how many effects come before them; later effects see the result */
+    uint32_t version;     /* of its storage, if calls write into it, behind the latest of these */
     bool clears;          /* the function clears its gradient */
     bool adds;            /* it adds to what that was before the call, or has use for it, before it clears it */
     /* Of one that is found in a place at each call: what the function leaves there. */

@@ -426,7 +426,7 @@ typedef struct looking {
     xcvm_optimizer *o;
     double seen[8]; /* of each call: `early`, `late` */
     int calls;
-    bool fails;
+    bool fails, reads; /* reads: behind the step, the function reads `early`, and does not write `late` */
 } looking;
 
 static xcvm_var look_at_writes(void *user, xcvm_tape *t, const xcvm_update *update)
@@ -453,7 +453,10 @@ static xcvm_status run_looked_at(void *user, xcvm_tape *t, size_t in_count, cons
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     xcvm_Add(t, looker->early, one, .into = looker->early);
     XCVM_TRY(xcvm_optimizer_step(looker->o, &error));
-    xcvm_Add(t, looker->late, one, .into = looker->late);
+    if (looker->reads)
+        out[0] = xcvm_Add(t, looker->early, one);
+    else
+        xcvm_Add(t, looker->late, one, .into = looker->late);
     xcvm_var_clear_grad(t, looker->w);
     return XCVM_OK;
 }
@@ -496,6 +499,44 @@ START_TEST(writes_seen_by_hooks)
 }
 END_TEST
 
+/* ---- Hooks that write ---- */
+
+static xcvm_var write_looked_at(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    const looking *looker = user;
+    (void)update;
+    const xcvm_var v = looker->reads ? looker->early : looker->late;
+    xcvm_Add(t, v, constant(t, 5), .into = v);
+    return XCVM_ABSENT;
+}
+
+/* What a hook writes, calls behind the step find, which takes the function each time. */
+START_TEST(writes_of_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    messages log = {.count = 0};
+    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    looking looker = {.w = parameter(t, 3), .reads = _i == 1};
+    looker.early = xcvm_var_keep(t, constant(t, 0));
+    looker.late = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
+    must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
+    must(xcvm_optimizer_add_hook(looker.o, write_looked_at, &looker, &error), &error);
+    xcvm_static *s = make_static(t, run_looked_at, &looker, &options);
+    for (int i = 1; i < 4; i++) {
+        const xcvm_var y = call1(s, constant(t, 1));
+        if (looker.reads)
+            CHECK_F32(t, y, (float)(6 * i + 1));
+        CHECK_F32(t, looker.reads ? looker.early : looker.late, (float)(6 * i));
+    }
+    ck_assert_msg(strstr(log.text, "what a hook of it has written") != NULL, "%s", log.text);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(looker.o);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_effects(void);
 Suite *suite_tape_static_effects(void)
 {
@@ -506,6 +547,7 @@ Suite *suite_tape_static_effects(void)
     tcase_add_loop_test(tcase, static_functions_destroyed_while_they_run, 0, PLACES);
     tcase_add_loop_test(tcase, variables_released_while_they_are_used, 0, 4);
     tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
+    tcase_add_loop_test(tcase, writes_of_hooks, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

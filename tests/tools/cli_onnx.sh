@@ -49,7 +49,8 @@ err_has 'cannot be had as ONNX'
 err_has 'Adam: ONNX has no such operator'
 check test ! -e training.onnx
 # What comes behind the writing of a model is refused, not passed over.
-for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int8' '--caches f16' '--cache-rows 64'; do
+for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int8' '--integer never' \
+    '--caches f16' '--cache-rows 4'; do
     run compile network.onnx --emit onnx $option -o other.onnx
     code 2
     err_has 'an ONNX model '

@@ -13,9 +13,10 @@ typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCAT
 
 typedef struct model {
     form form;
-    int64_t bound;  /* rows of the caches; below 0: open */
-    int64_t rows;   /* what they are to hold if they are open */
-    int64_t window; /* rows in front of its own that a query sees; 0: all */
+    int64_t bound;         /* rows of the caches; below 0: open */
+    int64_t rows;          /* what they are to hold if they are open */
+    int64_t window;        /* rows in front of its own that a query sees; 0: all */
+    int64_t queries, keys; /* how many there are of each; 0: open */
     bool causal, masked, read;
 } model;
 
@@ -25,16 +26,17 @@ static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
     return v;
 }
 
-static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads)
+static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads, int64_t count)
 {
-    return m->form == PRESENT_FLAT ? input(b, name, XCVM_F32, 3, DIMS(1, -1, heads * WIDTH))
-                                   : input(b, name, XCVM_F32, 4, DIMS(1, heads, -1, WIDTH));
+    const int64_t length = count > 0 ? count : -1;
+    return m->form == PRESENT_FLAT ? input(b, name, XCVM_F32, 3, DIMS(1, length, heads * WIDTH))
+                                   : input(b, name, XCVM_F32, 4, DIMS(1, heads, length, WIDTH));
 }
 
 static void make(xcc_builder *b, const model *m)
 {
-    xcc_value *q = fresh_input(b, m, "q", HEADS), *k = fresh_input(b, m, "k", KEY_HEADS),
-              *v = fresh_input(b, m, "v", KEY_HEADS);
+    xcc_value *q = fresh_input(b, m, "q", HEADS, m->queries), *k = fresh_input(b, m, "k", KEY_HEADS, m->keys),
+              *v = fresh_input(b, m, "v", KEY_HEADS, m->keys);
     xcc_value *keys = input(b, "past_key", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH)),
               *values = input(b, "past_value", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH));
     xcvm_Attention_args args = {.q = XCC_IN(q),
@@ -213,7 +215,8 @@ START_TEST(generation)
 }
 END_TEST
 
-/* Where a query sees more than the rows up to its own, or somebody else what the caches are, it stays Attention. */
+/* Where a query sees more than the rows up to its own, or somebody else what the caches are, or there are more keys
+ * than queries, it stays Attention. */
 static const model others[] = {
     {.form = PRESENT, .bound = -2, .rows = BOUND},
     {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true},
@@ -221,6 +224,8 @@ static const model others[] = {
     {.form = PRESENT, .bound = -2, .causal = true},
     {.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true},
     {.form = SCATTERED, .bound = BOUND},
+    {.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3},
+    {.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .causal = true, .queries = 2, .keys = 3},
 };
 
 START_TEST(what_stays)
