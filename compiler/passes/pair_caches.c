@@ -84,9 +84,10 @@ static bool is_total(const xcc_value *total, const xcc_value *before, int64_t le
 }
 
 /* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
- * them, to whom that would show. */
+ * them, to whom that would show. Each query needs a row of its own behind them. */
 static bool find_present(const xcc_module *m, extension *e)
 {
+    const int length = e->a->q->rank - 2;
     xcc_value *const present[] = {xcc_value_of(e->a->present_key), xcc_value_of(e->a->present_value)};
     e->past[0] = xcc_value_of(e->a->past_key);
     e->past[1] = xcc_value_of(e->a->past_value);
@@ -96,7 +97,8 @@ static bool find_present(const xcc_module *m, extension *e)
         if (present[i] == NULL || !is_growing(e->past[i]) || !are_paired(m, present[i], e->past[i]) ||
             e->past[i]->users->next != NULL || present[i]->users->next != NULL)
             return false;
-    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL;
+    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL &&
+           e->a->q->dims[length] == e->a->k->dims[length];
 }
 
 /* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen. */

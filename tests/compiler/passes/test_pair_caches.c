@@ -16,6 +16,7 @@ typedef struct model {
     int64_t bound;  /* rows of the caches; below 0: open */
     int64_t rows;   /* what they are to hold if they are open */
     int64_t window; /* rows in front of its own that a query sees; 0: all */
+    int64_t fresh;  /* rows of k and v; 0: as many as there are queries */
     bool causal, masked, read;
 } model;
 
@@ -25,16 +26,17 @@ static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
     return v;
 }
 
-static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads)
+static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads, int64_t rows)
 {
-    return m->form == PRESENT_FLAT ? input(b, name, XCVM_F32, 3, DIMS(1, -1, heads * WIDTH))
-                                   : input(b, name, XCVM_F32, 4, DIMS(1, heads, -1, WIDTH));
+    return m->form == PRESENT_FLAT ? input(b, name, XCVM_F32, 3, DIMS(1, rows, heads * WIDTH))
+                                   : input(b, name, XCVM_F32, 4, DIMS(1, heads, rows, WIDTH));
 }
 
 static void make(xcc_builder *b, const model *m)
 {
-    xcc_value *q = fresh_input(b, m, "q", HEADS), *k = fresh_input(b, m, "k", KEY_HEADS),
-              *v = fresh_input(b, m, "v", KEY_HEADS);
+    const int64_t rows = m->fresh > 0 ? m->fresh : XCVM_ANY_DIM;
+    xcc_value *q = fresh_input(b, m, "q", HEADS, XCVM_ANY_DIM), *k = fresh_input(b, m, "k", KEY_HEADS, rows),
+              *v = fresh_input(b, m, "v", KEY_HEADS, rows);
     xcc_value *keys = input(b, "past_key", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH)),
               *values = input(b, "past_value", XCVM_F32, 4, DIMS(1, KEY_HEADS, m->bound, WIDTH));
     xcvm_Attention_args args = {.q = XCC_IN(q),
@@ -213,12 +215,15 @@ START_TEST(generation)
 }
 END_TEST
 
-/* Where a query sees more than the rows up to its own, or somebody else what the caches are, it stays Attention. */
+/* Where a query sees more than the rows up to its own, or has none, or somebody else sees what the caches are, it stays
+ * Attention. */
 static const model others[] = {
     {.form = PRESENT, .bound = -2, .rows = BOUND},
     {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true},
     {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .read = true},
     {.form = PRESENT, .bound = -2, .causal = true},
+    {.form = PRESENT, .bound = -2, .rows = BOUND, .fresh = 2, .causal = true},
+    {.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .fresh = 2, .causal = true},
     {.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true},
     {.form = SCATTERED, .bound = BOUND},
 };
