@@ -211,6 +211,9 @@ static bool write_roi_align(xcc_c_export *x, xcc_c_step *step)
     const size_t index = x->table_count++;
     if (!is_float(a->x))
         return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+    /* What the machine refuses in each run. */
+    if (xcvm_element_count(a->x) == 0 || a->batch_indices->rank != 1 || a->batch_indices->dims[0] != a->rois->dims[0])
+        return xcc_c_refuse(x, "there is no C for it on nothing, or on another number of batch_indices than of rois");
     xcc_c_put(&x->tables,
               "\nstatic const xc_regions xc_table_%zu = {.count = %lld, .batch = %lld, .channels = %lld, .in = {%lld, "
               "%lld}, .cells = {%lld, %lld}, .samples = %lld, .legacy = %d, .greatest = %d, .scale = ",

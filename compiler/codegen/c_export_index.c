@@ -1,5 +1,6 @@
 /* Instructions that take indices, and those that order elements, as C. */
 #include "compiler/codegen/c_export.h"
+#include "ops/data/gather.h"
 
 static size_t size_of(const xcvm_value *v) { return xcvm_dtype_size((xcvm_dtype)v->dtype); }
 
@@ -72,6 +73,8 @@ static bool write_scatter_elements(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ScatterElements_args *a = step->args;
     const int axis = xcc_c_axis(a->axis, a->x->rank);
+    if (a->x->rank == 0 || a->indices->rank != a->x->rank || !xcvm_same_shape(a->indices, a->updates))
+        return xcc_c_refuse(x, "its indices and updates are not of one shape with the rank of x");
     write_beginning(x, a->x, a->y);
     if (a->x->rank == 1 && a->reduction == XCVM_REDUCTION_add && xcc_c_is(a->indices, XCVM_I64) &&
         !xcc_c_is(a->x, XCVM_BOOL)) {
@@ -117,6 +120,9 @@ static bool write_gather_nd(xcc_c_export *x, xcc_c_step *step)
 static bool write_scatter_nd(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ScatterND_args *a = step->args;
+    xcvm_error error;
+    if (xcvm_check_scattered_slices(&error, a) != XCVM_OK)
+        return xcc_c_refuse(x, "%s", error.message);
     write_beginning(x, a->x, a->y);
     write_tuples(x, a->x, a->indices, xcc_c_read(x, a->updates), xcc_c_write(x, a->y), 0, true,
                  combine_of(x, a->x, (int)a->reduction));
@@ -140,6 +146,9 @@ static bool write_one_hot(xcc_c_export *x, xcc_c_step *step)
 static bool write_reverse_sequence(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ReverseSequence_args *a = step->args;
+    const xcvm_value *lens = a->sequence_lens;
+    if (a->x->rank < 2 || lens->rank != 1 || lens->dims[0] != a->x->dims[a->batch_axis])
+        return xcc_c_refuse(x, "its sequence_lens are not one for each batch entry");
     begin_call(x, "xc_reverse_sequences");
     xcc_c_line(x, "(const unsigned char *)(%s), %s, (unsigned char *)(%s), %lld, %lld, %d, %lld", xcc_c_read(x, a->x),
                xcc_c_read(x, a->sequence_lens), xcc_c_write(x, a->y), (long long)a->x->dims[a->batch_axis],

@@ -336,6 +336,8 @@ static bool write_triangle(xcc_c_export *x, xcc_c_step *step)
     const xcvm_Trilu_args *a = step->args;
     int64_t k = 0;
     size_t count;
+    if (a->x->rank < 2)
+        return xcc_c_refuse(x, "it has rank %d, at least 2 is needed", a->x->rank);
     if (!xcc_c_ints(x, a->k, "k", &k, 1, &count))
         return false;
     const int64_t rows = a->x->dims[a->x->rank - 2], columns = a->x->dims[a->x->rank - 1];

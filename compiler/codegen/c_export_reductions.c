@@ -238,6 +238,8 @@ static bool write_rms(xcc_c_export *x, xcc_c_step *step)
 static bool write_groups(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, const xcvm_value *scale,
                          const xcvm_value *b, int64_t groups, double epsilon)
 {
+    if (v->rank < 2 || groups <= 0 || v->dims[1] % groups != 0)
+        return xcc_c_refuse(x, "%lld groups do not divide its channels", (long long)groups);
     xcc_c_line(x, "        xc_normalize_groups_%s(%s, %s, %s, %s, %lld, %lld, %lld, %lld, %s);\n", suffix_of(v),
                xcc_c_read(x, v), xcc_c_write(x, y), xcc_c_read(x, scale), xcc_c_read(x, b), (long long)v->dims[0],
                (long long)v->dims[1], (long long)groups, (long long)xcc_c_product(v->dims, 2, v->rank),
@@ -313,6 +315,8 @@ static bool write_lp(xcc_c_export *x, xcc_c_step *step)
 static bool write_lrn(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_LRN_args *a = step->args;
+    if (a->x->rank < 2)
+        return xcc_c_refuse(x, "it has rank %d, at least 2 is needed", a->x->rank);
     xcc_c_line(x, "        xc_lrn_%s(%s, %s, %lld, %lld, %lld, %lld, %s, %s, %s);\n", suffix_of(a->x),
                xcc_c_read(x, a->x), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->x->dims[1],
                (long long)xcc_c_product(a->x->dims, 2, a->x->rank), (long long)a->size, number(x, a->x, a->alpha),

@@ -29,6 +29,8 @@ typedef struct xcvm_tuples {
 
 /* Of operands that the shape rule has taken. */
 xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int batch);
+/* Checks that the updates hold a slice of x for each tuple. All dimensions are known. */
+xcvm_status xcvm_check_scattered_slices(xcvm_error *error, const xcvm_ScatterND_args *a);
 /* Whether all indices are in x's range; else OUT_OF_RANGE. */
 xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u);
 /* The first element of x in the slice of tuple `i`. */

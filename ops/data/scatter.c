@@ -194,7 +194,7 @@ static xcvm_status scatter_slices(const xcvm_moving *m, const void *context)
     return XCVM_OK;
 }
 
-static xcvm_status check_slices(xcvm_error *error, const xcvm_ScatterND_args *a)
+xcvm_status xcvm_check_scattered_slices(xcvm_error *error, const xcvm_ScatterND_args *a)
 {
     const xcvm_value *x = a->x, *indices = a->indices, *updates = a->updates;
     char text[192];
@@ -214,7 +214,7 @@ static xcvm_status check_slices(xcvm_error *error, const xcvm_ScatterND_args *a)
 
 XCVM_KERNEL(ScatterND)
 {
-    XCVM_TRY(check_slices(k->error, a));
+    XCVM_TRY(xcvm_check_scattered_slices(k->error, a));
     const xcvm_value *from[2] = {a->x, a->updates};
     scattering_slices s = {.u = xcvm_tuples_of(a->x, a->indices, 0)};
     XCVM_TRY(choose(k, a->x->dtype, a->reduction, &s.with));
