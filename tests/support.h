@@ -28,8 +28,8 @@ bool test_comma_locale(void);
 /* Processor time of the process, in nanoseconds: what a limit of time is measured in wherever other programs may keep
  * the process waiting. */
 uint64_t test_cpu_ns(void);
-/* How many times as long as usual things may take: 20 with a sanitizer of addresses or threads, and as many times that as
- * Check's CK_TIMEOUT_MULTIPLIER says, of an emulator. */
+/* How many times as long as usual things may take: 20 with a sanitizer of addresses or threads, and as many times that
+ * as Check's CK_TIMEOUT_MULTIPLIER says, of an emulator. */
 uint64_t test_patience(void);
 
 /* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
