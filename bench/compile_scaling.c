@@ -92,9 +92,12 @@ int main(int argc, char **argv)
         for (size_t size = SMALLEST; size <= largest; size *= STEP) {
             const double seconds = compile(kind, size, &bytes_each);
             failed = failed || seconds < 0;
-            printf(" %.3f s |", seconds);
-            if (size > SMALLEST)
-                printf(" %.1f |", before > 0 ? seconds / before : 0);
+            if (seconds < 0)
+                printf(" refused |%s", size > SMALLEST ? " |" : "");
+            else if (size == SMALLEST)
+                printf(" %.3f s |", seconds);
+            else
+                printf(" %.3f s | %.1f |", seconds, before > 0 ? seconds / before : 0);
             before = seconds;
             fflush(stdout);
         }

@@ -59,6 +59,7 @@ typedef struct xcc_importer {
     xcc_table functions; /* of the model, by what calls them: addresses of xcc_functions */
     char *key;           /* room for a name in that table */
     size_t key_bytes;
+    size_t nodes;   /* of the model's graph and of its functions */
     size_t inlined; /* nodes of functions imported so far, once for each call, and their messages' bytes */
     size_t inlined_bytes;
     size_t gradient_values, gradient_steps; /* that operators Gradient have made, and values that they have looked at */

@@ -42,6 +42,7 @@ xcvm_status xcc_functions_read(xcc_importer *imp)
 {
     xcc_module *m = imp->m;
     const Onnx__ModelProto *model = imp->model;
+    imp->nodes = model->graph->n_node;
     xcc_function *functions = xcc_alloc(m, model->n_functions * sizeof *functions);
     if (functions == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -49,6 +50,7 @@ xcvm_status xcc_functions_read(xcc_importer *imp)
         const Onnx__FunctionProto *f = model->functions[i];
         XCVM_TRY(xcc_poll(m));
         functions[i] = (xcc_function){.proto = f, .bytes = protobuf_c_message_get_packed_size(&f->base)};
+        imp->nodes += f->n_node;
         if (f->name == NULL)
             continue;
         XCVM_TRY(make_key(imp, f->domain, f->name, &f->base, FUNCTION_OVERLOAD));

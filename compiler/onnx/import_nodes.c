@@ -11,8 +11,8 @@ enum { DEEPEST_CALL = 32, SPARE_INPUTS = 8 };
 enum { DENSE_RATIO = 64 };
 #define DENSE_BYTES ((size_t)64 << 20)
 
-/* What calls of functions may come to: so many nodes more than the model itself has, and of their messages' bytes so
- * many, or so many times the model's. */
+/* What calls of functions may come to: so many nodes more than the model itself has, its functions' included, and of
+ * their messages' bytes so many, or so many times the model's. */
 enum { MOST_INLINED = 1 << 18, INLINED_RATIO = 4 };
 #define INLINED_BYTES ((size_t)256 << 20)
 
@@ -172,9 +172,8 @@ static xcvm_status count_call(xcc_importer *imp, const xcc_function *f)
     const size_t most =
         imp->model_bytes / INLINED_RATIO < INLINED_BYTES ? INLINED_BYTES : imp->model_bytes * INLINED_RATIO;
     imp->inlined += f->proto->n_node;
-    XCVM_CHECK(error, imp->inlined <= MOST_INLINED + imp->model->graph->n_node, UNSUPPORTED,
-               "the calls of the model's functions come to more than %zu nodes",
-               MOST_INLINED + imp->model->graph->n_node);
+    XCVM_CHECK(error, imp->inlined <= MOST_INLINED + imp->nodes, UNSUPPORTED,
+               "the calls of the model's functions come to more than %zu nodes", MOST_INLINED + imp->nodes);
     XCVM_CHECK(error, f->bytes <= most - imp->inlined_bytes, UNSUPPORTED,
                "the calls of the model's functions come to more than %zu bytes", most);
     imp->inlined_bytes += f->bytes;

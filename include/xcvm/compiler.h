@@ -250,9 +250,9 @@ typedef struct xcc_report {
  * Time and memory are in proportion to the model, but for a logarithm: its bytes, those of its external data, and what
  * follows from them by rules with bounds. Results of constants come to 64 MB and 4 times the constants at most, and 60
  * seconds are spent on them; the rest is left to be computed when the program runs. Calls of the model's functions may
- * come to 262,144 nodes more than the model's graph has and to 256 MB, or 4 times the model; sparse tensors to 64 MB,
- * or 64 times the model; its operators Gradient to 262,144 values, and to looking at 134 million; beyond
- * that the model is UNSUPPORTED. */
+ * come to 262,144 nodes more than its graph and its functions have, and to 256 MB, or 4 times the model; sparse
+ * tensors to 64 MB, or 64 times the model; its operators Gradient to 262,144 values, and to looking at 134 million;
+ * beyond that the model is UNSUPPORTED. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
                                                     void *user, xcc_report *report, xcvm_error *error);
 /* The same for a model in memory; external data is refused. */

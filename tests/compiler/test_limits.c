@@ -85,6 +85,20 @@ START_TEST(time_is_in_proportion)
 }
 END_TEST
 
+/* Nodes of a function that is called once are the model's own, however many they are; calls that multiply them are not.
+ */
+START_TEST(calls_have_a_budget)
+{
+    enum { MOST = 1 << 18 };
+    compile_kind(SCALE_function_results, MOST + 1000, 0);
+    test_bytes model = scale_call_bomb(12, MOST / 8);
+    const outcome o = compile(&model, 0, 0);
+    ck_assert_int_eq(o.status, XCVM_UNSUPPORTED);
+    ck_assert_msg(strstr(o.error.message, "calls of the model's functions") != NULL, "%s", o.error.message);
+    test_bytes_free(&model);
+}
+END_TEST
+
 START_TEST(folding_has_a_budget)
 {
     const size_t each = 15 << 20, most = 64 << 20;
@@ -271,6 +285,7 @@ Suite *suite_compiler_limits(void)
     tcase_set_timeout(tc, 600);
     tcase_add_loop_test(tc, memory_is_in_proportion, 0, SCALE_KIND_COUNT);
     tcase_add_test(tc, time_is_in_proportion);
+    tcase_add_test(tc, calls_have_a_budget);
     tcase_add_test(tc, folding_has_a_budget);
     tcase_add_test(tc, colliding_names_spread);
     suite_add_tcase(s, tc);

@@ -571,6 +571,32 @@ test_bytes scale_fold_bomb(size_t count, size_t bytes)
     return finish(&m);
 }
 
+test_bytes scale_call_bomb(size_t calls, size_t nodes)
+{
+    model_writer m = {.next = 0};
+    opset(&m.opsets, MODEL_OPSET, "d", 1);
+    input(&m, "t0", DTYPE_FLOAT, 1, four);
+    begin_function(&m, "f");
+    put_text(&m.inner, FUNCTION_INPUT, "a");
+    put_text(&m.inner, FUNCTION_OUTPUT, "b0");
+    for (size_t i = 0; i < nodes; i++) {
+        begin_node(&m, "Sigmoid");
+        operand(&m, "a");
+        result_of(&m, "b", i);
+        put_message(&m.inner, FUNCTION_NODE, &m.node);
+    }
+    finish_function(&m);
+    for (size_t i = 0; i < calls; i++) {
+        begin_node(&m, "f");
+        put_text(&m.node, NODE_DOMAIN, "d");
+        operand_of(&m, "t", i);
+        result_of(&m, "t", i + 1);
+        end_node(&m);
+    }
+    output_of(&m, "t", calls);
+    return finish(&m);
+}
+
 test_bytes scale_named(char *const *names, size_t count)
 {
     model_writer m = {.next = 0};

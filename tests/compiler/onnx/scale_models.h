@@ -53,6 +53,8 @@ test_bytes scale_model(scale_kind kind, size_t size);
 
 /* A chain of `count` nodes whose folded result has `bytes` bytes each, all of which the outputs need. */
 test_bytes scale_fold_bomb(size_t count, size_t bytes);
+/* Calls, one behind the other, of a function of so many nodes. */
+test_bytes scale_call_bomb(size_t calls, size_t nodes);
 /* A chain of nodes with these names. */
 test_bytes scale_named(char *const *names, size_t count);
 
