@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_CASE_GRADIENT_H
 #define XCVM_TESTS_CASE_GRADIENT_H
 
-#include "tests/case_text.h"
+#include "tests/case_compare.h"
 #include "tests/support.h"
 
 /* Takes the case's program, straight-line code whose f64 literals are what is differentiated by unless they decide a
@@ -13,6 +13,6 @@
  *   - as two programs, forward and backward,
  *   - to within rounding in f32, f16 and bf16, where the instructions have these,
  * in memory that was filled with NaN before. Writes what is wrong to `why`; returns whether nothing is. */
-bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, char *why, size_t size);
+bool case_gradient_check(const test_bytes *file, const case_gradient *gradient, case_reason *why);
 
 #endif

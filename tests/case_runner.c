@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ops/shape.h"
+#include "tests/case_compare.h"
 #include "tests/case_gradient.h"
 #include "tests/case_host.h"
 #include "tests/case_literals.h"
@@ -14,192 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One case while it runs; `why` is what failed, empty as long as nothing has. */
+/* One case while it runs. */
 typedef struct case_run {
     const test_case *c;
     xcvm_error error;
     bool refused; /* `error` was given by load or run */
     bool left_out;
     bool exact; /* its floats are compared so, where it says nothing else */
-    char why[800];
+    case_reason why;
     char *printed;
     size_t printed_length;
 } case_run;
 
 /* After which a run of a case is given up. */
 #define CASE_LIMIT_NS (UINT64_C(20000000000) * test_patience())
-
-static bool fail(case_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool fail(case_run *run, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(run->why, sizeof run->why, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-/* ---- Comparison ---- */
-
-/* Element i of numbers that have no other meaning, as doubles; complex ones have two. */
-static bool element_is_close(xcvm_dtype dtype, const void *a, const void *b, size_t i, case_tolerance tolerance,
-                             double *got, double *expected)
-{
-    switch (dtype) {
-    case XCVM_F32:
-    case XCVM_C64:
-        *got = ((const float *)a)[i];
-        *expected = ((const float *)b)[i];
-        break;
-    case XCVM_F64:
-    case XCVM_C128:
-        *got = ((const double *)a)[i];
-        *expected = ((const double *)b)[i];
-        break;
-    case XCVM_F16:
-        *got = (double)xcvm_f16_to_f32(((const uint16_t *)a)[i]);
-        *expected = (double)xcvm_f16_to_f32(((const uint16_t *)b)[i]);
-        break;
-    default:
-        *got = (double)xcvm_bf16_to_f32(((const uint16_t *)a)[i]);
-        *expected = (double)xcvm_bf16_to_f32(((const uint16_t *)b)[i]);
-        break;
-    }
-    return case_is_close(*got, *expected, tolerance);
-}
-
-static bool compare_strings(case_run *run, const char *what, const xcvm_value *got, const xcvm_value *expected)
-{
-    for (size_t i = 0; i < xcvm_element_count(expected); i++) {
-        size_t length, expected_length;
-        const char *text = xcvm_value_string(got, i, &length);
-        const char *wanted = xcvm_string_at(expected, i, &expected_length);
-        if (text == NULL || length != expected_length || memcmp(text, wanted, length) != 0)
-            return fail(run, "%s: string %zu is \"%.*s\", not \"%.*s\"", what, i, text != NULL ? (int)length : 0,
-                        text != NULL ? text : "", (int)expected_length, wanted);
-    }
-    return true;
-}
-
-static bool compare_elements(case_run *run, const char *what, const xcvm_value *got, const xcvm_value *expected,
-                             const case_expectation *e)
-{
-    xcvm_dtype dtype = (xcvm_dtype)expected->dtype;
-    size_t count = xcvm_element_count(expected);
-    bool complex = xcvm_dtype_in(dtype, XCVM_TYPES_COMPLEX);
-    const case_tolerance tolerance = case_tolerance_of(e, dtype, run->exact);
-    const void *data = xcvm_value_data(got);
-    if (dtype == XCVM_STRING)
-        return compare_strings(run, what, got, expected);
-    for (size_t i = 0; xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT | XCVM_TYPES_COMPLEX) && i < count * (complex ? 2 : 1);
-         i++) {
-        double a, b;
-        if (!element_is_close(dtype, data, expected->data, i, tolerance, &a, &b))
-            return fail(run, "%s: element %zu is %.17g, not %.17g", what, complex ? i / 2 : i, a, b);
-    }
-    bool exact = !xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT | XCVM_TYPES_COMPLEX);
-    if (exact && count > 0 && memcmp(data, expected->data, expected->bytes) != 0) {
-        xcvm_value copy = *expected;
-        test_bytes text = {0};
-        xcvm_writer w;
-        copy.data = (void *)data;
-        xcvm_writer_start(&w, test_bytes_sink, &text);
-        xcvm_elements_write(&w, &copy);
-        xcvm_writer_text(&w, ", not ");
-        xcvm_elements_write(&w, expected);
-        (void)xcvm_writer_finish(&w, NULL);
-        fail(run, "%s: is %.*s", what, (int)text.length, text.at);
-        test_bytes_free(&text);
-        return false;
-    }
-    return true;
-}
-
-static bool compare_value(case_run *run, const char *what, const xcvm_value *got, const case_value *expected,
-                          const case_expectation *e)
-{
-    char text[100], wanted[100], item[200];
-    xcvm_kind kind = got != NULL ? xcvm_value_kind(got) : XCVM_KIND_NULL;
-    if (kind != expected->kind)
-        return fail(run, "%s: is %s, not a value of kind %d", what,
-                    got != NULL ? xcvm_value_describe(got, text, sizeof text) : "null", (int)expected->kind);
-    if (kind == XCVM_KIND_NULL)
-        return true;
-    if (kind == XCVM_KIND_TENSOR) {
-        const xcvm_value *tensor = &expected->tensor;
-        if (xcvm_value_dtype(got) != (xcvm_dtype)tensor->dtype || !xcvm_same_shape(got, tensor))
-            return fail(run, "%s: is %s, not %s", what, xcvm_value_describe(got, text, sizeof text),
-                        xcvm_value_describe(tensor, wanted, sizeof wanted));
-        return compare_elements(run, what, got, tensor, e);
-    }
-    if (xcvm_value_count(got) != expected->count)
-        return fail(run, "%s: has %zu items, not %zu", what, xcvm_value_count(got), expected->count);
-    for (size_t i = 0; i < expected->count; i++) {
-        snprintf(item, sizeof item, "%.150s[%zu]", what, i);
-        if (!compare_value(run, item, xcvm_value_item(got, i), &expected->items[i], e))
-            return false;
-    }
-    return true;
-}
-
-static bool compare_type(case_run *run, const char *what, const xcvm_value *got, const xcvm_type *type)
-{
-    char text[100], wanted[100];
-    bool same = got != NULL && xcvm_value_kind(got) == type->kind &&
-                (type->dtype == XCVM_NO_DTYPE || xcvm_value_dtype(got) == type->dtype);
-    if (same && type->kind == XCVM_KIND_TENSOR && type->rank >= 0) {
-        same = xcvm_value_rank(got) == type->rank;
-        for (int i = 0; same && i < type->rank; i++)
-            same = type->dims[i] < 0 || xcvm_value_dims(got)[i] == type->dims[i];
-    }
-    return same ||
-           fail(run, "%s: is %s, not %s", what, got != NULL ? xcvm_value_describe(got, text, sizeof text) : "null",
-                xcvm_type_describe(type, wanted, sizeof wanted));
-}
-
-static bool compare_range(case_run *run, const char *what, const xcvm_value *got, double low, double high)
-{
-    if (got == NULL || xcvm_value_kind(got) != XCVM_KIND_TENSOR ||
-        !xcvm_dtype_in(xcvm_value_dtype(got), XCVM_TYPES_REAL_OR_BOOL))
-        return fail(run, "%s: is no tensor of numbers", what);
-    for (size_t i = 0; i < xcvm_value_count(got); i++) {
-        double element =
-            xcvm_value_dtype(got) == XCVM_BOOL ? (double)XCVM_CDATA(uint8_t, got)[i] : xcvm_element_as_double(got, i);
-        if (!(element >= low && element <= high))
-            return fail(run, "%s: element %zu is %g, not between %g and %g", what, i, element, low, high);
-    }
-    return true;
-}
-
-/* NULL, and the case has failed, if there is none of that name. */
-static const xcvm_value *find_result(case_run *run, const xcvm_program *program, const xcvm_session *session,
-                                     const case_expectation *e)
-{
-    const size_t count = e->state ? xcvm_program_state_count(program) : xcvm_program_output_count(program);
-    for (size_t i = 0; i < count; i++) {
-        const xcvm_parameter *p = e->state ? xcvm_program_state(program, i) : xcvm_program_output(program, i);
-        if (strcmp(p->name, e->output) == 0)
-            return e->state ? xcvm_session_state(session, i) : xcvm_session_output(session, i);
-    }
-    fail(run, "there is no %s %s", e->state ? "state" : "output", e->output);
-    return NULL;
-}
-
-static bool compare_outputs(case_run *run, const xcvm_program *program, const xcvm_session *session)
-{
-    for (size_t i = 0; i < run->c->expectation_count; i++) {
-        const case_expectation *e = &run->c->expectations[i];
-        const xcvm_value *got = find_result(run, program, session, e);
-        if (got == NULL)
-            return false;
-        bool same = e->check == CASE_TYPE      ? compare_type(run, e->output, got, &e->type)
-                    : e->check == CASE_BETWEEN ? compare_range(run, e->output, got, e->low, e->high)
-                                               : compare_value(run, e->output, got, &e->value, e);
-        if (!same)
-            return false;
-    }
-    return true;
-}
 
 /* ---- Running ---- */
 
@@ -224,7 +53,7 @@ static bool refuse(case_run *run, const char *where)
     if (run->left_out)
         return true;
     if (run->c->refuse == NULL)
-        return fail(run, "%s: %s: %s", where, xcvm_status_name(run->error.status), run->error.message);
+        return case_fail(&run->why, "%s: %s: %s", where, xcvm_status_name(run->error.status), run->error.message);
     return true;
 }
 
@@ -256,7 +85,7 @@ static bool bind_inputs(case_run *run, const xcvm_program *program, xcvm_session
         while (index < count && strcmp(xcvm_program_input(program, index)->name, binding->input) != 0)
             index++;
         if (index == count)
-            return fail(run, "there is no input %s", binding->input);
+            return case_fail(&run->why, "there is no input %s", binding->input);
         xcvm_status status = make_value(&binding->tensor, &value, &run->error);
         if (status == XCVM_OK) {
             status = xcvm_session_set_input(session, index, value, &run->error);
@@ -365,10 +194,10 @@ static bool run_session(case_run *run, const xcvm_program *program, const case_l
             good = refuse(run, "run");
             break;
         }
-        good = compare_outputs(run, program, session);
+        good = case_compare(run->c, program, session, run->exact, &run->why);
         if (good && run->c->printed != NULL &&
             strcmp(run->printed_length > 0 ? run->printed : "", run->c->printed) != 0)
-            good = fail(run, "printed \"%.300s\"", run->printed_length > 0 ? run->printed : "");
+            good = case_fail(&run->why, "printed \"%.300s\"", run->printed_length > 0 ? run->printed : "");
     }
     xcvm_session_destroy(session);
     return good;
@@ -406,14 +235,14 @@ static bool fail_allocations(case_run *run, const test_bytes *file)
         a.once = true;
         xcvm_status status = run_once(run, file, &a.allocator);
         if (a.live != 0)
-            return fail(run, "allocation %zu fails, and %zu bytes are lost", fail_at, a.live);
+            return case_fail(&run->why, "allocation %zu fails, and %zu bytes are lost", fail_at, a.live);
         if (status != XCVM_OK && (status != XCVM_OUT_OF_MEMORY || run->error.message[0] == '\0'))
-            return fail(run, "allocation %zu fails, and that is called %s \"%.300s\"", fail_at,
-                        xcvm_status_name(status), run->error.message);
+            return case_fail(&run->why, "allocation %zu fails, and that is called %s \"%.300s\"", fail_at,
+                             xcvm_status_name(status), run->error.message);
         if (a.requests < fail_at)
             return true;
     }
-    return fail(run, "it allocates more than %d times", MOST);
+    return case_fail(&run->why, "it allocates more than %d times", MOST);
 }
 
 /* The kernels of instruction sets below this CPU's. */
@@ -424,11 +253,10 @@ static bool run_lesser(case_run *run, const test_bytes *file)
         xcvm_load_options options = {.size = sizeof options, .isa = xcvm_isa_at(i)};
         xcvm_program *program;
         if (xcvm_program_load(file->at, file->length, &options, &program, &run->error) != XCVM_OK)
-            return fail(run, "load for %s: %s", options.isa, run->error.message);
+            return case_fail(&run->why, "load for %s: %s", options.isa, run->error.message);
         good = run_session(run, program, NULL, 1);
         if (!good)
-            snprintf(run->why + strlen(run->why), sizeof run->why - strlen(run->why), ", by kernels for %s",
-                     options.isa);
+            case_append(&run->why, ", by kernels for %s", options.isa);
         xcvm_program_destroy(program);
     }
     return good;
@@ -459,7 +287,7 @@ static bool run_as_inputs(case_run *run, const case_literals *literals)
     run->refused = false;
     const bool good = run_session(run, program, literals, 1);
     if (!good)
-        snprintf(run->why + strlen(run->why), sizeof run->why - strlen(run->why), ", with inputs for literals");
+        case_append(&run->why, ", with inputs for literals");
     xcvm_program_destroy(program);
     return good;
 }
@@ -475,7 +303,7 @@ static bool run_variant(case_run *run, const case_literals *literals, const xcvm
     xcvm_error error;
     options.memory_limit = (size_t)256 << 20;
     if (xcvm_session_create(program, &options, &session, &error) != XCVM_OK)
-        return fail(run, "session of a variant: %s", error.message);
+        return case_fail(&run->why, "session of a variant: %s", error.message);
     xcvm_status status = XCVM_OK;
     bool there = true;
     (void)bind_inputs(&other, program, session);
@@ -486,7 +314,7 @@ static bool run_variant(case_run *run, const case_literals *literals, const xcvm
     xcvm_session_destroy(session);
     free(other.printed);
     return status != XCVM_INTERNAL ||
-           fail(run, "literal %zu in variant %d: %.300s", index, (int)variant, error.message);
+           case_fail(&run->why, "literal %zu in variant %d: %.300s", index, (int)variant, error.message);
 }
 
 static bool run_variants(case_run *run, const case_literals *literals)
@@ -513,7 +341,7 @@ static bool run_literals(case_run *run, const test_bytes *file)
     xcvm_error error;
     bool good = case_literals_lift(file, true, &typed, &error) == XCVM_OK;
     if (case_literals_lift(file, false, &open, &error) != XCVM_OK || !good)
-        good = run->refused || fail(run, "with inputs for literals: %s", error.message);
+        good = run->refused || case_fail(&run->why, "with inputs for literals: %s", error.message);
     else if (typed.count != 0)
         good = run_as_inputs(run, &typed) && run_variants(run, &open);
     case_literals_free(&typed);
@@ -527,11 +355,11 @@ static bool check_round_trip(case_run *run, const test_bytes *file)
     test_bytes text = {0}, again = {0};
     bool good = true;
     if (xcvm_disassemble(file->at, file->length, NULL, test_bytes_sink, &text, &run->error) != XCVM_OK)
-        good = fail(run, "disassembly: %s", run->error.message);
+        good = case_fail(&run->why, "disassembly: %s", run->error.message);
     else if (xcvm_assemble(text.at, text.length, NULL, test_bytes_sink, &again, &run->error) != XCVM_OK)
-        good = fail(run, "assembly of the dump: %s", run->error.message);
+        good = case_fail(&run->why, "assembly of the dump: %s", run->error.message);
     else if (again.length != file->length || memcmp(again.at, file->at, again.length) != 0)
-        good = fail(run, "the dump does not assemble to the same file");
+        good = case_fail(&run->why, "the dump does not assemble to the same file");
     test_bytes_free(&text);
     test_bytes_free(&again);
     return good;
@@ -543,11 +371,11 @@ static bool check_refusal(case_run *run)
     if (c->refuse == NULL || run->left_out)
         return true;
     if (!run->refused)
-        return fail(run, "it was not refused with %s \"%s\"", c->refuse, c->refuse_part);
+        return case_fail(&run->why, "it was not refused with %s \"%s\"", c->refuse, c->refuse_part);
     bool same = strcmp(xcvm_status_name(run->error.status), c->refuse) == 0 &&
                 strstr(run->error.message, c->refuse_part) != NULL;
-    return same || fail(run, "it was refused with %s \"%.300s\", not %s \"%s\"", xcvm_status_name(run->error.status),
-                        run->error.message, c->refuse, c->refuse_part);
+    return same || case_fail(&run->why, "it was refused with %s \"%.300s\", not %s \"%s\"",
+                             xcvm_status_name(run->error.status), run->error.message, c->refuse, c->refuse_part);
 }
 
 /* Leaves `why` empty if the case holds. */
@@ -561,10 +389,10 @@ static void run_case(case_run *run)
         refuse(run, "assembly");
     else if (check_round_trip(run, &file) && run_program(run, &file) && run_literals(run, &file) &&
              run->c->gradient.register_count > 0)
-        (void)case_gradient_check(&file, &run->c->gradient, run->why, sizeof run->why);
+        (void)case_gradient_check(&file, &run->c->gradient, &run->why);
     test_bytes_free(&file);
     free(run->printed);
-    if (run->why[0] == '\0')
+    if (run->why.text[0] == '\0')
         check_refusal(run);
 }
 
@@ -596,9 +424,9 @@ static void run_cases(xcvm_reader *r, const char *path, char *report, size_t siz
         run_case(&run);
         counts->run++;
         counts->gradients += c.gradient.register_count > 0;
-        if (run.why[0] != '\0') {
+        if (run.why.text[0] != '\0') {
             counts->failed++;
-            snprintf(text, sizeof text, "%d: %s: %s", c.line, c.name, run.why);
+            snprintf(text, sizeof text, "%d: %s: %s", c.line, c.name, run.why.text);
             add_report(report, size, path, text);
         }
     }

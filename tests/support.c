@@ -87,6 +87,16 @@ void test_allocator_start(test_allocator *a, size_t fail_at)
     *a = (test_allocator){.allocator = {counted_allocate, counted_release, a}, .fail_at = fail_at};
 }
 
+uint32_t test_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+
+/* Knuth's constants of MMIX. */
+uint64_t test_random_wide(uint64_t *state)
+{
+    return *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+}
+
+uint32_t test_random_below(uint32_t *state, uint32_t n) { return (test_random(state) >> 8) % n; }
+
 uint64_t test_cpu_ns(void)
 {
     struct timespec now;

@@ -43,4 +43,11 @@ typedef struct test_allocator {
 /* `a` must stay where it is while its allocator is used. */
 void test_allocator_start(test_allocator *a, size_t fail_at);
 
+/* Linear congruential generators: numbers that look drawn and are the same everywhere. Each moves the state on, of 32
+ * bits or of 64, and gives it; its upper bits are the better ones. */
+uint32_t test_random(uint32_t *state);
+uint64_t test_random_wide(uint64_t *state);
+/* From the upper 24 bits. */
+uint32_t test_random_below(uint32_t *state, uint32_t n);
+
 #endif

@@ -174,7 +174,7 @@ static UNUSED void machine_fill(machine *k, size_t index, unsigned seed)
     ck_assert_int_eq(xcvm_tensor_create(NULL, p->type.dtype, p->type.rank, dims, &v, NULL), XCVM_OK);
     size_t count = xcvm_element_count(v);
     for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
+        test_random(&seed);
         if (p->type.dtype == XCVM_F32)
             XCVM_DATA(float, v)[i] = (float)(seed >> 8) / 2796202.0f - 3;
         else if (p->type.dtype == XCVM_I64)

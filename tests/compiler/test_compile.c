@@ -1,82 +1,13 @@
 /* From ONNX bytes to a program: options, report, progress, failures. */
-#include "onnx/onnx.pb-c.h"
+#include "tests/compiler/onnx/onnx_text.h"
 #include "tests/compiler/support.h"
 
 #include <unistd.h>
 
-/* y = relu(x + 1) for x of [N, 3], as a ModelProto. The caller frees it. */
 static test_bytes small_model(void)
 {
-    Onnx__TensorShapeProto__Dimension n = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT, three = n;
-    n.value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-    n.dim_param = "N";
-    three.value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-    three.dim_value = 3;
-    Onnx__TensorShapeProto__Dimension *dims[] = {&n, &three};
-    Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
-    shape.dim = dims;
-    shape.n_dim = 2;
-    Onnx__TypeProto__Tensor tensor = ONNX__TYPE_PROTO__TENSOR__INIT;
-    tensor.has_elem_type = 1;
-    tensor.elem_type = XCVM_F32;
-    tensor.shape = &shape;
-    Onnx__TypeProto type = ONNX__TYPE_PROTO__INIT;
-    type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    type.tensor_type = &tensor;
-    Onnx__ValueInfoProto x = ONNX__VALUE_INFO_PROTO__INIT, y = x;
-    x.name = "x";
-    y.name = "y";
-    x.type = y.type = &type;
-    Onnx__ValueInfoProto *inputs[] = {&x}, *outputs[] = {&y};
-
-    float one = 1;
-    Onnx__TensorProto constant = ONNX__TENSOR_PROTO__INIT;
-    constant.name = "one";
-    constant.has_data_type = 1;
-    constant.data_type = XCVM_F32;
-    constant.float_data = &one;
-    constant.n_float_data = 1;
-    Onnx__TensorProto *initializers[] = {&constant};
-
-    Onnx__NodeProto add = ONNX__NODE_PROTO__INIT, relu = add;
-    char *add_inputs[] = {"x", "one"}, *sums[] = {"sum"}, *results[] = {"y"};
-    add.op_type = "Add";
-    add.input = add_inputs;
-    add.n_input = 2;
-    add.output = sums;
-    add.n_output = 1;
-    relu.op_type = "Relu";
-    relu.input = sums;
-    relu.n_input = 1;
-    relu.output = results;
-    relu.n_output = 1;
-    Onnx__NodeProto *nodes[] = {&add, &relu};
-    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
-    graph.name = "small";
-    graph.node = nodes;
-    graph.n_node = 2;
-    graph.input = inputs;
-    graph.n_input = 1;
-    graph.output = outputs;
-    graph.n_output = 1;
-    graph.initializer = initializers;
-    graph.n_initializer = 1;
-
-    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
-    opset.has_version = 1;
-    opset.version = 13;
-    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
-    model.has_ir_version = 1;
-    model.ir_version = 7;
-    model.producer_name = "test";
-    model.opset_import = opsets;
-    model.n_opset_import = 1;
-    model.graph = &graph;
-    test_bytes bytes = {0};
-    bytes.length = bytes.capacity = onnx__model_proto__get_packed_size(&model);
-    bytes.at = malloc(bytes.capacity);
-    onnx__model_proto__pack(&model, (uint8_t *)bytes.at);
-    return bytes;
+    return onnx_from_text("ir 7\nopset 13\ninput x f32[Nx3]\noutput y\ninit one f32[] 1\nsum = Add(x, one)\n"
+                          "y = Relu(sum)\n");
 }
 
 static xcvm_status compile(const xcc_options *options, test_bytes *program, xcc_report *report, xcvm_error *error)

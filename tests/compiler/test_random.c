@@ -7,11 +7,7 @@ enum { POOL = 40, SEEDS = 300 };
 
 static uint32_t state, graph_seed;
 
-static uint32_t below(uint32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % n;
-}
+static uint32_t below(uint32_t n) { return test_random_below(&state, n); }
 
 typedef struct pool {
     xcc_value *at[POOL];

@@ -12,8 +12,8 @@ static uint32_t random_state = 1;
 
 static UNUSED float random_float(void)
 {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(int32_t)(random_state ^ random_state >> 15) * 0x1p-31f;
+    const uint32_t drawn = test_random(&random_state);
+    return (float)(int32_t)(drawn ^ drawn >> 15) * 0x1p-31f;
 }
 
 /* A tensor of the test's own memory, random but for results. */

@@ -2,6 +2,7 @@
  * and in place; and nearly the same for every instruction set. */
 #include "ops/kernel.h"
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <math.h>
@@ -50,8 +51,8 @@ static uint32_t random_state = 1;
 
 static float random_float(void)
 {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(int32_t)(random_state ^ random_state >> 15) * 0x1p-29f;
+    const uint32_t drawn = test_random(&random_state);
+    return (float)(int32_t)(drawn ^ drawn >> 15) * 0x1p-29f;
 }
 
 static void fill(float *x, size_t count)

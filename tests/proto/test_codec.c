@@ -105,7 +105,7 @@ START_TEST(test_random_damage)
         copy.length = 0;
         test_bytes_sink(&copy, file.at, file.length);
         for (int i = 0; i < 4; i++) {
-            state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+            test_random_wide(&state);
             size_t at = (size_t)(state >> 33) % 1500, from = (size_t)(state >> 13) % 1500;
             size_t length = (size_t)(state >> 8) % 16;
             memmove(copy.at + at, copy.at + from, length);

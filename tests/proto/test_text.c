@@ -189,8 +189,8 @@ static const xcvm_dtype dtypes[] = {
 
 static uint64_t next_random(uint64_t *state)
 {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33 ^ *state << 31;
+    const uint64_t drawn = test_random_wide(state);
+    return drawn >> 33 ^ drawn << 31;
 }
 
 /* Writes a tensor and reads it back. */

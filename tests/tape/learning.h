@@ -1,4 +1,4 @@
-/* What tests of optimizers and of layers share: the numbers of make_learning_values.py, and bytes that grow. */
+/* What tests of optimizers and of layers share: the numbers of make_learning_values.py. */
 #ifndef XCVM_TESTS_TAPE_LEARNING_H
 #define XCVM_TESTS_TAPE_LEARNING_H
 
@@ -45,22 +45,6 @@ UNUSED static void must(xcvm_status status, const xcvm_error *error)
 UNUSED static void check_status(xcvm_status status, xcvm_status expected, const xcvm_error *error, const char *message)
 {
     ck_assert_msg(status == expected && strstr(error->message, message) != NULL, "%d: %s", (int)status, error->message);
-}
-
-typedef struct bytes_of_file {
-    char *at;
-    size_t count;
-} bytes_of_file;
-
-UNUSED static bool write_bytes(void *user, const void *bytes, size_t count)
-{
-    bytes_of_file *file = user;
-    char *grown = realloc(file->at, file->count + count);
-    if (grown == NULL)
-        return false;
-    memcpy(grown + file->count, bytes, count);
-    *file = (bytes_of_file){grown, file->count + count};
-    return true;
 }
 
 /* Nothing is left but what kernels have for scratch. */

@@ -19,4 +19,14 @@ UNUSED static xcvm_var words_of(xcvm_tape *t, int64_t i)
     return xcvm_tape_constant(t, XCVM_I64, 1, DIMS(4), DIMS(i % 5, (i + 2) % 5, -1, i % 5));
 }
 
+/* A step of an optimizer by the gradients of a loss, which then are gone. */
+UNUSED static xcvm_status learn_from(xcvm_tape *t, xcvm_optimizer *o, xcvm_var loss)
+{
+    xcvm_error error;
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    XCVM_TRY(xcvm_optimizer_step(o, &error));
+    xcvm_optimizer_clear_grads(o);
+    return XCVM_OK;
+}
+
 #endif

@@ -56,6 +56,51 @@ UNUSED static void check_bytes(xcvm_tape *a, xcvm_var x, xcvm_tape *b, xcvm_var 
     }
 }
 
+/* ---- Saving ---- */
+
+/* What is saved of a static function, as a program with a session. */
+typedef struct saved {
+    test_bytes bytes;
+    xcvm_program *program;
+    xcvm_session *session;
+} saved;
+
+UNUSED static saved open_saved(xcvm_static *s)
+{
+    saved p = {.program = NULL};
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_static_save(s, NULL, test_bytes_sink, &p.bytes, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_msg(xcvm_session_create(p.program, NULL, &p.session, &error) == XCVM_OK, "%s", error.message);
+    return p;
+}
+
+UNUSED static void close_saved(saved *p)
+{
+    xcvm_session_destroy(p->session);
+    xcvm_program_destroy(p->program);
+    test_bytes_free(&p->bytes);
+}
+
+UNUSED static void set_saved(const saved *p, const char *name, const xcvm_value *value)
+{
+    xcvm_error error = {0};
+    size_t i = 0;
+    while (i < xcvm_program_input_count(p->program) && strcmp(xcvm_program_input(p->program, i)->name, name) != 0)
+        i++;
+    ck_assert_msg(xcvm_session_set_input(p->session, i, value, &error) == XCVM_OK, "%s: %s", name, error.message);
+}
+
+/* Of x the program makes y, too. */
+UNUSED static void check_saved_call(const saved *p, xcvm_tape *t, xcvm_var x, xcvm_var y)
+{
+    xcvm_error error = {0};
+    set_saved(p, "in0", value_of(t, x));
+    ck_assert_msg(xcvm_session_run(p->session, NULL, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
+    check_bytes(t, xcvm_tape_value(t, xcvm_session_output(p->session, 0)), t, y, 1e-5);
+}
+
 /* ---- A chain of layers ---- */
 
 typedef struct chain {

@@ -1,6 +1,6 @@
 /* Tests of batching: the same values and gradients as of calls one by one, and fewer calls. */
 #include "tape/batch.h"
-#include "tests/tape/support.h"
+#include "tests/tape/random.h"
 
 static xcvm_tape *open_batching_with(xcvm_tape_mode mode, xcvm_batching batching, const xcvm_allocator *allocator)
 {
@@ -29,16 +29,10 @@ static void count_call(void *user, const xcvm_call_event *event)
         ++*(event->backward ? &c->backward : &c->forward);
 }
 
-static uint64_t next(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33;
-}
-
 static void fill(uint64_t *state, float *to, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        to[i] = (float)next(state) / 2147483648.0f * 2 - 1;
+        to[i] = (float)draw(state) / 2147483648.0f * 2 - 1;
 }
 
 /* ---- Random graphs ---- */
@@ -132,20 +126,20 @@ static xcvm_var expression(const network *n, uint64_t seed)
 {
     xcvm_var pool[64], losses[8];
     uint64_t state = seed;
-    const uint64_t examples = 2 + next(&state) % 6, same = next(&state) % 2;
+    const uint64_t examples = 2 + draw(&state) % 6, same = draw(&state) % 2;
     for (uint64_t k = 0; k < examples; k++) {
-        uint64_t own = same ? seed * 31 : next(&state);
+        uint64_t own = same ? seed * 31 : draw(&state);
         float x[SIDE];
         fill(&state, x, SIDE);
         pool[0] = xcvm_tape_constant(n->tape, XCVM_F32, 2, DIMS(1, SIDE), x);
-        pool[1] = apply(n, 5, next(&state), pool[0], pool[0]);
-        const uint64_t size = 4 + next(&own) % 24 + (same ? 0 : next(&state) % 4);
+        pool[1] = apply(n, 5, draw(&state), pool[0], pool[0]);
+        const uint64_t size = 4 + draw(&own) % 24 + (same ? 0 : draw(&state) % 4);
         for (uint64_t i = 2; i < size; i++) {
-            const uint64_t kind = next(&own) % KINDS, a = next(&own) % i, b = i - 1 - next(&own) % (i < 3 ? 1 : 2);
-            pool[i] = apply(n, kind, next(&state), pool[a], pool[b]);
+            const uint64_t kind = draw(&own) % KINDS, a = draw(&own) % i, b = i - 1 - draw(&own) % (i < 3 ? 1 : 2);
+            pool[i] = apply(n, kind, draw(&state), pool[a], pool[b]);
         }
         const xcvm_var last = xcvm_Add(n->tape, pool[size - 1], pool[size / 2]);
-        losses[k] = loss_of(n, xcvm_Add(n->tape, last, pool[1]), next(&state));
+        losses[k] = loss_of(n, xcvm_Add(n->tape, last, pool[1]), draw(&state));
     }
     xcvm_var sum = losses[0];
     for (uint64_t k = 1; k < examples; k++)
@@ -153,37 +147,20 @@ static xcvm_var expression(const network *n, uint64_t seed)
     return sum;
 }
 
-static size_t read(xcvm_tape *t, xcvm_var v, float *to)
-{
-    if (v.at == NULL)
-        return 0;
-    const xcvm_value *value = value_of(t, v);
-    memcpy(to, xcvm_value_data(value), xcvm_value_count(value) * sizeof(float));
-    return xcvm_value_count(value);
-}
-
 static size_t run(xcvm_tape *t, uint64_t seed, float *got)
 {
     const network n = make_network(t, seed);
     const xcvm_var parameters[PARAMETERS] = {n.weight, n.bias, n.table, n.wide, n.column};
     const xcvm_var loss = expression(&n, seed);
-    size_t count = read(t, loss, got);
+    size_t count = read_floats(t, loss, got);
     backward(t, loss);
     for (int i = 0; i < PARAMETERS; i++) {
-        count += read(t, xcvm_var_grad(t, parameters[i]), got + count);
+        count += read_floats(t, xcvm_var_grad(t, parameters[i]), got + count);
         xcvm_var_release(t, parameters[i]);
     }
     xcvm_tape_reset(t);
     ck_assert_uint_eq(stats_of(t).variables, 0);
     return count;
-}
-
-static void compare(uint64_t seed, int strategy, const float *got, const float *expected, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        ck_assert_msg(fabsf(got[i] - expected[i]) <= 2e-5f * fmaxf(1, fabsf(expected[i])),
-                      "expression %d, strategy %d, number %zu: %.9g, not %.9g", (int)seed, strategy, i, (double)got[i],
-                      (double)expected[i]);
 }
 
 START_TEST(c4_7_random_graphs_agree)
@@ -199,7 +176,7 @@ START_TEST(c4_7_random_graphs_agree)
         const size_t count = run(eager, seed, expected);
         for (int k = 0; k < STRATEGIES; k++) {
             ck_assert_uint_eq(run(tapes[k], seed, got), count);
-            compare(seed, k, got, expected, count);
+            check_numbers(seed, (size_t)k, got, expected, count, 2e-5f);
         }
     }
     for (int k = 1; k < STRATEGIES; k++) {
@@ -305,7 +282,7 @@ START_TEST(c4_7_parts_of_batches)
     const xcvm_backward_options retain = {.size = sizeof retain, .retain_graph = true};
     for (int i = 0; i < EXAMPLES; i++) {
         backward_with(t, losses[i], &retain);
-        read(t, xcvm_var_grad(t, n.weight), one);
+        read_floats(t, xcvm_var_grad(t, n.weight), one);
         for (int k = 0; k < SIDE * SIDE; k++)
             separate[k] += one[k];
         xcvm_var_clear_grad(t, n.weight);
@@ -315,15 +292,15 @@ START_TEST(c4_7_parts_of_batches)
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &sum, NULL, 2, hidden + 1, &retain, gradients, &error), XCVM_OK);
     for (int i = 0; i < 2; i++) {
         float h[SIDE], g[SIDE];
-        read(t, hidden[1 + i], h);
-        read(t, gradients[i], g);
+        read_floats(t, hidden[1 + i], h);
+        read_floats(t, gradients[i], g);
         for (int k = 0; k < SIDE; k++)
             ck_assert_float_eq_tol(g[k], 2 * h[k], 1e-6f);
     }
     /* Retained in the middle. */
     xcvm_var_retain_grad(t, hidden[2]);
     backward_with(t, sum, &retain);
-    read(t, xcvm_var_grad(t, n.weight), all);
+    read_floats(t, xcvm_var_grad(t, n.weight), all);
     for (int k = 0; k < SIDE * SIDE; k++)
         ck_assert_float_eq_tol(all[k], separate[k], 1e-4f);
     ck_assert_ptr_nonnull(xcvm_var_grad(t, hidden[2]).at);
@@ -333,7 +310,7 @@ START_TEST(c4_7_parts_of_batches)
     backward_with(t, losses[0], &retain);
     ck_assert_ptr_null(xcvm_var_grad(t, n.weight).at);
     backward(t, losses[3]);
-    read(t, xcvm_var_grad(t, n.weight), all);
+    read_floats(t, xcvm_var_grad(t, n.weight), all);
     for (int k = 0; k < SIDE * SIDE; k++)
         ck_assert_float_eq_tol(all[k], one[k], 1e-5f);
     ck_assert_int_eq(xcvm_tape_backward(t, losses[3], NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -364,7 +341,7 @@ START_TEST(c4_7_gradients_of_gradients)
         xcvm_tape_set_observer(t, count_call, &calls[k]);
         ck_assert_int_eq(xcvm_tape_gradients(t, 1, &sum, NULL, 1, &n.weight, &create, &gradient, &error), XCVM_OK);
         backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, gradient, gradient), .keepdims = 0));
-        read(t, xcvm_var_grad(t, n.weight), got[k]);
+        read_floats(t, xcvm_var_grad(t, n.weight), got[k]);
         close_tape(t);
     }
     for (int i = 0; i < SIDE * SIDE; i++)
@@ -392,9 +369,9 @@ START_TEST(c4_7_the_same_bits)
             rows[i] = xcvm_Div(t, xcvm_Transpose(t, xcvm_Transpose(t, pair[0])), xcvm_Exp(t, pair[1]));
         }
         const xcvm_var all = xcvm_Concat(t, (xcvm_var_list){rows, EXAMPLES}, .axis = 0);
-        size_t count = read(t, all, got[k]);
+        size_t count = read_floats(t, all, got[k]);
         backward(t, xcvm_ReduceSum(t, all, .keepdims = 0));
-        count += read(t, xcvm_var_grad(t, n.table), got[k] + count);
+        count += read_floats(t, xcvm_var_grad(t, n.table), got[k] + count);
         ck_assert_uint_eq(count, EXAMPLES * SIDE + COUNT);
         close_tape(t);
     }
@@ -481,9 +458,9 @@ START_TEST(c4_1_revert_into_a_batch)
     xcvm_Neg(t, b);
     check_failed(t, XCVM_INVALID_ARGUMENT, "stale");
     float got[SIDE], g[SIDE * SIDE];
-    read(t, a, got);
+    read_floats(t, a, got);
     backward(t, xcvm_ReduceSum(t, a));
-    read(t, xcvm_var_grad(t, n.weight), g);
+    read_floats(t, xcvm_var_grad(t, n.weight), g);
     for (int i = 0; i < SIDE; i++)
         for (int k = 0; k < SIDE; k++)
             ck_assert_float_eq_tol(g[i * SIDE + k], x[i] * (1 - got[k] * got[k]), 1e-5f);

@@ -16,10 +16,8 @@ static void count_calls(void *user, const xcvm_call_event *event)
 
 static void fill(uint32_t *state, float *to, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        *state = *state * 1664525 + 1013904223;
-        to[i] = (float)(*state >> 8) / 16777216.0f - 0.5f;
-    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)(test_random(state) >> 8) / 16777216.0f - 0.5f;
 }
 
 static xcvm_var random_parameter(xcvm_tape *t, uint32_t seed, int64_t rows, int64_t columns)

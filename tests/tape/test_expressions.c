@@ -1,14 +1,8 @@
 /* Gradients of random expressions against central differences: of the first order a thousand, to the third a hundred.
  */
-#include "tests/tape/support.h"
+#include "tests/tape/random.h"
 
 enum { LEAVES = 4, DEPTH = 12 };
-
-static uint64_t next(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33;
-}
 
 /* Smooth functions alone, and none whose values explode. */
 static xcvm_var apply(xcvm_tape *t, uint64_t kind, xcvm_var a, xcvm_var b)
@@ -48,10 +42,10 @@ static xcvm_var expression(xcvm_tape *t, uint64_t seed, const xcvm_var *leaves)
 {
     xcvm_var pool[LEAVES + DEPTH];
     uint64_t state = seed;
-    next(&state);
+    draw(&state);
     memcpy(pool, leaves, LEAVES * sizeof *pool);
     for (size_t i = LEAVES; i < LEAVES + DEPTH; i++) {
-        const uint64_t kind = next(&state) % KINDS, a = next(&state) % i, b = next(&state) % i;
+        const uint64_t kind = draw(&state) % KINDS, a = draw(&state) % i, b = draw(&state) % i;
         pool[i] = apply(t, kind, pool[a], pool[b]);
     }
     return xcvm_ReduceSum(t, xcvm_Add(t, pool[LEAVES + DEPTH - 1], pool[LEAVES + DEPTH - 2]), .keepdims = 0);
@@ -61,14 +55,14 @@ typedef struct point {
     double at[LEAVES][SIDE * SIDE], direction[LEAVES][SIDE * SIDE];
 } point;
 
-static point draw(uint64_t seed)
+static point draw_point(uint64_t seed)
 {
     point p;
     uint64_t state = ~seed;
     for (int i = 0; i < LEAVES; i++)
         for (int k = 0; k < SIDE * SIDE; k++) {
-            p.at[i][k] = (double)next(&state) / 2147483648.0 * 2 - 1;
-            p.direction[i][k] = (double)next(&state) / 2147483648.0 * 2 - 1;
+            p.at[i][k] = (double)draw(&state) / 2147483648.0 * 2 - 1;
+            p.direction[i][k] = (double)draw(&state) / 2147483648.0 * 2 - 1;
         }
     return p;
 }
@@ -106,7 +100,7 @@ static double derivative(xcvm_tape *t, uint64_t seed, const point *p, double mov
 static void check(xcvm_tape *t, uint64_t seed, int order)
 {
     const double h = 1e-4;
-    const point p = draw(seed);
+    const point p = draw_point(seed);
     const double got = derivative(t, seed, &p, 0, order), above = derivative(t, seed, &p, h, order - 1),
                  below = derivative(t, seed, &p, -h, order - 1), difference = (above - below) / (2 * h);
     ck_assert_msg(fabs(got - difference) <= 1e-5 * fmax(1, fabs(got)), "expression %d, order %d: %.12g, not %.12g",

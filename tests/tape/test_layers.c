@@ -416,14 +416,14 @@ START_TEST(c2_5_files)
     for (int format = XCVM_SAFETENSORS; format <= XCVM_NPZ; format++) {
         xcvm_tape *t = open_tape();
         xcvm_error error = {0};
-        bytes_of_file file = {0};
+        test_bytes file = {0};
         xcvm_layer *net = make_net(t), *copy = xcvm_layer_copy(net, false);
         xcvm_layer_call(xcvm_layer_child(net, "predictor"), wave_constant(t, 3, 2, DIMS(4, 3)));
-        must(xcvm_layer_save(net, (xcvm_tensor_format)format, write_bytes, &file, &error), &error);
+        must(xcvm_layer_save(net, (xcvm_tensor_format)format, test_bytes_sink, &file, &error), &error);
         xcvm_layer_set_training(net, false);
         xcvm_layer_set_training(copy, false);
         set_wave(t, xcvm_layer_parameter(copy, "predictor/l1/W"), 2);
-        must(xcvm_layer_load(copy, file.at, file.count, &error), &error);
+        must(xcvm_layer_load(copy, file.at, file.length, &error), &error);
         const xcvm_var x = wave_constant(t, 4, 2, DIMS(2, 3));
         ck_assert_mem_eq(value_of(t, xcvm_layer_call(net, x))->data, value_of(t, xcvm_layer_call(copy, x))->data, 16);
         /* All that does not fit, at once; nothing has changed. */
@@ -431,19 +431,19 @@ START_TEST(c2_5_files)
         xcvm_layer_add(body, "l1", xcvm_layer_linear(t, 3, 4, NULL));
         xcvm_layer_add(body, "l2", xcvm_layer_linear(t, 1, 1, NULL));
         const float before = ((const float *)value_of(t, xcvm_layer_parameter(body, "l1/W"))->data)[0];
-        check_status(xcvm_layer_load(other, file.at, file.count, &error), XCVM_SHAPE_MISMATCH, &error,
+        check_status(xcvm_layer_load(other, file.at, file.length, &error), XCVM_SHAPE_MISMATCH, &error,
                      "\"predictor/l1/W\" is f32[2x3], f32[4x3] is needed");
         ck_assert_ptr_nonnull(strstr(error.message, "\"predictor/bn/N\" is not looked for"));
         ck_assert_ptr_nonnull(strstr(error.message, "\"predictor/l2/W\" is missing"));
         ck_assert_float_eq(((const float *)value_of(t, xcvm_layer_parameter(body, "l1/W"))->data)[0], before);
-        for (size_t cut = 0; cut < file.count; cut += 53)
+        for (size_t cut = 0; cut < file.length; cut += 53)
             ck_assert_int_ne(xcvm_layer_load(copy, file.at, cut, &error), XCVM_OK);
-        for (size_t i = 0; i < file.count; i += 7) { /* broken anywhere: an error, or other elements */
+        for (size_t i = 0; i < file.length; i += 7) { /* broken anywhere: an error, or other elements */
             file.at[i] = (char)(file.at[i] ^ 0x55);
-            (void)!xcvm_layer_load(copy, file.at, file.count, &error);
+            (void)!xcvm_layer_load(copy, file.at, file.length, &error);
             file.at[i] = (char)(file.at[i] ^ 0x55);
         }
-        free(file.at);
+        test_bytes_free(&file);
         xcvm_layer_destroy(other);
         xcvm_layer_destroy(copy);
         close_with(t, net);
@@ -478,16 +478,16 @@ START_TEST(layers_in_a_program)
     const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .seed = 7, .mode = XCVM_TAPE_BUILDING};
     xcvm_tape *t;
     xcvm_error error = {0};
-    bytes_of_file file = {0};
+    test_bytes file = {0};
     must(xcvm_tape_create(&options, &t, &error), &error);
     xcvm_layer *net = xcvm_layer_mlp(t, 3, DIMS(6, 5, 4), NULL);
     ck_assert_uint_eq(xcvm_layer_element_count(net), 35 + 24);
     const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 3, DIMS(2, 3, 2), NULL);
     const xcvm_tape_output output = {"y", xcvm_layer_call(net, x)};
-    ck_assert_int_eq(xcvm_layer_save(net, XCVM_NPZ, write_bytes, &file, &error), XCVM_UNSUPPORTED);
-    must(xcvm_tape_compile(t, 1, &output, NULL, write_bytes, &file, NULL, &error), &error);
-    ck_assert_uint_gt(file.count, 59 * sizeof(float));
-    free(file.at);
+    ck_assert_int_eq(xcvm_layer_save(net, XCVM_NPZ, test_bytes_sink, &file, &error), XCVM_UNSUPPORTED);
+    must(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &file, NULL, &error), &error);
+    ck_assert_uint_gt(file.length, 59 * sizeof(float));
+    test_bytes_free(&file);
     xcvm_layer_destroy(net);
     xcvm_tape_destroy(t);
 }
@@ -551,12 +551,12 @@ START_TEST(c5_5_linear_fill_mean_sgd)
     CHECK_F32(t, xcvm_layer_parameter(l, "W"), 0.5f - 2 * third, 0.5f - 4 * third, 0.5f - 2 * third, 0.5f - 4 * third,
               0.5f - 2 * third, 0.5f - 4 * third);
     /* What learned is loaded from what the optimizer saves. */
-    bytes_of_file file = {0};
+    test_bytes file = {0};
     xcvm_layer *copy = xcvm_layer_linear(t, 2, 3, NULL);
-    must(xcvm_optimizer_save(sgd, XCVM_NPZ, write_bytes, &file, &error), &error);
-    must(xcvm_layer_load(copy, file.at, file.count, &error), &error);
+    must(xcvm_optimizer_save(sgd, XCVM_NPZ, test_bytes_sink, &file, &error), &error);
+    must(xcvm_layer_load(copy, file.at, file.length, &error), &error);
     CHECK_F32(t, xcvm_layer_parameter(copy, "b"), 1 - third, 1 - third, 1 - third);
-    free(file.at);
+    test_bytes_free(&file);
     xcvm_layer_destroy(copy);
     xcvm_optimizer_destroy(sgd);
     close_with(t, l);
@@ -567,7 +567,7 @@ END_TEST
 
 static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
 {
-    bytes_of_file file = {0};
+    test_bytes file = {0};
     xcvm_layer *net = make_net(t), *copy = NULL;
     xcvm_layer_add(net, "lstm", xcvm_layer_lstm(t, 2, 2, NULL));
     const xcvm_var y = xcvm_layer_call(net, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), NULL));
@@ -576,10 +576,10 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = xcvm_tape_status(t, error);
     if (status == XCVM_OK)
-        status = xcvm_layer_save(net, XCVM_NPZ, write_bytes, &file, error);
+        status = xcvm_layer_save(net, XCVM_NPZ, test_bytes_sink, &file, error);
     if (status == XCVM_OK)
-        status = xcvm_layer_load(copy, file.at, file.count, error);
-    free(file.at);
+        status = xcvm_layer_load(copy, file.at, file.length, error);
+    test_bytes_free(&file);
     xcvm_layer_destroy(copy);
     xcvm_layer_destroy(net);
     xcvm_tape_reset(t);

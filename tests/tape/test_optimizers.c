@@ -291,7 +291,7 @@ START_TEST(c2_5_saved_and_restored)
 {
     const xcvm_optimizer_options options = {.size = sizeof options, .average = 0.5};
     for (int format = XCVM_SAFETENSORS; format <= XCVM_NPZ; format++) {
-        bytes_of_file file = {0};
+        test_bytes file = {0};
         xcvm_error error = {0};
         double variance = 1e-3;
         float straight[12], resumed[12];
@@ -302,9 +302,10 @@ START_TEST(c2_5_saved_and_restored)
                 one_step(&l, s);
             if (round == 0) {
                 xcvm_optimizer_set_rate(l.optimizer, 0.03);
-                must(xcvm_optimizer_save(l.optimizer, (xcvm_tensor_format)format, write_bytes, &file, &error), &error);
+                must(xcvm_optimizer_save(l.optimizer, (xcvm_tensor_format)format, test_bytes_sink, &file, &error),
+                     &error);
             } else {
-                must(xcvm_optimizer_restore(l.optimizer, file.at, file.count, &error), &error);
+                must(xcvm_optimizer_restore(l.optimizer, file.at, file.length, &error), &error);
             }
             for (int s = SKIPPED + 1; s < STEPS; s++)
                 one_step(&l, s);
@@ -313,12 +314,12 @@ START_TEST(c2_5_saved_and_restored)
         }
         ck_assert_mem_eq(straight, resumed, sizeof straight);
         learning l = begin("rmsprop", NULL);
-        check_status(xcvm_optimizer_restore(l.optimizer, file.at, file.count, &error), XCVM_SHAPE_MISMATCH, &error,
+        check_status(xcvm_optimizer_restore(l.optimizer, file.at, file.length, &error), XCVM_SHAPE_MISMATCH, &error,
                      "\"optimizer@w.square_avg\" is missing; \"optimizer@b.square_avg\" is missing");
-        for (size_t cut = 0; cut < file.count; cut += 97)
+        for (size_t cut = 0; cut < file.length; cut += 97)
             ck_assert_int_ne(xcvm_optimizer_restore(l.optimizer, file.at, cut, &error), XCVM_OK);
         end(&l);
-        free(file.at);
+        test_bytes_free(&file);
     }
 }
 END_TEST
@@ -451,7 +452,7 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     const xcvm_optimizer_options options = {.size = sizeof options, .average = 0.5, .clip_norm = 1};
     xcvm_optimizer *o = NULL;
     double number = 0.1;
-    bytes_of_file file = {0};
+    test_bytes file = {0};
     const xcvm_var p = parameter(t, 2), table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), NULL);
     xcvm_status status = xcvm_var_set_sparse(t, table, true, error);
     if (status == XCVM_OK)
@@ -469,11 +470,11 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = xcvm_optimizer_step(o, error);
     if (status == XCVM_OK)
-        status = xcvm_optimizer_save(o, XCVM_NPZ, write_bytes, &file, error);
+        status = xcvm_optimizer_save(o, XCVM_NPZ, test_bytes_sink, &file, error);
     if (status == XCVM_OK)
-        status = xcvm_optimizer_restore(o, file.at, file.count, error);
+        status = xcvm_optimizer_restore(o, file.at, file.length, error);
     xcvm_optimizer_destroy(o);
-    free(file.at);
+    test_bytes_free(&file);
     xcvm_var_release(t, p);
     xcvm_var_release(t, table);
     xcvm_tape_reset(t);

@@ -1,7 +1,7 @@
 /* Random recurrences over examples of different lengths, with what a host does in the middle of them: reading numbers,
  * writing in place, hooks, retained gradients, gradients by results, more than one backward. Batched or not, and on
  * lazy tapes, they give what an eager tape gives. */
-#include "tests/tape/support.h"
+#include "tests/tape/random.h"
 
 enum { SIDE = 4, TABLE = 6, WEIGHTS = 5, EXAMPLES = 7, LONGEST = 6, MOST = 8192, STEPS = 8, STATES = 3 };
 
@@ -23,11 +23,7 @@ typedef struct run {
     bool forces; /* the host reads numbers in the middle */
 } run;
 
-static uint32_t next(run *r)
-{
-    r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(r->state >> 33);
-}
+static uint32_t next(run *r) { return (uint32_t)draw(&r->state); }
 
 static void note(run *r, xcvm_var v)
 {
@@ -35,10 +31,8 @@ static void note(run *r, xcvm_var v)
         r->got[r->count++] = -1;
         return;
     }
-    const xcvm_value *value = value_of(r->tape, v);
-    ck_assert_uint_lt(r->count + xcvm_value_count(value), MOST);
-    memcpy(r->got + r->count, xcvm_value_data(value), xcvm_value_count(value) * sizeof(float));
-    r->count += xcvm_value_count(value);
+    ck_assert_uint_lt(r->count + xcvm_value_count(value_of(r->tape, v)), MOST);
+    r->count += read_floats(r->tape, v, r->got + r->count);
 }
 
 static xcvm_var count_gradients(void *user, xcvm_tape *t, xcvm_var gradient)
@@ -256,10 +250,7 @@ START_TEST(batches_agree)
         const size_t count = run_all(seed, XCVM_TAPE_EAGER, XCVM_BATCHING_NONE, expected);
         for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
             ck_assert_uint_eq(run_all(seed, ways[k].mode, ways[k].batching, got), count);
-            for (size_t n = 0; n < count; n++)
-                ck_assert_msg(fabsf(got[n] - expected[n]) <= 1e-3f * fmaxf(1, fabsf(expected[n])),
-                              "program %d, way %zu, number %zu: %.9g, not %.9g", (int)seed, k, n, (double)got[n],
-                              (double)expected[n]);
+            check_numbers(seed, k, got, expected, count, 1e-3f);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* Random programs, whose scopes give back what they are done with, by every way of running them: eager and lazy tapes,
  * batched or not, static functions. What is expected is what an eager tape gives on which everything stays. */
-#include "tests/tape/static_support.h"
-#include "xcvm/layers.h"
+#include "tests/tape/random.h"
+#include "tests/tape/static_layers.h"
 
 enum { SIDE = 3, TABLE = 5, PARAMETERS = 4, MOST = 128, POOL = 24, CALLS = 3 };
 
@@ -35,11 +35,7 @@ typedef struct program {
     xcvm_var count;                  /* of its calls */
 } program;
 
-static uint64_t next(program *p)
-{
-    p->state = p->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return p->state >> 33;
-}
+static uint64_t next(program *p) { return draw(&p->state); }
 
 static float number(program *p) { return (float)next(p) / 2147483648.0f * 2 - 1; }
 
@@ -200,10 +196,7 @@ static size_t block(program *p, xcvm_var *pool, size_t count, int depth)
 /* A step, of all parameters, and behind it one that is written out, of a number of calls. */
 static xcvm_status learn(program *p, xcvm_var loss)
 {
-    xcvm_error error;
-    XCVM_TRY(xcvm_tape_backward(p->tape, loss, NULL, &error));
-    XCVM_TRY(xcvm_optimizer_step(p->optimizer, &error));
-    xcvm_optimizer_clear_grads(p->optimizer);
+    XCVM_TRY(learn_from(p->tape, p->optimizer, loss));
     xcvm_Add(p->tape, p->count, xcvm_tape_scalar(p->tape, XCVM_F32, 1), .into = p->count);
     return XCVM_OK;
 }
@@ -226,15 +219,6 @@ static xcvm_status run_program(void *user, xcvm_tape *t, size_t in_count, const 
     return p->optimizer != NULL ? learn(p, out[0]) : XCVM_OK;
 }
 
-static size_t read(xcvm_tape *t, xcvm_var v, float *to)
-{
-    if (v.at == NULL)
-        return 0;
-    const xcvm_value *value = value_of(t, v);
-    memcpy(to, xcvm_value_data(value), xcvm_value_count(value) * sizeof(float));
-    return xcvm_value_count(value);
-}
-
 /* The gradient of parameter `i`, as a tensor. */
 static size_t read_gradient(program *p, int i, float *to)
 {
@@ -242,7 +226,7 @@ static size_t read_gradient(program *p, int i, float *to)
     xcvm_var rows, gradients;
     const size_t count = xcvm_value_count(value_of(t, p->parameters[i]));
     memset(to, 0, count * sizeof *to);
-    read(t, xcvm_var_grad(t, p->parameters[i]), to);
+    read_floats(t, xcvm_var_grad(t, p->parameters[i]), to);
     ck_assert_int_eq(xcvm_var_grad_rows(t, p->parameters[i], &rows, &gradients, NULL), XCVM_OK);
     for (size_t k = 0; rows.at != NULL && k < xcvm_value_count(value_of(t, rows)); k++)
         for (size_t j = 0; j < SIDE; j++)
@@ -318,7 +302,7 @@ static size_t run(uint64_t seed, const setting *how, float *got)
         else
             ck_assert_int_eq(run_program(&p, t, 2, in, 1, &loss), XCVM_OK);
         xcvm_error error = {0};
-        count += read(t, loss, got + count);
+        count += read_floats(t, loss, got + count);
         const xcvm_status status = p.optimizer == NULL ? go_back(&p, loss, &error) : xcvm_tape_status(t, &error);
         if (status == XCVM_UNSUPPORTED && how->is_static && how->order > 1) {
             xcvm_static_destroy(s);
@@ -328,8 +312,8 @@ static size_t run(uint64_t seed, const setting *how, float *got)
         ck_assert_msg(status == XCVM_OK, "program %d: %s: %s", (int)seed, error.instruction, error.message);
     }
     for (int i = 0; i < PARAMETERS; i++)
-        count += p.optimizer == NULL ? read_gradient(&p, i, got + count) : read(t, p.parameters[i], got + count);
-    count += read(t, p.count, got + count);
+        count += p.optimizer == NULL ? read_gradient(&p, i, got + count) : read_floats(t, p.parameters[i], got + count);
+    count += read_floats(t, p.count, got + count);
     xcvm_optimizer_destroy(p.optimizer);
     xcvm_static_destroy(s);
     close_tape(t);
@@ -351,12 +335,7 @@ static void check_program(uint64_t seed, int order)
         if (found == 0 && how.is_static && order > 1)
             continue;
         ck_assert_uint_eq(found, count);
-        for (size_t i = 0; i < count; i++) {
-            const float e = expected[how.is_static][i];
-            ck_assert_msg(fabsf(got[i] - e) <= 1e-4f * fmaxf(1, fabsf(e)),
-                          "program %d, order %d, setting %zu, number %zu: %.9g, not %.9g", (int)seed, order, k, i,
-                          (double)got[i], (double)e);
-        }
+        check_numbers(seed, k, got, expected[how.is_static], count, 1e-4f);
     }
 }
 

@@ -145,28 +145,18 @@ END_TEST
 START_TEST(d5_stateful_layers_are_saved)
 {
     twin w[2];
-    xcvm_program *program;
-    xcvm_session *session;
-    xcvm_error error = {0};
-    test_bytes bytes = {NULL, 0, 0};
     open_twins(w, run_layer, make_recurrent, _i);
     for (int i = 0; i < 3; i++) {
         call_twin(&w[0], run_layer, rows_of(w[0].tape, (float)i));
         xcvm_layer_unchain(w[0].layer);
     }
-    must(xcvm_static_save(w[0].schedule, NULL, test_bytes_sink, &bytes, &error), &error);
-    must(xcvm_program_load(bytes.at, bytes.length, NULL, &program, &error), &error);
-    ck_assert_uint_eq(xcvm_program_state_count(program), _i == 0 ? 2 : 1);
-    must(xcvm_session_create(program, NULL, &session, &error), &error);
+    saved p = open_saved(w[0].schedule);
+    ck_assert_uint_eq(xcvm_program_state_count(p.program), _i == 0 ? 2 : 1);
     for (int i = 0; i < 3; i++) {
-        const xcvm_var x = rows_of(w[0].tape, (float)i / 2), y = call_twin(&w[0], run_layer, x);
-        must(xcvm_session_set_input(session, 0, value_of(w[0].tape, x), &error), &error);
-        must(xcvm_session_run(session, NULL, &error), &error);
-        check_bytes(w[0].tape, xcvm_tape_value(w[0].tape, xcvm_session_output(session, 0)), w[0].tape, y, 1e-5);
+        const xcvm_var x = rows_of(w[0].tape, (float)i / 2);
+        check_saved_call(&p, w[0].tape, x, call_twin(&w[0], run_layer, x));
     }
-    xcvm_session_destroy(session);
-    xcvm_program_destroy(program);
-    test_bytes_free(&bytes);
+    close_saved(&p);
     close_twins(w);
 }
 END_TEST
@@ -340,20 +330,10 @@ START_TEST(c4_4_rows_through_schedules)
     }
     ck_assert_msg(a[0].runs == 1 && log.warnings == 0, "%d, %s", a[0].runs, log.text);
     /* Saved, the table is the program's. */
-    xcvm_program *program;
-    xcvm_session *session;
-    xcvm_error error = {0};
-    test_bytes bytes = {NULL, 0, 0};
     const xcvm_var x = words_of(t[0], 1), y = call1(s, x);
-    must(xcvm_static_save(s, NULL, test_bytes_sink, &bytes, &error), &error);
-    must(xcvm_program_load(bytes.at, bytes.length, NULL, &program, &error), &error);
-    must(xcvm_session_create(program, NULL, &session, &error), &error);
-    must(xcvm_session_set_input(session, 0, value_of(t[0], x), &error), &error);
-    must(xcvm_session_run(session, NULL, &error), &error);
-    check_bytes(t[0], xcvm_tape_value(t[0], xcvm_session_output(session, 0)), t[0], y, 1e-5);
-    xcvm_session_destroy(session);
-    xcvm_program_destroy(program);
-    test_bytes_free(&bytes);
+    saved p = open_saved(s);
+    check_saved_call(&p, t[0], x, y);
+    close_saved(&p);
     xcvm_static_destroy(s);
     close_tape(t[0]);
     close_tape(t[1]);

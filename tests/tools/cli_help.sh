@@ -1,11 +1,14 @@
 # Help, the man page, completion, wrong command lines; and that the manual is up to date.
 . "$(dirname "$0")/expect.sh"
 manual=$(cd "$data/../../.." && pwd)/docs/manual
-commands="compile run test bench profile dump asm strip check diff ops quantize"
+# Each command has a page, and each page a command.
+commands=$("$xcvm" help | awk '/^$/ { listed = 0 } listed && /^  [a-z]/ { print $1 } /^Commands$/ { listed = 1 }')
+pages=$(find "$manual" -name '*.md' ! -name spec.md -exec basename {} .md \; | sort)
 
 run
 code 2
 err_has 'Usage: xcvm COMMAND'
+check test "$(printf '%s\n' $commands | sort)" = "$pages"
 run help
 code 0
 for command in $commands; do

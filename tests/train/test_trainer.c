@@ -4,7 +4,6 @@
 #include "train/checkpoint.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,176 +259,6 @@ START_TEST(learns_a_line)
 }
 END_TEST
 
-/* ---- Several processes, here threads ---- */
-
-enum { RANKS = 3 };
-
-static struct {
-    pthread_barrier_t barrier;
-    double sums[64];
-    pthread_mutex_t mutex;
-    xct_trainer *trainers[RANKS];
-    xct_dataset *data[RANKS];
-    xct_fit_report reports[RANKS];
-    xcvm_status statuses[RANKS];
-    xcvm_error errors[RANKS];
-    const xct_fit_options *options;
-} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* Each adds its elements; behind the barrier all take the sums. */
-static xcvm_status add_up(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
-{
-    (void)user;
-    (void)error;
-    float *singles = elements;
-    double *doubles = elements;
-    for (size_t from = 0; from < count; from += 64) {
-        const size_t end = from + 64 < count ? from + 64 : count;
-        pthread_mutex_lock(&shared.mutex);
-        for (size_t i = from; i < end; i++)
-            shared.sums[i - from] += dtype == XCVM_F32 ? (double)singles[i] : doubles[i];
-        pthread_mutex_unlock(&shared.mutex);
-        pthread_barrier_wait(&shared.barrier);
-        for (size_t i = from; i < end; i++)
-            if (dtype == XCVM_F32)
-                singles[i] = (float)shared.sums[i - from];
-            else
-                doubles[i] = shared.sums[i - from];
-        if (pthread_barrier_wait(&shared.barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
-            memset(shared.sums, 0, sizeof shared.sums);
-        pthread_barrier_wait(&shared.barrier);
-    }
-    return XCVM_OK;
-}
-
-typedef struct later {
-    xcvm_dtype dtype;
-    void *elements;
-    size_t count;
-} later;
-
-/* What begins is added up when it is waited for. */
-static xcvm_status begin_later(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
-                               xcvm_error *error)
-{
-    later *l = malloc(sizeof *l);
-    (void)user;
-    (void)error;
-    ck_assert_ptr_nonnull(l);
-    *l = (later){dtype, elements, count};
-    *request = l;
-    return XCVM_OK;
-}
-
-static void abandon_later(void *user, void *request)
-{
-    (void)user;
-    free(request);
-}
-
-static xcvm_status end_later(void *user, void *request, bool *done, xcvm_error *error)
-{
-    const later l = *(later *)request;
-    free(request);
-    *done = true;
-    return add_up(user, l.dtype, l.elements, l.count, error);
-}
-
-static void *take_part(void *user)
-{
-    const size_t rank = (size_t)(uintptr_t)user;
-    shared.statuses[rank] = xct_trainer_fit(shared.trainers[rank], shared.data[rank], shared.options,
-                                            &shared.reports[rank], &shared.errors[rank]);
-    return NULL;
-}
-
-/* Lets a trainer for each process fit; the last one has the data so many times. */
-static void begin_ranks(xct_options *options, const xct_fit_options *fit_options, size_t times)
-{
-    pthread_t threads[RANKS];
-    const char *paths[] = {in_folder("data.safetensors"), in_folder("data.safetensors")};
-    ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
-    shared.options = fit_options;
-    options->ranks = RANKS;
-    options->all_reduce = add_up;
-    for (size_t i = 0; i < RANKS; i++) {
-        options->rank = (int)i;
-        shared.trainers[i] = make(line_model, options);
-        shared.reports[i].size = sizeof shared.reports[i];
-        ck_assert_int_eq(
-            xct_dataset_open(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
-            XCVM_OK);
-    }
-    for (size_t i = 0; i < RANKS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_part, (void *)(uintptr_t)i), 0);
-    for (size_t i = 0; i < RANKS; i++)
-        pthread_join(threads[i], NULL);
-}
-
-static void end_ranks(void)
-{
-    for (size_t i = 0; i < RANKS; i++) {
-        xct_dataset_destroy(shared.data[i]);
-        xct_trainer_destroy(shared.trainers[i]);
-    }
-    pthread_barrier_destroy(&shared.barrier);
-}
-
-/* Each has a part of every batch, and of batches that cannot be shared out evenly: losses and parameters are those of
- * one process, but for rounding, and the same bits in all. */
-START_TEST(several_processes)
-{
-    write_data();
-    const xcc_options compile = {.size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1};
-    static const char *const metrics[] = {"perplexity"};
-    xct_options options = {
-        .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
-    /* For validation there are 13 examples, five batches for three processes. */
-    const xct_fit_options fit_options = {
-        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
-    xct_trainer *alone = make(line_model, &options);
-    const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
-    if (_i == 1) {
-        options.all_reduce_begin = begin_later;
-        options.all_reduce_end = end_later;
-        options.all_reduce_abandon = abandon_later;
-    }
-    begin_ranks(&options, &fit_options, 1);
-    for (size_t i = 0; i < RANKS; i++)
-        ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
-    for (size_t i = 0; i < RANKS; i++) {
-        check_same(shared.trainers[0], shared.trainers[i]);
-        ck_assert_uint_eq(shared.reports[i].steps, expected.steps);
-        ck_assert_msg(fabs(shared.reports[i].training.loss / expected.training.loss - 1) < 1e-4, "%g, not %g",
-                      shared.reports[i].training.loss, expected.training.loss);
-        ck_assert(fabs(shared.reports[i].validation.loss / expected.validation.loss - 1) < 1e-4);
-        ck_assert(shared.reports[i].validation.loss == shared.reports[0].validation.loss);
-        ck_assert_uint_eq(shared.reports[i].validation.examples, expected.validation.examples);
-        ck_assert_uint_eq(expected.validation.examples, 13);
-    }
-    check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
-    end_ranks();
-    xct_trainer_destroy(alone);
-}
-END_TEST
-
-/* Processes that do not see the same data say so before they wait for each other. */
-START_TEST(processes_that_differ)
-{
-    write_data();
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
-    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
-    const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
-    begin_ranks(&options, &fit_options, 2);
-    for (size_t i = 0; i < RANKS; i++) {
-        ck_assert_int_eq(shared.statuses[i], XCVM_INVALID_ARGUMENT);
-        ck_assert_msg(strstr(shared.errors[i].message, "the processes do not have the same examples") != NULL, "%s",
-                      shared.errors[i].message);
-    }
-    end_ranks();
-}
-END_TEST
-
 /* Stopped in the middle of an epoch and resumed by another trainer, with Dropout, a plateau and validation: the same
  * bits as without an interruption. */
 START_TEST(resumed_bits)
@@ -612,8 +441,6 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, without_memory);
     tcase_add_test(tests, not_finite);
     tcase_add_test(tests, learns_a_line);
-    tcase_add_loop_test(tests, several_processes, 0, 2);
-    tcase_add_test(tests, processes_that_differ);
     tcase_add_test(tests, resumed_bits);
     tcase_add_test(tests, checkpoints_refused);
     tcase_add_test(tests, log_and_curve);

@@ -26,10 +26,8 @@ enum { CHUNK = 4 << 20 };
 static void fill_chunk(void *chunk, char fill, xcvm_dtype dtype)
 {
     uint32_t state = 1;
-    for (size_t i = 0; i < CHUNK / sizeof state; i++) {
-        state = state * 1664525U + 1013904223U;
-        ((uint32_t *)chunk)[i] = state;
-    }
+    for (size_t i = 0; i < CHUNK / sizeof state; i++)
+        ((uint32_t *)chunk)[i] = test_random(&state);
     if (fill != 'o' && !xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT))
         return;
     enum { AT_ONCE = 1024 };

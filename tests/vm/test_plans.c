@@ -25,11 +25,7 @@ typedef struct plan {
 
 static const char *const targets[] = {"i64[1] 4", "i64[2] 2 2", "i64[2] 4 1"};
 
-static int pick(plan *p, int count)
-{
-    p->random = p->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (int)((p->random >> 33) % (uint64_t)count);
-}
+static int pick(plan *p, int count) { return (int)((test_random_wide(&p->random) >> 33) % (uint64_t)count); }
 
 static line *add_line(plan *p)
 {

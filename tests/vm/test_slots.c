@@ -51,6 +51,12 @@ START_TEST(refused)
                   "$1 = Relu(f32[4] 1 2 3 4) slot=0+128\n"
                   "$2 = Relu(f32[4] 1 2 3 4) slot=64+16\n",
                   XCVM_INVALID_PROGRAM, 1, "overlaps that of $1");
+}
+END_TEST
+
+/* Memory is taken that something has which lives on. */
+START_TEST(taken)
+{
     /* The operand is read while a result that is not made in place is written. */
     check_refused("arena 64\n"
                   "$1 = Relu(f32[4] 1 2 3 4) slot=0+16\n"
@@ -92,6 +98,12 @@ START_TEST(refused)
                   "$2 = Pow($1, $1) slot=0+16\n"
                   "Free($1)\n",
                   XCVM_INVALID_PROGRAM, 1, "overlaps that of $1");
+}
+END_TEST
+
+/* Where paths part or meet, a value may live by one of them. */
+START_TEST(across_jumps)
+{
     check_refused("arena 64\n"
                   "$1 = Relu(f32[4] 1 2 3 4) slot=0+16\n"
                   "JmpTrue(bool[] true, to=end)\n"
@@ -195,4 +207,7 @@ START_TEST(wrong_sizes)
 END_TEST
 
 Suite *suite_vm_slots(void);
-Suite *suite_vm_slots(void) { return SUITE_OF("vm_slots", accepted, refused, results, wrong_sizes); }
+Suite *suite_vm_slots(void)
+{
+    return SUITE_OF("vm_slots", accepted, refused, taken, across_jumps, results, wrong_sizes);
+}

@@ -155,6 +155,18 @@ static bool choice_allowed(const char *choices, const char *value)
     return false;
 }
 
+static bool store_int(const struct option *option, const char *value, int64_t *target)
+{
+    if (parse_int(value, target) && *target >= option->min && *target <= option->max)
+        return true;
+    if (option->max == INT64_MAX)
+        report_line("--%s wants a whole number from %" PRId64 " on, not \"%s\"", option->name, option->min, value);
+    else
+        report_line("--%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"", option->name, option->min,
+                    option->max, value);
+    return false;
+}
+
 /* Stores a value; false, with a message, if it is not what the option takes. */
 static bool store(const struct option *option, const char *value, char *target)
 {
@@ -184,20 +196,8 @@ static bool store(const struct option *option, const char *value, char *target)
         }
         *(const char **)(void *)target = value;
         return true;
-    case OPTION_INT: {
-        int64_t number;
-        if (!parse_int(value, &number) || number < option->min || number > option->max) {
-            if (option->max == INT64_MAX)
-                report_line("--%s wants a whole number from %" PRId64 " on, not \"%s\"", option->name, option->min,
-                            value);
-            else
-                report_line("--%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"", option->name,
-                            option->min, option->max, value);
-            return false;
-        }
-        *(int64_t *)(void *)target = number;
-        return true;
-    }
+    case OPTION_INT:
+        return store_int(option, value, (void *)target);
     case OPTION_REAL: {
         double number;
         if (!parse_real(value, &number) || !(number >= 0) || isinf(number)) {

@@ -1,5 +1,6 @@
 /* `xcvm compile`: compiles a model into a program. */
 #include "commands/commands.h"
+#include "commands/name_pairs.h"
 #include "io/file.h"
 #include "cli/memory.h"
 #include "io/output.h"
@@ -195,7 +196,7 @@ struct request {
     struct dims dims;
     struct names wrt;
     struct training_groups groups;
-    xcc_state_pair *states; /* flags->states.count, each pair in one allocation */
+    xcc_state_pair *states; /* flags->states.count */
     xcc_vjp_function *vjps;
     size_t vjp_count;
 };
@@ -211,34 +212,6 @@ struct compilation {
     char *target;           /* the place of the library */
     xcc_report report;
 };
-
-/* Of several colons, as in "h:0:state:0", the middle one parts the names. */
-static bool parse_states(struct request *request)
-{
-    const struct text_list *texts = &request->flags->states;
-    request->states = memory_take(texts->count, sizeof *request->states);
-    for (size_t i = 0; i < texts->count; i++) {
-        size_t colons = 0;
-        for (const char *at = texts->items[i]; *at != '\0'; at++)
-            colons += *at == ':';
-        char *text = memory_text(texts->items[i]), *middle = text;
-        request->states[i].output = text;
-        for (size_t k = 0; k < colons / 2 + 1 && middle != NULL; k++)
-            middle = strchr(middle + (k > 0), ':');
-        if (colons % 2 == 0 || middle == text || middle[1] == '\0')
-            return false;
-        *middle = '\0';
-        request->states[i].input = middle + 1;
-    }
-    return true;
-}
-
-static void release_states(struct request *request)
-{
-    for (size_t i = 0; request->states != NULL && i < request->flags->states.count; i++)
-        free((char *)(uintptr_t)request->states[i].output);
-    free(request->states);
-}
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
 
@@ -403,19 +376,6 @@ static int compile_all(struct compilation *programs, size_t count)
     return code;
 }
 
-/* Takes FUNCTION=NAME apart; the texts are owned by `vjps`. */
-static bool split_vjps(const struct text_list *texts, xcc_vjp_function *vjps)
-{
-    for (size_t i = 0; i < texts->count; i++) {
-        const char *equal = strchr(texts->items[i], '=');
-        if (equal == NULL || equal == texts->items[i] || equal[1] == '\0')
-            return false;
-        vjps[i].function = memory_text_n(texts->items[i], (size_t)(equal - texts->items[i]));
-        vjps[i].vjp = equal + 1;
-    }
-    return true;
-}
-
 /* The program that C is made of; a file that is one already is taken as it is. */
 static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
 {
@@ -459,7 +419,6 @@ static int compile(const struct compile_flags *flags, const char *path)
     if (dims_parse(&flags->model.dims, &request.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
     names_split(&flags->wrt, &request.wrt);
-    request.vjps = memory_take(request.vjp_count + 1, sizeof *request.vjps);
     char *backward =
         strcmp(flags->output, "/dev/null") == 0 ? memory_text(flags->output) : backward_path(flags->output);
     struct compilation programs[2] = {{.request = &request, .program = flags->output},
@@ -469,9 +428,9 @@ static int compile(const struct compile_flags *flags, const char *path)
     for (size_t i = 0; i < 2; i++)
         programs[i].report.size = sizeof programs[i].report;
     int code;
-    if (!parse_states(&request))
+    if (!state_pairs_parse(&flags->states, &request.states))
         code = report_usage("--state wants the names of an output and an input with a colon between them");
-    else if (!split_vjps(&flags->vjps, request.vjps))
+    else if (!vjps_parse(&flags->vjps, &request.vjps))
         code = report_usage("--vjp wants FUNCTION=NAME");
     else if (emits_c(&flags->c))
         code = export_c(&programs[0]);
@@ -481,13 +440,11 @@ static int compile(const struct compile_flags *flags, const char *path)
         library_release(&programs[i].library);
         free(programs[i].target);
     }
-    for (size_t i = 0; i < request.vjp_count; i++)
-        free((char *)(uintptr_t)request.vjps[i].function);
-    free(request.vjps);
+    vjps_release(request.vjps, request.vjp_count);
     free(backward);
     names_release(&request.wrt);
     training_groups_release(&request.groups);
-    release_states(&request);
+    state_pairs_release(request.states, flags->states.count);
     dims_release(&request.dims);
     return code;
 }

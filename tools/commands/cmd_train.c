@@ -210,11 +210,9 @@ static void tell_plan(void *user, const xcc_report *report)
     recomputation_tell(report);
 }
 
-static bool read_flags(struct training *t)
+/* Whether the options go together; if not, that has been said. */
+static bool check_flags(const struct train_flags *flags)
 {
-    const struct train_flags *flags = t->flags;
-    static const char *const automatic[] = {"auto"};
-    xcvm_error error;
     if (flags->data.count == 0) {
         report_usage("--data is needed, a file or folder to learn from");
         return false;
@@ -227,7 +225,15 @@ static bool read_flags(struct training *t)
         report_usage("--quantize takes its ranges from a model that has learned, and so neither --init nor --weights");
         return false;
     }
-    if (recomputation_check(&flags->recomputation) != EXIT_OK || !parse_columns(t))
+    return recomputation_check(&flags->recomputation) == EXIT_OK;
+}
+
+static bool read_flags(struct training *t)
+{
+    const struct train_flags *flags = t->flags;
+    static const char *const automatic[] = {"auto"};
+    xcvm_error error;
+    if (!check_flags(flags) || !parse_columns(t))
         return false;
     if (training_options_use(&flags->training, &t->groups, &t->compile, &error) != XCVM_OK ||
         dims_parse(&flags->dims, &t->dims, &error) != XCVM_OK) {

@@ -339,20 +339,14 @@ END_TEST
 
 /* ---- Random graphs ---- */
 
-static unsigned draw(unsigned *state, unsigned below)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (*state >> 8) % below;
-}
-
 /* Reduces z over its last axis or its last two, if it has them, and what is made of that. */
 static xcc_value *random_reduction(xcc_builder *b, unsigned *state, xcc_value *z)
 {
     if (z->type.rank != 3)
         return APPLY(b, Neg, y, .x = XCC_IN(z));
-    bool both = draw(state, 4) == 0, keep = draw(state, 4) != 0;
+    bool both = test_random_below(state, 4) == 0, keep = test_random_below(state, 4) != 0;
     xcc_value *axes = both ? ints(b, 2, DIMS(-1, 1)) : ints(b, 1, DIMS(2)), *y;
-    switch (draw(state, 6)) {
+    switch (test_random_below(state, 6)) {
     case 0:
         y = APPLY(b, ReduceMean, y, .x = XCC_IN(z), .axes = XCC_IN(axes), .keepdims = keep);
         break;
@@ -385,7 +379,7 @@ static xcc_value *number_like(xcc_builder *b, const xcc_value *x)
 /* Values stay in a range where rounding does not grow. */
 static xcc_value *random_node(xcc_builder *b, unsigned *state, xcc_value *x, xcc_value *z)
 {
-    switch (draw(state, 18)) {
+    switch (test_random_below(state, 18)) {
     case 0:
         return APPLY(b, Tanh, y, .x = XCC_IN(APPLY(b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(z))));
     case 1:
@@ -431,15 +425,17 @@ static void make_random(xcc_builder *b)
 {
     enum { NODES = 60, FIRST = 4 };
     unsigned state = graph_seed;
-    const int64_t size = 1 + draw(&state, 40), count = 1 + draw(&state, 5), height = 1 + draw(&state, 4);
+    const int64_t size = 1 + test_random_below(&state, 40), count = 1 + test_random_below(&state, 5),
+                  height = 1 + test_random_below(&state, 4);
     xcc_value *values[FIRST + NODES] = {
         input(b, "x", XCVM_F32, 3, DIMS(count, height, size)), input(b, "column", XCVM_F32, 3, DIMS(count, 1, 1)),
         input(b, "row", XCVM_F32, 1, DIMS(size)), input(b, "plane", XCVM_F32, 2, DIMS(height, 1))};
     size_t full = 0; /* the last value of the whole shape */
     for (size_t i = FIRST; i < FIRST + NODES; i++) {
-        size_t near =
-            draw(&state, 4) != 0 && i > FIRST ? i - 1 - draw(&state, (unsigned)(i - FIRST < 6 ? i - FIRST : 6)) : full;
-        values[i] = random_node(b, &state, values[near], values[draw(&state, (unsigned)i)]);
+        size_t near = test_random_below(&state, 4) != 0 && i > FIRST
+                          ? i - 1 - test_random_below(&state, (unsigned)(i - FIRST < 6 ? i - FIRST : 6))
+                          : full;
+        values[i] = random_node(b, &state, values[near], values[test_random_below(&state, (unsigned)i)]);
         full = i;
     }
     for (size_t i = 0; i < 3; i++)

@@ -6,11 +6,7 @@
 
 static uint32_t random_state;
 
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (random_state >> 8) % n;
-}
+static uint32_t random_below(uint32_t n) { return test_random_below(&random_state, n); }
 
 /* A graph of nodes that take what others gave at random, in place or as views or neither. */
 static void make_random(xcc_builder *b, uint32_t seed, size_t nodes)

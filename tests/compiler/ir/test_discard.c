@@ -18,8 +18,7 @@ START_TEST(table_removal)
         snprintf(names[i], sizeof names[i], "name %zu", i);
     xcc_table_remove(&table, names[0]);
     for (size_t change = 0; change < CHANGES; change++) {
-        random = random * 1664525u + 1013904223u;
-        const size_t i = (random >> 8) % NAMES;
+        const size_t i = test_random_below(&random, NAMES);
         if (there[i])
             xcc_table_remove(&table, names[i]);
         else

@@ -5,11 +5,7 @@ enum { POOL = 12, SEEDS = 150, STEPS = 10 };
 
 static uint32_t state, graph_seed;
 
-static uint32_t below(uint32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % n;
-}
+static uint32_t below(uint32_t n) { return test_random_below(&state, n); }
 
 static xcc_value *random_channels(xcc_builder *b, xcc_value *x)
 {

@@ -143,10 +143,8 @@ static const struct {
 static xcc_value *bytes_of(xcc_builder *b, xcvm_dtype dtype, const int64_t *dims, unsigned seed)
 {
     xcc_value *v = must(b, xcc_constant_blank(b->graph, dtype, 2, dims));
-    for (size_t i = 0; i < v->type.bytes; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        XCVM_DATA(uint8_t, &v->type)[i] = (uint8_t)(seed >> 24);
-    }
+    for (size_t i = 0; i < v->type.bytes; i++)
+        XCVM_DATA(uint8_t, &v->type)[i] = (uint8_t)(test_random(&seed) >> 24);
     return v;
 }
 

@@ -11,10 +11,8 @@ static xcc_value *bytes(xcc_builder *b, xcvm_dtype dtype, int rank, const int64_
     size_t count, size;
     ck_assert(xcvm_tensor_size(dtype, rank, dims, &count, &size));
     uint8_t *data = malloc(count + 1);
-    for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        data[i] = (uint8_t)((seed >> 24) % 15 - 7 + (dtype == XCVM_U8 ? 128 : 0));
-    }
+    for (size_t i = 0; i < count; i++)
+        data[i] = (uint8_t)((test_random(&seed) >> 24) % 15 - 7 + (dtype == XCVM_U8 ? 128 : 0));
     xcc_value *v = must(b, xcc_constant(b->graph, NULL, dtype, rank, dims, data, false));
     free(data);
     return v;

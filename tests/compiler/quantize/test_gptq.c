@@ -1,20 +1,13 @@
 /* GPTQ: what rounding by second moments makes of sums of products, by itself and in the quantizer. */
 #include "compiler/quantize/gptq.h"
-#include "compiler/quantize/quantizer.h"
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/quantize/support.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static uint64_t state;
-static double uniform(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(state >> 11) / 9007199254740992.0 * 2 - 1;
-}
+static double uniform(void) { return (double)(test_random_wide(&state) >> 11) / 9007199254740992.0 * 2 - 1; }
 
 /* ---- By itself ---- */
 
@@ -191,7 +184,8 @@ END_TEST
 /* Columns of images, or elements of rows, with an odd index are zero. The others are nearly the same. */
 static xcvm_status read_stripes(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
 {
-    const xcvm_parameter *p = xcc_quantizer_input(user, 0);
+    const source *s = user;
+    const xcvm_parameter *p = xcc_quantizer_input(s->q, 0);
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, p->type.rank, p->type.dims, &inputs[0], error), XCVM_OK);
     float *x = xcvm_value_data(inputs[0]);
     const size_t columns = (size_t)p->type.dims[p->type.rank - 1];
@@ -203,17 +197,13 @@ static xcvm_status read_stripes(void *user, size_t batch, xcvm_value **inputs, x
 
 static double sqnr_of(const char *text, xcc_quantize_options o)
 {
-    test_bytes model = onnx_from_text(text);
-    xcc_quantizer *q = NULL;
-    xcvm_error error = {0};
+    quantizing z;
+    source stripes = {.read = read_stripes, .batches = 4};
     o.size = sizeof o;
     o.threads = 1;
-    ck_assert_msg(xcc_quantizer_create(model.at, model.length, &o, &q, &error) == XCVM_OK, "%s", error.message);
-    const xcc_calibration data = {.batch_count = 4, .read = read_stripes, .user = q};
-    ck_assert_msg(xcc_quantizer_run(q, &data, &error) == XCVM_OK, "%s", error.message);
-    const double sqnr = xcc_quantizer_output(q, 0)->sqnr;
-    xcc_quantizer_destroy(q);
-    test_bytes_free(&model);
+    quantize(&z, text, &o, &stripes);
+    const double sqnr = xcc_quantizer_output(z.q, 0)->sqnr;
+    close_quantizing(&z);
     return sqnr;
 }
 
@@ -284,48 +274,29 @@ END_TEST
 
 START_TEST(refusals)
 {
-    test_bytes model = onnx_from_text(product);
-    xcc_quantizer *q = NULL;
-    xcvm_error error = {0};
-    xcc_quantize_options o = {.size = sizeof o, .rounding = (xcc_rounding)3};
-    ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, &o, &q, &error), XCVM_INVALID_ARGUMENT);
-    o = (xcc_quantize_options){.size = sizeof o, .rounding = XCC_ROUNDING_GPTQ, .trainable = true};
-    ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, &o, &q, &error), XCVM_INVALID_ARGUMENT);
-    o.trainable = false;
-    ck_assert_int_eq(xcc_quantizer_create(model.at, model.length, &o, &q, &error), XCVM_OK);
-    ck_assert_int_eq(xcc_quantizer_run(q, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "GPTQ needs"));
-    xcc_quantizer_destroy(q);
-    test_bytes_free(&model);
+    static const struct {
+        xcc_rounding rounding;
+        bool trainable;
+        const char *message;
+    } ways[] = {{(xcc_rounding)3, false, "rounding"},
+                {XCC_ROUNDING_GPTQ, true, "GPTQ"},
+                {XCC_ROUNDING_GPTQ, false, "GPTQ needs"}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        quantizing z;
+        xcvm_error error = {0};
+        const xcvm_status status = try_quantize(
+            &z, product, OPTIONS(.rounding = ways[i].rounding, .trainable = ways[i].trainable), NULL, &error);
+        ck_assert_msg(status == XCVM_INVALID_ARGUMENT && strstr(error.message, ways[i].message) != NULL, "%s",
+                      error.message);
+        close_quantizing(&z);
+    }
 }
 END_TEST
 
-/* Wherever memory ends, all of it comes back. */
 START_TEST(limits)
 {
-    test_bytes model = onnx_from_text(product);
-    size_t done = 0;
-    for (size_t fail_at = 1; done < 3; fail_at += 1 + fail_at / 16) {
-        test_allocator a;
-        test_allocator_start(&a, fail_at);
-        xcc_quantizer *q = NULL;
-        xcvm_error error = {0};
-        const xcc_quantize_options o = {.size = sizeof o,
-                                        .allocator = &a.allocator,
-                                        .rounding = XCC_ROUNDING_GPTQ,
-                                        .weights = fail_at % 2 == 0 ? XCVM_I8 : XCVM_I4};
-        xcvm_status status = xcc_quantizer_create(model.at, model.length, &o, &q, &error);
-        if (status == XCVM_OK) {
-            const xcc_calibration data = {.batch_count = 2, .read = read_stripes, .user = q};
-            status = xcc_quantizer_run(q, &data, &error);
-        }
-        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "%zu: %s", fail_at, error.message);
-        done += status == XCVM_OK;
-        xcc_quantizer_destroy(q);
-        ck_assert_uint_eq(a.live, 0);
-        ck_assert_uint_lt(fail_at, 1000000);
-    }
-    test_bytes_free(&model);
+    source stripes = {.read = read_stripes, .batches = 2};
+    check_memory(product, OPTIONS(.rounding = XCC_ROUNDING_GPTQ, .weights = _i == 0 ? XCVM_I8 : XCVM_I4), &stripes);
 }
 END_TEST
 
@@ -341,7 +312,7 @@ Suite *suite_compiler_gptq(void)
     tcase_add_loop_test(tc, inputs_are_those_of_the_node, 0, 11);
     tcase_add_loop_test(tc, forms_of_weights, 0, 6);
     tcase_add_test(tc, refusals);
-    tcase_add_test(tc, limits);
+    tcase_add_loop_test(tc, limits, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -10,11 +10,7 @@
 enum { COUNT = 200000, HALF = XCC_BINS / 2 };
 
 static uint64_t state;
-static double uniform(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(state >> 11) / 9007199254740992.0;
-}
+static double uniform(void) { return (double)(test_random_wide(&state) >> 11) / 9007199254740992.0; }
 /* Sum of twelve: near enough to a normal distribution, within 6. */
 static double normal(void)
 {

@@ -9,11 +9,7 @@ enum { ROWS = 16, WIDTH = 32, SEEDS = 40 };
 
 static uint32_t state;
 
-static uint32_t below(uint32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % n;
-}
+static uint32_t below(uint32_t n) { return test_random_below(&state, n); }
 
 static xcc_value *parameter(xcc_builder *b, int rank, const int64_t *dims, float spread)
 {

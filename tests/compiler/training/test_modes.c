@@ -1,30 +1,10 @@
 /* Losses that are added, and normalisation and dropout in the forms of training and of evaluation. */
-#include "tests/compiler/support.h"
+#include "tests/compiler/training/support.h"
 
-#include "compiler/ir/compose.h"
-
-static void begin_training(compilation *c, bool evaluate)
+static void begin_mode(compilation *c, bool evaluate)
 {
-    begin(c, 2);
-    c->options.train = "sgd";
+    begin_training(c, "sgd");
     c->options.evaluate = evaluate;
-}
-
-static xcc_value *parameter(xcc_builder *b, const char *name, int rank, const int64_t *dims, const float *data)
-{
-    return must(b, xcc_parameter(b->graph, name, XCVM_F32, rank, dims, data, false));
-}
-
-static void expect_state(const machine *k, const char *name, size_t count, const float *data)
-{
-    size_t at = 0;
-    while (at < xcvm_program_state_count(k->program) && strcmp(xcvm_program_state(k->program, at)->name, name) != 0)
-        at++;
-    const xcvm_value *v = xcvm_session_state(k->session, at);
-    ck_assert_msg(v != NULL, "there is no state %s", name);
-    ck_assert_uint_eq(xcvm_element_count(v), count);
-    for (size_t i = 0; i < count; i++)
-        ck_assert_double_eq_tol(xcvm_element_as_double(v, i), (double)data[i], 1e-5);
 }
 
 /* ---- Losses ---- */
@@ -82,7 +62,7 @@ START_TEST(every_loss)
     compilation c;
     machine k;
     const int64_t *dims = losses[_i].dims;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     c.options.loss = losses[_i].loss;
     scores(&c.b, losses[_i].rank, dims);
     passes(&c);
@@ -120,7 +100,7 @@ START_TEST(labels_that_are_an_input)
 {
     compilation c;
     machine k;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     c.options.loss = "mse(scores,x)";
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(1), FLOATS(3));
     xcc_value *y = must(&c.b, xcc_build_mul(&c.b, x, w));
@@ -166,7 +146,7 @@ static void normalised(xcc_builder *b, int64_t training)
 START_TEST(normalised_output)
 {
     compilation c;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     c.options.loss = "mse";
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(&c.b, "w", 0, NULL, FLOATS(1));
     xcc_value *mean = parameter(&c.b, "mean", 1, DIMS(2), FLOATS(0, 4)),
@@ -195,7 +175,7 @@ START_TEST(running_statistics)
 {
     compilation c;
     machine k;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     c.options.train_batch_normalization = _i == 1;
     /* Of one process alone: the sums are what there is. */
     c.options.all_reduce = _i == 2;
@@ -219,7 +199,7 @@ START_TEST(statistics_at_rest)
 {
     compilation c;
     machine k;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     normalised(&c.b, 0);
     passes(&c);
     machine_open(&k, &c);
@@ -235,7 +215,7 @@ START_TEST(evaluation_reads_statistics)
 {
     compilation c;
     machine k;
-    begin_training(&c, true);
+    begin_mode(&c, true);
     c.options.train_batch_normalization = _i == 1;
     normalised(&c.b, _i == 0);
     passes(&c);
@@ -253,7 +233,7 @@ END_TEST
 START_TEST(no_normalisation)
 {
     compilation c;
-    begin_training(&c, false);
+    begin_mode(&c, false);
     c.options.train_batch_normalization = true;
     c.options.loss = "mse";
     scores(&c.b, 1, DIMS(2));
@@ -282,7 +262,7 @@ START_TEST(dropout)
     machine k;
     for (int i = 0; i < 1000; i++)
         ones[i] = 1;
-    begin_training(&c, _i == 1);
+    begin_mode(&c, _i == 1);
     dropped(&c.b);
     passes(&c);
     machine_open(&k, &c);

@@ -5,6 +5,7 @@
 #include "ops/conv/blocked.h"
 #include "ops/convert.h"
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <math.h>
@@ -20,11 +21,7 @@ static uint32_t random_state = 1;
 
 void blocked_random_seed(uint32_t state) { random_state = state; }
 
-uint32_t blocked_random_below(uint32_t n)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (random_state >> 8) % n;
-}
+uint32_t blocked_random_below(uint32_t n) { return test_random_below(&random_state, n); }
 
 int64_t blocked_random_from(int64_t low, int64_t high)
 {
@@ -286,129 +283,179 @@ static float *multiplied(const blocked_shape *s, const float *numbers, size_t co
     return to;
 }
 
-void blocked_check(const blocked_shape *s)
-{
-    const int64_t outputs = s->outputs * s->group, blocks = xcvm_blocks_of(outputs),
-                  area = blocked_volume(s->out, s->axes);
-    const int64_t taps = blocked_volume(s->kernel, s->axes);
-    const size_t result = (size_t)(s->batch * blocks * area * XCVM_CHANNEL_BLOCK);
-    const size_t numbers = (size_t)(s->batch * s->group * s->channels * blocked_volume(s->in, s->axes));
-    const size_t filters = (size_t)(outputs * s->channels * taps);
-    float *planes = floats(numbers, random_float), *filter = floats(filters, random_float);
-    float *exact_planes = multiplied(s, planes, numbers), *exact_filter = multiplied(s, filter, filters);
-    float *bias = s->bias ? floats((size_t)outputs, random_float) : NULL;
-    float *residual = s->residual ? floats((size_t)(s->batch * outputs * area), random_float) : NULL;
-    float *blocked = s->plain ? NULL : block(planes, s->batch, s->group * s->channels, s->in, s->axes);
-    float *blocked_residual = s->residual ? block(residual, s->batch, outputs, s->out, s->axes) : NULL;
-    float *packed_bias = s->bias ? floats((size_t)(blocks * XCVM_CHANNEL_BLOCK), NULL) : NULL;
-    if (s->bias)
-        xcvm_blocked_pack_bias(bias, outputs, packed_bias);
-    xcvm_value w, b = {0}, z = {0};
-    float *packed = pack(s, filter, &w);
-    xcvm_value x = space(s->batch, s->channels, s->in, s->axes, 0, planes);
-    if (!s->plain)
-        x = space(s->batch, xcvm_blocks_of(s->group * s->channels), s->in, s->axes, XCVM_CHANNEL_BLOCK, blocked);
-    int64_t strides[BLOCKED_AXES], pads[2 * BLOCKED_AXES], dilations[BLOCKED_AXES];
-    const size_t axes = as_attribute(s, s->stride, strides);
-    as_attribute(s, s->dilation, dilations);
-    as_attribute(s, s->pad_end, pads + as_attribute(s, s->pad, pads));
-    if (s->bias)
-        b = tensor(1, (const int64_t[]){blocks * XCVM_CHANNEL_BLOCK}, packed_bias);
+/* A convolution, its operands as they are given and as they are in blocks, and what its results have to be. */
+typedef struct convolution {
+    const blocked_shape *s;
     char text[400];
-    describe(s, text, sizeof text);
+    int64_t outputs, blocks, area;
+    size_t result; /* elements of it, in blocks */
+    double allowed;
+    float *planes, *filter, *bias, *residual;
+    float *blocked, *blocked_residual, *packed, *packed_bias;
+    xcvm_value x, w, b;
+    int64_t strides[BLOCKED_AXES], pads[2 * BLOCKED_AXES], dilations[BLOCKED_AXES];
+    size_t axes;
+    double *definition;
+    float *least; /* what the first build makes */
+} convolution;
 
-    xcvm_kernel_run run;
-    float *first = floats(result, NULL), *second = floats(result, NULL);
-    double *definition = define(s, exact_planes, exact_filter, bias, residual);
-    float *least = floats(result, NULL); /* what the first build makes */
-    for (size_t r = 0; (run = kernel_variant(XCVM_OP_BlockedConv, r)) != NULL; r++) {
-        xcvm_value y = space(s->batch, blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first);
-        if (s->residual) {
-            z = y;
-            z.data = blocked_residual;
-        }
-        xcvm_BlockedConv_args a = {.y = &y,
-                                   .x = &x,
-                                   .w = &w,
-                                   .b = s->bias ? &b : NULL,
-                                   .z = s->residual ? &z : NULL,
-                                   .strides = {strides, axes},
-                                   .pads = {pads, 2 * axes},
-                                   .dilations = {dilations, axes},
-                                   .group = s->algorithm == XCVM_BLOCKED_depthwise ? outputs : s->group,
-                                   .activation = s->activation,
-                                   .algorithm = s->algorithm,
-                                   .affine = affine_of(s)};
-        xcvm_error error = {.status = XCVM_OK};
-        xcvm_value inferred = {.dtype = XCVM_F32};
-        xcvm_BlockedConv_args asked = a;
-        asked.y = &inferred;
-        const xcvm_value *in[] = {a.x, a.w, a.b, a.z};
-        xcvm_value *out[] = {&inferred};
-        const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConv), &asked, in, 4, out, 1, &error};
-        ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", text, error.message);
-        ck_assert(inferred.rank == y.rank && memcmp(inferred.dims, y.dims, sizeof y.dims) == 0);
-        run_kernel(run, &a, 1, "BlockedConv");
-        /* The residual's memory taken over, and more threads. */
-        y.data = second;
-        if (s->residual) {
-            memcpy(second, blocked_residual, result * sizeof *second);
-            z.data = second;
-        }
-        run_kernel(run, &a, 3, "BlockedConv");
-        /* Winograd's larger tiles round more. */
-        const double allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
-        double errors = 0, squares = 0;
-        for (int64_t n = 0; n < s->batch; n++)
-            for (int64_t k = 0; k < outputs; k++)
-                for (int64_t p = 0; p < area; p++) {
-                    const size_t at = blocked_place(n, k, p, blocks, area);
-                    if (memcmp(&first[at], &second[at], sizeof *first) != 0)
-                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by three threads %.9g", text, r, (int)k,
-                                     (int)p, (double)first[at], (double)second[at]);
-                    const double wanted = definition[at];
-                    errors += (wanted - (double)first[at]) * (wanted - (double)first[at]);
-                    squares += wanted * wanted;
-                    if (!(fabs(wanted - (double)first[at]) <= allowed))
-                        ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", text, r, (int)k,
-                                     (int)p, (double)first[at], wanted);
-                }
-        if (s->rounding > 0 && !(sqrt(errors / squares) < s->rounding))
-            ck_abort_msg("%s, build %zu: errors are %.3g of the results", text, r, sqrt(errors / squares));
-        /* Sums of pairs are the same bits by any instructions; what functions make of them need not be. */
-        if (r == 0)
-            memcpy(least, first, result * sizeof *least);
-        if (s->algorithm == XCVM_BLOCKED_direct_pairs && s->activation <= XCVM_ACTIVATION_Relu && !s->affine)
-            for (int64_t n = 0; n < s->batch; n++)
-                for (int64_t k = 0; k < outputs; k++)
-                    for (int64_t p = 0; p < area; p++) {
-                        const size_t at = blocked_place(n, k, p, blocks, area);
-                        if (memcmp(least + at, first + at, sizeof *first) != 0)
-                            ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the first build %.9g", text, r,
-                                         (int)k, (int)p, (double)first[at], (double)least[at]);
-                    }
-        if (!xcvm_blocked_takes_narrow(s->algorithm))
-            continue;
-        y.data = first;
-        z.data = blocked_residual;
-        check_narrow(run, a, r % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, allowed, text);
-        check_narrow(run, a, r % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, allowed, text);
-        check_narrow(run, a, XCVM_F24, second, allowed, text);
-    }
-    free(least);
+static void define_results(convolution *c)
+{
+    const blocked_shape *s = c->s;
+    const size_t numbers = (size_t)(s->batch * s->group * s->channels * blocked_volume(s->in, s->axes));
+    const size_t filters = (size_t)(c->outputs * s->channels * blocked_volume(s->kernel, s->axes));
+    float *exact_planes = multiplied(s, c->planes, numbers), *exact_filter = multiplied(s, c->filter, filters);
+    c->definition = define(s, exact_planes, exact_filter, c->bias, c->residual);
     free(exact_planes);
     free(exact_filter);
-    free(planes);
-    free(filter);
-    free(bias);
-    free(residual);
-    free(blocked);
-    free(blocked_residual);
-    free(packed_bias);
-    free(packed);
+}
+
+static void open_convolution(convolution *c, const blocked_shape *s)
+{
+    const int64_t taps = blocked_volume(s->kernel, s->axes), outputs = s->outputs * s->group,
+                  channels = s->group * s->channels;
+    *c = (convolution){
+        .s = s, .outputs = outputs, .blocks = xcvm_blocks_of(outputs), .area = blocked_volume(s->out, s->axes)};
+    c->result = (size_t)(s->batch * c->blocks * c->area * XCVM_CHANNEL_BLOCK);
+    /* Winograd's larger tiles round more. */
+    c->allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
+    describe(s, c->text, sizeof c->text);
+    c->planes = floats((size_t)(s->batch * channels * blocked_volume(s->in, s->axes)), random_float);
+    c->filter = floats((size_t)(outputs * s->channels * taps), random_float);
+    c->packed = pack(s, c->filter, &c->w);
+    c->x = space(s->batch, s->channels, s->in, s->axes, 0, c->planes);
+    if (!s->plain) {
+        c->blocked = block(c->planes, s->batch, channels, s->in, s->axes);
+        c->x = space(s->batch, xcvm_blocks_of(channels), s->in, s->axes, XCVM_CHANNEL_BLOCK, c->blocked);
+    }
+    if (s->bias) {
+        c->bias = floats((size_t)outputs, random_float);
+        c->packed_bias = floats((size_t)(c->blocks * XCVM_CHANNEL_BLOCK), NULL);
+        xcvm_blocked_pack_bias(c->bias, outputs, c->packed_bias);
+        c->b = tensor(1, (const int64_t[]){c->blocks * XCVM_CHANNEL_BLOCK}, c->packed_bias);
+    }
+    if (s->residual) {
+        c->residual = floats((size_t)(s->batch * outputs * c->area), random_float);
+        c->blocked_residual = block(c->residual, s->batch, outputs, s->out, s->axes);
+    }
+    c->axes = as_attribute(s, s->stride, c->strides);
+    as_attribute(s, s->dilation, c->dilations);
+    as_attribute(s, s->pad_end, c->pads + as_attribute(s, s->pad, c->pads));
+    define_results(c);
+    c->least = floats(c->result, NULL);
+}
+
+static void close_convolution(convolution *c)
+{
+    free(c->planes);
+    free(c->filter);
+    free(c->bias);
+    free(c->residual);
+    free(c->blocked);
+    free(c->blocked_residual);
+    free(c->packed);
+    free(c->packed_bias);
+    free(c->definition);
+    free(c->least);
+}
+
+/* The shape that is inferred is that of the result. */
+static void check_inferred(const convolution *c, xcvm_BlockedConv_args a)
+{
+    const xcvm_value *y = a.y, *in[] = {a.x, a.w, a.b, a.z};
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_value inferred = {.dtype = XCVM_F32}, *out[] = {&inferred};
+    a.y = &inferred;
+    const xcvm_inference t = {xcvm_schema_of(XCVM_OP_BlockedConv), &a, in, 4, out, 1, &error};
+    ck_assert_msg(xcvm_infer(&t) == XCVM_OK, "%s: %s", c->text, error.message);
+    ck_assert(inferred.rank == y->rank && memcmp(inferred.dims, y->dims, sizeof y->dims) == 0);
+}
+
+/* Fails for an element that is not the same bits in both. */
+static void check_same_bits(const convolution *c, size_t build, const float *got, const float *other, const char *whose)
+{
+    for (int64_t n = 0; n < c->s->batch; n++)
+        for (int64_t k = 0; k < c->outputs; k++)
+            for (int64_t p = 0; p < c->area; p++) {
+                const size_t at = blocked_place(n, k, p, c->blocks, c->area);
+                if (memcmp(&got[at], &other[at], sizeof *got) != 0)
+                    ck_abort_msg("%s, build %zu: output %d at %d is %.9g, %s %.9g", c->text, build, (int)k, (int)p,
+                                 (double)got[at], whose, (double)other[at]);
+            }
+}
+
+static void check_definition(const convolution *c, size_t build, const float *got)
+{
+    double errors = 0, squares = 0;
+    for (int64_t n = 0; n < c->s->batch; n++)
+        for (int64_t k = 0; k < c->outputs; k++)
+            for (int64_t p = 0; p < c->area; p++) {
+                const size_t at = blocked_place(n, k, p, c->blocks, c->area);
+                const double wanted = c->definition[at], error = wanted - (double)got[at];
+                errors += error * error;
+                squares += wanted * wanted;
+                if (!(fabs(error) <= c->allowed))
+                    ck_abort_msg("%s, build %zu: output %d at %d is %.9g, by the definition %.9g", c->text, build,
+                                 (int)k, (int)p, (double)got[at], wanted);
+            }
+    if (c->s->rounding > 0 && !(sqrt(errors / squares) < c->s->rounding))
+        ck_abort_msg("%s, build %zu: errors are %.3g of the results", c->text, build, sqrt(errors / squares));
+}
+
+/* One build of the kernel, by one thread into `first`, and by three into `second`. */
+static void check_build(convolution *c, size_t build, xcvm_kernel_run run, float *first, float *second)
+{
+    const blocked_shape *s = c->s;
+    xcvm_value y = space(s->batch, c->blocks, s->out, s->axes, XCVM_CHANNEL_BLOCK, first), z = y;
+    z.data = c->blocked_residual;
+    const xcvm_BlockedConv_args a = {.y = &y,
+                                     .x = &c->x,
+                                     .w = &c->w,
+                                     .b = s->bias ? &c->b : NULL,
+                                     .z = s->residual ? &z : NULL,
+                                     .strides = {c->strides, c->axes},
+                                     .pads = {c->pads, 2 * c->axes},
+                                     .dilations = {c->dilations, c->axes},
+                                     .group = s->algorithm == XCVM_BLOCKED_depthwise ? c->outputs : s->group,
+                                     .activation = s->activation,
+                                     .algorithm = s->algorithm,
+                                     .affine = affine_of(s)};
+    check_inferred(c, a);
+    run_kernel(run, &a, 1, "BlockedConv");
+    /* The residual's memory taken over, and more threads. */
+    y.data = second;
+    if (s->residual) {
+        memcpy(second, c->blocked_residual, c->result * sizeof *second);
+        z.data = second;
+    }
+    run_kernel(run, &a, 3, "BlockedConv");
+    check_same_bits(c, build, first, second, "by three threads");
+    check_definition(c, build, first);
+    /* Sums of pairs are the same bits by any instructions; what functions make of them need not be. */
+    if (build == 0)
+        memcpy(c->least, first, c->result * sizeof *first);
+    if (s->algorithm == XCVM_BLOCKED_direct_pairs && s->activation <= XCVM_ACTIVATION_Relu && !s->affine)
+        check_same_bits(c, build, first, c->least, "by the first build");
+    if (!xcvm_blocked_takes_narrow(s->algorithm))
+        return;
+    y.data = first;
+    z.data = c->blocked_residual;
+    check_narrow(run, a, build % 2 == 0 ? XCVM_F16 : XCVM_BF16, second, c->allowed, c->text);
+    check_narrow(run, a, build % 2 == 0 ? XCVM_BF16 : XCVM_F16, second, c->allowed, c->text);
+    check_narrow(run, a, XCVM_F24, second, c->allowed, c->text);
+}
+
+void blocked_check(const blocked_shape *s)
+{
+    convolution c;
+    xcvm_kernel_run run;
+    open_convolution(&c, s);
+    float *first = floats(c.result, NULL), *second = floats(c.result, NULL);
+    for (size_t build = 0; (run = kernel_variant(XCVM_OP_BlockedConv, build)) != NULL; build++)
+        check_build(&c, build, run, first, second);
     free(first);
     free(second);
-    free(definition);
+    close_convolution(&c);
 }
 
 void blocked_check_way_back(int64_t channels)

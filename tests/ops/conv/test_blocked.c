@@ -16,6 +16,70 @@ static void spread(blocked_shape *s, int axis)
     s->pad_end[axis] = blocked_random_below(3) == 0 ? blocked_random_from(0, reach + 3) : reach / 2;
 }
 
+/* What the algorithm asks for, and whether channels are plain or in groups where it leaves that open. */
+static void suit_algorithm(blocked_shape *s, int axes)
+{
+    if (s->algorithm == XCVM_BLOCKED_depthwise) {
+        s->group = s->outputs;
+        s->outputs = s->channels = 1;
+    } else if (xcvm_blocked_is_winograd(s->algorithm)) {
+        const bool on_the_fly = s->algorithm == XCVM_BLOCKED_winograd_untransformed;
+        s->tile = on_the_fly || blocked_random_below(2) != 0 ? 4 : 2;
+        if (on_the_fly && blocked_random_below(4) == 0)
+            s->channels = blocked_random_from(60, 300);
+        for (int i = 0; i < axes; i++) {
+            s->kernel[i] = i == BLOCKED_DEPTH ? s->kernel[i] : 3;
+            s->stride[i] = 1;
+        }
+    } else if (s->algorithm == XCVM_BLOCKED_winograd_strided) {
+        s->tile = 3;
+        s->plain = true;
+        s->channels = blocked_random_from(1, XCVM_BLOCKED_STRIDED_CHANNELS);
+        for (int i = 0; i < axes; i++) {
+            s->in[i] = blocked_random_below(3) == 0 ? blocked_random_from(20, 90) : s->in[i];
+            s->kernel[i] = XCVM_BLOCKED_STRIDED_WINDOW;
+            s->stride[i] = 2;
+            s->dilation[i] = 1;
+            s->pad[i] = blocked_random_below(2) != 0 ? blocked_random_from(0, 9) : 3;
+            s->pad_end[i] = blocked_random_below(2) != 0 ? blocked_random_from(0, 9) : 3;
+        }
+    } else if (blocked_random_below(4) == 0) {
+        s->plain = true;
+        s->channels = blocked_random_from(1, XCVM_BLOCKED_PLAIN_CHANNELS);
+    } else if (blocked_random_below(4) == 0) {
+        s->group = blocked_random_from(2, 3);
+        s->channels = blocked_random_from(1, 2) * XCVM_CHANNEL_BLOCK;
+        s->outputs = blocked_random_from(1, 6) * XCVM_CHANNEL_BLOCK;
+    } else if (blocked_random_below(8) == 0) {
+        s->channels = blocked_random_from(100, 400);
+    }
+    if (s->algorithm == XCVM_BLOCKED_direct_pairs) {
+        s->plain = false;
+        s->channels += s->channels % 2;
+        for (int i = 0; i < axes; i++)
+            s->dilation[i] = 1;
+    }
+    if (s->algorithm == XCVM_BLOCKED_grouped) {
+        s->plain = false;
+        s->group = blocked_random_from(2, 20);
+        s->outputs = s->channels = 2 << blocked_random_below(3);
+    }
+}
+
+/* Works out the size of the result; whether there is one, and not too much to compute. */
+static bool fits(blocked_shape *s, int axes)
+{
+    for (int i = 0; i < axes; i++) {
+        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i] + 1;
+        const int64_t padded = s->in[i] + s->pad[i] + s->pad_end[i];
+        if (reach > padded)
+            return false;
+        s->out[i] = (padded - reach) / s->stride[i] + 1;
+    }
+    const int64_t each = s->channels * s->outputs * s->group;
+    return each * blocked_volume(s->kernel, s->axes) * blocked_volume(s->out, s->axes) < 20000000;
+}
+
 static blocked_shape random_shape(int algorithm, bool dilated, int all)
 {
     const int axes = all > 2 ? BLOCKED_AXES : 2;
@@ -42,65 +106,13 @@ static blocked_shape random_shape(int algorithm, bool dilated, int all)
             if (dilated)
                 spread(&s, i);
         }
-        if (algorithm == XCVM_BLOCKED_depthwise) {
-            s.group = s.outputs;
-            s.outputs = s.channels = 1;
-        } else if (xcvm_blocked_is_winograd(algorithm)) {
-            const bool on_the_fly = algorithm == XCVM_BLOCKED_winograd_untransformed;
-            s.tile = on_the_fly || blocked_random_below(2) != 0 ? 4 : 2;
-            if (on_the_fly && blocked_random_below(4) == 0)
-                s.channels = blocked_random_from(60, 300);
-            for (int i = 0; i < axes; i++) {
-                s.kernel[i] = i == BLOCKED_DEPTH ? s.kernel[i] : 3;
-                s.stride[i] = 1;
-            }
-        } else if (algorithm == XCVM_BLOCKED_winograd_strided) {
-            s.tile = 3;
-            s.plain = true;
-            s.channels = blocked_random_from(1, XCVM_BLOCKED_STRIDED_CHANNELS);
-            for (int i = 0; i < axes; i++) {
-                s.in[i] = blocked_random_below(3) == 0 ? blocked_random_from(20, 90) : s.in[i];
-                s.kernel[i] = XCVM_BLOCKED_STRIDED_WINDOW;
-                s.stride[i] = 2;
-                s.dilation[i] = 1;
-                s.pad[i] = blocked_random_below(2) != 0 ? blocked_random_from(0, 9) : 3;
-                s.pad_end[i] = blocked_random_below(2) != 0 ? blocked_random_from(0, 9) : 3;
-            }
-        } else if (blocked_random_below(4) == 0) {
-            s.plain = true;
-            s.channels = blocked_random_from(1, XCVM_BLOCKED_PLAIN_CHANNELS);
-        } else if (blocked_random_below(4) == 0) {
-            s.group = blocked_random_from(2, 3);
-            s.channels = blocked_random_from(1, 2) * XCVM_CHANNEL_BLOCK;
-            s.outputs = blocked_random_from(1, 6) * XCVM_CHANNEL_BLOCK;
-        } else if (blocked_random_below(8) == 0) {
-            s.channels = blocked_random_from(100, 400);
-        }
-        if (algorithm == XCVM_BLOCKED_direct_pairs) {
-            s.plain = false;
-            s.channels += s.channels % 2;
-            for (int i = 0; i < axes; i++)
-                s.dilation[i] = 1;
-        }
-        if (algorithm == XCVM_BLOCKED_grouped) {
-            s.plain = false;
-            s.group = blocked_random_from(2, 20);
-            s.outputs = s.channels = 2 << blocked_random_below(3);
-        }
+        suit_algorithm(&s, axes);
         if (all < 2) {
             s.in[0] = s.kernel[0] = s.stride[0] = s.dilation[0] = 1;
             s.pad[0] = s.pad_end[0] = 0;
             s.in[1] = blocked_random_below(2) != 0 ? blocked_random_from(50, 300) : s.in[1];
         }
-        bool fits = true;
-        for (int i = 0; i < axes; i++) {
-            const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
-            const int64_t padded = s.in[i] + s.pad[i] + s.pad_end[i];
-            fits = fits && reach <= padded;
-            s.out[i] = (padded - reach) / s.stride[i] + 1;
-        }
-        const int64_t each = s.channels * s.outputs * s.group;
-        if (fits && each * blocked_volume(s.kernel, all) * blocked_volume(s.out, all) < 20000000)
+        if (fits(&s, axes))
             return s;
     }
 }

@@ -4,6 +4,7 @@
 #include "ops/conv/blocked.h"
 #include "ops/convert.h"
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <math.h>
@@ -22,8 +23,7 @@ static uint32_t random_state = 1;
 
 static int64_t random_from(int64_t low, int64_t high)
 {
-    random_state = random_state * 1664525u + 1013904223u;
-    return low + (int64_t)((random_state >> 8) % (uint32_t)(high - low + 1));
+    return low + (int64_t)test_random_below(&random_state, (uint32_t)(high - low + 1));
 }
 
 static float *floats(int64_t count, bool random)

@@ -1,6 +1,7 @@
 /* Conv, ConvTranspose and ConvFilterGradient of f32 beside f64, for shapes of all kinds, so that every way of computing
  * them is taken: by each instruction set, and with the same bits for any number of threads. */
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <math.h>
@@ -18,8 +19,7 @@ static uint32_t random_state = 1;
 
 static int64_t random_from(int64_t low, int64_t high)
 {
-    random_state = random_state * 1664525u + 1013904223u;
-    return low + (int64_t)((random_state >> 8) % (uint32_t)(high - low + 1));
+    return low + (int64_t)test_random_below(&random_state, (uint32_t)(high - low + 1));
 }
 
 static shape random_shape(void)

@@ -1,6 +1,7 @@
 /* Kernels of images on sizes that take all of their ways, for each instruction set, beside plain sums. */
 #include "ops/kernel.h"
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -13,11 +14,7 @@ static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims)
     return value;
 }
 
-static float noise(uint32_t *state)
-{
-    *state = *state * 1664525U + 1013904223U;
-    return (float)(*state >> 8) / (float)(1 << 24);
-}
+static float noise(uint32_t *state) { return (float)(test_random(state) >> 8) / (float)(1 << 24); }
 
 /* What a linear sample is, in f64: corners outside are zeros, or the nearest inside. */
 static double sample(const float *image, int64_t height, int64_t width, double x, double y, bool border)

@@ -1,6 +1,7 @@
 /* Maxima that a convolution finds as it stores its results: those of the results stored whole. */
 #include "ops/conv/blocked.h"
 #include "tests/ops/run_kernel.h"
+#include "tests/support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +13,7 @@ xcvm_status xcvm_BlockedConv_run(xcvm_kernel *k, const void *args);
 static float random_float(void)
 {
     static uint32_t state = 5;
-    state = state * 1664525u + 1013904223u;
-    return (float)(int32_t)state * 0x1p-31f;
+    return (float)(int32_t)test_random(&state) * 0x1p-31f;
 }
 
 static xcvm_value tensor(int rank, const int64_t *dims, float *data)

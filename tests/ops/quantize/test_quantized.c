@@ -73,6 +73,46 @@ static int64_t expected_at(const conv_case *c, const uint8_t *x, const int8_t *w
     return sum;
 }
 
+/* The filters as the kernel reads them. */
+static xcvm_value pack_conv(const conv_case *c, const int8_t *w, bool depthwise)
+{
+    const int64_t taps = c->kernel[0] * c->kernel[1], channels = c->channels / c->group;
+    if (depthwise) {
+        const xcvm_value panels = blank(XCVM_I8, 3, (const int64_t[]){c->kernel[0], c->kernel[1], c->channels});
+        for (int64_t o = 0; o < c->channels; o++)
+            for (int64_t i = 0; i < taps; i++)
+                XCVM_DATA(int8_t, &panels)[i * c->channels + o] = w[o * taps + i];
+        return panels;
+    }
+    const xcvm_quantized_runs runs = xcvm_quantized_runs_of((size_t)c->kernel[0], (size_t)c->kernel[1],
+                                                            (size_t)c->dilation[1], (size_t)channels, (size_t)c->group);
+    const size_t outputs = (size_t)(c->outputs / c->group);
+    const xcvm_value panels =
+        blank(XCVM_I8, 4,
+              (const int64_t[]){c->group * (int64_t)xcvm_quantized_panels(outputs),
+                                (int64_t)(runs.segments * runs.quads), XCVM_QUANTIZED_OUTPUTS, XCVM_QUAD});
+    const size_t steps[] = {(size_t)(channels * taps), (size_t)taps, (size_t)c->kernel[1], 1};
+    xcvm_quantized_pack(w, steps, (size_t)c->group, outputs, (size_t)channels, (size_t)c->kernel[0],
+                        (size_t)c->kernel[1], &runs, panels.data);
+    return panels;
+}
+
+static void check_elements(const conv_case *c, const xcvm_QuantizedConv_args *a, const int8_t *w, size_t isa)
+{
+    size_t at = 0;
+    for (int64_t n = 0; n < c->images; n++)
+        for (int64_t i = 0; i < a->y->dims[1]; i++)
+            for (int64_t j = 0; j < a->y->dims[2]; j++)
+                for (int64_t o = 0; o < c->outputs; o++, at++) {
+                    const int64_t sum =
+                        expected_at(c, a->x->data, w, a->x_zero_point, n, i, j, o) + XCVM_CDATA(int32_t, a->b)[o];
+                    const int64_t q =
+                        requantised(sum, XCVM_CDATA(float, a->scale)[o], a->y_zero_point, a->low, a->high);
+                    ck_assert_msg(XCVM_CDATA(uint8_t, a->y)[at] == q, "isa %zu, (%d, %d, %d, %d): %d, not %d", isa,
+                                  (int)n, (int)i, (int)j, (int)o, XCVM_CDATA(uint8_t, a->y)[at], (int)q);
+                }
+}
+
 /* As depthwise where every channel is a group and `depthwise` says so. */
 static void check_conv(const conv_case *c, fill how, bool depthwise)
 {
@@ -86,24 +126,9 @@ static void check_conv(const conv_case *c, fill how, bool depthwise)
     ck_assert_ptr_nonnull(w);
     fill_bytes(x.data, x.bytes, how, 255);
     fill_bytes(w, filters, how, 0x80);
-    xcvm_value b = blank(XCVM_I32, 1, &c->outputs), scale = blank(XCVM_F32, 1, &c->outputs), panels;
+    xcvm_value b = blank(XCVM_I32, 1, &c->outputs), scale = blank(XCVM_F32, 1, &c->outputs);
     fill_numbers(&b, &scale, taps * channels);
-    const xcvm_quantized_runs runs = xcvm_quantized_runs_of((size_t)c->kernel[0], (size_t)c->kernel[1],
-                                                            (size_t)c->dilation[1], (size_t)channels, (size_t)c->group);
-    if (depthwise) {
-        panels = blank(XCVM_I8, 3, (const int64_t[]){c->kernel[0], c->kernel[1], c->channels});
-        for (int64_t o = 0; o < c->channels; o++)
-            for (int64_t i = 0; i < taps; i++)
-                XCVM_DATA(int8_t, &panels)[i * c->channels + o] = w[o * taps + i];
-    } else {
-        const size_t outputs = (size_t)(c->outputs / c->group);
-        panels = blank(XCVM_I8, 4,
-                       (const int64_t[]){c->group * (int64_t)xcvm_quantized_panels(outputs),
-                                         (int64_t)(runs.segments * runs.quads), XCVM_QUANTIZED_OUTPUTS, XCVM_QUAD});
-        const size_t steps[] = {(size_t)(channels * taps), (size_t)taps, (size_t)c->kernel[1], 1};
-        xcvm_quantized_pack(w, steps, (size_t)c->group, outputs, (size_t)channels, (size_t)c->kernel[0],
-                            (size_t)c->kernel[1], &runs, panels.data);
-    }
+    xcvm_value panels = pack_conv(c, w, depthwise);
     xcvm_value y = blank(XCVM_U8, 4, (const int64_t[]){c->images, size[0], size[1], c->outputs});
     const int64_t y_zero = random_below(256), low = random_below(2) * random_below(100),
                   high = 255 - random_below(2) * 100;
@@ -140,17 +165,7 @@ static void check_conv(const conv_case *c, fill how, bool depthwise)
         for (int threads = 1; threads <= 3; threads += 2) {
             memset(y.data, 0xa5, y.bytes + 1);
             run(kernel, depthwise ? (const void *)&by_channels : (const void *)&args, threads);
-            size_t at = 0;
-            for (int64_t n = 0; n < c->images; n++)
-                for (int64_t i = 0; i < size[0]; i++)
-                    for (int64_t j = 0; j < size[1]; j++)
-                        for (int64_t o = 0; o < c->outputs; o++, at++) {
-                            const int64_t sum =
-                                expected_at(c, x.data, w, zero, n, i, j, o) + XCVM_CDATA(int32_t, &b)[o];
-                            const int64_t q = requantised(sum, XCVM_CDATA(float, &scale)[o], y_zero, low, high);
-                            ck_assert_msg(XCVM_CDATA(uint8_t, &y)[at] == q, "isa %zu, (%d, %d, %d, %d): %d, not %d", v,
-                                          (int)n, (int)i, (int)j, (int)o, XCVM_CDATA(uint8_t, &y)[at], (int)q);
-                        }
+            check_elements(c, &args, w, v);
             ck_assert_int_eq(XCVM_CDATA(uint8_t, &y)[y.bytes], 0xa5);
         }
     free(w);

@@ -14,12 +14,6 @@ typedef struct shape {
 
 enum { STEPS = 5 };
 
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (random_state >> 8) % n;
-}
-
 /* Codes, scales and offsets (f32, or none) at random, and as the floats that they stand for, in panels. */
 static void make_weights(const xcvm_qblocks *b, bool offsets, xcvm_value *codes, xcvm_value *scales, xcvm_value *of,
                          xcvm_value *panels)
@@ -43,7 +37,7 @@ static void make_weights(const xcvm_qblocks *b, bool offsets, xcvm_value *codes,
     }
     for (size_t j = 0; j < b->n; j++)
         for (size_t p = 0; p < b->k; p++) {
-            const unsigned code = random_below(2 * middle);
+            const unsigned code = test_random_below(&random_state, 2 * middle);
             const size_t at = xcvm_qblocks_scale_at(b, p, j);
             const float zero = offsets ? XCVM_DATA(float, of)[at] : (float)middle;
             xcvm_qblocks_set(b, p, j, code, codes->data);

@@ -8,12 +8,6 @@
 
 enum { GATES = 4, STEPS = 4, PANEL = XCVM_PACKED_COLUMNS };
 
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (random_state >> 8) % n;
-}
-
 static xcvm_value blank(xcvm_dtype dtype, int rank, const int64_t *dims)
 {
     xcvm_value v = {.rank = -1};
@@ -50,9 +44,11 @@ static void make_weights(network *t, bool extreme)
         for (size_t gate = 0; gate < GATES; gate++)
             for (size_t unit = 0; unit < hidden; unit++) {
                 const size_t column = column_of(t, d, gate, unit);
-                XCVM_DATA(float, &t->scale)[column] = (float)(random_below(100) + 1) * 1e-4f / sqrtf((float)hidden);
+                XCVM_DATA(float, &t->scale)
+                [column] = (float)(test_random_below(&random_state, 100) + 1) * 1e-4f / sqrtf((float)hidden);
                 for (size_t p = 0; p < hidden; p++) {
-                    const int8_t w = (int8_t)(extreme ? (column % 2 != 0 ? 127 : -128) : (int)random_below(256) - 128);
+                    const int8_t w = (int8_t)(extreme ? (column % 2 != 0 ? 127 : -128)
+                                                      : (int)test_random_below(&random_state, 256) - 128);
                     t->r[((d * hidden + p) * GATES + gate) * hidden + unit] = w;
                     XCVM_DATA(int8_t, &t->panels)
                     [(column / PANEL * quads + p / 4) * 64 + column % PANEL * 4 + p % 4] = w;

@@ -1,6 +1,7 @@
 /* The errors of ops/simd/math.h against libm in f64, over floats of all magnitudes, and its special cases. */
 #include "ops/simd/math.h"
 #include "ops/simd/math_f64.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <float.h>
@@ -152,8 +153,8 @@ END_TEST
 
 static uint32_t scramble(uint32_t *state)
 {
-    *state = *state * 1664525u + 1013904223u;
-    return *state ^ *state >> 16;
+    const uint32_t drawn = test_random(state);
+    return drawn ^ drawn >> 16;
 }
 
 START_TEST(powers)
