@@ -41,6 +41,13 @@ typedef struct network {
     weights w, r;
 } network;
 
+/* Whether there is one for each direction, or for each of its columns. */
+static bool fits_columns(const xcvm_value *v, size_t directions, size_t columns)
+{
+    const size_t count = xcvm_element_count(v);
+    return v->rank >= 1 && v->rank <= 2 && (count == directions || count == directions * columns);
+}
+
 static bool read_weights(xcc_lowering *n, size_t index, const network *k, weights *to)
 {
     const size_t at = SCALES + 2 * (index - W);
@@ -49,8 +56,7 @@ static bool read_weights(xcc_lowering *n, size_t index, const network *k, weight
     if (!xcc_is_constant(q) || !xcc_is_constant(scale) || !xcc_is_constant(zero) || scale->type.dtype != XCVM_F32 ||
         q->type.dims[0] != (int64_t)k->directions || q->type.dims[2] != (int64_t)columns || q->type.dims[1] < 1)
         return false;
-    const size_t count = xcvm_element_count(&scale->type);
-    if (scale->type.rank < 1 || scale->type.rank > 2 || (count != k->directions && count != k->directions * columns))
+    if (!fits_columns(&scale->type, k->directions, columns) || !fits_columns(&zero->type, k->directions, columns))
         return false;
     const int middle = q->type.dtype == XCVM_U8 ? 128 : 0;
     for (size_t i = 0; i < xcvm_element_count(&zero->type); i++)
