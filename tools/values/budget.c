@@ -23,7 +23,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
     return memory;
 }
 
-static void give_back(void *user, void *memory, size_t bytes)
+static void release(void *user, void *memory, size_t bytes)
 {
     struct value_budget *budget = user;
     budget->held -= memory != NULL ? bytes : 0;
@@ -33,7 +33,7 @@ static void give_back(void *user, void *memory, size_t bytes)
 void value_budget_begin(struct value_budget *budget, uint64_t limit, int64_t timeout_ms)
 {
     *budget = (struct value_budget){
-        .allocator = {take, give_back, budget}, .limit = limit, .timeout = (double)timeout_ms * 1e-3};
+        .allocator = {take, release, budget}, .limit = limit, .timeout = (double)timeout_ms * 1e-3};
     value_budget_restart(budget);
 }
 
