@@ -133,7 +133,7 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         const value_t first = (value_t)centre, times = (value_t)factor;
         const double offset = share * sums[2] - moved * by_x;
         const value_t slope = (value_t)by_x, shift = (value_t)offset;
-        const bool wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* for f32 */
+        const int wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* for f32 */
         if (dscale != NULL)
             dscale[c] = (value_t)both;
         if (db != NULL)
@@ -141,10 +141,13 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         for (size_t n = 0; n < batch; n++) {
             const value_t *const from = x + (n * channels + c) * plane, *const by = g + (n * channels + c) * plane;
             value_t *const to = dx + (n * channels + c) * plane;
-            for (size_t i = 0; i < plane && wide; i++)
-                to[i] = (value_t)((double)by[i] * factor + (((double)from[i] - centre) * by_x + offset));
+            if (wide) {
+                for (size_t i = 0; i < plane; i++)
+                    to[i] = (value_t)((double)by[i] * factor + (((double)from[i] - centre) * by_x + offset));
+                continue;
+            }
             XCVM_INDEPENDENT
-            for (size_t i = 0; i < (wide ? 0 : plane); i++)
+            for (size_t i = 0; i < plane; i++)
                 to[i] = by[i] * times + ((from[i] - first) * slope + shift);
         }
     }
