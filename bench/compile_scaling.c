@@ -50,7 +50,13 @@ static double compile(scale_kind kind, size_t size, double *bytes_each)
     test_bytes model = scale_model(kind, size);
     counter memory = {0};
     const xcvm_allocator allocator = {take, deallocate, &memory};
-    const xcc_options options = {.size = sizeof options, .allocator = &allocator};
+    size_t pair_count;
+    xcc_state_pair *pairs = scale_state_pairs(kind, size, &pair_count);
+    const xcc_options options = {.size = sizeof options,
+                                 .allocator = &allocator,
+                                 .states = pairs,
+                                 .state_count = pair_count,
+                                 .cache_rows = pair_count > 0 ? SCALE_CACHE_ROWS : 0};
     size_t written = 0;
     xcvm_error error;
     const double start = now();
@@ -58,6 +64,7 @@ static double compile(scale_kind kind, size_t size, double *bytes_each)
     const double seconds = now() - start;
     *bytes_each = (double)memory.peak / (double)model.length;
     test_bytes_free(&model);
+    free(pairs);
     if (status == XCVM_OK)
         return seconds;
     fprintf(stderr, "%s of %zu: %s\n", scale_kinds[kind].name, size, error.message);

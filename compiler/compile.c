@@ -17,6 +17,7 @@
 typedef struct figures {
     size_t nodes;
     uint64_t flops, peak;
+    size_t block_products;
     bool open; /* some depend on open dimensions */
 } figures;
 
@@ -24,6 +25,7 @@ static void count_nodes(const xcc_graph *g, figures *f)
 {
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
         f->nodes++;
+        f->block_products += xcc_is(n, XCVM_OP_BlockQuantizedGemm);
         for (size_t i = 0; i < n->body_count; i++)
             count_nodes(n->bodies[i], f);
     }
@@ -237,6 +239,8 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
                             .uncompressed = m->uncompressed,
                             .bf16_products = m->bf16_products,
                             .exact_products = m->exact_products,
+                            .block_products = after.block_products,
+                            .tuned = m->tuned,
                             .integer_products = m->integers.made,
                             .float_products = m->integers.left,
                             .faster_as_floats = m->integers.slower,

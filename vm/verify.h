@@ -9,8 +9,16 @@
  * XCVM_NO_DTYPE. */
 typedef struct xcvm_static_type {
     uint8_t kind, dtype;
+    uint32_t state; /* plus 1, the one whose memory the value may share, as what Load lends and views of it do; 0: none;
+                       XCVM_SOME_STATE: one of several */
 } xcvm_static_type;
 enum { XCVM_KIND_UNKNOWN = 255 };
+#define XCVM_SOME_STATE UINT32_MAX
+/* Of a value that is one of two. */
+static inline uint32_t xcvm_either_state(uint32_t a, uint32_t b)
+{
+    return a == 0 || a == b ? b : b == 0 ? a : XCVM_SOME_STATE;
+}
 
 typedef struct xcvm_live {
     uint32_t id;
@@ -81,6 +89,9 @@ xcvm_status xcvm_verify_states(xcvm_verifier *v);
 /* The tail: instructions that update states stand in it, and each state is changed in one way. Fills program->tail and
  * state_uses. Needs blocks and linked steps. */
 xcvm_status xcvm_verify_tail(xcvm_verifier *v);
+/* That instruction `pc` of the tail reads no state that the tail writes: which of them comes first would show. Needs
+ * v->types as they are in front of it. */
+xcvm_status xcvm_verify_update(xcvm_verifier *v, uint32_t pc);
 /* Planned slots. Needs what xcvm_analyze_aliasing finds; fills step->alias. */
 xcvm_status xcvm_verify_slots(xcvm_verifier *v);
 /* What is not proved but worked out for speed (analyze.c): step->last_use, views and reusable; what static shapes

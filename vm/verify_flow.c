@@ -104,9 +104,14 @@ static xcvm_status flow_into(xcvm_verifier *v, xcvm_block *block, bool *changed)
         xcvm_live *known = &block->live[i];
         if (v->position[known->id] == 0)
             return fail_different(v, block);
-        xcvm_static_type type = v->types[known->id];
+        const xcvm_static_type type = v->types[known->id];
+        const uint32_t state = xcvm_either_state(known->type.state, type.state);
         if (known->type.kind != type.kind && known->type.kind != XCVM_KIND_UNKNOWN) {
-            known->type = (xcvm_static_type){XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE};
+            known->type = (xcvm_static_type){XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE, known->type.state};
+            *changed = true;
+        }
+        if (known->type.state != state) {
+            known->type.state = state;
             *changed = true;
         }
         if (known->type.dtype != type.dtype && known->type.dtype != XCVM_NO_DTYPE) {
@@ -130,6 +135,8 @@ static xcvm_status execute(xcvm_verifier *v, uint32_t pc, bool report)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "%s %s is $%d, which is not set here",
                                       step->action == XCVM_ACTION_FREE ? "freed" : "operand",
                                       xcvm_operand_field(instruction, i)->name, (int)instruction->in[i]);
+    if (report && instruction->schema->effect == XCVM_UPDATE)
+        XCVM_TRY(xcvm_verify_update(v, pc));
     XCVM_TRY(xcvm_verify_types(v, pc, report));
     if (step->action == XCVM_ACTION_FREE) {
         unset(v, (uint32_t)instruction->in[0]);
@@ -176,11 +183,14 @@ static xcvm_status pass(xcvm_verifier *v, bool report, bool *changed)
     return XCVM_OK;
 }
 
+/* Which states values may share has come far enough in as many passes, or never does. */
 static void forget_types(xcvm_verifier *v)
 {
     for (uint32_t b = 0; b < v->block_count; b++)
-        for (uint32_t i = 0; i < v->blocks[b].live_count; i++)
-            v->blocks[b].live[i].type = (xcvm_static_type){XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE};
+        for (uint32_t i = 0; i < v->blocks[b].live_count; i++) {
+            xcvm_static_type *type = &v->blocks[b].live[i].type;
+            *type = (xcvm_static_type){XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE, type->state};
+        }
 }
 
 /* What is set where the program ends: every output, and registers that the machine will clear. */

@@ -144,6 +144,29 @@ static xcvm_status follow_tail(xcvm_verifier *v)
     return XCVM_OK;
 }
 
+xcvm_status xcvm_verify_update(xcvm_verifier *v, uint32_t pc)
+{
+    const xcvm_instruction *instruction = &v->image->instructions[pc];
+    for (uint32_t i = 0; i < instruction->in_count; i++) {
+        const int32_t id = instruction->in[i];
+        const xcvm_field *field = xcvm_operand_field(instruction, i);
+        const uint32_t state = id > 0 ? v->types[id].state : 0;
+        if (state == 0 || field->role == XCVM_ROLE_IN_STATE)
+            continue;
+        if (state == XCVM_SOME_STATE)
+            return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
+                                      "operand %s may be one of several states or a view of it, and updates read no "
+                                      "state that is updated; a copy can be read",
+                                      field->name);
+        if ((v->program->state_uses[state - 1] & XCVM_STATE_UPDATED) != 0)
+            return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
+                                      "operand %s is state \"%.100s\" or a view of it, which is updated, and updates "
+                                      "read no such state; a copy made in front of the program's tail can be read",
+                                      field->name, v->image->states[state - 1].declared.name);
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_verify_tail(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;

@@ -8,14 +8,14 @@ static xcvm_static_type type_of_operand(const xcvm_verifier *v, int32_t id)
     if (id > 0)
         return v->types[id];
     const xcvm_value *constant = &v->image->constants[-1 - id].value;
-    return (xcvm_static_type){constant->kind, constant->dtype};
+    return (xcvm_static_type){constant->kind, constant->dtype, 0};
 }
 
 static xcvm_static_type type_of_parameter(const xcvm_parameter *parameter)
 {
     const xcvm_type *type = &parameter->type;
     return (xcvm_static_type){type->kind == XCVM_KIND_NULL ? XCVM_KIND_UNKNOWN : (uint8_t)type->kind,
-                              (uint8_t)type->dtype};
+                              (uint8_t)type->dtype, 0};
 }
 
 /* "f32 tensor", for messages. */
@@ -108,7 +108,7 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
     const xcvm_schema *schema = instruction->schema;
-    xcvm_static_type type = {XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE};
+    xcvm_static_type type = {XCVM_KIND_UNKNOWN, XCVM_NO_DTYPE, 0};
     if (v->program->steps[pc].action == XCVM_ACTION_LOAD)
         return type_of_parameter(&v->image->states[v->program->steps[pc].target].declared);
     switch (field->kind) {
@@ -156,10 +156,24 @@ static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
     return XCVM_OK;
 }
 
+/* Of the first result: Load lends a state, and a result may share the memory of operands that it is a view of. */
+static uint32_t state_of_result(const xcvm_verifier *v, uint32_t pc)
+{
+    const xcvm_instruction *instruction = &v->image->instructions[pc];
+    const xcvm_step *step = &v->program->steps[pc];
+    uint32_t state = step->action == XCVM_ACTION_LOAD ? (uint32_t)step->target + 1 : 0;
+    for (uint32_t i = 0; i < instruction->in_count; i++)
+        if (instruction->in[i] > 0 && v->types[instruction->in[i]].state != 0 &&
+            xcvm_operand_field(instruction, i)->role == XCVM_ROLE_IN_VIEW)
+            state = xcvm_either_state(state, v->types[instruction->in[i]].state);
+    return state;
+}
+
 xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
     const xcvm_schema *schema = instruction->schema;
+    const uint32_t state = v->image->state_count > 0 && instruction->out_count > 0 ? state_of_result(v, pc) : 0;
     bindings bound = {{0}, {NULL}};
     uint32_t in = 0, out = 0;
     for (size_t i = 0; i < schema->field_count; i++) {
@@ -188,8 +202,10 @@ xcvm_status xcvm_verify_types(xcvm_verifier *v, uint32_t pc, bool report)
         if (field->role != XCVM_ROLE_OUT)
             continue;
         for (size_t left = xcvm_field_count(field, instruction->args); left > 0; left--, out++)
-            if (instruction->out[out] != 0)
+            if (instruction->out[out] != 0) {
                 v->types[instruction->out[out]] = type_of_result(v, pc, field, &bound);
+                v->types[instruction->out[out]].state = out == 0 ? state : 0;
+            }
     }
     return XCVM_OK;
 }

@@ -104,22 +104,23 @@ xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank,
     return tensor_create(g, XCC_STATE, name, dtype, rank, dims, data, lend);
 }
 
-xcvm_status xcc_value_keep(xcc_value *v)
+void xcc_values_keep(size_t count, xcc_value *const *values)
 {
-    xcc_graph *g = v->graph;
-    if (v->kind == XCC_INPUT) {
-        size_t kept = 0;
-        xcc_value **inputs = xcc_alloc(g->module, g->input_count * sizeof *inputs);
-        if (inputs == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        for (size_t i = 0; i < g->input_count; i++)
-            if (g->inputs[i] != v)
-                inputs[kept++] = g->inputs[i];
-        XCVM_TRY(xcc_graph_set_inputs(g, kept, inputs));
-        list_variable(g->module, v);
+    xcc_graph *taken_from = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i]->kind == XCC_INPUT) {
+            taken_from = values[i]->graph;
+            list_variable(taken_from->module, values[i]);
+        }
+        values[i]->kind = XCC_STATE;
     }
-    v->kind = XCC_STATE;
-    return XCVM_OK;
+    if (taken_from == NULL)
+        return;
+    size_t left = 0;
+    for (size_t i = 0; i < taken_from->input_count; i++)
+        if (taken_from->inputs[i]->kind == XCC_INPUT)
+            taken_from->inputs[left++] = taken_from->inputs[i];
+    taken_from->input_count = left;
 }
 
 void xcc_parameter_fix(xcc_value *v)

@@ -293,30 +293,53 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     }
     g->output_names = names;
     g->outputs = copy;
-    g->output_count = count;
+    g->output_count = g->output_capacity = count;
     g->uses = uses;
+    return XCVM_OK;
+}
+
+/* Room for `total` outputs, or for twice as many as there are: who adds one after the other takes time and memory in
+ * proportion to them. */
+static xcvm_status reserve_outputs(xcc_graph *g, size_t total)
+{
+    xcc_module *m = g->module;
+    const size_t own = g->output_count, room = total / 2 < own ? 2 * own : total;
+    if (total <= g->output_capacity && g->output_states != NULL)
+        return XCVM_OK;
+    xcc_value **outputs = xcc_alloc(m, room * sizeof *outputs), **states = xcc_alloc(m, room * sizeof *states);
+    const char **names = xcc_alloc(m, room * sizeof *names);
+    xcc_use *uses = xcc_alloc(m, room * sizeof *uses);
+    if (outputs == NULL || states == NULL || names == NULL || uses == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < own; i++) {
+        outputs[i] = g->outputs[i];
+        names[i] = g->output_names[i];
+        states[i] = xcc_graph_output_state(g, i);
+        use_unlink(&g->uses[i]);
+        uses[i] = (xcc_use){.graph = g, .index = (uint32_t)i};
+        use_link(&uses[i], outputs[i]);
+    }
+    g->outputs = outputs;
+    g->output_names = names;
+    g->output_states = states;
+    g->uses = uses;
+    g->output_capacity = room;
     return XCVM_OK;
 }
 
 xcvm_status xcc_graph_add_outputs(xcc_graph *g, size_t count, xcc_value *const *values, const char *const *names,
                                   xcc_value *const *states)
 {
-    xcc_module *m = g->module;
-    const size_t own = g->output_count, total = own + count;
-    xcc_value **outputs = xcc_alloc(m, total * sizeof *outputs);
-    const char **all = outputs != NULL ? xcc_alloc(m, total * sizeof *all) : NULL;
-    if (all == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < total; i++) {
-        outputs[i] = i < own ? g->outputs[i] : values[i - own];
-        all[i] = i < own ? g->output_names[i] : names[i - own];
+    const size_t own = g->output_count;
+    XCVM_TRY(reserve_outputs(g, own + count));
+    for (size_t i = 0; i < count; i++) {
+        g->outputs[own + i] = values[i];
+        g->output_names[own + i] = names[i];
+        g->output_states[own + i] = states != NULL ? states[i] : NULL;
+        g->uses[own + i] = (xcc_use){.graph = g, .index = (uint32_t)(own + i)};
+        use_link(&g->uses[own + i], values[i]);
     }
-    if (g->output_states == NULL && (g->output_states = xcc_alloc(m, own * sizeof *g->output_states)) == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(xcc_graph_set_outputs(g, total, outputs));
-    g->output_names = all;
-    for (size_t i = 0; i < count && states != NULL; i++)
-        g->output_states[own + i] = states[i];
+    g->output_count = own + count;
     return XCVM_OK;
 }
 
@@ -346,16 +369,6 @@ xcvm_status xcc_graph_remove_outputs(xcc_graph *g, const bool *removed)
     g->output_names = names;
     g->output_states = states;
     return XCVM_OK;
-}
-
-xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index)
-{
-    bool *removed = xcc_alloc(g->module, g->output_count * sizeof *removed);
-    if (removed == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < g->output_count; i++)
-        removed[i] = i == index;
-    return xcc_graph_remove_outputs(g, removed);
 }
 
 bool xcc_writes_input(const xcc_node *n, size_t i)

@@ -105,7 +105,7 @@ struct xcc_graph {
     const char *name;
     xcc_node *first, *last;        /* in an order that can be executed */
     xcc_value **inputs, **outputs; /* set with xcc_graph_set_inputs and _outputs */
-    size_t input_count, output_count;
+    size_t input_count, output_count, output_capacity;
     const char **output_names; /* as they were set: a pass may put another value in an output's place */
     xcc_value **output_states; /* of each output: the state that it is stored in; NULL: none, it is given to the caller.
                                   NULL where there are none at all */
@@ -183,6 +183,7 @@ struct xcc_module {
     size_t uncompressed;
     /* For the report: products and convolutions in bf16, and those that stay f32, where bf16 was asked for. */
     size_t bf16_products, exact_products;
+    size_t tuned; /* for the report: forms of convolutions that were measured */
     /* For the report: convolutions and products by quantised weights in integers, and those that stayed in floats, of
      * which so many are faster so. */
     struct {
@@ -238,8 +239,8 @@ xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int r
 /* A tensor that is kept from run to run and begins as `data`; NULL: as zeros. */
 xcc_value *xcc_state(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data,
                      bool lend);
-/* Makes a state of a parameter, or of an input of the top graph, which then begins as zeros, its open dimensions 0. */
-xcvm_status xcc_value_keep(xcc_value *v);
+/* Makes states of parameters, or of inputs of the top graph, which then begin as zeros, their open dimensions 0. */
+void xcc_values_keep(size_t count, xcc_value *const *values);
 /* Makes constants of all parameters, those there are and those to come. The first step of compiling for inference
  * (compile.c), or the last of differentiating; here alone parameters as such go: what looks for constants finds them
  * from then on. */
@@ -315,7 +316,6 @@ xcvm_status xcc_graph_add_outputs(xcc_graph *g, size_t count, xcc_value *const *
                                   xcc_value *const *states);
 /* At the end of a run of the program, the state is `value`: one more output, called as the state is. */
 xcvm_status xcc_graph_store(xcc_graph *g, xcc_value *state, xcc_value *value);
-xcvm_status xcc_graph_remove_output(xcc_graph *g, size_t index);
 /* All of which `removed`, of output_count entries, is true. */
 xcvm_status xcc_graph_remove_outputs(xcc_graph *g, const bool *removed);
 static inline xcc_value *xcc_graph_output_state(const xcc_graph *g, size_t index)

@@ -222,6 +222,7 @@ const xcc_layout_algorithm *xcc_layout_fastest(xcc_layout *s, const xcc_layout_s
     if (entry != NULL) {
         *entry = (xcc_layout_tuning){*c, algorithm, s->tuned};
         s->tuned = entry;
+        s->m->tuned++;
     }
     return algorithm;
 }

@@ -3,6 +3,7 @@
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
+#include "compiler/passes/state_pairs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@ typedef struct extension {
     const xcvm_Attention_args *a;
     xcc_value *past[2], *fresh[2]; /* keys and values: the caches, and what goes behind their rows */
     xcc_value *before;             /* how many rows of each batch entry there are; NULL: as many as runs have added */
+    size_t pairs[2];               /* that make states of keys and values; SIZE_MAX: none does */
 } extension;
 
 /* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
@@ -20,18 +22,6 @@ typedef struct rows_added {
     xcc_value *state;
     int64_t batch, length;
 } rows_added;
-
-/* Whether the options make a state of these two. */
-static bool are_paired(const xcc_module *m, const xcc_value *present, const xcc_value *past)
-{
-    const xcc_graph *g = m->graph;
-    for (size_t i = 0; i < m->options->state_count; i++)
-        if (strcmp(m->options->states[i].input, past->name) == 0)
-            for (size_t j = 0; j < g->output_count; j++)
-                if (g->outputs[j] == present && strcmp(m->options->states[i].output, g->output_names[j]) == 0)
-                    return true;
-    return false;
-}
 
 static bool is_cache(const xcc_value *v)
 {
@@ -56,17 +46,22 @@ static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
     return a == b || a == XCVM_ANY_DIM || b == XCVM_ANY_DIM;
 }
 
-/* A query that is alone sees all keys either way. */
-static bool is_plain(const xcvm_Attention_args *a)
+/* Why CachedAttention does not compute what Attention does; NULL: it does. A query that is alone sees all keys either
+ * way. */
+static const char *find_difference(const xcvm_Attention_args *a)
 {
     const xcvm_value *const operands[] = {a->q, a->k, a->v};
     for (size_t i = 0; i < 3; i++)
         if (operands[i] == NULL || operands[i]->dtype != XCVM_F32 || operands[i]->rank < 3 ||
             operands[i]->rank != a->q->rank)
-            return false;
-    return a->mask == NULL && a->qk == NULL && a->right_window_size < 0 &&
-           (a->is_causal != 0 || a->q->dims[a->q->rank - 2] == 1) &&
-           (a->softmax_precision == XCVM_NO_DTYPE || a->softmax_precision == XCVM_F32);
+            return "queries, keys and values are not all f32 of one rank";
+    return a->mask != NULL                                        ? "its Attention has a mask"
+           : a->qk != NULL                                        ? "its Attention gives the scores, too"
+           : a->right_window_size >= 0                            ? "its Attention has a window behind the query"
+           : a->is_causal == 0 && a->q->dims[a->q->rank - 2] != 1 ? "its Attention is not causal, nor of one query"
+           : a->softmax_precision != XCVM_NO_DTYPE && a->softmax_precision != XCVM_F32
+               ? "its Attention computes the softmax in another type than f32"
+               : NULL;
 }
 
 /* Whether every element of the shape data of `v` is the dimension `dim`. */
@@ -92,8 +87,8 @@ static bool is_total(const xcc_value *total, const xcc_value *before, int64_t le
 }
 
 /* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
- * them, to whom that would show. */
-static bool find_present(const xcc_module *m, extension *e)
+ * them, to whom that would show; else why not. */
+static const char *find_present(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
 {
     xcc_value *const present[] = {xcc_value_of(e->a->present_key), xcc_value_of(e->a->present_value)};
     e->past[0] = xcc_value_of(e->a->past_key);
@@ -101,33 +96,56 @@ static bool find_present(const xcc_module *m, extension *e)
     e->fresh[0] = xcc_value_of(e->a->k);
     e->fresh[1] = xcc_value_of(e->a->v);
     for (size_t i = 0; i < 2; i++)
-        if (present[i] == NULL || !is_growing(e->past[i]) || !are_paired(m, present[i], e->past[i]) ||
-            e->past[i]->users->next != NULL || present[i]->users->next != NULL)
-            return false;
-    return m->options->cache_rows > 0 && e->a->nonpad_kv_seqlen == NULL && are_as_many(e->a->q, e->a->k);
+        e->pairs[i] = xcc_state_pair_of(m, pairs, present[i], e->past[i]);
+    for (size_t i = 0; i < 2; i++)
+        if (e->pairs[i] == SIZE_MAX)
+            return "its Attention has keys or values that are no state";
+    if (m->options->cache_rows == 0)
+        return "how many rows it is to hold is not said";
+    for (size_t i = 0; i < 2; i++)
+        if (!is_growing(e->past[i]))
+            return "Attention extends it, and it is not f32, or not the number of its rows alone is open";
+    for (size_t i = 0; i < 2; i++)
+        if (e->past[i]->users->next != NULL || present[i]->users->next != NULL)
+            return "something besides Attention reads the keys or values, before or after they are extended";
+    return e->a->nonpad_kv_seqlen != NULL   ? "its Attention is told how many keys there are"
+           : !are_as_many(e->a->q, e->a->k) ? "its Attention has not as many queries as new keys"
+                                            : NULL;
 }
 
-/* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen. */
-static bool find_scattered(const xcc_module *m, extension *e)
+/* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen; else why not. */
+static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
 {
-    xcc_value *const full[] = {xcc_value_of(e->a->k), xcc_value_of(e->a->v)};
-    if (e->a->past_key != NULL || e->a->present_key != NULL || e->a->present_value != NULL ||
-        e->a->nonpad_kv_seqlen == NULL || e->a->q->rank != 4)
-        return false;
+    const xcvm_TensorScatter_args *scattered[2];
     for (size_t i = 0; i < 2; i++) {
-        const xcc_node *scatter = xcc_producer(full[i], XCVM_OP_TensorScatter);
-        if (scatter == NULL)
-            return false;
-        const xcvm_TensorScatter_args *s = XCC_ARGS(TensorScatter, scatter);
-        e->past[i] = xcc_value_of(s->past_cache);
-        e->fresh[i] = xcc_value_of(s->update);
-        if (!is_cache(e->past[i]) || !are_paired(m, full[i], e->past[i]) || s->mode != XCVM_CACHE_MODE_linear ||
-            (s->axis != -2 && s->axis != 2) || s->update->rank != 4 || s->update->dims[2] != e->a->q->dims[2] ||
-            s->write_indices == NULL || (i > 0 && xcc_value_of(s->write_indices) != e->before))
-            return false;
-        e->before = xcc_value_of(s->write_indices);
+        const xcc_value *full = xcc_value_of(i == 0 ? e->a->k : e->a->v);
+        const xcc_node *scatter = xcc_producer(full, XCVM_OP_TensorScatter);
+        scattered[i] = scatter != NULL ? XCC_ARGS(TensorScatter, scatter) : NULL;
+        e->past[i] = scatter != NULL ? xcc_value_of(scattered[i]->past_cache) : NULL;
+        e->fresh[i] = scatter != NULL ? xcc_value_of(scattered[i]->update) : NULL;
+        e->pairs[i] = xcc_state_pair_of(m, pairs, full, e->past[i]);
     }
-    return is_total(xcc_value_of(e->a->nonpad_kv_seqlen), e->before, e->a->q->dims[2]);
+    if (e->pairs[0] == SIZE_MAX || e->pairs[1] == SIZE_MAX)
+        return "its Attention has keys or values that are no state";
+    if (e->a->nonpad_kv_seqlen == NULL)
+        return "its Attention is not told how many rows there are";
+    if (e->a->q->rank != 4)
+        return "its Attention has heads side by side";
+    e->before = xcc_value_of(scattered[0]->write_indices);
+    for (size_t i = 0; i < 2; i++) {
+        const xcvm_TensorScatter_args *s = scattered[i];
+        if (!is_cache(e->past[i]))
+            return "it is not f32, or has open sizes";
+        if (s->mode != XCVM_CACHE_MODE_linear || (s->axis != -2 && s->axis != 2) || s->update->rank != 4)
+            return "rows are put elsewhere than one behind the other along axis -2";
+        if (s->update->dims[2] != e->a->q->dims[2])
+            return "its Attention has not as many queries as there are new rows";
+        if (s->write_indices == NULL || xcc_value_of(s->write_indices) != e->before)
+            return "keys and values are not put at the same rows";
+    }
+    return is_total(xcc_value_of(e->a->nonpad_kv_seqlen), e->before, e->a->q->dims[2])
+               ? NULL
+               : "the model does not show that Attention sees the rows in front of the new ones, and these";
 }
 
 /* The state that counts rows, begun if there is none of that size, and raised at the end of the run. */
@@ -198,11 +216,12 @@ static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pair_caches(xcc_module *m)
+xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
 {
     rows_added added = {NULL, 0, 0};
     /* CachedAttention has no gradient, and is no operator of ONNX. */
-    if (m->options->state_count == 0 || m->options->train != NULL || m->options->backprop || m->options->onnx)
+    const bool differentiated = m->options->train != NULL || m->options->backprop;
+    if (m->options->state_count == 0 || m->options->onnx)
         return XCVM_OK;
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         next = n->next;
@@ -210,7 +229,13 @@ xcvm_status xcc_pair_caches(xcc_module *m)
         if (!xcc_is(n, XCVM_OP_Attention))
             continue;
         extension e = {.node = n, .a = XCC_ARGS(Attention, n)};
-        if (is_plain(e.a) && (find_present(m, &e) || find_scattered(m, &e)))
+        const bool extends = e.a->past_key != NULL || e.a->present_key != NULL || e.a->present_value != NULL;
+        const char *found = (extends ? find_present : find_scattered)(m, pairs, &e), *differs = find_difference(e.a);
+        const char *why = differentiated ? "gradients go through it" : differs != NULL ? differs : found;
+        for (size_t i = 0; i < 2 && why != NULL; i++)
+            if (e.pairs[i] != SIZE_MAX)
+                pairs->why[e.pairs[i]] = why;
+        if (why == NULL)
             XCVM_TRY(replace(m, &e, &added));
     }
     return XCVM_OK;

@@ -1,26 +1,38 @@
 /* Recurrent states: an output of the model that is an input of its next run becomes a state of the program. */
 #include "compiler/passes/rewrite.h"
+#include "compiler/passes/state_pairs.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static xcvm_status find_output(xcc_module *m, const char *name, size_t *index)
+/* Of names that are there twice, the first counts. */
+static xcvm_status enter(xcc_module *m, xcc_table *table, const char *name, size_t index)
 {
-    const xcc_graph *g = m->graph;
-    for (*index = 0; *index < g->output_count; ++*index)
-        if (strcmp(g->output_names[*index], name) == 0)
-            return XCVM_OK;
-    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT, "there is no output \"%.100s\" to keep as a state", name);
+    return xcc_table_lookup(table, name) != NULL ? XCVM_OK : xcc_table_put(m, table, name, (int64_t)index);
 }
 
-static xcvm_status find_input(xcc_module *m, const char *name, xcc_value **input)
+static xcvm_status index_pairs(xcc_module *m, xcc_state_pairs *pairs)
 {
-    const xcc_graph *g = m->graph;
-    for (size_t i = 0; i < g->input_count; i++)
-        if (strcmp(g->inputs[i]->name, name) == 0) {
-            *input = g->inputs[i];
-            return XCVM_OK;
-        }
-    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT, "there is no input \"%.100s\" to keep as a state", name);
+    const xcc_options *o = m->options;
+    *pairs = (xcc_state_pairs){.why = xcc_alloc(m, o->state_count * sizeof *pairs->why)};
+    if (pairs->why == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < o->state_count; i++)
+        XCVM_TRY(enter(m, &pairs->inputs, o->states[i].input, i));
+    for (size_t i = 0; i < m->graph->output_count; i++)
+        XCVM_TRY(enter(m, &pairs->outputs, m->graph->output_names[i], i));
+    return XCVM_OK;
+}
+
+size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *present,
+                         const xcc_value *past)
+{
+    const struct xcc_table_entry *pair = NULL, *output = NULL;
+    if (past != NULL && present != NULL)
+        pair = xcc_table_lookup(&pairs->inputs, past->name);
+    if (pair != NULL)
+        output = xcc_table_lookup(&pairs->outputs, m->options->states[pair->value].output);
+    return output != NULL && m->graph->outputs[output->value] == present ? (size_t)pair->value : SIZE_MAX;
 }
 
 /* Sizes that are known must agree; where only one is, the run compares what is stored. */
@@ -40,21 +52,41 @@ static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const 
     return XCVM_OK;
 }
 
-/* The output's place is taken by a Store. */
-static xcvm_status pair_state(xcc_module *m, const xcc_state_pair *pair)
+/* The places of outputs are taken by Stores, and inputs are states. */
+static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
 {
+    const xcc_options *o = m->options;
     xcc_graph *g = m->graph;
-    xcc_value *input = NULL;
-    size_t index;
-    XCVM_TRY(find_output(m, pair->output, &index));
-    XCVM_TRY(find_input(m, pair->input, &input));
-    XCVM_CHECK(m->error, xcc_graph_output_state(g, index) == NULL, INVALID_ARGUMENT,
-               "output \"%.100s\" is to be two states", pair->output);
-    xcc_value *value = g->outputs[index];
-    XCVM_TRY(check_types(m, pair, value, input));
-    XCVM_TRY(xcc_value_keep(input));
-    XCVM_TRY(xcc_graph_store(g, input, value));
-    return xcc_graph_remove_output(g, index);
+    xcc_table inputs = {.count = 0};
+    xcc_value **states = xcc_alloc(m, o->state_count * sizeof *states);
+    xcc_value **values = xcc_alloc(m, o->state_count * sizeof *values);
+    const char **names = xcc_alloc(m, o->state_count * sizeof *names);
+    bool *removed = xcc_alloc(m, (g->output_count + o->state_count) * sizeof *removed);
+    if (states == NULL || values == NULL || names == NULL || removed == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < g->input_count; i++)
+        XCVM_TRY(enter(m, &inputs, g->inputs[i]->name, i));
+    for (size_t i = 0; i < o->state_count; i++) {
+        const xcc_state_pair *pair = &o->states[i];
+        const struct xcc_table_entry *output = xcc_table_lookup(&pairs->outputs, pair->output),
+                                     *input = xcc_table_lookup(&inputs, pair->input);
+        XCVM_TRY(xcc_poll(m));
+        XCVM_CHECK(m->error, output != NULL, INVALID_ARGUMENT, "there is no output \"%.100s\" to keep as a state",
+                   pair->output);
+        XCVM_CHECK(m->error, input != NULL, INVALID_ARGUMENT, "there is no input \"%.100s\" to keep as a state",
+                   pair->input);
+        states[i] = g->inputs[input->value];
+        values[i] = g->outputs[output->value];
+        names[i] = states[i]->name;
+        removed[output->value] = true;
+        XCVM_TRY(check_types(m, pair, values[i], states[i]));
+        /* Neither can be another state. */
+        xcc_table_remove(&pairs->outputs, pair->output);
+        xcc_table_remove(&inputs, pair->input);
+    }
+    xcc_values_keep(o->state_count, states);
+    XCVM_TRY(xcc_graph_add_outputs(g, o->state_count, values, names, states));
+    return xcc_graph_remove_outputs(g, removed);
 }
 
 /* Whether a cache is to be in half precision: it is f32, and but for `scatter`, which will be nobody's, attention alone
@@ -68,27 +100,39 @@ static bool is_rounded(const xcc_module *m, const xcc_value *state, const xcc_no
     return rounded;
 }
 
-/* A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
- * the result: what goes into it is copied once the run has ended well, and nothing else. */
-static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
+/* Why what is stored is not known to be the state with rows in the place of others, which nobody else reads; NULL:
+ * that it is. */
+static const char *find_difference(const xcc_value *stored, const xcc_value *state)
 {
-    xcc_value *stored = g->outputs[index], *state = xcc_graph_output_state(g, index);
     const xcc_node *scatter = xcc_producer(stored, XCVM_OP_TensorScatter);
-    *done = false;
-    if (scatter == NULL || stored->users->next != NULL || state == NULL || state->type.rank != 4)
-        return XCVM_OK;
-    for (int i = 0; i < 4; i++)
-        if (state->type.dims[i] < 0)
-            return XCVM_OK;
+    if (scatter == NULL)
+        return "it is not itself with rows in the place of others";
+    if (stored->users->next != NULL)
+        return "something in the run reads what is stored";
     const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
     const xcc_value *cache = xcc_value_of(a->past_cache);
     const xcc_node *pad = xcc_producer(cache, XCVM_OP_Pad);
     /* Padded, it would be longer than the state is; rows that have no place are an error either way. */
     if (pad != NULL)
         cache = xcc_value_of(XCC_ARGS(Pad, pad)->x);
-    if (cache != state || a->write_indices == NULL || a->mode != XCVM_CACHE_MODE_linear ||
+    if (cache != state)
+        return "it is another tensor with rows in the place of others";
+    for (int i = 0; i < state->type.rank; i++)
+        if (state->type.dims[i] < 0)
+            return "it has open sizes";
+    if (state->type.rank != 4 || a->write_indices == NULL || a->mode != XCVM_CACHE_MODE_linear ||
         (a->axis != -2 && a->axis != 2) || a->update->rank != 4)
-        return XCVM_OK;
+        return "rows are put elsewhere than one behind the other along axis -2 of 4";
+    return NULL;
+}
+
+/* A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
+ * the result: what goes into it is copied once the run has ended well, and nothing else. */
+static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_value *state)
+{
+    const xcc_node *scatter = stored->producer;
+    const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
+    const xcc_node *pad = xcc_producer(xcc_value_of(a->past_cache), XCVM_OP_Pad);
     xcc_builder b = {.graph = g, .name = scatter->name, .origin = scatter->origin};
     const xcc_value *update = xcc_value_of(a->update);
     if (is_rounded(g->module, state, pad != NULL ? pad : scatter)) {
@@ -100,19 +144,59 @@ static xcvm_status append_in_place(xcc_graph *g, size_t index, bool *done)
     if (update == NULL ||
         xcc_emit(&b, CacheAppend, .update = XCC_IN(update), .at = a->write_indices, .cache = XCC_IN(state)) == NULL)
         return g->module->error->status;
-    *done = true;
-    return xcc_graph_remove_output(g, index);
+    return XCVM_OK;
+}
+
+/* A line of what became of a state. `difference` is that of find_difference. */
+static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *state, const char *difference)
+{
+    const xcc_options *o = m->options;
+    const struct xcc_table_entry *pair = xcc_table_lookup(&pairs->inputs, state->name);
+    if (o->notes == NULL || pair == NULL)
+        return XCVM_OK;
+    const bool asked = o->caches != XCVM_NO_DTYPE && o->caches != XCVM_F32, rounded = state->type.dtype == o->caches;
+    const char *type = xcvm_dtype_name((xcvm_dtype)state->type.dtype);
+    const char *why = pairs->why[pair->value] != NULL ? pairs->why[pair->value] : difference;
+    char text[512];
+    if (difference != NULL)
+        snprintf(text, sizeof text, "state %.200s is written whole in each run: %s\n", state->name, why);
+    else
+        snprintf(text, sizeof text, "state %.200s is a cache of %lld rows of %s%s, which are added where it lies\n",
+                 state->name, (long long)state->type.dims[2], type,
+                 !asked || rounded               ? ""
+                 : state->type.dtype == XCVM_F32 ? ", as something besides attention reads it"
+                                                 : ", as f32 alone is rounded");
+    XCVM_CHECK(m->error, o->notes(o->notes_user, text, strlen(text)), IO, "what became of a state cannot be written");
+    return XCVM_OK;
+}
+
+static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pairs)
+{
+    xcc_graph *g = m->graph;
+    bool *removed = xcc_alloc(m, g->output_count * sizeof *removed);
+    if (removed == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < g->output_count; i++) {
+        xcc_value *stored = g->outputs[i], *state = xcc_graph_output_state(g, i);
+        if (state == NULL)
+            continue;
+        const char *difference = find_difference(stored, state);
+        removed[i] = difference == NULL;
+        XCVM_TRY(xcc_poll(m));
+        if (removed[i])
+            XCVM_TRY(append_in_place(g, stored, state));
+        XCVM_TRY(tell(m, pairs, state, difference));
+    }
+    return xcc_graph_remove_outputs(g, removed);
 }
 
 xcvm_status xcc_pair_states(xcc_module *m)
 {
-    XCVM_TRY(xcc_pair_caches(m));
-    for (size_t i = 0; i < m->options->state_count; i++)
-        XCVM_TRY(pair_state(m, &m->options->states[i]));
-    for (size_t i = 0; m->options->state_count > 0 && i < m->graph->output_count;) {
-        bool done;
-        XCVM_TRY(append_in_place(m->graph, i, &done));
-        i += !done;
-    }
-    return XCVM_OK;
+    xcc_state_pairs pairs;
+    if (m->options->state_count == 0)
+        return XCVM_OK;
+    XCVM_TRY(index_pairs(m, &pairs));
+    XCVM_TRY(xcc_pair_caches(m, &pairs));
+    XCVM_TRY(pair_states(m, &pairs));
+    return append_all_in_place(m, &pairs);
 }

@@ -50,9 +50,6 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* Makes states of the pairs of outputs and inputs in the options (pair_states.c). */
 xcvm_status xcc_pair_states(xcc_module *m);
-/* Lets Attention read caches, of which such pairs make states, where they lie; before that makes them
- * (pair_caches.c). */
-xcvm_status xcc_pair_caches(xcc_module *m);
 
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */

@@ -75,10 +75,10 @@ static xcvm_status store(xcc_module *m, const statistics *s)
     if (values == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < s->count; i++) {
-        XCVM_TRY(xcc_value_keep(s->kept[i]));
         names[i] = s->kept[i]->name;
         values[i] = s->now[s->kept[i]->id];
     }
+    xcc_values_keep(s->count, s->kept);
     return xcc_graph_add_outputs(m->graph, s->count, values, names, s->kept);
 }
 
@@ -125,7 +125,7 @@ static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
         a->training_mode = 0;
         for (size_t i = 0; i < 2 && moves; i++)
             if (g == m->graph && is_kept(m, operands[i]))
-                XCVM_TRY(xcc_value_keep(xcc_value_of(operands[i])));
+                xcc_values_keep(1, (xcc_value *[]){xcc_value_of(operands[i])});
     }
     return XCVM_OK;
 }

@@ -225,7 +225,7 @@ static xcvm_status train(xcc_training *t)
     if (m->options->all_reduce)
         XCVM_TRY(xcc_processes_results(t));
     for (size_t i = 0; i < t->count; i++)
-        XCVM_TRY(xcc_value_keep(t->learners[i].parameter));
+        xcc_values_keep(1, &t->learners[i].parameter);
     return XCVM_OK;
 }
 
@@ -236,7 +236,7 @@ static xcvm_status evaluate(xcc_training *t)
     for (size_t i = 0; i < t->count; i++) {
         xcc_value *p = t->learners[i].parameter;
         if (m->options->average == 0.0) {
-            XCVM_TRY(xcc_value_keep(p));
+            xcc_values_keep(1, &p);
             continue;
         }
         const void *initial = xcc_training_initial(m, p);

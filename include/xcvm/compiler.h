@@ -212,6 +212,10 @@ typedef struct xcc_options {
      * grows, and is copied in each run. Rows that the model itself addresses, as TensorScatter, need no such number,
      * but known sizes. */
     int64_t cache_rows;
+    /* Receives a line of text for each of `states`: whether rows are added to it where it lies, and if not, why. NULL:
+     * nobody is told. */
+    xcvm_sink notes;
+    void *notes_user;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -241,6 +245,8 @@ typedef struct xcc_report {
     size_t integer_products, float_products, faster_as_floats;
     /* Where xcc_options.compute is bf16: products, convolutions, attentions and recurrences in bf16, and in f32. */
     size_t bf16_products, exact_products;
+    size_t block_products; /* products with matrices in blocks */
+    size_t tuned;          /* forms of convolutions whose ways to be computed xcc_options.tune measured */
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

@@ -40,12 +40,13 @@ typedef struct outcome {
     size_t peak, written;
 } outcome;
 
-static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t timeout_ns)
+static outcome compile_with(const test_bytes *model, const xcc_options *asked)
 {
     counter memory = {0};
     const xcvm_allocator allocator = {take, deallocate, &memory};
-    const xcc_options options = {
-        .size = sizeof options, .allocator = &allocator, .memory_limit = memory_limit, .timeout_ns = timeout_ns};
+    xcc_options options = *asked;
+    options.size = sizeof options;
+    options.allocator = &allocator;
     outcome o = {.written = 0};
     o.status = xcc_compile(model->at, model->length, &options, count_bytes, &o.written, NULL, &o.error);
     o.peak = memory.peak;
@@ -53,12 +54,40 @@ static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t ti
     return o;
 }
 
+static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t timeout_ns)
+{
+    return compile_with(model, &(xcc_options){.memory_limit = memory_limit, .timeout_ns = timeout_ns});
+}
+
+/* A model of a kind with the options that it needs. */
+typedef struct scaled {
+    test_bytes model;
+    xcc_state_pair *pairs;
+    xcc_options options;
+} scaled;
+
+static scaled begin_kind(scale_kind kind, size_t size)
+{
+    scaled s = {.model = scale_model(kind, size)};
+    s.pairs = scale_state_pairs(kind, size, &s.options.state_count);
+    s.options.states = s.pairs;
+    s.options.cache_rows = s.pairs != NULL ? SCALE_CACHE_ROWS : 0;
+    return s;
+}
+
+static void end_kind(scaled *s)
+{
+    test_bytes_free(&s->model);
+    free(s->pairs);
+}
+
 static outcome compile_kind(scale_kind kind, size_t size, uint64_t timeout_ns)
 {
-    test_bytes model = scale_model(kind, size);
-    outcome o = compile(&model, 0, timeout_ns);
+    scaled s = begin_kind(kind, size);
+    s.options.timeout_ns = timeout_ns;
+    outcome o = compile_with(&s.model, &s.options);
     ck_assert_msg(o.status == XCVM_OK, "%s of %zu: %s", scale_kinds[kind].name, size, o.error.message);
-    test_bytes_free(&model);
+    end_kind(&s);
     return o;
 }
 
@@ -78,7 +107,8 @@ END_TEST
 /* What took time in the square of its number took minutes for these. */
 START_TEST(time_is_in_proportion)
 {
-    static const scale_kind kinds[] = {SCALE_functions, SCALE_opsets, SCALE_inputs, SCALE_concats, SCALE_attributes};
+    static const scale_kind kinds[] = {SCALE_functions, SCALE_opsets,     SCALE_inputs,
+                                       SCALE_concats,   SCALE_attributes, SCALE_kept};
     const uint64_t minute = UINT64_C(60000000000);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         compile_kind(kinds[i], kinds[i] == SCALE_attributes ? 400000 : 100000, minute);
@@ -163,13 +193,14 @@ START_TEST(memory_limit_holds)
 {
     enum { STEPS = 24 };
     const scale_kind kind = (scale_kind)_i;
-    test_bytes model = scale_model(kind, 300);
-    const outcome whole = compile(&model, 0, 0);
+    scaled s = begin_kind(kind, 300);
+    const outcome whole = compile_with(&s.model, &s.options);
     size_t refused = 0;
     ck_assert_msg(whole.status == XCVM_OK, "%s: %s", scale_kinds[kind].name, whole.error.message);
     for (size_t step = 1; step <= STEPS; step++) {
         const size_t limit = whole.peak * step / STEPS;
-        const outcome o = compile(&model, limit, 0);
+        s.options.memory_limit = limit;
+        const outcome o = compile_with(&s.model, &s.options);
         ck_assert_uint_le(o.peak, limit);
         if (o.status == XCVM_OK)
             continue;
@@ -180,7 +211,7 @@ START_TEST(memory_limit_holds)
     }
     ck_assert_uint_gt(refused, 0);
     ck_assert_uint_lt(refused, STEPS);
-    test_bytes_free(&model);
+    end_kind(&s);
 }
 END_TEST
 
@@ -256,13 +287,14 @@ END_TEST
 START_TEST(deadline_holds)
 {
     const scale_kind kind = (scale_kind)_i;
-    test_bytes model = scale_model(kind, 100000);
-    const uint64_t timeout = 50000000, start = test_cpu_ns();
-    const outcome o = compile(&model, 0, timeout);
+    scaled s = begin_kind(kind, 100000);
+    s.options.timeout_ns = 50000000;
+    const uint64_t start = test_cpu_ns();
+    const outcome o = compile_with(&s.model, &s.options);
     const double took = (double)(test_cpu_ns() - start) / 1e9;
     ck_assert(o.status == XCVM_OUT_OF_TIME || o.status == XCVM_OK);
     ck_assert_msg(took < 5, "%s: %.1f s with a deadline of 50 ms", scale_kinds[kind].name, took);
-    test_bytes_free(&model);
+    end_kind(&s);
 }
 END_TEST
 

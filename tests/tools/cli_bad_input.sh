@@ -186,7 +186,7 @@ refused 5 'huge.bin: instruction' 'Expand, node "expanding"' bytes
 run run huge.bin -i x=1 -i to='4611686018427387904 4611686018427387904'
 refused 3 'huge.bin: instruction' 'Expand, node "expanding"' 'too large'
 run run huge.bin -i x=1 -i to='100000 100000' --max-memory 1M
-refused 5 'huge.bin: instruction' 'Expand, node "expanding"' 'memory limit of 1048576'
+refused 5 'huge.bin: instruction' 'Expand, node "expanding"' 'memory limit of ' 'of the 1048576 bytes of --max-memory'
 run run endless.onnx -i x=ones -i c=true --fuel 1000 -o y=@never.npy
 refused 5 'endless.onnx: instruction' 'the fuel is used up'
 # Compiled before, since compiling has the same limit.

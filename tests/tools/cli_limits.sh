@@ -88,4 +88,64 @@ run check large.onnx --max-memory 20M
 code 5
 err_has 'the memory limit of 20971520'
 
+# Inputs count before they are made, whatever makes them up, and beside each other.
+assemble eight.bin <<'END'
+xcvm 1
+input x f32[2000000000]
+output y i64[1]
+$1 = In(name="x")
+$2 = Shape($1)
+Out($2, name="y")
+END
+for command in 'run eight.bin --random' 'bench eight.bin' 'profile eight.bin' 'diff eight.bin eight.bin --random' \
+    'run eight.bin -i zeros' 'run eight.bin -i ones' 'run eight.bin -i 1' 'run eight.bin -i 2000000000xu8=random'; do
+    run $command --max-memory 64M
+    code 5
+    err_has 'input x: it takes '
+    err_has 'bytes, and the memory limit of 67108864 leaves 67108864 beside the others'
+done
+assemble two.bin <<'END'
+xcvm 1
+input a f32[N]
+input b str[2000]
+output y i64[1]
+$1 = In(name="a")
+$2 = In(name="b")
+$3 = Shape($1)
+Out($3, name="y")
+END
+run run two.bin --random --dim N=2000 --max-memory 200K
+code 0
+run run two.bin --random --dim N=40000 --max-memory 200K
+code 5
+err_has 'input b: it takes 80000 bytes, and the memory limit of 204800 leaves 4'
+# What a file unpacks to counts.
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+import struct, zipfile
+header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (50000000,), }"
+header += b' ' * (117 - len(header)) + b'\n'
+with zipfile.ZipFile('bomb.npz', 'w', zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr('a.npy', b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + bytes(50000000))
+END
+    run run two.bin -i a=@bomb.npz -i b='"x"' --max-memory 1M
+    code 5
+    err_has 'input a: it takes 50000'
+    err_has 'the memory limit of 1048576'
+fi
+# Filling takes time.
+assemble slow.bin <<'END'
+xcvm 1
+input x f32[400000000]
+output y i64[1]
+$1 = In(name="x")
+$2 = Shape($1)
+Out($2, name="y")
+END
+for command in 'run slow.bin --random' 'bench slow.bin' 'profile slow.bin' 'run slow.bin -i 1' 'run slow.bin -i ones'; do
+    run $command --timeout-ms 20
+    code 5
+    err_has 'input x: making it has taken more than 20 ms'
+done
+
 finish

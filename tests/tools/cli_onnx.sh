@@ -50,7 +50,7 @@ err_has 'Adam: ONNX has no such operator'
 check test ! -e training.onnx
 # What comes behind the writing of a model is refused, not passed over.
 for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int8' '--integer never' \
-    '--caches f16' '--cache-rows 4'; do
+    '--caches f16 --state y:x' '--cache-rows 4 --state y:x'; do
     run compile network.onnx --emit onnx $option -o other.onnx
     code 2
     err_has 'an ONNX model '

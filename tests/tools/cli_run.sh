@@ -224,9 +224,10 @@ run run loop.bin --fuel 1000
 code 5
 run run loop.bin --timeout-ms 30
 code 5
-run run add.bin -i x=random --dim N=100000 --max-memory 100K
+run run add.bin -i x=random --dim N=5000 --max-memory 100K
 code 5
 err_has 'add.bin: instruction'
+err_has 'note: the inputs take 60'
 run run add.bin -i '1 2 3' --iterations 5 --threads 2 --strict-types --copy --no-libraries
 code 0
 

@@ -70,4 +70,23 @@ code 2
 err_has '--state wants the names of an output and an input with a colon between them'
 run compile add.onnx -o no.bin --state y:x --state y:x
 code 2
+
+# What became of states, and what was asked for and found nothing to do, is told.
+run compile add.onnx -o add.bin --state y:x --cache-rows 8 --report
+code 0
+out_line 'state x is written whole in each run: it is not itself with rows in the place of others'
+run compile add.onnx -o no.bin --cache-rows 8
+code 2
+err_has '--cache-rows is for states, which --state asks for'
+run compile add.onnx -o no.bin --caches f16
+code 2
+err_has '--caches is for states, which --state asks for'
+run compile add.onnx --report --weights q8 --activations int8 --integer always --tune
+code 0
+out_line 'products with matrices in blocks: 0'
+out_line 'forms of convolutions that were measured: 0'
+out_line 'convolutions and products with quantised weights: 0 in integers, 0 in floats'
+run compile add.onnx --report --compute bf16
+code 0
+out_line 'products, convolutions, attentions and recurrences: 0 in bf16, 0 in f32'
 finish

@@ -8,7 +8,7 @@
 
 #define FILES XCVM_TEST_DATA "/tools/data/files/"
 
-static const struct filling filling = {1, 8000};
+static const struct filling filling = {1, 8000, NULL};
 
 /* Makes the value of a SPEC for an input declared as `declared` ("" for none), and prints it; or the error. */
 static const char *show(const char *declared, const char *text)

@@ -22,7 +22,7 @@ static xcvm_value *make(const char *text)
     xcvm_value *value;
     ck_assert_int_eq(spec_parse(text, &spec, &error), XCVM_OK);
     struct wanted wanted = {0};
-    xcvm_status status = spec_value(&spec, &wanted, &(struct filling){1, 100}, &value, &error);
+    xcvm_status status = spec_value(&spec, &wanted, &(struct filling){1, 100, NULL}, &value, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
     spec_release(&spec);
     return value;
@@ -53,7 +53,7 @@ START_TEST(npy_round_trip)
             xcvm_error error;
             ck_assert_int_eq(npy_write(value, buffer_sink, &bytes, &error), XCVM_OK);
             xcvm_status status =
-                arrays_read(bytes.data, bytes.length, NULL, NULL, xcvm_value_dtype(value), &again, &error);
+                arrays_read(bytes.data, bytes.length, NULL, NULL, xcvm_value_dtype(value), NULL, &again, &error);
             ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
             check_equal(again, value, text);
             xcvm_value_release(value);
@@ -74,7 +74,7 @@ START_TEST(npz_round_trip)
     ck_assert_int_eq(npz_finish(&writer, &error), XCVM_OK);
     for (size_t i = 0; i < 3; i++) {
         ck_assert_int_eq(
-            arrays_read(writer.archive.data, writer.archive.length, keys[i], NULL, XCVM_NO_DTYPE, &again, &error),
+            arrays_read(writer.archive.data, writer.archive.length, keys[i], NULL, XCVM_NO_DTYPE, NULL, &again, &error),
             XCVM_OK);
         check_equal(again, values[i], keys[i]);
         xcvm_value_release(again);
@@ -93,7 +93,7 @@ START_TEST(png_round_trip)
         struct buffer bytes = {0};
         xcvm_error error;
         ck_assert_int_eq(png_write(value, buffer_sink, &bytes, &error), XCVM_OK);
-        ck_assert_int_eq(png_read(bytes.data, bytes.length, &type, &again, &error), XCVM_OK);
+        ck_assert_int_eq(png_read(bytes.data, bytes.length, &type, NULL, &again, &error), XCVM_OK);
         check_equal(again, value, specs[i]);
         xcvm_value_release(value);
         xcvm_value_release(again);
@@ -106,8 +106,8 @@ static xcvm_status read_any(const char *path, const void *bytes, size_t count, x
 {
     xcvm_error error;
     if (file_has_suffix(path, ".png"))
-        return png_read(bytes, count, NULL, value, &error);
-    return arrays_read(bytes, count, "x", NULL, XCVM_NO_DTYPE, value, &error);
+        return png_read(bytes, count, NULL, NULL, value, &error);
+    return arrays_read(bytes, count, "x", NULL, XCVM_NO_DTYPE, NULL, value, &error);
 }
 
 static const char *const samples[] = {FILES "float32.npy",  FILES "text.npy", FILES "fortran.npy", FILES "stored.npz",

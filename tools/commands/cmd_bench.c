@@ -135,20 +135,20 @@ static int execute_bench(const void *own, const struct arguments *arguments)
     const char *path = arguments->items[0];
     struct program program = {0};
     xcvm_session *session = NULL;
-    xcvm_value **inputs = NULL;
+    struct inputs inputs = {0};
     struct timings timings = {0};
     xcvm_error error = {.pc = -1};
     struct beginning beginning = {0};
     xcvm_status status = program_open(path, &flags.program, &program, &error);
+    if (status == XCVM_OK)
+        status = inputs_make(&program, &flags.input, &flags.program.limits, flags.session.seed, &inputs, &error);
     if (status == XCVM_OK) {
         double start = now_seconds();
-        status = session_open(&program, &flags.program.limits, &flags.session, &session, &error);
+        status = session_open(&program, &flags.program.limits, &inputs, &flags.session, &session, &error);
         beginning.load = program.load_seconds + now_seconds() - start;
     }
     if (status == XCVM_OK)
-        status = inputs_make(&program, &flags.input, flags.session.seed, &inputs, &error);
-    if (status == XCVM_OK)
-        status = inputs_bind(program.handle, session, inputs, &error);
+        status = inputs_bind(program.handle, session, inputs.values, &error);
     const xcvm_run_options once = session_run_options(&flags.program.limits, &flags.session);
     if (status == XCVM_OK && flags.warm_session) {
         double start = now_seconds();
@@ -167,12 +167,11 @@ static int execute_bench(const void *own, const struct arguments *arguments)
         print_results(&program, session, &flags, &beginning, &timings);
     else {
         code = report_error(path, &error);
-        inputs_hint(&flags.input, &error);
+        inputs_hint(&flags.input, &inputs, &error);
     }
     free(timings.seconds);
     xcvm_session_destroy(session);
-    if (inputs != NULL)
-        inputs_release(program.handle, inputs);
+    inputs_release(program.handle, &inputs);
     program_close(&program);
     return code;
 }

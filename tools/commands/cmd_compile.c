@@ -141,9 +141,19 @@ static int check_pass(const char *name)
     return code;
 }
 
+static bool is_changed(const char *choice, const char *otherwise) { return strcmp(choice, otherwise) != 0; }
+
 static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-static void print_report(const xcc_report *report)
+/* Lines with names of the model's. */
+static void print_notes(struct buffer *notes)
+{
+    if (notes->length != 0)
+        make_printable(notes->data);
+    fputs(buffer_string(notes), stdout);
+}
+
+static void print_report(const struct compile_flags *flags, const xcc_report *report, struct buffer *notes)
 {
     struct table table = {0};
     table_cell(&table, " ");
@@ -170,16 +180,22 @@ static void print_report(const xcc_report *report)
     if (report->uncompressed != 0)
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
-    if (report->bf16_products != 0 || report->exact_products != 0)
+    /* What was asked for is told of, even if there was nothing to do it to. */
+    if (report->bf16_products != 0 || report->exact_products != 0 || is_changed(flags->model.compute, "f32"))
         printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
                report->exact_products);
-    if (report->integer_products != 0 || report->float_products != 0) {
+    if (is_changed(flags->model.activations, "f32"))
+        printf("products with matrices in blocks: %zu\n", report->block_products);
+    if (flags->model.tune)
+        printf("forms of convolutions that were measured: %zu\n", report->tuned);
+    if (report->integer_products != 0 || report->float_products != 0 || strcmp(flags->model.integer, "always") == 0) {
         printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
                report->integer_products, report->float_products);
         if (report->faster_as_floats != 0)
             printf(" (%zu because that is faster here)", report->faster_as_floats);
         putchar('\n');
     }
+    print_notes(notes);
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
@@ -211,6 +227,7 @@ struct compilation {
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
     xcc_report report;
+    struct buffer notes; /* with --report: lines about states */
 };
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
@@ -280,6 +297,8 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.caches = xcvm_dtype_from_name(flags->caches);
     compiler.cache_rows = flags->cache_rows;
     compiler.state_count = flags->states.count;
+    compiler.notes = flags->report ? buffer_sink : NULL;
+    compiler.notes_user = &compilation->notes;
     compiler.straight_through = flags->straight_through;
     compiler.phase = compilation->phase;
     compiler.order = flags->backprop ? (int)flags->order : 0;
@@ -371,7 +390,7 @@ static int compile_all(struct compilation *programs, size_t count)
             continue;
         if (count > 1)
             printf("%s%s\n", i > 0 ? "\n" : "", programs[i].program);
-        print_report(&programs[i].report);
+        print_report(request->flags, &programs[i].report, &programs[i].notes);
     }
     return code;
 }
@@ -408,7 +427,7 @@ static int export_c(struct compilation *compilation)
     if (write_c(compilation, &error) != XCVM_OK)
         return report_error(request->path, &error);
     if (request->flags->report)
-        print_report(&compilation->report);
+        print_report(request->flags, &compilation->report, &compilation->notes);
     return EXIT_OK;
 }
 
@@ -439,6 +458,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     for (size_t i = 0; i < 2; i++) {
         library_release(&programs[i].library);
         free(programs[i].target);
+        buffer_release(&programs[i].notes);
     }
     vjps_release(request.vjps, request.vjp_count);
     free(backward);
@@ -471,6 +491,9 @@ static int check_flags(const struct compile_flags *flags)
     const char *training = training_option_given(&flags->training);
     if (flags->train == NULL && training != NULL)
         return report_usage("--%s is for training programs, which --train asks for", training);
+    if (flags->states.count == 0 && (flags->cache_rows != 0 || is_changed(flags->caches, defaults.caches)))
+        return report_usage("--%s is for states, which --state asks for",
+                            flags->cache_rows != 0 ? "cache-rows" : "caches");
     if (flags->order > 1 && (flags->two_phase || flags->straight_through))
         return report_usage("--order %d goes without --%s", (int)flags->order,
                             flags->two_phase ? "two-phase" : "straight-through");

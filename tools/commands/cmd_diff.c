@@ -152,7 +152,7 @@ static xcvm_status keep(void *user, const xcvm_event *event, xcvm_error *error)
         struct kept **bucket = &diffing->buckets[hash_of(name, kept->repetition)];
         kept->next = *bucket;
         *bucket = kept;
-        TRY(value_copy(event->outputs[i], &kept->value, error));
+        TRY(xcvm_value_copy(NULL, event->outputs[i], &kept->value, error));
     }
     return XCVM_OK;
 }
@@ -240,14 +240,15 @@ static size_t matching_input(const xcvm_program *to, const xcvm_program *from, s
 }
 
 static xcvm_status run_side(struct diffing *diffing, struct side *side, const struct side *first,
-                            xcvm_value *const *values, xcvm_error *error)
+                            const struct inputs *inputs, xcvm_error *error)
 {
     xcvm_program *program = side->program.handle;
-    TRY(session_open(&side->program, &diffing->flags->program.limits, &diffing->flags->session, &side->session, error));
+    TRY(session_open(&side->program, &diffing->flags->program.limits, inputs, &diffing->flags->session, &side->session,
+                     error));
     size_t count = xcvm_program_input_count(program);
     xcvm_value **own = memory_take(count, sizeof *own);
     for (size_t i = 0; i < count; i++)
-        own[i] = values[matching_input(first->program.handle, program, i)];
+        own[i] = inputs->values[matching_input(first->program.handle, program, i)];
     xcvm_status status = inputs_bind(program, side->session, own, error);
     free(own);
     if (status != XCVM_OK)
@@ -294,7 +295,7 @@ static int execute_diff(const void *own, const struct arguments *arguments)
 {
     struct diffing *diffing = memory_take(1, sizeof *diffing);
     struct side sides[2] = {0};
-    xcvm_value **values = NULL;
+    struct inputs inputs = {0};
     xcvm_error error = {.pc = -1};
     xcvm_status status = XCVM_OK;
     int at = 0, code = EXIT_OK;
@@ -302,23 +303,24 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     for (; at < 2 && status == XCVM_OK; at++)
         status = program_open(arguments->items[at], &diffing->flags->program, &sides[at].program, &error);
     if (status == XCVM_OK) {
-        size_t inputs[2], outputs[2];
+        size_t in[2], out[2];
         for (int i = 0; i < 2; i++) {
-            inputs[i] = xcvm_program_input_count(sides[i].program.handle);
-            outputs[i] = xcvm_program_output_count(sides[i].program.handle);
+            in[i] = xcvm_program_input_count(sides[i].program.handle);
+            out[i] = xcvm_program_output_count(sides[i].program.handle);
         }
-        if (inputs[0] != inputs[1] || outputs[0] != outputs[1])
+        if (in[0] != in[1] || out[0] != out[1])
             status = error_set(&error, XCVM_INVALID_ARGUMENT,
-                               "has %zu inputs and %zu outputs where the first program has %zu and %zu", inputs[1],
-                               outputs[1], inputs[0], outputs[0]);
+                               "has %zu inputs and %zu outputs where the first program has %zu and %zu", in[1], out[1],
+                               in[0], out[0]);
     }
     if (status == XCVM_OK) {
         at = 1;
-        status = inputs_make(&sides[0].program, &diffing->flags->input, diffing->flags->session.seed, &values, &error);
+        status = inputs_make(&sides[0].program, &diffing->flags->input, &diffing->flags->program.limits,
+                             diffing->flags->session.seed, &inputs, &error);
     }
     for (int i = 0; i < 2 && status == XCVM_OK; i++) {
         at = i + 1;
-        status = run_side(diffing, &sides[i], &sides[0], values, &error);
+        status = run_side(diffing, &sides[i], &sides[0], &inputs, &error);
     }
     if (status != XCVM_OK) {
         code = report_error(arguments->items[at - 1], &error);
@@ -332,8 +334,7 @@ static int execute_diff(const void *own, const struct arguments *arguments)
                diffing->different, diffing->different == 1 ? "s" : "");
         code = diffing->different != 0 ? EXIT_DIFFERENT : EXIT_OK;
     }
-    if (values != NULL)
-        inputs_release(sides[0].program.handle, values);
+    inputs_release(sides[0].program.handle, &inputs);
     close_side(&sides[0]);
     close_side(&sides[1]);
     release_kept(diffing);

@@ -66,7 +66,7 @@ struct profiling {
     const struct profile_flags *flags;
     struct program program;
     xcvm_session *session;
-    xcvm_value **inputs;
+    struct inputs inputs;
     struct profile profile;
     struct trace trace;
     struct output output; /* of the trace */
@@ -152,9 +152,10 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
 {
     const struct profile_flags *flags = profiling->flags;
     TRY(program_open(path, &flags->program, &profiling->program, error));
-    TRY(session_open(&profiling->program, &flags->program.limits, &flags->session, &profiling->session, error));
-    TRY(inputs_make(&profiling->program, &flags->input, flags->session.seed, &profiling->inputs, error));
-    TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs, error));
+    const struct limit_flags *limits = &flags->program.limits;
+    TRY(inputs_make(&profiling->program, &flags->input, limits, flags->session.seed, &profiling->inputs, error));
+    TRY(session_open(&profiling->program, limits, &profiling->inputs, &flags->session, &profiling->session, error));
+    TRY(inputs_bind(profiling->program.handle, profiling->session, profiling->inputs.values, error));
     return measure(profiling, error);
 }
 
@@ -173,7 +174,7 @@ static int execute_profile(const void *own, const struct arguments *arguments)
     int code = EXIT_OK;
     if (status != XCVM_OK) {
         code = report_error(path, &error);
-        inputs_hint(&flags.input, &error);
+        inputs_hint(&flags.input, &profiling.inputs, &error);
     } else {
         /* Standard output is the trace's if it is asked for there. */
         FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
@@ -189,8 +190,7 @@ static int execute_profile(const void *own, const struct arguments *arguments)
     trace_release(&profiling.trace);
     profile_release(&profiling.profile);
     xcvm_session_destroy(profiling.session);
-    if (profiling.inputs != NULL)
-        inputs_release(profiling.program.handle, profiling.inputs);
+    inputs_release(profiling.program.handle, &profiling.inputs);
     program_close(&profiling.program);
     return code;
 }

@@ -72,7 +72,7 @@ struct running {
     const struct run_flags *flags;
     struct program program;
     xcvm_session *session;
-    xcvm_value **inputs;
+    struct inputs inputs;
     struct bindings outputs, expects;
     struct observation observation;
 };
@@ -107,9 +107,10 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     const xcvm_program *program = running->program.handle;
     TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
     TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
-    TRY(inputs_make(&running->program, &flags->input, flags->session.seed, &running->inputs, error));
-    TRY(session_open(&running->program, &flags->program.limits, &flags->session, &running->session, error));
-    TRY(inputs_bind(program, running->session, running->inputs, error));
+    const struct limit_flags *limits = &flags->program.limits;
+    TRY(inputs_make(&running->program, &flags->input, limits, flags->session.seed, &running->inputs, error));
+    TRY(session_open(&running->program, limits, &running->inputs, &flags->session, &running->session, error));
+    TRY(inputs_bind(program, running->session, running->inputs.values, error));
     if (flags->state != NULL)
         TRY(restore_states(running, error));
     if (observe_wanted(&flags->observe))
@@ -165,10 +166,13 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     /* What is expected may leave out what the output itself says: its type and its shape. */
     xcvm_type type = value_type(actual);
     struct wanted wanted = {&type, binding->name};
-    struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max};
+    struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max,
+                              &running->inputs.budget};
     xcvm_value *expected;
+    value_budget_restart(filling.budget);
     xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &expected, error);
     if (status != XCVM_OK) {
+        value_budget_name(filling.budget, status, error);
         error_prefix(error, "expected %s", binding->name);
         return status;
     }
@@ -208,12 +212,11 @@ static int execute_run(const void *options, const struct arguments *arguments)
         code = EXIT_DIFFERENT;
     } else if (status != XCVM_OK) {
         code = report_error(path, &error);
-        inputs_hint(&running.flags->input, &error);
+        inputs_hint(&running.flags->input, &running.inputs, &error);
     }
     observe_release(&running.observation);
     xcvm_session_destroy(running.session);
-    if (running.inputs != NULL)
-        inputs_release(running.program.handle, running.inputs);
+    inputs_release(running.program.handle, &running.inputs);
     bindings_release(&running.outputs);
     bindings_release(&running.expects);
     program_close(&running.program);

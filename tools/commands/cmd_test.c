@@ -221,7 +221,8 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     if (status == XCVM_OK)
         status = program_open(own != NULL ? own : test->model, &flags, &program, &error);
     if (status == XCVM_OK)
-        status = session_open(&program, &testing->flags->program.limits, &testing->flags->session, &session, &error);
+        status =
+            session_open(&program, &testing->flags->program.limits, NULL, &testing->flags->session, &session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
         verdict = run_sets(testing, &program, session, sets, matches(&testing->flags->shape_only, test->name),

@@ -151,6 +151,7 @@ struct making {
     struct bindings bindings;
     struct dims dims; /* named dimensions: those given, and those found in values */
     xcvm_value **values;
+    struct value_budget *budget;
 };
 
 /* Names what is missing, all at once, or as much of it as a message holds. */
@@ -261,7 +262,7 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
 {
     const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
     const struct binding *binding = bindings_find(&making->bindings, index);
-    struct filling filling = {(uint64_t)making->seed * 1000003 + index, making->flags->int_max};
+    struct filling filling = {(uint64_t)making->seed * 1000003 + index, making->flags->int_max, making->budget};
     if (filling.int_max <= 0)
         filling.int_max = DEFAULT_INT_MAX;
     /* Labels are in the range of any number of classes, and nothing is learned from random data. */
@@ -284,13 +285,14 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
     return learn_dims(making, index, making->values[index], error);
 }
 
-xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
-                        xcvm_value ***values, xcvm_error *error)
+xcvm_status inputs_make(const struct program *program, const struct input_flags *flags,
+                        const struct limit_flags *limits, int64_t seed, struct inputs *inputs, xcvm_error *error)
 {
-    struct making making = {.program = program, .flags = flags, .seed = seed};
+    struct making making = {.program = program, .flags = flags, .seed = seed, .budget = &inputs->budget};
     size_t count = xcvm_program_input_count(program->handle);
     TRY(bindings_parse(&flags->inputs, program->handle, BIND_INPUT, &making.bindings, error));
-    making.values = memory_take(count, sizeof *making.values);
+    value_budget_begin(&inputs->budget, limits->max_memory, limits->timeout_ms);
+    inputs->values = making.values = memory_take(count, sizeof *making.values);
     for (size_t i = 0; i < program->dims.count; i++)
         dims_add(&making.dims, program->dims.items[i].name, program->dims.items[i].value);
     xcvm_status status = check_complete(&making, error);
@@ -301,15 +303,14 @@ xcvm_status inputs_make(const struct program *program, const struct input_flags 
             if ((binding != NULL && !spec_needs_dims(&binding->spec)) != own_shape)
                 continue;
             status = make_value(&making, i, error);
+            value_budget_name(&inputs->budget, status, error);
             if (status != XCVM_OK)
                 error_prefix(error, "input %s", xcvm_program_input(program->handle, i)->name);
         }
     bindings_release(&making.bindings);
     dims_release(&making.dims);
     if (status != XCVM_OK)
-        inputs_release(program->handle, making.values);
-    else
-        *values = making.values;
+        inputs_release(program->handle, inputs);
     return status;
 }
 
@@ -324,15 +325,19 @@ xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm
     return XCVM_OK;
 }
 
-void inputs_release(const xcvm_program *program, xcvm_value **values)
+void inputs_release(const xcvm_program *program, struct inputs *inputs)
 {
-    for (size_t i = 0; values != NULL && i < xcvm_program_input_count(program); i++)
-        xcvm_value_release(values[i]);
-    free(values);
+    for (size_t i = 0; inputs->values != NULL && i < xcvm_program_input_count(program); i++)
+        xcvm_value_release(inputs->values[i]);
+    free(inputs->values);
+    inputs->values = NULL;
 }
 
-void inputs_hint(const struct input_flags *flags, const xcvm_error *error)
+void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, const xcvm_error *error)
 {
+    if (error->status == XCVM_OUT_OF_MEMORY && error->pc >= 0 && inputs->budget.held != 0)
+        report_line("note: the inputs take %" PRIu64 " of the %" PRIu64 " bytes of --max-memory", inputs->budget.held,
+                    inputs->budget.limit);
     if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
         report_line("note: random integers are from 0 to %lld; --int-max=N says how many there are to choose from",
                     (long long)flags->int_max - 1);

@@ -47,9 +47,9 @@ const struct option machine_options[] = {
 
 const struct option limit_options[] = {
     {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
-     "bytes that compiling a model, and then a session, may hold at once, as 512M; 0: no limit"},
+     "bytes that compiling a model, and then a session and its inputs, may hold at once, as 512M; 0: no limit"},
     {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
-     "stop compiling a model, or a run, that takes longer; 0: no limit"},
+     "stop compiling a model, making its inputs, or a run, that takes longer; 0: no limit"},
     END_OF_OPTIONS,
 };
 

@@ -23,12 +23,21 @@ static bool print_text(void *user, const char *text)
     return fputs(text, stdout) >= 0;
 }
 
-xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+/* 0: no limit. */
+static size_t memory_left(const struct limit_flags *limits, const struct inputs *inputs)
+{
+    if (limits->max_memory == 0 || inputs == NULL)
+        return (size_t)limits->max_memory;
+    const uint64_t left = value_budget_left(&inputs->budget);
+    return left != 0 ? (size_t)left : 1;
+}
+
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits, const struct inputs *inputs,
                          const struct session_flags *flags, xcvm_session **session, xcvm_error *error)
 {
     xcvm_session_options options = {.size = sizeof options,
                                     .threads = (int)flags->threads,
-                                    .memory_limit = (size_t)limits->max_memory,
+                                    .memory_limit = memory_left(limits, inputs),
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
                                     .flush_subnormals = program->flush_subnormals,

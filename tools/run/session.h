@@ -21,8 +21,16 @@ struct input_flags {
 extern const struct option input_options[];
 enum { DEFAULT_INT_MAX = 8000 };
 
-/* Creates a session as the flags say; what Print prints goes to standard output. */
-xcvm_status session_open(const struct program *program, const struct limit_flags *limits,
+/* The values of a program's inputs, in their order, and what they may take. Sessions that have been given them end
+ * before it does, and it must stay in place. */
+struct inputs {
+    xcvm_value **values;
+    struct value_budget budget;
+};
+
+/* Creates a session as the flags say; what Print prints goes to standard output. Its memory is what the limit leaves
+ * beside `inputs`, which may be NULL. */
+xcvm_status session_open(const struct program *program, const struct limit_flags *limits, const struct inputs *inputs,
                          const struct session_flags *flags, xcvm_session **session, xcvm_error *error);
 xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags);
 
@@ -45,15 +53,17 @@ xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *pr
 const struct binding *bindings_find(const struct bindings *bindings, size_t index);
 void bindings_release(struct bindings *bindings);
 
-/* Makes the value of every input, one reference each, in the order of the program's inputs. Those without a SPEC are
- * filled at random if flags->random, else all of them are named in the error. Open dimensions take what the other
- * inputs and --dim say, or 1, which is told on stderr. Statuses: INVALID_ARGUMENT for a wrong command line. */
-xcvm_status inputs_make(const struct program *program, const struct input_flags *flags, int64_t seed,
-                        xcvm_value ***values, xcvm_error *error);
-/* After a run that failed: says what helps where random integers were too large for what they index. */
-void inputs_hint(const struct input_flags *flags, const xcvm_error *error);
+/* Makes the value of every input, one reference each, within the limits. Those without a SPEC are filled at random if
+ * flags->random, else all of them are named in the error. Open dimensions take what the other inputs and --dim say, or
+ * 1, which is told on stderr. Statuses: INVALID_ARGUMENT for a wrong command line. In failure there are none. */
+xcvm_status inputs_make(const struct program *program, const struct input_flags *flags,
+                        const struct limit_flags *limits, int64_t seed, struct inputs *inputs, xcvm_error *error);
+/* After a run that failed: says what helps where random integers were too large for what they index, and what part of
+ * a memory limit the inputs take. */
+void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, const xcvm_error *error);
 xcvm_status inputs_bind(const xcvm_program *program, xcvm_session *session, xcvm_value *const *values,
                         xcvm_error *error);
-void inputs_release(const xcvm_program *program, xcvm_value **values);
+/* There need not be any. */
+void inputs_release(const xcvm_program *program, struct inputs *inputs);
 
 #endif

@@ -5,8 +5,8 @@
 #include <xcvm/xcvm.h>
 
 /* The array called `key` of a file in memory. With key NULL or empty, `fallback`, or if there is no such array, the
- * only one there is. `wanted` as for xct_arrays_value. */
+ * only one there is. `wanted` as for xct_arrays_value. `allocator` has what is unpacked and the tensor's elements. */
 xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
-                        xcvm_value **tensor, xcvm_error *error);
+                        const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error);
 
 #endif

@@ -108,7 +108,8 @@ static xcvm_status misfit(const xcvm_type *wanted, int width, int height, xcvm_e
     return status;
 }
 
-xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, xcvm_value **tensor, xcvm_error *error)
+xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, struct value_budget *budget,
+                     xcvm_value **tensor, xcvm_error *error)
 {
     int width = 0, height = 0, own = 0;
     if (count > INT_MAX || !stbi_info_from_memory(bytes, (int)count, &width, &height, &own))
@@ -119,10 +120,12 @@ xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, x
     struct layout layout;
     if (!choose_layout(wanted, height, width, own == 2 ? 4 : own, &layout))
         return misfit(wanted, width, height, error);
+    TRY(value_budget_check(budget, (uint64_t)width * (uint64_t)height * (uint64_t)layout.channels, error));
     unsigned char *pixels = stbi_load_from_memory(bytes, (int)count, &width, &height, &own, (int)layout.channels);
     if (pixels == NULL)
         return error_set(error, XCVM_INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
-    xcvm_status status = xcvm_tensor_create(NULL, dtype, layout.rank, layout.dims, tensor, error);
+    xcvm_status status =
+        xcvm_tensor_create(value_budget_allocator(budget), dtype, layout.rank, layout.dims, tensor, error);
     if (status == XCVM_OK) {
         status = fill(&layout, pixels, *tensor, error);
         if (status != XCVM_OK)

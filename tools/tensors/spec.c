@@ -118,17 +118,21 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static xcvm_status random_strings(const xcvm_type *type, uint64_t state, xcvm_value **value, xcvm_error *error)
+static xcvm_status random_strings(const xcvm_type *type, const struct filling *filling, xcvm_value **value,
+                                  xcvm_error *error)
 {
     static const char *const words[] = {"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"};
     size_t count = 1;
     for (int i = 0; i < type->rank; i++)
         if (__builtin_mul_overflow(count, (size_t)type->dims[i], &count) || count > (size_t)1 << 28)
             return error_set(error, XCVM_OUT_OF_MEMORY, "too many strings");
+    TRY(value_budget_check(filling->budget, (uint64_t)count * STRING_BYTES, error));
     const char **strings = memory_take(count, sizeof *strings);
+    uint64_t state = filling->seed;
     for (size_t i = 0; i < count; i++)
         strings[i] = words[next_random(&state) % 8];
-    xcvm_status status = xcvm_string_tensor_create(NULL, type->rank, type->dims, strings, NULL, value, error);
+    xcvm_status status = xcvm_string_tensor_create(value_budget_allocator(filling->budget), type->rank, type->dims,
+                                                   strings, NULL, value, error);
     free(strings);
     return status;
 }
@@ -137,37 +141,43 @@ xcvm_status spec_random(const xcvm_type *type, const struct filling *filling, xc
 {
     uint64_t state = filling->seed;
     if (type->dtype == XCVM_STRING)
-        return random_strings(type, state, value, error);
-    TRY(xcvm_tensor_create(NULL, type->dtype, type->rank, type->dims, value, error));
+        return random_strings(type, filling, value, error);
+    TRY(value_zeros(filling->budget, type->dtype, type->rank, type->dims, value, error));
     void *data = xcvm_value_data(*value);
     xcvm_dtype dtype = number_type(type->dtype);
     size_t count = xcvm_value_count(*value) * number_parts(type->dtype);
-    if (xcvm_value_bytes(*value) != 0)
-        memset(data, 0, xcvm_value_bytes(*value));
+    xcvm_status status = XCVM_OK;
     bool floating = number_is_float(dtype);
     number below = number_max(dtype) + 1;
     if (!floating && dtype != XCVM_BOOL && below > filling->int_max)
         below = (number)filling->int_max;
     uint64_t modulus = floating || below < 1 ? 1 : (uint64_t)below;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && status == XCVM_OK; i++) {
         uint64_t bits = next_random(&state);
         number x = floating ? (number)((float)(bits >> 40) / 16777216.0f - 0.5f) : (number)(bits % modulus);
         (void)number_set(dtype, data, i, x);
+        status = value_budget_poll(filling->budget, i, error);
     }
-    return XCVM_OK;
+    if (status != XCVM_OK)
+        xcvm_value_release(*value);
+    return status;
 }
 
-static xcvm_status constant_tensor(const xcvm_type *type, number element, xcvm_value **value, xcvm_error *error)
+static xcvm_status constant_tensor(const xcvm_type *type, number element, const struct filling *filling,
+                                   xcvm_value **value, xcvm_error *error)
 {
     if (type->dtype == XCVM_STRING)
         return error_set(error, XCVM_TYPE_MISMATCH, "strings are neither zeros nor ones");
-    TRY(xcvm_tensor_create(NULL, type->dtype, type->rank, type->dims, value, error));
-    if (xcvm_value_bytes(*value) != 0)
-        memset(xcvm_value_data(*value), 0, xcvm_value_bytes(*value));
+    TRY(value_zeros(filling->budget, type->dtype, type->rank, type->dims, value, error));
     size_t parts = number_parts(type->dtype), count = element != 0 ? xcvm_value_count(*value) : 0;
-    for (size_t i = 0; i < count; i++)
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < count && status == XCVM_OK; i++) {
         (void)number_set(number_type(type->dtype), xcvm_value_data(*value), i * parts, element);
-    return XCVM_OK;
+        status = value_budget_poll(filling->budget, i, error);
+    }
+    if (status != XCVM_OK)
+        xcvm_value_release(*value);
+    return status;
 }
 
 static xcvm_status filled_value(const struct spec *spec, const xcvm_type *type, const struct filling *filling,
@@ -181,7 +191,7 @@ static xcvm_status filled_value(const struct spec *spec, const xcvm_type *type, 
             return error_set(error, XCVM_INVALID_ARGUMENT,
                              "dimension %d is open; give it with --dim, or say all, as in 2x3xf32=zeros", i);
     if (spec->form != SPEC_RANDOM)
-        return constant_tensor(type, spec->form == SPEC_ONES, value, error);
+        return constant_tensor(type, spec->form == SPEC_ONES, filling, value, error);
     struct filling own = *filling;
     if (spec->seeded)
         own.seed = spec->seed;
@@ -212,11 +222,12 @@ static xcvm_status raw_value(const struct spec *spec, const struct wanted *wante
     const xcvm_type *type = spec->typed ? &spec->type : wanted->type;
     switch (spec->form) {
     case SPEC_LITERAL:
-        return literal_value(spec->body, spec->typed ? &spec->type : NULL, wanted->type, value, error);
+        return literal_value(spec->body, spec->typed ? &spec->type : NULL, wanted->type, filling->budget, value, error);
     case SPEC_FILE:
     case SPEC_DASH: {
         struct wanted here = {type, wanted->name};
-        TRY(tensor_file_read(spec->form == SPEC_DASH ? "-" : spec->path, spec->key, &here, value, error));
+        TRY(tensor_file_read(spec->form == SPEC_DASH ? "-" : spec->path, spec->key, &here, filling->budget, value,
+                             error));
         if (!spec->typed)
             return XCVM_OK;
         xcvm_status status = check_typed(&spec->type, *value, error);
@@ -247,7 +258,7 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
         if (steps[i] == XCVM_NO_DTYPE || kind == XCVM_KIND_MAP || kind == XCVM_KIND_NULL ||
             (kind == XCVM_KIND_TENSOR && xcvm_value_dtype(raw) == steps[i]))
             continue;
-        xcvm_status status = value_convert(raw, steps[i], &converted, error);
+        xcvm_status status = value_convert(raw, steps[i], filling->budget, &converted, error);
         xcvm_value_release(raw);
         if (status != XCVM_OK)
             return status;

@@ -29,10 +29,11 @@ struct spec {
 xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error);
 void spec_release(struct spec *spec);
 
-/* How tensors that are made up get their elements. */
+/* How values are made: what elements that are made up are, and what they may take. */
 struct filling {
     uint64_t seed;
-    int64_t int_max; /* integers are below it */
+    int64_t int_max;             /* integers are below it */
+    struct value_budget *budget; /* may be NULL */
 };
 
 /* Whether the SPEC gets its shape from what is declared, and so can't tell the size of an open dimension. */

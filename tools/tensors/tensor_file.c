@@ -41,7 +41,8 @@ static enum format format_of(const char *path, const struct buffer *bytes)
 }
 
 /* The elements as they lie in memory. One open dimension follows from the size of the file. */
-static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, xcvm_value **tensor, xcvm_error *error)
+static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, struct value_budget *budget,
+                            xcvm_value **tensor, xcvm_error *error)
 {
     if (type == NULL || type->rank < 0 || type->dtype == XCVM_NO_DTYPE || type->dtype == XCVM_STRING)
         return error_set(error, XCVM_INVALID_ARGUMENT,
@@ -72,7 +73,7 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, x
     if (known / 8 + (known % 8 != 0) != bytes->length)
         return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are needed for the shape, the file holds %zu",
                          known / 8 + (known % 8 != 0), bytes->length);
-    TRY(xcvm_tensor_create(NULL, type->dtype, type->rank, dims, tensor, error));
+    TRY(xcvm_tensor_create(value_budget_allocator(budget), type->dtype, type->rank, dims, tensor, error));
     if (bytes->length != 0)
         memcpy(xcvm_value_data(*tensor), bytes->data, bytes->length);
     if (type->dtype == XCVM_BOOL)
@@ -82,7 +83,8 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, x
 }
 
 static xcvm_status read_bytes(const char *path, const char *key, const struct buffer *bytes,
-                              const struct wanted *wanted, xcvm_value **value, xcvm_error *error)
+                              const struct wanted *wanted, struct value_budget *budget, xcvm_value **value,
+                              xcvm_error *error)
 {
     xcvm_dtype dtype = wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE;
     char name[128];
@@ -90,13 +92,15 @@ static xcvm_status read_bytes(const char *path, const char *key, const struct bu
     case FORMAT_NPY:
     case FORMAT_NPZ:
     case FORMAT_SAFETENSORS:
-        return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, value, error);
+        return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, value_budget_allocator(budget), value,
+                           error);
     case FORMAT_PNG:
-        return png_read(bytes->data, bytes->length, wanted->type, value, error);
+        return png_read(bytes->data, bytes->length, wanted->type, budget, value, error);
     case FORMAT_PB:
-        return xcc_value_load(bytes->data, bytes->length, wanted->type, NULL, name, value, error);
+        return xcc_value_load(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget), name, value,
+                              error);
     case FORMAT_BIN:
-        return read_raw(bytes, wanted->type, value, error);
+        return read_raw(bytes, wanted->type, budget, value, error);
     case FORMAT_UNKNOWN:
         break;
     }
@@ -104,12 +108,12 @@ static xcvm_status read_bytes(const char *path, const char *key, const struct bu
                      "the kind of file is not known (.npy, .npz, .safetensors, .pb, .png and .bin can be read)");
 }
 
-xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted, xcvm_value **value,
-                             xcvm_error *error)
+xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
+                             struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
     struct buffer bytes = {0};
     TRY(file_read(path, &bytes, error));
-    xcvm_status status = read_bytes(path, key, &bytes, wanted, value, error);
+    xcvm_status status = read_bytes(path, key, &bytes, wanted, budget, value, error);
     if (status == XCVM_INVALID_MODEL) /* of a .pb file, but no model is concerned */
         status = error->status = XCVM_INVALID_ARGUMENT;
     if (status != XCVM_OK)

@@ -3,6 +3,7 @@
 #define XCVM_TOOLS_TENSOR_FILE_H
 
 #include "tensors/npz.h"
+#include "values/budget.h"
 
 /* What a value read from a file should be, as far as it is known. */
 struct wanted {
@@ -11,9 +12,10 @@ struct wanted {
 };
 
 /* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
- * file says, except for .png and .bin, which have none. */
-xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted, xcvm_value **value,
-                             xcvm_error *error);
+ * file says, except for .png and .bin, which have none. The file itself does not count, what it unpacks to does;
+ * `budget` may be NULL. */
+xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
+                             struct value_budget *budget, xcvm_value **value, xcvm_error *error);
 
 /* Files that are written at the end of a command: archives collect their arrays until then. */
 struct tensor_files {

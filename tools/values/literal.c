@@ -124,7 +124,7 @@ static xcvm_status read_element(struct element e, xcvm_dtype dtype, void *data, 
 }
 
 static xcvm_status string_tensor(const struct element *elements, size_t count, const xcvm_type *type, size_t total,
-                                 xcvm_value **tensor, xcvm_error *error)
+                                 struct value_budget *budget, xcvm_value **tensor, xcvm_error *error)
 {
     struct buffer characters = {0};
     size_t *lengths = memory_take(total, sizeof *lengths), *starts = memory_take(total, sizeof *starts);
@@ -132,7 +132,11 @@ static xcvm_status string_tensor(const struct element *elements, size_t count, c
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < total && status == XCVM_OK; i++) {
         const struct element *e = &elements[count == 1 ? 0 : i];
-        starts[i] = characters.length;
+        starts[i] = count == 1 ? 0 : characters.length;
+        if (count == 1 && i > 0) { /* one stands for all */
+            lengths[i] = lengths[0];
+            continue;
+        }
         if (*e->at != '"')
             status = error_set(error, XCVM_INVALID_ARGUMENT, "\"%.*s\" is no string, which stands in quotes",
                                e->length < 80 ? (int)e->length : 80, e->at);
@@ -143,7 +147,8 @@ static xcvm_status string_tensor(const struct element *elements, size_t count, c
     for (size_t i = 0; i < total; i++)
         strings[i] = buffer_string(&characters) + starts[i];
     if (status == XCVM_OK)
-        status = xcvm_string_tensor_create(NULL, type->rank, type->dims, strings, lengths, tensor, error);
+        status = xcvm_string_tensor_create(value_budget_allocator(budget), type->rank, type->dims, strings, lengths,
+                                           tensor, error);
     free(strings);
     free(starts);
     free(lengths);
@@ -177,8 +182,8 @@ static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm
     return XCVM_OK;
 }
 
-static xcvm_status tensor_value(const char *text, const xcvm_type *type, const xcvm_type *declared, xcvm_value **tensor,
-                                xcvm_error *error)
+static xcvm_status tensor_value(const char *text, const xcvm_type *type, const xcvm_type *declared,
+                                struct value_budget *budget, xcvm_value **tensor, xcvm_error *error)
 {
     struct element *elements;
     size_t count, total = 0;
@@ -199,14 +204,17 @@ static xcvm_status tensor_value(const char *text, const xcvm_type *type, const x
         if (total > count && total > (size_t)1 << 28)
             status = error_set(error, XCVM_OUT_OF_MEMORY, "too many strings");
         else
-            status = string_tensor(elements, count, &own, total, tensor, error);
+            status = value_budget_check(budget, total * STRING_BYTES, error);
+        if (status == XCVM_OK)
+            status = string_tensor(elements, count, &own, total, budget, tensor, error);
     } else if (status == XCVM_OK) {
-        status = xcvm_tensor_create(NULL, own.dtype, own.rank, own.dims, tensor, error);
-        if (status == XCVM_OK && xcvm_value_bytes(*tensor) != 0)
-            memset(xcvm_value_data(*tensor), 0, xcvm_value_bytes(*tensor));
+        status = value_zeros(budget, own.dtype, own.rank, own.dims, tensor, error);
         bool created = status == XCVM_OK;
-        for (size_t i = 0; i < total && status == XCVM_OK; i++)
-            status = read_element(elements[count == 1 ? 0 : i], own.dtype, xcvm_value_data(*tensor), i, error);
+        for (size_t i = 0; i < total && status == XCVM_OK; i++) {
+            status = value_budget_poll(budget, i, error);
+            if (status == XCVM_OK)
+                status = read_element(elements[count == 1 ? 0 : i], own.dtype, xcvm_value_data(*tensor), i, error);
+        }
         if (created && status != XCVM_OK)
             xcvm_value_release(*tensor);
     }
@@ -217,7 +225,7 @@ static xcvm_status tensor_value(const char *text, const xcvm_type *type, const x
 /* ---- Lists ---- */
 
 static xcvm_status value_at(const char *text, const xcvm_type *type, const xcvm_type *declared, int nesting,
-                            xcvm_value **value, xcvm_error *error);
+                            struct value_budget *budget, xcvm_value **value, xcvm_error *error);
 
 /* The end of an item of a list: the ; or ) that is neither in a string nor in brackets. */
 static const char *item_end(const char *text)
@@ -241,17 +249,17 @@ static const char *item_end(const char *text)
 }
 
 /* One item: TYPE=ELEMENTS, ELEMENTS, or a list. */
-static xcvm_status item_value(const char *text, const xcvm_type *declared, int nesting, xcvm_value **value,
-                              xcvm_error *error)
+static xcvm_status item_value(const char *text, const xcvm_type *declared, int nesting, struct value_budget *budget,
+                              xcvm_value **value, xcvm_error *error)
 {
     xcvm_type type;
     size_t span = strcspn(text, "=\"(");
     bool typed = text[span] == '=' && type_parse(text, span, &type);
-    return value_at(typed ? text + span + 1 : text, typed ? &type : NULL, declared, nesting, value, error);
+    return value_at(typed ? text + span + 1 : text, typed ? &type : NULL, declared, nesting, budget, value, error);
 }
 
 static xcvm_status list_value(const char *text, xcvm_kind kind, const xcvm_type *declared, int nesting,
-                              xcvm_value **list, xcvm_error *error)
+                              struct value_budget *budget, xcvm_value **list, xcvm_error *error)
 {
     xcvm_value **items = NULL;
     size_t count = 0;
@@ -269,7 +277,7 @@ static xcvm_status list_value(const char *text, xcvm_kind kind, const xcvm_type 
         if (!(*end == ')' && end == text && count == 0)) {
             char *item = memory_text_n(text, (size_t)(end - text));
             xcvm_value *value;
-            status = item_value(item, &item_type, nesting + 1, &value, error);
+            status = item_value(item, &item_type, nesting + 1, budget, &value, error);
             free(item);
             if (status != XCVM_OK)
                 break;
@@ -295,7 +303,7 @@ static xcvm_status list_value(const char *text, xcvm_kind kind, const xcvm_type 
 }
 
 static xcvm_status value_at(const char *text, const xcvm_type *type, const xcvm_type *declared, int nesting,
-                            xcvm_value **value, xcvm_error *error)
+                            struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
     if (nesting > MAX_NESTING)
         return error_set(error, XCVM_INVALID_ARGUMENT, "lists are nested more than %d deep", MAX_NESTING);
@@ -303,13 +311,13 @@ static xcvm_status value_at(const char *text, const xcvm_type *type, const xcvm_
     for (size_t i = 0; i < sizeof lists / sizeof *lists && type == NULL; i++) {
         size_t length = strlen(lists[i].prefix);
         if (strncmp(text, lists[i].prefix, length) == 0)
-            return list_value(text + length, lists[i].kind, declared, nesting, value, error);
+            return list_value(text + length, lists[i].kind, declared, nesting, budget, value, error);
     }
-    return tensor_value(text, type, declared, value, error);
+    return tensor_value(text, type, declared, budget, value, error);
 }
 
-xcvm_status literal_value(const char *text, const xcvm_type *type, const xcvm_type *declared, xcvm_value **value,
-                          xcvm_error *error)
+xcvm_status literal_value(const char *text, const xcvm_type *type, const xcvm_type *declared,
+                          struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
-    return value_at(text, type, declared, 0, value, error);
+    return value_at(text, type, declared, 0, budget, value, error);
 }

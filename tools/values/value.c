@@ -207,98 +207,58 @@ void statistics_print(struct buffer *text, const struct statistics *statistics)
 
 /* ---- Conversion ---- */
 
-/* A list whose items are made by `make` from those of `list`. */
-static xcvm_status list_map(const xcvm_value *list, xcvm_dtype dtype,
-                            xcvm_status (*make)(xcvm_value *item, xcvm_dtype dtype, xcvm_value **made,
-                                                xcvm_error *error),
-                            xcvm_value **mapped, xcvm_error *error)
+static xcvm_status list_convert(const xcvm_value *list, xcvm_dtype dtype, struct value_budget *budget,
+                                xcvm_value **converted, xcvm_error *error)
 {
     size_t count = xcvm_value_count(list);
     xcvm_value **items = memory_take(count, sizeof *items);
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < count && status == XCVM_OK; i++)
-        status = make((xcvm_value *)(uintptr_t)xcvm_value_item(list, i), dtype, &items[i], error);
+        status = value_convert((xcvm_value *)(uintptr_t)xcvm_value_item(list, i), dtype, budget, &items[i], error);
     if (status == XCVM_OK)
-        status = xcvm_list_create(NULL, xcvm_value_kind(list), count, items, mapped, error);
+        status = xcvm_list_create(NULL, xcvm_value_kind(list), count, items, converted, error);
     for (size_t i = 0; i < count; i++)
         xcvm_value_release(items[i]);
     free(items);
     return status;
 }
 
-static xcvm_status tensor_convert(const xcvm_value *tensor, xcvm_dtype dtype, xcvm_value **converted, xcvm_error *error)
+static xcvm_status tensor_convert(const xcvm_value *tensor, xcvm_dtype dtype, struct value_budget *budget,
+                                  xcvm_value **converted, xcvm_error *error)
 {
     xcvm_dtype from = xcvm_value_dtype(tensor);
     if (from == XCVM_STRING || dtype == XCVM_STRING || number_parts(from) > number_parts(dtype))
         return error_set(error, XCVM_TYPE_MISMATCH, "%s cannot be converted to %s", xcvm_dtype_name(from),
                          xcvm_dtype_name(dtype));
     xcvm_value *result;
-    TRY(xcvm_tensor_create(NULL, dtype, xcvm_value_rank(tensor), xcvm_value_dims(tensor), &result, error));
+    TRY(value_zeros(budget, dtype, xcvm_value_rank(tensor), xcvm_value_dims(tensor), &result, error));
     size_t count = xcvm_value_count(tensor), parts_in = number_parts(from), parts_out = number_parts(dtype);
     const void *in = xcvm_value_data(tensor);
     void *out = xcvm_value_data(result);
-    if (xcvm_value_bytes(result) != 0)
-        memset(out, 0, xcvm_value_bytes(result));
-    for (size_t i = 0; i < count; i++)
-        for (size_t part = 0; part < parts_out; part++) {
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < count && status == XCVM_OK; i++) {
+        status = value_budget_poll(budget, i, error);
+        for (size_t part = 0; part < parts_out && status == XCVM_OK; part++) {
             number x = part < parts_in ? number_get(number_type(from), in, i * parts_in + part) : 0;
-            if (number_set(number_type(dtype), out, i * parts_out + part, x))
-                continue;
-            xcvm_value_release(result);
-            return error_set(error, XCVM_TYPE_MISMATCH, "element %zu is %.9Lg, which %s cannot hold", i, x,
-                             xcvm_dtype_name(dtype));
+            if (!number_set(number_type(dtype), out, i * parts_out + part, x))
+                status = error_set(error, XCVM_TYPE_MISMATCH, "element %zu is %.9Lg, which %s cannot hold", i, x,
+                                   xcvm_dtype_name(dtype));
         }
-    *converted = result;
-    return XCVM_OK;
+    }
+    if (status == XCVM_OK)
+        *converted = result;
+    else
+        xcvm_value_release(result);
+    return status;
 }
 
-xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, xcvm_value **converted, xcvm_error *error)
+xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, struct value_budget *budget, xcvm_value **converted,
+                          xcvm_error *error)
 {
     xcvm_kind kind = xcvm_value_kind(value);
     if (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL)
-        return list_map(value, dtype, value_convert, converted, error);
+        return list_convert(value, dtype, budget, converted, error);
     if (kind != XCVM_KIND_TENSOR || dtype == XCVM_NO_DTYPE || xcvm_value_dtype(value) == dtype)
-        return value_copy(value, converted, error);
-    return tensor_convert(value, dtype, converted, error);
-}
-
-static xcvm_status tensor_copy(const xcvm_value *tensor, xcvm_value **copy, xcvm_error *error)
-{
-    const int rank = xcvm_value_rank(tensor);
-    const int64_t *dims = xcvm_value_dims(tensor);
-    size_t count = xcvm_value_count(tensor);
-    if (xcvm_value_dtype(tensor) == XCVM_STRING) {
-        const char **strings = memory_take(count, sizeof *strings);
-        size_t *lengths = memory_take(count, sizeof *lengths);
-        for (size_t i = 0; i < count; i++)
-            strings[i] = xcvm_value_string(tensor, i, &lengths[i]);
-        xcvm_status status = xcvm_string_tensor_create(NULL, rank, dims, strings, lengths, copy, error);
-        free(strings);
-        free(lengths);
-        return status;
-    }
-    TRY(xcvm_tensor_create(NULL, xcvm_value_dtype(tensor), rank, dims, copy, error));
-    if (xcvm_value_bytes(*copy) != 0)
-        memcpy(xcvm_value_data(*copy), xcvm_value_data(tensor), xcvm_value_bytes(*copy));
-    return XCVM_OK;
-}
-
-static xcvm_status copy_item(xcvm_value *item, xcvm_dtype dtype, xcvm_value **copy, xcvm_error *error)
-{
-    (void)dtype;
-    return value_copy(item, copy, error);
-}
-
-xcvm_status value_copy(const xcvm_value *value, xcvm_value **copy, xcvm_error *error)
-{
-    switch (xcvm_value_kind(value)) {
-    case XCVM_KIND_TENSOR:
-        return tensor_copy(value, copy, error);
-    case XCVM_KIND_SEQUENCE:
-    case XCVM_KIND_OPTIONAL:
-    case XCVM_KIND_MAP:
-        return list_map(value, XCVM_NO_DTYPE, copy_item, copy, error);
-    default:
-        return error_set(error, XCVM_UNSUPPORTED, "a value of this kind cannot be copied");
-    }
+        return xcvm_value_copy(value_budget_allocator(budget), value, converted, error);
+    return tensor_convert(value, dtype, budget, converted, error);
 }

@@ -3,6 +3,7 @@
 #define XCVM_TOOLS_VALUE_H
 
 #include "cli/buffer.h"
+#include "values/budget.h"
 #include "values/number.h"
 #include "values/type.h"
 
@@ -27,9 +28,8 @@ bool value_statistics(const xcvm_value *value, struct statistics *statistics);
 void statistics_print(struct buffer *text, const struct statistics *statistics);
 
 /* `value` as a tensor of `dtype`, with a reference of its own: the same value if it has that type. Fails if an element
- * does not fit (floats may be rounded). Items of lists are converted likewise. */
-xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, xcvm_value **converted, xcvm_error *error);
-/* A deep copy that depends on nothing else. */
-xcvm_status value_copy(const xcvm_value *value, xcvm_value **copy, xcvm_error *error);
+ * does not fit (floats may be rounded). Items of lists are converted likewise. `budget` may be NULL. */
+xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, struct value_budget *budget, xcvm_value **converted,
+                          xcvm_error *error);
 
 #endif

@@ -131,7 +131,9 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         const double share = count > 0 ? -factor / count : 0;
         const double by_x = share * s * both;
         const value_t first = (value_t)centre, times = (value_t)factor;
-        const value_t slope = (value_t)by_x, shift = (value_t)(share * sums[2] - moved * by_x);
+        const double offset = share * sums[2] - moved * by_x;
+        const value_t slope = (value_t)by_x, shift = (value_t)offset;
+        const int wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* for f32 */
         if (dscale != NULL)
             dscale[c] = (value_t)both;
         if (db != NULL)
@@ -139,6 +141,11 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         for (size_t n = 0; n < batch; n++) {
             const value_t *const from = x + (n * channels + c) * plane, *const by = g + (n * channels + c) * plane;
             value_t *const to = dx + (n * channels + c) * plane;
+            if (wide) {
+                for (size_t i = 0; i < plane; i++)
+                    to[i] = (value_t)((double)by[i] * factor + (((double)from[i] - centre) * by_x + offset));
+                continue;
+            }
             XCVM_INDEPENDENT
             for (size_t i = 0; i < plane; i++)
                 to[i] = by[i] * times + ((from[i] - first) * slope + shift);

@@ -4,7 +4,7 @@
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
 
-enum { GATES = 4, PANEL = XCVM_PACKED_COLUMNS, W = 1, R = 2, SCALES = 8, OPERANDS = 8, RESULTS = 3 };
+enum { GATES = 4, PANEL = XCVM_PACKED_COLUMNS, W = 1, R = 2, BIAS = 3, SCALES = 8, OPERANDS = 8, RESULTS = 3 };
 
 /* ---- As floats ---- */
 
@@ -36,9 +36,17 @@ typedef struct weights {
 
 typedef struct network {
     const xcvm_LSTM_args *a;           /* the same network of floats */
+    const xcvm_value *b;               /* its biases; NULL: none */
     size_t directions, hidden, panels; /* panels of one direction */
     weights w, r;
 } network;
+
+/* Whether there is one for each direction, or for each of its columns. */
+static bool fits_columns(const xcvm_value *v, size_t directions, size_t columns)
+{
+    const size_t count = xcvm_element_count(v);
+    return v->rank >= 1 && v->rank <= 2 && (count == directions || count == directions * columns);
+}
 
 static bool read_weights(xcc_lowering *n, size_t index, const network *k, weights *to)
 {
@@ -48,8 +56,7 @@ static bool read_weights(xcc_lowering *n, size_t index, const network *k, weight
     if (!xcc_is_constant(q) || !xcc_is_constant(scale) || !xcc_is_constant(zero) || scale->type.dtype != XCVM_F32 ||
         q->type.dims[0] != (int64_t)k->directions || q->type.dims[2] != (int64_t)columns || q->type.dims[1] < 1)
         return false;
-    const size_t count = xcvm_element_count(&scale->type);
-    if (count != k->directions && count != k->directions * columns)
+    if (!fits_columns(&scale->type, k->directions, columns) || !fits_columns(&zero->type, k->directions, columns))
         return false;
     const int middle = q->type.dtype == XCVM_U8 ? 128 : 0;
     for (size_t i = 0; i < xcvm_element_count(&zero->type); i++)
@@ -65,29 +72,49 @@ static bool read_weights(xcc_lowering *n, size_t index, const network *k, weight
     return copy != NULL;
 }
 
-/* Whether to compute with integers, which the report is told. */
-static bool chooses_integers(const xcc_lowering *n)
+/* Whether the options have integers; what they forbid is not left out, as the report is told. */
+static bool may_be_integers(const xcc_options *o)
 {
-    const xcc_options *o = n->m->options;
-    if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER ||
-        (o->optimization != 0 && o->optimization < 2))
-        return false;
-    const bool pays = o->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once();
-    n->m->integers.slower += !pays;
-    return pays;
+    return !o->backprop && o->train == NULL && !o->evaluate && o->integer != XCC_INTEGER_NEVER &&
+           (o->optimization == 0 || o->optimization >= 2);
 }
 
-static bool read_network(xcc_lowering *n, const xcc_node *lstm, network *k)
+/* What the operands say of the network; false: it cannot be one of integers. */
+static bool read_network(xcc_lowering *n, network *k)
 {
-    const xcvm_LSTM_args *a = XCC_ARGS(LSTM, lstm);
-    *k = (network){.a = a, .hidden = (size_t)a->hidden_size};
-    k->directions = a->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
-    k->panels = xcvm_packed_panels(k->hidden) * GATES;
-    if (a->x->dtype != XCVM_F32 || a->x->rank != 3 ||
-        (a->b != NULL && (!xcc_is_constant(xcc_value_of(a->b)) || a->b->dtype != XCVM_F32 ||
-                          xcvm_element_count(a->b) != k->directions * 2 * GATES * k->hidden)))
+    const xcc_value *x = n->inputs[0], *b = xcc_input(n, BIAS);
+    const int64_t *dims = n->inputs[R]->type.dims;
+    if (x->type.dtype != XCVM_F32 || x->type.rank != 3 || (dims[0] != 1 && dims[0] != 2) || dims[1] < 1)
         return false;
-    return read_weights(n, W, k, &k->w) && read_weights(n, R, k, &k->r) && k->r.depth == k->hidden;
+    *k = (network){
+        .b = b != NULL ? &b->type : NULL, .directions = (size_t)dims[0], .hidden = (size_t)dims[1], .panels = GATES};
+    k->panels *= xcvm_packed_panels(k->hidden);
+    if (b != NULL && (!xcc_is_constant(b) || b->type.dtype != XCVM_F32 ||
+                      xcvm_element_count(&b->type) != k->directions * 2 * GATES * k->hidden))
+        return false;
+    return read_weights(n, W, k, &k->w) && read_weights(n, R, k, &k->r);
+}
+
+/* Whether the network is to be one of integers; the report is told. */
+static bool chooses_integers(xcc_lowering *n, network *k)
+{
+    const xcc_options *o = n->m->options;
+    if (!may_be_integers(o))
+        return false;
+    const bool pays = o->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once(), chosen = pays && read_network(n, k);
+    n->m->integers.slower += !pays;
+    n->m->integers.left += !chosen;
+    return chosen;
+}
+
+/* Of the type of the weights as floats, for an LSTM that is made for its attributes alone. */
+static xcc_value *stand_in(xcc_lowering *n, const xcc_value *w)
+{
+    xcc_value *v = xcc_value_create(n->b.graph, NULL);
+    if (v != NULL)
+        xcvm_value_set_tensor(&v->type, XCVM_F32, 3,
+                              (const int64_t[]){w->type.dims[0], w->type.dims[2], w->type.dims[1]});
+    return v;
 }
 
 /* Packed column `at` of all directions' as a column of the model's, from its first direction on; false: it fills up a
@@ -140,11 +167,11 @@ static xcc_value *project(xcc_lowering *n, const network *k)
     y = y != NULL ? xcc_build_cast(b, y, XCVM_F32) : NULL;
     xcc_value *both = xcc_build_mul(b, scale, scales);
     y = y != NULL && both != NULL ? xcc_build_mul(b, y, both) : NULL;
-    if (y == NULL || k->a->b == NULL)
+    if (y == NULL || k->b == NULL)
         return y;
     xcc_value *bias = xcc_constant_blank(b->graph, XCVM_F32, 1, &dims[1]);
     for (size_t d = 0; bias != NULL && d < k->directions; d++)
-        xcvm_packed_write_biases(GATES, k->hidden, XCVM_CDATA(float, k->a->b) + d * 2 * GATES * k->hidden,
+        xcvm_packed_write_biases(GATES, k->hidden, XCVM_CDATA(float, k->b) + d * 2 * GATES * k->hidden,
                                  XCVM_DATA(float, &bias->type) + d * k->panels * PANEL, NULL);
     return bias != NULL ? xcc_build_add(b, y, bias) : NULL;
 }
@@ -179,38 +206,34 @@ static bool pack_state(xcc_lowering *n, const network *k, xcc_value **r, xcc_val
     return true;
 }
 
-/* Puts the results of integers in the place of an LSTM's of floats by weights w, where that can be done and pays; the
- * LSTM goes then, as it has no users. */
-static xcvm_status use_integers(xcc_lowering *n, xcc_value **results)
+/* Puts the network of integers in the place of an LSTM's of floats, which goes. */
+static xcvm_status use_integers(xcc_lowering *n, network *k, xcc_value **results)
 {
-    network k;
     xcc_value *r, *sums;
-    const xcc_node *lstm = results[0]->producer;
-    if (!chooses_integers(n) || !read_network(n, lstm, &k)) {
-        n->m->integers.left++;
-        return n->m->error->status;
-    }
-    const xcc_value *x = project(n, &k), *scale = pack_scales(n, &k, &k.r);
-    if (x == NULL || scale == NULL || !pack_state(n, &k, &r, &sums))
+    xcc_node *lstm = results[0]->producer;
+    const xcvm_LSTM_args *a = k->a = XCC_ARGS(LSTM, lstm);
+    const xcc_value *x = project(n, k), *scale = pack_scales(n, k, &k->r);
+    if (x == NULL || scale == NULL || !pack_state(n, k, &r, &sums))
         return xcc_failure(n);
     for (size_t i = 0; i < RESULTS; i++)
         if ((results[i] = xcc_value_create(n->b.graph, NULL)) == NULL)
             return xcc_failure(n);
-    const xcvm_LSTM_args *a = k.a;
-    return xcc_emit(&n->b, QuantizedLSTM, .y = XCC_OUT(results[0]), .y_h = XCC_OUT(results[1]),
-                    .y_c = XCC_OUT(results[2]), .x = XCC_IN(x), .r = XCC_IN(r), .sums = XCC_IN(sums),
-                    .scale = XCC_IN(scale), .sequence_lens = a->sequence_lens, .initial_h = a->initial_h,
-                    .initial_c = a->initial_c, .p = a->p, .hidden_size = a->hidden_size, .direction = a->direction,
-                    .layout = a->layout, .input_forget = a->input_forget, .activations = a->activations,
-                    .activation_alpha = a->activation_alpha, .activation_beta = a->activation_beta,
-                    .clip = a->clip) != NULL
-               ? XCVM_OK
-               : xcc_failure(n);
+    if (xcc_emit(&n->b, QuantizedLSTM, .y = XCC_OUT(results[0]), .y_h = XCC_OUT(results[1]), .y_c = XCC_OUT(results[2]),
+                 .x = XCC_IN(x), .r = XCC_IN(r), .sums = XCC_IN(sums), .scale = XCC_IN(scale),
+                 .sequence_lens = a->sequence_lens, .initial_h = a->initial_h, .initial_c = a->initial_c, .p = a->p,
+                 .hidden_size = a->hidden_size, .direction = a->direction, .layout = a->layout,
+                 .input_forget = a->input_forget, .activations = a->activations,
+                 .activation_alpha = a->activation_alpha, .activation_beta = a->activation_beta,
+                 .clip = a->clip) == NULL)
+        return xcc_failure(n);
+    xcc_node_remove(lstm);
+    return XCVM_OK;
 }
 
 xcvm_status xcc_lower_contrib_dynamic_quantize_lstm(xcc_lowering *n)
 {
     xcc_value *operands[OPERANDS], *results[RESULTS];
+    network k;
     XCVM_TRY(xcc_need_inputs(n, 3, 12));
     for (size_t i = SCALES; i < 12; i++)
         XCVM_TRY(xcc_contrib_need_operand(n, i, "a scale or a zero point"));
@@ -220,12 +243,19 @@ xcvm_status xcc_lower_contrib_dynamic_quantize_lstm(xcc_lowering *n)
         xcc_value *w = n->inputs[W + i];
         XCVM_TRY(xcc_contrib_need_byte(n, w, i == 0 ? "W" : "R"));
         XCVM_TRY(xcc_contrib_need_ranks(n, w, i == 0 ? "W" : "R", 3, 3));
-        operands[W + i] = recurrence_weights(n, w, n->inputs[SCALES + 2 * i], n->inputs[SCALES + 2 * i + 1]);
+    }
+    const bool integers = chooses_integers(n, &k);
+    XCVM_TRY(n->m->error->status);
+    for (size_t i = 0; i < 2; i++) {
+        xcc_value *w = n->inputs[W + i];
+        operands[W + i] = integers ? stand_in(n, w)
+                                   : recurrence_weights(n, w, n->inputs[SCALES + 2 * i], n->inputs[SCALES + 2 * i + 1]);
         if (operands[W + i] == NULL)
             return xcc_failure(n);
     }
     XCVM_TRY(xcc_lower_inner(n, "", "LSTM", 7, OPERANDS, operands, RESULTS, results));
-    XCVM_TRY(use_integers(n, results));
+    if (integers)
+        XCVM_TRY(use_integers(n, &k, results));
     for (size_t i = 0; i < RESULTS; i++)
         XCVM_TRY(xcc_bind(n, i, results[i]));
     return XCVM_OK;

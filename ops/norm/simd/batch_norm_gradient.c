@@ -28,7 +28,10 @@ typedef struct gradient_loop {
 /* dx = g * factor + ((x - centre) * slope + shift) */
 typedef struct channel_line {
     double centre, factor, slope, shift;
+    bool wide; /* f32 does not have the differences, or the slope */
 } channel_line;
+/* Differences of at most the root of it have slopes that f32 has as normal numbers. */
+#define GREATEST_IN_F32 0x1p100
 
 typedef union block {
     float f32[XCVM_BLOCK];
@@ -72,6 +75,13 @@ typedef union block {
     }
 DEFINE_ROUNDS(f32, float)
 DEFINE_ROUNDS(f64, double)
+
+/* draw_f32 in f64. */
+static void draw_wide(const float *x, const float *g, size_t count, const channel_line *line, float *dx)
+{
+    for (size_t i = 0; i < count; i++)
+        dx[i] = (float)((double)g[i] * line->factor + (((double)x[i] - line->centre) * line->slope + line->shift));
+}
 
 /* Elements of a channel are counted over all items. Those of one item lie one behind the other. */
 typedef struct cursor {
@@ -143,13 +153,14 @@ static double total_of(const wide *sums)
 static channel_line sum_up(const gradient_loop *t, size_t channel, const channel_sums *sums, double centre)
 {
     const double n = (double)(t->items * t->size), of_g = total_of(&sums->g), moved = total_of(&sums->x) / n;
-    const double variance = total_of(&sums->squares) / n - moved * moved;
+    const double squares = total_of(&sums->squares), variance = squares / n - moved * moved;
     const double s = 1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + t->epsilon);
     const double of_both = s * (total_of(&sums->products) - moved * of_g);
     const double factor = s * t->scale[channel], share = -factor / n, slope = share * s * of_both;
     t->dscale[channel] = of_both;
     t->db[channel] = of_g;
-    return (channel_line){centre, factor, slope, share * of_g - moved * slope};
+    return (channel_line){centre, factor, slope, share * of_g - moved * slope,
+                          squares > GREATEST_IN_F32 || fabs(slope) > GREATEST_IN_F32};
 }
 
 static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller)
@@ -182,6 +193,8 @@ static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel,
         void *dx = in_place ? (char *)t->dx + c.at * xcvm_dtype_size(t->dtype) : (void *)&room[0];
         if (is_f64)
             draw_f64(x, g, count, &line, dx);
+        else if (line.wide)
+            draw_wide(x, g, count, &line, dx);
         else
             draw_f32(x, g, count, &line, dx);
         if (!in_place)

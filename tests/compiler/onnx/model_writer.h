@@ -92,7 +92,8 @@ enum {
 
 typedef struct model_writer {
     test_bytes graph, functions, opsets, node, scratch, inner;
-    size_t next; /* number of the next value's name */
+    size_t next;     /* number of the next value's name */
+    uint64_t newest; /* the opset, where it is not OPSET; 0: it is */
 } model_writer;
 
 /* Begins a node; operands, results and attributes follow, then end_node. */

@@ -1,6 +1,5 @@
 /* Models of every kind for tests of scaling, written field by field. */
-#include "tests/compiler/onnx/scale_models.h"
-#include "tests/compiler/onnx/model_writer.h"
+#include "tests/compiler/onnx/scale_states.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -502,7 +501,7 @@ static test_bytes finish(model_writer *m)
 {
     test_bytes model = {0};
     put_int(&model, MODEL_IR_VERSION, 8);
-    opset(&model, MODEL_OPSET, "", OPSET);
+    opset(&model, MODEL_OPSET, "", m->newest != 0 ? m->newest : OPSET);
     put(&model, m->opsets.at, m->opsets.length);
     put_message(&model, MODEL_GRAPH, &m->graph);
     put(&model, m->functions.at, m->functions.length);
@@ -544,6 +543,8 @@ test_bytes scale_model(scale_kind kind, size_t size)
         [SCALE_branches] = make_branches,
         [SCALE_loops] = make_loops,
         [SCALE_states] = make_states,
+        [SCALE_kept] = scale_make_kept,
+        [SCALE_caches] = scale_make_caches,
         [SCALE_names] = make_names,
     };
     model_writer m = {.next = 0};

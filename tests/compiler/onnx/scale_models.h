@@ -4,6 +4,8 @@
 
 #include "tests/support.h"
 
+#include <xcvm/compiler.h>
+
 /* name, and what there are `size` of in the model */
 #define SCALE_KINDS(X)                                                                                                 \
     X(nodes, "nodes in a chain")                                                                                       \
@@ -32,6 +34,8 @@
     X(branches, "nodes in Ifs, one behind the other")                                                                  \
     X(loops, "nodes in Loops, one behind the other")                                                                   \
     X(states, "states of one Loop")                                                                                    \
+    X(kept, "states that runs keep, inputs and outputs of the model")                                                  \
+    X(caches, "caches that Attention extends, states that runs keep")                                                  \
     X(depth, "nodes in Ifs that are nested 30 deep")                                                                   \
     X(loop_depth, "nodes in Loops that are nested 30 deep")                                                            \
     X(names, "bytes of names, a thousand each")
@@ -50,6 +54,11 @@ extern const scale_kind_info scale_kinds[SCALE_KIND_COUNT];
 
 /* The model's bytes, to be freed with test_bytes_free. Ends the process where there is no memory. */
 test_bytes scale_model(scale_kind kind, size_t size);
+
+/* Rows of the caches, which the options need, too. */
+enum { SCALE_CACHE_ROWS = 8 };
+/* The pairs that xcc_options make states of in such a model, to be freed with free; NULL and 0 where there are none. */
+xcc_state_pair *scale_state_pairs(scale_kind kind, size_t size, size_t *count);
 
 /* A chain of `count` nodes whose folded result has `bytes` bytes each, all of which the outputs need. */
 test_bytes scale_fold_bomb(size_t count, size_t bytes);

@@ -195,14 +195,35 @@ static void check_lstm(const char *dtype, int zero, bool by_column, xcc_integer_
     ck_assert_msg(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, &report, &error) == XCVM_OK,
                   "%s", error.message);
     ck_assert_uint_eq(report.integer_products, integers);
-    ck_assert_uint_eq(report.float_products, integers == 0);
+    ck_assert_uint_eq(report.float_products, integers == 0 && use != XCC_INTEGER_NEVER);
     ck_assert_uint_eq(report.faster_as_floats, 0);
+    /* Nothing is made of weights as floats that only integers are read of. */
+    ck_assert(integers == 0 || report.nodes_before <= 8);
     free(model.at);
     free(program.at);
 }
 
+/* What integers do not fit is refused as floats are. */
+static void check_wrong_lstm(const char *zero, const char *message)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             MS "input x f32[4x2x1]\ninit w i8[1x1x4] 1 2 3 4\ninit r i8[1x1x4] 4 3 2 1\ninit s f32[1] 0.5\n"
+                "init z %s\noutput y\n"
+                "y = com.microsoft::DynamicQuantizeLSTM(x, w, r, _, _, _, _, _, s, z, s, z) hidden_size=1\n",
+             zero);
+    test_bytes model = onnx_from_text(text), program = {.at = NULL};
+    const xcc_options options = {.size = sizeof options, .integer = XCC_INTEGER_ALWAYS};
+    xcvm_error error;
+    ck_assert_int_ne(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_msg(strstr(error.message, message) != NULL, "%s", error.message);
+    free(model.at);
+}
+
 START_TEST(recurrence_of_bytes)
 {
+    check_wrong_lstm("i8[0]", "w has shape [0x4x1]");
+    check_wrong_lstm("i8[3] 0 0 0", "w has shape [3x4x1]");
     /* The product with the input and the recurrence. */
     check_lstm("i8", 0, false, XCC_INTEGER_ALWAYS, 2);
     check_lstm("i8", 0, true, XCC_INTEGER_ALWAYS, 2);

@@ -3,6 +3,8 @@
 #include "compiler/ir/compose.h"
 #include "tests/compiler/support.h"
 
+#include <stdio.h>
+
 /* Of each there are whole vectors and a rest, whatever the instruction set. */
 enum { BOUND = 70, HEADS = 10, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, WINDOW = 20, LEVELS = 3 };
 
@@ -217,24 +219,74 @@ END_TEST
 
 /* Where a query sees more than the rows up to its own, or somebody else what the caches are, or there are more keys
  * than queries, it stays Attention. */
-static const model others[] = {
-    {.form = PRESENT, .bound = -2, .rows = BOUND},
-    {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true},
-    {.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .read = true},
-    {.form = PRESENT, .bound = -2, .causal = true},
-    {.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true},
-    {.form = SCATTERED, .bound = BOUND},
-    {.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3},
-    {.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .causal = true, .queries = 2, .keys = 3},
+static const struct {
+    model model;
+    const char *why;
+} others[] = {
+    {{.form = PRESENT, .bound = -2, .rows = BOUND}, "is not causal"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true}, "has a mask"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .read = true}, "something besides Attention"},
+    {{.form = PRESENT, .bound = -2, .causal = true}, "how many rows"},
+    {{.form = SCATTERED, .bound = BOUND}, "is not causal"},
+    {{.form = SCATTERED_ELSEWHERE, .bound = BOUND, .causal = true}, "the model does not show"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3}, "not as many queries"},
+    {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .causal = true, .queries = 2, .keys = 3},
+     "not as many queries"},
 };
+
+static void note_states(compilation *c, test_bytes *notes)
+{
+    c->options.notes = test_bytes_sink;
+    c->options.notes_user = notes;
+}
 
 START_TEST(what_stays)
 {
     compilation c;
-    begin_model(&c, 2, &others[_i], true);
+    test_bytes notes = {.at = NULL};
+    char expected[128];
+    begin_model(&c, 2, &others[_i].model, true);
+    note_states(&c, &notes);
     ok(&c.m, xcc_pair_states(&c.m));
     CHECK_COUNT(&c, CachedAttention, 0);
     CHECK_COUNT(&c, Attention, 1);
+    ck_assert(test_bytes_sink(&notes, "", 1));
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(expected, sizeof expected, "state %s is written whole in each run: ", pairs[i].input);
+        const char *line = strstr(notes.at, expected);
+        ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", notes.at);
+    }
+    test_bytes_free(&notes);
+    finish(&c);
+}
+END_TEST
+
+/* What becomes a state of more rows than the model says fits nothing else. */
+START_TEST(known_sizes_do_not_grow)
+{
+    compilation c;
+    begin_model(&c, 2, &(model){.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true}, true);
+    ok(&c.m, xcc_pair_states(&c.m));
+    CHECK_COUNT(&c, CachedAttention, 0);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(what_became_of_caches_is_told)
+{
+    compilation c;
+    test_bytes notes = {.at = NULL};
+    begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true}, true);
+    note_states(&c, &notes);
+    c.options.caches = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
+    ok(&c.m, xcc_pair_states(&c.m));
+    ck_assert(test_bytes_sink(&notes, "", 1));
+    ck_assert_str_eq(notes.at, _i == 0
+                                   ? "state past_key is a cache of 70 rows of f32, which are added where it lies\n"
+                                     "state past_value is a cache of 70 rows of f32, which are added where it lies\n"
+                                   : "state past_key is a cache of 70 rows of f16, which are added where it lies\n"
+                                     "state past_value is a cache of 70 rows of f16, which are added where it lies\n");
+    test_bytes_free(&notes);
     finish(&c);
 }
 END_TEST
@@ -246,6 +298,8 @@ Suite *suite_compiler_pair_caches(void)
     TCase *tests = tcase_create("pair_caches");
     tcase_add_loop_test(tests, generation, 0, 2 * FORMS * LEVELS);
     tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
+    tcase_add_test(tests, known_sizes_do_not_grow);
+    tcase_add_loop_test(tests, what_became_of_caches_is_told, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;
 }
