@@ -45,7 +45,7 @@ compiler/layout: compiler/ir compiler/passes
 compiler/recompute: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes
 compiler/training: compiler/ir compiler/passes compiler/gradients
-compiler/codegen: compiler/ir
+compiler/codegen: compiler/ir compiler/codegen/c_runtime
 compiler/codegen/c_runtime:
 compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower

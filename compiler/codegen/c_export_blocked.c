@@ -1,5 +1,6 @@
 /* Convolutions of channels in blocks as C, and the pools that are made with them. */
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 #include "ops/conv/blocked.h"
 #include "ops/conv/window.h"
@@ -215,12 +216,10 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
         xcc_c_put(t, "}, .tile = %d, .band = %lld, .on_the_fly = %d", tile, (long long)band,
                   a->algorithm != XCVM_BLOCKED_winograd);
     xcc_c_put(t, "};\n");
-    const int64_t points = (tile + 2) * (tile + 2), in_blocks = (c.channels + 15) / 16;
-    const int64_t room = points * (in_blocks * band * 16 + 16 + 4 * band * 16 + 16 + 4 * 2 * 16 * 16 + 16) * 4;
-    const int64_t whole = a->pool > 1 ? batch * c.outputs * (int64_t)(c.window.out[1] * c.window.out[2]) * 64 : 0;
-    const char *const scratch = winograd ? xcc_c_scratch(x, (uint64_t)(room + whole)) : "";
-    const char *const y =
-        a->pool > 1 ? xcc_c_format(x, "%s + %lld", scratch, (long long)room / 4) : xcc_c_write(x, a->y);
+    const size_t room = xc_winograd_room_of((size_t)tile, (size_t)c.channels, (size_t)band, XC_MOST_TILE_BLOCKS).all;
+    const size_t whole = a->pool > 1 ? (size_t)(batch * c.outputs) * c.window.out[1] * c.window.out[2] * 16 : 0;
+    const char *const scratch = winograd ? xcc_c_scratch(x, (room + whole) * sizeof(float)) : "";
+    const char *const y = a->pool > 1 ? xcc_c_format(x, "%s + %zu", scratch, room) : xcc_c_write(x, a->y);
     xcc_c_line(x, "        %s(&xc_table_%zu, %s, %s, %s, %s, %s%s%s);\n",
                winograd ? "xc_blocked_winograd" : functions[a->algorithm], index, xcc_c_read(x, a->x),
                xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), y, winograd ? ", " : "", scratch);

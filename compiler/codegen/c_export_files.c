@@ -1,6 +1,7 @@
 /* Export as C: the files, which are what is written around the instructions. */
 #include "base/isas.h"
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 #include "ops/conv/blocked.h"
 
 #include <inttypes.h>
@@ -60,6 +61,17 @@ static void write_element(xcc_c_text *to, const xcvm_value *v, size_t i)
     }
 }
 
+/* Of `count` elements those up to the last one that is not zero, bit by bit: what an initialiser leaves out is zero. */
+static size_t without_zeros(const xcvm_value *v, size_t count)
+{
+    const unsigned char *const bytes = v->data;
+    size_t last = v->bytes;
+    while (last > 0 && bytes[last - 1] == 0)
+        last--;
+    const size_t size = count > 0 ? v->bytes / count : 1;
+    return (last + size - 1) / size;
+}
+
 /* Elements go to the sink piece by piece. */
 static bool write_constants(xcc_c_export *x)
 {
@@ -70,15 +82,16 @@ static bool write_constants(xcc_c_export *x)
         if (!x->used_constants[i])
             continue;
         const size_t count = xcvm_dtype_in((xcvm_dtype)v->dtype, XCVM_TYPES_PACKED) ? v->bytes : xcvm_element_count(v);
+        const size_t written = without_zeros(v, count);
         xcc_c_put(&text, "\nstatic const %s xc_constant_%zu[%zu]%s = {", xcc_c_type((xcvm_dtype)v->dtype), i,
                   count > 0 ? count : 1, x->vectors ? " __attribute__((aligned(64)))" : "");
-        for (size_t k = 0; k < count && sent; k++) {
+        for (size_t k = 0; k < written && sent; k++) {
             xcc_c_put(&text, "%s", k == 0 ? "" : k % 16 == 0 ? ",\n    " : ", ");
             write_element(&text, v, k);
             if (text.count > 60000)
                 sent = send(x, x->options->source, &text);
         }
-        xcc_c_put(&text, "%s};\n", count == 0 ? "0" : "");
+        xcc_c_put(&text, "%s};\n", written == 0 ? "0" : "");
     }
     sent = sent && send(x, x->options->source, &text);
     xcc_c_text_release(&text);
@@ -131,6 +144,55 @@ static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name
               xcc_c_upper(x, name), xcvm_element_count(v));
 }
 
+static void write_context(xcc_c_export *x, xcc_c_text *to)
+{
+    const char *const name = x->name, *const macro = xcc_c_upper(x, name);
+    const bool separate = x->options->weights != NULL;
+    xcc_c_put(to, "\n/* What a run needs; to be initialised once. */\ntypedef struct %s_context {\n", name);
+    if (separate)
+        xcc_c_put(to, "    const unsigned char *weights;\n");
+    for (size_t i = 0; i < x->image->state_count; i++) {
+        const size_t count = xcvm_element_count(&x->states[i].type);
+        xcc_c_put(to, "    %s %s[%zu]; /* kept from run to run */\n", xcc_c_type((xcvm_dtype)x->states[i].type.dtype),
+                  xcc_c_state_name(x, i), count > 0 ? count : 1);
+    }
+    if (x->draws)
+        xcc_c_put(to, "    uint64_t random; /* from which random numbers follow; any number will do */\n");
+    if (!is_elsewhere(x))
+        xcc_c_put(to, "    unsigned char arena[%s_ARENA_BYTES];\n", macro);
+    else if (!separate && x->image->state_count == 0 && !x->draws)
+        xcc_c_put(to, "    char nothing;\n");
+    xcc_c_put(to, "} %s_context;\n\n", name);
+}
+
+static void write_declarations(xcc_c_export *x, xcc_c_text *to)
+{
+    const char *const name = x->name, *const macro = xcc_c_upper(x, name);
+    const bool separate = x->options->weights != NULL;
+    if (separate)
+        xcc_c_put(
+            to,
+            "/* `weights` are the bytes of the file of weights, mapped, linked or read, on a multiple of 64; they "
+            "are lent. */\nvoid %s_init(%s_context *context, const void *weights);\n",
+            name, name);
+    else
+        xcc_c_put(to, "void %s_init(%s_context *context);\n", name, name);
+    xcc_c_put(to,
+              "/* 0, or a number for %s_error: then outputs are unfinished, and states as before. Outputs must not "
+              "overlap inputs. */\nint %s_run(",
+              name, name);
+    write_parameters(x, to);
+    xcc_c_put(to, ");\n/* What went wrong. */\nconst char *%s_error(int status);\n", name);
+    if (x->image->state_count > 0)
+        xcc_c_put(to,
+                  "\n/* A state, as the model calls it. Its elements, of `bytes` bytes, may be read, to be saved, and "
+                  "written, between runs. */\n"
+                  "typedef struct %s_state {\n    const char *name, *type;\n    void *elements;\n    size_t bytes;\n} "
+                  "%s_state;\n#define %s_STATES %zu\n/* That of `index`, less than %s_STATES. */\n"
+                  "%s_state %s_state_at(%s_context *context, size_t index);\n",
+                  name, name, macro, x->image->state_count, macro, name, name, name);
+}
+
 static void write_header(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
@@ -160,43 +222,8 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
                   "\n/* To be defined where it is to lie. It is what runs work in: one at a time. */\n"
                   "extern unsigned char %s[%s_ARENA_BYTES];\n",
                   x->options->arena_in, macro);
-    xcc_c_put(to, "\n/* What a run needs; to be initialised once. */\ntypedef struct %s_context {\n", name);
-    if (separate)
-        xcc_c_put(to, "    const unsigned char *weights;\n");
-    for (size_t i = 0; i < x->image->state_count; i++) {
-        const size_t count = xcvm_element_count(&x->states[i].type);
-        xcc_c_put(to, "    %s %s[%zu]; /* kept from run to run */\n", xcc_c_type((xcvm_dtype)x->states[i].type.dtype),
-                  xcc_c_state_name(x, i), count > 0 ? count : 1);
-    }
-    if (x->draws)
-        xcc_c_put(to, "    uint64_t random; /* from which random numbers follow; any number will do */\n");
-    if (!is_elsewhere(x))
-        xcc_c_put(to, "    unsigned char arena[%s_ARENA_BYTES];\n", macro);
-    else if (!separate && x->image->state_count == 0 && !x->draws)
-        xcc_c_put(to, "    char nothing;\n");
-    xcc_c_put(to, "} %s_context;\n\n", name);
-    if (separate)
-        xcc_c_put(
-            to,
-            "/* `weights` are the bytes of the file of weights, mapped, linked or read, on a multiple of 64; they "
-            "are lent. */\nvoid %s_init(%s_context *context, const void *weights);\n",
-            name, name);
-    else
-        xcc_c_put(to, "void %s_init(%s_context *context);\n", name, name);
-    xcc_c_put(to,
-              "/* 0, or a number for %s_error: then outputs are unfinished, and states as before. Outputs must not "
-              "overlap inputs. */\nint %s_run(",
-              name, name);
-    write_parameters(x, to);
-    xcc_c_put(to, ");\n/* What went wrong. */\nconst char *%s_error(int status);\n", name);
-    if (x->image->state_count > 0)
-        xcc_c_put(to,
-                  "\n/* A state, as the model calls it. Its elements, of `bytes` bytes, may be read, to be saved, and "
-                  "written, between runs. */\n"
-                  "typedef struct %s_state {\n    const char *name, *type;\n    void *elements;\n    size_t bytes;\n} "
-                  "%s_state;\n#define %s_STATES %zu\n/* That of `index`, less than %s_STATES. */\n"
-                  "%s_state %s_state_at(%s_context *context, size_t index);\n",
-                  name, name, macro, x->image->state_count, macro, name, name, name);
+    write_context(x, to);
+    write_declarations(x, to);
     xcc_c_put(to, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
@@ -329,13 +356,11 @@ static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
         x->vectors ? "\"fp-contract=fast\", " : "");
 }
 
-/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for
- * (c_runtime/products.h, XC_TILE_BLOCKS). */
+/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for. */
 static int output_blocks(const xcc_c_export *x)
 {
-    enum { MOST = 4 };
     const int64_t blocks = (x->outputs + XCVM_CHANNEL_BLOCK - 1) / XCVM_CHANNEL_BLOCK;
-    return blocks < 1 ? 1 : blocks < MOST ? (int)blocks : MOST;
+    return blocks < 1 ? 1 : blocks < XC_MOST_TILE_BLOCKS ? (int)blocks : XC_MOST_TILE_BLOCKS;
 }
 
 xcvm_status xcc_c_write_files(xcc_c_export *x)

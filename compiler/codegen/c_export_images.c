@@ -3,6 +3,7 @@
 #include "compiler/codegen/c_export.h"
 
 #include "ops/image/resize_plan.h"
+#include "ops/image/sampling.h"
 
 #include <math.h>
 #include <string.h>
@@ -214,6 +215,8 @@ static bool write_roi_align(xcc_c_export *x, xcc_c_step *step)
     /* What the machine refuses in each run. */
     if (xcvm_element_count(a->x) == 0 || a->batch_indices->rank != 1 || a->batch_indices->dims[0] != a->rois->dims[0])
         return xcc_c_refuse(x, "there is no C for it on nothing, or on another number of batch_indices than of rois");
+    if (a->sampling_ratio > XCVM_MOST_SAMPLES)
+        return xcc_c_refuse(x, "there is no C for more than %d samples along an axis of a cell", XCVM_MOST_SAMPLES);
     xcc_c_put(&x->tables,
               "\nstatic const xc_regions xc_table_%zu = {.count = %lld, .batch = %lld, .channels = %lld, .in = {%lld, "
               "%lld}, .cells = {%lld, %lld}, .samples = %lld, .legacy = %d, .greatest = %d, .scale = ",

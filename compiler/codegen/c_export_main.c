@@ -86,18 +86,12 @@ static void write_reading(xcc_c_export *x, xcc_c_text *to)
               inputs);
 }
 
-void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to)
+/* What the main works with: the context, room for inputs, outputs and weights, and files. */
+static void write_variables(xcc_c_export *x, xcc_c_text *to, const char *macro)
 {
     const size_t inputs = x->image->input_count, outputs = x->image->output_count;
     const bool separate = x->options->weights != NULL, states = x->image->state_count > 0;
-    const char *const macro = xcc_c_upper(x, x->name);
-    xcc_c_put_bytes(to, functions, sizeof functions - 1);
-    xcc_c_put(
-        to,
-        "\n/* Each input's bytes come from a file, the outputs' go to standard output. Files may hold those of several "
-        "runs, one\n * behind the other; one that holds those of one run is for all. */\n"
-        "int main(int count, char **arguments)\n{\n    static %s_context context;\n",
-        x->name);
+    xcc_c_put(to, "    static %s_context context;\n", x->name);
     if (separate)
         xcc_c_put(to,
                   "    static union {\n        double aligned;\n        unsigned char bytes[%s_WEIGHTS_BYTES + 64];\n  "
@@ -120,18 +114,12 @@ void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to)
     if (states)
         xcc_c_put(to, "    const char *load = NULL, *save = NULL;\n");
     xcc_c_put(to, "    size_t i, runs;\n    int next = 1, status;\n");
-    write_usage(x, to);
-    write_weights(x, to, macro);
-    if (inputs > 0)
-        xcc_c_put(
-            to,
-            "    for (i = 0; i < %zu; i++)\n        if ((files[i] = xc_open(arguments[next + (int)i], \"rb\")) == "
-            "NULL)\n            return 1;\n",
-            inputs);
-    else
-        xcc_c_put(to, "    i = 0;\n    (void)i;\n    (void)xc_open;\n    (void)xc_read_next;\n");
-    xcc_c_put(to, "    %s_init(&context%s);\n", x->name, separate ? ", at" : "");
-    write_states(x, to, macro, false);
+}
+
+/* Runs, as long as a file has inputs. */
+static void write_runs(xcc_c_export *x, xcc_c_text *to)
+{
+    const size_t inputs = x->image->input_count, outputs = x->image->output_count;
     xcc_c_put(to, "    for (runs = 0;; runs++) {\n");
     write_reading(x, to);
     xcc_c_put(to, "        status = %s_run(&context", x->name);
@@ -147,6 +135,33 @@ void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to)
         xcc_c_put(to, "        if (fwrite(%s, 1, %zu, stdout) != %zu)\n            return 1;\n",
                   xcc_c_output_name(x, i), xcc_c_output_value(x, i)->bytes, xcc_c_output_value(x, i)->bytes);
     xcc_c_put(to, "    }\n");
+}
+
+void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to)
+{
+    const size_t inputs = x->image->input_count;
+    const bool separate = x->options->weights != NULL;
+    const char *const macro = xcc_c_upper(x, x->name);
+    xcc_c_put_bytes(to, functions, sizeof functions - 1);
+    xcc_c_put(
+        to,
+        "\n/* Each input's bytes come from a file, the outputs' go to standard output. Files may hold those of several "
+        "runs, one\n * behind the other; one that holds those of one run is for all. */\n"
+        "int main(int count, char **arguments)\n{\n");
+    write_variables(x, to, macro);
+    write_usage(x, to);
+    write_weights(x, to, macro);
+    if (inputs > 0)
+        xcc_c_put(
+            to,
+            "    for (i = 0; i < %zu; i++)\n        if ((files[i] = xc_open(arguments[next + (int)i], \"rb\")) == "
+            "NULL)\n            return 1;\n",
+            inputs);
+    else
+        xcc_c_put(to, "    i = 0;\n    (void)i;\n    (void)xc_open;\n    (void)xc_read_next;\n");
+    xcc_c_put(to, "    %s_init(&context%s);\n", x->name, separate ? ", at" : "");
+    write_states(x, to, macro, false);
+    write_runs(x, to);
     write_states(x, to, macro, true);
     xcc_c_put(to, "    return fflush(stdout) == 0 ? 0 : 1;\n}\n");
 }

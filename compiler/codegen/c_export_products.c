@@ -1,5 +1,6 @@
 /* Products, convolutions and pools as C. */
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 #include "ops/conv/blocked.h"
 #include "ops/conv/window.h"
@@ -8,9 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* XC_PANEL_COLUMNS of c_runtime/convolve.h, which tells how much scratch memory its functions take. */
-enum { XCC_C_PANEL_COLUMNS = 64 };
 
 /* ---- Matrices ---- */
 
@@ -69,7 +67,7 @@ static void write_product(xcc_c_export *x, const xcvm_value *y, const char *oper
     xcc_c_line(x, "            xc_matmul_%s(%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld%s%s);\n",
                panels ? "panels" : suffix_of(y), operands, m, k, n, steps[0], steps[1], steps[2], steps[3],
                panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (uint64_t)k * ((uint64_t)m + XCC_C_PANEL_COLUMNS) * sizeof(float)) : "");
+               panels ? xcc_c_scratch(x, xc_matmul_room_of((size_t)m, (size_t)k).all * sizeof(float)) : "");
 }
 
 static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
@@ -190,12 +188,12 @@ static bool has_window_axes(xcc_c_export *x, const xcvm_value *v)
            xcc_c_refuse(x, "there is no C for it over %d axes", v->rank - 2);
 }
 
-/* Elements of a plane with its padding, as c_runtime/convolve.h copies it. */
+/* Elements of a plane with its padding. */
 static size_t padded_plane(const xcvm_window *w)
 {
     size_t plane = 1;
     for (int i = 0; i < XCVM_WINDOW_AXES; i++)
-        plane *= (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
+        plane *= xc_padded_size(w->out[i], w->stride[i], w->kernel[i], w->dilation[i]);
     return plane;
 }
 
@@ -204,7 +202,7 @@ static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_sha
                           const char *operands, size_t floats)
 {
     const bool panels = pays_panels(x, y, (long long)s->outputs, (long long)(s->channels * s->window.kernel_size));
-    xcc_c_note_outputs(x, panels ? XCC_C_PANEL_COLUMNS : 0);
+    xcc_c_note_outputs(x, panels ? XC_PANEL_COLUMNS : 0);
     xcc_c_line(x, "        xc_%s_%s(&%s, %s, %zu, %zu, %zu, %zu%s%s);\n", name, panels ? "panels" : suffix_of(y),
                xcc_c_window_table(x, &s->window), operands, s->batch, s->group, s->channels, s->outputs,
                panels ? ", " : "", panels ? xcc_c_scratch(x, floats * sizeof(float)) : "");
@@ -213,7 +211,7 @@ static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_sha
 /* What xc_conv_panels takes. */
 static size_t conv_floats(const xcvm_window *w, size_t channels)
 {
-    return channels * (padded_plane(w) + w->kernel_size * XCC_C_PANEL_COLUMNS) + XCC_C_PANEL_COLUMNS + 32;
+    return xc_conv_room_of(channels, w->kernel_size, padded_plane(w)).all;
 }
 
 static bool write_conv(xcc_c_export *x, xcc_c_step *step)
@@ -245,7 +243,7 @@ static bool write_turned(xcc_c_export *x, const xcvm_ConvTranspose_args *a, cons
     }
     const size_t floats = filters + conv_floats(&s.window, s.channels);
     const char *const room = xcc_c_scratch(x, floats * sizeof(float));
-    xcc_c_note_outputs(x, XCC_C_PANEL_COLUMNS);
+    xcc_c_note_outputs(x, XC_PANEL_COLUMNS);
     xcc_c_line(x,
                "        xc_turn_filters(%s, %s, %zu, %zu, %zu, %zu);\n"
                "        xc_conv_panels(&%s, %s, %s, %s, NULL, %s, %zu, %zu, %zu, %zu, %s + %zu);\n",
@@ -258,27 +256,24 @@ static bool write_turned(xcc_c_export *x, const xcvm_ConvTranspose_args *a, cons
 static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvTranspose_args *a = step->args;
-    int64_t room[2 * XCVM_MAX_RANK];
+    int64_t pads_room[2 * XCVM_MAX_RANK];
     if (!has_window_axes(x, a->x))
         return false;
     /* It spreads what the convolution from y to x gathers. */
-    const xcvm_ints pads = xcvm_transposed_pads(a, room);
+    const xcvm_ints pads = xcvm_transposed_pads(a, pads_room);
     const xcvm_window_attributes attributes = {
         {a->w->dims + 2, (size_t)a->w->rank - 2}, a->strides, pads, a->dilations};
     const xcvm_window w = xcvm_window_of(a->y, a->x, &attributes);
-    const uint64_t channels = (uint64_t)(a->x->dims[1] / a->group), rows = (uint64_t)a->w->dims[1] * w.kernel_size;
-    const bool panels = pays_panels(x, a->y, (long long)rows, (long long)channels);
+    const size_t channels = (size_t)(a->x->dims[1] / a->group), outputs = (size_t)a->w->dims[1];
+    const bool panels = pays_panels(x, a->y, (long long)(outputs * w.kernel_size), (long long)channels);
     if (panels && is_unstrided(&w))
         return write_turned(x, a, &w);
-    xcc_c_note_outputs(x, panels ? XCC_C_PANEL_COLUMNS : 0);
-    xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %llu, %lld%s%s);\n",
+    const xc_conv_transpose_room room = xc_conv_transpose_room_of(channels, w.kernel_size, padded_plane(&w), outputs);
+    xcc_c_note_outputs(x, panels ? XC_PANEL_COLUMNS : 0);
+    xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %zu, %zu%s%s);\n",
                panels ? "panels" : suffix_of(a->y), xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
-               xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group,
-               (unsigned long long)channels, (long long)a->w->dims[1], panels ? ", " : "",
-               panels ? xcc_c_scratch(x, (rows * (channels + XCC_C_PANEL_COLUMNS) +
-                                          (uint64_t)a->w->dims[1] * padded_plane(&w) + channels * XCC_C_PANEL_COLUMNS) *
-                                             sizeof(float))
-                      : "");
+               xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group, channels,
+               outputs, panels ? ", " : "", panels ? xcc_c_scratch(x, room.all * sizeof(float)) : "");
     return true;
 }
 
@@ -288,11 +283,9 @@ static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
     if (!has_window_axes(x, a->x))
         return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
-    const size_t columns = s.channels * s.window.kernel_size;
     write_windows(x, "filter_gradient", &s, a->y,
                   xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
-                  s.channels * padded_plane(&s.window) + (columns + 16) * (XCC_C_PANEL_COLUMNS + 16) +
-                      (s.outputs + 15) / 16 * 16 * XCC_C_PANEL_COLUMNS + columns * s.outputs);
+                  xc_filter_gradient_room_of(s.channels, s.window.kernel_size, padded_plane(&s.window), s.outputs).all);
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Instructions on integers of quantised models as C. */
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 #include "ops/conv/window.h"
 #include "ops/quantize/quantized_panels.h"
@@ -7,9 +8,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* XC_QUANTIZED_ROWS of c_runtime/quantized.h. */
-enum { XCC_C_QUANTIZED_ROWS = 4 };
 
 static const char *single(xcc_c_export *x, double value) { return xcc_c_number(x, XCVM_F32, (double)(float)value); }
 
@@ -196,7 +194,7 @@ static bool write_product(xcc_c_export *x, const image_product *p, const xcvm_va
     xcc_c_line(x, "        xc_quantized_multiply(&%s, xc_quantized_tile_%s, %s, %s, %s, %s, %s, %s, %s);\n",
                product_table(x, p), x->vectors ? "lanes" : "plain", xcc_c_read(x, p->x), xcc_c_read(x, w),
                xcc_c_read(x, b), xcc_c_read(x, scale), xcc_c_read(x, shift), xcc_c_write(x, p->y),
-               p->copies ? xcc_c_format(x, "(uint8_t *)(void *)(%s)", xcc_c_scratch(x, row * XCC_C_QUANTIZED_ROWS))
+               p->copies ? xcc_c_format(x, "(uint8_t *)(void *)(%s)", xcc_c_scratch(x, row * XC_QUANTIZED_ROWS))
                          : "NULL");
     return true;
 }

@@ -1,28 +1,11 @@
 /* Recurrent networks as C. */
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
-
-#include <strings.h>
-
-/* Functions by name: their numbers in c_runtime/recurrent.h, and what their parameters are if not given. */
-static const struct {
-    const char *name;
-    double alpha, beta;
-    int parameters;
-} functions[] = {{"Affine", 1, 0, 2},
-                 {"Elu", 1, 0, 1},
-                 {"HardSigmoid", (double)0.2F, 0.5, 2},
-                 {"LeakyRelu", (double)0.01F, 0, 1},
-                 {"Relu", 0, 0, 0},
-                 {"ScaledTanh", 1, 1, 2},
-                 {"Sigmoid", 0, 0, 0},
-                 {"Softplus", 0, 0, 0},
-                 {"Softsign", 0, 0, 0},
-                 {"Tanh", 0, 0, 0},
-                 {"ThresholdedRelu", 1, 0, 1}};
-enum { FUNCTIONS = sizeof functions / sizeof *functions, SIGMOID = 6, TANH = 9 };
+#include "ops/recurrent/recurrent_functions.h"
+#include "ops/recurrent/recurrent_weights.h"
 
 /* What the instructions have in common. */
 typedef struct network {
@@ -32,44 +15,40 @@ typedef struct network {
     xcvm_floats alphas, betas;
     double clip;
     const xcvm_value *sums, *scale; /* of weights of s8 */
-    int kind, gates;
-    bool packed;
+    xcvm_recurrent_form form;
 } network;
 
 #define COMMON                                                                                                         \
     .y = a->y, .y_h = a->y_h, .x = a->x, .r = a->r, .lengths = a->sequence_lens, .initial_h = a->initial_h,            \
     .hidden = a->hidden_size, .direction = a->direction, .layout = a->layout, .names = a->activations,                 \
-    .alphas = a->activation_alpha, .betas = a->activation_beta, .clip = a->clip
+    .alphas = a->activation_alpha, .betas = a->activation_beta, .clip = a->clip,                                       \
+    .form = xcvm_recurrent_form_of(step->schema->opcode)
+
+/* What c_runtime/recurrent.h calls a cell. */
+static int kind_of(xcvm_opcode cell) { return cell == XCVM_OP_LSTM ? 2 : cell == XCVM_OP_GRU ? 1 : 0; }
 
 static bool put_functions(xcc_c_export *x, const network *n, int directions)
 {
-    const int each = n->kind + 1;
-    size_t alpha = 0, beta = 0;
+    const size_t each = xcvm_recurrent_functions_of(n->form.cell);
+    xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS];
+    xcvm_error error = {.pc = -1};
+    if (xcvm_recurrent_functions_read(&error, n->form.cell, (size_t)directions, n->names, n->alphas, n->betas, f) !=
+        XCVM_OK)
+        return xcc_c_refuse(x, "%s", error.message);
     xcc_c_text *const t = &x->tables;
     xcc_c_put(t, ", .f = {");
-    for (int d = 0; d < directions; d++)
-        for (int i = 0; i < 3; i++) {
-            const size_t at = (size_t)(d * each + i);
-            size_t j = each > 1 && i == 0 ? SIGMOID : TANH;
-            double parameters[2] = {0, 0};
-            if (i < each && n->names.count > 0) {
-                for (j = 0; j < FUNCTIONS && strcasecmp(functions[j].name, n->names.at[at].at) != 0;)
-                    j++;
-                if (j == FUNCTIONS)
-                    return xcc_c_refuse(x, "there is no activation \"%.40s\"", n->names.at[at].at);
-                parameters[0] = functions[j].alpha;
-                parameters[1] = functions[j].beta;
-                if (functions[j].parameters > 0 && alpha < n->alphas.count)
-                    parameters[0] = n->alphas.at[alpha++];
-                if (functions[j].parameters > 1 && beta < n->betas.count)
-                    parameters[1] = n->betas.at[beta++];
-            }
-            xcc_c_put(t, "{%zu, ", j);
-            xcc_c_put_number(t, XCVM_F64, parameters[0]);
+    for (size_t d = 0; d < (size_t)directions; d++) {
+        xcc_c_put(t, "{");
+        for (size_t i = 0; i < each; i++) {
+            const xcvm_recurrent_function *function = &f[d * each + i];
+            xcc_c_put(t, "{%d, ", (int)function->kind);
+            xcc_c_put_number(t, XCVM_F64, function->alpha);
             xcc_c_put(t, ", ");
-            xcc_c_put_number(t, XCVM_F64, parameters[1]);
+            xcc_c_put_number(t, XCVM_F64, function->beta);
             xcc_c_put(t, "}, ");
         }
+        xcc_c_put(t, "}, ");
+    }
     xcc_c_put(t, "}");
     return true;
 }
@@ -90,14 +69,13 @@ static bool write_network(xcc_c_export *x, const network *n)
 {
     const int directions = n->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
     const int64_t steps = n->x->dims[n->layout ? 1 : 0], batch = n->x->dims[n->layout ? 0 : 1];
-    const int64_t length = n->packed ? XCVM_PACKED_COLUMNS : n->hidden;
-    const int64_t blocks = n->packed ? (int64_t)xcvm_packed_panels((size_t)n->hidden) : 1;
+    const bool packed = n->form.weights != XCVM_RECURRENT_ROWS, in_bytes = n->form.weights == XCVM_RECURRENT_BYTES;
+    const int64_t length = packed ? XCVM_PACKED_COLUMNS : n->hidden;
+    const int64_t blocks = packed ? (int64_t)xcvm_packed_panels((size_t)n->hidden) : 1;
     const xcvm_dtype dtype = (xcvm_dtype)n->x->dtype;
     if (dtype != XCVM_F32)
         return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
-    if (n->names.count != 0 && n->names.count != (size_t)(directions * (n->kind + 1)))
-        return xcc_c_refuse(x, "its activations are not those of all directions");
-    if (n->packed && n->sums == NULL && !xcc_c_is(n->r, XCVM_F32))
+    if (n->form.weights == XCVM_RECURRENT_PANELS && !xcc_c_is(n->r, XCVM_F32))
         return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)n->r->dtype));
     const size_t index = x->table_count++;
     xcc_c_text *const t = &x->tables;
@@ -106,27 +84,27 @@ static bool write_network(xcc_c_export *x, const network *n)
         "\nstatic const xc_recurrent xc_table_%zu = {.kind = %d, .packed = %d, .reverse = %d, .batch_first = %d, "
         ".linear_before_reset = %d, .input_forget = %d, .steps = %lld, .batch = %lld, .input = %lld, .hidden = %lld, "
         ".gates = %d, .directions = %d, .blocks = %lld, .length = %lld, .r_bytes = %s, .clip = ",
-        index, n->kind, n->packed, n->direction == XCVM_DIRECTION_reverse, n->layout != 0, n->linear_before_reset != 0,
-        n->input_forget != 0, (long long)steps, (long long)batch, (long long)n->x->dims[2], (long long)n->hidden,
-        n->gates, directions, (long long)blocks, (long long)length,
-        n->sums != NULL ? "sizeof(xc_recurrent_bytes)"
-                        : xcc_c_format(x, "%llu", (unsigned long long)(n->r->bytes / (size_t)directions)));
+        index, kind_of(n->form.cell), packed, n->direction == XCVM_DIRECTION_reverse, n->layout != 0,
+        n->linear_before_reset != 0, n->input_forget != 0, (long long)steps, (long long)batch, (long long)n->x->dims[2],
+        (long long)n->hidden, n->form.gates, directions, (long long)blocks, (long long)length,
+        in_bytes ? "sizeof(xc_recurrent_bytes)"
+                 : xcc_c_format(x, "%llu", (unsigned long long)(n->r->bytes / (size_t)directions)));
     xcc_c_put_number(t, XCVM_F64, n->clip);
     if (!put_functions(x, n, directions))
         return false;
     xcc_c_put(t, "};\n");
-    const int64_t width = blocks * length * n->gates, units = blocks * length;
-    const int64_t room = 3 * units + 2 * width + (n->packed ? 0 : steps * width);
-    const uint64_t bytes = (uint64_t)room * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
-    const char *const scratch = xcc_c_scratch(x, bytes + (n->sums != NULL ? quads * XCVM_QUAD : 0));
-    const char *r = xcc_c_read(x, n->r), *product = n->packed ? "packed_" : "";
-    if (n->sums != NULL) {
+    const int64_t width = blocks * length * n->form.gates, units = blocks * length;
+    const xc_recurrent_room room = xc_recurrent_room_of((size_t)units, (size_t)width, packed ? 0 : (size_t)steps);
+    const uint64_t bytes = room.all * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
+    const char *const scratch = xcc_c_scratch(x, bytes + (in_bytes ? quads * XCVM_QUAD : 0));
+    const char *r = xcc_c_read(x, n->r), *product = packed ? "packed_" : "";
+    if (in_bytes) {
         put_bytes(x, n, directions, width, (uint64_t)width / XCVM_QUANTIZED_OUTPUTS * quads * XCVM_QUANTIZED_LINE,
                   xcc_c_format(x, "(uint8_t *)(void *)(%s) + %llu", scratch, (unsigned long long)bytes));
         r = "weights";
         product = "quantized_";
     }
-    xcc_c_note_outputs(x, n->packed && n->sums == NULL ? width : 0);
+    xcc_c_note_outputs(x, n->form.weights == XCVM_RECURRENT_PANELS ? width : 0);
     x->fails = true;
     xcc_c_line(
         x,
@@ -142,49 +120,46 @@ static bool write_network(xcc_c_export *x, const network *n)
 static bool write_rnn(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_RNN_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 0, .gates = 1, .w = a->w, .b = a->b});
+    return write_network(x, &(network){COMMON, .w = a->w, .b = a->b});
 }
 
 static bool write_gru(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_GRU_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 1, .gates = 3, .w = a->w, .b = a->b,
-                                       .linear_before_reset = a->linear_before_reset});
+    return write_network(x, &(network){COMMON, .w = a->w, .b = a->b, .linear_before_reset = a->linear_before_reset});
 }
 
 static bool write_lstm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_LSTM_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 2, .gates = 4, .w = a->w, .b = a->b, .y_c = a->y_c, .p = a->p,
+    return write_network(x, &(network){COMMON, .w = a->w, .b = a->b, .y_c = a->y_c, .p = a->p,
                                        .initial_c = a->initial_c, .input_forget = a->input_forget});
 }
 
 static bool write_packed_rnn(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_PackedRNN_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 0, .gates = 1, .packed = true});
+    return write_network(x, &(network){COMMON});
 }
 
 static bool write_packed_gru(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_PackedGRU_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 1, .gates = 3, .packed = true, .b = a->b,
-                                       .linear_before_reset = a->linear_before_reset});
+    return write_network(x, &(network){COMMON, .b = a->b, .linear_before_reset = a->linear_before_reset});
 }
 
 static bool write_packed_lstm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_PackedLSTM_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 2, .gates = 4, .packed = true, .y_c = a->y_c, .p = a->p,
-                                       .initial_c = a->initial_c, .input_forget = a->input_forget});
+    return write_network(
+        x, &(network){COMMON, .y_c = a->y_c, .p = a->p, .initial_c = a->initial_c, .input_forget = a->input_forget});
 }
 
 static bool write_quantized_lstm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_QuantizedLSTM_args *a = step->args;
-    return write_network(x, &(network){COMMON, .kind = 2, .gates = 4, .packed = true, .y_c = a->y_c, .p = a->p,
-                                       .initial_c = a->initial_c, .input_forget = a->input_forget, .sums = a->sums,
-                                       .scale = a->scale});
+    return write_network(x, &(network){COMMON, .y_c = a->y_c, .p = a->p, .initial_c = a->initial_c,
+                                       .input_forget = a->input_forget, .sums = a->sums, .scale = a->scale});
 }
 
 static const xcc_c_row rows[] = {{XCVM_OP_RNN, write_rnn},

@@ -1,5 +1,6 @@
 /* Reductions, normalisations and attention as C. */
 #include "compiler/codegen/c_export.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 #include "ops/attention/attention_operands.h"
 #include "ops/reduce/reduction.h"
@@ -353,6 +354,30 @@ static void write_joined(xcc_c_export *x, const xcvm_attention *d, const xcvm_va
     *rows = all;
 }
 
+/* A constant xc_attention, by name. */
+static const char *attention_table(xcc_c_export *x, const xcvm_attention *d, bool boolean)
+{
+    const size_t index = x->table_count++;
+    xcc_c_text *const t = &x->tables;
+    xcc_c_put(
+        t,
+        "\nstatic const xc_attention xc_table_%zu = {.batch = %zu, .heads = %zu, .group = %zu, .queries = %zu, .keys = "
+        "%zu, .width = %zu, .v_width = %zu, .mask_keys = %zu",
+        index, d->batch, d->heads, d->group, d->queries, d->keys, d->width, d->v_width, d->mask_keys);
+    put_rows(t, "q", &d->q);
+    put_rows(t, "k", &d->k);
+    put_rows(t, "v", &d->v);
+    put_rows(t, "y", &d->y);
+    put_rows(t, "mask", &d->mask_rows);
+    xcc_c_put(t, ", .scale = ");
+    xcc_c_put_number(t, XCVM_F64, d->scale);
+    xcc_c_put(t, ", .softcap = ");
+    xcc_c_put_number(t, XCVM_F64, d->softcap);
+    xcc_c_put(t, ", .left = %lld, .right = %lld, .place = %lld, .causal = %d, .nan_rows = %d, .boolean = %d};\n",
+              (long long)d->left, (long long)d->right, (long long)d->place, d->causal, d->nan_rows, boolean);
+    return xcc_c_format(x, "xc_table_%zu", index);
+}
+
 static bool write_attention(xcc_c_export *x, xcc_c_step *step)
 {
     /* The lengths are not known before the C runs. */
@@ -369,7 +394,8 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     xcvm_attention d;
     if (xcvm_attention_read(x->error, a, &d) != XCVM_OK)
         return xcc_c_refuse(x, "%s", x->error->message);
-    const size_t size = xcvm_dtype_size((xcvm_dtype)a->q->dtype), attend = d.keys * (d.width + 1) * size;
+    const size_t size = xcvm_dtype_size((xcvm_dtype)a->q->dtype),
+                 attend = xc_attend_room_of(d.keys, d.width).all * size;
     const char *const q = xcc_c_read(x, a->q);
     const size_t k_at = a->k != NULL ? 0 : d.heads * d.width, v_at = k_at + d.kv_heads * d.width;
     const char *k = a->k != NULL ? xcc_c_read(x, a->k) : xcc_c_format(x, "%s + %zu", q, k_at);
@@ -400,27 +426,9 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
                    "                return %zu;\n",
                    d.batch, xcc_c_read(x, nonpad), xcc_c_read(x, nonpad), d.keys, x->pc + 1);
     }
-    const size_t index = x->table_count++;
-    xcc_c_text *const t = &x->tables;
-    xcc_c_put(
-        t,
-        "\nstatic const xc_attention xc_table_%zu = {.batch = %zu, .heads = %zu, .group = %zu, .queries = %zu, .keys = "
-        "%zu, .width = %zu, .v_width = %zu, .mask_keys = %zu",
-        index, d.batch, d.heads, d.group, d.queries, d.keys, d.width, d.v_width, d.mask_keys);
-    put_rows(t, "q", &d.q);
-    put_rows(t, "k", &d.k);
-    put_rows(t, "v", &d.v);
-    put_rows(t, "y", &d.y);
-    put_rows(t, "mask", &d.mask_rows);
-    xcc_c_put(t, ", .scale = ");
-    xcc_c_put_number(t, XCVM_F64, d.scale);
-    xcc_c_put(t, ", .softcap = ");
-    xcc_c_put_number(t, XCVM_F64, d.softcap);
-    xcc_c_put(t, ", .left = %lld, .right = %lld, .place = %lld, .causal = %d, .nan_rows = %d, .boolean = %d};\n",
-              (long long)d.left, (long long)d.right, (long long)d.place, d.causal, d.nan_rows,
-              a->mask != NULL && xcc_c_is(a->mask, XCVM_BOOL));
-    xcc_c_line(x, "        xc_attend_%s(&xc_table_%zu, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s));\n", suffix_of(a->q),
-               index, q, k, v, xcc_c_read(x, a->mask), xcc_c_read(x, nonpad), xcc_c_write(x, a->y), type, room);
+    xcc_c_line(x, "        xc_attend_%s(&%s, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s));\n", suffix_of(a->q),
+               attention_table(x, &d, a->mask != NULL && xcc_c_is(a->mask, XCVM_BOOL)), q, k, v, xcc_c_read(x, a->mask),
+               xcc_c_read(x, nonpad), xcc_c_write(x, a->y), type, room);
     return true;
 }
 

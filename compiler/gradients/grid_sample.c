@@ -1,6 +1,7 @@
 /* Sampling at the points of a grid, as a formula: the elements around each point, found along each axis by itself,
  * times weights that depend on where between them the point lies. */
 #include "compiler/gradients/rule.h"
+#include "ops/image/sampling.h"
 
 enum { MOST_TAPS = 4, SPATIAL = XCVM_MAX_RANK - 2 };
 
@@ -65,7 +66,7 @@ static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
 /* Keys' cubic convolution at a distance of up to 2. */
 static xcc_value *keys(const sampling *s, xcc_value *distance)
 {
-    const double a = -0.75;
+    const double a = XCVM_GRID_SHARPNESS;
     xcc_vjp *d = s->d;
     xcc_value *x = xcc_op1(d, XCVM_OP_Abs, distance);
     xcc_value *near = xcc_plus(d, xcc_mul(d, xcc_plus(d, xcc_scale(d, x, a + 2), -(a + 3)), xcc_square(d, x)), 1);

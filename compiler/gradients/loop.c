@@ -282,23 +282,12 @@ static xcc_value *last_gradient(unwinding *u, size_t i)
     return xcc_zeros_like(u->d->b, n->outputs[i]);
 }
 
-/* One round backwards: what the round began with is read, the round is run again, and its gradients are added up. The
- * states of the loop are the gradients of those of the loop that it unwinds, then those of values from outside. */
-static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wrt_outside, size_t outside)
+/* The inputs of the loop that unwinds another: the round, what it goes on by, then its states. */
+static xcvm_status make_inputs(const unwinding *u, const xcc_node *back, xcc_value **inputs)
 {
-    xcc_vjp *d = u->d;
-    const xcc_node *n = d->node;
-    const xcc_graph *from = n->bodies[0];
+    const xcc_node *n = u->d->node;
     xcc_graph *to = back->bodies[0];
-    xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
-    const size_t count = back->input_count;
-    xcc_value **inputs = xcc_alloc(u->c.m, count * sizeof *inputs),
-              **outputs = xcc_alloc(u->c.m, count * sizeof *outputs);
-    xcc_value **wrt = xcc_alloc(u->c.m, 2 * count * sizeof *wrt), **gradients = wrt + count;
-    xcc_seed *seeds = xcc_alloc(u->c.m, n->output_count * sizeof *seeds);
-    if (inputs == NULL || outputs == NULL || wrt == NULL || seeds == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < back->input_count; i++) {
         if ((inputs[i] = xcc_value_create(to, NULL)) == NULL)
             return u->c.m->error->status;
         if (i < 2)
@@ -308,44 +297,83 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
     }
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
-            take_state_type(inputs[k++], from->inputs[i + 2]);
-    XCVM_TRY(xcc_graph_set_inputs(to, count, inputs));
-    xcc_value *last = xcc_build_sub(&b, u->trips, xcc_scalar_i64(to, 1)), *round = xcc_build_sub(&b, last, inputs[0]);
-    u->round = round;
-    u->c.copies[from->inputs[0]->id] = round;
-    u->c.copies[from->inputs[1]->id] = inputs[1];
-    size_t wrt_count = 0, seed_count = 0;
-    for (size_t i = 0; i < u->states && round != NULL; i++) {
-        xcc_value *state = u->places[i] = xcc_apply(&b, Identity, y, .x = XCC_IN(n->inputs[i + 2]));
-        if (state == NULL)
-            return u->c.m->error->status;
-        take_state_type(state, from->inputs[i + 2]);
-        u->c.copies[from->inputs[i + 2]->id] = state;
-        if (flows(n, i))
-            wrt[wrt_count++] = state;
-    }
-    if (round == NULL)
+            take_state_type(inputs[k++], n->bodies[0]->inputs[i + 2]);
+    return xcc_graph_set_inputs(to, back->input_count, inputs);
+}
+
+/* A place for what a round read, of the type of `like`; what is read there is known once all has been kept. */
+static xcc_value *make_place(xcc_builder *b, xcc_value *any, const xcc_value *like)
+{
+    xcc_value *place = any != NULL ? xcc_apply(b, Identity, y, .x = XCC_IN(any)) : NULL;
+    if (place != NULL)
+        take_state_type(place, like);
+    return place;
+}
+
+/* Runs a round again: copies of its nodes read the round's number, and places for its states and for what was kept.
+ * Places of states that gradients flow through are added to `wrt`. */
+static xcvm_status copy_round(unwinding *u, xcc_builder *b, xcc_value *const *inputs, xcc_value **wrt,
+                              size_t *wrt_count)
+{
+    const xcc_node *n = u->d->node;
+    const xcc_graph *from = n->bodies[0];
+    xcc_value *last = xcc_build_sub(b, u->trips, xcc_scalar_i64(b->graph, 1));
+    u->round = xcc_build_sub(b, last, inputs[0]);
+    if (u->round == NULL)
         return u->c.m->error->status;
-    for (size_t i = u->states; i < u->count; i++) {
-        xcc_value *any = xcc_scalar(to, (xcvm_dtype)u->kept[i]->type.dtype, 0);
-        u->places[i] = any != NULL ? xcc_apply(&b, Identity, y, .x = XCC_IN(any)) : NULL;
-        if (u->places[i] == NULL)
+    u->c.copies[from->inputs[0]->id] = u->round;
+    u->c.copies[from->inputs[1]->id] = inputs[1];
+    for (size_t i = 0; i < u->count; i++) {
+        const bool is_state = i < u->states;
+        const xcc_value *stands_for = is_state ? from->inputs[i + 2] : u->kept[i];
+        xcc_value *any = is_state ? n->inputs[i + 2] : xcc_scalar(b->graph, (xcvm_dtype)stands_for->type.dtype, 0);
+        if ((u->places[i] = make_place(b, any, stands_for)) == NULL)
             return u->c.m->error->status;
-        take_state_type(u->places[i], u->kept[i]);
-        u->c.copies[u->kept[i]->id] = u->places[i];
+        u->c.copies[stands_for->id] = u->places[i];
+        if (is_state && flows(n, i))
+            wrt[(*wrt_count)++] = u->places[i];
     }
-    XCVM_TRY(xcc_copy_nodes(&u->c, from, to));
+    return xcc_copy_nodes(&u->c, from, b->graph);
+}
+
+/* The gradients that a round begins with: of the states that it ended with, and of what it gave. */
+static xcvm_status make_seeds(unwinding *u, xcc_builder *b, xcc_value *const *inputs, xcc_seed *seeds, size_t *count)
+{
+    const xcc_vjp *d = u->d;
+    const xcc_node *n = d->node;
+    const xcc_graph *from = n->bodies[0];
     for (size_t i = 0, k = 2; i < u->states; i++)
         if (flows(n, i))
-            seeds[seed_count++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
-    const size_t flowing = wrt_count;
+            seeds[(*count)++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), inputs[k++]};
     for (size_t i = u->states; i < d->result_count; i++)
         if (d->results[i] != NULL) {
-            seeds[seed_count] =
-                (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), xcc_build_gather(&b, d->results[i], round, 0)};
-            if (seeds[seed_count++].gradient == NULL)
+            xcc_value *gradient = xcc_build_gather(b, d->results[i], u->round, 0);
+            if (gradient == NULL)
                 return u->c.m->error->status;
+            seeds[(*count)++] = (xcc_seed){xcc_copy_of(&u->c, from->outputs[i + 1]), gradient};
         }
+    return XCVM_OK;
+}
+
+/* One round backwards: what the round began with is read, the round is run again, and its gradients are added up. The
+ * states of the loop are the gradients of those of the loop that it unwinds, then those of values from outside. */
+static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wrt_outside, size_t outside)
+{
+    const xcc_vjp *d = u->d;
+    xcc_graph *to = back->bodies[0];
+    xcc_builder b = {.graph = to, .name = d->b->name, .origin = d->b->origin};
+    const size_t count = back->input_count;
+    xcc_value **inputs = xcc_alloc(u->c.m, count * sizeof *inputs),
+              **outputs = xcc_alloc(u->c.m, count * sizeof *outputs);
+    xcc_value **wrt = xcc_alloc(u->c.m, 2 * count * sizeof *wrt), **gradients = wrt + count;
+    xcc_seed *seeds = xcc_alloc(u->c.m, d->node->output_count * sizeof *seeds);
+    if (inputs == NULL || outputs == NULL || wrt == NULL || seeds == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    size_t wrt_count = 0, seed_count = 0;
+    XCVM_TRY(make_inputs(u, back, inputs));
+    XCVM_TRY(copy_round(u, &b, inputs, wrt, &wrt_count));
+    XCVM_TRY(make_seeds(u, &b, inputs, seeds, &seed_count));
+    const size_t flowing = wrt_count;
     for (size_t i = 0; i < outside; i++)
         wrt[wrt_count++] = wrt_outside[i];
     XCVM_TRY(xcc_differentiate(&b, to, NULL, seeds, seed_count, wrt, wrt_count, d->straight_through, gradients));

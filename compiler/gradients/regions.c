@@ -1,11 +1,10 @@
 /* Regions of images, as formulas: the pixels of each cell, found along each axis by itself, with weights that depend on
  * where samples lie between them; a cell is the sum, or the greatest, over rows of pixels and then over columns. */
 #include "compiler/gradients/rule.h"
+#include "ops/image/sampling.h"
 
 /* What stands for nothing among which the greatest is looked for. */
 #define NOTHING (-1e30)
-
-enum { MOST_SAMPLES = 4096 };
 
 /* An axis of all regions: for each of its cells, the pixels that it takes. */
 typedef struct cells {
@@ -103,7 +102,8 @@ static void take_samples(const pooling *p, cells *c, int axis, xcc_value *begin,
     if (samples > 0) {
         count = xcc_expand_like(d->b, xcc_num(d, begin, (double)samples), begin);
     } else {
-        xcc_value *bounds[] = {xcc_op1(d, XCVM_OP_Ceil, each), xcc_num(d, begin, 0), xcc_num(d, begin, MOST_SAMPLES)};
+        xcc_value *bounds[] = {xcc_op1(d, XCVM_OP_Ceil, each), xcc_num(d, begin, 0),
+                               xcc_num(d, begin, XCVM_MOST_SAMPLES)};
         count = xcc_build_call(d->b, XCVM_OP_Clip, 3, bounds);
     }
     xcc_value *some = xcc_op2(d, XCVM_OP_Max, count, xcc_num(d, count, 1)), *number = counted(d, most_of(d, count));

@@ -1,10 +1,11 @@
 /* RNN, GRU and LSTM, as formulas: backward through time is the gradient of all steps one behind the other. */
 #include "compiler/gradients/rule.h"
+#include "ops/recurrent/recurrent_functions.h"
+#include "ops/recurrent/recurrent_weights.h"
 
 #include <math.h>
-#include <strings.h>
 
-enum { GATES = 4, FUNCTIONS = 3, MOST_STEPS = 1024 };
+enum { MOST_STEPS = 1024 };
 
 /* What the three have in common. Weights stand in the order of the operands: x, w, r, b, sequence_lens, initial_h,
  * initial_c, p. */
@@ -12,84 +13,53 @@ typedef struct network {
     xcc_vjp *d;
     xcc_value *x, *w, *r, *b, *lengths, *h, *c, *p; /* NULL: absent */
     int64_t steps, hidden, directions;
-    int gates, functions;
+    xcvm_recurrent_form form;
     int direction;
     bool batch_first, linear_before_reset, input_forget;
     double clip;
     xcvm_texts names;
     xcvm_floats alphas, betas;
-    size_t alpha, beta; /* how many are used up */
 } network;
-
-typedef struct function {
-    xcvm_opcode op; /* NONE: alpha * x + beta */
-    double alpha, beta;
-} function;
 
 /* One direction: its weights and functions, and where it is. */
 typedef struct track {
     xcc_value *r, *reset_bias, *p; /* [gates * hidden, hidden], [hidden], [3 * hidden] */
     xcc_value *h, *c;              /* [batch, hidden] */
-    function f[FUNCTIONS];
+    const xcvm_recurrent_function *f;
 } track;
 
 /* ---- Functions ---- */
 
-/* The next one of the network's list, with its numbers; false if there is none of that name. */
-static bool read_function(network *n, size_t at, int which, function *f)
-{
-    static const struct {
-        const char *name;
-        xcvm_opcode op;
-        double alpha, beta;
-        int numbers;
-    } known[] = {{"Affine", XCVM_OP_NONE, 1, 0, 2},
-                 {"Elu", XCVM_OP_Elu, 1, 0, 1},
-                 {"HardSigmoid", XCVM_OP_HardSigmoid, 0.2, 0.5, 2},
-                 {"LeakyRelu", XCVM_OP_LeakyRelu, 0.01, 0, 1},
-                 {"Relu", XCVM_OP_Relu, 0, 0, 0},
-                 {"ScaledTanh", XCVM_OP_Tanh, 1, 1, 2},
-                 {"Sigmoid", XCVM_OP_Sigmoid, 0, 0, 0},
-                 {"Softplus", XCVM_OP_Softplus, 0, 0, 0},
-                 {"Softsign", XCVM_OP_Softsign, 0, 0, 0},
-                 {"Tanh", XCVM_OP_Tanh, 1, 1, 0},
-                 {"ThresholdedRelu", XCVM_OP_ThresholdedRelu, 1, 0, 1}};
-    const char *name = n->names.count > 0 ? n->names.at[at].at : n->functions > 1 && which == 0 ? "Sigmoid" : "Tanh";
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcasecmp(known[i].name, name) != 0)
-            continue;
-        *f = (function){known[i].op, known[i].alpha, known[i].beta};
-        if (known[i].numbers > 0 && n->alpha < n->alphas.count)
-            f->alpha = n->alphas.at[n->alpha++];
-        if (known[i].numbers > 1 && n->beta < n->betas.count)
-            f->beta = n->betas.at[n->beta++];
-        return true;
-    }
-    return false;
-}
-
-static xcc_value *apply(const network *n, const function *f, xcc_value *x)
+static xcc_value *apply(const network *n, const xcvm_recurrent_function *f, xcc_value *x)
 {
     xcc_vjp *d = n->d;
     if (n->clip > 0)
         x = xcc_build_call(d->b, XCVM_OP_Clip, 3, (xcc_value *[]){x, xcc_num(d, x, -n->clip), xcc_num(d, x, n->clip)});
     if (x == NULL)
         return NULL;
-    switch (f->op) {
-    case XCVM_OP_NONE:
+    switch (f->kind) {
+    case XCVM_RECURRENT_AFFINE:
         return xcc_plus(d, xcc_scale(d, x, f->alpha), f->beta);
-    case XCVM_OP_Elu:
+    case XCVM_RECURRENT_ELU:
         return xcc_apply(d->b, Elu, y, .x = XCC_IN(x), .alpha = f->alpha);
-    case XCVM_OP_HardSigmoid:
+    case XCVM_RECURRENT_HARD_SIGMOID:
         return xcc_apply(d->b, HardSigmoid, y, .x = XCC_IN(x), .alpha = f->alpha, .beta = f->beta);
-    case XCVM_OP_LeakyRelu:
+    case XCVM_RECURRENT_LEAKY_RELU:
         return xcc_apply(d->b, LeakyRelu, y, .x = XCC_IN(x), .alpha = f->alpha);
-    case XCVM_OP_ThresholdedRelu:
-        return xcc_apply(d->b, ThresholdedRelu, y, .x = XCC_IN(x), .alpha = f->alpha);
-    case XCVM_OP_Tanh:
+    case XCVM_RECURRENT_RELU:
+        return xcc_op1(d, XCVM_OP_Relu, x);
+    case XCVM_RECURRENT_SCALED_TANH:
         return xcc_scale(d, xcc_op1(d, XCVM_OP_Tanh, xcc_scale(d, x, f->beta)), f->alpha);
+    case XCVM_RECURRENT_SIGMOID:
+        return xcc_op1(d, XCVM_OP_Sigmoid, x);
+    case XCVM_RECURRENT_SOFTPLUS:
+        return xcc_op1(d, XCVM_OP_Softplus, x);
+    case XCVM_RECURRENT_SOFTSIGN:
+        return xcc_op1(d, XCVM_OP_Softsign, x);
+    case XCVM_RECURRENT_TANH:
+        return xcc_op1(d, XCVM_OP_Tanh, x);
     default:
-        return xcc_op1(d, f->op, x);
+        return xcc_apply(d->b, ThresholdedRelu, y, .x = XCC_IN(x), .alpha = f->alpha);
     }
 }
 
@@ -173,9 +143,9 @@ static xcc_value *gru_step(const network *n, const track *t, xcc_value *x)
 
 static xcc_value *step(const network *n, track *t, xcc_value *x)
 {
-    if (n->gates == 4)
+    if (n->form.gates == 4)
         return lstm_step(n, t, x);
-    return n->gates == 3 ? gru_step(n, t, x) : apply(n, &t->f[0], xcc_add(n->d, x, times_rows(n, t->h, t->r)));
+    return n->form.gates == 3 ? gru_step(n, t, x) : apply(n, &t->f[0], xcc_add(n->d, x, times_rows(n, t->h, t->r)));
 }
 
 /* ---- A direction ---- */
@@ -204,10 +174,10 @@ static xcc_value *project(const network *n, track *t, int64_t direction)
     if (n->b == NULL)
         return sums;
     xcc_value *b = pick(n, n->b, direction, 0);
-    const int64_t width = n->gates * n->hidden;
+    const int64_t width = n->form.gates * n->hidden;
     xcc_value *of_x = xcc_build_slice(d->b, b, 0, 0, width, 1),
               *of_h = xcc_build_slice(d->b, b, 0, width, 2 * width, 1);
-    if (n->gates == 3 && n->linear_before_reset) {
+    if (n->form.gates == 3 && n->linear_before_reset) {
         t->reset_bias = xcc_build_slice(d->b, of_h, 0, 2 * n->hidden, width, 1);
         xcc_value *pads = XCC_BUILD_INTS(d->b, 0, n->hidden);
         xcc_value *others = xcc_build_slice(d->b, of_h, 0, 0, 2 * n->hidden, 1);
@@ -290,6 +260,13 @@ static void differentiate(network *n)
         xcc_refuse(d, "the gradient needs the number of steps, up to %d, to be known", MOST_STEPS);
         return;
     }
+    xcvm_recurrent_function functions[XCVM_RECURRENT_FUNCTIONS];
+    xcvm_error error = {.pc = -1};
+    if (xcvm_recurrent_functions_read(&error, n->form.cell, (size_t)n->directions, n->names, n->alphas, n->betas,
+                                      functions) != XCVM_OK) {
+        xcc_refuse(d, "%s", error.message);
+        return;
+    }
     xcc_formula f;
     if (!xcc_formula_begin(d, &f))
         return;
@@ -303,12 +280,8 @@ static void differentiate(network *n)
     xcc_value *y[2], *h[2], *c[2];
     for (int64_t i = 0; i < n->directions; i++) {
         track t = {.r = pick(n, n->r, i, 0), .p = pick(n, n->p, i, 0), .h = first_state(n, n->h, i)};
-        t.c = n->gates == 4 ? first_state(n, n->c, i) : NULL;
-        for (int k = 0; k < n->functions; k++)
-            if (!read_function(n, (size_t)(i * n->functions + k), k, &t.f[k])) {
-                xcc_refuse(d, "has an activation that is not known");
-                return;
-            }
+        t.f = functions + (size_t)i * xcvm_recurrent_functions_of(n->form.cell);
+        t.c = n->form.gates == 4 ? first_state(n, n->c, i) : NULL;
         y[i] = unroll_steps(n, &t, i);
         h[i] = t.h;
         c[i] = t.c;
@@ -324,17 +297,16 @@ static void differentiate(network *n)
     }
     if (d->results[1] != NULL)
         results[1] = as(d, join(n, h, state_axis), xcc_in(d, 0));
-    if (n->gates == 4 && d->results[2] != NULL)
+    if (n->form.gates == 4 && d->results[2] != NULL)
         results[2] = as(d, join(n, c, state_axis), xcc_in(d, 0));
     xcc_formula_end(d, &f, results);
 }
 
-#define NETWORK(Name, gate_count, function_count, ...)                                                                 \
+#define NETWORK(Name, ...)                                                                                             \
     const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node);                                                             \
     network n = {.d = d,                                                                                               \
                  .hidden = a->hidden_size,                                                                             \
-                 .gates = gate_count,                                                                                  \
-                 .functions = function_count,                                                                          \
+                 .form = xcvm_recurrent_form_of(XCVM_OP_##Name),                                                       \
                  .direction = a->direction,                                                                            \
                  .batch_first = a->layout != 0,                                                                        \
                  .clip = a->clip,                                                                                      \
@@ -344,6 +316,6 @@ static void differentiate(network *n)
                  __VA_ARGS__};                                                                                         \
     differentiate(&n)
 
-XCC_GRADIENT(RNN) { NETWORK(RNN, 1, 1, ); }
-XCC_GRADIENT(GRU) { NETWORK(GRU, 3, 2, .linear_before_reset = a->linear_before_reset != 0); }
-XCC_GRADIENT(LSTM) { NETWORK(LSTM, 4, 3, .input_forget = a->input_forget != 0); }
+XCC_GRADIENT(RNN) { NETWORK(RNN, ); }
+XCC_GRADIENT(GRU) { NETWORK(GRU, .linear_before_reset = a->linear_before_reset != 0); }
+XCC_GRADIENT(LSTM) { NETWORK(LSTM, .input_forget = a->input_forget != 0); }

@@ -1,99 +1,16 @@
 /* Conversion of the nodes that compute on blocked channels. Their successors are put before them one by one; the
  * nodes themselves go at the end, when values that others need have been brought back to the plain layout. */
-#include "compiler/layout/layout.h"
+#include "compiler/layout/layout_values.h"
 #include "compiler/passes/fuse_ops.h"
 #include "ops/conv/blocked.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK, BLOCKED_RANK = IMAGE_RANK + 1 };
+enum { FIRST_AXIS = 2, IMAGE_RANK = XCC_IMAGE_RANK };
 
-static int64_t blocks_of(const xcc_value *v) { return xcvm_blocks_of(v->type.dims[1]); }
-
-/* ---- Values ---- */
-
-/* A value for an image with blocked channels, of the type that it must have. */
-static xcc_value *new_blocked(xcc_layout *s, const xcc_value *v)
-{
-    xcc_value *blocked = xcc_value_create(s->g, v->name);
-    if (blocked != NULL) {
-        int64_t dims[BLOCKED_RANK];
-        const int rank = v->type.rank;
-        for (int i = 0; i < rank; i++)
-            dims[i] = v->type.dims[i];
-        dims[1] = blocks_of(v);
-        dims[rank] = XCVM_CHANNEL_BLOCK;
-        xcvm_value_set_tensor(&blocked->type, XCVM_F32, rank + 1, dims);
-    }
-    return blocked;
-}
-
-/* Where each channel has one element, a view does if no block is cut short. */
-static bool is_view(const xcc_value *v) { return xcc_layout_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
-
-/* A point as `result`, whose type is known. */
-static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
-{
-    int64_t dims[BLOCKED_RANK] = {0};
-    for (int i = 1; i < result->type.rank; i++)
-        dims[i] = result->type.dims[i];
-    const xcc_value *shape = xcc_constant_i64(b->graph, (size_t)result->type.rank, dims);
-    if (shape == NULL)
-        return NULL;
-    return xcc_emit(b, Reshape, .y = XCC_OUT(result), .x = XCC_IN(v), .shape = XCC_IN(shape)) != NULL ? result : NULL;
-}
-
-/* The operand of a node with blocked channels. */
-static xcc_value *blocked(xcc_layout *s, xcc_node *n, xcc_value *v)
-{
-    xcc_layout_value *entry = &s->values[v->id];
-    /* Of a value of an enclosing graph, each body has its own. */
-    if (entry->blocked != NULL && entry->blocked->graph == s->g)
-        return entry->blocked;
-    xcc_builder b = xcc_builder_before(n);
-    xcc_value *result = new_blocked(s, v);
-    if (result == NULL)
-        return NULL;
-    if (is_view(v))
-        result = view(&b, v, result);
-    else if (xcc_emit(&b, BlockChannels, .y = XCC_OUT(result), .x = XCC_IN(v)) == NULL)
-        result = NULL;
-    entry->blocked = result;
-    return result;
-}
-
-/* The plain layout again, of a value whose node is `n`. */
-static xcc_value *unblocked(xcc_node *n, const xcc_value *v, xcc_value *from)
-{
-    xcc_builder b = xcc_builder_before(n);
-    int64_t channels = v->type.dims[1];
-    xcc_value *result = xcc_value_create(n->graph, NULL);
-    if (result == NULL)
-        return NULL;
-    xcvm_value_set_tensor(&result->type, XCVM_F32, v->type.rank, v->type.dims);
-    if (is_view(v))
-        return view(&b, from, result);
-    const xcc_node *made = xcc_emit(&b, UnblockChannels, .y = XCC_OUT(result), .x = XCC_IN(from), .channels = channels);
-    return made != NULL ? result : NULL;
-}
-
-/* Emits an instruction whose one result is that of `c` in blocks. */
-static xcvm_status emit(xcc_layout *s, const xcc_layout_candidate *c, xcvm_opcode opcode, void *args,
-                        size_t result_offset)
-{
-    xcc_builder b = xcc_builder_before(c->node);
-    xcc_value *y = xcc_node_output(c->node, 0), *result = new_blocked(s, y);
-    if (result == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    *(xcvm_value **)(void *)((char *)args + result_offset) = &result->type;
-    if (xcc_append(&b, opcode, args) == NULL)
-        return s->m->error->status;
-    s->values[y->id].blocked = result;
-    return XCVM_OK;
-}
 #define EMIT(s, c, Name, result, ...)                                                                                  \
-    emit(s, c, XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
+    xcc_layout_emit(s, c, XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 
 /* ---- Convolutions ---- */
 
@@ -149,9 +66,9 @@ static xcvm_status convert_conv(xcc_layout *s, const xcc_layout_candidate *c)
         return XCVM_OUT_OF_MEMORY;
     const bool is_blocked = s->values[x->id].blocked != NULL && s->values[x->id].blocked->graph == s->g;
     if (!c->plain_input || (is_blocked && c->algorithm->choice != XCVM_BLOCKED_winograd_strided))
-        x = blocked(s, c->node, x);
+        x = xcc_layout_blocked(s, c->node, x);
     if (z != NULL)
-        z = blocked(s, c->node, z);
+        z = xcc_layout_blocked(s, c->node, z);
     if (x == NULL || (a->z != NULL && z == NULL))
         return s->m->error->status;
     XCVM_TRY(EMIT(s, c, BlockedConv, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias), .z = XCC_IN(z),
@@ -177,7 +94,7 @@ static xcvm_status convert_transposed(xcc_layout *s, const xcc_layout_candidate 
     if (packed == NULL || !pad_bias(s, d[1], &bias))
         return XCVM_OUT_OF_MEMORY;
     xcvm_blocked_pack_transposed(w->type.data, d, a->strides.at, packed->type.data);
-    const xcc_value *x = blocked(s, c->node, xcc_value_of(a->x));
+    const xcc_value *x = xcc_layout_blocked(s, c->node, xcc_value_of(a->x));
     if (x == NULL)
         return s->m->error->status;
     XCVM_TRY(EMIT(s, c, BlockedConvTranspose, y, .x = XCC_IN(x), .w = XCC_IN(packed), .b = XCC_IN(bias),
@@ -193,7 +110,7 @@ static xcvm_status convert_transposed(xcc_layout *s, const xcc_layout_candidate 
 /* A constant for each channel of an image as a tensor that is broadcast to its blocks. */
 static xcc_value *channel_constant(xcc_layout *s, const xcc_value *v, const xcc_value *image)
 {
-    int64_t dims[BLOCKED_RANK] = {1, blocks_of(image), 1, 1, 1, 1};
+    int64_t dims[XCC_BLOCKED_RANK] = {1, xcc_layout_blocks_of(image), 1, 1, 1, 1};
     dims[image->type.rank] = XCVM_CHANNEL_BLOCK;
     xcc_value *result = xcc_constant_blank(s->m->graph, XCVM_F32, image->type.rank + 1, dims);
     if (result != NULL)
@@ -214,7 +131,7 @@ static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, si
             continue;
         xcc_value *v = c->node->uses[i].value;
         if (xcc_layout_accepts_blocked(c, i))
-            v = blocked(s, c->node, v);
+            v = xcc_layout_blocked(s, c->node, v);
         else if (xcc_is_constant(v) && xcvm_element_count(&v->type) > 1)
             v = channel_constant(s, v, xcc_node_output(c->node, 0));
         if (v == NULL)
@@ -222,7 +139,7 @@ static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, si
         *(const xcvm_value **)(void *)((char *)args + schema->fields[f].offset) = &v->type;
         i++;
     }
-    return emit(s, c, schema->opcode, args, schema->fields[0].offset);
+    return xcc_layout_emit(s, c, schema->opcode, args, schema->fields[0].offset);
 }
 
 /* Scale and shift of a BatchNormalization, with elements for whole blocks. */
@@ -283,7 +200,7 @@ static xcvm_status blocked_list(xcc_layout *s, const xcc_layout_candidate *c, co
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const xcc_value *v = blocked(s, c->node, list->uses[i].value);
+        const xcc_value *v = xcc_layout_blocked(s, c->node, list->uses[i].value);
         if (v == NULL)
             return s->m->error->status;
         at[i] = &v->type;
@@ -307,7 +224,7 @@ static xcvm_status convert_affine(xcc_layout *s, const xcc_layout_candidate *c, 
     if (concat != NULL && concat->chosen && concat->kind == XCC_LAYOUT_CONCAT && is_absorbed(s, concat)) {
         XCVM_TRY(blocked_list(s, c, concat->node, &xs));
     } else {
-        x = blocked(s, c->node, x);
+        x = xcc_layout_blocked(s, c->node, x);
         if (x == NULL)
             return s->m->error->status;
         one[0] = &x->type;
@@ -376,10 +293,10 @@ static xcvm_status convert_pool(xcc_layout *s, const xcc_layout_candidate *c)
     if (conv != NULL) {
         xcvm_BlockedConv_args pooled = *XCC_ARGS(BlockedConv, conv);
         pooled.pool = 2;
-        return emit(s, c, XCVM_OP_BlockedConv, &pooled, offsetof(xcvm_BlockedConv_args, y));
+        return xcc_layout_emit(s, c, XCVM_OP_BlockedConv, &pooled, offsetof(xcvm_BlockedConv_args, y));
     }
     int64_t kernel[POOL_INTS], strides[POOL_INTS], pads[POOL_INTS], dilations[POOL_INTS];
-    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    const xcc_value *x = xcc_layout_blocked(s, c->node, c->node->uses[0].value);
     if (x == NULL)
         return s->m->error->status;
     const size_t axes = (size_t)x->type.rank - FIRST_AXIS - 1;
@@ -403,20 +320,20 @@ static xcvm_status convert_reduction(xcc_layout *s, const xcc_layout_candidate *
     const xcvm_ReduceSum_args *a = XCC_ARGS(ReduceSum, c->node);
     xcc_value *old = xcc_node_output(c->node, 0), *x = c->node->uses[0].value;
     const xcc_value *axes = xcc_constant_i64(s->g, (size_t)xcc_layout_axes(x), (const int64_t[]){2, 3, 4});
-    xcc_value *from = blocked(s, c->node, x), *point = xcc_value_create(s->g, NULL);
+    xcc_value *from = xcc_layout_blocked(s, c->node, x), *point = xcc_value_create(s->g, NULL);
     if (axes == NULL || from == NULL || point == NULL)
         return s->m->error->status;
     xcvm_value_set_tensor(&point->type, XCVM_F32, x->type.rank,
                           (const int64_t[IMAGE_RANK]){x->type.dims[0], x->type.dims[1], 1, 1, 1});
     xcvm_ReduceSum_args args = {.x = XCC_IN(from), .axes = XCC_IN(axes), .keepdims = 1};
     if (a->keepdims != 0)
-        return emit(s, c, c->node->schema->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
+        return xcc_layout_emit(s, c, c->node->schema->opcode, &args, offsetof(xcvm_ReduceSum_args, y));
     xcc_builder b = xcc_builder_before(c->node);
-    xcc_value *reduced = new_blocked(s, point);
+    xcc_value *reduced = xcc_layout_new_blocked(s, point);
     args.y = XCC_OUT(reduced);
     if (reduced == NULL || xcc_append(&b, c->node->schema->opcode, &args) == NULL)
         return s->m->error->status;
-    xcc_value *plain = unblocked(c->node, point, reduced);
+    xcc_value *plain = xcc_layout_unblocked(c->node, point, reduced);
     xcc_value *y = plain != NULL ? xcc_apply(&b, Squeeze, y, .x = XCC_IN(plain), .axes = XCC_IN(axes)) : NULL;
     xcc_rewrite r = {.m = s->m};
     xcc_rewrite_replace(&r, old, y);
@@ -445,15 +362,15 @@ static xcvm_status convert_split(xcc_layout *s, const xcc_layout_candidate *c)
     xcc_builder b = xcc_builder_before(c->node);
     xcvm_value **ys = xcc_alloc(s->m, count * sizeof *ys);
     int64_t *sizes = xcc_alloc(s->m, count * sizeof *sizes);
-    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    const xcc_value *x = xcc_layout_blocked(s, c->node, c->node->uses[0].value);
     if (ys == NULL || sizes == NULL || x == NULL)
         return s->m->error->status;
     for (size_t i = 0; i < count; i++) {
         const xcc_value *y = xcc_node_output(c->node, i);
-        xcc_value *part = new_blocked(s, y);
+        xcc_value *part = xcc_layout_new_blocked(s, y);
         if (part == NULL)
             return XCVM_OUT_OF_MEMORY;
-        sizes[i] = blocks_of(y);
+        sizes[i] = xcc_layout_blocks_of(y);
         s->values[y->id].blocked = part;
         ys[i] = &part->type;
     }
@@ -480,7 +397,7 @@ static xcvm_status convert_slice(xcc_layout *s, const xcc_layout_candidate *c)
         starts[i] = (starts[i] < 0 ? starts[i] + a->x->dims[1] : starts[i]) / XCVM_CHANNEL_BLOCK;
         ends[i] = starts[i] + xcvm_blocks_of(a->y->dims[1]);
     }
-    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    const xcc_value *x = xcc_layout_blocked(s, c->node, c->node->uses[0].value);
     const xcc_value *from = xcc_constant_i64(s->g, count, starts), *to = xcc_constant_i64(s->g, count, ends);
     const xcc_value *along = xcc_constant_i64(s->g, count, axes), *by = xcc_constant_i64(s->g, count, steps);
     if (x == NULL || from == NULL || to == NULL || along == NULL || by == NULL)
@@ -517,7 +434,7 @@ static xcvm_status convert_resize(xcc_layout *s, const xcc_layout_candidate *c)
     xcvm_Resize_args a = *XCC_ARGS(Resize, c->node);
     const int rank = a.x->rank;
     int64_t axes[XCC_LAYOUT_AXES];
-    const xcc_value *x = blocked(s, c->node, c->node->uses[0].value);
+    const xcc_value *x = xcc_layout_blocked(s, c->node, c->node->uses[0].value);
     if (x == NULL)
         return s->m->error->status;
     const bool by_scales = a.scales != NULL && (a.scales->rank != 1 || a.scales->dims[0] != 0);
@@ -536,7 +453,7 @@ static xcvm_status convert_resize(xcc_layout *s, const xcc_layout_candidate *c)
     *(by_scales ? &a.sizes : &a.scales) = NULL;
     a.roi = NULL;
     a.x = &x->type;
-    return emit(s, c, XCVM_OP_Resize, &a, offsetof(xcvm_Resize_args, y));
+    return xcc_layout_emit(s, c, XCVM_OP_Resize, &a, offsetof(xcvm_Resize_args, y));
 }
 
 /* ---- All ---- */
@@ -587,7 +504,7 @@ static xcvm_status restore(xcc_layout *s, const xcc_layout_candidate *c)
         xcc_value *v = xcc_node_output(c->node, i);
         if (v == NULL || !is_needed_plain(s, v))
             continue;
-        xcc_value *plain = unblocked(c->node, v, s->values[v->id].blocked);
+        xcc_value *plain = xcc_layout_unblocked(c->node, v, s->values[v->id].blocked);
         if (plain == NULL)
             return s->m->error->status;
         xcc_rewrite r = {.m = s->m};

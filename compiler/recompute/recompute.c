@@ -7,7 +7,6 @@
 #include "compiler/ir/liveness.h"
 #include "compiler/passes/passes.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +34,6 @@ typedef struct recompute {
     xcc_graph *g;
     method method;
     xcc_forward f;
-    uint32_t *item_of; /* by position: of a node of the forward its item + 1, 0 for all others */
-    xcc_node **nodes;  /* by position, as they were when the pass began */
-    uint32_t positions;
-    double time; /* of all nodes */
     /* The proposal that is applied. */
     const bool *forgotten;
     xcc_value **copies; /* by id, of values that there were when the pass began */
@@ -57,171 +52,21 @@ typedef struct recompute {
     uint64_t budget; /* 0: as little as possible */
 } recompute;
 
-/* ---- The forward ---- */
-
-/* Nanoseconds that a node takes, by estimate: of one core with AVX-512; only how they compare to each other counts. */
-static double time_of(const xcc_node *n)
-{
-    enum { BYTES_PER_NS = 15, FLOPS_PER_NS = 200 };
-    const size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
-    double bytes = 0;
-    bool open = false;
-    if (n->kind == XCC_INSTRUCTION && xcvm_row_is(n->schema, XCVM_CLASS_view))
-        return 0;
-    for (size_t i = 0; i < inputs; i++)
-        if (xcc_node_input(n, i) != NULL)
-            bytes += (double)xcc_value_bytes(xcc_node_input(n, i), &open);
-    for (size_t i = 0; i < outputs; i++)
-        if (xcc_node_output(n, i) != NULL)
-            bytes += (double)xcc_value_bytes(xcc_node_output(n, i), &open);
-    return bytes / BYTES_PER_NS + (double)xcc_node_flops(n) / FLOPS_PER_NS;
-}
-
-/* The item + 1 of the node that makes a value; 0 if it is none of the forward's. */
-static uint32_t item_of(const recompute *r, const xcc_value *v)
-{
-    const xcc_node *n = v != NULL ? v->producer : NULL;
-    return n != NULL && n->graph == r->g && n->order < r->positions && r->nodes[n->order] == n ? r->item_of[n->order]
-                                                                                               : 0;
-}
-
-static xcvm_status mark_producer(recompute *r, const xcc_value *v, xcc_node **stack, size_t *count)
-{
-    if (v == NULL || v->producer == NULL || v->producer->graph != r->g || r->item_of[v->producer->order] != 0)
-        return XCVM_OK;
-    r->item_of[v->producer->order] = 1;
-    stack[(*count)++] = v->producer;
-    return xcc_poll(r->m);
-}
-
-/* Sets item_of to 1 for what the model's own outputs depend on. */
-static xcvm_status find_forward(recompute *r, xcc_node **stack)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < r->m->forward_outputs; i++)
-        XCVM_TRY(mark_producer(r, r->g->outputs[i], stack, &count));
-    while (count > 0) {
-        const xcc_node *n = stack[--count];
-        const size_t inputs = xcc_node_input_count(n);
-        for (size_t i = 0; i < inputs; i++)
-            XCVM_TRY(mark_producer(r, xcc_node_input(n, i), stack, &count));
-        for (size_t i = 0; i < n->capture_count; i++)
-            XCVM_TRY(mark_producer(r, n->captures[i], stack, &count));
-    }
-    return XCVM_OK;
-}
-
-/* What a use says of the item that makes the value. */
-static void note_use(const recompute *r, xcc_forward_item *item, const xcc_use *use)
-{
-    if (use->node == NULL || use->graph != r->g)
-        item->stays = true;
-    else if (r->item_of[use->node->order] == 0)
-        item->read = true;
-}
-
-static void note_results(const recompute *r, const xcc_node *n, xcc_forward_item *item, bool is_view)
-{
-    const size_t outputs = xcc_node_output_count(n);
-    bool open = false;
-    for (size_t i = 0; i < outputs; i++) {
-        const xcc_value *v = xcc_node_output(n, i);
-        bool in_nodes = false;
-        for (const xcc_use *use = v != NULL ? v->users : NULL; use != NULL; use = use->next)
-            in_nodes = in_nodes || use->node != NULL;
-        if (!in_nodes)
-            continue;
-        const uint64_t bytes = xcc_value_bytes(v, &open);
-        if (!is_view && __builtin_add_overflow(item->bytes, bytes, &item->bytes))
-            item->bytes = UINT64_MAX;
-        for (const xcc_use *use = v->users; use != NULL; use = use->next)
-            note_use(r, item, use);
-    }
-    item->stays = item->stays || open || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE;
-}
-
-/* The only item that a view reads; UINT32_MAX for what is no view, or reads more. */
-static uint32_t viewed_item(const recompute *r, const xcc_node *n)
-{
-    uint32_t item = UINT32_MAX;
-    if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_view))
-        return UINT32_MAX;
-    for (size_t i = 0; i < xcc_node_input_count(n); i++) {
-        const uint32_t of = item_of(r, xcc_node_input(n, i));
-        if (of != 0 && item != UINT32_MAX && item != of - 1)
-            return UINT32_MAX;
-        item = of != 0 ? of - 1 : item;
-    }
-    return item;
-}
-
-static xcvm_status add_inputs(recompute *r, const xcc_node *n, xcc_forward_item *item, size_t *count, size_t *capacity)
-{
-    const size_t own = xcc_node_input_count(n);
-    for (size_t i = 0; i < own + n->capture_count; i++) {
-        const uint32_t of = item_of(r, i < own ? xcc_node_input(n, i) : n->captures[i - own]);
-        if (of == 0)
-            continue;
-        r->f.inputs = xcc_grow(r->m, r->f.inputs, *count, capacity, sizeof *r->f.inputs);
-        if (r->f.inputs == NULL)
-            return XCVM_OUT_OF_MEMORY;
-        r->f.inputs[(*count)++] = of - 1;
-        item->input_count++;
-    }
-    return XCVM_OK;
-}
-
-/* Items in the order of their first nodes. Inputs of one item stand side by side, so views, whose only input is the
- * item itself, add none. */
-static xcvm_status make_items(recompute *r)
-{
-    size_t inputs = 0, capacity = 0;
-    for (uint32_t p = 0; p < r->positions; p++) {
-        xcc_node *n = r->nodes[p];
-        r->time += time_of(n);
-        if (r->item_of[p] == 0)
-            continue;
-        const uint32_t viewed = viewed_item(r, n);
-        const bool is_view = viewed != UINT32_MAX;
-        const uint32_t at = is_view ? viewed : r->f.count++;
-        xcc_forward_item *item = &r->f.items[at];
-        r->item_of[p] = at + 1;
-        if (!is_view) {
-            item->first_input = (uint32_t)inputs;
-            item->time = time_of(n);
-            XCVM_TRY(add_inputs(r, n, item, &inputs, &capacity));
-        }
-        note_results(r, n, item, is_view);
-    }
-    return XCVM_OK;
-}
-
 static xcvm_status begin(recompute *r)
 {
-    xcc_graph_number(r->g);
-    r->positions = r->g->last != NULL ? r->g->last->order + 1 : 0;
+    XCVM_TRY(xcc_forward_find(&r->f));
     r->values = r->m->value_count;
-    r->nodes = xcc_alloc(r->m, r->positions * sizeof *r->nodes);
-    r->item_of = xcc_alloc(r->m, r->positions * sizeof *r->item_of);
-    r->f.items = xcc_alloc(r->m, r->positions * sizeof *r->f.items);
     r->copies = xcc_alloc(r->m, r->values * sizeof *r->copies);
-    r->best = xcc_alloc(r->m, r->positions);
-    r->listed = xcc_alloc(r->m, r->positions);
-    xcc_node **stack = xcc_alloc(r->m, r->positions * sizeof *stack);
-    if (r->nodes == NULL || r->item_of == NULL || r->f.items == NULL || r->copies == NULL || r->best == NULL ||
-        r->listed == NULL || stack == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (xcc_node *n = r->g->first; n != NULL; n = n->next)
-        r->nodes[n->order] = n;
-    XCVM_TRY(find_forward(r, stack));
-    return make_items(r);
+    r->best = xcc_alloc(r->m, r->f.positions);
+    r->listed = xcc_alloc(r->m, r->f.positions);
+    return r->copies != NULL && r->best != NULL && r->listed != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 /* ---- Applying a proposal ---- */
 
 static bool is_forgotten(const recompute *r, const xcc_value *v)
 {
-    const uint32_t item = item_of(r, v);
+    const uint32_t item = xcc_forward_item_of(&r->f, v);
     return item != 0 && r->forgotten[item - 1];
 }
 
@@ -296,7 +141,7 @@ static xcvm_status compute_again(recompute *r, const xcc_value *v, xcc_node *bef
     r->waiting_count = 0;
     XCVM_TRY(wait_for(r, v));
     for (size_t w = 0; w < r->waiting_count; w++) {
-        const xcc_node *n = r->nodes[r->waiting[w]];
+        const xcc_node *n = r->f.nodes[r->waiting[w]];
         const size_t inputs = xcc_node_input_count(n);
         XCVM_TRY(xcc_poll(r->m));
         for (size_t i = 0; i < inputs; i++)
@@ -305,7 +150,7 @@ static xcvm_status compute_again(recompute *r, const xcc_value *v, xcc_node *bef
     qsort(r->waiting, r->waiting_count, sizeof *r->waiting, earlier_first);
     for (size_t w = 0; w < r->waiting_count; w++) {
         r->listed[r->waiting[w]] = false;
-        XCVM_TRY(copy_node(r, r->nodes[r->waiting[w]], before));
+        XCVM_TRY(copy_node(r, r->f.nodes[r->waiting[w]], before));
     }
     return XCVM_OK;
 }
@@ -328,12 +173,12 @@ static xcvm_status change_input(recompute *r, xcc_node *n, uint32_t index)
 static xcvm_status apply(recompute *r, const bool *forgotten)
 {
     r->forgotten = forgotten;
-    for (uint32_t p = 0; p < r->positions; p++) {
-        if (r->item_of[p] != 0)
+    for (uint32_t p = 0; p < r->f.positions; p++) {
+        if (r->f.item_of[p] != 0)
             continue;
-        const size_t inputs = xcc_node_input_count(r->nodes[p]);
+        const size_t inputs = xcc_node_input_count(r->f.nodes[p]);
         for (size_t i = 0; i < inputs; i++)
-            XCVM_TRY(change_input(r, r->nodes[p], (uint32_t)i));
+            XCVM_TRY(change_input(r, r->f.nodes[p], (uint32_t)i));
     }
     return XCVM_OK;
 }
@@ -357,9 +202,9 @@ static xcvm_status evaluate(recompute *r, const bool *forgotten, outcome *o)
 {
     bool open = false;
     XCVM_TRY(apply(r, forgotten));
-    o->time = r->time;
+    o->time = r->f.time;
     for (size_t i = 0; i < r->added_count; i++)
-        o->time += time_of(r->added[i]);
+        o->time += xcc_forward_time_of(r->added[i]);
     XCVM_TRY(xcc_graph_peak(r->g, &o->peak, &open));
     undo(r);
     return XCVM_OK;
@@ -451,11 +296,11 @@ static xcvm_status read_method(xcc_module *m, method *asked)
 
 static xcc_node *find_result(const recompute *r, const char *name, size_t length)
 {
-    for (uint32_t p = 0; p < r->positions; p++)
-        for (size_t i = 0; i < xcc_node_output_count(r->nodes[p]); i++) {
-            const xcc_value *v = xcc_node_output(r->nodes[p], i);
+    for (uint32_t p = 0; p < r->f.positions; p++)
+        for (size_t i = 0; i < xcc_node_output_count(r->f.nodes[p]); i++) {
+            const xcc_value *v = xcc_node_output(r->f.nodes[p], i);
             if (v != NULL && strlen(v->name) == length && memcmp(v->name, name, length) == 0)
-                return r->nodes[p];
+                return r->f.nodes[p];
         }
     return NULL;
 }
@@ -474,7 +319,7 @@ static xcvm_status forget_named(recompute *r)
                    "there is no value '%.*s' to forget once the model is optimised (--dump-after schedule shows those "
                    "that there are)",
                    shown, name);
-        const uint32_t item = r->item_of[n->order];
+        const uint32_t item = r->f.item_of[n->order];
         XCVM_CHECK(r->m->error, item != 0, INVALID_ARGUMENT,
                    "'%.*s' cannot be forgotten: it is no result of the forward", shown, name);
         XCVM_CHECK(r->m->error, !r->f.items[item - 1].stays, INVALID_ARGUMENT,
@@ -495,7 +340,7 @@ static xcvm_status consider_nothing(recompute *r)
     XCVM_TRY(xcc_graph_peak(r->g, &r->came_to.peak, &open));
     XCVM_CHECK(r->m->error, !open || r->method == CUSTOM, UNSUPPORTED,
                "what to compute again can be planned only where all sizes are known: fix the open dimensions");
-    r->came_to.time = r->time;
+    r->came_to.time = r->f.time;
     return XCVM_OK;
 }
 
@@ -552,7 +397,7 @@ static xcvm_status fit(recompute *r)
                (unsigned long long)arena, (unsigned long long)asked,
                (unsigned long long)r->m->recomputation.peak_before);
     r->m->recomputation.peak = arena;
-    r->m->recomputation.time = r->time > 0 ? r->came_to.time / r->time : 1;
+    r->m->recomputation.time = r->f.time > 0 ? r->came_to.time / r->f.time : 1;
     r->m->recomputation.copies = r->added_count;
     return XCVM_OK;
 }

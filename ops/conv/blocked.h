@@ -10,29 +10,32 @@
  * Filters are packed when a program is compiled. Their elements beyond the last output channel are zero, and those of
  * the bias, f32[ceil(K / 16) * 16]:
  *
- * direct     f32[K16, Cg, kh, kw, 16], or f32[K16, Cg, kd, kh, kw, 16], K16 = ceil(K / 16) blocks of output channels,
- *            Cg input channels of a group. The shape says the sizes, not the order: a block of output channels holds,
- *            for each block of up to 16 input channels, the window's positions slice by slice and row by row, of each
- *            the block's input channels, of each 16 output channels. With more than one group, outputs and channels of
- *            a group are multiples of 16.
- * depthwise  f32[C16, kh, kw, 16], or f32[C16, kd, kh, kw, 16]; a filter for each channel.
- * grouped    f32[K16, Cg, kh, kw, 16], of groups of Cg = 2, 4 or 8 channels and as many outputs: for each block of both
- * the window's positions, of each the group's input channels, of each 16 output channels. transposed f32[K16, C, kh,
- * kw, 16], of BlockedConvTranspose: as direct, but a block of output channels holds one phase after the other, (i, j)
- * for i < stride of rows, j < stride of columns, each with the window's positions that are i and j beyond multiples of
- * the strides. winograd   f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4: the
- * filters, or each slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1
- * and one group. winograd_untransformed as direct, for windows of 3 x 3, stride 1 and one group: transformed for F(4 x
- * 4, 3 x 3) as they are used, a portion at a time. A quarter of the memory, for filters that meet few tiles.
+ * direct: f32[K16, Cg, kh, kw, 16], or f32[K16, Cg, kd, kh, kw, 16], K16 = ceil(K / 16) blocks of output channels, Cg
+ * input channels of a group. The shape says the sizes, not the order: a block of output channels holds, for each block
+ * of up to 16 input channels, the window's positions slice by slice and row by row, of each the block's input channels,
+ * of each 16 output channels. With more than one group, outputs and channels of a group are multiples of 16.
  *
- * direct_pairs
- *            bf16[K16, ceil(Cg / 2), kh, kw, 16, 2]: as direct, two channels in place of one (ops/matmul/pairs.h), of
- * an x that is blocked and rounded alike; windows are not dilated.
+ * direct_pairs: bf16[K16, ceil(Cg / 2), kh, kw, 16, 2]. As direct, two channels in place of one (ops/matmul/pairs.h),
+ * of an x that is blocked and rounded alike; windows are not dilated.
  *
- * winograd_strided
- *            f32[36, K16, 4 C, 16], for a plain x of C channels, windows of 7 x 7 and stride 2: each window's taps at
- *            even and at odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for
- *            F(3 x 3, 4 x 4). */
+ * depthwise: f32[C16, kh, kw, 16], or f32[C16, kd, kh, kw, 16]. A filter for each channel.
+ *
+ * grouped: f32[K16, Cg, kh, kw, 16], of groups of Cg = 2, 4 or 8 channels and as many outputs. For each block of both
+ * the window's positions, of each the group's input channels, of each 16 output channels.
+ *
+ * winograd: f32[(tile + 2)^2, K16, C, 16], or f32[(tile + 2)^2, K16, kd, C, 16], tile 2 or 4. The filters, or each
+ * slice of theirs, transformed for F(tile x tile, 3 x 3), for windows of 3 x 3 or kd x 3 x 3, stride 1 and one group.
+ *
+ * winograd_untransformed: as direct, for windows of 3 x 3, stride 1 and one group. They are transformed for F(4 x 4, 3
+ * x 3) as they are used, a portion at a time: a quarter of the memory, for filters that meet few tiles.
+ *
+ * winograd_strided: f32[36, K16, 4 C, 16], for a plain x of C channels, windows of 7 x 7 and stride 2. Each window's
+ * taps at even and at odd rows and columns are windows of 4 x 4, with zeros where there is no tap, transformed for F(3
+ * x 3, 4 x 4).
+ *
+ * BlockedConvTranspose has f32[K16, C, kh, kw, 16]. As direct, but a block of output channels holds one phase after the
+ * other, (i, j) for i < stride of rows, j < stride of columns, each with the window's positions that are i and j beyond
+ * multiples of the strides. */
 #ifndef XCVM_OPS_BLOCKED_H
 #define XCVM_OPS_BLOCKED_H
 

@@ -1,6 +1,7 @@
 /* RoiPool and MaxRoiPool: regions of an image pooled pixel by pixel, or sample by sample. */
 #include "ops/floats.h"
 #include "ops/image/roi.h"
+#include "ops/image/sampling.h"
 
 #include <math.h>
 
@@ -147,9 +148,8 @@ static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t
 /* Without a number of samples there is one for each pixel that a cell covers. */
 static extent sampled(double begin, double end, int64_t cells, int64_t samples)
 {
-    enum { MOST_SAMPLES = 4096 };
     const double cell = fmax(end - begin, 1) / (double)cells;
-    return (extent){begin, cell, samples > 0 ? samples : (int64_t)fmin(ceil(cell), MOST_SAMPLES)};
+    return (extent){begin, cell, xcvm_cell_samples(samples, cell)};
 }
 
 static double place_of(const extent *e, int64_t cell, int64_t sample)

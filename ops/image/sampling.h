@@ -3,6 +3,10 @@
 #define XCVM_OPS_IMAGE_SAMPLING_H
 
 #include <math.h>
+#include <stdint.h>
+
+/* The number a of Keys' kernel that GridSample has. Source: ONNX, GridSample. */
+#define XCVM_GRID_SHARPNESS (-0.75)
 
 /* Keys' cubic convolution kernel (IEEE TASSP 29(6), 1981) at distance x. */
 static inline double xcvm_cubic(double a, double x)
@@ -24,6 +28,22 @@ static inline double xcvm_reflect(double x, double low, double high)
         return x;
     const double times = floor(beyond / range), rest = beyond - times * range;
     return (fmod(times, 2) == 0) == (x < low) ? low + rest : high - rest;
+}
+
+/* Where a coordinate of a grid, from -1 to 1, lies among elements: `scale` and `shift` say how many there are and where
+ * the outer ones are. It is bounded, so that an integer holds it; NaN lies far below. */
+static inline double xcvm_grid_place(double coordinate, double scale, double shift)
+{
+    const double x = ((coordinate + 1) * scale + shift) / 2;
+    return x > 1e9 ? 1e9 : x >= -1e9 ? x : -1e9;
+}
+
+/* Samples along an axis of a cell of a region, at most. */
+enum { XCVM_MOST_SAMPLES = 4096 };
+/* As many as are asked for or, for 0, one for each pixel that the cell has. */
+static inline int64_t xcvm_cell_samples(int64_t asked, double cell)
+{
+    return asked > 0 ? asked : (int64_t)fmin(fmax(ceil(cell), 0), XCVM_MOST_SAMPLES);
 }
 
 #endif

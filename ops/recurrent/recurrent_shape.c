@@ -1,6 +1,7 @@
 /* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
 #include "ops/matmul/quantized_blocks_shape.h"
 #include "ops/quantize/quantized_panels.h"
+#include "ops/recurrent/recurrent_weights.h"
 
 static int64_t attribute(const xcvm_inference *t, const char *name)
 {
@@ -70,9 +71,10 @@ static xcvm_status states(const xcvm_inference *t, const network *n, const xcvm_
 
 XCVM_SHAPE_RULE(recurrent)
 {
-    const bool is_lstm = t->schema->opcode == XCVM_OP_LSTM;
+    const xcvm_recurrent_form form = xcvm_recurrent_form_of(t->schema->opcode);
+    const bool is_lstm = form.cell == XCVM_OP_LSTM;
     network n;
-    XCVM_TRY(read_network(t, t->schema->opcode == XCVM_OP_RNN ? 1 : is_lstm ? 4 : 3, &n));
+    XCVM_TRY(read_network(t, form.gates, &n));
     const int64_t rows = n.gates * n.hidden;
     XCVM_TRY(expect(t, t->in[1], "w", 3, (const int64_t[]){n.directions, rows, n.columns}));
     XCVM_TRY(expect(t, t->in[2], "r", 3, (const int64_t[]){n.directions, rows, n.hidden}));
@@ -105,28 +107,32 @@ static xcvm_status check_bytes(const xcvm_inference *t, const network *n, int64_
     return expect(t, t->in[3], "scale", 1, &columns);
 }
 
+/* Of r in the form of its instruction, and what belongs to it; *count operands, from the second on. */
+static xcvm_status check_weights(const xcvm_inference *t, const network *n, xcvm_recurrent_weights weights,
+                                 size_t *count)
+{
+    const int64_t panels = n->directions * n->gates * (int64_t)xcvm_packed_panels((size_t)n->hidden);
+    XCVM_CHECK(t->error, n->columns < 0 || n->columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
+               "x has %lld columns, %lld panels of %d are needed", (long long)n->columns, (long long)panels,
+               XCVM_PACKED_COLUMNS);
+    *count = weights == XCVM_RECURRENT_PANELS ? 1 : 3;
+    if (weights == XCVM_RECURRENT_BLOCKS)
+        return check_blocks(t, n, panels);
+    if (weights == XCVM_RECURRENT_BYTES)
+        return check_bytes(t, n, panels);
+    return expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n->hidden, XCVM_PACKED_COLUMNS});
+}
+
 XCVM_SHAPE_RULE(packed_recurrent)
 {
-    const xcvm_opcode op = t->schema->opcode;
-    const bool in_bytes = op == XCVM_OP_QuantizedLSTM;
-    const bool is_lstm = op == XCVM_OP_PackedLSTM || op == XCVM_OP_BlockQuantizedLSTM || in_bytes;
-    const bool is_gru = op == XCVM_OP_PackedGRU || op == XCVM_OP_BlockQuantizedGRU;
-    const bool in_blocks =
-        op == XCVM_OP_BlockQuantizedRNN || op == XCVM_OP_BlockQuantizedGRU || op == XCVM_OP_BlockQuantizedLSTM;
+    const xcvm_recurrent_form form = xcvm_recurrent_form_of(t->schema->opcode);
+    const bool is_lstm = form.cell == XCVM_OP_LSTM;
     network n;
-    XCVM_TRY(read_network(t, is_lstm ? 4 : is_gru ? 3 : 1, &n));
-    const int64_t panels = n.directions * n.gates * (int64_t)xcvm_packed_panels((size_t)n.hidden);
-    XCVM_CHECK(t->error, n.columns < 0 || n.columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
-               "x has %lld columns, %lld panels of %d are needed", (long long)n.columns, (long long)panels,
-               XCVM_PACKED_COLUMNS);
-    if (in_blocks)
-        XCVM_TRY(check_blocks(t, &n, panels));
-    else if (in_bytes)
-        XCVM_TRY(check_bytes(t, &n, panels));
-    else
-        XCVM_TRY(expect(t, t->in[1], "r", 3, (const int64_t[]){panels, n.hidden, XCVM_PACKED_COLUMNS}));
-    const xcvm_value *const *in = t->in + (in_blocks || in_bytes ? 4 : 2);
-    if (is_gru)
+    size_t count;
+    XCVM_TRY(read_network(t, form.gates, &n));
+    XCVM_TRY(check_weights(t, &n, form.weights, &count));
+    const xcvm_value *const *in = t->in + 1 + count;
+    if (form.cell == XCVM_OP_GRU)
         XCVM_TRY(expect(t, *in++, "b", 2, (const int64_t[]){n.directions, n.hidden}));
     return states(t, &n, in[0], in[1], is_lstm ? in[2] : NULL, is_lstm ? in[3] : NULL);
 }

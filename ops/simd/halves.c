@@ -102,3 +102,14 @@ xcvm_status xcvm_halves_store_all(const xcvm_kernel *k, const float *from, xcvm_
     }
     return XCVM_OK;
 }
+
+const void *xcvm_halves_as_floats(const xcvm_kernel *k, const xcvm_value *v, char **at)
+{
+    const size_t bytes = xcvm_halves_copy_bytes(v);
+    if (bytes == 0)
+        return v != NULL ? v->data : NULL;
+    float *floats = (float *)(void *)*at;
+    (void)xcvm_halves_load_all(k, v, floats);
+    *at += bytes;
+    return floats;
+}

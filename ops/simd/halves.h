@@ -19,4 +19,15 @@ void xcvm_halves_store(xcvm_dtype dtype, void *data, size_t first, size_t count,
 xcvm_status xcvm_halves_load_all(const xcvm_kernel *k, const xcvm_value *v, float *to);
 xcvm_status xcvm_halves_store_all(const xcvm_kernel *k, const float *from, xcvm_value *v);
 
+/* A tensor in the type that is computed in: f16 and bf16 as f32, in a copy; all others as they are. Bytes that the copy
+ * takes, 0 if there is none, or no tensor (NULL). */
+static inline size_t xcvm_halves_copy_bytes(const xcvm_value *v)
+{
+    const bool copied = v != NULL && xcvm_dtype_in((xcvm_dtype)v->dtype, XCVM_TYPES_HALF);
+    return copied ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
+}
+/* Its elements: where they lie, or copied to *at, which then moves on beyond them. NULL if it is NULL. */
+#define xcvm_halves_as_floats XCVM_PER_ISA(xcvm_halves_as_floats)
+const void *xcvm_halves_as_floats(const xcvm_kernel *k, const xcvm_value *v, char **at);
+
 #endif

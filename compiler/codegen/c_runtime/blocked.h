@@ -3,6 +3,7 @@
 #define XC_BLOCKED_H
 
 #include "compiler/codegen/c_runtime/products.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 #include "compiler/codegen/c_runtime/windows.h"
 #include "ops/conv/simd/blocked_tile.h"
 
@@ -310,25 +311,15 @@ static void xc_blocked_grouped(const xc_blocked *q, const float *x, const float 
 
 /* ---- Winograd's algorithm, for windows of 3 x 3 ---- */
 
-/* Blocks of inputs whose filters are transformed at a time, and floats between the numbers of points. */
-enum { XC_PORTION = 2, XC_GAP = 16 };
-
 typedef struct xc_winograd {
     xc_blocked conv;
     size_t tile, band; /* outputs along an axis of a tile; tiles that are worked on at a time */
     int on_the_fly;    /* filters are packed as for direct */
 } xc_winograd;
 
-/* Where the room of a band is: its transformed tiles, products, and filters. */
-static size_t xc_winograd_products(const xc_winograd *q)
+static xc_winograd_room xc_winograd_parts(const xc_winograd *q)
 {
-    const size_t span = q->tile + 2;
-    return span * span * ((q->conv.channels + 15) / 16 * q->band * 16 + XC_GAP);
-}
-static size_t xc_winograd_filters(const xc_winograd *q)
-{
-    const size_t span = q->tile + 2;
-    return xc_winograd_products(q) + span * span * (XC_TILE_BLOCKS * q->band * 16 + XC_GAP);
+    return xc_winograd_room_of(q->tile, q->conv.channels, q->band, XC_TILE_BLOCKS);
 }
 
 static void xc_winograd_input(const xc_winograd *q, const float *x, size_t first, size_t count, float *to)
@@ -337,7 +328,7 @@ static void xc_winograd_input(const xc_winograd *q, const float *x, size_t first
     const size_t in_blocks = (q->conv.channels + 15) / 16, span = q->tile + 2;
     const size_t rows = ((size_t)v->out[1] + q->tile - 1) / q->tile,
                  columns = ((size_t)v->out[2] + q->tile - 1) / q->tile;
-    const size_t stride = in_blocks * q->band * 16 + XC_GAP, plane = (size_t)(v->in[1] * v->in[2]) * 16;
+    const size_t stride = xc_winograd_parts(q).input_point, plane = (size_t)(v->in[1] * v->in[2]) * 16;
     float edge[6 * 6 * 16];
     for (size_t block = 0; block < in_blocks; block++)
         for (size_t t = first; t < first + count; t++) {
@@ -440,7 +431,7 @@ static void xc_winograd_store(const xc_winograd *q, const float *products, size_
     const xc_window *const v = &q->conv.window;
     const size_t rows = ((size_t)v->out[1] + q->tile - 1) / q->tile,
                  columns = ((size_t)v->out[2] + q->tile - 1) / q->tile;
-    const size_t stride = XC_TILE_BLOCKS * q->band * 16 + XC_GAP;
+    const size_t stride = xc_winograd_parts(q).product_point;
     for (size_t k = 0; k < blocks; k++)
         for (size_t t = first; t < first + count; t++) {
             const size_t row = t / columns % rows * q->tile, column = t % columns * q->tile;
@@ -462,8 +453,8 @@ static void xc_winograd_store(const xc_winograd *q, const float *products, size_
 static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, const float *w, size_t point,
                                  size_t w_block, size_t begin, size_t end, size_t blocks, size_t count, float *products)
 {
-    const size_t span = q->tile + 2, channels = q->conv.channels, in_blocks = (channels + 15) / 16;
-    const size_t x_point = in_blocks * q->band * 16 + XC_GAP, y_point = XC_TILE_BLOCKS * q->band * 16 + XC_GAP;
+    const size_t span = q->tile + 2, channels = q->conv.channels;
+    const xc_winograd_room parts = xc_winograd_parts(q);
     for (size_t i = 0; i < span * span; i++)
         for (size_t from = begin; from < end; from += XC_STEPS) {
             const size_t to = end - from < XC_STEPS ? end : from + XC_STEPS;
@@ -483,7 +474,7 @@ static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, cons
                 g.filters[g.count] = (block - begin) * 16 * 16;
                 g.lengths[g.count++] = left < 16 ? left : 16;
             }
-            xc_multiply(&g, blocks, count, inputs + i * x_point, NULL, products + i * y_point);
+            xc_multiply(&g, blocks, count, inputs + i * parts.input_point, NULL, products + i * parts.product_point);
         }
 }
 
@@ -494,7 +485,8 @@ static void xc_blocked_winograd(const xc_winograd *q, const float *x, const floa
     const size_t rows = ((size_t)v->out[1] + q->tile - 1) / q->tile,
                  columns = ((size_t)v->out[2] + q->tile - 1) / q->tile;
     const size_t tiles = q->conv.batch * rows * columns, channels = q->conv.channels, in_blocks = (channels + 15) / 16;
-    float *const products = room + xc_winograd_products(q), *const filters = room + xc_winograd_filters(q);
+    const xc_winograd_room parts = xc_winograd_parts(q);
+    float *const products = room + parts.products, *const filters = room + parts.filters;
     for (size_t first = 0; first < tiles; first += q->band) {
         const size_t count = tiles - first < q->band ? tiles - first : q->band;
         xc_winograd_input(q, x, first, count, room);
@@ -504,9 +496,10 @@ static void xc_blocked_winograd(const xc_winograd *q, const float *x, const floa
                 for (size_t begin = 0; begin < in_blocks; begin += XC_PORTION) {
                     const size_t end = in_blocks - begin < XC_PORTION ? in_blocks : begin + XC_PORTION;
                     const size_t portion = (end * 16 < channels ? end * 16 : channels) - begin * 16;
-                    const size_t stride = XC_TILE_BLOCKS * XC_PORTION * 16 * 16 + XC_GAP;
-                    xc_winograd_transform(q, w + block * channels * 9 * 16, blocks, begin, end, filters, stride);
-                    xc_winograd_multiply(q, room, filters, stride, portion * 16, begin, end, blocks, count, products);
+                    xc_winograd_transform(q, w + block * channels * 9 * 16, blocks, begin, end, filters,
+                                          parts.filter_point);
+                    xc_winograd_multiply(q, room, filters, parts.filter_point, portion * 16, begin, end, blocks, count,
+                                         products);
                 }
             } else {
                 xc_winograd_multiply(q, room, w + block * channels * 16, q->conv.outputs * channels * 16, channels * 16,

@@ -112,8 +112,7 @@ static void xc_block_add(const xc_blocks *w, const xc_block_row *row, size_t i, 
     }
 }
 
-/* y = a * w + c + z; c and z may be NULL. With `room`, rows of a are rounded to 8 bits block by block: it holds two
- * numbers for each block, then the k integers of a row. */
+/* y = a * w + c + z; c and z may be NULL. With `room`, rows of a are rounded to 8 bits block by block. */
 static void xc_block_product(const xc_blocks *w, const float *a, const uint8_t *codes, const void *scales,
                              const void *offsets, const float *c, const float *z, float *y, float *room)
 {

@@ -4,10 +4,8 @@
 #define XC_CONVOLVE_H
 
 #include "compiler/codegen/c_runtime/products.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 #include "compiler/codegen/c_runtime/windows.h"
-
-/* Columns that are put into panels at a time, a multiple of 16. */
-enum { XC_PANEL_COLUMNS = 64 };
 
 /* y = a * b, or y + a * b to `add`; rows of a, of k numbers each, are a_row apart, those of y y_row; b is in panels
  * with room for `most` rows each. */
@@ -74,11 +72,11 @@ static void xc_pack_panels(const float *b, float *panels, size_t k, size_t count
     }
 }
 
-/* As xc_matmul_f32; `room` is for k * (m + XC_PANEL_COLUMNS) numbers. */
+/* As xc_matmul_f32. */
 static void xc_matmul_panels(const float *a, const float *b, float *y, size_t m, size_t k, size_t n, size_t a_row,
                              size_t a_column, size_t b_row, size_t b_column, float *room)
 {
-    float *const panels = room + m * k;
+    float *const panels = room + xc_matmul_room_of(m, k).panels;
     if (a_column != 1) {
         for (size_t p = 0; p < k; p++)
             for (size_t i = 0; i < m; i++)
@@ -100,7 +98,8 @@ static void xc_matmul_panels(const float *a, const float *b, float *y, size_t m,
 static size_t xc_padded(const xc_window *g, size_t size[3])
 {
     for (int axis = 0; axis < 3; axis++)
-        size[axis] = (size_t)((g->out[axis] - 1) * g->stride[axis] + (g->kernel[axis] - 1) * g->dilation[axis] + 1);
+        size[axis] = xc_padded_size((size_t)g->out[axis], (size_t)g->stride[axis], (size_t)g->kernel[axis],
+                                    (size_t)g->dilation[axis]);
     return size[0] * size[1] * size[2];
 }
 
@@ -185,8 +184,7 @@ static void xc_window_spread(float *plane, const xc_row *rows, size_t count, ptr
     }
 }
 
-/* As xc_conv_f32; `room` is for channels * (padded plane + window * XC_PANEL_COLUMNS) + XC_PANEL_COLUMNS + 32
- * numbers. */
+/* As xc_conv_f32. */
 static void xc_conv_panels(const xc_window *g, const float *x, const float *w, const float *b, const float *z, float *y,
                            size_t batch, size_t groups, size_t channels, size_t outputs, float *room)
 {
@@ -194,10 +192,10 @@ static void xc_conv_panels(const xc_window *g, const float *x, const float *w, c
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), k = channels * kernel;
     size_t size[3];
     const size_t plane = xc_padded(g, size);
-    float *const panels = room, *const line = panels + k * XC_PANEL_COLUMNS,
-                 *const padded = line + XC_PANEL_COLUMNS + 16;
+    const xc_conv_room at = xc_conv_room_of(channels, kernel, plane);
+    float *const panels = room, *const line = room + at.line, *const padded = room + at.padded;
     xc_row rows[XC_PANEL_COLUMNS];
-    memset(line, 0, (XC_PANEL_COLUMNS + 16 + channels * plane + 16) * sizeof *line);
+    memset(line, 0, (at.all - at.line) * sizeof *line);
     for (size_t n = 0; n < batch * groups; n++) {
         const float *const filters = w + n % groups * outputs * k;
         float *const to = y + n * outputs * out;
@@ -223,21 +221,20 @@ static void xc_conv_panels(const xc_window *g, const float *x, const float *w, c
 }
 
 /* As xc_filter_gradient_f32: what lies under the windows times dy, for XC_PANEL_COLUMNS positions at a time of all
- * images one behind the other. `room` is for four arrays of numbers: channels * padded plane + 16; channels * window *
- * (XC_PANEL_COLUMNS + 16); blocks of outputs * 16 * XC_PANEL_COLUMNS; channels * window * outputs. */
+ * images one behind the other. */
 static void xc_filter_gradient_panels(const xc_window *g, const float *x, const float *dy, float *y, size_t batch,
                                       size_t groups, size_t channels, size_t outputs, float *room)
 {
-    enum { LINE = XC_PANEL_COLUMNS + 16 };
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), columns = channels * kernel;
     size_t size[3];
-    const size_t plane = xc_padded(g, size), panel_floats = (outputs + 15) / 16 * 16 * XC_PANEL_COLUMNS;
-    float *const padded = room, *const lines = padded + channels * plane + 16, *const panels = lines + columns * LINE,
-                 *const sums = panels + panel_floats;
+    const size_t plane = xc_padded(g, size);
+    const xc_filter_gradient_room at = xc_filter_gradient_room_of(channels, kernel, plane, outputs);
+    float *const padded = room, *const lines = room + at.lines, *const panels = room + at.panels,
+                 *const sums = room + at.sums;
     xc_row rows[XC_PANEL_COLUMNS];
-    memset(padded, 0, (channels * plane + 16) * sizeof *padded);
-    memset(panels, 0, panel_floats * sizeof *panels);
+    memset(padded, 0, at.lines * sizeof *padded);
+    memset(panels, 0, (at.sums - at.panels) * sizeof *panels);
     for (size_t group = 0; group < groups; group++) {
         size_t filled = 0;
         memset(sums, 0, columns * outputs * sizeof *sums);
@@ -250,7 +247,7 @@ static void xc_filter_gradient_panels(const xc_window *g, const float *x, const 
                     const float *const from = padded + xc_window_tap(g, tap);
                     for (size_t c = 0; c < channels; c++)
                         xc_window_gather(from + c * plane, rows, row_count, g->stride[2],
-                                         lines + (c * kernel + tap) * LINE + filled);
+                                         lines + (c * kernel + tap) * XC_GRADIENT_LINE + filled);
                 }
                 for (size_t m = 0; m < outputs; m++) {
                     const float *const by = dy + (n * outputs + m) * out + p;
@@ -260,7 +257,8 @@ static void xc_filter_gradient_panels(const xc_window *g, const float *x, const 
                 }
                 filled += count;
                 if (filled == XC_PANEL_COLUMNS || (p + count == out && n + groups >= batch * groups)) {
-                    xc_panel_product(lines, LINE, panels, filled, XC_PANEL_COLUMNS, sums, outputs, columns, outputs, 1);
+                    xc_panel_product(lines, XC_GRADIENT_LINE, panels, filled, XC_PANEL_COLUMNS, sums, outputs, columns,
+                                     outputs, 1);
                     filled = 0;
                 }
             }
@@ -282,8 +280,7 @@ static void xc_turn_filters(const float *w, float *to, size_t groups, size_t cha
                     *to++ = w[(c * outputs + m) * kernel + kernel - 1 - k];
 }
 
-/* As xc_conv_transpose_f32; `room` is for outputs * (window * (channels + XC_PANEL_COLUMNS) + padded plane) and
- * channels * XC_PANEL_COLUMNS numbers. */
+/* As xc_conv_transpose_f32. */
 static void xc_conv_transpose_panels(const xc_window *g, const float *x, const float *w, const float *b, float *y,
                                      size_t batch, size_t groups, size_t channels, size_t outputs, float *room)
 {
@@ -291,8 +288,9 @@ static void xc_conv_transpose_panels(const xc_window *g, const float *x, const f
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), rows = outputs * kernel;
     size_t size[3];
     const size_t plane = xc_padded(g, size);
-    float *const filters = room, *const lines = filters + rows * channels,
-                 *const panels = lines + rows * XC_PANEL_COLUMNS, *const padded = panels + channels * XC_PANEL_COLUMNS;
+    const xc_conv_transpose_room parts = xc_conv_transpose_room_of(channels, kernel, plane, outputs);
+    float *const filters = room, *const lines = room + parts.lines, *const panels = room + parts.panels,
+                 *const padded = room + parts.padded;
     xc_row at[XC_PANEL_COLUMNS];
     for (size_t group = 0; group < groups; group++) {
         for (size_t c = 0; c < channels; c++)

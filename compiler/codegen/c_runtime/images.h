@@ -60,8 +60,7 @@ static void xc_grid_taps(const xc_grid *g, double coordinate, int64_t size, int6
 {
     const double low = g->corners ? 0 : -0.5, high = (double)size - (g->corners ? 1 : 0.5), most = (double)(size - 1);
     const double scale = g->corners ? most : (double)size, shift = g->corners ? 0 : -1;
-    double x = ((coordinate + 1) * scale + shift) / 2;
-    x = x > 1e9 ? 1e9 : x >= -1e9 ? x : -1e9;
+    double x = xcvm_grid_place(coordinate, scale, shift);
     x = g->taps == 1 ? nearbyint(x) : x;
     if (g->padding == 1 && !(x >= low && x <= high))
         x = fmin(fmax(x, 0), most);
@@ -70,7 +69,7 @@ static void xc_grid_taps(const xc_grid *g, double coordinate, int64_t size, int6
     for (size_t j = 0; j < g->taps; j++) {
         double place = floor(x) + (double)j - (g->taps == 4 ? 1 : 0);
         const double distance = place - x;
-        weight[j] = g->taps == 1 ? 1 : g->taps == 2 ? 1 - fabs(distance) : xcvm_cubic(-0.75, distance);
+        weight[j] = g->taps == 1 ? 1 : g->taps == 2 ? 1 - fabs(distance) : xcvm_cubic(XCVM_GRID_SHARPNESS, distance);
         if (g->padding > 1 && (place < 0 || place > most))
             place = trunc(xcvm_reflect(place, low, high));
         at[j] = place >= 0 && place <= most ? (int64_t)place : g->padding == 0 ? -1 : place < 0 ? 0 : size - 1;
@@ -164,7 +163,6 @@ static double xc_region_cell_value(const xc_regions *q, const value_t *x, const 
 static int xc_roi_align_value(const xc_regions *q, const value_t *x, const value_t *rois, const int64_t *images,
                               value_t *y)
 {
-    enum { MOST_SAMPLES = 4096 };
     const double offset = q->legacy ? 0 : 0.5;
     for (size_t r = 0; r < q->count; r++)
         if (images[r] < 0 || (uint64_t)images[r] >= q->batch)
@@ -176,7 +174,7 @@ static int xc_roi_align_value(const xc_regions *q, const value_t *x, const value
             begin[d] = (double)rois[r * 4 + 1 - (size_t)d] * q->scale - offset;
             size[d] = (double)rois[r * 4 + 3 - (size_t)d] * q->scale - offset - begin[d];
             size[d] = (q->legacy ? fmax(size[d], 1) : size[d]) / (double)q->cells[d];
-            samples[d] = q->samples > 0 ? q->samples : (int64_t)fmin(fmax(ceil(size[d]), 0), MOST_SAMPLES);
+            samples[d] = xcvm_cell_samples(q->samples, size[d]);
         }
         for (size_t c = 0; c < q->channels; c++) {
             const value_t *const plane = x + ((size_t)images[r] * q->channels + c) * (size_t)(q->in[0] * q->in[1]);

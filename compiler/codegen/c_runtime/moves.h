@@ -72,6 +72,25 @@ static int xc_gather_value(const void *x, const value_t *indices, void *y, size_
     return 0;
 }
 
+/* The element that an index along an axis of `length` names, for the other axes at `place`, which then moves on to the
+ * next of all places of dims. -1 where it is out of range. */
+static int64_t xc_indexed_element(int64_t index, int64_t *place, int rank, const int64_t *dims, const int64_t *steps,
+                                  int axis, int64_t length)
+{
+    int64_t at = 0;
+    index += index < 0 ? length : 0;
+    if (index < 0 || index >= length)
+        return -1;
+    for (int k = 0; k < rank; k++)
+        at += (k == axis ? index : place[k]) * steps[k];
+    for (int k = rank; k-- > 0;) {
+        if (++place[k] < dims[k])
+            break;
+        place[k] = 0;
+    }
+    return at;
+}
+
 /* Element i of indices, of dims, gives the place along axis; steps are those of x, in elements. */
 static int xc_gather_elements_value(const void *x, const value_t *indices, void *y, size_t size, int rank,
                                     const int64_t *dims, const int64_t *steps, int axis, int64_t length)
@@ -81,18 +100,10 @@ static int xc_gather_elements_value(const void *x, const value_t *indices, void 
     for (int i = 0; i < rank; i++)
         count *= (size_t)dims[i];
     for (size_t i = 0; i < count; i++) {
-        const int64_t index = (int64_t)indices[i] < 0 ? (int64_t)indices[i] + length : (int64_t)indices[i];
-        int64_t at = 0;
-        if (index < 0 || index >= length)
+        const int64_t at = xc_indexed_element((int64_t)indices[i], place, rank, dims, steps, axis, length);
+        if (at < 0)
             return 1;
-        for (int k = 0; k < rank; k++)
-            at += (k == axis ? index : place[k]) * steps[k];
         xc_copy_element((unsigned char *)y + i * size, (const unsigned char *)x + (size_t)at * size, size);
-        for (int k = rank; k-- > 0;) {
-            if (++place[k] < dims[k])
-                break;
-            place[k] = 0;
-        }
     }
     return 0;
 }
@@ -133,21 +144,13 @@ static int xc_scatter_elements_value(const value_t *indices, const void *updates
     for (int i = 0; i < rank; i++)
         count *= (size_t)dims[i];
     for (size_t i = 0; i < count; i++) {
-        const int64_t index = (int64_t)indices[i] < 0 ? (int64_t)indices[i] + length : (int64_t)indices[i];
-        int64_t at = 0;
-        if (index < 0 || index >= length)
+        const int64_t at = xc_indexed_element((int64_t)indices[i], place, rank, dims, steps, axis, length);
+        if (at < 0)
             return 1;
-        for (int k = 0; k < rank; k++)
-            at += (k == axis ? index : place[k]) * steps[k];
         if (combine != NULL)
             combine((unsigned char *)y + (size_t)at * size, (const unsigned char *)updates + i * size, 1);
         else
             xc_copy_element((unsigned char *)y + (size_t)at * size, (const unsigned char *)updates + i * size, size);
-        for (int k = rank; k-- > 0;) {
-            if (++place[k] < dims[k])
-                break;
-            place[k] = 0;
-        }
     }
     return 0;
 }

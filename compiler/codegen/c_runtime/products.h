@@ -29,7 +29,7 @@ static void xc_matmul_value(const value_t *a, const value_t *b, value_t *y, size
 /* ---- Tiles of sums that stay in registers ---- */
 
 /* Blocks of 16 outputs that a tile spans at most, and vectors of its sums. XC_OUTPUT_BLOCKS says how many blocks the
- * products of the program have at most, up to 4: there are no tiles of more. */
+ * products of the program have at most, up to XC_MOST_TILE_BLOCKS: there are no tiles of more. */
 #if XCVM_LANES == 16
 enum { XC_TILE_BLOCKS = XC_OUTPUT_BLOCKS, XC_TILE_SUMS = 24, XC_TILE_PIXELS = 12 };
 #elif XCVM_LANES == 8

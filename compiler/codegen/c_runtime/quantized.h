@@ -3,6 +3,7 @@
 #ifndef XC_QUANTIZED_H
 #define XC_QUANTIZED_H
 
+#include "compiler/codegen/c_runtime/rooms.h"
 #include "compiler/codegen/c_runtime/windows.h"
 
 /* gcc joins a product and a sum into one rounding unless it is told not to; clang does not from one statement to the
@@ -89,8 +90,8 @@ static XC_ROUNDED void xc_quantized_mul(const xc_quantized_pair *t, const uint8_
 
 /* ---- Products: channels are last, filters in panels of 16 outputs as the machine has them ---- */
 
-/* Rows that meet a panel at a time, and the outputs of a panel. */
-enum { XC_QUANTIZED_ROWS = 4, XC_QUANTIZED_OUTPUTS = 16 };
+/* The outputs of a panel. */
+enum { XC_QUANTIZED_OUTPUTS = 16 };
 
 /* What a row is a sum over are `segments` runs of `length` bytes, made up to quads of four: the rows of the window, or
  * its positions. Where `copies` is not set, rows lie in x as they are, `length` bytes apart. */

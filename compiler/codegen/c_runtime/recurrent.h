@@ -4,12 +4,8 @@
 
 #include "compiler/codegen/c_runtime/products.h"
 #include "compiler/codegen/c_runtime/quantized.h"
-
-/* Functions of a direction, in the order of XCVM_RECURRENT_... (ops/recurrent/simd/recurrent.h). */
-typedef struct xc_function {
-    int kind;
-    double alpha, beta;
-} xc_function;
+#include "compiler/codegen/c_runtime/rooms.h"
+#include "ops/recurrent/recurrent_functions.h"
 
 /* kind 0: RNN, 1: GRU, 2: LSTM. `packed`: weights and products are as the machine packs them. Sums of a step lie in
  * blocks of `length` units, each with one gate behind the other: as packed, blocks of 16; else one block of all. */
@@ -18,22 +14,22 @@ typedef struct xc_recurrent {
     size_t steps, batch, input, hidden, gates, directions, blocks, length;
     size_t r_bytes; /* between the recurrence weights of two directions */
     double clip;
-    xc_function f[6];
+    xcvm_recurrent_function f[2][XCVM_RECURRENT_OF_CELL]; /* of each direction */
 } xc_recurrent;
 
-static void xc_recurrent_function_value(const xc_function *f, double clip, value_t *v, size_t count)
+static void xc_recurrent_function_value(const xcvm_recurrent_function *f, double clip, value_t *v, size_t count)
 {
     const value_t alpha = (value_t)f->alpha, beta = (value_t)f->beta, most = (value_t)clip;
     if (clip > 0)
         for (size_t i = 0; i < count; i++)
             v[i] = v[i] < -most ? -most : v[i] > most ? most : v[i];
-    if (f->kind == 6) {
+    if (f->kind == XCVM_RECURRENT_SIGMOID) {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < count; i++)
             v[i] = xc_sigmoid_value(v[i]);
         return;
     }
-    if (f->kind == 9) {
+    if (f->kind == XCVM_RECURRENT_TANH) {
         XCVM_INDEPENDENT
         for (size_t i = 0; i < count; i++)
             v[i] = xc_tanh_value(v[i]);
@@ -42,28 +38,28 @@ static void xc_recurrent_function_value(const xc_function *f, double clip, value
     for (size_t i = 0; i < count; i++) {
         const value_t x = v[i], inner = alpha * x + beta;
         switch (f->kind) {
-        case 0:
+        case XCVM_RECURRENT_AFFINE:
             v[i] = inner;
             break;
-        case 1:
+        case XCVM_RECURRENT_ELU:
             v[i] = x >= 0 ? x : alpha * (xc_exp_value(x) - 1);
             break;
-        case 2:
+        case XCVM_RECURRENT_HARD_SIGMOID:
             v[i] = inner < 0 ? 0 : inner > 1 ? 1 : inner;
             break;
-        case 3:
+        case XCVM_RECURRENT_LEAKY_RELU:
             v[i] = x >= 0 ? x : alpha * x;
             break;
-        case 4:
+        case XCVM_RECURRENT_RELU:
             v[i] = x > 0 ? x : 0;
             break;
-        case 5:
+        case XCVM_RECURRENT_SCALED_TANH:
             v[i] = alpha * xc_tanh_value(beta * x);
             break;
-        case 7:
+        case XCVM_RECURRENT_SOFTPLUS:
             v[i] = (x > 0 ? x : 0) + xc_log_value(1 + xc_exp_value(x > 0 ? -x : x));
             break;
-        case 8:
+        case XCVM_RECURRENT_SOFTSIGN:
             v[i] = x / (1 + (x < 0 ? -x : x));
             break;
         default:
@@ -75,8 +71,8 @@ static void xc_recurrent_function_value(const xc_function *f, double clip, value
 
 /* One step of the units of a block: `s` are the sums of its gates, of which those of a GRU's candidate are apart:
  * `inner` what is reset. p: peepholes, `hidden` apart, or NULL. */
-static void xc_recurrent_cell_value(const xc_recurrent *q, const xc_function *f, value_t *s, const value_t *inner,
-                                    const value_t *p, value_t *h, value_t *c, size_t count)
+static void xc_recurrent_cell_value(const xc_recurrent *q, const xcvm_recurrent_function *f, value_t *s,
+                                    const value_t *inner, const value_t *p, value_t *h, value_t *c, size_t count)
 {
     const size_t n = q->length;
     if (q->kind == 0) {
@@ -167,9 +163,9 @@ static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q,
 /* All steps of one direction and batch entry from state h and cell c on, which become the last ones. `x` gives the sums
  * with the input, biases added, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL. `room` has
  * twice the width of the sums, and the units. */
-static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f, const value_t *x, ptrdiff_t x_step,
-                                     const void *r, const value_t *reset, const value_t *p, value_t *h, value_t *c,
-                                     value_t *y, ptrdiff_t y_step, size_t steps, value_t *room,
+static void xc_recurrent_steps_value(const xc_recurrent *q, const xcvm_recurrent_function *f, const value_t *x,
+                                     ptrdiff_t x_step, const void *r, const value_t *reset, const value_t *p,
+                                     value_t *h, value_t *c, value_t *y, ptrdiff_t y_step, size_t steps, value_t *room,
                                      void (*product)(const xc_recurrent *, const void *, const value_t *, value_t *))
 {
     const size_t n = q->length, block_width = q->gates * n, width = q->blocks * block_width;
@@ -207,8 +203,7 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xc_function *f
 
 /* x: [steps, batch, ...], or [batch, steps, ...]: the input, or, packed, its products. w, r, b, initial_h, initial_c,
  * p, y, y_h and y_c are the instruction's; b, packed, is what GRU resets. What may be absent is NULL. 1 is returned
- * where a length is out of range. `room` has the sums of a direction's steps, unless packed, what a step needs, a state
- * and a cell. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product, or
+ * where a length is out of range. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product, or
  * xc_quantized_recurrent_product, of which r are the directions' xc_recurrent_bytes. */
 static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const void *r,
                               const value_t *b, const int32_t *lengths, const value_t *initial_h,
@@ -218,7 +213,9 @@ static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const val
 {
     const size_t hidden = q->hidden, gates = q->gates, width = q->blocks * gates * q->length;
     const size_t units = q->blocks * q->length;
-    value_t *const h = room, *const c = h + units, *const rest = c + units, *const sums = rest + 2 * width + units;
+    const xc_recurrent_room parts = xc_recurrent_room_of(units, width, q->packed ? 0 : q->steps);
+    value_t *const h = room, *const c = room + parts.cell, *const rest = room + parts.step,
+                   *const sums = room + parts.inputs;
     for (size_t entry = 0; entry < q->batch; entry++)
         for (size_t d = 0; d < q->directions; d++) {
             const size_t steps = lengths != NULL ? (size_t)lengths[entry] : q->steps;
@@ -259,7 +256,7 @@ static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const val
             for (size_t t = steps; t < q->steps && y != NULL; t++)
                 memset(y + y_first + t * y_step, 0, hidden * sizeof *y);
             if (steps > 0)
-                xc_recurrent_steps_value(q, q->f + 3 * d, back ? from + (ptrdiff_t)(steps - 1) * from_step : from,
+                xc_recurrent_steps_value(q, q->f[d], back ? from + (ptrdiff_t)(steps - 1) * from_step : from,
                                          back ? -from_step : from_step, (const char *)r + d * q->r_bytes, reset,
                                          p != NULL ? p + d * 3 * hidden : NULL, h, c,
                                          y == NULL ? NULL : y + y_first + (back ? (steps - 1) * y_step : 0),

@@ -3,6 +3,7 @@
 #define XC_ROWS_H
 
 #include "compiler/codegen/c_runtime/numbers.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 /* Sums of 16 parts, which vectors add up. */
 static value_t xc_sum_value(const value_t *x, size_t count)
@@ -180,13 +181,13 @@ typedef struct xc_attention {
     int causal, nan_rows, boolean;
 } xc_attention;
 
-/* Keys come transposed, so that scores are sums of rows; `room` has keys * (width + 1) numbers. Of the keys of batch
+/* Keys come transposed, so that scores are sums of rows. Of the keys of batch
  * entry b the first nonpad[b] count, all if it is NULL; where the place of query 0 is below 0, the queries are the last
  * of those. */
 static void xc_attend_value(const xc_attention *d, const value_t *q, const value_t *k, const value_t *v,
                             const void *mask, const int64_t *nonpad, value_t *y, value_t *room)
 {
-    value_t *const score = room + d->keys * d->width;
+    value_t *const score = room + xc_attend_room_of(d->keys, d->width).scores;
     for (size_t b = 0; b < d->batch; b++)
         for (size_t h = 0; h < d->heads; h++) {
             const value_t *const keys = k + b * d->k.batch + h / d->group * d->k.head;

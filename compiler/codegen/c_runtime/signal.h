@@ -3,6 +3,7 @@
 #define XC_SIGNAL_H
 
 #include "compiler/codegen/c_runtime/numbers.h"
+#include "compiler/codegen/c_runtime/rooms.h"
 
 /* Of n complex points of x, `step` points apart, to y. The table has the roots of one for the whole transform, of which
  * every `every`-th is taken: points of even and of odd number are transformed apart as long as there are two of them.
@@ -45,10 +46,10 @@ typedef struct xc_transform {
     const double *roots;
 } xc_transform;
 
-/* `window`, unless NULL, is multiplied by; `room` is for 4 * length numbers. */
+/* `window`, unless NULL, is multiplied by. */
 static void xc_transform_value(const xc_transform *t, const value_t *x, const value_t *window, value_t *y, double *room)
 {
-    double *const to = room + 2 * t->length;
+    double *const to = room + xc_transform_room_of(t->length).result;
     for (size_t i = 0; i < t->length; i++) {
         const int given = i < t->count;
         const double by = window != NULL ? (double)window[i] : 1;

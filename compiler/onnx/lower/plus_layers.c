@@ -1,5 +1,6 @@
 /* ONNX+: layers, losses and what their gradients need. */
 #include "compiler/onnx/lower/plus.h"
+#include "ops/image/sampling.h"
 #include "proto/arguments.h"
 
 /* y = x * w transposed + b; the first n_batch_axes axes of x are rows, the others one row. */
@@ -82,8 +83,9 @@ static xcvm_status lower_regions(xcc_lowering *n, int mode, bool align)
         if (samples.count == 0)
             samples = (xcvm_ints){each_pixel, 2};
         for (size_t i = 0; i < 2; i++)
-            XCVM_CHECK(n->m->error, samples.at[i] >= 0 && samples.at[i] <= 4096, OUT_OF_RANGE,
-                       "attribute 'sampling_ratio' is %lld, 0 to 4096 is expected", (long long)samples.at[i]);
+            XCVM_CHECK(n->m->error, samples.at[i] >= 0 && samples.at[i] <= XCVM_MOST_SAMPLES, OUT_OF_RANGE,
+                       "attribute 'sampling_ratio' is %lld, 0 to %d is expected", (long long)samples.at[i],
+                       XCVM_MOST_SAMPLES);
     }
     XCVM_CHECK(n->m->error, shape.at[0] <= INT32_MAX && shape.at[1] <= INT32_MAX, OUT_OF_RANGE,
                "attribute 'output_shape' is too large");

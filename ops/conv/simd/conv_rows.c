@@ -5,12 +5,11 @@
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/matmul/simd/gemm.h"
+#include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 
 enum {
     ROWS = XCVM_GEMM_ROWS,
-    VECTORS = XCVM_GEMM_VECTORS,
     RUN = 48, /* places that are summed up before they are put: whole tiles and whole vectors */
     /* At most: floats of a band's planes and of the filters, which share a thread's cache, and window
      * positions of all channels. */
@@ -59,30 +58,14 @@ XCVM_INLINE void sum_places(const float *const *at, const size_t *offsets, size_
                             const size_t vectors, bool add, float *to)
 {
     const float *from[ROWS];
-    xcvm_lanes sum[ROWS * VECTORS];
+    xcvm_row_tile sum;
 #pragma GCC unroll 16
     for (size_t i = 0; i < ROWS; i++)
         from[i] = at[i];
-#pragma GCC unroll 32
-    for (size_t i = 0; i < ROWS * vectors; i++)
-        sum[i] = (xcvm_lanes){0};
-    for (size_t p = 0; p < depth; p++, filters += vectors * XCVM_LANES) {
-        const size_t offset = offsets[p];
-        xcvm_lanes v[VECTORS];
-#pragma GCC unroll 4
-        for (size_t j = 0; j < vectors; j++)
-            v[j] = xcvm_lanes_load(filters + j * XCVM_LANES);
-#pragma GCC unroll 16
-        for (size_t i = 0; i < ROWS; i++) {
-            const xcvm_lanes x = xcvm_lanes_all(from[i][offset]);
-#pragma GCC unroll 4
-            for (size_t j = 0; j < vectors; j++)
-                sum[i * vectors + j] += x * v[j];
-        }
-    }
-#pragma GCC unroll 32
-    for (size_t i = 0; i < ROWS * vectors; i++)
-        xcvm_lanes_store(to + i * XCVM_LANES, add ? xcvm_lanes_load(to + i * XCVM_LANES) + sum[i] : sum[i]);
+    xcvm_row_tile_clear(sum, ROWS, vectors);
+    for (size_t p = 0; p < depth; p++, filters += vectors * XCVM_LANES)
+        xcvm_row_tile_add(sum, from, offsets[p], filters, ROWS, vectors);
+    xcvm_row_tile_store(sum, ROWS, vectors, add, to);
 }
 
 static void sum_tile(const float *const *at, const rows_loop *l, const float *filters, size_t vectors, float *to)
@@ -91,18 +74,16 @@ static void sum_tile(const float *const *at, const rows_loop *l, const float *fi
     for (size_t p = 0; p < l->depth; p += chain) {
         const size_t *offsets = l->offsets + p, depth = xcvm_min(l->depth - p, chain);
         const float *from = filters + p * vectors * XCVM_LANES;
-        if (vectors == 1)
-            sum_places(at, offsets, depth, from, 1, p > 0, to);
-        else if (vectors == 2)
-            sum_places(at, offsets, depth, from, 2, p > 0, to);
-#if XCVM_GEMM_VECTORS > 2
-        else if (vectors == 3)
-            sum_places(at, offsets, depth, from, 3, p > 0, to);
-#endif
-#if XCVM_GEMM_VECTORS > 3
-        else
-            sum_places(at, offsets, depth, from, 4, p > 0, to);
-#endif
+        switch (vectors) {
+#define WIDTH(v)                                                                                                       \
+    case (v):                                                                                                          \
+        sum_places(at, offsets, depth, from, v, p > 0, to);                                                            \
+        break;
+            XCVM_ROW_TILE_WIDTHS(WIDTH)
+#undef WIDTH
+        default:
+            break;
+        }
     }
 }
 
@@ -117,15 +98,12 @@ static void put_sums(const rows_loop *l, const float *sums, size_t count, size_t
     for (size_t v = 0; v < vectors; v++)
         for (size_t at = 0; at < count; at += XCVM_LANES) {
             const size_t n = count - at;
-            xcvm_lanes square[XCVM_LANES];
-#pragma GCC unroll 16
-            for (size_t i = 0; i < XCVM_LANES; i++)
-                square[i] = xcvm_lanes_load(sums + ((at + i) * vectors + v) * XCVM_LANES);
-            xcvm_lanes_transpose(square);
+            xcvm_lanes places[XCVM_LANES];
+            xcvm_row_tile_columns(sums, vectors, v, at, places);
             for (size_t i = 0; i < XCVM_LANES && output + v * XCVM_LANES + i < s->outputs; i++) {
                 const size_t channel = output + v * XCVM_LANES + i;
                 const size_t to = (item * s->outputs + channel) * s->window.out_size + place + at;
-                xcvm_lanes sum = square[i];
+                xcvm_lanes sum = places[i];
                 if (c->b != NULL)
                     sum += xcvm_lanes_all(c->b[item % s->group * s->outputs + channel]);
                 if (c->z != NULL)

@@ -228,32 +228,12 @@ static bool all_finite(const xcvm_value *w)
 
 /* ---- The kernel ---- */
 
-static size_t padded_bytes(const xcvm_value *v)
-{
-    return v != NULL && v->dtype != XCVM_F32 ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
-}
-
-static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, char **at)
-{
-    if (v == NULL || v->dtype == XCVM_F32)
-        return v != NULL ? v->data : NULL;
-    float *floats = (float *)(void *)*at;
-    (void)xcvm_halves_load_all(k, v, floats);
-    *at += padded_bytes(v);
-    return floats;
-}
-
 XCVM_KERNEL(ConvTranspose)
 {
     int64_t room[2 * XCVM_MAX_RANK];
-    const xcvm_window_attributes attributes = {
-        {a->w->dims + 2, (size_t)(a->w->rank - 2)}, a->strides, xcvm_transposed_pads(a, room), a->dilations};
     conv_transpose_loop t = {.k = k,
-                             .shape = {.window = xcvm_window_of(a->y, a->x, &attributes),
-                                       .batch = (size_t)a->x->dims[0],
-                                       .group = (size_t)a->group,
-                                       .channels = (size_t)a->w->dims[1],
-                                       .outputs = (size_t)(a->w->dims[0] / a->group)}};
+                             .shape = xcvm_conv_shape_of(a->y, a->w, a->x, a->strides, xcvm_transposed_pads(a, room),
+                                                         a->dilations, a->group)};
     const xcvm_conv_shape *s = &t.shape;
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
@@ -283,14 +263,15 @@ XCVM_KERNEL(ConvTranspose)
                           xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT);
         own = t.scratch_bytes * (size_t)threads;
     }
-    const size_t copies = padded_bytes(a->x) + padded_bytes(a->w) + padded_bytes(a->b) + padded_bytes(a->y);
+    const size_t copies = xcvm_halves_copy_bytes(a->x) + xcvm_halves_copy_bytes(a->w) + xcvm_halves_copy_bytes(a->b) +
+                          xcvm_halves_copy_bytes(a->y);
     char *at = xcvm_kernel_scratch(k, copies + own);
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     t.scratch = at + copies;
-    t.x = as_floats(k, a->x, &at);
-    t.w = as_floats(k, a->w, &at);
-    t.b = as_floats(k, a->b, &at);
+    t.x = xcvm_halves_as_floats(k, a->x, &at);
+    t.w = xcvm_halves_as_floats(k, a->w, &at);
+    t.b = xcvm_halves_as_floats(k, a->b, &at);
     t.y = a->y->dtype == XCVM_F32 ? a->y->data : (void *)at;
     const xcvm_transposed_depthwise depthwise = {*s, t.x, t.w, t.b, t.y};
     if (is_convolution)

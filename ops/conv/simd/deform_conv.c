@@ -289,21 +289,6 @@ static void choose_positions(deform_conv_loop *t, int threads)
     t->positions = positions < all ? positions : all;
 }
 
-static size_t copied_bytes(const xcvm_value *v)
-{
-    return v != NULL ? xcvm_round_up(xcvm_element_count(v) * sizeof(float), XCVM_ALIGNMENT) : 0;
-}
-
-static const void *as_floats(const deform_conv_loop *t, const xcvm_value *v, char **at)
-{
-    if (v == NULL || t->wide || v->dtype == XCVM_F32)
-        return v != NULL ? v->data : NULL;
-    float *floats = (float *)(void *)*at;
-    (void)xcvm_halves_load_all(t->k, v, floats);
-    *at += copied_bytes(v);
-    return floats;
-}
-
 /* What is left of a convolution of nothing. */
 static xcvm_status fill_with_bias(const xcvm_kernel *k, const xcvm_DeformConv_args *a)
 {
@@ -344,19 +329,19 @@ XCVM_KERNEL(DeformConv)
     pixels = xcvm_round_up(pixels, XCVM_ALIGNMENT);
     t.scratch_bytes = xcvm_round_up(sizeof(samples), XCVM_ALIGNMENT) + xcvm_round_up(columns, XCVM_ALIGNMENT) +
                       (t.wide ? 0 : xcvm_round_up(xcvm_gemm_part_scratch(&g), XCVM_ALIGNMENT));
-    const size_t copies = !narrow ? 0
-                                  : copied_bytes(a->x) + copied_bytes(a->w) + copied_bytes(a->offset) +
-                                        copied_bytes(a->b) + copied_bytes(a->mask) + copied_bytes(a->y);
+    const size_t copies = xcvm_halves_copy_bytes(a->x) + xcvm_halves_copy_bytes(a->w) +
+                          xcvm_halves_copy_bytes(a->offset) + xcvm_halves_copy_bytes(a->b) +
+                          xcvm_halves_copy_bytes(a->mask) + xcvm_halves_copy_bytes(a->y);
     char *at = xcvm_kernel_scratch(k, copies + pixels + t.scratch_bytes * (size_t)threads);
     if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
     t.pixels = (float *)(void *)(at + copies);
     t.scratch = at + copies + pixels;
-    t.x = as_floats(&t, a->x, &at);
-    t.w = as_floats(&t, a->w, &at);
-    t.offset = as_floats(&t, a->offset, &at);
-    t.b = as_floats(&t, a->b, &at);
-    t.mask = as_floats(&t, a->mask, &at);
+    t.x = xcvm_halves_as_floats(k, a->x, &at);
+    t.w = xcvm_halves_as_floats(k, a->w, &at);
+    t.offset = xcvm_halves_as_floats(k, a->offset, &at);
+    t.b = xcvm_halves_as_floats(k, a->b, &at);
+    t.mask = xcvm_halves_as_floats(k, a->mask, &at);
     t.y = narrow ? (void *)at : a->y->data;
     const size_t blocks = (s->window.out_size + t.positions - 1) / t.positions;
     const size_t portions = t.offset_groups * t.vectors * ((s->window.in_size + PORTION - 1) / PORTION);

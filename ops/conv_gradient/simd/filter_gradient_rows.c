@@ -5,14 +5,13 @@
  *
  * Places are taken some at a time, images or bands of rows of one. For each, g is packed by all threads, which then
  * take blocks of channels, for all outputs or a share of them, and add what they sum up to y. */
-#include "ops/conv_gradient/simd/filter_gradient_rows.h"
+#include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/planes.h"
-#include "ops/matmul/simd/gemm.h"
+#include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 
 enum {
     ROWS = XCVM_GEMM_ROWS,
-    VECTORS = XCVM_GEMM_VECTORS,
     PLACES = 768, /* that are taken at a time: a panel of g stays in the second-level cache */
     /* Of a block of channels: rows of sums, and floats of planes. */
     BLOCK_ROWS = 512,
@@ -84,10 +83,8 @@ typedef struct runs {
 XCVM_INLINE void sum_rows(const runs *r, const float *const *from, const float *g, const size_t rows,
                           const size_t vectors, float *to)
 {
-    xcvm_lanes sum[ROWS * VECTORS];
-#pragma GCC unroll 32
-    for (size_t i = 0; i < rows * vectors; i++)
-        sum[i] = (xcvm_lanes){0};
+    xcvm_row_tile sum;
+    xcvm_row_tile_clear(sum, rows, vectors);
     for (size_t image = 0; image < r->images; image++)
         for (size_t run = 0; run < r->count; run++) {
             const float *at[ROWS];
@@ -95,53 +92,27 @@ XCVM_INLINE void sum_rows(const runs *r, const float *const *from, const float *
 #pragma GCC unroll 16
             for (size_t i = 0; i < rows; i++)
                 at[i] = from[i] + first;
-            for (size_t p = 0; p < r->length; p++, g += vectors * XCVM_LANES) {
-                xcvm_lanes v[VECTORS];
-#pragma GCC unroll 4
-                for (size_t j = 0; j < vectors; j++)
-                    v[j] = xcvm_lanes_load(g + j * XCVM_LANES);
-#pragma GCC unroll 16
-                for (size_t i = 0; i < rows; i++) {
-                    const xcvm_lanes x = xcvm_lanes_all(at[i][p]);
-#pragma GCC unroll 4
-                    for (size_t j = 0; j < vectors; j++)
-                        sum[i * vectors + j] += x * v[j];
-                }
-            }
+            for (size_t p = 0; p < r->length; p++, g += vectors * XCVM_LANES)
+                xcvm_row_tile_add(sum, at, p, g, rows, vectors);
         }
-#pragma GCC unroll 32
-    for (size_t i = 0; i < rows * vectors; i++)
-        xcvm_lanes_store(to + i * XCVM_LANES, sum[i]);
+    xcvm_row_tile_store(sum, rows, vectors, false, to);
 }
 
 /* Constant sizes for whole tiles and for the rows that are left. */
 static void sum_tile(const runs *r, const float *const *from, const float *g, size_t rows, size_t vectors, float *to)
 {
+    switch (rows * 8 + vectors) {
 #define SIZE(n, v)                                                                                                     \
     case (n)*8 + (v):                                                                                                  \
         sum_rows(r, from, g, n, v, to);                                                                                \
-        break
-    switch (rows * 8 + vectors) {
-        SIZE(ROWS, 1);
-        SIZE(ROWS, 2);
-        SIZE(2, 1);
-        SIZE(2, 2);
-        SIZE(1, 1);
-        SIZE(1, 2);
-#if XCVM_GEMM_VECTORS > 2
-        SIZE(ROWS, 3);
-        SIZE(2, 3);
-        SIZE(1, 3);
-#endif
-#if XCVM_GEMM_VECTORS > 3
-        SIZE(ROWS, 4);
-        SIZE(2, 4);
-        SIZE(1, 4);
-#endif
+        break;
+#define WIDTH(v) SIZE(ROWS, v) SIZE(2, v) SIZE(1, v)
+        XCVM_ROW_TILE_WIDTHS(WIDTH)
+#undef WIDTH
+#undef SIZE
     default:
         break;
     }
-#undef SIZE
 }
 
 /* Adds sums, a row for each of `count` columns of y and a vector for some of `outputs`, to y, whose rows are `stride`
@@ -150,15 +121,12 @@ static void put_sums(const float *sums, size_t count, size_t vectors, size_t out
 {
     for (size_t v = 0; v < vectors; v++)
         for (size_t at = 0; at < count; at += XCVM_LANES) {
-            xcvm_lanes square[XCVM_LANES];
-#pragma GCC unroll 16
-            for (size_t i = 0; i < XCVM_LANES; i++)
-                square[i] = xcvm_lanes_load(sums + ((at + i) * vectors + v) * XCVM_LANES);
-            xcvm_lanes_transpose(square);
+            xcvm_lanes columns[XCVM_LANES];
+            xcvm_row_tile_columns(sums, vectors, v, at, columns);
             for (size_t i = 0; i < XCVM_LANES && v * XCVM_LANES + i < outputs; i++) {
                 float *to = y + (v * XCVM_LANES + i) * stride + at;
                 const xcvm_lanes before = add ? xcvm_lanes_load_up_to(to, count - at) : (xcvm_lanes){0};
-                xcvm_lanes_store_up_to(to, count - at, before + square[i]);
+                xcvm_lanes_store_up_to(to, count - at, before + columns[i]);
             }
         }
 }
@@ -258,9 +226,9 @@ static void pack_panels(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The algorithm ---- */
 
-bool xcvm_filter_gradient_rows_fit(const xcvm_conv_shape *s)
+static bool fits(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;
     return s->outputs >= XCVM_LANES / 2 && w->out[2] <= PLACES && xcvm_window_is_flat(w) && xcvm_planes_fit(w);
@@ -279,13 +247,13 @@ static size_t own_floats(const xcvm_conv_shape *s, const cut *c)
     return planes_floats(c) + xcvm_round_up(c->channels * s->window.kernel_size, 16) * c->width;
 }
 
-size_t xcvm_filter_gradient_rows_scratch(const xcvm_conv_shape *s, int threads)
+static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
 {
     const cut c = cut_of(s, threads);
     return (packed_floats(s, &c) + own_floats(s, &c) * (size_t)threads) * sizeof(float);
 }
 
-xcvm_status xcvm_filter_gradient_rows_run(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch)
+static xcvm_status run_rows(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch)
 {
     const xcvm_conv_shape *s = &f->shape;
     const int threads = xcvm_threads_count(k->threads);
@@ -308,3 +276,5 @@ xcvm_status xcvm_filter_gradient_rows_run(const xcvm_kernel *k, const xcvm_filte
             }
     return XCVM_OK;
 }
+
+const xcvm_filter_gradient_algorithm xcvm_filter_gradient_rows = {fits, scratch_bytes, run_rows};

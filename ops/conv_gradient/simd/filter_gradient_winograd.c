@@ -5,7 +5,7 @@
  *
  * A band of tiles is transformed by all threads, which then take blocks of outputs and channels, whose sums of all
  * points stay in the cache, and add the filters that they make to y. */
-#include "ops/conv_gradient/simd/filter_gradient_rows.h"
+#include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/winograd.h"
 #include "ops/matmul/simd/gemm.h"
 
@@ -202,10 +202,10 @@ static void run_units(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The algorithm ---- */
 
 /* Multiply-adds for a pair of channels, those of transforms by measurement. */
-bool xcvm_filter_gradient_winograd_fits(const xcvm_conv_shape *s)
+static bool fits(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;
     if (!xcvm_window_is_flat(w) || s->channels < XCVM_LANES || s->outputs < XCVM_LANES)
@@ -223,13 +223,13 @@ bool xcvm_filter_gradient_winograd_fits(const xcvm_conv_shape *s)
 static size_t images_floats(const cut *c) { return xcvm_round_up(c->channel_blocks * c->image_block, 16); }
 static size_t gradients_floats(const cut *c) { return xcvm_round_up(POINTS * c->gradient_stride, 16); }
 
-size_t xcvm_filter_gradient_winograd_scratch(const xcvm_conv_shape *s, int threads)
+static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
 {
     const cut c = cut_of(s);
     return (images_floats(&c) + gradients_floats(&c) + c.own_floats * (size_t)threads) * sizeof(float);
 }
 
-xcvm_status xcvm_filter_gradient_winograd_run(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch)
+static xcvm_status run_bands(const xcvm_kernel *k, const xcvm_filter_gradient *f, void *scratch)
 {
     const xcvm_conv_shape *s = &f->shape;
     const xcvm_conv conv = {.shape = *s, .x = f->x};
@@ -250,3 +250,5 @@ xcvm_status xcvm_filter_gradient_winograd_run(const xcvm_kernel *k, const xcvm_f
         }
     return XCVM_OK;
 }
+
+const xcvm_filter_gradient_algorithm xcvm_filter_gradient_winograd = {fits, scratch_bytes, run_bands};

@@ -30,18 +30,13 @@ typedef struct taps {
     double weight[MOST_TAPS][POINTS];
 } taps;
 
-/* Of Keys' kernel. */
-static const double sharpness = -0.75;
-
 /* Where coordinates from -1 to 1 lie among `size` elements. */
 static void place(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size, double *x)
 {
     const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
     const double scale = a->align_corners ? (double)(size - 1) : (double)size, shift = a->align_corners ? 0 : -1;
-    for (size_t i = 0; i < count; i++) {
-        const double v = (((double)coordinates[i] + 1) * scale + shift) / 2;
-        x[i] = v > 1e9 ? 1e9 : v >= -1e9 ? v : -1e9;
-    }
+    for (size_t i = 0; i < count; i++)
+        x[i] = xcvm_grid_place((double)coordinates[i], scale, shift);
     if (a->mode == XCVM_GRID_MODE_nearest)
         for (size_t i = 0; i < count; i++)
             x[i] = nearbyint(x[i]);
@@ -68,7 +63,7 @@ static void find_taps(const sampling *s, size_t count, const float *coordinates,
             t->weight[j][i] = 1 - fabs(at[i] - x[i]);
         }
         for (size_t i = 0; i < count && s->taps != 2; i++)
-            t->weight[j][i] = s->taps == 1 ? 1 : xcvm_cubic(sharpness, at[i] - x[i]);
+            t->weight[j][i] = s->taps == 1 ? 1 : xcvm_cubic(XCVM_GRID_SHARPNESS, at[i] - x[i]);
         if (a->padding_mode == XCVM_GRID_PADDING_reflection)
             for (size_t i = 0; i < count; i++)
                 if (at[i] < 0 || at[i] >= (double)size)

@@ -5,12 +5,10 @@
  * since none of the weights is below 0, the greatest taken. A vector holds the same pixel of several channels. */
 #include "ops/floats.h"
 #include "ops/image/roi.h"
+#include "ops/image/sampling.h"
 #include "ops/simd/lanes.h"
 
 #include <math.h>
-
-/* Of a cell, along an axis, where their number follows from the cell's size. */
-enum { MOST_SAMPLES = 4096 };
 
 enum {
     CHANNELS = XCVM_LANES, /* of a block */
@@ -59,8 +57,7 @@ static region region_of(const xcvm_RoiAlign_args *a, size_t r)
             size = fmax(size, 1);
         result.begin[d] = begin;
         result.cell[d] = size / (double)cells[d];
-        result.samples[d] =
-            a->sampling_ratio > 0 ? a->sampling_ratio : (int64_t)fmin(fmax(ceil(result.cell[d]), 0), MOST_SAMPLES);
+        result.samples[d] = xcvm_cell_samples(a->sampling_ratio, result.cell[d]);
     }
     return result;
 }

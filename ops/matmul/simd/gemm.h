@@ -97,6 +97,27 @@ void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t 
 void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row, const float *b, float *c,
                       size_t c_row);
 
+/* A product as instructions by packed weights have it: of a matrix of k columns, row after row at `a`, by b, which
+ * remains to be said. c, a number for each column, and z, of the shape of y, are added unless they are NULL. */
+static inline xcvm_gemm xcvm_gemm_of_rows(const void *a, size_t k, const xcvm_value *c, const xcvm_value *z,
+                                          const xcvm_value *y, const xcvm_activation *activation)
+{
+    const size_t columns = (size_t)y->dims[y->rank - 1];
+    return (xcvm_gemm){.m = xcvm_element_count(y) / columns,
+                       .n = columns,
+                       .k = k,
+                       .a = a,
+                       .a_row = k,
+                       .a_column = 1,
+                       .c = y->data,
+                       .c_row = columns,
+                       .c_column = 1,
+                       .alpha = 1.0f,
+                       .start = z != NULL ? z->data : NULL,
+                       .column_bias = c != NULL ? c->data : NULL,
+                       .activation = activation};
+}
+
 /* Floats of `n` columns of `k` rows as panels. */
 static inline size_t xcvm_gemm_packed_size(size_t k, size_t n) { return k * xcvm_round_up(n, XCVM_LANES); }
 /* Width of the panel that begins at column j of n. */

@@ -83,8 +83,8 @@ static void round_rows(void *context, size_t begin, size_t end, int worker)
 XCVM_KERNEL(Bf16Gemm)
 {
     const xcvm_value *x = a->a;
-    const size_t depth = (size_t)x->dims[x->rank - 1], words = xcvm_pairs_of(depth), columns = (size_t)a->columns;
-    const size_t rows = xcvm_element_count(a->y) / columns;
+    const size_t depth = (size_t)x->dims[x->rank - 1], words = xcvm_pairs_of(depth);
+    const size_t rows = xcvm_element_count(a->y) / (size_t)a->columns;
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_size_mul(rows, words, &bytes) && xcvm_size_mul(bytes, sizeof(uint32_t), &bytes),
@@ -94,22 +94,10 @@ XCVM_KERNEL(Bf16Gemm)
         return XCVM_OUT_OF_MEMORY;
     rounding_loop rounding = {.from = x->data, .depth = depth, .words = words, .to = pairs};
     XCVM_TRY(xcvm_kernel_parallel(k, rows, PORTION / (depth + 1) + 1, round_rows, &rounding));
-    const xcvm_gemm_batch batch = {.count = 1,
-                                   .shape = {.m = rows,
-                                             .n = columns,
-                                             .k = words,
-                                             .pairs = true,
-                                             .a = (const float *)(const void *)pairs,
-                                             .a_row = words,
-                                             .a_column = 1,
-                                             .b = a->w->data,
-                                             .b_ahead = true,
-                                             .c = a->y->data,
-                                             .c_row = columns,
-                                             .c_column = 1,
-                                             .alpha = 1.0f,
-                                             .start = a->z != NULL ? a->z->data : NULL,
-                                             .column_bias = a->c != NULL ? a->c->data : NULL,
-                                             .activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL}};
+    xcvm_gemm g = xcvm_gemm_of_rows(pairs, words, a->c, a->z, a->y, a->activation != XCVM_ACTIVATION_none ? &f : NULL);
+    g.pairs = true;
+    g.b = a->w->data;
+    g.b_ahead = true;
+    const xcvm_gemm_batch batch = {.shape = g, .count = 1};
     return xcvm_gemm_run(k, &batch, NULL);
 }

@@ -71,22 +71,6 @@ static xcvm_gemm_batch product_of(const operands *o, const extras *e)
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
-/* A run of elements of f32, f16 or bf16, and the f32 copy of it, if it needs one. */
-static const float *as_floats(const xcvm_kernel *k, const xcvm_value *v, float **scratch)
-{
-    if (v->dtype == XCVM_F32)
-        return v->data;
-    float *copy = *scratch;
-    (void)xcvm_halves_load_all(k, v, copy);
-    *scratch += xcvm_round_up(xcvm_element_count(v), XCVM_LANES);
-    return copy;
-}
-
-static size_t float_copy_bytes(const xcvm_value *v)
-{
-    return v->dtype == XCVM_F32 ? 0 : xcvm_round_up(xcvm_element_count(v), XCVM_LANES) * sizeof(float);
-}
-
 /* y = alpha * a * b + start + column_bias, activated; start as e has it, or, if `accumulate`, what is in y. */
 static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcvm_value *a, const xcvm_value *b,
                             xcvm_value *y, extras *e, const xcvm_value *bias, bool accumulate)
@@ -94,20 +78,19 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
     operands o = {.shape = shape};
     o.swapped = e->transpose_b && !e->transpose_a && shape->m > 1 && shape->m <= SWAP_ROWS;
     xcvm_gemm_batch batch = product_of(&o, e);
-    const size_t copies =
-        float_copy_bytes(a) + float_copy_bytes(b) + float_copy_bytes(y) + (bias != NULL ? float_copy_bytes(bias) : 0);
-    float *scratch = xcvm_kernel_scratch(k, xcvm_round_up(copies, XCVM_ALIGNMENT) +
-                                                xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
-    if (scratch == NULL)
+    const size_t copies = xcvm_halves_copy_bytes(a) + xcvm_halves_copy_bytes(b) + xcvm_halves_copy_bytes(bias) +
+                          xcvm_halves_copy_bytes(y);
+    char *at = xcvm_kernel_scratch(k, copies + xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
+    if (at == NULL)
         return XCVM_OUT_OF_MEMORY;
-    void *rest = (char *)scratch + xcvm_round_up(copies, XCVM_ALIGNMENT);
-    o.a = as_floats(k, a, &scratch);
-    o.b = as_floats(k, b, &scratch);
+    void *rest = at + copies;
+    o.a = xcvm_halves_as_floats(k, a, &at);
+    o.b = xcvm_halves_as_floats(k, b, &at);
     if (bias != NULL)
-        e->column_bias = as_floats(k, bias, &scratch);
+        e->column_bias = xcvm_halves_as_floats(k, bias, &at);
     o.y = y->data;
     if (y->dtype != XCVM_F32) {
-        o.y = scratch;
+        o.y = (float *)(void *)at;
         if (accumulate)
             XCVM_TRY(xcvm_halves_load_all(k, y, o.y));
     }

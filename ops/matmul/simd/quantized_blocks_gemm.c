@@ -125,28 +125,16 @@ static void make_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_
     }
 }
 
-static xcvm_status many_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblocks_matrix *w,
-                             size_t rows)
+static xcvm_status many_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblocks_matrix *w)
 {
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
-    const xcvm_gemm_batch batch = {.count = 1,
-                                   .shape = {.m = rows,
-                                             .n = w->layout.n,
-                                             .k = w->layout.k,
-                                             .a = a->a->data,
-                                             .a_row = w->layout.k,
-                                             .a_column = 1,
-                                             .b_row = 1,
-                                             .b_column = 1,
-                                             .b_rows = make_rows,
-                                             .source = w,
-                                             .c = a->y->data,
-                                             .c_row = w->layout.n,
-                                             .c_column = 1,
-                                             .alpha = 1.0f,
-                                             .start = a->z != NULL ? a->z->data : NULL,
-                                             .column_bias = a->c != NULL ? a->c->data : NULL,
-                                             .activation = a->activation != XCVM_ACTIVATION_none ? &f : NULL}};
+    xcvm_gemm g =
+        xcvm_gemm_of_rows(a->a->data, w->layout.k, a->c, a->z, a->y, a->activation != XCVM_ACTIVATION_none ? &f : NULL);
+    g.b_row = 1;
+    g.b_column = 1;
+    g.b_rows = make_rows;
+    g.source = w;
+    const xcvm_gemm_batch batch = {.shape = g, .count = 1};
     void *scratch = xcvm_kernel_scratch(k, xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
     return scratch != NULL ? xcvm_gemm_run(k, &batch, scratch) : XCVM_OUT_OF_MEMORY;
 }
@@ -158,5 +146,5 @@ XCVM_KERNEL(BlockQuantizedGemm)
     const size_t rows = xcvm_element_count(a->y) / (size_t)a->columns;
     if (rows == 0)
         return XCVM_OK;
-    return rows <= FEW_ROWS ? few_rows(k, a, &w, rows) : many_rows(k, a, &w, rows);
+    return rows <= FEW_ROWS ? few_rows(k, a, &w, rows) : many_rows(k, a, &w);
 }

@@ -4,50 +4,6 @@
 #include "ops/floats.h"
 #include "ops/matmul/simd/gemm.h"
 
-#include <strings.h>
-
-static const struct {
-    const char *name;
-    xcvm_recurrent_function f;
-    int parameters;
-} functions[] = {{"Affine", {XCVM_RECURRENT_AFFINE, 1, 0}, 2},
-                 {"Elu", {XCVM_RECURRENT_ELU, 1, 0}, 1},
-                 {"HardSigmoid", {XCVM_RECURRENT_HARD_SIGMOID, 0.2F, 0.5F}, 2},
-                 {"LeakyRelu", {XCVM_RECURRENT_LEAKY_RELU, 0.01F, 0}, 1},
-                 {"Relu", {XCVM_RECURRENT_RELU, 0, 0}, 0},
-                 {"ScaledTanh", {XCVM_RECURRENT_SCALED_TANH, 1, 1}, 2},
-                 {"Sigmoid", {XCVM_RECURRENT_SIGMOID, 0, 0}, 0},
-                 {"Softplus", {XCVM_RECURRENT_SOFTPLUS, 0, 0}, 0},
-                 {"Softsign", {XCVM_RECURRENT_SOFTSIGN, 0, 0}, 0},
-                 {"Tanh", {XCVM_RECURRENT_TANH, 0, 0}, 0},
-                 {"ThresholdedRelu", {XCVM_RECURRENT_THRESHOLDED_RELU, 1, 0}, 1}};
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
-
-static xcvm_status read_activations(xcvm_kernel *k, xcvm_recurrent *n, xcvm_texts names, xcvm_floats alphas,
-                                    xcvm_floats betas)
-{
-    const size_t each = n->op == XCVM_OP_LSTM ? 3 : n->op == XCVM_OP_GRU ? 2 : 1, count = each * n->directions;
-    XCVM_CHECK(k->error, names.count == 0 || names.count == count, INVALID_ARGUMENT,
-               "activations has %zu entries, %zu are needed", names.count, count);
-    size_t alpha = 0, beta = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (names.count == 0) {
-            n->f[i].kind = each > 1 && i % each == 0 ? XCVM_RECURRENT_SIGMOID : XCVM_RECURRENT_TANH;
-            continue;
-        }
-        size_t j = 0;
-        while (j < FUNCTIONS && strcasecmp(functions[j].name, names.at[i].at) != 0)
-            j++;
-        XCVM_CHECK(k->error, j < FUNCTIONS, UNSUPPORTED, "there is no activation \"%.40s\"", names.at[i].at);
-        n->f[i] = functions[j].f;
-        if (functions[j].parameters > 0 && alpha < alphas.count)
-            n->f[i].alpha = (float)alphas.at[alpha++];
-        if (functions[j].parameters > 1 && beta < betas.count)
-            n->f[i].beta = (float)betas.at[beta++];
-    }
-    return XCVM_OK;
-}
-
 /* The attributes that all have in common, the dimensions of x, and lengths that are in range. */
 static xcvm_status read_network(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, xcvm_texts names,
                                 xcvm_floats alphas, xcvm_floats betas)
@@ -55,7 +11,7 @@ static xcvm_status read_network(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_va
     n->directions = n->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
     n->steps = (size_t)x->dims[n->batch_first ? 1 : 0];
     n->batch = (size_t)x->dims[n->batch_first ? 0 : 1];
-    XCVM_TRY(read_activations(k, n, names, alphas, betas));
+    XCVM_TRY(xcvm_recurrent_functions_read(k->error, n->op, n->directions, names, alphas, betas, n->f));
     if (n->lengths != NULL)
         for (size_t b = 0; b < n->batch; b++) {
             const int32_t length = XCVM_CDATA(int32_t, n->lengths)[b];
@@ -141,6 +97,7 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
     const size_t inputs = (size_t)from->x->dims[2];
     static const float none = 0.0f;
     buffers s;
+    n->weights = XCVM_RECURRENT_PANELS; /* which they become */
     /* So that its room is counted; it is set right below. */
     if (from->b != NULL && n->op == XCVM_OP_GRU && n->linear_before_reset)
         n->reset_bias = &none;
@@ -170,16 +127,18 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
                                                   .column_bias = from->b != NULL ? s.bias : NULL}};
     XCVM_TRY(xcvm_gemm_run(k, &projection, NULL));
     n->projected = s.projected;
-    n->r = s.r;
+    n->panels = s.r;
     return xcvm_recurrent_run(k, n, s.rest);
 }
 
 /* The fields that all argument structs have in common. */
-#define NETWORK(opcode, gate_count)                                                                                    \
-    .op = (opcode), .gates = (gate_count), .lengths = a->sequence_lens, .initial_h = a->initial_h, .y = a->y,          \
-    .y_h = a->y_h, .hidden = (size_t)a->hidden_size, .direction = a->direction, .batch_first = a->layout != 0,         \
-    .clip = (float)a->clip
+#define NETWORK(Name)                                                                                                  \
+    .op = xcvm_recurrent_form_of(XCVM_OP_##Name).cell, .gates = (size_t)xcvm_recurrent_form_of(XCVM_OP_##Name).gates,  \
+    .weights = xcvm_recurrent_form_of(XCVM_OP_##Name).weights, .lengths = a->sequence_lens, .initial_h = a->initial_h, \
+    .y = a->y, .y_h = a->y_h, .hidden = (size_t)a->hidden_size, .direction = a->direction,                             \
+    .batch_first = a->layout != 0, .clip = (float)a->clip
 #define LONG_SHORT .initial_c = a->initial_c, .p = a->p, .y_c = a->y_c, .input_forget = a->input_forget != 0
+#define RESET .linear_before_reset = a->linear_before_reset != 0
 #define RUN(n)                                                                                                         \
     do {                                                                                                               \
         const weights from = {a->x, a->w, a->r, a->b};                                                                 \
@@ -189,30 +148,27 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
 
 XCVM_KERNEL(RNN)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
+    xcvm_recurrent n = {NETWORK(RNN)};
     RUN(n);
 }
 
 XCVM_KERNEL(GRU)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
+    xcvm_recurrent n = {NETWORK(GRU), RESET};
     RUN(n);
 }
 
 XCVM_KERNEL(LSTM)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
+    xcvm_recurrent n = {NETWORK(LSTM), LONG_SHORT};
     RUN(n);
 }
 
-/* ---- Weights that were packed ---- */
+/* ---- Weights that were packed, in one of three forms ---- */
 
-static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, const xcvm_value *r,
-                              const xcvm_value *reset_bias)
+static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, const xcvm_value *reset_bias)
 {
     n->projected = x->data;
-    n->r = r->data;
-    n->r_dtype = (xcvm_dtype)r->dtype;
     n->reset_bias = reset_bias != NULL ? reset_bias->data : NULL;
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_recurrent_scratch(n, &bytes), OUT_OF_MEMORY, "the batch is too large");
@@ -220,64 +176,57 @@ static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_valu
     return scratch != NULL ? xcvm_recurrent_run(k, n, scratch) : XCVM_OUT_OF_MEMORY;
 }
 
+/* Reads what does not depend on the weights' form, and runs. */
 #define RUN_PACKED(n, reset_bias)                                                                                      \
     do {                                                                                                               \
         XCVM_TRY(read_network(k, &(n), a->x, a->activations, a->activation_alpha, a->activation_beta));                \
-        return run_packed(k, &(n), a->x, a->r, reset_bias);                                                            \
+        return run_packed(k, &(n), a->x, reset_bias);                                                                  \
     } while (0)
+#define PANELS .panels = a->r->data, .panel_dtype = (xcvm_dtype)a->r->dtype
+#define BLOCKS                                                                                                         \
+    .blocks = xcvm_qblocks_matrix_of(a->r, a->scales, a->offsets, (size_t)a->hidden_size, (size_t)a->x->dims[2],       \
+                                     a->bits, a->block_size)
+#define BYTES                                                                                                          \
+    .bytes = {.panels = a->r->data, .quads = (size_t)a->r->dims[1], .sums = a->sums->data, .scales = a->scale->data}
 
 XCVM_KERNEL(PackedRNN)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
+    xcvm_recurrent n = {NETWORK(PackedRNN), PANELS};
     RUN_PACKED(n, NULL);
 }
 
 XCVM_KERNEL(PackedGRU)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
+    xcvm_recurrent n = {NETWORK(PackedGRU), RESET, PANELS};
     RUN_PACKED(n, a->b);
 }
 
 XCVM_KERNEL(PackedLSTM)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
+    xcvm_recurrent n = {NETWORK(PackedLSTM), LONG_SHORT, PANELS};
     RUN_PACKED(n, NULL);
 }
 
-/* ---- Weights in blocks ---- */
-
-#define RUN_BLOCKS(n, reset_bias)                                                                                      \
-    do {                                                                                                               \
-        (n).in_blocks = true;                                                                                          \
-        (n).blocks = xcvm_qblocks_matrix_of(a->r, a->scales, a->offsets, (size_t)a->hidden_size,                       \
-                                            (size_t)a->x->dims[2], a->bits, a->block_size);                            \
-        RUN_PACKED(n, reset_bias);                                                                                     \
-    } while (0)
-
 XCVM_KERNEL(BlockQuantizedRNN)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_RNN, 1)};
-    RUN_BLOCKS(n, NULL);
+    xcvm_recurrent n = {NETWORK(BlockQuantizedRNN), BLOCKS};
+    RUN_PACKED(n, NULL);
 }
 
 XCVM_KERNEL(BlockQuantizedGRU)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_GRU, 3), .linear_before_reset = a->linear_before_reset != 0};
-    RUN_BLOCKS(n, a->b);
+    xcvm_recurrent n = {NETWORK(BlockQuantizedGRU), RESET, BLOCKS};
+    RUN_PACKED(n, a->b);
 }
 
 XCVM_KERNEL(BlockQuantizedLSTM)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT};
-    RUN_BLOCKS(n, NULL);
+    xcvm_recurrent n = {NETWORK(BlockQuantizedLSTM), LONG_SHORT, BLOCKS};
+    RUN_PACKED(n, NULL);
 }
-
-/* ---- Weights of s8 ---- */
 
 XCVM_KERNEL(QuantizedLSTM)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT, .in_bytes = true};
-    n.bytes = (xcvm_dynamic_panels){
-        .panels = a->r->data, .quads = (size_t)a->r->dims[1], .sums = a->sums->data, .scales = a->scale->data};
+    xcvm_recurrent n = {NETWORK(QuantizedLSTM), LONG_SHORT, BYTES};
     RUN_PACKED(n, NULL);
 }

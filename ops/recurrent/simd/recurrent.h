@@ -7,27 +7,10 @@
 #include "ops/matmul/packed.h"
 #include "ops/matmul/simd/quantized_blocks_row.h"
 #include "ops/quantize/simd/dynamic_rows.h"
+#include "ops/recurrent/recurrent_functions.h"
+#include "ops/recurrent/recurrent_weights.h"
 
-typedef enum xcvm_recurrent_kind {
-    XCVM_RECURRENT_AFFINE,
-    XCVM_RECURRENT_ELU,
-    XCVM_RECURRENT_HARD_SIGMOID,
-    XCVM_RECURRENT_LEAKY_RELU,
-    XCVM_RECURRENT_RELU,
-    XCVM_RECURRENT_SCALED_TANH,
-    XCVM_RECURRENT_SIGMOID,
-    XCVM_RECURRENT_SOFTPLUS,
-    XCVM_RECURRENT_SOFTSIGN,
-    XCVM_RECURRENT_TANH,
-    XCVM_RECURRENT_THRESHOLDED_RELU
-} xcvm_recurrent_kind;
-
-typedef struct xcvm_recurrent_function {
-    xcvm_recurrent_kind kind;
-    float alpha, beta;
-} xcvm_recurrent_function;
-
-enum { XCVM_RECURRENT_FUNCTIONS = 6, XCVM_RECURRENT_GATES = 4 };
+enum { XCVM_RECURRENT_GATES = 4 };
 
 typedef struct xcvm_recurrent {
     xcvm_opcode op; /* RNN, GRU or LSTM */
@@ -39,14 +22,13 @@ typedef struct xcvm_recurrent {
     float clip;
     xcvm_recurrent_function f[XCVM_RECURRENT_FUNCTIONS]; /* of one direction after the other */
 
-    const float *projected; /* a row of all directions' gates for each row of x, biases added */
-    const void *r;          /* packed; all directions. Not read if in_blocks or in_bytes */
-    xcvm_dtype r_dtype;     /* f16, bf16 or f24; else, and if it is 0, f32 */
-    bool in_blocks;
-    xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
-    bool in_bytes;
-    xcvm_dynamic_panels bytes; /* the same as s8, if in_bytes */
-    const float *reset_bias;   /* directions * hidden, what GRU adds within the reset; NULL: zero */
+    const float *projected;         /* a row of all directions' gates for each row of x, biases added */
+    xcvm_recurrent_weights weights; /* PANELS, BLOCKS or BYTES: which of the following has them, of all directions */
+    const void *panels;
+    xcvm_dtype panel_dtype; /* f16, bf16 or f24; else, and if it is 0, f32 */
+    xcvm_qblocks_matrix blocks;
+    xcvm_dynamic_panels bytes;
+    const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 
 /* Floats of one direction's gates, and of its units, as packed. */

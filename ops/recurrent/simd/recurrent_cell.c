@@ -21,7 +21,7 @@ static void sigmoids(float *v, size_t count)
 
 static void activate(const xcvm_recurrent_function *f, float clip, float *v)
 {
-    const float alpha = f->alpha, beta = f->beta;
+    const float alpha = (float)f->alpha, beta = (float)f->beta;
     if (clip > 0)
         for (size_t i = 0; i < UNITS; i++)
             v[i] = v[i] < -clip ? -clip : v[i] > clip ? clip : v[i];

@@ -25,7 +25,7 @@ typedef struct recurrent_steps_loop {
     uint32_t status;  /* atomic; the first failure */
 } recurrent_steps_loop;
 
-static bool is_quantised(const xcvm_recurrent *n) { return n->in_blocks || n->in_bytes; }
+static bool is_quantised(const xcvm_recurrent *n) { return n->weights != XCVM_RECURRENT_PANELS; }
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
 /* Index into x, y or a state of step `t`, direction `d` and batch entry `b`, in units of their last dimension. */
@@ -71,14 +71,14 @@ static void write_floats(const float *from, size_t count, xcvm_value *to, size_t
 /* Panel `index` of all directions'. */
 static const void *panel_at(const xcvm_recurrent *n, size_t index)
 {
-    return (const char *)n->r + index * n->hidden * UNITS * xcvm_packed_element(n->r_dtype);
+    return (const char *)n->panels + index * n->hidden * UNITS * xcvm_packed_element(n->panel_dtype);
 }
 
 /* ---- A block of units ---- */
 
 static const xcvm_recurrent_function *functions_of(const xcvm_recurrent *n, size_t d)
 {
-    return n->f + d * (n->op == XCVM_OP_LSTM ? 3 : n->op == XCVM_OP_GRU ? 2 : 1);
+    return n->f + d * xcvm_recurrent_functions_of(n->op);
 }
 
 /* What the product with the state is added to: the gates of one block, out of the projected row. The candidate of a GRU
@@ -145,7 +145,7 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
             xcvm_qblocks_row row;
             const float *state = states + (d * n->batch + b) * r->units;
             XCVM_TRY(xcvm_kernel_poll(r->k));
-            if (n->in_bytes)
+            if (n->weights == XCVM_RECURRENT_BYTES)
                 xcvm_dynamic_row_make(state, n->hidden, (xcvm_dynamic_row *)(void *)row_at(r, d, b));
             else
                 xcvm_qblocks_row_make(&n->blocks.layout, state, false, row_at(r, d, b), &row);
@@ -161,7 +161,7 @@ static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *pol
     const size_t panel = (d * r->blocks + block) * n->gates;
     for (size_t b = 0, count; b < n->batch; b += count) {
         count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
-        if (n->in_bytes) {
+        if (n->weights == XCVM_RECURRENT_BYTES) {
             XCVM_TRY(xcvm_poll_after(poller, count * n->hidden * (last - first)));
             xcvm_dynamic_product(&n->bytes, panel + first, panel + last, row_at(r, d, b), r->row_bytes, count,
                                  r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS,
@@ -195,7 +195,7 @@ static void multiply_block(const recurrent_steps_loop *r, size_t d, size_t block
     const size_t first = second ? 2 : 0, last = r->first_phase ? 2 : n->gates;
     float start[XCVM_RECURRENT_GATES * UNITS];
     set_start(r, d, block, projected, start);
-    xcvm_panels_product(n->r_dtype, (second ? r->reset : r->h) + d * r->units, n->hidden,
+    xcvm_panels_product(n->panel_dtype, (second ? r->reset : r->h) + d * r->units, n->hidden,
                         panel_at(n, (d * r->blocks + block) * n->gates + first), start + first * UNITS,
                         sums + first * UNITS, last - first);
 }
@@ -247,7 +247,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .a_column = 1,
                    .b = is_quantised(n) ? NULL : panel_at(n, d * r->blocks * n->gates),
                    .b_ahead = true,
-                   .b_dtype = n->r_dtype,
+                   .b_dtype = n->panel_dtype,
                    .c = gates,
                    .c_row = r->width,
                    .c_column = 1,
@@ -344,8 +344,8 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
                  {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
     *bytes = 0;
     if (is_quantised(n)) {
-        r->row_bytes =
-            n->in_bytes ? xcvm_dynamic_row_bytes(n->hidden) : xcvm_qblocks_row_bytes(&n->blocks.layout, false);
+        r->row_bytes = n->weights == XCVM_RECURRENT_BYTES ? xcvm_dynamic_row_bytes(n->hidden)
+                                                          : xcvm_qblocks_row_bytes(&n->blocks.layout, false);
         if (!xcvm_size_mul(rows, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
             return false;
         r->rows = scratch;

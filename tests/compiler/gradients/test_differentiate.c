@@ -238,6 +238,29 @@ START_TEST(missing_rules)
 }
 END_TEST
 
+/* As many functions are read as the directions have, whatever a model names. */
+START_TEST(functions_of_cells)
+{
+    static const xcvm_text names[] = {{"Tanh", 4}, {"Tan", 3}, {"Relu", 4}};
+    static const struct {
+        xcvm_texts names;
+        const char *part;
+    } cells[] = {{{names, 1}, "activations has 1 entries, 2 are needed"},
+                 {{names, 3}, "activations has 3 entries, 2 are needed"},
+                 {{names, 2}, "there is no activation \"Tan\""}};
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        compilation c;
+        begin_backprop(&c);
+        xcc_value *x = input(&c.b, "x", XCVM_F32, 3, DIMS(2, 1, 1));
+        xcc_value *w = parameter(&c.b, "w", 3, DIMS(2, 1, 1), FLOATS(1, 2));
+        output(&c.b, sum(&c.b, must(&c.b, xcc_apply(&c.b, RNN, y, .x = XCC_IN(x), .w = XCC_IN(w), .r = XCC_IN(w),
+                                                    .hidden_size = 1, .direction = XCVM_DIRECTION_bidirectional,
+                                                    .activations = cells[i].names))));
+        check_refused(&c, XCVM_UNSUPPORTED, cells[i].part);
+    }
+}
+END_TEST
+
 START_TEST(more_than_fit)
 {
     compilation c;
@@ -531,6 +554,7 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, accumulation);
     tcase_add_test(tests, running_statistics);
     tcase_add_test(tests, missing_rules);
+    tcase_add_test(tests, functions_of_cells);
     tcase_add_test(tests, more_than_fit);
     tcase_add_test(tests, no_scalar);
     tcase_add_test(tests, open_loss);

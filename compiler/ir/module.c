@@ -1,0 +1,121 @@
+/* The module: its limits, its memory, and what is said when they are used up. */
+#include "base/array.h"
+#include "base/clock.h"
+#include "compiler/ir/graph.h"
+
+#include <string.h>
+
+xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_error *error)
+{
+    static const xcc_options defaults = {.size = sizeof defaults};
+    memset(m, 0, sizeof *m);
+    m->options = options != NULL ? options : &defaults;
+    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->memory_limit);
+    m->allocator = &m->budget.allocator;
+    m->arena.allocator = m->allocator;
+    m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
+    m->key = xcvm_hash_key_make();
+    m->error = error;
+    m->producer = "";
+    XCVM_TRY(xcvm_heap_create(m->allocator, 0, &m->heap, error));
+    m->graph = xcc_graph_create(m, NULL, "main");
+    return m->graph != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+void xcc_module_release(xcc_module *m)
+{
+    for (xcc_value *v = m->owned; v != NULL; v = v->next_owned)
+        xcvm_value_clear(&v->type);
+    m->owned = NULL;
+    xcvm_heap_destroy(m->heap);
+    m->heap = NULL;
+    xcvm_arena_release(&m->arena);
+}
+
+xcvm_status xcc_out_of_memory(xcc_module *m)
+{
+    const xcvm_budget *budget = &m->budget;
+    if (budget->refused == 0)
+        return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY, "the compiler is out of memory");
+    return xcvm_error_set(m->error, XCVM_OUT_OF_MEMORY,
+                          "compiling: %zu bytes more than %zu would go past the memory limit of %zu", budget->refused,
+                          budget->held, budget->limit);
+}
+
+void xcc_name_limit(xcc_module *m, xcvm_status status)
+{
+    if (status == XCVM_OUT_OF_MEMORY && m->budget.refused != 0)
+        xcc_out_of_memory(m);
+    else if (status == XCVM_OUT_OF_TIME)
+        xcc_out_of_time(m);
+}
+
+uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns)
+{
+    const uint64_t now = xcvm_clock_ns(), then = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+    return m->deadline_ns != 0 && m->deadline_ns < then ? m->deadline_ns : then;
+}
+
+xcvm_status xcc_out_of_time(xcc_module *m)
+{
+    return xcvm_error_set(m->error, XCVM_OUT_OF_TIME, "compiling takes longer than its %llu ms",
+                          (unsigned long long)(m->options->timeout_ns / 1000000));
+}
+
+xcvm_status xcc_poll(xcc_module *m)
+{
+    enum { OFTEN = 16 };
+    if (m->deadline_ns == 0 || m->polls++ % OFTEN != 0 || xcvm_clock_ns() < m->deadline_ns)
+        return XCVM_OK;
+    m->polls = 0; /* so that the next call finds out, too */
+    return xcc_out_of_time(m);
+}
+
+/* The list of spare pieces for so many bytes; NULL: there is none for as many. */
+static void **spare_of(xcc_module *m, size_t bytes)
+{
+    const size_t units = bytes > 16 ? (bytes - 1) / 16 : 0;
+    return units < XCC_SPARE_CLASSES ? &m->spare[units] : NULL;
+}
+
+void *xcc_alloc(xcc_module *m, size_t bytes)
+{
+    void **spare = spare_of(m, bytes);
+    if (spare != NULL && *spare != NULL) {
+        void *piece = *spare;
+        *spare = *(void **)piece;
+        return memset(piece, 0, bytes > sizeof(void *) ? bytes : sizeof(void *));
+    }
+    void *memory = xcvm_arena_allocate(&m->arena, bytes);
+    if (memory == NULL)
+        xcc_out_of_memory(m);
+    return memory;
+}
+
+void xcc_give_back(xcc_module *m, const void *memory, size_t bytes)
+{
+    void **spare = spare_of(m, bytes);
+    if (memory == NULL || spare == NULL)
+        return;
+    void **piece = (void **)(uintptr_t)memory;
+    *piece = *spare;
+    *spare = piece;
+}
+
+void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size)
+{
+    void *larger = xcvm_arena_grow(&m->arena, array, count, capacity, size);
+    if (larger == NULL)
+        xcc_out_of_memory(m);
+    return larger;
+}
+
+const char *xcc_string(xcc_module *m, const char *text, size_t length)
+{
+    char *copy = length < SIZE_MAX ? xcc_alloc(m, length + 1) : NULL;
+    if (copy == NULL)
+        xcc_out_of_memory(m);
+    else if (length > 0)
+        memcpy(copy, text, length);
+    return copy;
+}
