@@ -105,11 +105,45 @@ static xcvm_status need_numbers(const quantizer *q, const char *name, const xcvm
     return XCVM_OK;
 }
 
+static const xcvm_value *right_of(const comparison *c, size_t i, size_t batch)
+{
+    const quantizer *q = c->q;
+    return q->right != NULL && q->right[batch] != NULL ? &q->right[batch][i]
+                                                       : xcvm_session_output(q->machine->session, c->rights[i]);
+}
+
+/* Keeps the float model's outputs on a batch, so that it need not run on it again, if there is room for them. */
+static xcvm_status keep_right(const comparison *c, size_t batch)
+{
+    quantizer *q = c->q;
+    size_t bytes = 0;
+    for (size_t i = 0; i < q->graph->n_output; i++) {
+        const xcvm_value *v = right_of(c, i, batch);
+        if (v == NULL || v->kind != XCVM_KIND_TENSOR || v->bytes > q->right_room - bytes)
+            return XCVM_OK;
+        bytes += v->bytes;
+    }
+    xcvm_value *kept = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *kept);
+    if (kept == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->graph->n_output; i++) {
+        const xcvm_value *v = right_of(c, i, batch);
+        xcvm_value_set_tensor(&kept[i], (xcvm_dtype)v->dtype, v->rank, v->dims);
+        kept[i].data = xcc_alloc(&q->m, v->bytes + 1);
+        if (kept[i].data == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        if (v->bytes > 0)
+            memcpy(kept[i].data, v->data, v->bytes);
+    }
+    q->right_room -= bytes;
+    q->right[batch] = kept;
+    return XCVM_OK;
+}
+
 static xcvm_status compare_output(comparison *c, size_t i, size_t batch, size_t number)
 {
     const quantizer *q = c->q;
-    const xcvm_value *a = xcvm_session_output(q->machine->session, c->rights[i]),
-                     *b = xcvm_session_output(c->machine.session, c->outputs[i]);
+    const xcvm_value *a = right_of(c, i, batch), *b = xcvm_session_output(c->machine.session, c->outputs[i]);
     xcc_difference *to[] = {&c->differences[i], c->each != NULL ? &c->each[number * q->graph->n_output + i] : NULL};
     const bool decisions = are_decisions(a, b);
     if (!decisions && !are_comparable(a, b))
@@ -151,13 +185,17 @@ static xcvm_status run_both(comparison *c, const xcc_calibration *data, const xc
                             bool tensors)
 {
     quantizer *q = c->q;
-    xcvm_status status = xcc_batch_read(q, data, batches->at[number], c->inputs);
-    if (status == XCVM_OK)
+    const size_t batch = batches->at[number];
+    const bool known = q->right != NULL && q->right[batch] != NULL;
+    xcvm_status status = xcc_batch_read(q, data, batch, c->inputs);
+    if (status == XCVM_OK && (tensors || !known))
         status = xcc_machine_run(q, q->machine, c->inputs);
+    if (status == XCVM_OK && q->right != NULL && !known)
+        status = keep_right(c, batch);
     if (status == XCVM_OK)
         status = xcc_machine_run(q, &c->machine, c->inputs);
     if (status == XCVM_OK)
-        status = compare(c, batches->at[number], number, tensors);
+        status = compare(c, batch, number, tensors);
     xcc_batch_release(q, c->inputs);
     return status;
 }

@@ -110,6 +110,10 @@ struct xcc_quantizer {
     bool begun, done; /* xcc_quantizer_run: was called, and has succeeded */
     size_t folded, equalised;
     size_t calibrated, measured; /* batches */
+    /* While nodes are looked for: the outputs of the float model on each batch, in the order of the graph's; NULL where
+     * they are not kept. */
+    xcvm_value **right;
+    size_t right_room; /* bytes that may still be kept */
     uint64_t bytes_before, bytes_after;
     xcc_quantize_tensor *told_tensors;
     size_t told_tensor_count;

@@ -7,6 +7,8 @@
 
 /* Batches that one node is judged by, for each bound: those that are furthest from it of all that are measured on. */
 enum { LOOKED_AT = 4 };
+/* Of the float model's outputs that are kept, so that it need not run again with every choice of nodes. */
+enum { MOST_BYTES = 64 << 20 };
 
 /* A search for the nodes that have to stay float. */
 typedef struct search {
@@ -178,6 +180,10 @@ xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc
     search s = {.q = q, .data = data, .all = batches};
     s.nodes = xcc_alloc(&q->m, (q->node_count + 1) * sizeof(xcc_quant_node *));
     if (errors == NULL || s.nodes == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    q->right = xcc_alloc(&q->m, (data->batch_count + 1) * sizeof *q->right);
+    q->right_room = q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_BYTES) : MOST_BYTES;
+    if (q->right == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcc_quant_measure(q, data, batches, false, errors));
     XCVM_TRY(check_outputs(q));

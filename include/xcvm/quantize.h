@@ -118,8 +118,8 @@ XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantize
 
 /* Quantises, and measures the error. `data` NULL: activations become u8 in each run, or, where they are f32 or
  * weights have 4 bits, only weights are quantised, and nothing is measured. Memory does not grow with the number of
- * batches. INVALID_ARGUMENT if there are no batches, for NaN and infinities, or if no node can be quantised; the
- * message names the tensor, or the reason. Once for a quantizer. */
+ * batches, but for up to 64 MB of outputs while nodes are looked for. INVALID_ARGUMENT if there are no batches, for NaN
+ * and infinities, or if no node can be quantised; the message names the tensor, or the reason. Once for a quantizer. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_run(xcc_quantizer *quantizer, const xcc_calibration *data,
                                                      xcvm_error *error);
 /* The new model, an ONNX file: names, metadata and all that was not quantised are as they were. */

@@ -204,6 +204,30 @@ START_TEST(rows_without_a_greatest_element)
 }
 END_TEST
 
+/* Wherever memory ends while nodes are looked for, all of it comes back. */
+START_TEST(memory_ends)
+{
+    test_bytes model = onnx_from_text(scores);
+    const xcc_calibration data = {.batch_count = BATCHES, .read = read_numbers};
+    size_t done = 0;
+    for (size_t fail_at = 1; done < 2; fail_at += 1 + fail_at / 8) {
+        test_allocator a;
+        test_allocator_start(&a, fail_at);
+        xcc_quantizer *q = NULL;
+        xcvm_error error = {0};
+        xcvm_status status = xcc_quantizer_create(model.at, model.length,
+                                                  OPTIONS(.min_agreement = 0.9, .allocator = &a.allocator), &q, &error);
+        if (status == XCVM_OK)
+            status = xcc_quantizer_run(q, &data, &error);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "%zu: %s", fail_at, error.message);
+        done += status == XCVM_OK;
+        xcc_quantizer_destroy(q);
+        ck_assert_uint_eq(a.live, 0);
+    }
+    test_bytes_free(&model);
+}
+END_TEST
+
 Suite *suite_compiler_bounds(void);
 Suite *suite_compiler_bounds(void)
 {
@@ -215,6 +239,7 @@ Suite *suite_compiler_bounds(void)
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, outputs_that_are_no_numbers);
     tcase_add_test(tc, rows_without_a_greatest_element);
+    tcase_add_test(tc, memory_ends);
     suite_add_tcase(suite, tc);
     return suite;
 }
