@@ -1,9 +1,9 @@
 #!/bin/sh
 # quantized.sh [NAME...]: models as `xcvm quantize` makes them: how far they are off on inputs that nothing was chosen by, and
 # their time, interleaved with ONNX Runtime on the same file and with their own floats. A NAME is a model of make_models.py;
-# without any, the nine that are quantised with integers for activations. Markdown goes to standard output, what was measured
-# to bench/out/quantized/lines.txt. Models are found as by compare.sh; needs npm as that does, Debian's python3-numpy, and
-# build/release (make). All takes some fifteen minutes and 3 GB in bench/out.
+# without any, nine, and the page says so. Markdown goes to standard output, what was measured to bench/out/quantized/lines.txt.
+# Models are found as by compare.sh, and made if there are none; needs npm as that does, Debian's python3-numpy, and
+# build/release (make). All takes some fifteen minutes on a machine that does nothing else, and 2 GB in bench/out.
 #
 # XCVM_QUANTIZE: the options (--max-error 0.02). XCVM_ROUNDS: rounds of measuring time (3), of XCVM_DURATION seconds each
 # (0.5); 0: none.
@@ -16,12 +16,15 @@ options=${XCVM_QUANTIZE:---max-error 0.02}
 rounds=${XCVM_ROUNDS:-3}
 duration=${XCVM_DURATION:-0.5}
 python="env PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/quantized.py"
+[ -d "$models" ] || bench/make_models.sh >&2
+whole=
+[ $# != 0 ] || whole=yes
 [ $# != 0 ] || set -- resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 squeezenet1_1 vgg16 transformer_base6 lstm
 bench/peer.sh
 scripts/install-packages.sh python3-numpy >&2
 mkdir -p "$out"
 # Inputs are kept: they are the same each time.
-if [ ! -f "$out/inputs/done" ] || [ bench/quantized.py -nt "$out/inputs/done" ]; then
+if [ -z "$(find "$out/inputs/done" -newer bench/quantized.py 2>/dev/null)" ]; then
     rm -rf "$out/inputs"
     $python inputs "$out/inputs"
     touch "$out/inputs/done"
@@ -75,4 +78,17 @@ for name; do
     [ ! -t 2 ] || printf '\r%-40s' "$name" >&2
 done
 [ ! -t 2 ] || printf '\r%-40s\r' '' >&2
+if [ -n "$whole" ]; then
+    echo '# Quantised models'
+    echo
+    echo "Written by \`make bench-quantized\`. Machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores;" \
+        "$("$xcvm" --version | head -1). Models of bench/make_models.py, with random weights, made integers by" \
+        "\`xcvm quantize --held-out 0.3334 $options\` with 200 inputs to calibrate with and 100 more to choose nodes by. Errors are" \
+        "those on another 100 inputs, against XCVM's floats, as shares of the range of the outputs; \"same greatest\" is the share of" \
+        "rows, for classifiers of inputs, whose greatest element is that of floats. Inputs are images with the spectrum of" \
+        "photographs, words by Zipf's law and signals that go on (bench/quantized.py). Sizes are shares of those of floats." \
+        "Times are medians in milliseconds, the best of $rounds rounds, all three sides in turn; ONNX Runtime runs the same QDQ" \
+        "file. Ratios above 1 mean that XCVM with integers is faster."
+    echo
+fi
 $python table "$lines"
