@@ -3,6 +3,7 @@
 #   make demo       classify handwritten digits, and learn to, from a fresh machine on
 #   make test       everything that has to pass
 #   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
+#   make bench-quantized  the same for models of integers; writes docs/quantization-benchmark.md
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
@@ -38,6 +39,10 @@ test:
 bench: build
 	@bench/report.sh
 
+bench-quantized: build
+	@bench/quantized.sh >docs/quantization-benchmark.md.new
+	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
+
 aarch64: packages
 	@dpkg --print-foreign-architectures | grep -q arm64 || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --add-architecture arm64
 	@scripts/install-packages.sh $(ARM_PACKAGES)
@@ -59,4 +64,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench aarch64 install format generated size clean
+.PHONY: all packages build demo test bench bench-quantized aarch64 install format generated size clean

@@ -105,12 +105,16 @@ void xcc_statistics_clip(xcc_statistics *s, double low, double high)
 
 /* ---- Differences ---- */
 
+/* The first of the greatest elements; `count` where one of them is NaN. */
 static size_t greatest_at(const float *x, size_t count)
 {
     size_t at = 0;
-    for (size_t i = 1; i < count; i++)
+    bool ordered = true;
+    for (size_t i = 0; i < count; i++) {
         at = x[i] > x[at] ? i : at;
-    return at;
+        ordered &= !isnan(x[i]);
+    }
+    return ordered ? at : count;
 }
 
 void xcc_difference_add(xcc_difference *d, const float *right, const float *x, size_t count, size_t row)
@@ -128,8 +132,9 @@ void xcc_difference_add(xcc_difference *d, const float *right, const float *x, s
     if (row < 2)
         return;
     for (size_t i = 0; i + row <= count; i += row) {
+        const size_t at = greatest_at(right + i, row);
         d->rows++;
-        d->agreeing += greatest_at(right + i, row) == greatest_at(x + i, row);
+        d->agreeing += at < row && at == greatest_at(x + i, row);
     }
 }
 

@@ -1,9 +1,11 @@
 /* Measuring: the new model beside the float one, on the same data. */
 #include "compiler/quantize/machine.h"
 
+#include "base/dtype.h"
 #include "base/value.h"
 #include "compiler/onnx/import.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ typedef struct comparison {
     size_t *tensors;          /* its outputs that are forms of q->tensors; SIZE_MAX: none */
     size_t *outputs, *rights; /* its outputs, and those of the float program, that are the model's */
     xcc_difference *differences;
-    double *maxima; /* of each batch, of each output: the greatest error; NULL: not asked for */
+    xcc_difference *each; /* of each batch, of each output; NULL: not asked for */
     xcvm_value **inputs;
 } comparison;
 
@@ -73,23 +75,95 @@ static bool are_comparable(const xcvm_value *a, const xcvm_value *b)
            a->dtype == XCVM_F32 && b->dtype == XCVM_F32 && xcvm_same_shape(a, b);
 }
 
-static xcvm_status compare(comparison *c, size_t number, bool tensors)
+static bool are_decisions(const xcvm_value *a, const xcvm_value *b)
+{
+    const xcvm_dtypes decisions = XCVM_TYPES_INT | XCVM_TYPES_BOOL;
+    return a != NULL && b != NULL && a->kind == XCVM_KIND_TENSOR && b->kind == XCVM_KIND_TENSOR &&
+           a->dtype == b->dtype && xcvm_dtype_in(a->dtype, decisions);
+}
+
+/* Numbers of classes, of tokens or of boxes have no error: they are the same, or not. */
+static void add_decisions(xcc_difference *d, const xcvm_value *right, const xcvm_value *x)
+{
+    const size_t count = xcvm_element_count(right), size = xcvm_dtype_size(right->dtype);
+    const bool alike = xcvm_same_shape(right, x);
+    d->rows += count;
+    for (size_t i = 0; i < count && alike; i++)
+        d->agreeing += memcmp((const char *)right->data + i * size, (const char *)x->data + i * size, size) == 0;
+}
+
+/* What is to be bounded needs numbers to be compared with. */
+static xcvm_status need_numbers(const quantizer *q, const char *name, const xcvm_value *right, size_t batch)
+{
+    const bool error = q->o.max_error > 0, agreement = q->o.min_agreement > 0 && xcc_quant_decides(q, name);
+    const float *x = right->data;
+    for (size_t i = 0; (error || agreement) && i < xcvm_element_count(right); i++)
+        XCVM_CHECK(q->m.error, error ? fabsf(x[i]) <= FLT_MAX : !isnan(x[i]), INVALID_ARGUMENT,
+                   "output \"%.200s\" of the float model has %s in batch %zu of the data, counted from 0: there is "
+                   "nothing to compare with, so no bound can hold",
+                   name, isnan(x[i]) ? "NaN (not a number)" : "an infinity", batch);
+    return XCVM_OK;
+}
+
+static const xcvm_value *right_of(const comparison *c, size_t i, size_t batch)
+{
+    const quantizer *q = c->q;
+    return q->right != NULL && q->right[batch] != NULL ? &q->right[batch][i]
+                                                       : xcvm_session_output(q->machine->session, c->rights[i]);
+}
+
+/* Keeps the float model's outputs on a batch, so that it need not run on it again, if there is room for them. */
+static xcvm_status keep_right(const comparison *c, size_t batch)
 {
     quantizer *q = c->q;
-    const xcc_machine *right = q->machine;
+    size_t bytes = 0;
     for (size_t i = 0; i < q->graph->n_output; i++) {
-        const xcvm_value *a = xcvm_session_output(right->session, c->rights[i]),
-                         *b = xcvm_session_output(c->machine.session, c->outputs[i]);
-        if (!are_comparable(a, b))
-            continue;
-        xcc_difference_add(&c->differences[i], a->data, b->data, xcvm_element_count(a),
-                           a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
-        if (c->maxima != NULL) {
-            xcc_difference one = {.count = 0};
-            xcc_difference_add(&one, a->data, b->data, xcvm_element_count(a), 0);
-            c->maxima[number * q->graph->n_output + i] = one.max;
-        }
+        const xcvm_value *v = right_of(c, i, batch);
+        if (v == NULL || v->kind != XCVM_KIND_TENSOR || v->bytes > q->right_room - bytes)
+            return XCVM_OK;
+        bytes += v->bytes;
     }
+    xcvm_value *kept = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *kept);
+    if (kept == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->graph->n_output; i++) {
+        const xcvm_value *v = right_of(c, i, batch);
+        xcvm_value_set_tensor(&kept[i], (xcvm_dtype)v->dtype, v->rank, v->dims);
+        kept[i].data = xcc_alloc(&q->m, v->bytes + 1);
+        if (kept[i].data == NULL)
+            return XCVM_OUT_OF_MEMORY;
+        if (v->bytes > 0)
+            memcpy(kept[i].data, v->data, v->bytes);
+    }
+    q->right_room -= bytes;
+    q->right[batch] = kept;
+    return XCVM_OK;
+}
+
+static xcvm_status compare_output(comparison *c, size_t i, size_t batch, size_t number)
+{
+    const quantizer *q = c->q;
+    const xcvm_value *a = right_of(c, i, batch), *b = xcvm_session_output(c->machine.session, c->outputs[i]);
+    xcc_difference *to[] = {&c->differences[i], c->each != NULL ? &c->each[number * q->graph->n_output + i] : NULL};
+    const bool decisions = are_decisions(a, b);
+    if (!decisions && !are_comparable(a, b))
+        return XCVM_OK;
+    if (!decisions)
+        XCVM_TRY(need_numbers(q, q->graph->output[i]->name, a, batch));
+    for (size_t k = 0; k < sizeof to / sizeof *to && to[k] != NULL; k++)
+        if (decisions)
+            add_decisions(to[k], a, b);
+        else
+            xcc_difference_add(to[k], a->data, b->data, xcvm_element_count(a),
+                               a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+    return XCVM_OK;
+}
+
+static xcvm_status compare(comparison *c, size_t batch, size_t number, bool tensors)
+{
+    quantizer *q = c->q;
+    for (size_t i = 0; i < q->graph->n_output; i++)
+        XCVM_TRY(compare_output(c, i, batch, number));
     for (size_t i = 0; i < q->tensor_count && tensors; i++) {
         xcc_quant_tensor *t = q->tensors[i];
         if (c->tensors[i] == SIZE_MAX)
@@ -111,13 +185,17 @@ static xcvm_status run_both(comparison *c, const xcc_calibration *data, const xc
                             bool tensors)
 {
     quantizer *q = c->q;
-    xcvm_status status = xcc_batch_read(q, data, batches->at[number], c->inputs);
-    if (status == XCVM_OK)
+    const size_t batch = batches->at[number];
+    const bool known = q->right != NULL && q->right[batch] != NULL;
+    xcvm_status status = xcc_batch_read(q, data, batch, c->inputs);
+    if (status == XCVM_OK && (tensors || !known))
         status = xcc_machine_run(q, q->machine, c->inputs);
+    if (status == XCVM_OK && q->right != NULL && !known)
+        status = keep_right(c, batch);
     if (status == XCVM_OK)
         status = xcc_machine_run(q, &c->machine, c->inputs);
     if (status == XCVM_OK)
-        status = compare(c, number, tensors);
+        status = compare(c, batch, number, tensors);
     xcc_batch_release(q, c->inputs);
     return status;
 }
@@ -129,13 +207,28 @@ static double unit_of(const xcc_difference *d)
     return range > 0 ? range : 1;
 }
 
-static void tell_batches(const comparison *c, size_t count, double *errors)
+bool xcc_quant_decides(const quantizer *q, const char *output)
+{
+    return q->o.agreement_output == NULL || strcmp(q->o.agreement_output, output) == 0;
+}
+
+static double agreement_of(const xcc_difference *d)
+{
+    return d->rows > 0 ? (double)d->agreeing / (double)d->rows : (double)NAN;
+}
+
+static void tell_batches(const comparison *c, size_t count, xcc_batch_error *errors)
 {
     const size_t outputs = c->q->graph->n_output;
-    for (size_t i = 0; i < count * outputs; i++) {
-        const double share = c->maxima[i] / unit_of(&c->differences[i % outputs]);
-        double *to = &errors[i / outputs];
-        *to = fmax(i % outputs > 0 ? *to : 0, isnan(share) ? (double)INFINITY : share);
+    for (size_t batch = 0; batch < count; batch++) {
+        errors[batch] = (xcc_batch_error){.error = 0};
+        for (size_t i = 0; i < outputs; i++) {
+            const xcc_difference *d = &c->each[batch * outputs + i];
+            const double share = d->max / unit_of(&c->differences[i]);
+            errors[batch].error = fmax(errors[batch].error, isnan(share) ? (double)INFINITY : share);
+            if (d->rows > 0 && xcc_quant_decides(c->q, c->q->graph->output[i]->name))
+                errors[batch].disagreement = fmax(errors[batch].disagreement, 1 - agreement_of(d));
+        }
     }
 }
 
@@ -145,28 +238,36 @@ static void tell_outputs(const comparison *c)
     q->told_output_count = 0;
     for (size_t i = 0; i < q->graph->n_output; i++) {
         const xcc_difference *d = &c->differences[i];
-        if (d->count == 0)
-            continue;
-        const double unit = unit_of(d);
-        q->told_outputs[q->told_output_count++] =
-            (xcc_quantize_output){.name = q->graph->output[i]->name,
-                                  .least = d->least,
-                                  .greatest = d->greatest,
-                                  .max_error = d->max / unit,
-                                  .mean_error = d->magnitudes / (double)d->count / unit,
-                                  .sqnr = xcc_difference_sqnr(d),
-                                  .agree = d->rows > 0 ? (double)d->agreeing / (double)d->rows : (double)NAN};
+        const double unit = unit_of(d), unknown = (double)NAN;
+        if (d->count > 0)
+            q->told_outputs[q->told_output_count++] =
+                (xcc_quantize_output){.name = q->graph->output[i]->name,
+                                      .least = d->least,
+                                      .greatest = d->greatest,
+                                      .max_error = d->max / unit,
+                                      .mean_error = d->magnitudes / (double)d->count / unit,
+                                      .sqnr = xcc_difference_sqnr(d),
+                                      .agree = agreement_of(d)};
+        else if (d->rows > 0)
+            q->told_outputs[q->told_output_count++] = (xcc_quantize_output){.name = q->graph->output[i]->name,
+                                                                            .least = unknown,
+                                                                            .greatest = unknown,
+                                                                            .max_error = unknown,
+                                                                            .mean_error = unknown,
+                                                                            .sqnr = unknown,
+                                                                            .agree = agreement_of(d),
+                                                                            .decisions = true};
     }
 }
 
 xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, const xcc_batches *batches, bool tensors,
-                              double *errors)
+                              xcc_batch_error *errors)
 {
     comparison c;
     xcvm_status status = open_comparison(&c, q, tensors);
     if (status == XCVM_OK && errors != NULL) {
-        c.maxima = xcc_alloc(&q->m, (batches->count * q->graph->n_output + 1) * sizeof *c.maxima);
-        status = c.maxima != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+        c.each = xcc_alloc(&q->m, (batches->count * q->graph->n_output + 1) * sizeof *c.each);
+        status = c.each != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
     }
     for (size_t i = 0; i < q->tensor_count && tensors && status == XCVM_OK; i++)
         q->tensors[i]->error = NULL;

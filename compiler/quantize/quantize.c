@@ -51,6 +51,10 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                "a model that is to learn has the QDQ form and weights of 8 bits, and its biases learn by themselves");
     XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT, "the error cannot be bounded by %g",
                o->max_error);
+    XCVM_CHECK(error, o->min_agreement >= 0 && o->min_agreement <= 1, INVALID_ARGUMENT,
+               "a share of %g of the rows cannot agree; above 0 and at most 1 is needed", o->min_agreement);
+    XCVM_CHECK(error, o->agreement_output == NULL || o->min_agreement > 0, INVALID_ARGUMENT,
+               "output \"%.200s\" is to agree, but not in which share of its rows", o->agreement_output);
     XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
                "a share of %g cannot be held out; from 0 to below 1 is needed", o->held_out);
     XCVM_CHECK(error, o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8,
@@ -376,11 +380,12 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
         XCVM_TRY(xcc_quant_round(q, data, used));
     if (q->o.correct_bias)
         XCVM_TRY(xcc_quant_correct(q));
-    if (q->o.max_error > 0)
+    if (q->o.max_error > 0 || q->o.min_agreement > 0)
         XCVM_TRY(xcc_quant_bound(q, data, &measured));
     XCVM_TRY(xcc_quant_measure(q, data, &measured, true, NULL));
     q->measured = measured.count;
-    if (q->o.form != XCC_FORM_QDQ)
+    /* Outputs are those of the model as it is written, which need not be fused as the one with all tensors is. */
+    if (q->o.form != XCC_FORM_QDQ || q->o.max_error > 0 || q->o.min_agreement > 0)
         XCVM_TRY(xcc_quant_measure(q, data, &measured, false, NULL));
     return tell_tensors(q);
 }
@@ -391,7 +396,7 @@ static xcvm_status run_without_data(quantizer *q)
     q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
     XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
                "a model that is to learn needs calibration data: its scales are constants");
-    XCVM_CHECK(q->m.error, q->o.max_error <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
+    XCVM_CHECK(q->m.error, q->o.max_error <= 0 && q->o.min_agreement <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
                "without calibration data there is no error to bound and no bias to correct");
     XCVM_CHECK(q->m.error, q->o.rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
                "without calibration data weights are rounded to the nearest: GPTQ needs what they are multiplied by");
@@ -506,6 +511,8 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
                                 .bytes_after = q->bytes_after};
     for (size_t i = 0; i < q->told_node_count; i++)
         told.quantized_nodes += q->told_nodes[i].quantized;
+    for (size_t i = 0; i < q->node_count; i++)
+        told.kept_nodes += q->nodes[i].in_float;
     const size_t size = report->size;
     memcpy(report, &told, size < sizeof told ? size : sizeof told);
     report->size = size;

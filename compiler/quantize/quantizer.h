@@ -36,6 +36,12 @@ typedef struct xcc_batches {
     size_t count;
 } xcc_batches;
 
+/* How far the outputs are off on one batch. */
+typedef struct xcc_batch_error {
+    double error;        /* the greatest, as a share of the range of its output; infinite where there is no number */
+    double disagreement; /* share of the rows whose greatest element is another one, of the output with the most */
+} xcc_batch_error;
+
 typedef struct xcc_quant_tensor xcc_quant_tensor;
 struct xcc_quant_tensor {
     const char *name;
@@ -71,7 +77,7 @@ typedef struct xcc_quant_node {
     bool gone;                  /* merged into another one by the preparation */
     bool candidate;             /* asked for, and of a form that can be quantised */
     bool quantised;
-    bool in_float; /* kept so for the sake of max_error */
+    bool in_float; /* kept so for the sake of the bounds */
     const char *reason;
     int epilogue;           /* the Add, Relu or Clip behind that is part of it, or XCC_NO_NODE */
     int epilogue_of;        /* likewise, the other way */
@@ -104,6 +110,10 @@ struct xcc_quantizer {
     bool begun, done; /* xcc_quantizer_run: was called, and has succeeded */
     size_t folded, equalised;
     size_t calibrated, measured; /* batches */
+    /* While nodes are looked for: the outputs of the float model on each batch, in the order of the graph's; NULL where
+     * they are not kept. */
+    xcvm_value **right;
+    size_t right_room; /* bytes that may still be kept */
     uint64_t bytes_before, bytes_after;
     xcc_quantize_tensor *told_tensors;
     size_t told_tensor_count;
@@ -164,11 +174,12 @@ xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t ba
 /* Corrections of biases, from the means that calibration found (bias.c). */
 xcvm_status xcc_quant_correct(quantizer *q);
 /* Compares a model of integers with the float one on some batches. `tensors`: each tensor as well as the outputs, which
- * go to q->told_outputs. `errors` (may be NULL): of each batch, the greatest error of an output as a share of its range
- * (measure.c). */
+ * go to q->told_outputs. `errors` (may be NULL): of each batch (measure.c). */
 xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, const xcc_batches *batches, bool tensors,
-                              double *errors);
-/* Leaves nodes float until the bound holds (sensitivity.c). */
+                              xcc_batch_error *errors);
+/* Whether the bound of agreement is about the output of that name, if it has rows (measure.c). */
+bool xcc_quant_decides(const quantizer *q, const char *output);
+/* Leaves nodes float until the bounds hold (sensitivity.c). */
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches);
 
 /* Calls the model one of opset `least`, where that is the same; else UNSUPPORTED (write_dynamic.c). */

@@ -76,13 +76,19 @@ typedef struct xcc_quantize_options {
     const char *const *exclude_types;
     size_t exclude_type_count;
     /* The nodes that harm most stay float until no output is off by more than this share of its range on the data that
-     * is measured on, see xcc_quantize_output.max_error; 0: all that can be are quantised. */
+     * is measured on, see xcc_quantize_output.max_error; 0: no bound. INVALID_ARGUMENT if float's outputs are no finite
+     * numbers, or if the bound holds with no node quantised. */
     double max_error;
     double held_out; /* share of the batches that is measured on, and not calibrated with; 0: 0.2 from 5 batches on.
                         With less than one batch all are calibrated with and measured on */
     void (*progress)(void *user, const char *what, double fraction);
     void *user;
     xcc_rounding rounding; /* of weights */
+    /* Likewise, until the greatest element stays the same in this share of the rows, see xcc_quantize_output.agree, of
+     * every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
+    double min_agreement;
+    const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
+                                     destroyed */
 } xcc_quantize_options;
 
 /* Calibration inputs: `batch_count` batches, which are asked for in order, several times. `read` fills inputs[i] with a
@@ -112,8 +118,8 @@ XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantize
 
 /* Quantises, and measures the error. `data` NULL: activations become u8 in each run, or, where they are f32 or
  * weights have 4 bits, only weights are quantised, and nothing is measured. Memory does not grow with the number of
- * batches. INVALID_ARGUMENT if there are no batches, for NaN and infinities, or if no node can be quantised; the
- * message names the tensor, or the reason. Once for a quantizer. */
+ * batches, but for up to 64 MB of outputs while nodes are looked for. INVALID_ARGUMENT if there are no batches, for NaN
+ * and infinities, or if no node can be quantised; the message names the tensor, or the reason. Once for a quantizer. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_run(xcc_quantizer *quantizer, const xcc_calibration *data,
                                                      xcvm_error *error);
 /* The new model, an ONNX file: names, metadata and all that was not quantised are as they were. */
@@ -136,8 +142,8 @@ typedef struct xcc_quantize_node {
     bool quantized;
     const char *reason; /* why it stayed float, or what was done about it; "" if there is nothing to say */
     double harm;        /* mean error of the worst output, as a share of its range, if it alone were quantised, on the
-                           batches that are off most if all nodes are; NaN if that was not looked for, as max_error
-                           holds without */
+                           batches that are off most if all nodes are; NaN if that was not looked for, as the bounds
+                           hold without */
 } xcc_quantize_node;
 /* An output of the model, measured against float. */
 typedef struct xcc_quantize_output {
@@ -145,8 +151,9 @@ typedef struct xcc_quantize_output {
     double least, greatest;       /* of float's */
     double max_error, mean_error; /* as shares of that range; what max_error of the options bounds is the first */
     double sqnr;
-    double agree; /* share of rows, along the last axis, whose greatest element stays the same; NaN if rows have one
-                     element */
+    double agree;   /* share of rows, along the last axis, whose greatest element stays the same; NaN if rows have one
+                       element. Of decisions, the share of elements that are the same */
+    bool decisions; /* its elements are integers or truth values: only agree is known, all else is NaN */
 } xcc_quantize_output;
 
 typedef struct xcc_quantize_report {
@@ -156,6 +163,7 @@ typedef struct xcc_quantize_report {
     size_t folded_normalizations, equalized_pairs;
     size_t calibration_batches, measured_batches;
     uint64_t bytes_before, bytes_after; /* of constants */
+    size_t kept_nodes; /* sums of products and recurrent nodes that stayed float for max_error or min_agreement */
 } xcc_quantize_report;
 XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
 /* By index; NULL beyond the last. */

@@ -67,6 +67,10 @@ run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max
 code 2
 err_has 'with any node quantised'
 check test ! -e impossible.onnx
+run quantize "$model" -d "$digits/digits.npz" -i image=images --held-out 0.5 --min-agreement probabilities=0.98 -o agreeing.onnx
+code 0
+out_like 'quantised, [0-9]+ sums of products in float for the bounds'
+check awk '/^probabilities / { exit !($NF >= 98) }' "$work/.out"
 
 # Training with rounding in the model: it learns from where it was, and its weights stay floats between pairs.
 figure() { sed -n "s/^$1 //p" "$work/.out"; }
@@ -109,6 +113,11 @@ refuse 2 'no node of type "Frob"' "$model" -d "$digits/digits.npz" "$@" --types 
 refuse 2 'a power of two' "$model" "$@" --weights i4 --block 24
 refuse 2 'with --weights i4 activations stay f32: --activations u16 needs weights of 8 bits' "$model" "$@" --weights i4 --activations u16
 refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --max-error 0
+refuse 2 'without --data nothing is measured' "$model" -o refused.onnx --min-agreement 0.9
+refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --min-agreement 0
+refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --min-agreement probabilities=much
+refuse 2 'at most 1' "$model" -d "$digits/digits.npz" "$@" --min-agreement 1.5
+refuse 2 'no output "frob"' "$model" -d "$digits/digits.npz" "$@" --samples 80 --min-agreement frob=0.9
 refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o no/where/refused.onnx
 refuse 6 'cannot be written' "$model" -d "$digits/digits.npz" -i image=images -o refused.onnx --picture no/where.svg
 refuse 5 '' "$model" -d "$digits/digits.npz" "$@" --max-memory 100K

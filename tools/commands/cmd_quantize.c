@@ -26,7 +26,7 @@ struct quantize_flags {
     int64_t block;
     bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias;
     struct text_list nodes, exclude_nodes, types, exclude_types;
-    const char *max_error, *held_out;
+    const char *max_error, *min_agreement, *held_out;
 
     const char *output, *picture;
     int64_t rows;
@@ -84,6 +84,9 @@ static const struct option own_options[] = {
     {"exclude-types", 0, "TYPE", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
      "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02"},
+    {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
+     "likewise, until the greatest element of a row, which is the class, stays the same in at least this share of the "
+     "rows, as 0.99, in every output or in one"},
     END_OF_OPTIONS,
 };
 
@@ -130,6 +133,7 @@ struct quantizing {
     xcc_quantizer *quantizer;
     struct calibration calibration;
     struct progress progress;
+    char *agreement_output;
 };
 
 /* ---- The command line ---- */
@@ -142,6 +146,19 @@ static bool parse_share(const char *name, const char *text, double *share)
         return true;
     report_usage("--%s=%s: a number above 0 is needed", name, text);
     return false;
+}
+
+/* Names may hold any character, so the share is what stands behind the last '='. */
+static bool parse_agreement(struct quantizing *t)
+{
+    const char *text = t->flags->min_agreement, *equals = text != NULL ? strrchr(text, '=') : NULL;
+    if (!parse_share("min-agreement", equals != NULL ? equals + 1 : text, &t->options.min_agreement))
+        return false;
+    if (equals != NULL) {
+        t->agreement_output = memory_text_n(text, (size_t)(equals - text));
+        t->options.agreement_output = t->agreement_output;
+    }
+    return true;
 }
 
 static xcc_range_method method_of(const char *name)
@@ -209,13 +226,14 @@ static bool read_flags(struct quantizing *t)
                                         .exclude_type_count = f->exclude_types.count,
                                         .progress = show,
                                         .user = t};
-    if (!parse_share("max-error", f->max_error, &t->options.max_error) ||
+    if (!parse_share("max-error", f->max_error, &t->options.max_error) || !parse_agreement(t) ||
         !parse_share("held-out", f->held_out, &t->options.held_out))
         return false;
-    if (f->data.count == 0 && (f->max_error != NULL || f->correct_bias || f->held_out != NULL || f->picture != NULL ||
-                               rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
-        report_usage("without --data nothing is measured: --max-error, --correct-bias, --rounding gptq, --held-out and "
-                     "--picture need it");
+    if (f->data.count == 0 &&
+        (f->max_error != NULL || f->min_agreement != NULL || f->correct_bias || f->held_out != NULL ||
+         f->picture != NULL || rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
+        report_usage("without --data nothing is measured: --max-error, --min-agreement, --correct-bias, "
+                     "--rounding gptq, --held-out and --picture need it");
         return false;
     }
     /* u8 is the default, and may be what nobody asked for. */
@@ -262,10 +280,15 @@ static void print_outputs(const struct quantizing *t)
     table_end_row(&table);
     for (size_t i = 0; (o = xcc_quantizer_output(t->quantizer, i)) != NULL; i++) {
         table_cell(&table, "%s", printable(name, sizeof name, o->name));
-        table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
-        table_cell(&table, ">%.3f", o->max_error * 100);
-        table_cell(&table, ">%.3f", o->mean_error * 100);
-        table_cell(&table, ">%.1f", o->sqnr);
+        if (o->decisions) {
+            for (size_t k = 0; k < 4; k++)
+                table_cell(&table, ">-");
+        } else {
+            table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
+            table_cell(&table, ">%.3f", o->max_error * 100);
+            table_cell(&table, ">%.3f", o->mean_error * 100);
+            table_cell(&table, ">%.1f", o->sqnr);
+        }
         if (isnan(o->agree))
             table_cell(&table, ">-");
         else
@@ -357,6 +380,8 @@ static void print_report(const struct quantizing *t)
     print_tensors(t);
     print_float_nodes(t);
     printf("nodes %zu of %zu quantised", report.quantized_nodes, report.node_count);
+    if (t->options.max_error > 0 || t->options.min_agreement > 0)
+        printf(", %zu sums of products in float for the bounds", report.kept_nodes);
     if (report.folded_normalizations > 0)
         printf(", %zu normalisations folded", report.folded_normalizations);
     if (report.equalized_pairs > 0)
@@ -425,6 +450,7 @@ static void release(struct quantizing *t)
     xcc_quantizer_destroy(t->quantizer);
     calibration_close(&t->calibration);
     columns_release(&t->columns);
+    free(t->agreement_output);
     dims_release(&t->dims);
 }
 
@@ -451,6 +477,8 @@ static const struct example examples[] = {
      "activations and weights of 8 bits, for inputs like those in the file"},
     {"mnist.onnx -d digits.npz -i image=images --samples 500 --max-error 0.4 -o prog.bin",
      "a program in which as many nodes stay float as it takes to keep every score within 0.4 of the right one"},
+    {"mnist.onnx -d digits.npz -i image=images --held-out 0.5 --min-agreement 0.99 -o mnist.q.onnx",
+     "as many nodes in float as it takes for 99 % of the other half of the images to get the class that floats give"},
     {"mnist.onnx -o mnist.q.onnx", "ranges of activations computed in each run, without any data"},
     {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "matrices of 4 bits a weight, in blocks of 32"},
     {"net.onnx -d photos --method entropy --exclude-types Gemm --picture errors.svg -o net.q.onnx",
@@ -473,10 +501,12 @@ const struct command command_quantize = {
         "scale for each output channel.\n\n"
         "What this does to the model is measured on examples that were not calibrated with. The first table tells how "
         "far "
-        "its outputs are off, as a share of their range, and how often the greatest element of a row stays the same. "
+        "its outputs are off, as a share of their range, and how often the greatest element of a row, or an element of "
+        "an output of integers, stays the same. "
         "The second has the tensors that were rounded, those with the least signal to quantisation noise (SQNR) first; "
         "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "
-        "--method, --activations u16, or --max-error, which keeps the nodes that harm most in float.\n\n"
+        "--method, --activations u16, or --max-error and --min-agreement, which keep the nodes that harm most in "
+        "float.\n\n"
         "BatchNormalization is merged into convolutions first, and Relu and Clip become the ends of ranges.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
