@@ -109,6 +109,9 @@ uint32_t tape_batch_length(tape_record *const *members, uint32_t count);
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
 /* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
 void tape_prefetch(tape_record *const *records, uint32_t count);
+/* The same for the calls that have made an operand of the first of them, as many as stay there until they are read. */
+enum { TAPE_AHEAD = 64 };
+void tape_prefetch_creators(tape_record *const *records, uint32_t count, uint32_t operand);
 /* Makes a variable that no handle names, with one reference. */
 tape_variable *tape_variable_inner(xcvm_tape *t);
 /* Makes `v`, without elements, a part of those of `whole`, from byte `at` on, of the type that it has. */
