@@ -27,6 +27,22 @@ void tape_prefetch(tape_record *const *records, uint32_t count)
     }
 }
 
+void tape_prefetch_creators(tape_record *const *records, uint32_t count, uint32_t operand)
+{
+    count = count < TAPE_AHEAD ? count : TAPE_AHEAD;
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch(&records[i]->in[operand]->creator, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const tape_record *creator = records[i]->in[operand]->creator;
+        if (creator == NULL)
+            continue;
+        __builtin_prefetch(&creator->walk, 1);
+        __builtin_prefetch(&creator->batch);
+        __builtin_prefetch(&creator->out);
+        __builtin_prefetch(creator + 1); /* where the lists are */
+    }
+}
+
 tape_variable *tape_variable_inner(xcvm_tape *t)
 {
     tape_variable *v = tape_variable_make(t);

@@ -50,8 +50,12 @@ typedef struct tape_key {
     uint64_t words[TAPE_KEY_WORDS];
     size_t count;
 } tape_key;
-/* The number of a call's signature; 0: it has none and runs by itself, or there is no memory to know it by. */
-uint32_t tape_signature_of(xcvm_tape *t, const tape_record *r);
+/* Gives a call the signature of one like it, its results their types, and says whether gradients flow: all of that
+ * follows from what it is called with, mostly. False: it does not, or there was none like it yet; then, when its
+ * results have their types, the same key is to be noted. A signature of 0: it has none and runs by itself, or there is
+ * no memory to know it by. */
+bool tape_signature_recall(xcvm_tape *t, tape_record *r, tape_key *key);
+void tape_signature_note(xcvm_tape *t, tape_record *r, tape_key *key);
 /* Elements up to so many bytes are compared, where an operand has to be the same for all. */
 enum { TAPE_SMALL = 128 };
 
@@ -105,6 +109,9 @@ uint32_t tape_batch_length(tape_record *const *members, uint32_t count);
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
 /* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
 void tape_prefetch(tape_record *const *records, uint32_t count);
+/* The same for the calls that have made an operand of the first of them, as many as stay there until they are read. */
+enum { TAPE_AHEAD = 64 };
+void tape_prefetch_creators(tape_record *const *records, uint32_t count, uint32_t operand);
 /* Makes a variable that no handle names, with one reference. */
 tape_variable *tape_variable_inner(xcvm_tape *t);
 /* Makes `v`, without elements, a part of those of `whole`, from byte `at` on, of the type that it has. */

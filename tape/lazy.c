@@ -96,21 +96,28 @@ static xcvm_status refuse_to_wait(xcvm_tape *t)
 
 xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r)
 {
-    bool waits = false;
+    const bool batches = t->batching != XCVM_BATCHING_NONE;
+    tape_key key;
     xcvm_status status = t->failed ? t->error.status : XCVM_OK;
+    bool waits = false;
     /* What a walk back does is what is waited for. */
-    if (status == XCVM_OK && t->walk == NULL)
+    const bool may_wait = status == XCVM_OK && t->walk == NULL,
+               recalled = may_wait && batches && tape_signature_recall(t, r, &key);
+    if (recalled)
+        waits = true;
+    else if (may_wait)
         status = find_types(t, r, &waits);
     if (status == XCVM_OK && !waits)
         status = run_at_once(t, r);
     if (status != XCVM_OK || !waits)
         return tape_conclude(t, r, status);
-    tape_let_flow(r);
-    if (t->batching != XCVM_BATCHING_NONE) {
-        r->signature = tape_signature_of(t, r);
-        if (!tape_pending_add(t, r))
-            return tape_conclude(t, r, refuse_to_wait(t));
+    if (!recalled) {
+        tape_let_flow(r);
+        if (batches)
+            tape_signature_note(t, r, &key);
     }
+    if (batches && !tape_pending_add(t, r))
+        return tape_conclude(t, r, refuse_to_wait(t));
     draw_seed(t, r);
     r->deferred = r->waiting = true;
     tape_record_keep(r);

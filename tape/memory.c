@@ -41,6 +41,13 @@ static void visit(void *user, const tape_variable *v)
         c->bytes += count(&c->seen, v->value.type.storage);
 }
 
+static void add_panels(void *user, const tape_variable *v)
+{
+    size_t *bytes = user;
+    for (size_t i = 0; v->panels != NULL && i < 2; i++)
+        *bytes += v->panels->packed[i] != NULL ? v->panels->packed[i]->bytes : 0;
+}
+
 xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error)
 {
     XCVM_TRY(tape_report(tape, error));
@@ -57,7 +64,9 @@ xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm
         tape_variables_each(tape, visit, &c);
         bytes[c.purpose] = c.bytes;
     }
-    const xcvm_storage *scratch = tape->kernel.scratch_storage;
+    const xcvm_storage *storage = tape->kernel.scratch_storage;
+    size_t scratch = storage != NULL ? storage->bytes : 0;
+    tape_variables_each(tape, add_panels, &scratch);
     const size_t reserved = xcvm_heap_reserved(tape->kernel.heap);
     const size_t held = tape->budget.held;
     const xcvm_tape_memory all = {
@@ -65,7 +74,7 @@ xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm
         .values = bytes[VALUE],
         .gradients = bytes[GRADIENT],
         .parameters = bytes[PARAMETER],
-        .scratch = scratch != NULL ? scratch->bytes : 0,
+        .scratch = scratch,
         .records = held > reserved + slots * sizeof(void *) ? held - reserved - slots * sizeof(void *) : 0};
     xcvm_deallocate(tape->allocator, c.seen.slots, slots * sizeof(void *));
     memcpy(memory, &all, memory->size < sizeof all ? memory->size : sizeof all);

@@ -85,18 +85,26 @@ static bool put_operand(tape_key *k, const tape_form *form, uint32_t index, cons
     return put(k, (uintptr_t)v);
 }
 
-static bool make_key(const tape_record *r, tape_key *key)
+/* `what` keeps keys of several kinds apart. */
+static bool put_call(tape_key *key, const tape_record *r, uint64_t what)
 {
-    const tape_form *form = r->schema->effect == XCVM_PURE ? tape_form_of(r->schema) : NULL;
     key->count = 0;
-    if (form == NULL || !put(key, (uint64_t)r->schema->opcode | (uint64_t)r->flows << 32) ||
-        !put(key, (uint64_t)r->in_count << 32 | r->out_count))
+    if (!put(key, (uint64_t)r->schema->opcode | what << 32) || !put(key, (uint64_t)r->in_count << 32 | r->out_count))
         return false;
     for (size_t f = 0; f < r->schema->field_count; f++) {
         const xcvm_field *field = &r->schema->fields[f];
         if (field->role == XCVM_ROLE_ATTRIBUTE && !put_attribute(key, field, (const char *)r->args + field->offset))
             return false;
     }
+    return true;
+}
+
+/* The call's key by what it is, results included. */
+static bool make_key(const tape_record *r, tape_key *key)
+{
+    const tape_form *form = r->schema->effect == XCVM_PURE ? tape_form_of(r->schema) : NULL;
+    if (form == NULL || !put_call(key, r, r->flows))
+        return false;
     for (uint32_t i = 0; i < r->in_count; i++)
         if (!put_operand(key, form, i, r->in[i]))
             return false;
@@ -106,12 +114,78 @@ static bool make_key(const tape_record *r, tape_key *key)
     return true;
 }
 
+/* ---- Calls whose results follow from what they are called with ---- */
+
+/* What is asked of a row at each call. */
+typedef struct habit {
+    const tape_form *form; /* NULL: it has none, or its results do not follow */
+    uint64_t shapes;       /* a bit for each operand whose elements decide a shape */
+    bool known;
+} habit;
+
+enum { OPERANDS = 64 };
+
+static habit habit_of(const xcvm_schema *schema)
+{
+    habit h = {.form = schema->effect == XCVM_PURE ? tape_form_of(schema) : NULL, .known = true};
+    bool list = false;
+    uint32_t at = 0;
+    for (size_t f = 0; f < schema->field_count && h.form != NULL; f++) {
+        const xcvm_field *field = &schema->fields[f];
+        const bool shape = field->role == XCVM_ROLE_IN_SHAPE;
+        if (field->dynamic || (shape && (list || at >= OPERANDS)))
+            h.form = NULL;
+        if (!xcvm_field_is_input(field))
+            continue;
+        if (shape)
+            h.shapes |= UINT64_C(1) << at;
+        list = list || xcvm_field_is_list(field);
+        at++;
+    }
+    return h;
+}
+
+/* Elements that decide a shape, and are there. */
+static bool put_shape(tape_key *key, const habit *h, uint32_t index, const tape_variable *v)
+{
+    if (v == NULL)
+        return true;
+    const xcvm_value *type = &v->value.type;
+    return v->creator == NULL && !v->requires && type->data != NULL && type->bytes <= TAPE_SMALL &&
+           (tape_form_needs_same(h->form, index) || put_bytes(key, type->data, type->bytes));
+}
+
+/* The call's key by what it is called with, which decides what it gives. */
+static bool make_cause(const xcvm_tape *t, const habit *h, const tape_record *r, tape_key *key)
+{
+    uint64_t wanted = 0;
+    if (h->form == NULL || r->out_count > OPERANDS || !put_call(key, r, t->recording ? 3 : 2))
+        return false;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        wanted |= (uint64_t)(r->out[i] != NULL) << i;
+    if (!put(key, wanted))
+        return false;
+    for (uint32_t i = 0; i < r->in_count; i++) {
+        const bool shape = i < OPERANDS && (h->shapes >> i & 1) != 0;
+        if (!put_operand(key, h->form, i, r->in[i]) || (shape && !put_shape(key, h, i, r->in[i])))
+            return false;
+    }
+    return true;
+}
+
 /* ---- Kinds ---- */
+
+typedef struct outcome {
+    xcvm_value type;
+    bool requires;
+} outcome;
 
 typedef struct known {
     const uint64_t *words;
     size_t count;
     uint64_t hash;
+    const outcome *outcomes; /* for each result, if the key is by what the call is called with */
+    bool flows;
 } known;
 
 typedef struct tape_signatures {
@@ -119,6 +193,7 @@ typedef struct tape_signatures {
     known *known; /* from 1 on */
     uint32_t count, capacity;
     uint32_t *slots;
+    habit habits[XCVM_OPCODE_LIMIT];
 } tape_signatures;
 
 enum { FIRST = 256, SLOTS_EACH = 4, MANY = 4096 };
@@ -172,25 +247,72 @@ static tape_signatures *signatures_of(xcvm_tape *t)
     return t->signatures;
 }
 
-uint32_t tape_signature_of(xcvm_tape *t, const tape_record *r)
+static uint32_t find(tape_signatures *k, const tape_key *key)
 {
-    tape_key key;
-    if (!make_key(r, &key))
+    return k->count > 0 ? *slot_of(k, key, hash_of(key)) : 0;
+}
+
+/* 0: no memory. */
+static uint32_t add(tape_signatures *k, const tape_key *key)
+{
+    if (k->count == k->capacity && !grow(k))
         return 0;
+    const uint64_t hash = hash_of(key);
+    uint32_t *slot = slot_of(k, key, hash);
+    if (*slot != 0)
+        return *slot;
+    uint64_t *words = xcvm_arena_allocate(&k->arena, key->count * sizeof *words);
+    if (words == NULL)
+        return 0;
+    memcpy(words, key->words, key->count * sizeof *words);
+    k->known[k->count] = (known){.words = words, .count = key->count, .hash = hash};
+    return *slot = k->count++;
+}
+
+bool tape_signature_recall(xcvm_tape *t, tape_record *r, tape_key *key)
+{
     tape_signatures *k = signatures_of(t);
-    if (k == NULL || (k->count == k->capacity && !grow(k)))
-        return 0;
-    const uint64_t hash = hash_of(&key);
-    uint32_t *slot = slot_of(k, &key, hash);
-    if (*slot == 0) {
-        uint64_t *words = xcvm_arena_allocate(&k->arena, key.count * sizeof *words);
-        if (words == NULL)
-            return 0;
-        memcpy(words, key.words, key.count * sizeof *words);
-        k->known[k->count] = (known){words, key.count, hash};
-        *slot = k->count++;
+    key->count = 0;
+    if (k == NULL)
+        return false;
+    habit *h = &k->habits[r->schema->opcode];
+    if (!h->known)
+        *h = habit_of(r->schema);
+    if (!make_cause(t, h, r, key)) {
+        key->count = 0;
+        return false;
     }
-    return *slot;
+    r->signature = find(k, key);
+    if (r->signature == 0)
+        return false;
+    const known *found = &k->known[r->signature];
+    r->flows = found->flows;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL) {
+            r->out[i]->value.type = found->outcomes[i].type;
+            tape_variable_require(r->out[i], found->outcomes[i].requires);
+        }
+    return true;
+}
+
+void tape_signature_note(xcvm_tape *t, tape_record *r, tape_key *key)
+{
+    tape_signatures *k = t->signatures;
+    if (k == NULL)
+        return;
+    if (key->count == 0) {
+        r->signature = make_key(r, key) ? add(k, key) : 0;
+        return;
+    }
+    outcome *outcomes = xcvm_arena_allocate(&k->arena, (r->out_count + 1) * sizeof *outcomes);
+    r->signature = outcomes != NULL ? add(k, key) : 0;
+    if (r->signature == 0)
+        return;
+    k->known[r->signature].outcomes = outcomes;
+    k->known[r->signature].flows = r->flows;
+    for (uint32_t i = 0; i < r->out_count; i++)
+        if (r->out[i] != NULL)
+            outcomes[i] = (outcome){r->out[i]->value.type, r->out[i]->requires};
 }
 
 void tape_signatures_clear(xcvm_tape *t)

@@ -271,6 +271,8 @@ void xcvm_tape_reset(xcvm_tape *tape)
     while (tape->named_last != NULL)
         tape_variable_unname(tape->named_last);
     for (tape_variable *v = tape->kept_first; v != NULL; v = v->next) {
+        if (v->packed)
+            tape_panels_release(v);
         if (v->spent)
             tape_variable_require(v, false);
         v->spent = false;

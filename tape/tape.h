@@ -14,35 +14,38 @@ typedef struct tape_tracer tape_tracer;
 typedef struct tape_rows tape_rows;
 typedef struct tape_product tape_product;
 typedef struct tape_pending tape_pending;
+typedef struct tape_panels tape_panels;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
 struct xcvm_variable {
-    xcc_value value;  /* first; a constant if no gradient can flow to it, so that rules know its elements */
-    xcc_value *built; /* of the graph, on a tape that builds; or of the trace that it was made in */
-    /* Of a parameter whose gradient is kept by rows: what backwards have given, and what the walk that goes on has. */
-    tape_rows *rows, *coming;
-    uint32_t lenders; /* whose gradient it is, and who lend it */
-    uint32_t layers;  /* that keep it */
+    xcc_value value; /* first; a constant if no gradient can flow to it, so that rules know its elements */
+    /* What few have, and is zero of a slot that is free: making and destroying does not touch it. */
+    tape_rows *rows, *coming; /* of a parameter whose gradient is kept by rows: what backwards have given, and what the
+                                 walk that goes on has */
+    tape_panels *panels;      /* of a weight that is packed */
+    uint32_t lenders;         /* whose gradient it is, and who lend it */
+    uint32_t layers;          /* that keep it */
     /* What is asked for all the time lies in two lines of the cache. */
     _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
-    uint32_t refs;    /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
-    uint32_t uses;    /* of those, by recorded calls that it is an operand of */
-    uint32_t readers; /* recorded calls, of which it is an operand or a result, whose rules read its elements */
-    bool spared;      /* its elements are gone, as nobody can name it and no rule reads them */
-    bool named;       /* by handles of the host or, in a rule, of the walk */
-    bool requires;    /* a gradient can flow to it */
-    bool retains;     /* its gradient is kept though a call made it */
-    bool spent;       /* the call that made it was passed by a backward */
-    bool stays;       /* beyond the end of the scope that is being ended */
-    bool kept;        /* named, and in no scope */
-    bool sparse;
-    bool by_rows; /* a gradient has come to it that is kept so */
+    uint32_t refs;     /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
+    uint32_t uses;     /* of those, by recorded calls that it is an operand of */
+    uint32_t readers;  /* recorded calls, of which it is an operand or a result, whose rules read its elements */
+    bool spared : 1;   /* its elements are gone, as nobody can name it and no rule reads them */
+    bool named : 1;    /* by handles of the host or, in a rule, of the walk */
+    bool requires : 1; /* a gradient can flow to it */
+    bool retains : 1;  /* its gradient is kept though a call made it */
+    bool spent : 1;    /* the call that made it was passed by a backward */
+    bool stays : 1;    /* beyond the end of the scope that is being ended */
+    bool kept : 1;     /* named, and in no scope */
+    bool sparse : 1;
+    bool by_rows : 1; /* a gradient has come to it that is kept so */
+    bool packed : 1;  /* it has panels */
     /* What a walk knows of it. */
-    bool derived;    /* by calls from what is differentiated by */
-    bool target;     /* is differentiated by */
-    bool root;       /* is differentiated */
-    tape_walk *walk; /* NULL: none goes over it */
+    bool derived : 1; /* by calls from what is differentiated by */
+    bool target : 1;  /* is differentiated by */
+    bool root : 1;    /* is differentiated */
+    tape_walk *walk;  /* NULL: none goes over it */
     tape_variable *sum, *mask;
     uint64_t serial; /* in the order in which variables are made; 0: the slot is free */
     tape_variable *next_touched, *previous_touched;
@@ -51,6 +54,7 @@ struct xcvm_variable {
     tape_hook *hooks;        /* in order */
     tape_variable *gradient; /* that was added up */
     tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
+    xcc_value *built;        /* of the graph, on a tape that builds; or of the trace that it was made in */
 };
 
 struct tape_hook {
@@ -66,6 +70,14 @@ struct tape_rows {
     tape_rows *next;         /* the one before */
     size_t count;
     int64_t at[]; /* none below 0 */
+};
+
+/* A weight and its transpose in panels, as they were when the storage had that version. */
+struct tape_panels {
+    const xcvm_storage *of;
+    uint32_t version;
+    uint32_t uses[2];        /* that could have read them */
+    xcvm_storage *packed[2]; /* NULL: not yet */
 };
 
 /* A call: what its rule needs. The arrays lie behind it, in the same piece of memory. */
@@ -255,6 +267,10 @@ xcvm_status tape_infer(xcvm_tape *t, const tape_record *r);
 /* What shape rules are given of a call. */
 xcvm_inference tape_inference_of(xcvm_tape *t, const tape_record *r);
 xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
+/* Computes a product of rows by a weight that is, or now becomes, packed; false: it is none of those. */
+bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *status);
+/* Gives back what v is packed in, if it is. */
+void tape_panels_release(tape_variable *v);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
 /* Fails if the call has made NaN of operands without any. */

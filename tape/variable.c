@@ -30,8 +30,10 @@ static bool make_slots(xcvm_tape *t)
     t->chunks = chunk;
     t->slots += CHUNK;
     for (size_t i = CHUNK; i-- > 0;) {
-        chunk->slots[i].next = t->free_variables;
-        t->free_variables = &chunk->slots[i];
+        tape_variable *v = &chunk->slots[i];
+        v->value = (xcc_value){.name = "", .graph = t->module.graph, .id = UINT32_MAX};
+        v->next = t->free_variables;
+        t->free_variables = v;
     }
     return true;
 }
@@ -75,12 +77,16 @@ tape_variable *tape_variable_make(xcvm_tape *t)
     tape_variable *v = t->free_variables;
     t->free_variables = v->next;
     /* What is made next lies behind it (tape_chunks_order), most likely. */
-    for (size_t at = 2 * sizeof *v; at < 3 * sizeof *v; at += 64)
-        __builtin_prefetch((const void *)((uintptr_t)v + at), 1);
-    *v = (tape_variable){
-        .value = {.type = {.rank = -1}, .kind = XCC_CONSTANT, .name = "", .graph = t->module.graph, .id = UINT32_MAX},
-        .tape = t,
-        .serial = ++t->serials};
+    const uintptr_t next = (uintptr_t)(v + 2);
+    __builtin_prefetch((const void *)next, 1);
+    __builtin_prefetch((const void *)(next + offsetof(tape_variable, value.type.bytes)), 1);
+    __builtin_prefetch((const void *)(next + offsetof(tape_variable, creator)), 1);
+    __builtin_prefetch((const void *)(next + offsetof(tape_variable, tape)), 1);
+    v->value.type = (xcvm_value){.rank = -1};
+    v->value.kind = XCC_CONSTANT;
+    memset(&v->creator, 0, sizeof *v - offsetof(tape_variable, creator));
+    v->tape = t;
+    v->serial = ++t->serials;
     t->variables++;
     tape_variable_name(v);
     return v;
@@ -164,6 +170,8 @@ static void destroy(tape_variable *v)
         tape_rows_drop(t, &v->rows);
         tape_rows_drop(t, &v->coming);
     }
+    if (v->packed)
+        tape_panels_release(v);
     part_with(t, v->value.type.storage);
     v->value.type.storage = NULL;
     v->serial = 0;

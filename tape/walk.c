@@ -180,6 +180,8 @@ static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
 static xcvm_status need_members(tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch(&from->members[first + i]->walk, 1);
+    for (uint32_t i = 0; i < count; i++)
         XCVM_TRY(pass(w, from->members[first + i]));
     return XCVM_OK;
 }
@@ -193,8 +195,11 @@ static xcvm_status need_operands(tape_walk *w, tape_record *call, uint32_t index
         return need(w, v);
     if (from != NULL && from->call->flows)
         return need_members(w, from, operand->first, b->count);
-    for (uint32_t i = 0; i < b->count && operand->of >= 0; i++)
+    for (uint32_t i = 0; i < b->count && operand->of >= 0; i++) {
+        if (i % TAPE_AHEAD == 0)
+            tape_prefetch_creators(b->members + i, b->count - i, (uint32_t)operand->of);
         XCVM_TRY(need(w, b->members[i]->in[operand->of]));
+    }
     return XCVM_OK;
 }
 

@@ -189,6 +189,8 @@ static tape_variable *whole_of(const tape_walk *w, const tape_variable *v)
 static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_variable *sum, int32_t of)
 {
     for (uint32_t i = 0; i < b->count; i++) {
+        if (i % TAPE_AHEAD == 0)
+            tape_prefetch_creators(b->members + i, b->count - i, (uint32_t)of);
         tape_variable *v = b->members[i]->in[of], *whole = whole_of(w, v);
         if (whole != NULL) {
             XCVM_TRY(add_part(w, whole, v->creator->slot * v->value.type.bytes, &v->value.type,

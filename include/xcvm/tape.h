@@ -143,7 +143,7 @@ typedef struct xcvm_tape_memory {
     size_t values;     /* elements of variables that are none of what follows */
     size_t gradients;  /* elements that backwards have added up */
     size_t parameters; /* elements of what no call made and that requires a gradient */
-    size_t scratch;    /* of kernels, between calls */
+    size_t scratch;    /* of kernels, between calls, and of weights that are packed for them */
     size_t records;    /* calls, variables, and all else that is no elements */
 } xcvm_tape_memory;
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error);

@@ -297,12 +297,124 @@ START_TEST(c4_7_batches_without_room)
 }
 END_TEST
 
+/* ---- Calls that were made before ---- */
+
+static void check_type(xcvm_tape *t, xcvm_var v, int64_t rows, int64_t columns, bool requires)
+{
+    const xcvm_value *type = &v.at->value.type;
+    ck_assert(v.at->creator->waiting);
+    ck_assert_int_eq(type->rank, 2);
+    ck_assert_int_eq(type->dims[0], rows);
+    ck_assert_int_eq(type->dims[1], columns);
+    ck_assert(xcvm_var_requires_grad(t, v) == requires);
+}
+
+/* What a call gives is known from one like it: of as many operands, of their types, with equal attributes, and with
+ * equal elements where those decide a shape. */
+START_TEST(c4_7_results_follow_from_operands)
+{
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    const xcvm_var w = random_parameter(t, 1, 2, 6), x = random_rows(t, 2, 2, 6);
+    for (int round = 0; round < 3; round++) {
+        const bool recording = round != 1;
+        xcvm_tape_set_recording(t, recording);
+        for (int64_t rows = 3; rows <= 4; rows++) {
+            const xcvm_var shape = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(rows, 12 / rows));
+            check_type(t, xcvm_Reshape(t, w, shape), rows, 12 / rows, recording);
+            check_type(t, xcvm_Reshape(t, x, shape), rows, 12 / rows, false);
+        }
+        for (int64_t first = 1; first <= 2; first++) {
+            xcvm_var parts[2];
+            xcvm_Split(t, w, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(first, 6 - first)), .axis = 1,
+                       .out = {{parts, 2}});
+            check_type(t, parts[0], 2, first, recording);
+            check_type(t, parts[1], 2, 6 - first, recording);
+        }
+        check_type(t, xcvm_Transpose(t, w), 6, 2, recording);
+        check_type(t, xcvm_Transpose(t, w, .perm = XCVM_INTS(0, 1)), 2, 6, recording);
+        check_type(t, xcvm_Mul(t, w, x), 2, 6, recording);
+        check_type(t, xcvm_Mul(t, x, x), 2, 6, false);
+        xcvm_Mul(t, x, random_rows(t, 2, 3, 6));
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
+        ck_assert_str_eq(error.instruction, "Mul");
+    }
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Weights in panels ---- */
+
+enum { UNITS = 128, STEPS_OF_UNITS = 4 };
+
+/* Products with what is added for each column, with a tensor, and with nothing, one behind the other. */
+static xcvm_var recurrent_loss(xcvm_tape *t, xcvm_var w, xcvm_var bias)
+{
+    xcvm_var last[EXAMPLES];
+    for (uint32_t i = 0; i < EXAMPLES; i++) {
+        const xcvm_var incoming = random_rows(t, i, 1, UNITS);
+        xcvm_var h = xcvm_Tanh(t, incoming);
+        for (uint32_t k = 0; k < STEPS_OF_UNITS; k++)
+            h = xcvm_Tanh(t, k == 0   ? xcvm_MatMul(t, h, w)
+                             : k == 1 ? xcvm_Gemm(t, h, w, bias)
+                                      : xcvm_Gemm(t, h, w, xcvm_Neg(t, h), .transB = k == 3));
+        last[i] = h;
+    }
+    return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){last, EXAMPLES}, .axis = 0), .keepdims = 0);
+}
+
+/* A weight is packed when it is read again, is packed anew when it has changed, and is not when the tape is reset. */
+START_TEST(c4_7_weights_are_packed_once)
+{
+    xcvm_tape *tapes[] = {open_tape(), open_lazy_tape(XCVM_BATCHING_AGENDA)};
+    xcvm_var w[2], bias[2], loss[2];
+    for (int k = 0; k < 2; k++) {
+        w[k] = random_parameter(tapes[k], 1, UNITS, UNITS);
+        bias[k] = random_parameter(tapes[k], 2, 1, UNITS);
+    }
+    for (uint32_t round = 0; round < 3; round++) {
+        for (int k = 0; k < 2; k++) {
+            loss[k] = recurrent_loss(tapes[k], w[k], bias[k]);
+            backward(tapes[k], loss[k]);
+        }
+        check_close(tapes[1], loss[1], tapes[0], loss[0]);
+        check_close(tapes[1], xcvm_var_grad(tapes[1], w[1]), tapes[0], xcvm_var_grad(tapes[0], w[0]));
+        check_close(tapes[1], xcvm_var_grad(tapes[1], bias[1]), tapes[0], xcvm_var_grad(tapes[0], bias[0]));
+        ck_assert_ptr_null(w[0].at->panels);
+        const tape_panels *panels = w[1].at->panels;
+        ck_assert_ptr_nonnull(panels);
+        ck_assert_uint_eq(panels->version, w[1].at->value.type.storage->version);
+        ck_assert_ptr_nonnull(panels->packed[0]);
+        ck_assert_ptr_nonnull(panels->packed[1]);
+        ck_assert_ptr_null(bias[1].at->panels);
+        for (int k = 0; k < 2; k++) {
+            float other[UNITS * UNITS];
+            xcvm_error error;
+            uint32_t state = 3 + round;
+            fill(&state, other, UNITS * UNITS);
+            xcvm_var_clear_grad(tapes[k], w[k]);
+            xcvm_var_clear_grad(tapes[k], bias[k]);
+            const size_t live = stats_of(tapes[k]).live_bytes;
+            if (round == 1)
+                xcvm_tape_reset(tapes[k]);
+            ck_assert_uint_eq(w[k].at->panels != NULL, round != 1 && k == 1);
+            if (round == 1 && k == 1)
+                ck_assert_uint_le(stats_of(tapes[k]).live_bytes + 2 * sizeof other, live);
+            ck_assert_int_eq(xcvm_var_set(tapes[k], w[k], other, sizeof other, &error), XCVM_OK);
+        }
+    }
+    for (int k = 0; k < 2; k++)
+        close_tape(tapes[k]);
+}
+END_TEST
+
 Suite *suite_tape_autobatch_memory(void);
 Suite *suite_tape_autobatch_memory(void)
 {
-    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart,
-                            c4_7_small_batches_are_copied_together, c4_7_steps_lie_together, c4_7_hooks_of_products,
-                            c4_7_what_has_run_waits_no_more, c4_7_batches_without_room);
+    Suite *suite =
+        SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_small_batches_are_copied_together,
+                 c4_7_steps_lie_together, c4_7_hooks_of_products, c4_7_what_has_run_waits_no_more,
+                 c4_7_batches_without_room, c4_7_weights_are_packed_once, c4_7_results_follow_from_operands);
     TCase *tcase = tcase_create("recurrences");
     tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
     suite_add_tcase(suite, tcase);
