@@ -5,37 +5,45 @@
 #include "ops/matmul/packed.h"
 
 #include <cblas.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* MatMul; Gemm with b transposed, bias and Relu, as fully connected layers are; Gemm with a transposed, as gradients of
+ * their weights are. */
+typedef enum kind { PLAIN, LAYER, GRADIENT } kind;
 
 typedef struct product {
     const char *what;
     int64_t m, n, k;
-    int transposed; /* Gemm with b transposed, bias and Relu, as fully connected layers are; else MatMul */
+    kind kind;
 } product;
 
 static const product products[] = {
-    {"resnet 56", 64, 3136, 64, 0},     {"resnet 56", 64, 3136, 256, 0},
-    {"resnet 56", 256, 3136, 64, 0},    {"resnet 28", 128, 784, 512, 0},
-    {"resnet 28", 512, 784, 128, 0},    {"resnet 14", 256, 196, 1024, 0},
-    {"resnet 14", 1024, 196, 256, 0},   {"resnet 7", 512, 49, 2048, 0},
-    {"resnet 7", 2048, 49, 512, 0},     {"transformer", 128, 1536, 512, 0},
-    {"transformer", 128, 512, 512, 0},  {"transformer", 128, 2048, 512, 0},
-    {"transformer", 128, 512, 2048, 0}, {"attention", 128, 128, 64, 0},
-    {"attention", 128, 64, 128, 0},     {"square", 512, 512, 512, 0},
-    {"square", 1024, 1024, 1024, 0},    {"skinny", 1, 1000, 784, 0},
-    {"skinny", 4, 1000, 784, 0},        {"skinny", 16, 1000, 784, 0},
-    {"mlp", 1, 1000, 784, 1},           {"mlp", 1, 10, 1000, 1},
-    {"mlp batch 4", 4, 1000, 784, 1},   {"mlp batch 64", 64, 1000, 784, 1},
-    {"mlp batch 64", 64, 10, 1000, 1},  {"batch 2", 2, 1000, 784, 1},
-    {"batch 8", 8, 1000, 784, 1},       {"batch 13", 13, 1000, 784, 1},
-    {"vgg", 1, 4096, 25088, 1},
+    {"resnet 56", 64, 3136, 64, PLAIN},     {"resnet 56", 64, 3136, 256, PLAIN},
+    {"resnet 56", 256, 3136, 64, PLAIN},    {"resnet 28", 128, 784, 512, PLAIN},
+    {"resnet 28", 512, 784, 128, PLAIN},    {"resnet 14", 256, 196, 1024, PLAIN},
+    {"resnet 14", 1024, 196, 256, PLAIN},   {"resnet 7", 512, 49, 2048, PLAIN},
+    {"resnet 7", 2048, 49, 512, PLAIN},     {"transformer", 128, 1536, 512, PLAIN},
+    {"transformer", 128, 512, 512, PLAIN},  {"transformer", 128, 2048, 512, PLAIN},
+    {"transformer", 128, 512, 2048, PLAIN}, {"attention", 128, 128, 64, PLAIN},
+    {"attention", 128, 64, 128, PLAIN},     {"square", 512, 512, 512, PLAIN},
+    {"square", 1024, 1024, 1024, PLAIN},    {"skinny", 1, 1000, 784, PLAIN},
+    {"skinny", 4, 1000, 784, PLAIN},        {"skinny", 16, 1000, 784, PLAIN},
+    {"mlp", 1, 1000, 784, LAYER},           {"mlp", 1, 10, 1000, LAYER},
+    {"mlp batch 4", 4, 1000, 784, LAYER},   {"mlp batch 64", 64, 1000, 784, LAYER},
+    {"mlp batch 64", 64, 10, 1000, LAYER},  {"batch 2", 2, 1000, 784, LAYER},
+    {"batch 8", 8, 1000, 784, LAYER},       {"batch 13", 13, 1000, 784, LAYER},
+    {"vgg", 1, 4096, 25088, LAYER},         {"gradient", 1000, 784, 64, GRADIENT},
+    {"gradient", 1000, 1000, 64, GRADIENT}, {"gradient", 256, 256, 256, GRADIENT},
+    {"gradient", 1024, 256, 256, GRADIENT}, {"gradient", 256, 1024, 256, GRADIENT},
+    {"gradient", 256, 2000, 256, GRADIENT},
 };
 
 static double ours(const product *p, const bench_tensor *a, const bench_tensor *b, bench_tensor *y,
                    const bench_tensor *bias, int threads, double seconds)
 {
-    if (p->transposed) {
+    if (p->kind == LAYER) {
         const xcvm_Gemm_args args = {.y = &y->value,
                                      .a = &a->value,
                                      .b = &b->value,
@@ -44,6 +52,10 @@ static double ours(const product *p, const bench_tensor *a, const bench_tensor *
                                      .beta = 1.0,
                                      .transB = 1,
                                      .activation = XCVM_ACTIVATION_Relu};
+        return bench_kernel(XCVM_OP_Gemm, &args, threads, seconds);
+    }
+    if (p->kind == GRADIENT) {
+        const xcvm_Gemm_args args = {.y = &y->value, .a = &a->value, .b = &b->value, .alpha = 1.0, .transA = 1};
         return bench_kernel(XCVM_OP_Gemm, &args, threads, seconds);
     }
     const xcvm_MatMul_args args = {.y = &y->value, .a = &a->value, .b = &b->value};
@@ -70,8 +82,9 @@ static double openblas(const product *p, const bench_tensor *a, const bench_tens
     double best = 1e9;
     openblas_set_num_threads(1);
     for (uint64_t now = xcvm_clock_ns(); now < end;) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, p->transposed ? CblasTrans : CblasNoTrans, m, n, k, 1.0f,
-                    a->value.data, k, b->value.data, p->transposed ? k : n, 0.0f, y->value.data, n);
+        cblas_sgemm(CblasRowMajor, p->kind == GRADIENT ? CblasTrans : CblasNoTrans,
+                    p->kind == LAYER ? CblasTrans : CblasNoTrans, m, n, k, 1.0f, a->value.data,
+                    p->kind == GRADIENT ? m : k, b->value.data, p->kind == LAYER ? k : n, 0.0f, y->value.data, n);
         const uint64_t then = xcvm_clock_ns();
         best = (double)(then - now) * 1e-9 < best ? (double)(then - now) * 1e-9 : best;
         now = then;
@@ -143,8 +156,9 @@ int main(int argc, char **argv)
            "limit", "2 threads", "packed", "limit", "2 threads", "OpenBLAS");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const product *p = &products[i];
-        const int64_t a_dims[] = {p->m, p->k}, y_dims[] = {p->m, p->n};
-        const int64_t b_dims[] = {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n};
+        const bool flat = p->kind != GRADIENT;
+        const int64_t a_dims[] = {flat ? p->m : p->k, flat ? p->k : p->m}, y_dims[] = {p->m, p->n};
+        const int64_t b_dims[] = {p->kind == LAYER ? p->n : p->k, p->kind == LAYER ? p->k : p->n};
         const int64_t w_dims[] = {(int64_t)xcvm_packed_panels((size_t)p->n), p->k, XCVM_PACKED_COLUMNS};
         bench_tensor a, b, y, bias, w;
         bench_tensor_make(&w, 3, w_dims);
@@ -154,8 +168,8 @@ int main(int argc, char **argv)
         bench_tensor_make(&bias, 1, &p->n);
         const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k / 1e9;
         const double one = ours(p, &a, &b, &y, &bias, 1, seconds), two = ours(p, &a, &b, &y, &bias, 2, seconds);
-        const double ahead = packed(p, &a, &w, &y, &bias, 1, seconds);
-        const double ahead_two = packed(p, &a, &w, &y, &bias, 2, seconds);
+        const double ahead = flat ? packed(p, &a, &w, &y, &bias, 1, seconds) : NAN;
+        const double ahead_two = flat ? packed(p, &a, &w, &y, &bias, 2, seconds) : NAN;
         const double theirs = openblas(p, &a, &b, &y, seconds);
         printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f %5.0f%%  %9.1f  %9.1f\n", p->what,
                (long long)p->m, (long long)p->n, (long long)p->k, one * 1e3, flops / one, flops / one / peak * 100.0,

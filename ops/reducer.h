@@ -7,6 +7,7 @@
 /* Elements on their way to being the sums. */
 typedef struct xcvm_message {
     xcvm_storage *elements; /* NULL: there is no message of this number */
+    size_t counted;         /* bytes of it that the session's heap counts though they are from outside */
     xcvm_dtype dtype;
     size_t count;
     void *request; /* the host's */
@@ -20,12 +21,13 @@ typedef struct xcvm_reducer {
     xcvm_status (*end)(void *user, void *request, bool *done, xcvm_error *error);
     void (*abandon)(void *user, void *request);
     void *user;
+    xcvm_heap *heap; /* of elements, from the host's allocator; NULL: they are of the session's heap */
     xcvm_message *messages;
     size_t message_count, message_capacity;
 } xcvm_reducer;
 
-/* Gives up all messages that nobody has taken: at the end of a run. */
-void xcvm_reducer_abandon(xcvm_reducer *r);
-void xcvm_reducer_release(xcvm_reducer *r, const xcvm_allocator *allocator);
+/* Gives up all messages that nobody has taken: at the end of a run. `heap` is the session's, `allocator` too. */
+void xcvm_reducer_abandon(xcvm_reducer *r, xcvm_heap *heap);
+void xcvm_reducer_release(xcvm_reducer *r, xcvm_heap *heap, const xcvm_allocator *allocator);
 
 #endif

@@ -200,7 +200,7 @@ void xcvm_tape_destroy(xcvm_tape *t)
     tape_chunks_release(t);
     release_slabs(t);
     xcvm_storage_release(t->kernel.scratch_storage);
-    xcvm_reducer_release(&t->kernel.reducer, t->allocator);
+    xcvm_reducer_release(&t->kernel.reducer, t->kernel.heap, t->allocator);
     xcvm_threads_destroy(t->kernel.threads);
     if (t->kernel.heap != NULL)
         xcvm_heap_destroy(t->kernel.heap);

@@ -149,7 +149,8 @@ static xcvm_status make_session(const xct_trainer *t, xct_engine *e, xcvm_error 
                                           .all_reduce_user = t->options.all_reduce_user,
                                           .all_reduce_begin = t->options.all_reduce_begin,
                                           .all_reduce_end = t->options.all_reduce_end,
-                                          .all_reduce_abandon = t->options.all_reduce_abandon};
+                                          .all_reduce_abandon = t->options.all_reduce_abandon,
+                                          .all_reduce_allocator = t->options.all_reduce_allocator};
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)
         xcvm_error_prefix(error, "a step does not fit into memory; a smaller batch may");

@@ -213,7 +213,7 @@ void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
 void xcvm_session_end(xcvm_session *s, xcvm_status status)
 {
     s->kernel.error = NULL;
-    xcvm_reducer_abandon(&s->kernel.reducer);
+    xcvm_reducer_abandon(&s->kernel.reducer, s->kernel.heap);
     if (status == XCVM_CANCELLED)
         __atomic_store_n(&s->cancelled, 0, __ATOMIC_RELAXED);
 }

@@ -134,6 +134,8 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
                                        .end = o->all_reduce_end,
                                        .abandon = o->all_reduce_abandon,
                                        .user = o->all_reduce_user};
+    if (o->all_reduce_allocator != NULL)
+        XCVM_TRY(xcvm_heap_create(o->all_reduce_allocator, 0, &s->kernel.reducer.heap, error));
     s->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
         bind_instruction(s, pc);
@@ -198,7 +200,7 @@ void xcvm_session_destroy(xcvm_session *session)
     clear_all(session->outputs, xcvm_program_result_count(session->program));
     clear_all(session->bound_outputs, xcvm_program_result_count(session->program));
     xcvm_session_release_states(session);
-    xcvm_reducer_release(&session->kernel.reducer, &allocator);
+    xcvm_reducer_release(&session->kernel.reducer, session->kernel.heap, &allocator);
     xcvm_storage_release(session->kernel.scratch_storage);
     if (!session->threads_are_lent)
         xcvm_threads_destroy(session->kernel.threads);

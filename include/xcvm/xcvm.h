@@ -336,6 +336,9 @@ typedef struct xcvm_session_options {
                                     xcvm_error *error);
     xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
     void (*all_reduce_abandon)(void *user, void *request);
+    /* Where the elements that all_reduce_begin is given come from, so that a host may place them where other processes
+     * see them; they count against memory_limit. It is lent for the session's life. NULL: as all else. */
+    const xcvm_allocator *all_reduce_allocator;
 } xcvm_session_options;
 
 /* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,

@@ -131,9 +131,24 @@ static xcvm_status find_free(xcvm_kernel *k, size_t *number)
     return XCVM_OK;
 }
 
-static void drop(xcvm_message *message)
+/* Memory for a message's elements. What the host has placed counts against the session's limit, too. */
+static xcvm_status take(xcvm_kernel *k, size_t bytes, xcvm_message *message)
+{
+    if (k->reducer.heap == NULL)
+        return xcvm_heap_allocate(k->heap, bytes, &message->elements, k->error);
+    XCVM_TRY(xcvm_heap_account(k->heap, (ptrdiff_t)bytes, k->error));
+    const xcvm_status status = xcvm_heap_allocate(k->reducer.heap, bytes, &message->elements, k->error);
+    if (status == XCVM_OK)
+        message->counted = bytes;
+    else
+        (void)xcvm_heap_account(k->heap, -(ptrdiff_t)bytes, k->error);
+    return status;
+}
+
+static void drop(xcvm_heap *heap, xcvm_message *message)
 {
     xcvm_storage_release(message->elements);
+    (void)xcvm_heap_account(heap, -(ptrdiff_t)message->counted, NULL);
     *message = (xcvm_message){.elements = NULL};
 }
 
@@ -154,14 +169,14 @@ XCVM_KERNEL(AllReduceBegin)
     XCVM_TRY(add_bytes(k, a->x, a->xs, &bytes));
     XCVM_TRY(find_free(k, &number));
     xcvm_message *message = &k->reducer.messages[number];
-    XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &message->elements, k->error));
+    XCVM_TRY(take(k, bytes, message));
     message->dtype = (xcvm_dtype)a->x->dtype;
     message->count = elements_in(message->dtype, bytes);
     xcvm_status status = gather(k, a->x, a->xs, message->elements->data);
     if (status == XCVM_OK)
         status = begin(k, message);
     if (status != XCVM_OK)
-        drop(message);
+        drop(k->heap, message);
     *(int64_t *)a->message->data = (int64_t)number;
     return status;
 }
@@ -189,23 +204,25 @@ XCVM_KERNEL(AllReduceEnd)
         XCVM_TRY(xcvm_kernel_poll(k));
     }
     XCVM_TRY(scatter(k, message->elements->data, a->y, a->ys));
-    drop(message);
+    drop(k->heap, message);
     return XCVM_OK;
 }
 
-void xcvm_reducer_abandon(xcvm_reducer *r)
+void xcvm_reducer_abandon(xcvm_reducer *r, xcvm_heap *heap)
 {
     for (size_t i = 0; i < r->message_count; i++) {
         if (r->messages[i].asked)
             r->abandon(r->user, r->messages[i].request);
         if (r->messages[i].elements != NULL)
-            drop(&r->messages[i]);
+            drop(heap, &r->messages[i]);
     }
 }
 
-void xcvm_reducer_release(xcvm_reducer *r, const xcvm_allocator *allocator)
+void xcvm_reducer_release(xcvm_reducer *r, xcvm_heap *heap, const xcvm_allocator *allocator)
 {
-    xcvm_reducer_abandon(r);
+    xcvm_reducer_abandon(r, heap);
+    xcvm_heap_destroy(r->heap);
+    r->heap = NULL;
     xcvm_deallocate(allocator, r->messages, r->message_capacity * sizeof *r->messages);
     r->messages = NULL;
     r->message_count = r->message_capacity = 0;

@@ -34,6 +34,15 @@ done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
 
+# Processes that cannot share memory, as those of several machines, send messages. Addresses for as much as the machine
+# has, which nothing else needs, are not to be had; a sanitizer takes more.
+limit=$((4 << 20))
+if (ulimit -v "$limit" && "$xcvm" --version) >/dev/null 2>&1; then
+    (ulimit -v "$limit" && train 2 --epochs 2 --log messages.csv && exit "$status")
+    check test $? -eq 0
+    check same_losses log1.csv messages.csv
+fi
+
 # F1 of the data for validation is that of all processes' parts.
 for count in 1 2 3; do
     train $count --epochs 1 --metric f1 --metric accuracy --seed 3

@@ -186,5 +186,79 @@ START_TEST(endless)
 }
 END_TEST
 
+/* What the host's allocator has given, which is all in `memory`. */
+typedef struct place {
+    _Alignas(64) char memory[1 << 16];
+    size_t used, held;
+} place;
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    place *p = user;
+    const size_t at = (p->used + alignment - 1) / alignment * alignment;
+    if (at + bytes > sizeof p->memory)
+        return NULL;
+    p->used = at + bytes;
+    p->held++;
+    return p->memory + at;
+}
+
+static void put_back(void *user, void *memory, size_t bytes)
+{
+    place *p = user;
+    ck_assert((char *)memory >= p->memory && (char *)memory + bytes <= p->memory + p->used);
+    p->held--;
+}
+
+/* Elements on their way are where the host wants them, as often as the program runs, and count as the session's. */
+START_TEST(placed_by_the_host)
+{
+    place *p = calloc(1, sizeof *p);
+    const xcvm_allocator allocator = {.allocate = take, .release = put_back, .user = p};
+    xcvm_program *program = load("input x f32[_]\noutput y f32[2]\n"
+                                 "$1 = In(name=\"x\")\n"
+                                 "$2 = AllReduceBegin($1, [])\n"
+                                 "$3 = AllReduceEnd($2, dtype=f32, ranks=[1], dims=[2])\n"
+                                 "Out($3, name=\"y\")\nFree($1)\nFree($2)\nFree($3)\n");
+    host h = {.ends = true};
+    xcvm_session_options options = {.size = sizeof options,
+                                    .threads = 1,
+                                    .memory_limit = 1 << 20,
+                                    .all_reduce_user = &h,
+                                    .all_reduce_begin = begin,
+                                    .all_reduce_end = end,
+                                    .all_reduce_abandon = abandon,
+                                    .all_reduce_allocator = &allocator};
+    xcvm_session *session = open_session(program, &options);
+    size_t used = 0;
+    for (int i = 0; i < 3; i++) {
+        float x[2] = {1, (float)i};
+        set_f32(session, 0, 1, DIMS(2), x);
+        run(session);
+        const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+        ck_assert(y[0] == 11 && y[1] == (float)i + 20);
+        ck_assert((char *)h.elements >= p->memory && (char *)h.elements < p->memory + sizeof p->memory);
+        ck_assert(i == 0 || p->used == used);
+        used = p->used;
+    }
+    /* More than the host has. */
+    float *many = calloc(1 << 15, sizeof *many);
+    set_f32(session, 0, 1, DIMS(1 << 15), many);
+    check_run_fails(session, NULL, XCVM_OUT_OF_MEMORY, "the allocator has no");
+    xcvm_session_destroy(session);
+    ck_assert_uint_eq(p->held, 0);
+
+    /* More than the session may hold. */
+    options.memory_limit = 100000;
+    session = open_session(program, &options);
+    set_f32(session, 0, 1, DIMS(1 << 15), many);
+    check_run_fails(session, NULL, XCVM_OUT_OF_MEMORY, "memory limit of 100000");
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(program);
+    free(many);
+    free(p);
+}
+END_TEST
+
 Suite *suite_vm_sums(void);
-Suite *suite_vm_sums(void) { return SUITE_OF("vm_sums", abandoned, at_once, endless); }
+Suite *suite_vm_sums(void) { return SUITE_OF("vm_sums", abandoned, at_once, endless, placed_by_the_host); }

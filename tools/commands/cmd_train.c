@@ -270,6 +270,7 @@ static bool read_flags(struct training *t)
                                .all_reduce_begin = t->processes.count > 1 ? processes_sum_begin : NULL,
                                .all_reduce_end = t->processes.count > 1 ? processes_sum_end : NULL,
                                .all_reduce_abandon = t->processes.count > 1 ? processes_sum_abandon : NULL,
+                               .all_reduce_allocator = processes_allocator(),
                                .planned = t->processes.rank == 0 ? tell_plan : NULL,
                                .planned_user = t,
                                .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
@@ -544,6 +545,7 @@ static int execute_train(const void *own, const struct arguments *arguments)
     else
         processes_end(&t.processes, true, EXIT_USAGE);
     release(&t);
+    processes_release();
     return code;
 }
 

@@ -1,18 +1,24 @@
 /* Open MPI, through the functions and objects that its library exports (mpi.h makes its constants of these objects).
  * It moves messages while it is called and at no other time. So a thread, which makes all calls, asks for those that
- * are under way again and again; sums are made beside whatever the process computes. */
+ * are under way again and again; sums are made beside whatever the process computes. Where all processes are on one
+ * machine, it is only asked how to find the memory that they share, and sums are made there. */
 #include "run/processes.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "run/shared_sums.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char file_name[] = "libmpi.so.40"; /* of Open MPI 2 to 4; Debian's */
 
@@ -209,10 +215,15 @@ static bool start_thread(void)
 
 /* ---- Sums ---- */
 
+/* NULL: there are processes on other machines, or no memory is shared. */
+static struct shared_sums *shared;
+
 xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
                                 xcvm_error *error)
 {
     (void)user;
+    if (shared != NULL)
+        return shared_sums_begin(shared, dtype, elements, count, (struct shared_sum **)request, error);
     const size_t parts = count / INT_MAX + (count % INT_MAX != 0);
     struct sum *s = memory_take(1, sizeof *s);
     *s = (struct sum){.dtype = dtype,
@@ -240,8 +251,10 @@ xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error 
 {
     enum { PATIENCE_NS = 10000000 };
     struct sum *s = request;
-    const struct timespec until = after(PATIENCE_NS);
     (void)user;
+    if (shared != NULL)
+        return shared_sums_end(shared, request, done, error);
+    const struct timespec until = after(PATIENCE_NS);
     pthread_mutex_lock(&worker.mutex);
     worker.waiting++;
     pthread_cond_signal(&worker.changed);
@@ -262,7 +275,10 @@ xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error 
 void processes_sum_abandon(void *user, void *request)
 {
     (void)user;
-    (void)request;
+    if (shared != NULL) {
+        shared_sums_abandon(shared, request);
+        return;
+    }
     pthread_mutex_lock(&worker.mutex);
     worker.broken = true;
     pthread_mutex_unlock(&worker.mutex);
@@ -280,7 +296,49 @@ xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, s
     return status;
 }
 
+const xcvm_allocator *processes_allocator(void) { return shared != NULL ? shared_sums_allocator(shared) : NULL; }
+
 /* ---- Coming and going ---- */
+
+/* A process opens the first one's file through /proc. What is there may be something else, on another machine or in a
+ * container with numbers of its own: the file's token tells. */
+static int open_file_of(pid_t process, int number)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)process, number);
+    return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+}
+
+/* All share memory, or none does. */
+static xcvm_status share_memory(const struct processes *processes, xcvm_error *error)
+{
+    enum { PROCESS, FILE_NUMBER, TOKEN, COUNT };
+    const bool is_first = processes->rank == 0;
+    double announced[COUNT] = {0}, failures = 0;
+    uint64_t token = 0;
+    int file = -1;
+    if (is_first && getrandom(&token, sizeof token, 0) == (ssize_t)sizeof token) {
+        token >>= 11; /* as exact as f64 */
+        file = shared_sums_file(processes->count, token);
+        announced[PROCESS] = (double)getpid();
+        announced[FILE_NUMBER] = (double)file;
+        announced[TOKEN] = (double)token;
+    }
+    TRY(processes_all_reduce(NULL, XCVM_F64, announced, COUNT, error));
+    token = (uint64_t)announced[TOKEN];
+    if (!is_first && announced[FILE_NUMBER] >= 0)
+        file = open_file_of((pid_t)announced[PROCESS], (int)announced[FILE_NUMBER]);
+    struct shared_sums *joined = file >= 0 ? shared_sums_join(file, token, processes->rank, processes->count) : NULL;
+    failures = joined == NULL;
+    const xcvm_status status = processes_all_reduce(NULL, XCVM_F64, &failures, 1, error);
+    if (file >= 0)
+        close(file);
+    if (status == XCVM_OK && failures == 0)
+        shared = joined;
+    else
+        shared_sums_leave(joined);
+    return status;
+}
 
 xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
 {
@@ -305,7 +363,7 @@ xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
     if (!good)
         return error_set(error, XCVM_UNSUPPORTED, "%s cannot be used as Open MPI's", file_name);
     processes->library = library;
-    return XCVM_OK;
+    return share_memory(processes, error);
 }
 
 bool processes_agree(const struct processes *processes, bool failed, bool *speak)
@@ -332,4 +390,10 @@ void processes_end(struct processes *processes, bool together, int exit_code)
     pthread_cond_signal(&worker.changed);
     pthread_mutex_unlock(&worker.mutex);
     pthread_join(worker.thread, NULL);
+}
+
+void processes_release(void)
+{
+    shared_sums_leave(shared);
+    shared = NULL;
 }

@@ -19,11 +19,15 @@ xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, si
                                 xcvm_error *error);
 xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error *error);
 void processes_sum_abandon(void *user, void *request);
+/* As xcvm_session_options.all_reduce_allocator, until processes_release; NULL: any memory does. */
+const xcvm_allocator *processes_allocator(void);
 /* Whether all have come here without a failure; if not, *speak tells whether this process should say what its own was,
  * so that what all of them have met is said once. */
 bool processes_agree(const struct processes *processes, bool failed, bool *speak);
 /* Leaves the others; `together` tells that they leave, too. If not they would wait for this one in vain, and are ended.
  */
 void processes_end(struct processes *processes, bool together, int exit_code);
+/* Gives back the memory that the processes share, when nothing holds a piece of it any more. */
+void processes_release(void);
 
 #endif

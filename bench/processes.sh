@@ -1,0 +1,52 @@
+#!/bin/sh
+# processes.sh [FOLDER]: training in several processes of one thread on this machine, of a network of make_training.py
+# (resnet18_b8), each with batches of the network's size: samples a second of one process, of two that mpirun has
+# started, and of two that share nothing, which is what the machine's cores can do; by the medians of ROUNDS (5) in turn,
+# as a Markdown table. Time is that of a training of LONG (13) steps less that of one of SHORT (3), so that what comes
+# before the first step is no part of it.
+set -eu
+cd "$(dirname "$0")/.."
+folder=${1:-bench/out/training/resnet18_b8}
+rounds=${ROUNDS:-5}
+short=${SHORT:-3}
+long=${LONG:-13}
+xcvm=$PWD/build/release/tools/xcvm
+batch=${folder##*_b}
+out=bench/out/processes
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+mkdir -p "$out"
+[ -f "$folder/model.onnx" ] || "${PYTHON:-/usr/bin/python3}" bench/make_training.py "$(dirname "$folder")" "$(basename "$folder")" >&2
+
+# learn BATCH STEPS [COMMAND...]: in front of the command
+learn() {
+    size=$1 steps=$2
+    shift 2
+    "$@" "$xcvm" train "$folder/model.onnx" --data "$folder/data.npz" --optimizer "$(cat "$folder/optimizer.txt")" --no-shuffle \
+        --threads 1 --batch "$size" --epochs 1000 --steps "$steps" >"$out/said.txt" 2>&1 || { cat "$out/said.txt" >&2; exit 1; }
+}
+alone() { learn "$batch" "$1" taskset -c 0; }
+together() { learn $((2 * batch)) "$1" mpirun -n 2 --bind-to core; }
+apart() {
+    (out=$out/other && mkdir -p "$out" && learn "$batch" "$1" taskset -c 1) &
+    learn "$batch" "$1" taskset -c 0
+    wait $!
+}
+ms() { # HOW STEPS
+    begin=$(date +%s%N)
+    "$@"
+    echo $((($(date +%s%N) - begin) / 1000000))
+}
+
+: >"$out/lines.txt"
+for round in $(seq "$rounds"); do
+    for how in alone together apart; do
+        echo "$how $(ms $how "$short") $(ms $how "$long")" >>"$out/lines.txt"
+    done
+done
+median() { awk -v how="$1" '$1 == how { print ($3 - $2) }' "$out/lines.txt" | sort -n | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }'; }
+echo "$(median alone) $(median together) $(median apart)" | awk -v samples=$((batch * (long - short))) '{
+    one = samples / $1 * 1000; two = 2 * samples / $2 * 1000; apart = 2 * samples / $3 * 1000
+    print "| one process | two, by mpirun | two that share nothing |\n| ---: | ---: | ---: |"
+    printf "| %.1f | %.1f (%.2f times) | %.1f (%.2f times) |\n", one, two, two / one, apart, apart / one
+}'
