@@ -51,6 +51,8 @@ xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, 
 xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
 /* Gemm and MatMul of dequantised bytes whose result stays a float (integer_products.c). */
 bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n);
+/* Likewise Conv, if it is pointwise (integer_products.c). */
+bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n);
 /* A scaled MatMulInteger, and what is added to it or to any product that stays a float (integer_products.c). */
 bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n);
@@ -58,6 +60,8 @@ bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n);
 
+/* Whether axes of an image of rank 4 are those of its positions (integer_elements.c). */
+bool xcc_is_over_images(const xcc_value *axes);
 /* Puts what a rule made, if anything, in the place of y. */
 bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made);
 /* Counts a convolution or product by quantised weights that stayed in floats (integer_products.c). */

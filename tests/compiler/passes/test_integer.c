@@ -295,6 +295,33 @@ START_TEST(unfit_dynamic_products)
 }
 END_TEST
 
+/* Pointwise convolutions whose results stay floats: one whose means alone are wanted, one with padding, which stays,
+ * and one whose images are. */
+static void make_floats(xcc_builder *b)
+{
+    xcc_value *x = rounded(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 12, 5, 6)), 0.03125, 100);
+    xcc_value *y = conv(b, x, XCVM_I8, DIMS(20, 12, 1, 1), 1, 0, 1);
+    y = APPLY(Relu, y, .x = XCC_IN(y));
+    output(b, APPLY(ReduceMean, y, .x = XCC_IN(y), .axes = XCC_IN(ints(b, 2, DIMS(-1, 2))), .keepdims = 1));
+    output(b, conv(b, x, XCVM_I8, DIMS(20, 12, 1, 1), 1, 1, 1));
+    y = conv(b, x, XCVM_U8, DIMS(20, 12, 1, 1), 1, 0, 1);
+    output(b, APPLY(Relu, y, .x = XCC_IN(y)));
+}
+
+START_TEST(floats_of_images)
+{
+    is_signed = _i / 2 != 0;
+    compilation c;
+    begin(&c, 2);
+    c.options.integer = _i % 2 != 0 ? XCC_INTEGER_ALWAYS : XCC_INTEGER_AUTO;
+    check_results(make_floats, &c);
+    /* So few channels are worth it only where it is asked for. */
+    CHECK_COUNT(&c, QuantizedGemm, _i % 2 != 0 ? 2 : 0);
+    CHECK_COUNT(&c, Transpose, _i % 2 != 0 ? 2 : 0);
+    finish(&c);
+}
+END_TEST
+
 /* A chain of functions as long as a model likes: no rule goes back over all of it. */
 START_TEST(long_chain)
 {
@@ -324,6 +351,7 @@ Suite *suite_compiler_integer(void)
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
     tcase_add_test(tc, column);
+    tcase_add_loop_test(tc, floats_of_images, 0, 4);
     tcase_add_test(tc, dynamic_products);
     tcase_add_test(tc, unfit_dynamic_products);
     tcase_add_test(tc, long_chain);
