@@ -210,6 +210,7 @@ static void count(xcc_graph *g)
         g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
                                     xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
         xcc_integer_count_left(g->module, n);
+        xcc_integer_count_left_lstm(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)
             count(n->bodies[i]);
     }
@@ -228,6 +229,7 @@ xcvm_status xcc_pass_integer(xcc_module *m)
         {XCVM_OP_ReduceMean, mean_of_images, "of a convolution's floats"},
         {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
+        {XCVM_OP_LSTM, xcc_integer_lstm, "by quantised weights"},
         {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
         {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };

@@ -8,17 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Constant weights: bytes in the order of the model, and a scale for each output. */
-typedef struct weights {
-    const xcvm_value *q;
-    const int8_t *bytes;
-    const xcvm_value *scale;
-} weights;
-
-static float scale_at(const weights *w, size_t output)
-{
-    return XCVM_CDATA(float, w->scale)[xcvm_element_count(w->scale) == 1 ? 0 : output];
-}
+typedef xcc_integer_weights weights;
 
 /* A tensor that training quantises anew each time, as its exports do, is quantised now. */
 static void evaluate(xcc_rewrite *r, const xcc_value *v)
@@ -76,7 +66,7 @@ static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, con
     return true;
 }
 
-static bool read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
+bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
     if (n == NULL)
@@ -155,7 +145,7 @@ static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights 
             sum += q;
             magnitude += q < 0 ? -q : q;
         }
-        const float unit = x->scale * scale_at(w, o);
+        const float unit = x->scale * xcc_integer_scale_at(w, o);
         const double steps = bias_at(b, o, (double)unit);
         fits = fabs(steps) + (double)UINT8_MAX * (double)magnitude < (double)INT32_MAX;
         if (!fits)
@@ -275,7 +265,7 @@ static xcc_value *conv(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, co
     const xcvm_Conv_args *a = XCC_ARGS(Conv, producer);
     convolution c = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group};
     if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
-        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
+        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
         !read_bias(xcc_value_of(a->b), (size_t)c.w.q->dims[0], &c.b))
         return NULL;
     return convolve(r, n, &c, to);
@@ -338,8 +328,8 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
     *c = NULL;
     if (xcc_is(n, XCVM_OP_MatMul)) {
         const xcvm_MatMul_args *a = XCC_ARGS(MatMul, n);
-        return xcc_dequantized_of(xcc_value_of(a->a), &p->x) && read_weights(r, xcc_value_of(a->b), 1, &p->w) &&
-               set_matrix(p, false);
+        return xcc_dequantized_of(xcc_value_of(a->a), &p->x) &&
+               xcc_integer_read_weights(r, xcc_value_of(a->b), 1, &p->w) && set_matrix(p, false);
     }
     if (!xcc_is(n, XCVM_OP_Gemm))
         return false;
@@ -348,7 +338,7 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
     *c = xcc_value_of(a->c);
     return !a->transA && a->alpha == 1.0 && (a->c == NULL || a->beta == 1.0) && a->activation == XCVM_ACTIVATION_none &&
            xcc_dequantized_of(xcc_value_of(a->a), &p->x) &&
-           read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
+           xcc_integer_read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
 }
 
 /* The matrix as QuantizedGemm has it; NULL: there is no room. */
@@ -467,7 +457,7 @@ bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
     product p = {.images = true, .row = 1};
     if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
         a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 || !all_are(a->strides, 1) || !all_are(a->pads, 0) ||
-        !xcc_dequantized_of(xcc_value_of(a->x), &p.x) || !read_weights(r, xcc_value_of(a->w), 0, &p.w))
+        !xcc_dequantized_of(xcc_value_of(a->x), &p.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &p.w))
         return false;
     p.rows = p.column = (size_t)a->w->dims[1];
     p.columns = (size_t)a->w->dims[0];

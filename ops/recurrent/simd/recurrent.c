@@ -276,7 +276,7 @@ XCVM_KERNEL(BlockQuantizedLSTM)
 
 XCVM_KERNEL(QuantizedLSTM)
 {
-    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT, .in_bytes = true};
+    xcvm_recurrent n = {NETWORK(XCVM_OP_LSTM, 4), LONG_SHORT, .in_bytes = true, .two_terms = a->two_terms != 0};
     n.bytes = (xcvm_dynamic_panels){
         .panels = a->r->data, .quads = (size_t)a->r->dims[1], .sums = a->sums->data, .scales = a->scale->data};
     RUN_PACKED(n, NULL);

@@ -45,7 +45,8 @@ typedef struct xcvm_recurrent {
     bool in_blocks;
     xcvm_qblocks_matrix blocks; /* the same in blocks, if in_blocks */
     bool in_bytes;
-    xcvm_dynamic_panels bytes; /* the same as s8, if in_bytes */
+    xcvm_dynamic_panels bytes; /* the same as s8, if in_bytes, */
+    bool two_terms;            /* and states are the sum of two rows of bytes each */
     const float *reset_bias;   /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 
