@@ -16,6 +16,7 @@ typedef struct network {
     double clip;
     const xcvm_value *sums, *scale; /* of weights of s8 */
     xcvm_recurrent_form form;
+    bool two_terms;
 } network;
 
 #define COMMON                                                                                                         \
@@ -55,13 +56,13 @@ static bool put_functions(xcc_c_export *x, const network *n, int directions)
 
 /* The weights of s8 of each direction, of so many columns and bytes. */
 static void put_bytes(xcc_c_export *x, const network *n, int directions, int64_t columns, uint64_t bytes,
-                      const char *room)
+                      const char *room, const char *rest)
 {
     xcc_c_line(x, "        const xc_recurrent_bytes weights[] = {\n");
     for (int d = 0; d < directions; d++)
-        xcc_c_line(x, "            {%s + %llu, %s + %llu, %s + %llu, %s},\n", xcc_c_read(x, n->r),
+        xcc_c_line(x, "            {%s + %llu, %s + %llu, %s + %llu, %s, %s},\n", xcc_c_read(x, n->r),
                    (unsigned long long)((uint64_t)d * bytes), xcc_c_read(x, n->sums), (unsigned long long)(d * columns),
-                   xcc_c_read(x, n->scale), (unsigned long long)(d * columns), room);
+                   xcc_c_read(x, n->scale), (unsigned long long)(d * columns), room, rest);
     xcc_c_line(x, "        };\n");
 }
 
@@ -95,12 +96,15 @@ static bool write_network(xcc_c_export *x, const network *n)
     xcc_c_put(t, "};\n");
     const int64_t width = blocks * length * n->form.gates, units = blocks * length;
     const xc_recurrent_room room = xc_recurrent_room_of((size_t)units, (size_t)width, packed ? 0 : (size_t)steps);
-    const uint64_t bytes = room.all * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
+    const uint64_t floats = room.all + (n->two_terms ? (uint64_t)n->hidden : 0);
+    const uint64_t bytes = floats * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
     const char *const scratch = xcc_c_scratch(x, bytes + (in_bytes ? quads * XCVM_QUAD : 0));
     const char *r = xcc_c_read(x, n->r), *product = packed ? "packed_" : "";
     if (in_bytes) {
         put_bytes(x, n, directions, width, (uint64_t)width / XCVM_QUANTIZED_OUTPUTS * quads * XCVM_QUANTIZED_LINE,
-                  xcc_c_format(x, "(uint8_t *)(void *)(%s) + %llu", scratch, (unsigned long long)bytes));
+                  xcc_c_format(x, "(uint8_t *)(void *)(%s) + %llu", scratch, (unsigned long long)bytes),
+                  n->two_terms ? xcc_c_format(x, "(float *)(void *)(%s) + %llu", scratch, (unsigned long long)room.all)
+                               : "NULL");
         r = "weights";
         product = "quantized_";
     }
@@ -159,7 +163,8 @@ static bool write_quantized_lstm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_QuantizedLSTM_args *a = step->args;
     return write_network(x, &(network){COMMON, .y_c = a->y_c, .p = a->p, .initial_c = a->initial_c,
-                                       .input_forget = a->input_forget, .sums = a->sums, .scale = a->scale});
+                                       .input_forget = a->input_forget, .sums = a->sums, .scale = a->scale,
+                                       .two_terms = a->two_terms != 0});
 }
 
 static const xcc_c_row rows[] = {{XCVM_OP_RNN, write_rnn},

@@ -168,6 +168,41 @@ static bool quantize(xcc_rewrite *r, xcc_node *n)
     return xcc_integer_replace(r, y, made);
 }
 
+/* The images of floats, channels last, that a convolution made in a region, if they are `v` alone. */
+static const xcc_value *float_images(const xcc_value *v)
+{
+    const xcc_value *last = xcc_used_once(v) ? transposed_from(v, to_first) : NULL, *made = last;
+    if (last != NULL && xcc_producer(last, XCVM_OP_Relu) != NULL)
+        made = xcc_node_input(last->producer, 0);
+    return made != NULL && xcc_used_once(last) && xcc_producer(made, XCVM_OP_QuantizedGemm) != NULL ? last : NULL;
+}
+
+/* Such floats stay in their order up to where there are fewer of them. */
+static bool relu_of_images(xcc_rewrite *r, xcc_node *n)
+{
+    const xcc_value *x = float_images(xcc_node_input(n, 0));
+    if (x == NULL)
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value *y = xcc_apply(&b, Relu, y, .x = XCC_IN(x));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_island_edge(&b, (xcc_bytes){y, true}, false));
+}
+
+static bool mean_of_images(xcc_rewrite *r, xcc_node *n)
+{
+    static const int64_t rows_and_columns[] = {1, 2};
+    const xcvm_ReduceMean_args *a = XCC_ARGS(ReduceMean, n);
+    const xcc_value *x = float_images(xcc_node_input(n, 0));
+    if (x == NULL || a->axes == NULL || !xcc_is_over_images(xcc_value_of(a->axes)))
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    const xcc_value *axes = xcc_constant_i64(n->graph, 2, rows_and_columns);
+    xcc_value *y = axes != NULL
+                       ? xcc_apply(&b, ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = a->keepdims)
+                       : NULL;
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_island_edge(&b, (xcc_bytes){y, a->keepdims != 0}, false));
+}
+
 /* For the report. */
 static void count(xcc_graph *g)
 {
@@ -175,6 +210,7 @@ static void count(xcc_graph *g)
         g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
                                     xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
         xcc_integer_count_left(g->module, n);
+        xcc_integer_count_left_lstm(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)
             count(n->bodies[i]);
     }
@@ -188,8 +224,12 @@ xcvm_status xcc_pass_integer(xcc_module *m)
         {XCVM_OP_QLinearMatMul, xcc_integer_qlinear_matmul, "by a constant matrix"},
     };
     static const xcc_rule to_float[] = {
+        {XCVM_OP_Conv, xcc_integer_conv_to_float, "of dequantised bytes"},
+        {XCVM_OP_Relu, relu_of_images, "of a convolution's floats"},
+        {XCVM_OP_ReduceMean, mean_of_images, "of a convolution's floats"},
         {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
+        {XCVM_OP_LSTM, xcc_integer_lstm, "by quantised weights"},
         {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
         {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };

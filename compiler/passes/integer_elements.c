@@ -323,17 +323,22 @@ static xcc_value *average_pool(xcc_node *n, const xcc_node *producer, const xcc_
     return mean(n, &x, args, to, true);
 }
 
+bool xcc_is_over_images(const xcc_value *axes)
+{
+    int64_t of[2];
+    if (xcc_integers(axes, of, 2) != 2)
+        return false;
+    for (int i = 0; i < 2; i++)
+        of[i] += of[i] < 0 ? 4 : 0;
+    return (of[0] == 2 && of[1] == 3) || (of[0] == 3 && of[1] == 2);
+}
+
 static xcc_value *mean_of_images(xcc_node *n, const xcc_node *producer, const xcc_requantized *to)
 {
     const xcvm_ReduceMean_args *a = XCC_ARGS(ReduceMean, producer);
-    int64_t axes[2];
     xcc_dequantized x;
-    if (a->x->rank != 4 || a->axes == NULL || xcc_integers(xcc_value_of(a->axes), axes, 2) != 2 ||
+    if (a->x->rank != 4 || a->axes == NULL || !xcc_is_over_images(xcc_value_of(a->axes)) ||
         !xcc_dequantized_of(xcc_value_of(a->x), &x))
-        return NULL;
-    for (int i = 0; i < 2; i++)
-        axes[i] += axes[i] < 0 ? 4 : 0;
-    if ((axes[0] != 2 || axes[1] != 3) && (axes[0] != 3 || axes[1] != 2))
         return NULL;
     return mean(n, &x, (xcvm_QuantizedAveragePool_args){0}, to, a->keepdims != 0);
 }

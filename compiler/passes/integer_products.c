@@ -8,17 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Constant weights: bytes in the order of the model, and a scale for each output. */
-typedef struct weights {
-    const xcvm_value *q;
-    const int8_t *bytes;
-    const xcvm_value *scale;
-} weights;
-
-static float scale_at(const weights *w, size_t output)
-{
-    return XCVM_CDATA(float, w->scale)[xcvm_element_count(w->scale) == 1 ? 0 : output];
-}
+typedef xcc_integer_weights weights;
 
 /* A tensor that training quantises anew each time, as its exports do, is quantised now. */
 static void evaluate(xcc_rewrite *r, const xcc_value *v)
@@ -76,7 +66,7 @@ static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, con
     return true;
 }
 
-static bool read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
+bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weights *w)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);
     if (n == NULL)
@@ -155,7 +145,7 @@ static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights 
             sum += q;
             magnitude += q < 0 ? -q : q;
         }
-        const float unit = x->scale * scale_at(w, o);
+        const float unit = x->scale * xcc_integer_scale_at(w, o);
         const double steps = bias_at(b, o, (double)unit);
         fits = fabs(steps) + (double)UINT8_MAX * (double)magnitude < (double)INT32_MAX;
         if (!fits)
@@ -193,6 +183,8 @@ typedef struct convolution {
 enum {
     /* Outputs of a group that are worth a panel, where there are several. */
     LEAST_OUTPUTS = 8,
+    /* Channels of a pointwise convolution whose floats are worth to be moved into the model's order. */
+    LEAST_SUMMED = 128,
     /* Channels from which on Winograd's algorithm in floats is faster than sums of 16-bit pairs. */
     WINOGRAD_CHANNELS = 16
 };
@@ -273,7 +265,7 @@ static xcc_value *conv(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, co
     const xcvm_Conv_args *a = XCC_ARGS(Conv, producer);
     convolution c = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group};
     if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
-        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
+        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
         !read_bias(xcc_value_of(a->b), (size_t)c.w.q->dims[0], &c.b))
         return NULL;
     return convolve(r, n, &c, to);
@@ -315,10 +307,12 @@ typedef struct product {
     xcc_dequantized x;
     weights w;
     size_t rows, columns, row, column; /* of the matrix that is multiplied by, and the steps from one to the next */
+    bool images;                       /* x are images, whose channels are multiplied */
 } product;
 
 static bool set_matrix(product *p, bool transposed)
 {
+    p->images = false;
     if (p->w.q->rank != 2 || p->x.q->type.rank < 1)
         return false;
     p->rows = (size_t)p->w.q->dims[transposed ? 1 : 0];
@@ -334,8 +328,8 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
     *c = NULL;
     if (xcc_is(n, XCVM_OP_MatMul)) {
         const xcvm_MatMul_args *a = XCC_ARGS(MatMul, n);
-        return xcc_dequantized_of(xcc_value_of(a->a), &p->x) && read_weights(r, xcc_value_of(a->b), 1, &p->w) &&
-               set_matrix(p, false);
+        return xcc_dequantized_of(xcc_value_of(a->a), &p->x) &&
+               xcc_integer_read_weights(r, xcc_value_of(a->b), 1, &p->w) && set_matrix(p, false);
     }
     if (!xcc_is(n, XCVM_OP_Gemm))
         return false;
@@ -344,7 +338,7 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
     *c = xcc_value_of(a->c);
     return !a->transA && a->alpha == 1.0 && (a->c == NULL || a->beta == 1.0) && a->activation == XCVM_ACTIVATION_none &&
            xcc_dequantized_of(xcc_value_of(a->a), &p->x) &&
-           read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
+           xcc_integer_read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
 }
 
 /* The matrix as QuantizedGemm has it; NULL: there is no room. */
@@ -372,8 +366,8 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
     if (w == NULL)
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes x = xcc_island_value(&b, p->x.q, false);
-    xcc_value *a = x.v != NULL && x.last ? xcc_island_edge(&b, x, false) : x.v;
+    const xcc_bytes x = xcc_island_value(&b, p->x.q, p->images);
+    xcc_value *a = x.v != NULL && x.last && !p->images ? xcc_island_edge(&b, x, false) : x.v;
     if (a == NULL)
         return NULL;
     xcvm_QuantizedGemm_args args = {.a = XCC_IN(a),
@@ -389,7 +383,8 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
         args.low = to->low;
         args.high = to->high;
     }
-    const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)), false};
+    const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)),
+                         p->images};
     count_weights(r->m, &p->w, y.v);
     return xcc_island_edge(&b, y, to != NULL && to->is_signed);
 }
@@ -426,19 +421,49 @@ xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, 
     return read_bias(c, p.columns, &b) ? multiply(r, n, &p, &b, to, NULL) : NULL;
 }
 
-bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
+/* With c added, a float for each column. */
+static bool replace_by_floats(xcc_rewrite *r, xcc_node *n, const product *p, const xcc_value *c)
 {
-    product p;
-    const xcc_value *c;
     bias b;
-    if (!read_product(r, n, &p, &c) || !read_bias(c, p.columns, &b))
+    if (!read_bias(c, p->columns, &b))
         return false;
     /* Floats are added as they are. */
     const xcc_value *shift = b.floats != NULL && c->type.rank == 1 ? c : NULL;
     if (shift != NULL)
         b = (bias){0};
-    xcc_value *made = multiply(r, n, &p, &b, NULL, shift);
+    xcc_value *made = multiply(r, n, p, &b, NULL, shift);
     return xcc_integer_replace(r, xcc_node_output(n, 0), made);
+}
+
+bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
+{
+    product p;
+    const xcc_value *c;
+    return read_product(r, n, &p, &c) && replace_by_floats(r, n, &p, c);
+}
+
+static bool all_are(xcvm_ints ints, int64_t value)
+{
+    bool same = true;
+    for (size_t i = 0; i < ints.count; i++)
+        same = same && ints.at[i] == value;
+    return same;
+}
+
+/* A pointwise convolution is a product of each position's channels. */
+bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
+    product p = {.images = true, .row = 1};
+    if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
+        a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 || !all_are(a->strides, 1) || !all_are(a->pads, 0) ||
+        !xcc_dequantized_of(xcc_value_of(a->x), &p.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &p.w))
+        return false;
+    p.rows = p.column = (size_t)a->w->dims[1];
+    p.columns = (size_t)a->w->dims[0];
+    return p.x.q->type.rank == 4 && p.x.q->type.dims[1] == a->w->dims[1] && p.columns > 0 &&
+           (p.rows >= LEAST_SUMMED || r->m->options->integer == XCC_INTEGER_ALWAYS) &&
+           replace_by_floats(r, n, &p, xcc_value_of(a->b));
 }
 
 bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)

@@ -137,25 +137,41 @@ typedef struct xc_recurrent_bytes {
     const int32_t *sums;
     const float *scales;
     uint8_t *room;
+    float *rest; /* room for what the first term leaves of a state; NULL: there is but one */
 } xc_recurrent_bytes;
 
-/* The state is quantised by its own range. */
+/* What bytes by that scale and zero point leave of x. */
+static XC_ROUNDED void xc_quantized_rest(const float *x, const uint8_t *bytes, size_t count, float scale, uint8_t zero,
+                                         float *rest)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float v = (float)(bytes[i] - zero) * scale;
+        rest[i] = x[i] - v;
+    }
+}
+
+/* The state is quantised by its own range, and so is what that leaves of it. */
 static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h,
                                                           float *to)
 {
     const xc_recurrent_bytes *const w = (const xc_recurrent_bytes *)r;
     const size_t quads = (q->hidden + 3) / 4, panels = q->blocks * q->gates;
-    float scale;
-    uint8_t zero;
-    memset(w->room, 0, quads * 4);
-    xc_quantize_dynamic(h, q->hidden, w->room, &scale, &zero);
-    for (size_t i = 0; i < panels; i++) {
-        uint32_t sums[1][XC_QUANTIZED_OUTPUTS];
-        xc_quantized_tile_plain(w->room, 0, 1, quads, w->panels + i * quads * 4 * XC_QUANTIZED_OUTPUTS, sums);
-        for (size_t j = 0; j < XC_QUANTIZED_OUTPUTS; j++) {
-            const size_t at = i * XC_QUANTIZED_OUTPUTS + j;
-            const uint32_t sum = sums[0][j] - zero * (uint32_t)w->sums[at];
-            to[at] = (float)(int32_t)sum * (scale * w->scales[at]);
+    for (int term = 0; term < (w->rest != NULL ? 2 : 1); term++) {
+        float scale;
+        uint8_t zero;
+        memset(w->room, 0, quads * 4);
+        xc_quantize_dynamic(term == 0 ? h : w->rest, q->hidden, w->room, &scale, &zero);
+        if (term == 0 && w->rest != NULL)
+            xc_quantized_rest(h, w->room, q->hidden, scale, zero, w->rest);
+        for (size_t i = 0; i < panels; i++) {
+            uint32_t sums[1][XC_QUANTIZED_OUTPUTS];
+            xc_quantized_tile_plain(w->room, 0, 1, quads, w->panels + i * quads * 4 * XC_QUANTIZED_OUTPUTS, sums);
+            for (size_t j = 0; j < XC_QUANTIZED_OUTPUTS; j++) {
+                const size_t at = i * XC_QUANTIZED_OUTPUTS + j;
+                const uint32_t sum = sums[0][j] - zero * (uint32_t)w->sums[at];
+                const float v = (float)(int32_t)sum * (scale * w->scales[at]);
+                to[at] = term == 0 ? v : to[at] + v;
+            }
         }
     }
 }

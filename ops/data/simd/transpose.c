@@ -73,11 +73,59 @@ static bool copy_panel(void *to_elements, ptrdiff_t to_stride, const void *from_
     return true;
 }
 
+/* Three planes of bytes as one whose elements alternate, as images are that have their channels last: positions of
+ * `inner` in each of several triples of planes. */
+typedef struct planes {
+    const uint8_t *from;
+    uint8_t *to;
+    size_t inner;
+} planes;
+
+static void join_three(uint8_t *restrict to, const uint8_t *restrict a, const uint8_t *restrict b,
+                       const uint8_t *restrict c, size_t count)
+{
+    for (size_t j = 0; j < count; j++) {
+        to[3 * j] = a[j];
+        to[3 * j + 1] = b[j];
+        to[3 * j + 2] = c[j];
+    }
+}
+
+static void join_planes(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const planes *t = context;
+    for (size_t at = begin, count; at < end; at += count) {
+        const size_t outer = at / t->inner, inner = at % t->inner;
+        const uint8_t *from = t->from + 3 * outer * t->inner + inner;
+        count = xcvm_min(end - at, t->inner - inner);
+        join_three(t->to + 3 * at, from, from + t->inner, from + 2 * t->inner, count);
+    }
+}
+
+/* Whether an axis of size 3 becomes the last one, and the others keep their order. */
+static bool joins_three(const xcvm_Transpose_args *a, int rank, size_t *inner)
+{
+    const int axis = rank > 1 ? xcvm_transposed_axis(a, rank, rank - 1) : rank - 1;
+    bool joins = axis < rank - 1 && a->x->dims[axis] == 3;
+    *inner = 1;
+    for (int i = 0; joins && i < rank - 1; i++)
+        joins = xcvm_transposed_axis(a, rank, i) == i + (i >= axis);
+    for (int i = axis + 1; joins && i < rank; i++)
+        *inner *= (size_t)a->x->dims[i];
+    return joins && *inner != 0;
+}
+
 static xcvm_status transpose(const xcvm_moving *m, const void *context)
 {
     const xcvm_Transpose_args *a = context;
     int rank = a->x->rank;
     ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
+    size_t inner;
+    if (m->size == 1 && joins_three(a, rank, &inner)) {
+        planes t = {m->from[0], m->to[0], inner};
+        return xcvm_kernel_parallel(m->k, xcvm_element_count(a->x) / 3, 1 << 14, join_planes, &t);
+    }
     xcvm_row_major(rank, a->x->dims, from);
     xcvm_row_major(rank, a->y->dims, to);
     xcvm_strided s = {.rank = 0};

@@ -24,8 +24,17 @@ void xcvm_dynamic_row_make(const float *x, size_t count, xcvm_dynamic_row *row)
     row->zero = s.zero_point;
 }
 
+void xcvm_dynamic_row_rest(const float *x, size_t count, const xcvm_dynamic_row *row, float *rest)
+{
+    const float scale = row->scale;
+    const int32_t zero = row->zero;
+    XCVM_INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        rest[i] = x[i] - (float)(row->bytes[i] - zero) * scale;
+}
+
 void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t last, const void *rows, size_t row_bytes,
-                          size_t count, float *to, size_t to_row)
+                          size_t count, size_t terms, float *to, size_t to_row)
 {
     int32_t sums[ROWS * PANELS * OUTPUTS] __attribute__((aligned(64)));
     for (size_t at = first, panels; at < last; at += panels) {
@@ -41,7 +50,7 @@ void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t las
                 const xcvm_dynamic_row *row = (const xcvm_dynamic_row *)(const void *)(from + i * row_bytes);
                 const uint32_t zero = (uint32_t)row->zero;
                 const float scale = row->scale;
-                float *y = to + (r + i) * to_row + (at - first) * OUTPUTS;
+                float *y = to + (r + i) / terms * to_row + (at - first) * OUTPUTS;
                 XCVM_INDEPENDENT
                 for (size_t j = 0; j < panels * OUTPUTS; j++) {
                     const uint32_t sum = (uint32_t)sums[i * PANELS * OUTPUTS + j] - zero * (uint32_t)column_sums[j];

@@ -38,6 +38,9 @@ static inline size_t xcvm_dynamic_row_bytes(size_t count)
 }
 #define xcvm_dynamic_row_make XCVM_PER_ISA(xcvm_dynamic_row_make)
 void xcvm_dynamic_row_make(const float *x, size_t count, xcvm_dynamic_row *row);
+/* What a row made of x leaves of it: the sum of two rows is x to 16 bits. */
+#define xcvm_dynamic_row_rest XCVM_PER_ISA(xcvm_dynamic_row_rest)
+void xcvm_dynamic_row_rest(const float *x, size_t count, const xcvm_dynamic_row *row, float *rest);
 
 /* Weights: a sum and a scale for each column. */
 typedef struct xcvm_dynamic_panels {
@@ -48,9 +51,9 @@ typedef struct xcvm_dynamic_panels {
 } xcvm_dynamic_panels;
 
 /* Adds the products of `count` rows, `row_bytes` apart, with panels [first, last) to `to`, whose rows are to_row floats
- * apart and begin with panel `first`. */
+ * apart and begin with panel `first`: every `terms` rows, one after the other, to one of them. */
 #define xcvm_dynamic_product XCVM_PER_ISA(xcvm_dynamic_product)
 void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t last, const void *rows, size_t row_bytes,
-                          size_t count, float *to, size_t to_row);
+                          size_t count, size_t terms, float *to, size_t to_row);
 
 #endif

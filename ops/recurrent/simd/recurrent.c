@@ -227,6 +227,6 @@ XCVM_KERNEL(BlockQuantizedLSTM)
 
 XCVM_KERNEL(QuantizedLSTM)
 {
-    xcvm_recurrent n = {NETWORK(QuantizedLSTM), LONG_SHORT, BYTES};
+    xcvm_recurrent n = {NETWORK(QuantizedLSTM), LONG_SHORT, BYTES, .two_terms = a->two_terms != 0};
     RUN_PACKED(n, NULL);
 }

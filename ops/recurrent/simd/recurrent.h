@@ -28,6 +28,7 @@ typedef struct xcvm_recurrent {
     xcvm_dtype panel_dtype; /* f16, bf16 or f24; else, and if it is 0, f32 */
     xcvm_qblocks_matrix blocks;
     xcvm_dynamic_panels bytes;
+    bool two_terms;          /* with BYTES, states are the sum of two rows of bytes each */
     const float *reset_bias; /* directions * hidden, what GRU adds within the reset; NULL: zero */
 } xcvm_recurrent;
 

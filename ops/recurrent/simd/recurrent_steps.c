@@ -17,15 +17,17 @@ typedef struct recurrent_steps_loop {
     const xcvm_recurrent *n;
     size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
     float *h, *next_h, *c, *gates, *update, *reset;
-    float *p, *reset_bias; /* rows of units; NULL: none */
-    char *rows;            /* quantised weights: the states of a step as rows of products, of row_bytes each */
-    size_t row_bytes;
+    float *p, *reset_bias;   /* rows of units; NULL: none */
+    char *rows;              /* quantised weights: the states of a step as rows of products, of row_bytes each */
+    size_t row_bytes, terms; /* rows of a state */
+    float *rest;             /* of a state, in two terms */
     size_t step;
     bool first_phase; /* of GRU with the reset before the product */
     uint32_t status;  /* atomic; the first failure */
 } recurrent_steps_loop;
 
 static bool is_quantised(const xcvm_recurrent *n) { return n->weights != XCVM_RECURRENT_PANELS; }
+static size_t terms_of(const xcvm_recurrent *n) { return n->weights == XCVM_RECURRENT_BYTES && n->two_terms ? 2 : 1; }
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
 /* Index into x, y or a state of step `t`, direction `d` and batch entry `b`, in units of their last dimension. */
@@ -132,7 +134,17 @@ static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size
 /* Where the row of a batch entry is laid out. */
 static char *row_at(const recurrent_steps_loop *r, size_t d, size_t b)
 {
-    return r->rows + (d * r->n->batch + b) * r->row_bytes;
+    return r->rows + (d * r->n->batch + b) * r->terms * r->row_bytes;
+}
+
+static void make_bytes(const recurrent_steps_loop *r, const float *state, char *rows)
+{
+    xcvm_dynamic_row *row = (xcvm_dynamic_row *)(void *)rows;
+    xcvm_dynamic_row_make(state, r->n->hidden, row);
+    if (r->terms == 1)
+        return;
+    xcvm_dynamic_row_rest(state, r->n->hidden, row, r->rest);
+    xcvm_dynamic_row_make(r->rest, r->n->hidden, (xcvm_dynamic_row *)(void *)(rows + r->row_bytes));
 }
 
 /* The states that a step multiplies by, of directions [begin, end), as rows. */
@@ -146,7 +158,7 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
             const float *state = states + (d * n->batch + b) * r->units;
             XCVM_TRY(xcvm_kernel_poll(r->k));
             if (n->weights == XCVM_RECURRENT_BYTES)
-                xcvm_dynamic_row_make(state, n->hidden, (xcvm_dynamic_row *)(void *)row_at(r, d, b));
+                make_bytes(r, state, row_at(r, d, b));
             else
                 xcvm_qblocks_row_make(&n->blocks.layout, state, false, row_at(r, d, b), &row);
         }
@@ -162,10 +174,10 @@ static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *pol
     for (size_t b = 0, count; b < n->batch; b += count) {
         count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
         if (n->weights == XCVM_RECURRENT_BYTES) {
-            XCVM_TRY(xcvm_poll_after(poller, count * n->hidden * (last - first)));
-            xcvm_dynamic_product(&n->bytes, panel + first, panel + last, row_at(r, d, b), r->row_bytes, count,
-                                 r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS,
-                                 r->width);
+            XCVM_TRY(xcvm_poll_after(poller, count * r->terms * n->hidden * (last - first)));
+            xcvm_dynamic_product(
+                &n->bytes, panel + first, panel + last, row_at(r, d, b), r->row_bytes, count * r->terms, r->terms,
+                r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS, r->width);
             continue;
         }
         xcvm_qblocks_row rows[XCVM_QBLOCKS_TALL];
@@ -330,6 +342,7 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
     r->blocks = xcvm_packed_panels(n->hidden);
     r->width = xcvm_recurrent_width(n);
     r->units = xcvm_recurrent_units(n);
+    r->terms = terms_of(n);
     const size_t rows = n->directions * n->batch;
     const struct {
         float **at;
@@ -340,13 +353,14 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
                  {&r->gates, rows, r->width},
                  {&r->update, has_phases(n) ? rows : 0, r->units},
                  {&r->reset, has_phases(n) ? rows : 0, r->units},
+                 {&r->rest, r->terms - 1, r->units},
                  {&r->p, n->p != NULL ? 3 * n->directions : 0, r->units},
                  {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
     *bytes = 0;
     if (is_quantised(n)) {
         r->row_bytes = n->weights == XCVM_RECURRENT_BYTES ? xcvm_dynamic_row_bytes(n->hidden)
                                                           : xcvm_qblocks_row_bytes(&n->blocks.layout, false);
-        if (!xcvm_size_mul(rows, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
+        if (!xcvm_size_mul(rows * r->terms, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
             return false;
         r->rows = scratch;
     }

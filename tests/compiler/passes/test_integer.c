@@ -293,6 +293,77 @@ START_TEST(unfit_dynamic_products)
 }
 END_TEST
 
+/* Pointwise convolutions whose results stay floats: one whose means alone are wanted, one with padding, which stays,
+ * and one whose images are. */
+static void make_floats(xcc_builder *b)
+{
+    xcc_value *x = rounded(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 12, 5, 6)), 0.03125, 100);
+    xcc_value *y = conv(b, x, XCVM_I8, DIMS(20, 12, 1, 1), 1, 0, 1);
+    y = APPLY(Relu, y, .x = XCC_IN(y));
+    output(b, APPLY(ReduceMean, y, .x = XCC_IN(y), .axes = XCC_IN(ints(b, 2, DIMS(-1, 2))), .keepdims = 1));
+    output(b, conv(b, x, XCVM_I8, DIMS(20, 12, 1, 1), 1, 1, 1));
+    y = conv(b, x, XCVM_U8, DIMS(20, 12, 1, 1), 1, 0, 1);
+    output(b, APPLY(Relu, y, .x = XCC_IN(y)));
+}
+
+START_TEST(floats_of_images)
+{
+    is_signed = _i / 2 != 0;
+    compilation c;
+    begin(&c, 2);
+    c.options.integer = _i % 2 != 0 ? XCC_INTEGER_ALWAYS : XCC_INTEGER_AUTO;
+    check_results(make_floats, &c);
+    /* So few channels are worth it only where it is asked for. */
+    CHECK_COUNT(&c, QuantizedGemm, _i % 2 != 0 ? 2 : 0);
+    CHECK_COUNT(&c, Transpose, _i % 2 != 0 ? 2 : 0);
+    finish(&c);
+}
+END_TEST
+
+/* One of floats and one direction, one of bytes and both, and one whose weights have zero points, which stays. */
+static void make_recurrences(xcc_builder *b)
+{
+    enum { INPUTS = 6, HIDDEN = 5, ROWS = 4 * HIDDEN };
+    float biases[4 * ROWS];
+    for (int i = 0; i < 4 * ROWS; i++)
+        biases[i] = (float)(i % 11 - 5) / 16;
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(4, 2, INPUTS));
+    xcc_value *w = scaled(b, XCVM_I8, 3, DIMS(1, ROWS, INPUTS), 1);
+    xcc_value *bias = floats(b, 2, DIMS(1, 2 * ROWS), biases);
+    output(b,
+           APPLY(LSTM, y, .x = XCC_IN(x), .w = XCC_IN(w), .r = XCC_IN(scaled(b, XCVM_U8, 3, DIMS(1, ROWS, HIDDEN), 1)),
+                 .b = XCC_IN(bias), .hidden_size = HIDDEN));
+    xcc_value *both = scaled(b, XCVM_I8, 3, DIMS(2, ROWS, INPUTS), 1);
+    xcc_value *r = scaled(b, XCVM_I8, 3, DIMS(2, ROWS, HIDDEN), 1);
+    is_signed = true;
+    output(b, APPLY(LSTM, y, .x = XCC_IN(rounded(b, x, 0.03125, 100)), .w = XCC_IN(both), .r = XCC_IN(r),
+                    .b = XCC_IN(floats(b, 2, DIMS(2, 2 * ROWS), biases)), .hidden_size = HIDDEN,
+                    .direction = XCVM_DIRECTION_bidirectional));
+    const uint8_t three = 3;
+    xcc_value *zero = must(b, xcc_constant(b->graph, NULL, XCVM_U8, 0, NULL, &three, false));
+    w = APPLY(DequantizeLinear, y, .x = XCC_IN(bytes(b, XCVM_U8, 3, DIMS(1, ROWS, INPUTS), 1)),
+              .scale = XCC_IN(number(b, 0.00390625)), .zero_point = XCC_IN(zero));
+    output(b, APPLY(LSTM, y_h, .x = XCC_IN(x), .w = XCC_IN(w),
+                    .r = XCC_IN(scaled(b, XCVM_I8, 3, DIMS(1, ROWS, HIDDEN), 1)), .hidden_size = HIDDEN));
+}
+
+START_TEST(recurrences)
+{
+    compilation c;
+    begin(&c, 2);
+    c.options.integer = XCC_INTEGER_ALWAYS;
+    check_results(make_recurrences, &c);
+    CHECK_COUNT(&c, QuantizedLSTM, 2);
+    CHECK_COUNT(&c, BlockQuantizedGemm, 1);
+    CHECK_COUNT(&c, QuantizedGemm, 1);
+    CHECK_COUNT(&c, PackedLSTM, 1);
+    ck_assert_uint_eq(c.m.integers.made, 3);
+    ck_assert_uint_eq(c.m.integers.left, 1);
+    ck_assert_uint_eq(c.m.integers.slower, 0);
+    finish(&c);
+}
+END_TEST
+
 /* A chain of functions as long as a model likes: no rule goes back over all of it. */
 START_TEST(long_chain)
 {
@@ -322,6 +393,8 @@ Suite *suite_compiler_integer(void)
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
     tcase_add_test(tc, column);
+    tcase_add_loop_test(tc, floats_of_images, 0, 4);
+    tcase_add_test(tc, recurrences);
     tcase_add_test(tc, dynamic_products);
     tcase_add_test(tc, unfit_dynamic_products);
     tcase_add_test(tc, long_chain);
