@@ -8,26 +8,34 @@ enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS };
 XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t blocks, const size_t pixels, const float *x,
                                       const float *w, float *y, xcvm_filters_ahead *ahead)
 {
-    const size_t vectors = blocks * VECTORS;
-    for (size_t point = 0; point < XCVM_POINT_ROW; point++, x += g->x_point, w += g->w_point, y += g->y_point) {
-        xcvm_fetch_ahead(ahead, ahead->lines_a_point);
-        const float *filters = w;
-        for (size_t step = 0; step < g->steps;) {
-            const bool resume = g->resume || step > 0;
+    const size_t vectors = blocks * VECTORS, w_block = g->w_block;
+    struct {
+        const xcvm_point_row *g;
+        const float *x, *w;
+        float *y;
+        xcvm_filters_ahead *ahead;
+        size_t point;
+    } at = {g, x, w, y, ahead, 0};
+    for (; at.point < XCVM_POINT_ROW; at.point++) {
+        xcvm_fetch_ahead(at.ahead, at.ahead->lines_a_point);
+        const float *filters = at.w + at.point * at.g->w_point;
+        for (size_t step = 0; step < at.g->steps;) {
             xcvm_lanes sum[XCVM_PRODUCT_SUMS];
+            XCVM_SUMS_SPILL(at);
 #pragma GCC unroll XCVM_UNROLL_16
             for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
                     sum[p * vectors + v] = (xcvm_lanes){0};
-            for (const size_t end = xcvm_min(step + g->chain, g->steps); step < end; step++) {
-                const float *from = x + step * g->x_step, *const last = from + (step + 1 < g->steps ? BLOCK : g->last);
+            for (const size_t end = xcvm_min(step + at.g->chain, at.g->steps); step < end; step++) {
+                const float *from = at.x + at.point * at.g->x_point + step * at.g->x_step;
+                const float *const last = from + (step + 1 < at.g->steps ? BLOCK : at.g->last);
 #pragma GCC unroll XCVM_UNROLL_4
                 for (; from < last; from++, filters += BLOCK) {
                     xcvm_lanes filter[XCVM_PRODUCT_BLOCKS * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8
                     for (size_t v = 0; v < vectors; v++)
-                        filter[v] = xcvm_lanes_load(filters + v / VECTORS * g->w_block + v % VECTORS * XCVM_LANES);
+                        filter[v] = xcvm_lanes_load(filters + v / VECTORS * w_block + v % VECTORS * XCVM_LANES);
 #pragma GCC unroll XCVM_UNROLL_16
                     for (size_t p = 0; p < pixels; p++) {
                         const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
@@ -37,9 +45,11 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t bloc
                     }
                 }
             }
-            if (resume)
-                xcvm_sums_add(sum, pixels, vectors, y, BLOCK, g->y_block);
-            xcvm_sums_store(sum, pixels, vectors, y, BLOCK, g->y_block);
+            XCVM_SUMS_SPILL(at);
+            float *to = at.y + at.point * at.g->y_point;
+            if (at.g->resume || step > at.g->chain)
+                xcvm_sums_add(sum, pixels, vectors, to, BLOCK, at.g->y_block);
+            xcvm_sums_store(sum, pixels, vectors, to, BLOCK, at.g->y_block);
         }
     }
 }

@@ -12,6 +12,10 @@ XCVM_INLINE const float *xcvm_sums_place(const float *at)
     return at;
 }
 
+/* Keeps what a tile's loops need only between two chains of sums in memory. Registers are few, and in vector and mask
+ * registers, where the compiler would put it, it waits for all products before it, and the next chain waits for it. */
+#define XCVM_SUMS_SPILL(value) __asm__("" : "+m"(value))
+
 /* What is added to the sums, or where they go: floats from one pixel to the next, and from one block of outputs to the
  * next. `pixels`, `vectors` and, where they can be, spacings are constants. */
 XCVM_INLINE void xcvm_sums_add(xcvm_lanes *sum, const size_t pixels, const size_t vectors, const float *from,

@@ -16,20 +16,29 @@ TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_
                                                              const size_t y_spacing, const float *x, const float *z,
                                                              float *y)
 {
-    const size_t vectors = blocks * VECTORS, w_block = g->w_block, y_block = g->y_block;
-    for (size_t s = 0, chain = 0; chain == 0 || chain < g->chain_count; chain++) {
-        const bool first = !g->resume && chain == 0;
+    const size_t vectors = blocks * VECTORS, w_block = g->w_block;
+    struct {
+        const xcvm_blocked_product *g;
+        const float *x, *z;
+        float *y;
+        size_t chain;
+    } at = {g, x, z, y, 0};
+    do {
+        XCVM_SUMS_SPILL(at);
+        const bool first = !at.g->resume && at.chain == 0;
         xcvm_lanes sum[SUMS], start[4 * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8
         for (size_t v = 0; v < vectors; v++)
-            start[v] = first && g->b != NULL ? xcvm_lanes_load(g->b + v * XCVM_LANES) : (xcvm_lanes){0};
+            start[v] = first && at.g->b != NULL ? xcvm_lanes_load(at.g->b + v * XCVM_LANES) : (xcvm_lanes){0};
 #pragma GCC unroll XCVM_UNROLL_16
         for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
             for (size_t v = 0; v < vectors; v++)
                 sum[p * vectors + v] = start[v];
-        for (const size_t end = g->chain_ends[chain]; s < end; s++) {
-            const float *from = x + g->offsets[s], *const last = from + g->lengths[s], *w = g->w + g->filters[s];
+        const size_t end = at.g->chain_ends[at.chain];
+        for (size_t s = at.chain > 0 ? at.g->chain_ends[at.chain - 1] : 0; s < end; s++) {
+            const float *from = at.x + at.g->offsets[s], *const last = from + at.g->lengths[s];
+            const float *w = at.g->w + at.g->filters[s];
 #pragma GCC unroll XCVM_UNROLL_4
             for (; from < last; from++, w += BLOCK) {
                 TILES_LANES filter[4 * VECTORS];
@@ -45,19 +54,21 @@ TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_
                 }
             }
         }
-        const float *added = first ? z : y;
+        XCVM_SUMS_SPILL(at);
+        const float *added = !at.g->resume && at.chain == 0 ? at.z : at.y;
+        at.chain++;
         if (added != NULL)
-            xcvm_sums_add(sum, pixels, vectors, added, y_spacing, y_block);
-        if (g->clamp && chain + 1 >= g->chain_count) {
-            const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
+            xcvm_sums_add(sum, pixels, vectors, added, y_spacing, at.g->y_block);
+        if (at.g->clamp && at.chain >= at.g->chain_count) {
+            const xcvm_lanes low = xcvm_lanes_all(at.g->low), high = xcvm_lanes_all(at.g->high);
 #pragma GCC unroll XCVM_UNROLL_16
             for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t v = 0; v < vectors; v++)
                     sum[p * vectors + v] = xcvm_lanes_min(xcvm_lanes_max(sum[p * vectors + v], low), high);
         }
-        xcvm_sums_store(sum, pixels, vectors, y, y_spacing, y_block);
-    }
+        xcvm_sums_store(sum, pixels, vectors, at.y, y_spacing, at.g->y_block);
+    } while (at.chain < at.g->chain_count);
 }
 
 #define TILE(blocks, pixels)                                                                                           \

@@ -71,11 +71,14 @@ XCVM_INLINE void pool_row(const blocked_pool_loop *r, const float *x, int64_t de
              .slice = (ptrdiff_t)r->plane * (r->rows > 0 ? (ptrdiff_t)p->dilations[0] : 1),
              .row = (ptrdiff_t)p->dilations[r->rows] * width,
              .column = (ptrdiff_t)p->dilations[r->columns] * BLOCK};
+    /* Counting the steps of each window takes a twentieth of the time of small ones: only long rows need it. */
+    const double steps = (double)p->out[r->columns] * (double)p->kernel[r->columns];
+    const bool is_long = steps * (double)(slices.count * rows.count) > XCVM_POLL_STEPS;
     xcvm_poller poller = xcvm_poller_of(r->k);
     for (int64_t i = 0; i < p->out[r->columns]; i++) {
         const span columns = clip(p, r->columns, i);
         const int64_t inside = slices.count * rows.count * columns.count;
-        if (xcvm_poll_after(&poller, (size_t)inside) != XCVM_OK)
+        if (is_long && xcvm_poll_after(&poller, (size_t)inside) != XCVM_OK)
             return;
         int64_t counted = slices.counted * rows.counted * columns.counted;
         w.columns = columns.count;
