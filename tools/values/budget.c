@@ -66,6 +66,7 @@ xcvm_status value_zeros(struct value_budget *budget, xcvm_dtype dtype, int rank,
         const xcvm_status status = value_budget_poll(budget, at, error);
         if (status != XCVM_OK) {
             xcvm_value_release(*tensor);
+            *tensor = NULL;
             return status;
         }
     }

@@ -215,8 +215,10 @@ static xcvm_status tensor_value(const char *text, const xcvm_type *type, const x
             if (status == XCVM_OK)
                 status = read_element(elements[count == 1 ? 0 : i], own.dtype, xcvm_value_data(*tensor), i, error);
         }
-        if (created && status != XCVM_OK)
+        if (created && status != XCVM_OK) {
             xcvm_value_release(*tensor);
+            *tensor = NULL;
+        }
     }
     free(elements);
     return status;
