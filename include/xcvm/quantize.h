@@ -84,8 +84,8 @@ typedef struct xcc_quantize_options {
     void (*progress)(void *user, const char *what, double fraction);
     void *user;
     xcc_rounding rounding; /* of weights */
-    /* Likewise, until the greatest element stays the same in this share of the rows, see xcc_quantize_output.agree, of
-     * every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
+    /* As max_error, but until the greatest element stays the same in this share of the rows, see
+     * xcc_quantize_output.agree, of every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
     double min_agreement;
     const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
                                      destroyed */
