@@ -141,11 +141,11 @@ static int check_pass(const char *name)
     return code;
 }
 
-static bool is_changed(const char *choice, const char *otherwise) { return strcmp(choice, otherwise) != 0; }
+static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
 
 static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-/* Lines with names of the model's. */
+/* Notes name inputs of the model, which may hold what a terminal obeys. */
 static void print_notes(struct buffer *notes)
 {
     if (notes->length != 0)
@@ -181,10 +181,11 @@ static void print_report(const struct compile_flags *flags, const xcc_report *re
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
     /* What was asked for is told of, even if there was nothing to do it to. */
-    if (report->bf16_products != 0 || report->exact_products != 0 || is_changed(flags->model.compute, "f32"))
+    if (report->bf16_products != 0 || report->exact_products != 0 ||
+        is_changed(flags->model.compute, defaults.model.compute))
         printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
                report->exact_products);
-    if (is_changed(flags->model.activations, "f32"))
+    if (is_changed(flags->model.activations, defaults.model.activations))
         printf("products with matrices in blocks: %zu\n", report->block_products);
     if (flags->model.tune)
         printf("forms of convolutions that were measured: %zu\n", report->tuned);
