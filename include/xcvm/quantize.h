@@ -77,7 +77,7 @@ typedef struct xcc_quantize_options {
     size_t exclude_type_count;
     /* The nodes that harm most stay float until no output is off by more than this share of its range on the data that
      * is measured on, see xcc_quantize_output.max_error; 0: no bound. INVALID_ARGUMENT if float's outputs are no finite
-     * numbers, or if the bound holds with no node quantised. */
+     * numbers, or if no node can be quantised within the bounds. */
     double max_error;
     double held_out; /* share of the batches that is measured on, and not calibrated with; 0: 0.2 from 5 batches on.
                         With less than one batch all are calibrated with and measured on */
