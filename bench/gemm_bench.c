@@ -156,8 +156,8 @@ int main(int argc, char **argv)
            "limit", "2 threads", "packed", "limit", "2 threads", "OpenBLAS");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const product *p = &products[i];
-        const bool flat = p->kind != GRADIENT;
-        const int64_t a_dims[] = {flat ? p->m : p->k, flat ? p->k : p->m}, y_dims[] = {p->m, p->n};
+        const bool a_transposed = p->kind == GRADIENT;
+        const int64_t a_dims[] = {a_transposed ? p->k : p->m, a_transposed ? p->m : p->k}, y_dims[] = {p->m, p->n};
         const int64_t b_dims[] = {p->kind == LAYER ? p->n : p->k, p->kind == LAYER ? p->k : p->n};
         const int64_t w_dims[] = {(int64_t)xcvm_packed_panels((size_t)p->n), p->k, XCVM_PACKED_COLUMNS};
         bench_tensor a, b, y, bias, w;
@@ -168,8 +168,8 @@ int main(int argc, char **argv)
         bench_tensor_make(&bias, 1, &p->n);
         const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k / 1e9;
         const double one = ours(p, &a, &b, &y, &bias, 1, seconds), two = ours(p, &a, &b, &y, &bias, 2, seconds);
-        const double ahead = flat ? packed(p, &a, &w, &y, &bias, 1, seconds) : NAN;
-        const double ahead_two = flat ? packed(p, &a, &w, &y, &bias, 2, seconds) : NAN;
+        const double ahead = a_transposed ? NAN : packed(p, &a, &w, &y, &bias, 1, seconds);
+        const double ahead_two = a_transposed ? NAN : packed(p, &a, &w, &y, &bias, 2, seconds);
         const double theirs = openblas(p, &a, &b, &y, seconds);
         printf("%-14s %5lld %5lld %5lld  %9.4f %9.1f %5.0f%%  %9.1f  %9.1f %5.0f%%  %9.1f  %9.1f\n", p->what,
                (long long)p->m, (long long)p->n, (long long)p->k, one * 1e3, flops / one, flops / one / peak * 100.0,

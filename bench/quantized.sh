@@ -57,7 +57,7 @@ for name; do
     "$xcvm" compile "$model" --fuse -o "$out/floats.bin"
     "$xcvm" compile "$out/integers.onnx" --fuse -o "$out/integers.bin"
     nodes=$(sed -n 's/^nodes \([0-9]*\) of \([0-9]*\) quantised.*/nodes=\1 all=\2/p' "$out/report.txt")
-    kept=$(sed -n 's/^nodes .*, \([0-9]*\) sums of products in float for the bounds.*/\1/p' "$out/report.txt")
+    kept=$(sed -n 's/^nodes .*, \([0-9]*\) kept in float for the bounds.*/\1/p' "$out/report.txt")
     echo "$name sizes $nodes kept=${kept:-0} model=$(stat -c %s "$out/integers.onnx") float_model=$(stat -c %s "$model")" \
         "program=$(stat -c %s "$out/integers.bin") float_program=$(stat -c %s "$out/floats.bin")" \
         "seconds=$(echo "$end $begin" | awk '{ print $1 - $2 }')" >>"$lines"

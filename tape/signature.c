@@ -85,11 +85,14 @@ static bool put_operand(tape_key *k, const tape_form *form, uint32_t index, cons
     return put(k, (uintptr_t)v);
 }
 
-/* `what` keeps keys of several kinds apart. */
-static bool put_call(tape_key *key, const tape_record *r, uint64_t what)
+/* Of keys: made of a call with its results, or of what it is called with alone. */
+enum { WITH_RESULTS = 0, CALLED_WITH = 2 };
+
+/* What all keys begin with; `kind` is one of these, and whether gradients flow, or may. */
+static bool put_call(tape_key *key, const tape_record *r, uint64_t kind)
 {
     key->count = 0;
-    if (!put(key, (uint64_t)r->schema->opcode | what << 32) || !put(key, (uint64_t)r->in_count << 32 | r->out_count))
+    if (!put(key, (uint64_t)r->schema->opcode | kind << 32) || !put(key, (uint64_t)r->in_count << 32 | r->out_count))
         return false;
     for (size_t f = 0; f < r->schema->field_count; f++) {
         const xcvm_field *field = &r->schema->fields[f];
@@ -103,7 +106,7 @@ static bool put_call(tape_key *key, const tape_record *r, uint64_t what)
 static bool make_key(const tape_record *r, tape_key *key)
 {
     const tape_form *form = r->schema->effect == XCVM_PURE ? tape_form_of(r->schema) : NULL;
-    if (form == NULL || !put_call(key, r, r->flows))
+    if (form == NULL || !put_call(key, r, WITH_RESULTS | (uint64_t)r->flows))
         return false;
     for (uint32_t i = 0; i < r->in_count; i++)
         if (!put_operand(key, form, i, r->in[i]))
@@ -159,7 +162,7 @@ static bool put_shape(tape_key *key, const habit *h, uint32_t index, const tape_
 static bool make_cause(const xcvm_tape *t, const habit *h, const tape_record *r, tape_key *key)
 {
     uint64_t wanted = 0;
-    if (h->form == NULL || r->out_count > OPERANDS || !put_call(key, r, t->recording ? 3 : 2))
+    if (h->form == NULL || r->out_count > OPERANDS || !put_call(key, r, CALLED_WITH | (uint64_t)t->recording))
         return false;
     for (uint32_t i = 0; i < r->out_count; i++)
         wanted |= (uint64_t)(r->out[i] != NULL) << i;

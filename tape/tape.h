@@ -269,7 +269,7 @@ xcvm_inference tape_inference_of(xcvm_tape *t, const tape_record *r);
 xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed);
 /* Computes a product of rows by a weight that is, or now becomes, packed; false: it is none of those. */
 bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *status);
-/* Gives back what v is packed in, if it is. */
+/* Gives back the panels of a weight that is packed. */
 void tape_panels_release(tape_variable *v);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);

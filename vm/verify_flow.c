@@ -183,7 +183,8 @@ static xcvm_status pass(xcvm_verifier *v, bool report, bool *changed)
     return XCVM_OK;
 }
 
-/* Which states values may share has come far enough in as many passes, or never does. */
+/* Kinds and element types are not known any more, which a last pass cannot change. Which states values may share is
+ * kept: if that still changes, the program is refused. */
 static void forget_types(xcvm_verifier *v)
 {
     for (uint32_t b = 0; b < v->block_count; b++)

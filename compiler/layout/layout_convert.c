@@ -262,14 +262,6 @@ static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t r
     return (xcvm_ints){room, count};
 }
 
-static bool all_are(xcvm_ints ints, int64_t number)
-{
-    bool all = true;
-    for (size_t i = 0; i < ints.count; i++)
-        all = all && ints.at[i] == number;
-    return all;
-}
-
 /* The convolution that can find the maxima of windows side by side as it stores its results, which are for nobody else;
  * NULL if there is none. */
 static const xcc_node *pooling_conv(xcc_layout *s, const xcc_layout_candidate *c)
@@ -280,10 +272,10 @@ static const xcc_node *pooling_conv(xcc_layout *s, const xcc_layout_candidate *c
         return NULL;
     const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, c->node);
     const xcvm_BlockedConv_args *conv = XCC_ARGS(BlockedConv, x->producer);
-    const bool side_by_side = a->kernel_shape.count == 2 && all_are(a->kernel_shape, 2) && all_are(a->strides, 2) &&
-                              a->auto_pad == XCVM_AUTO_PAD_NOTSET && all_are(a->pads, 0) && all_are(a->dilations, 1) &&
-                              !a->ceil_mode;
-    const bool able = xcvm_blocked_is_winograd(conv->algorithm) && conv->z == NULL && all_are(conv->dilations, 1);
+    const bool side_by_side = a->kernel_shape.count == 2 && xcc_all_are(a->kernel_shape, 2) &&
+                              xcc_all_are(a->strides, 2) && a->auto_pad == XCVM_AUTO_PAD_NOTSET &&
+                              xcc_all_are(a->pads, 0) && xcc_all_are(a->dilations, 1) && !a->ceil_mode;
+    const bool able = xcvm_blocked_is_winograd(conv->algorithm) && conv->z == NULL && xcc_all_are(conv->dilations, 1);
     return side_by_side && able ? x->producer : NULL;
 }
 

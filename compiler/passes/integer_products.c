@@ -442,22 +442,15 @@ bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
     return read_product(r, n, &p, &c) && replace_by_floats(r, n, &p, c);
 }
 
-static bool all_are(xcvm_ints ints, int64_t value)
-{
-    bool same = true;
-    for (size_t i = 0; i < ints.count; i++)
-        same = same && ints.at[i] == value;
-    return same;
-}
-
 /* A pointwise convolution is a product of each position's channels. */
 bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
     product p = {.images = true, .row = 1};
     if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
-        a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 || !all_are(a->strides, 1) || !all_are(a->pads, 0) ||
-        !xcc_dequantized_of(xcc_value_of(a->x), &p.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &p.w))
+        a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 || !xcc_all_are(a->strides, 1) ||
+        !xcc_all_are(a->pads, 0) || !xcc_dequantized_of(xcc_value_of(a->x), &p.x) ||
+        !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &p.w))
         return false;
     p.rows = p.column = (size_t)a->w->dims[1];
     p.columns = (size_t)a->w->dims[0];

@@ -63,11 +63,12 @@ static unit_panel panel_at(const network *k, const xcc_integer_weights *w, size_
                         w->bytes + (index / each * GATES * k->hidden + row) * depth};
 }
 
-/* Weights as s8: panels of quads, and the sum and the scale of each column; times `unit`. */
+/* Weights as s8: panels of quads, and the sum and the scale of each column. */
 typedef struct columns {
     xcc_value *panels, *sums, *scales;
 } columns;
 
+/* Scales are multiplied by `unit`, that of what the weights are multiplied by. */
 static bool pack(xcc_graph *g, const network *k, const xcc_integer_weights *w, size_t depth, float unit, columns *to)
 {
     const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, depth, 1);
@@ -133,14 +134,14 @@ static xcc_value *project_floats(xcc_builder *b, const network *k, const xcc_val
     xcc_block_weights w;
     if (xcc_block_weights_create(b->graph, &layout, XCVM_F32, XCVM_NO_DTYPE, &w) != XCVM_OK)
         return NULL;
+    float *scales = XCVM_DATA(float, &w.scales->type);
     for (size_t i = 0; i < k->panels; i++) {
         const unit_panel p = panel_at(k, &k->w, k->inputs, i);
         for (size_t j = 0; j < p.units; j++) {
             for (size_t d = 0; d < k->inputs; d++)
                 xcc_block_weights_set(&w, d, i * PANEL + j, (unsigned)(p.bytes[j * k->inputs + d] + 128));
             for (size_t d = 0; d < k->inputs; d += layout.block)
-                XCVM_DATA(float, &w.scales->type)
-            [xcvm_qblocks_scale_at(&layout, d, i * PANEL + j)] = xcc_integer_scale_at(&k->w, p.row + j);
+                scales[xcvm_qblocks_scale_at(&layout, d, i * PANEL + j)] = xcc_integer_scale_at(&k->w, p.row + j);
         }
     }
     const xcvm_PackedGemm_args rest = {.c = XCC_IN(bias), .activation = XCVM_ACTIVATION_none};

@@ -152,7 +152,7 @@ static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_v
 {
     const xcc_options *o = m->options;
     const struct xcc_table_entry *pair = xcc_table_lookup(&pairs->inputs, state->name);
-    if (o->notes == NULL || pair == NULL)
+    if (o->remarks == NULL || pair == NULL)
         return XCVM_OK;
     const bool asked = o->caches != XCVM_NO_DTYPE && o->caches != XCVM_F32, rounded = state->type.dtype == o->caches;
     const char *type = xcvm_dtype_name((xcvm_dtype)state->type.dtype);
@@ -166,7 +166,8 @@ static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_v
                  !asked || rounded               ? ""
                  : state->type.dtype == XCVM_F32 ? ", as something besides attention reads it"
                                                  : ", as f32 alone is rounded");
-    XCVM_CHECK(m->error, o->notes(o->notes_user, text, strlen(text)), IO, "what became of a state cannot be written");
+    XCVM_CHECK(m->error, o->remarks(o->remarks_user, text, strlen(text)), IO,
+               "what became of a state cannot be written");
     return XCVM_OK;
 }
 

@@ -255,14 +255,6 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
 }
 
-static bool all_are(xcvm_ints ints, int64_t number)
-{
-    bool all = true;
-    for (size_t i = 0; i < ints.count; i++)
-        all = all && ints.at[i] == number;
-    return all;
-}
-
 /* Windows side by side, of few outputs: each position of x becomes a square of y by itself. With all positions of the
  * square as channels that is a convolution of single positions, and one block of channels holds them. */
 static bool side_by_side(xcc_rewrite *r, xcc_node *n)
@@ -274,8 +266,8 @@ static bool side_by_side(xcc_rewrite *r, xcc_node *n)
         return false;
     const int64_t *d = w->type.dims, side = d[2], taps = side * side;
     if (side < 2 || side > MOST_SPREAD || d[3] != side || d[0] < 1 || d[1] < 1 || d[1] * taps > MOST_SPREAD ||
-        !all_are(a->strides, side) || !all_are(a->pads, 0) || !all_are(a->output_padding, 0) ||
-        !all_are(a->dilations, 1))
+        !xcc_all_are(a->strides, side) || !xcc_all_are(a->pads, 0) || !xcc_all_are(a->output_padding, 0) ||
+        !xcc_all_are(a->dilations, 1))
         return false;
     const int64_t outputs = d[1] * taps, dims[] = {outputs, d[0], 1, 1};
     static const int64_t ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};

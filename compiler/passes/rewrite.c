@@ -185,6 +185,14 @@ bool xcc_is_number(const xcc_value *v, double number)
     return xcc_is_float(v) ? fabs(value - number) <= precision * fabs(number) : value == number;
 }
 
+bool xcc_all_are(xcvm_ints ints, int64_t number)
+{
+    bool all = true;
+    for (size_t i = 0; i < ints.count; i++)
+        all = all && ints.at[i] == number;
+    return all;
+}
+
 int xcc_integers(const xcc_value *v, int64_t *ints, int capacity)
 {
     if (!xcc_is_constant(v) || (v->type.dtype != XCVM_I64 && v->type.dtype != XCVM_I32) ||

@@ -50,6 +50,8 @@ bool xcc_number(const xcc_value *v, double *number);
 bool xcc_is_number(const xcc_value *v, double number);
 /* The integers of a constant of at most `capacity` elements; their count, or -1. */
 int xcc_integers(const xcc_value *v, int64_t *ints, int capacity);
+/* Whether all of an attribute's integers are `number`. */
+bool xcc_all_are(xcvm_ints ints, int64_t number);
 /* For a node of two operands: true if one is a number, *other the other one. */
 bool xcc_split_number(xcc_value *a, xcc_value *b, xcc_value **other, double *number);
 /* Size of dimension `axis`, counted from the end if below 0; XCVM_ANY_DIM if there is no such. */

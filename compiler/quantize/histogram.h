@@ -36,9 +36,8 @@ typedef struct xcc_difference {
     double least, greatest; /* of what is right */
     uint64_t rows, agreeing;
 } xcc_difference;
-/* `row`: elements of a row, whose greatest elements are compared; below 2: they are not. A row with NaN agrees with
- * none.
- */
+/* `row`: elements of a row, whose greatest elements are compared; below 2: they are not. A row with NaN agrees
+ * with none. */
 void xcc_difference_add(xcc_difference *d, const float *right, const float *x, size_t count, size_t row);
 /* Signal to noise in dB; infinite if there is no noise. */
 double xcc_difference_sqnr(const xcc_difference *d);

@@ -95,7 +95,7 @@ static void add_decisions(xcc_difference *d, const xcvm_value *right, const xcvm
 /* What is to be bounded needs numbers to be compared with. */
 static xcvm_status need_numbers(const quantizer *q, const char *name, const xcvm_value *right, size_t batch)
 {
-    const bool error = q->o.max_error > 0, agreement = q->o.min_agreement > 0 && xcc_quant_decides(q, name);
+    const bool error = q->o.max_error > 0, agreement = q->o.min_agreement > 0 && xcc_quant_must_agree(q, name);
     const float *x = right->data;
     for (size_t i = 0; (error || agreement) && i < xcvm_element_count(right); i++)
         XCVM_CHECK(q->m.error, error ? fabsf(x[i]) <= FLT_MAX : !isnan(x[i]), INVALID_ARGUMENT,
@@ -207,7 +207,7 @@ static double unit_of(const xcc_difference *d)
     return range > 0 ? range : 1;
 }
 
-bool xcc_quant_decides(const quantizer *q, const char *output)
+bool xcc_quant_must_agree(const quantizer *q, const char *output)
 {
     return q->o.agreement_output == NULL || strcmp(q->o.agreement_output, output) == 0;
 }
@@ -226,7 +226,7 @@ static void tell_batches(const comparison *c, size_t count, xcc_batch_error *err
             const xcc_difference *d = &c->each[batch * outputs + i];
             const double share = d->max / unit_of(&c->differences[i]);
             errors[batch].error = fmax(errors[batch].error, isnan(share) ? (double)INFINITY : share);
-            if (d->rows > 0 && xcc_quant_decides(c->q, c->q->graph->output[i]->name))
+            if (d->rows > 0 && xcc_quant_must_agree(c->q, c->q->graph->output[i]->name))
                 errors[batch].disagreement = fmax(errors[batch].disagreement, 1 - agreement_of(d));
         }
     }

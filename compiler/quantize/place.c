@@ -329,7 +329,7 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
 static const char *judge(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->in_float)
-        return "kept in float, as the error would be too large";
+        return "kept in float, as a bound would not hold otherwise";
     if (n->rule->kind == XCC_QUANT_RECURRENT)
         return NULL;
     const char *reason = judge_operands(q, n);

@@ -178,7 +178,7 @@ xcvm_status xcc_quant_correct(quantizer *q);
 xcvm_status xcc_quant_measure(quantizer *q, const xcc_calibration *data, const xcc_batches *batches, bool tensors,
                               xcc_batch_error *errors);
 /* Whether the bound of agreement is about the output of that name, if it has rows (measure.c). */
-bool xcc_quant_decides(const quantizer *q, const char *output);
+bool xcc_quant_must_agree(const quantizer *q, const char *output);
 /* Leaves nodes float until the bounds hold (sensitivity.c). */
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches);
 

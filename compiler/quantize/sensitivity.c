@@ -37,7 +37,7 @@ static double agreement(const quantizer *q)
 {
     double least = (double)NAN;
     for (size_t i = 0; i < q->told_output_count; i++)
-        if (xcc_quant_decides(q, q->told_outputs[i].name))
+        if (xcc_quant_must_agree(q, q->told_outputs[i].name))
             least = fmin(least, q->told_outputs[i].agree);
     return least;
 }
@@ -74,7 +74,7 @@ static double harm(const quantizer *q)
     for (size_t i = 0; i < q->told_output_count; i++) {
         const xcc_quantize_output *o = &q->told_outputs[i];
         const double error = o->decisions ? 1 - o->agree : o->mean_error;
-        if (q->o.max_error > 0 || xcc_quant_decides(q, o->name))
+        if (q->o.max_error > 0 || xcc_quant_must_agree(q, o->name))
             most = fmax(most, isnan(error) ? (double)INFINITY : error);
     }
     return most;

@@ -214,8 +214,8 @@ typedef struct xcc_options {
     int64_t cache_rows;
     /* Receives a line of text for each of `states`: whether rows are added to it where it lies, and if not, why. NULL:
      * nobody is told. */
-    xcvm_sink notes;
-    void *notes_user;
+    xcvm_sink remarks;
+    void *remarks_user;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

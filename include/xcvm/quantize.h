@@ -77,15 +77,15 @@ typedef struct xcc_quantize_options {
     size_t exclude_type_count;
     /* The nodes that harm most stay float until no output is off by more than this share of its range on the data that
      * is measured on, see xcc_quantize_output.max_error; 0: no bound. INVALID_ARGUMENT if float's outputs are no finite
-     * numbers, or if the bound holds with no node quantised. */
+     * numbers, or if no node can be quantised within the bounds. */
     double max_error;
     double held_out; /* share of the batches that is measured on, and not calibrated with; 0: 0.2 from 5 batches on.
                         With less than one batch all are calibrated with and measured on */
     void (*progress)(void *user, const char *what, double fraction);
     void *user;
     xcc_rounding rounding; /* of weights */
-    /* Likewise, until the greatest element stays the same in this share of the rows, see xcc_quantize_output.agree, of
-     * every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
+    /* As max_error, but until the greatest element stays the same in this share of the rows, see
+     * xcc_quantize_output.agree, of every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
     double min_agreement;
     const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
                                      destroyed */

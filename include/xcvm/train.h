@@ -84,11 +84,11 @@ typedef struct xct_options {
                                     xcvm_error *error);
     xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
     void (*all_reduce_abandon)(void *user, void *request);
-    const xcvm_allocator *all_reduce_allocator;
     /* Is told what is planned of each program whose compile options have `recompute`, one for each size of batch, when
      * it has been compiled: in the calls that make the trainer or learn. NULL: nobody is. */
     void (*planned)(void *user, const xcc_report *report);
     void *planned_user;
+    const xcvm_allocator *all_reduce_allocator; /* as of xcvm_session_options */
 } xct_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,

@@ -119,6 +119,27 @@ code 0
 run run two.bin --random --dim N=40000 --max-memory 200K
 code 5
 err_has 'input b: it takes 80000 bytes, and the memory limit of 204800 leaves 4'
+# The session has what they leave, and how much they take is told if that is too little for the plan, or for a run.
+run compile "$data/../../../examples/digits/model.onnx" -o digits.bin
+code 0
+assemble negate.bin <<'END'
+xcvm 1
+input x f32[1000]
+output y f32[1000]
+$1 = In(name="x")
+$2 = Neg($1)
+Out($2, name="y")
+END
+for command in 'run digits.bin --random' 'profile digits.bin'; do
+    run $command --max-memory 4K
+    code 5
+    err_has 'note: the inputs take 512 of the 4096 bytes of --max-memory'
+done
+for command in 'run negate.bin --random' 'bench negate.bin'; do
+    run $command --max-memory 6K
+    code 5
+    err_has 'of the 6144 bytes of --max-memory'
+done
 # What a file unpacks to counts.
 if command -v python3 >/dev/null; then
     python3 - <<'END'

@@ -62,14 +62,14 @@ code 0
 # A bound keeps nodes in float, and says which.
 run quantize "$model" -d "$digits/digits.npz" -i image=images --max-error 0.2 -o bounded.onnx --rows 0
 code 0
-out_has 'kept in float, as the error would be too large'
+out_has 'kept in float, as a bound would not hold otherwise'
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
 code 2
 err_has 'with any node quantised'
 check test ! -e impossible.onnx
 run quantize "$model" -d "$digits/digits.npz" -i image=images --held-out 0.5 --min-agreement probabilities=0.98 -o agreeing.onnx
 code 0
-out_like 'quantised, [0-9]+ sums of products in float for the bounds'
+out_like 'quantised, [0-9]+ kept in float for the bounds'
 check awk '/^probabilities / { exit !($NF >= 98) }' "$work/.out"
 
 # Training with rounding in the model: it learns from where it was, and its weights stay floats between pairs.

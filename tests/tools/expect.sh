@@ -51,9 +51,15 @@ out_like() { if grep -qE -e "$1" "$work/.out"; then good; else bad "prints nothi
 err_has() { if grep -qF -e "$1" "$work/.err"; then good; else bad "does not report: $1"; fi; }
 check() { if "$@" >"$work/.check" 2>&1; then good; else bad "fails: $*: $(head -3 "$work/.check")"; fi; }
 
+# An expectation that is misspelt fails the script. The shell calls this in a process of its own, so it leaves a file.
+command_not_found_handle() {
+    echo "$script: there is no $1" | tee -a "$work/.unknown" >&2
+    return 127
+}
+
 finish() {
     echo "$script: $passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    [ "$failed" -eq 0 ] && [ ! -e "$work/.unknown" ]
     exit
 }
 

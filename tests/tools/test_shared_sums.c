@@ -10,7 +10,7 @@
 
 enum { MOST = 5, TOKEN = 77 };
 
-/* All processes of one, of which the caller is each in turn. */
+/* The caller is each of `count` processes of one file. */
 static void join(struct shared_sums **sums, int count)
 {
     const int file = shared_sums_file(count, TOKEN);

@@ -141,19 +141,19 @@ static int check_pass(const char *name)
     return code;
 }
 
-static bool is_changed(const char *choice, const char *otherwise) { return strcmp(choice, otherwise) != 0; }
+static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
 
 static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-/* Lines with names of the model's. */
-static void print_notes(struct buffer *notes)
+/* Remarks name inputs of the model, which may hold what a terminal obeys. */
+static void print_remarks(struct buffer *remarks)
 {
-    if (notes->length != 0)
-        make_printable(notes->data);
-    fputs(buffer_string(notes), stdout);
+    if (remarks->length != 0)
+        make_printable(remarks->data);
+    fputs(buffer_string(remarks), stdout);
 }
 
-static void print_report(const struct compile_flags *flags, const xcc_report *report, struct buffer *notes)
+static void print_report(const struct compile_flags *flags, const xcc_report *report, struct buffer *remarks)
 {
     struct table table = {0};
     table_cell(&table, " ");
@@ -181,10 +181,11 @@ static void print_report(const struct compile_flags *flags, const xcc_report *re
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
     /* What was asked for is told of, even if there was nothing to do it to. */
-    if (report->bf16_products != 0 || report->exact_products != 0 || is_changed(flags->model.compute, "f32"))
+    if (report->bf16_products != 0 || report->exact_products != 0 ||
+        is_changed(flags->model.compute, defaults.model.compute))
         printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
                report->exact_products);
-    if (is_changed(flags->model.activations, "f32"))
+    if (is_changed(flags->model.activations, defaults.model.activations))
         printf("products with matrices in blocks: %zu\n", report->block_products);
     if (flags->model.tune)
         printf("forms of convolutions that were measured: %zu\n", report->tuned);
@@ -195,7 +196,7 @@ static void print_report(const struct compile_flags *flags, const xcc_report *re
             printf(" (%zu because that is faster here)", report->faster_as_floats);
         putchar('\n');
     }
-    print_notes(notes);
+    print_remarks(remarks);
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
@@ -227,7 +228,7 @@ struct compilation {
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
     xcc_report report;
-    struct buffer notes; /* with --report: lines about states */
+    struct buffer remarks; /* with --report: lines about states */
 };
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
@@ -297,8 +298,8 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.caches = xcvm_dtype_from_name(flags->caches);
     compiler.cache_rows = flags->cache_rows;
     compiler.state_count = flags->states.count;
-    compiler.notes = flags->report ? buffer_sink : NULL;
-    compiler.notes_user = &compilation->notes;
+    compiler.remarks = flags->report ? buffer_sink : NULL;
+    compiler.remarks_user = &compilation->remarks;
     compiler.straight_through = flags->straight_through;
     compiler.phase = compilation->phase;
     compiler.order = flags->backprop ? (int)flags->order : 0;
@@ -390,7 +391,7 @@ static int compile_all(struct compilation *programs, size_t count)
             continue;
         if (count > 1)
             printf("%s%s\n", i > 0 ? "\n" : "", programs[i].program);
-        print_report(request->flags, &programs[i].report, &programs[i].notes);
+        print_report(request->flags, &programs[i].report, &programs[i].remarks);
     }
     return code;
 }
@@ -427,7 +428,7 @@ static int export_c(struct compilation *compilation)
     if (write_c(compilation, &error) != XCVM_OK)
         return report_error(request->path, &error);
     if (request->flags->report)
-        print_report(request->flags, &compilation->report, &compilation->notes);
+        print_report(request->flags, &compilation->report, &compilation->remarks);
     return EXIT_OK;
 }
 
@@ -458,7 +459,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     for (size_t i = 0; i < 2; i++) {
         library_release(&programs[i].library);
         free(programs[i].target);
-        buffer_release(&programs[i].notes);
+        buffer_release(&programs[i].remarks);
     }
     vjps_release(request.vjps, request.vjp_count);
     free(backward);

@@ -381,7 +381,7 @@ static void print_report(const struct quantizing *t)
     print_float_nodes(t);
     printf("nodes %zu of %zu quantised", report.quantized_nodes, report.node_count);
     if (t->options.max_error > 0 || t->options.min_agreement > 0)
-        printf(", %zu sums of products in float for the bounds", report.kept_nodes);
+        printf(", %zu kept in float for the bounds", report.kept_nodes);
     if (report.folded_normalizations > 0)
         printf(", %zu normalisations folded", report.folded_normalizations);
     if (report.equalized_pairs > 0)

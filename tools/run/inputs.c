@@ -335,7 +335,8 @@ void inputs_release(const xcvm_program *program, struct inputs *inputs)
 
 void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, const xcvm_error *error)
 {
-    if (error->status == XCVM_OUT_OF_MEMORY && error->pc >= 0 && inputs->budget.held != 0)
+    /* Inputs that could not be made hold nothing any more; the error says what they take. */
+    if (error->status == XCVM_OUT_OF_MEMORY && inputs->budget.held != 0)
         report_line("note: the inputs take %" PRIu64 " of the %" PRIu64 " bytes of --max-memory", inputs->budget.held,
                     inputs->budget.limit);
     if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)

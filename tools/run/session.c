@@ -23,7 +23,7 @@ static bool print_text(void *user, const char *text)
     return fputs(text, stdout) >= 0;
 }
 
-/* 0: no limit. */
+/* What the limit leaves a session beside `inputs`; 0: there is no limit. */
 static size_t memory_left(const struct limit_flags *limits, const struct inputs *inputs)
 {
     if (limits->max_memory == 0 || inputs == NULL)

@@ -258,7 +258,8 @@ static void leave(const struct shared_sums *s, const struct shared_sum *sum)
     atomic_store_explicit(&record->number, sum->number / RECORDS + 1, memory_order_release);
 }
 
-/* What other processes have entered is of another program's making. */
+/* Whether all processes have entered the same sum, of elements that lie in the file: who wrote there may be at fault.
+ */
 static bool all_agree(const struct shared_sums *s, const struct shared_sum *sum)
 {
     const struct part *parts = parts_of(s, sum);

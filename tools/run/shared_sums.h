@@ -8,7 +8,7 @@
 struct shared_sums;
 struct shared_sum;
 
-/* A file without a name for `count` processes, which holds `token` for xcvm_shared_sums_join to tell it by; -1 if there
+/* A file without a name for `count` processes, which holds `token` for shared_sums_join to tell it by; -1 if there
  * can be none. Nobody has its memory before it is written. */
 int shared_sums_file(int count, uint64_t token);
 /* Maps the file, as process `rank` of `count`; closing it is the caller's, any time. NULL if it is not that of `token`,

@@ -29,7 +29,8 @@ xcvm_status value_zeros(struct value_budget *budget, xcvm_dtype dtype, int rank,
                         xcvm_value **tensor, xcvm_error *error);
 /* Fails with OUT_OF_MEMORY if so many bytes, which are taken elsewhere, do not fit. */
 xcvm_status value_budget_check(struct value_budget *budget, uint64_t bytes, xcvm_error *error);
-/* At the end of what failed with `status`: whoever found no memory may not have known of the limit. */
+/* Where `status` is that there was no memory, and the limit is why, the error says so: whoever asked may not have known
+ * of it. */
 void value_budget_name(const struct value_budget *budget, xcvm_status status, xcvm_error *error);
 
 #endif

@@ -181,9 +181,8 @@ typedef struct xc_attention {
     int causal, nan_rows, boolean;
 } xc_attention;
 
-/* Keys come transposed, so that scores are sums of rows. Of the keys of batch
- * entry b the first nonpad[b] count, all if it is NULL; where the place of query 0 is below 0, the queries are the last
- * of those. */
+/* Keys come transposed, so that scores are sums of rows. Of the keys of batch entry b the first nonpad[b] count, all if
+ * it is NULL; where the place of query 0 is below 0, the queries are the last of those. */
 static void xc_attend_value(const xc_attention *d, const value_t *q, const value_t *k, const value_t *v,
                             const void *mask, const int64_t *nonpad, value_t *y, value_t *room)
 {

@@ -133,7 +133,7 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         const value_t first = (value_t)centre, times = (value_t)factor;
         const double offset = share * sums[2] - moved * by_x;
         const value_t slope = (value_t)by_x, shift = (value_t)offset;
-        const int wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* for f32 */
+        const int wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* f32 does not have them */
         if (dscale != NULL)
             dscale[c] = (value_t)both;
         if (db != NULL)

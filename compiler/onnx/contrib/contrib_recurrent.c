@@ -108,7 +108,7 @@ static bool chooses_integers(xcc_lowering *n, network *k)
 }
 
 /* Of the type of the weights as floats, for an LSTM that is made for its attributes alone. */
-static xcc_value *stand_in(xcc_lowering *n, const xcc_value *w)
+static xcc_value *placeholder(xcc_lowering *n, const xcc_value *w)
 {
     xcc_value *v = xcc_value_create(n->b.graph, NULL);
     if (v != NULL)
@@ -248,7 +248,7 @@ xcvm_status xcc_lower_contrib_dynamic_quantize_lstm(xcc_lowering *n)
     XCVM_TRY(n->m->error->status);
     for (size_t i = 0; i < 2; i++) {
         xcc_value *w = n->inputs[W + i];
-        operands[W + i] = integers ? stand_in(n, w)
+        operands[W + i] = integers ? placeholder(n, w)
                                    : recurrence_weights(n, w, n->inputs[SCALES + 2 * i], n->inputs[SCALES + 2 * i + 1]);
         if (operands[W + i] == NULL)
             return xcc_failure(n);

@@ -234,29 +234,29 @@ static const struct {
      "not as many queries"},
 };
 
-static void note_states(compilation *c, test_bytes *notes)
+static void hear_remarks(compilation *c, test_bytes *remarks)
 {
-    c->options.notes = test_bytes_sink;
-    c->options.notes_user = notes;
+    c->options.remarks = test_bytes_sink;
+    c->options.remarks_user = remarks;
 }
 
 START_TEST(what_stays)
 {
     compilation c;
-    test_bytes notes = {.at = NULL};
+    test_bytes remarks = {.at = NULL};
     char expected[128];
     begin_model(&c, 2, &others[_i].model, true);
-    note_states(&c, &notes);
+    hear_remarks(&c, &remarks);
     ok(&c.m, xcc_pair_states(&c.m));
     CHECK_COUNT(&c, CachedAttention, 0);
     CHECK_COUNT(&c, Attention, 1);
-    ck_assert(test_bytes_sink(&notes, "", 1));
+    ck_assert(test_bytes_sink(&remarks, "", 1));
     for (size_t i = 0; i < 2; i++) {
         snprintf(expected, sizeof expected, "state %s is written whole in each run: ", pairs[i].input);
-        const char *line = strstr(notes.at, expected);
-        ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", notes.at);
+        const char *line = strstr(remarks.at, expected);
+        ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", remarks.at);
     }
-    test_bytes_free(&notes);
+    test_bytes_free(&remarks);
     finish(&c);
 }
 END_TEST
@@ -275,18 +275,18 @@ END_TEST
 START_TEST(what_became_of_caches_is_told)
 {
     compilation c;
-    test_bytes notes = {.at = NULL};
+    test_bytes remarks = {.at = NULL};
     begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true}, true);
-    note_states(&c, &notes);
+    hear_remarks(&c, &remarks);
     c.options.caches = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
     ok(&c.m, xcc_pair_states(&c.m));
-    ck_assert(test_bytes_sink(&notes, "", 1));
-    ck_assert_str_eq(notes.at, _i == 0
-                                   ? "state past_key is a cache of 70 rows of f32, which are added where it lies\n"
-                                     "state past_value is a cache of 70 rows of f32, which are added where it lies\n"
-                                   : "state past_key is a cache of 70 rows of f16, which are added where it lies\n"
-                                     "state past_value is a cache of 70 rows of f16, which are added where it lies\n");
-    test_bytes_free(&notes);
+    ck_assert(test_bytes_sink(&remarks, "", 1));
+    ck_assert_str_eq(remarks.at,
+                     _i == 0 ? "state past_key is a cache of 70 rows of f32, which are added where it lies\n"
+                               "state past_value is a cache of 70 rows of f32, which are added where it lies\n"
+                             : "state past_key is a cache of 70 rows of f16, which are added where it lies\n"
+                               "state past_value is a cache of 70 rows of f16, which are added where it lies\n");
+    test_bytes_free(&remarks);
     finish(&c);
 }
 END_TEST
