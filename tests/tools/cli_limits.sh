@@ -147,5 +147,18 @@ for command in 'run slow.bin --random' 'bench slow.bin' 'profile slow.bin' 'run 
     code 5
     err_has 'input x: making it has taken more than 20 ms'
 done
+assemble strings.bin <<'END'
+xcvm 1
+input x str[5000000]
+output y i64[1]
+$1 = In(name="x")
+$2 = Shape($1)
+Out($2, name="y")
+END
+for command in 'run strings.bin --random' 'run strings.bin -i "a"'; do
+    run $command --timeout-ms 1
+    code 5
+    err_has 'input x: making it has taken more than 1 ms'
+done
 
 finish
