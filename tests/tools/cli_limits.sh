@@ -160,5 +160,17 @@ for command in 'run strings.bin --random' 'run strings.bin -i "a"'; do
     code 5
     err_has 'input x: making it has taken more than 1 ms'
 done
+assemble image.bin <<'END'
+xcvm 1
+input x f32[1500x1500]
+output y f32[1500x1500]
+$1 = In(name="x")
+Out($1, name="y")
+END
+run run image.bin -i zeros -o @image.png
+code 0
+run run image.bin -i @image.png --timeout-ms 1
+code 5
+err_has 'image.png: making it has taken more than 1 ms'
 
 finish
