@@ -76,6 +76,17 @@ void tape_panels_release(tape_variable *v)
     tape_give_back(v->tape, panels, sizeof *panels);
 }
 
+bool tape_panels_release_all(xcvm_tape *t)
+{
+    bool any = false;
+    for (tape_variable *v = t->kept_first; v != NULL; v = v->next)
+        if (v->packed) {
+            tape_panels_release(v);
+            any = true;
+        }
+    return any;
+}
+
 /* Those of the elements that the weight has now. */
 static tape_panels *panels_of(xcvm_tape *t, tape_variable *v)
 {

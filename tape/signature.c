@@ -245,6 +245,9 @@ static bool grow(tape_signatures *k)
 
 static tape_signatures *signatures_of(xcvm_tape *t)
 {
+    /* Calls that wait have numbers of kinds. */
+    if (t->pending == NULL || (t->pending->live == 0 && !t->pending->evaluated))
+        tape_signatures_clear(t);
     if (t->signatures == NULL && (t->signatures = xcvm_allocate_zeroed(t->allocator, sizeof *t->signatures)) != NULL)
         t->signatures->arena.allocator = t->allocator;
     return t->signatures;

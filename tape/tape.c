@@ -270,9 +270,8 @@ void xcvm_tape_reset(xcvm_tape *tape)
         tape_record_remove(tape->last);
     while (tape->named_last != NULL)
         tape_variable_unname(tape->named_last);
+    (void)tape_panels_release_all(tape);
     for (tape_variable *v = tape->kept_first; v != NULL; v = v->next) {
-        if (v->packed)
-            tape_panels_release(v);
         if (v->spent)
             tape_variable_require(v, false);
         v->spent = false;

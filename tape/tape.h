@@ -271,6 +271,8 @@ xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed)
 bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *status);
 /* Gives back the panels of a weight that is packed. */
 void tape_panels_release(tape_variable *v);
+/* The same for all variables of the tape; whether there were any. */
+bool tape_panels_release_all(xcvm_tape *t);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
 /* Fails if the call has made NaN of operands without any. */

@@ -138,6 +138,11 @@ static xcvm_status emit_tail(xcc_emitter *e, const xcc_graph *g)
     const xcc_node *first = g->last;
     while (first != NULL && xcc_updates(first) && first->previous != NULL && xcc_updates(first->previous))
         first = first->previous;
+    /* Behind the first of them nothing is fetched. */
+    for (const xcc_node *n = first; n != NULL && xcc_updates(n); n = n->next)
+        for (size_t i = 0; i < xcc_node_input_count(n); i++)
+            if (!xcc_writes_input(n, i))
+                XCVM_TRY(xcc_emit_fetch(e, n->uses[i].value));
     for (const xcc_node *n = first; n != NULL && xcc_updates(n); n = n->next)
         XCVM_TRY(emit_node(e, n));
     return XCVM_OK;

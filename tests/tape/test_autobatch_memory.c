@@ -408,13 +408,69 @@ START_TEST(c4_7_weights_are_packed_once)
 }
 END_TEST
 
+/* Where memory has a limit, what weights are packed in gives way. */
+START_TEST(c4_7_panels_give_way)
+{
+    enum { ROWS = 2048 };
+    const size_t weight = UNITS * UNITS * sizeof(float), rows = ROWS * UNITS * sizeof(float);
+    const xcvm_tape_options options = {.size = sizeof options,
+                                       .threads = 1,
+                                       .mode = XCVM_TAPE_LAZY,
+                                       .batching = XCVM_BATCHING_AGENDA,
+                                       .memory_limit = 4 * weight + rows};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var w = random_parameter(t, 1, UNITS, UNITS);
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    for (uint32_t i = 0; i < 4; i++) {
+        const xcvm_var x = random_rows(t, 1, 2, UNITS);
+        value_of(t, i % 2 == 0 ? xcvm_MatMul(t, x, w) : xcvm_Gemm(t, x, w, .transB = 1));
+    }
+    xcvm_tape_scope_end(t, scope, 0, NULL);
+    ck_assert_ptr_nonnull(w.at->panels);
+    ck_assert_ptr_nonnull(w.at->panels->packed[0]);
+    ck_assert_ptr_nonnull(w.at->panels->packed[1]);
+    const size_t left = options.memory_limit - stats_of(t).live_bytes;
+    ck_assert_uint_lt(left, rows + 2 * weight);
+    xcvm_tape_constant(t, XCVM_F32, 2, DIMS(ROWS + UNITS + UNITS / 2, UNITS), NULL);
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+    ck_assert_ptr_null(w.at->panels);
+    close_tape(t);
+}
+END_TEST
+
+/* Without a reset, too, no more kinds of calls are known than a few thousand. */
+START_TEST(c4_7_kinds_are_forgotten)
+{
+    enum { KINDS = 24000, FEW = 6000 };
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    size_t records = 0;
+    for (int64_t i = 0; i < KINDS; i++) {
+        const xcvm_scope scope = xcvm_tape_scope_begin(t);
+        value_of(t, xcvm_Neg(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1 + i % 100, 1 + i / 100), NULL)));
+        xcvm_tape_scope_end(t, scope, 0, NULL);
+        if (i + 1 != FEW && i + 1 != KINDS)
+            continue;
+        xcvm_tape_memory memory = {.size = sizeof memory};
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+        if (i + 1 == FEW)
+            records = memory.records;
+        else
+            ck_assert_uint_lt(memory.records, 3 * records);
+    }
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_autobatch_memory(void);
 Suite *suite_tape_autobatch_memory(void)
 {
-    Suite *suite =
-        SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_small_batches_are_copied_together,
-                 c4_7_steps_lie_together, c4_7_hooks_of_products, c4_7_what_has_run_waits_no_more,
-                 c4_7_batches_without_room, c4_7_weights_are_packed_once, c4_7_results_follow_from_operands);
+    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart,
+                            c4_7_small_batches_are_copied_together, c4_7_steps_lie_together, c4_7_hooks_of_products,
+                            c4_7_what_has_run_waits_no_more, c4_7_batches_without_room, c4_7_weights_are_packed_once,
+                            c4_7_panels_give_way, c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
     TCase *tcase = tcase_create("recurrences");
     tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
     suite_add_tcase(suite, tcase);

@@ -168,5 +168,30 @@ for command in 'run slow.bin --random' 'bench slow.bin' 'profile slow.bin' 'run 
     code 5
     err_has 'input x: making it has taken more than 20 ms'
 done
+assemble strings.bin <<'END'
+xcvm 1
+input x str[5000000]
+output y i64[1]
+$1 = In(name="x")
+$2 = Shape($1)
+Out($2, name="y")
+END
+for command in 'run strings.bin --random' 'run strings.bin -i "a"'; do
+    run $command --timeout-ms 1
+    code 5
+    err_has 'input x: making it has taken more than 1 ms'
+done
+assemble image.bin <<'END'
+xcvm 1
+input x f32[1500x1500]
+output y f32[1500x1500]
+$1 = In(name="x")
+Out($1, name="y")
+END
+run run image.bin -i zeros -o @image.png
+code 0
+run run image.bin -i @image.png --timeout-ms 1
+code 5
+err_has 'image.png: making it has taken more than 1 ms'
 
 finish

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MOST = 5, TOKEN = 77 };
@@ -200,6 +201,17 @@ START_TEST(another_file)
 }
 END_TEST
 
+/* Where files may not become so long, no memory is shared, and no signal ends the process. */
+START_TEST(files_that_may_not_be_long)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 1 << 20;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_lt(shared_sums_file(2, TOKEN), 0);
+}
+END_TEST
+
 Suite *suite_tools_shared_sums(void);
 Suite *suite_tools_shared_sums(void)
 {
@@ -211,6 +223,7 @@ Suite *suite_tools_shared_sums(void)
     tcase_add_test(tests, failing);
     tcase_add_test(tests, memory);
     tcase_add_test(tests, another_file);
+    tcase_add_test(tests, files_that_may_not_be_long);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,9 +82,13 @@ int shared_sums_file(int count, uint64_t token)
 {
     /* No region can become larger than all memory; what is not written takes none. */
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    struct rlimit longest;
     size_t bytes;
     if (pages <= 0 || page <= 0 || __builtin_mul_overflow((size_t)pages * (size_t)page, (size_t)count, &bytes) ||
         __builtin_add_overflow(bytes, head_bytes(count), &bytes) || bytes > PTRDIFF_MAX)
+        return -1;
+    /* Whoever makes a longer file than may be, in memory too, is ended by a signal. */
+    if (getrlimit(RLIMIT_FSIZE, &longest) != 0 || (longest.rlim_cur != RLIM_INFINITY && bytes > longest.rlim_cur))
         return -1;
     const int file = memfd_create("xcvm-sums", MFD_CLOEXEC);
     if (file < 0)

@@ -80,13 +80,15 @@ static bool choose_layout(const xcvm_type *wanted, int64_t height, int64_t width
     return wanted->rank > 0;
 }
 
-static xcvm_status fill(const struct layout *layout, const unsigned char *pixels, xcvm_value *tensor, xcvm_error *error)
+static xcvm_status fill(const struct layout *layout, const unsigned char *pixels, const struct value_budget *budget,
+                        xcvm_value *tensor, xcvm_error *error)
 {
     xcvm_dtype dtype = xcvm_value_dtype(tensor);
     void *data = xcvm_value_data(tensor);
     bool floating = number_is_float(dtype);
     size_t channels = (size_t)layout->channels, plane = (size_t)(layout->height * layout->width);
-    for (size_t pixel = 0; pixel < plane; pixel++)
+    for (size_t pixel = 0; pixel < plane; pixel++) {
+        TRY(value_budget_poll(budget, pixel, error));
         for (size_t c = 0; c < channels; c++) {
             size_t to = layout->channels_last ? pixel * channels + c : c * plane + pixel;
             unsigned char byte = pixels[pixel * channels + c];
@@ -94,6 +96,7 @@ static xcvm_status fill(const struct layout *layout, const unsigned char *pixels
                 return error_set(error, XCVM_TYPE_MISMATCH, "a pixel is %u, which %s cannot hold", byte,
                                  xcvm_dtype_name(dtype));
         }
+    }
     return XCVM_OK;
 }
 
@@ -127,7 +130,7 @@ xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, s
     xcvm_status status =
         xcvm_tensor_create(value_budget_allocator(budget), dtype, layout.rank, layout.dims, tensor, error);
     if (status == XCVM_OK) {
-        status = fill(&layout, pixels, *tensor, error);
+        status = fill(&layout, pixels, budget, *tensor, error);
         if (status != XCVM_OK)
             xcvm_value_release(*tensor);
     }

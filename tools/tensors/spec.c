@@ -129,10 +129,14 @@ static xcvm_status random_strings(const xcvm_type *type, const struct filling *f
     TRY(value_budget_check(filling->budget, (uint64_t)count * STRING_BYTES, error));
     const char **strings = memory_take(count, sizeof *strings);
     uint64_t state = filling->seed;
-    for (size_t i = 0; i < count; i++)
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < count && status == XCVM_OK; i++) {
         strings[i] = words[next_random(&state) % 8];
-    xcvm_status status = xcvm_string_tensor_create(value_budget_allocator(filling->budget), type->rank, type->dims,
-                                                   strings, NULL, value, error);
+        status = value_budget_poll(filling->budget, i, error);
+    }
+    if (status == XCVM_OK)
+        status = xcvm_string_tensor_create(value_budget_allocator(filling->budget), type->rank, type->dims, strings,
+                                           NULL, value, error);
     free(strings);
     return status;
 }

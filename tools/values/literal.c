@@ -132,6 +132,9 @@ static xcvm_status string_tensor(const struct element *elements, size_t count, c
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < total && status == XCVM_OK; i++) {
         const struct element *e = &elements[count == 1 ? 0 : i];
+        status = value_budget_poll(budget, i, error);
+        if (status != XCVM_OK)
+            break;
         starts[i] = count == 1 ? 0 : characters.length;
         if (count == 1 && i > 0) { /* one stands for all */
             lengths[i] = lengths[0];

@@ -272,6 +272,40 @@ START_TEST(known_sizes_do_not_grow)
 }
 END_TEST
 
+/* Inputs that only updates read are fetched in front of all of them. */
+START_TEST(inputs_of_updates)
+{
+    static const xcc_state_pair scattered[] = {{"next_a", "a"}, {"next_b", "b"}};
+    static const char *const names[] = {"x", "y"};
+    compilation c;
+    machine k;
+    begin(&c, 2);
+    c.options.states = scattered;
+    c.options.state_count = 2;
+    xcc_value *at = input(&c.b, "at", XCVM_I64, 1, DIMS(1));
+    for (size_t i = 0; i < 2; i++) {
+        xcc_value *rows = input(&c.b, names[i], XCVM_F32, 4, DIMS(1, 1, 1, 2)),
+                  *cache = input(&c.b, scattered[i].input, XCVM_F32, 4, DIMS(1, 1, 4, 2));
+        output(&c.b, named(&c.b,
+                           xcc_apply(&c.b, TensorScatter, y, .past_cache = XCC_IN(cache), .update = XCC_IN(rows),
+                                     .write_indices = XCC_IN(at), .axis = -2),
+                           scattered[i].output));
+    }
+    ok(&c.m, xcc_pair_states(&c.m));
+    passes(&c);
+    CHECK_COUNT(&c, CacheAppend, 2);
+    machine_open(&k, &c);
+    machine_give(&k, 0, XCVM_I64, 1, DIMS(1), DIMS(1));
+    machine_give(&k, 1, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(1, 2));
+    machine_give(&k, 2, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(3, 4));
+    machine_run(&k);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(k.session, i)))[3], i == 0 ? 2 : 4);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(what_became_of_caches_is_told)
 {
     compilation c;
@@ -299,6 +333,7 @@ Suite *suite_compiler_pair_caches(void)
     tcase_add_loop_test(tests, generation, 0, 2 * FORMS * LEVELS);
     tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
     tcase_add_test(tests, known_sizes_do_not_grow);
+    tcase_add_test(tests, inputs_of_updates);
     tcase_add_loop_test(tests, what_became_of_caches_is_told, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;
