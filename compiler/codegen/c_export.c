@@ -262,7 +262,8 @@ xcvm_status xcc_export_c(const void *program, size_t count, const xcc_c_options 
     xcvm_program *loaded;
     XCVM_TRY(xcvm_program_load(program, count, &load, &loaded, error));
     const xcvm_allocator *allocator = xcvm_allocator_or_default(o.allocator);
-    xcc_c_export x = {.program = loaded,
+    xcc_c_export x = {.file = program,
+                      .program = loaded,
                       .image = &loaded->image,
                       .options = &o,
                       .name = o.name != NULL ? o.name : "net",

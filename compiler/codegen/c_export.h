@@ -85,6 +85,7 @@ struct xcc_c_step {
 typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS } xcc_c_kind;
 
 typedef struct xcc_c_export {
+    const char *file; /* the program's bytes */
     const xcvm_program *program;
     const xcvm_image *image;
     const xcc_c_options *options;

@@ -98,25 +98,11 @@ static bool write_constants(xcc_c_export *x)
     return sent;
 }
 
-/* Constants lie in the file as they do in the program's, from offset 0 on. */
+/* The file has the program's data as it is, in which each constant has its offset. */
 static bool write_weights(const xcc_c_export *x)
 {
-    const xcvm_image *image = x->image;
-    static const char zeros[XCVM_ALIGNMENT] = {0};
-    uint64_t at = 0;
-    bool sent = true;
-    for (size_t i = 0; i < image->constant_count && sent && x->options->weights != NULL; i++) {
-        while (sent && at < image->constants[i].offset) {
-            const uint64_t gap = image->constants[i].offset - at;
-            const size_t count = gap < sizeof zeros ? (size_t)gap : sizeof zeros;
-            sent = x->options->sink(x->options->weights, zeros, count);
-            at += count;
-        }
-        const xcvm_value *v = &image->constants[i].value;
-        sent = sent && (v->bytes == 0 || x->options->sink(x->options->weights, v->data, v->bytes));
-        at += v->bytes;
-    }
-    return sent;
+    return x->options->weights == NULL || x->image->data_bytes == 0 ||
+           x->options->sink(x->options->weights, x->file + x->image->data_offset, (size_t)x->image->data_bytes);
 }
 
 static bool in_section(const xcc_c_export *x)

@@ -113,8 +113,9 @@ static const char *place_of(xcc_c_export *x, const xcvm_value *v, const char *qu
         x->used_constants[value->index] = true;
         if (x->options->weights == NULL)
             return xcc_c_format(x, "(const %s *)xc_constant_%u", type, (unsigned)value->index);
+        /* An empty constant's offset may lie behind all data. */
         return xcc_c_format(x, "(const %s *)(const void *)(weights + %" PRIu64 ")", type,
-                            x->image->constants[value->index].offset);
+                            v->bytes > 0 ? x->image->constants[value->index].offset : 0);
     case XCC_C_INPUT:
         return xcc_c_format(x, "(const %s *)%s", type, xcc_c_input_name(x, value->index));
     case XCC_C_STATE:

@@ -66,6 +66,32 @@ START_TEST(samples_of_regions)
 }
 END_TEST
 
+/* The file of weights has as many bytes as the header says, also where the last constant is empty: that one's place
+ * may lie behind all data. */
+START_TEST(weights_end_with_the_data)
+{
+    test_bytes program = assemble("input x f32[1]\noutput y f32[1]\noutput z f32[0]\n$1 = In(name=\"x\")\n"
+                                  "$2 = Add($1, f32[1] 1.5)\n$3 = Add($2, f32[0])\nOut($2, name=\"y\")\n"
+                                  "Out($3, name=\"z\")\n");
+    test_bytes source = {0}, header = {0}, weights = {0};
+    const xcc_c_options options = {
+        .size = sizeof options, .sink = test_bytes_sink, .source = &source, .header = &header, .weights = &weights};
+    xcvm_error error = {0};
+    ck_assert_msg(xcc_export_c(program.at, program.length, &options, &error) == XCVM_OK, "%s", error.message);
+    test_bytes_sink(&header, "", 1);
+    test_bytes_sink(&source, "", 1);
+    ck_assert_msg(strstr(header.at, "#define NET_WEIGHTS_BYTES 4\n") != NULL, "%s", header.at);
+    ck_assert_uint_eq(weights.length, 4);
+    const float first = 1.5f;
+    ck_assert_mem_eq(weights.at, &first, sizeof first);
+    ck_assert_msg(strstr(source.at, "weights + 64") == NULL, "%s", source.at);
+    test_bytes_free(&program);
+    test_bytes_free(&source);
+    test_bytes_free(&header);
+    test_bytes_free(&weights);
+}
+END_TEST
+
 Suite *suite_compiler_c_export(void);
 Suite *suite_compiler_c_export(void)
 {
@@ -73,6 +99,7 @@ Suite *suite_compiler_c_export(void)
     TCase *tests = tcase_create("c_export");
     tcase_add_test(tests, zeros_are_left_out);
     tcase_add_test(tests, samples_of_regions);
+    tcase_add_test(tests, weights_end_with_the_data);
     suite_add_tcase(suite, tests);
     return suite;
 }
