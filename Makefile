@@ -40,7 +40,7 @@ bench: build
 	@bench/report.sh
 
 bench-quantized: build
-	@bench/quantized.sh >docs/quantization-benchmark.md.new
+	@bench/quantized.sh >docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
 	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 
 aarch64: packages
