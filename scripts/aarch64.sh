@@ -1,6 +1,7 @@
 #!/bin/sh
-# aarch64.sh: builds for 64-bit ARM and runs the suites under qemu-user. Tests that start what was built from a shell are
-# left out, as qemu-user runs one program. Needs the packages that cmake/aarch64.cmake names; `make aarch64` installs them.
+# aarch64.sh: builds for 64-bit ARM and runs the suites under qemu-user. Tests that start what was built from a shell need
+# the kernel to hand such programs to qemu (binfmt_misc, which Debian's qemu-user-binfmt sets up where it may); elsewhere
+# they are left out, and the script says so. Needs the packages that cmake/aarch64.cmake names; `make aarch64` installs them.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null ||
@@ -14,5 +15,12 @@ cmake --build --preset aarch64
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 ln -s "$(command -v aarch64-linux-gnu-gcc)" "$tools/cc"
+started_from_shell='^(cli_|seeds|generate|c_export|tape_static_export)'
+if build/aarch64/tools/xcvm help >/dev/null 2>&1; then
+    set --
+else
+    echo "left out, as a shell cannot start what was built here: $started_from_shell"
+    set -- -E "$started_from_shell"
+fi
 # Emulation is some twenty times slower than the limits that suites set themselves, and has no threads after a fork.
-CK_EXCLUDE_TAGS=fork PATH="$tools:$PATH" CK_TIMEOUT_MULTIPLIER=20 CK_DEFAULT_TIMEOUT=600 ctest --test-dir build/aarch64 --output-on-failure --no-tests=error -E '^(cli_|seeds|generate|c_export|tape_static_export)'
+CK_EXCLUDE_TAGS=fork PATH="$tools:$PATH" CK_TIMEOUT_MULTIPLIER=20 CK_DEFAULT_TIMEOUT=600 ctest --test-dir build/aarch64 --output-on-failure --no-tests=error "$@"
