@@ -207,7 +207,8 @@ void tape_variable_clear_gradient(tape_variable *v)
 
 bool tape_record_is_dead(const tape_record *r)
 {
-    if (r->busy)
+    /* A walk that is to come by brings what its operands' gradients are made of. */
+    if (r->busy || r->walk != NULL)
         return false;
     for (uint32_t i = 0; i < r->out_count; i++)
         if (r->out[i] != NULL && r->out[i]->refs > 0)

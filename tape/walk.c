@@ -567,6 +567,21 @@ static xcvm_status go(tape_walk *w)
     return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
 }
 
+/* Calls that a walk which failed has not passed wait for it no more; those that nobody needs are gone. */
+static void give_up(tape_walk *w)
+{
+    w->cursor = w->tape->last;
+    for (tape_record *r; (r = w->cursor) != NULL && w->pending > 0;) {
+        w->cursor = r->previous;
+        if (r->walk != w)
+            continue;
+        r->walk = NULL;
+        w->pending--;
+        if (tape_record_is_dead(r))
+            tape_record_remove(r);
+    }
+}
+
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
 {
     tape_walk w = {.tape = t,
@@ -580,11 +595,7 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
     }
     t->walk = &w;
     const xcvm_status status = tape_stick(t, go(&w));
-    for (tape_record *r = t->last; r != NULL && w.pending > 0; r = r->previous)
-        if (r->walk == &w) {
-            r->walk = NULL;
-            w.pending--;
-        }
+    give_up(&w);
     tape_products_drop(&w);
     while (w.touched != NULL)
         tape_walk_untouch(&w, w.touched);
