@@ -141,6 +141,7 @@ struct xcvm_tape {
     bool lazy;     /* calls wait for their values to be asked for */
     bool finished; /* which was compiled */
     bool broken;   /* and is incomplete */
+    bool singles;  /* since the reset a result of a call was given a hook, or retains its gradient */
     xcc_builder builder;
     uint32_t traces; /* functions that are being differentiated, one within the other */
     uint64_t random;

@@ -1,5 +1,5 @@
 /* Variables: their slots, names and references, their elements. */
-#include "tape/tape.h"
+#include "tape/batch.h"
 #include "base/keep.h"
 #include "ops/convert.h"
 
@@ -208,7 +208,7 @@ void tape_variable_clear_gradient(tape_variable *v)
 bool tape_record_is_dead(const tape_record *r)
 {
     /* A walk that is to come by brings what its operands' gradients are made of. */
-    if (r->busy || r->walk != NULL)
+    if (r->busy || r->walk != NULL || (r->batch != NULL && r->batch->walk != NULL))
         return false;
     for (uint32_t i = 0; i < r->out_count; i++)
         if (r->out[i] != NULL && r->out[i]->refs > 0)
