@@ -351,6 +351,50 @@ static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_varia
     return XCVM_OK;
 }
 
+/* The rule of Slice reads numbers where they lie. */
+static xcvm_status check_numbers(xcvm_tape *t, const tape_record *r)
+{
+    if (t->overwritten == NULL || r->operation != NULL || r->schema->opcode != XCVM_OP_Slice)
+        return XCVM_OK;
+    for (size_t i = 1; i < r->in_count && !t->failed; i++)
+        if (r->in[i] != NULL)
+            (void)tape_stick(t, tape_check_read(t, r->in[i]));
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+/* The rule of the row, or what the host has in place of one. */
+static xcvm_status apply_rule(tape_walk *w, const tape_record *r, xcc_vjp *d)
+{
+    xcvm_tape *t = w->tape;
+    const tape_record *around = t->overwritten;
+    t->overwritten = tape_has_overwritten(r) ? r : NULL;
+    if (check_numbers(t, r) != XCVM_OK)
+        d->failed = true;
+    else if (r->operation == NULL)
+        xcc_gradient_rule_of(r->schema->opcode)(d);
+    else if (tape_batch_is_inner(r->operation) || tape_products_add(w) == XCVM_OK)
+        tape_operation_backward(t, d, r);
+    t->overwritten = around;
+    if (d->refused[0] != '\0')
+        return tape_fail(t, XCVM_UNSUPPORTED, "%s", d->refused);
+    return d->failed || t->failed ? tape_walk_failure(w, "the rule") : XCVM_OK;
+}
+
+/* What has come to the results, and its masks; whether that is anything. */
+static bool take_sums(const tape_walk *w, const tape_record *r, xcc_value **sums, xcc_value **masks)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->out_count; i++) {
+        const tape_variable *v = r->out[i];
+        if (v == NULL || v->walk != w || v->sum == NULL)
+            continue;
+        sums[i] = &v->sum->value;
+        masks[i] = v->mask != NULL ? &v->mask->value : NULL;
+        any = true;
+    }
+    return any;
+}
+
 xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
 {
     xcvm_tape *t = w->tape;
@@ -360,16 +404,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
     bool *wanted = xcc_alloc(m, ins * sizeof *wanted);
     if (all == NULL || wanted == NULL)
         return tape_stick(t, XCVM_OUT_OF_MEMORY);
-    bool any = false;
-    for (size_t i = 0; i < outs; i++) {
-        const tape_variable *v = r->out[i];
-        if (v == NULL || v->walk != w || v->sum == NULL)
-            continue;
-        all[i] = &v->sum->value;
-        all[outs + i] = v->mask != NULL ? &v->mask->value : NULL;
-        any = true;
-    }
-    if (!any)
+    if (!take_sums(w, r, all, all + outs))
         return XCVM_OK;
     if (w->request->kind == TAPE_BACKWARD && !w->request->create && tape_gathers_rows(r))
         return tape_rows_take(t, r, tape_variable_of(all[0]));
@@ -389,26 +424,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
                  .wanted = wanted,
                  .operands = all + 2 * outs,
                  .operand_masks = all + 2 * outs + ins};
-    const tape_record *around = t->overwritten;
-    t->overwritten = tape_has_overwritten(r) ? r : NULL;
-    /* The rule of Slice reads numbers where they lie. */
-    const bool reads = t->overwritten != NULL && r->operation == NULL && r->schema->opcode == XCVM_OP_Slice;
-    for (size_t i = 1; reads && i < ins && !t->failed; i++)
-        if (r->in[i] != NULL)
-            (void)tape_stick(t, tape_check_read(t, r->in[i]));
-    if (t->failed) {
-        t->overwritten = around;
-        return tape_walk_failure(w, "the rule");
-    }
-    if (r->operation != NULL && (tape_batch_is_inner(r->operation) || tape_products_add(w) == XCVM_OK))
-        tape_operation_backward(t, &d, r);
-    else if (r->operation == NULL)
-        xcc_gradient_rule_of(r->schema->opcode)(&d);
-    t->overwritten = around;
-    if (d.refused[0] != '\0')
-        return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
-    if (d.failed || t->failed)
-        return tape_walk_failure(w, "the rule");
+    XCVM_TRY(apply_rule(w, r, &d));
     for (size_t i = 0; i < ins; i++)
         if (wanted[i] && d.operands[i] != NULL) {
             XCVM_TRY(tape_walk_touch(w, r->in[i]));

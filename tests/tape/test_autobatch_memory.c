@@ -442,6 +442,41 @@ START_TEST(c4_7_panels_give_way)
 }
 END_TEST
 
+/* Without memory to know by that a weight is packed, products take it as it lies. */
+START_TEST(c4_7_products_without_panels)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    const xcvm_tape_options options = {.size = sizeof options,
+                                       .threads = 1,
+                                       .mode = XCVM_TAPE_LAZY,
+                                       .batching = XCVM_BATCHING_AGENDA,
+                                       .allocator = &a.allocator};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var w[] = {random_parameter(t, 1, UNITS, UNITS), random_parameter(t, 1, UNITS, UNITS)};
+    /* All other memory is there, from the product before. */
+    float expected[2 * UNITS];
+    for (int i = 0; i < 2; i++) {
+        const xcvm_scope scope = xcvm_tape_scope_begin(t);
+        const xcvm_var y = xcvm_MatMul(t, random_rows(t, 1, 2, UNITS), w[i]);
+        a.fail_at = i == 1 ? a.requests + 1 : 0;
+        const void *elements = data_of(t, y);
+        ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+        if (i == 0)
+            memcpy(expected, elements, sizeof expected);
+        else
+            ck_assert_mem_eq(elements, expected, sizeof expected);
+        xcvm_tape_scope_end(t, scope, 0, NULL);
+    }
+    ck_assert_uint_ge(a.requests, a.fail_at);
+    ck_assert_ptr_null(w[1].at->panels);
+    a.fail_at = 0;
+    close_tape(t);
+}
+END_TEST
+
 /* Without a reset, too, no more kinds of calls are known than a few thousand. */
 START_TEST(c4_7_kinds_are_forgotten)
 {
@@ -469,10 +504,10 @@ END_TEST
 Suite *suite_tape_autobatch_memory(void);
 Suite *suite_tape_autobatch_memory(void)
 {
-    Suite *suite =
-        SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_steps_lie_together, c4_7_hooks_of_products,
-                 c4_7_what_has_run_waits_no_more, c4_7_batches_without_room, c4_7_weights_are_packed_once,
-                 c4_7_panels_give_way, c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
+    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_steps_lie_together,
+                            c4_7_hooks_of_products, c4_7_what_has_run_waits_no_more, c4_7_batches_without_room,
+                            c4_7_weights_are_packed_once, c4_7_panels_give_way, c4_7_products_without_panels,
+                            c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
     TCase *tcase = tcase_create("recurrences");
     tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
     tcase_add_loop_test(tcase, c4_7_small_batches_are_copied_together, 0, 2);
