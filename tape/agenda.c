@@ -305,7 +305,7 @@ static xcvm_status run_queue(agenda *a, uint32_t which)
     for (uint32_t i = 0; i < count; i++)
         a->members[i] = a->entries[a->order[i]].record;
     if (which != 0)
-        tape_prefetch(a->members, count);
+        tape_prefetch_to_run(a->members, count);
     for (uint32_t i = 0, run; i < count; i += run) {
         run = which != 0 ? tape_batch_length(a->members + i, count - i) : 1;
         XCVM_TRY(run_members(a->tape, a->members + i, run));

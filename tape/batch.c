@@ -6,24 +6,52 @@
 
 /* ---- Memory of members and of all ---- */
 
-void tape_prefetch(tape_record *const *records, uint32_t count)
+static void prefetch_records(tape_record *const *records, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         for (size_t at = 0; at < 4 * (size_t)TAPE_CLASS_BYTES; at += TAPE_CLASS_BYTES)
             __builtin_prefetch((const char *)records[i] + at, 1);
+}
+
+/* What stands before and behind them on the tape. */
+static void prefetch_links(const tape_record *r)
+{
+    if (r->previous != NULL)
+        __builtin_prefetch(&r->previous->next, 1);
+    if (r->next != NULL)
+        __builtin_prefetch(&r->next->previous, 1);
+}
+
+void tape_prefetch_to_run(tape_record *const *records, uint32_t count)
+{
+    prefetch_records(records, count);
     for (uint32_t i = 0; i < count; i++) {
         const tape_record *r = records[i];
-        if (r->previous != NULL)
-            __builtin_prefetch(&r->previous->next, 1);
-        if (r->next != NULL)
-            __builtin_prefetch(&r->next->previous, 1);
+        prefetch_links(r);
+        for (uint32_t k = 0; k < r->in_count; k++)
+            if (r->in[k] != NULL)
+                __builtin_prefetch(&r->in[k]->value.type.data);
+        for (uint32_t k = 0; k < r->out_count; k++)
+            if (r->out[k] != NULL) {
+                __builtin_prefetch(&r->out[k]->value.type, 1);
+                __builtin_prefetch(&r->out[k]->value.type.data, 1);
+            }
+    }
+}
+
+void tape_prefetch_to_pass(tape_record *const *records, uint32_t count)
+{
+    prefetch_records(records, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const tape_record *r = records[i];
+        prefetch_links(r);
         /* Results lie behind operands. */
         for (uint32_t k = 0; k < r->in_count + r->out_count; k++)
-            if (r->in[k] != NULL) {
+            if (r->in[k] != NULL)
                 __builtin_prefetch(&r->in[k]->creator, 1);
-                __builtin_prefetch(&r->in[k]->value.type, 1);
-                __builtin_prefetch(&r->in[k]->value.type.bytes, 1);
-            }
+        for (uint32_t k = 0; k < r->out_count; k++)
+            if (r->out[k] != NULL)
+                __builtin_prefetch(&r->out[k]->value.type.data);
     }
 }
 
@@ -68,27 +96,23 @@ void tape_variable_lie_in(tape_variable *v, const xcvm_value *whole, size_t at)
     lie_in(v, whole, at);
 }
 
-/* Whether what b is called with lies behind what a is called with, or is the same. */
+/* Whether what b is called with lies behind what a is called with, or is the same: what lies so in one storage are
+ * results of one batch. Those of different calls lie far apart, and are not looked at. */
 static bool follows(const tape_record *a, const tape_record *b)
 {
     for (uint32_t i = 0; i < a->in_count; i++) {
-        const tape_record *from = a->in[i] != NULL ? a->in[i]->creator : NULL;
         if (a->in[i] == b->in[i])
             continue;
-        const tape_record *next = from != NULL && from->batch != NULL ? b->in[i]->creator : NULL;
-        if (next == NULL || next->batch != from->batch || next->slot != from->slot + 1)
-            return false;
-        uint32_t result = 0;
-        while (from->out[result] != a->in[i])
-            result++;
-        if (next->out[result] != b->in[i])
+        const xcvm_value *x = &a->in[i]->value.type, *y = &b->in[i]->value.type;
+        if (x->storage == NULL || y->storage != x->storage || (const char *)y->data != (const char *)x->data + x->bytes)
             return false;
     }
     return true;
 }
 
-/* Bytes to copy that take longer than a call more, forward and backward. */
-enum { WORTH_A_CALL = 32768 };
+/* Bytes to copy that take longer than a call more, forward and backward; and those that take as long as finding where
+ * one member's operand lies, and where its gradient goes. */
+enum { WORTH_A_CALL = 32768, A_MEMBER = 2048 };
 
 /* What all read is to be read once. */
 static bool is_worth_a_call(tape_record *const *members, uint32_t count)
@@ -96,7 +120,7 @@ static bool is_worth_a_call(tape_record *const *members, uint32_t count)
     size_t bytes = 0;
     for (uint32_t i = 0; i < members[0]->in_count && count > 1; i++)
         if (members[0]->in[i] != members[1]->in[i])
-            bytes += count * members[0]->in[i]->value.type.bytes;
+            bytes += count * (members[0]->in[i]->value.type.bytes + A_MEMBER);
         else if (members[0]->in[i] != NULL && members[0]->in[i]->value.type.bytes > TAPE_SMALL)
             return false;
     return bytes >= WORTH_A_CALL;
@@ -180,10 +204,21 @@ static void release(tape_variable *v)
         tape_variable_release(v);
 }
 
+void tape_batch_mark_members(tape_batch *b)
+{
+    if (b->walk == NULL)
+        return;
+    for (uint32_t i = 0; i < b->count; i++)
+        b->members[i]->walk = b->walk;
+    b->marked = b->count;
+    b->walk = NULL;
+}
+
 void tape_batch_release(tape_batch *b)
 {
     tape_record *call = b->call;
     xcvm_tape *t = call->tape;
+    tape_batch_mark_members(b);
     for (uint32_t i = 0; i < b->count; i++)
         b->members[i]->batch = NULL;
     for (uint32_t i = 0; i < call->out_count; i++) {
@@ -303,6 +338,7 @@ static void hand_out(tape_batch *b)
         b->members[k]->slot = k;
         tape_record_settle(b->members[k]);
     }
+    b->singled = b->call->tape->singles;
     tape_note_versions(b->call);
 }
 

@@ -100,7 +100,24 @@ struct tape_batch {
     tape_stacked *operands;  /* of the call */
     uint32_t count;
     size_t bytes; /* of this piece of memory */
+    /* What a walk back knows of all members, so that it need not look at each. */
+    tape_walk *walk; /* that has to pass them all; NULL: what their own marks say */
+    uint32_t marked; /* members that have one of their own */
+    bool singled;    /* something is asked of single results, or known of them: a hook, a gradient */
 };
+/* What v is a result of in a batch, if it is, is looked at one by one from here on. */
+static inline void tape_batch_single_out(const tape_variable *v)
+{
+    if (v->creator != NULL && v->creator->batch != NULL)
+        v->creator->batch->singled = true;
+}
+/* Whether a walk back has to pass a call. */
+static inline bool tape_walk_passes(const tape_walk *w, const tape_record *r)
+{
+    return r->walk == w || (r->batch != NULL && r->batch->walk == w);
+}
+/* Puts the mark of all members on each. */
+void tape_batch_mark_members(tape_batch *b);
 
 /* How many of calls with equal keys, from the first on, are to run as one: those whose operands lie one behind the
  * other in results of other batches are no part of a larger one if that would have to copy them. */
@@ -108,7 +125,8 @@ uint32_t tape_batch_length(tape_record *const *members, uint32_t count);
 /* Runs calls that wait, whose operands are there and whose keys are equal, as one. False: nothing has changed. */
 bool tape_run_batch(xcvm_tape *t, tape_record *const *members, uint32_t count);
 /* Asks the caches for what of calls, and of the variables between them, is about to be read: they lie far apart. */
-void tape_prefetch(tape_record *const *records, uint32_t count);
+void tape_prefetch_to_run(tape_record *const *records, uint32_t count);
+void tape_prefetch_to_pass(tape_record *const *records, uint32_t count);
 /* The same for the calls that have made an operand of the first of them, as many as stay there until they are read. */
 enum { TAPE_AHEAD = 64 };
 void tape_prefetch_creators(tape_record *const *records, uint32_t count, uint32_t operand);

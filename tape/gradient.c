@@ -1,7 +1,7 @@
 /* The public side of gradients: roots, seeds, hooks, what was added up. */
 #include "compiler/ir/compose.h"
 #include "ops/convert.h"
-#include "tape/tape.h"
+#include "tape/batch.h"
 #include "vm/options.h"
 
 /* ---- What was added up ---- */
@@ -23,6 +23,14 @@ void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
         tape_variable_clear_gradient(variable);
 }
 
+/* Walks look at this result of a call by itself. */
+static void ask_for_single(const tape_variable *v)
+{
+    tape_batch_single_out(v);
+    if (v->creator != NULL)
+        v->tape->singles = true;
+}
+
 void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
@@ -30,6 +38,7 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
     if (variable == NULL)
         return;
     variable->retains = true;
+    ask_for_single(variable);
     tape_refuse(tape, "a variable retains its gradient");
 }
 
@@ -47,6 +56,7 @@ xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, 
     while (*last != NULL)
         last = &(*last)->next;
     *last = added;
+    ask_for_single(variable);
     return XCVM_OK;
 }
 

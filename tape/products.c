@@ -73,7 +73,7 @@ void tape_panels_release(tape_variable *v)
     v->packed = false;
     for (size_t i = 0; i < 2; i++)
         xcvm_storage_release(panels->packed[i]);
-    tape_give_back(v->tape, panels, sizeof *panels);
+    xcvm_deallocate(v->tape->allocator, panels, sizeof *panels);
 }
 
 bool tape_panels_release_all(xcvm_tape *t)
@@ -87,13 +87,13 @@ bool tape_panels_release_all(xcvm_tape *t)
     return any;
 }
 
-/* Those of the elements that the weight has now. */
-static tape_panels *panels_of(xcvm_tape *t, tape_variable *v)
+/* Those of the elements that the weight has now. NULL: no memory, which is no failure. */
+static tape_panels *panels_of(const xcvm_tape *t, tape_variable *v)
 {
     const xcvm_storage *storage = v->value.type.storage;
     if (v->packed && (v->panels->of != storage || v->panels->version != storage->version))
         tape_panels_release(v);
-    if (!v->packed && (v->panels = tape_take(t, sizeof *v->panels)) != NULL) {
+    if (!v->packed && (v->panels = xcvm_allocate(t->allocator, sizeof *v->panels)) != NULL) {
         *v->panels = (tape_panels){.of = storage, .version = storage->version};
         v->packed = true;
     }
@@ -121,9 +121,7 @@ bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *statu
     if (!read_product(t, r, &p))
         return false;
     tape_panels *panels = panels_of(t, p.weight);
-    if (panels == NULL)
-        return *status = t->error.status, true;
-    const xcvm_storage *packed = pack(t, &p, panels);
+    const xcvm_storage *packed = panels != NULL ? pack(t, &p, panels) : NULL;
     if (packed == NULL)
         return false;
     const int64_t dims[] = {(int64_t)xcvm_packed_panels(p.columns), (int64_t)p.depth, XCVM_PACKED_COLUMNS};

@@ -276,6 +276,7 @@ void xcvm_tape_reset(xcvm_tape *tape)
             tape_variable_require(v, false);
         v->spent = false;
     }
+    tape->singles = false;
     tape_signatures_clear(tape);
     restore_slabs(tape);
     tape_chunks_order(tape);

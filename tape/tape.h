@@ -120,12 +120,13 @@ typedef struct tape_slab {
 } tape_slab;
 
 /* References to a storage that variables gave back while calls were removed, which are given back at once: results of
- * a batch, which go together, share one. */
+ * a batch, which go together, share one. Storages are told apart by so many bits of a hash of their addresses; of two
+ * that these are the same of, one gives its references back earlier. */
 typedef struct tape_parting {
     xcvm_storage *storage;
     uint32_t count;
 } tape_parting;
-enum { TAPE_PARTINGS = 4 };
+enum { TAPE_PARTING_BITS = 4 };
 
 struct xcvm_tape {
     xcc_recorder recorder; /* first */
@@ -141,6 +142,7 @@ struct xcvm_tape {
     bool lazy;     /* calls wait for their values to be asked for */
     bool finished; /* which was compiled */
     bool broken;   /* and is incomplete */
+    bool singles;  /* since the reset a result of a call was given a hook, or retains its gradient */
     xcc_builder builder;
     uint32_t traces; /* functions that are being differentiated, one within the other */
     uint64_t random;
@@ -157,7 +159,8 @@ struct xcvm_tape {
     size_t recorded, variables;
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
-    tape_parting parting[TAPE_PARTINGS];
+    tape_parting parting[1 << TAPE_PARTING_BITS];
+    uint32_t parted;                         /* a bit for each of them that has references */
     tape_variable *named_first, *named_last; /* in the order in which they were made */
     tape_variable *kept_first;               /* those that are kept, the latest first */
     tape_variable *free_variables;

@@ -1,5 +1,5 @@
 /* Variables: their slots, names and references, their elements. */
-#include "tape/tape.h"
+#include "tape/batch.h"
 #include "base/keep.h"
 #include "ops/convert.h"
 
@@ -134,8 +134,8 @@ static void end_parting(tape_parting *p)
 
 void tape_partings_end(xcvm_tape *t)
 {
-    for (size_t i = 0; i < TAPE_PARTINGS; i++)
-        end_parting(&t->parting[i]);
+    for (; t->parted != 0; t->parted &= t->parted - 1)
+        end_parting(&t->parting[__builtin_ctz(t->parted)]);
 }
 
 /* Gives a reference back: while calls are removed, with others to the same storage. */
@@ -145,14 +145,13 @@ static void part_with(xcvm_tape *t, xcvm_storage *storage)
         xcvm_storage_release(storage);
         return;
     }
-    tape_parting *p = t->parting, *last = p + TAPE_PARTINGS - 1;
-    while (p < last && p->storage != storage)
-        p++;
+    const uint32_t at = (uint32_t)(((uintptr_t)storage / XCVM_ALIGNMENT * UINT32_C(0x9e3779b1) & UINT32_MAX) >>
+                                   (32 - TAPE_PARTING_BITS));
+    tape_parting *p = &t->parting[at];
     if (p->storage != storage) {
         end_parting(p);
-        memmove(t->parting + 1, t->parting, (TAPE_PARTINGS - 1) * sizeof *t->parting);
-        p = t->parting;
-        *p = (tape_parting){.storage = storage};
+        p->storage = storage;
+        t->parted |= UINT32_C(1) << at;
     }
     p->count++;
 }
@@ -207,7 +206,8 @@ void tape_variable_clear_gradient(tape_variable *v)
 
 bool tape_record_is_dead(const tape_record *r)
 {
-    if (r->busy)
+    /* A walk that is to come by brings what its operands' gradients are made of. */
+    if (r->busy || r->walk != NULL || (r->batch != NULL && r->batch->walk != NULL))
         return false;
     for (uint32_t i = 0; i < r->out_count; i++)
         if (r->out[i] != NULL && r->out[i]->refs > 0)

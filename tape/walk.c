@@ -19,6 +19,7 @@ xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
         return XCVM_OK;
     if (v->walk != NULL)
         return refuse_overlap(w);
+    tape_batch_single_out(v);
     v->walk = w;
     v->sum = v->mask = NULL;
     v->derived = v->target = v->root = false;
@@ -126,15 +127,26 @@ static xcvm_status refuse_spent(const tape_walk *w, const tape_variable *v)
 
 static xcvm_status pass(tape_walk *w, tape_record *r)
 {
-    if (r->walk == w)
+    if (tape_walk_passes(w, r))
         return XCVM_OK;
-    if (r->walk != NULL)
+    if (r->walk != NULL || (r->batch != NULL && r->batch->walk != NULL))
         return refuse_overlap(w);
     if (w->tape->tracer != NULL)
         w->tape->tracer->functions->pass(w->tape->tracer, r);
     r->walk = w;
     w->pending++;
+    if (r->batch != NULL)
+        r->batch->marked++;
     return XCVM_OK;
+}
+
+/* It was passed, or will not be. */
+static void unmark(tape_walk *w, tape_record *r)
+{
+    r->walk = NULL;
+    w->pending--;
+    if (r->batch != NULL)
+        r->batch->marked--;
 }
 
 /* The call that made v has to be passed. */
@@ -177,8 +189,15 @@ static xcvm_status check_rule(const tape_walk *w, const tape_record *r)
 
 /* The members of another batch, whose results a batch was called with, have to be passed; of these results themselves
  * nothing need be known. */
-static xcvm_status need_members(tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
+static xcvm_status need_members(tape_walk *w, tape_batch *from, uint32_t first, uint32_t count)
 {
+    if (from->walk == w)
+        return XCVM_OK;
+    if (count == from->count && from->walk == NULL && from->marked == 0 && w->tape->tracer == NULL) {
+        from->walk = w;
+        w->pending += count;
+        return XCVM_OK;
+    }
     for (uint32_t i = 0; i < count; i++)
         __builtin_prefetch(&from->members[first + i]->walk, 1);
     for (uint32_t i = 0; i < count; i++)
@@ -190,7 +209,7 @@ static xcvm_status need_operands(tape_walk *w, tape_record *call, uint32_t index
 {
     const tape_batch *b = call->batch;
     const tape_stacked *operand = &b->operands[index];
-    const tape_batch *from = operand->base != NULL ? operand->base->batch : NULL;
+    tape_batch *from = operand->base != NULL ? operand->base->batch : NULL;
     if (operand->shared)
         return need(w, v);
     if (from != NULL && from->call->flows)
@@ -198,22 +217,26 @@ static xcvm_status need_operands(tape_walk *w, tape_record *call, uint32_t index
     for (uint32_t i = 0; i < b->count && operand->of >= 0; i++) {
         if (i % TAPE_AHEAD == 0)
             tape_prefetch_creators(b->members + i, b->count - i, (uint32_t)operand->of);
-        XCVM_TRY(need(w, b->members[i]->in[operand->of]));
+        tape_variable *of = b->members[i]->in[operand->of];
+        XCVM_TRY(of->creator != NULL && of->creator->flows ? pass(w, of->creator) : need(w, of));
     }
     return XCVM_OK;
 }
 
 /* Whether a backward has to pass all members of the batch that r, the latest of them, is of. */
-static bool passes_batch(const tape_walk *w, const tape_record *r)
+static bool passes_batch(tape_walk *w, const tape_record *r)
 {
-    const tape_batch *b = r->batch;
+    tape_batch *b = r->batch;
     if (b == NULL || r->slot + 1 != b->count || w->request->kind != TAPE_BACKWARD || w->request->create)
         return false;
+    if (b->walk == w || b->marked < b->count)
+        return b->walk == w;
     for (uint32_t i = 0; i < b->count; i++)
         __builtin_prefetch(&b->members[i]->walk, 1);
     for (uint32_t i = 0; i < b->count; i++)
         if (b->members[i]->walk != w)
             return false;
+    b->walk = w;
     return true;
 }
 
@@ -238,8 +261,8 @@ static xcvm_status find_needed(tape_walk *w)
             continue;
         }
         if (r->batch != NULL && r->slot + 1 == r->batch->count)
-            tape_prefetch(r->batch->members, r->batch->count);
-        if (r->walk != w)
+            tape_prefetch_to_pass(r->batch->members, r->batch->count);
+        if (!tape_walk_passes(w, r))
             continue;
         XCVM_TRY(check_rule(w, r));
         XCVM_TRY(each_operand(w, r, need_operand));
@@ -328,6 +351,50 @@ static xcvm_status want(tape_walk *w, tape_record *r, uint32_t index, tape_varia
     return XCVM_OK;
 }
 
+/* The rule of Slice reads numbers where they lie. */
+static xcvm_status check_numbers(xcvm_tape *t, const tape_record *r)
+{
+    if (t->overwritten == NULL || r->operation != NULL || r->schema->opcode != XCVM_OP_Slice)
+        return XCVM_OK;
+    for (size_t i = 1; i < r->in_count && !t->failed; i++)
+        if (r->in[i] != NULL)
+            (void)tape_stick(t, tape_check_read(t, r->in[i]));
+    return t->failed ? t->error.status : XCVM_OK;
+}
+
+/* The rule of the row, or what the host has in place of one. */
+static xcvm_status apply_rule(tape_walk *w, const tape_record *r, xcc_vjp *d)
+{
+    xcvm_tape *t = w->tape;
+    const tape_record *around = t->overwritten;
+    t->overwritten = tape_has_overwritten(r) ? r : NULL;
+    if (check_numbers(t, r) != XCVM_OK)
+        d->failed = true;
+    else if (r->operation == NULL)
+        xcc_gradient_rule_of(r->schema->opcode)(d);
+    else if (tape_batch_is_inner(r->operation) || tape_products_add(w) == XCVM_OK)
+        tape_operation_backward(t, d, r);
+    t->overwritten = around;
+    if (d->refused[0] != '\0')
+        return tape_fail(t, XCVM_UNSUPPORTED, "%s", d->refused);
+    return d->failed || t->failed ? tape_walk_failure(w, "the rule") : XCVM_OK;
+}
+
+/* What has come to the results, and its masks; whether that is anything. */
+static bool take_sums(const tape_walk *w, const tape_record *r, xcc_value **sums, xcc_value **masks)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->out_count; i++) {
+        const tape_variable *v = r->out[i];
+        if (v == NULL || v->walk != w || v->sum == NULL)
+            continue;
+        sums[i] = &v->sum->value;
+        masks[i] = v->mask != NULL ? &v->mask->value : NULL;
+        any = true;
+    }
+    return any;
+}
+
 xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
 {
     xcvm_tape *t = w->tape;
@@ -337,16 +404,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
     bool *wanted = xcc_alloc(m, ins * sizeof *wanted);
     if (all == NULL || wanted == NULL)
         return tape_stick(t, XCVM_OUT_OF_MEMORY);
-    bool any = false;
-    for (size_t i = 0; i < outs; i++) {
-        const tape_variable *v = r->out[i];
-        if (v == NULL || v->walk != w || v->sum == NULL)
-            continue;
-        all[i] = &v->sum->value;
-        all[outs + i] = v->mask != NULL ? &v->mask->value : NULL;
-        any = true;
-    }
-    if (!any)
+    if (!take_sums(w, r, all, all + outs))
         return XCVM_OK;
     if (w->request->kind == TAPE_BACKWARD && !w->request->create && tape_gathers_rows(r))
         return tape_rows_take(t, r, tape_variable_of(all[0]));
@@ -366,26 +424,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
                  .wanted = wanted,
                  .operands = all + 2 * outs,
                  .operand_masks = all + 2 * outs + ins};
-    const tape_record *around = t->overwritten;
-    t->overwritten = tape_has_overwritten(r) ? r : NULL;
-    /* The rule of Slice reads numbers where they lie. */
-    const bool reads = t->overwritten != NULL && r->operation == NULL && r->schema->opcode == XCVM_OP_Slice;
-    for (size_t i = 1; reads && i < ins && !t->failed; i++)
-        if (r->in[i] != NULL)
-            (void)tape_stick(t, tape_check_read(t, r->in[i]));
-    if (t->failed) {
-        t->overwritten = around;
-        return tape_walk_failure(w, "the rule");
-    }
-    if (r->operation != NULL && (tape_batch_is_inner(r->operation) || tape_products_add(w) == XCVM_OK))
-        tape_operation_backward(t, &d, r);
-    else if (r->operation == NULL)
-        xcc_gradient_rule_of(r->schema->opcode)(&d);
-    t->overwritten = around;
-    if (d.refused[0] != '\0')
-        return tape_fail(t, XCVM_UNSUPPORTED, "%s", d.refused);
-    if (d.failed || t->failed)
-        return tape_walk_failure(w, "the rule");
+    XCVM_TRY(apply_rule(w, r, &d));
     for (size_t i = 0; i < ins; i++)
         if (wanted[i] && d.operands[i] != NULL) {
             XCVM_TRY(tape_walk_touch(w, r->in[i]));
@@ -438,6 +477,7 @@ static xcvm_status visit(tape_walk *w, tape_record *r)
     if (r->batch != NULL) {
         if (tape_batch_is_whole(w, r->batch))
             return tape_batch_visit(w, r->batch);
+        tape_batch_mark_members(r->batch);
         XCVM_TRY(tape_batch_spread(w, r->batch));
     }
     r->busy = true; /* hooks may release what they like */
@@ -446,8 +486,7 @@ static xcvm_status visit(tape_walk *w, tape_record *r)
             status = call_hooks(w, r->out[i]);
     if (status == XCVM_OK)
         status = tape_walk_run(w, r, tape_walk_rule);
-    r->walk = NULL;
-    w->pending--;
+    unmark(w, r);
     for (uint32_t i = 0; i < r->out_count && status == XCVM_OK; i++)
         if (r->out[i] != NULL)
             tape_walk_finish(w, r->out[i]);
@@ -560,11 +599,27 @@ static xcvm_status go(tape_walk *w)
     for (w->cursor = t->last; w->cursor != NULL && w->pending > 0;) {
         tape_record *r = w->cursor;
         w->cursor = r->previous;
-        if (r->walk == w)
+        if (tape_walk_passes(w, r))
             XCVM_TRY(visit(w, r));
     }
     XCVM_TRY(tape_products_add(w));
     return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
+}
+
+/* Calls that a walk which failed has not passed wait for it no more; those that nobody needs are gone. */
+static void give_up(tape_walk *w)
+{
+    w->cursor = w->tape->last;
+    for (tape_record *r; (r = w->cursor) != NULL && w->pending > 0;) {
+        w->cursor = r->previous;
+        if (!tape_walk_passes(w, r))
+            continue;
+        if (r->batch != NULL)
+            tape_batch_mark_members(r->batch);
+        unmark(w, r);
+        if (tape_record_is_dead(r))
+            tape_record_remove(r);
+    }
 }
 
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
@@ -580,11 +635,7 @@ xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request)
     }
     t->walk = &w;
     const xcvm_status status = tape_stick(t, go(&w));
-    for (tape_record *r = t->last; r != NULL && w.pending > 0; r = r->previous)
-        if (r->walk == &w) {
-            r->walk = NULL;
-            w.pending--;
-        }
+    give_up(&w);
     tape_products_drop(&w);
     while (w.touched != NULL)
         tape_walk_untouch(&w, w.touched);

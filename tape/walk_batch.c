@@ -19,7 +19,7 @@ static bool is_complete(const tape_walk *w, const tape_batch *b, uint32_t result
     uint32_t sums = 0;
     if (whole == NULL)
         return true;
-    for (uint32_t i = 0; i < b->count; i++) {
+    for (uint32_t i = 0; i < b->count && b->singled; i++) {
         const tape_variable *v = b->members[i]->out[result];
         if (!tape_carries(v))
             return true;
@@ -33,11 +33,12 @@ static bool is_complete(const tape_walk *w, const tape_batch *b, uint32_t result
 bool tape_batch_is_whole(const tape_walk *w, const tape_batch *b)
 {
     const tape_record *call = b->call;
-    if (tape_has_overwritten(call))
+    if (tape_has_overwritten(call) || !call->flows)
         return false;
-    tape_prefetch(b->members, b->count);
-    for (uint32_t i = 0; i < b->count; i++)
-        if (b->members[i]->walk != w || !b->members[i]->flows)
+    if (b->walk != w || b->singled)
+        tape_prefetch_to_pass(b->members, b->count);
+    for (uint32_t i = 0; i < b->count && b->walk != w; i++)
+        if (b->members[i]->walk != w)
             return false;
     for (uint32_t i = 0; i < call->out_count; i++)
         if (!is_complete(w, b, i))
@@ -102,6 +103,15 @@ static xcvm_status own_sum(tape_walk *w, tape_variable *whole)
     return XCVM_OK;
 }
 
+/* A call of the kernel takes as long as adding so many elements does. */
+enum { FEW_ELEMENTS = 1024 };
+
+static void add_few(float *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
 /* Adds elements, as many as `type` has, to those of the sum of `whole` from byte `at` on. */
 static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const xcvm_value *type, const void *elements)
 {
@@ -109,6 +119,10 @@ static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const
     XCVM_TRY(own_sum(w, whole));
     from.data = (void *)(uintptr_t)elements;
     to.data = (char *)whole->sum->value.type.data + at;
+    if (type->dtype == XCVM_F32 && type->bytes <= FEW_ELEMENTS * sizeof(float)) {
+        add_few(to.data, from.data, type->bytes / sizeof(float));
+        return XCVM_OK;
+    }
     const xcvm_Add_args args = {.y = &to, .a = &to, .b = &from};
     return tape_stick(w->tape, xcvm_kernel_of(XCVM_OP_Add)(&w->tape->kernel, &args));
 }
@@ -147,7 +161,7 @@ static xcvm_status collect(tape_walk *w, const tape_batch *b, uint32_t result)
     if (whole == NULL || !tape_carries(whole))
         return XCVM_OK;
     XCVM_TRY(tape_walk_touch(w, whole));
-    for (uint32_t i = 0; i < b->count; i++)
+    for (uint32_t i = 0; i < b->count && b->singled; i++)
         sums += b->members[i]->out[result]->sum != NULL;
     if (sums == b->count) {
         const tape_variable *all = join_sums(w, b, result);
@@ -166,7 +180,7 @@ static xcvm_status collect(tape_walk *w, const tape_batch *b, uint32_t result)
 /* Whether the walk will come to each member of the batch that made these operands. */
 static bool will_pass(const tape_walk *w, const tape_batch *from, uint32_t first, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && from->walk != w; i++)
         if (from->members[first + i]->walk != w)
             return false;
     return true;
@@ -176,10 +190,10 @@ static bool will_pass(const tape_walk *w, const tape_batch *from, uint32_t first
 static tape_variable *whole_of(const tape_walk *w, const tape_variable *v)
 {
     const tape_record *creator = v->creator;
-    if (creator == NULL || creator->batch == NULL || creator->walk != w)
+    if (creator == NULL || creator->batch == NULL || !tape_walk_passes(w, creator))
         return NULL;
     uint32_t result = 0;
-    while (creator->out[result] != v)
+    while (creator->out_count > 1 && creator->out[result] != v)
         result++;
     return creator->batch->call->out[result];
 }
@@ -293,8 +307,10 @@ xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
     for (uint32_t i = 0; i < call->out_count; i++)
         if (call->out[i] != NULL && call->out[i]->walk == w)
             tape_walk_untouch(w, call->out[i]);
-    tape_prefetch(b->members, b->count);
+    tape_prefetch_to_pass(b->members, b->count);
     prefetch_names(b);
+    b->walk = NULL;
+    b->marked = 0;
     for (uint32_t i = 0; i < b->count; i++) {
         tape_record *r = b->members[i];
         r->busy = true;

@@ -150,8 +150,22 @@ static bool write_packed_gemm(xcc_c_export *x, xcc_c_step *step)
            xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
 }
 
-static const xcc_c_row product_rows[] = {
-    {XCVM_OP_Gemm, write_gemm}, {XCVM_OP_MatMul, write_matmul}, {XCVM_OP_PackedGemm, write_packed_gemm}};
+static bool write_pair_product(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_Bf16Gemm_args *a = step->args;
+    const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
+    const long long k = a->a->dims[a->a->rank - 1], rows = (long long)xcvm_element_count(a->y) / a->columns;
+    xcc_c_line(x, "        xc_pair_product(%s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n", xcc_c_read(x, a->a),
+               xcc_c_read(x, a->w), xcc_c_read(x, a->c), xcc_c_read(x, a->z), xcc_c_write(x, a->y), rows, k,
+               (long long)a->columns, xcc_c_bound(x, f.low), xcc_c_bound(x, f.high));
+    return f.kind == XCVM_ACTIVATION_none ||
+           xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
+}
+
+static const xcc_c_row product_rows[] = {{XCVM_OP_Gemm, write_gemm},
+                                         {XCVM_OP_MatMul, write_matmul},
+                                         {XCVM_OP_PackedGemm, write_packed_gemm},
+                                         {XCVM_OP_Bf16Gemm, write_pair_product}};
 const xcc_c_rows xcc_c_product_rows = {product_rows, sizeof product_rows / sizeof *product_rows};
 
 /* ---- Windows ---- */

@@ -142,7 +142,8 @@ static const struct {
     xcvm_dtypes types;
 } taken_apart[] = {{XCVM_OP_QuantizeLinear, XCVM_TYPES_PACKED},
                    {XCVM_OP_DequantizeLinear, XCVM_TYPES_PACKED},
-                   {XCVM_OP_BlockQuantizedGemm, XCVM_TYPES_HALF}};
+                   {XCVM_OP_BlockQuantizedGemm, XCVM_TYPES_HALF},
+                   {XCVM_OP_Bf16Gemm, XCVM_DTYPE_BIT(BF16)}};
 
 static xcvm_dtypes types_of(const xcc_c_step *step)
 {

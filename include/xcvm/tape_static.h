@@ -27,13 +27,14 @@
  * Layers (layers.h) that keep h and c, or move running statistics, do so in a schedule, too: states are read before the
  * call, and states and statistics replaced when it has succeeded. So is a step of an xcvm_optimizer taken, as it would
  * be by the function, with its hooks and at the rate of that call, when the program has ended well; of tables whose
- * gradients are kept by rows (xcvm_var_set_sparse), by rows. Hooks find what the function writes before the step, and
- * may write into it; if one fails, it is as it was before the call. Schedules refer to what they need of layers and
- * optimizers; when one of these is destroyed, the function is recorded anew.
+ * gradients are kept by rows (xcvm_var_set_sparse), by rows. Hooks find what the function writes, or puts in a place,
+ * before the step, and may write into it; if one fails, it is as it was before the call. Schedules refer to what they
+ * need of layers and optimizers; when one of these is destroyed, the function is recorded anew.
  *
  * xcvm_tape_operate in the function is called each time, in the order of execution, for all that has effects on the
- * host; the operation is lent for as long as the function is static. Other effects of the function happen when it
- * runs: in calls that record or check.
+ * host; the operation is lent for as long as the function is static, and finds captured variables, and operands of the
+ * function, as the calls before it have left them. Other effects of the function happen when it runs: in calls that
+ * record or check.
  *
  * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
  * gradient, hooks of gradients and gradients that are retained, of operands of the call or of what calls before it have
@@ -128,7 +129,8 @@ typedef struct xcvm_static_save_options {
 } xcvm_static_save_options;
 /* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
  * into, or leaves in a place, is a state. `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
- * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate.
+ * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate. A call of
+ * the host's has what calls before it have written into captures behind its operands.
  * INVALID_ARGUMENT if there is no schedule; UNSUPPORTED if it cannot be one, leaves gradients behind, or takes a step
  * that no program can: of an optimizer with update hooks, by a gradient by rows, of several optimizers or several
  * times, or of parameters that have had different numbers of steps. */

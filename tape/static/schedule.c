@@ -189,8 +189,10 @@ static xcvm_status link_forward(xcvm_tape *t, tape_schedule *s)
     s->forward_inputs = take(t, s, count, sizeof *s->forward_inputs);
     s->operands = take(t, s, k->operand_count, sizeof *s->operands);
     s->written = take(t, s, k->operand_count, sizeof *s->written);
+    s->replaced = take(t, s, k->operand_count, sizeof *s->replaced);
     s->results = take(t, s, s->result_count + s->kept_count, sizeof *s->results);
-    if (s->forward_inputs == NULL || s->operands == NULL || s->written == NULL || s->results == NULL)
+    if (s->forward_inputs == NULL || s->operands == NULL || s->written == NULL || s->replaced == NULL ||
+        s->results == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
         s->forward_inputs[i] = tape_trace_operand_named(k, xcvm_program_input(s->forward.program, i)->name);

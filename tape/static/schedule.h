@@ -34,8 +34,8 @@ typedef struct schedule_program {
 /* An operation of the host's, as the session calls it. */
 typedef struct schedule_operation {
     xcvm_tape *tape;
-    const xcvm_operation *operation;
-    size_t in_count, out_count;
+    const struct tape_schedule *schedule;
+    const trace_operation *of;
 } schedule_operation;
 
 /* Elements that were put into a program as constants. */
@@ -71,6 +71,7 @@ struct tape_schedule {
     schedule_constant *constants;        /* of each operand; NULL: none is constant */
     tape_variable **operands, **results; /* of the call that runs */
     xcvm_value *written;                 /* likewise: what operands become */
+    xcvm_var *replaced;                  /* likewise: what was in the places of operands */
 };
 
 /* Takes the trace. NULL, with the failure noted: no memory. */
@@ -88,6 +89,8 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s);
 xcvm_status tape_schedule_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                    const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
 size_t tape_schedule_memory(const tape_schedule *s);
+/* Exchanges elements, with their versions: what nobody else sees changes its place, else the elements do. */
+void tape_schedule_exchange(xcvm_value *to, xcvm_value *next);
 /* Functions of the session that call the operations of the trace (schedule_operations.c). */
 xcvm_status tape_schedule_functions(xcvm_tape *t, tape_schedule *s);
 /* The program of the trace in some form: bytes for `sink`. */

@@ -69,6 +69,28 @@ static xcvm_status end(const calling *c, xcvm_status status, xcvm_error *error)
     return t->failed ? t->error.status : XCVM_OK;
 }
 
+/* What calls have written so far takes the place of operands for as long as the host's function runs, which may read
+ * them; and back. `values`: variables, held, that have it. */
+static void exchange_seen(const schedule_operation *o, const xcvm_var *values)
+{
+    for (size_t i = 0; i < o->of->seen_count; i++)
+        tape_schedule_exchange(&o->schedule->operands[o->of->seen[i]]->value.type, &values[i].at->value.type);
+}
+
+static xcvm_status call_host(const schedule_operation *o, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    const xcvm_operation *host = o->of->operation;
+    const xcvm_var *values = in + o->of->in_count;
+    for (size_t i = 0; i < o->of->seen_count; i++)
+        values[i].at->refs++;
+    exchange_seen(o, values);
+    const xcvm_status status = host->forward(host->user, o->tape, o->of->in_count, in, out_count, out);
+    exchange_seen(o, values);
+    for (size_t i = 0; i < o->of->seen_count; i++)
+        tape_variable_release(values[i].at);
+    return status;
+}
+
 static xcvm_status call_forward(void *user, size_t in_count, const xcvm_value *const *in, size_t out_count,
                                 xcvm_value **out, xcvm_error *error)
 {
@@ -78,18 +100,20 @@ static xcvm_status call_forward(void *user, size_t in_count, const xcvm_value *c
     xcvm_var *results = c.all + in_count;
     xcvm_status status = make_variables(o->tape, in_count, in, c.all);
     if (status == XCVM_OK)
-        status = o->operation->forward(o->operation->user, o->tape, in_count, c.all, out_count, results);
+        status = call_host(o, c.all, out_count, results);
     for (size_t i = 0; i < out_count && status == XCVM_OK; i++)
         status = give_value(o->tape, results[i], NULL, &out[i]);
     return end(&c, status, error);
 }
 
-/* Given are operands, results, and the gradients of those of the results that are of float types. */
+/* Given are operands, those that were seen besides, results, and the gradients of those of the results that are of
+ * float types. */
 static xcvm_status call_backward(void *user, size_t count, const xcvm_value *const *values, size_t out_count,
                                  xcvm_value **out, xcvm_error *error)
 {
     const schedule_operation *o = user;
-    const size_t ins = o->in_count, outs = o->out_count;
+    const xcvm_operation *host = o->of->operation;
+    const size_t own = o->of->in_count, ins = own + o->of->seen_count, outs = o->of->out_count;
     calling c;
     XCVM_TRY(begin(&c, o->tape, count + outs + ins));
     xcvm_var *gradients = c.all + count, *in_gradients = gradients + outs;
@@ -98,8 +122,7 @@ static xcvm_status call_backward(void *user, size_t count, const xcvm_value *con
         if (xcvm_dtype_is_float((xcvm_dtype)values[ins + i]->dtype))
             gradients[i] = c.all[at++];
     if (status == XCVM_OK)
-        status =
-            o->operation->backward(o->operation->user, o->tape, ins, c.all, outs, c.all + ins, gradients, in_gradients);
+        status = host->backward(host->user, o->tape, own, c.all, outs, c.all + ins, gradients, in_gradients);
     for (size_t i = 0, at = 0; i < ins && at < out_count && status == XCVM_OK; i++)
         if (xcvm_dtype_is_float((xcvm_dtype)values[i]->dtype))
             status = give_value(o->tape, in_gradients[i], values[i], &out[at++]);
@@ -119,7 +142,7 @@ xcvm_status tape_schedule_functions(xcvm_tape *t, tape_schedule *s)
     s->function_count = own;
     for (size_t i = 0; i < k->operation_count; i++) {
         const trace_operation *o = &k->operations[i];
-        operations[i] = (schedule_operation){t, o->operation, o->in_count, o->out_count};
+        operations[i] = (schedule_operation){t, s, o};
         s->functions[s->function_count++] = (xcvm_host_function){o->name, call_forward, &operations[i]};
         if (o->operation->backward != NULL)
             s->functions[s->function_count++] = (xcvm_host_function){o->vjp, call_backward, &operations[i]};

@@ -111,8 +111,7 @@ static void exchange_bytes(char *a, char *b, size_t bytes)
     }
 }
 
-/* Exchanges elements, with their versions: what nobody else sees changes its place, else the elements do. */
-static void exchange(xcvm_value *to, xcvm_value *next)
+void tape_schedule_exchange(xcvm_value *to, xcvm_value *next)
 {
     xcvm_storage *before = to->storage;
     if (before->owner == next->storage->owner && __atomic_load_n(&before->refs, __ATOMIC_ACQUIRE) == 1) {
@@ -139,7 +138,7 @@ static void show_written(const tape_schedule *s, size_t effects, uint64_t call)
         if (!is_written(&s->outputs[i]) || s->trace->operands[at].written_after != effects)
             continue;
         if (s->written[at].storage != NULL)
-            exchange(&s->operands[at]->value.type, &s->written[at]);
+            tape_schedule_exchange(&s->operands[at]->value.type, &s->written[at]);
         s->operands[at]->value.type.storage->version = (uint32_t)(call + 1);
     }
 }
@@ -154,15 +153,59 @@ static void end_written(const tape_schedule *s, bool succeeded, size_t shown, ui
         if (!is_written(&s->outputs[i]) || s->written[at].storage == NULL)
             continue;
         if (!succeeded && s->trace->operands[at].written_after < shown)
-            exchange(&s->operands[at]->value.type, &s->written[at]);
+            tape_schedule_exchange(&s->operands[at]->value.type, &s->written[at]);
         xcvm_storage_release(s->written[at].storage);
         s->written[at].storage = NULL;
     }
 }
 
+/* ---- Places ---- */
+
+static bool is_filled(const trace_operand *o) { return o->next != NULL || o->empties; }
+
+/* What the function puts in places behind as many effects as there have been is there for the next of them. */
+static void fill_places(const tape_schedule *s, tape_variable *const *results, size_t effects)
+{
+    const tape_trace *k = s->trace;
+    size_t at = k->out_count;
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        const tape_variable *v = o->next != NULL ? results[at++] : NULL;
+        if (!is_filled(o) || o->filled_after != effects)
+            continue;
+        s->replaced[i] = *o->place;
+        *o->place = v != NULL ? tape_handle(v) : XCVM_ABSENT;
+    }
+}
+
+/* The end: what was there is there again if the call has failed. `filled`: for how many effects. */
+static void end_places(const tape_schedule *s, bool succeeded, size_t filled)
+{
+    const tape_trace *k = s->trace;
+    for (size_t i = filled; succeeded && i <= k->effect_count; i++)
+        fill_places(s, s->results, i);
+    size_t at = k->out_count;
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        const trace_operand *o = &k->operands[i];
+        tape_variable *v = o->next != NULL ? s->results[at++] : NULL;
+        if (!is_filled(o))
+            continue;
+        if (succeeded && o->keeps)
+            tape_variable_keep(v);
+        if (succeeded && o->releases)
+            xcvm_var_release(k->tape, s->replaced[i]);
+        if (!succeeded && o->filled_after < filled)
+            *o->place = s->replaced[i];
+    }
+}
+
+/* ---- The call ---- */
+
 static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
 {
     s->aside = t->check_nan || s->trace->effect_count > 0;
+    for (size_t i = 0; i < s->trace->operation_count && !s->aside; i++)
+        s->aside = s->trace->operations[i].seen_count > 0;
     for (size_t i = 0; i < s->output_count && !s->aside; i++)
         s->aside = !s->outputs[i].fixed;
     XCVM_TRY(bind(t, s, r));
@@ -203,6 +246,7 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r, siz
                 s->changing[j].rows = r->out[at++];
         }
         show_written(s, i, r->number);
+        fill_places(s, r->out, i);
         *shown = i + 1;
         XCVM_TRY(e->effect != NULL ? e->effect->run(e->effect, e->count, s->changing)
                                    : tape_changes_give(s->trace->tape, e->count, s->changing));
@@ -274,6 +318,7 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     for (size_t i = 0; i < outs; i++)
         if (s->results[i] != NULL)
             tape_variable_release(s->results[i]);
+    end_places(s, status == XCVM_OK, shown);
     return status;
 }
 

@@ -356,23 +356,6 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
 
 /* ---- Running a schedule ---- */
 
-static void fill_places(const tape_schedule *c)
-{
-    const tape_trace *k = c->trace;
-    size_t at = k->out_count;
-    for (size_t i = k->in_count; i < k->operand_count; i++) {
-        const trace_operand *o = &k->operands[i];
-        if (o->next == NULL && !o->empties)
-            continue;
-        tape_variable *v = o->next != NULL ? c->results[at++] : NULL;
-        if (o->keeps)
-            tape_variable_keep(v);
-        if (o->releases)
-            xcvm_var_release(k->tape, *o->place);
-        *o->place = v != NULL ? tape_handle(v) : XCVM_ABSENT;
-    }
-}
-
 /* A call of the tape's, which knows the table's gradient by rows. */
 static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
 {
@@ -416,7 +399,6 @@ static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, 
     XCVM_TRY(status);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
-    fill_places(c);
     return XCVM_OK;
 }
 

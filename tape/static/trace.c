@@ -83,7 +83,9 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     k->operands = operands;
     trace_operand *o = &operands[k->operand_count++];
-    *o = (trace_operand){.requires = requires, .place = place};
+    *o = (trace_operand){.requires = requires, .place = place, .filled_after = SIZE_MAX};
+    if (place != NULL)
+        o->filled = *place;
     if (v == NULL)
         return XCVM_OK;
     o->v = tape_handle(v);
@@ -260,19 +262,32 @@ static const char *name_operation(tape_trace *k, const char *suffix)
     return xcc_string(&k->module, text, (size_t)length);
 }
 
+/* What calls have written into operands so far: the host's function may read it there. Gives how many there are. */
+static size_t note_seen(const tape_trace *k, size_t *seen, const xcvm_value **values)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < k->operand_count; i++)
+        if (trace_is_written(&k->operands[i])) {
+            values[count] = XCC_IN(k->operands[i].now);
+            seen[count++] = i;
+        }
+    return count;
+}
+
 static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
 {
     xcc_module *m = &k->module;
     const size_t ins = r->in_count, outs = r->out_count;
-    const xcvm_value **in = xcc_alloc(m, ins * sizeof *in);
+    const xcvm_value **in = xcc_alloc(m, (ins + k->operand_count) * sizeof *in);
     xcvm_value **out = xcc_alloc(m, outs * sizeof *out);
     int64_t *dtypes = xcc_alloc(m, 2 * outs * sizeof *dtypes);
+    size_t *seen = xcc_alloc(m, k->operand_count * sizeof *seen);
     trace_operation *operations =
         xcc_grow(m, k->operations, k->operation_count, &k->operation_capacity, sizeof *operations);
-    if (in == NULL || out == NULL || dtypes == NULL || operations == NULL)
+    if (in == NULL || out == NULL || dtypes == NULL || seen == NULL || operations == NULL)
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     k->operations = operations;
-    const trace_operation o = {r->operation, name_operation(k, ""), name_operation(k, "_vjp"), ins, outs};
+    trace_operation o = {r->operation, name_operation(k, ""), name_operation(k, "_vjp"), ins, outs, seen, 0};
     if (o.name == NULL || o.vjp == NULL)
         return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
     for (size_t i = 0; i < ins; i++) {
@@ -294,10 +309,12 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
         dtypes[i] = type->dtype;
         dtypes[outs + i] = type->rank;
     }
+    o.seen_count = note_seen(k, seen, in + ins);
     k->operations[k->operation_count++] = o;
     k->call_count++;
-    if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins}, .function = {o.name, strlen(o.name)},
-                 .dtypes = {dtypes, outs}, .ranks = {dtypes + outs, outs}) == NULL)
+    if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins + o.seen_count},
+                 .function = {o.name, strlen(o.name)}, .dtypes = {dtypes, outs},
+                 .ranks = {dtypes + outs, outs}) == NULL)
         return tape_trace_refused(k, o.operation->name);
     for (size_t i = 0; i < outs; i++) {
         xcc_value *value = shaped(k, xcc_value_of(out[i]), &r->out[i]->value.type);
@@ -496,6 +513,10 @@ static bool was_changed(const tape_trace *k, const trace_operand *o)
 static xcvm_status note_place(tape_trace *k, trace_operand *o)
 {
     const xcvm_var before = o->v, now = *o->place;
+    if (o->filled_after == SIZE_MAX)
+        o->filled_after = k->effect_count;
+    else if (now.at != o->filled.at || now.serial != o->filled.serial)
+        tape_trace_refuse(k, "handles are put in one place before and behind a step");
     if (now.at == before.at && now.serial == before.serial)
         return XCVM_OK;
     tape_variable *v = tape_operand(k->tape, now, "what the function has put in a place");

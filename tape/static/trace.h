@@ -17,12 +17,14 @@ typedef struct trace_operand {
     bool clears;          /* the function clears its gradient */
     bool adds;            /* it adds to what that was before the call, or has use for it, before it clears it */
     /* Of one that is found in a place at each call: what the function leaves there. */
-    xcvm_var *place;   /* NULL: it is an operand of the call, or a capture */
-    tape_place *owner; /* of the place, referred to; NULL: the host's (xcvm_static_options.held) */
-    xcc_value *next;   /* NULL: what was there, or nothing */
-    bool keeps;        /* it is kept (xcvm_var_keep) */
-    bool releases;     /* what was there is gone */
-    bool empties;      /* nothing is left there */
+    xcvm_var *place;     /* NULL: it is an operand of the call, or a capture */
+    tape_place *owner;   /* of the place, referred to; NULL: the host's (xcvm_static_options.held) */
+    xcc_value *next;     /* NULL: what was there, or nothing */
+    bool keeps;          /* it is kept (xcvm_var_keep) */
+    bool releases;       /* what was there is gone */
+    bool empties;        /* nothing is left there */
+    size_t filled_after; /* how many effects come before the function puts it there; later effects find it */
+    xcvm_var filled;     /* what was there at the first of these; absent, and of no place, if there are none */
     bool next_requires;
     /* Of one that the tape gathers at each call, so that the gradient of the table is kept by rows. */
     bool gathered;
@@ -46,6 +48,9 @@ typedef struct trace_operation {
     const xcvm_operation *operation;
     const char *name, *vjp; /* as HostCall knows it and its gradient */
     size_t in_count, out_count;
+    /* Operands of the trace that calls before it have written into: what they are then, HostCall is given, too. */
+    const size_t *seen;
+    size_t seen_count;
 } trace_operation;
 
 typedef struct tape_trace {

@@ -134,6 +134,8 @@ static bool compare_ends(const comparison *c)
             return differ(c, "something else is left in place %zu", i - a->in_count);
         if (x->value != NULL && y->value != NULL && x->now->id != y->now->id)
             return differ(c, "something else is written into operand %zu", i);
+        if (x->place != NULL && x->filled_after != y->filled_after)
+            return differ(c, "operand %zu is put in its place on the other side of a step", i);
         if (x->written_after != y->written_after)
             return differ(c, "operand %zu is written on the other side of a step", i);
         if (x->clears != y->clears || x->adds != y->adds)

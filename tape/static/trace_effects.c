@@ -54,9 +54,24 @@ static xcvm_status note_target(tape_trace *k, const tape_variable *v)
     return XCVM_OK;
 }
 
+/* An effect finds what places hold then. */
+static void note_places(tape_trace *k)
+{
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        trace_operand *o = &k->operands[i];
+        if (o->place == NULL || (o->place->at == o->filled.at && o->place->serial == o->filled.serial))
+            continue;
+        if (o->filled_after != SIZE_MAX)
+            tape_trace_refuse(k, "handles are put in one place before and behind a step");
+        o->filled_after = k->effect_count;
+        o->filled = *o->place;
+    }
+}
+
 xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, const tape_change *changes)
 {
     tape_trace *k = tape_trace_of(tracer);
+    note_places(k);
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     trace_effect *effects = xcc_grow(&k->module, k->effects, k->effect_count, &k->effect_capacity, sizeof *effects);

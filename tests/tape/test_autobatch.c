@@ -319,6 +319,40 @@ START_TEST(c4_7_parts_of_batches)
 }
 END_TEST
 
+/* Nothing but the loss has a name: what a batch was called with lives until the backward comes to the calls that made
+ * it, and is gone then. */
+START_TEST(c4_7_only_the_loss_is_named)
+{
+    enum { EXAMPLES = 5 };
+    float got[2][SIDE * SIDE];
+    xcvm_tape *tapes[] = {open_tape(), open_batching(strategies[1 + _i])};
+    for (int k = 0; k < 2; k++) {
+        xcvm_tape *t = tapes[k];
+        const network n = make_network(t, 3);
+        const size_t before = stats_of(t).variables;
+        xcvm_var losses[EXAMPLES];
+        for (int i = 0; i < EXAMPLES; i++) {
+            const xcvm_scope scope = xcvm_tape_scope_begin(t);
+            const float x[SIDE] = {(float)i, 1, -1};
+            xcvm_var h = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, SIDE), x);
+            for (int step = 0; step < 3 - i / 2; step++)
+                h = xcvm_Tanh(t, xcvm_MatMul(t, h, n.weight));
+            losses[i] = xcvm_ReduceSum(t, h, .keepdims = 0);
+            xcvm_tape_scope_end(t, scope, 1, &losses[i]);
+        }
+        const xcvm_var sum = sum_of(t, losses, EXAMPLES);
+        backward(t, sum);
+        read_floats(t, xcvm_var_grad(t, n.weight), got[k]);
+        xcvm_var_clear_grad(t, n.weight);
+        xcvm_var_release(t, sum);
+        ck_assert_uint_eq(stats_of(t).variables, before);
+        close_tape(t);
+    }
+    for (int i = 0; i < SIDE * SIDE; i++)
+        ck_assert_float_eq_tol(got[1][i], got[0][i], 1e-5f);
+}
+END_TEST
+
 /* Gradients of gradients are those of the calls one by one, and are as few calls as there are batches. */
 START_TEST(c4_7_gradients_of_gradients)
 {
@@ -524,6 +558,7 @@ Suite *suite_tape_autobatch(void)
     TCase *tcase = tcase_create("strategies");
     tcase_add_loop_test(tcase, c4_7_calls_run_together, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_parts_of_batches, 0, STRATEGIES - 1);
+    tcase_add_loop_test(tcase, c4_7_only_the_loss_is_named, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_equal_operands_are_set, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_a_member_fails, 0, STRATEGIES - 1);
     tcase_add_loop_test(tcase, c4_7_values_are_read_again, 0, STRATEGIES - 1);

@@ -88,18 +88,20 @@ START_TEST(c4_7_batches_that_lie_apart)
 }
 END_TEST
 
-/* Where elements are few, copies are cheaper than calls. */
+/* Where members are few and small, copies are cheaper than calls; of many, each has to be found. */
 START_TEST(c4_7_small_batches_are_copied_together)
 {
+    static const uint32_t examples[] = {4, 64};
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
+    const xcvm_var w[] = {random_parameter(t, 1, SIDE, SIDE), random_parameter(t, 2, SIDE, SIDE)};
+    xcvm_var ys[2 * 64];
+    const uint32_t count = 2 * examples[_i];
     counted c = {.name = "Tanh"};
     xcvm_tape_set_observer(t, count_calls, &c);
-    const xcvm_var w[] = {random_parameter(t, 1, SIDE, SIDE), random_parameter(t, 2, SIDE, SIDE)};
-    xcvm_var ys[2 * EXAMPLES];
-    for (uint32_t i = 0; i < 2 * EXAMPLES; i++)
+    for (uint32_t i = 0; i < count; i++)
         ys[i] = xcvm_Tanh(t, xcvm_MatMul(t, random_rows(t, i / 2, 1, SIDE), w[i % 2]));
-    value_of(t, xcvm_Concat(t, (xcvm_var_list){ys, 2 * EXAMPLES}, .axis = 0));
-    ck_assert_uint_eq(c.forward, 1);
+    value_of(t, xcvm_Concat(t, (xcvm_var_list){ys, count}, .axis = 0));
+    ck_assert_uint_eq(c.forward, 1 + (size_t)_i);
     close_tape(t);
 }
 END_TEST
@@ -440,6 +442,41 @@ START_TEST(c4_7_panels_give_way)
 }
 END_TEST
 
+/* Without memory to know by that a weight is packed, products take it as it lies. */
+START_TEST(c4_7_products_without_panels)
+{
+    test_allocator a;
+    test_allocator_start(&a, 0);
+    const xcvm_tape_options options = {.size = sizeof options,
+                                       .threads = 1,
+                                       .mode = XCVM_TAPE_LAZY,
+                                       .batching = XCVM_BATCHING_AGENDA,
+                                       .allocator = &a.allocator};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var w[] = {random_parameter(t, 1, UNITS, UNITS), random_parameter(t, 1, UNITS, UNITS)};
+    /* All other memory is there, from the product before. */
+    float expected[2 * UNITS];
+    for (int i = 0; i < 2; i++) {
+        const xcvm_scope scope = xcvm_tape_scope_begin(t);
+        const xcvm_var y = xcvm_MatMul(t, random_rows(t, 1, 2, UNITS), w[i]);
+        a.fail_at = i == 1 ? a.requests + 1 : 0;
+        const void *elements = data_of(t, y);
+        ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+        if (i == 0)
+            memcpy(expected, elements, sizeof expected);
+        else
+            ck_assert_mem_eq(elements, expected, sizeof expected);
+        xcvm_tape_scope_end(t, scope, 0, NULL);
+    }
+    ck_assert_uint_ge(a.requests, a.fail_at);
+    ck_assert_ptr_null(w[1].at->panels);
+    a.fail_at = 0;
+    close_tape(t);
+}
+END_TEST
+
 /* Without a reset, too, no more kinds of calls are known than a few thousand. */
 START_TEST(c4_7_kinds_are_forgotten)
 {
@@ -467,12 +504,13 @@ END_TEST
 Suite *suite_tape_autobatch_memory(void);
 Suite *suite_tape_autobatch_memory(void)
 {
-    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart,
-                            c4_7_small_batches_are_copied_together, c4_7_steps_lie_together, c4_7_hooks_of_products,
-                            c4_7_what_has_run_waits_no_more, c4_7_batches_without_room, c4_7_weights_are_packed_once,
-                            c4_7_panels_give_way, c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
+    Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_steps_lie_together,
+                            c4_7_hooks_of_products, c4_7_what_has_run_waits_no_more, c4_7_batches_without_room,
+                            c4_7_weights_are_packed_once, c4_7_panels_give_way, c4_7_products_without_panels,
+                            c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
     TCase *tcase = tcase_create("recurrences");
     tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
+    tcase_add_loop_test(tcase, c4_7_small_batches_are_copied_together, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

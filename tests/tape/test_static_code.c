@@ -116,6 +116,85 @@ static xcvm_status with_failing(void *user, xcvm_tape *t, size_t in_count, const
     return XCVM_OK;
 }
 
+/* ---- What operations see of what was written ---- */
+
+typedef struct spy {
+    xcvm_operation operation;
+    xcvm_var w;
+    double seen[8];
+    int calls;
+} spy;
+
+static xcvm_status look(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+{
+    spy *s = user;
+    ck_assert(in_count == 1 && out_count == 1);
+    s->seen[s->calls++] = xcvm_var_number(t, s->w);
+    out[0] = xcvm_Mul(t, in[0], s->w);
+    return XCVM_OK;
+}
+
+static xcvm_status gradient_of_look(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                    const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients)
+{
+    (void)user;
+    (void)in;
+    (void)out;
+    ck_assert(in_count == 1 && out_count == 1);
+    in_gradients[0] = xcvm_Mul(t, out_gradients[0], constant(t, 7));
+    return XCVM_OK;
+}
+
+static xcvm_var constant_shape(xcvm_tape *t)
+{
+    return xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, (const int64_t[]){1});
+}
+
+static xcvm_status between_writes(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                  xcvm_var *out)
+{
+    spy *s = user;
+    xcvm_var first;
+    (void)out_count;
+    const bool recording = xcvm_tape_set_recording(t, false);
+    xcvm_Add(t, s->w, constant(t, 1), .into = s->w);
+    xcvm_tape_set_recording(t, recording);
+    xcvm_tape_operate(t, &s->operation, in_count, in, 1, &first);
+    xcvm_tape_set_recording(t, false);
+    xcvm_Mul(t, s->w, constant(t, 2), .into = s->w);
+    xcvm_tape_set_recording(t, recording);
+    xcvm_tape_operate(t, &s->operation, in_count, &first, 1, out);
+    return XCVM_OK;
+}
+
+/* An operation finds captured variables as the calls before it have left them, in a schedule as without one; a view of
+ * one sees that, too. */
+START_TEST(a11_7_code_sees_what_was_written)
+{
+    xcvm_tape *t = open_tape();
+    spy p = {.operation = {sizeof p.operation, "look", look, gradient_of_look, &p}};
+    p.w = xcvm_var_keep(t, constant(t, 1));
+    xcvm_var view = p.w;
+    xcvm_static *s = make_static(t, between_writes, &p, NULL);
+    double w = 1;
+    for (int i = 0; i < 4; i++) {
+        const xcvm_var x = parameter(t, 3), y = call1(s, x);
+        ck_assert_double_eq(p.seen[2 * i], w + 1);
+        ck_assert_double_eq(p.seen[2 * i + 1], 2 * (w + 1));
+        CHECK_F32(t, y, (float)(3 * (w + 1) * 2 * (w + 1)));
+        w = 2 * (w + 1);
+        CHECK_F32(t, view, (float)w);
+        if (_i == 1 && i == 0) /* one that was there before is a reason to run define-by-run */
+            view = xcvm_var_keep(t, xcvm_Reshape(t, p.w, constant_shape(t)));
+        backward(t, y);
+        CHECK_F32(t, xcvm_var_grad(t, x), 49);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    xcvm_static_destroy(s);
+    close_tape(t);
+}
+END_TEST
+
 /* The host's function fails in the middle: nothing is written, and the next call is as good as new. */
 START_TEST(a11_7_code_that_fails)
 {
@@ -486,8 +565,13 @@ END_TEST
 Suite *suite_tape_static_code(void);
 Suite *suite_tape_static_code(void)
 {
-    return SUITE_OF("tape_static_code", a11_7_static_code, a11_7_code_that_fails, a_result_that_was_unchained,
-                    cleared_while_it_runs, d5_guard_names_the_first_difference,
-                    what_cannot_be_a_schedule_runs_define_by_run, a_function_that_fails, d5_memory_does_not_grow,
-                    tapes_on_threads, a_tape_of_several_threads, out_of_memory_anywhere);
+    Suite *suite =
+        SUITE_OF("tape_static_code", a11_7_static_code, a11_7_code_that_fails, a_result_that_was_unchained,
+                 cleared_while_it_runs, d5_guard_names_the_first_difference,
+                 what_cannot_be_a_schedule_runs_define_by_run, a_function_that_fails, d5_memory_does_not_grow,
+                 tapes_on_threads, a_tape_of_several_threads, out_of_memory_anywhere);
+    TCase *tcase = tcase_create("views");
+    tcase_add_loop_test(tcase, a11_7_code_sees_what_was_written, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return suite;
 }

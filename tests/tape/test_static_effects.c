@@ -499,6 +499,73 @@ START_TEST(writes_seen_by_hooks)
 }
 END_TEST
 
+/* ---- Places that update hooks see ---- */
+
+typedef struct placing {
+    xcvm_var w, place;
+    xcvm_optimizer *o;
+    double seen[8];
+    int calls;
+    bool late, fails; /* late: the place is filled behind the step */
+} placing;
+
+static xcvm_var look_at_place(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    placing *p = user;
+    (void)update;
+    p->seen[p->calls++] = xcvm_var_number(t, p->place);
+    return p->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2}) : XCVM_ABSENT;
+}
+
+static xcvm_status run_placing(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    placing *p = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, p->w, in[0]), next = xcvm_Add(t, p->place, in[0]);
+    out[0] = xcvm_var_detach(t, loss);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    if (!p->late)
+        p->place = next;
+    XCVM_TRY(xcvm_optimizer_step(p->o, &error));
+    p->place = next;
+    xcvm_var_clear_grad(t, p->w);
+    return XCVM_OK;
+}
+
+/* What the function has put in a place before a step, the hooks of that step find there; what it puts there behind it,
+ * not yet. If a hook fails, what was there is there again. */
+START_TEST(places_seen_by_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    placing p = {.w = parameter(t, 3), .late = _i == 1};
+    xcvm_var *const held[] = {&p.place};
+    const xcvm_static_options options = {.size = sizeof options, .held = held, .held_count = 1};
+    p.place = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &p.o, &error), &error);
+    must(xcvm_optimizer_add(p.o, "w", p.w, &error), &error);
+    must(xcvm_optimizer_add_hook(p.o, look_at_place, &p, &error), &error);
+    xcvm_static *s = make_static(t, run_placing, &p, &options);
+    for (int i = 0; i < 4; i++) {
+        call1(s, constant(t, 1));
+        ck_assert_double_eq(p.seen[i], i + (p.late ? 0 : 1));
+        CHECK_F32(t, p.place, (float)i + 1);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    p.fails = true;
+    call1(s, constant(t, 1));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert_double_eq(p.seen[4], p.late ? 4 : 5);
+    CHECK_F32(t, p.place, 4);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(p.o);
+    close_tape(t);
+}
+END_TEST
+
 /* ---- Hooks that write ---- */
 
 static xcvm_var write_looked_at(void *user, xcvm_tape *t, const xcvm_update *update)
@@ -548,6 +615,7 @@ Suite *suite_tape_static_effects(void)
     tcase_add_loop_test(tcase, variables_released_while_they_are_used, 0, 4);
     tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
     tcase_add_loop_test(tcase, writes_of_hooks, 0, 2);
+    tcase_add_loop_test(tcase, places_seen_by_hooks, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

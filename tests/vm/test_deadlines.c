@@ -1,4 +1,5 @@
 /* Every kernel notices that its run was cancelled, or that its deadline has passed, before long. */
+/* Takes long. */
 #include "tests/vm/deadline_cases.h"
 #include "tests/vm/support.h"
 

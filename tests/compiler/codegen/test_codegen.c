@@ -1,4 +1,5 @@
 /* Code generation: what groups compute is what the unfused instructions give, and which nodes are in one. */
+/* Takes long. */
 #include "tests/compiler/codegen/support.h"
 
 #include <locale.h>

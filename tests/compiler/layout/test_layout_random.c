@@ -1,4 +1,5 @@
 /* Random networks of images: results in blocked channels are those without. */
+/* Takes long. */
 #include "tests/compiler/layout/networks.h"
 
 enum { POOL = 12, SEEDS = 150, STEPS = 10 };

@@ -1,5 +1,6 @@
 /* Convolutions of blocked channels against their definition in f64, for shapes of all kinds: with whatever lies beyond
  * the channels, in place, and with the same bits for any number of threads. */
+/* Takes long. */
 #include "ops/conv/blocked.h"
 #include "ops/elementwise/activation.h"
 #include "tests/ops/conv/blocked_check.h"

@@ -1,5 +1,6 @@
 /* BlockedConvTranspose against its definition in f64, for shapes of all kinds: with NaN beyond the channels, by every
  * instruction set's kernel, with the same bits for any number of threads. */
+/* Takes long. */
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
 #include "ops/convert.h"
