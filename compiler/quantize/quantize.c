@@ -514,7 +514,7 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
                                 .tried_models = q->tried_models,
                                 .search_ns = q->search_ns,
                                 .data_batches = q->given,
-                                .tail_ranges = q->o.method == XCC_RANGE_DEFAULT && q->method == XCC_RANGE_TAIL};
+                                .method = q->method};
     for (size_t i = 0; i < q->told_node_count; i++)
         told.quantized_nodes += q->told_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)

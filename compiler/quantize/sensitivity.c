@@ -12,6 +12,9 @@ enum { LOOKED_AT = 4 };
 /* Of the float model's outputs that are kept, so that it need not run again with every choice of nodes. */
 enum { MOST_BYTES = 64 << 20 };
 
+/* Of what was seen of a tensor, that others may go beyond it before it counts as one whose tail goes on. */
+#define MOST_EXCESS 0.2
+
 /* A sum of products or a recurrent node, and what it does if it alone is quantised. */
 typedef struct suspect {
     xcc_quant_node *node;
@@ -216,6 +219,33 @@ static xcvm_status keep_fewest(search *s)
     return keep_first(s, high);
 }
 
+/* How far a tensor goes beyond what calibration has seen of it, on the batches that are measured on, as a share of what
+ * was seen; what its readers do not tell apart left out. */
+static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
+{
+    double low, high;
+    if (t->seen == NULL || t->error == NULL || t->constant != NULL || !(t->seen->greatest > t->seen->least))
+        return 0;
+    xcc_quant_useful(q, t, &low, &high);
+    const double above = fmin(t->error->greatest, high) - t->seen->greatest,
+                 below = t->seen->least - fmax(t->error->least, low);
+    return fmax(above, below) / (t->seen->greatest - t->seen->least);
+}
+
+/* Where the greatest error is what counts, no input may be clipped. Tails alone do not tell whether they go on: what
+ * was not calibrated with does. */
+static xcvm_status choose_method(search *s)
+{
+    quantizer *q = s->q;
+    double most = 0;
+    XCVM_TRY(xcc_quant_measure(q, s->data, s->all, true, NULL));
+    q->tried_models++;
+    for (size_t i = 0; i < q->tensor_count; i++)
+        most = fmax(most, excess_of(q, q->tensors[i]));
+    xcc_quant_take_method(q, most > MOST_EXCESS ? XCC_RANGE_TAIL : XCC_RANGE_MINMAX);
+    return XCVM_OK;
+}
+
 static xcvm_status search_nodes(search *s)
 {
     quantizer *q = s->q;
@@ -228,9 +258,8 @@ static xcvm_status search_nodes(search *s)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(measure_all(s, errors, &kept));
     XCVM_TRY(check_outputs(q));
-    /* Where the greatest error is what counts, no input may be clipped, those that nobody has seen included. */
     if (!errors_hold(q) && q->o.method == XCC_RANGE_DEFAULT) {
-        xcc_quant_take_method(q, XCC_RANGE_TAIL);
+        XCVM_TRY(choose_method(s));
         XCVM_TRY(measure_all(s, errors, &kept));
     }
     if (kept)

@@ -21,7 +21,8 @@ extern "C" {
 
 /* How ranges of activations come of what was seen. */
 typedef enum xcc_range_method {
-    XCC_RANGE_DEFAULT, /* XCC_RANGE_MSE; XCC_RANGE_TAIL if max_error does not hold with that and all nodes quantised */
+    XCC_RANGE_DEFAULT, /* XCC_RANGE_MSE; if max_error does not hold with that and all nodes quantised, XCC_RANGE_MINMAX,
+                          or XCC_RANGE_TAIL if what is measured on goes far beyond what was calibrated with */
     XCC_RANGE_MINMAX,  /* the least and the greatest of all */
     XCC_RANGE_MOVING,  /* moving averages of both, batch by batch */
     XCC_RANGE_ENTROPY, /* the threshold with the least Kullback-Leibler divergence from what was seen */
@@ -176,7 +177,7 @@ typedef struct xcc_quantize_report {
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
     size_t data_batches; /* that there were: fewer than were calibrated with and measured on if these are the same */
-    bool tail_ranges;    /* of XCC_RANGE_DEFAULT: XCC_RANGE_TAIL was taken */
+    xcc_range_method method; /* that ranges of activations are of; never XCC_RANGE_DEFAULT */
 } xcc_quantize_report;
 XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
 /* By index; NULL beyond the last. */

@@ -59,9 +59,8 @@ static const struct option own_options[] = {
      "how ranges come of what was seen: all of it; averages of the batches' least and greatest; the threshold with the "
      "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error; "
      "all "
-     "of it and what the tail of the batches' greatest lets expect beyond; auto: mse, or tail where --max-error does "
-     "not "
-     "hold with mse"},
+     "of it and what the tail of the batches' greatest lets expect beyond; auto: mse or, where --max-error does not "
+     "hold with it, minmax, or tail if what is measured on goes far beyond what was seen"},
     {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0, "of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
     {"form", 0, "qdq|qoperator", OPTION_CHOICE, AT(form), 0, 0,
@@ -414,8 +413,9 @@ static void print_report(const struct quantizing *t)
     if (report.tried_models > 1)
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
                (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
-    if (report.tail_ranges)
-        puts("ranges with their tails (--method tail), as the bound of the error did not hold with the default");
+    if (report.tried_models > 1 && strcmp(t->flags->method, "auto") == 0 && report.method != XCC_RANGE_MSE)
+        printf("ranges by --method %s, as the bound of the error did not hold with mse\n",
+               report.method == XCC_RANGE_TAIL ? "tail" : "minmax");
     print_batches(&report);
     printf("constants %.2f MB, were %.2f MB\n", (double)report.bytes_after / 1e6, (double)report.bytes_before / 1e6);
 }

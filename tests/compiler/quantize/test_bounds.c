@@ -111,6 +111,8 @@ START_TEST(both_bounds)
     bound(&z, scores, ROUGHLY(.min_agreement = 0.01, .max_error = error), &report);
     ck_assert_double_le(xcc_quantizer_output(z.q, 0)->max_error, error);
     ck_assert_uint_eq(report.kept_nodes, 1);
+    /* Nothing is far from what was seen. */
+    ck_assert_int_eq(report.method, XCC_RANGE_MINMAX);
     close_quantizing(&z);
 }
 END_TEST
@@ -192,11 +194,11 @@ START_TEST(inputs_beyond)
         const xcc_quantize_tensor *x = xcc_quantizer_tensor(z.q, 0);
         ck_assert_double_ge(y->likely_error, y->max_error);
         ck_assert_double_le(y->likely_agree, y->agree);
-        ck_assert_int_eq(report.tail_ranges, i == 0);
+        ck_assert_int_eq(report.method, i == 0 ? XCC_RANGE_TAIL : XCC_RANGE_MSE);
         ck_assert_int_eq(y->likely_error <= 0.02, i == 0);
         ck_assert_int_eq(x->high > x->greatest, i == 0);
         ck_assert_uint_eq(report.kept_nodes, 0);
-        ck_assert_uint_eq(report.tried_models, i == 0 ? 2 : 0);
+        ck_assert_uint_eq(report.tried_models, i == 0 ? 3 : 0);
         ck_assert_uint_eq(report.data_batches, SEEN);
         errors[i] = error_on_others(&z);
         close_quantizing(&z);
