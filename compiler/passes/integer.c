@@ -22,6 +22,13 @@ bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_s
     return true;
 }
 
+bool xcc_scale_of_product(float x, float w, float y, float *scale)
+{
+    const float unit = x * w;
+    *scale = unit / y;
+    return (isnormal(unit) || w == 0.0f) && isfinite(*scale);
+}
+
 bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_DequantizeLinear);

@@ -36,6 +36,10 @@ bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d);
 /* Whether a scale and a zero point (NULL: 0) are single numbers that mean something. */
 bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_signed, float *number, int *zero);
 
+/* The scale of x times w in steps of y (1 for w or y: there is none). False where f32 does not have the product as a
+ * normal number, or the scale: bytes times infinity are no numbers, so what is to be scaled so stays in floats. */
+bool xcc_scale_of_product(float x, float w, float y, float *scale);
+
 /* Constant weights: s8 in the order of the model, and a scale for each output, or one for all. */
 typedef struct xcc_integer_weights {
     const xcvm_value *q; /* as the model has them */

@@ -241,20 +241,24 @@ static xcc_value *binary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const 
     if ((!is_add && !xcc_is(producer, XCVM_OP_Mul)) || !xcc_dequantized_of(xcc_node_input(producer, 0), &p) ||
         !xcc_dequantized_of(xcc_node_input(producer, 1), &q))
         return NULL;
+    float scale, q_scale = 1;
+    if (is_add ? !xcc_scale_of_product(p.scale, 1, to->scale, &scale) ||
+                     !xcc_scale_of_product(q.scale, 1, to->scale, &q_scale)
+               : !xcc_scale_of_product(p.scale, q.scale, to->scale, &scale))
+        return NULL;
     xcc_builder b = xcc_builder_before(n);
     xcc_bytes of[2];
     if (!both_bytes(&b, p.q, q.q, of))
         return NULL;
     xcc_bytes y = {.last = of[0].last};
     if (is_add)
-        y.v = xcc_apply(&b, QuantizedAdd, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v),
-                        .a_scale = (double)(p.scale / to->scale), .b_scale = (double)(q.scale / to->scale),
+        y.v = xcc_apply(&b, QuantizedAdd, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v), .a_scale = (double)scale,
+                        .b_scale = (double)q_scale, .a_zero_point = p.zero, .b_zero_point = q.zero,
+                        .y_zero_point = to->zero, .low = to->low, .high = to->high);
+    else
+        y.v = xcc_apply(&b, QuantizedMul, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v), .scale = (double)scale,
                         .a_zero_point = p.zero, .b_zero_point = q.zero, .y_zero_point = to->zero, .low = to->low,
                         .high = to->high);
-    else
-        y.v = xcc_apply(&b, QuantizedMul, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v),
-                        .scale = (double)(p.scale * q.scale / to->scale), .a_zero_point = p.zero,
-                        .b_zero_point = q.zero, .y_zero_point = to->zero, .low = to->low, .high = to->high);
     y.v = of_one(r, &b, of, y.v);
     return xcc_island_edge(&b, y, to->is_signed);
 }
@@ -288,12 +292,15 @@ static xcc_value *max_pool(xcc_rewrite *r, xcc_node *n, const xcc_node *producer
 static xcc_value *mean(xcc_node *n, const xcc_dequantized *x, xcvm_QuantizedAveragePool_args args,
                        const xcc_requantized *to, bool keeps_axes)
 {
+    float scale;
+    if (!xcc_scale_of_product(x->scale, 1, to->scale, &scale))
+        return NULL;
     xcc_builder b = xcc_builder_before(n);
     xcc_bytes bytes = xcc_island_value(&b, x->q, true);
     if (bytes.v == NULL)
         return NULL;
     args.x = XCC_IN(bytes.v);
-    args.scale = (double)(x->scale / to->scale);
+    args.scale = (double)scale;
     args.x_zero_point = x->zero;
     args.y_zero_point = to->zero;
     args.low = to->low;

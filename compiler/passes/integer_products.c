@@ -130,7 +130,7 @@ typedef struct lines {
     size_t outputs, next, count, step;
 } lines;
 
-/* y_scale is 1 for results that stay floats. Returns false where sums might not fit. */
+/* y_scale is 1 for results that stay floats. Returns false where sums, or their scales, might not fit. */
 static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights *w, const lines *l, const bias *b,
                           float y_scale, epilogue *to)
 {
@@ -145,13 +145,13 @@ static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights 
             sum += q;
             magnitude += q < 0 ? -q : q;
         }
-        const float unit = x->scale * xcc_integer_scale_at(w, o);
-        const double steps = bias_at(b, o, (double)unit);
-        fits = fabs(steps) + (double)UINT8_MAX * (double)magnitude < (double)INT32_MAX;
+        const float w_scale = xcc_integer_scale_at(w, o);
+        const double steps = bias_at(b, o, (double)(x->scale * w_scale));
+        fits = xcc_scale_of_product(x->scale, w_scale, y_scale, &XCVM_DATA(float, &to->scale->type)[o]) &&
+               fabs(steps) + (double)UINT8_MAX * (double)magnitude < (double)INT32_MAX;
         if (!fits)
             break;
         XCVM_DATA(int32_t, &to->b->type)[o] = (int32_t)((int64_t)steps - x->zero * sum);
-        XCVM_DATA(float, &to->scale->type)[o] = unit / y_scale;
     }
     if (!fits && to->b != NULL)
         xcc_constant_release(to->b);
@@ -260,13 +260,18 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     return xcc_island_edge(&b, y, to->is_signed);
 }
 
+/* Reads a convolution of dequantised images by dequantised filters behind which nothing is fused. */
+static bool read_convolution(xcc_rewrite *r, const xcvm_Conv_args *a, xcc_dequantized *x, weights *w)
+{
+    return a->z == NULL && a->activation == XCVM_ACTIVATION_none && a->affine.count == 0 && a->w->rank == 4 &&
+           xcc_dequantized_of(xcc_value_of(a->x), x) && xcc_integer_read_weights(r, xcc_value_of(a->w), 0, w);
+}
+
 static xcc_value *conv(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, const xcc_requantized *to)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, producer);
     convolution c = {.strides = a->strides, .pads = a->pads, .dilations = a->dilations, .group = a->group};
-    if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
-        !xcc_dequantized_of(xcc_value_of(a->x), &c.x) || !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &c.w) ||
-        !read_bias(xcc_value_of(a->b), (size_t)c.w.q->dims[0], &c.b))
+    if (!read_convolution(r, a, &c.x, &c.w) || !read_bias(xcc_value_of(a->b), (size_t)c.w.q->dims[0], &c.b))
         return NULL;
     return convolve(r, n, &c, to);
 }
@@ -447,10 +452,8 @@ bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
     product p = {.images = true, .row = 1};
-    if (a->z != NULL || a->activation != XCVM_ACTIVATION_none || a->affine.count != 0 || a->w->rank != 4 ||
-        a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 || !xcc_all_are(a->strides, 1) ||
-        !xcc_all_are(a->pads, 0) || !xcc_dequantized_of(xcc_value_of(a->x), &p.x) ||
-        !xcc_integer_read_weights(r, xcc_value_of(a->w), 0, &p.w))
+    if (!read_convolution(r, a, &p.x, &p.w) || a->w->dims[2] != 1 || a->w->dims[3] != 1 || a->group != 1 ||
+        !xcc_all_are(a->strides, 1) || !xcc_all_are(a->pads, 0))
         return false;
     p.rows = p.column = (size_t)a->w->dims[1];
     p.columns = (size_t)a->w->dims[0];

@@ -148,6 +148,16 @@ static xcc_value *project_floats(xcc_builder *b, const network *k, const xcc_val
     return xcc_block_weights_product(b, &w, k->a->x, &rest);
 }
 
+/* Whether all scales of weights by bytes of scale `unit` are within f32. */
+static bool have_products(const xcc_integer_weights *w, float unit)
+{
+    float scale;
+    for (size_t i = 0; i < xcvm_element_count(w->scale); i++)
+        if (!xcc_scale_of_product(unit, xcc_integer_scale_at(w, i), 1, &scale))
+            return false;
+    return true;
+}
+
 static bool replace_results(xcc_rewrite *r, xcc_node *n, xcc_value *const results[RESULTS])
 {
     bool done = false;
@@ -169,8 +179,8 @@ bool xcc_integer_lstm(xcc_rewrite *r, xcc_node *n)
     const xcc_value *bias = pack_biases(n->graph, &k);
     if ((k.a->b != NULL && bias == NULL) || !pack(n->graph, &k, &k.r, k.hidden, 1.0f, &state))
         return xcc_rewrite_ok(r, r->m->error->status) && false;
-    xcc_value *projected =
-        xcc_dequantized_of(xcc_value_of(k.a->x), &x) ? project_bytes(&b, &k, &x, bias) : project_floats(&b, &k, bias);
+    const bool by_bytes = xcc_dequantized_of(xcc_value_of(k.a->x), &x) && have_products(&k.w, x.scale);
+    xcc_value *projected = by_bytes ? project_bytes(&b, &k, &x, bias) : project_floats(&b, &k, bias);
     for (size_t i = 0; projected != NULL && i < xcc_node_output_count(n); i++)
         if (xcc_node_output(n, i) != NULL && (y[i] = xcc_value_create(n->graph, NULL)) == NULL)
             projected = NULL;

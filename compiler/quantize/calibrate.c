@@ -99,15 +99,18 @@ static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batc
 
 /* ---- Ranges ---- */
 
-static void end_calibration(quantizer *q, xcc_quant_tensor *t)
+static void set_range(quantizer *q, xcc_quant_tensor *t)
 {
     int32_t least, greatest;
     double low, high;
     xcc_quant_limits(q->o.activations, &least, &greatest);
     xcc_quant_useful(q, t, &low, &high);
     xcc_statistics_clip(t->seen, low, high);
-    xcc_statistics_range(t->seen, q->o.method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations,
-                         &t->low, &t->high);
+    xcc_statistics_range(t->seen, q->method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations, &t->low,
+                         &t->high);
+    /* A tail does not go where nobody tells elements apart. */
+    t->low = fmax(t->low, low);
+    t->high = fmin(t->high, high);
     xcc_quant_scale(t->low, t->high, q->o.activations, q->o.symmetric_activations, &t->scale, &t->zero_point);
 }
 
@@ -135,7 +138,15 @@ xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_
         XCVM_CHECK(q->m.error, t->seen != NULL && t->seen->count > 0, INVALID_ARGUMENT,
                    "\"%.200s\" has no elements in any batch of the calibration data, so it has no range", t->name);
         /* That of a pass, too: it has a scale of its own when what is in front of it turns out to stay float. */
-        end_calibration(q, t);
+        set_range(q, t);
     }
     return XCVM_OK;
+}
+
+void xcc_quant_take_method(quantizer *q, xcc_range_method method)
+{
+    q->method = method;
+    for (size_t i = 0; i < q->tensor_count; i++)
+        if (q->tensors[i]->seen != NULL)
+            set_range(q, q->tensors[i]);
 }

@@ -60,6 +60,8 @@ bool xcc_statistics_add(xcc_statistics *s, const float *x, size_t count, double 
         first ? (double)greatest : s->moving_greatest + averaging * ((double)greatest - s->moving_greatest);
     s->count += count;
     s->batches++;
+    xcc_extremes_add(s->lows, &s->low_count, fmaxf(-least, 0));
+    xcc_extremes_add(s->highs, &s->high_count, fmaxf(greatest, 0));
     const double most = fmax(fabs((double)least), fabs((double)greatest));
     if (most > 0)
         fit(s, most);
@@ -101,6 +103,10 @@ void xcc_statistics_clip(xcc_statistics *s, double low, double high)
     s->greatest = clipped(s->greatest, low, high);
     s->moving_least = clipped(s->moving_least, low, high);
     s->moving_greatest = clipped(s->moving_greatest, low, high);
+    for (size_t i = 0; i < s->low_count; i++)
+        s->lows[i] = (float)fmin((double)s->lows[i], -low);
+    for (size_t i = 0; i < s->high_count; i++)
+        s->highs[i] = (float)fmin((double)s->highs[i], high);
 }
 
 /* ---- Differences ---- */
@@ -136,6 +142,21 @@ void xcc_difference_add(xcc_difference *d, const float *right, const float *x, s
         d->rows++;
         d->agreeing += at < row && at == greatest_at(x + i, row);
     }
+}
+
+void xcc_difference_merge(xcc_difference *d, const xcc_difference *more)
+{
+    if (more->count > 0) {
+        d->least = d->count == 0 || more->least < d->least ? more->least : d->least;
+        d->greatest = d->count == 0 || more->greatest > d->greatest ? more->greatest : d->greatest;
+    }
+    d->signal += more->signal;
+    d->noise += more->noise;
+    d->magnitudes += more->magnitudes;
+    d->max = more->max > d->max || isnan(more->max) ? more->max : d->max;
+    d->count += more->count;
+    d->rows += more->rows;
+    d->agreeing += more->agreeing;
 }
 
 double xcc_difference_sqnr(const xcc_difference *d)

@@ -2,6 +2,8 @@
 #ifndef XCVM_COMPILER_QUANTIZE_HISTOGRAM_H
 #define XCVM_COMPILER_QUANTIZE_HISTOGRAM_H
 
+#include "compiler/quantize/likely.h"
+
 #include "xcvm/quantize.h"
 
 /* Bins of a histogram, half of them below zero. */
@@ -15,6 +17,8 @@ typedef struct xcc_statistics {
     double width; /* of a bin; 0: nothing but zeros so far */
     uint64_t count, zeros;
     uint64_t batches;
+    float lows[XCC_EXTREMES], highs[XCC_EXTREMES]; /* the greatest magnitudes of batches, on either side of zero */
+    size_t low_count, high_count;
     uint64_t bins[XCC_BINS]; /* bin i is [i - XCC_BINS / 2, i + 1 - XCC_BINS / 2) times the width */
 } xcc_statistics;
 
@@ -24,7 +28,8 @@ bool xcc_statistics_add(xcc_statistics *s, const float *x, size_t count, double 
 /* Takes all elements below `low`, which is at most 0, for `low`, and those above `high` for that. */
 void xcc_statistics_clip(xcc_statistics *s, double low, double high);
 
-/* The range that a method takes, within what was seen. `symmetric`: low is -high. `levels`: of the integer type. */
+/* The range that a method takes, within what was seen but for XCC_RANGE_TAIL. `symmetric`: low is -high. `levels`: of
+ * the integer type. */
 void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, double percentile, int levels,
                           bool symmetric, double *low, double *high);
 
@@ -39,6 +44,8 @@ typedef struct xcc_difference {
 /* `row`: elements of a row, whose greatest elements are compared; below 2: they are not. A row with NaN agrees
  * with none. */
 void xcc_difference_add(xcc_difference *d, const float *right, const float *x, size_t count, size_t row);
+/* Adds what was summed up apart. */
+void xcc_difference_merge(xcc_difference *d, const xcc_difference *more);
 /* Signal to noise in dB; infinite if there is no noise. */
 double xcc_difference_sqnr(const xcc_difference *d);
 

@@ -1,4 +1,5 @@
 /* Measuring: the new model beside the float one, on the same data. */
+#include "compiler/quantize/likely.h"
 #include "compiler/quantize/machine.h"
 
 #include "base/dtype.h"
@@ -10,12 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How the batches differ, of one output. */
+typedef struct spread {
+    float extremes[XCC_EXTREMES]; /* the greatest errors of batches */
+    size_t extreme_count, error_batches;
+    double shares, squares; /* sums of the shares of rows that agree, and of their squares */
+    size_t row_batches;
+} spread;
+
 typedef struct comparison {
     quantizer *q;
     xcc_machine machine;      /* of the new model */
     size_t *tensors;          /* its outputs that are forms of q->tensors; SIZE_MAX: none */
     size_t *outputs, *rights; /* its outputs, and those of the float program, that are the model's */
     xcc_difference *differences;
+    spread *spreads;
     xcc_difference *each; /* of each batch, of each output; NULL: not asked for */
     xcvm_value **inputs;
 } comparison;
@@ -54,8 +64,10 @@ static xcvm_status open_comparison(comparison *c, quantizer *q, bool tensors)
     c->outputs = xcc_alloc(m, (outputs + 1) * sizeof *c->outputs);
     c->rights = xcc_alloc(m, (outputs + 1) * sizeof *c->rights);
     c->differences = xcc_alloc(m, (outputs + 1) * sizeof *c->differences);
+    c->spreads = xcc_alloc(m, (outputs + 1) * sizeof *c->spreads);
     c->inputs = xcc_alloc(m, (q->input_count + 1) * sizeof *c->inputs);
-    if (c->tensors == NULL || c->outputs == NULL || c->rights == NULL || c->differences == NULL || c->inputs == NULL)
+    if (c->tensors == NULL || c->outputs == NULL || c->rights == NULL || c->differences == NULL || c->spreads == NULL ||
+        c->inputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(open_model(c, tensors));
     for (size_t i = 0; i < outputs; i++) {
@@ -140,22 +152,44 @@ static xcvm_status keep_right(const comparison *c, size_t batch)
     return XCVM_OK;
 }
 
+static double agreement_of(const xcc_difference *d)
+{
+    return d->rows > 0 ? (double)d->agreeing / (double)d->rows : (double)NAN;
+}
+
+static void add_batch(spread *s, const xcc_difference *batch)
+{
+    if (batch->count > 0) {
+        xcc_extremes_add(s->extremes, &s->extreme_count, isnan(batch->max) ? INFINITY : (float)batch->max);
+        s->error_batches++;
+    }
+    if (batch->rows > 0) {
+        const double share = agreement_of(batch);
+        s->shares += share;
+        s->squares += share * share;
+        s->row_batches++;
+    }
+}
+
 static xcvm_status compare_output(comparison *c, size_t i, size_t batch, size_t number)
 {
     const quantizer *q = c->q;
     const xcvm_value *a = right_of(c, i, batch), *b = xcvm_session_output(c->machine.session, c->outputs[i]);
-    xcc_difference *to[] = {&c->differences[i], c->each != NULL ? &c->each[number * q->graph->n_output + i] : NULL};
+    xcc_difference one = {.count = 0};
     const bool decisions = are_decisions(a, b);
     if (!decisions && !are_comparable(a, b))
         return XCVM_OK;
     if (!decisions)
         XCVM_TRY(need_numbers(q, q->graph->output[i]->name, a, batch));
-    for (size_t k = 0; k < sizeof to / sizeof *to && to[k] != NULL; k++)
-        if (decisions)
-            add_decisions(to[k], a, b);
-        else
-            xcc_difference_add(to[k], a->data, b->data, xcvm_element_count(a),
-                               a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+    if (decisions)
+        add_decisions(&one, a, b);
+    else
+        xcc_difference_add(&one, a->data, b->data, xcvm_element_count(a),
+                           a->rank > 0 ? (size_t)a->dims[a->rank - 1] : 1);
+    xcc_difference_merge(&c->differences[i], &one);
+    add_batch(&c->spreads[i], &one);
+    if (c->each != NULL)
+        c->each[number * q->graph->n_output + i] = one;
     return XCVM_OK;
 }
 
@@ -212,11 +246,6 @@ bool xcc_quant_must_agree(const quantizer *q, const char *output)
     return q->o.agreement_output == NULL || strcmp(q->o.agreement_output, output) == 0;
 }
 
-static double agreement_of(const xcc_difference *d)
-{
-    return d->rows > 0 ? (double)d->agreeing / (double)d->rows : (double)NAN;
-}
-
 static void tell_batches(const comparison *c, size_t count, xcc_batch_error *errors)
 {
     const size_t outputs = c->q->graph->n_output;
@@ -238,25 +267,30 @@ static void tell_outputs(const comparison *c)
     q->told_output_count = 0;
     for (size_t i = 0; i < q->graph->n_output; i++) {
         const xcc_difference *d = &c->differences[i];
+        const spread *s = &c->spreads[i];
         const double unit = unit_of(d), unknown = (double)NAN;
-        if (d->count > 0)
-            q->told_outputs[q->told_output_count++] =
-                (xcc_quantize_output){.name = q->graph->output[i]->name,
-                                      .least = d->least,
-                                      .greatest = d->greatest,
-                                      .max_error = d->max / unit,
-                                      .mean_error = d->magnitudes / (double)d->count / unit,
-                                      .sqnr = xcc_difference_sqnr(d),
-                                      .agree = agreement_of(d)};
-        else if (d->rows > 0)
-            q->told_outputs[q->told_output_count++] = (xcc_quantize_output){.name = q->graph->output[i]->name,
-                                                                            .least = unknown,
-                                                                            .greatest = unknown,
-                                                                            .max_error = unknown,
-                                                                            .mean_error = unknown,
-                                                                            .sqnr = unknown,
-                                                                            .agree = agreement_of(d),
-                                                                            .decisions = true};
+        if (d->count == 0 && d->rows == 0)
+            continue;
+        xcc_quantize_output *o = &q->told_outputs[q->told_output_count++];
+        *o = (xcc_quantize_output){
+            .name = q->graph->output[i]->name,
+            .least = unknown,
+            .greatest = unknown,
+            .max_error = unknown,
+            .mean_error = unknown,
+            .sqnr = unknown,
+            .agree = agreement_of(d),
+            .decisions = d->count == 0,
+            .likely_error = unknown,
+            .likely_agree = fmin(xcc_likely_agreement(s->shares, s->squares, s->row_batches), agreement_of(d))};
+        if (d->count == 0)
+            continue;
+        o->least = d->least;
+        o->greatest = d->greatest;
+        o->max_error = d->max / unit;
+        o->mean_error = d->magnitudes / (double)d->count / unit;
+        o->sqnr = xcc_difference_sqnr(d);
+        o->likely_error = fmax(xcc_likely_error(s->extremes, s->extreme_count, s->error_batches) / unit, o->max_error);
     }
 }
 

@@ -23,7 +23,6 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
     o->size = sizeof *o;
     o->activations = o->activations != XCVM_NO_DTYPE ? o->activations : XCVM_U8;
     o->weights = o->weights != XCVM_NO_DTYPE ? o->weights : XCVM_I8;
-    o->method = o->method != XCC_RANGE_DEFAULT ? o->method : XCC_RANGE_MSE;
     o->percentile = o->percentile != 0 ? o->percentile : 99.999;
     o->averaging = o->averaging != 0 ? o->averaging : 0.01;
     o->block = o->block != 0 ? o->block : 32;
@@ -34,7 +33,7 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
                xcvm_dtype_name(o->activations));
     XCVM_CHECK(error, o->weights == XCVM_U8 || o->weights == XCVM_I8 || o->weights == XCVM_U4 || o->weights == XCVM_I4,
                INVALID_ARGUMENT, "weights cannot be %s; i8, u8, i4 or u4 is needed", xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->method <= XCC_RANGE_MSE, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
+    XCVM_CHECK(error, o->method <= XCC_RANGE_TAIL, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
     XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT, "there is no form %d", (int)o->form);
     XCVM_CHECK(error, o->rounding <= XCC_ROUNDING_GPTQ, INVALID_ARGUMENT, "there is no rounding %d", (int)o->rounding);
     XCVM_CHECK(error, !o->trainable || o->rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
@@ -206,6 +205,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     XCVM_CHECK(error, q != NULL, OUT_OF_MEMORY, "no memory for a quantizer");
     q->o = o;
     q->o.allocator = allocator;
+    q->method = o.method != XCC_RANGE_DEFAULT ? o.method : XCC_RANGE_MSE;
     q->compiler = (xcc_options){
         .size = sizeof q->compiler, .allocator = allocator, .memory_limit = o.memory_limit, .timeout_ns = o.timeout_ns};
     xcc_model_file file = {.dir = NULL};
@@ -383,6 +383,7 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     if (q->o.max_error > 0 || q->o.min_agreement > 0)
         XCVM_TRY(xcc_quant_bound(q, data, &measured));
     XCVM_TRY(xcc_quant_measure(q, data, &measured, true, NULL));
+    q->given = count;
     q->measured = measured.count;
     /* Outputs are those of the model as it is written, which need not be fused as the one with all tensors is. */
     if (q->o.form != XCC_FORM_QDQ || q->o.max_error > 0 || q->o.min_agreement > 0)
@@ -508,7 +509,12 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
                                 .calibration_batches = q->calibrated,
                                 .measured_batches = q->measured,
                                 .bytes_before = q->bytes_before,
-                                .bytes_after = q->bytes_after};
+                                .bytes_after = q->bytes_after,
+                                .judged_nodes = q->judged_nodes,
+                                .tried_models = q->tried_models,
+                                .search_ns = q->search_ns,
+                                .data_batches = q->given,
+                                .method = q->method};
     for (size_t i = 0; i < q->told_node_count; i++)
         told.quantized_nodes += q->told_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)

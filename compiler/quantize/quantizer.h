@@ -107,9 +107,10 @@ struct xcc_quantizer {
     xcvm_parameter *inputs;
     size_t input_count;
     bool dynamic;
-    bool begun, done; /* xcc_quantizer_run: was called, and has succeeded */
+    bool begun, done;        /* xcc_quantizer_run: was called, and has succeeded */
+    xcc_range_method method; /* that ranges are of */
     size_t folded, equalised;
-    size_t calibrated, measured; /* batches */
+    size_t given, calibrated, measured; /* batches */
     /* While nodes are looked for: the outputs of the float model on each batch, in the order of the graph's; NULL where
      * they are not kept. */
     xcvm_value **right;
@@ -121,6 +122,9 @@ struct xcc_quantizer {
     size_t told_node_count;
     xcc_quantize_output *told_outputs;
     size_t told_output_count;
+    /* Of the search for nodes that stay float. */
+    size_t judged_nodes, tried_models;
+    uint64_t search_ns;
 };
 typedef struct xcc_quantizer quantizer;
 
@@ -166,6 +170,8 @@ xcvm_status xcc_quant_place(quantizer *q);
 const xcc_quant_node *xcc_quant_last(const quantizer *q, const xcc_quant_node *n);
 /* Ranges of activations (calibrate.c), and of constants that are operands as activations are. */
 xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_t batches);
+/* Takes the ranges by another method, of what calibration has seen. */
+void xcc_quant_take_method(quantizer *q, xcc_range_method method);
 /* The interval, zero within, whose elements of a tensor its readers tell apart; infinite where there is no end
  * (saturation.c). */
 void xcc_quant_useful(const quantizer *q, const xcc_quant_tensor *t, double *low, double *high);

@@ -192,6 +192,14 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
     case XCC_RANGE_MSE:
         least_squares(&below, &above, least, greatest, levels, symmetric, low, high);
         break;
+    case XCC_RANGE_TAIL:
+        *low = -xcc_likely_extreme(s->lows, s->low_count, s->batches);
+        *high = xcc_likely_extreme(s->highs, s->high_count, s->batches);
+        if (symmetric) {
+            *high = fmax(-*low, *high);
+            *low = -*high;
+        }
+        return;
     case XCC_RANGE_MINMAX:
         break;
     }

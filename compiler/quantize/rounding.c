@@ -24,7 +24,8 @@ typedef struct job {
     const xcc_quant_tensor *x;
     xcc_tensor weights;
     xcc_moments moments;
-    size_t rows; /* of each batch, if there are as many */
+    size_t rows;   /* of each batch, if there are as many */
+    size_t places; /* of a convolution's window */
 } job;
 
 /* ---- Weights as rows ---- */
@@ -126,33 +127,57 @@ static void find_rows(const job *j, const xcvm_value *x, rows *r)
         r->count = r->width > 0 ? xcvm_element_count(x) / r->width : 0;
 }
 
+/* A place of a window that is not in the image. */
+#define OUTSIDE ((ptrdiff_t)-1)
+
+/* What rows are gathered into, ROWS of them, and the places of as many windows. */
+typedef struct panel {
+    float *rows;
+    ptrdiff_t *places;
+} panel;
+
 /* Where the window's places of one axis begin. */
 static ptrdiff_t begin_of(const xcvm_window *w, int axis, size_t out)
 {
     return (ptrdiff_t)(out * w->stride[axis]) - w->pad[axis];
 }
 
-static void copy_window(const rows *r, size_t number, float *to)
+/* Where in a channel's image the places of window `number` are; OUTSIDE of those that stick out. */
+static void find_places(const rows *r, size_t number, ptrdiff_t *to)
 {
     const xcvm_window *w = &r->window;
     const size_t place = number % w->out_size;
-    const ptrdiff_t z0 = begin_of(w, 0, place / (w->out[1] * w->out[2])),
-                    y0 = begin_of(w, 1, place / w->out[2] % w->out[1]), x0 = begin_of(w, 2, place % w->out[2]);
-    for (size_t c = 0; c < r->channels; c++) {
-        const float *image = r->from + (number / w->out_size * r->channels + c) * w->in_size;
-        for (size_t k = 0; k < w->kernel_size; k++) {
-            const ptrdiff_t z = z0 + (ptrdiff_t)(k / (w->kernel[1] * w->kernel[2]) * w->dilation[0]),
-                            y = y0 + (ptrdiff_t)(k / w->kernel[2] % w->kernel[1] * w->dilation[1]),
-                            x = x0 + (ptrdiff_t)(k % w->kernel[2] * w->dilation[2]);
-            const bool inside = z >= 0 && y >= 0 && x >= 0 && z < (ptrdiff_t)w->in[0] && y < (ptrdiff_t)w->in[1] &&
-                                x < (ptrdiff_t)w->in[2];
-            *to++ = inside ? image[((size_t)z * w->in[1] + (size_t)y) * w->in[2] + (size_t)x] : 0.0f;
-        }
+    const ptrdiff_t begin[] = {begin_of(w, 0, place / (w->out[1] * w->out[2])),
+                               begin_of(w, 1, place / w->out[2] % w->out[1]), begin_of(w, 2, place % w->out[2])};
+    for (size_t k = 0; k < w->kernel_size; k++) {
+        const ptrdiff_t z = begin[0] + (ptrdiff_t)(k / (w->kernel[1] * w->kernel[2]) * w->dilation[0]),
+                        y = begin[1] + (ptrdiff_t)(k / w->kernel[2] % w->kernel[1] * w->dilation[1]),
+                        x = begin[2] + (ptrdiff_t)(k % w->kernel[2] * w->dilation[2]);
+        const bool inside =
+            z >= 0 && y >= 0 && x >= 0 && z < (ptrdiff_t)w->in[0] && y < (ptrdiff_t)w->in[1] && x < (ptrdiff_t)w->in[2];
+        to[k] = inside ? (z * (ptrdiff_t)w->in[1] + y) * (ptrdiff_t)w->in[2] + x : OUTSIDE;
     }
 }
 
+/* Copies windows, at most ROWS of them, as rows. All take a channel before any takes the next: its image is in the
+ * cache, and where the windows' places are is worked out once for all channels. */
+static void copy_windows(const rows *r, const size_t *numbers, size_t count, const panel *to)
+{
+    const size_t size = r->window.kernel_size;
+    for (size_t i = 0; i < count; i++)
+        find_places(r, numbers[i], to->places + i * size);
+    for (size_t c = 0; c < r->channels; c++)
+        for (size_t i = 0; i < count; i++) {
+            const float *image = r->from + (numbers[i] / r->window.out_size * r->channels + c) * r->window.in_size;
+            const ptrdiff_t *at = to->places + i * size;
+            float *row = to->rows + i * r->width + c * size;
+            for (size_t k = 0; k < size; k++)
+                row[k] = at[k] != OUTSIDE ? image[at[k]] : 0.0f;
+        }
+}
+
 /* Adds rows of a batch to the moments, evenly spread over all that there are. */
-static xcvm_status gather(quantizer *q, job *j, const xcvm_value *x, size_t batch, float *panel)
+static xcvm_status gather(quantizer *q, job *j, const xcvm_value *x, size_t batch, const panel *to)
 {
     rows r;
     find_rows(j, x, &r);
@@ -161,16 +186,16 @@ static xcvm_status gather(quantizer *q, job *j, const xcvm_value *x, size_t batc
                j->moments.groups * j->moments.inputs, r.width);
     const size_t count = xcvm_min(r.count, j->rows);
     for (size_t done = 0; done < count;) {
+        size_t numbers[ROWS];
         const size_t part = xcvm_min(ROWS, count - done);
-        for (size_t i = 0; i < part; i++) {
-            /* Every batch begins elsewhere, so that borders of images are seen as often as they are there. */
-            const size_t number = ((done + i) * r.count + batch * 40503 % r.count) / count;
-            if (r.windows)
-                copy_window(&r, number, panel + i * r.width);
-            else
-                memcpy(panel + i * r.width, r.from + number * r.width, r.width * sizeof *panel);
-        }
-        XCVM_TRY(xcc_moments_add(&q->m, &j->moments, panel, part));
+        /* Every batch begins elsewhere, so that borders of images are seen as often as they are there. */
+        for (size_t i = 0; i < part; i++)
+            numbers[i] = ((done + i) * r.count + batch * 40503 % r.count) / count;
+        if (r.windows)
+            copy_windows(&r, numbers, part, to);
+        for (size_t i = 0; i < part && !r.windows; i++)
+            memcpy(to->rows + i * r.width, r.from + numbers[i] * r.width, r.width * sizeof *to->rows);
+        XCVM_TRY(xcc_moments_add(&q->m, &j->moments, to->rows, part));
         done += part;
     }
     return XCVM_OK;
@@ -179,40 +204,42 @@ static xcvm_status gather(quantizer *q, job *j, const xcvm_value *x, size_t batc
 /* ---- Passes over the data ---- */
 
 static xcvm_status look(quantizer *q, const xcc_calibration *data, size_t batches, job *jobs, size_t count,
-                        float *panel, xcvm_value **inputs)
+                        const panel *to, xcvm_value **inputs)
 {
     for (size_t batch = 0; batch < batches; batch++) {
         xcvm_status status = xcc_batch_read(q, data, batch, inputs);
         if (status == XCVM_OK)
             status = xcc_machine_run(q, q->machine, inputs);
         for (size_t i = 0; i < count && status == XCVM_OK; i++)
-            status = gather(q, &jobs[i], xcc_machine_tensor(q, jobs[i].x, inputs), batch, panel);
+            status = gather(q, &jobs[i], xcc_machine_tensor(q, jobs[i].x, inputs), batch, to);
         xcc_batch_release(q, inputs);
         XCVM_TRY(status);
     }
     return XCVM_OK;
 }
 
-static xcvm_status begin_moments(quantizer *q, job *jobs, size_t count, xcvm_arena *arena, float **panel)
+static xcvm_status begin_moments(quantizer *q, job *jobs, size_t count, xcvm_arena *arena, panel *to)
 {
-    size_t width = 0;
+    size_t width = 0, places = 0;
     for (size_t i = 0; i < count; i++) {
         xcc_moments *m = &jobs[i].moments;
         m->sums = xcvm_arena_allocate(arena, m->bytes + 1);
         if (m->sums == NULL)
             return xcc_out_of_memory(&q->m);
         width = m->groups * m->inputs > width ? m->groups * m->inputs : width;
+        places = jobs[i].places > places ? jobs[i].places : places;
     }
-    *panel = xcvm_arena_allocate(arena, (ROWS * width + 1) * sizeof **panel);
-    return *panel != NULL ? XCVM_OK : xcc_out_of_memory(&q->m);
+    to->rows = xcvm_arena_allocate(arena, (ROWS * width + 1) * sizeof *to->rows);
+    to->places = xcvm_arena_allocate(arena, (ROWS * places + 1) * sizeof *to->places);
+    return to->rows != NULL && to->places != NULL ? XCVM_OK : xcc_out_of_memory(&q->m);
 }
 
 static xcvm_status round_some(quantizer *q, const xcc_calibration *data, size_t batches, job *jobs, size_t count,
                               xcvm_arena *arena, xcvm_value **inputs)
 {
-    float *panel;
-    XCVM_TRY(begin_moments(q, jobs, count, arena, &panel));
-    XCVM_TRY(look(q, data, batches, jobs, count, panel, inputs));
+    panel gathered;
+    XCVM_TRY(begin_moments(q, jobs, count, arena, &gathered));
+    XCVM_TRY(look(q, data, batches, jobs, count, &gathered, inputs));
     for (size_t i = 0; i < count; i++)
         XCVM_TRY((xcvm_dtype_bits(q->o.weights) == 4 ? xcc_round_blocks : xcc_round_integers)(q, jobs[i].node,
                                                                                               &jobs[i].moments));
@@ -240,6 +267,9 @@ xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t ba
         xcc_moments_plan(&j->moments, groups, j->weights.count / layout.outputs, most);
         const size_t wanted = ROWS_FOR_INPUT * j->moments.block;
         j->rows = xcvm_ceil_div(wanted > LEAST_ROWS ? wanted : LEAST_ROWS, batches);
+        j->places = 0;
+        if (xcc_quant_is(j->node, "Conv"))
+            j->places = j->weights.count / (size_t)(j->weights.dims[0] * j->weights.dims[1]);
         count++;
     }
     for (size_t first = 0, end; first < count; first = end) {

@@ -1,6 +1,8 @@
 /* Sensitivity: which sums of products harm the outputs most, and how many of them have to stay float. */
 #include "compiler/quantize/quantizer.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,42 +12,57 @@ enum { LOOKED_AT = 4 };
 /* Of the float model's outputs that are kept, so that it need not run again with every choice of nodes. */
 enum { MOST_BYTES = 64 << 20 };
 
+/* Of what was seen of a tensor, that others may go beyond it before it counts as one whose tail goes on. */
+#define MOST_EXCESS 0.2
+
+/* A sum of products or a recurrent node, and what it does if it alone is quantised. */
+typedef struct suspect {
+    xcc_quant_node *node;
+    double error; /* the greatest on the batches that it is judged by */
+} suspect;
+
 /* A search for the nodes that have to stay float. */
 typedef struct search {
     quantizer *q;
     const xcc_calibration *data;
     const xcc_batches *all;
     xcc_batches judged;
-    xcc_quant_node **nodes; /* sums of products and recurrent nodes */
+    suspect *suspects; /* the worst first, when they are judged */
     size_t count;
+    bool too_far; /* max_error is what did not hold the last time that a bound did not */
 } search;
 
 /* ---- The bounds ---- */
 
-/* The share that max_error is about; infinite where an output is no number. */
-static double worst(const quantizer *q)
+/* The share that max_error is about; infinite where an output is no number. `likely`: as it is to be expected of
+ * others, too. */
+static double worst(const quantizer *q, bool likely)
 {
     double most = 0;
-    for (size_t i = 0; i < q->told_output_count; i++)
-        if (!q->told_outputs[i].decisions)
-            most = fmax(most, isnan(q->told_outputs[i].max_error) ? (double)INFINITY : q->told_outputs[i].max_error);
+    for (size_t i = 0; i < q->told_output_count; i++) {
+        const xcc_quantize_output *o = &q->told_outputs[i];
+        const double error = likely ? fmax(o->max_error, o->likely_error) : o->max_error;
+        if (!o->decisions)
+            most = fmax(most, isnan(o->max_error) ? (double)INFINITY : error);
+    }
     return most;
 }
 
-/* The share that min_agreement is about; NaN if no output has rows. */
+/* The share that min_agreement is about, as it is to be expected of others, too; NaN if no output has rows. */
 static double agreement(const quantizer *q)
 {
     double least = (double)NAN;
     for (size_t i = 0; i < q->told_output_count; i++)
         if (xcc_quant_must_agree(q, q->told_outputs[i].name))
-            least = fmin(least, q->told_outputs[i].agree);
+            least = fmin(least, q->told_outputs[i].likely_agree);
     return least;
 }
 
+static bool errors_hold(const quantizer *q) { return !(q->o.max_error > 0 && worst(q, true) > q->o.max_error); }
+
 static bool holds(const quantizer *q)
 {
-    return !(q->o.max_error > 0 && worst(q) > q->o.max_error) &&
-           !(q->o.min_agreement > 0 && agreement(q) < q->o.min_agreement);
+    return errors_hold(q) && !(q->o.min_agreement > 0 && agreement(q) < q->o.min_agreement);
 }
 
 /* What the bounds are about is there. */
@@ -82,7 +99,7 @@ static double harm(const quantizer *q)
 
 static int by_harm(const void *a, const void *b)
 {
-    const xcc_quant_node *x = *(const xcc_quant_node *const *)a, *y = *(const xcc_quant_node *const *)b;
+    const xcc_quant_node *x = ((const suspect *)a)->node, *y = ((const suspect *)b)->node;
     const int order = (x->harm < y->harm) - (x->harm > y->harm);
     return order != 0 ? order : (x > y) - (x < y);
 }
@@ -121,79 +138,146 @@ static xcvm_status judge_each(search *s)
 {
     quantizer *q = s->q;
     for (size_t i = 0; i < s->count; i++)
-        s->nodes[i]->in_float = true;
+        s->suspects[i].node->in_float = true;
     for (size_t i = 0; i < s->count; i++) {
+        xcc_quant_node *n = s->suspects[i].node;
         xcc_quant_progress(q, "judge nodes", (double)i / (double)s->count);
-        s->nodes[i]->in_float = false;
+        n->in_float = false;
         XCVM_TRY(xcc_quant_place(q));
         XCVM_TRY(xcc_quant_measure(q, s->data, &s->judged, false, NULL));
-        s->nodes[i]->harm = harm(q);
-        s->nodes[i]->in_float = true;
+        n->harm = harm(q);
+        s->suspects[i].error = worst(q, false);
+        n->in_float = true;
+        q->judged_nodes++;
     }
-    qsort(s->nodes, s->count, sizeof(xcc_quant_node *), by_harm);
+    qsort(s->suspects, s->count, sizeof *s->suspects, by_harm);
     return XCVM_OK;
 }
 
 /* ---- The search ---- */
 
-/* Measures with the first `count` nodes in float. */
-static xcvm_status keep(search *s, size_t count)
+/* Has the first `count` nodes in float. */
+static xcvm_status keep_first(search *s, size_t count)
 {
     for (size_t i = 0; i < s->count; i++)
-        s->nodes[i]->in_float = i < count;
-    XCVM_TRY(xcc_quant_place(s->q));
-    return xcc_quant_measure(s->q, s->data, s->all, false, NULL);
+        s->suspects[i].node->in_float = i < count;
+    return xcc_quant_place(s->q);
 }
 
-/* More nodes in float hardly ever make it worse, so the least number is found by doubling, then by halves. With all of
- * them there is no error. */
+static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
+{
+    XCVM_TRY(xcc_quant_measure(s->q, s->data, s->all, false, errors));
+    s->q->tried_models++;
+    *kept = holds(s->q);
+    s->too_far = *kept ? s->too_far : !errors_hold(s->q);
+    return XCVM_OK;
+}
+
+/* How many have to stay float if errors of single nodes add up as independent ones do. */
+static size_t expect(const search *s)
+{
+    const double bound = s->q->o.max_error;
+    double squares = 0;
+    size_t count = s->count;
+    for (; count > 1 && bound > 0; count--) {
+        const double error = s->suspects[count - 1].error;
+        squares += error * error;
+        if (!(squares <= bound * bound))
+            return count;
+    }
+    return 1;
+}
+
+/* More nodes in float hardly ever make it worse, so the least number is found by steps that double, from what is
+ * expected, and then by halves. With none in float the bounds do not hold, and with all there is no error. */
 static xcvm_status keep_fewest(search *s)
 {
-    size_t low = 0, high = 1;
-    for (; high < s->count; high = high * 2 < s->count ? high * 2 : s->count) {
-        xcc_quant_progress(s->q, "keep nodes in float", (double)high / (double)s->count);
-        XCVM_TRY(keep(s, high));
-        if (holds(s->q))
-            break;
-        low = high;
-    }
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        XCVM_TRY(keep(s, middle));
-        *(holds(s->q) ? &high : &low) = middle;
-    }
     const quantizer *q = s->q;
-    XCVM_CHECK(q->m.error, high < s->count || !(q->o.max_error > 0 && worst(q) > q->o.max_error), INVALID_ARGUMENT,
-               "the outputs are off by more than %g of their range with any node quantised; a greater bound, or more "
-               "bits, are needed",
-               q->o.max_error);
+    size_t low = 0, high = s->count, at = expect(s), step = 1;
+    bool kept, goes_up = false, goes_down = false;
+    while (high - low > 1) {
+        xcc_quant_progress(q, "keep nodes in float", (double)at / (double)s->count);
+        XCVM_TRY(keep_first(s, at));
+        XCVM_TRY(measure_all(s, NULL, &kept));
+        *(kept ? &high : &low) = at;
+        *(kept ? &goes_down : &goes_up) = true;
+        if ((goes_up && goes_down) || high - low <= step)
+            at = low + (high - low) / 2;
+        else
+            at = goes_up ? low + step : high - step;
+        step *= 2;
+    }
+    XCVM_CHECK(
+        q->m.error, high < s->count || !s->too_far, INVALID_ARGUMENT,
+        "the outputs are off by more than %g of their range, or likely to be, with any node quantised; a greater "
+        "bound, or more bits, are needed",
+        q->o.max_error);
     XCVM_CHECK(q->m.error, high < s->count, INVALID_ARGUMENT,
-               "the greatest elements of less than %g of the rows stay the same with any node quantised; a smaller "
-               "share, or more bits, are needed",
+               "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node "
+               "quantised; a smaller share, or more bits, are needed",
                q->o.min_agreement);
-    return keep(s, high);
+    return keep_first(s, high);
+}
+
+/* How far a tensor goes beyond what calibration has seen of it, on the batches that are measured on, as a share of what
+ * was seen; what its readers do not tell apart left out. */
+static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
+{
+    double low, high;
+    if (t->seen == NULL || t->error == NULL || t->constant != NULL || !(t->seen->greatest > t->seen->least))
+        return 0;
+    xcc_quant_useful(q, t, &low, &high);
+    const double above = fmin(t->error->greatest, high) - t->seen->greatest,
+                 below = t->seen->least - fmax(t->error->least, low);
+    return fmax(above, below) / (t->seen->greatest - t->seen->least);
+}
+
+/* Where the greatest error is what counts, no input may be clipped. Tails alone do not tell whether they go on: what
+ * was not calibrated with does. */
+static xcvm_status choose_method(search *s)
+{
+    quantizer *q = s->q;
+    double most = 0;
+    XCVM_TRY(xcc_quant_measure(q, s->data, s->all, true, NULL));
+    q->tried_models++;
+    for (size_t i = 0; i < q->tensor_count; i++)
+        most = fmax(most, excess_of(q, q->tensors[i]));
+    xcc_quant_take_method(q, most > MOST_EXCESS ? XCC_RANGE_TAIL : XCC_RANGE_MINMAX);
+    return XCVM_OK;
+}
+
+static xcvm_status search_nodes(search *s)
+{
+    quantizer *q = s->q;
+    xcc_batch_error *errors = xcc_alloc(&q->m, s->all->count * sizeof *errors);
+    bool kept;
+    s->suspects = xcc_alloc(&q->m, (q->node_count + 1) * sizeof *s->suspects);
+    q->right = xcc_alloc(&q->m, (s->data->batch_count + 1) * sizeof *q->right);
+    q->right_room = q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_BYTES) : MOST_BYTES;
+    if (errors == NULL || s->suspects == NULL || q->right == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    XCVM_TRY(measure_all(s, errors, &kept));
+    XCVM_TRY(check_outputs(q));
+    if (!errors_hold(q) && q->o.method == XCC_RANGE_DEFAULT) {
+        XCVM_TRY(choose_method(s));
+        XCVM_TRY(measure_all(s, errors, &kept));
+    }
+    if (kept)
+        return XCVM_OK;
+    XCVM_TRY(take_worst(s, errors));
+    for (size_t i = 0; i < q->node_count; i++)
+        if (q->nodes[i].quantised &&
+            (q->nodes[i].rule->kind == XCC_QUANT_WEIGHTED || q->nodes[i].rule->kind == XCC_QUANT_RECURRENT))
+            s->suspects[s->count++].node = &q->nodes[i];
+    XCVM_TRY(judge_each(s));
+    return keep_fewest(s);
 }
 
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches)
 {
-    xcc_batch_error *errors = xcc_alloc(&q->m, batches->count * sizeof *errors);
+    const uint64_t begin = xcvm_clock_ns();
     search s = {.q = q, .data = data, .all = batches};
-    s.nodes = xcc_alloc(&q->m, (q->node_count + 1) * sizeof(xcc_quant_node *));
-    if (errors == NULL || s.nodes == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    q->right = xcc_alloc(&q->m, (data->batch_count + 1) * sizeof *q->right);
-    q->right_room = q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_BYTES) : MOST_BYTES;
-    if (q->right == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(xcc_quant_measure(q, data, batches, false, errors));
-    XCVM_TRY(check_outputs(q));
-    if (holds(q))
-        return XCVM_OK;
-    XCVM_TRY(take_worst(&s, errors));
-    for (size_t i = 0; i < q->node_count; i++)
-        if (q->nodes[i].quantised &&
-            (q->nodes[i].rule->kind == XCC_QUANT_WEIGHTED || q->nodes[i].rule->kind == XCC_QUANT_RECURRENT))
-            s.nodes[s.count++] = &q->nodes[i];
-    XCVM_TRY(judge_each(&s));
-    return keep_fewest(&s);
+    XCVM_TRY(search_nodes(&s));
+    q->search_ns = xcvm_clock_ns() - begin;
+    return XCVM_OK;
 }

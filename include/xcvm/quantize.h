@@ -21,13 +21,16 @@ extern "C" {
 
 /* How ranges of activations come of what was seen. */
 typedef enum xcc_range_method {
-    XCC_RANGE_DEFAULT,    /* XCC_RANGE_MSE */
-    XCC_RANGE_MINMAX,     /* the least and the greatest of all */
-    XCC_RANGE_MOVING,     /* moving averages of both, batch by batch */
-    XCC_RANGE_ENTROPY,    /* the threshold with the least Kullback-Leibler divergence from what was seen */
+    XCC_RANGE_DEFAULT, /* XCC_RANGE_MSE; if max_error does not hold with that and all nodes quantised, XCC_RANGE_MINMAX,
+                          or XCC_RANGE_TAIL if what is measured on goes far beyond what was calibrated with */
+    XCC_RANGE_MINMAX,  /* the least and the greatest of all */
+    XCC_RANGE_MOVING,  /* moving averages of both, batch by batch */
+    XCC_RANGE_ENTROPY, /* the threshold with the least Kullback-Leibler divergence from what was seen */
     XCC_RANGE_PERCENTILE, /* the range that holds a share */
-    XCC_RANGE_MSE         /* the range with the least mean squared error of rounding and clipping together; that of
+    XCC_RANGE_MSE,        /* the range with the least mean squared error of rounding and clipping together; that of
                              clipping, which does not cancel in sums, counts eight times */
+    XCC_RANGE_TAIL /* the least and the greatest of all, and beyond as far as the greatest magnitudes of the batches
+                      let expect of as many further ones: no clipping of inputs that nobody has seen */
 } xcc_range_method;
 
 /* How weights are rounded. */
@@ -76,8 +79,8 @@ typedef struct xcc_quantize_options {
     const char *const *exclude_types;
     size_t exclude_type_count;
     /* The nodes that harm most stay float until no output is off by more than this share of its range on the data that
-     * is measured on, see xcc_quantize_output.max_error; 0: no bound. INVALID_ARGUMENT if float's outputs are no finite
-     * numbers, or if no node can be quantised within the bounds. */
+     * is measured on, nor likely to be on as many others, see xcc_quantize_output.likely_error; 0: no bound.
+     * INVALID_ARGUMENT if float's outputs are no finite numbers, or if no node can be quantised within the bounds. */
     double max_error;
     double held_out; /* share of the batches that is measured on, and not calibrated with; 0: 0.2 from 5 batches on.
                         With less than one batch all are calibrated with and measured on */
@@ -85,7 +88,8 @@ typedef struct xcc_quantize_options {
     void *user;
     xcc_rounding rounding; /* of weights */
     /* As max_error, but until the greatest element stays the same in this share of the rows, see
-     * xcc_quantize_output.agree, of every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has any. */
+     * xcc_quantize_output.likely_agree, of every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has
+     * any. */
     double min_agreement;
     const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
                                      destroyed */
@@ -153,7 +157,11 @@ typedef struct xcc_quantize_output {
     double sqnr;
     double agree;   /* share of rows, along the last axis, whose greatest element stays the same; NaN if rows have one
                        element. Of decisions, the share of elements that are the same */
-    bool decisions; /* its elements are integers or truth values: only agree is known, all else is NaN */
+    bool decisions; /* its elements are integers or truth values: only agree and likely_agree are known, all else is
+                       NaN */
+    /* What as many further inputs of the kind keep within, nine times in ten, going by the tail of the batches'
+     * greatest errors, and by how much the batches' shares of rows differ; no better than what was measured. */
+    double likely_error, likely_agree;
 } xcc_quantize_output;
 
 typedef struct xcc_quantize_report {
@@ -164,6 +172,12 @@ typedef struct xcc_quantize_report {
     size_t calibration_batches, measured_batches;
     uint64_t bytes_before, bytes_after; /* of constants */
     size_t kept_nodes; /* sums of products and recurrent nodes that stayed float for max_error or min_agreement */
+    /* Of the search for these: nodes that were judged one by one, models that were measured on all that is measured on,
+     * and the time that it took; 0: there was none. */
+    size_t judged_nodes, tried_models;
+    uint64_t search_ns;
+    size_t data_batches; /* that there were: fewer than were calibrated with and measured on if these are the same */
+    xcc_range_method method; /* that ranges of activations are of; never XCC_RANGE_DEFAULT */
 } xcc_quantize_report;
 XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
 /* By index; NULL beyond the last. */

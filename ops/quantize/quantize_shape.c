@@ -76,6 +76,16 @@ static xcvm_status check_zero_point(xcvm_error *error, const xcvm_value *scale, 
     return XCVM_OK;
 }
 
+/* Without blocks a scale is one number or a vector, as ONNX has it, however many elements another shape would have. */
+static xcvm_status check_scale(xcvm_error *error, const xcvm_value *scale, int64_t block_size)
+{
+    char given[96];
+    XCVM_CHECK(error, scale->rank <= 1 || block_size != 0, SHAPE_MISMATCH,
+               "scale has shape %s; without block_size one number, or a vector of them along axis, is needed",
+               xcvm_dims_describe(scale->rank, scale->dims, given, sizeof given));
+    return XCVM_OK;
+}
+
 /* ---- The rules ---- */
 
 XCVM_SHAPE_RULE_OF(QuantizeLinear)
@@ -92,6 +102,7 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
                xcvm_dtype_name(a->output_dtype));
     XCVM_CHECK(t->error, a->precision == XCVM_NO_DTYPE || xcvm_dtype_in(a->precision, XCVM_TYPES_FLOAT),
                INVALID_ARGUMENT, "precision is %s, a float type is needed", xcvm_dtype_name(a->precision));
+    XCVM_TRY(check_scale(t->error, a->scale, a->block_size));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, dtype, a->x->rank, a->x->dims);
     return XCVM_OK;
@@ -109,6 +120,7 @@ XCVM_SHAPE_RULE_OF(DequantizeLinear)
                "zero_point is %s, x is %s",
                xcvm_dtype_name(a->zero_point != NULL ? (xcvm_dtype)a->zero_point->dtype : XCVM_NO_DTYPE),
                xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+    XCVM_TRY(check_scale(t->error, a->scale, a->block_size));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->scale->dtype, a->x->rank, a->x->dims);
     return XCVM_OK;

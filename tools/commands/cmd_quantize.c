@@ -55,9 +55,12 @@ static const struct option data_options[] = {
 };
 
 static const struct option own_options[] = {
-    {"method", 0, "minmax|moving|entropy|percentile|mse", OPTION_CHOICE, AT(method), 0, 0,
+    {"method", 0, "auto|minmax|moving|entropy|percentile|mse|tail", OPTION_CHOICE, AT(method), 0, 0,
      "how ranges come of what was seen: all of it; averages of the batches' least and greatest; the threshold with the "
-     "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error"},
+     "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error; "
+     "all "
+     "of it and what the tail of the batches' greatest lets expect beyond; auto: mse or, where --max-error does not "
+     "hold with it, minmax, or tail if what is measured on goes far beyond what was seen"},
     {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0, "of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
     {"form", 0, "qdq|qoperator", OPTION_CHOICE, AT(form), 0, 0,
@@ -83,10 +86,12 @@ static const struct option own_options[] = {
     {"types", 0, "TYPE", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
     {"exclude-types", 0, "TYPE", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
-     "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02"},
+     "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02, "
+     "nor "
+     "likely to be on other inputs of the kind"},
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
      "likewise, until the greatest element of a row, which is the class, stays the same in at least this share of the "
-     "rows, as 0.99, in every output or in one"},
+     "rows, as 0.99, in every output or in one, and is likely to on other inputs"},
     END_OF_OPTIONS,
 };
 
@@ -114,7 +119,7 @@ static const struct option_group groups[] = {
     {"Machine", machine_options_of_quantize, 0},
 };
 
-static const struct quantize_flags defaults = {.method = "mse",
+static const struct quantize_flags defaults = {.method = "auto",
                                                .form = "qdq",
                                                .activations = "u8",
                                                .weights = "i8",
@@ -163,7 +168,7 @@ static bool parse_agreement(struct quantizing *t)
 
 static xcc_range_method method_of(const char *name)
 {
-    static const char *const names[] = {"", "minmax", "moving", "entropy", "percentile", "mse"};
+    static const char *const names[] = {"auto", "minmax", "moving", "entropy", "percentile", "mse", "tail"};
     for (size_t i = 1; i < COUNT_OF(names); i++)
         if (strcmp(names[i], name) == 0)
             return (xcc_range_method)i;
@@ -266,6 +271,14 @@ static const char *printable(char *text, size_t size, const char *name)
     return text;
 }
 
+static void print_share(struct table *table, double share)
+{
+    if (isnan(share))
+        table_cell(table, ">-");
+    else
+        table_cell(table, ">%.1f", share * 100);
+}
+
 static void print_outputs(const struct quantizing *t)
 {
     const xcc_quantize_output *o;
@@ -273,26 +286,25 @@ static void print_outputs(const struct quantizing *t)
     char name[128];
     if (xcc_quantizer_output(t->quantizer, 0) == NULL)
         return;
-    static const char *const heads[] = {"output",        ">range",   ">max error %",
-                                        ">mean error %", ">SQNR dB", ">same greatest %"};
+    static const char *const heads[] = {"output",        ">range",   ">max error %",     ">likely %",
+                                        ">mean error %", ">SQNR dB", ">same greatest %", ">likely %"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
     for (size_t i = 0; (o = xcc_quantizer_output(t->quantizer, i)) != NULL; i++) {
         table_cell(&table, "%s", printable(name, sizeof name, o->name));
         if (o->decisions) {
-            for (size_t k = 0; k < 4; k++)
+            for (size_t k = 0; k < 5; k++)
                 table_cell(&table, ">-");
         } else {
             table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
             table_cell(&table, ">%.3f", o->max_error * 100);
+            table_cell(&table, ">%.3f", o->likely_error * 100);
             table_cell(&table, ">%.3f", o->mean_error * 100);
             table_cell(&table, ">%.1f", o->sqnr);
         }
-        if (isnan(o->agree))
-            table_cell(&table, ">-");
-        else
-            table_cell(&table, ">%.1f", o->agree * 100);
+        print_share(&table, o->agree);
+        print_share(&table, o->likely_agree);
         table_end_row(&table);
     }
     table_print(&table, stdout);
@@ -372,6 +384,17 @@ static void print_float_nodes(const struct quantizing *t)
     putchar('\n');
 }
 
+/* What was done with which of the data, which tells what the figures are worth. */
+static void print_batches(const xcc_quantize_report *r)
+{
+    if (r->calibration_batches == 0)
+        return;
+    const bool same = r->calibration_batches + r->measured_batches > r->data_batches;
+    printf("calibrated with %zu batches, %s%s %zu%s; likely: what as many others stay within, nine times in ten\n",
+           r->calibration_batches, r->tried_models > 1 ? "nodes chosen by and " : "", "measured on",
+           r->measured_batches, same ? ", the same ones" : " others");
+}
+
 static void print_report(const struct quantizing *t)
 {
     xcc_quantize_report report = {.size = sizeof report};
@@ -387,8 +410,13 @@ static void print_report(const struct quantizing *t)
     if (report.equalized_pairs > 0)
         printf(", %zu pairs of convolutions equalised", report.equalized_pairs);
     putchar('\n');
-    if (report.calibration_batches > 0)
-        printf("calibrated with %zu batches, measured on %zu\n", report.calibration_batches, report.measured_batches);
+    if (report.tried_models > 1)
+        printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
+               (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
+    if (report.tried_models > 1 && strcmp(t->flags->method, "auto") == 0 && report.method != XCC_RANGE_MSE)
+        printf("ranges by --method %s, as the bound of the error did not hold with mse\n",
+               report.method == XCC_RANGE_TAIL ? "tail" : "minmax");
+    print_batches(&report);
     printf("constants %.2f MB, were %.2f MB\n", (double)report.bytes_after / 1e6, (double)report.bytes_before / 1e6);
 }
 

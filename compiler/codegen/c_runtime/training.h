@@ -3,6 +3,7 @@
 #define XC_TRAINING_H
 
 #include "compiler/codegen/c_runtime/numbers.h"
+#include "ops/norm/batch_norm_bound.h"
 #include "ops/optimizer/simd/step_numbers.h"
 #include "ops/random/random.h"
 
@@ -133,7 +134,7 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         const value_t first = (value_t)centre, times = (value_t)factor;
         const double offset = share * sums[2] - moved * by_x;
         const value_t slope = (value_t)by_x, shift = (value_t)offset;
-        const int wide = sums[1] > 0x1p100 || fabs(by_x) > 0x1p100; /* f32 does not have them */
+        const int wide = xcvm_batch_norm_is_wide(sums[1], by_x);
         if (dscale != NULL)
             dscale[c] = (value_t)both;
         if (db != NULL)

@@ -1,4 +1,5 @@
 /* BatchNormalizationGradient: a channel at a time, which is in the cache when the second round goes over it. */
+#include "ops/norm/batch_norm_bound.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lanes.h"
 #include "ops/simd/math.h"
@@ -30,8 +31,6 @@ typedef struct channel_line {
     double centre, factor, slope, shift;
     bool wide; /* f32 does not have the differences, or the slope */
 } channel_line;
-/* Differences of at most the root of it have slopes that f32 has as normal numbers. */
-#define GREATEST_IN_F32 0x1p100
 
 typedef union block {
     float f32[XCVM_BLOCK];
@@ -159,8 +158,7 @@ static channel_line sum_up(const gradient_loop *t, size_t channel, const channel
     const double factor = s * t->scale[channel], share = -factor / n, slope = share * s * of_both;
     t->dscale[channel] = of_both;
     t->db[channel] = of_g;
-    return (channel_line){centre, factor, slope, share * of_g - moved * slope,
-                          squares > GREATEST_IN_F32 || fabs(slope) > GREATEST_IN_F32};
+    return (channel_line){centre, factor, slope, share * of_g - moved * slope, xcvm_batch_norm_is_wide(squares, slope)};
 }
 
 static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller)

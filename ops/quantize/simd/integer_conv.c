@@ -2,6 +2,8 @@
 #include "ops/quantize/simd/integer_gemm.h"
 #include "ops/conv/window.h"
 
+#include <math.h>
+
 typedef struct integer_conv_loop {
     xcvm_conv_shape shape;
     const xcvm_value *x, *w, *x_zero_point, *w_zero_point;
@@ -75,7 +77,10 @@ static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, siz
     const integer_conv_loop *t = g->context;
     const xcvm_QLinearConv_args *q = t->quantised;
     const size_t output = g->item % t->shape.group * g->m + i;
-    const float scale = scale_at(q->x_scale, 0) * scale_at(q->w_scale, output) / scale_at(q->y_scale, 0);
+    const float x_scale = scale_at(q->x_scale, 0), w_scale = scale_at(q->w_scale, output),
+                y_scale = scale_at(q->y_scale, 0), unit = x_scale * w_scale;
+    /* In f32, as ONNX Runtime has it, but where f32 does not have the product. */
+    const float scale = isnormal(unit) ? unit / y_scale : (float)((double)x_scale * (double)w_scale / (double)y_scale);
     const uint32_t bias = q->b != NULL ? (uint32_t)XCVM_CDATA(int32_t, q->b)[output] : 0;
     int32_t biased[XCVM_GEMM_PANEL];
     for (size_t j = 0; j < n1 - n0; j++)

@@ -7,6 +7,8 @@
 #include "ops/kernel.h"
 #include "ops/matmul/simd/gemm.h"
 
+#include <float.h>
+
 typedef struct xcvm_integer_gemm xcvm_integer_gemm;
 
 /* Writes row p of columns [n0, n1) of g's matrix b, less its zero points. */
@@ -70,6 +72,8 @@ static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index
 }
 
 /* Results of a quantised product: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated.
+ * A scale beyond f32 is the greatest of f32: any sum but 0 saturates by it, and 0 stays 0, which times infinity is
+ * none.
  */
 static inline void xcvm_quantise_sums(const int32_t *sums, size_t count, float scale, const float *scales, int16_t zero,
                                       bool is_signed, void *to)
@@ -78,7 +82,8 @@ static inline void xcvm_quantise_sums(const int32_t *sums, size_t count, float s
                 high = (float)((is_signed ? INT8_MAX : UINT8_MAX) - zero);
     uint8_t *bytes = to;
     for (size_t i = 0; i < count; i++) {
-        float v = (float)sums[i] * (scales != NULL ? scale * scales[i] : scale);
+        const float by = scales != NULL ? scale * scales[i] : scale;
+        float v = (float)sums[i] * (by < FLT_MAX ? by : FLT_MAX);
         v = v > low ? v : low; /* also what is not a number */
         v = v < high ? v : high;
         /* Adding this leaves no bits for a fraction. */

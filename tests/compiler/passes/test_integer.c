@@ -179,6 +179,38 @@ START_TEST(unfit)
 }
 END_TEST
 
+/* Scales whose product, or quotient, f32 does not have: bytes that stand for 0 are 0, not 0 times infinity. */
+static void make_beyond(xcc_builder *b)
+{
+    is_signed = false;
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 16));
+    xcc_value *far = rounded(b, x, 1e30, 100), *near = rounded(b, x, 1e-30, 100);
+    for (int i = 0; i < 2; i++) {
+        xcc_value *w = bytes(b, XCVM_I8, 2, DIMS(16, 4), 1);
+        w = APPLY(DequantizeLinear, y, .x = XCC_IN(w), .scale = XCC_IN(number(b, i == 0 ? 1e30 : 1e-30)));
+        output(b, APPLY(MatMul, y, .a = XCC_IN(i == 0 ? far : near), .b = XCC_IN(w)));
+        output(b, quantized(b, APPLY(MatMul, y, .a = XCC_IN(i == 0 ? far : near), .b = XCC_IN(w)), 1, 100));
+    }
+    output(b, quantized(b, APPLY(Mul, y, .a = XCC_IN(far), .b = XCC_IN(far)), 1, 100));
+    output(b, quantized(b, APPLY(Add, y, .a = XCC_IN(far), .b = XCC_IN(near)), 1e-30, 100));
+    xcc_value *images = rounded(b, input(b, "images", XCVM_F32, 4, DIMS(1, 2, 3, 3)), 1e30, 100);
+    output(b, quantized(
+                  b, APPLY(ReduceMean, y, .x = XCC_IN(images), .axes = XCC_IN(ints(b, 2, DIMS(2, 3))), .keepdims = 1),
+                  1e-30, 100));
+}
+
+START_TEST(beyond)
+{
+    compilation c;
+    check_same_results(make_beyond, &c);
+    CHECK_COUNT(&c, QuantizedGemm, 0);
+    CHECK_COUNT(&c, QuantizedMul, 0);
+    CHECK_COUNT(&c, QuantizedAdd, 0);
+    CHECK_COUNT(&c, QuantizedAveragePool, 0);
+    finish(&c);
+}
+END_TEST
+
 /* As many numbers as there are outputs, but one for each row: no biases of outputs. */
 static void make_column(xcc_builder *b)
 {
@@ -392,6 +424,7 @@ Suite *suite_compiler_integer(void)
     tcase_add_loop_test(tc, network, 0, 2);
     tcase_add_test(tc, never);
     tcase_add_test(tc, unfit);
+    tcase_add_test(tc, beyond);
     tcase_add_test(tc, column);
     tcase_add_loop_test(tc, floats_of_images, 0, 4);
     tcase_add_test(tc, recurrences);

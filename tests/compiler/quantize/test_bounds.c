@@ -111,6 +111,114 @@ START_TEST(both_bounds)
     bound(&z, scores, ROUGHLY(.min_agreement = 0.01, .max_error = error), &report);
     ck_assert_double_le(xcc_quantizer_output(z.q, 0)->max_error, error);
     ck_assert_uint_eq(report.kept_nodes, 1);
+    /* Nothing is far from what was seen. */
+    ck_assert_int_eq(report.method, XCC_RANGE_MINMAX);
+    close_quantizing(&z);
+}
+END_TEST
+
+/* ---- Inputs that nobody has seen ---- */
+
+enum { SEEN = 200 };
+
+/* Numbers whose magnitudes differ from batch to batch, a few by far. */
+static xcvm_status read_far(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
+{
+    uint32_t seed = (uint32_t)batch * 747796405u + 99u;
+    XCVM_TRY(read_numbers(user, batch, inputs, error));
+    const double factor = pow(((double)(test_random(&seed) >> 8) + 0.5) / 16777216.0, -0.4);
+    for (size_t i = 0; i < 4; i++)
+        ((float *)xcvm_value_data(inputs[0]))[i] *= (float)factor;
+    return XCVM_OK;
+}
+
+/* The outputs on `count` batches from `first` on, three for each. */
+static void compute(const char *model, size_t length, size_t first, size_t count, float *to)
+{
+    test_bytes program = {0};
+    xcvm_program *p;
+    xcvm_session *session;
+    xcvm_error error = {0};
+    ck_assert_msg(xcc_compile(model, length, NULL, test_bytes_sink, &program, NULL, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(xcvm_program_load(program.at, program.length, NULL, &p, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_create(p, NULL, &session, &error), XCVM_OK);
+    for (size_t i = 0; i < count; i++) {
+        xcvm_value *x;
+        ck_assert_int_eq(read_far(NULL, first + i, &x, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_session_set_input(session, 0, x, &error), XCVM_OK);
+        ck_assert_msg(xcvm_session_run(session, NULL, &error) == XCVM_OK, "%s", error.message);
+        memcpy(to + 3 * i, xcvm_value_data(xcvm_session_output(session, 0)), 3 * sizeof *to);
+        xcvm_value_release(x);
+    }
+    xcvm_session_destroy(session);
+    xcvm_program_destroy(p);
+    test_bytes_free(&program);
+}
+
+/* The greatest error on as many further batches as were measured on, as a share of the range there. */
+static double error_on_others(const quantizing *z)
+{
+    enum { COUNT = SEEN / 2 };
+    float right[3 * COUNT], given[3 * COUNT], least = 0, greatest = 0;
+    double most = 0;
+    test_bytes written = {0};
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcc_quantizer_write(z->q, test_bytes_sink, &written, &error), XCVM_OK);
+    compute(z->model.at, z->model.length, SEEN, COUNT, right);
+    compute(written.at, written.length, SEEN, COUNT, given);
+    for (size_t i = 0; i < 3 * (size_t)COUNT; i++) {
+        least = fminf(least, right[i]);
+        greatest = fmaxf(greatest, right[i]);
+        most = fmax(most, fabs((double)given[i] - (double)right[i]));
+    }
+    test_bytes_free(&written);
+    return most / (double)(greatest - least);
+}
+
+/* What is clipped at the range that squares are least with is off too far; with the tail, it is not, and nor are inputs
+ * beyond all that were seen. */
+START_TEST(inputs_beyond)
+{
+    static const char text[] = "opset 13\ninput x f32[1x4]\noutput y\n"
+                               "init u f32[4x3] 1 -0.5 0.2 -0.4 1 0.3 0.2 -0.3 1 0.5 0.6 -0.8\ny = MatMul(x, u)\n";
+    const xcc_range_method methods[] = {XCC_RANGE_DEFAULT, XCC_RANGE_MSE};
+    double errors[2];
+    for (size_t i = 0; i < 2; i++) {
+        quantizing z;
+        source s = {.batches = SEEN, .read = read_far};
+        xcc_quantize_report report = {.size = sizeof report};
+        quantize(&z, text, OPTIONS(.held_out = 0.5, .method = methods[i], .max_error = i == 0 ? 0.02 : 0), &s);
+        xcc_quantizer_report(z.q, &report);
+        const xcc_quantize_output *y = xcc_quantizer_output(z.q, 0);
+        const xcc_quantize_tensor *x = xcc_quantizer_tensor(z.q, 0);
+        ck_assert_double_ge(y->likely_error, y->max_error);
+        ck_assert_double_le(y->likely_agree, y->agree);
+        ck_assert_int_eq(report.method, i == 0 ? XCC_RANGE_TAIL : XCC_RANGE_MSE);
+        ck_assert_int_eq(y->likely_error <= 0.02, i == 0);
+        ck_assert_int_eq(x->high > x->greatest, i == 0);
+        ck_assert_uint_eq(report.kept_nodes, 0);
+        ck_assert_uint_eq(report.tried_models, i == 0 ? 3 : 0);
+        ck_assert_uint_eq(report.data_batches, SEEN);
+        errors[i] = error_on_others(&z);
+        close_quantizing(&z);
+    }
+    ck_assert_double_le(errors[0], 0.02);
+    ck_assert_double_gt(errors[1], 0.02);
+}
+END_TEST
+
+/* All that were judged, one by one, and some models: the search says what it did. */
+START_TEST(search_is_told)
+{
+    quantizing z;
+    xcc_quantize_report report;
+    bound(&z, scores, ROUGHLY(.min_agreement = 0.9), &report);
+    ck_assert_uint_eq(report.judged_nodes, 2);
+    ck_assert_uint_ge(report.tried_models, 2);
+    ck_assert_uint_le(report.tried_models, 3);
+    ck_assert(report.search_ns > 0);
+    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->likely_agree, 0.9);
     close_quantizing(&z);
 }
 END_TEST
@@ -128,7 +236,8 @@ START_TEST(refusals)
     refuse(scores, ROUGHLY(.min_agreement = 0.9, .agreement_output = "frob"), "no output \"frob\"");
     refuse(alone, ROUGHLY(.min_agreement = 0.9), "no output has rows of two and more");
     refuse(alone, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), "y has rows");
-    refuse(ties, ROUGHLY(.min_agreement = 1), "less than 1 of the rows stay the same with any node quantised");
+    refuse(ties, ROUGHLY(.min_agreement = 1),
+           "less than 1 of the rows stay the same, or are likely to, with any node quantised");
     /* Without data there are no rows. */
     quantizing z;
     xcvm_error error = {0};
@@ -188,6 +297,8 @@ Suite *suite_compiler_bounds(void)
     tcase_add_loop_test(tc, agreement, 0, 2);
     tcase_add_test(tc, agreement_of_one_output);
     tcase_add_test(tc, both_bounds);
+    tcase_add_test(tc, inputs_beyond);
+    tcase_add_test(tc, search_is_told);
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, outputs_that_are_no_numbers);
     tcase_add_test(tc, rows_without_a_greatest_element);

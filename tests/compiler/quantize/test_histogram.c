@@ -94,10 +94,10 @@ END_TEST
 START_TEST(constants_and_zeros)
 {
     static const float zeros[4] = {0}, fives[] = {5, 5, 5}, tiny[] = {1e-40f, 0}, huge[] = {3e38f, -3e38f};
-    static const xcc_range_method methods[] = {XCC_RANGE_MINMAX, XCC_RANGE_MOVING, XCC_RANGE_ENTROPY,
-                                               XCC_RANGE_PERCENTILE, XCC_RANGE_MSE};
+    static const xcc_range_method methods[] = {XCC_RANGE_MINMAX,     XCC_RANGE_MOVING, XCC_RANGE_ENTROPY,
+                                               XCC_RANGE_PERCENTILE, XCC_RANGE_MSE,    XCC_RANGE_TAIL};
     double low, high;
-    for (size_t m = 0; m < 5; m++) {
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         xcc_statistics *s = see(zeros, 4);
         xcc_statistics_range(s, methods[m], 99.999, 256, false, &low, &high);
         ck_assert_double_eq(low, 0);
@@ -142,7 +142,7 @@ START_TEST(elements_beyond_an_end)
             count += s->bins[i];
         ck_assert_uint_eq(count, COUNT);
         /* Every method takes what it would take of the elements that end there. */
-        for (int method = XCC_RANGE_MINMAX; method <= XCC_RANGE_MSE; method++) {
+        for (int method = XCC_RANGE_MINMAX; method <= XCC_RANGE_TAIL; method++) {
             double low, high, low_right, high_right;
             /* Its threshold depends on single bins. */
             if (method == XCC_RANGE_ENTROPY)
