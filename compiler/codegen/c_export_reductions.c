@@ -12,8 +12,8 @@ static const char *type_of(const xcvm_value *v) { return xcc_c_type((xcvm_dtype)
 
 /* ---- Reductions ---- */
 
-/* What a reduction does, for floating point and for integers: the accumulator, which is of the type `accumulator`, its
- * start, what an element v does to it, and the result of it and of the number n of elements. */
+/* What a reduction does, for floating point and for integers: the start of an accumulator,
+ * what an element v does to it, and the result of it and of the number n of elements. */
 typedef struct reduction {
     xcvm_opcode opcode;
     const char *start, *step, *result, *whole_step, *whole_result;

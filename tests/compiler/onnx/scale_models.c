@@ -26,13 +26,13 @@ static test_bytes finish(model_writer *m)
 
 test_bytes scale_model(scale_kind kind, size_t size)
 {
-    static void (*const makers[SCALE_KIND_COUNT])(model_writer *, size_t) = {
+    static void (*const functions[SCALE_KIND_COUNT])(model_writer *, size_t) = {
 #define SCALE_KIND(name, what) [SCALE_##name] = scale_make_##name,
         SCALE_KINDS(SCALE_KIND)
 #undef SCALE_KIND
     };
     model_writer m = {.next = 0};
-    makers[kind](&m, size);
+    functions[kind](&m, size);
     return finish(&m);
 }
 
