@@ -3,8 +3,8 @@
  * each figure (0.2). */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
-#include "bench/measure.h"
 #include "ops/matmul/quantized_blocks.h"
+#include "bench/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
