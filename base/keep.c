@@ -73,16 +73,22 @@ static bool is_shared(const xcvm_keeping *keeping, const xcvm_value *from)
     return keeping->share && storage != NULL && (!storage->single_thread || storage->owner == keeping->heap);
 }
 
-static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)
+/* `to` is of the type of `from`, with its elements, or items, in memory of its own. */
+static void adopt(xcvm_value *to, const xcvm_value *from, xcvm_storage *storage)
 {
-    xcvm_storage *storage;
-    XCVM_TRY(take(c->keeping, from->bytes, &storage, c->error));
     const uint32_t refs = to->refs;
     *to = *from;
     to->refs = refs;
     to->memory_kind = XCVM_MEMORY_OWNED;
     to->storage = storage;
     to->data = storage->data;
+}
+
+static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(take(c->keeping, from->bytes, &storage, c->error));
+    adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
     if (c->keeping->copy != NULL)
         status = c->keeping->copy(c->keeping->user, to->data, from->data, from->bytes);
@@ -99,12 +105,7 @@ static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
 {
     xcvm_storage *storage;
     XCVM_TRY(take_list(c->keeping, from->count, &storage, c->error));
-    const uint32_t refs = to->refs;
-    *to = *from;
-    to->refs = refs;
-    to->memory_kind = XCVM_MEMORY_OWNED;
-    to->storage = storage;
-    to->data = storage->data;
+    adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < from->count && status == XCVM_OK; i++)
         status = keep(c, (xcvm_value *)storage->data + i, xcvm_items(from) + i, false);

@@ -2,6 +2,8 @@
 #include "base/safetensors.h"
 
 #include "base/array.h"
+#include "base/scan.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +32,7 @@ static const char *type_name(xcvm_dtype dtype)
 /* ---- The header ---- */
 
 typedef struct scanner {
-    const char *at, *end;
+    xcvm_scanner text;
     xcvm_arena *arena;
     const unsigned char *data; /* the elements */
     size_t data_count;
@@ -42,22 +44,9 @@ static xcvm_status broken(const scanner *s, const char *what)
     return xcvm_error_set(s->error, XCVM_INVALID_ARGUMENT, "broken safetensors: %s", what);
 }
 
-static void skip_space(scanner *s)
-{
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
-        s->at++;
-}
+static bool take(scanner *s, char c) { return xcvm_scan_take(&s->text, c); }
 
-static bool take(scanner *s, char c)
-{
-    skip_space(s);
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
-static bool take_hex(scanner *s, uint32_t *code)
+static bool take_hex(xcvm_scanner *s, uint32_t *code)
 {
     *code = 0;
     for (int i = 0; i < 4; i++, s->at++) {
@@ -74,7 +63,7 @@ static bool take_hex(scanner *s, uint32_t *code)
 }
 
 /* A character written as \uXXXX, or two that are one, as UTF-8. */
-static bool take_unicode(scanner *s, char *text, size_t *length)
+static bool take_unicode(xcvm_scanner *s, char *text, size_t *length)
 {
     uint32_t code, low;
     if (!take_hex(s, &code))
@@ -89,15 +78,7 @@ static bool take_unicode(scanner *s, char *text, size_t *length)
     } else if ((code >= 0xdc00 && code < 0xe000) || code == 0) {
         return false;
     }
-    if (code < 0x80) {
-        text[(*length)++] = (char)code;
-        return true;
-    }
-    const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    text[(*length)++] = (char)(lead[more] | code >> (6 * more));
-    for (int i = more; i-- > 0;)
-        text[(*length)++] = (char)(0x80 | (code >> (6 * i) & 0x3f));
+    *length += xcvm_utf8_encode(text + *length, code);
     return true;
 }
 
@@ -106,43 +87,33 @@ static xcvm_status take_text(scanner *s, char **text)
 {
     if (!take(s, '"'))
         return broken(s, "a text is missing in its header");
-    const char *end = s->at;
-    while (end < s->end && *end != '"')
-        end += *end == '\\' && end + 1 < s->end ? 2 : 1;
-    if (end >= s->end)
+    xcvm_scanner *t = &s->text;
+    const char *end = t->at;
+    while (end < t->end && *end != '"')
+        end += *end == '\\' && end + 1 < t->end ? 2 : 1;
+    if (end >= t->end)
         return broken(s, "its header ends within a text");
-    *text = xcvm_arena_allocate(s->arena, (size_t)(end - s->at) + 1);
+    *text = xcvm_arena_allocate(s->arena, (size_t)(end - t->at) + 1);
     XCVM_CHECK(s->error, *text != NULL, OUT_OF_MEMORY, "no memory for the header of a safetensors file");
     size_t length = 0;
-    while (s->at < end) {
+    while (t->at < end) {
         static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-        const char c = *s->at++;
+        const char c = *t->at++;
         if ((unsigned char)c < ' ')
             return broken(s, "a text of its header has a control character");
         if (c != '\\') {
             (*text)[length++] = c;
             continue;
         }
-        const char escape = *s->at++;
+        const char escape = *t->at++;
         const char *letter = escape != '\0' ? strchr(letters, escape) : NULL;
         if (letter != NULL)
             (*text)[length++] = meanings[letter - letters];
-        else if (escape != 'u' || !take_unicode(s, *text, &length))
+        else if (escape != 'u' || !take_unicode(t, *text, &length))
             return broken(s, "a text of its header has an escape that there is not");
     }
-    s->at = end + 1;
+    t->at = end + 1;
     return XCVM_OK;
-}
-
-static xcvm_status take_size(scanner *s, int64_t *size)
-{
-    skip_space(s);
-    const char *start = s->at;
-    *size = 0;
-    for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
-        if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *s->at - '0', size))
-            return broken(s, "a size of its header is too large");
-    return s->at > start ? XCVM_OK : broken(s, "a size is missing in its header");
 }
 
 /* A list of at most `limit` sizes. */
@@ -156,7 +127,8 @@ static xcvm_status take_sizes(scanner *s, int64_t *sizes, int limit, int *count)
     do {
         if (*count == limit)
             return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "a tensor of more than %d dimensions", XCVM_MAX_RANK);
-        XCVM_TRY(take_size(s, &sizes[(*count)++]));
+        if (!xcvm_scan_size(&s->text, &sizes[(*count)++]))
+            return broken(s, "a size of its header is missing or too large");
     } while (take(s, ','));
     return take(s, ']') ? XCVM_OK : broken(s, "a list of its header does not end");
 }
@@ -284,15 +256,14 @@ xcvm_status xcvm_safetensors_read(xcvm_safetensors *file, const void *bytes, siz
     XCVM_CHECK(error,
                count > PREFIX && size <= count - PREFIX && size <= HEADER_LIMIT && size >= 2 && at[PREFIX] == '{',
                INVALID_ARGUMENT, "not a safetensors file");
-    scanner s = {.at = at + PREFIX,
-                 .end = at + PREFIX + size,
+    scanner s = {.text = {at + PREFIX, at + PREFIX + size},
                  .arena = &file->arena,
                  .data = (const unsigned char *)at + PREFIX + size,
                  .data_count = count - PREFIX - (size_t)size,
                  .error = error};
     XCVM_TRY(take_header(&s, file));
-    skip_space(&s);
-    if (s.at != s.end)
+    xcvm_scan_space(&s.text);
+    if (s.text.at != s.text.end)
         return broken(&s, "its header has something behind its end");
     return sort_names(file, error);
 }

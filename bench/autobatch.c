@@ -1,22 +1,17 @@
 /* Batching by the tape beside calls one by one and batches made by hand: a tagger (a bidirectional LSTM over sentences
  * of 5 to 40 words) and a binary tree-LSTM (trees of 5 to 40 leaves), 64 examples a step, forward and backward. Word
  * vectors are constant. For each width, one line each: network, how, milliseconds for a step, loss. */
-#include "xcvm/tape.h"
+#include "tape_tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BATCH = 64, SHORTEST = 5, LONGEST = 40, WORDS = 1000, TAGS = 48, CLASSES = 5, DIRECTIONS = 2 };
 static int64_t width = 256;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+/* Milliseconds. */
+static double now(void) { return bench_now() * 1e3; }
 
 static xcvm_error error;
 
@@ -29,25 +24,11 @@ static void must(xcvm_status status)
 }
 
 static uint32_t random_state = 1;
-static uint32_t draw(uint32_t below)
-{
-    random_state = random_state * 1664525 + 1013904223;
-    return (random_state >> 8) % below;
-}
+static uint32_t draw(uint32_t below) { return (bench_draw(&random_state) >> 8) % below; }
 
 static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, int64_t a, int64_t b)
 {
-    const int64_t dims[] = {a, b};
-    const size_t count = (size_t)(rank > 1 ? a * b : a);
-    float *data = malloc(count * sizeof *data);
-    if (data == NULL)
-        exit(1);
-    for (size_t i = 0; i < count; i++)
-        data[i] = ((float)draw(1 << 16) / 65536.0f - 0.5f) * 0.2f;
-    const xcvm_var v = parameter ? xcvm_tape_parameter(t, XCVM_F32, rank, dims, data)
-                                 : xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, rank, dims, data));
-    free(data);
-    return v;
+    return bench_tensor(t, &random_state, parameter, rank, (const int64_t[]){a, b}, 0.2);
 }
 
 static xcvm_var ints(xcvm_tape *t, size_t count, const int64_t *at)

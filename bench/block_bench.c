@@ -4,6 +4,7 @@
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
 #include "ops/matmul/quantized_blocks.h"
+#include "bench/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,10 +53,8 @@ static void bytes_make(bench_tensor *t, xcvm_dtype dtype, int rank, const int64_
     t->bytes = t->value.bytes;
     uint8_t *to = t->value.data;
     uint32_t state = 1;
-    for (size_t i = 0; i < t->bytes; i++) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = (uint8_t)(state >> 24 & mask);
-    }
+    for (size_t i = 0; i < t->bytes; i++)
+        to[i] = (uint8_t)(bench_draw(&state) >> 24 & mask);
 }
 
 typedef struct product {

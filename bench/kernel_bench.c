@@ -1,6 +1,7 @@
 /* Timing of kernels: tensors, calls and the best of several runs. */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
+#include "bench/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +24,8 @@ void bench_tensor_make(bench_tensor *t, int rank, const int64_t *dims)
         exit(1);
     }
     uint32_t state = 1;
-    for (size_t i = 0; i < t->bytes / sizeof(float); i++) {
-        state = state * 1664525u + 1013904223u;
-        XCVM_DATA(float, &t->value)[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
-    }
+    for (size_t i = 0; i < t->bytes / sizeof(float); i++)
+        XCVM_DATA(float, &t->value)[i] = (float)(2 * bench_number(&state));
 }
 
 void bench_tensor_free(bench_tensor *t) { xcvm_deallocate(NULL, t->value.data, t->bytes); }

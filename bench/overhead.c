@@ -1,21 +1,15 @@
 /* overhead [FOLDER]: what the machine itself costs: loading a program of 100 MB, sixteen sessions over it, calling an
  * empty program, and an instruction of a program of many small ones, in a straight line and in the body of a loop.
  * FOLDER (bench/out) takes the temporary files. */
+#include "measure.h"
+
 #include <xcvm/xcvm.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MEGABYTES = 100, SESSIONS = 16, CHAIN = 1000, REPEATS = 2000, BODY = 100, ITERATIONS = 10 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void require(xcvm_status status, const xcvm_error *error)
 {
@@ -61,12 +55,12 @@ static double best_run(xcvm_session *session, const char *what)
     xcvm_error error;
     double best = 1e9;
     for (int i = 0; i < REPEATS; i++) {
-        const double start = now();
+        const double start = bench_now();
         if (xcvm_session_run(session, NULL, &error) != XCVM_OK) {
             fprintf(stderr, "overhead: %s: %s\n", what, error.message);
             exit(1);
         }
-        const double time = now() - start;
+        const double time = bench_now() - start;
         best = time < best ? time : best;
     }
     return best;
@@ -88,42 +82,48 @@ static double time_text(const char *text, const char *folder, const char *path)
     return best;
 }
 
-int main(int argc, char **argv)
+/* A program with a constant of MEGABYTES, at `path`. */
+static void write_large_program(const char *folder, const char *path)
 {
-    const char *folder = argc > 1 ? argv[1] : "bench/out";
-    char raw[4096], path[4096];
+    char raw[4096], text[512];
     snprintf(raw, sizeof raw, "%s/overhead.raw", folder);
-    snprintf(path, sizeof path, "%s/overhead.bin", folder);
-    xcvm_error error;
-
     FILE *file = fopen(raw, "wb");
     char *block = calloc(1, 1 << 20);
     if (file == NULL || block == NULL) {
         perror(raw);
-        return 1;
+        exit(1);
     }
     for (int i = 0; i < MEGABYTES; i++)
         fwrite(block, 1, 1 << 20, file);
     fclose(file);
     free(block);
-    char text[512];
     snprintf(text, sizeof text,
              "xcvm 1\ninput x f32[1]\noutput y f32[1]\nconstant w f32[%d] = @\"overhead.raw\":0\n"
              "$1 = In(name=\"x\")\n$2 = Gather(@w, i64[1] 5)\n$3 = Add($1, $2)\nOut($3, name=\"y\")\n",
              MEGABYTES << 18);
     assemble(text, folder, path);
     remove(raw);
+}
+
+static xcvm_program *measure_loading(const char *path)
+{
+    xcvm_error error;
     double best = 1e9;
     xcvm_program *program = NULL;
     for (int i = 0; i < 20; i++) {
         xcvm_program_destroy(program);
-        const double start = now();
+        const double start = bench_now();
         require(xcvm_program_load_file(path, NULL, &program, &error), &error);
-        const double time = now() - start;
+        const double time = bench_now() - start;
         best = time < best ? time : best;
     }
     printf("loading a program of %d MB          %9.3f ms\n", MEGABYTES, best * 1e3);
+    return program;
+}
 
+static void measure_sessions(xcvm_program *program)
+{
+    xcvm_error error;
     xcvm_session *sessions[SESSIONS];
     const size_t before = anonymous_bytes();
     const int64_t dims[] = {1};
@@ -142,29 +142,46 @@ int main(int argc, char **argv)
     for (int i = 0; i < SESSIONS; i++)
         xcvm_session_destroy(sessions[i]);
     xcvm_value_release(x);
-    xcvm_program_destroy(program);
-    remove(path);
+}
 
-    printf("calling an empty program            %9.3f us\n", time_text("xcvm 1\n", folder, path) * 1e6);
-    char *chain = malloc(CHAIN * 64 + 64);
-    size_t length = (size_t)sprintf(chain, "xcvm 1\n$1 = Neg(f32[1] 1)\n");
+/* In a straight line, and in the body of a loop. */
+static void measure_instructions(const char *folder, const char *path)
+{
+    char *text = malloc(CHAIN * 64 + 64);
+    if (text == NULL)
+        exit(1);
+    size_t length = (size_t)sprintf(text, "xcvm 1\n$1 = Neg(f32[1] 1)\n");
     for (int i = 2; i <= CHAIN; i++)
-        length += (size_t)sprintf(chain + length, "$%d = Neg($%d)\nFree($%d)\n", i, i - 1, i - 1);
-    printf("an instruction on one float (Neg, Free) %5.1f ns\n", time_text(chain, folder, path) / CHAIN * 1e9);
-    length = (size_t)sprintf(chain,
+        length += (size_t)sprintf(text + length, "$%d = Neg($%d)\nFree($%d)\n", i, i - 1, i - 1);
+    printf("an instruction on one float (Neg, Free) %5.1f ns\n", time_text(text, folder, path) / CHAIN * 1e9);
+    length = (size_t)sprintf(text,
                              "xcvm 1\n$1 = Identity(i64[] 0)\n$5 = Identity(f32[4x8] 1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8 "
                              "1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8)\n"
                              "loop:\n$2 = Less($1, i64[] %d)\nJmpFalse($2, to=done)\nFree($2)\n",
                              ITERATIONS);
     for (int i = 6; i <= 5 + BODY; i++)
         length +=
-            (size_t)sprintf(chain + length, "$%d = Add($%d, f32[8] 1 1 1 1 1 1 1 1)\nFree($%d)\n", i, i - 1, i - 1);
-    sprintf(chain + length,
+            (size_t)sprintf(text + length, "$%d = Add($%d, f32[8] 1 1 1 1 1 1 1 1)\nFree($%d)\n", i, i - 1, i - 1);
+    sprintf(text + length,
             "$5 = Identity($%d)\nFree($%d)\n$3 = Add($1, i64[] 1)\nFree($1)\n$1 = Identity($3)\nFree($3)\n"
             "Jmp(to=loop)\ndone:\nFree($2)\n",
             5 + BODY, 5 + BODY);
     printf("an instruction of a loop (Add, Free)    %5.1f ns\n",
-           time_text(chain, folder, path) / (BODY * ITERATIONS) * 1e9);
-    free(chain);
+           time_text(text, folder, path) / (BODY * ITERATIONS) * 1e9);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = argc > 1 ? argv[1] : "bench/out";
+    char path[4096];
+    snprintf(path, sizeof path, "%s/overhead.bin", folder);
+    write_large_program(folder, path);
+    xcvm_program *program = measure_loading(path);
+    measure_sessions(program);
+    xcvm_program_destroy(program);
+    remove(path);
+    printf("calling an empty program            %9.3f us\n", time_text("xcvm 1\n", folder, path) * 1e6);
+    measure_instructions(folder, path);
     return 0;
 }

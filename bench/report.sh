@@ -5,13 +5,16 @@ set -eu
 cd "$(dirname "$0")/.."
 out=bench/out
 page=docs/benchmarks.md
+operators=docs/operators-benchmark.md
+# Pages are made beside what they replace, and left as they were where a measurement fails.
+trap 'rm -f "$page.new" "$operators.new" docs/benchmarks.svg.new' EXIT
 models=${XCVM_MODELS:-$out/models}
 [ -d "$models" ] || bench/make_models.sh
 cmake --build --preset release --target blocked_bench gemm_bench overhead compile_scaling >/dev/null
 build/release/bench/blocked_bench >"$out/kernels.txt"
 peak=$(sed -n 's/.*one core reaches \([0-9]*\) GFLOP.*/\1/p' "$out/kernels.txt")
 bench/compare.sh
-awk -f bench/chart.awk "$out/lines.txt" >docs/benchmarks.svg
+awk -f bench/chart.awk "$out/lines.txt" >docs/benchmarks.svg.new
 version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime-node/package.json" | head -1)
 {
     echo '# Benchmarks'
@@ -55,8 +58,8 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     build/release/bench/gemm_bench
     echo '```'
 } >"$page.new"
+mv docs/benchmarks.svg.new docs/benchmarks.svg
 mv "$page.new" "$page"
-operators=docs/operators-benchmark.md
 {
     echo '# Operators'
     echo

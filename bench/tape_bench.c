@@ -1,5 +1,6 @@
 /* What calls on a tape cost: a scalar sum forward and back, recording, a step of learning of a small network, eagerly
  * and as a static schedule, and a schedule beside the compiled program. One line each: name, nanoseconds (or bytes). */
+#include "tape_tensors.h"
 #include "xcvm/compiler.h"
 #include "xcvm/layers.h"
 #include "xcvm/tape_static.h"
@@ -7,14 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+/* Nanoseconds. */
+static double now(void) { return bench_now() * 1e9; }
 
 static xcvm_error error;
 
@@ -26,12 +22,6 @@ static void must(xcvm_status status)
     exit(1);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median of `rounds` times of `body`, divided by `count`. */
 typedef double (*timed)(xcvm_tape *t, size_t count);
 static void measure(const char *name, xcvm_tape *t, timed body, size_t count, size_t rounds)
@@ -39,7 +29,7 @@ static void measure(const char *name, xcvm_tape *t, timed body, size_t count, si
     double times[101];
     for (size_t i = 0; i < rounds; i++)
         times[i] = body(t, count) / (double)count;
-    qsort(times, rounds, sizeof *times, compare);
+    qsort(times, rounds, sizeof *times, bench_by_value);
     printf("%-28s %10.1f\n", name, times[rounds / 2]);
 }
 
@@ -116,18 +106,7 @@ static const int64_t sizes[LAYERS + 1] = {784, 100, 100, 10};
 static xcvm_var random_tensor(xcvm_tape *t, bool parameter, int rank, const int64_t *dims, double scale)
 {
     static uint32_t state = 1;
-    size_t count = 1;
-    for (int i = 0; i < rank; i++)
-        count *= (size_t)dims[i];
-    float *data = malloc(count * sizeof *data);
-    for (size_t i = 0; data != NULL && i < count; i++) {
-        state = state * 1664525 + 1013904223;
-        data[i] = (float)(((double)state / 4294967296.0 - 0.5) * scale);
-    }
-    const xcvm_var v = parameter ? xcvm_tape_parameter(t, XCVM_F32, rank, dims, data)
-                                 : xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, rank, dims, data));
-    free(data);
-    return v;
+    return bench_tensor(t, &state, parameter, rank, dims, scale);
 }
 
 typedef struct network {
@@ -376,8 +355,8 @@ static void compare_network(void)
         statics[round] = (now() - begun) / RUNS;
     }
     must(xcvm_tape_status(t, &error));
-    qsort(compiled, ROUNDS, sizeof *compiled, compare);
-    qsort(statics, ROUNDS, sizeof *statics, compare);
+    qsort(compiled, ROUNDS, sizeof *compiled, bench_by_value);
+    qsort(statics, ROUNDS, sizeof *statics, bench_by_value);
     xcvm_memory_info memory = {.size = sizeof memory};
     xcvm_static_stats stats = {.size = sizeof stats};
     xcvm_session_memory(session, &memory);

@@ -121,6 +121,8 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
 /* A model is written before the passes that these options are for. */
 static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
 {
+    XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
+               "a file for constants needs an ONNX model, and a name");
     if (!o->onnx)
         return XCVM_OK;
     XCVM_CHECK(error,
@@ -136,28 +138,31 @@ static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
     return XCVM_OK;
 }
 
-static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
+static xcvm_status check_dims(const xcc_options *o, xcvm_error *error)
 {
     for (size_t i = 0; i < o->dim_count; i++) {
-        XCVM_CHECK(error, o->dims[i].name != NULL && o->dims[i].name[0] != '\0', INVALID_ARGUMENT,
+        XCVM_CHECK(error, o->dims != NULL && o->dims[i].name != NULL && o->dims[i].name[0] != '\0', INVALID_ARGUMENT,
                    "a dimension to fix has no name");
         XCVM_CHECK(error, o->dims[i].value >= 0, INVALID_ARGUMENT, "dimension %s cannot be %lld", o->dims[i].name,
                    (long long)o->dims[i].value);
     }
+    return XCVM_OK;
+}
+
+/* What weights are stored as, and products computed in. */
+static xcvm_status check_weights(const xcc_options *o, xcvm_error *error)
+{
     XCVM_CHECK(error,
                o->weights == XCVM_NO_DTYPE ||
                    (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
                xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
-               "integer is %d, which is none of auto, always and never", (int)o->integer);
-    XCVM_TRY(check_onnx(o, error));
-    XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
-               "a file for constants needs an ONNX model, and a name");
     XCVM_CHECK(error, o->weight_blocks == XCC_WEIGHTS_PLAIN || o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32,
                INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights));
     XCVM_CHECK(error, o->weight_blocks >= XCC_WEIGHTS_PLAIN && o->weight_blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
                "there is no form %d of weights in blocks", (int)o->weight_blocks);
+    XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
+               "integer is %d, which is none of auto, always and never", (int)o->integer);
     XCVM_CHECK(error, o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32 || o->compute == XCVM_BF16,
                INVALID_ARGUMENT, "products cannot be computed in %s, f32 or bf16 is needed",
                xcvm_dtype_name(o->compute));
@@ -166,6 +171,11 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
                    (o->weight_blocks == XCC_WEIGHTS_PLAIN &&
                     (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32 || o->weights == XCVM_BF16)),
                INVALID_ARGUMENT, "products in bf16 need a program whose weights are f32 or bf16");
+    return XCVM_OK;
+}
+
+static xcvm_status check_states(const xcc_options *o, xcvm_error *error)
+{
     XCVM_CHECK(error,
                o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32 || o->caches == XCVM_F16 || o->caches == XCVM_BF16,
                INVALID_ARGUMENT, "caches cannot be of %s, f32, f16 or bf16 is needed", xcvm_dtype_name(o->caches));
@@ -174,13 +184,19 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
-    XCVM_CHECK(error, o->backprop || o->train != NULL || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
+    return XCVM_OK;
+}
+
+/* Gradients of whatever use: as outputs, or within a training program. */
+static xcvm_status check_gradients(const xcc_options *o, xcvm_error *error)
+{
+    const bool differentiates = o->backprop || o->train != NULL;
+    XCVM_CHECK(error, differentiates || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
-    XCVM_TRY(check_training(o, error));
-    XCVM_CHECK(error, o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0), INVALID_ARGUMENT,
-               "gradients of some kind are asked for, but backprop is not");
-    XCVM_CHECK(error, o->backprop || o->train != NULL || !o->straight_through, INVALID_ARGUMENT,
-               "gradients of some kind are asked for, but backprop is not");
+    XCVM_CHECK(error,
+               (o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0)) &&
+                   (differentiates || !o->straight_through),
+               INVALID_ARGUMENT, "gradients of some kind are asked for, but backprop is not");
     XCVM_CHECK(error, o->phase == XCC_PHASE_WHOLE || o->state_count == 0, INVALID_ARGUMENT,
                "forward and backward as programs of their own have no states");
     XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
@@ -191,18 +207,68 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     for (size_t i = 0; i < o->vjp_count; i++)
         XCVM_CHECK(error, o->vjps != NULL && o->vjps[i].function != NULL && o->vjps[i].vjp != NULL, INVALID_ARGUMENT,
                    "a vector-Jacobian product is NULL, or that of NULL");
-    XCVM_CHECK(error, o->backprop || o->train != NULL || o->recompute == NULL || strcmp(o->recompute, "none") == 0,
-               INVALID_ARGUMENT, "recomputation is asked for, but no gradients");
+    XCVM_CHECK(error, differentiates || o->recompute == NULL || strcmp(o->recompute, "none") == 0, INVALID_ARGUMENT,
+               "recomputation is asked for, but no gradients");
     XCVM_CHECK(error, o->recompute != NULL || o->memory_budget == 0, INVALID_ARGUMENT,
                "a memory budget is given, but no recomputation asked for that would obey it");
     for (size_t i = 0; i < o->wrt_count; i++)
         XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
+    return XCVM_OK;
+}
+
+static xcvm_status check_dump(const xcc_options *o, xcvm_error *error)
+{
     if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
         return XCVM_OK;
     for (size_t i = 0; i < xcc_pass_count(); i++)
         if (strcmp(o->dump_after, xcc_pass(i)->name) == 0)
             return XCVM_OK;
     return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "there is no pass %s", o->dump_after);
+}
+
+static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
+{
+    XCVM_TRY(check_dims(o, error));
+    XCVM_TRY(check_weights(o, error));
+    XCVM_TRY(check_onnx(o, error));
+    XCVM_TRY(check_states(o, error));
+    XCVM_TRY(check_training(o, error));
+    XCVM_TRY(check_gradients(o, error));
+    return check_dump(o, error);
+}
+
+/* What the compiler can say of the program: `before` and `after` are the figures of the graph as it was imported, and
+ * as the passes left it. */
+static xcvm_status make_report(xcc_module *m, const figures *before, const figures *after, const xcc_plan *plan,
+                               xcc_report *report)
+{
+    *report = (xcc_report){.exact = !before->open && !after->open,
+                           .nodes_before = before->nodes,
+                           .nodes_after = after->nodes,
+                           .flops_before = before->flops,
+                           .flops_after = after->flops,
+                           .peak_bytes_before = before->peak,
+                           .peak_bytes_after = after->peak,
+                           .arena_bytes = plan->arena_bytes,
+                           .arena_lower_bound = plan->lower_bound,
+                           .weight_bytes_before = m->weight_bytes_before,
+                           .weight_bytes_after = m->weight_bytes_after,
+                           .uncompressed = m->uncompressed,
+                           .bf16_products = m->bf16_products,
+                           .exact_products = m->exact_products,
+                           .block_products = after->block_products,
+                           .tuned = m->tuned,
+                           .integer_products = m->integers.made,
+                           .float_products = m->integers.left,
+                           .faster_as_floats = m->integers.slower,
+                           .gradient_count = m->gradient_count,
+                           .gradient_bytes = m->gradient_bytes,
+                           .retained_count = m->retained_count,
+                           .retained_bytes = m->retained_bytes,
+                           .recompute_peak_before = m->recomputation.peak_before,
+                           .recomputed = m->recomputation.copies,
+                           .recompute_time = m->recomputation.time};
+    return parameter_bytes(m, &report->parameter_bytes);
 }
 
 static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc_report *report)
@@ -225,33 +291,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     XCVM_TRY(xcc_plan_make(m, &plan));
     if (report != NULL) {
         XCVM_TRY(take_figures(m, &after));
-        told = (xcc_report){.exact = !before.open && !after.open,
-                            .nodes_before = before.nodes,
-                            .nodes_after = after.nodes,
-                            .flops_before = before.flops,
-                            .flops_after = after.flops,
-                            .peak_bytes_before = before.peak,
-                            .peak_bytes_after = after.peak,
-                            .arena_bytes = plan.arena_bytes,
-                            .arena_lower_bound = plan.lower_bound,
-                            .weight_bytes_before = m->weight_bytes_before,
-                            .weight_bytes_after = m->weight_bytes_after,
-                            .uncompressed = m->uncompressed,
-                            .bf16_products = m->bf16_products,
-                            .exact_products = m->exact_products,
-                            .block_products = after.block_products,
-                            .tuned = m->tuned,
-                            .integer_products = m->integers.made,
-                            .float_products = m->integers.left,
-                            .faster_as_floats = m->integers.slower,
-                            .gradient_count = m->gradient_count,
-                            .gradient_bytes = m->gradient_bytes,
-                            .retained_count = m->retained_count,
-                            .retained_bytes = m->retained_bytes,
-                            .recompute_peak_before = m->recomputation.peak_before,
-                            .recomputed = m->recomputation.copies,
-                            .recompute_time = m->recomputation.time};
-        XCVM_TRY(parameter_bytes(m, &told.parameter_bytes));
+        XCVM_TRY(make_report(m, &before, &after, &plan, &told));
     }
     XCVM_TRY(xcc_codegen_build(m));
     xcc_progress(m, "emit", xcc_pass_count() + 2);

@@ -4,7 +4,7 @@
 # the rooms that it uses.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -E '^(include|base|ops|proto|vm|compiler|train|tools)/' | LC_ALL=C sort | xargs awk '
+git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -vE '^(tests|bench|examples)/' | LC_ALL=C sort | xargs awk '
 function folder(file) {
     sub(/\/[^\/]*$/, "", file)
     if (file ~ /\/.*\/simd$/)
@@ -13,9 +13,10 @@ function folder(file) {
 }
 function floor_of(room) { sub(/\/.*/, "", room); return room }
 BEGIN {
-    floors = split("tools train compiler vm proto ops base include", order)
+    floors = split("tools train tape compiler vm proto ops base include", order)
     says["tools"] = "the xcvm command"
     says["train"] = "data, the training loop, checkpoints, curves"
+    says["tape"] = "beside train: networks that are defined by running them"
     says["compiler"] = "libxcvm-compiler: models to programs"
     says["vm"] = "libxcvm: load, verify, run"
     says["proto"] = "the codec and the text form"
@@ -25,6 +26,10 @@ BEGIN {
 }
 FNR == 1 && !(folder(FILENAME) in room_of) {
     room = folder(FILENAME)
+    if (!(floor_of(room) in says)) {
+        print "house.sh: " FILENAME ": a floor that is not drawn" >"/dev/stderr"
+        exit failed = 1
+    }
     room_of[room] = floor_of(room)
     if (room != floor_of(room))
         rooms[floor_of(room), ++count[floor_of(room)]] = room
@@ -55,6 +60,8 @@ function depth(room, guard, key, pair, d, most) {
     return depths[room] = most
 }
 END {
+    if (failed)
+        exit 1
     width = 1080; left = 16; box = 30; gap = 34; top = 16; y = top
     for (f = 1; f <= floors; f++) {
         name = order[f]

@@ -94,6 +94,7 @@ step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/r
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'floors: no folder includes one above it' scripts/layers.sh
+step 'lengths: of functions and files' scripts/lengths.sh
 step 'words: none that the glossary does not use' scripts/words.sh
 step 'format' format
 step 'lint' lint

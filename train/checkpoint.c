@@ -17,8 +17,8 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] 
 
 /* ---- Numbers ---- */
 
-/* Every number of a position and of the circumstances: X(member, type). Floating-point numbers are written as their
- * bits, so that they come back as they were. */
+/* Every number of a position, X(member). Floating-point numbers are written as their bits, so that they come back as
+ * they were. */
 #define POSITION(X)                                                                                                    \
     X(step)                                                                                                            \
     X(epoch)                                                                                                           \
@@ -32,7 +32,7 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] 
     X(patience_epochs)                                                                                                 \
     X(best_step)                                                                                                       \
     X(best_loss)
-/* X(member, what it is called) */
+/* Every number of the circumstances, X(member, what it is called). */
 #define CIRCUMSTANCES(X)                                                                                               \
     X(batch, "batches of %" PRIu64 " examples")                                                                        \
     X(examples, "a data set of %" PRIu64 " examples")                                                                  \
@@ -42,6 +42,9 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] 
 
 #define COUNT_NUMBER(member) +1
 #define COUNT_CIRCUMSTANCE(member, text) +1
+_Static_assert(sizeof(xct_position) == (0 POSITION(COUNT_NUMBER)) * sizeof(uint64_t), "a number is in no checkpoint");
+_Static_assert(sizeof(xct_circumstances) == (0 CIRCUMSTANCES(COUNT_CIRCUMSTANCE)) * sizeof(uint64_t),
+               "a number is in no checkpoint");
 enum { NOTES = 3 + 0 POSITION(COUNT_NUMBER) CIRCUMSTANCES(COUNT_CIRCUMSTANCE), NUMBER_TEXT = 24 };
 
 typedef struct notes {

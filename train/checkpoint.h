@@ -3,8 +3,7 @@
 #define XCVM_TRAIN_CHECKPOINT_H
 
 #include "train/trainer.h"
-
-enum { XCT_PATH = 4096 };
+#include "train/whole_file.h"
 
 /* The folder is made if there is none. */
 xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error);

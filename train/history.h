@@ -3,6 +3,7 @@
 #define XCVM_TRAIN_HISTORY_H
 
 #include "train/metrics.h"
+#include "train/whole_file.h"
 
 enum { XCT_MAX_FIGURES = XCT_METRICS + 1 };
 
@@ -25,7 +26,7 @@ typedef struct xct_columns {
 
 typedef struct xct_log {
     int fd; /* -1: none */
-    char path[4096];
+    char path[XCT_PATH];
     xct_columns columns;
 } xct_log;
 

@@ -231,17 +231,16 @@ xcvm_status xct_measure_add(xct_measure *m, double loss, size_t examples, const 
 
 void xct_measure_get_sums(const xct_measure *m, double sums[XCT_SUMS])
 {
-    const double values[XCT_SUMS] = {m->predicted, m->right,    m->right5,  m->squares, m->quads,       m->absolutes,
-                                     m->numbers,   m->examples, m->batches, m->loss,    m->loss_squares};
-    memcpy(sums, values, sizeof values);
+#define GET(name) sums[XCT_SUM_##name] = m->name;
+    XCT_SUM_LIST(GET)
+#undef GET
 }
 
 void xct_measure_set_sums(xct_measure *m, const double sums[XCT_SUMS])
 {
-    double *const to[XCT_SUMS] = {&m->predicted, &m->right,    &m->right5,  &m->squares, &m->quads,       &m->absolutes,
-                                  &m->numbers,   &m->examples, &m->batches, &m->loss,    &m->loss_squares};
-    for (size_t i = 0; i < XCT_SUMS; i++)
-        *to[i] = sums[i];
+#define SET(name) m->name = sums[XCT_SUM_##name];
+    XCT_SUM_LIST(SET)
+#undef SET
 }
 
 /* ---- Figures ---- */

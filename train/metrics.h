@@ -43,15 +43,38 @@ xct_task xct_task_of(const xcvm_type *predictions, const xcvm_type *labels, int 
 /* Whether a metric can be measured for a task. */
 bool xct_metric_suits(xct_metric metric, xct_task task);
 
-/* Sums over batches. Zero-initialised apart from the first four. */
+/* Sums over batches, those of predictions first: predictions, and those that are right; powers of what numbers are off
+ * by, and the numbers; examples, batches, their losses. */
+#define XCT_SUM_LIST(X)                                                                                                \
+    X(predicted)                                                                                                       \
+    X(right)                                                                                                           \
+    X(right5)                                                                                                          \
+    X(squares)                                                                                                         \
+    X(quads)                                                                                                           \
+    X(absolutes)                                                                                                       \
+    X(numbers)                                                                                                         \
+    X(examples)                                                                                                        \
+    X(batches)                                                                                                         \
+    X(loss)                                                                                                            \
+    X(loss_squares)
+
+enum {
+#define XCT_SUM(name) XCT_SUM_##name,
+    XCT_SUM_LIST(XCT_SUM)
+#undef XCT_SUM
+        XCT_SUMS,
+    XCT_PREDICTION_SUMS = XCT_SUM_examples
+};
+
+/* Zero-initialised apart from the first four. */
 typedef struct xct_measure {
     const xcvm_allocator *allocator;
     xct_task task;
     int axis;
     double threshold; /* a score above it means class 1 */
-    double examples, batches, loss, loss_squares;
-    double predicted, right, right5; /* predictions, and those that are right */
-    double squares, quads, absolutes, numbers;
+#define XCT_SUM(name) double name;
+    XCT_SUM_LIST(XCT_SUM)
+#undef XCT_SUM
     uint64_t *classes; /* of each class: predicted, there, both */
     size_t class_count;
 } xct_measure;
@@ -61,8 +84,7 @@ void xct_measure_release(xct_measure *measure);
 /* A batch; predictions and labels are NULL where there is no task. Labels that name no class are left out. */
 xcvm_status xct_measure_add(xct_measure *measure, double loss, size_t examples, const xcvm_value *predictions,
                             const xcvm_value *labels, xcvm_error *error);
-/* The sums in a row, those of predictions first, and back: what other processes have measured can be added. */
-enum { XCT_PREDICTION_SUMS = 7, XCT_SUMS = XCT_PREDICTION_SUMS + 4 };
+/* The sums in a row, and back: what other processes have measured can be added. */
 void xct_measure_get_sums(const xct_measure *measure, double sums[XCT_SUMS]);
 void xct_measure_set_sums(xct_measure *measure, const double sums[XCT_SUMS]);
 /* Provides for so many classes at least. */

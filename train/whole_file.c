@@ -38,7 +38,7 @@ bool xct_whole_file_sink(void *user, const void *bytes, size_t count)
 /* A name is on the disk when its folder is. */
 static void sync_folder(const char *path)
 {
-    char folder[4096];
+    char folder[XCT_PATH];
     (void)snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
     if (slash == NULL)

@@ -5,8 +5,11 @@
 #include "base/allocator.h"
 #include "base/status.h"
 
+/* Bytes of a path, at most. */
+enum { XCT_PATH = 4096 };
+
 typedef struct xct_whole_file {
-    char path[4096], temporary[4128];
+    char path[XCT_PATH], temporary[XCT_PATH + 32];
     int fd;
     int failure; /* errno of the first write that failed, 0 so far */
 } xct_whole_file;

@@ -1,6 +1,6 @@
 /* Convolutions of channels in blocks as C, and the pools that are made with them. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/conv/blocked.h"
 #include "ops/conv/window.h"
@@ -172,7 +172,7 @@ bool xcc_c_write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_valu
         band.window.out[1] = rows.in[1] = (size_t)(last - first);
         band.window.pad[1] -= first * (ptrdiff_t)c.window.stride[1];
         rows.pad[1] = first - start;
-        const char *const room = xcc_c_scratch(x, (uint64_t)blocks * rows.in[1] * row * sizeof(float));
+        const char *const workspace = xcc_c_scratch(x, (uint64_t)blocks * rows.in[1] * row * sizeof(float));
         const size_t index = x->table_count++;
         xcc_c_put(&x->tables, "\nstatic const xc_blocked xc_table_%zu = {.window = ", index);
         put_blocked(x, a, &band, 1);
@@ -182,7 +182,7 @@ bool xcc_c_write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_valu
             "            xc_blocked_direct(&xc_table_%zu, %s + n * %zu, %s, %s, NULL, %s);\n"
             "            for (size_t block = 0; block < %zu; block++)\n"
             "                xc_max_pool_blocks(&%s, %s + block * %zu, %s + (n * %zu + block) * %zu + %zu, 1);\n",
-            index, v, image, w, b, room, blocks, xcc_c_window_table(x, &rows), room, rows.in[1] * row,
+            index, v, image, w, b, workspace, blocks, xcc_c_window_table(x, &rows), workspace, rows.in[1] * row,
             xcc_c_write(x, y), blocks, pool->out[1] * y_row, i * y_row);
     }
     xcc_c_line(x, "        }\n");
@@ -216,10 +216,11 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
         xcc_c_put(t, "}, .tile = %d, .band = %lld, .on_the_fly = %d", tile, (long long)band,
                   a->algorithm != XCVM_BLOCKED_winograd);
     xcc_c_put(t, "};\n");
-    const size_t room = xc_winograd_room_of((size_t)tile, (size_t)c.channels, (size_t)band, XC_MOST_TILE_BLOCKS).all;
+    const size_t workspace =
+        xc_winograd_workspace_of((size_t)tile, (size_t)c.channels, (size_t)band, XC_MOST_TILE_BLOCKS).all;
     const size_t whole = a->pool > 1 ? (size_t)(batch * c.outputs) * c.window.out[1] * c.window.out[2] * 16 : 0;
-    const char *const scratch = winograd ? xcc_c_scratch(x, (room + whole) * sizeof(float)) : "";
-    const char *const y = a->pool > 1 ? xcc_c_format(x, "%s + %zu", scratch, room) : xcc_c_write(x, a->y);
+    const char *const scratch = winograd ? xcc_c_scratch(x, (workspace + whole) * sizeof(float)) : "";
+    const char *const y = a->pool > 1 ? xcc_c_format(x, "%s + %zu", scratch, workspace) : xcc_c_write(x, a->y);
     xcc_c_line(x, "        %s(&xc_table_%zu, %s, %s, %s, %s, %s%s%s);\n",
                winograd ? "xc_blocked_winograd" : functions[a->algorithm], index, xcc_c_read(x, a->x),
                xcc_c_read(x, a->w), xcc_c_read(x, a->b), xcc_c_read(x, a->z), y, winograd ? ", " : "", scratch);

@@ -1,6 +1,6 @@
 /* Weights in blocks, caches of keys and values, and positions, as C: what models that generate are made of. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/elementwise/activation.h"
 #include "ops/matmul/quantized_blocks.h"
@@ -34,11 +34,11 @@ static bool write_block_product(xcc_c_export *x, xcc_c_step *step)
               ".scale_type = %s, .offset_type = %s, .low = %s, .high = %s};\n",
               index, rows, layout.k, layout.n, layout.block, layout.bits, block_type(a->scales), block_type(a->offsets),
               single(x, (double)f.low), single(x, (double)f.high));
-    const char *const room =
-        rounds ? xcc_c_scratch(x, xc_block_room_bytes(xcvm_qblocks_count(&layout), layout.k)) : "NULL";
+    const char *const workspace =
+        rounds ? xcc_c_scratch(x, xc_block_workspace_bytes(xcvm_qblocks_count(&layout), layout.k)) : "NULL";
     xcc_c_line(x, "        xc_block_product(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s);\n", index,
                xcc_c_read(x, a->a), xcc_c_read(x, a->w), xcc_c_read(x, a->scales), xcc_c_read(x, a->offsets),
-               xcc_c_read(x, a->c), xcc_c_read(x, a->z), xcc_c_write(x, a->y), room);
+               xcc_c_read(x, a->c), xcc_c_read(x, a->z), xcc_c_write(x, a->y), workspace);
     return f.kind == XCVM_ACTIVATION_none ||
            xcc_c_write_activation(x, a->y, a->activation, a->activation_params, (xcvm_floats){NULL, 0});
 }

@@ -1,7 +1,7 @@
 /* Export as C: the files, which are what is written around the instructions. */
 #include "base/isas.h"
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 #include "ops/conv/blocked.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Products, convolutions and pools as C. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/conv/blocked.h"
 #include "ops/conv/window.h"
@@ -67,7 +67,7 @@ static void write_product(xcc_c_export *x, const xcvm_value *y, const char *oper
     xcc_c_line(x, "            xc_matmul_%s(%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld%s%s);\n",
                panels ? "panels" : suffix_of(y), operands, m, k, n, steps[0], steps[1], steps[2], steps[3],
                panels ? ", " : "",
-               panels ? xcc_c_scratch(x, xc_matmul_room_of((size_t)m, (size_t)k).all * sizeof(float)) : "");
+               panels ? xcc_c_scratch(x, xc_matmul_workspace_of((size_t)m, (size_t)k).all * sizeof(float)) : "");
 }
 
 static bool write_gemm(xcc_c_export *x, xcc_c_step *step)
@@ -225,7 +225,7 @@ static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_sha
 /* What xc_conv_panels takes. */
 static size_t conv_floats(const xcvm_window *w, size_t channels)
 {
-    return xc_conv_room_of(channels, w->kernel_size, padded_plane(w)).all;
+    return xc_conv_workspace_of(channels, w->kernel_size, padded_plane(w)).all;
 }
 
 static bool write_conv(xcc_c_export *x, xcc_c_step *step)
@@ -256,25 +256,25 @@ static bool write_turned(xcc_c_export *x, const xcvm_ConvTranspose_args *a, cons
         s.window.pad_end[i] = 0; /* of pools alone */
     }
     const size_t floats = filters + conv_floats(&s.window, s.channels);
-    const char *const room = xcc_c_scratch(x, floats * sizeof(float));
+    const char *const workspace = xcc_c_scratch(x, floats * sizeof(float));
     xcc_c_note_outputs(x, XC_PANEL_COLUMNS);
     xcc_c_line(x,
                "        xc_turn_filters(%s, %s, %zu, %zu, %zu, %zu);\n"
                "        xc_conv_panels(&%s, %s, %s, %s, NULL, %s, %zu, %zu, %zu, %zu, %s + %zu);\n",
-               xcc_c_read(x, a->w), room, group, s.channels, outputs, w->kernel_size, xcc_c_window_table(x, &s.window),
-               xcc_c_read(x, a->x), room, xcc_c_read(x, a->b), xcc_c_write(x, a->y), s.batch, group, s.channels,
-               outputs, room, filters);
+               xcc_c_read(x, a->w), workspace, group, s.channels, outputs, w->kernel_size,
+               xcc_c_window_table(x, &s.window), xcc_c_read(x, a->x), workspace, xcc_c_read(x, a->b),
+               xcc_c_write(x, a->y), s.batch, group, s.channels, outputs, workspace, filters);
     return true;
 }
 
 static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_ConvTranspose_args *a = step->args;
-    int64_t pads_room[2 * XCVM_MAX_RANK];
+    int64_t resolved[2 * XCVM_MAX_RANK];
     if (!has_window_axes(x, a->x))
         return false;
     /* It spreads what the convolution from y to x gathers. */
-    const xcvm_ints pads = xcvm_transposed_pads(a, pads_room);
+    const xcvm_ints pads = xcvm_transposed_pads(a, resolved);
     const xcvm_window_attributes attributes = {
         {a->w->dims + 2, (size_t)a->w->rank - 2}, a->strides, pads, a->dilations};
     const xcvm_window w = xcvm_window_of(a->y, a->x, &attributes);
@@ -282,12 +282,13 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     const bool panels = pays_panels(x, a->y, (long long)(outputs * w.kernel_size), (long long)channels);
     if (panels && is_unstrided(&w))
         return write_turned(x, a, &w);
-    const xc_conv_transpose_room room = xc_conv_transpose_room_of(channels, w.kernel_size, padded_plane(&w), outputs);
+    const xc_conv_transpose_workspace workspace =
+        xc_conv_transpose_workspace_of(channels, w.kernel_size, padded_plane(&w), outputs);
     xcc_c_note_outputs(x, panels ? XC_PANEL_COLUMNS : 0);
     xcc_c_line(x, "        xc_conv_transpose_%s(&%s, %s, %s, %s, %s, %lld, %lld, %zu, %zu%s%s);\n",
                panels ? "panels" : suffix_of(a->y), xcc_c_window_table(x, &w), xcc_c_read(x, a->x), xcc_c_read(x, a->w),
                xcc_c_read(x, a->b), xcc_c_write(x, a->y), (long long)a->x->dims[0], (long long)a->group, channels,
-               outputs, panels ? ", " : "", panels ? xcc_c_scratch(x, room.all * sizeof(float)) : "");
+               outputs, panels ? ", " : "", panels ? xcc_c_scratch(x, workspace.all * sizeof(float)) : "");
     return true;
 }
 
@@ -297,9 +298,10 @@ static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
     if (!has_window_axes(x, a->x))
         return false;
     const xcvm_conv_shape s = xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group);
-    write_windows(x, "filter_gradient", &s, a->y,
-                  xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
-                  xc_filter_gradient_room_of(s.channels, s.window.kernel_size, padded_plane(&s.window), s.outputs).all);
+    write_windows(
+        x, "filter_gradient", &s, a->y,
+        xcc_c_format(x, "%s, %s, %s", xcc_c_read(x, a->x), xcc_c_read(x, a->g), xcc_c_write(x, a->y)),
+        xc_filter_gradient_workspace_of(s.channels, s.window.kernel_size, padded_plane(&s.window), s.outputs).all);
     return true;
 }
 
@@ -307,9 +309,9 @@ static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
 static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, xcvm_ints kernel, xcvm_ints strides,
                         xcvm_ints pads, xcvm_ints dilations, int auto_pad, xcvm_window *w, int64_t *inner)
 {
-    int64_t room[2 * XCVM_MAX_RANK], first[2 * XCVM_MAX_RANK];
+    int64_t resolved[2 * XCVM_MAX_RANK], first[2 * XCVM_MAX_RANK];
     const xcvm_window_attributes all = {kernel, strides, pads, dilations};
-    const xcvm_ints padded = xcvm_window_pads(auto_pad, v, &all, room);
+    const xcvm_ints padded = xcvm_window_pads(auto_pad, v, &all, resolved);
     size_t axes = kernel.count;
     *inner = 1;
     while (axes > 1 && kernel.at[axes - 1] == 1 && strides.at[axes - 1] == 1 && padded.at[axes - 1] == 0 &&

@@ -1,6 +1,6 @@
 /* Instructions on integers of quantised models as C. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/conv/window.h"
 #include "ops/quantize/quantized_panels.h"

@@ -1,6 +1,6 @@
 /* Recurrent networks as C. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
@@ -56,13 +56,13 @@ static bool put_functions(xcc_c_export *x, const network *n, int directions)
 
 /* The weights of s8 of each direction, of so many columns and bytes. */
 static void put_bytes(xcc_c_export *x, const network *n, int directions, int64_t columns, uint64_t bytes,
-                      const char *room, const char *rest)
+                      const char *state, const char *rest)
 {
     xcc_c_line(x, "        const xc_recurrent_bytes weights[] = {\n");
     for (int d = 0; d < directions; d++)
         xcc_c_line(x, "            {%s + %llu, %s + %llu, %s + %llu, %s, %s},\n", xcc_c_read(x, n->r),
                    (unsigned long long)((uint64_t)d * bytes), xcc_c_read(x, n->sums), (unsigned long long)(d * columns),
-                   xcc_c_read(x, n->scale), (unsigned long long)(d * columns), room, rest);
+                   xcc_c_read(x, n->scale), (unsigned long long)(d * columns), state, rest);
     xcc_c_line(x, "        };\n");
 }
 
@@ -95,15 +95,16 @@ static bool write_network(xcc_c_export *x, const network *n)
         return false;
     xcc_c_put(t, "};\n");
     const int64_t width = blocks * length * n->form.gates, units = blocks * length;
-    const xc_recurrent_room room = xc_recurrent_room_of((size_t)units, (size_t)width, packed ? 0 : (size_t)steps);
-    const uint64_t floats = room.all + (n->two_terms ? (uint64_t)n->hidden : 0);
-    const uint64_t bytes = floats * xcvm_dtype_size(dtype), quads = (uint64_t)(n->hidden + 3) / 4;
-    const char *const scratch = xcc_c_scratch(x, bytes + (in_bytes ? quads * XCVM_QUAD : 0));
+    const size_t floats = xc_recurrent_workspace_of((size_t)units, (size_t)width, packed ? 0 : (size_t)steps).all;
+    const xc_recurrent_bytes_workspace parts =
+        xc_recurrent_bytes_workspace_of(floats, (size_t)n->hidden, n->two_terms ? 2 : 1);
+    const char *const scratch = xcc_c_scratch(x, in_bytes ? parts.all : floats * sizeof(float));
     const char *r = xcc_c_read(x, n->r), *product = packed ? "packed_" : "";
     if (in_bytes) {
+        const uint64_t quads = ((uint64_t)n->hidden + XCVM_QUAD - 1) / XCVM_QUAD;
         put_bytes(x, n, directions, width, (uint64_t)width / XCVM_QUANTIZED_OUTPUTS * quads * XCVM_QUANTIZED_LINE,
-                  xcc_c_format(x, "(uint8_t *)(void *)(%s) + %llu", scratch, (unsigned long long)bytes),
-                  n->two_terms ? xcc_c_format(x, "(float *)(void *)(%s) + %llu", scratch, (unsigned long long)room.all)
+                  xcc_c_format(x, "(uint8_t *)(void *)(%s) + %zu", scratch, parts.state),
+                  n->two_terms ? xcc_c_format(x, "(float *)(void *)((char *)(%s) + %zu)", scratch, parts.rest)
                                : "NULL");
         r = "weights";
         product = "quantized_";

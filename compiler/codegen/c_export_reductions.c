@@ -1,6 +1,6 @@
 /* Reductions, normalisations and attention as C. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include "ops/attention/attention_operands.h"
 #include "ops/reduce/reduction.h"
@@ -12,8 +12,8 @@ static const char *type_of(const xcvm_value *v) { return xcc_c_type((xcvm_dtype)
 
 /* ---- Reductions ---- */
 
-/* What a reduction does, for floating point and for integers: the accumulator, which is of the type `accumulator`, its
- * start, what an element v does to it, and the result of it and of the number n of elements. */
+/* What a reduction does, for floating point and for integers: the start of an accumulator,
+ * what an element v does to it, and the result of it and of the number n of elements. */
 typedef struct reduction {
     xcvm_opcode opcode;
     const char *start, *step, *result, *whole_step, *whole_result;
@@ -395,7 +395,7 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     if (xcvm_attention_read(x->error, a, &d) != XCVM_OK)
         return xcc_c_refuse(x, "%s", x->error->message);
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->q->dtype),
-                 attend = xc_attend_room_of(d.keys, d.width).all * size;
+                 attend = xc_attend_workspace_of(d.keys, d.width).all * size;
     const char *const q = xcc_c_read(x, a->q);
     const size_t k_at = a->k != NULL ? 0 : d.heads * d.width, v_at = k_at + d.kv_heads * d.width;
     const char *k = a->k != NULL ? xcc_c_read(x, a->k) : xcc_c_format(x, "%s + %zu", q, k_at);
@@ -403,19 +403,19 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     const size_t each = xcvm_round_up(attend, XCVM_ALIGNMENT), units = d.batch * d.kv_heads * d.keys * size;
     const size_t keys = a->past_key != NULL && a->present_key == NULL ? units * d.width : 0;
     const size_t values = a->past_value != NULL && a->present_value == NULL ? units * d.v_width : 0;
-    const char *const room = xcc_c_scratch(x, each + keys + values);
+    const char *const workspace = xcc_c_scratch(x, each + keys + values);
     d.place = a->past_key == NULL && nonpad != NULL ? -1 : d.place;
     if (a->past_key != NULL || a->present_key != NULL) {
         const char *const to = a->present_key != NULL
                                    ? xcc_c_write(x, a->present_key)
-                                   : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type, room, each);
+                                   : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type, workspace, each);
         write_joined(x, &d, a->past_key, k, d.width, size, to, &d.k);
         k = to;
     }
     if (a->past_value != NULL || a->present_value != NULL) {
-        const char *const to = a->present_value != NULL
-                                   ? xcc_c_write(x, a->present_value)
-                                   : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type, room, each + keys);
+        const char *const to = a->present_value != NULL ? xcc_c_write(x, a->present_value)
+                                                        : xcc_c_format(x, "(%s *)(void *)((char *)(%s) + %zu)", type,
+                                                                       workspace, each + keys);
         write_joined(x, &d, a->past_value, v, d.v_width, size, to, &d.v);
         v = to;
     }
@@ -428,7 +428,7 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     }
     xcc_c_line(x, "        xc_attend_%s(&%s, %s, %s, %s, %s, %s, %s, (%s *)(void *)(%s));\n", suffix_of(a->q),
                attention_table(x, &d, a->mask != NULL && xcc_c_is(a->mask, XCVM_BOOL)), q, k, v, xcc_c_read(x, a->mask),
-               xcc_c_read(x, nonpad), xcc_c_write(x, a->y), type, room);
+               xcc_c_read(x, nonpad), xcc_c_write(x, a->y), type, workspace);
     return true;
 }
 

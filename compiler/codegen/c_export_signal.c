@@ -1,6 +1,6 @@
 /* Fourier transforms as C. */
 #include "compiler/codegen/c_export.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 #include <math.h>
 
@@ -44,7 +44,7 @@ static bool is_bounded(xcc_c_export *x, int64_t length)
 static const char *room_of(xcc_c_export *x, int64_t length)
 {
     return xcc_c_format(x, "(double *)(void *)(%s)",
-                        xcc_c_scratch(x, xc_transform_room_of((size_t)length).all * sizeof(double)));
+                        xcc_c_scratch(x, xc_transform_workspace_of((size_t)length).all * sizeof(double)));
 }
 
 static bool write_dft(xcc_c_export *x, xcc_c_step *step)

@@ -1,5 +1,7 @@
 /* .npy files: reading headers and elements, in either byte order and index order. */
 #include "compiler/files/npy.h"
+#include "base/scan.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 
@@ -7,28 +9,9 @@ static const char magic[] = "\x93NUMPY";
 
 /* ---- The header, a Python dictionary ---- */
 
-typedef struct scanner {
-    const char *at, *end;
-} scanner;
-
-static void skip_space(scanner *s)
+static bool take_string(xcvm_scanner *s, char *text, size_t size)
 {
-    while (s->at < s->end && isspace((unsigned char)*s->at))
-        s->at++;
-}
-
-static bool take(scanner *s, char c)
-{
-    skip_space(s);
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
-static bool take_string(scanner *s, char *text, size_t size)
-{
-    skip_space(s);
+    xcvm_scan_space(s);
     if (s->at == s->end || (*s->at != '\'' && *s->at != '"'))
         return false;
     const char quote = *s->at++;
@@ -39,12 +22,12 @@ static bool take_string(scanner *s, char *text, size_t size)
         text[length++] = *s->at++;
     }
     text[length] = '\0';
-    return take(s, quote);
+    return xcvm_scan_take(s, quote);
 }
 
-static bool take_word(scanner *s, const char *word)
+static bool take_word(xcvm_scanner *s, const char *word)
 {
-    skip_space(s);
+    xcvm_scan_space(s);
     const size_t length = strlen(word);
     if ((size_t)(s->end - s->at) < length || memcmp(s->at, word, length) != 0)
         return false;
@@ -52,32 +35,26 @@ static bool take_word(scanner *s, const char *word)
     return true;
 }
 
-static bool take_dim(scanner *s, int64_t *dim)
+/* Python 2 writes 3L for 3. */
+static bool take_dim(xcvm_scanner *s, int64_t *dim)
 {
-    skip_space(s);
-    const char *start = s->at;
-    *dim = 0;
-    while (s->at < s->end && isdigit((unsigned char)*s->at)) {
-        const int digit = *s->at++ - '0';
-        if (__builtin_mul_overflow(*dim, 10, dim) || __builtin_add_overflow(*dim, digit, dim))
-            return false;
-    }
-    const bool any = s->at > start;
-    if (any && s->at < s->end && *s->at == 'L')
+    if (!xcvm_scan_size(s, dim))
+        return false;
+    if (s->at < s->end && *s->at == 'L')
         s->at++;
-    return any;
+    return true;
 }
 
-static bool take_shape(scanner *s, xcc_npy *npy)
+static bool take_shape(xcvm_scanner *s, xcc_npy *npy)
 {
-    if (!take(s, '('))
+    if (!xcvm_scan_take(s, '('))
         return false;
     npy->rank = 0;
-    while (!take(s, ')')) {
+    while (!xcvm_scan_take(s, ')')) {
         if (npy->rank == XCVM_MAX_RANK || !take_dim(s, &npy->dims[npy->rank++]))
             return false;
-        if (!take(s, ','))
-            return take(s, ')');
+        if (!xcvm_scan_take(s, ','))
+            return xcvm_scan_take(s, ')');
     }
     return true;
 }
@@ -103,13 +80,13 @@ static xcvm_status parse_descr(const char *descr, xcc_npy *npy, xcvm_error *erro
 
 static xcvm_status parse_header(const char *text, size_t length, xcc_npy *npy, xcvm_error *error)
 {
-    scanner s = {text, text + length};
-    bool descr = false, order = false, shape = false, good = take(&s, '{');
-    while (good && !take(&s, '}')) {
+    xcvm_scanner s = {text, text + length};
+    bool descr = false, order = false, shape = false, good = xcvm_scan_take(&s, '{');
+    while (good && !xcvm_scan_take(&s, '}')) {
         char key[32], value[32];
-        good = take_string(&s, key, sizeof key) && take(&s, ':');
+        good = take_string(&s, key, sizeof key) && xcvm_scan_take(&s, ':');
         if (good && strcmp(key, "descr") == 0) {
-            XCVM_CHECK(error, !take(&s, '['), UNSUPPORTED, "an array of records, not of numbers");
+            XCVM_CHECK(error, !xcvm_scan_take(&s, '['), UNSUPPORTED, "an array of records, not of numbers");
             good = take_string(&s, value, sizeof value);
             if (good)
                 XCVM_TRY(parse_descr(value, npy, error));
@@ -124,8 +101,8 @@ static xcvm_status parse_header(const char *text, size_t length, xcc_npy *npy, x
         } else {
             good = false;
         }
-        if (good && !take(&s, ',')) {
-            good = take(&s, '}');
+        if (good && !xcvm_scan_take(&s, ',')) {
+            good = xcvm_scan_take(&s, '}');
             break;
         }
     }
@@ -223,19 +200,6 @@ static void copy_swapped(unsigned char *to, const unsigned char *from, size_t si
         to[i] = from[size - 1 - i];
 }
 
-/* Writes a character as UTF-8 if `to` is not NULL; returns its bytes. */
-static size_t put_utf8(char *to, uint32_t code)
-{
-    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    const size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (to == NULL)
-        return length;
-    for (size_t i = length; i-- > 1; code >>= 6)
-        to[i] = (char)(0x80 | (code & 0x3f));
-    to[0] = (char)(lead[length] | code);
-    return length;
-}
-
 /* One text of the array, as UTF-8, to `to` if that is not NULL; its bytes. */
 static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
 {
@@ -261,7 +225,7 @@ static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t 
             memcpy(word, from + at, 4);
         memcpy(&code, word, 4);
         XCVM_CHECK(error, code <= 0x10ffff, INVALID_ARGUMENT, "element %zu has a character that does not exist", index);
-        *length += put_utf8(to != NULL ? to + *length : NULL, code);
+        *length += xcvm_utf8_encode(to != NULL ? to + *length : NULL, code);
     }
     return XCVM_OK;
 }

@@ -105,6 +105,70 @@ static xcc_value *whole_mask(const attention *t, xcc_value *mask, xcc_value **se
     return xcc_apply(d->b, Pad, y, .x = XCC_IN(mask), .pads = XCC_IN(pads), .axes = XCC_IN(last));
 }
 
+/* Queries, keys and values, [batch, heads, rows, width]. */
+typedef struct operands {
+    xcc_value *q, *k, *v;
+} operands;
+
+/* They lie side by side in q where there is no k; past keys and values stand before the others. */
+static operands read_operands(attention *t, const xcc_formula *f)
+{
+    xcc_vjp *d = t->d;
+    operands o = {f->operands[0], f->operands[1], f->operands[2]};
+    if (o.k == NULL) {
+        const int64_t all = t->heads + 2 * t->kv_heads, width = t->a->q->dims[2] / all, q_end = t->heads * width,
+                      k_end = q_end + t->kv_heads * width;
+        o.k = xcc_build_slice(d->b, o.q, 2, q_end, k_end, 1);
+        o.v = xcc_build_slice(d->b, o.q, 2, k_end, INT64_MAX, 1);
+        o.q = xcc_build_slice(d->b, o.q, 2, 0, q_end, 1);
+    }
+    o.q = split_heads(d, o.q, t->heads);
+    o.k = split_heads(d, o.k, t->kv_heads);
+    o.v = split_heads(d, o.v, t->kv_heads);
+    t->past = XCC_BUILD_INTS(d->b, 0);
+    if (f->operands[4] != NULL) {
+        t->past = xcc_build_dim_of(d->b, f->operands[4], 2);
+        o.k = xcc_build_concat(d->b, 2, (xcc_value *[]){f->operands[4], o.k}, 2);
+    }
+    if (f->operands[5] != NULL)
+        o.v = xcc_build_concat(d->b, 2, (xcc_value *[]){f->operands[5], o.v}, 2);
+    t->queries = xcc_build_dim_of(d->b, o.q, 2);
+    t->keys = xcc_build_dim_of(d->b, o.k, 2);
+    return o;
+}
+
+/* The products of queries and keys, scaled. */
+static xcc_value *scaled_products(const attention *t, const operands *o)
+{
+    xcc_vjp *d = t->d;
+    xcc_value *root = xcc_build_cast(d->b, xcc_build_dim_of(d->b, o->q, 3),
+                                     wide(t, o->q) != NULL ? (xcvm_dtype)wide(t, o->q)->type.dtype : XCVM_F32);
+    xcc_value *kt = xcc_build_transpose(d->b, repeat(t, wide(t, o->k)), 4, (const int64_t[]){0, 1, 3, 2});
+    xcc_value *scores = xcc_op2(d, XCVM_OP_MatMul, wide(t, o->q), kt);
+    return t->a->scale != 0 ? xcc_scale(d, scores, t->a->scale) : xcc_div(d, scores, xcc_op1(d, XCVM_OP_Sqrt, root));
+}
+
+/* The scores with the mask, where it is of numbers; one of truth values goes to *seen, which is what queries see by
+ * their place. */
+static xcc_value *apply_mask(const attention *t, xcc_value *mask, xcc_value *scores, xcc_value **seen)
+{
+    xcc_vjp *d = t->d;
+    const int last = mask->type.rank - 1;
+    const bool fits =
+        last >= 0 && xcc_is_constant(t->keys) && mask->type.dims[last] == XCVM_CDATA(int64_t, &t->keys->type)[0];
+    if (!fits)
+        mask = whole_mask(t, mask, seen);
+    if (mask != NULL && mask->type.dtype == XCVM_BOOL) {
+        *seen = both(d, *seen, mask);
+    } else if (mask != NULL) {
+        mask = wide(t, mask);
+        *seen = both(d, *seen, xcc_op2(d, XCVM_OP_Greater, mask, xcc_num(d, scores, -(double)INFINITY)));
+        scores = xcc_add(d, scores, mask);
+    }
+    d->failed = d->failed || mask == NULL;
+    return scores;
+}
+
 XCC_GRADIENT(Attention)
 {
     const xcvm_Attention_args *a = XCC_ARGS(Attention, d->node);
@@ -116,7 +180,6 @@ XCC_GRADIENT(Attention)
         t.heads = a->q->dims[1];
         t.kv_heads = a->k->rank == 4 ? a->k->dims[1] : -1;
     }
-    const int64_t all = t.heads + 2 * t.kv_heads;
     if (t.heads < 1 || t.kv_heads < 1 || (a->k == NULL && a->q->dims[2] < 0)) {
         xcc_refuse(d, "the gradient needs the number of heads and their sizes, which are not known");
         return;
@@ -124,58 +187,23 @@ XCC_GRADIENT(Attention)
     xcc_formula f;
     if (!xcc_formula_begin(d, &f))
         return;
-    xcc_value *q = f.operands[0], *k = f.operands[1], *v = f.operands[2], *mask = f.operands[3];
-    if (k == NULL) {
-        const int64_t width = a->q->dims[2] / all, q_end = t.heads * width, k_end = q_end + t.kv_heads * width;
-        k = xcc_build_slice(d->b, q, 2, q_end, k_end, 1);
-        v = xcc_build_slice(d->b, q, 2, k_end, INT64_MAX, 1);
-        q = xcc_build_slice(d->b, q, 2, 0, q_end, 1);
-    }
-    q = split_heads(d, q, t.heads);
-    k = split_heads(d, k, t.kv_heads);
-    v = split_heads(d, v, t.kv_heads);
-    t.past = XCC_BUILD_INTS(d->b, 0);
-    if (f.operands[4] != NULL) {
-        t.past = xcc_build_dim_of(d->b, f.operands[4], 2);
-        k = xcc_build_concat(d->b, 2, (xcc_value *[]){f.operands[4], k}, 2);
-    }
-    if (f.operands[5] != NULL)
-        v = xcc_build_concat(d->b, 2, (xcc_value *[]){f.operands[5], v}, 2);
-    xcc_value *results[4] = {NULL, k, v, NULL};
-    t.queries = xcc_build_dim_of(d->b, q, 2);
-    t.keys = xcc_build_dim_of(d->b, k, 2);
-    xcc_value *root = xcc_build_cast(d->b, xcc_build_dim_of(d->b, q, 3),
-                                     wide(&t, q) != NULL ? (xcvm_dtype)wide(&t, q)->type.dtype : XCVM_F32);
-    xcc_value *kt = xcc_build_transpose(d->b, repeat(&t, wide(&t, k)), 4, (const int64_t[]){0, 1, 3, 2});
-    xcc_value *scores = xcc_op2(d, XCVM_OP_MatMul, wide(&t, q), kt), *stages[4];
-    scores = a->scale != 0 ? xcc_scale(d, scores, a->scale) : xcc_div(d, scores, xcc_op1(d, XCVM_OP_Sqrt, root));
+    const operands o = read_operands(&t, &f);
+    xcc_value *results[4] = {NULL, o.k, o.v, NULL}, *stages[4];
+    xcc_value *scores = scaled_products(&t, &o);
     stages[0] = scores;
     if (a->softcap > 0)
         scores = xcc_scale(d, xcc_op1(d, XCVM_OP_Tanh, xcc_scale(d, scores, 1 / a->softcap)), a->softcap);
     stages[1] = scores;
     xcc_value *seen = seen_by_place(&t);
-    if (mask != NULL) {
-        const int last = mask->type.rank - 1;
-        const bool fits =
-            last >= 0 && xcc_is_constant(t.keys) && mask->type.dims[last] == XCVM_CDATA(int64_t, &t.keys->type)[0];
-        if (!fits)
-            mask = whole_mask(&t, mask, &seen);
-        if (mask != NULL && mask->type.dtype == XCVM_BOOL) {
-            seen = both(d, seen, mask);
-        } else if (mask != NULL) {
-            mask = wide(&t, mask);
-            seen = both(d, seen, xcc_op2(d, XCVM_OP_Greater, mask, xcc_num(d, scores, -(double)INFINITY)));
-            scores = xcc_add(d, scores, mask);
-        }
-        d->failed = d->failed || mask == NULL;
-    }
+    if (f.operands[3] != NULL)
+        scores = apply_mask(&t, f.operands[3], scores, &seen);
     xcc_value *usable = seen != NULL ? xcc_where(d, seen, scores, xcc_num(d, scores, UNSEEN)) : scores;
     stages[2] = usable;
     xcc_value *shares = usable != NULL ? xcc_apply(d->b, Softmax, y, .x = XCC_IN(usable), .axis = -1) : NULL;
     if (seen != NULL)
         shares = xcc_where(d, seen, shares, xcc_num(d, shares, 0));
     stages[3] = shares;
-    xcc_value *y = xcc_op2(d, XCVM_OP_MatMul, shares, repeat(&t, wide(&t, v)));
+    xcc_value *y = xcc_op2(d, XCVM_OP_MatMul, shares, repeat(&t, wide(&t, o.v)));
     results[0] = xcc_build_cast(d->b, rows ? join_heads(d, y) : y, (xcvm_dtype)a->q->dtype);
     results[3] = xcc_build_cast(d->b, stages[a->qk_matmul_output_mode], (xcvm_dtype)a->q->dtype);
     xcc_formula_end(d, &f, results);

@@ -1,7 +1,7 @@
 /* The rules of If and Loop, which have no rows. Their bodies are computed again in the backward, from what they read
  * and what they drew, and differentiated there. */
-#ifndef XCVM_COMPILER_GRADIENT_CONTROL_H
-#define XCVM_COMPILER_GRADIENT_CONTROL_H
+#ifndef XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
+#define XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
 
 #include "compiler/gradients/gradient.h"
 

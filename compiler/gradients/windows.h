@@ -1,6 +1,6 @@
 /* Windows that move over an image, and back: what convolutions and pools have in common. */
-#ifndef XCVM_COMPILER_GRADIENT_WINDOW_H
-#define XCVM_COMPILER_GRADIENT_WINDOW_H
+#ifndef XCVM_COMPILER_GRADIENTS_WINDOWS_H
+#define XCVM_COMPILER_GRADIENTS_WINDOWS_H
 
 #include "compiler/gradients/rule.h"
 

@@ -357,7 +357,7 @@ static inline xcc_value *xcc_value_of(const xcvm_value *operand) { return (xcc_v
 
 /* The same for one position that refers to another value so far. */
 void xcc_use_set(xcc_use *use, xcc_value *v);
-/* Every use of `old`, in this graph, its bodies and its outputs, becomes `new`. */
+/* Every use of `old`, in this graph, its bodies and its outputs, becomes `new_value`. */
 void xcc_replace_uses(xcc_graph *g, xcc_value *old, xcc_value *new_value);
 /* Unlinks a node whose results have no uses, giving its operands' uses back. */
 void xcc_node_remove(xcc_node *n);

@@ -101,7 +101,7 @@ static void name_culprit(const xcc_node *n)
 
 enum { FEW = 16 };
 
-/* A node as shape and cost rules see it; in `few` where there are few operands. */
+/* A node as shape and cost rules see it; without memory of its own where there are FEW operands at most. */
 typedef struct node_inference {
     xcvm_inference t;
     xcvm_value *old; /* room for the types of the results */

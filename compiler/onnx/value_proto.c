@@ -15,7 +15,6 @@ enum {
     FIELD_MAP = 6,
     FIELD_OPTIONAL = 7
 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_STRINGS = 6, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { NAME_SIZE = 128 };
 
 static void copy_name(char name[NAME_SIZE], const void *text, size_t length)
@@ -193,20 +192,20 @@ static void put_value(writer *w, const xcvm_value *value, const char *name);
 static void put_tensor(writer *w, const xcvm_value *value, const char *name)
 {
     for (int i = 0; i < value->rank; i++)
-        put_number(w, TENSOR_DIMS, (uint64_t)value->dims[i]);
-    put_number(w, TENSOR_TYPE, value->dtype);
+        put_number(w, XCC_TENSOR_DIMS, (uint64_t)value->dims[i]);
+    put_number(w, XCC_TENSOR_DATA_TYPE, value->dtype);
     if (value->dtype == XCVM_STRING) {
         size_t count = xcvm_element_count(value);
         for (size_t i = 0; i < count; i++) {
             size_t length;
             const char *text = xcvm_string_at(value, i, &length);
-            put_text(w, TENSOR_STRINGS, text, length);
+            put_text(w, XCC_TENSOR_STRING_DATA, text, length);
         }
     }
     if (name[0] != '\0')
-        put_text(w, TENSOR_NAME, name, strlen(name));
+        put_text(w, XCC_TENSOR_NAME, name, strlen(name));
     if (value->dtype != XCVM_STRING)
-        put_text(w, TENSOR_RAW, value->data, value->bytes);
+        put_text(w, XCC_TENSOR_RAW_DATA, value->data, value->bytes);
 }
 
 static void put_list(writer *w, const xcvm_value *list, const char *name)

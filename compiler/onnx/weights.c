@@ -15,11 +15,7 @@ enum {
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
     ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_I = 3,
-    TENSOR_DIMS = 1,
-    TENSOR_DATA_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9
+    ATTRIBUTE_I = 3
 };
 
 static size_t length_of(const xcvm_wire *wire) { return (size_t)(wire->end - wire->at); }
@@ -44,13 +40,13 @@ static xcvm_status read_tensor(xcvm_wire tensor, xcc_weight *weight, xcvm_wire *
         XCVM_TRY(xcc_wire_next(&tensor, &field, &more, error));
         if (!more)
             return XCVM_OK;
-        if (field.number == TENSOR_DATA_TYPE && field.type == XCVM_WIRE_VARINT)
+        if (field.number == XCC_TENSOR_DATA_TYPE && field.type == XCVM_WIRE_VARINT)
             weight->dtype = field.value < 100 ? (xcvm_dtype)field.value : XCVM_NO_DTYPE;
-        else if (field.number == TENSOR_NAME && field.type == XCVM_WIRE_BYTES)
+        else if (field.number == XCC_TENSOR_NAME && field.type == XCVM_WIRE_BYTES)
             *name = field.inside;
-        else if (field.number == TENSOR_DIMS && field.type == XCVM_WIRE_VARINT)
+        else if (field.number == XCC_TENSOR_DIMS && field.type == XCVM_WIRE_VARINT)
             XCVM_TRY(add_dim(weight, field.value, error));
-        else if (field.number == TENSOR_DIMS && field.type == XCVM_WIRE_BYTES)
+        else if (field.number == XCC_TENSOR_DIMS && field.type == XCVM_WIRE_BYTES)
             for (uint64_t dim; length_of(&field.inside) > 0;) {
                 XCVM_CHECK(error, xcvm_wire_varint(&field.inside, &dim), INVALID_MODEL,
                            "the dimensions of an initializer are cut off");
@@ -278,7 +274,7 @@ static bool holds_elements(uint32_t number)
     case INTS:
     case STRINGS:
     case LONGS:
-    case TENSOR_RAW_DATA:
+    case XCC_TENSOR_RAW_DATA:
     case DOUBLES:
     case UNSIGNED:
     case EXTERNAL:
@@ -301,7 +297,7 @@ static xcvm_status write_tensor(writing *w, xcvm_wire tensor, const xcvm_value *
         if (!holds_elements(field.number))
             put(w, start, (size_t)(tensor.at - start));
     }
-    put_head(w, TENSOR_RAW_DATA, value->bytes);
+    put_head(w, XCC_TENSOR_RAW_DATA, value->bytes);
     put(w, value->data, value->bytes);
     return XCVM_OK;
 }

@@ -86,7 +86,7 @@ static xcc_value *transposed_from(const xcc_value *v, const int64_t *perm)
     return xcc_value_of(a->x);
 }
 
-xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images)
+xcc_bytes xcc_region_value(xcc_builder *b, xcc_value *q, bool images)
 {
     xcc_bytes bytes = {.v = q};
     if (q->type.dtype == XCVM_I8) {
@@ -104,7 +104,7 @@ xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images)
     return bytes;
 }
 
-xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed)
+xcc_value *xcc_region_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed)
 {
     xcc_value *v = bytes.v;
     if (v != NULL && bytes.last)
@@ -185,17 +185,17 @@ static const xcc_value *float_images(const xcc_value *v)
 }
 
 /* Such floats stay in their order up to where there are fewer of them. */
-static bool relu_of_images(xcc_rewrite *r, xcc_node *n)
+static bool relu_of_floats(xcc_rewrite *r, xcc_node *n)
 {
     const xcc_value *x = float_images(xcc_node_input(n, 0));
     if (x == NULL)
         return false;
     xcc_builder b = xcc_builder_before(n);
     xcc_value *y = xcc_apply(&b, Relu, y, .x = XCC_IN(x));
-    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_island_edge(&b, (xcc_bytes){y, true}, false));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_bytes){y, true}, false));
 }
 
-static bool mean_of_images(xcc_rewrite *r, xcc_node *n)
+static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
 {
     static const int64_t rows_and_columns[] = {1, 2};
     const xcvm_ReduceMean_args *a = XCC_ARGS(ReduceMean, n);
@@ -207,7 +207,7 @@ static bool mean_of_images(xcc_rewrite *r, xcc_node *n)
     xcc_value *y = axes != NULL
                        ? xcc_apply(&b, ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = a->keepdims)
                        : NULL;
-    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_island_edge(&b, (xcc_bytes){y, a->keepdims != 0}, false));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_bytes){y, a->keepdims != 0}, false));
 }
 
 /* For the report. */
@@ -232,8 +232,8 @@ xcvm_status xcc_pass_integer(xcc_module *m)
     };
     static const xcc_rule to_float[] = {
         {XCVM_OP_Conv, xcc_integer_conv_to_float, "of dequantised bytes"},
-        {XCVM_OP_Relu, relu_of_images, "of a convolution's floats"},
-        {XCVM_OP_ReduceMean, mean_of_images, "of a convolution's floats"},
+        {XCVM_OP_Relu, relu_of_floats, "of a convolution's floats"},
+        {XCVM_OP_ReduceMean, mean_of_floats, "of a convolution's floats"},
         {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
         {XCVM_OP_LSTM, xcc_integer_lstm, "by quantised weights"},

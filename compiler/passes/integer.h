@@ -54,9 +54,9 @@ static inline float xcc_integer_scale_at(const xcc_integer_weights *w, size_t ou
 bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, xcc_integer_weights *w);
 
 /* q as u8, in the layout that it has within its region; `images` asks for channels last, for a tensor of rank 4. */
-xcc_bytes xcc_island_value(xcc_builder *b, xcc_value *q, bool images);
+xcc_bytes xcc_region_value(xcc_builder *b, xcc_value *q, bool images);
 /* What the model sees of it. */
-xcc_value *xcc_island_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed);
+xcc_value *xcc_region_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed);
 
 /* Constants; NULL: the failure is noted. */
 xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *bytes, size_t count);

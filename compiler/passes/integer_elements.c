@@ -161,14 +161,14 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
     if (!collect(&f, x, 0) || f.leaf == NULL || !same_dims(f.leaf, x) || !tabulate(r, n, &f, to, table))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_island_value(&b, f.x.q, false);
+    xcc_bytes bytes = xcc_region_value(&b, f.x.q, false);
     if (bytes.v != NULL && !is_identity(table)) {
         const xcc_value *constant = xcc_constant_bytes(&b, XCVM_U8, table, XCC_BYTES);
         if (constant == NULL)
             return NULL;
         bytes.v = xcc_apply(&b, Lookup, y, .x = XCC_IN(bytes.v), .table = XCC_IN(constant));
     }
-    return xcc_island_edge(&b, bytes, to->is_signed);
+    return xcc_region_edge(&b, bytes, to->is_signed);
 }
 
 /* ---- Two tensors ---- */
@@ -176,13 +176,13 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
 /* Both with their channels last if one is an image that has them so, and the other an image, too. */
 static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[2])
 {
-    of[0] = xcc_island_value(b, p, false);
-    of[1] = xcc_island_value(b, q, false);
+    of[0] = xcc_region_value(b, p, false);
+    of[1] = xcc_region_value(b, q, false);
     const bool images = (of[0].last || of[1].last) && p->type.rank == 4 && q->type.rank == 4;
     xcc_value *const from[] = {p, q};
     for (int i = 0; i < 2; i++) {
         if (of[i].v != NULL && of[i].last != images)
-            of[i] = images ? xcc_island_value(b, from[i], true) : (xcc_bytes){xcc_island_edge(b, of[i], false), false};
+            of[i] = images ? xcc_region_value(b, from[i], true) : (xcc_bytes){xcc_region_edge(b, of[i], false), false};
         if (of[i].v == NULL)
             return false;
     }
@@ -260,7 +260,7 @@ static xcc_value *binary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const 
                         .a_zero_point = p.zero, .b_zero_point = q.zero, .y_zero_point = to->zero, .low = to->low,
                         .high = to->high);
     y.v = of_one(r, &b, of, y.v);
-    return xcc_island_edge(&b, y, to->is_signed);
+    return xcc_region_edge(&b, y, to->is_signed);
 }
 
 /* ---- Pools ---- */
@@ -280,12 +280,12 @@ static xcc_value *max_pool(xcc_rewrite *r, xcc_node *n, const xcc_node *producer
         !xcc_dequantized_of(xcc_value_of(a->x), &x))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_island_value(&b, x.q, true);
+    xcc_bytes bytes = xcc_region_value(&b, x.q, true);
     if (bytes.v != NULL)
         bytes.v =
             xcc_apply(&b, QuantizedMaxPool, y, .x = XCC_IN(bytes.v), .kernel_shape = a->kernel_shape,
                       .strides = a->strides, .pads = a->pads, .dilations = a->dilations, .ceil_mode = a->ceil_mode);
-    return xcc_island_edge(&b, rescaled(r, n, bytes, &x, to), to->is_signed);
+    return xcc_region_edge(&b, rescaled(r, n, bytes, &x, to), to->is_signed);
 }
 
 /* The mean of windows or, without attributes, of whole images. */
@@ -296,7 +296,7 @@ static xcc_value *mean(xcc_node *n, const xcc_dequantized *x, xcvm_QuantizedAver
     if (!xcc_scale_of_product(x->scale, 1, to->scale, &scale))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_island_value(&b, x->q, true);
+    xcc_bytes bytes = xcc_region_value(&b, x->q, true);
     if (bytes.v == NULL)
         return NULL;
     args.x = XCC_IN(bytes.v);
@@ -312,7 +312,7 @@ static xcc_value *mean(xcc_node *n, const xcc_dequantized *x, xcvm_QuantizedAver
         bytes.v = constant != NULL ? xcc_apply(&b, Squeeze, y, .x = XCC_IN(bytes.v), .axes = XCC_IN(constant)) : NULL;
         bytes.last = false;
     }
-    return xcc_island_edge(&b, bytes, to->is_signed);
+    return xcc_region_edge(&b, bytes, to->is_signed);
 }
 
 static xcc_value *average_pool(xcc_node *n, const xcc_node *producer, const xcc_requantized *to)
@@ -370,9 +370,9 @@ static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, 
     for (size_t i = 0; i < count; i++) {
         if (!xcc_dequantized_of(xcc_node_input(producer, i), &x))
             return NULL;
-        xcc_bytes bytes = rescaled(r, n, xcc_island_value(&b, x.q, images), &x, to);
+        xcc_bytes bytes = rescaled(r, n, xcc_region_value(&b, x.q, images), &x, to);
         if (bytes.v != NULL && bytes.last != images)
-            bytes.v = xcc_island_edge(&b, bytes, false);
+            bytes.v = xcc_region_edge(&b, bytes, false);
         if (bytes.v == NULL)
             return NULL;
         parts[i] = XCC_IN(bytes.v);
@@ -382,7 +382,7 @@ static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, 
     args.xs.at = (const xcvm_value *const *)parts;
     args.axis = images ? axis_of_last[axis] : axis;
     const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_Concat, &args, offsetof(xcvm_Concat_args, y)), images};
-    return xcc_island_edge(&b, y, to->is_signed);
+    return xcc_region_edge(&b, y, to->is_signed);
 }
 
 static bool moves_elements(const xcc_node *n)
@@ -432,13 +432,13 @@ static xcc_value *move(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xc
     if (!moves_elements(producer) || !xcc_dequantized_of(xcc_node_input(producer, 0), &d))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes from = xcc_island_value(&b, d.q, false);
-    moved m = {xcc_node_input(producer, 0), from.v != NULL ? xcc_island_edge(&b, from, false) : NULL};
+    const xcc_bytes from = xcc_region_value(&b, d.q, false);
+    moved m = {xcc_node_input(producer, 0), from.v != NULL ? xcc_region_edge(&b, from, false) : NULL};
     if (m.bytes == NULL)
         return NULL;
     const xcc_node *copy = xcc_node_copy(&b, producer, replace_first, &m);
     const xcc_bytes y = {copy != NULL ? xcc_node_output(copy, 0) : NULL, false};
-    return xcc_island_edge(&b, rescaled(r, n, y, &d, to), to->is_signed);
+    return xcc_region_edge(&b, rescaled(r, n, y, &d, to), to->is_signed);
 }
 
 xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to)

@@ -252,12 +252,12 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     if (!make_epilogue(n->graph, &c->x, &c->w, &filters, &c->b, to->scale, &e) || !xcc_may_copy(r->m, c->w.q->bytes))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes x = xcc_island_value(&b, c->x.q, true);
+    const xcc_bytes x = xcc_region_value(&b, c->x.q, true);
     if (x.v == NULL)
         return NULL;
     const xcc_bytes y = {(by_channels ? depthwise : dense)(&b, c, &e, x, to), true};
     count_weights(r->m, &c->w, y.v);
-    return xcc_island_edge(&b, y, to->is_signed);
+    return xcc_region_edge(&b, y, to->is_signed);
 }
 
 /* Reads a convolution of dequantised images by dequantised filters behind which nothing is fused. */
@@ -371,8 +371,8 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
     if (w == NULL)
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes x = xcc_island_value(&b, p->x.q, p->images);
-    xcc_value *a = x.v != NULL && x.last && !p->images ? xcc_island_edge(&b, x, false) : x.v;
+    const xcc_bytes x = xcc_region_value(&b, p->x.q, p->images);
+    xcc_value *a = x.v != NULL && x.last && !p->images ? xcc_region_edge(&b, x, false) : x.v;
     if (a == NULL)
         return NULL;
     xcvm_QuantizedGemm_args args = {.a = XCC_IN(a),
@@ -391,7 +391,7 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
     const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)),
                          p->images};
     count_weights(r->m, &p->w, y.v);
-    return xcc_island_edge(&b, y, to != NULL && to->is_signed);
+    return xcc_region_edge(&b, y, to != NULL && to->is_signed);
 }
 
 /* The vector that an Add adds to each row of a product. */

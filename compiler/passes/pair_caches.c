@@ -48,7 +48,7 @@ static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
 
 /* Why CachedAttention does not compute what Attention does; NULL: it does. A query that is alone sees all keys either
  * way. */
-static const char *find_difference(const xcvm_Attention_args *a)
+static const char *why_not_cached(const xcvm_Attention_args *a)
 {
     const xcvm_value *const operands[] = {a->q, a->k, a->v};
     for (size_t i = 0; i < 3; i++)
@@ -230,7 +230,7 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
             continue;
         extension e = {.node = n, .a = XCC_ARGS(Attention, n)};
         const bool extends = e.a->past_key != NULL || e.a->present_key != NULL || e.a->present_value != NULL;
-        const char *found = (extends ? find_present : find_scattered)(m, pairs, &e), *differs = find_difference(e.a);
+        const char *found = (extends ? find_present : find_scattered)(m, pairs, &e), *differs = why_not_cached(e.a);
         const char *why = differentiated ? "gradients go through it" : differs != NULL ? differs : found;
         for (size_t i = 0; i < 2 && why != NULL; i++)
             if (e.pairs[i] != SIZE_MAX)

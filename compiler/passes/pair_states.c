@@ -102,7 +102,7 @@ static bool is_rounded(const xcc_module *m, const xcc_value *state, const xcc_no
 
 /* Why what is stored is not known to be the state with rows in the place of others, which nobody else reads; NULL:
  * that it is. */
-static const char *find_difference(const xcc_value *stored, const xcc_value *state)
+static const char *why_written_whole(const xcc_value *stored, const xcc_value *state)
 {
     const xcc_node *scatter = xcc_producer(stored, XCVM_OP_TensorScatter);
     if (scatter == NULL)
@@ -147,7 +147,7 @@ static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_va
     return XCVM_OK;
 }
 
-/* A line of what became of a state. `difference` is that of find_difference. */
+/* A line of what became of a state. `difference` is what why_written_whole says. */
 static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *state, const char *difference)
 {
     const xcc_options *o = m->options;
@@ -181,7 +181,7 @@ static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pai
         xcc_value *stored = g->outputs[i], *state = xcc_graph_output_state(g, i);
         if (state == NULL)
             continue;
-        const char *difference = find_difference(stored, state);
+        const char *difference = why_written_whole(stored, state);
         removed[i] = difference == NULL;
         XCVM_TRY(xcc_poll(m));
         if (removed[i])

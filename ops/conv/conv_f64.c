@@ -61,7 +61,7 @@ static void run_outputs(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Planes that are worth a thread, each of `work` multiply-adds. */
+/* Planes that are worth a thread, of `each` multiply-adds. */
 static size_t grain_of(double each) { return each > 100e3 ? 1 : (size_t)(100e3 / (each + 1.0)) + 1; }
 
 xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,

@@ -17,6 +17,52 @@ static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, si
     return xcvm_resolve_axis(error, a->axes.at[i], rank, axis);
 }
 
+/* The size and the scale of a dimension by entry i of scales. */
+static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int64_t in, int64_t *out,
+                                   double *scale)
+{
+    *scale = xcvm_element_as_double(a->scales, i);
+    XCVM_CHECK(error, *scale > 0 && *scale < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, above 0 and below 1e9 is needed", i,
+               *scale);
+    XCVM_CHECK(error, (double)in * *scale < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
+               *scale, (double)in);
+    *out = in < 0 ? (*scale == 1 ? in : XCVM_ANY_DIM) : (int64_t)floor((double)in * *scale);
+    return XCVM_OK;
+}
+
+/* The same by entry i of sizes; *common becomes the least or the greatest of the scales, as the policy says, or NaN
+ * where that depends on a size that is unknown. */
+static xcvm_status resize_by_size(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int64_t in, int64_t *out,
+                                  double *scale, double *common)
+{
+    *out = xcvm_element_as_int(a->sizes, i);
+    XCVM_CHECK(error, *out >= 0 && *out <= INT32_MAX, OUT_OF_RANGE, "sizes[%zu] is %lld, 0 to %d is needed", i,
+               (long long)*out, INT32_MAX);
+    if (in > 0) {
+        *scale = (double)*out / (double)in;
+        *common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(*common, *scale) : fmax(*common, *scale);
+    } else if (in < 0 && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch) {
+        *common = NAN;
+    }
+    return XCVM_OK;
+}
+
+/* The same of every dimension that is resized, by one scale. */
+static xcvm_status resize_all(xcvm_error *error, const xcvm_Resize_args *a, size_t count, double common,
+                              int64_t dims[XCVM_MAX_RANK], double scales[XCVM_MAX_RANK])
+{
+    for (size_t i = 0; i < count; i++) {
+        int d;
+        XCVM_TRY(resized_axis(error, a, i, a->x->rank, &d));
+        const double in = (double)a->x->dims[d];
+        scales[d] = common;
+        XCVM_CHECK(error, isnan(common) || in < 0 || fabs(in * common) < LARGEST, OUT_OF_RANGE,
+                   "sizes are too large for %g elements, or there are none", in);
+        dims[d] = isnan(common) || in < 0 ? XCVM_ANY_DIM : (int64_t)floor(in * common + 0.5);
+    }
+    return XCVM_OK;
+}
+
 /* Output sizes and scales of every dimension of x; scales are 1 where nothing is resized. Dimensions of x and sizes may
  * be unknown (dims < 0), as in shape rules. */
 static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t dims[XCVM_MAX_RANK],
@@ -50,38 +96,13 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
     for (size_t i = 0; i < expected; i++) {
         int d;
         XCVM_TRY(resized_axis(error, a, i, rank, &d));
-        const double in = (double)a->x->dims[d];
-        if (by_scales) {
-            scales[d] = xcvm_element_as_double(given, i);
-            XCVM_CHECK(error, scales[d] > 0 && scales[d] < 1e9, OUT_OF_RANGE,
-                       "scales[%zu] is %g, above 0 and below 1e9 is needed", i, scales[d]);
-            XCVM_CHECK(error, in * scales[d] < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
-                       scales[d], in);
-            dims[d] =
-                a->x->dims[d] < 0 ? (scales[d] == 1 ? a->x->dims[d] : XCVM_ANY_DIM) : (int64_t)floor(in * scales[d]);
-        } else {
-            dims[d] = xcvm_element_as_int(given, i);
-            XCVM_CHECK(error, dims[d] >= 0 && dims[d] <= INT32_MAX, OUT_OF_RANGE,
-                       "sizes[%zu] is %lld, 0 to %d is needed", i, (long long)dims[d], INT32_MAX);
-            if (a->x->dims[d] > 0) {
-                scales[d] = (double)dims[d] / in;
-                common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(common, scales[d])
-                                                                               : fmax(common, scales[d]);
-            } else if (a->x->dims[d] < 0 && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch) {
-                common = NAN;
-            }
-        }
+        if (by_scales)
+            XCVM_TRY(resize_by_scale(error, a, i, a->x->dims[d], &dims[d], &scales[d]));
+        else
+            XCVM_TRY(resize_by_size(error, a, i, a->x->dims[d], &dims[d], &scales[d], &common));
     }
     if (by_sizes && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch)
-        for (size_t i = 0; i < expected; i++) {
-            int d;
-            XCVM_TRY(resized_axis(error, a, i, rank, &d));
-            scales[d] = common;
-            XCVM_CHECK(error, isnan(common) || a->x->dims[d] < 0 || fabs((double)a->x->dims[d] * common) < LARGEST,
-                       OUT_OF_RANGE, "sizes are too large for %g elements, or there are none", (double)a->x->dims[d]);
-            dims[d] = isnan(common) || a->x->dims[d] < 0 ? XCVM_ANY_DIM
-                                                         : (int64_t)floor((double)a->x->dims[d] * common + 0.5);
-        }
+        return resize_all(error, a, expected, common, dims, scales);
     return XCVM_OK;
 }
 

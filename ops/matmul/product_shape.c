@@ -115,7 +115,7 @@ XCVM_SHAPE_RULE_OF(Gemm)
 
 static size_t dim_from_end(const xcvm_value *v, int i) { return i < v->rank ? (size_t)v->dims[v->rank - 1 - i] : 1; }
 
-xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool reduce_op)
+xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool as_one)
 {
     xcvm_product p = {.count = 1};
     p.k = dim_from_end(a, 0);
@@ -134,7 +134,7 @@ xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool redu
         b_matrices *= db;
         p.count *= p.dims[at];
     }
-    if (reduce_op && b_matrices == 1 && a_matrices == p.count) {
+    if (as_one && b_matrices == 1 && a_matrices == p.count) {
         p.m *= p.count;
         p.count = 1;
         p.rank = 0;

@@ -1,6 +1,6 @@
 /* Matrix products as MatMul defines them: which matrices of two tensors meet. */
-#ifndef XCVM_OPS_PRODUCT_H
-#define XCVM_OPS_PRODUCT_H
+#ifndef XCVM_OPS_PRODUCT_SHAPE_H
+#define XCVM_OPS_PRODUCT_SHAPE_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"
@@ -14,8 +14,8 @@ typedef struct xcvm_product {
 } xcvm_product;
 
 /* Both operands have known dimensions that fit each other. Where one matrix b serves all of a, their rows become
- * those of one product, if `reduction`. */
-xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool reduce_op);
+ * those of one product, if `as_one`. */
+xcvm_product xcvm_product_of(const xcvm_value *a, const xcvm_value *b, bool as_one);
 /* The matrices of a and b that product `index` multiplies. */
 void xcvm_product_at(const xcvm_product *p, size_t index, size_t *a, size_t *b);
 

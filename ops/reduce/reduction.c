@@ -97,7 +97,7 @@ typedef struct reduction_loop {
     size_t units;           /* combinations x pieces, in one chunk */
 } reduction_loop;
 
-/* Unit `u` of the work on the outputs of group `g`, `count` columns from `column` on. */
+/* Unit `u` of the work on the outputs of the group that begins at `base`, `count` columns from `column` on. */
 static void reduce_unit(const reduction_loop *t, size_t base, size_t u, size_t column, size_t count,
                         const double *shifts, xcvm_partial *acc)
 {

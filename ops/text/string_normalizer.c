@@ -1,6 +1,6 @@
 /* StringNormalizer. */
 #include "ops/kernel.h"
-#include "ops/text/utf8.h"
+#include "base/utf8.h"
 
 #include <locale.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* StringConcat and StringSplit. */
 #include "ops/broadcast.h"
 #include "ops/kernel.h"
-#include "ops/text/utf8.h"
+#include "base/utf8.h"
 
 /* ---- StringConcat ---- */
 
@@ -85,6 +85,13 @@ typedef struct splitting {
     bool done;
 } splitting;
 
+/* What str.split() of Python takes for space. */
+static bool is_space(uint32_t c)
+{
+    return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
 /* Both give up at once if the run is stopped. */
 static size_t skip_space(xcvm_poller *poller, const char *text, size_t left)
 {
@@ -92,7 +99,7 @@ static size_t skip_space(xcvm_poller *poller, const char *text, size_t left)
     uint32_t c;
     while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
         const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
-        if (!xcvm_utf8_is_space(c))
+        if (!is_space(c))
             break;
         at += n;
     }
@@ -105,7 +112,7 @@ static size_t skip_word(xcvm_poller *poller, const char *text, size_t left)
     uint32_t c;
     while (at < left && xcvm_poll_after(poller, 1) == XCVM_OK) {
         const size_t n = xcvm_utf8_decode((const unsigned char *)text + at, left - at, &c);
-        if (xcvm_utf8_is_space(c))
+        if (is_space(c))
             break;
         at += n;
     }

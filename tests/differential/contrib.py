@@ -1,5 +1,5 @@
 """ONNX Runtime's contributed operators (com.microsoft) on floats. NumPy decides those that the peer has for graphics
-processors alone; attention.py and contrib_quantised.py have the others."""
+processors alone; contrib_attention.py and contrib_quantised.py have the others."""
 import math
 
 import numpy as np

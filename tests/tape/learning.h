@@ -66,4 +66,16 @@ UNUSED static void add_gradient(xcvm_tape *t, xcvm_var x, double seed)
     backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, x, g), .keepdims = 0));
 }
 
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static UNUSED xcvm_layer_options plain(void) { return (xcvm_layer_options){.size = sizeof(xcvm_layer_options)}; }
+
+static UNUSED void close_with(xcvm_tape *t, xcvm_layer *l)
+{
+    xcvm_layer_destroy(l);
+    xcvm_tape_reset(t);
+    check_empty(t);
+    close_tape(t);
+}
+
 #endif

@@ -47,11 +47,10 @@ static xcvm_var ints(xcvm_tape *t, int64_t count, const int64_t *numbers)
 /* x^2 + 1 */
 static xcvm_var positive(xcvm_tape *t, xcvm_var x) { return xcvm_Add(t, xcvm_Mul(t, x, x), constant(t, 1)); }
 
-static xcvm_var unary(program *p, xcvm_var x)
+/* One call on each element. */
+static xcvm_var function_of(xcvm_tape *t, xcvm_var x, uint64_t which)
 {
-    xcvm_tape *t = p->tape;
-    xcvm_var parts[2];
-    switch (next(p) % 36) {
+    switch (which) {
     case 0:
         return xcvm_Tanh(t, x);
     case 1:
@@ -61,76 +60,104 @@ static xcvm_var unary(program *p, xcvm_var x)
     case 3:
         return xcvm_Relu(t, x);
     case 4:
-        return xcvm_Softmax(t, x, .axis = 1);
-    case 5:
-        return xcvm_LogSoftmax(t, x, .axis = 0);
-    case 6:
         return xcvm_Sqrt(t, positive(t, x));
-    case 7:
+    case 5:
         return xcvm_Log(t, positive(t, x));
-    case 8:
+    case 6:
         return xcvm_Reciprocal(t, positive(t, x));
-    case 9:
+    case 7:
         return xcvm_Sin(t, x);
-    case 10:
+    case 8:
         return xcvm_Softplus(t, x);
-    case 11:
+    case 9:
         return xcvm_Clip(t, x, constant(t, -0.75f), constant(t, 0.75f));
-    case 12:
+    case 10:
         return xcvm_LeakyRelu(t, x);
-    case 13:
+    case 11:
         return xcvm_Elu(t, x);
-    case 14:
+    case 12:
         return xcvm_Gelu(t, x);
-    case 15:
+    case 13:
         return xcvm_Erf(t, x);
-    case 16:
+    case 14:
         return xcvm_Mish(t, x);
-    case 17:
+    case 15:
         return xcvm_Selu(t, x);
-    case 18:
+    case 16:
         return xcvm_Cast(t, xcvm_Cast(t, x, .to = XCVM_F64), .to = XCVM_F32);
-    case 19:
-        return xcvm_Identity(t, x);
-    case 20:
-        return xcvm_Transpose(t, xcvm_Tanh(t, xcvm_Transpose(t, x, .perm = XCVM_INTS(1, 0))), .perm = XCVM_INTS(1, 0));
-    case 21:
-        return xcvm_Reshape(t, xcvm_Reshape(t, x, ints(t, 1, DIMS(-1))), ints(t, 2, DIMS(2, SIDE)));
-    case 22:
-        xcvm_Split(t, x, ints(t, 2, DIMS(1, SIDE - 1)), .axis = 1, .out = {{parts, 2}});
-        return xcvm_Concat(t, XCVM_VARS(parts[1], parts[0]), .axis = 1);
-    case 23:
-        return xcvm_CumSum(t, x, xcvm_tape_scalar(t, XCVM_I64, 0));
-    case 24:
-        return xcvm_Slice(t, xcvm_Pad(t, x, ints(t, 4, DIMS(1, 0, 0, 2))), ints(t, 2, DIMS(1, 1)),
-                          ints(t, 2, DIMS(3, SIDE + 1)), ints(t, 2, DIMS(0, 1)));
-    case 25:
-        return xcvm_ReduceMean(t,
-                               xcvm_Reshape(t, xcvm_Tile(t, x, ints(t, 2, DIMS(2, 1))), ints(t, 3, DIMS(2, 2, SIDE))),
-                               ints(t, 1, DIMS(0)), .keepdims = 0);
-    case 26:
-        return xcvm_Trilu(t, x);
-    case 27:
-        return xcvm_LayerNormalization(t, x, p->parameters[1], .axis = -1);
-    case 28:
-        return xcvm_Expand(t, xcvm_ReduceSum(t, x, ints(t, 1, DIMS(1))), ints(t, 2, DIMS(2, SIDE)));
-    case 29:
-        return xcvm_Mul(t, x, xcvm_ReduceMax(t, x, ints(t, 1, DIMS(1))));
-    case 30:
-        return xcvm_Mul(t, xcvm_var_detach(t, x), xcvm_Tanh(t, x));
-    case 31:
-        return xcvm_tape_scale_gradient(t, x, -0.5);
-    case 32:
-        x = xcvm_Neg(t, x);
-        xcvm_var_unchain(t, x);
-        return xcvm_Add(t, x, p->parameters[1]);
-    case 33:
+    case 17:
         return xcvm_HardSigmoid(t, x);
-    case 34:
+    case 18:
         return xcvm_Abs(t, x);
     default:
         return xcvm_Neg(t, x);
     }
+}
+
+/* Elements are moved, sums and shares taken along an axis. */
+static xcvm_var moved_or_reduced(program *p, xcvm_var x, uint64_t which)
+{
+    xcvm_tape *t = p->tape;
+    xcvm_var parts[2];
+    switch (which) {
+    case 0:
+        return xcvm_Softmax(t, x, .axis = 1);
+    case 1:
+        return xcvm_LogSoftmax(t, x, .axis = 0);
+    case 2:
+        return xcvm_Transpose(t, xcvm_Tanh(t, xcvm_Transpose(t, x, .perm = XCVM_INTS(1, 0))), .perm = XCVM_INTS(1, 0));
+    case 3:
+        return xcvm_Reshape(t, xcvm_Reshape(t, x, ints(t, 1, DIMS(-1))), ints(t, 2, DIMS(2, SIDE)));
+    case 4:
+        xcvm_Split(t, x, ints(t, 2, DIMS(1, SIDE - 1)), .axis = 1, .out = {{parts, 2}});
+        return xcvm_Concat(t, XCVM_VARS(parts[1], parts[0]), .axis = 1);
+    case 5:
+        return xcvm_CumSum(t, x, xcvm_tape_scalar(t, XCVM_I64, 0));
+    case 6:
+        return xcvm_Slice(t, xcvm_Pad(t, x, ints(t, 4, DIMS(1, 0, 0, 2))), ints(t, 2, DIMS(1, 1)),
+                          ints(t, 2, DIMS(3, SIDE + 1)), ints(t, 2, DIMS(0, 1)));
+    case 7:
+        return xcvm_ReduceMean(t,
+                               xcvm_Reshape(t, xcvm_Tile(t, x, ints(t, 2, DIMS(2, 1))), ints(t, 3, DIMS(2, 2, SIDE))),
+                               ints(t, 1, DIMS(0)), .keepdims = 0);
+    case 8:
+        return xcvm_Trilu(t, x);
+    case 9:
+        return xcvm_LayerNormalization(t, x, p->parameters[1], .axis = -1);
+    case 10:
+        return xcvm_Expand(t, xcvm_ReduceSum(t, x, ints(t, 1, DIMS(1))), ints(t, 2, DIMS(2, SIDE)));
+    default:
+        return xcvm_Mul(t, x, xcvm_ReduceMax(t, x, ints(t, 1, DIMS(1))));
+    }
+}
+
+/* What decides about gradients rather than values. */
+static xcvm_var held_back(program *p, xcvm_var x, uint64_t which)
+{
+    xcvm_tape *t = p->tape;
+    switch (which) {
+    case 0:
+        return xcvm_Mul(t, xcvm_var_detach(t, x), xcvm_Tanh(t, x));
+    case 1:
+        return xcvm_tape_scale_gradient(t, x, -0.5);
+    case 2:
+        x = xcvm_Neg(t, x);
+        xcvm_var_unchain(t, x);
+        return xcvm_Add(t, x, p->parameters[1]);
+    default:
+        return xcvm_Identity(t, x);
+    }
+}
+
+static xcvm_var unary(program *p, xcvm_var x)
+{
+    enum { FUNCTIONS = 20, MOVED = 12, HELD = 4 };
+    const uint64_t which = next(p) % (FUNCTIONS + MOVED + HELD);
+    if (which < FUNCTIONS)
+        return function_of(p->tape, x, which);
+    if (which < FUNCTIONS + MOVED)
+        return moved_or_reduced(p, x, which - FUNCTIONS);
+    return held_back(p, x, which - FUNCTIONS - MOVED);
 }
 
 static xcvm_var binary(program *p, xcvm_var a, xcvm_var b)

@@ -270,11 +270,11 @@ $1 = In(name="i")
 $2 = Gather(f32[3] 1 2 3, $1)
 Out($2, name="y")
 X
-for command in run bench profile; do
-    run "$command" table.bin --random
+for command in run bench profile "diff table.bin"; do
+    run $command table.bin --random
     code 3
     err_has 'note: random integers are from 0 to 7999; --int-max=N'
-    run "$command" table.bin --random --int-max=3
+    run $command table.bin --random --int-max=3
     code 0
 done
 

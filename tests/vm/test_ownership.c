@@ -335,93 +335,142 @@ START_TEST(refused_bindings)
 }
 END_TEST
 
-/* A state that is read after the instruction that writes it, two states that change places, and a failure between. */
-START_TEST(pairs)
+/* Adds `a` to a state; b is the state as it was, and `late` reads it behind the instruction that writes it. */
+static const char stepping[] = "input state f32[2]\n"
+                               "input a f32[2]\n"
+                               "input i i64[1]\n"
+                               "output next f32[2]\n"
+                               "output b f32[2]\n"
+                               "output late f32[2]\n"
+                               "$1 = In(name=\"state\")\n"
+                               "$2 = In(name=\"a\")\n"
+                               "$3 = In(name=\"i\")\n"
+                               "$8 = Reshape($1, i64[2] 2 1)\n"
+                               "$4 = Add($1, $2)\n"
+                               "Out($4, name=\"next\")\n"
+                               "Out($1, name=\"b\")\n"
+                               "$5 = Gather(f32[2] 1 2, $3)\n"
+                               "$6 = Reshape($8, i64[1] 2)\n"
+                               "$7 = Mul($6, $5)\n"
+                               "Out($7, name=\"late\")\n";
+
+/* A session of it whose inputs are memory of the test's. */
+typedef struct stepping_session {
+    xcvm_program *program;
+    xcvm_session *session;
+    float memory[3][2];
+    int64_t index;
+    xcvm_value *state, *a, *i;
+} stepping_session;
+
+static void open_stepping(stepping_session *s)
 {
-    xcvm_program *program = load("input state f32[2]\n"
-                                 "input a f32[2]\n"
-                                 "input i i64[1]\n"
-                                 "output next f32[2]\n"
-                                 "output b f32[2]\n"
-                                 "output late f32[2]\n"
-                                 "$1 = In(name=\"state\")\n"
-                                 "$2 = In(name=\"a\")\n"
-                                 "$3 = In(name=\"i\")\n"
-                                 "$8 = Reshape($1, i64[2] 2 1)\n"
-                                 "$4 = Add($1, $2)\n"
-                                 "Out($4, name=\"next\")\n"
-                                 "Out($1, name=\"b\")\n"
-                                 "$5 = Gather(f32[2] 1 2, $3)\n"
-                                 "$6 = Reshape($8, i64[1] 2)\n"
-                                 "$7 = Mul($6, $5)\n"
-                                 "Out($7, name=\"late\")\n");
-    xcvm_session *session = open_default_session(program);
-    float memory[3][2] = {{1, 2}, {10, 20}, {0, 0}};
-    int64_t index = 0;
-    xcvm_value *state = wrap(memory[0]), *a = wrap(memory[1]), *part = wrap(&memory[0][1]), *i = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &index, NULL, NULL, &i, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(session, 0, state, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(session, 1, a, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(session, 2, i, NULL), XCVM_OK);
-    run(session);
-    ck_assert_int_eq(xcvm_session_set_output(session, 0, state, NULL), XCVM_OK);
-    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
-    ck_assert_int_eq(xcvm_session_pair(session, 0, 1, NULL), XCVM_OK);
-    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
-    ck_assert_int_eq(xcvm_session_pair(session, 0, 0, NULL), XCVM_OK);
-    run(session);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_output(session, 0)), memory[0]);
-    CHECK_F32(session, 0, 11, 22);
-    CHECK_F32(session, 1, 1, 2);
-    CHECK_F32(session, 2, 1, 2);
-    /* The state after a step, and before it: they change places. */
-    ck_assert_int_eq(xcvm_session_set_output(session, 1, a, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_pair(session, 1, 1, NULL), XCVM_OK);
+    *s = (stepping_session){.memory = {{1, 2}, {10, 20}, {0, 0}}};
+    s->program = load(stepping);
+    s->session = open_default_session(s->program);
+    s->state = wrap(s->memory[0]);
+    s->a = wrap(s->memory[1]);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &s->index, NULL, NULL, &s->i, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(s->session, 0, s->state, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(s->session, 1, s->a, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(s->session, 2, s->i, NULL), XCVM_OK);
+    run(s->session);
+}
+
+static void close_stepping(stepping_session *s)
+{
+    xcvm_value_release(s->state);
+    xcvm_value_release(s->a);
+    xcvm_value_release(s->i);
+    xcvm_session_destroy(s->session);
+    xcvm_program_destroy(s->program);
+}
+
+static void pair_state(stepping_session *s)
+{
+    ck_assert_int_eq(xcvm_session_set_output(s->session, 0, s->state, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_pair(s->session, 0, 0, NULL), XCVM_OK);
+}
+
+/* An output is bound to the memory of an input only where the two are a pair, and to all of that memory. */
+START_TEST(pair_of_another_input)
+{
+    stepping_session s;
+    open_stepping(&s);
+    ck_assert_int_eq(xcvm_session_set_output(s.session, 0, s.state, NULL), XCVM_OK);
+    check_run_fails(s.session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
+    ck_assert_int_eq(xcvm_session_pair(s.session, 0, 1, NULL), XCVM_OK);
+    check_run_fails(s.session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
+    pair_state(&s);
+    xcvm_value *part = wrap(&s.memory[0][1]);
+    ck_assert_int_eq(xcvm_session_set_output(s.session, 0, part, NULL), XCVM_OK);
+    check_run_fails(s.session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
+    xcvm_value_release(part);
+    close_stepping(&s);
+}
+END_TEST
+
+/* A state that is read after the instruction that writes it. */
+START_TEST(pair)
+{
+    stepping_session s;
+    open_stepping(&s);
+    pair_state(&s);
+    run(s.session);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_output(s.session, 0)), s.memory[0]);
+    CHECK_F32(s.session, 0, 11, 22);
+    CHECK_F32(s.session, 1, 1, 2);
+    CHECK_F32(s.session, 2, 1, 2);
+    /* In memory of its own an output of a pair is written as any other. */
+    xcvm_value *own = wrap(s.memory[2]);
+    ck_assert_int_eq(xcvm_session_set_output(s.session, 0, own, NULL), XCVM_OK);
+    run(s.session);
+    ck_assert_float_eq(s.memory[2][0], 21);
+    ck_assert_float_eq(s.memory[0][0], 11);
+    xcvm_value_release(own);
+    close_stepping(&s);
+}
+END_TEST
+
+/* The state after a step, and before it: two states that change places, and a failure between. */
+START_TEST(pairs_that_change_places)
+{
+    stepping_session s;
+    open_stepping(&s);
+    pair_state(&s);
+    run(s.session);
+    ck_assert_int_eq(xcvm_session_set_output(s.session, 1, s.a, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_pair(s.session, 1, 1, NULL), XCVM_OK);
     float before[2] = {10, 20}, now[2] = {11, 22};
     for (int round = 0; round < 8; round++) {
-        index = round == 4 ? 7 : 1;
+        s.index = round == 4 ? 7 : 1;
         if (round == 4) {
             /* Both outputs were given before the failure; the states are as they were. */
-            check_run_fails(session, NULL, XCVM_OUT_OF_RANGE, "7");
+            check_run_fails(s.session, NULL, XCVM_OUT_OF_RANGE, "7");
         } else {
-            const uint64_t inferences = session->inferences;
-            run(session);
-            CHECK_F32(session, 2, 2 * now[0], 2 * now[1]);
-            ck_assert(round < 1 || round == 5 || session->inferences == inferences);
+            const uint64_t inferences = s.session->inferences;
+            run(s.session);
+            CHECK_F32(s.session, 2, 2 * now[0], 2 * now[1]);
+            ck_assert(round < 1 || round == 5 || s.session->inferences == inferences);
             for (size_t k = 0; k < 2; k++) {
                 const float sum = now[k] + before[k];
                 before[k] = now[k];
                 now[k] = sum;
             }
         }
-        ck_assert_mem_eq(memory[0], now, sizeof now);
-        ck_assert_mem_eq(memory[1], before, sizeof before);
+        ck_assert_mem_eq(s.memory[0], now, sizeof now);
+        ck_assert_mem_eq(s.memory[1], before, sizeof before);
     }
-    /* Not all of its memory. */
-    ck_assert_int_eq(xcvm_session_set_output(session, 0, part, NULL), XCVM_OK);
-    check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"state\"");
-    /* In memory of its own an output of a pair is written as any other. */
-    xcvm_value *own = wrap(memory[2]);
-    ck_assert_int_eq(xcvm_session_set_output(session, 0, own, NULL), XCVM_OK);
-    index = 0;
-    run(session);
-    ck_assert_float_eq(memory[2][0], now[0] + before[0]);
-    ck_assert_float_eq(memory[0][0], now[0]);
-    xcvm_value_release(own);
-    xcvm_value_release(state);
-    xcvm_value_release(a);
-    xcvm_value_release(part);
-    xcvm_value_release(i);
-    xcvm_session_destroy(session);
-    xcvm_program_destroy(program);
+    close_stepping(&s);
 }
 END_TEST
 
 Suite *suite_vm_ownership(void);
 Suite *suite_vm_ownership(void)
 {
-    Suite *suite = SUITE_OF("vm_ownership", kept_by_an_observer, copies, sharing_within_a_copy, outputs_fed_back,
-                            outputs_of_another_session, refused_bindings, pairs);
+    Suite *suite =
+        SUITE_OF("vm_ownership", kept_by_an_observer, copies, sharing_within_a_copy, outputs_fed_back,
+                 outputs_of_another_session, refused_bindings, pair_of_another_input, pair, pairs_that_change_places);
     TCase *each = tcase_create("each way to keep");
     tcase_add_loop_test(each, kept_outputs, 0, 2);
     suite_add_tcase(suite, each);

@@ -1,20 +1,12 @@
 /* The progress line of a terminal. */
 #include "cli/progress.h"
+#include "cli/clock.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
-
-double now_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 void progress_start(struct progress *progress)
 {
@@ -52,14 +44,3 @@ void progress_end(struct progress *progress)
     if (progress->shown == 1)
         progress->shown = 0;
 }
-
-static int colours(int fd)
-{
-    const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    return (off == NULL || *off == '\0') && (terminal == NULL || strcmp(terminal, "dumb") != 0) && isatty(fd);
-}
-
-const char *colour_good(int fd) { return colours(fd) ? "\033[32m" : ""; }
-const char *colour_bad(int fd) { return colours(fd) ? "\033[31m" : ""; }
-const char *colour_faint(int fd) { return colours(fd) ? "\033[2m" : ""; }
-const char *colour_end(int fd) { return colours(fd) ? "\033[0m" : ""; }

@@ -13,13 +13,4 @@ void progress_show(struct progress *progress, const char *what, double fraction)
 /* Removes the line. */
 void progress_end(struct progress *progress);
 
-/* Seconds of the monotonic clock. */
-double now_seconds(void);
-
-/* Codes for `text` to stand in a colour where `fd` (1 or 2) is a terminal and NO_COLOR is not set; otherwise "". */
-const char *colour_good(int fd);
-const char *colour_bad(int fd);
-const char *colour_faint(int fd);
-const char *colour_end(int fd);
-
 #endif

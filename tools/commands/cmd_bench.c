@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "run/measure.h"
 #include "cli/memory.h"
+#include "cli/clock.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"

@@ -324,6 +324,7 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     }
     if (status != XCVM_OK) {
         code = report_error(arguments->items[at - 1], &error);
+        inputs_hint(&diffing->flags->input, &inputs, &error);
     } else {
         compare_outputs(diffing, &sides[0], &sides[1]);
         if (diffing->not_kept != 0)

@@ -188,52 +188,44 @@ static void show(void *user, const char *what, double fraction)
     progress_show(&t->progress, what, fraction);
 }
 
-static bool read_flags(struct quantizing *t)
+/* The options as they stand on the command line; what is written with a unit or a name is parsed behind them. */
+static xcc_quantize_options options_of(struct quantizing *t)
 {
     const struct quantize_flags *f = t->flags;
-    xcvm_error error;
-    if (f->output == NULL) {
-        report_usage("-o is needed, the file that the quantised model is written to");
-        return false;
-    }
-    if (!columns_add_inputs(&t->columns, &f->inputs))
-        return false;
-    if (dims_parse(&f->dims, &t->dims, &error) != XCVM_OK) {
-        report_usage("%s", error.message);
-        return false;
-    }
-    t->options = (xcc_quantize_options){.size = sizeof t->options,
-                                        .dims = t->dims.items,
-                                        .dim_count = t->dims.count,
-                                        .threads = (int)f->threads,
-                                        .memory_limit = (size_t)f->max_memory,
-                                        .timeout_ns = (uint64_t)(fmin(f->timeout, 1e9) * 1e9),
-                                        .method = method_of(f->method),
-                                        .percentile = f->percentile,
-                                        .averaging = f->averaging,
-                                        .form = strcmp(f->form, "qdq") == 0 ? XCC_FORM_QDQ : XCC_FORM_QOPERATOR,
-                                        .activations = xcvm_dtype_from_name(f->activations),
-                                        .weights = xcvm_dtype_from_name(f->weights),
-                                        .block = f->block,
-                                        .rounding = rounding_of(f->rounding),
-                                        .per_tensor = f->per_tensor,
-                                        .symmetric_activations = f->symmetric_activations,
-                                        .asymmetric_weights = f->asymmetric_weights,
-                                        .equalize = f->equalize,
-                                        .correct_bias = f->correct_bias,
-                                        .nodes = f->nodes.items,
-                                        .node_count = f->nodes.count,
-                                        .exclude_nodes = f->exclude_nodes.items,
-                                        .exclude_node_count = f->exclude_nodes.count,
-                                        .types = f->types.items,
-                                        .type_count = f->types.count,
-                                        .exclude_types = f->exclude_types.items,
-                                        .exclude_type_count = f->exclude_types.count,
-                                        .progress = show,
-                                        .user = t};
-    if (!parse_share("max-error", f->max_error, &t->options.max_error) || !parse_agreement(t) ||
-        !parse_share("held-out", f->held_out, &t->options.held_out))
-        return false;
+    return (xcc_quantize_options){.size = sizeof t->options,
+                                  .dims = t->dims.items,
+                                  .dim_count = t->dims.count,
+                                  .threads = (int)f->threads,
+                                  .memory_limit = (size_t)f->max_memory,
+                                  .timeout_ns = (uint64_t)(fmin(f->timeout, 1e9) * 1e9),
+                                  .method = method_of(f->method),
+                                  .percentile = f->percentile,
+                                  .averaging = f->averaging,
+                                  .form = strcmp(f->form, "qdq") == 0 ? XCC_FORM_QDQ : XCC_FORM_QOPERATOR,
+                                  .activations = xcvm_dtype_from_name(f->activations),
+                                  .weights = xcvm_dtype_from_name(f->weights),
+                                  .block = f->block,
+                                  .rounding = rounding_of(f->rounding),
+                                  .per_tensor = f->per_tensor,
+                                  .symmetric_activations = f->symmetric_activations,
+                                  .asymmetric_weights = f->asymmetric_weights,
+                                  .equalize = f->equalize,
+                                  .correct_bias = f->correct_bias,
+                                  .nodes = f->nodes.items,
+                                  .node_count = f->nodes.count,
+                                  .exclude_nodes = f->exclude_nodes.items,
+                                  .exclude_node_count = f->exclude_nodes.count,
+                                  .types = f->types.items,
+                                  .type_count = f->types.count,
+                                  .exclude_types = f->exclude_types.items,
+                                  .exclude_type_count = f->exclude_types.count,
+                                  .progress = show,
+                                  .user = t};
+}
+
+/* Refuses options that contradict each other. */
+static bool are_compatible(const struct quantize_flags *f)
+{
     if (f->data.count == 0 &&
         (f->max_error != NULL || f->min_agreement != NULL || f->correct_bias || f->held_out != NULL ||
          f->picture != NULL || rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
@@ -248,6 +240,25 @@ static bool read_flags(struct quantizing *t)
         return false;
     }
     return true;
+}
+
+static bool read_flags(struct quantizing *t)
+{
+    const struct quantize_flags *f = t->flags;
+    xcvm_error error;
+    if (f->output == NULL) {
+        report_usage("-o is needed, the file that the quantised model is written to");
+        return false;
+    }
+    if (!columns_add_inputs(&t->columns, &f->inputs))
+        return false;
+    if (dims_parse(&f->dims, &t->dims, &error) != XCVM_OK) {
+        report_usage("%s", error.message);
+        return false;
+    }
+    t->options = options_of(t);
+    return parse_share("max-error", f->max_error, &t->options.max_error) && parse_agreement(t) &&
+           parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f);
 }
 
 /* ---- What is printed ---- */

@@ -4,6 +4,7 @@
 #include "cli/memory.h"
 #include "io/file.h"
 #include "io/output.h"
+#include "cli/colour.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"

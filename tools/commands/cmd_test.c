@@ -5,6 +5,7 @@
 #include "run/gradients.h"
 #include "run/subprocess.h"
 #include "cli/memory.h"
+#include "cli/colour.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"

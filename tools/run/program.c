@@ -3,6 +3,7 @@
 #include "run/program.h"
 #include "io/file.h"
 #include "cli/memory.h"
+#include "cli/clock.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 

@@ -1,7 +1,7 @@
 /* Subprocesses: jobs side by side, each with a pipe for its result and a timeout. */
 #include "run/subprocess.h"
 #include "cli/memory.h"
-#include "cli/progress.h"
+#include "cli/clock.h"
 #include "cli/report.h"
 
 #include <errno.h>

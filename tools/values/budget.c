@@ -1,6 +1,6 @@
 /* Memory and time of the values that a command makes. */
 #include "values/budget.h"
-#include "cli/progress.h"
+#include "cli/clock.h"
 #include "cli/report.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #define XC_BLOCKED_H
 
 #include "compiler/codegen/c_runtime/products.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 #include "compiler/codegen/c_runtime/windows.h"
 #include "ops/conv/simd/blocked_tile.h"
 
@@ -317,9 +317,9 @@ typedef struct xc_winograd {
     int on_the_fly;    /* filters are packed as for direct */
 } xc_winograd;
 
-static xc_winograd_room xc_winograd_parts(const xc_winograd *q)
+static xc_winograd_workspace xc_winograd_parts(const xc_winograd *q)
 {
-    return xc_winograd_room_of(q->tile, q->conv.channels, q->band, XC_TILE_BLOCKS);
+    return xc_winograd_workspace_of(q->tile, q->conv.channels, q->band, XC_TILE_BLOCKS);
 }
 
 static void xc_winograd_input(const xc_winograd *q, const float *x, size_t first, size_t count, float *to)
@@ -454,7 +454,7 @@ static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, cons
                                  size_t w_block, size_t begin, size_t end, size_t blocks, size_t count, float *products)
 {
     const size_t span = q->tile + 2, channels = q->conv.channels;
-    const xc_winograd_room parts = xc_winograd_parts(q);
+    const xc_winograd_workspace parts = xc_winograd_parts(q);
     for (size_t i = 0; i < span * span; i++)
         for (size_t from = begin; from < end; from += XC_STEPS) {
             const size_t to = end - from < XC_STEPS ? end : from + XC_STEPS;
@@ -479,17 +479,17 @@ static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, cons
 }
 
 static void xc_blocked_winograd(const xc_winograd *q, const float *x, const float *w, const float *b, const float *z,
-                                float *y, float *room)
+                                float *y, float *workspace)
 {
     const xc_window *const v = &q->conv.window;
     const size_t rows = ((size_t)v->out[1] + q->tile - 1) / q->tile,
                  columns = ((size_t)v->out[2] + q->tile - 1) / q->tile;
     const size_t tiles = q->conv.batch * rows * columns, channels = q->conv.channels, in_blocks = (channels + 15) / 16;
-    const xc_winograd_room parts = xc_winograd_parts(q);
-    float *const products = room + parts.products, *const filters = room + parts.filters;
+    const xc_winograd_workspace parts = xc_winograd_parts(q);
+    float *const products = workspace + parts.products, *const filters = workspace + parts.filters;
     for (size_t first = 0; first < tiles; first += q->band) {
         const size_t count = tiles - first < q->band ? tiles - first : q->band;
-        xc_winograd_input(q, x, first, count, room);
+        xc_winograd_input(q, x, first, count, workspace);
         for (size_t block = 0; block < q->conv.outputs;) {
             const size_t left = q->conv.outputs - block, blocks = left < XC_TILE_BLOCKS ? left : XC_TILE_BLOCKS;
             if (q->on_the_fly) {
@@ -498,12 +498,12 @@ static void xc_blocked_winograd(const xc_winograd *q, const float *x, const floa
                     const size_t portion = (end * 16 < channels ? end * 16 : channels) - begin * 16;
                     xc_winograd_transform(q, w + block * channels * 9 * 16, blocks, begin, end, filters,
                                           parts.filter_point);
-                    xc_winograd_multiply(q, room, filters, parts.filter_point, portion * 16, begin, end, blocks, count,
-                                         products);
+                    xc_winograd_multiply(q, workspace, filters, parts.filter_point, portion * 16, begin, end, blocks,
+                                         count, products);
                 }
             } else {
-                xc_winograd_multiply(q, room, w + block * channels * 16, q->conv.outputs * channels * 16, channels * 16,
-                                     0, in_blocks, blocks, count, products);
+                xc_winograd_multiply(q, workspace, w + block * channels * 16, q->conv.outputs * channels * 16,
+                                     channels * 16, 0, in_blocks, blocks, count, products);
             }
             xc_winograd_store(q, products, first, count, block, blocks, b, z, y);
             block += blocks;

@@ -112,19 +112,19 @@ static void xc_block_add(const xc_blocks *w, const xc_block_row *row, size_t i, 
     }
 }
 
-/* y = a * w + c + z; c and z may be NULL. With `room`, rows of a are rounded to 8 bits block by block. */
+/* y = a * w + c + z; c and z may be NULL. With `workspace`, rows of a are rounded to 8 bits block by block. */
 static void xc_block_product(const xc_blocks *w, const float *a, const uint8_t *codes, const void *scales,
-                             const void *offsets, const float *c, const float *z, float *y, float *room)
+                             const void *offsets, const float *c, const float *z, float *y, float *workspace)
 {
     const size_t blocks = (w->k + w->block - 1) / w->block, panels = (w->n + 15) / 16;
     const size_t lines = w->block * w->bits / 32;
-    xc_block_row row = {a, NULL, room, room};
+    xc_block_row row = {a, NULL, workspace, workspace};
     for (size_t r = 0; r < w->rows; r++, row.a += w->k) {
-        if (room != NULL) {
-            row.sums = room + blocks;
-            row.q = (int8_t *)(void *)(room + 2 * blocks);
+        if (workspace != NULL) {
+            row.sums = workspace + blocks;
+            row.q = (int8_t *)(void *)(workspace + 2 * blocks);
         }
-        for (size_t i = 0; room != NULL && i < blocks; i++) {
+        for (size_t i = 0; workspace != NULL && i < blocks; i++) {
             const size_t first = i * w->block, rest = w->k - first;
             int32_t sum;
             row.scales[i] = xc_block_round(row.a + first, rest < w->block ? rest : w->block, row.q + first, &sum);

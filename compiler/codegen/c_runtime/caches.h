@@ -26,9 +26,9 @@ static float xc_dot(const float *a, const float *b, size_t count)
     return sum;
 }
 
-/* Keys and values are the first before[b] rows of the caches, then k and v; `room` has a number for each. */
+/* Keys and values are the first before[b] rows of the caches, then k and v; `workspace` has a number for each. */
 static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, const float *v, const float *past_key,
-                            const float *past_value, const int64_t *before, float *y, float *room)
+                            const float *past_value, const int64_t *before, float *y, float *workspace)
 {
     for (size_t b = 0; b < d->batch; b++)
         if (before[b] < 0 || (uint64_t)before[b] > d->bound)
@@ -44,13 +44,13 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
             float score = xc_dot(q, key, d->width) * d->scale;
             if (d->softcap > 0)
                 score = d->softcap * xc_tanh_f32(score / d->softcap);
-            room[j] = score;
+            workspace[j] = score;
             greatest = score > greatest || score != score ? score : greatest;
         }
         greatest = greatest == -INFINITY ? 0 : greatest;
         for (size_t j = begin; j < count; j++) {
-            room[j] = xc_exp_f32(room[j] - greatest);
-            sum += room[j];
+            workspace[j] = xc_exp_f32(workspace[j] - greatest);
+            sum += workspace[j];
         }
         for (size_t p = 0; p < d->v_width; p++)
             y[p] = 0;
@@ -58,7 +58,7 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
             const float *const value = j < past ? past_value + (unit * d->bound + j) * d->v_width
                                                 : v + (unit * d->queries + j - past) * d->v_width;
             for (size_t p = 0; p < d->v_width; p++)
-                y[p] += room[j] * value[p];
+                y[p] += workspace[j] * value[p];
         }
         for (size_t p = 0; p < d->v_width; p++)
             y[p] /= sum;

@@ -4,7 +4,7 @@
 #define XC_CONVOLVE_H
 
 #include "compiler/codegen/c_runtime/products.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 #include "compiler/codegen/c_runtime/windows.h"
 
 /* y = a * b, or y + a * b to `add`; rows of a, of k numbers each, are a_row apart, those of y y_row; b is in panels
@@ -74,14 +74,14 @@ static void xc_pack_panels(const float *b, float *panels, size_t k, size_t count
 
 /* As xc_matmul_f32. */
 static void xc_matmul_panels(const float *a, const float *b, float *y, size_t m, size_t k, size_t n, size_t a_row,
-                             size_t a_column, size_t b_row, size_t b_column, float *room)
+                             size_t a_column, size_t b_row, size_t b_column, float *workspace)
 {
-    float *const panels = room + xc_matmul_room_of(m, k).panels;
+    float *const panels = workspace + xc_matmul_workspace_of(m, k).panels;
     if (a_column != 1) {
         for (size_t p = 0; p < k; p++)
             for (size_t i = 0; i < m; i++)
-                room[i * k + p] = a[i * a_row + p * a_column];
-        a = room;
+                workspace[i * k + p] = a[i * a_row + p * a_column];
+        a = workspace;
         a_row = k;
     }
     for (size_t j = 0; j < n; j += XC_PANEL_COLUMNS) {
@@ -186,14 +186,14 @@ static void xc_window_spread(float *plane, const xc_row *rows, size_t count, ptr
 
 /* As xc_conv_f32. */
 static void xc_conv_panels(const xc_window *g, const float *x, const float *w, const float *b, const float *z, float *y,
-                           size_t batch, size_t groups, size_t channels, size_t outputs, float *room)
+                           size_t batch, size_t groups, size_t channels, size_t outputs, float *workspace)
 {
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), k = channels * kernel;
     size_t size[3];
     const size_t plane = xc_padded(g, size);
-    const xc_conv_room at = xc_conv_room_of(channels, kernel, plane);
-    float *const panels = room, *const line = room + at.line, *const padded = room + at.padded;
+    const xc_conv_workspace at = xc_conv_workspace_of(channels, kernel, plane);
+    float *const panels = workspace, *const line = workspace + at.line, *const padded = workspace + at.padded;
     xc_row rows[XC_PANEL_COLUMNS];
     memset(line, 0, (at.all - at.line) * sizeof *line);
     for (size_t n = 0; n < batch * groups; n++) {
@@ -223,15 +223,15 @@ static void xc_conv_panels(const xc_window *g, const float *x, const float *w, c
 /* As xc_filter_gradient_f32: what lies under the windows times dy, for XC_PANEL_COLUMNS positions at a time of all
  * images one behind the other. */
 static void xc_filter_gradient_panels(const xc_window *g, const float *x, const float *dy, float *y, size_t batch,
-                                      size_t groups, size_t channels, size_t outputs, float *room)
+                                      size_t groups, size_t channels, size_t outputs, float *workspace)
 {
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), columns = channels * kernel;
     size_t size[3];
     const size_t plane = xc_padded(g, size);
-    const xc_filter_gradient_room at = xc_filter_gradient_room_of(channels, kernel, plane, outputs);
-    float *const padded = room, *const lines = room + at.lines, *const panels = room + at.panels,
-                 *const sums = room + at.sums;
+    const xc_filter_gradient_workspace at = xc_filter_gradient_workspace_of(channels, kernel, plane, outputs);
+    float *const padded = workspace, *const lines = workspace + at.lines, *const panels = workspace + at.panels,
+                 *const sums = workspace + at.sums;
     xc_row rows[XC_PANEL_COLUMNS];
     memset(padded, 0, at.lines * sizeof *padded);
     memset(panels, 0, (at.sums - at.panels) * sizeof *panels);
@@ -282,15 +282,15 @@ static void xc_turn_filters(const float *w, float *to, size_t groups, size_t cha
 
 /* As xc_conv_transpose_f32. */
 static void xc_conv_transpose_panels(const xc_window *g, const float *x, const float *w, const float *b, float *y,
-                                     size_t batch, size_t groups, size_t channels, size_t outputs, float *room)
+                                     size_t batch, size_t groups, size_t channels, size_t outputs, float *workspace)
 {
     const size_t in = (size_t)(g->in[0] * g->in[1] * g->in[2]), out = (size_t)(g->out[0] * g->out[1] * g->out[2]);
     const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1] * g->kernel[2]), rows = outputs * kernel;
     size_t size[3];
     const size_t plane = xc_padded(g, size);
-    const xc_conv_transpose_room parts = xc_conv_transpose_room_of(channels, kernel, plane, outputs);
-    float *const filters = room, *const lines = room + parts.lines, *const panels = room + parts.panels,
-                 *const padded = room + parts.padded;
+    const xc_conv_transpose_workspace parts = xc_conv_transpose_workspace_of(channels, kernel, plane, outputs);
+    float *const filters = workspace, *const lines = workspace + parts.lines, *const panels = workspace + parts.panels,
+                 *const padded = workspace + parts.padded;
     xc_row at[XC_PANEL_COLUMNS];
     for (size_t group = 0; group < groups; group++) {
         for (size_t c = 0; c < channels; c++)

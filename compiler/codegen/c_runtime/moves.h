@@ -194,7 +194,7 @@ static int xc_gather_tuples(const unsigned char *from, const int64_t *indices, u
     return 0;
 }
 
-/* Where the axis' place equals the index, `on`, else `off`. */
+/* Where the axis' place equals the index, the second of `values`, else the first. */
 static void xc_one_hot_value(const value_t *indices, void *y, size_t outer, int64_t depth, size_t inner, size_t size,
                              const void *values)
 {

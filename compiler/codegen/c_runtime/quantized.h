@@ -3,7 +3,7 @@
 #ifndef XC_QUANTIZED_H
 #define XC_QUANTIZED_H
 
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 #include "compiler/codegen/c_runtime/windows.h"
 
 /* gcc joins a product and a sum into one rounding unless it is told not to; clang does not from one statement to the
@@ -165,29 +165,30 @@ static XC_ROUNDED void xc_quantized_store(const xc_quantized_product *p, const u
     }
 }
 
-/* `tile` is one of the functions of tiles; `room` holds a row of bytes for each row of one, where rows are copied. */
+/* `tile` is one of the functions of tiles; `workspace` holds a row of bytes for each row of one, where rows are copied.
+ */
 static void xc_quantized_multiply(const xc_quantized_product *p,
                                   void (*tile)(const uint8_t *x, size_t step, size_t rows, size_t quads,
                                                const int8_t *w, uint32_t (*sums)[XC_QUANTIZED_OUTPUTS]),
                                   const uint8_t *x, const int8_t *w, const int32_t *bias, const float *scale,
-                                  const float *shift, void *y, uint8_t *room)
+                                  const float *shift, void *y, uint8_t *workspace)
 {
     const size_t width = (size_t)p->window.out[2], positions = (size_t)p->window.out[1] * width;
     const size_t quads = p->segments * p->quads, panels = (p->outputs + 15) / 16, all = p->groups * p->outputs;
     const size_t image = (size_t)(p->window.in[1] * p->window.in[2]) * p->groups * p->channels;
     uint32_t sums[XC_QUANTIZED_ROWS][XC_QUANTIZED_OUTPUTS];
     if (p->copies)
-        memset(room, 0, XC_QUANTIZED_ROWS * quads * 4);
+        memset(workspace, 0, XC_QUANTIZED_ROWS * quads * 4);
     for (size_t n = 0; n < p->batch; n++)
         for (size_t item = 0; item < (positions + XC_QUANTIZED_ROWS - 1) / XC_QUANTIZED_ROWS * p->groups; item++) {
             const size_t at = item / p->groups * XC_QUANTIZED_ROWS, g = item % p->groups;
             const size_t rows = positions - at < XC_QUANTIZED_ROWS ? positions - at : XC_QUANTIZED_ROWS;
             for (size_t i = 0; p->copies && i < rows; i++)
                 xc_quantized_gather(p, x + n * image, g, (ptrdiff_t)((at + i) / width), (ptrdiff_t)((at + i) % width),
-                                    room + i * quads * 4);
+                                    workspace + i * quads * 4);
             for (size_t panel = 0; panel < panels; panel++) {
                 const size_t left = p->outputs - panel * 16, first = g * p->outputs + panel * 16;
-                tile(p->copies ? room : x + n * image + at * p->length, quads * 4, rows, quads,
+                tile(p->copies ? workspace : x + n * image + at * p->length, quads * 4, rows, quads,
                      w + (g * panels + panel) * quads * 64, sums);
                 for (size_t i = 0; i < rows; i++)
                     xc_quantized_store(p, sums[i], left < 16 ? left : 16, bias + first, scale + first,

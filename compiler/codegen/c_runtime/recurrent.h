@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/c_runtime/products.h"
 #include "compiler/codegen/c_runtime/quantized.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 #include "ops/recurrent/recurrent_functions.h"
 
 /* kind 0: RNN, 1: GRU, 2: LSTM. `packed`: weights and products are as the machine packs them. Sums of a step lie in
@@ -130,14 +130,14 @@ static void xc_packed_recurrent_product_f32(const xc_recurrent *q, const void *r
     xc_packed_product(h, (const float *)r, NULL, NULL, to, 1, q->hidden, width, -INFINITY, INFINITY);
 }
 
-/* Weights of s8 of a direction: panels of quads, sums and scales of their columns. `room` has whole quads of a state.
- */
+/* Weights of s8 of a direction: panels of quads, sums and scales of their columns. xc_recurrent_bytes_workspace says
+ * where the others lie. */
 typedef struct xc_recurrent_bytes {
     const int8_t *panels;
     const int32_t *sums;
     const float *scales;
-    uint8_t *room;
-    float *rest; /* room for what the first term leaves of a state; NULL: there is but one */
+    uint8_t *state; /* in whole quads */
+    float *rest;    /* what the first term leaves of a state; NULL: there is but one */
 } xc_recurrent_bytes;
 
 /* What bytes by that scale and zero point leave of x. */
@@ -159,13 +159,13 @@ static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q,
     for (int term = 0; term < (w->rest != NULL ? 2 : 1); term++) {
         float scale;
         uint8_t zero;
-        memset(w->room, 0, quads * 4);
-        xc_quantize_dynamic(term == 0 ? h : w->rest, q->hidden, w->room, &scale, &zero);
+        memset(w->state, 0, quads * 4);
+        xc_quantize_dynamic(term == 0 ? h : w->rest, q->hidden, w->state, &scale, &zero);
         if (term == 0 && w->rest != NULL)
-            xc_quantized_rest(h, w->room, q->hidden, scale, zero, w->rest);
+            xc_quantized_rest(h, w->state, q->hidden, scale, zero, w->rest);
         for (size_t i = 0; i < panels; i++) {
             uint32_t sums[1][XC_QUANTIZED_OUTPUTS];
-            xc_quantized_tile_plain(w->room, 0, 1, quads, w->panels + i * quads * 4 * XC_QUANTIZED_OUTPUTS, sums);
+            xc_quantized_tile_plain(w->state, 0, 1, quads, w->panels + i * quads * 4 * XC_QUANTIZED_OUTPUTS, sums);
             for (size_t j = 0; j < XC_QUANTIZED_OUTPUTS; j++) {
                 const size_t at = i * XC_QUANTIZED_OUTPUTS + j;
                 const uint32_t sum = sums[0][j] - zero * (uint32_t)w->sums[at];
@@ -177,15 +177,16 @@ static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q,
 }
 
 /* All steps of one direction and batch entry from state h and cell c on, which become the last ones. `x` gives the sums
- * with the input, biases added, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL. `room` has
- * twice the width of the sums, and the units. */
+ * with the input, biases added, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL.
+ * `workspace` has twice the width of the sums, and the units. */
 static void xc_recurrent_steps_value(const xc_recurrent *q, const xcvm_recurrent_function *f, const value_t *x,
                                      ptrdiff_t x_step, const void *r, const value_t *reset, const value_t *p,
-                                     value_t *h, value_t *c, value_t *y, ptrdiff_t y_step, size_t steps, value_t *room,
+                                     value_t *h, value_t *c, value_t *y, ptrdiff_t y_step, size_t steps,
+                                     value_t *workspace,
                                      void (*product)(const xc_recurrent *, const void *, const value_t *, value_t *))
 {
     const size_t n = q->length, block_width = q->gates * n, width = q->blocks * block_width;
-    value_t *const sums = room, *const inner = room + width, *const state = inner + width;
+    value_t *const sums = workspace, *const inner = workspace + width, *const state = inner + width;
     for (size_t t = 0; t < steps; t++, x += x_step) {
         product(q, r, h, sums);
         for (size_t u = 0; q->kind == 1 && u < q->hidden; u++) {
@@ -224,14 +225,14 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xcvm_recurrent
 static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const void *r,
                               const value_t *b, const int32_t *lengths, const value_t *initial_h,
                               const value_t *initial_c, const value_t *p, value_t *y, value_t *y_h, value_t *y_c,
-                              value_t *room,
+                              value_t *workspace,
                               void (*product)(const xc_recurrent *, const void *, const value_t *, value_t *))
 {
     const size_t hidden = q->hidden, gates = q->gates, width = q->blocks * gates * q->length;
     const size_t units = q->blocks * q->length;
-    const xc_recurrent_room parts = xc_recurrent_room_of(units, width, q->packed ? 0 : q->steps);
-    value_t *const h = room, *const c = room + parts.cell, *const rest = room + parts.step,
-                   *const sums = room + parts.inputs;
+    const xc_recurrent_workspace parts = xc_recurrent_workspace_of(units, width, q->packed ? 0 : q->steps);
+    value_t *const h = workspace, *const c = workspace + parts.cell, *const rest = workspace + parts.step,
+                   *const sums = workspace + parts.inputs;
     for (size_t entry = 0; entry < q->batch; entry++)
         for (size_t d = 0; d < q->directions; d++) {
             const size_t steps = lengths != NULL ? (size_t)lengths[entry] : q->steps;

@@ -3,7 +3,7 @@
 #define XC_ROWS_H
 
 #include "compiler/codegen/c_runtime/numbers.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 /* Sums of 16 parts, which vectors add up. */
 static value_t xc_sum_value(const value_t *x, size_t count)
@@ -184,16 +184,16 @@ typedef struct xc_attention {
 /* Keys come transposed, so that scores are sums of rows. Of the keys of batch entry b the first nonpad[b] count, all if
  * it is NULL; where the place of query 0 is below 0, the queries are the last of those. */
 static void xc_attend_value(const xc_attention *d, const value_t *q, const value_t *k, const value_t *v,
-                            const void *mask, const int64_t *nonpad, value_t *y, value_t *room)
+                            const void *mask, const int64_t *nonpad, value_t *y, value_t *workspace)
 {
-    value_t *const score = room + xc_attend_room_of(d->keys, d->width).scores;
+    value_t *const score = workspace + xc_attend_workspace_of(d->keys, d->width).scores;
     for (size_t b = 0; b < d->batch; b++)
         for (size_t h = 0; h < d->heads; h++) {
             const value_t *const keys = k + b * d->k.batch + h / d->group * d->k.head;
             const value_t *const values = v + b * d->v.batch + h / d->group * d->v.head;
             for (size_t j = 0; j < d->keys; j++)
                 for (size_t p = 0; p < d->width; p++)
-                    room[p * d->keys + j] = keys[j * d->k.row + p];
+                    workspace[p * d->keys + j] = keys[j * d->k.row + p];
             for (size_t i = 0; i < d->queries; i++) {
                 const value_t *const query = q + b * d->q.batch + h * d->q.head + i * d->q.row;
                 value_t *const to = y + b * d->y.batch + h * d->y.head + i * d->y.row;
@@ -209,7 +209,7 @@ static void xc_attend_value(const xc_attention *d, const value_t *q, const value
                 for (size_t j = 0; j < d->keys; j++)
                     score[j] = 0;
                 for (size_t p = 0; p < d->width; p++) {
-                    const value_t factor = query[p] * (value_t)d->scale, *const row = room + p * d->keys;
+                    const value_t factor = query[p] * (value_t)d->scale, *const row = workspace + p * d->keys;
                     for (size_t j = 0; j < d->keys; j++)
                         score[j] += factor * row[j];
                 }

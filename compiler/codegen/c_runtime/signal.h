@@ -3,7 +3,7 @@
 #define XC_SIGNAL_H
 
 #include "compiler/codegen/c_runtime/numbers.h"
-#include "compiler/codegen/c_runtime/rooms.h"
+#include "compiler/codegen/c_runtime/workspace.h"
 
 /* Of n complex points of x, `step` points apart, to y. The table has the roots of one for the whole transform, of which
  * every `every`-th is taken: points of even and of odd number are transformed apart as long as there are two of them.
@@ -47,25 +47,26 @@ typedef struct xc_transform {
 } xc_transform;
 
 /* `window`, unless NULL, is multiplied by. */
-static void xc_transform_value(const xc_transform *t, const value_t *x, const value_t *window, value_t *y, double *room)
+static void xc_transform_value(const xc_transform *t, const value_t *x, const value_t *window, value_t *y,
+                               double *workspace)
 {
-    double *const to = room + xc_transform_room_of(t->length).result;
+    double *const to = workspace + xc_transform_workspace_of(t->length).result;
     for (size_t i = 0; i < t->length; i++) {
         const int given = i < t->count;
         const double by = window != NULL ? (double)window[i] : 1;
-        room[2 * i] = given ? (double)x[i * t->step] * by : 0;
-        room[2 * i + 1] = given && t->parts == 2 ? (double)x[i * t->step + 1] * by : 0;
+        workspace[2 * i] = given ? (double)x[i * t->step] * by : 0;
+        workspace[2 * i + 1] = given && t->parts == 2 ? (double)x[i * t->step + 1] * by : 0;
     }
     if (t->from_half) {
-        room[1] = 0;
+        workspace[1] = 0;
         if (t->length % 2 == 0)
-            room[t->length + 1] = 0;
+            workspace[t->length + 1] = 0;
         for (size_t n = 1; n < t->length - n; n++) {
-            room[2 * (t->length - n)] = room[2 * n];
-            room[2 * (t->length - n) + 1] = -room[2 * n + 1];
+            workspace[2 * (t->length - n)] = workspace[2 * n];
+            workspace[2 * (t->length - n) + 1] = -workspace[2 * n + 1];
         }
     }
-    xc_fourier(room, 1, to, t->length, t->roots, 1);
+    xc_fourier(workspace, 1, to, t->length, t->roots, 1);
     for (size_t i = 0; i < t->bins; i++)
         for (size_t c = 0; c < t->out_parts; c++)
             y[i * t->out_step + c] = (value_t)(to[2 * i + c] * t->factor);

@@ -144,6 +144,21 @@ static xcc_value *extended(xcc_lowering *n, const cached *c, xcc_value *past, xc
                      .write_indices = XCC_IN(at), .axis = -2);
 }
 
+static xcvm_status extend_caches(xcc_lowering *n, cached *c)
+{
+    c->present_key = extended(n, c, c->past_key, c->k);
+    c->present_value = extended(n, c, c->past_value, c->v);
+    return c->present_key != NULL && c->present_value != NULL ? XCVM_OK : xcc_failure(n);
+}
+
+/* The operator's results: what was attended to, [batch, heads, length, size] (NULL: it failed), and the caches. */
+static xcvm_status bind_attended(xcc_lowering *n, const cached *c, xcc_value *attended)
+{
+    XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, attended)));
+    XCVM_TRY(xcc_bind(n, 1, c->present_key));
+    return xcc_bind(n, 2, c->present_value);
+}
+
 /* Which keys [.., keys] each query sees, [batch, 1, length, keys]: those up to its own place, and of these the last
  * `window`, if that is above 0. */
 static xcc_value *visible_keys(xcc_lowering *n, const cached *c, bool causal, int64_t window)
@@ -237,23 +252,23 @@ static bool is_read_in_place(const xcc_lowering *n, const cached *c)
     return narrow;
 }
 
-xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
+/* What GroupQueryAttention is asked for beyond its operands. */
+typedef struct grouped {
+    int64_t window;
+    double scale, softcap;
+    bool causal, smooth;
+    xcc_value *bias, *sink;
+} grouped;
+
+/* The attributes of forms that there is no lowering for. */
+static xcvm_status refuse_unsupported(xcc_lowering *n)
 {
     static const char *const kinds[] = {"k_quant_type", "v_quant_type"};
-    cached c = {.past_key = xcc_input(n, 3), .past_value = xcc_input(n, 4)};
-    int64_t window, bits;
-    double scale, softcap, epsilon;
-    bool causal, smooth, sliding, scores;
-    XCVM_TRY(xcc_need_inputs(n, 1, 14));
-    XCVM_CHECK(n->m->error, xcc_input(n, 5) != NULL && xcc_input(n, 6) != NULL, INVALID_MODEL,
-               "operand 5 (seqlens_k) or 6 (total_sequence_length) is missing");
-    XCVM_TRY(xcc_attribute_int(n, "local_window_size", -1, &window));
+    int64_t bits;
+    double epsilon;
+    bool sliding, scores;
     XCVM_TRY(xcc_attribute_int(n, "kv_cache_bit_width", 8, &bits));
-    XCVM_TRY(xcc_attribute_float(n, "scale", 0, &scale));
-    XCVM_TRY(xcc_attribute_float(n, "softcap", 0, &softcap));
     XCVM_TRY(xcc_attribute_float(n, "qk_norm_epsilon", 1e-6, &epsilon));
-    XCVM_TRY(xcc_attribute_bool(n, "causal", true, &causal));
-    XCVM_TRY(xcc_attribute_bool(n, "smooth_softmax", false, &smooth));
     XCVM_TRY(xcc_attribute_bool(n, "sliding_window_cache", false, &sliding));
     XCVM_TRY(xcc_attribute_bool(n, "qk_output", false, &scores));
     for (size_t i = 0; i < 2; i++) {
@@ -265,8 +280,79 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
                "caches that are quantised are not supported");
     XCVM_CHECK(n->m->error, !sliding, UNSUPPORTED, "attribute 'sliding_window_cache' is not supported");
     XCVM_CHECK(n->m->error, !scores && !xcc_wants(n, 3), UNSUPPORTED, "attribute 'qk_output' is not supported");
-    XCVM_CHECK(n->m->error, window >= -1 && window <= INT32_MAX, OUT_OF_RANGE,
-               "attribute 'local_window_size' is %lld, -1 or more is expected", (long long)window);
+    return XCVM_OK;
+}
+
+static xcvm_status read_grouped(xcc_lowering *n, grouped *g)
+{
+    g->bias = xcc_input(n, 10);
+    g->sink = xcc_input(n, 11);
+    XCVM_TRY(xcc_attribute_int(n, "local_window_size", -1, &g->window));
+    XCVM_TRY(xcc_attribute_float(n, "scale", 0, &g->scale));
+    XCVM_TRY(xcc_attribute_float(n, "softcap", 0, &g->softcap));
+    XCVM_TRY(xcc_attribute_bool(n, "causal", true, &g->causal));
+    XCVM_TRY(xcc_attribute_bool(n, "smooth_softmax", false, &g->smooth));
+    XCVM_CHECK(n->m->error, g->window >= -1 && g->window <= INT32_MAX, OUT_OF_RANGE,
+               "attribute 'local_window_size' is %lld, -1 or more is expected", (long long)g->window);
+    return XCVM_OK;
+}
+
+/* The cache is read where it lies, so that `present` need not be there before the end of the run. */
+static xcc_value *attend_in_place(xcc_lowering *n, const cached *c, const grouped *g)
+{
+    xcc_value *before = xcc_build_squeeze(&n->b, c->before, 1, (const int64_t[]){1});
+    if (before == NULL)
+        return NULL;
+    return xcc_apply(&n->b, CachedAttention, y, .q = XCC_IN(c->q), .k = XCC_IN(c->k), .v = XCC_IN(c->v),
+                     .past_key = XCC_IN(c->past_key), .past_value = XCC_IN(c->past_value), .before = XCC_IN(before),
+                     .left_window_size = g->window > 0 ? g->window - 1 : -1, .scale = g->scale, .softcap = g->softcap);
+}
+
+/* The mask with the bias. A bias is as long as the longest sequence, the cache may be longer; what is behind is hidden,
+ * and left out of keys and values. */
+static xcc_value *add_bias(xcc_lowering *n, xcc_value *bias, xcc_value *mask, xcc_value **k, xcc_value **v)
+{
+    xcc_value *zero = XCC_BUILD_INTS(&n->b, 0), *axis = XCC_BUILD_INTS(&n->b, 3);
+    mask = xcc_build_call(&n->b, XCVM_OP_Slice, 4, (xcc_value *[]){mask, zero, xcc_build_dim_of(&n->b, bias, 3), axis});
+    mask = xcc_build_add(&n->b, mask, bias);
+    *k = xcc_build_call(&n->b, XCVM_OP_Slice, 4,
+                        (xcc_value *[]){*k, zero, xcc_build_dim_of(&n->b, bias, 3), XCC_BUILD_INTS(&n->b, 2)});
+    *v = xcc_build_call(&n->b, XCVM_OP_Slice, 4,
+                        (xcc_value *[]){*v, zero, xcc_build_dim_of(&n->b, bias, 3), XCC_BUILD_INTS(&n->b, 2)});
+    return mask;
+}
+
+/* Attention to the whole cache, with a mask where causality and window do not say all. */
+static xcvm_status attend(xcc_lowering *n, const cached *c, const grouped *g, xcc_value **y)
+{
+    xcc_value *k = c->present_key, *v = c->present_value, *mask = NULL;
+    const bool explicit_mask = c->past_key != NULL || g->bias != NULL || g->sink != NULL || g->smooth;
+    if (explicit_mask) {
+        mask = added(n, c, visible_keys(n, c, g->causal, g->window));
+        if (g->bias != NULL)
+            mask = add_bias(n, g->bias, mask, &k, &v);
+        if (mask == NULL || k == NULL || v == NULL)
+            return xcc_failure(n);
+        if (g->sink != NULL || g->smooth)
+            XCVM_TRY(add_sink(n, c, g->sink, &k, &v, &mask));
+    }
+    *y = xcc_apply(&n->b, Attention, y, .q = XCC_IN(c->q), .k = XCC_IN(k), .v = XCC_IN(v), .mask = XCC_IN(mask),
+                   .is_causal = g->causal && !explicit_mask,
+                   .left_window_size = !explicit_mask && g->window > 0 ? g->window - 1 : -1, .right_window_size = -1,
+                   .scale = g->scale, .softcap = g->softcap);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
+{
+    cached c = {.past_key = xcc_input(n, 3), .past_value = xcc_input(n, 4)};
+    grouped g;
+    xcc_value *y = NULL;
+    XCVM_TRY(xcc_need_inputs(n, 1, 14));
+    XCVM_CHECK(n->m->error, xcc_input(n, 5) != NULL && xcc_input(n, 6) != NULL, INVALID_MODEL,
+               "operand 5 (seqlens_k) or 6 (total_sequence_length) is missing");
+    XCVM_TRY(refuse_unsupported(n));
+    XCVM_TRY(read_grouped(n, &g));
     XCVM_CHECK(n->m->error, (c.past_key == NULL) == (c.past_value == NULL), INVALID_MODEL,
                "past_key and past_value have to be given both, or neither");
     XCVM_TRY(read_cached(n, &c));
@@ -275,51 +361,12 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
         xcc_build_reshape(&n->b, xcc_build_cast(&n->b, n->inputs[5], XCVM_I64), XCC_BUILD_INTS(&n->b, -1));
     XCVM_TRY(count_before(n, &c, xcc_build_add(&n->b, last, XCC_BUILD_INTS(&n->b, 1))));
     XCVM_TRY(rotate(n, &c, xcc_input(n, 7), xcc_input(n, 8), xcc_input(n, 9)));
-    c.present_key = extended(n, &c, c.past_key, c.k);
-    c.present_value = extended(n, &c, c.past_value, c.v);
-    if (c.present_key == NULL || c.present_value == NULL)
-        return xcc_failure(n);
-    if (causal && !smooth && xcc_input(n, 10) == NULL && xcc_input(n, 11) == NULL && is_read_in_place(n, &c)) {
-        /* The cache is read where it lies, so that `present` need not be there before the end of the run. */
-        xcc_value *before = xcc_build_squeeze(&n->b, c.before, 1, (const int64_t[]){1});
-        xcc_value *attended =
-            before == NULL ? NULL
-                           : xcc_apply(&n->b, CachedAttention, y, .q = XCC_IN(c.q), .k = XCC_IN(c.k), .v = XCC_IN(c.v),
-                                       .past_key = XCC_IN(c.past_key), .past_value = XCC_IN(c.past_value),
-                                       .before = XCC_IN(before), .left_window_size = window > 0 ? window - 1 : -1,
-                                       .scale = scale, .softcap = softcap);
-        XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, attended)));
-        XCVM_TRY(xcc_bind(n, 1, c.present_key));
-        return xcc_bind(n, 2, c.present_value);
-    }
-    xcc_value *k = c.present_key, *v = c.present_value, *bias = xcc_input(n, 10), *sink = xcc_input(n, 11);
-    xcc_value *mask = NULL;
-    const bool explicit_mask = c.past_key != NULL || bias != NULL || sink != NULL || smooth;
-    if (explicit_mask) {
-        mask = added(n, &c, visible_keys(n, &c, causal, window));
-        if (bias != NULL) {
-            /* The bias is as long as the longest sequence, the cache may be longer; what is behind is hidden. */
-            xcc_value *zero = XCC_BUILD_INTS(&n->b, 0), *axis = XCC_BUILD_INTS(&n->b, 3);
-            mask = xcc_build_call(&n->b, XCVM_OP_Slice, 4,
-                                  (xcc_value *[]){mask, zero, xcc_build_dim_of(&n->b, bias, 3), axis});
-            mask = xcc_build_add(&n->b, mask, bias);
-            k = xcc_build_call(&n->b, XCVM_OP_Slice, 4,
-                               (xcc_value *[]){k, zero, xcc_build_dim_of(&n->b, bias, 3), XCC_BUILD_INTS(&n->b, 2)});
-            v = xcc_build_call(&n->b, XCVM_OP_Slice, 4,
-                               (xcc_value *[]){v, zero, xcc_build_dim_of(&n->b, bias, 3), XCC_BUILD_INTS(&n->b, 2)});
-        }
-        if (mask == NULL || k == NULL || v == NULL)
-            return xcc_failure(n);
-        if (sink != NULL || smooth)
-            XCVM_TRY(add_sink(n, &c, sink, &k, &v, &mask));
-    }
-    xcc_value *y = xcc_apply(&n->b, Attention, y, .q = XCC_IN(c.q), .k = XCC_IN(k), .v = XCC_IN(v),
-                             .mask = XCC_IN(mask), .is_causal = causal && !explicit_mask,
-                             .left_window_size = !explicit_mask && window > 0 ? window - 1 : -1,
-                             .right_window_size = -1, .scale = scale, .softcap = softcap);
-    XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, y)));
-    XCVM_TRY(xcc_bind(n, 1, c.present_key));
-    return xcc_bind(n, 2, c.present_value);
+    XCVM_TRY(extend_caches(n, &c));
+    if (g.causal && !g.smooth && g.bias == NULL && g.sink == NULL && is_read_in_place(n, &c))
+        y = attend_in_place(n, &c, &g);
+    else
+        XCVM_TRY(attend(n, &c, &g, &y));
+    return bind_attended(n, &c, y);
 }
 
 /* ---- Attention to blocks of keys ---- */
@@ -385,10 +432,7 @@ xcvm_status xcc_lower_contrib_sparse_attention(xcc_lowering *n)
     c.total = xcc_build_reshape(&n->b, xcc_build_cast(&n->b, n->inputs[7], XCVM_I64), XCC_BUILD_INTS(&n->b, 1));
     XCVM_TRY(count_before(n, &c, xcc_build_reshape(&n->b, n->inputs[8], XCC_BUILD_INTS(&n->b, -1))));
     XCVM_TRY(rotate(n, &c, xcc_input(n, 9), xcc_input(n, 10), NULL));
-    c.present_key = extended(n, &c, c.past_key, c.k);
-    c.present_value = extended(n, &c, c.past_value, c.v);
-    if (c.present_key == NULL || c.present_value == NULL)
-        return xcc_failure(n);
+    XCVM_TRY(extend_caches(n, &c));
     /* Rows of the layouts for each query, and of these the columns for each key: [layouts, batch, length, keys]. */
     xcc_value *size = XCC_BUILD_INTS(&n->b, block);
     xcc_value *place = xcc_build_div(&n->b, xcc_build_add(&n->b, c.before, range(n, c.length)), size);
@@ -404,7 +448,5 @@ xcvm_status xcc_lower_contrib_sparse_attention(xcc_lowering *n)
     xcc_value *y =
         xcc_apply(&n->b, Attention, y, .q = XCC_IN(c.q), .k = XCC_IN(c.present_key), .v = XCC_IN(c.present_value),
                   .mask = XCC_IN(mask), .left_window_size = -1, .right_window_size = -1, .scale = scale);
-    XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, y)));
-    XCVM_TRY(xcc_bind(n, 1, c.present_key));
-    return xcc_bind(n, 2, c.present_value);
+    return bind_attended(n, &c, y);
 }

@@ -202,11 +202,62 @@ static xcc_value *drop_ones(xcc_lowering *n, term *t, const term *other, const b
     return t->value;
 }
 
-/* Multiplies two terms: labels of both that are still needed are a batch, those that are not are summed over. */
+/* The labels of two terms by what a product of matrices makes of them. */
+typedef struct division {
+    int batch[XCVM_MAX_RANK], inner[XCVM_MAX_RANK], left[XCVM_MAX_RANK], right[XCVM_MAX_RANK];
+    int batches, inners, lefts, rights;
+} division;
+
+/* Labels of both that are still needed are a batch, those that are not are summed over. */
+static division divide(const term *a, const term *b, const bool *needed)
+{
+    division p = {.batches = 0};
+    for (int i = 0; i < a->rank; i++) {
+        const int label = a->labels[i];
+        if (!has(b, label))
+            p.left[p.lefts++] = label;
+        else if (needed[label])
+            p.batch[p.batches++] = label;
+        else
+            p.inner[p.inners++] = label;
+    }
+    for (int i = 0; i < b->rank; i++)
+        if (!has(a, b->labels[i]))
+            p.right[p.rights++] = b->labels[i];
+    return p;
+}
+
+/* a x b as [batches.., lefts.., rights..]; NULL: failed. */
+static xcc_value *matrix_product(xcc_lowering *n, term *a, term *b, const division *p)
+{
+    int order_a[XCVM_MAX_RANK * 3], order_b[XCVM_MAX_RANK * 3];
+    for (int i = 0; i < p->batches; i++)
+        order_a[i] = order_b[i] = p->batch[i];
+    for (int i = 0; i < p->lefts; i++)
+        order_a[p->batches + i] = p->left[i];
+    for (int i = 0; i < p->inners; i++)
+        order_a[p->batches + p->lefts + i] = order_b[p->batches + i] = p->inner[i];
+    for (int i = 0; i < p->rights; i++)
+        order_b[p->batches + p->inners + i] = p->right[i];
+    xcc_value *x = as_matrices(n, a, order_a, p->batches, p->lefts, p->inners);
+    xcc_value *y = as_matrices(n, b, order_b, p->batches, p->inners, p->rights);
+    xcc_value *product = xcc_build_binary(&n->b, XCVM_OP_MatMul, x, y), *parts[XCVM_MAX_RANK];
+    if (product == NULL || (p->lefts == 1 && p->rights == 1))
+        return product;
+    int count = 0;
+    for (int i = 0; i < p->batches; i++)
+        parts[count++] = xcc_build_dim_of(&n->b, product, i);
+    for (int i = 0; i < p->lefts; i++)
+        parts[count++] = xcc_build_dim_of(&n->b, a->value, p->batches + i);
+    for (int i = 0; i < p->rights; i++)
+        parts[count++] = xcc_build_dim_of(&n->b, b->value, p->batches + p->inners + i);
+    return xcc_build_reshape_to(
+        &n->b, product, count > 0 ? xcc_build_concat(&n->b, (size_t)count, parts, 0) : xcc_build_ints(&n->b, 0, NULL));
+}
+
+/* Multiplies two terms; `a` becomes the product. */
 static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *needed)
 {
-    int batch[XCVM_MAX_RANK], inner[XCVM_MAX_RANK], left[XCVM_MAX_RANK], right[XCVM_MAX_RANK];
-    int batches = 0, inners = 0, lefts = 0, rights = 0;
     bool either[LABELS];
     if (drop_ones(n, a, b, needed) == NULL || drop_ones(n, b, a, needed) == NULL)
         return xcc_failure(n);
@@ -214,59 +265,24 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
         either[label] = needed[label] || (has(a, label) && has(b, label));
     if (sum_out(n, a, either) == NULL || sum_out(n, b, either) == NULL)
         return xcc_failure(n);
-    for (int i = 0; i < a->rank; i++) {
-        const int label = a->labels[i];
-        if (!has(b, label))
-            left[lefts++] = label;
-        else if (needed[label])
-            batch[batches++] = label;
-        else
-            inner[inners++] = label;
-    }
-    for (int i = 0; i < b->rank; i++)
-        if (!has(a, b->labels[i]))
-            right[rights++] = b->labels[i];
-    XCVM_CHECK(n->m->error, batches + 2 <= XCVM_MAX_RANK && batches + lefts + rights <= XCVM_MAX_RANK, UNSUPPORTED,
-               "the product of two terms has more than %d dimensions", XCVM_MAX_RANK);
-    if (lefts + rights + inners == 0) {
+    const division p = divide(a, b, needed);
+    XCVM_CHECK(n->m->error, p.batches + 2 <= XCVM_MAX_RANK && p.batches + p.lefts + p.rights <= XCVM_MAX_RANK,
+               UNSUPPORTED, "the product of two terms has more than %d dimensions", XCVM_MAX_RANK);
+    if (p.lefts + p.rights + p.inners == 0) {
         a->value = xcc_build_mul(&n->b, a->value, permute(n, b, a->labels, a->rank));
         return a->value != NULL ? XCVM_OK : xcc_failure(n);
     }
-    int order_a[XCVM_MAX_RANK * 3], order_b[XCVM_MAX_RANK * 3];
-    for (int i = 0; i < batches; i++)
-        order_a[i] = order_b[i] = batch[i];
-    for (int i = 0; i < lefts; i++)
-        order_a[batches + i] = left[i];
-    for (int i = 0; i < inners; i++)
-        order_a[batches + lefts + i] = order_b[batches + i] = inner[i];
-    for (int i = 0; i < rights; i++)
-        order_b[batches + inners + i] = right[i];
-    xcc_value *x = as_matrices(n, a, order_a, batches, lefts, inners);
-    xcc_value *y = as_matrices(n, b, order_b, batches, inners, rights);
-    xcc_value *product = xcc_build_binary(&n->b, XCVM_OP_MatMul, x, y);
-    if (product != NULL && (lefts != 1 || rights != 1)) {
-        xcc_value *parts[XCVM_MAX_RANK];
-        int count = 0;
-        for (int i = 0; i < batches; i++)
-            parts[count++] = xcc_build_dim_of(&n->b, product, i);
-        for (int i = 0; i < lefts; i++)
-            parts[count++] = xcc_build_dim_of(&n->b, a->value, batches + i);
-        for (int i = 0; i < rights; i++)
-            parts[count++] = xcc_build_dim_of(&n->b, b->value, batches + inners + i);
-        product = xcc_build_reshape_to(&n->b, product,
-                                       count > 0 ? xcc_build_concat(&n->b, (size_t)count, parts, 0)
-                                                 : xcc_build_ints(&n->b, 0, NULL));
-    }
+    xcc_value *product = matrix_product(n, a, b, &p);
     if (product == NULL)
         return xcc_failure(n);
     a->value = product;
     a->rank = 0;
-    for (int i = 0; i < batches; i++)
-        a->labels[a->rank++] = batch[i];
-    for (int i = 0; i < lefts; i++)
-        a->labels[a->rank++] = left[i];
-    for (int i = 0; i < rights; i++)
-        a->labels[a->rank++] = right[i];
+    for (int i = 0; i < p.batches; i++)
+        a->labels[a->rank++] = p.batch[i];
+    for (int i = 0; i < p.lefts; i++)
+        a->labels[a->rank++] = p.left[i];
+    for (int i = 0; i < p.rights; i++)
+        a->labels[a->rank++] = p.right[i];
     return XCVM_OK;
 }
 

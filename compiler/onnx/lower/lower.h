@@ -19,8 +19,8 @@ xcvm_status xcc_one_to_one_emit(xcc_lowering *n, const xcvm_schema *schema, cons
 xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode);
 /* The same for the instruction of the operator's own name. */
 xcvm_status xcc_lower_one_to_one(xcc_lowering *n);
-/* XCC_PLAIN(n, Conv, args) { args.pads = ...; } begins a block with the filled arguments; emit with
- * XCC_EMIT_ONE_TO_ONE. */
+/* XCC_ONE_TO_ONE_ARGS(n, Conv, args); declares the filled arguments, which may be changed before
+ * XCC_EMIT_ONE_TO_ONE emits them. */
 #define XCC_ONE_TO_ONE_ARGS(n, Name, args)                                                                             \
     xcvm_##Name##_args args;                                                                                           \
     XCVM_TRY(xcc_one_to_one_fill((n), xcvm_schema_of(XCVM_OP_##Name), &args))

@@ -1,8 +1,8 @@
 /* With strides s, results whose places have the same remainder by s meet the same positions of the window: they are a
  * convolution of stride 1 by these. A band of the image is copied between zeros, so that each such position is the band
  * shifted by a constant, and the sums of all rows lie on one line; lines of neighbouring remainders are then merged. */
-#include "ops/conv/simd/conv_transpose_depthwise.h"
 #include "ops/conv/simd/conv.h"
+#include "ops/conv/simd/conv_transpose.h"
 
 enum {
     TAPS = 64,
@@ -70,7 +70,7 @@ static plan plan_of(const xcvm_window *w)
     return p;
 }
 
-bool xcvm_transposed_depthwise_fits(const xcvm_conv_shape *s)
+static bool fits(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;
     if (s->channels != 1 || s->outputs != 1 || !xcvm_window_is_flat(w))
@@ -89,7 +89,7 @@ static size_t floats_per_worker(const plan *p, const xcvm_window *w)
     return p->image_floats + w->stride[2] * p->sum_floats + p->row_floats;
 }
 
-size_t xcvm_transposed_depthwise_scratch(const xcvm_conv_shape *s, int threads)
+static size_t scratch_of(const xcvm_conv_shape *s, int threads)
 {
     const plan p = plan_of(&s->window);
     return floats_per_worker(&p, &s->window) * (size_t)threads * sizeof(float);
@@ -97,7 +97,7 @@ size_t xcvm_transposed_depthwise_scratch(const xcvm_conv_shape *s, int threads)
 
 typedef struct transposed_loop {
     const xcvm_kernel *k;
-    const xcvm_transposed_depthwise *t;
+    const xcvm_transposed *t;
     plan plan;
     float *scratch;
 } transposed_loop;
@@ -193,7 +193,7 @@ static void merge_row(const transposed_loop *l, const float *sums, float *row, f
 static void run_channels(void *context, size_t begin, size_t end, int worker)
 {
     const transposed_loop *l = context;
-    const xcvm_transposed_depthwise *t = l->t;
+    const xcvm_transposed *t = l->t;
     const xcvm_window *w = &t->shape.window;
     const plan *p = &l->plan;
     float *band = l->scratch + (size_t)worker * floats_per_worker(p, w), *sums = band + p->image_floats;
@@ -223,7 +223,7 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-xcvm_status xcvm_transposed_depthwise_run(const xcvm_kernel *k, const xcvm_transposed_depthwise *t, void *scratch)
+static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     transposed_loop l = {.k = k, .t = t, .plan = plan_of(&s->window), .scratch = scratch};
@@ -231,3 +231,5 @@ xcvm_status xcvm_transposed_depthwise_run(const xcvm_kernel *k, const xcvm_trans
     return xcvm_kernel_parallel(k, s->batch * s->group, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1,
                                 run_channels, &l);
 }
+
+const xcvm_transposed_algorithm xcvm_transposed_depthwise = {fits, true, true, scratch_of, run};

@@ -26,10 +26,28 @@ static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLik
     return XCVM_OK;
 }
 
+/* The losses of n targets, where the classes' numbers of the first lie from `first` on, `inner` apart. */
+static void take_losses(const xcvm_NegativeLogLikelihoodLoss_args *a, size_t first, size_t inner, size_t n,
+                        const int64_t *targets, double *losses)
+{
+    const float *floats = a->x->dtype == XCVM_F32 ? XCVM_CDATA(float, a->x) : NULL;
+    const int64_t ignore = a->ignore_index;
+    if (floats != NULL)
+        for (size_t i = 0; i < n; i++) {
+            /* What is ignored has no place: any will do. */
+            const bool counts = targets[i] != ignore;
+            const double loss = -(double)floats[first + (counts ? (size_t)targets[i] : 0) * inner + i];
+            losses[i] = counts ? loss : 0;
+        }
+    else
+        for (size_t i = 0; i < n; i++)
+            losses[i] =
+                targets[i] == ignore ? 0 : -xcvm_element_as_double(a->x, first + (size_t)targets[i] * inner + i);
+}
+
 XCVM_KERNEL(NegativeLogLikelihoodLoss)
 {
     const size_t count = xcvm_element_count(a->target), classes = (size_t)a->x->dims[1];
-    const float *floats = a->x->dtype == XCVM_F32 ? XCVM_CDATA(float, a->x) : NULL;
     size_t inner = 1;
     for (int d = 2; d < a->x->rank; d++)
         inner *= (size_t)a->x->dims[d];
@@ -54,17 +72,8 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
         counted += n - ignored;
         if (ignored == n)
             memset(losses, 0, n * sizeof *losses);
-        else if (floats != NULL)
-            for (size_t i = 0; i < n; i++) {
-                /* What is ignored has no place: any will do. */
-                const bool counts = targets[i] != ignore;
-                const double loss = -(double)floats[first + (counts ? (size_t)targets[i] : 0) * inner + i];
-                losses[i] = counts ? loss : 0;
-            }
         else
-            for (size_t i = 0; i < n; i++)
-                losses[i] =
-                    targets[i] == ignore ? 0 : -xcvm_element_as_double(a->x, first + (size_t)targets[i] * inner + i);
+            take_losses(a, first, inner, n, targets, losses);
         for (size_t i = 0; i < n && a->weight != NULL; i++)
             if (targets[i] != ignore) {
                 const double weight = xcvm_element_as_double(a->weight, (size_t)targets[i]);

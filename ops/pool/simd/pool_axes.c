@@ -156,6 +156,33 @@ static void inside(const xcvm_window *w, int axis, size_t o, size_t *first, size
     *first = (size_t)low < *last ? (size_t)low : *last;
 }
 
+/* Rows of `in` elements, each with its padding around it where it has one, so that it is like any other. */
+XCVM_INLINE xcvm_status reduce_padded(xcvm_poller *poller, const xcvm_window *w, int axis, size_t in, size_t out,
+                                      size_t outer, size_t span, bool whole, const float *from, float *to,
+                                      bool greatest)
+{
+    float padded[PADDED];
+    const size_t stride = w->stride[axis], kernel = w->kernel[axis], apart = w->dilation[axis];
+    const size_t pad = (size_t)w->pad[axis], left = pad < span ? pad : span, room = span - left;
+    for (size_t i = 0; i < span && !whole; i++)
+        padded[i] = greatest ? -INFINITY : 0.0f;
+    for (size_t o = 0; o < outer; o++, from += in, to += out) {
+        const float *row = from;
+        XCVM_TRY(xcvm_poll_after(poller, 1 + out * kernel / XCVM_LANES));
+        if (!whole) {
+            memcpy(padded + left, from, (in < room ? in : room) * sizeof *from);
+            row = padded;
+        }
+        if (stride == 1)
+            reduce_some(to, row, 1, apart, kernel, out, greatest);
+        else if (stride == 2)
+            reduce_some(to, row, 2, apart, kernel, out, greatest);
+        else
+            reduce_some(to, row, stride, apart, kernel, out, greatest);
+    }
+    return XCVM_OK;
+}
+
 XCVM_INLINE xcvm_status reduce_axis(const pool_axes_loop *r, int axis, size_t outer, size_t inner, const float *from,
                                     float *to, bool greatest)
 {
@@ -178,29 +205,8 @@ XCVM_INLINE xcvm_status reduce_axis(const pool_axes_loop *r, int axis, size_t ou
         outer = 1;
     }
     const size_t span = (out - 1) * stride + (kernel - 1) * apart + 1;
-    if (inner == 1 && span <= PADDED) {
-        /* With its padding around it each row is like any other. */
-        float padded[PADDED];
-        const bool whole = begin == 0 && end == out;
-        const size_t left = (size_t)pad < span ? (size_t)pad : span, room = span - left;
-        for (size_t i = 0; i < span && !whole; i++)
-            padded[i] = greatest ? -INFINITY : 0.0f;
-        for (size_t o = 0; o < outer; o++, from += in, to += out) {
-            const float *row = from;
-            XCVM_TRY(xcvm_poll_after(&poller, 1 + out * kernel / XCVM_LANES));
-            if (!whole) {
-                memcpy(padded + left, from, (in < room ? in : room) * sizeof *from);
-                row = padded;
-            }
-            if (stride == 1)
-                reduce_some(to, row, 1, apart, kernel, out, greatest);
-            else if (stride == 2)
-                reduce_some(to, row, 2, apart, kernel, out, greatest);
-            else
-                reduce_some(to, row, stride, apart, kernel, out, greatest);
-        }
-        return XCVM_OK;
-    }
+    if (inner == 1 && span <= PADDED)
+        return reduce_padded(&poller, w, axis, in, out, outer, span, begin == 0 && end == out, from, to, greatest);
     for (size_t o = 0; o < outer; o++, from += in * inner, to += out * inner) {
         if (inner == 1 && begin < end) {
             const float *row = from + (ptrdiff_t)(begin * stride) - pad;

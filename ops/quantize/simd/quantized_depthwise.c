@@ -194,13 +194,24 @@ static size_t positions_of_blocks(size_t channels)
     return repeats;
 }
 
+/* Where each position of the window lies from the first; those that fill up the last quad, whose filters are zero, lie
+ * there, too. */
+static void place_taps(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t line, size_t count, size_t *at)
+{
+    const size_t columns = (size_t)a->w->dims[1], channels = (size_t)a->x->dims[3];
+    for (size_t i = 0; i < count; i++) {
+        const size_t tap = i < taps ? i : 0;
+        at[i] =
+            tap / columns * (size_t)a->dilations.at[0] * line + tap % columns * (size_t)a->dilations.at[1] * channels;
+    }
+}
+
 XCVM_KERNEL(QuantizedDepthwiseConv)
 {
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     const size_t channels = (size_t)a->x->dims[3];
-    const size_t images = (size_t)a->x->dims[0], columns = (size_t)a->w->dims[1],
-                 taps = (size_t)a->w->dims[0] * columns;
+    const size_t images = (size_t)a->x->dims[0], taps = (size_t)a->w->dims[0] * (size_t)a->w->dims[1];
     const size_t pads[] = {(size_t)a->pads.at[0], (size_t)a->pads.at[1], (size_t)a->pads.at[2], (size_t)a->pads.at[3]};
     xcvm_quantized_padding padding = xcvm_quantized_padding_of(a->x, pads, (uint8_t)a->x_zero_point);
     /* Whole blocks are read, the last one from behind the channels. */
@@ -242,11 +253,7 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
     t->bias = bias;
     t->scale = scale;
     t->w = (const int8_t *)scratch + filters;
-    for (size_t i = 0; i < t->quads * TAPS; i++) {
-        const size_t tap = i < taps ? i : 0;
-        at[i] = tap / columns * (size_t)a->dilations.at[0] * padding.padded_line +
-                tap % columns * (size_t)a->dilations.at[1] * channels;
-    }
+    place_taps(a, taps, padding.padded_line, t->quads * TAPS, at);
     if (copies) {
         padding.to = (uint8_t *)scratch + images_at;
         t->x = padding.to;

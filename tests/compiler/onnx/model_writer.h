@@ -244,4 +244,13 @@ static UNUSED void opset(test_bytes *to, unsigned field, const char *domain, uin
     test_bytes_free(&bytes);
 }
 
+/* A function of the domain "d", a node `op` of an operand and a result; finish_function ends it. */
+static UNUSED void begin_function(model_writer *m, const char *name)
+{
+    put_text(&m->inner, FUNCTION_NAME, name);
+    put_text(&m->inner, FUNCTION_DOMAIN, "d");
+    opset(&m->inner, FUNCTION_OPSET, "", OPSET);
+}
+static UNUSED void finish_function(model_writer *m) { put_message(&m->functions, MODEL_FUNCTION, &m->inner); }
+
 #endif

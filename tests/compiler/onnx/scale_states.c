@@ -1,5 +1,5 @@
 /* Models whose inputs and outputs become states of the session, for tests of scaling. */
-#include "tests/compiler/onnx/scale_states.h"
+#include "tests/compiler/onnx/scale_kinds.h"
 
 #include <stdlib.h>
 

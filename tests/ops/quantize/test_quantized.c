@@ -113,6 +113,22 @@ static void check_elements(const conv_case *c, const xcvm_QuantizedConv_args *a,
                 }
 }
 
+/* Every variant of the instruction's kernel, with one thread and with three, computes what is expected and writes
+ * nothing behind y; `given` is what the kernel is called with, `args` say the same as those of QuantizedConv. */
+static void check_kernels(const conv_case *c, xcvm_opcode opcode, const void *given,
+                          const xcvm_QuantizedConv_args *args, const int8_t *w)
+{
+    xcvm_value *y = args->y;
+    xcvm_kernel_run kernel;
+    for (size_t v = 0; (kernel = kernel_variant(opcode, v)) != NULL; v++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            memset(y->data, 0xa5, y->bytes + 1);
+            run(kernel, given, threads);
+            check_elements(c, args, w, v);
+            ck_assert_int_eq(XCVM_CDATA(uint8_t, y)[y->bytes], 0xa5);
+        }
+}
+
 /* As depthwise where every channel is a group and `depthwise` says so. */
 static void check_conv(const conv_case *c, fill how, bool depthwise)
 {
@@ -159,15 +175,10 @@ static void check_conv(const conv_case *c, fill how, bool depthwise)
                                           .y_zero_point = y_zero,
                                           .low = low,
                                           .high = high};
-    const xcvm_opcode opcode = depthwise ? XCVM_OP_QuantizedDepthwiseConv : XCVM_OP_QuantizedConv;
-    xcvm_kernel_run kernel;
-    for (size_t v = 0; (kernel = kernel_variant(opcode, v)) != NULL; v++)
-        for (int threads = 1; threads <= 3; threads += 2) {
-            memset(y.data, 0xa5, y.bytes + 1);
-            run(kernel, depthwise ? (const void *)&by_channels : (const void *)&args, threads);
-            check_elements(c, &args, w, v);
-            ck_assert_int_eq(XCVM_CDATA(uint8_t, &y)[y.bytes], 0xa5);
-        }
+    if (depthwise)
+        check_kernels(c, XCVM_OP_QuantizedDepthwiseConv, &by_channels, &args, w);
+    else
+        check_kernels(c, XCVM_OP_QuantizedConv, &args, &args, w);
     free(w);
     free(x.data);
     free(b.data);

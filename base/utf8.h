@@ -1,6 +1,6 @@
 /* UTF-8, one character at a time. */
-#ifndef XCVM_OPS_UTF8_H
-#define XCVM_OPS_UTF8_H
+#ifndef XCVM_BASE_UTF8_H
+#define XCVM_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,14 +20,25 @@ static inline size_t xcvm_utf8_decode(const unsigned char *s, size_t left, uint3
         }
         *c = *c << 6 | (s[i] & 0x3f);
     }
+    /* Longer than need be, or beyond Unicode. */
+    if ((length == 3 && *c < 0x800) || (length == 4 && (*c < 0x10000 || *c > 0x10ffff))) {
+        *c = s[0];
+        return 1;
+    }
     return length;
 }
 
-/* What str.split() of Python takes for space. */
-static inline int xcvm_utf8_is_space(uint32_t c)
+/* Writes a character to `to`, where four bytes have place, if that is not NULL; returns its length. */
+static inline size_t xcvm_utf8_encode(char *to, uint32_t c)
 {
-    return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (to == NULL)
+        return length;
+    for (size_t i = length; i-- > 1; c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)(lead[length] | c);
+    return length;
 }
 
 #endif

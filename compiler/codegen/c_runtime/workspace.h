@@ -1,7 +1,7 @@
-/* The memory that functions of exported C work in, `room` of theirs: how much it is, and where its parts begin. The
- * exporter reserves what they say, and the functions lay it out by them. Sizes are in elements, f32 unless told. */
-#ifndef XC_ROOMS_H
-#define XC_ROOMS_H
+/* The memory that functions of exported C work in, their `workspace`: how large it is, and where its parts begin. By
+ * these the exporter reserves it and the functions lay it out. Sizes are in elements, f32 unless told. */
+#ifndef XC_WORKSPACE_H
+#define XC_WORKSPACE_H
 
 #include <stddef.h>
 
@@ -14,12 +14,12 @@ enum { XC_MOST_TILE_BLOCKS = 4, XC_PANEL_COLUMNS = 64 };
 enum { XC_MOST_LANES = 16 };
 
 /* xc_matmul_panels: a by rows, then panels. */
-typedef struct xc_matmul_room {
+typedef struct xc_matmul_workspace {
     size_t panels, all;
-} xc_matmul_room;
-static inline xc_matmul_room xc_matmul_room_of(size_t m, size_t k)
+} xc_matmul_workspace;
+static inline xc_matmul_workspace xc_matmul_workspace_of(size_t m, size_t k)
 {
-    xc_matmul_room r;
+    xc_matmul_workspace r;
     r.panels = m * k;
     r.all = r.panels + k * XC_PANEL_COLUMNS;
     return r;
@@ -32,12 +32,12 @@ static inline size_t xc_padded_size(size_t out, size_t stride, size_t kernel, si
 }
 
 /* xc_conv_panels: panels, a line, and the channels' planes with their padding. */
-typedef struct xc_conv_room {
+typedef struct xc_conv_workspace {
     size_t line, padded, all;
-} xc_conv_room;
-static inline xc_conv_room xc_conv_room_of(size_t channels, size_t window, size_t plane)
+} xc_conv_workspace;
+static inline xc_conv_workspace xc_conv_workspace_of(size_t channels, size_t window, size_t plane)
 {
-    xc_conv_room r;
+    xc_conv_workspace r;
     r.line = channels * window * XC_PANEL_COLUMNS;
     r.padded = r.line + XC_PANEL_COLUMNS + XC_MOST_LANES;
     r.all = r.padded + channels * plane + XC_MOST_LANES;
@@ -47,14 +47,14 @@ static inline xc_conv_room xc_conv_room_of(size_t channels, size_t window, size_
 /* xc_filter_gradient_panels: the channels' planes with their padding, a line for each channel and window position,
  * panels of the gradient, and sums. */
 enum { XC_GRADIENT_LINE = XC_PANEL_COLUMNS + XC_MOST_LANES };
-typedef struct xc_filter_gradient_room {
+typedef struct xc_filter_gradient_workspace {
     size_t lines, panels, sums, all;
-} xc_filter_gradient_room;
-static inline xc_filter_gradient_room xc_filter_gradient_room_of(size_t channels, size_t window, size_t plane,
-                                                                 size_t outputs)
+} xc_filter_gradient_workspace;
+static inline xc_filter_gradient_workspace xc_filter_gradient_workspace_of(size_t channels, size_t window, size_t plane,
+                                                                           size_t outputs)
 {
     const size_t columns = channels * window;
-    xc_filter_gradient_room r;
+    xc_filter_gradient_workspace r;
     r.lines = channels * plane + XC_MOST_LANES;
     r.panels = r.lines + columns * XC_GRADIENT_LINE;
     r.sums = r.panels + (outputs + 15) / 16 * 16 * XC_PANEL_COLUMNS;
@@ -64,14 +64,14 @@ static inline xc_filter_gradient_room xc_filter_gradient_room_of(size_t channels
 
 /* xc_conv_transpose_panels: filters by rows, a line for each output and window position, panels, and the outputs'
  * planes with their padding. */
-typedef struct xc_conv_transpose_room {
+typedef struct xc_conv_transpose_workspace {
     size_t lines, panels, padded, all;
-} xc_conv_transpose_room;
-static inline xc_conv_transpose_room xc_conv_transpose_room_of(size_t channels, size_t window, size_t plane,
-                                                               size_t outputs)
+} xc_conv_transpose_workspace;
+static inline xc_conv_transpose_workspace xc_conv_transpose_workspace_of(size_t channels, size_t window, size_t plane,
+                                                                         size_t outputs)
 {
     const size_t rows = outputs * window;
-    xc_conv_transpose_room r;
+    xc_conv_transpose_workspace r;
     r.lines = rows * channels;
     r.panels = r.lines + rows * XC_PANEL_COLUMNS;
     r.padded = r.panels + channels * XC_PANEL_COLUMNS;
@@ -86,13 +86,13 @@ enum { XC_PORTION = 2, XC_GAP = 16 };
 
 /* The transformed tiles of a band, their products with `blocks` blocks of outputs, and filters; of each, what is
  * between two of the points. */
-typedef struct xc_winograd_room {
+typedef struct xc_winograd_workspace {
     size_t input_point, product_point, filter_point, products, filters, all;
-} xc_winograd_room;
-static inline xc_winograd_room xc_winograd_room_of(size_t tile, size_t channels, size_t band, size_t blocks)
+} xc_winograd_workspace;
+static inline xc_winograd_workspace xc_winograd_workspace_of(size_t tile, size_t channels, size_t band, size_t blocks)
 {
     const size_t points = (tile + 2) * (tile + 2);
-    xc_winograd_room r;
+    xc_winograd_workspace r;
     r.input_point = (channels + 15) / 16 * band * 16 + XC_GAP;
     r.product_point = blocks * band * 16 + XC_GAP;
     r.filter_point = blocks * XC_PORTION * 16 * 16 + XC_GAP;
@@ -108,16 +108,16 @@ static inline xc_winograd_room xc_winograd_room_of(size_t tile, size_t channels,
 enum { XC_QUANTIZED_ROWS = 4 };
 
 /* xc_block_product, in bytes: scales and sums of a row's blocks, then its k integers of 8 bits. */
-static inline size_t xc_block_room_bytes(size_t blocks, size_t k) { return 2 * blocks * sizeof(float) + k; }
+static inline size_t xc_block_workspace_bytes(size_t blocks, size_t k) { return 2 * blocks * sizeof(float) + k; }
 
 /* xc_recurrent: a state and a cell, what a step takes (sums, inner sums and a reset state), and the sums of the input
  * of `steps` steps, 0 where these are given. */
-typedef struct xc_recurrent_room {
+typedef struct xc_recurrent_workspace {
     size_t cell, step, inputs, all;
-} xc_recurrent_room;
-static inline xc_recurrent_room xc_recurrent_room_of(size_t units, size_t width, size_t steps)
+} xc_recurrent_workspace;
+static inline xc_recurrent_workspace xc_recurrent_workspace_of(size_t units, size_t width, size_t steps)
 {
-    xc_recurrent_room r;
+    xc_recurrent_workspace r;
     r.cell = units;
     r.step = r.cell + units;
     r.inputs = r.step + 2 * width + units;
@@ -125,25 +125,39 @@ static inline xc_recurrent_room xc_recurrent_room_of(size_t units, size_t width,
     return r;
 }
 
-/* xc_attend: keys transposed, then a score for each. */
-typedef struct xc_attend_room {
-    size_t scores, all;
-} xc_attend_room;
-static inline xc_attend_room xc_attend_room_of(size_t keys, size_t width)
+/* xc_recurrent by weights of s8, in bytes: behind `floats` numbers of xc_recurrent_workspace what the first of two
+ * terms leaves of a state, then a state in whole quads. */
+typedef struct xc_recurrent_bytes_workspace {
+    size_t rest, state, all;
+} xc_recurrent_bytes_workspace;
+static inline xc_recurrent_bytes_workspace xc_recurrent_bytes_workspace_of(size_t floats, size_t hidden, int terms)
 {
-    xc_attend_room r;
+    xc_recurrent_bytes_workspace r;
+    r.rest = floats * sizeof(float);
+    r.state = r.rest + (terms > 1 ? hidden : 0) * sizeof(float);
+    r.all = r.state + (hidden + 3) / 4 * 4;
+    return r;
+}
+
+/* xc_attend: keys transposed, then a score for each. */
+typedef struct xc_attend_workspace {
+    size_t scores, all;
+} xc_attend_workspace;
+static inline xc_attend_workspace xc_attend_workspace_of(size_t keys, size_t width)
+{
+    xc_attend_workspace r;
     r.scores = keys * width;
     r.all = r.scores + keys;
     return r;
 }
 
 /* xc_transform, of f64: the points that are given, and their transform, both complex. */
-typedef struct xc_transform_room {
+typedef struct xc_transform_workspace {
     size_t result, all;
-} xc_transform_room;
-static inline xc_transform_room xc_transform_room_of(size_t length)
+} xc_transform_workspace;
+static inline xc_transform_workspace xc_transform_workspace_of(size_t length)
 {
-    xc_transform_room r;
+    xc_transform_workspace r;
     r.result = 2 * length;
     r.all = 4 * length;
     return r;
