@@ -184,6 +184,13 @@ for command in 'run strings.bin --random' 'run strings.bin -i "a"'; do
     code 5
     err_has 'input x: making it has taken more than 1 ms'
 done
+assemble any.bin <<'END'
+xcvm 1
+input x f32[N]
+output y f32[N]
+$1 = In(name="x")
+Out($1, name="y")
+END
 assemble image.bin <<'END'
 xcvm 1
 input x f32[1500x1500]
@@ -193,6 +200,14 @@ Out($1, name="y")
 END
 run run image.bin -i zeros -o @image.png
 code 0
+run run image.bin -i @image.png --max-memory 6M
+code 5
+err_has 'input x: it takes 6750000 bytes, and the memory limit of 6291456 leaves '
+# The header says that it is wider and higher than any file of this size can be.
+{ head -c 16 image.png; printf '\0\0\175\0\0\0\175\0'; tail -c +25 image.png; } >large.png
+run run any.bin -i 1x32000x32000xf32=@large.png
+code 2
+err_has 'large.png: an image of 32000 x 32000 does not fit into '
 run run image.bin -i @image.png --timeout-ms 1
 code 5
 err_has 'image.png: making it has taken more than 1 ms'
@@ -202,13 +217,6 @@ assemble six.bin <<'END'
 xcvm 1
 input x f32[2x3]
 output y f32[2x3]
-$1 = In(name="x")
-Out($1, name="y")
-END
-assemble any.bin <<'END'
-xcvm 1
-input x f32[N]
-output y f32[N]
 $1 = In(name="x")
 Out($1, name="y")
 END
