@@ -1,5 +1,6 @@
 /* The session's heap: free lists by size, counting, and the limit. */
 #include "base/heap.h"
+#include "base/heap_reclaim.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define POISON 1
@@ -47,6 +48,8 @@ struct xcvm_heap {
     size_t cached;    /* of it, in free blocks */
     size_t held;      /* storages that are not released */
     bool destroyed;
+    xcvm_heap_reclaim reclaim; /* NULL: nothing can be done without */
+    void *reclaim_user;
     block *bins[BINS];
 };
 
@@ -135,6 +138,14 @@ xcvm_status xcvm_heap_create(const xcvm_allocator *allocator, size_t limit, xcvm
     *heap = created;
     return XCVM_OK;
 }
+
+void xcvm_heap_set_reclaim(xcvm_heap *heap, xcvm_heap_reclaim reclaim, void *user)
+{
+    heap->reclaim = reclaim;
+    heap->reclaim_user = user;
+}
+
+static bool reclaim(const xcvm_heap *heap) { return heap->reclaim != NULL && heap->reclaim(heap->reclaim_user); }
 
 size_t xcvm_heap_set_limit(xcvm_heap *heap, size_t limit)
 {
@@ -241,6 +252,8 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
     block *b = take_cached(heap, capacity);
     if (b == NULL)
         b = make_block(heap, capacity);
+    if (b == NULL && reclaim(heap))
+        b = make_block(heap, capacity);
     if (b == NULL)
         return refuse(heap, HEADER + capacity, error);
     b->requested = bytes;
@@ -277,6 +290,8 @@ xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *erro
         return XCVM_OK;
     }
     if (!within_limit(heap, (size_t)bytes))
+        xcvm_heap_trim(heap);
+    if (!within_limit(heap, (size_t)bytes) && reclaim(heap))
         xcvm_heap_trim(heap);
     if (!within_limit(heap, (size_t)bytes))
         return refuse(heap, (size_t)bytes, error);

@@ -125,7 +125,8 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. Nor should the last
      * part be on small ones, which lie wherever there was room: times varied with that. */
     xcvm_status status = XCVM_OUT_OF_MEMORY;
-    if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * XCVM_HUGE_PAGE)
+    if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * XCVM_HUGE_PAGE &&
+        xcvm_round_up(bytes + BEFORE, XCVM_HUGE_PAGE) <= xcvm_heap_left(k->heap))
         status = xcvm_heap_allocate(k->heap, xcvm_round_up(bytes + BEFORE, XCVM_HUGE_PAGE) - BEFORE,
                                     &k->scratch_storage, NULL);
     if (status != XCVM_OK && xcvm_heap_allocate(k->heap, bytes, &k->scratch_storage, k->error) != XCVM_OK)

@@ -100,15 +100,24 @@ static tape_panels *panels_of(const xcvm_tape *t, tape_variable *v)
     return v->panels;
 }
 
-/* NULL: the product is computed without; that there is no memory is no failure. */
-static const xcvm_storage *pack(const xcvm_tape *t, const row_product *p, tape_panels *panels)
+bool tape_panels_reclaim(void *tape)
+{
+    xcvm_tape *t = tape;
+    return !t->packing && tape_panels_release_all(t);
+}
+
+/* NULL: the product is computed without; that there is no memory is no failure, and other panels stay. */
+static xcvm_storage *pack(xcvm_tape *t, const row_product *p, tape_panels *panels)
 {
     xcvm_storage **packed = &panels->packed[p->transposed];
     xcvm_error unused;
     if (*packed != NULL || ++panels->uses[p->transposed] < LEAST_USES)
         return *packed;
     const size_t bytes = xcvm_packed_panels(p->columns) * p->depth * XCVM_PACKED_COLUMNS * sizeof(float);
-    if (xcvm_heap_allocate(t->kernel.heap, bytes, packed, &unused) != XCVM_OK)
+    t->packing = true;
+    const xcvm_status status = xcvm_heap_allocate(t->kernel.heap, bytes, packed, &unused);
+    t->packing = false;
+    if (status != XCVM_OK)
         return *packed = NULL;
     xcvm_packed_write(p->depth, p->columns, p->weight->value.type.data, p->transposed ? 1 : p->columns,
                       p->transposed ? p->depth : 1, 1.0f, (*packed)->data);
@@ -121,9 +130,11 @@ bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *statu
     if (!read_product(t, r, &p))
         return false;
     tape_panels *panels = panels_of(t, p.weight);
-    const xcvm_storage *packed = panels != NULL ? pack(t, &p, panels) : NULL;
+    xcvm_storage *packed = panels != NULL ? pack(t, &p, panels) : NULL;
     if (packed == NULL)
         return false;
+    /* The kernel's scratch memory may have all panels released, and this product reads these. */
+    xcvm_storage_retain(packed);
     const int64_t dims[] = {(int64_t)xcvm_packed_panels(p.columns), (int64_t)p.depth, XCVM_PACKED_COLUMNS};
     xcvm_value w = {0};
     xcvm_value_set_tensor(&w, XCVM_F32, 3, dims);
@@ -131,6 +142,7 @@ bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *statu
     const xcvm_PackedGemm_args args = {
         .y = &r->out[0]->value.type, .a = p.a, .w = &w, .c = p.c, .z = p.z, .columns = (int64_t)p.columns};
     *status = xcvm_kernel_of(XCVM_OP_PackedGemm)(&t->kernel, &args);
+    xcvm_storage_release(packed);
     return true;
 }
 

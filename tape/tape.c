@@ -1,5 +1,6 @@
 /* Tapes: their options, memory, failures and scopes. */
 #include "tape/tape.h"
+#include "base/heap_reclaim.h"
 #include "vm/options.h"
 
 #include <stdarg.h>
@@ -143,6 +144,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     const int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
     XCVM_TRY(xcc_module_init(&t->module, NULL, error));
     XCVM_TRY(xcvm_heap_create(t->allocator, o->memory_limit, &t->kernel.heap, error));
+    xcvm_heap_set_reclaim(t->kernel.heap, tape_panels_reclaim, t);
     if (threads > 1)
         XCVM_TRY(xcvm_threads_create(t->allocator, threads, &t->kernel.threads, error));
     t->random = o->seed;

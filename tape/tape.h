@@ -174,6 +174,7 @@ struct xcvm_tape {
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
     bool check_nan;
+    bool packing;                   /* memory is asked for panels, which have none of other panels */
     tape_tracer *tracer;            /* that is told of calls; NULL: none */
     bool in_static;                 /* a static function runs */
     const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
@@ -276,6 +277,8 @@ bool tape_panels_multiply(xcvm_tape *t, const tape_record *r, xcvm_status *statu
 void tape_panels_release(tape_variable *v);
 /* The same for all variables of the tape; whether there were any. */
 bool tape_panels_release_all(xcvm_tape *t);
+/* What the tape's heap asks, as xcvm_heap_reclaim: whatever needs memory has that of panels. */
+bool tape_panels_reclaim(void *tape);
 /* Tells the observer that a call begins (begun 0), and gives the time; or that it is done. */
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun);
 /* Fails if the call has made NaN of operands without any. */

@@ -321,11 +321,7 @@ xcvm_status tape_variable_allocate(xcvm_tape *t, tape_variable *v)
     if (!xcvm_tensor_size((xcvm_dtype)type->dtype, type->rank, type->dims, &count, &type->bytes))
         return tape_fail(t, XCVM_OUT_OF_RANGE, "a result, %s, is too large",
                          xcvm_value_describe(type, text, sizeof text));
-    /* What weights are packed in can be done without. */
-    xcvm_status status = xcvm_heap_allocate(t->kernel.heap, type->bytes, &storage, &t->error);
-    if (status != XCVM_OK && tape_panels_release_all(t))
-        status = xcvm_heap_allocate(t->kernel.heap, type->bytes, &storage, &t->error);
-    XCVM_TRY(status);
+    XCVM_TRY(xcvm_heap_allocate(t->kernel.heap, type->bytes, &storage, &t->error));
     type->storage = storage;
     type->data = storage->data;
     type->memory_kind = XCVM_MEMORY_OWNED;

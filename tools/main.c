@@ -110,4 +110,4 @@ static int dispatch(int argc, char **argv)
     return command != NULL ? run_command(command, argc - 2, argv + 2) : unknown_command(first);
 }
 
-int main(int argc, char **argv) { return output_check_stdout(dispatch(argc, argv)); }
+int main(int argc, char **argv) { return output_guard_streams() ? output_check_stdout(dispatch(argc, argv)) : EXIT_IO; }

@@ -25,10 +25,10 @@ static void write_weights(const xcc_c_export *x, xcc_c_text *to, const char *mac
         return;
     xcc_c_put(to,
               "    if ((file = xc_open(arguments[next], \"rb\")) == NULL)\n        return 1;\n"
-              "    if (xc_read_next(file, at, %s_WEIGHTS_BYTES) < 0 || fgetc(file) != EOF) {\n"
+              "    if (xc_read_next(file, at, %s_WEIGHTS_BYTES) != (%s_WEIGHTS_BYTES > 0) || fgetc(file) != EOF) {\n"
               "        fprintf(stderr, \"%%s: %%lu bytes are expected\\n\", arguments[next], (unsigned "
               "long)%s_WEIGHTS_BYTES);\n        return 1;\n    }\n    fclose(file);\n    next++;\n",
-              macro, macro);
+              macro, macro, macro);
 }
 
 /* States go from and to a file one behind the other. */

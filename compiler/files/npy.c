@@ -1,5 +1,6 @@
 /* .npy files: reading headers and elements, in either byte order and index order. */
 #include "compiler/files/npy.h"
+#include "base/clock.h"
 #include "base/scan.h"
 #include "base/utf8.h"
 
@@ -230,12 +231,32 @@ static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t 
     return XCVM_OK;
 }
 
+/* Looks at the clock each million of elements. */
+static xcvm_status check_time(const xcc_npy *npy, size_t index, xcvm_error *error)
+{
+    enum { MILLION_MASK = (1 << 20) - 1 };
+    XCVM_CHECK(error, (index & MILLION_MASK) != 0 || npy->deadline_ns == 0 || xcvm_clock_ns() < npy->deadline_ns,
+               OUT_OF_TIME, "making a tensor of the array takes longer than it may");
+    return XCVM_OK;
+}
+
+static xcvm_status copy_plain(const xcc_npy *npy, unsigned char *to, xcvm_error *error)
+{
+    const size_t bytes = npy->count * npy->size, portion = (size_t)1 << 20;
+    for (size_t at = 0; at < bytes; at += portion) {
+        XCVM_TRY(check_time(npy, at, error));
+        memcpy(to + at, npy->data + at, bytes - at < portion ? bytes - at : portion);
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status read_strings(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
                                 xcvm_error *error)
 {
     size_t characters = 0, length = 0, heads, bytes;
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < npy->count; i++) {
+        XCVM_TRY(check_time(npy, i, error));
         XCVM_TRY(read_text(npy, i, NULL, &length, error));
         characters += length;
     }
@@ -248,7 +269,9 @@ static xcvm_status read_strings(const xcc_npy *npy, const xcvm_allocator *alloca
     size_t *lengths = (size_t *)(void *)(strings + npy->count);
     char *at = memory + heads;
     for (size_t i = 0; i < npy->count && status == XCVM_OK; i++) {
-        status = read_text(npy, i, at, &lengths[i], error);
+        status = check_time(npy, i, error);
+        if (status == XCVM_OK)
+            status = read_text(npy, i, at, &lengths[i], error);
         strings[i] = at;
         at += lengths[i];
     }
@@ -275,22 +298,30 @@ static void read_element(const xcc_npy *npy, unsigned char *to, size_t index, in
     }
 }
 
+static xcvm_status read_elements(const xcc_npy *npy, xcvm_value *tensor, xcvm_error *error)
+{
+    unsigned char *to = xcvm_value_data(tensor);
+    const int bits = xcvm_dtype_bits(npy->dtype);
+    if (xcc_npy_plain(npy))
+        return copy_plain(npy, to, error);
+    if (bits < 8)
+        memset(to, 0, xcvm_value_bytes(tensor));
+    for (size_t i = 0; i < npy->count; i++) {
+        XCVM_TRY(check_time(npy, i, error));
+        read_element(npy, to, i, bits);
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcc_npy_tensor(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error)
 {
     if (npy->dtype == XCVM_STRING)
         return read_strings(npy, allocator, tensor, error);
     XCVM_TRY(xcvm_tensor_create(allocator, npy->dtype, npy->rank, npy->dims, tensor, error));
-    unsigned char *to = xcvm_value_data(*tensor);
-    const int bits = xcvm_dtype_bits(npy->dtype);
-    if (npy->count == 0)
-        return XCVM_OK;
-    if (xcc_npy_plain(npy)) {
-        memcpy(to, npy->data, npy->count * npy->size);
-        return XCVM_OK;
+    const xcvm_status status = npy->count != 0 ? read_elements(npy, *tensor, error) : XCVM_OK;
+    if (status != XCVM_OK) {
+        xcvm_value_release(*tensor);
+        *tensor = NULL;
     }
-    if (bits < 8)
-        memset(to, 0, xcvm_value_bytes(*tensor));
-    for (size_t i = 0; i < npy->count; i++)
-        read_element(npy, to, i, bits);
-    return XCVM_OK;
+    return status;
 }

@@ -15,6 +15,7 @@ typedef struct xcc_npy {
     int64_t dims[XCVM_MAX_RANK];
     size_t count;
     const unsigned char *data;
+    uint64_t deadline_ns; /* monotonic clock, behind which xcc_npy_tensor fails with OUT_OF_TIME; 0: none */
 } xcc_npy;
 
 /* Reads the header from the first `count` bytes of a file of `total`, and finds that all elements are there. `wanted`

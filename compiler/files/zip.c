@@ -1,7 +1,7 @@
 /* ZIP archives: the directory, and members that zlib inflates. */
 #include "compiler/files/zip.h"
+#include "base/clock.h"
 
-#include <limits.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -45,7 +45,7 @@ xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_err
     }
     if (start > end || size > end - start)
         return broken(error, "its directory lies outside the file");
-    *zip = (xcc_zip){at, count, start, start + size};
+    *zip = (xcc_zip){.bytes = at, .size = count, .at = start, .end = start + size};
     return XCVM_OK;
 }
 
@@ -102,16 +102,42 @@ xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_
     return XCVM_OK;
 }
 
+/* A member is unpacked, and summed up, so many bytes at a time. */
+enum { PORTION = 1 << 22 };
+
+static xcvm_status check_time(const xcc_zip *zip, xcvm_error *error)
+{
+    XCVM_CHECK(error, zip->deadline_ns == 0 || xcvm_clock_ns() < zip->deadline_ns, OUT_OF_TIME,
+               "unpacking a member takes longer than it may");
+    return XCVM_OK;
+}
+
+static xcvm_status check_sum(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char *data,
+                             xcvm_error *error)
+{
+    const size_t size = (size_t)member->size;
+    uLong sum = crc32_z(0, NULL, 0);
+    for (size_t at = 0; at < size; at += PORTION) {
+        XCVM_TRY(check_time(zip, error));
+        sum = crc32_z(sum, data + at, size - at < PORTION ? size - at : PORTION);
+    }
+    return sum == member->crc ? XCVM_OK : broken(error, "the check sum of a member is wrong");
+}
+
 /* Unpacks the first `size` bytes of a member; *ended tells whether it ends with them. */
-static xcvm_status inflate_bytes(const xcc_zip_member *member, const unsigned char *data, unsigned char *to,
-                                 uint64_t size, bool *ended, xcvm_error *error)
+static xcvm_status inflate_bytes(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char *data,
+                                 unsigned char *to, uint64_t size, bool *ended, xcvm_error *error)
 {
     z_stream stream = {0};
     XCVM_CHECK(error, inflateInit2(&stream, -MAX_WBITS) == Z_OK, OUT_OF_MEMORY, "no memory to unpack a member");
     uint64_t in = member->packed, left = size;
     int result = Z_OK;
+    xcvm_status status = XCVM_OK;
     do {
-        const uInt in_now = in > UINT_MAX ? UINT_MAX : (uInt)in, out_now = left > UINT_MAX ? UINT_MAX : (uInt)left;
+        const uInt in_now = in > PORTION ? PORTION : (uInt)in, out_now = left > PORTION ? PORTION : (uInt)left;
+        status = check_time(zip, error);
+        if (status != XCVM_OK)
+            break;
         stream.next_in = (unsigned char *)(uintptr_t)data;
         stream.avail_in = in_now;
         stream.next_out = to;
@@ -121,8 +147,9 @@ static xcvm_status inflate_bytes(const xcc_zip_member *member, const unsigned ch
         in -= in_now - stream.avail_in;
         to += out_now - stream.avail_out;
         left -= out_now - stream.avail_out;
-    } while (result == Z_OK && in != 0);
+    } while (result == Z_OK); /* else nothing has moved: one of both is at its end */
     inflateEnd(&stream);
+    XCVM_TRY(status);
     *ended = result == Z_STREAM_END;
     return left == 0 ? XCVM_OK : broken(error, "a member cannot be unpacked");
 }
@@ -161,13 +188,13 @@ xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const
         bool ended = false;
         *unpacked = xcvm_allocate(allocator, size);
         XCVM_CHECK(error, *unpacked != NULL, OUT_OF_MEMORY, "no memory for the %zu bytes of a member", size);
-        status = inflate_bytes(member, *data, *unpacked, size, &ended, error);
+        status = inflate_bytes(zip, member, *data, *unpacked, size, &ended, error);
         if (status == XCVM_OK && !ended)
             status = broken(error, "a member cannot be unpacked");
         *data = *unpacked;
     }
-    if (status == XCVM_OK && crc32_z(crc32_z(0, NULL, 0), *data, size) != member->crc)
-        status = broken(error, "the check sum of a member is wrong");
+    if (status == XCVM_OK)
+        status = check_sum(zip, member, *data, error);
     if (status != XCVM_OK && *unpacked != NULL) {
         xcvm_deallocate(allocator, *unpacked, size);
         *unpacked = NULL;
@@ -183,7 +210,7 @@ xcvm_status xcc_zip_peek(const xcc_zip *zip, const xcc_zip_member *member, void 
     XCVM_TRY(find_data(zip, member, &data, error));
     *got = member->size < size ? (size_t)member->size : size;
     if (member->method == DEFLATED)
-        return inflate_bytes(member, data, to, *got, &ended, error);
+        return inflate_bytes(zip, member, data, to, *got, &ended, error);
     memcpy(to, data, *got);
     return XCVM_OK;
 }

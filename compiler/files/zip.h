@@ -9,7 +9,8 @@
 typedef struct xcc_zip {
     const unsigned char *bytes;
     uint64_t size;
-    uint64_t at, end; /* the directory */
+    uint64_t at, end;     /* the directory */
+    uint64_t deadline_ns; /* monotonic clock, behind which unpacking fails with OUT_OF_TIME; 0: none */
 } xcc_zip;
 
 typedef struct xcc_zip_member {
@@ -20,7 +21,7 @@ typedef struct xcc_zip_member {
     uint64_t packed, size, offset;
 } xcc_zip_member;
 
-/* The archive lends `bytes`. */
+/* The archive lends `bytes`, and has no deadline. */
 xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_error *error);
 /* Steps to the next entry of the directory; *more is false behind the last. */
 xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_error *error);

@@ -213,6 +213,8 @@ void xcc_name_limit(xcc_module *m, xcvm_status status);
 /* Whatever goes on for as long as a model is large calls this every microsecond or so: OUT_OF_TIME behind the deadline.
  */
 xcvm_status xcc_poll(xcc_module *m);
+/* The same where what is between two calls may take milliseconds. */
+xcvm_status xcc_poll_now(xcc_module *m);
 /* The deadline, or `ns` nanoseconds from now where that is sooner. */
 uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns);
 const char *xcc_string(xcc_module *m, const char *text, size_t length);

@@ -65,7 +65,12 @@ xcvm_status xcc_out_of_time(xcc_module *m)
 xcvm_status xcc_poll(xcc_module *m)
 {
     enum { OFTEN = 16 };
-    if (m->deadline_ns == 0 || m->polls++ % OFTEN != 0 || xcvm_clock_ns() < m->deadline_ns)
+    return m->deadline_ns == 0 || m->polls++ % OFTEN != 0 ? XCVM_OK : xcc_poll_now(m);
+}
+
+xcvm_status xcc_poll_now(xcc_module *m)
+{
+    if (m->deadline_ns == 0 || xcvm_clock_ns() < m->deadline_ns)
         return XCVM_OK;
     m->polls = 0; /* so that the next call finds out, too */
     return xcc_out_of_time(m);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -34,6 +35,17 @@ static xcvm_status find_dir(xcc_model_file *file, const char *path, xcvm_error *
     return XCVM_OK;
 }
 
+/* Until there is something to read from a pipe, whose writer may never come. */
+static xcvm_status wait_for_bytes(int fd, xcc_module *m)
+{
+    enum { SLICE_MS = 20 };
+    struct pollfd here = {.fd = fd, .events = POLLIN};
+    do
+        XCVM_TRY(xcc_poll_now(m));
+    while (poll(&here, 1, SLICE_MS) == 0);
+    return XCVM_OK;
+}
+
 /* Into memory that doubles when it is full; file->count is its size until the end, and then cut down. */
 static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcc_module *m)
 {
@@ -51,13 +63,13 @@ static xcvm_status read_all(xcc_model_file *file, int fd, const char *path, xcc_
             }
             bytes = larger;
         }
-        xcvm_status status = xcc_poll(m);
+        xcvm_status status = wait_for_bytes(fd, m);
         if (status != XCVM_OK) {
             xcvm_deallocate(file->allocator, bytes, capacity);
             return status;
         }
         ssize_t got = read(fd, bytes + used, capacity - used);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0) {
             int reason = errno;
@@ -97,7 +109,7 @@ xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, xcc_modu
 {
     xcvm_error *error = m->error;
     *file = (xcc_model_file){.allocator = m->allocator};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail(path, errno, error);
     xcvm_status status = read_file(file, fd, path, m);

@@ -30,6 +30,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_open_memory(const void *bytes, siz
                                                           const xcvm_allocator *allocator, xct_arrays **arrays,
                                                           xcvm_error *error);
 XCVM_API void xct_arrays_close(xct_arrays *arrays);
+/* How long each later call of xct_arrays_value may take, which unpacks and copies; OUT_OF_TIME beyond. 0: no limit. */
+XCVM_API void xct_arrays_set_timeout(xct_arrays *arrays, uint64_t timeout_ns);
 XCVM_API size_t xct_arrays_count(const xct_arrays *arrays);
 /* The name of an array: in a .npz file without its ".npy"; "" for that of an .npy file. NULL if there is none. */
 XCVM_API const char *xct_arrays_name(const xct_arrays *arrays, size_t index);

@@ -62,6 +62,21 @@ check() {
 check any 0 "$@"
 echo "refused:"
 sed 's/.*): //' refused.txt | sort | uniq -c | sort -rn | head -8
+# The main takes a file of weights that is whole, and no other.
+"$build/tools/xcvm" compile "$here/../../examples/digits/model.onnx" --dim batch=1 --emit c --weights-file whole.bin \
+    --with-main -o digits_main.c
+cc -std=c99 -O1 digits_main.c -o digits_main -lm
+head -c 256 /dev/zero >image.bin
+: >empty.bin
+head -c 1000 whole.bin >short.bin
+for weights in empty short; do
+    if ./digits_main $weights.bin image.bin >/dev/null 2>told.txt ||
+        ! grep -q "$weights.bin: [0-9]* bytes are expected" told.txt; then
+        echo "weights that are cut off are taken" >&2
+        exit 1
+    fi
+done
+./digits_main whole.bin image.bin >/dev/null
 if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then
     check x86-64-v3 1 -march=x86-64-v3 "$@"
     "$build/tools/xcvm" compile "$here/../../examples/digits/model.onnx" --dim batch=1 --emit c --target x86-64-v4 \

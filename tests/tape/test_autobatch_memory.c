@@ -477,6 +477,38 @@ START_TEST(c4_7_products_without_panels)
 }
 END_TEST
 
+/* Nor does a kernel fail for what it works in: a determinant in a copy of the matrix as f64. */
+START_TEST(c4_7_panels_give_way_to_scratch)
+{
+    enum { PLENTY = 16 << 20, LITTLE = 16 << 10 };
+    const xcvm_tape_options options = {.size = sizeof options,
+                                       .threads = 1,
+                                       .mode = XCVM_TAPE_LAZY,
+                                       .batching = XCVM_BATCHING_AGENDA,
+                                       .memory_limit = PLENTY};
+    xcvm_tape *t;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+    const xcvm_var w = random_parameter(t, 1, UNITS, UNITS);
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    for (uint32_t i = 0; i < 4; i++)
+        value_of(t, i % 2 == 0 ? xcvm_MatMul(t, random_rows(t, 1, 2, UNITS), w)
+                               : xcvm_Gemm(t, random_rows(t, 1, 2, UNITS), w, .transB = 1));
+    xcvm_tape_scope_end(t, scope, 0, NULL);
+    ck_assert_ptr_nonnull(w.at->panels);
+    const xcvm_var x = random_parameter(t, 2, UNITS, UNITS);
+    value_of(t, x);
+    const size_t left = options.memory_limit - stats_of(t).live_bytes;
+    xcvm_tape_constant(t, XCVM_U8, 1, DIMS((int64_t)(left - LITTLE)), NULL);
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+    ck_assert_ptr_nonnull(w.at->panels);
+    value_of(t, xcvm_Det(t, x));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
+    ck_assert_ptr_null(w.at->panels);
+    close_tape(t);
+}
+END_TEST
+
 /* Without a reset, too, no more kinds of calls are known than a few thousand. */
 START_TEST(c4_7_kinds_are_forgotten)
 {
@@ -506,8 +538,8 @@ Suite *suite_tape_autobatch_memory(void)
 {
     Suite *suite = SUITE_OF("tape_autobatch_memory", c4_7_batches_that_lie_apart, c4_7_steps_lie_together,
                             c4_7_hooks_of_products, c4_7_what_has_run_waits_no_more, c4_7_batches_without_room,
-                            c4_7_weights_are_packed_once, c4_7_panels_give_way, c4_7_products_without_panels,
-                            c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
+                            c4_7_weights_are_packed_once, c4_7_panels_give_way, c4_7_panels_give_way_to_scratch,
+                            c4_7_products_without_panels, c4_7_kinds_are_forgotten, c4_7_results_follow_from_operands);
     TCase *tcase = tcase_create("recurrences");
     tcase_add_loop_test(tcase, c4_7_steps_are_one_product, 0, RECURRENCES);
     tcase_add_loop_test(tcase, c4_7_small_batches_are_copied_together, 0, 2);

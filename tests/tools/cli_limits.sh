@@ -149,6 +149,9 @@ header += b' ' * (117 - len(header)) + b'\n'
 with zipfile.ZipFile('bomb.npz', 'w', zipfile.ZIP_DEFLATED) as archive:
     archive.writestr('a.npy', b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + bytes(50000000))
 END
+    run run two.bin -i a=@bomb.npz -i b='"x"' --timeout-ms 1
+    code 5
+    err_has 'input a: bomb.npz: unpacking a member takes longer than it may'
     run run two.bin -i a=@bomb.npz -i b='"x"' --max-memory 1M
     code 5
     err_has 'input a: it takes 50000'
@@ -181,6 +184,13 @@ for command in 'run strings.bin --random' 'run strings.bin -i "a"'; do
     code 5
     err_has 'input x: making it has taken more than 1 ms'
 done
+assemble any.bin <<'END'
+xcvm 1
+input x f32[N]
+output y f32[N]
+$1 = In(name="x")
+Out($1, name="y")
+END
 assemble image.bin <<'END'
 xcvm 1
 input x f32[1500x1500]
@@ -190,8 +200,79 @@ Out($1, name="y")
 END
 run run image.bin -i zeros -o @image.png
 code 0
+run run image.bin -i @image.png --max-memory 6M
+code 5
+err_has 'input x: it takes 6750000 bytes, and the memory limit of 6291456 leaves '
+# The header says that it is wider and higher than any file of this size can be.
+{ head -c 16 image.png; printf '\0\0\175\0\0\0\175\0'; tail -c +25 image.png; } >large.png
+run run any.bin -i 1x32000x32000xf32=@large.png
+code 2
+err_has 'large.png: an image of 32000 x 32000 does not fit into '
 run run image.bin -i @image.png --timeout-ms 1
 code 5
 err_has 'image.png: making it has taken more than 1 ms'
+
+# What never ends, or never begins, is read within the limits, and only as far as it is needed.
+assemble six.bin <<'END'
+xcvm 1
+input x f32[2x3]
+output y f32[2x3]
+$1 = In(name="x")
+Out($1, name="y")
+END
+mkfifo pipe.bin pipe.npy
+ln -s /dev/zero zero.bin
+for path in /dev/zero zero.bin; do
+    run run six.bin -i "x=@$path"
+    code 6
+    err_has "input x: $path: is a device, not a file"
+    for command in "run $path" "strip $path -o never.bin" "dump $path" "check $path" "asm $path -o never.bin" \
+        "run six.bin --random --state $path"; do
+        run $command
+        code 6
+        err_has "$path: is a device, not a file"
+    done
+done
+run run six.bin -i x=@/proc/self/maps
+code 2
+err_has 'the kind of file is not known'
+# on_endless ARGUMENTS...: runs the command while zeros are written to the pipe, for a minute at most.
+on_endless() {
+    timeout 60 cat /dev/zero >pipe.bin 2>/dev/null &
+    run "$@"
+    kill $! 2>/dev/null
+    wait $! 2>/dev/null
+}
+on_endless run six.bin -i x=@pipe.bin
+code 5
+err_has 'input x: pipe.bin: it has more than 24 bytes, all that its type and shape need'
+on_endless run any.bin -i x=@pipe.bin --max-memory 1M
+code 5
+err_has 'input x: pipe.bin: it has more than 1048576 bytes, all that the memory limit leaves it'
+on_endless run any.bin -i x=@pipe.bin --timeout-ms 50
+code 5
+err_has 'input x: pipe.bin: the time was over before it was read'
+for command in 'run pipe.bin --random' 'dump pipe.bin' 'check pipe.bin' 'strip pipe.bin -o never.bin' \
+    'compile pipe.bin -o never.bin' 'run six.bin -i x=@pipe.npy'; do
+    run $command --timeout-ms 50
+    code 5
+done
+for command in 'run -' 'check -' 'dump -' 'compile - -o never.bin'; do
+    run_in $command --max-memory 1M < <(timeout 60 cat /dev/zero 2>/dev/null)
+    check test $status != 0
+    check test $status -lt 7
+done
+# Elements that come through a pipe in pieces are whole.
+{ head -c 5 /dev/zero; sleep 0.05; head -c 19 /dev/zero; } >pipe.bin &
+run run six.bin -i x=@pipe.bin --timeout-ms 60000 --max-memory 1M
+out 'y=2x3xf32=0 0 0 0 0 0'
+truncate -s 1T large.npy
+run run six.bin -i x=@large.npy
+code 5
+err_has 'input x: large.npy: it has more than '
+run run six.bin -i x=@large.npy --max-memory 1M
+code 5
+err_has 'input x: large.npy: it has more than 1048576 bytes, all that the memory limit leaves it'
+rm large.npy
 
 finish

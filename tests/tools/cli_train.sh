@@ -29,6 +29,19 @@ code 0
 run diff network.onnx trained.onnx --random
 code 1
 
+# Standard streams that are closed leave their numbers to no file: what is printed gets into none.
+"$xcvm" train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --log closed.csv --checkpoint closed \
+    -o closed.onnx >&- 2>.err
+check test $? = 6
+check test "$(wc -l <closed.csv)" = 16
+check test "$(grep -c loss closed.csv)" = 1
+check cmp trained.onnx closed.onnx
+"$xcvm" train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --log closed.csv -o closed.onnx \
+    <&- >/dev/null 2>&-
+check test $? = 0
+check test "$(wc -l <closed.csv)" = 16
+check cmp trained.onnx closed.onnx
+
 # The same command again refuses to mix trainings; --resume goes on to the same bits.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved
 code 2

@@ -120,7 +120,7 @@ START_TEST(every_prefix)
     struct buffer bytes = {0};
     xcvm_error error;
     xcvm_value *value;
-    ck_assert_int_eq(file_read(samples[_i], &bytes, &error), XCVM_OK);
+    ck_assert_int_eq(file_read(samples[_i], NULL, &bytes, &error), XCVM_OK);
     for (size_t count = 0; count < bytes.length; count++) {
         char *copy = malloc(count + 1);
         memcpy(copy, bytes.data, count);
@@ -138,7 +138,7 @@ START_TEST(every_mutation)
     struct buffer bytes = {0};
     xcvm_error error;
     xcvm_value *value;
-    ck_assert_int_eq(file_read(samples[_i], &bytes, &error), XCVM_OK);
+    ck_assert_int_eq(file_read(samples[_i], NULL, &bytes, &error), XCVM_OK);
     static const unsigned char changes[] = {0x01, 0x80, 0xff, 0x10};
     char *copy = malloc(bytes.length);
     for (size_t at = 0; at < bytes.length; at++)

@@ -104,7 +104,8 @@ static int check_piped_model(const char *path, const struct check_flags *flags)
 {
     struct buffer bytes = {0};
     xcvm_error error = {.pc = -1};
-    if (file_read(path, &bytes, &error) != XCVM_OK)
+    const struct read_limits limits = reading_limits(&flags->program.limits);
+    if (file_read(path, &limits, &bytes, &error) != XCVM_OK)
         return report_error(NULL, &error);
     FILE *file = tmpfile();
     bool kept =
@@ -130,7 +131,8 @@ static int execute_check(const void *own, const struct arguments *arguments)
     struct program program;
     enum file_kind kind;
     xcvm_error error = {.pc = -1};
-    if (file_kind_of(path, &kind, &error) != XCVM_OK)
+    const struct read_limits limits = reading_limits(&flags->program.limits);
+    if (file_kind_of(path, &limits, &kind, &error) != XCVM_OK)
         return report_error(NULL, &error);
     if (flags->loss != NULL && !flags->backprop)
         return report_usage("--loss is for gradients, which --backprop asks for");

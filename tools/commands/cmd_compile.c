@@ -337,7 +337,7 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
 static void tell_kind(xcvm_status status, const char *path)
 {
     enum file_kind kind;
-    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, &kind, NULL) != XCVM_OK)
+    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, NULL, &kind, NULL) != XCVM_OK)
         return;
     if (kind == FILE_PROGRAM)
         report_line("%s is a program, which is compiled already", path);
@@ -405,14 +405,15 @@ static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
     struct model_flags model = flags->model;
     struct buffer program = {0};
     enum file_kind kind;
+    const struct read_limits limits = reading_limits(&flags->limits);
     if (for_any)
         model.layout = "plain";
     /* What pays here tells nothing of where the C will run, and it is to be the same wherever it is written. */
     if (strcmp(model.integer, defaults.model.integer) == 0)
         model.integer = "always";
-    xcvm_status status = file_kind_of(request->path, &kind, error);
+    xcvm_status status = file_kind_of(request->path, &limits, &kind, error);
     if (status == XCVM_OK && kind == FILE_PROGRAM)
-        status = file_read(request->path, &program, error);
+        status = file_read(request->path, &limits, &program, error);
     else if (status == XCVM_OK)
         status = compile_to(compilation, &model, buffer_sink, &program, error);
     if (status == XCVM_OK)

@@ -81,7 +81,8 @@ struct running {
 static xcvm_status restore_states(const struct running *running, xcvm_error *error)
 {
     struct buffer file = {0};
-    xcvm_status status = file_read(running->flags->state, &file, error);
+    const struct read_limits limits = reading_limits(&running->flags->program.limits);
+    xcvm_status status = file_read(running->flags->state, &limits, &file, error);
     if (status == XCVM_OK) {
         status = xcvm_session_restore_states(running->session, buffer_string(&file), file.length, error);
         if (status != XCVM_OK)

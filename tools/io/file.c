@@ -1,4 +1,4 @@
-/* Files: reading them whole, telling their kinds, and paths. */
+/* Files: telling their kinds, and paths. */
 #include "io/file.h"
 #include "cli/memory.h"
 #include "cli/report.h"
@@ -9,85 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static xcvm_status open_file(const char *path, int *fd, xcvm_error *error)
-{
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0)
-        return error_set(error, XCVM_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    struct stat facts;
-    if (fstat(*fd, &facts) == 0 && S_ISDIR(facts.st_mode)) {
-        close(*fd);
-        return error_set(error, XCVM_IO, "%s: is a folder, not a file", path);
-    }
-    return XCVM_OK;
-}
-
-static xcvm_status read_all(int fd, const char *path, struct buffer *bytes, xcvm_error *error)
-{
-    struct stat facts;
-    size_t step = (size_t)1 << 16;
-    if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0)
-        step = (size_t)facts.st_size + 1;
-    for (;;) {
-        size_t before = bytes->length;
-        char *at = buffer_extend(bytes, step);
-        ssize_t got = read(fd, at, step);
-        int number = errno;
-        bytes->length = before + (got > 0 ? (size_t)got : 0);
-        bytes->data[bytes->length] = '\0';
-        if (got == 0)
-            return XCVM_OK;
-        if (got < 0 && number != EINTR)
-            return error_set(error, XCVM_IO, "%s: cannot be read: %s", path, strerror(number));
-        step = (size_t)1 << 16;
-    }
-}
-
-static xcvm_status read_path(const char *path, struct buffer *bytes, xcvm_error *error)
-{
-    static bool input_read;
-    int fd = STDIN_FILENO;
-    bool input = strcmp(path, "-") == 0;
-    if (input && input_read)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "standard input is wanted twice, but can be read only once");
-    input_read |= input;
-    if (!input)
-        TRY(open_file(path, &fd, error));
-    xcvm_status status = read_all(fd, input ? "standard input" : path, bytes, error);
-    if (!input)
-        close(fd);
-    if (status != XCVM_OK)
-        buffer_release(bytes);
-    return status;
-}
-
-/* A stream that was read to tell its kind, and waits for file_read. */
-static struct {
-    const char *path; /* NULL: none */
-    struct buffer bytes;
-} ahead;
-
-static xcvm_status read_ahead(const char *path, xcvm_error *error)
-{
-    if (ahead.path != NULL && strcmp(ahead.path, path) == 0)
-        return XCVM_OK;
-    buffer_release(&ahead.bytes);
-    ahead.path = NULL;
-    TRY(read_path(path, &ahead.bytes, error));
-    ahead.path = path;
-    return XCVM_OK;
-}
-
-xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error)
-{
-    if (ahead.path == NULL || strcmp(ahead.path, path) != 0)
-        return read_path(path, bytes, error);
-    *bytes = ahead.bytes;
-    ahead.bytes = (struct buffer){0};
-    ahead.path = NULL;
-    return XCVM_OK;
-}
 
 /* ---- Kinds ---- */
 
@@ -185,15 +106,16 @@ enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
     return kind_of(&(struct reader){.fd = -1, .bytes = bytes, .size = count});
 }
 
-xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error)
+xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enum file_kind *kind, xcvm_error *error)
 {
     if (file_is_stream(path)) {
-        TRY(read_ahead(path, error));
-        *kind = file_kind_of_bytes(ahead.bytes.data, ahead.bytes.length);
+        const struct buffer *bytes;
+        TRY(file_read_ahead(path, limits, &bytes, error));
+        *kind = file_kind_of_bytes(bytes->data, bytes->length);
         return XCVM_OK;
     }
     int fd;
-    TRY(open_file(path, &fd, error));
+    TRY(file_open(path, O_NONBLOCK, &fd, error));
     struct stat facts;
     uint64_t size = fstat(fd, &facts) == 0 && facts.st_size > 0 ? (uint64_t)facts.st_size : 0;
     *kind = file_has_suffix(path, ".onnx") ? FILE_MODEL : kind_of(&(struct reader){.fd = fd, .size = size});
@@ -213,6 +135,12 @@ bool file_is_folder(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool file_is_regular(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
 bool file_is_stream(const char *path)

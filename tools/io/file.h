@@ -1,11 +1,8 @@
-/* Files: reading them whole, and telling what they are. */
+/* Files: telling what they are, and paths. */
 #ifndef XCVM_TOOLS_FILE_H
 #define XCVM_TOOLS_FILE_H
 
-#include "cli/buffer.h"
-
-/* The whole file; "-" is standard input, which can be read once. */
-xcvm_status file_read(const char *path, struct buffer *bytes, xcvm_error *error);
+#include "io/read.h"
 
 enum file_kind {
     FILE_PROGRAM,  /* what only a program has was found */
@@ -14,13 +11,14 @@ enum file_kind {
     FILE_UNKNOWN   /* the loader will refuse it with a reason */
 };
 
-/* By the name if it ends in .onnx, else by the content. A stream's content waits then for the next file_read of it; its
+/* By the name if it ends in .onnx, else by the content. A stream is read ahead within `limits`, which may be NULL; its
  * path has to stay. */
-xcvm_status file_kind_of(const char *path, enum file_kind *kind, xcvm_error *error);
+xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enum file_kind *kind, xcvm_error *error);
 enum file_kind file_kind_of_bytes(const void *bytes, size_t count);
 
 bool file_has_suffix(const char *path, const char *suffix);
 bool file_is_folder(const char *path);
+bool file_is_regular(const char *path);
 /* Standard input ("-") or a named pipe, as a shell makes of <(...): what can be read once only. */
 bool file_is_stream(const char *path);
 /* Whether both paths lead to the same regular file. */

@@ -225,6 +225,14 @@ xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm
     return output_finish(&output, error);
 }
 
+bool output_guard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int output_check_stdout(int code)
 {
     bool bad = ferror(stdout) != 0;

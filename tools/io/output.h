@@ -33,6 +33,12 @@ void output_discard(struct output *output, xcvm_error *error);
 /* All of it at once. */
 xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm_error *error);
 
+/* Called before any file is opened: a standard stream that the caller has closed is taken up by what can be neither
+ * read nor written as that stream is, so that no file gets its number, and with it what is printed. Whether that went
+ * well.
+ */
+bool output_guard_streams(void);
+
 /* Whether everything printed to standard output has got there; reports it if not. Returns an exit code, `code` unless
  * that is EXIT_OK and printing failed. */
 int output_check_stdout(int code);

@@ -1,5 +1,6 @@
 /* Compiler options of the subcommands, and how they become xcc_options. */
 #include "run/model_options.h"
+#include "cli/progress.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 
@@ -118,6 +119,13 @@ static xcc_weight_blocks weight_blocks(const char *weights)
         if (strcmp(weights, names[i]) == 0)
             return (xcc_weight_blocks)i;
     return XCC_WEIGHTS_PLAIN;
+}
+
+struct read_limits reading_limits(const struct limit_flags *limits)
+{
+    return (struct read_limits){.bytes = limits->max_memory,
+                                .until =
+                                    limits->timeout_ms != 0 ? now_seconds() + (double)limits->timeout_ms * 1e-3 : 0};
 }
 
 xcc_options compiler_options(const struct model_flags *flags, const struct limit_flags *limits, const struct dims *dims)

@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 #include "cli/buffer.h"
+#include "io/read.h"
 
 #include <xcvm/compiler.h>
 
@@ -13,6 +14,9 @@ struct limit_flags {
     uint64_t max_memory;
     int64_t timeout_ms;
 };
+
+/* For what is read under those limits. */
+struct read_limits reading_limits(const struct limit_flags *limits);
 
 struct model_flags {
     struct text_list dims; /* NAME=SIZE */

@@ -67,7 +67,9 @@ xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sin
     xcvm_status status;
     if (strcmp(path, "-") == 0) {
         struct buffer model = {0};
-        status = file_read(path, &model, error);
+        const struct read_limits limits = reading_limits(&(struct limit_flags){
+            .max_memory = options->memory_limit, .timeout_ms = (int64_t)(options->timeout_ns / 1000000)});
+        status = file_read(path, &limits, &model, error);
         if (status == XCVM_OK)
             status = xcc_compile(model.data, model.length, &own, sink, user, report, error);
         buffer_release(&model);
@@ -118,16 +120,17 @@ static xcvm_status make_bytes(const char *path, const struct program_flags *flag
     enum file_kind kind = FILE_UNKNOWN;
     bool piped = file_is_stream(path);
     struct buffer content = {0};
-    TRY(file_kind_of(path, &kind, error));
+    const struct read_limits limits = reading_limits(&flags->limits);
+    TRY(file_kind_of(path, &limits, &kind, error));
     if (piped)
-        TRY(file_read(path, &content, error));
+        TRY(file_read(path, &limits, &content, error));
     xcvm_status status = XCVM_OK;
     program->kind = kind;
     if (kind == FILE_MODEL) {
         status = compile_into(path, piped ? &content : NULL, flags, program, error);
     } else if (kind == FILE_ASSEMBLY) {
         if (!piped)
-            status = file_read(path, &content, error);
+            status = file_read(path, &limits, &content, error);
         if (status == XCVM_OK)
             status = assemble_into(path, &content, &program->bytes, error);
     } else if (piped) {
@@ -149,8 +152,9 @@ xcvm_status program_bytes(const char *path, const struct program_flags *flags, s
     *made = bytes->data != NULL;
     program.bytes = (struct buffer){0};
     program_close(&program);
+    const struct read_limits limits = reading_limits(&flags->limits);
     if (status == XCVM_OK && !*made)
-        status = file_read(path, bytes, error);
+        status = file_read(path, &limits, bytes, error);
     if (status != XCVM_OK)
         buffer_release(bytes);
     return status;

@@ -22,7 +22,7 @@ int rewrite_file(const char *from, const char *to, rewriting function, const voi
 {
     struct buffer bytes = {0};
     xcvm_error error = {.pc = -1};
-    if (file_read(from, &bytes, &error) != XCVM_OK)
+    if (file_read(from, NULL, &bytes, &error) != XCVM_OK)
         return report_error(NULL, &error);
     int code = rewrite_bytes(from, &bytes, to, function, context);
     buffer_release(&bytes);

@@ -28,11 +28,12 @@ static xcvm_status choose(const xct_arrays *arrays, const char *key, const char 
 }
 
 xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
-                        const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error)
+                        struct value_budget *budget, xcvm_value **tensor, xcvm_error *error)
 {
     xct_arrays *arrays;
     size_t index;
-    TRY(xct_arrays_open_memory(bytes, count, allocator, &arrays, error));
+    TRY(xct_arrays_open_memory(bytes, count, value_budget_allocator(budget), &arrays, error));
+    xct_arrays_set_timeout(arrays, value_budget_time_left(budget));
     xcvm_status status = choose(arrays, key, fallback, &index, error);
     if (status == XCVM_OK)
         status = xct_arrays_value(arrays, index, wanted, tensor, error);

@@ -2,11 +2,12 @@
 #ifndef XCVM_TOOLS_ARRAYS_H
 #define XCVM_TOOLS_ARRAYS_H
 
-#include <xcvm/xcvm.h>
+#include "values/budget.h"
 
 /* The array called `key` of a file in memory. With key NULL or empty, `fallback`, or if there is no such array, the
- * only one there is. `wanted` as for xct_arrays_value. `allocator` has what is unpacked and the tensor's elements. */
+ * only one there is. `wanted` as for xct_arrays_value. `budget` (may be NULL) has what is unpacked and the tensor's
+ * elements. */
 xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
-                        const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error);
+                        struct value_budget *budget, xcvm_value **tensor, xcvm_error *error);
 
 #endif

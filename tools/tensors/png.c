@@ -111,6 +111,21 @@ static xcvm_status misfit(const xcvm_type *wanted, int width, int height, xcvm_e
     return status;
 }
 
+/* What decoding takes beside the file: rows as they are filtered, pixels of the file's own channels, and those of the
+ * channels that are wanted, of up to two bytes each. Fails, too, if the file is too small for what it declares, as
+ * Deflate makes no more than 1032 bytes of one. */
+static xcvm_status check_size(const unsigned char *bytes, size_t count, int width, int height, int own,
+                              const struct layout *layout, struct value_budget *budget, xcvm_error *error)
+{
+    enum { DEPTH_AT = 24, MOST_DEFLATED = 1032 };
+    const uint64_t depth = count > DEPTH_AT ? bytes[DEPTH_AT] : 8, wide = depth > 8 ? 2 : 1;
+    const uint64_t pixels = (uint64_t)width * (uint64_t)height;
+    if (pixels * depth / 8 / MOST_DEFLATED > count)
+        return error_set(error, XCVM_INVALID_ARGUMENT, "an image of %d x %d does not fit into %zu bytes", height, width,
+                         count);
+    return value_budget_check(budget, pixels * wide * (uint64_t)(2 * own + layout->channels), error);
+}
+
 xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, struct value_budget *budget,
                      xcvm_value **tensor, xcvm_error *error)
 {
@@ -123,12 +138,15 @@ xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, s
     struct layout layout;
     if (!choose_layout(wanted, height, width, own == 2 ? 4 : own, &layout))
         return misfit(wanted, width, height, error);
-    TRY(value_budget_check(budget, (uint64_t)width * (uint64_t)height * (uint64_t)layout.channels, error));
+    TRY(check_size(bytes, count, width, height, own, &layout, budget, error));
     unsigned char *pixels = stbi_load_from_memory(bytes, (int)count, &width, &height, &own, (int)layout.channels);
     if (pixels == NULL)
         return error_set(error, XCVM_INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    const uint64_t held = (uint64_t)layout.width * (uint64_t)layout.height * (uint64_t)layout.channels;
+    value_budget_hold(budget, held);
     xcvm_status status =
         xcvm_tensor_create(value_budget_allocator(budget), dtype, layout.rank, layout.dims, tensor, error);
+    value_budget_let_go(budget, held);
     if (status == XCVM_OK) {
         status = fill(&layout, pixels, budget, *tensor, error);
         if (status != XCVM_OK)

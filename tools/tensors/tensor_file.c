@@ -12,6 +12,7 @@
 
 #include <xcvm/compiler.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,39 +41,55 @@ static enum format format_of(const char *path, const struct buffer *bytes)
     return FORMAT_UNKNOWN;
 }
 
-/* The elements as they lie in memory. One open dimension follows from the size of the file. */
-static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, struct value_budget *budget,
-                            xcvm_value **tensor, xcvm_error *error)
+/* The shape of raw elements, of which at most one dimension is open, and the bits that the others take. */
+static xcvm_status raw_shape(const xcvm_type *type, int64_t *dims, int *open, size_t *bits, xcvm_error *error)
 {
     if (type == NULL || type->rank < 0 || type->dtype == XCVM_NO_DTYPE || type->dtype == XCVM_STRING)
         return error_set(error, XCVM_INVALID_ARGUMENT,
                          "raw elements have no type; say dimensions and type, as in 2x3xf32=@file.bin");
-    int64_t dims[XCVM_MAX_RANK];
-    int open = -1;
-    size_t bits = (size_t)xcvm_dtype_bits(type->dtype), known = bits;
+    *open = -1;
+    *bits = (size_t)xcvm_dtype_bits(type->dtype);
     for (int i = 0; i < type->rank; i++) {
         dims[i] = type->dims[i];
-        if (dims[i] < 0 && open >= 0)
+        if (dims[i] < 0 && *open >= 0)
             return error_set(error, XCVM_INVALID_ARGUMENT,
                              "more than one dimension is open; say all, as in 2x3xf32=@file.bin");
         if (dims[i] < 0)
-            open = i;
-        else if (__builtin_mul_overflow(known, (size_t)dims[i], &known))
+            *open = i;
+        else if (__builtin_mul_overflow(*bits, (size_t)dims[i], bits))
             return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large to exist");
     }
-    size_t have;
+    return XCVM_OK;
+}
+
+static size_t bytes_of_bits(size_t bits) { return bits / 8 + (bits % 8 != 0); }
+
+static xcvm_status check_raw_size(size_t bits, uint64_t bytes, xcvm_error *error)
+{
+    if (bytes_of_bits(bits) == bytes)
+        return XCVM_OK;
+    return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are needed for the shape, the file holds %" PRIu64,
+                     bytes_of_bits(bits), bytes);
+}
+
+/* The elements as they lie in memory. One open dimension follows from the size of the file. */
+static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, struct value_budget *budget,
+                            xcvm_value **tensor, xcvm_error *error)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    int open;
+    size_t known, have;
+    TRY(raw_shape(type, dims, &open, &known, error));
     if (__builtin_mul_overflow(bytes->length, (size_t)8, &have))
         have = SIZE_MAX;
     if (open >= 0) {
         dims[open] = known != 0 ? (int64_t)(have / known) : 0;
-        if (known != 0 && have % known != 0 && bits >= 8)
+        if (known != 0 && have % known != 0 && xcvm_dtype_bits(type->dtype) >= 8)
             return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are no multiple of the %zu of the other dimensions",
                              bytes->length, known / 8);
         known *= (size_t)dims[open];
     }
-    if (known / 8 + (known % 8 != 0) != bytes->length)
-        return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are needed for the shape, the file holds %zu",
-                         known / 8 + (known % 8 != 0), bytes->length);
+    TRY(check_raw_size(known, bytes->length, error));
     TRY(xcvm_tensor_create(value_budget_allocator(budget), type->dtype, type->rank, dims, tensor, error));
     if (bytes->length != 0)
         memcpy(xcvm_value_data(*tensor), bytes->data, bytes->length);
@@ -82,18 +99,23 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, s
     return XCVM_OK;
 }
 
-static xcvm_status read_bytes(const char *path, const char *key, const struct buffer *bytes,
+static xcvm_status unknown_source(xcvm_error *error)
+{
+    return error_set(error, XCVM_INVALID_ARGUMENT,
+                     "the kind of file is not known (.npy, .npz, .safetensors, .pb, .png and .bin can be read)");
+}
+
+static xcvm_status read_bytes(enum format format, const char *key, const struct buffer *bytes,
                               const struct wanted *wanted, struct value_budget *budget, xcvm_value **value,
                               xcvm_error *error)
 {
     xcvm_dtype dtype = wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE;
     char name[128];
-    switch (format_of(path, bytes)) {
+    switch (format) {
     case FORMAT_NPY:
     case FORMAT_NPZ:
     case FORMAT_SAFETENSORS:
-        return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, value_budget_allocator(budget), value,
-                           error);
+        return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, budget, value, error);
     case FORMAT_PNG:
         return png_read(bytes->data, bytes->length, wanted->type, budget, value, error);
     case FORMAT_PB:
@@ -104,21 +126,90 @@ static xcvm_status read_bytes(const char *path, const char *key, const struct bu
     case FORMAT_UNKNOWN:
         break;
     }
-    return error_set(error, XCVM_INVALID_ARGUMENT,
-                     "the kind of file is not known (.npy, .npz, .safetensors, .pb, .png and .bin can be read)");
+    return unknown_source(error);
+}
+
+/* How many bytes a file that does not tell its size may have for the shape that is wanted. */
+static xcvm_status most_bytes(enum format format, const xcvm_type *type, uint64_t *most, xcvm_error *error)
+{
+    enum { WIDEST = 16, NPY_HEADER = 1 << 20 };
+    int64_t dims[XCVM_MAX_RANK];
+    int open;
+    size_t bits, count = 1;
+    *most = format == FORMAT_PNG ? INT32_MAX : UINT64_MAX;
+    if (format == FORMAT_BIN) {
+        TRY(raw_shape(type, dims, &open, &bits, error));
+        *most = open < 0 ? bytes_of_bits(bits) : UINT64_MAX;
+    } else if (format == FORMAT_NPY && type != NULL && type->dtype != XCVM_STRING) {
+        bool known = type->rank >= 0;
+        for (int i = 0; i < type->rank; i++)
+            known = known && type->dims[i] >= 0 && !__builtin_mul_overflow(count, (size_t)type->dims[i], &count);
+        *most = known && count < UINT64_MAX / WIDEST / 2 ? (uint64_t)count * WIDEST + NPY_HEADER : UINT64_MAX;
+    }
+    return XCVM_OK;
+}
+
+/* What the budget leaves for reading. */
+static struct read_limits limits_of(const struct value_budget *budget)
+{
+    struct read_limits limits = {0};
+    if (budget != NULL && budget->limit != 0)
+        limits.bytes = value_budget_left(budget) != 0 ? value_budget_left(budget) : 1;
+    if (budget != NULL && budget->timeout > 0)
+        limits.until = budget->until;
+    return limits;
+}
+
+/* Tells the format by the name and the first bytes, and how many bytes there may be: raw elements as many as they take,
+ * others that do not tell their size as many as the shape could need. */
+static xcvm_status look(const struct reading *reading, const char *path, const xcvm_type *type, enum format *format,
+                        uint64_t *most, xcvm_error *error)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    int open;
+    size_t bits;
+    *format = format_of(path, &reading->bytes);
+    *most = UINT64_MAX;
+    if (*format == FORMAT_UNKNOWN)
+        return unknown_source(error);
+    if (reading->size == UINT64_MAX)
+        return most_bytes(*format, type, most, error);
+    if (*format != FORMAT_BIN)
+        return XCVM_OK;
+    TRY(raw_shape(type, dims, &open, &bits, error));
+    return open < 0 ? check_raw_size(bits, reading->size, error) : XCVM_OK;
+}
+
+static xcvm_status read_value(struct reading *reading, const char *path, const char *key, const struct wanted *wanted,
+                              struct value_budget *budget, xcvm_value **value, xcvm_error *error)
+{
+    enum { LONGEST_MARK = 6 };
+    enum format format;
+    uint64_t most;
+    TRY(reading_start(reading, LONGEST_MARK, error));
+    xcvm_status status = look(reading, path, wanted->type, &format, &most, error);
+    if (status == XCVM_OK) {
+        TRY(reading_rest(reading, most, "all that its type and shape need", error));
+        const size_t held = reading->bytes.length;
+        value_budget_hold(budget, held);
+        status = read_bytes(format, key, &reading->bytes, wanted, budget, value, error);
+        value_budget_let_go(budget, held);
+    }
+    if (status == XCVM_INVALID_MODEL) /* of a .pb file, but no model is concerned */
+        status = error->status = XCVM_INVALID_ARGUMENT;
+    if (status != XCVM_OK)
+        error_prefix(error, "%s", reading->name);
+    return status;
 }
 
 xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
                              struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
-    struct buffer bytes = {0};
-    TRY(file_read(path, &bytes, error));
-    xcvm_status status = read_bytes(path, key, &bytes, wanted, budget, value, error);
-    if (status == XCVM_INVALID_MODEL) /* of a .pb file, but no model is concerned */
-        status = error->status = XCVM_INVALID_ARGUMENT;
-    if (status != XCVM_OK)
-        error_prefix(error, "%s", strcmp(path, "-") == 0 ? "standard input" : path);
-    buffer_release(&bytes);
+    struct reading reading;
+    const struct read_limits limits = limits_of(budget);
+    TRY(reading_open(&reading, path, &limits, error));
+    const xcvm_status status = read_value(&reading, path, key, wanted, budget, value, error);
+    reading_close(&reading);
     return status;
 }
 

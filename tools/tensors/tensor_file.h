@@ -12,7 +12,7 @@ struct wanted {
 };
 
 /* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
- * file says, except for .png and .bin, which have none. The file itself does not count, what it unpacks to does;
+ * file says, except for .png and .bin, which have none. The file counts while it is read, beside what it unpacks to;
  * `budget` may be NULL. */
 xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
                              struct value_budget *budget, xcvm_value **value, xcvm_error *error);

@@ -44,9 +44,29 @@ const xcvm_allocator *value_budget_allocator(const struct value_budget *budget)
     return budget != NULL && budget->limit != 0 ? &budget->allocator : NULL;
 }
 
+void value_budget_hold(struct value_budget *budget, uint64_t bytes)
+{
+    if (budget != NULL && budget->limit != 0)
+        budget->held += bytes;
+}
+
+void value_budget_let_go(struct value_budget *budget, uint64_t bytes)
+{
+    if (budget != NULL && budget->limit != 0)
+        budget->held -= bytes;
+}
+
 uint64_t value_budget_left(const struct value_budget *budget)
 {
     return budget != NULL && budget->limit != 0 ? budget->limit - budget->held : UINT64_MAX;
+}
+
+uint64_t value_budget_time_left(const struct value_budget *budget)
+{
+    if (budget == NULL || budget->timeout <= 0)
+        return 0;
+    const double left = budget->until - now_seconds();
+    return left > 0 ? (uint64_t)(left * 1e9) + 1 : 1;
 }
 
 xcvm_status value_budget_poll(const struct value_budget *budget, size_t step, xcvm_error *error)

@@ -17,10 +17,15 @@ enum { STRING_BYTES = 40 };
 void value_budget_begin(struct value_budget *budget, uint64_t limit, int64_t timeout_ms);
 /* The time begins anew. */
 void value_budget_restart(struct value_budget *budget);
+/* For bytes that are taken elsewhere, for a time, and for which there was room. */
+void value_budget_hold(struct value_budget *budget, uint64_t bytes);
+void value_budget_let_go(struct value_budget *budget, uint64_t bytes);
 /* For elements that count; NULL, malloc's, where nothing limits them. `budget` may be NULL, as below. */
 const xcvm_allocator *value_budget_allocator(const struct value_budget *budget);
 /* Bytes that are left, UINT64_MAX without a limit. */
 uint64_t value_budget_left(const struct value_budget *budget);
+/* Nanoseconds that are left, 1 if there are none; 0: there is no limit. */
+uint64_t value_budget_time_left(const struct value_budget *budget);
 /* For step `step` of what takes as many as there are elements: looks at the clock every million of them. OUT_OF_TIME.
  */
 xcvm_status value_budget_poll(const struct value_budget *budget, size_t step, xcvm_error *error);

@@ -2,6 +2,7 @@
 #include "train/data/arrays.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 
 struct xct_arrays {
     xcvm_arena arena; /* this struct, names and members */
@@ -14,6 +15,7 @@ struct xct_arrays {
     size_t array_count;
     xcvm_safetensors tensors;
     bool archive, single; /* .npz, .npy; else .safetensors */
+    uint64_t timeout_ns;
 };
 
 /* ---- Opening ---- */
@@ -126,6 +128,12 @@ void xct_arrays_close(xct_arrays *a)
     xcvm_arena_release(&arena);
 }
 
+void xct_arrays_set_timeout(xct_arrays *a, uint64_t timeout_ns)
+{
+    if (a != NULL)
+        a->timeout_ns = timeout_ns;
+}
+
 /* ---- Names ---- */
 
 size_t xct_arrays_count(const xct_arrays *a) { return a != NULL ? a->array_count : 0; }
@@ -159,7 +167,7 @@ size_t xct_arrays_find(const xct_arrays *a, const char *name)
 /* ---- Elements ---- */
 
 /* The .npy file that an array is; of a deflated one it lies in *unpacked. */
-static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wanted, xcc_npy *npy,
+static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wanted, uint64_t deadline_ns, xcc_npy *npy,
                                unsigned char **unpacked, xcvm_error *error)
 {
     *unpacked = NULL;
@@ -167,7 +175,9 @@ static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wan
         return xcc_npy_parse(a->bytes, a->count, a->count, wanted, npy, error);
     const unsigned char *data;
     const xcc_zip_member *member = &a->members[index];
-    XCVM_TRY(xcc_zip_read(&a->zip, member, a->arena.allocator, &data, unpacked, error));
+    xcc_zip zip = a->zip;
+    zip.deadline_ns = deadline_ns;
+    XCVM_TRY(xcc_zip_read(&zip, member, a->arena.allocator, &data, unpacked, error));
     const xcvm_status status = xcc_npy_parse(data, (size_t)member->size, (size_t)member->size, wanted, npy, error);
     if (status != XCVM_OK) {
         xcvm_deallocate(a->arena.allocator, *unpacked, (size_t)member->size);
@@ -197,7 +207,9 @@ xcvm_status xct_arrays_value(const xct_arrays *a, size_t index, xcvm_dtype wante
         return tensor_of(&a->tensors.tensors[index], a->arena.allocator, value, error);
     xcc_npy npy;
     unsigned char *unpacked;
-    XCVM_TRY(parse_array(a, index, wanted, &npy, &unpacked, error));
+    const uint64_t deadline_ns = a->timeout_ns != 0 ? xcvm_clock_ns() + a->timeout_ns : 0;
+    XCVM_TRY(parse_array(a, index, wanted, deadline_ns, &npy, &unpacked, error));
+    npy.deadline_ns = deadline_ns;
     const xcvm_status status = xcc_npy_tensor(&npy, a->arena.allocator, value, error);
     if (unpacked != NULL)
         xcvm_deallocate(a->arena.allocator, unpacked, (size_t)a->members[index].size);
@@ -267,7 +279,7 @@ xcvm_status xct_arrays_rows(const xct_arrays *a, size_t index, xct_rows *rows, x
         status = tensor_of(tensor, a->arena.allocator, &rows->value, error);
     } else {
         xcc_npy npy;
-        XCVM_TRY(parse_array(a, index, XCVM_NO_DTYPE, &npy, &rows->unpacked, error));
+        XCVM_TRY(parse_array(a, index, XCVM_NO_DTYPE, 0, &npy, &rows->unpacked, error));
         if (rows->unpacked != NULL)
             rows->unpacked_bytes = (size_t)a->members[index].size;
         if (xcc_npy_plain(&npy))

@@ -150,6 +150,24 @@ static XC_ROUNDED void xc_quantized_rest(const float *x, const uint8_t *bytes, s
     }
 }
 
+/* The product with a state that is not finite, as of weights that were brought to f32. */
+static XC_ROUNDED void xc_unquantized_recurrent_product(const xc_recurrent *q, const xc_recurrent_bytes *w,
+                                                        const float *h, float *to)
+{
+    const size_t quads = (q->hidden + 3) / 4, panels = q->blocks * q->gates, line = 4 * XC_QUANTIZED_OUTPUTS;
+    for (size_t i = 0; i < panels; i++)
+        for (size_t j = 0; j < XC_QUANTIZED_OUTPUTS; j++) {
+            const size_t at = i * XC_QUANTIZED_OUTPUTS + j;
+            float sum = 0;
+            for (size_t u = 0; u < q->hidden; u++) {
+                const float weight = (float)w->panels[(i * quads + u / 4) * line + j * 4 + u % 4] * w->scales[at];
+                const float v = h[u] * weight;
+                sum += v;
+            }
+            to[at] = sum;
+        }
+}
+
 /* The state is quantised by its own range, and so is what that leaves of it. */
 static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h,
                                                           float *to)
@@ -161,6 +179,10 @@ static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q,
         uint8_t zero;
         memset(w->state, 0, quads * 4);
         xc_quantize_dynamic(term == 0 ? h : w->rest, q->hidden, w->state, &scale, &zero);
+        if (term == 0 && w->rest != NULL && !isfinite(scale)) {
+            xc_unquantized_recurrent_product(q, w, h, to);
+            return;
+        }
         if (term == 0 && w->rest != NULL)
             xc_quantized_rest(h, w->state, q->hidden, scale, zero, w->rest);
         for (size_t i = 0; i < panels; i++) {

@@ -33,6 +33,20 @@ void xcvm_dynamic_row_rest(const float *x, size_t count, const xcvm_dynamic_row 
         rest[i] = x[i] - (float)(row->bytes[i] - zero) * scale;
 }
 
+void xcvm_dynamic_product_f32(const xcvm_dynamic_panels *w, size_t first, size_t last, const float *x, size_t count,
+                              float *to)
+{
+    for (size_t panel = first; panel < last; panel++, to += OUTPUTS) {
+        const int8_t *weights = w->panels + panel * w->quads * LINE;
+        const float *scales = w->scales + panel * OUTPUTS;
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = 0; j < OUTPUTS; j++) {
+                const int8_t weight = weights[i / XCVM_QUAD * LINE + j * XCVM_QUAD + i % XCVM_QUAD];
+                to[j] += x[i] * ((float)weight * scales[j]);
+            }
+    }
+}
+
 void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t last, const void *rows, size_t row_bytes,
                           size_t count, size_t terms, float *to, size_t to_row)
 {

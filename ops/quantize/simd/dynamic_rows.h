@@ -55,5 +55,12 @@ typedef struct xcvm_dynamic_panels {
 #define xcvm_dynamic_product XCVM_PER_ISA(xcvm_dynamic_product)
 void xcvm_dynamic_product(const xcvm_dynamic_panels *w, size_t first, size_t last, const void *rows, size_t row_bytes,
                           size_t count, size_t terms, float *to, size_t to_row);
+/* Whether a row's range is finite: bytes stand for no others. */
+static inline bool xcvm_dynamic_row_is_finite(const xcvm_dynamic_row *row) { return isfinite(row->scale) != 0; }
+/* Adds the products of x, of `count` numbers that may be infinite or NaN, with panels [first, last) to `to`, as those
+ * of f32 by weights that were brought to f32. */
+#define xcvm_dynamic_product_f32 XCVM_PER_ISA(xcvm_dynamic_product_f32)
+void xcvm_dynamic_product_f32(const xcvm_dynamic_panels *w, size_t first, size_t last, const float *x, size_t count,
+                              float *to);
 
 #endif

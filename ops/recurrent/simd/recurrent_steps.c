@@ -141,7 +141,7 @@ static void make_bytes(const recurrent_steps_loop *r, const float *state, char *
 {
     xcvm_dynamic_row *row = (xcvm_dynamic_row *)(void *)rows;
     xcvm_dynamic_row_make(state, r->n->hidden, row);
-    if (r->terms == 1)
+    if (r->terms == 1 || !xcvm_dynamic_row_is_finite(row))
         return;
     xcvm_dynamic_row_rest(state, r->n->hidden, row, r->rest);
     xcvm_dynamic_row_make(r->rest, r->n->hidden, (xcvm_dynamic_row *)(void *)(rows + r->row_bytes));
@@ -165,6 +165,29 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
     return XCVM_OK;
 }
 
+/* The products of `count` rows of bytes from batch entry b on. Two terms stand for the state itself: one that is not
+ * finite is multiplied as it is, so that gates are driven to their ends, as by weights of f32. */
+static void multiply_bytes(const recurrent_steps_loop *r, size_t d, size_t b, size_t count, size_t first, size_t last,
+                           float *to)
+{
+    const xcvm_recurrent *n = r->n;
+    bool finite = true;
+    for (size_t i = 0; i < count && r->terms == 2; i++)
+        finite = finite && xcvm_dynamic_row_is_finite((const xcvm_dynamic_row *)(void *)row_at(r, d, b + i));
+    if (finite) {
+        xcvm_dynamic_product(&n->bytes, first, last, row_at(r, d, b), r->row_bytes, count * r->terms, r->terms, to,
+                             r->width);
+        return;
+    }
+    for (size_t i = 0; i < count; i++, to += r->width) {
+        char *row = row_at(r, d, b + i);
+        if (xcvm_dynamic_row_is_finite((const xcvm_dynamic_row *)(void *)row))
+            xcvm_dynamic_product(&n->bytes, first, last, row, r->row_bytes, r->terms, r->terms, to, r->width);
+        else
+            xcvm_dynamic_product_f32(&n->bytes, first, last, r->h + (d * n->batch + b + i) * r->units, n->hidden, to);
+    }
+}
+
 /* Gates [first, last) of a block of units, for all batch entries: products, starts added, to their place in `gates`. */
 static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *poller, size_t d, size_t block,
                                  size_t first, size_t last)
@@ -175,9 +198,8 @@ static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *pol
         count = xcvm_min(n->batch - b, XCVM_QBLOCKS_TALL);
         if (n->weights == XCVM_RECURRENT_BYTES) {
             XCVM_TRY(xcvm_poll_after(poller, count * r->terms * n->hidden * (last - first)));
-            xcvm_dynamic_product(
-                &n->bytes, panel + first, panel + last, row_at(r, d, b), r->row_bytes, count * r->terms, r->terms,
-                r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS, r->width);
+            multiply_bytes(r, d, b, count, panel + first, panel + last,
+                           r->gates + (d * n->batch + b) * r->width + (block * n->gates + first) * UNITS);
             continue;
         }
         xcvm_qblocks_row rows[XCVM_QBLOCKS_TALL];
