@@ -1,4 +1,5 @@
 /* The training loop. */
+#include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/data/loader.h"
@@ -179,25 +180,11 @@ static xcvm_status add_up(const fit *f, double *numbers, size_t count)
     return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
 }
 
-/* Processes that differ would wait for each other in vain, or add up what does not belong together. */
 static xcvm_status check_that_all_agree(const fit *f)
 {
-    static const char *const what[] = {"examples",         "examples for validation",    "batches",
-                                       "numbers of steps", "checkpoints to resume from", "checkpoints to resume from"};
-    enum { COUNT = sizeof what / sizeof *what };
-    const xct_position *p = &f->t->position;
-    const double own[COUNT] = {(double)f->order.total, (double)f->held_order.total,
-                               (double)f->batch,       (double)f->steps,
-                               (double)p->step,        (double)p->place};
-    double all[COUNT];
-    if (ranks_of(f) == 1)
-        return XCVM_OK;
-    memcpy(all, own, sizeof all);
-    XCVM_TRY(add_up(f, all, COUNT));
-    for (size_t i = 0; i < COUNT; i++)
-        XCVM_CHECK(f->error, own[i] * (double)ranks_of(f) == all[i], INVALID_ARGUMENT,
-                   "the processes do not have the same %s: all must see the same files", what[i]);
-    return XCVM_OK;
+    const xct_workload load = {
+        .examples = f->order.total, .held_examples = f->held_order.total, .batch = f->batch, .steps = f->steps};
+    return ranks_of(f) == 1 ? XCVM_OK : xct_agree(f->t, &f->o, &load, f->error);
 }
 
 static xcvm_status begin(fit *f)

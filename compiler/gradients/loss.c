@@ -17,9 +17,50 @@ XCC_GRADIENT(Softmax)
     xcc_give(d, 0, xcc_sub(d, product, xcc_mul(d, Y, sum_along(d, product, a->axis))));
 }
 
+/* Whether all elements are known to be 0: a number that is spread, or a constant, as what is small becomes. */
+static bool is_zero(const xcc_value *v)
+{
+    double number;
+    if (v->producer != NULL)
+        return xcc_is(v->producer, XCVM_OP_Expand) && xcc_constant_number(xcc_node_input(v->producer, 0), &number) &&
+               number == 0;
+    const unsigned char *bytes = xcc_is_constant(v) ? v->type.data : NULL;
+    bool zero = bytes != NULL;
+    for (size_t i = 0; zero && i < v->type.bytes; i++)
+        zero = bytes[i] == 0;
+    return zero;
+}
+
+/* The node that wrote one number of each line along the axis into zeros, if v is that: the gradient of a loss of one
+ * class for each line. */
+static const xcvm_ScatterElements_args *one_of_each_line(const xcc_vjp *d, const xcc_value *v, int64_t axis)
+{
+    const xcc_node *n = v->producer;
+    if (n == NULL || !xcc_is(n, XCVM_OP_ScatterElements) || d->b->graph->module->recorder != NULL || v->type.rank <= 0)
+        return NULL;
+    const xcvm_ScatterElements_args *a = XCC_ARGS(ScatterElements, n);
+    const int64_t at = axis < 0 ? axis + v->type.rank : axis, own = a->axis < 0 ? a->axis + v->type.rank : a->axis;
+    const xcvm_value *written = a->updates;
+    bool fits = at == own && a->reduction == XCVM_REDUCTION_none && written->rank == v->type.rank &&
+                is_zero(xcc_value_of(a->x));
+    for (int i = 0; fits && i < written->rank; i++)
+        fits =
+            i == at ? written->dims[i] == 1 : written->dims[i] != XCVM_ANY_DIM && written->dims[i] == v->type.dims[i];
+    return fits ? a : NULL;
+}
+
 XCC_GRADIENT(LogSoftmax)
 {
     ARGS(LogSoftmax);
+    const xcvm_ScatterElements_args *one = one_of_each_line(d, G, a->axis);
+    if (one != NULL) { /* whose sum is that number, and which is added where it stands */
+        xcc_value *rest = xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), xcc_neg(d, xcc_value_of(one->updates)));
+        xcc_give(d, 0,
+                 rest == NULL ? NULL
+                              : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(rest), .indices = one->indices,
+                                          .updates = one->updates, .axis = one->axis, .reduction = XCVM_REDUCTION_add));
+        return;
+    }
     xcc_give(d, 0, xcc_sub(d, G, xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), sum_along(d, G, a->axis))));
 }
 

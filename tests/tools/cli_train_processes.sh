@@ -30,6 +30,7 @@ for count in 1 2 3; do
     train $count --epochs 2 --log log$count.csv
     code 0
     out_has 'steps 44'
+    [ "$count" = 1 ] || out_has "processes $count, sums by shared memory"
 done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
@@ -40,6 +41,7 @@ limit=$((4 << 20))
 if (ulimit -v "$limit" && "$xcvm" --version) >/dev/null 2>&1; then
     (ulimit -v "$limit" && train 2 --epochs 2 --log messages.csv && exit "$status")
     check test $? -eq 0
+    out_has 'processes 2, sums by messages'
     check same_losses log1.csv messages.csv
 fi
 
@@ -70,6 +72,15 @@ check test "$status" -ne 0
 check test "$status" -ne 124
 train 3 --epochs 1 --steps 22 --checkpoint saved --resume
 check test "$status" -eq 0
+
+# One that is given other options: all end, and it is said once.
+last='mpirun with processes of other optimizers'
+timeout 100 mpirun --oversubscribe -n 1 "$xcvm" "${arguments[@]}" --epochs 1 : \
+    -n 1 "$xcvm" "${arguments[@]}" --epochs 1 --optimizer sgd:lr=0.1 >"$work/.out" 2>"$work/.err" </dev/null
+status=$?
+check test "$status" -ne 0
+check test "$status" -ne 124
+check test "$(grep -c 'the processes do not have the same optimizer: all must be given the same options' "$work/.err")" -eq 1
 
 # What all of them meet is said once.
 train 2 --schedule sine

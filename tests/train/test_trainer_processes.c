@@ -19,6 +19,7 @@ static struct {
     xcvm_status statuses[RANKS];
     xcvm_error errors[RANKS];
     const xct_fit_options *options;
+    const xct_options *last; /* of the last process; NULL: those of all */
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Each adds its elements; behind the barrier all take the sums. */
@@ -89,17 +90,18 @@ static void *take_part(void *user)
 }
 
 /* Lets a trainer for each process fit; the last one has the data so many times. */
-static void begin_ranks(xct_options *options, const xct_fit_options *fit_options, size_t times)
+static void begin_ranks(const xct_options *options, const xct_fit_options *fit_options, size_t times)
 {
     pthread_t threads[RANKS];
     const char *paths[] = {in_folder("data.safetensors"), in_folder("data.safetensors")};
     ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
     shared.options = fit_options;
-    options->ranks = RANKS;
-    options->all_reduce = add_up;
     for (size_t i = 0; i < RANKS; i++) {
-        options->rank = (int)i;
-        shared.trainers[i] = make(line_model, options);
+        xct_options own = shared.last != NULL && i + 1 == RANKS ? *shared.last : *options;
+        own.ranks = RANKS;
+        own.rank = (int)i;
+        own.all_reduce = add_up;
+        shared.trainers[i] = make(line_model, &own);
         shared.reports[i].size = sizeof shared.reports[i];
         ck_assert_int_eq(
             xct_dataset_open(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
@@ -175,6 +177,56 @@ START_TEST(processes_that_differ)
 }
 END_TEST
 
+/* Nor do those that are given other options; each names what it is. */
+START_TEST(processes_with_other_options)
+{
+    static const char *const metrics[] = {"perplexity"};
+    const struct {
+        const char *what;
+        xcc_options compile;
+        uint64_t seed;
+        const char *init;
+        size_t metric_count;
+    } cases[] = {
+        {"optimizer", {.train = "sgd:lr=0.06"}, 0, NULL, 0},
+        {"optimizer", {.train = "adam:lr=0.05"}, 0, NULL, 0},
+        {"parameters that learn",
+         {.train = "sgd:lr=0.05", .wrt = (const char *const[]){"w"}, .wrt_count = 1},
+         0,
+         NULL,
+         0},
+        {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
+        {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
+        {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
+        {"metrics", {.train = "sgd:lr=0.05"}, 0, NULL, 1},
+        {"weights to begin with", {.train = "sgd:lr=0.05"}, 0, "normal", 0},
+    };
+    write_data();
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
+    xcc_options other = cases[_i].compile;
+    other.size = sizeof other;
+    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+    const xct_options last = {.size = sizeof last,
+                              .compile = &other,
+                              .threads = 1,
+                              .seed = cases[_i].seed,
+                              .init = cases[_i].init,
+                              .metrics = metrics,
+                              .metric_count = cases[_i].metric_count};
+    const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
+    shared.last = &last;
+    begin_ranks(&options, &fit_options, 1);
+    shared.last = NULL;
+    for (size_t i = 0; i < RANKS; i++) {
+        char expected[128];
+        (void)snprintf(expected, sizeof expected, "the processes do not have the same %s: all must", cases[_i].what);
+        ck_assert_int_eq(shared.statuses[i], XCVM_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(shared.errors[i].message, expected) != NULL, "%s", shared.errors[i].message);
+    }
+    end_ranks();
+}
+END_TEST
+
 Suite *suite_train_trainer_processes(void);
 Suite *suite_train_trainer_processes(void)
 {
@@ -185,6 +237,7 @@ Suite *suite_train_trainer_processes(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, several_processes, 0, 2);
     tcase_add_test(tests, processes_that_differ);
+    tcase_add_loop_test(tests, processes_with_other_options, 0, 8);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -349,6 +349,9 @@ static void print_report(const struct training *t, const xct_fit_report *report)
     if (report->end == XCT_END_PATIENCE)
         printf("stopped early: %lld epochs have brought no better loss\n", (long long)t->flags->patience);
     printf("steps %llu\n", (unsigned long long)report->steps);
+    if (t->processes.count > 1)
+        printf("processes %d, sums by %s\n", t->processes.count,
+               processes_allocator() != NULL ? "shared memory" : "messages");
     if (report->best_step > 0)
         printf("best step %llu\nbest loss %.6g\n", (unsigned long long)report->best_step, report->best_loss);
     print_figures("", &report->training);

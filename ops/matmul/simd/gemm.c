@@ -59,39 +59,65 @@ typedef struct block {
     bool first, last;
 } block;
 
-/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, the row bias added) where c is no run of whole vectors:
- * the same sums in the same order as multiply_tile makes. */
+/* What a tile becomes when it is stored aside: the same sums in the same order as multiply_tile makes. */
+typedef struct tile_end {
+    const float *start, *bias;
+    const xcvm_activation *clamp;
+} tile_end;
+
+static tile_end tile_end_of(const block *b)
+{
+    const xcvm_gemm *g = b->g;
+    return (tile_end){.start = b->first ? g->start : g->c,
+                      .bias = b->last ? g->column_bias : NULL,
+                      .clamp = b->last ? g->activation : NULL};
+}
+
+/* Stores `n` elements from `at` on in c. */
+XCVM_INLINE void store_end(const xcvm_gemm *g, const tile_end *e, xcvm_lanes v, xcvm_lanes bias, size_t at, size_t n)
+{
+    if (e->start != NULL)
+        v += xcvm_lanes_load_up_to(e->start + at, n);
+    if (e->bias != NULL)
+        v += bias;
+    if (e->clamp != NULL)
+        v = xcvm_lanes_min(xcvm_lanes_max(v, xcvm_lanes_all(e->clamp->low)), xcvm_lanes_all(e->clamp->high));
+    xcvm_lanes_store_up_to(g->c + at, n, v);
+}
+
+/* Stores a tile whose columns are runs of c. */
+static void store_columns(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    const xcvm_gemm *g = b->g;
+    const tile_end e = tile_end_of(b);
+    for (size_t i = 0; i < rows; i += XCVM_LANES)
+        for (size_t j = 0; j < columns; j += XCVM_LANES) {
+            const size_t height = xcvm_min(rows - i, XCVM_LANES), width = xcvm_min(columns - j, XCVM_LANES);
+            xcvm_lanes square[XCVM_LANES];
+            for (size_t r = 0; r < XCVM_LANES; r++)
+                square[r] = r < height ? xcvm_lanes_load(from + (i + r) * XCVM_GEMM_PANEL + j) : (xcvm_lanes){0};
+            xcvm_lanes_transpose(square);
+            for (size_t c = 0; c < width; c++) {
+                const xcvm_lanes bias = xcvm_lanes_all(e.bias != NULL ? e.bias[j0 + j + c] : 0.0f);
+                store_end(g, &e, square[c], bias, i0 + i + (j0 + j + c) * g->c_column, height);
+            }
+        }
+}
+
+/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, the row bias added) where c is no run of whole vectors. */
 static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
-    const float *start = b->first ? g->start : g->c, *bias = b->last ? g->column_bias : NULL;
-    const xcvm_activation *f = b->last ? g->activation : NULL;
-    if (g->c_column == 1) {
-        for (size_t i = 0; i < rows; i++, from += XCVM_GEMM_PANEL)
-            for (size_t j = 0; j < columns; j += XCVM_LANES) {
-                const size_t at = (i0 + i) * g->c_row + j0 + j, n = columns - j;
-                xcvm_lanes v = xcvm_lanes_load(from + j);
-                if (start != NULL)
-                    v += xcvm_lanes_load_up_to(start + at, n);
-                if (bias != NULL)
-                    v += xcvm_lanes_load_up_to(bias + j0 + j, n);
-                if (f != NULL)
-                    v = xcvm_lanes_min(xcvm_lanes_max(v, xcvm_lanes_all(f->low)), xcvm_lanes_all(f->high));
-                xcvm_lanes_store_up_to(g->c + at, n, v);
-            }
+    const tile_end e = tile_end_of(b);
+    if (g->c_column != 1) {
+        store_columns(b, from, i0, rows, j0, columns);
         return;
     }
-    for (size_t j = 0; j < columns; j++)
-        for (size_t i = 0; i < rows; i++) {
-            size_t at = (i0 + i) * g->c_row + (j0 + j) * g->c_column;
-            float v = from[i * XCVM_GEMM_PANEL + j];
-            if (start != NULL)
-                v += start[at];
-            if (bias != NULL)
-                v += bias[j0 + j];
-            if (f != NULL)
-                v = xcvm_clamp_f32(v, f->low, f->high);
-            g->c[at] = v;
+    for (size_t i = 0; i < rows; i++, from += XCVM_GEMM_PANEL)
+        for (size_t j = 0; j < columns; j += XCVM_LANES) {
+            const size_t n = columns - j;
+            const xcvm_lanes bias = e.bias != NULL ? xcvm_lanes_load_up_to(e.bias + j0 + j, n) : (xcvm_lanes){0};
+            store_end(g, &e, xcvm_lanes_load(from + j), bias, (i0 + i) * g->c_row + j0 + j, n);
         }
 }
 
@@ -154,6 +180,7 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
             xcvm_gemm_tile_pairs(&t, rows, vectors);
         else
             xcvm_gemm_tile_run(&t, rows, vectors, by_column);
+        t.fetched = NULL; /* one tile fetches all */
         if (aside)
             store_tile(b, whole, i, rows, j0, columns);
         if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)

@@ -141,6 +141,40 @@ START_TEST(path_alone)
 }
 END_TEST
 
+/* Softmax less one at the target, over the number of lines: no gradient of the logarithms is held, and nothing is
+ * summed up over classes. A target that is ignored leaves zeros. */
+START_TEST(loss_of_classes)
+{
+    compilation c;
+    machine k;
+    begin_backprop(&c);
+    const float w[] = {0.5f, -1, 2, 0, 1, 0.25f}, ignored = (float)_i;
+    xcc_value *scores = parameter(&c.b, "w", 2, DIMS(2, 3), w), *target = input(&c.b, "t", XCVM_I64, 1, DIMS(2));
+    xcc_value *logs = must(&c.b, xcc_apply(&c.b, LogSoftmax, y, .x = XCC_IN(scores), .axis = _i == 0 ? 1 : -1));
+    output(&c.b, must(&c.b, xcc_apply(&c.b, NegativeLogLikelihoodLoss, y, .x = XCC_IN(logs), .target = XCC_IN(target),
+                                      .ignore_index = -100, .reduction = XCVM_LOSS_REDUCTION_mean)));
+    ok(&c.m, differentiate(&c));
+    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    CHECK_COUNT(&c, ScatterElements, 1);
+    CHECK_COUNT(&c, Sub, 0);
+    CHECK_COUNT(&c, Expand, 0);
+    compile_rest(&c, &k);
+    const int64_t targets[] = {2, _i == 0 ? 0 : -100};
+    machine_give(&k, 0, XCVM_I64, 1, DIMS(2), targets);
+    machine_run(&k);
+    float expected[6];
+    for (size_t i = 0; i < 6; i++) {
+        const float *line = w + i / 3 * 3;
+        const float all = expf(line[0]) + expf(line[1]) + expf(line[2]);
+        const float gradient = expf(w[i]) / all - (float)((int64_t)(i % 3) == targets[i / 3]);
+        expected[i] = i < 3 ? gradient / (2 - ignored) : gradient / 2 * (1 - ignored);
+    }
+    expect_output(&k, 1, 2, DIMS(2, 3), expected);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
 /* A gradient that nothing contributes to is not computed: Where chooses, comparisons give none. */
 START_TEST(structural_zero)
 {
@@ -550,6 +584,7 @@ Suite *suite_compiler_differentiate(void)
     tcase_add_test(tests, by_name);
     tcase_add_test(tests, loss_by_name);
     tcase_add_test(tests, path_alone);
+    tcase_add_loop_test(tests, loss_of_classes, 0, 2);
     tcase_add_test(tests, structural_zero);
     tcase_add_test(tests, accumulation);
     tcase_add_test(tests, running_statistics);
