@@ -1,4 +1,4 @@
-/* Loops of binary instructions for f64 and integers. */
+/* Loops of binary instructions that processors do one element at a time: of f64, of wide integers, of truth values. */
 #include "ops/elementwise/binary_generic.h"
 
 #include "ops/broadcast.h"
@@ -53,23 +53,17 @@ static int64_t pow_i64(int64_t u, int64_t v)
 #define RESULT_SAME(type) type
 #define RESULT_BOOL(type) uint8_t
 
-/* A loop is named after its formula and the type that it is on: i64_Add. Where signs do not matter, those without sign
- * stand for both. */
+/* A loop is named after its formula and the type that it is on: i64_Div. */
 #define F64_SCALAR(Name, result, formula) LOOP(f64_##Name, double, RESULT_##result(double), formula)
 #define F64_EACH(Name, result, formula)
 #define F64_REMAINDER(Name, result, formula)
 #define F64_NONE(Name, result, nothing)
-#define INTEGERS_MODULAR(Name, result, formula)                                                                        \
-    LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)                                                     \
-    LOOP(u32_##Name, uint32_t, RESULT_##result(uint32_t), formula)
-#define INTEGERS_ORDERED(Name, result, formula)                                                                        \
-    LOOP(i64_##Name, int64_t, RESULT_##result(int64_t), formula)                                                       \
-    LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)                                                     \
-    LOOP(i32_##Name, int32_t, RESULT_##result(int32_t), formula)
+#define INTEGERS_MODULAR(Name, result, formula)
+#define INTEGERS_ORDERED(Name, result, formula)
 #define INTEGERS_WIDE(Name, result, with_sign, without)                                                                \
     LOOP(i64_##Name, int64_t, RESULT_##result(int64_t), with_sign)                                                     \
     LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), without)
-#define INTEGERS_UNSIGNED(Name, result, formula) LOOP(u64_##Name, uint64_t, RESULT_##result(uint64_t), formula)
+#define INTEGERS_UNSIGNED(Name, result, formula)
 #define INTEGERS_NONE(Name, result, nothing)
 #define BOOLEANS_TRUTH(Name, result, formula) LOOP(bool_##Name, uint8_t, uint8_t, formula)
 #define BOOLEANS_NONE(Name, result, nothing)
@@ -85,11 +79,10 @@ XCVM_BINARY_FORMULAS(LOOPS)
 #define TABLE_SCALAR(Name, formula) TABLE_ENTRY(f64, Name)
 #define TABLE_EACH(Name, formula)
 #define TABLE_REMAINDER(Name, formula)
-#define TABLE_MODULAR(Name, formula)                                                                                   \
-    [TYPE_i64][XCVM_BINARY_##Name] = u64_##Name, [TYPE_i32][XCVM_BINARY_##Name] = u32_##Name, TABLE_ENTRY(u64, Name)
-#define TABLE_ORDERED(Name, formula) TABLE_ENTRY(i64, Name) TABLE_ENTRY(u64, Name) TABLE_ENTRY(i32, Name)
+#define TABLE_MODULAR(Name, formula)
+#define TABLE_ORDERED(Name, formula)
 #define TABLE_WIDE(Name, with_sign, without) TABLE_ENTRY(i64, Name) TABLE_ENTRY(u64, Name)
-#define TABLE_UNSIGNED(Name, formula) TABLE_ENTRY(u64, Name)
+#define TABLE_UNSIGNED(Name, formula)
 #define TABLE_TRUTH(Name, formula) TABLE_ENTRY(bool, Name)
 #define TABLE_NONE(Name, nothing)
 #define TABLE(Name, kernel, grain, result, f32, f64, integers, booleans)                                               \
@@ -98,7 +91,7 @@ XCVM_BINARY_FORMULAS(LOOPS)
 
 xcvm_binary_loop xcvm_binary_loop_of(xcvm_binary op, xcvm_dtype dtype)
 {
-    enum { TYPE_f64, TYPE_i64, TYPE_u64, TYPE_i32, TYPE_bool, TYPES };
+    enum { TYPE_f64, TYPE_i64, TYPE_u64, TYPE_bool, TYPES };
     static const xcvm_binary_loop loops[TYPES][XCVM_BINARY_COUNT] = {XCVM_BINARY_FORMULAS(TABLE)};
     switch (dtype) {
     case XCVM_F64:
@@ -107,8 +100,6 @@ xcvm_binary_loop xcvm_binary_loop_of(xcvm_binary op, xcvm_dtype dtype)
         return loops[TYPE_i64][op];
     case XCVM_U64:
         return loops[TYPE_u64][op];
-    case XCVM_I32:
-        return loops[TYPE_i32][op];
     case XCVM_BOOL:
         return loops[TYPE_bool][op];
     default:

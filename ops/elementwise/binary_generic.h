@@ -13,9 +13,9 @@ typedef enum xcvm_binary {
 /* y[i] = f(a[i * a_step], b[i * b_step]), steps 0 or 1; y may be a or b. Comparisons write bool. */
 typedef void (*xcvm_binary_loop)(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count);
 
-/* The loop for operands of type I64, U64, I32, BOOL, or F64 (SCALAR formulas alone), or NULL where that type has none.
- * All integers can go through I64, if signed, or U64: results are right modulo 2 to the width of the element type.
- * Divisors must not be 0. */
+/* The loop for operands of type I64, U64 (WIDE formulas), BOOL, or F64 (SCALAR formulas alone), or NULL where that type
+ * has none. All integers can go through I64, if signed, or U64: results are right modulo 2 to the width of the element
+ * type. Divisors must not be 0. */
 xcvm_binary_loop xcvm_binary_loop_of(xcvm_binary op, xcvm_dtype dtype);
 
 /* Fails with the index of the first zero of a tensor of integers, which is to divide. */

@@ -231,7 +231,10 @@ static inline float xcvm_erfc_large_f32(float t)
     p = p * t + 1.07399531e-1f;
     p = p * t + 6.34497166e-1f;
     p = p * t + 1.28797397e-1f;
-    return xcvm_exp_negative_f32(-(p * t + t));
+    /* e to a number between -38 and -1. */
+    int32_t n;
+    const float r = xcvm_exp_reduce_f32(-(p * t + t), &n);
+    return (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(n);
 }
 
 /* Error function; 1.3 ulp. */

@@ -3,6 +3,7 @@
 #include "ops/broadcast.h"
 
 #include "ops/simd/halves.h"
+#include "ops/elementwise/simd/binary_integers.h"
 #include "ops/elementwise/simd/maps.h"
 #include "ops/simd/math_f64.h"
 
@@ -203,7 +204,7 @@ POWER(Inverse, 1.0f / u)
     LOOP_OF_KIND(F64_, Name, result, XCVM_TAKEN_##f64)
 XCVM_BINARY_FORMULAS(F64)
 
-/* The loop for a carrier; that of ops/elementwise/binary_generic.h where there is none here. */
+/* The loop for a carrier of f64, integers or truth values. */
 static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
 {
 #define F64_ENTRY_EACH(Name, formula) [XCVM_BINARY_##Name] = f64_##Name,
@@ -213,14 +214,15 @@ static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
 #define F64_ENTRY(Name, kernel, grain, result, f32, f64, integers, booleans)                                           \
     XCVM_BY_KIND(F64_ENTRY_, Name, XCVM_TAKEN_##f64)
     static const xcvm_binary_loop f64[XCVM_BINARY_COUNT] = {XCVM_BINARY_FORMULAS(F64_ENTRY)};
-    return carrier == XCVM_F64 && f64[op] != NULL ? f64[op] : xcvm_binary_loop_of(op, carrier);
+    const xcvm_binary_loop loop = carrier == XCVM_F64 ? f64[op] : xcvm_binary_integers(op, carrier);
+    return loop != NULL ? loop : xcvm_binary_loop_of(op, carrier);
 }
 
 /* ---- Applying a loop ---- */
 
 typedef struct binary_loop {
     xcvm_binary_loop loop;
-    xcvm_dtype carrier; /* element type that the loop takes: F32, F64, I64 (or U64), I32 or BOOL */
+    xcvm_dtype carrier; /* element type that the loop takes: F32, F64, an integer's (I64 also for U64) or BOOL */
     const xcvm_value *a, *b;
     xcvm_value *y;
     bool a_direct, b_direct, y_direct; /* of the carrier's type already */
@@ -387,7 +389,7 @@ static xcvm_dtype carrier_of(xcvm_binary op, xcvm_dtype dtype)
 {
     if (dtype == XCVM_F32 || xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
         return XCVM_F32;
-    if (dtype == XCVM_F64 || xcvm_binary_loop_of(op, dtype) != NULL)
+    if (dtype == XCVM_F64 || loop_of(op, dtype) != NULL)
         return dtype;
     return xcvm_dtype_in(dtype, XCVM_TYPES_UNSIGNED) ? XCVM_U64 : XCVM_I64;
 }
@@ -447,14 +449,14 @@ XCVM_KERNEL(Equal)
 XCVM_KERNEL(Div)
 {
     if (!xcvm_dtype_is_float(a->a->dtype))
-        XCVM_TRY(xcvm_divisor_check(k, a->b));
+        XCVM_TRY(xcvm_divisors_check(k, a->b));
     return run_binary(k, XCVM_BINARY_Div, loop_Div, a->y, a->a, a->b, CHEAP);
 }
 
 XCVM_KERNEL(Mod)
 {
     if (!xcvm_dtype_is_float(a->a->dtype))
-        XCVM_TRY(xcvm_divisor_check(k, a->b));
+        XCVM_TRY(xcvm_divisors_check(k, a->b));
     return a->fmod ? run_binary(k, XCVM_BINARY_Fmod, loop_Fmod, a->y, a->a, a->b, COSTLY)
                    : run_binary(k, XCVM_BINARY_Mod, loop_Mod, a->y, a->a, a->b, COSTLY);
 }

@@ -18,6 +18,8 @@ enum {
     PAIR_DEPTH = 512,
     /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
     DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
+    /* So are those of a matrix whose rows are in so many floats, which stay in the first-level cache. */
+    DIRECT_FLOATS = 8 * 1024,
     /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
      * does 16 at a time, beside which the sums go on. */
     HALF_TILES = XCVM_LANES == 16 ? 16 : XCVM_LANES / 4,
@@ -302,7 +304,23 @@ static bool is_widened(const xcvm_gemm *g)
     return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->m > HALF_ROWS;
 }
 
-static bool is_direct(const xcvm_gemm *g) { return g->b_rows == NULL && g->b_column == 1 && g->m <= DIRECT_ROWS; }
+static bool is_direct(const xcvm_gemm *g)
+{
+    if (g->b_rows != NULL || g->b_column != 1)
+        return false;
+    /* What depends on strides and depth alone holds for a part of the columns, too, which gets the scratch of all. */
+    return g->m <= DIRECT_ROWS || (g->b_row <= DIRECT_FLOATS && g->b_row * g->k <= DIRECT_FLOATS);
+}
+
+/* Columns of the next panel that is read where it lies, of `left` that are: whole vectors, and two times two rather
+ * than three and one, which loads as much as it multiplies. */
+static size_t direct_columns(size_t left)
+{
+    const size_t vectors = left / XCVM_LANES;
+    if (vectors == 4 && XCVM_GEMM_VECTORS == 3)
+        return 2 * XCVM_LANES;
+    return xcvm_min(vectors, XCVM_GEMM_VECTORS) * XCVM_LANES;
+}
 
 /* Floats for the last columns of a block: as packed, and as runs. */
 static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_COLUMNS); }
@@ -410,7 +428,7 @@ static xcvm_status multiply_block(xcvm_poller *poller, const block *b, size_t m0
             } else if (direct && columns == rest) {
                 from.at = buffer;
             } else if (direct) {
-                columns = columns / XCVM_LANES * XCVM_LANES;
+                columns = direct_columns(end - j);
                 from.at = (const float *)g->b + b->p * g->b_row + j;
                 from.stride = g->b_row;
             } else {

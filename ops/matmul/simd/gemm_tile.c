@@ -18,11 +18,20 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++)
             sum[i][j] = (xcvm_lanes){0};
-    const float *a = t->a;
     const char *b = t->b;
     const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1;
     const size_t element = xcvm_packed_element(b_dtype), b_stride = t->b_stride * element;
     const size_t b_vector = t->b_vector * element;
+    /* The lines that the sums go to are asked for before they stand, since a store waits for its line. */
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j += LINE / XCVM_LANES)
+            __builtin_prefetch(t->c + (size_t)i * t->c_stride + j * XCVM_LANES, 1);
+    const float *a[XCVM_GEMM_TALL / 4];
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i += 4)
+        a[i / 4] = t->a + (size_t)i * row;
     const bool own = t->fetched == NULL;
     const char *fetched = own ? b + AHEAD * b_stride : t->fetched;
     const size_t fetched_stride = own ? b_stride : t->fetched_stride,
@@ -37,12 +46,14 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
             __builtin_prefetch(fetched + (size_t)j * fetched_vector);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            const xcvm_lanes x = xcvm_lanes_all(a[(size_t)i * row]);
+            const xcvm_lanes x = xcvm_lanes_all(a[i / 4][(size_t)(i % 4) * row]);
 #pragma GCC unroll 4
             for (int j = 0; j < vectors; j++)
                 sum[i][j] += x * v[j];
         }
-        a += column;
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i += 4)
+            a[i / 4] += column;
         b += b_stride;
         fetched += fetched_stride;
     }

@@ -22,43 +22,43 @@ static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
     g->a_zero = t->w_zeros + output;
 }
 
+/* `count` bytes, `stride` apart. */
+static void read_bytes(const uint8_t *from, size_t count, size_t stride, uint8_t *to)
+{
+    if (stride == 1)
+        memcpy(to, from, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] = from[i * stride];
+}
+
 /* Output positions [n0, n1) as one window position sees them; the padding is x's zero point, so that nothing remains.
  */
-static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to)
+static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, uint8_t *buffer)
 {
     const integer_conv_loop *t = g->context;
     const xcvm_window *w = &t->shape.window;
     const size_t channel = p / w->kernel_size, tap = p % w->kernel_size;
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
-    const int16_t zero = xcvm_zero_point(t->x_zero_point, 0);
+    const uint8_t *x = (const uint8_t *)g->b + channel * w->in_size;
     size_t first[XCVM_WINDOW_AXES], last[XCVM_WINDOW_AXES];
     for (int i = 0; i < XCVM_WINDOW_AXES; i++)
         xcvm_window_inside(w, i, k[i], &first[i], &last[i]);
-    memset(to, 0, (n1 - n0) * sizeof *to);
-    for (size_t n = n0, next; n < n1; n = next) {
-        const size_t row = n / w->out[2], h = row % w->out[1], d = row / w->out[1];
-        next = (row + 1) * w->out[2] < n1 ? (row + 1) * w->out[2] : n1;
-        if (d < first[0] || d >= last[0] || h < first[1] || h >= last[1])
-            continue;
-        const size_t begin = row * w->out[2] + first[2] > n ? row * w->out[2] + first[2] : n;
-        const size_t end = row * w->out[2] + last[2] < next ? row * w->out[2] + last[2] : next;
-        if (begin >= end)
-            continue;
-        const ptrdiff_t id = (ptrdiff_t)(d * w->stride[0] + k[0] * w->dilation[0]) - w->pad[0];
-        const ptrdiff_t ih = (ptrdiff_t)(h * w->stride[1] + k[1] * w->dilation[1]) - w->pad[1];
-        const ptrdiff_t iw = (ptrdiff_t)((begin - row * w->out[2]) * w->stride[2] + k[2] * w->dilation[2]) - w->pad[2];
-        const size_t at = channel * w->in_size + ((size_t)id * w->in[1] + (size_t)ih) * w->in[2] + (size_t)iw;
-        int16_t *line = to + (begin - n0);
-        if (w->stride[2] == 1) {
-            xcvm_widen_bytes(g->b, g->b_signed, at, end - begin, NULL, zero, line);
-        } else if (g->b_signed) {
-            for (size_t i = 0; i < end - begin; i++)
-                line[i] = (int16_t)(((const int8_t *)g->b)[at + i * w->stride[2]] - zero);
-        } else {
-            for (size_t i = 0; i < end - begin; i++)
-                line[i] = (int16_t)(((const uint8_t *)g->b)[at + i * w->stride[2]] - zero);
+    memset(buffer, g->b_zero_of_all & 0xff, n1 - n0);
+    size_t row = n0 / w->out[2], h = row % w->out[1], d = row / w->out[1];
+    for (size_t start = row * w->out[2]; start < n1; start += w->out[2]) {
+        const size_t inside = start + first[2], begin = inside > n0 ? inside : n0, end = xcvm_min(start + last[2], n1);
+        if (d >= first[0] && d < last[0] && h >= first[1] && h < last[1] && begin < end) {
+            const ptrdiff_t id = (ptrdiff_t)(d * w->stride[0] + k[0] * w->dilation[0]) - w->pad[0];
+            const ptrdiff_t ih = (ptrdiff_t)(h * w->stride[1] + k[1] * w->dilation[1]) - w->pad[1];
+            const ptrdiff_t iw = (ptrdiff_t)((begin - start) * w->stride[2] + k[2] * w->dilation[2]) - w->pad[2];
+            read_bytes(x + ((size_t)id * w->in[1] + (size_t)ih) * w->in[2] + (size_t)iw, end - begin, w->stride[2],
+                       buffer + (begin - n0));
         }
+        h = h + 1 < w->out[1] ? h + 1 : 0;
+        d += h == 0;
     }
+    return buffer;
 }
 
 static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
@@ -101,6 +101,7 @@ static xcvm_status convolve(xcvm_kernel *k, integer_conv_loop *t)
                                       .k = s->channels * s->window.kernel_size,
                                       .a_signed = t->w->dtype == XCVM_I8,
                                       .b_signed = t->x->dtype == XCVM_I8,
+                                      .b_zero_of_all = xcvm_zero_point(t->x_zero_point, 0),
                                       .row = read_row,
                                       .finish = t->quantised != NULL ? store_quantised : store_sums,
                                       .context = t};

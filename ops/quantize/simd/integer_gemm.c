@@ -1,5 +1,6 @@
 /* Products of bytes: packing, tiles and corrections for zero points. */
 #include "ops/quantize/simd/integer_gemm.h"
+#include "ops/simd/math.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -85,47 +86,37 @@ TILE_FUNCTIONS(by_pairs, , add_pairs)
 #if HAS_QUADS
 /* Bytes of a are unsigned, those of b signed. */
 #define ADD_QUADS(sum, a, b) ((lanes)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
-#define ADD_PAIRS(sum, a, b) ((lanes)_mm512_dpwssd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
 TILE_FUNCTIONS(by_quads, QUADS, ADD_QUADS)
-TILE_FUNCTIONS(by_pairs_at_once, QUADS, ADD_PAIRS)
 #endif
 
 typedef void (*tile_function)(const void *a, const void *b, size_t steps, size_t width, bool add, int32_t *c);
 
-/* How a product is done. As bytes, a is shifted by 128 if it is signed and zero points of a are accounted for by the
- * sums of b's columns, which have none. */
+/* How a product is done. As bytes, a is without sign and b has one: what has the other is shifted by 128, as its zero
+ * points are. */
 typedef struct method {
     bool quads;
     tile_function tile;
 } method;
 
-static method choose_method(const xcvm_integer_gemm *g)
+static method choose_method(void)
 {
-    method m = {false, by_pairs};
 #if HAS_QUADS
-    if (has_quads()) {
-        m.tile = by_pairs_at_once;
-        m.quads = g->b_signed && g->b_zero != NULL;
-        for (size_t j = 0; j < g->n && m.quads; j++)
-            m.quads = g->b_zero[j] == 0;
-        if (m.quads)
-            m.tile = by_quads;
-    }
-#else
-    (void)g;
+    if (has_quads())
+        return (method){true, by_quads};
 #endif
-    return m;
+    return (method){false, by_pairs};
 }
 
 /* ---- One thread's part ---- */
 
 enum { LINES = 4 };
 
-/* Where a thread keeps its block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, and the sums
- * of b's columns. */
+/* Where a thread keeps its block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, b's zero
+ * points, and the sums of b's columns and a's rows. */
 typedef struct buffers {
-    int16_t *panels, *lines, *a;
-    int32_t *sums, *columns;
+    int16_t *panels, *a, *zeros;
+    uint8_t *lines;
+    int32_t *sums, *columns, *rows;
 } buffers;
 
 static size_t block_width(size_t n)
@@ -142,52 +133,105 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
     const size_t depth = xcvm_round_up(g->k < DEPTH ? g->k : DEPTH, LINES);
     const size_t width = xcvm_round_up(block_width(g->n), PANEL);
     const size_t lines = xcvm_round_up(depth * width * sizeof(int16_t), XCVM_ALIGNMENT);
-    const size_t a = lines + xcvm_round_up(LINES * width * sizeof(int16_t), XCVM_ALIGNMENT);
-    const size_t columns = a + xcvm_round_up(ROWS * depth * sizeof(int16_t), XCVM_ALIGNMENT);
-    const size_t sums = columns + xcvm_round_up(width * sizeof(int32_t), XCVM_ALIGNMENT);
+    const size_t a = lines + xcvm_round_up(LINES * width, XCVM_ALIGNMENT);
+    const size_t zeros = a + xcvm_round_up(ROWS * depth * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t columns = zeros + xcvm_round_up(width * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t rows = columns + xcvm_round_up(width * sizeof(int32_t), XCVM_ALIGNMENT);
+    const size_t sums = rows + xcvm_round_up(tiles_of(m) * ROWS * sizeof(int32_t), XCVM_ALIGNMENT);
     if (base != NULL) {
         b->panels = (int16_t *)(void *)base;
-        b->lines = (int16_t *)(void *)(base + lines);
+        b->lines = (uint8_t *)base + lines;
         b->a = (int16_t *)(void *)(base + a);
+        b->zeros = (int16_t *)(void *)(base + zeros);
         b->columns = (int32_t *)(void *)(base + columns);
+        b->rows = (int32_t *)(void *)(base + rows);
         b->sums = (int32_t *)(void *)(base + sums);
     }
     return xcvm_round_up(sums + tiles_of(m) * ROWS * width * sizeof(int32_t), XCVM_ALIGNMENT);
 }
 
-/* Rows [k0, k1) of columns [n0, n1) of b as panels, a few rows to a word; what fills up the last word is zero. */
+/* ---- Packing ---- */
+
+/* Words of two rows of bytes of b, less their zero points. */
+static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const int16_t *zeros, size_t count, word *to)
+{
+    const uint8_t *l0 = rows[0], *l1 = rows[1];
+    if (is_signed)
+        XCVM_INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        to[i] = (int32_t)((uint32_t)(uint16_t)((int8_t)l0[i] - zeros[i]) |
+                          (uint32_t)(uint16_t)((int8_t)l1[i] - zeros[i]) << 16);
+    else XCVM_INDEPENDENT for (size_t i = 0; i < count; i++) to[i] =
+        (int32_t)((uint32_t)(uint16_t)(l0[i] - zeros[i]) | (uint32_t)(uint16_t)(l1[i] - zeros[i]) << 16);
+}
+
+#if HAS_QUADS
+/* Words of four rows, with a sign, which are summed up in `columns`. */
+QUADS static void pack_quads(const uint8_t *const rows[LINES], bool is_signed, size_t count, int32_t *columns, word *to)
+{
+    const __m512i flip = _mm512_set1_epi32(is_signed ? 0 : (int32_t)0x80808080u), ones = _mm512_set1_epi8(1);
+    for (size_t i = 0; i < count; i += XCVM_LANES) {
+        __m512i quads = flip;
+#pragma GCC unroll 4
+        for (int l = 0; l < LINES; l++) {
+            const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(rows[l] + i)));
+            quads = _mm512_xor_si512(quads, _mm512_slli_epi32(bytes, 8 * (unsigned)l));
+        }
+        _mm512_storeu_si512(to + i, quads);
+        const __m512i sums = _mm512_dpbusd_epi32(_mm512_loadu_si512(columns + i), ones, quads);
+        _mm512_storeu_si512(columns + i, sums);
+    }
+}
+#endif
+
+static void spread_zeros(const xcvm_integer_gemm *g, size_t n0, size_t n1, int16_t *to)
+{
+    const size_t padded = xcvm_round_up(n1 - n0, XCVM_LANES);
+    for (size_t j = 0; j < padded; j++)
+        to[j] = g->b_zero == NULL ? g->b_zero_of_all : n0 + j < n1 ? g->b_zero[n0 + j] : 0;
+}
+
+/* Rows [k0, k1) of columns [n0, n1) of b as panels, a few rows to a word; rows of a fill up the last one with zeros. */
 static void pack(const xcvm_integer_gemm *g, bool quads, size_t k0, size_t k1, size_t n0, size_t n1, const buffers *b)
 {
     const size_t count = n1 - n0, padded = xcvm_round_up(count, XCVM_LANES), rows = quads ? 4 : 2;
     const size_t steps = (k1 - k0 + rows - 1) / rows;
-    int16_t *lines[LINES];
-    for (size_t i = 0; i < LINES; i++)
-        lines[i] = b->lines + i * padded;
-    memset(b->lines, 0, LINES * padded * sizeof *b->lines);
-    if (quads && k0 == 0)
+    /* Of the shifted bytes, this is the zero. */
+    memset(b->lines, g->b_signed ? 0 : 0x80, LINES * padded);
+    if (k0 == 0)
         memset(b->columns, 0, padded * sizeof *b->columns);
     for (size_t p = k0; p < k1; p += rows) {
-        for (size_t i = 0; i < rows; i++)
-            if (p + i < k1)
-                g->row(g, p + i, n0, n1, lines[i]);
-            else
-                memset(lines[i], 0, count * sizeof *lines[i]);
+        const uint8_t *lines[LINES];
+        for (size_t i = 0; i < rows; i++) {
+            uint8_t *line = b->lines + i * padded;
+            lines[i] = p + i < k1 ? g->row(g, p + i, n0, n1, line) : memset(line, g->b_signed ? 0 : 0x80, count);
+        }
         for (size_t j = 0; j < padded; j += PANEL) {
             const size_t width = xcvm_gemm_panel_width(j, count);
             word *to = (word *)(void *)b->panels + j * steps + (p - k0) / rows * width;
-            const int16_t *l0 = lines[0] + j, *l1 = lines[1] + j, *l2 = lines[2] + j, *l3 = lines[3] + j;
-            if (quads)
-                for (size_t i = 0; i < width; i++)
-                    to[i] = (int32_t)((uint32_t)(uint8_t)l0[i] | (uint32_t)(uint8_t)l1[i] << 8 |
-                                      (uint32_t)(uint8_t)l2[i] << 16 | (uint32_t)(uint8_t)l3[i] << 24);
-            else
-                for (size_t i = 0; i < width; i++)
-                    to[i] = (int32_t)((uint32_t)(uint16_t)l0[i] | (uint32_t)(uint16_t)l1[i] << 16);
+            const uint8_t *const from[LINES] = {lines[0] + j, lines[1] + j, lines[rows - 2] + j, lines[rows - 1] + j};
+#if HAS_QUADS
+            if (quads) {
+                pack_quads(from, g->b_signed, width, b->columns + j, to);
+                continue;
+            }
+#endif
+            pack_pairs(from, g->b_signed, b->zeros + j, width, to);
         }
-        if (quads)
-            for (size_t j = 0; j < padded; j++)
-                b->columns[j] += lines[0][j] + lines[1][j] + lines[2][j] + lines[3][j];
     }
+}
+
+/* `count` bytes less a zero point. */
+static void widen(const void *bytes, bool is_signed, size_t first, size_t count, int16_t zero, int16_t *to)
+{
+    const uint8_t *u = (const uint8_t *)bytes + first;
+    const int8_t *s = (const int8_t *)bytes + first;
+    if (is_signed)
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(s[i] - zero);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int16_t)(u[i] - zero);
 }
 
 /* Rows of tile i, from column k0 on, in words; the rows beyond m and what fills up the last word are zero. Pairs are
@@ -198,7 +242,7 @@ static void widen_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k
     for (size_t r = 0; r < ROWS; r++, to += depth) {
         to[depth - 1] = 0;
         if (i + r < m1)
-            xcvm_widen_bytes(g->a, g->a_signed, (i + r) * g->k + k0, k1 - k0, NULL, g->a_zero[i + r], to);
+            widen(g->a, g->a_signed, (i + r) * g->k + k0, k1 - k0, g->a_zero[i + r], to);
         else
             memset(to, 0, depth * sizeof *to);
     }
@@ -219,18 +263,36 @@ static void copy_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k0
     }
 }
 
-/* Takes off what the zero points of a, and the shift of its bytes, have added to sums of bytes: modulo 2 to the 32. */
+/* The sums of rows of a as bytes without sign, less their zero points. */
+static xcvm_status sum_rows(xcvm_poller *poller, const xcvm_integer_gemm *g, size_t m0, size_t m1, int32_t *to)
+{
+    const uint8_t flip = g->a_signed ? 0x80 : 0;
+    for (size_t i = m0; i < m1; i++) {
+        const uint8_t *row = (const uint8_t *)g->a + i * g->k;
+        uint32_t sum = 0;
+        XCVM_TRY(xcvm_poll_after(poller, 1 + g->k / 16));
+        for (size_t p = 0; p < g->k; p++)
+            sum += (uint8_t)(row[p] ^ flip);
+        to[i - m0] = (int32_t)(sum - (uint32_t)g->k * (uint32_t)(g->a_zero[i] + flip));
+    }
+    return XCVM_OK;
+}
+
+/* Takes off what zero points, and the shift of bytes, have added to sums of bytes: modulo 2 to the 32. */
 static void correct(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1, const buffers *b)
 {
     int32_t *sums = b->sums;
+    const int b_shift = g->b_signed ? 0 : 128;
     for (size_t i = m0; i < m1; i += ROWS)
         for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL) {
             const size_t columns = n1 - j < PANEL ? n1 - j : PANEL;
             for (size_t r = 0; r < ROWS && i + r < m1; r++) {
-                const uint32_t zero = (uint32_t)(g->a_zero[i + r] + (g->a_signed ? 128 : 0));
+                const uint32_t zero = (uint32_t)(g->a_zero[i + r] + (g->a_signed ? 128 : 0)),
+                               row = (uint32_t)b->rows[i + r - m0];
                 for (size_t c = 0; c < columns; c++)
                     sums[r * PANEL + c] =
-                        (int32_t)((uint32_t)sums[r * PANEL + c] - zero * (uint32_t)b->columns[j - n0 + c]);
+                        (int32_t)((uint32_t)sums[r * PANEL + c] - zero * (uint32_t)b->columns[j - n0 + c] -
+                                  row * (uint32_t)(b->zeros[j - n0 + c] - b_shift));
             }
         }
 }
@@ -248,12 +310,15 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
 {
     buffers b = {0};
     lay_out(g, m1 - m0, scratch, &b);
-    const method how = choose_method(g);
+    const method how = choose_method();
     const size_t width = block_width(g->n), rows = how.quads ? 4 : 2;
     xcvm_poller poller = xcvm_poller_of(k);
+    if (how.quads)
+        XCVM_TRY(sum_rows(&poller, g, m0, m1, b.rows));
     for (size_t n = n0; n < n1; n += width) {
         const size_t end = n1 - n < width ? n1 : n + width;
         size_t p = 0;
+        spread_zeros(g, n, end, b.zeros);
         do {
             const size_t next = g->k - p < DEPTH ? g->k : p + DEPTH, steps = (next - p + rows - 1) / rows;
             int32_t *sums = b.sums;

@@ -1,6 +1,6 @@
 /* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
- * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time.
- * Where b is signed and without zero points, and the processor can, four bytes are. */
+ * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time;
+ * or, where the processor can, four bytes are, and what zero points make of the sums is put right behind. */
 #ifndef XCVM_OPS_VECTOR_INTEGER_GEMM_H
 #define XCVM_OPS_VECTOR_INTEGER_GEMM_H
 
@@ -11,8 +11,9 @@
 
 typedef struct xcvm_integer_gemm xcvm_integer_gemm;
 
-/* Writes row p of columns [n0, n1) of g's matrix b, less its zero points. */
-typedef void (*xcvm_integer_row)(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to);
+/* Where the bytes of row p, columns [n0, n1), of g's matrix b are: in `buffer`, or elsewhere if there are whole vectors
+ * of them. What stands for nothing is the zero point. */
+typedef const uint8_t *(*xcvm_integer_row)(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, uint8_t *buffer);
 /* Takes the finished sums of row i, columns [n0, n1). */
 typedef void (*xcvm_integer_finish)(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums);
 
@@ -21,7 +22,8 @@ struct xcvm_integer_gemm {
     const void *a, *b; /* bytes; rows of a are k apart */
     bool a_signed, b_signed;
     const int16_t *a_zero; /* m numbers */
-    const int16_t *b_zero; /* n numbers, for who makes the rows; NULL: what they make may be any difference of bytes */
+    const int16_t *b_zero; /* n numbers; NULL: b_zero_of_all */
+    int16_t b_zero_of_all;
     xcvm_integer_row row;
     xcvm_integer_finish finish;
     const void *context; /* of row and finish */
@@ -39,26 +41,6 @@ typedef struct xcvm_integer_batch {
 size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads);
 #define xcvm_integer_gemm_run XCVM_PER_ISA(xcvm_integer_gemm_run)
 xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch *batch, void *scratch);
-
-/* `count` bytes less a zero point (or, if `zeros` is not NULL, one for each). */
-static inline void xcvm_widen_bytes(const void *bytes, bool is_signed, size_t first, size_t count, const int16_t *zeros,
-                                    int16_t zero, int16_t *to)
-{
-    const uint8_t *u = (const uint8_t *)bytes + first;
-    const int8_t *s = (const int8_t *)bytes + first;
-    if (zeros != NULL && is_signed)
-        for (size_t i = 0; i < count; i++)
-            to[i] = (int16_t)(s[i] - zeros[i]);
-    else if (zeros != NULL)
-        for (size_t i = 0; i < count; i++)
-            to[i] = (int16_t)(u[i] - zeros[i]);
-    else if (is_signed)
-        for (size_t i = 0; i < count; i++)
-            to[i] = (int16_t)(s[i] - zero);
-    else
-        for (size_t i = 0; i < count; i++)
-            to[i] = (int16_t)(u[i] - zero);
-}
 
 /* Zero point `index` of a tensor of bytes, which may have but one for all, or be NULL. */
 static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index)

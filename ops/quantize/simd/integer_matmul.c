@@ -28,9 +28,10 @@ static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
     g->b_zero = t->b_zeros + b * s->n;
 }
 
-static void read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, int16_t *to)
+static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, uint8_t *buffer)
 {
-    xcvm_widen_bytes(g->b, g->b_signed, p * g->n + n0, n1 - n0, g->b_zero + n0, 0, to);
+    const uint8_t *row = (const uint8_t *)g->b + p * g->n + n0;
+    return (n1 - n0) % XCVM_LANES == 0 ? row : memcpy(buffer, row, n1 - n0);
 }
 
 static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)

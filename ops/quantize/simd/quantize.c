@@ -88,6 +88,23 @@ static void quantize_block(const float *x, const float *zero_points, size_t coun
     }
 }
 
+/* The same in one go, for one scale and bytes of either sign: clamped before it is rounded, as bounds less the zero
+ * point are whole numbers, too, and taken from the low bits that rounding leaves. */
+static void quantize_bytes(const float *x, float scale, float zero_point, size_t count, float low, float high,
+                           uint8_t *to)
+{
+    const uint32_t zero = (uint32_t)(int32_t)zero_point;
+    low -= zero_point;
+    high -= zero_point;
+    XCVM_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        float v = x[i] / scale;
+        v = v > low ? v : low;
+        v = v < high ? v : high;
+        to[i] = (uint8_t)(xcvm_f32_bits(v + XCVM_ROUND_F32) + zero);
+    }
+}
+
 static void store_integers(xcvm_value *y, size_t first, size_t count, const int32_t *from)
 {
     if (xcvm_dtype_in(y->dtype, XCVM_TYPES_BYTE)) {
@@ -112,6 +129,13 @@ static void quantize_range(void *context, size_t begin, size_t end, int worker)
     float x[XCVM_BLOCK], scales[XCVM_BLOCK], zero_points[XCVM_BLOCK];
     int32_t integers[XCVM_BLOCK];
     const size_t count = xcvm_element_count(t->x);
+    if (t->x->dtype == XCVM_F32 && t->pieces.single && xcvm_dtype_in(t->y->dtype, XCVM_TYPES_BYTE) &&
+        !xcvm_dtype_in(t->precision, XCVM_TYPES_HALF)) {
+        const size_t first = begin * XCVM_BLOCK, last = xcvm_min(end * XCVM_BLOCK, count);
+        quantize_bytes(XCVM_CDATA(float, t->x) + first, t->scales[0], t->zero_points[0], last - first, t->low, t->high,
+                       XCVM_DATA(uint8_t, t->y) + first);
+        return;
+    }
     for (size_t block = begin; block < end; block++) {
         size_t at = block * XCVM_BLOCK, n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         load(t->x, at, n, x);
@@ -190,15 +214,16 @@ XCVM_KERNEL(DequantizeLinear)
 
 XCVM_KERNEL(DynamicQuantizeLinear)
 {
+    enum { CHUNK = 2048 }; /* which stays in the first-level cache for the second extreme */
     const float *x = a->x->data;
     const size_t count = xcvm_element_count(a->x);
     float low = 0.0f, high = 0.0f;
+    xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
-        n = xcvm_min(count - at, XCVM_POLL_STEPS);
+        n = xcvm_min(count - at, CHUNK);
+        XCVM_TRY(xcvm_poll_after(&poller, n));
         low = (float)xcvm_reduce_extreme(xcvm_lanes_lesser, x + at, n, low);
         high = (float)xcvm_reduce_extreme(xcvm_lanes_greater, x + at, n, high);
-        if (at + n < count)
-            XCVM_TRY(xcvm_kernel_poll(k));
     }
     const xcvm_dynamic_scale s = xcvm_dynamic_scale_of(low, high);
     *XCVM_DATA(float, a->scale) = s.scale;

@@ -1,4 +1,5 @@
 /* CumSum and CumProd. */
+#include "ops/convert.h"
 #include "ops/index.h"
 #include "ops/simd/math.h"
 
@@ -20,13 +21,20 @@ enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
         const type *x = (const type *)t->a->x->data + first;                                                           \
         type *y = (type *)t->a->y->data + first;                                                                       \
         accumulator totals[COLUMNS], total = product ? 1 : 0;                                                          \
-        for (size_t i = 0; i < around->dim && columns == 1; i++) {                                                     \
-            if (xcvm_poll_after(&poller, 1) != XCVM_OK)                                                                \
+        for (size_t at = 0, end; at < around->dim && columns == 1; at = end) {                                         \
+            end = xcvm_min(around->dim, at + XCVM_BLOCK);                                                              \
+            if (xcvm_poll_after(&poller, end - at) != XCVM_OK)                                                         \
                 return;                                                                                                \
-            size_t at = (reverse ? around->dim - 1 - i : i) * around->inner;                                           \
-            accumulator before = total, value = (accumulator)load(x[at]);                                              \
-            total = (accumulator)(product ? total * value : total + value);                                            \
-            y[at] = (type)store(exclusive ? before : total);                                                           \
+            const ptrdiff_t step = reverse ? -(ptrdiff_t)around->inner : (ptrdiff_t)around->inner;                     \
+            const size_t from = (reverse ? around->dim - 1 - at : at) * around->inner;                                 \
+            const type *in = x + from;                                                                                 \
+            type *out = y + from;                                                                                      \
+            for (size_t i = at; i < end; i++) {                                                                        \
+                const ptrdiff_t o = (ptrdiff_t)(i - at) * step;                                                        \
+                accumulator before = total, value = (accumulator)load(in[o]);                                          \
+                total = (accumulator)(product ? total * value : total + value);                                        \
+                out[o] = (type)store(exclusive ? before : total);                                                      \
+            }                                                                                                          \
         }                                                                                                              \
         for (size_t j = 0; j < columns; j++)                                                                           \
             totals[j] = product ? 1 : 0;                                                                               \

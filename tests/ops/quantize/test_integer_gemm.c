@@ -3,6 +3,7 @@
 #include "tests/ops/support.h"
 
 xcvm_status xcvm_MatMulInteger_run(xcvm_kernel *k, const void *args);
+xcvm_status xcvm_ConvInteger_run(xcvm_kernel *k, const void *args);
 
 static xcvm_value bytes(bool is_signed, int rank, const int64_t *dims)
 {
@@ -62,6 +63,80 @@ START_TEST(products)
 }
 END_TEST
 
+/* Sizes of a convolution of one image by two groups of filters, the same both ways but for the image's. */
+typedef struct sizes {
+    int64_t channels, outputs, height, width, kernel, stride, pad, dilation;
+} sizes;
+
+static int64_t out_size(const sizes *s, int64_t in)
+{
+    return (in + 2 * s->pad - s->dilation * (s->kernel - 1) - 1) / s->stride + 1;
+}
+
+/* The sum at place (h, w) of output `o`. */
+static int32_t sum_at(const sizes *s, const xcvm_value *x, const xcvm_value *w, int x_zero, int w_zero, int64_t o,
+                      int64_t h, int64_t v)
+{
+    int32_t sum = 0;
+    const int64_t first = o < s->outputs ? 0 : s->channels;
+    for (int64_t c = 0; c < s->channels; c++)
+        for (int64_t i = 0; i < s->kernel * s->kernel; i++) {
+            const int64_t y = h * s->stride + i / s->kernel * s->dilation - s->pad,
+                          z = v * s->stride + i % s->kernel * s->dilation - s->pad;
+            if (y >= 0 && y < s->height && z >= 0 && z < s->width)
+                sum += (number(x, ((first + c) * s->height + y) * s->width + z) - x_zero) *
+                       (number(w, (o * s->channels + c) * s->kernel * s->kernel + i) - w_zero);
+        }
+    return sum;
+}
+
+static void check_convolution(const sizes *s, bool x_signed, bool w_signed)
+{
+    const int64_t one = 1, outputs = 2 * s->outputs, height = out_size(s, s->height), width = out_size(s, s->width);
+    int64_t steps[] = {s->stride, s->stride}, pads[] = {s->pad, s->pad, s->pad, s->pad},
+            dilations[] = {s->dilation, s->dilation};
+    xcvm_value x = bytes(x_signed, 4, (const int64_t[]){1, 2 * s->channels, s->height, s->width});
+    xcvm_value w = bytes(w_signed, 4, (const int64_t[]){outputs, s->channels, s->kernel, s->kernel});
+    xcvm_value xz = bytes(x_signed, 1, &one), wz = bytes(w_signed, 1, &outputs), y = {.rank = -1};
+    xcvm_value_set_tensor(&y, XCVM_I32, 4, (const int64_t[]){1, outputs, height, width});
+    y.memory_kind = XCVM_MEMORY_BORROWED;
+    y.data = malloc(y.bytes);
+    ck_assert_ptr_nonnull(y.data);
+    const xcvm_ConvInteger_args args = {.y = &y,
+                                        .x = &x,
+                                        .w = &w,
+                                        .x_zero_point = &xz,
+                                        .w_zero_point = &wz,
+                                        .strides = {steps, 2},
+                                        .pads = {pads, 4},
+                                        .dilations = {dilations, 2},
+                                        .group = 2};
+    const xcvm_kernel_run kernels[] = {xcvm_kernel_of(XCVM_OP_ConvInteger), xcvm_ConvInteger_run};
+    for (int v = 0; v < 4; v++) {
+        run(kernels[v % 2], &args, v < 2 ? 1 : 3);
+        for (int64_t i = 0; i < outputs * height * width; i++) {
+            const int64_t o = i / (height * width);
+            ck_assert_int_eq(XCVM_CDATA(int32_t, &y)[i],
+                             sum_at(s, &x, &w, number(&xz, 0), number(&wz, o), o, i / width % height, i % width));
+        }
+    }
+    free(x.data);
+    free(w.data);
+    free(xz.data);
+    free(wz.data);
+    free(y.data);
+}
+
+START_TEST(convolutions)
+{
+    static const sizes cases[] = {{1, 1, 1, 1, 1, 1, 0, 1},   {3, 5, 7, 9, 3, 1, 1, 1},   {4, 8, 11, 28, 3, 1, 1, 1},
+                                  {2, 3, 12, 31, 3, 2, 1, 1}, {5, 9, 16, 16, 1, 1, 0, 1}, {3, 2, 10, 13, 2, 3, 2, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int kind = 0; kind < 4; kind++)
+            check_convolution(&cases[i], (kind & 1) != 0, (kind & 2) != 0);
+}
+END_TEST
+
 Suite *suite_ops_integer_gemm(void);
 Suite *suite_ops_integer_gemm(void)
 {
@@ -69,6 +144,7 @@ Suite *suite_ops_integer_gemm(void)
     TCase *tc = tcase_create("integer_gemm");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, products);
+    tcase_add_test(tc, convolutions);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -1,0 +1,15 @@
+/* The shape of determinants. */
+#include "ops/shape.h"
+
+XCVM_SHAPE_RULE_OF(Det)
+{
+    const xcvm_value *x = a->x;
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, 2 or more is needed", x->rank);
+    if (x->rank >= 2) {
+        const int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
+        XCVM_CHECK(t->error, rows < 0 || columns < 0 || rows == columns, SHAPE_MISMATCH,
+                   "the matrices of x are %lld x %lld, not square", (long long)rows, (long long)columns);
+    }
+    xcvm_value_set_tensor(a->y, a->y->dtype, x->rank < 0 ? -1 : x->rank - 2, x->dims);
+    return XCVM_OK;
+}
