@@ -1,6 +1,5 @@
 /* The session's heap: free lists by size, counting, and the limit. */
 #include "base/heap.h"
-#include "base/heap_reclaim.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define POISON 1

@@ -5,6 +5,8 @@
 
 #include "base/value.h"
 
+#include <stdbool.h>
+
 typedef struct xcvm_heap xcvm_heap;
 
 /* `limit` in bytes, 0 for none. The heap lives until it is destroyed and its last storage is released. */
@@ -26,6 +28,12 @@ xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *erro
 void xcvm_heap_discard(xcvm_heap *heap, xcvm_storage *storage);
 /* Gives blocks that nobody holds back to the allocator. */
 void xcvm_heap_trim(xcvm_heap *heap);
+
+/* Whom the heap asks before it refuses a request: who keeps storages that can be done without releases them and returns
+ * whether there were any. It is called in the midst of a request, so it must not allocate, nor release what the
+ * request's own caller relies on. */
+typedef bool (*xcvm_heap_reclaim)(void *user);
+void xcvm_heap_set_reclaim(xcvm_heap *heap, xcvm_heap_reclaim reclaim, void *user);
 
 /* Bytes: requested by storages that are held, with what is counted from outside; the most that this has been; and taken
  * from the allocator, free blocks included, with what is counted from outside. */

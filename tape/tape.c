@@ -1,6 +1,5 @@
 /* Tapes: their options, memory, failures and scopes. */
 #include "tape/tape.h"
-#include "base/heap_reclaim.h"
 #include "vm/options.h"
 
 #include <stdarg.h>

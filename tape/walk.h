@@ -23,6 +23,20 @@ void tape_walk_finish(tape_walk *w, tape_variable *v);
 /* The failure of what gave nothing. */
 xcvm_status tape_walk_failure(const tape_walk *w, const char *what);
 
+/* Fails for what another walk, around this one, is to pass or has yet to add to. */
+xcvm_status tape_walk_refuse_overlap(const tape_walk *w);
+/* Calls body for each operand through which a gradient can flow; what decides a shape has none. */
+typedef xcvm_status (*tape_walk_operand)(tape_walk *w, tape_record *r, uint32_t index, tape_variable *v);
+xcvm_status tape_walk_each_operand(tape_walk *w, tape_record *r, tape_walk_operand body);
+/* Finds what depends on the variables that are differentiated by. */
+xcvm_status tape_walk_find_reached(tape_walk *w);
+/* Marks the calls that have to be passed, each of which has a rule. */
+xcvm_status tape_walk_find_needed(tape_walk *w);
+/* A marked call was passed, or will not be. */
+void tape_walk_unmark(tape_walk *w, tape_record *r);
+/* Says in the tape's error that the failure is this call's, and returns it. */
+xcvm_status tape_walk_blame(const tape_walk *w, const tape_record *r, xcvm_status status);
+
 /* Whether the gradient of a weight, operand 1 of a batch's call to whose result one has come, can be added up later,
  * with those by other batches; notes what it is made of. */
 bool tape_product_waits(const tape_walk *w, const tape_record *call);

@@ -153,6 +153,12 @@ static double least_divergence(half *h, double most, int levels)
 
 /* ---- The range ---- */
 
+static void widen_to_both_signs(double *low, double *high)
+{
+    *high = fmax(-*low, *high);
+    *low = -*high;
+}
+
 void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, double percentile, int levels,
                           bool symmetric, double *low, double *high)
 {
@@ -169,10 +175,8 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
     case XCC_RANGE_MOVING:
         *low = fmin(s->moving_least, 0);
         *high = fmax(s->moving_greatest, 0);
-        if (symmetric) {
-            *high = fmax(-*low, *high);
-            *low = -*high;
-        }
+        if (symmetric)
+            widen_to_both_signs(low, high);
         break;
     case XCC_RANGE_PERCENTILE: {
         const double outside = (double)s->count * (100 - percentile) / 100;
@@ -195,10 +199,8 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
     case XCC_RANGE_TAIL:
         *low = -xcc_likely_extreme(s->lows, s->low_count, s->batches);
         *high = xcc_likely_extreme(s->highs, s->high_count, s->batches);
-        if (symmetric) {
-            *high = fmax(-*low, *high);
-            *low = -*high;
-        }
+        if (symmetric)
+            widen_to_both_signs(low, high);
         return;
     case XCC_RANGE_MINMAX:
         break;

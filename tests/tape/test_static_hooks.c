@@ -1,0 +1,200 @@
+/* Tests of what the hooks of optimizers see and write while a static function runs: variables that it has written, and
+ * places that it has filled, before the step and behind it. */
+#include "tests/tape/static_layers.h"
+
+/* ---- Writes that update hooks see ---- */
+
+typedef struct looking {
+    xcvm_var w, early, late;
+    xcvm_optimizer *o;
+    double seen[8]; /* of each call: `early`, `late` */
+    int calls;
+    bool fails, reads; /* reads: behind the step, the function reads `early`, and does not write `late` */
+} looking;
+
+static xcvm_var look_at_writes(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    looking *looker = user;
+    (void)update;
+    looker->seen[2 * looker->calls] = xcvm_var_number(t, looker->early);
+    looker->seen[2 * looker->calls++ + 1] = xcvm_var_number(t, looker->late);
+    xcvm_Mul(t, looker->early, constant(t, 2), .into = looker->early);
+    return looker->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2})
+                         : XCVM_ABSENT;
+}
+
+static xcvm_status run_looked_at(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                                 xcvm_var *out)
+{
+    const looking *looker = user;
+    const xcvm_var one = constant(t, 1);
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, looker->w, in[0]);
+    out[0] = xcvm_var_detach(t, loss);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    xcvm_Add(t, looker->early, one, .into = looker->early);
+    XCVM_TRY(xcvm_optimizer_step(looker->o, &error));
+    if (looker->reads)
+        out[0] = xcvm_Add(t, looker->early, one);
+    else
+        xcvm_Add(t, looker->late, one, .into = looker->late);
+    xcvm_var_clear_grad(t, looker->w);
+    return XCVM_OK;
+}
+
+/* What a function writes before a step is there for the hooks of that step, which may write into it, and what it writes
+ * behind the step is not yet. If a hook fails, what was written is as it was; a view of it sees that, too. */
+START_TEST(writes_seen_by_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    looking looker = {.w = parameter(t, 3)};
+    looker.early = xcvm_var_keep(t, constant(t, 0));
+    looker.late = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
+    must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
+    must(xcvm_optimizer_add_hook(looker.o, look_at_writes, &looker, &error), &error);
+    xcvm_static *s = make_static(t, run_looked_at, &looker, NULL);
+    for (int i = 0; i < 3; i++)
+        CHECK_F32(t, call1(s, constant(t, 1)), (float)(3 - 0.5 * i));
+    ck_assert_uint_eq(figures(s).replayed, 2);
+    const double seen[] = {1, 0, 3, 1, 7, 2};
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+        ck_assert_double_eq(looker.seen[i], seen[i]);
+    CHECK_F32(t, looker.early, 14);
+    CHECK_F32(t, looker.late, 3);
+    looker.fails = true;
+    const xcvm_var view =
+        _i ? xcvm_Reshape(t, looker.early,
+                          xcvm_tape_constant(t, XCVM_I64, 1, (const int64_t[]){1}, (const int64_t[]){1}))
+           : looker.early;
+    call1(s, constant(t, 1));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert_double_eq(looker.seen[6], 15);
+    CHECK_F32(t, view, 14);
+    CHECK_F32(t, looker.early, 14);
+    CHECK_F32(t, looker.late, 3);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(looker.o);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Places that update hooks see ---- */
+
+typedef struct placing {
+    xcvm_var w, place;
+    xcvm_optimizer *o;
+    double seen[8];
+    int calls;
+    bool late, fails; /* late: the place is filled behind the step */
+} placing;
+
+static xcvm_var look_at_place(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    placing *p = user;
+    (void)update;
+    p->seen[p->calls++] = xcvm_var_number(t, p->place);
+    return p->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2}) : XCVM_ABSENT;
+}
+
+static xcvm_status run_placing(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    placing *p = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, p->w, in[0]), next = xcvm_Add(t, p->place, in[0]);
+    out[0] = xcvm_var_detach(t, loss);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    if (!p->late)
+        p->place = next;
+    XCVM_TRY(xcvm_optimizer_step(p->o, &error));
+    p->place = next;
+    xcvm_var_clear_grad(t, p->w);
+    return XCVM_OK;
+}
+
+/* What the function has put in a place before a step, the hooks of that step find there; what it puts there behind it,
+ * not yet. If a hook fails, what was there is there again. */
+START_TEST(places_seen_by_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    placing p = {.w = parameter(t, 3), .late = _i == 1};
+    xcvm_var *const held[] = {&p.place};
+    const xcvm_static_options options = {.size = sizeof options, .held = held, .held_count = 1};
+    p.place = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &p.o, &error), &error);
+    must(xcvm_optimizer_add(p.o, "w", p.w, &error), &error);
+    must(xcvm_optimizer_add_hook(p.o, look_at_place, &p, &error), &error);
+    xcvm_static *s = make_static(t, run_placing, &p, &options);
+    for (int i = 0; i < 4; i++) {
+        call1(s, constant(t, 1));
+        ck_assert_double_eq(p.seen[i], i + (p.late ? 0 : 1));
+        CHECK_F32(t, p.place, (float)i + 1);
+    }
+    ck_assert_uint_eq(figures(s).replayed, 3);
+    p.fails = true;
+    call1(s, constant(t, 1));
+    ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert_double_eq(p.seen[4], p.late ? 4 : 5);
+    CHECK_F32(t, p.place, 4);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(p.o);
+    close_tape(t);
+}
+END_TEST
+
+/* ---- Hooks that write ---- */
+
+static xcvm_var write_looked_at(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    const looking *looker = user;
+    (void)update;
+    const xcvm_var v = looker->reads ? looker->early : looker->late;
+    xcvm_Add(t, v, constant(t, 5), .into = v);
+    return XCVM_ABSENT;
+}
+
+/* What a hook writes, calls behind the step find, which takes the function each time. */
+START_TEST(writes_of_hooks)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    messages log = {.count = 0};
+    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    looking looker = {.w = parameter(t, 3), .reads = _i == 1};
+    looker.early = xcvm_var_keep(t, constant(t, 0));
+    looker.late = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
+    must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
+    must(xcvm_optimizer_add_hook(looker.o, write_looked_at, &looker, &error), &error);
+    xcvm_static *s = make_static(t, run_looked_at, &looker, &options);
+    for (int i = 1; i < 4; i++) {
+        const xcvm_var y = call1(s, constant(t, 1));
+        if (looker.reads)
+            CHECK_F32(t, y, (float)(6 * i + 1));
+        CHECK_F32(t, looker.reads ? looker.early : looker.late, (float)(6 * i));
+    }
+    ck_assert_msg(strstr(log.text, "what a hook of it has written") != NULL, "%s", log.text);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(looker.o);
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_static_hooks(void);
+Suite *suite_tape_static_hooks(void)
+{
+    Suite *suite = suite_create("tape_static_hooks");
+    TCase *tcase = tcase_create("each");
+    tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
+    tcase_add_loop_test(tcase, writes_of_hooks, 0, 2);
+    tcase_add_loop_test(tcase, places_seen_by_hooks, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
