@@ -4,6 +4,7 @@
 #   make test       everything that has to pass
 #   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
 #   make bench-quantized  the same for models of integers; writes docs/quantization-benchmark.md
+#   make bench-generation  the same for tokens of a decoder; writes docs/generation-benchmark.md
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
@@ -43,6 +44,10 @@ bench-quantized: build
 	@bench/quantized.sh >docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
 	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 
+bench-generation: build
+	@bench/generation.sh >docs/generation-benchmark.md.new || { rm -f docs/generation-benchmark.md.new; exit 1; }
+	@mv docs/generation-benchmark.md.new docs/generation-benchmark.md
+
 aarch64: packages
 	@dpkg --print-foreign-architectures | grep -q arm64 || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --add-architecture arm64
 	@scripts/install-packages.sh $(ARM_PACKAGES)
@@ -64,4 +69,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized aarch64 install format generated size clean
+.PHONY: all packages build demo test bench bench-quantized bench-generation aarch64 install format generated size clean

@@ -103,3 +103,60 @@ double bench_peak(void)
     }
     return best;
 }
+
+/* Bytes of what is read, beyond the last cache, and of a part that is timed, in less than the system's slices of time.
+ */
+#define READ_BYTES (UINT64_C(256) << 20)
+#define PART_BYTES (UINT64_C(16) << 20)
+enum { LINE = 64, LINES_AHEAD = 128 };
+
+/* All bytes of a part, from two places at a time, by plain loads or with lines fetched ahead. */
+#define READ(name, attribute, bytes)                                                                                   \
+    attribute static void name(const char *from, bool ahead)                                                           \
+    {                                                                                                                  \
+        typedef uint64_t words __attribute__((vector_size(bytes), may_alias));                                         \
+        words low = {0}, high = {0};                                                                                   \
+        for (const char *at = from, *end = from + PART_BYTES / 2; at < end; at += LINE) {                              \
+            if (ahead) {                                                                                               \
+                __builtin_prefetch(at + LINES_AHEAD * LINE);                                                           \
+                __builtin_prefetch(at + LINES_AHEAD * LINE + PART_BYTES / 2);                                          \
+            }                                                                                                          \
+            _Pragma("GCC unroll 4") for (size_t i = 0; i < LINE; i += sizeof low)                                      \
+            {                                                                                                          \
+                low ^= *(const words *)(const void *)(at + i);                                                         \
+                high ^= *(const words *)(const void *)(at + PART_BYTES / 2 + i);                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+        volatile words kept = low ^ high;                                                                              \
+        (void)kept;                                                                                                    \
+    }
+#if defined(__x86_64__)
+READ(read_v4, __attribute__((target("avx512f"))), 64)
+READ(read_v3, __attribute__((target("avx2"))), 32)
+#endif
+READ(read_plain, , 16)
+
+double bench_read_rate(double seconds)
+{
+    void (*read)(const char *from, bool ahead) = read_plain;
+#if defined(__x86_64__)
+    read = __builtin_cpu_supports("avx512f") ? read_v4 : __builtin_cpu_supports("avx2") ? read_v3 : read_plain;
+#endif
+    static char *memory;
+    if (memory == NULL && (memory = xcvm_allocate(NULL, READ_BYTES)) == NULL) {
+        fprintf(stderr, "no memory for %llu bytes\n", (unsigned long long)READ_BYTES);
+        exit(1);
+    }
+    memset(memory, 1, READ_BYTES);
+    const uint64_t end = xcvm_clock_ns() + (uint64_t)(seconds * 1e9);
+    double best = 0.0;
+    for (uint64_t now = xcvm_clock_ns(), round = 0; now < end; round++)
+        for (size_t at = 0; at < READ_BYTES; at += PART_BYTES) {
+            read(memory + at, round % 2 == 1);
+            const uint64_t then = xcvm_clock_ns();
+            const double rate = (double)PART_BYTES / ((double)(then - now) * 1e-9);
+            best = rate > best ? rate : best;
+            now = then;
+        }
+    return best;
+}

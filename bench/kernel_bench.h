@@ -23,4 +23,7 @@ double bench_kernel(xcvm_opcode opcode, const void *args, int threads, double se
  * memory, by measurement. */
 double bench_peak(void);
 
+/* Bytes a second that one core reads from memory at best, measured for `seconds`. Exits if there is no memory. */
+double bench_read_rate(double seconds);
+
 #endif

@@ -26,9 +26,7 @@ static bool write_block_product(xcc_c_export *x, xcc_c_step *step)
     const xcvm_activation f = xcvm_activation_of(a->activation, a->activation_params);
     const xcvm_qblocks layout = {(size_t)a->depth, (size_t)a->columns, (size_t)a->block_size, (unsigned)a->bits};
     const size_t rows = xcvm_element_count(a->y) / (size_t)a->columns, index = x->table_count++;
-    /* As the machine does, which brings the weights of many rows to f32. */
-    enum { FEW_ROWS = 16 };
-    const bool rounds = a->activations == XCVM_BLOCK_ACTIVATIONS_int8 && rows <= FEW_ROWS;
+    const bool rounds = a->activations == XCVM_BLOCK_ACTIVATIONS_int8;
     xcc_c_put(&x->tables,
               "\nstatic const xc_blocks xc_table_%zu = {.rows = %zu, .k = %zu, .n = %zu, .block = %zu, .bits = %u, "
               ".scale_type = %s, .offset_type = %s, .low = %s, .high = %s};\n",

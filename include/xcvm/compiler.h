@@ -193,8 +193,8 @@ typedef struct xcc_options {
      * Not with `weights`. Matrices of fewer rows than a block, tables that blocks do not divide and constants with
      * numbers that are not finite, or beyond what an f16 scale reaches, stay as they are. */
     xcc_weight_blocks weight_blocks;
-    /* Products of up to 16 rows with weights in blocks, the model's own included (MatMulNBits, DequantizeLinear in
-     * blocks), round what they multiply them with to 8 bits, with a scale for each block; else that stays f32. */
+    /* Products with weights in blocks, the model's own included (MatMulNBits, DequantizeLinear in blocks), round what
+     * they multiply them with to 8 bits, with a scale for each block; else that stays f32. */
     bool integer_activations;
     /* What products compute in: XCVM_F32 (or 0), as they are; XCVM_BF16, products with constant matrices and
      * convolutions of blocked channels round both operands to nearest even, subnormal numbers to zero, and sum up in

@@ -2,9 +2,6 @@
 #include "ops/quantize/quantized_panels.h"
 
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 void xcvm_quantized_pack(const int8_t *w, const size_t steps[4], size_t groups, size_t outputs, size_t channels,
                          size_t height, size_t width, const xcvm_quantized_runs *runs, int8_t *panels)
@@ -25,19 +22,3 @@ void xcvm_quantized_pack(const int8_t *w, const size_t steps[4], size_t groups, 
                     }
         }
 }
-
-#if defined(__x86_64__)
-bool xcvm_quads_of_64(void) { return __builtin_cpu_supports("avx512vnni") != 0; }
-
-bool xcvm_quads_of_32(void)
-{
-    /* AVX_VNNI, for which older compilers have no name; whoever asks has found AVX2 usable before. */
-    unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-}
-#else
-bool xcvm_quads_of_64(void) { return false; }
-bool xcvm_quads_of_32(void) { return false; }
-#endif
-
-bool xcvm_quads_at_once(void) { return xcvm_quads_of_64() || xcvm_quads_of_32(); }

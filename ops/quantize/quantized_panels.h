@@ -44,10 +44,4 @@ static inline xcvm_quantized_runs xcvm_quantized_runs_of(size_t height, size_t w
 void xcvm_quantized_pack(const int8_t *w, const size_t steps[4], size_t groups, size_t outputs, size_t channels,
                          size_t height, size_t width, const xcvm_quantized_runs *runs, int8_t *panels);
 
-/* Whether this processor multiplies and adds four bytes at a time, exactly: for vectors of 64 bytes, of 32, of either.
- */
-bool xcvm_quads_of_64(void);
-bool xcvm_quads_of_32(void);
-bool xcvm_quads_at_once(void);
-
 #endif

@@ -99,6 +99,8 @@
          "$9 = BlockQuantizedGemm($1, $2, $3, columns=32768, depth=32768, bits=4, block_size=32, activations=int8)")   \
     CASE("BlockQuantizedGemm", "n f32[4000x4000]; n u8[250x1000x64]; n f32[250x125x16]",                               \
          "$9 = BlockQuantizedGemm($1, $2, $3, columns=4000, depth=4000, bits=8, block_size=32)")                       \
+    CASE("BlockQuantizedGemm", "n f32[4000x4000]; n u8[250x1000x64]; n f32[250x125x16]",                               \
+         "$9 = BlockQuantizedGemm($1, $2, $3, columns=4000, depth=4000, bits=8, block_size=32, activations=int8)")     \
     CASE("Det", "n f64[2000x2000]", "$9 = Det($1)")                                                                    \
     CASE("Conv", "n f32[1x64x1000x1000]; n f32[64x64x3x3]",                                                            \
          "$9 = Conv($1, $2, _, _, strides=[1 1], pads=[1 1 1 1], dilations=[1 1])")                                    \

@@ -589,8 +589,8 @@ const struct command command_compile = {
         "With --weights q8, q4 or q4a the matrices of products, and tables of which Gather alone reads rows, lie in "
         "blocks of 32 weights of a column with a scale in f16: 8 or 4 bits for each, with q4a and an offset for each "
         "block. Products of up to 16 rows read them as they are, and multiply with them in f32; with --activations "
-        "int8 what they multiply them with is rounded to 8 bits, with a scale for each block. That holds for what a "
-        "model has in blocks itself, too, as MatMulNBits.",
+        "int8 what they, and products of more rows, multiply them with is rounded to 8 bits, with a scale for each "
+        "block. That holds for what a model has in blocks itself, too, as MatMulNBits.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

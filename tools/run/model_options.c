@@ -25,8 +25,8 @@ const struct option model_options[] = {
      "stored in; all but f32 round them. q8, q4 and q4a are 8 or 4 bits and a scale for each 32 weights, of products "
      "and embeddings"},
     {"activations", 0, "f32|int8", OPTION_CHOICE, offsetof(struct model_flags, activations), 0, 0,
-     "what products of few rows multiply weights in blocks with: the numbers as they are, or rounded to 8 bits with a "
-     "scale for each block"},
+     "what products multiply weights in blocks with: the numbers as they are, or rounded to 8 bits with a scale for "
+     "each block"},
     {"compute", 0, "f32|bf16", OPTION_CHOICE, offsetof(struct model_flags, compute), 0, 0,
      "what matrix products with constants, and convolutions but those that are depthwise, of the model's inputs or by "
      "Winograd's algorithm, round their operands to; sums are f32"},

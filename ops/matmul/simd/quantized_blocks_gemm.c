@@ -1,31 +1,36 @@
 /* BlockQuantizedGemm: few rows are multiplied with the codes as they stream by; for many, panels are brought to f32 a
- * block at a time for the f32 product. */
+ * block at a time for the f32 product. Rows in 8 bits, however many, are multiplied as integers. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/simd/gemm.h"
-#include "ops/matmul/simd/quantized_blocks_row.h"
+#include "ops/matmul/simd/quantized_blocks_integers.h"
 
 enum {
     /* Up to so many rows, codes are brought to f32 by each group of rows that reads them. */
     FEW_ROWS = 4 * XCVM_QBLOCKS_TALL,
     /* Multiply-adds that are worth a portion of the loop over panels. */
-    PORTION = 100 * 1000
+    PORTION = 100 * 1000,
+    /* Words of rows in 8 bits that all panels are multiplied with in turn: they stay in the second-level cache. */
+    CHUNK_WORDS = 96 * 1024
 };
 
-/* ---- Few rows ---- */
-
-typedef struct row_loop {
+/* What a product is made of, and what becomes of its sums. */
+typedef struct result {
     const xcvm_BlockQuantizedGemm_args *a;
     xcvm_qblocks_matrix w;
-    xcvm_qblocks_row row[FEW_ROWS];
     size_t rows;
-    bool integers;
     xcvm_activation f;
-} row_loop;
+} result;
 
-/* Adds what is added and stores `count` columns from `first` on. */
-static void finish(const row_loop *l, float *y, size_t row, size_t first, size_t count)
+static result result_of(const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblocks_matrix *w, size_t rows)
+{
+    return (result){a, *w, rows, xcvm_activation_of(a->activation, a->activation_params)};
+}
+
+/* Adds what is added and stores the columns that there are of a panel. */
+static void finish(const result *l, float *y, size_t row, size_t panel)
 {
     const xcvm_BlockQuantizedGemm_args *a = l->a;
+    const size_t first = panel * XCVM_PACKED_COLUMNS, count = xcvm_min(l->w.layout.n - first, XCVM_PACKED_COLUMNS);
     const size_t at = row * l->w.layout.n + first;
     for (size_t j = 0; a->c != NULL && j < count; j++)
         y[j] += XCVM_CDATA(float, a->c)[first + j];
@@ -39,42 +44,108 @@ static void finish(const row_loop *l, float *y, size_t row, size_t first, size_t
     memcpy(XCVM_DATA(float, a->y) + at, y, count * sizeof *y);
 }
 
+/* ---- Few rows ---- */
+
+typedef struct row_loop {
+    result to;
+    xcvm_qblocks_row row[FEW_ROWS];
+} row_loop;
+
 static void run_panels(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const row_loop *l = context;
     float y[XCVM_QBLOCKS_TALL][XCVM_PACKED_COLUMNS] __attribute__((aligned(64)));
-    for (size_t panel = begin; panel < end; panel++) {
-        const size_t first = panel * XCVM_PACKED_COLUMNS;
-        const size_t columns = xcvm_min(l->w.layout.n - first, XCVM_PACKED_COLUMNS);
-        for (size_t row = 0, count; row < l->rows; row += count) {
-            count = l->integers ? 1 : xcvm_min(l->rows - row, XCVM_QBLOCKS_TALL);
-            if (l->integers)
-                xcvm_qblocks_panel_integers(&l->w, panel, &l->row[row], y[0]);
-            else
-                xcvm_qblocks_panel_f32(&l->w, panel, &l->row[row], count, y);
+    for (size_t panel = begin; panel < end; panel++)
+        for (size_t row = 0, count; row < l->to.rows; row += count) {
+            count = xcvm_min(l->to.rows - row, XCVM_QBLOCKS_TALL);
+            xcvm_qblocks_panel_f32(&l->to.w, panel, &l->row[row], count, y);
             for (size_t r = 0; r < count; r++)
-                finish(l, y[r], row + r, first, columns);
+                finish(&l->to, y[r], row + r, panel);
         }
-    }
 }
 
 static xcvm_status few_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblocks_matrix *w,
                             size_t rows)
 {
-    row_loop l = {.a = a, .w = *w, .rows = rows, .integers = a->activations == XCVM_BLOCK_ACTIVATIONS_int8};
-    l.f = xcvm_activation_of(a->activation, a->activation_params);
-    const size_t bytes = xcvm_qblocks_row_bytes(&w->layout, l.integers);
+    row_loop l = {.to = result_of(a, w, rows)};
+    const size_t bytes = xcvm_qblocks_row_bytes(&w->layout);
     char *scratch = xcvm_kernel_scratch(k, rows * bytes);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t r = 0; r < rows; r++) {
         XCVM_TRY(xcvm_kernel_poll(k));
-        xcvm_qblocks_row_make(&w->layout, XCVM_CDATA(float, a->a) + r * w->layout.k, l.integers, scratch + r * bytes,
-                              &l.row[r]);
+        xcvm_qblocks_row_make(&w->layout, XCVM_CDATA(float, a->a) + r * w->layout.k, scratch + r * bytes, &l.row[r]);
     }
     const size_t grain = PORTION / (rows * w->layout.k * XCVM_PACKED_COLUMNS + 1) + 1;
     return xcvm_kernel_parallel(k, xcvm_qblocks_panels(&w->layout), grain, run_panels, &l);
+}
+
+/* ---- Rows in 8 bits ---- */
+
+typedef struct integer_loop {
+    result to;
+    const xcvm_kernel *k;
+    int32_t *words; /* the rows, rounded */
+    size_t quad_words, row_words, chunk, panels;
+} integer_loop;
+
+/* Rounds groups of rows. */
+static void round_groups(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const integer_loop *l = context;
+    const xcvm_qblocks *b = &l->to.w.layout;
+    xcvm_poller poller = xcvm_poller_of(l->k);
+    const size_t last = xcvm_min(end * XCVM_QBLOCKS_GROUP, l->to.rows);
+    for (size_t row = begin * XCVM_QBLOCKS_GROUP, count; row < last; row += count) {
+        count = xcvm_qblocks_group(last - row);
+        if (xcvm_poll_after(&poller, count * b->k) != XCVM_OK)
+            return;
+        xcvm_qblocks_round_rows(b, XCVM_CDATA(float, l->to.a->a) + row * b->k, count, l->quad_words,
+                                l->words + row * l->row_words);
+    }
+}
+
+/* Items are panels by chunks of rows, all panels of the first chunk first. */
+static void run_integers(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const integer_loop *l = context;
+    float y[XCVM_QBLOCKS_GROUP][XCVM_PACKED_COLUMNS] __attribute__((aligned(64)));
+    xcvm_poller poller = xcvm_poller_of(l->k);
+    for (size_t item = begin; item < end; item++) {
+        const size_t first = item / l->panels * l->chunk, panel = item % l->panels;
+        const size_t last = xcvm_min(first + l->chunk, l->to.rows);
+        for (size_t row = first, count; row < last; row += count) {
+            count = xcvm_qblocks_group(last - row);
+            if (xcvm_poll_after(&poller, count * l->to.w.layout.k) != XCVM_OK)
+                return;
+            xcvm_qblocks_panel_integers(&l->to.w, panel, l->words + row * l->row_words, count, l->quad_words, y);
+            for (size_t r = 0; r < count; r++)
+                finish(&l->to, y[r], row + r, panel);
+        }
+    }
+}
+
+static xcvm_status integer_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblocks_matrix *w,
+                                size_t rows)
+{
+    integer_loop l = {.to = result_of(a, w, rows), .k = k, .quad_words = xcvm_qblocks_quad_words()};
+    l.row_words = xcvm_qblocks_row_words(&w->layout, l.quad_words);
+    size_t bytes;
+    XCVM_CHECK(k->error, xcvm_size_mul(rows, l.row_words * sizeof(int32_t), &bytes), OUT_OF_RANGE,
+               "%zu rows of %zu numbers are too many", rows, w->layout.k);
+    l.words = xcvm_kernel_scratch(k, bytes);
+    if (l.words == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    const size_t groups = rows / XCVM_QBLOCKS_GROUP + (rows % XCVM_QBLOCKS_GROUP != 0);
+    XCVM_TRY(xcvm_kernel_parallel(k, groups, PORTION / (XCVM_QBLOCKS_GROUP * w->layout.k) + 1, round_groups, &l));
+    l.chunk = (CHUNK_WORDS / l.row_words / XCVM_QBLOCKS_GROUP + 1) * XCVM_QBLOCKS_GROUP;
+    l.panels = xcvm_qblocks_panels(&w->layout);
+    const size_t work = xcvm_min(rows, l.chunk) * w->layout.k * XCVM_PACKED_COLUMNS;
+    return xcvm_kernel_parallel(k, l.panels * (rows / l.chunk + (rows % l.chunk != 0)), PORTION / (work + 1) + 1,
+                                run_integers, &l);
 }
 
 /* ---- Many rows ---- */
@@ -146,5 +217,7 @@ XCVM_KERNEL(BlockQuantizedGemm)
     const size_t rows = xcvm_element_count(a->y) / (size_t)a->columns;
     if (rows == 0)
         return XCVM_OK;
+    if (a->activations == XCVM_BLOCK_ACTIVATIONS_int8)
+        return integer_rows(k, a, &w, rows);
     return rows <= FEW_ROWS ? few_rows(k, a, &w, rows) : many_rows(k, a, &w);
 }

@@ -1,5 +1,5 @@
 /* Products of few rows with weights that are quantised in blocks (ops/matmul/quantized_blocks.h): the codes stream by
- * once, and are brought to f32, or multiplied as integers, in registers. */
+ * once, and are brought to f32 in registers. */
 #ifndef XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
 #define XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
 
@@ -35,37 +35,27 @@ static inline xcvm_qblocks_matrix xcvm_qblocks_matrix_of(const xcvm_value *codes
 
 /* A row of a as panels are multiplied with: whole blocks, filled up with zeros. */
 typedef struct xcvm_qblocks_row {
-    float *x;       /* as f32 */
-    int32_t *pairs; /* or in 8 bits, two neighbours' neighbours in the halves of each: elements 0 and 2, 1 and 3, ... */
-    float *x_scales; /* of each block, for `pairs` */
-    float *x_sums;   /* of each block: of x, or of the integers in `pairs` */
+    float *x;
+    float *x_sums; /* of each block */
 } xcvm_qblocks_row;
 
 /* Bytes of scratch of a row, a multiple of XCVM_ALIGNMENT, and the row laid out there. */
-static inline size_t xcvm_qblocks_row_bytes(const xcvm_qblocks *b, bool integers)
+static inline size_t xcvm_qblocks_row_bytes(const xcvm_qblocks *b)
 {
     const size_t blocks = xcvm_qblocks_count(b);
-    const size_t elements = integers ? blocks * b->block / 2 * sizeof(int32_t) : blocks * b->block * sizeof(float);
-    return xcvm_round_up(elements + 2 * blocks * sizeof(float), XCVM_ALIGNMENT);
+    return xcvm_round_up((blocks * b->block + blocks) * sizeof(float), XCVM_ALIGNMENT);
 }
-/* The row of f32 that was laid out there. */
 static inline xcvm_qblocks_row xcvm_qblocks_row_at(const xcvm_qblocks *b, void *scratch)
 {
-    const size_t blocks = xcvm_qblocks_count(b);
-    xcvm_qblocks_row row = {.x = scratch, .x_scales = (float *)scratch + blocks * b->block};
-    row.x_sums = row.x_scales + blocks;
-    return row;
+    return (xcvm_qblocks_row){.x = scratch, .x_sums = (float *)scratch + xcvm_qblocks_count(b) * b->block};
 }
 #define xcvm_qblocks_row_make XCVM_PER_ISA(xcvm_qblocks_row_make)
-void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, bool integers, void *scratch, xcvm_qblocks_row *row);
+void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, void *scratch, xcvm_qblocks_row *row);
 
 /* y[r][j] = the sum for column j of the panel, for `count` rows, at most XCVM_QBLOCKS_TALL. */
 #define xcvm_qblocks_panel_f32 XCVM_PER_ISA(xcvm_qblocks_panel_f32)
 void xcvm_qblocks_panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *rows, size_t count,
                             float y[][XCVM_PACKED_COLUMNS]);
-#define xcvm_qblocks_panel_integers XCVM_PER_ISA(xcvm_qblocks_panel_integers)
-void xcvm_qblocks_panel_integers(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *row,
-                                 float y[XCVM_PACKED_COLUMNS]);
 
 /* Offsets from `at` on; where there are none, the middle of codes of `bits` bits. */
 XCVM_INLINE xcvm_lanes xcvm_qblocks_offsets(const xcvm_qblocks_matrix *w, const unsigned bits, size_t at)
@@ -93,6 +83,8 @@ XCVM_INLINE xcvm_lanes xcvm_qblocks_scales(const xcvm_qblocks_matrix *w, size_t 
            : w->scale_dtype == XCVM_BF16 ? xcvm_lanes_load_bf16(scales + at * 2)
                                          : xcvm_lanes_load((const float *)w->scales + at);
 }
+
+XCVM_INLINE size_t xcvm_qblocks_scale_bytes(const xcvm_qblocks_matrix *w) { return w->scale_dtype == XCVM_F32 ? 4 : 2; }
 
 /* A vector of a line as it lies. */
 XCVM_INLINE xcvm_lanes_bits xcvm_qblocks_line(const uint8_t *from)

@@ -160,7 +160,7 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
             if (n->weights == XCVM_RECURRENT_BYTES)
                 make_bytes(r, state, row_at(r, d, b));
             else
-                xcvm_qblocks_row_make(&n->blocks.layout, state, false, row_at(r, d, b), &row);
+                xcvm_qblocks_row_make(&n->blocks.layout, state, row_at(r, d, b), &row);
         }
     return XCVM_OK;
 }
@@ -381,7 +381,7 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
     *bytes = 0;
     if (is_quantised(n)) {
         r->row_bytes = n->weights == XCVM_RECURRENT_BYTES ? xcvm_dynamic_row_bytes(n->hidden)
-                                                          : xcvm_qblocks_row_bytes(&n->blocks.layout, false);
+                                                          : xcvm_qblocks_row_bytes(&n->blocks.layout);
         if (!xcvm_size_mul(rows * r->terms, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)
             return false;
         r->rows = scratch;

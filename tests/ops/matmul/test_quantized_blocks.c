@@ -3,7 +3,7 @@
 /* Takes long. */
 #include "base/isas.h"
 #include "ops/convert.h"
-#include "ops/matmul/quantized_blocks.h"
+#include "ops/matmul/simd/quantized_blocks_integers.h"
 #include "tests/ops/support.h"
 
 #include <math.h>
@@ -164,6 +164,106 @@ START_TEST(large_products)
     check(1, 1000, 700, 256, forms[_i].bits, forms[_i].scale, forms[_i].offset, true);
     check(3, 530, 1100, 128, forms[_i].bits, forms[_i].scale, forms[_i].offset, false);
     check(40, 130, 2050, 64, forms[_i].bits, forms[_i].scale, forms[_i].offset, false);
+    check(40, 130, 2050, 64, forms[_i].bits, forms[_i].scale, forms[_i].offset, true);
+}
+END_TEST
+
+/* A row in 8 bits has the same results whatever other rows there are. */
+START_TEST(rows_in_company)
+{
+    enum { M = 45, N = 37, K = 70 };
+    product p;
+    make(&p, K, N, 32, forms[_i].bits, forms[_i].scale, forms[_i].offset);
+    xcvm_value a = TENSOR(M, K), y = TENSOR(M, N), row = TENSOR(1, K), alone = TENSOR(1, N);
+    float *const numbers = row.data;
+    xcvm_BlockQuantizedGemm_args args = {.w = &p.w,
+                                         .scales = &p.scales,
+                                         .offsets = forms[_i].offset != XCVM_NO_DTYPE ? &p.offsets : NULL,
+                                         .columns = N,
+                                         .depth = K,
+                                         .bits = forms[_i].bits,
+                                         .block_size = 32,
+                                         .activations = XCVM_BLOCK_ACTIVATIONS_int8,
+                                         .activation = XCVM_ACTIVATION_none};
+    for (size_t v = 0; v < XCVM_ISA_COUNT; v++) {
+        const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_BlockQuantizedGemm, v);
+        if (kernel == NULL)
+            continue;
+        args.a = &a;
+        args.y = &y;
+        run(kernel, &args, 2);
+        args.a = &row;
+        args.y = &alone;
+        for (size_t i = 0; i < M; i++) {
+            memcpy(numbers, XCVM_DATA(float, &a) + i * K, K * sizeof(float));
+            run(kernel, &args, 1);
+            ck_assert_mem_eq(alone.data, XCVM_DATA(float, &y) + i * N, alone.bytes);
+        }
+    }
+    xcvm_value *const all[] = {&a, &y, &row, &alone};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->data);
+    release(&p);
+}
+END_TEST
+
+/* ---- Each way of an instruction set by itself ---- */
+
+#define DECLARE(of, kind, suffix, ...)                                                                                 \
+    size_t xcvm_qblocks_group_run##suffix(size_t rows);                                                                \
+    size_t xcvm_qblocks_quad_words_run##suffix(void);                                                                  \
+    size_t xcvm_qblocks_row_words_run##suffix(const xcvm_qblocks *b, size_t quad_words);                               \
+    void xcvm_qblocks_round_rows_run##suffix(const xcvm_qblocks *b, const float *a, size_t rows, size_t quad_words,    \
+                                             int32_t *group);                                                          \
+    void xcvm_qblocks_panel_integers_run##suffix(const xcvm_qblocks_matrix *w, size_t panel, const int32_t *group,     \
+                                                 size_t rows, size_t quad_words, float y[][XCVM_PACKED_COLUMNS]);
+XCVM_ISAS(DECLARE, )
+
+typedef struct isa_ways {
+    bool has;
+    size_t (*group)(size_t rows);
+    size_t (*quad_words)(void);
+    size_t (*row_words)(const xcvm_qblocks *b, size_t quad_words);
+    void (*round_rows)(const xcvm_qblocks *b, const float *a, size_t rows, size_t quad_words, int32_t *group);
+    void (*panel)(const xcvm_qblocks_matrix *w, size_t panel, const int32_t *group, size_t rows, size_t quad_words,
+                  float y[][XCVM_PACKED_COLUMNS]);
+} isa_ways;
+
+/* Pairs and quads of bytes give the same bits, for groups of each size. */
+START_TEST(ways)
+{
+#define ISA_WAYS(of, kind, suffix, isa, available, ...)                                                                \
+    {available,                                                                                                        \
+     xcvm_qblocks_group_run##suffix,                                                                                   \
+     xcvm_qblocks_quad_words_run##suffix,                                                                              \
+     xcvm_qblocks_row_words_run##suffix,                                                                               \
+     xcvm_qblocks_round_rows_run##suffix,                                                                              \
+     xcvm_qblocks_panel_integers_run##suffix},
+    const isa_ways isas[] = {XCVM_ISAS(ISA_WAYS, )};
+    enum { K = 150, N = 16, MOST = 12 };
+    static const size_t groups[] = {1, 2, 4, 6, 8, 12};
+    product p;
+    make(&p, K, N, 32, forms[_i].bits, forms[_i].scale, forms[_i].offset);
+    const xcvm_qblocks_matrix w = xcvm_qblocks_matrix_of(
+        &p.w, &p.scales, forms[_i].offset != XCVM_NO_DTYPE ? &p.offsets : NULL, K, N, forms[_i].bits, 32);
+    xcvm_value a = TENSOR(MOST, K);
+    for (size_t v = 0; v < sizeof isas / sizeof *isas; v++)
+        for (size_t g = 0; isas[v].has && g < sizeof groups / sizeof *groups; g++) {
+            float y[2][MOST][XCVM_PACKED_COLUMNS];
+            if (groups[g] != isas[v].group(groups[g]))
+                continue;
+            const size_t least = isas[v].quad_words();
+            for (size_t quad_words = least; quad_words <= 2; quad_words++) {
+                int32_t *words = calloc(groups[g] * isas[v].row_words(&p.layout, quad_words), sizeof *words);
+                ck_assert_ptr_nonnull(words);
+                isas[v].round_rows(&p.layout, a.data, groups[g], quad_words, words);
+                isas[v].panel(&w, 0, words, groups[g], quad_words, y[quad_words - 1]);
+                free(words);
+            }
+            ck_assert_mem_eq(y[least - 1], y[1], groups[g] * sizeof y[0][0]);
+        }
+    free(a.data);
+    release(&p);
 }
 END_TEST
 
@@ -329,6 +429,8 @@ Suite *suite_ops_quantized_blocks(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, products, 0, FORMS);
     tcase_add_loop_test(t, large_products, 0, FORMS);
+    tcase_add_loop_test(t, rows_in_company, 0, FORMS);
+    tcase_add_loop_test(t, ways, 0, FORMS);
     tcase_add_test(t, longest_block);
     tcase_add_test(t, special_numbers);
     tcase_add_test(t, scale_that_is_none);
