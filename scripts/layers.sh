@@ -56,6 +56,7 @@ compiler/quantize: compiler/ir compiler/onnx compiler/training
 train: train/data
 train/data:
 tape/layers:
+tape/optimizers:
 tape/static:
 '
 # Files that are one thing in several parts, so that a part includes the header of the whole: the products of f32, whose

@@ -103,6 +103,13 @@ static xcvm_status split_name(const char *name, char text[NAME_SIZE], char *word
     return XCVM_OK;
 }
 
+static xcvm_status say_unstarted(const xcc_options *options, const char *why, xcvm_error *error)
+{
+    return xcvm_error_set(error, XCVM_UNSUPPORTED,
+                          "kernels cannot be fused for %s: the C compiler %.100s cannot be run: %s",
+                          xcc_cc_isa(options), xcc_cc_name(options), why);
+}
+
 /* Runs the compiler; in a process group of its own where it may have to be ended, as it starts others. */
 static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool grouped, pid_t *child,
                          xcvm_error *error)
@@ -136,24 +143,25 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool
     posix_spawn_file_actions_destroy(&actions);
     if (initialised)
         posix_spawnattr_destroy(&attributes);
-    XCVM_CHECK(error, failed == 0, UNSUPPORTED,
-               "kernels cannot be fused for %s: the C compiler %.100s cannot be run: %s", xcc_cc_isa(options), name,
-               strerror(failed));
-    return XCVM_OK;
+    return failed == 0 ? XCVM_OK : say_unstarted(options, strerror(failed), error);
 }
 
-/* Waits for the compiler to end, and ends it behind the deadline, when *late becomes true. Where the host ignores
- * SIGCHLD, or waits for all children itself, how it ended cannot be known; but it leaves no output if it failed. */
-static bool succeeds(pid_t child, const char *output, uint64_t deadline_ns, bool *late)
+/* What a child ends with that found nothing to execute, where posix_spawn has not known of it (POSIX, posix_spawn). */
+enum { NOT_FOUND = 127 };
+
+/* Waits for the compiler to end, and ends it behind the deadline, when *late becomes true; returns what it ended with,
+ * 0 for success, and -1 for a signal. Where the host ignores SIGCHLD, or waits for all children itself, how it ended
+ * cannot be known; but it leaves no output if it failed. */
+static int wait_for(pid_t child, const char *output, uint64_t deadline_ns, bool *late)
 {
     static const struct timespec pause = {0, 2000000};
     int state = 0;
     for (;;) {
         const pid_t ended = waitpid(child, &state, deadline_ns != 0 && !*late ? WNOHANG : 0);
         if (ended == child)
-            return WIFEXITED(state) && WEXITSTATUS(state) == 0;
+            return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
         if (ended < 0 && errno != EINTR)
-            return errno == ECHILD && access(output, R_OK) == 0;
+            return errno == ECHILD && access(output, R_OK) == 0 ? 0 : -1;
         if (ended < 0 || deadline_ns == 0)
             continue;
         *late = *late || xcvm_clock_ns() >= deadline_ns;
@@ -165,7 +173,7 @@ static bool succeeds(pid_t child, const char *output, uint64_t deadline_ns, bool
 }
 
 /* The first lines that the C compiler printed. */
-static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job, xcvm_error *error)
+static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job, int code, xcvm_error *error)
 {
     char text[300];
     size_t length = 0;
@@ -177,6 +185,8 @@ static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job
     text[length] = '\0';
     while (length > 0 && text[length - 1] == '\n')
         text[--length] = '\0';
+    if (code == NOT_FOUND && length == 0)
+        return say_unstarted(options, strerror(ENOENT), error);
     const char *kept = options->keep_c;
     return xcvm_error_set(error, XCVM_UNSUPPORTED,
                           "the C compiler %.60s does not make the kernel library for %s (%s%.80s): %s",
@@ -202,11 +212,11 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
         }
         if (late)
             (void)kill(-children[ended % MOST_JOBS], SIGKILL);
-        const bool succeeded = succeeds(children[ended % MOST_JOBS], jobs[ended].output, deadline_ns, &late);
+        const int code = wait_for(children[ended % MOST_JOBS], jobs[ended].output, deadline_ns, &late);
         if (late)
             status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the C compiler takes longer than it may");
-        else if (!succeeded && status == XCVM_OK)
-            status = say_failure(options, &jobs[ended], error);
+        else if (code != 0 && status == XCVM_OK)
+            status = say_failure(options, &jobs[ended], code, error);
         ended++;
     }
     return status;

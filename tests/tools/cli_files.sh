@@ -223,6 +223,11 @@ done
 run compile "$model" --dim N=4 --fuse --cc no-such-compiler -o fused/other.bin
 code 4
 err_has 'no-such-compiler cannot be run'
+printf '#!/bin/sh\nexit 127\n' >missing-cc
+chmod +x missing-cc
+run compile "$model" --dim N=4 --fuse --cc ./missing-cc -o fused/other.bin
+code 4
+err_has './missing-cc cannot be run'
 mkdir 'with blanks'
 printf '#!/bin/sh\nexec "$@"\n' >'with blanks/wrap'
 chmod +x 'with blanks/wrap'

@@ -36,9 +36,8 @@ static const struct option options[] = {
      "the order of instructions: the one that needs least memory, or the model's"},
     {"target", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct compile_flags, target), 0, 0,
      "the instruction set that exported C is for, or that the kernel library is compiled for and needs, or generic, "
-     "the least of this machine's "
-     "family; elsewhere the unfused instructions run, as "
-     "the rest of a program, packed and blocked layouts included, is the same for all targets"},
+     "the least of this machine's family; elsewhere the unfused instructions run, as the rest of a program, packed and "
+     "blocked layouts included, is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
      "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
      "target"},

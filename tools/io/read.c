@@ -1,6 +1,6 @@
 /* Reading files whole, within limits. */
 #include "io/read.h"
-#include "cli/progress.h"
+#include "cli/clock.h"
 #include "cli/report.h"
 
 #include <errno.h>

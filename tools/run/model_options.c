@@ -1,5 +1,6 @@
 /* Compiler options of the subcommands, and how they become xcc_options. */
 #include "run/model_options.h"
+#include "cli/clock.h"
 #include "cli/progress.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -87,6 +87,10 @@ size_t xcvm_gemm_part_scratch(const xcvm_gemm *g);
 xcvm_status xcvm_gemm_part(const xcvm_kernel *k, const xcvm_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1,
                            void *scratch);
 
+/* What packing an element of b costs in a part, in multiply-adds. */
+#define xcvm_gemm_packing_cost XCVM_PER_ISA(xcvm_gemm_packing_cost)
+double xcvm_gemm_packing_cost(const xcvm_gemm *g);
+
 /* Writes rows [k0, k1) of columns [n0, n1) of g's matrix b as panels; of g, only what says where b is. */
 #define xcvm_gemm_pack XCVM_PER_ISA(xcvm_gemm_pack)
 void xcvm_gemm_pack(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels);

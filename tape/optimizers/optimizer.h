@@ -1,6 +1,6 @@
 /* Optimizers on a tape: parameters, and what is kept of each. */
-#ifndef XCVM_TAPE_OPTIMIZER_H
-#define XCVM_TAPE_OPTIMIZER_H
+#ifndef XCVM_TAPE_OPTIMIZERS_OPTIMIZER_H
+#define XCVM_TAPE_OPTIMIZERS_OPTIMIZER_H
 
 #include "compiler/training/optimizer.h"
 #include "tape/tape.h"

@@ -1,6 +1,6 @@
 /* Optimizers on a tape: what learns, and what is kept of it. A step of all is that of the compiler's training programs:
  * the same instruction, made of the same text. */
-#include "tape/optimizer.h"
+#include "tape/optimizers/optimizer.h"
 #include "base/array.h"
 #include "ops/convert.h"
 #include "vm/options.h"

@@ -1,7 +1,7 @@
 /* A step of an optimizer as the end of a program that learns, which goes on from where the optimizer is. */
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"
-#include "tape/optimizer.h"
+#include "tape/optimizers/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
