@@ -424,7 +424,8 @@ static bool write_qlinear_conv(xcc_c_export *x, xcc_c_step *step)
                       xcc_c_format(x, "(int32_t *)(void *)(%s)", xcc_c_scratch(x, plane * sizeof(int32_t)))))
         return false;
     xcc_c_line(x,
-               "            xc_quantize_sums(sums, %zu, %s, (%s)[0] * (%s)[output * %zu] / (%s)[0], NULL, 0, %s, %d, "
+               "            xc_quantize_sums(sums, %zu, %s, xc_quantized_scale((%s)[0], (%s)[output * %zu], (%s)[0]), "
+               "NULL, 0, %s, %d, "
                "%s + k * %zu);\n        }\n",
                plane, a->b != NULL ? xcc_c_format(x, "(%s)[output]", xcc_c_read(x, a->b)) : "0",
                xcc_c_read(x, a->x_scale), xcc_c_read(x, a->w_scale), w_step, xcc_c_read(x, a->y_scale),

@@ -348,14 +348,22 @@ static void xc_integer_plane(const xc_window *g, const xc_integers *t, const voi
         }
 }
 
-/* y[i] = sums[i] + bias, times scale, or scale * scales[i * step], to nearest even, plus zero, saturated. */
+/* x * w / y, in f32 but where f32 does not have the product. */
+static XC_ROUNDED float xc_quantized_scale(float x, float w, float y)
+{
+    const float unit = x * w;
+    return isnormal(unit) ? unit / y : (float)((double)x * (double)w / (double)y);
+}
+
+/* y[i] = sums[i] + bias, times scale, or scale * scales[i * step], to nearest even, plus zero, saturated. A scale
+ * beyond f32 is the greatest of f32, by which any sum but 0 saturates. */
 static void xc_quantize_sums(const int32_t *sums, size_t count, int32_t bias, float scale, const float *scales,
                              size_t step, int32_t zero, int is_signed, void *y)
 {
     const float low = (float)((is_signed ? -128 : 0) - zero), high = (float)((is_signed ? 127 : 255) - zero);
     for (size_t i = 0; i < count; i++) {
         const float by = scales != NULL ? scale * scales[i * step] : scale;
-        const float v = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias) * by;
+        const float v = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias) * (by < 0x1.fffffep127f ? by : 0x1.fffffep127f);
         ((uint8_t *)y)[i] = (uint8_t)(xc_nearest(v, low, high) + zero);
     }
 }
