@@ -160,20 +160,21 @@ static void compute(const char *model, size_t length, size_t first, size_t count
 static double error_on_others(const quantizing *z)
 {
     enum { COUNT = SEEN / 2 };
-    float right[3 * COUNT], given[3 * COUNT], least = 0, greatest = 0;
-    double most = 0;
+    float right[3 * COUNT], given[3 * COUNT];
+    double least = 0, greatest = 0, most = 0;
     test_bytes written = {0};
     xcvm_error error = {0};
     ck_assert_int_eq(xcc_quantizer_write(z->q, test_bytes_sink, &written, &error), XCVM_OK);
     compute(z->model.at, z->model.length, SEEN, COUNT, right);
     compute(written.at, written.length, SEEN, COUNT, given);
     for (size_t i = 0; i < 3 * (size_t)COUNT; i++) {
-        least = fminf(least, right[i]);
-        greatest = fmaxf(greatest, right[i]);
-        most = fmax(most, fabs((double)given[i] - (double)right[i]));
+        const double v = (double)right[i], off = fabs((double)given[i] - v);
+        least = v < least ? v : least;
+        greatest = v > greatest ? v : greatest;
+        most = off > most ? off : most;
     }
     test_bytes_free(&written);
-    return most / (double)(greatest - least);
+    return most / (greatest - least);
 }
 
 /* What is clipped at the range that squares are least with is off too far; with the tail, it is not, and nor are inputs
