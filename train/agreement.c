@@ -15,6 +15,7 @@
     X(STEPS, "numbers of steps", OPTIONS)                                                                              \
     X(OPTIMIZER, "optimizer", OPTIONS)                                                                                 \
     X(LOSS, "loss", OPTIONS)                                                                                           \
+    X(ROUNDING, "rounding of weights and activations, or normalisation of batches", OPTIONS)                           \
     X(LEARNERS, "parameters that learn", OPTIONS)                                                                      \
     X(GRADIENTS, "clipping, accumulation, averages or loss scale", OPTIONS)                                            \
     X(SCHEDULE, "schedule", OPTIONS)                                                                                   \
@@ -51,6 +52,13 @@ static double hash_of_loss(const xct_trainer *t)
     digest d = {0};
     add_text(&d, t->compile.loss);
     add_text(&d, t->options.label);
+    return number_of(&d);
+}
+
+/* How the model computes where it learns. */
+static double hash_of_rounding(const xct_trainer *t)
+{
+    digest d = {0};
     add_number(&d, t->compile.train_batch_normalization);
     add_number(&d, t->compile.straight_through);
     return number_of(&d);
@@ -146,6 +154,7 @@ xcvm_status xct_agree(const xct_trainer *t, const xct_fit_options *o, const xct_
                                [PLACE] = (double)t->position.place,
                                [OPTIMIZER] = hash_of_text(t->compile.train),
                                [LOSS] = hash_of_loss(t),
+                               [ROUNDING] = hash_of_rounding(t),
                                [LEARNERS] = hash_of_learners(&t->compile),
                                [GRADIENTS] = hash_of_gradients(&t->compile, o),
                                [SCHEDULE] = hash_of_schedule(o),

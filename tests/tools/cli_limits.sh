@@ -266,6 +266,34 @@ done
 { head -c 5 /dev/zero; sleep 0.05; head -c 19 /dev/zero; } >pipe.bin &
 run run six.bin -i x=@pipe.bin --timeout-ms 60000 --max-memory 1M
 out 'y=2x3xf32=0 0 0 0 0 0'
+# A stream that does not block is waited for, not asked over and over, which would take the processor's time.
+run run six.bin -i x='2x3xf32=1 2 3 4 5 6' -o y=@six.npy
+code 0
+# Whether a process sleeps, each of five times in a row.
+sleeps() {
+    in_a_row=0
+    for look in $(seq 1 200); do
+        if grep -q '^State:.S' "/proc/$1/status"; then in_a_row=$((in_a_row + 1)); else in_a_row=0; fi
+        [ "$in_a_row" -lt 5 ] || return 0
+        sleep 0.02
+    done
+    return 1
+}
+mkfifo begin slow
+{ cat begin >/dev/null && cat six.npy; } >slow &
+exec 4<slow
+dd iflag=nonblock count=0 status=none <&4
+last='xcvm run with a stream that does not block'
+"$xcvm" run six.bin -i x=@- <&4 >"$work/.out" 2>"$work/.err" &
+reader=$!
+sleep 0.2
+check sleeps "$reader"
+: >begin
+wait "$reader"
+status=$?
+exec 4<&-
+code 0
+out 'y=2x3xf32=1 2 3 4 5 6'
 truncate -s 1T large.npy
 run run six.bin -i x=@large.npy
 code 5

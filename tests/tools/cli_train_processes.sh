@@ -10,7 +10,9 @@ fi
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 arguments=(train "$tones/untrained.onnx" -d "$tones/tones.npz" -i sound=sounds -l label=labels --loss softmax_cross_entropy
-    --init orthogonal -b 33 --validation 0.1 --optimizer adam:lr=3e-3 --clip-norm 1 --threads 1)
+    -b 33 --validation 0.1 --optimizer adam:lr=3e-3 --clip-norm 1 --threads 1)
+as_it_is=("${arguments[@]}")
+arguments+=(--init orthogonal)
 # train N ARGUMENTS...
 train() {
     count=$1
@@ -73,14 +75,20 @@ check test "$status" -ne 124
 train 3 --epochs 1 --steps 22 --checkpoint saved --resume
 check test "$status" -eq 0
 
-# One that is given other options: all end, and it is said once.
-last='mpirun with processes of other optimizers'
-timeout 100 mpirun --oversubscribe -n 1 "$xcvm" "${arguments[@]}" --epochs 1 : \
-    -n 1 "$xcvm" "${arguments[@]}" --epochs 1 --optimizer sgd:lr=0.1 >"$work/.out" 2>"$work/.err" </dev/null
-status=$?
-check test "$status" -ne 0
-check test "$status" -ne 124
-check test "$(grep -c 'the processes do not have the same optimizer: all must be given the same options' "$work/.err")" -eq 1
+# One that is given other options: all end, and it is said once. differ WHAT OPTIONS...
+differ() {
+    what=$1
+    shift
+    last="mpirun with processes, one of them with $*"
+    timeout 100 mpirun --oversubscribe -n 1 "$xcvm" "${as_it_is[@]}" --epochs 1 : \
+        -n 1 "$xcvm" "${as_it_is[@]}" --epochs 1 "$@" >"$work/.out" 2>"$work/.err" </dev/null
+    status=$?
+    check test "$status" -ne 0
+    check test "$status" -ne 124
+    check test "$(grep -c "the processes do not have the same $what: all must be given the same options" "$work/.err")" -eq 1
+}
+differ optimizer --optimizer sgd:lr=0.1
+differ 'rounding of weights and activations, or normalisation of batches' --quantize
 
 # What all of them meet is said once.
 train 2 --schedule sine

@@ -123,10 +123,12 @@ void reading_close(struct reading *reading)
     *reading = (struct reading){.fd = -1};
 }
 
+/* Streams that whoever started the command has set not to block are not asked over and over, either. */
 static xcvm_status wait_for_bytes(const struct reading *reading, xcvm_error *error)
 {
-    while (reading->limits.until != 0) {
-        const double left = (reading->limits.until - now_seconds()) * 1e3;
+    const double until = reading->limits.until;
+    while (until != 0 || reading->empty) {
+        const double left = until != 0 ? (until - now_seconds()) * 1e3 : 1000;
         if (left <= 0)
             return error_set(error, XCVM_OUT_OF_TIME, "%s: the time was over before it was read", reading->name);
         struct pollfd here = {.fd = reading->fd, .events = POLLIN};
@@ -148,6 +150,7 @@ static xcvm_status read_step(struct reading *reading, size_t step, xcvm_error *e
     bytes->length = before + (got > 0 ? (size_t)got : 0);
     bytes->data[bytes->length] = '\0';
     reading->ended = got == 0;
+    reading->empty = got < 0 && number == EAGAIN;
     if (got < 0 && number != EINTR && number != EAGAIN)
         return error_set(error, XCVM_IO, "%s: cannot be read: %s", reading->name, strerror(number));
     return XCVM_OK;

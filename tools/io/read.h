@@ -15,6 +15,7 @@ struct reading {
     const char *name; /* for messages */
     int fd;
     bool owned, ended; /* it is to be closed; all is there */
+    bool empty;        /* it does not block, and had nothing when it was read last */
     uint64_t size;     /* that a regular file tells; UINT64_MAX: not known */
     struct read_limits limits;
     struct buffer bytes; /* those read so far */
