@@ -1,6 +1,6 @@
 /* Transposed convolutions of f32: what their algorithms have in common. */
-#ifndef XCVM_OPS_VECTOR_CONV_TRANSPOSE_H
-#define XCVM_OPS_VECTOR_CONV_TRANSPOSE_H
+#ifndef XCVM_OPS_CONV_SIMD_CONV_TRANSPOSE_H
+#define XCVM_OPS_CONV_SIMD_CONV_TRANSPOSE_H
 
 #include "ops/conv/window.h"
 #include "ops/kernel.h"

@@ -1,7 +1,7 @@
 /* Writing ONNX models field by field: messages of any number of nodes and values in time in proportion to them. Ends
  * the process where there is no memory. */
-#ifndef XCVM_TESTS_COMPILER_MODEL_WRITER_H
-#define XCVM_TESTS_COMPILER_MODEL_WRITER_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_MODEL_WRITER_H
+#define XCVM_TESTS_COMPILER_ONNX_MODEL_WRITER_H
 
 #include "tests/support.h"
 
