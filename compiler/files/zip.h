@@ -6,6 +6,14 @@
 #include "base/allocator.h"
 #include "base/status.h"
 
+/* The records of an archive: how each begins, and its bytes without what may stand behind it (names, comments). */
+#define XCC_ZIP_LOCAL "PK\3\4"
+#define XCC_ZIP_ENTRY "PK\1\2"
+#define XCC_ZIP_END "PK\5\6"
+enum { XCC_ZIP_LOCAL_SIZE = 30, XCC_ZIP_ENTRY_SIZE = 46, XCC_ZIP_END_SIZE = 22 };
+/* How a member is packed. */
+enum { XCC_ZIP_STORED = 0, XCC_ZIP_DEFLATED = 8 };
+
 typedef struct xcc_zip {
     const unsigned char *bytes;
     uint64_t size;
