@@ -156,13 +156,16 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
 static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const int16_t *zeros, size_t count, word *to)
 {
     const uint8_t *l0 = rows[0], *l1 = rows[1];
-    if (is_signed)
+    if (is_signed) {
         XCVM_INDEPENDENT
-    for (size_t i = 0; i < count; i++)
-        to[i] = (int32_t)((uint32_t)(uint16_t)((int8_t)l0[i] - zeros[i]) |
-                          (uint32_t)(uint16_t)((int8_t)l1[i] - zeros[i]) << 16);
-    else XCVM_INDEPENDENT for (size_t i = 0; i < count; i++) to[i] =
-        (int32_t)((uint32_t)(uint16_t)(l0[i] - zeros[i]) | (uint32_t)(uint16_t)(l1[i] - zeros[i]) << 16);
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int32_t)((uint32_t)(uint16_t)((int8_t)l0[i] - zeros[i]) |
+                              (uint32_t)(uint16_t)((int8_t)l1[i] - zeros[i]) << 16);
+    } else {
+        XCVM_INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int32_t)((uint32_t)(uint16_t)(l0[i] - zeros[i]) | (uint32_t)(uint16_t)(l1[i] - zeros[i]) << 16);
+    }
 }
 
 #if HAS_QUADS
