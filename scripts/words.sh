@@ -1,7 +1,7 @@
 #!/bin/sh
 # words.sh: the words that docs/glossary.md says are not used stand nowhere else: those for `text` in no file, those for
-# `names` in no C source outside of comments and strings. Every source begins with a comment, the guard of a header has
-# the header's name, and there is one macro each for checks and failures.
+# `names` in no C source outside of comments and strings. Every source begins with a comment, the guard of a header is
+# its path, and there is one macro each for checks and failures.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -56,10 +56,19 @@ done <"$work/words"
 while read -r file; do
     case $(head -c 2 "$file") in '/*') ;; *) echo "$file: does not begin with a comment" && bad=1 ;; esac
 done <"$work/sources"
-# What is included several times, or made of macros alone, has no guard.
+# The guard of a header is its path: XCVM_, and XC_ in the texts of exported C, whose names all begin so. What is included
+# several times, or made of macros alone, has none.
 grep '\.h$' "$work/sources" | tr '\n' '\0' | xargs -0 awk '
-    FNR == 1 { stem = FILENAME; sub(/.*\//, "", stem); sub(/\.h$/, "", stem) }
-    /^#ifndef [A-Z0-9_]*_H$/ && index($2, toupper(stem)) == 0 { print FILENAME ": its guard is " $2; wrong = 1 }
+    FNR == 1 {
+        guard = FILENAME
+        if (!sub(/^compiler\/codegen\/c_runtime\//, "XC_", guard)) {
+            sub(/^include\/xcvm\//, "", guard)
+            guard = "XCVM_" guard
+        }
+        guard = toupper(guard)
+        gsub(/[^A-Z0-9]/, "_", guard)
+    }
+    /^#ifndef [A-Z0-9_]*_H$/ && $2 != guard { print FILENAME ": its guard is " $2 ", not " guard; wrong = 1 }
     END { exit wrong }' || bad=1
 if grep -HE '^#define \w*(CHECK|FAIL|REQUIRE|NEED|REFUSE)\(' $(grep '\.h$' "$work/sources") | grep -vE 'XCVM_(CHECK|FAIL)\('; then
     bad=1

@@ -5,8 +5,8 @@
  * things; c_export_files.c writes what stands around the instructions; c_export_text.c chooses those functions of
  * c_runtime/ that are called, with what they call. The others write what an instruction does, either as a loop nest or
  * as a call of such a function. */
-#ifndef XCC_C_EXPORT_H
-#define XCC_C_EXPORT_H
+#ifndef XCVM_COMPILER_CODEGEN_C_EXPORT_H
+#define XCVM_COMPILER_CODEGEN_C_EXPORT_H
 
 #include "proto/name_index.h"
 #include "vm/program.h"

@@ -1,6 +1,6 @@
 /* The C compiler that makes kernel libraries: which one, its flags for a target, and running it. */
-#ifndef XCVM_COMPILER_FUSE_CC_H
-#define XCVM_COMPILER_FUSE_CC_H
+#ifndef XCVM_COMPILER_CODEGEN_CC_H
+#define XCVM_COMPILER_CODEGEN_CC_H
 
 #include "xcvm/compiler.h"
 

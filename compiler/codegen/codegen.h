@@ -5,8 +5,8 @@
  * to its last. groups.c finds the groups, group_members.c says what can be in one, group_cost.c what pays,
  * group_steps.c what one computes, group_loops.c in which loops, c_source.c writes the C and library_build.c has it
  * compiled. */
-#ifndef XCVM_COMPILER_CODEGEN_H
-#define XCVM_COMPILER_CODEGEN_H
+#ifndef XCVM_COMPILER_CODEGEN_CODEGEN_H
+#define XCVM_COMPILER_CODEGEN_CODEGEN_H
 
 #include "compiler/ir/graph.h"
 #include "vm/program.h"

@@ -1,6 +1,6 @@
 /* The program that emission is making: its instructions so far, its registers and constants. */
-#ifndef XCVM_COMPILER_EMIT_CODE_H
-#define XCVM_COMPILER_EMIT_CODE_H
+#ifndef XCVM_COMPILER_EMIT_EMIT_CODE_H
+#define XCVM_COMPILER_EMIT_EMIT_CODE_H
 
 #include "compiler/passes/passes.h"
 #include "proto/image.h"

@@ -1,7 +1,7 @@
 /* The emitter: the program while emit.c and its neighbours write it. What returns a status fails with OUT_OF_MEMORY
  * alone. */
-#ifndef XCC_EMITTER_H
-#define XCC_EMITTER_H
+#ifndef XCVM_COMPILER_EMIT_EMITTER_H
+#define XCVM_COMPILER_EMIT_EMITTER_H
 
 #include "compiler/emit/emit_code.h"
 

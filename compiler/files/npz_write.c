@@ -1,11 +1,12 @@
 /* .npz files: arrays one behind the other, as ZIP members that are stored, and at last the directory. */
 #include "compiler/files/npz_write.h"
+#include "compiler/files/zip.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { LOCAL_SIZE = 30, ENTRY_SIZE = 46, END_SIZE = 22, HEADER_ROOM = 512, HEADER_UNIT = 64, NAME_ROOM = 1024 };
+enum { HEADER_ROOM = 512, HEADER_UNIT = 64, NAME_ROOM = 1024 };
 
 /* What the directory says of a member. */
 typedef struct member {
@@ -22,10 +23,10 @@ static unsigned char *put(unsigned char *to, uint64_t value, size_t count)
 /* What a member's own header and its entry of the directory have in common. */
 static unsigned char *put_facts(unsigned char *to, const member *m, size_t name)
 {
-    enum { VERSION = 20, STORED = 0, DATE_1980 = 0x21 };
+    enum { VERSION = 20, DATE_1980 = 0x21 };
     to = put(to, VERSION, 2);
     to = put(to, 0, 2);
-    to = put(to, STORED, 2);
+    to = put(to, XCC_ZIP_STORED, 2);
     to = put(to, 0, 2);
     to = put(to, DATE_1980, 2);
     to = put(to, m->crc, 4);
@@ -90,7 +91,7 @@ static xcvm_status check(const archive *a, const xcvm_safetensor *t)
                t->name, xcvm_dtype_name(t->dtype));
     XCVM_CHECK(a->error, strlen(t->name) + 4 < NAME_ROOM, UNSUPPORTED,
                "\"%.100s...\" is too long a name for an archive", t->name);
-    XCVM_CHECK(a->error, a->written + t->bytes + LOCAL_SIZE + NAME_ROOM + HEADER_ROOM < UINT32_MAX, UNSUPPORTED,
+    XCVM_CHECK(a->error, a->written + t->bytes + XCC_ZIP_LOCAL_SIZE + NAME_ROOM + HEADER_ROOM < UINT32_MAX, UNSUPPORTED,
                "archives of 4 GB and more are not written");
     return XCVM_OK;
 }
@@ -98,7 +99,7 @@ static xcvm_status check(const archive *a, const xcvm_safetensor *t)
 static xcvm_status add(archive *a, const xcvm_safetensor *t, member *m)
 {
     char header[HEADER_ROOM], name[NAME_ROOM];
-    unsigned char local[LOCAL_SIZE] = "PK\3\4";
+    unsigned char local[XCC_ZIP_LOCAL_SIZE] = XCC_ZIP_LOCAL;
     XCVM_TRY(check(a, t));
     const size_t length = write_header(t, descr_of(t->dtype), header);
     const size_t named = (size_t)snprintf(name, sizeof name, "%s.npy", t->name);
@@ -115,7 +116,7 @@ static xcvm_status add(archive *a, const xcvm_safetensor *t, member *m)
 static xcvm_status add_entry(archive *a, const xcvm_safetensor *t, const member *m)
 {
     char name[NAME_ROOM];
-    unsigned char entry[ENTRY_SIZE] = "PK\1\2";
+    unsigned char entry[XCC_ZIP_ENTRY_SIZE] = XCC_ZIP_ENTRY;
     const size_t named = (size_t)snprintf(name, sizeof name, "%s.npy", t->name);
     unsigned char *to = put(entry + 4, 20, 2);
     to = put_facts(to, m, named);
@@ -133,7 +134,7 @@ static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t 
     for (size_t i = 0; i < count; i++)
         XCVM_TRY(add_entry(a, &tensors[i], &members[i]));
     XCVM_CHECK(a->error, a->written < UINT32_MAX, UNSUPPORTED, "archives of 4 GB and more are not written");
-    unsigned char end[END_SIZE] = "PK\5\6", *to = put(end + 4, 0, 4);
+    unsigned char end[XCC_ZIP_END_SIZE] = XCC_ZIP_END, *to = put(end + 4, 0, 4);
     to = put(to, count, 2);
     to = put(to, count, 2);
     to = put(to, a->written - start, 4);

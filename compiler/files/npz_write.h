@@ -1,6 +1,6 @@
 /* Writing NumPy's archives (.npz): ZIP files with an array file for each name, stored. */
-#ifndef XCVM_COMPILER_NPZ_WRITE_H
-#define XCVM_COMPILER_NPZ_WRITE_H
+#ifndef XCVM_COMPILER_FILES_NPZ_WRITE_H
+#define XCVM_COMPILER_FILES_NPZ_WRITE_H
 
 #include "base/safetensors.h"
 

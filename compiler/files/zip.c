@@ -5,8 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { END_SIZE = 22, END64_LOCATOR_SIZE = 20, END64_SIZE = 56, ENTRY_SIZE = 46, LOCAL_SIZE = 30 };
-enum { STORED = 0, DEFLATED = 8 };
+/* Of archives of 4 GB and more. */
+enum { END64_LOCATOR_SIZE = 20, END64_SIZE = 56 };
 
 static uint64_t little(const unsigned char *bytes, size_t count)
 {
@@ -24,12 +24,12 @@ static xcvm_status broken(xcvm_error *error, const char *what)
 xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_error *error)
 {
     const unsigned char *at = bytes;
-    XCVM_CHECK(error, count >= END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
+    XCVM_CHECK(error, count >= XCC_ZIP_END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
                "not a NumPy archive (a ZIP file)");
     /* The end record has a comment of up to 65535 bytes behind it. */
-    size_t end = count - END_SIZE;
+    size_t end = count - XCC_ZIP_END_SIZE;
     const size_t limit = end > 65535 ? end - 65535 : 0;
-    while (memcmp(at + end, "PK\5\6", 4) != 0) {
+    while (memcmp(at + end, XCC_ZIP_END, 4) != 0) {
         if (end == limit)
             return broken(error, "it has no directory");
         end--;
@@ -82,13 +82,13 @@ xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_
     *more = left != 0;
     if (left == 0)
         return XCVM_OK;
-    if (left < ENTRY_SIZE || memcmp(at, "PK\1\2", 4) != 0)
+    if (left < XCC_ZIP_ENTRY_SIZE || memcmp(at, XCC_ZIP_ENTRY, 4) != 0)
         return broken(error, "its directory ends too early");
     const size_t name = (size_t)little(at + 28, 2), extra = (size_t)little(at + 30, 2);
     const size_t comment = (size_t)little(at + 32, 2);
-    if (name + extra + comment > left - ENTRY_SIZE)
+    if (name + extra + comment > left - XCC_ZIP_ENTRY_SIZE)
         return broken(error, "an entry of its directory is longer than the directory");
-    *member = (xcc_zip_member){.name = (const char *)at + ENTRY_SIZE,
+    *member = (xcc_zip_member){.name = (const char *)at + XCC_ZIP_ENTRY_SIZE,
                                .name_length = name,
                                .flags = (unsigned)little(at + 8, 2),
                                .method = (unsigned)little(at + 10, 2),
@@ -96,9 +96,9 @@ xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_
                                .packed = little(at + 20, 4),
                                .size = little(at + 24, 4),
                                .offset = little(at + 42, 4)};
-    if (!read_wide_sizes(at + ENTRY_SIZE + name, extra, member))
+    if (!read_wide_sizes(at + XCC_ZIP_ENTRY_SIZE + name, extra, member))
         return broken(error, "the sizes of an entry cannot be read");
-    zip->at += ENTRY_SIZE + name + extra + comment;
+    zip->at += XCC_ZIP_ENTRY_SIZE + name + extra + comment;
     return XCVM_OK;
 }
 
@@ -158,22 +158,23 @@ static xcvm_status inflate_bytes(const xcc_zip *zip, const xcc_zip_member *membe
 static xcvm_status find_data(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char **data,
                              xcvm_error *error)
 {
-    if (member->offset > zip->size || zip->size - member->offset < LOCAL_SIZE ||
-        memcmp(zip->bytes + member->offset, "PK\3\4", 4) != 0)
+    if (member->offset > zip->size || zip->size - member->offset < XCC_ZIP_LOCAL_SIZE ||
+        memcmp(zip->bytes + member->offset, XCC_ZIP_LOCAL, 4) != 0)
         return broken(error, "a member is not where the directory says");
     const unsigned char *at = zip->bytes + member->offset;
-    const uint64_t left = zip->size - member->offset - LOCAL_SIZE, skip = little(at + 26, 2) + little(at + 28, 2);
+    const uint64_t left = zip->size - member->offset - XCC_ZIP_LOCAL_SIZE,
+                   skip = little(at + 26, 2) + little(at + 28, 2);
     if (skip > left || member->packed > left - skip)
         return broken(error, "a member reaches past the end of the file");
     XCVM_CHECK(error, (member->flags & 1) == 0, UNSUPPORTED, "an encrypted archive");
-    XCVM_CHECK(error, member->method == DEFLATED || member->method == STORED, UNSUPPORTED,
+    XCVM_CHECK(error, member->method == XCC_ZIP_DEFLATED || member->method == XCC_ZIP_STORED, UNSUPPORTED,
                "compression method %u (stored and deflated can be read)", member->method);
-    if (member->method == STORED && member->size != member->packed)
+    if (member->method == XCC_ZIP_STORED && member->size != member->packed)
         return broken(error, "a stored member has two sizes");
     /* Deflate makes at most 1032 bytes out of one. */
-    if (member->method == DEFLATED && member->size / 1032 > member->packed + 1)
+    if (member->method == XCC_ZIP_DEFLATED && member->size / 1032 > member->packed + 1)
         return broken(error, "a member says that it is larger than it can be");
-    *data = at + LOCAL_SIZE + skip;
+    *data = at + XCC_ZIP_LOCAL_SIZE + skip;
     return XCVM_OK;
 }
 
@@ -184,7 +185,7 @@ xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const
     xcvm_status status = XCVM_OK;
     *unpacked = NULL;
     XCVM_TRY(find_data(zip, member, data, error));
-    if (member->method == DEFLATED) {
+    if (member->method == XCC_ZIP_DEFLATED) {
         bool ended = false;
         *unpacked = xcvm_allocate(allocator, size);
         XCVM_CHECK(error, *unpacked != NULL, OUT_OF_MEMORY, "no memory for the %zu bytes of a member", size);
@@ -209,7 +210,7 @@ xcvm_status xcc_zip_peek(const xcc_zip *zip, const xcc_zip_member *member, void 
     bool ended;
     XCVM_TRY(find_data(zip, member, &data, error));
     *got = member->size < size ? (size_t)member->size : size;
-    if (member->method == DEFLATED)
+    if (member->method == XCC_ZIP_DEFLATED)
         return inflate_bytes(zip, member, data, to, *got, &ended, error);
     memcpy(to, data, *got);
     return XCVM_OK;

@@ -1,10 +1,18 @@
 /* ZIP archives, as NumPy's .npz files are (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT): the directory,
  * and members that are stored or deflated. */
-#ifndef XCVM_COMPILER_ZIP_H
-#define XCVM_COMPILER_ZIP_H
+#ifndef XCVM_COMPILER_FILES_ZIP_H
+#define XCVM_COMPILER_FILES_ZIP_H
 
 #include "base/allocator.h"
 #include "base/status.h"
+
+/* The records of an archive: how each begins, and its bytes without what may stand behind it (names, comments). */
+#define XCC_ZIP_LOCAL "PK\3\4"
+#define XCC_ZIP_ENTRY "PK\1\2"
+#define XCC_ZIP_END "PK\5\6"
+enum { XCC_ZIP_LOCAL_SIZE = 30, XCC_ZIP_ENTRY_SIZE = 46, XCC_ZIP_END_SIZE = 22 };
+/* How a member is packed. */
+enum { XCC_ZIP_STORED = 0, XCC_ZIP_DEFLATED = 8 };
 
 typedef struct xcc_zip {
     const unsigned char *bytes;

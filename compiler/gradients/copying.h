@@ -1,6 +1,6 @@
 /* Copies of nodes, with other values in the place of some that they read. */
-#ifndef XCVM_COMPILER_GRADIENT_COPYING_H
-#define XCVM_COMPILER_GRADIENT_COPYING_H
+#ifndef XCVM_COMPILER_GRADIENTS_COPYING_H
+#define XCVM_COMPILER_GRADIENTS_COPYING_H
 
 #include "compiler/ir/graph.h"
 

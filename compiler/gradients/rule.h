@@ -1,7 +1,7 @@
 /* What rules are made of. All that build give NULL for operands that are NULL, which are failures of what made them;
  * giving NULL as a gradient makes the rule fail. */
-#ifndef XCVM_COMPILER_GRADIENT_RULE_H
-#define XCVM_COMPILER_GRADIENT_RULE_H
+#ifndef XCVM_COMPILER_GRADIENTS_RULE_H
+#define XCVM_COMPILER_GRADIENTS_RULE_H
 
 #include "compiler/gradients/gradient.h"
 #include "compiler/ir/compose.h"

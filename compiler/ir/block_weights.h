@@ -1,6 +1,6 @@
 /* Constants of weights that are quantised in blocks, for BlockQuantizedGemm. */
-#ifndef XCVM_COMPILER_BLOCK_WEIGHTS_H
-#define XCVM_COMPILER_BLOCK_WEIGHTS_H
+#ifndef XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
+#define XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
 
 #include "compiler/ir/graph.h"
 #include "ops/matmul/quantized_blocks.h"

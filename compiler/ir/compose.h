@@ -1,6 +1,6 @@
 /* Composition on a builder: more than one instruction at a time, for lowerings, rules and recordings. */
-#ifndef XCVM_COMPILER_COMPOSE_H
-#define XCVM_COMPILER_COMPOSE_H
+#ifndef XCVM_COMPILER_IR_COMPOSE_H
+#define XCVM_COMPILER_IR_COMPOSE_H
 
 #include "compiler/ir/graph.h"
 

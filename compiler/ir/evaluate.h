@@ -1,6 +1,6 @@
 /* Constant evaluation: computing nodes whose operands are constants. */
-#ifndef XCVM_COMPILER_EVALUATE_H
-#define XCVM_COMPILER_EVALUATE_H
+#ifndef XCVM_COMPILER_IR_EVALUATE_H
+#define XCVM_COMPILER_IR_EVALUATE_H
 
 #include "compiler/ir/graph.h"
 

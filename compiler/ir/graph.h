@@ -3,8 +3,8 @@
  * A node carries its instruction's own argument struct, whose operands point to the graph's values; so shape rules,
  * kernels (for folding) and the emitter work on nodes as they are. Everything lives in the module's arena and is freed
  * with it; removed nodes and values are unlinked, not freed. */
-#ifndef XCVM_COMPILER_GRAPH_H
-#define XCVM_COMPILER_GRAPH_H
+#ifndef XCVM_COMPILER_IR_GRAPH_H
+#define XCVM_COMPILER_IR_GRAPH_H
 
 #include "base/budget.h"
 #include "base/hash.h"

@@ -1,6 +1,6 @@
 /* Liveness: when the values of a graph hold memory, in the order in which its nodes stand. */
-#ifndef XCVM_COMPILER_LIVENESS_H
-#define XCVM_COMPILER_LIVENESS_H
+#ifndef XCVM_COMPILER_IR_LIVENESS_H
+#define XCVM_COMPILER_IR_LIVENESS_H
 
 #include "compiler/ir/graph.h"
 

@@ -1,8 +1,8 @@
 /* A recorder executes each instruction when a builder appends it, and keeps no node of it: builders of a module that
  * has one compute. So whatever is written for a builder, the rules of gradients above all, runs eagerly as it is.
  * Values then have elements, and are constants where no gradient can flow to them. */
-#ifndef XCVM_COMPILER_RECORDER_H
-#define XCVM_COMPILER_RECORDER_H
+#ifndef XCVM_COMPILER_IR_RECORDER_H
+#define XCVM_COMPILER_IR_RECORDER_H
 
 #include "ops/op.h"
 

@@ -1,7 +1,7 @@
 /* Shape data: small integer tensors that models compute shapes with, element by element, as far as they follow from
  * dimensions. */
-#ifndef XCVM_COMPILER_SHAPE_DATA_H
-#define XCVM_COMPILER_SHAPE_DATA_H
+#ifndef XCVM_COMPILER_IR_SHAPE_DATA_H
+#define XCVM_COMPILER_IR_SHAPE_DATA_H
 
 #include "compiler/ir/graph.h"
 

@@ -1,7 +1,7 @@
 /* What the files of the pass `layout` have in common: candidates, the nodes that could compute on blocked channels
  * (ops/conv/blocked.h), and what becomes of them. */
-#ifndef XCVM_COMPILER_LAYOUT_H
-#define XCVM_COMPILER_LAYOUT_H
+#ifndef XCVM_COMPILER_LAYOUT_LAYOUT_H
+#define XCVM_COMPILER_LAYOUT_LAYOUT_H
 
 #include "compiler/layout/layout_algorithms.h"
 #include "compiler/passes/rewrite.h"

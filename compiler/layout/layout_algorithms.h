@@ -1,7 +1,7 @@
 /* The algorithms of BlockedConv, which compute a convolution on blocked channels: each with its filters' layout and
  * an estimate of its time. The table is in layout_cost.c. */
-#ifndef XCVM_COMPILER_LAYOUT_ALGORITHMS_H
-#define XCVM_COMPILER_LAYOUT_ALGORITHMS_H
+#ifndef XCVM_COMPILER_LAYOUT_LAYOUT_ALGORITHMS_H
+#define XCVM_COMPILER_LAYOUT_LAYOUT_ALGORITHMS_H
 
 #include "ops/op.h"
 

@@ -1,6 +1,6 @@
 /* Tensors in two layouts: the images of a graph that is converted, with their channels in blocks and without. */
-#ifndef XCVM_COMPILER_LAYOUT_VALUES_H
-#define XCVM_COMPILER_LAYOUT_VALUES_H
+#ifndef XCVM_COMPILER_LAYOUT_LAYOUT_VALUES_H
+#define XCVM_COMPILER_LAYOUT_LAYOUT_VALUES_H
 
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"

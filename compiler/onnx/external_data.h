@@ -1,6 +1,6 @@
 /* External data: weights that a model keeps in files beside it. */
-#ifndef XCVM_COMPILER_EXTERNAL_DATA_H
-#define XCVM_COMPILER_EXTERNAL_DATA_H
+#ifndef XCVM_COMPILER_ONNX_EXTERNAL_DATA_H
+#define XCVM_COMPILER_ONNX_EXTERNAL_DATA_H
 
 #include "compiler/ir/graph.h"
 #include "compiler/onnx/message.h"

@@ -1,6 +1,6 @@
 /* The state of one import of an ONNX model, which its files have in common. */
-#ifndef XCVM_COMPILER_IMPORT_H
-#define XCVM_COMPILER_IMPORT_H
+#ifndef XCVM_COMPILER_ONNX_IMPORT_H
+#define XCVM_COMPILER_ONNX_IMPORT_H
 
 #include "compiler/ir/graph.h"
 #include "compiler/onnx/tensor_proto.h"

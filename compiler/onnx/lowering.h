@@ -1,6 +1,6 @@
 /* One node of the model being lowered: what the import fills in and the lowering of its operator works on. */
-#ifndef XCVM_COMPILER_LOWERING_H
-#define XCVM_COMPILER_LOWERING_H
+#ifndef XCVM_COMPILER_ONNX_LOWERING_H
+#define XCVM_COMPILER_ONNX_LOWERING_H
 
 #include "compiler/onnx/import.h"
 

@@ -1,6 +1,6 @@
 /* A model file in memory. */
-#ifndef XCVM_COMPILER_MODEL_FILE_H
-#define XCVM_COMPILER_MODEL_FILE_H
+#ifndef XCVM_COMPILER_ONNX_MODEL_FILE_H
+#define XCVM_COMPILER_ONNX_MODEL_FILE_H
 
 #include "compiler/ir/graph.h"
 

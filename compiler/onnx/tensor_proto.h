@@ -1,6 +1,6 @@
 /* ONNX's TensorProto as tensors: dims, element types and elements in all their encodings. */
-#ifndef XCVM_COMPILER_TENSOR_PROTO_H
-#define XCVM_COMPILER_TENSOR_PROTO_H
+#ifndef XCVM_COMPILER_ONNX_TENSOR_PROTO_H
+#define XCVM_COMPILER_ONNX_TENSOR_PROTO_H
 
 #include "compiler/onnx/external_data.h"
 

@@ -1,8 +1,8 @@
 /* Writing a module as an ONNX model, instruction by instruction, as they are spelt as ONNX spells its operators.
  * write.c makes the model, graphs and tensors, write_nodes.c the nodes. Messages are made in the module's arena and
  * lend the constants' elements. */
-#ifndef XCC_ONNX_WRITE_H
-#define XCC_ONNX_WRITE_H
+#ifndef XCVM_COMPILER_ONNX_WRITE_H
+#define XCVM_COMPILER_ONNX_WRITE_H
 
 #include "compiler/onnx/import.h"
 

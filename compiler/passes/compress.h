@@ -1,6 +1,6 @@
 /* Constants in fewer bits: what the files of the pass share. */
-#ifndef XCVM_COMPILER_COMPRESS_H
-#define XCVM_COMPILER_COMPRESS_H
+#ifndef XCVM_COMPILER_PASSES_COMPRESS_H
+#define XCVM_COMPILER_PASSES_COMPRESS_H
 
 #include "compiler/passes/rewrite.h"
 

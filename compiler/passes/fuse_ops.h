@@ -1,6 +1,6 @@
 /* The rewrites of the pass fuse_ops, by subject. */
-#ifndef XCVM_COMPILER_FUSE_OPS_H
-#define XCVM_COMPILER_FUSE_OPS_H
+#ifndef XCVM_COMPILER_PASSES_FUSE_OPS_H
+#define XCVM_COMPILER_PASSES_FUSE_OPS_H
 
 #include "compiler/passes/rewrite.h"
 

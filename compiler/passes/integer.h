@@ -3,8 +3,8 @@
  * Within a region every tensor is u8; one of s8 is its elements + 128, and so is its zero point. Images have their
  * channels last. At a region's edges stand instructions that bring tensors back to what the model has, a Lookup to s8
  * and a Transpose, and what reads such a tensor looks through them; those that nobody needs in the end go. */
-#ifndef XCVM_COMPILER_INTEGER_H
-#define XCVM_COMPILER_INTEGER_H
+#ifndef XCVM_COMPILER_PASSES_INTEGER_H
+#define XCVM_COMPILER_PASSES_INTEGER_H
 
 #include "compiler/passes/rewrite.h"
 

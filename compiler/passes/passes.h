@@ -1,6 +1,6 @@
 /* The passes of a compilation. Each leaves a graph that xcc_graph_verify accepts. */
-#ifndef XCVM_COMPILER_PASSES_H
-#define XCVM_COMPILER_PASSES_H
+#ifndef XCVM_COMPILER_PASSES_PASSES_H
+#define XCVM_COMPILER_PASSES_PASSES_H
 
 #include "compiler/ir/graph.h"
 

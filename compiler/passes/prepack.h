@@ -1,6 +1,6 @@
 /* Packing constants for products: what the files of the pass share. */
-#ifndef XCVM_COMPILER_PREPACK_H
-#define XCVM_COMPILER_PREPACK_H
+#ifndef XCVM_COMPILER_PASSES_PREPACK_H
+#define XCVM_COMPILER_PASSES_PREPACK_H
 
 #include "compiler/passes/rewrite.h"
 

@@ -1,6 +1,6 @@
 /* Local rewrites: rules that look at one node and what feeds it, and put something better in its place. */
-#ifndef XCVM_COMPILER_REWRITE_H
-#define XCVM_COMPILER_REWRITE_H
+#ifndef XCVM_COMPILER_PASSES_REWRITE_H
+#define XCVM_COMPILER_PASSES_REWRITE_H
 
 #include "compiler/passes/passes.h"
 

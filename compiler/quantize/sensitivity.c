@@ -29,7 +29,9 @@ typedef struct search {
     xcc_batches judged;
     suspect *suspects; /* the worst first, when they are judged */
     size_t count;
-    bool too_far; /* max_error is what did not hold the last time that a bound did not */
+    /* When a bound did not hold the last time: whether that was max_error, and what the bounds are about. */
+    bool too_far;
+    double error, agreement;
 } search;
 
 /* ---- The bounds ---- */
@@ -169,7 +171,11 @@ static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
     XCVM_TRY(xcc_quant_measure(s->q, s->data, s->all, false, errors));
     s->q->tried_models++;
     *kept = holds(s->q);
-    s->too_far = *kept ? s->too_far : !errors_hold(s->q);
+    if (*kept)
+        return XCVM_OK;
+    s->too_far = !errors_hold(s->q);
+    s->error = worst(s->q, true);
+    s->agreement = agreement(s->q);
     return XCVM_OK;
 }
 
@@ -186,6 +192,22 @@ static size_t expect(const search *s)
             return count;
     }
     return 1;
+}
+
+/* The last that was measured had the node quantised that harms least, and no other. */
+static xcvm_status refuse_bounds(const search *s)
+{
+    const quantizer *q = s->q;
+    XCVM_CHECK(
+        q->m.error, !s->too_far, INVALID_ARGUMENT,
+        "the outputs are off by more than %g of their range, or likely to be, with any node quantised (by %.3g with "
+        "the one that harms least); a greater bound, or more bits, are needed",
+        q->o.max_error, s->error);
+    XCVM_FAIL(
+        q->m.error, INVALID_ARGUMENT,
+        "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node quantised "
+        "(of %.3g with the one that harms least); a smaller share, or more bits, are needed",
+        q->o.min_agreement, s->agreement);
 }
 
 /* More nodes in float hardly ever make it worse, so the least number is found by steps that double, from what is
@@ -207,15 +229,7 @@ static xcvm_status keep_fewest(search *s)
             at = goes_up ? low + step : high - step;
         step *= 2;
     }
-    XCVM_CHECK(
-        q->m.error, high < s->count || !s->too_far, INVALID_ARGUMENT,
-        "the outputs are off by more than %g of their range, or likely to be, with any node quantised; a greater "
-        "bound, or more bits, are needed",
-        q->o.max_error);
-    XCVM_CHECK(q->m.error, high < s->count, INVALID_ARGUMENT,
-               "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node "
-               "quantised; a smaller share, or more bits, are needed",
-               q->o.min_agreement);
+    XCVM_TRY(high < s->count ? XCVM_OK : refuse_bounds(s));
     return keep_first(s, high);
 }
 

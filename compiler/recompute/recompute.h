@@ -1,8 +1,8 @@
 /* Recomputation: results of the forward are forgotten and computed again where the backward reads them. Planners see
  * the forward alone, and propose what to forget; recompute.c applies a proposal to the graph, where liveness tells what
  * it is worth. */
-#ifndef XCVM_COMPILER_RECOMPUTE_H
-#define XCVM_COMPILER_RECOMPUTE_H
+#ifndef XCVM_COMPILER_RECOMPUTE_RECOMPUTE_H
+#define XCVM_COMPILER_RECOMPUTE_RECOMPUTE_H
 
 #include "compiler/ir/graph.h"
 

@@ -1,6 +1,6 @@
 /* Losses that are added to models without one. */
-#ifndef XCVM_COMPILER_LOSSES_H
-#define XCVM_COMPILER_LOSSES_H
+#ifndef XCVM_COMPILER_TRAINING_LOSSES_H
+#define XCVM_COMPILER_TRAINING_LOSSES_H
 
 #include "compiler/ir/graph.h"
 

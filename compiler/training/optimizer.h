@@ -1,6 +1,6 @@
 /* Optimizers by name: their settings, what they keep, and the instruction that they become. */
-#ifndef XCVM_COMPILER_OPTIMIZER_H
-#define XCVM_COMPILER_OPTIMIZER_H
+#ifndef XCVM_COMPILER_TRAINING_OPTIMIZER_H
+#define XCVM_COMPILER_TRAINING_OPTIMIZER_H
 
 #include "ops/op.h"
 #include "xcvm/compiler.h"

@@ -1,6 +1,6 @@
 /* Training programs: what the files of this folder tell each other. */
-#ifndef XCVM_COMPILER_TRAINING_H
-#define XCVM_COMPILER_TRAINING_H
+#ifndef XCVM_COMPILER_TRAINING_TRAINING_H
+#define XCVM_COMPILER_TRAINING_TRAINING_H
 
 #include "compiler/ir/graph.h"
 #include "compiler/training/optimizer.h"

@@ -1,6 +1,6 @@
 /* What the samples share: a tape that ends the program when something fails, and printing. */
-#ifndef XCVM_EXAMPLES_SEED_H
-#define XCVM_EXAMPLES_SEED_H
+#ifndef XCVM_EXAMPLES_SEEDS_SEED_H
+#define XCVM_EXAMPLES_SEEDS_SEED_H
 
 #include "xcvm/layers.h"
 

@@ -153,14 +153,15 @@ typedef struct xcc_quantize_node {
 typedef struct xcc_quantize_output {
     const char *name;
     double least, greatest;       /* of float's */
-    double max_error, mean_error; /* as shares of that range; what max_error of the options bounds is the first */
+    double max_error, mean_error; /* as shares of that range */
     double sqnr;
     double agree;   /* share of rows, along the last axis, whose greatest element stays the same; NaN if rows have one
                        element. Of decisions, the share of elements that are the same */
     bool decisions; /* its elements are integers or truth values: only agree and likely_agree are known, all else is
                        NaN */
     /* What as many further inputs of the kind keep within, nine times in ten, going by the tail of the batches'
-     * greatest errors, and by how much the batches' shares of rows differ; no better than what was measured. */
+     * greatest errors, and by how much the batches' shares of rows differ; no better than what was measured: what
+     * max_error and min_agreement of the options bound. */
     double likely_error, likely_agree;
 } xcc_quantize_output;
 

@@ -37,12 +37,13 @@
  * record or check.
  *
  * What cannot be a schedule (lists or strings as operands, a view that is overwritten, an instruction without a
- * gradient, hooks of gradients and gradients that are retained, of operands of the call or of what calls before it have
- * made, or left behind by a function from whose results a gradient can flow; branches and loops that results decide;
- * calls behind a step that read or write what it, or a hook of it, has changed, write what was written before it, draw
- * random numbers or are operations of the host's; rows of a table whose gradient is kept by rows at indices that the
- * function computes, unless their gradient is taken in the function) runs define-by-run each time, and the log says
- * why. So does everything on tapes that build or are lazy.
+ * gradient, hooks of gradients and gradients that are retained, of operands of the call or of what calls before it
+ * have made, or left behind by a function from whose results a gradient can flow; branches and loops that results
+ * decide; calls behind a step that read or write what it, or a hook of it, has changed, write what was written before
+ * it, draw random numbers or are operations of the host's; a place that is given one variable before a step and
+ * another behind it; rows of a table whose gradient is kept by rows at indices that the function computes, unless
+ * their gradient is taken in the function) runs define-by-run each time, and the log says why. So does everything on
+ * tapes that build or are lazy.
  *
  * Threads: those of the tape. A static function is destroyed before its tape.
  */

@@ -1,6 +1,6 @@
 /* The operands of Attention as its kernels see them: the same for its 4-D and 3-D forms, with the past in front. */
-#ifndef XCVM_OPS_ATTENTION_OPERANDS_H
-#define XCVM_OPS_ATTENTION_OPERANDS_H
+#ifndef XCVM_OPS_ATTENTION_ATTENTION_OPERANDS_H
+#define XCVM_OPS_ATTENTION_ATTENTION_OPERANDS_H
 
 #include "ops/kernel.h"
 

@@ -36,8 +36,8 @@
  * BlockedConvTranspose has f32[K16, C, kh, kw, 16]. As direct, but a block of output channels holds one phase after the
  * other, (i, j) for i < stride of rows, j < stride of columns, each with the window's positions that are i and j beyond
  * multiples of the strides. */
-#ifndef XCVM_OPS_BLOCKED_H
-#define XCVM_OPS_BLOCKED_H
+#ifndef XCVM_OPS_CONV_BLOCKED_H
+#define XCVM_OPS_CONV_BLOCKED_H
 
 #include "ops/op.h"
 

@@ -1,6 +1,6 @@
 /* Col2Im: what its rule and its kernel have in common. */
-#ifndef XCVM_OPS_COL2IM_BLOCKS_H
-#define XCVM_OPS_COL2IM_BLOCKS_H
+#ifndef XCVM_OPS_CONV_COL2IM_BLOCKS_H
+#define XCVM_OPS_CONV_COL2IM_BLOCKS_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Convolutions of f64, by their definition. */
-#ifndef XCVM_OPS_CONV_F64_H
-#define XCVM_OPS_CONV_F64_H
+#ifndef XCVM_OPS_CONV_CONV_F64_H
+#define XCVM_OPS_CONV_CONV_F64_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"

@@ -1,6 +1,6 @@
 /* The windows that convolutions and pools move over the spatial axes of an image. */
-#ifndef XCVM_OPS_WINDOW_H
-#define XCVM_OPS_WINDOW_H
+#ifndef XCVM_OPS_CONV_WINDOW_H
+#define XCVM_OPS_CONV_WINDOW_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Putting tensors behind one another along an axis, and cutting them up again; also for sequences of them. */
-#ifndef XCVM_OPS_CONCAT_H
-#define XCVM_OPS_CONCAT_H
+#ifndef XCVM_OPS_DATA_CONCAT_H
+#define XCVM_OPS_DATA_CONCAT_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Where indices point: shared by gathering and scattering. */
-#ifndef XCVM_OPS_GATHER_H
-#define XCVM_OPS_GATHER_H
+#ifndef XCVM_OPS_DATA_GATHER_H
+#define XCVM_OPS_DATA_GATHER_H
 
 #include "ops/index.h"
 #include "ops/strided.h"

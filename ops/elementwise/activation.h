@@ -6,8 +6,8 @@
  *
  * `affine` of an instruction is empty, or a scale and a shift: the activation's result is multiplied by the one, and
  * the other added. */
-#ifndef XCVM_OPS_ACTIVATION_H
-#define XCVM_OPS_ACTIVATION_H
+#ifndef XCVM_OPS_ELEMENTWISE_ACTIVATION_H
+#define XCVM_OPS_ELEMENTWISE_ACTIVATION_H
 
 #include "ops/op.h"
 

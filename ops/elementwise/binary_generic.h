@@ -1,6 +1,6 @@
 /* The element-wise instructions of two operands on the element types without vector loops of their own. */
-#ifndef XCVM_OPS_BINARY_GENERIC_H
-#define XCVM_OPS_BINARY_GENERIC_H
+#ifndef XCVM_OPS_ELEMENTWISE_BINARY_GENERIC_H
+#define XCVM_OPS_ELEMENTWISE_BINARY_GENERIC_H
 
 #include "ops/elementwise/formulas.h"
 #include "ops/kernel.h"

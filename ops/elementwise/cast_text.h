@@ -1,6 +1,6 @@
 /* Casting between numbers and strings. */
-#ifndef XCVM_OPS_CAST_TEXT_H
-#define XCVM_OPS_CAST_TEXT_H
+#ifndef XCVM_OPS_ELEMENTWISE_CAST_TEXT_H
+#define XCVM_OPS_ELEMENTWISE_CAST_TEXT_H
 
 #include "ops/kernel.h"
 

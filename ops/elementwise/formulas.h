@@ -16,8 +16,8 @@
  *
  * That a row takes integers and its line has no formula for them is an error of compilation
  * (ops/elementwise/formulas.c). */
-#ifndef XCVM_OPS_FORMULAS_H
-#define XCVM_OPS_FORMULAS_H
+#ifndef XCVM_OPS_ELEMENTWISE_FORMULAS_H
+#define XCVM_OPS_ELEMENTWISE_FORMULAS_H
 
 /* clang-format off */
 #define XCVM_UNARY_FORMULAS(UNARY) \

@@ -1,6 +1,6 @@
 /* The element-wise instructions on the element types that have no vector loops of their own. */
-#ifndef XCVM_OPS_UNARY_GENERIC_H
-#define XCVM_OPS_UNARY_GENERIC_H
+#ifndef XCVM_OPS_ELEMENTWISE_UNARY_GENERIC_H
+#define XCVM_OPS_ELEMENTWISE_UNARY_GENERIC_H
 
 #include "ops/elementwise/formulas.h"
 #include "ops/kernel.h"

@@ -1,6 +1,6 @@
 /* Decoding images: one function for each library. */
-#ifndef XCVM_OPS_IMAGE_H
-#define XCVM_OPS_IMAGE_H
+#ifndef XCVM_OPS_IMAGE_IMAGE_H
+#define XCVM_OPS_IMAGE_IMAGE_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Sampling images between their pixels, for instructions that look at regions. */
-#ifndef XCVM_OPS_ROI_H
-#define XCVM_OPS_ROI_H
+#ifndef XCVM_OPS_IMAGE_ROI_H
+#define XCVM_OPS_IMAGE_ROI_H
 
 #include "ops/kernel.h"
 

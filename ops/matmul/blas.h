@@ -1,7 +1,7 @@
 /* Matrix products of f64 by OpenBLAS, for deformable convolutions. blas.c alone names it and loads it when the first
  * one is needed. It computes on the calling thread: loops over parts of a product are ours to split. */
-#ifndef XCVM_OPS_BLAS_H
-#define XCVM_OPS_BLAS_H
+#ifndef XCVM_OPS_MATMUL_BLAS_H
+#define XCVM_OPS_MATMUL_BLAS_H
 
 #include "base/status.h"
 

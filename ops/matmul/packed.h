@@ -7,8 +7,8 @@
  *
  * The columns of a recurrent network's weights are put in the order of its hidden units, so that all gates of a unit
  * are computed in one place: panel (u * gates + g) holds gate g of the units from 16 u on. */
-#ifndef XCVM_OPS_PACKED_H
-#define XCVM_OPS_PACKED_H
+#ifndef XCVM_OPS_MATMUL_PACKED_H
+#define XCVM_OPS_MATMUL_PACKED_H
 
 #include "base/dtype.h"
 

@@ -1,6 +1,6 @@
 /* What the shape rules of products with packed matrices have in common. */
-#ifndef XCVM_OPS_PACKED_SHAPE_H
-#define XCVM_OPS_PACKED_SHAPE_H
+#ifndef XCVM_OPS_MATMUL_PACKED_SHAPE_H
+#define XCVM_OPS_MATMUL_PACKED_SHAPE_H
 
 #include "ops/shape.h"
 

@@ -8,8 +8,8 @@
  *
  * The columns of a matrix of k rows lie in panels as in ops/matmul/packed.h, a word in place of an element: bf16[ceil(n
  * / 16), ceil(k / 2), 16, 2], element (p, j) is at [j / 16, p / 2, j % 16, p % 2]. */
-#ifndef XCVM_OPS_PAIRS_H
-#define XCVM_OPS_PAIRS_H
+#ifndef XCVM_OPS_MATMUL_PAIRS_H
+#define XCVM_OPS_MATMUL_PAIRS_H
 
 #include "ops/matmul/packed.h"
 

@@ -1,6 +1,6 @@
 /* Matrix products as MatMul defines them: which matrices of two tensors meet. */
-#ifndef XCVM_OPS_PRODUCT_SHAPE_H
-#define XCVM_OPS_PRODUCT_SHAPE_H
+#ifndef XCVM_OPS_MATMUL_PRODUCT_SHAPE_H
+#define XCVM_OPS_MATMUL_PRODUCT_SHAPE_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"

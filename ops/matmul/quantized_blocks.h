@@ -10,8 +10,8 @@
  * column: those of 8 bits one behind the other, of 4 bits rows 0 to 3 in the low halves of the bytes and rows 4 to 7 in
  * the high ones. So a lane of a vector is a column, whether its rows are brought to f32 one by one or multiplied four
  * at a time as integers. Scales and offsets are [panels, blocks, 16]. */
-#ifndef XCVM_OPS_QUANTIZED_BLOCKS_H
-#define XCVM_OPS_QUANTIZED_BLOCKS_H
+#ifndef XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_H
+#define XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_H
 
 #include "base/dtype.h"
 #include "ops/matmul/packed.h"

@@ -1,6 +1,6 @@
 /* Operands in blocks: what shape rules check. */
-#ifndef XCVM_OPS_QUANTIZED_BLOCKS_SHAPE_H
-#define XCVM_OPS_QUANTIZED_BLOCKS_SHAPE_H
+#ifndef XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_SHAPE_H
+#define XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_SHAPE_H
 
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/shape.h"

@@ -1,6 +1,6 @@
 /* Where a gradient of BatchNormalization is beyond f32; the machine's kernel and exported C have it of here. */
-#ifndef XCVM_OPS_BATCH_NORM_BOUND_H
-#define XCVM_OPS_BATCH_NORM_BOUND_H
+#ifndef XCVM_OPS_NORM_BATCH_NORM_BOUND_H
+#define XCVM_OPS_NORM_BATCH_NORM_BOUND_H
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* What the pooling instructions have in common. */
-#ifndef XCVM_OPS_POOL_GENERIC_H
-#define XCVM_OPS_POOL_GENERIC_H
+#ifndef XCVM_OPS_POOL_POOL_GENERIC_H
+#define XCVM_OPS_POOL_POOL_GENERIC_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Which scale and zero point the elements of a quantised tensor have. */
-#ifndef XCVM_OPS_QUANTIZE_SHAPE_H
-#define XCVM_OPS_QUANTIZE_SHAPE_H
+#ifndef XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
+#define XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
 
 #include "ops/convert.h"
 #include "ops/kernel.h"

@@ -8,8 +8,8 @@
  *
  * Sixteen outputs of one group are a panel, s8[groups * panels, segments * quads, 16, 4]: the quads of sixteen outputs
  * are a line of the cache. Outputs that fill up a group's last panel are zero. */
-#ifndef XCVM_OPS_QUANTIZED_PANELS_H
-#define XCVM_OPS_QUANTIZED_PANELS_H
+#ifndef XCVM_OPS_QUANTIZE_QUANTIZED_PANELS_H
+#define XCVM_OPS_QUANTIZE_QUANTIZED_PANELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

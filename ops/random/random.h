@@ -1,7 +1,7 @@
 /* Random numbers that repeat: splitmix64, whose state is one counter (Steele, Lea and Flood, "Fast splittable
  * pseudorandom number generators", 2014). */
-#ifndef XCVM_OPS_RANDOM_H
-#define XCVM_OPS_RANDOM_H
+#ifndef XCVM_OPS_RANDOM_RANDOM_H
+#define XCVM_OPS_RANDOM_RANDOM_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Reductions over any axes of a tensor. */
-#ifndef XCVM_OPS_REDUCTION_H
-#define XCVM_OPS_REDUCTION_H
+#ifndef XCVM_OPS_REDUCE_REDUCTION_H
+#define XCVM_OPS_REDUCE_REDUCTION_H
 
 #include "ops/kernel.h"
 

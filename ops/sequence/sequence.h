@@ -1,6 +1,6 @@
 /* Putting items into lists. */
-#ifndef XCVM_OPS_SEQUENCE_H
-#define XCVM_OPS_SEQUENCE_H
+#ifndef XCVM_OPS_SEQUENCE_SEQUENCE_H
+#define XCVM_OPS_SEQUENCE_SEQUENCE_H
 
 #include "ops/kernel.h"
 

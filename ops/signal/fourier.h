@@ -1,6 +1,6 @@
 /* Discrete Fourier transforms of complex f64, of any length. */
-#ifndef XCVM_OPS_FOURIER_H
-#define XCVM_OPS_FOURIER_H
+#ifndef XCVM_OPS_SIGNAL_FOURIER_H
+#define XCVM_OPS_SIGNAL_FOURIER_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* e to the elements of a line, less its greatest. */
-#ifndef XCVM_OPS_VECTOR_EXP_LINE_H
-#define XCVM_OPS_VECTOR_EXP_LINE_H
+#ifndef XCVM_OPS_SIMD_EXP_LINE_H
+#define XCVM_OPS_SIMD_EXP_LINE_H
 
 #include "ops/simd/reductions.h"
 #include "ops/simd/lanes_math.h"

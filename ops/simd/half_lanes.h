@@ -1,6 +1,6 @@
 /* Vectors of f16, bf16 and f24 as vectors of f32. */
-#ifndef XCVM_OPS_VECTOR_HALF_LANES_H
-#define XCVM_OPS_VECTOR_HALF_LANES_H
+#ifndef XCVM_OPS_SIMD_HALF_LANES_H
+#define XCVM_OPS_SIMD_HALF_LANES_H
 
 #include "base/dtype.h"
 #include "ops/simd/lanes.h"

@@ -1,8 +1,8 @@
 /* f16 and bf16 as f32, and f24, in bulk. Kernels have loops for f32 alone and bring these types to it a block at a
  * time.
  */
-#ifndef XCVM_OPS_VECTOR_HALVES_H
-#define XCVM_OPS_VECTOR_HALVES_H
+#ifndef XCVM_OPS_SIMD_HALVES_H
+#define XCVM_OPS_SIMD_HALVES_H
 
 #include "ops/convert.h"
 #include "ops/kernel.h"

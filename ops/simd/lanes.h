@@ -1,6 +1,6 @@
 /* Vectors of f32 as wide as the instruction set that the file is compiled for. */
-#ifndef XCVM_OPS_VECTOR_LANES_H
-#define XCVM_OPS_VECTOR_LANES_H
+#ifndef XCVM_OPS_SIMD_LANES_H
+#define XCVM_OPS_SIMD_LANES_H
 
 #include <stddef.h>
 #include <stdint.h>

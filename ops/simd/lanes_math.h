@@ -1,7 +1,7 @@
 /* Elementary functions of vectors of f32, where instructions of their own, or a looser bound on the error, make them
  * faster than what a loop over ops/simd/math.h is compiled to: for the stores of products and convolutions. */
-#ifndef XCVM_OPS_VECTOR_LANES_MATH_H
-#define XCVM_OPS_VECTOR_LANES_MATH_H
+#ifndef XCVM_OPS_SIMD_LANES_MATH_H
+#define XCVM_OPS_SIMD_LANES_MATH_H
 
 #include "ops/simd/lanes.h"
 #include "ops/simd/math.h"

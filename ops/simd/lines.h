@@ -1,6 +1,6 @@
 /* Instructions that work on lines: all elements along one axis, each line by itself. */
-#ifndef XCVM_OPS_VECTOR_LINES_H
-#define XCVM_OPS_VECTOR_LINES_H
+#ifndef XCVM_OPS_SIMD_LINES_H
+#define XCVM_OPS_SIMD_LINES_H
 
 #include "ops/kernel.h"
 

@@ -6,8 +6,8 @@
  * what C11 Annex F says. Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions"
  * (1980); polynomials marked Cephes are from S. Moshier's Cephes library, single precision; the others are minimax fits
  * made for this file. */
-#ifndef XCVM_OPS_VECTOR_MATH_H
-#define XCVM_OPS_VECTOR_MATH_H
+#ifndef XCVM_OPS_SIMD_MATH_H
+#define XCVM_OPS_SIMD_MATH_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Elementary functions of f64, in the way of ops/simd/math.h: one element at a time and without branches. The errors
  * stated are the greatest found by tests/ops/simd/test_math.c, in units of the last place of the exact result. */
-#ifndef XCVM_OPS_VECTOR_MATH_F64_H
-#define XCVM_OPS_VECTOR_MATH_F64_H
+#ifndef XCVM_OPS_SIMD_MATH_F64_H
+#define XCVM_OPS_SIMD_MATH_F64_H
 
 #include "ops/simd/math.h"
 

@@ -1,6 +1,6 @@
 /* Which regular expressions RE2 takes, in whose syntax ONNX has them. */
-#ifndef XCVM_OPS_REGEX_SYNTAX_H
-#define XCVM_OPS_REGEX_SYNTAX_H
+#ifndef XCVM_OPS_TEXT_REGEX_SYNTAX_H
+#define XCVM_OPS_TEXT_REGEX_SYNTAX_H
 
 #include "base/status.h"
 

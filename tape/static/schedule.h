@@ -1,6 +1,6 @@
 /* Schedules: a trace compiled, and the programs run in the place of its calls. */
-#ifndef XCVM_TAPE_SCHEDULE_H
-#define XCVM_TAPE_SCHEDULE_H
+#ifndef XCVM_TAPE_STATIC_SCHEDULE_H
+#define XCVM_TAPE_STATIC_SCHEDULE_H
 
 #include "tape/static/trace.h"
 

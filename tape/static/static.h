@@ -1,6 +1,6 @@
 /* Static functions: their schedules, and what is counted of them. */
-#ifndef XCVM_TAPE_STATIC_FUNCTION_H
-#define XCVM_TAPE_STATIC_FUNCTION_H
+#ifndef XCVM_TAPE_STATIC_STATIC_H
+#define XCVM_TAPE_STATIC_STATIC_H
 
 #include "tape/static/schedule.h"
 #include "xcvm/tape_static.h"

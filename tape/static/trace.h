@@ -1,6 +1,6 @@
 /* Traces: the calls of a function of variables as a graph, recorded while they are executed. */
-#ifndef XCVM_TAPE_TRACE_H
-#define XCVM_TAPE_TRACE_H
+#ifndef XCVM_TAPE_STATIC_TRACE_H
+#define XCVM_TAPE_STATIC_TRACE_H
 
 #include "tape/tape.h"
 

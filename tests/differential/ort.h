@@ -1,6 +1,6 @@
 /* ONNX Runtime's C API, as far as the differential test and the benchmark use it. */
-#ifndef DIFFERENTIAL_ORT_H
-#define DIFFERENTIAL_ORT_H
+#ifndef XCVM_TESTS_DIFFERENTIAL_ORT_H
+#define XCVM_TESTS_DIFFERENTIAL_ORT_H
 
 /*
  * ONNX Runtime's C API, for ort_run.c and bench/ort_bench.c: one table of functions whose slots never move; only those

@@ -1,7 +1,7 @@
 /* What the fuzz targets share. A target is one function that may not crash, leak, hang or fail an assertion whatever
  * the bytes; built with libFuzzer (preset fuzz) or with replay.c, which runs it over files. */
-#ifndef XCVM_TESTS_FUZZ_H
-#define XCVM_TESTS_FUZZ_H
+#ifndef XCVM_TESTS_FUZZ_FUZZ_H
+#define XCVM_TESTS_FUZZ_FUZZ_H
 
 #include "xcvm/compiler.h"
 

@@ -3,6 +3,7 @@
 #define XCVM_TESTS_TAPE_SUPPORT_H
 
 #include "tape/tape.h"
+#include "tests/suites.h"
 #include "tests/support.h"
 
 #include <check.h>
@@ -127,19 +128,6 @@ UNUSED static void starve(const starvation *s)
         ck_assert_uint_eq(a.live, 0);
     }
     ck_assert_uint_ge(refused, s->least);
-}
-
-#define SUITE_OF(name, ...)                                                                                            \
-    suite_of(name, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *), (const TTest *const[]){__VA_ARGS__})
-UNUSED static Suite *suite_of(const char *name, size_t count, const TTest *const *tests)
-{
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 300);
-    for (size_t i = 0; i < count; i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    return suite;
 }
 
 #endif

@@ -259,7 +259,7 @@ END_TEST
 Suite *suite_tape_random_batches(void);
 Suite *suite_tape_random_batches(void)
 {
-    Suite *suite = suite_of("tape_random_batches", 0, NULL);
+    Suite *suite = test_suite_of("tape_random_batches", NULL, 0);
     TCase *tcase = tcase_create("programs");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, batches_agree, 0, 4);

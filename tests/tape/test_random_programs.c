@@ -376,7 +376,7 @@ END_TEST
 Suite *suite_tape_random_programs(void);
 Suite *suite_tape_random_programs(void)
 {
-    Suite *suite = suite_of("tape_random_programs", 0, NULL);
+    Suite *suite = test_suite_of("tape_random_programs", NULL, 0);
     TCase *tcase = tcase_create("programs");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, random_programs_agree, 0, 4);

@@ -90,6 +90,7 @@ typedef struct placing {
     double seen[8];
     int calls;
     bool late, fails; /* late: the place is filled behind the step */
+    bool twice;       /* before the step, and with something else behind it */
 } placing;
 
 static xcvm_var look_at_place(void *user, xcvm_tape *t, const xcvm_update *update)
@@ -113,7 +114,7 @@ static xcvm_status run_placing(void *user, xcvm_tape *t, size_t in_count, const 
     if (!p->late)
         p->place = next;
     XCVM_TRY(xcvm_optimizer_step(p->o, &error));
-    p->place = next;
+    p->place = p->twice ? xcvm_Add(t, next, in[0]) : next;
     xcvm_var_clear_grad(t, p->w);
     return XCVM_OK;
 }
@@ -143,6 +144,34 @@ START_TEST(places_seen_by_hooks)
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_SHAPE_MISMATCH);
     ck_assert_double_eq(p.seen[4], p.late ? 4 : 5);
     CHECK_F32(t, p.place, 4);
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(p.o);
+    close_tape(t);
+}
+END_TEST
+
+/* What is put in a place before a step, and replaced behind it, takes the function each time. */
+START_TEST(places_filled_twice)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    messages log = {.count = 0};
+    placing p = {.w = parameter(t, 3), .twice = true};
+    xcvm_var *const held[] = {&p.place};
+    const xcvm_static_options options = {
+        .size = sizeof options, .held = held, .held_count = 1, .log = take_message, .log_user = &log};
+    p.place = xcvm_var_keep(t, constant(t, 0));
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &p.o, &error), &error);
+    must(xcvm_optimizer_add(p.o, "w", p.w, &error), &error);
+    must(xcvm_optimizer_add_hook(p.o, look_at_place, &p, &error), &error);
+    xcvm_static *s = make_static(t, run_placing, &p, &options);
+    for (int i = 0; i < 3; i++) {
+        call1(s, constant(t, 1));
+        ck_assert_double_eq(p.seen[i], 2 * i + 1);
+        CHECK_F32(t, p.place, (float)(2 * i + 2));
+    }
+    ck_assert_uint_eq(figures(s).replayed, 0);
+    ck_assert_msg(strstr(log.text, "in one place before and behind a step") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(p.o);
     close_tape(t);
@@ -192,6 +221,7 @@ Suite *suite_tape_static_hooks(void)
 {
     Suite *suite = suite_create("tape_static_hooks");
     TCase *tcase = tcase_create("each");
+    tcase_add_test(tcase, places_filled_twice);
     tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
     tcase_add_loop_test(tcase, writes_of_hooks, 0, 2);
     tcase_add_loop_test(tcase, places_seen_by_hooks, 0, 2);

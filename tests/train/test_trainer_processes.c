@@ -177,49 +177,49 @@ START_TEST(processes_that_differ)
 }
 END_TEST
 
-/* Nor do those that are given other options; each names what it is. */
+/* What one process is given that the others are not, and what differs then. */
+static const struct {
+    const char *what;
+    xcc_options compile;
+    uint64_t seed;
+    const char *init;
+    size_t metric_count;
+} other_options[] = {
+    {"optimizer", {.train = "sgd:lr=0.06"}, 0, NULL, 0},
+    {"optimizer", {.train = "adam:lr=0.05"}, 0, NULL, 0},
+    {"parameters that learn", {.train = "sgd:lr=0.05", .wrt = (const char *const[]){"w"}, .wrt_count = 1}, 0, NULL, 0},
+    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
+    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
+    {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
+    {"metrics", {.train = "sgd:lr=0.05"}, 0, NULL, 1},
+    {"weights to begin with", {.train = "sgd:lr=0.05"}, 0, "normal", 0},
+};
+enum { OTHER_OPTIONS = sizeof other_options / sizeof *other_options };
+
+/* Nor do those that are given other options begin; each names what it is. */
 START_TEST(processes_with_other_options)
 {
     static const char *const metrics[] = {"perplexity"};
-    const struct {
-        const char *what;
-        xcc_options compile;
-        uint64_t seed;
-        const char *init;
-        size_t metric_count;
-    } cases[] = {
-        {"optimizer", {.train = "sgd:lr=0.06"}, 0, NULL, 0},
-        {"optimizer", {.train = "adam:lr=0.05"}, 0, NULL, 0},
-        {"parameters that learn",
-         {.train = "sgd:lr=0.05", .wrt = (const char *const[]){"w"}, .wrt_count = 1},
-         0,
-         NULL,
-         0},
-        {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
-        {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
-        {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
-        {"metrics", {.train = "sgd:lr=0.05"}, 0, NULL, 1},
-        {"weights to begin with", {.train = "sgd:lr=0.05"}, 0, "normal", 0},
-    };
     write_data();
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
-    xcc_options other = cases[_i].compile;
+    xcc_options other = other_options[_i].compile;
     other.size = sizeof other;
     xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
     const xct_options last = {.size = sizeof last,
                               .compile = &other,
                               .threads = 1,
-                              .seed = cases[_i].seed,
-                              .init = cases[_i].init,
+                              .seed = other_options[_i].seed,
+                              .init = other_options[_i].init,
                               .metrics = metrics,
-                              .metric_count = cases[_i].metric_count};
+                              .metric_count = other_options[_i].metric_count};
     const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
     shared.last = &last;
     begin_ranks(&options, &fit_options, 1);
     shared.last = NULL;
     for (size_t i = 0; i < RANKS; i++) {
         char expected[128];
-        (void)snprintf(expected, sizeof expected, "the processes do not have the same %s: all must", cases[_i].what);
+        (void)snprintf(expected, sizeof expected, "the processes do not have the same %s: all must",
+                       other_options[_i].what);
         ck_assert_int_eq(shared.statuses[i], XCVM_INVALID_ARGUMENT);
         ck_assert_msg(strstr(shared.errors[i].message, expected) != NULL, "%s", shared.errors[i].message);
     }
@@ -237,7 +237,7 @@ Suite *suite_train_trainer_processes(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, several_processes, 0, 2);
     tcase_add_test(tests, processes_that_differ);
-    tcase_add_loop_test(tests, processes_with_other_options, 0, 8);
+    tcase_add_loop_test(tests, processes_with_other_options, 0, OTHER_OPTIONS);
     suite_add_tcase(suite, tests);
     return suite;
 }

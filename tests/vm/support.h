@@ -3,6 +3,7 @@
 #ifndef XCVM_TESTS_VM_SUPPORT_H
 #define XCVM_TESTS_VM_SUPPORT_H
 
+#include "tests/suites.h"
 #include "tests/support.h"
 #include "vm/program.h"
 
@@ -136,19 +137,5 @@ static UNUSED void counted_release(void *user, void *memory, size_t size)
 }
 
 static UNUSED xcvm_allocator counting(counter *c) { return (xcvm_allocator){counted_allocate, counted_release, c}; }
-
-static UNUSED Suite *suite_of(const char *name, const TTest *const *tests, size_t count)
-{
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 120);
-    for (size_t i = 0; i < count; i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-#define SUITE_OF(name, ...)                                                                                            \
-    suite_of(name, (const TTest *const[]){__VA_ARGS__},                                                                \
-             sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(const TTest *))
 
 #endif

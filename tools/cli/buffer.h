@@ -1,6 +1,6 @@
 /* Growable buffers of bytes. */
-#ifndef XCVM_TOOLS_BUFFER_H
-#define XCVM_TOOLS_BUFFER_H
+#ifndef XCVM_TOOLS_CLI_BUFFER_H
+#define XCVM_TOOLS_CLI_BUFFER_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,8 +1,11 @@
 /* The clock by which the command measures. */
-#ifndef XCVM_TOOLS_CLOCK_H
-#define XCVM_TOOLS_CLOCK_H
+#ifndef XCVM_TOOLS_CLI_CLOCK_H
+#define XCVM_TOOLS_CLI_CLOCK_H
 
-/* Seconds of the monotonic clock. */
+#include <stdint.h>
+
+/* Nanoseconds, and seconds, of the monotonic clock. */
+uint64_t now_ns(void);
 double now_seconds(void);
 
 #endif

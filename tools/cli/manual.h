@@ -1,6 +1,6 @@
 /* Help, man page, manual pages in Markdown, and bash completion, all from the tables of the subcommands. */
-#ifndef XCVM_TOOLS_MANUAL_H
-#define XCVM_TOOLS_MANUAL_H
+#ifndef XCVM_TOOLS_CLI_MANUAL_H
+#define XCVM_TOOLS_CLI_MANUAL_H
 
 #include "cli/buffer.h"
 #include "cli/options.h"

@@ -1,7 +1,7 @@
 /* Memory of the command. Running out of it ends the process with the exit code for a used-up limit, after a message:
  * nothing of the command can go on without the few bytes that it asks for. Tensors do not come from here. */
-#ifndef XCVM_TOOLS_MEMORY_H
-#define XCVM_TOOLS_MEMORY_H
+#ifndef XCVM_TOOLS_CLI_MEMORY_H
+#define XCVM_TOOLS_CLI_MEMORY_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Options of a subcommand as tables, from which parsing, help, the man page and completion are derived. */
-#ifndef XCVM_TOOLS_OPTIONS_H
-#define XCVM_TOOLS_OPTIONS_H
+#ifndef XCVM_TOOLS_CLI_OPTIONS_H
+#define XCVM_TOOLS_CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The progress line: how far long work is, on a terminal. Nothing is shown in a pipe, nor in the first half second. */
-#ifndef XCVM_TOOLS_PROGRESS_H
-#define XCVM_TOOLS_PROGRESS_H
+#ifndef XCVM_TOOLS_CLI_PROGRESS_H
+#define XCVM_TOOLS_CLI_PROGRESS_H
 
 struct progress {
     double started, drawn;

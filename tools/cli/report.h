@@ -1,6 +1,6 @@
 /* Error reports: what the command says when something is wrong, and with which exit code it ends. */
-#ifndef XCVM_TOOLS_REPORT_H
-#define XCVM_TOOLS_REPORT_H
+#ifndef XCVM_TOOLS_CLI_REPORT_H
+#define XCVM_TOOLS_CLI_REPORT_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,6 +1,6 @@
 /* Tables: text in aligned columns. */
-#ifndef XCVM_TOOLS_TABLE_H
-#define XCVM_TOOLS_TABLE_H
+#ifndef XCVM_TOOLS_CLI_TABLE_H
+#define XCVM_TOOLS_CLI_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

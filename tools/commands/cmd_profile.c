@@ -1,5 +1,6 @@
 /* `xcvm profile`: tells where the time of runs goes. */
 #include "commands/commands.h"
+#include "cli/clock.h"
 #include "cli/memory.h"
 #include "io/output.h"
 #include "run/profile.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct profile_flags {
     struct program_flags program;
@@ -81,13 +81,6 @@ static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
     if (profiling->tracing)
         trace_event(&profiling->trace, event);
     return XCVM_OK;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static xcvm_status repeat(struct profiling *profiling, struct progress *progress, xcvm_error *error)

@@ -1,6 +1,6 @@
 /* The subcommands, one file each. */
-#ifndef XCVM_TOOLS_COMMANDS_H
-#define XCVM_TOOLS_COMMANDS_H
+#ifndef XCVM_TOOLS_COMMANDS_COMMANDS_H
+#define XCVM_TOOLS_COMMANDS_COMMANDS_H
 
 #include "cli/options.h"
 

@@ -1,6 +1,6 @@
 /* Options of `xcvm compile` that pair two names: an output with an input, a host function with its derivative. */
-#ifndef XCVM_TOOLS_NAME_PAIRS_H
-#define XCVM_TOOLS_NAME_PAIRS_H
+#ifndef XCVM_TOOLS_COMMANDS_NAME_PAIRS_H
+#define XCVM_TOOLS_COMMANDS_NAME_PAIRS_H
 
 #include "cli/options.h"
 

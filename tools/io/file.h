@@ -1,6 +1,6 @@
 /* Files: telling what they are, and paths. */
-#ifndef XCVM_TOOLS_FILE_H
-#define XCVM_TOOLS_FILE_H
+#ifndef XCVM_TOOLS_IO_FILE_H
+#define XCVM_TOOLS_IO_FILE_H
 
 #include "io/read.h"
 

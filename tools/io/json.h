@@ -1,6 +1,6 @@
 /* JSON: writing strings. */
-#ifndef XCVM_TOOLS_JSON_H
-#define XCVM_TOOLS_JSON_H
+#ifndef XCVM_TOOLS_IO_JSON_H
+#define XCVM_TOOLS_IO_JSON_H
 
 #include "cli/buffer.h"
 

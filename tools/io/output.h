@@ -1,6 +1,6 @@
 /* Output files, which appear whole or not at all, and standard output, with failures noticed. */
-#ifndef XCVM_TOOLS_OUTPUT_H
-#define XCVM_TOOLS_OUTPUT_H
+#ifndef XCVM_TOOLS_IO_OUTPUT_H
+#define XCVM_TOOLS_IO_OUTPUT_H
 
 #include <xcvm/xcvm.h>
 

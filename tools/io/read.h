@@ -1,6 +1,6 @@
 /* Reading files whole, within limits of memory and time, whatever they are: files, pipes, what the kernel makes up. */
-#ifndef XCVM_TOOLS_READ_H
-#define XCVM_TOOLS_READ_H
+#ifndef XCVM_TOOLS_IO_READ_H
+#define XCVM_TOOLS_IO_READ_H
 
 #include "cli/buffer.h"
 

@@ -1,6 +1,6 @@
 /* The options of `xcvm compile --emit`, and the files that C is. */
-#ifndef XCVM_TOOLS_C_FILES_H
-#define XCVM_TOOLS_C_FILES_H
+#ifndef XCVM_TOOLS_RUN_C_FILES_H
+#define XCVM_TOOLS_RUN_C_FILES_H
 
 #include "cli/buffer.h"
 #include "cli/options.h"

@@ -1,6 +1,6 @@
 /* Test cases in ONNX's layout: folders with model.onnx and test_data_set_N/{input,output}_N.pb. */
-#ifndef XCVM_TOOLS_CASES_H
-#define XCVM_TOOLS_CASES_H
+#ifndef XCVM_TOOLS_RUN_CASES_H
+#define XCVM_TOOLS_RUN_CASES_H
 
 #include "cli/buffer.h"
 

@@ -1,6 +1,6 @@
 /* Which arrays of data files inputs take, as options say it. */
-#ifndef XCVM_TOOLS_COLUMNS_H
-#define XCVM_TOOLS_COLUMNS_H
+#ifndef XCVM_TOOLS_RUN_COLUMNS_H
+#define XCVM_TOOLS_RUN_COLUMNS_H
 
 #include <xcvm/train.h>
 

@@ -1,6 +1,6 @@
 /* What is differentiated by: from the command line, and from the files of test data that name it. */
-#ifndef XCVM_TOOLS_GRADIENTS_H
-#define XCVM_TOOLS_GRADIENTS_H
+#ifndef XCVM_TOOLS_RUN_GRADIENTS_H
+#define XCVM_TOOLS_RUN_GRADIENTS_H
 
 #include "cli/options.h"
 

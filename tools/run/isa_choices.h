@@ -1,6 +1,6 @@
 /* The instruction sets that there are kernels for, and "native", as choices of an option. */
-#ifndef XCVM_TOOLS_ISA_CHOICES_H
-#define XCVM_TOOLS_ISA_CHOICES_H
+#ifndef XCVM_TOOLS_RUN_ISA_CHOICES_H
+#define XCVM_TOOLS_RUN_ISA_CHOICES_H
 
 #include "base/isas.h"
 

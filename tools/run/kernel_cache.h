@@ -1,6 +1,6 @@
 /* The kernel cache: where the command puts the kernel libraries that a compilation with --fuse makes. */
-#ifndef XCVM_TOOLS_KERNEL_CACHE_H
-#define XCVM_TOOLS_KERNEL_CACHE_H
+#ifndef XCVM_TOOLS_RUN_KERNEL_CACHE_H
+#define XCVM_TOOLS_RUN_KERNEL_CACHE_H
 
 #include <xcvm/xcvm.h>
 

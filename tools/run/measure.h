@@ -1,6 +1,6 @@
 /* Statistics of times, and the peak of memory. */
-#ifndef XCVM_TOOLS_MEASURE_H
-#define XCVM_TOOLS_MEASURE_H
+#ifndef XCVM_TOOLS_RUN_MEASURE_H
+#define XCVM_TOOLS_RUN_MEASURE_H
 
 #include "cli/table.h"
 

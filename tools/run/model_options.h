@@ -1,7 +1,7 @@
 /* The options of every subcommand that compiles, or takes what may have to be compiled first. A new one is a member, a
  * row in model_options.c and a line in compiler_options, behind which the compiler has it. */
-#ifndef XCVM_TOOLS_MODEL_OPTIONS_H
-#define XCVM_TOOLS_MODEL_OPTIONS_H
+#ifndef XCVM_TOOLS_RUN_MODEL_OPTIONS_H
+#define XCVM_TOOLS_RUN_MODEL_OPTIONS_H
 
 #include "cli/options.h"
 #include "cli/buffer.h"

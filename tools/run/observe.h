@@ -1,6 +1,6 @@
 /* Observers of every instruction of a run: traces, dumps of results, and the search for NaNs and infinities. */
-#ifndef XCVM_TOOLS_OBSERVE_H
-#define XCVM_TOOLS_OBSERVE_H
+#ifndef XCVM_TOOLS_RUN_OBSERVE_H
+#define XCVM_TOOLS_RUN_OBSERVE_H
 
 #include "cli/buffer.h"
 #include "cli/options.h"

@@ -1,7 +1,7 @@
 /* Processes that mpirun has started together, as Open MPI lets them talk to each other. The library is opened when it
  * is needed, so that nothing depends on it otherwise. */
-#ifndef XCVM_TOOLS_PROCESSES_H
-#define XCVM_TOOLS_PROCESSES_H
+#ifndef XCVM_TOOLS_RUN_PROCESSES_H
+#define XCVM_TOOLS_RUN_PROCESSES_H
 
 #include <xcvm/xcvm.h>
 

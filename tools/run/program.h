@@ -1,6 +1,6 @@
 /* Opening programs: whatever a user names, be it a program, its text, or a model, becomes a loaded program. */
-#ifndef XCVM_TOOLS_PROGRAM_H
-#define XCVM_TOOLS_PROGRAM_H
+#ifndef XCVM_TOOLS_RUN_PROGRAM_H
+#define XCVM_TOOLS_RUN_PROGRAM_H
 
 #include "io/file.h"
 #include "run/kernel_cache.h"

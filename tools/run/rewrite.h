@@ -1,6 +1,6 @@
 /* Rewriting files: one is made out of another by a function of the library. */
-#ifndef XCVM_TOOLS_REWRITE_H
-#define XCVM_TOOLS_REWRITE_H
+#ifndef XCVM_TOOLS_RUN_REWRITE_H
+#define XCVM_TOOLS_RUN_REWRITE_H
 
 #include "cli/buffer.h"
 

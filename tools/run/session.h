@@ -1,6 +1,6 @@
 /* Sessions of the command: options for them, and their inputs. */
-#ifndef XCVM_TOOLS_SESSION_H
-#define XCVM_TOOLS_SESSION_H
+#ifndef XCVM_TOOLS_RUN_SESSION_H
+#define XCVM_TOOLS_RUN_SESSION_H
 
 #include "run/program.h"
 #include "tensors/spec.h"

@@ -4,6 +4,7 @@
  * own share of the chunks when it begins a later sum, and any when it has nothing else to do, so that one that comes
  * late finds its part done. */
 #include "run/shared_sums.h"
+#include "cli/clock.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 
@@ -360,13 +361,6 @@ xcvm_status shared_sums_begin(struct shared_sums *s, xcvm_dtype dtype, void *ele
     *link = made;
     (void)advance(s, false);
     return XCVM_OK;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 xcvm_status shared_sums_end(struct shared_sums *s, struct shared_sum *sum, bool *done, xcvm_error *error)

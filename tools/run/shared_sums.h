@@ -1,7 +1,7 @@
 /* Sums over processes of one machine, in memory that they share: no message is copied to be sent, and each process adds
  * up a part of every sum. */
-#ifndef XCVM_TOOLS_SHARED_SUMS_H
-#define XCVM_TOOLS_SHARED_SUMS_H
+#ifndef XCVM_TOOLS_RUN_SHARED_SUMS_H
+#define XCVM_TOOLS_RUN_SHARED_SUMS_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,6 +1,6 @@
 /* Subprocesses: jobs in processes of their own, so that one that crashes or hangs does not take the others with it. */
-#ifndef XCVM_TOOLS_SUBPROCESS_H
-#define XCVM_TOOLS_SUBPROCESS_H
+#ifndef XCVM_TOOLS_RUN_SUBPROCESS_H
+#define XCVM_TOOLS_RUN_SUBPROCESS_H
 
 #include "cli/buffer.h"
 

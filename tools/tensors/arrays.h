@@ -1,6 +1,6 @@
 /* Arrays in files, .npy, .npz and .safetensors, chosen by a name. */
-#ifndef XCVM_TOOLS_ARRAYS_H
-#define XCVM_TOOLS_ARRAYS_H
+#ifndef XCVM_TOOLS_TENSORS_ARRAYS_H
+#define XCVM_TOOLS_TENSORS_ARRAYS_H
 
 #include "values/budget.h"
 

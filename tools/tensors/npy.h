@@ -1,6 +1,6 @@
 /* NumPy's array files: versions 1 to 3 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
-#ifndef XCVM_TOOLS_NPY_H
-#define XCVM_TOOLS_NPY_H
+#ifndef XCVM_TOOLS_TENSORS_NPY_H
+#define XCVM_TOOLS_TENSORS_NPY_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,7 +1,7 @@
 /* NumPy's archives: ZIP files whose members are .npy files
  * (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT). */
-#ifndef XCVM_TOOLS_NPZ_H
-#define XCVM_TOOLS_NPZ_H
+#ifndef XCVM_TOOLS_TENSORS_NPZ_H
+#define XCVM_TOOLS_TENSORS_NPZ_H
 
 #include "cli/buffer.h"
 

@@ -1,6 +1,6 @@
 /* Images as tensors: PNG files are read and written. */
-#ifndef XCVM_TOOLS_PNG_H
-#define XCVM_TOOLS_PNG_H
+#ifndef XCVM_TOOLS_TENSORS_PNG_H
+#define XCVM_TOOLS_TENSORS_PNG_H
 
 #include "values/budget.h"
 

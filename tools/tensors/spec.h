@@ -1,6 +1,6 @@
 /* SPEC, the grammar of tensors on the command line; `xcvm help spec` explains it to users. */
-#ifndef XCVM_TOOLS_SPEC_H
-#define XCVM_TOOLS_SPEC_H
+#ifndef XCVM_TOOLS_TENSORS_SPEC_H
+#define XCVM_TOOLS_TENSORS_SPEC_H
 
 #include "tensors/tensor_file.h"
 

@@ -1,6 +1,6 @@
 /* Tensor files: the format is told by the name, or else by the content. */
-#ifndef XCVM_TOOLS_TENSOR_FILE_H
-#define XCVM_TOOLS_TENSOR_FILE_H
+#ifndef XCVM_TOOLS_TENSORS_TENSOR_FILE_H
+#define XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 
 #include "tensors/npz.h"
 #include "values/budget.h"

@@ -1,6 +1,6 @@
 /* What the values that a command makes may take: bytes of their elements at once, and time. */
-#ifndef XCVM_TOOLS_BUDGET_H
-#define XCVM_TOOLS_BUDGET_H
+#ifndef XCVM_TOOLS_VALUES_BUDGET_H
+#define XCVM_TOOLS_VALUES_BUDGET_H
 
 #include <xcvm/xcvm.h>
 

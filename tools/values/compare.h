@@ -1,6 +1,6 @@
 /* Comparison of values within a tolerance. */
-#ifndef XCVM_TOOLS_COMPARE_H
-#define XCVM_TOOLS_COMPARE_H
+#ifndef XCVM_TOOLS_VALUES_COMPARE_H
+#define XCVM_TOOLS_VALUES_COMPARE_H
 
 #include "cli/buffer.h"
 

@@ -1,6 +1,6 @@
 /* Literals: tensors written out as text, and lists of them. */
-#ifndef XCVM_TOOLS_LITERAL_H
-#define XCVM_TOOLS_LITERAL_H
+#ifndef XCVM_TOOLS_VALUES_LITERAL_H
+#define XCVM_TOOLS_VALUES_LITERAL_H
 
 #include "values/budget.h"
 

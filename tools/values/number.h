@@ -1,6 +1,6 @@
 /* Elements of tensors as numbers, for all element types but strings. A complex element counts as two numbers. */
-#ifndef XCVM_TOOLS_NUMBER_H
-#define XCVM_TOOLS_NUMBER_H
+#ifndef XCVM_TOOLS_VALUES_NUMBER_H
+#define XCVM_TOOLS_VALUES_NUMBER_H
 
 #include <xcvm/xcvm.h>
 

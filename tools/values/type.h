@@ -1,6 +1,6 @@
 /* Types as text: of a tensor (element type and shape), of a list, and of what a value is. */
-#ifndef XCVM_TOOLS_TYPE_H
-#define XCVM_TOOLS_TYPE_H
+#ifndef XCVM_TOOLS_VALUES_TYPE_H
+#define XCVM_TOOLS_VALUES_TYPE_H
 
 #include "cli/buffer.h"
 

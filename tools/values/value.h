@@ -1,6 +1,6 @@
 /* Values as text, their statistics, and conversion between element types. */
-#ifndef XCVM_TOOLS_VALUE_H
-#define XCVM_TOOLS_VALUE_H
+#ifndef XCVM_TOOLS_VALUES_VALUE_H
+#define XCVM_TOOLS_VALUES_VALUE_H
 
 #include "cli/buffer.h"
 #include "values/budget.h"

@@ -4,7 +4,7 @@
 #define XC_QUANTIZED_LANES_H
 
 #include "compiler/codegen/c_runtime/quantized.h"
-#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/simd/sums.h"
 
 #if XCVM_LANES == 16 && defined(__AVX512VNNI__)
 #define XC_ADD_QUADS(sum, quad, w)                                                                                     \

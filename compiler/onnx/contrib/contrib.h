@@ -1,7 +1,7 @@
 /* ONNX Runtime's contributed operators (domain com.microsoft, and those that it saves in others): what their lowerings
  * share. */
-#ifndef XCVM_COMPILER_LOWER_CONTRIB_H
-#define XCVM_COMPILER_LOWER_CONTRIB_H
+#ifndef XCVM_COMPILER_ONNX_CONTRIB_CONTRIB_H
+#define XCVM_COMPILER_ONNX_CONTRIB_CONTRIB_H
 
 #include "compiler/onnx/lower/lower.h"
 

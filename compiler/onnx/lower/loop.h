@@ -1,6 +1,6 @@
 /* Loops that lowerings make (control.c). */
-#ifndef XCVM_COMPILER_LOWER_LOOP_H
-#define XCVM_COMPILER_LOWER_LOOP_H
+#ifndef XCVM_COMPILER_ONNX_LOWER_LOOP_H
+#define XCVM_COMPILER_ONNX_LOWER_LOOP_H
 
 #include "compiler/onnx/lower/lower.h"
 

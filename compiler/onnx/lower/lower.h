@@ -1,6 +1,6 @@
 /* Lowering ONNX's operators: one node at a time, each by the function that the table of operators has for it. */
-#ifndef XCVM_COMPILER_LOWER_H
-#define XCVM_COMPILER_LOWER_H
+#ifndef XCVM_COMPILER_ONNX_LOWER_LOWER_H
+#define XCVM_COMPILER_ONNX_LOWER_LOWER_H
 
 #include "compiler/ir/compose.h"
 #include "compiler/onnx/attributes.h"

@@ -1,6 +1,6 @@
 /* What the lowerings of ai.onnx.ml have in common. */
-#ifndef XCVM_COMPILER_LOWER_ML_H
-#define XCVM_COMPILER_LOWER_ML_H
+#ifndef XCVM_COMPILER_ONNX_LOWER_ML_H
+#define XCVM_COMPILER_ONNX_LOWER_ML_H
 
 #include "compiler/onnx/lower/lower.h"
 

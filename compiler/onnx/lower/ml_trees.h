@@ -1,6 +1,6 @@
 /* Forests of decision trees on their way from attributes to the tables of TreeEnsemble. */
-#ifndef XCVM_COMPILER_LOWER_ML_TREES_H
-#define XCVM_COMPILER_LOWER_ML_TREES_H
+#ifndef XCVM_COMPILER_ONNX_LOWER_ML_TREES_H
+#define XCVM_COMPILER_ONNX_LOWER_ML_TREES_H
 
 #include "compiler/onnx/lower/ml.h"
 

@@ -1,6 +1,6 @@
 /* The operators that there are lowerings for. */
-#ifndef XCVM_COMPILER_OPERATORS_H
-#define XCVM_COMPILER_OPERATORS_H
+#ifndef XCVM_COMPILER_ONNX_LOWER_OPERATORS_H
+#define XCVM_COMPILER_ONNX_LOWER_OPERATORS_H
 
 #include "compiler/onnx/import.h"
 

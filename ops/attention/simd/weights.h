@@ -1,6 +1,6 @@
 /* Scores of attention become weights. */
-#ifndef XCVM_OPS_ATTENTION_WEIGHTS_H
-#define XCVM_OPS_ATTENTION_WEIGHTS_H
+#ifndef XCVM_OPS_ATTENTION_SIMD_WEIGHTS_H
+#define XCVM_OPS_ATTENTION_SIMD_WEIGHTS_H
 
 #include "ops/simd/math.h"
 #include "ops/simd/reductions.h"

@@ -1,7 +1,7 @@
 /* Bands: how the result of a convolution of blocked channels is cut into items that threads take one after another. An
  * item is some rows of some slices of an image, of as many blocks of outputs as a product makes at a time. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_BANDS_H
-#define XCVM_OPS_VECTOR_BLOCKED_BANDS_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 
 #include "ops/conv/simd/blocked_product.h"
 

@@ -1,6 +1,6 @@
 /* Convolutions of blocked channels (ops/conv/blocked.h): what their algorithms have in common. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_CONV_H
-#define XCVM_OPS_VECTOR_BLOCKED_CONV_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_CONV_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_CONV_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"

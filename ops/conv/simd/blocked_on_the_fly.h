@@ -1,6 +1,6 @@
 /* Products of Winograd's algorithm with filters that are transformed on the fly. */
-#ifndef XCVM_OPS_BLOCKED_ON_THE_FLY_H
-#define XCVM_OPS_BLOCKED_ON_THE_FLY_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_ON_THE_FLY_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_ON_THE_FLY_H
 
 #include "ops/conv/simd/blocked_conv.h"
 

@@ -1,6 +1,6 @@
 /* Products of tiles whose numbers are apart by their points: of a row of points at a time, for sums that are short. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_POINTS_H
-#define XCVM_OPS_VECTOR_BLOCKED_POINTS_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_POINTS_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_POINTS_H
 
 #include "ops/conv/simd/blocked_product.h"
 

@@ -1,7 +1,7 @@
 /* The product at the heart of convolutions of blocked channels: of a run of pixels with the filters of some blocks of
  * outputs, by tiles whose sums stay in registers. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_PRODUCT_H
-#define XCVM_OPS_VECTOR_BLOCKED_PRODUCT_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_PRODUCT_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_PRODUCT_H
 
 #include "ops/conv/simd/blocked_conv.h"
 

@@ -1,7 +1,7 @@
 /* Runs of output positions whose windows meet the image with the same positions of theirs: what lies in the padding
  * need not be multiplied, nor be anywhere in memory. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_SPAN_H
-#define XCVM_OPS_VECTOR_BLOCKED_SPAN_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_SPAN_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_SPAN_H
 
 #include "ops/conv/simd/blocked_conv.h"
 

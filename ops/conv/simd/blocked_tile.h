@@ -1,7 +1,7 @@
 /* Winograd's algorithm on tiles of blocked channels: F(4 x 4, 3 x 3) with the interpolation points of winograd.h, F(3 x
  * 3, 4 x 4) with the same ones, which only the filters and the results are another for, and F(2 x 2, 3 x 3). */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_TILE_H
-#define XCVM_OPS_VECTOR_BLOCKED_TILE_H
+#ifndef XCVM_OPS_CONV_SIMD_BLOCKED_TILE_H
+#define XCVM_OPS_CONV_SIMD_BLOCKED_TILE_H
 
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_conv.h"

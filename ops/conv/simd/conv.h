@@ -1,6 +1,6 @@
 /* Convolutions of f32: what their algorithms have in common. */
-#ifndef XCVM_OPS_VECTOR_CONV_H
-#define XCVM_OPS_VECTOR_CONV_H
+#ifndef XCVM_OPS_CONV_SIMD_CONV_H
+#define XCVM_OPS_CONV_SIMD_CONV_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"

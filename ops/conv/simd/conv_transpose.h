@@ -1,6 +1,6 @@
 /* Transposed convolutions of f32: what their algorithms have in common. */
-#ifndef XCVM_OPS_VECTOR_CONV_TRANSPOSE_H
-#define XCVM_OPS_VECTOR_CONV_TRANSPOSE_H
+#ifndef XCVM_OPS_CONV_SIMD_CONV_TRANSPOSE_H
+#define XCVM_OPS_CONV_SIMD_CONV_TRANSPOSE_H
 
 #include "ops/conv/window.h"
 #include "ops/kernel.h"
@@ -17,9 +17,8 @@ typedef struct xcvm_transposed {
 /* One way to compute them. What it fits, and bytes of scratch, depend on the shape alone. */
 typedef struct xcvm_transposed_algorithm {
     bool (*fits)(const xcvm_conv_shape *s);
-    bool
-        finite; /* of finite filters alone: where nothing is to be added it adds zeros, and others times zero are NaN */
-    bool f32;   /* of operands that are f32 in memory, not of those that are brought to it */
+    bool finite; /* of finite filters alone: it adds zeros where nothing is to be added, and others times 0 are NaN */
+    bool f32;    /* of operands that are f32 in memory, not of those that are brought to it */
     size_t (*scratch)(const xcvm_conv_shape *s, int threads);
     xcvm_status (*run)(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch);
 } xcvm_transposed_algorithm;

@@ -1,8 +1,8 @@
 /* Images laid out so that windows slide along whole vectors. A band of an image is copied with its padding into planes,
  * one for each remainder of a position by the strides; in those, every window position is the same plane shifted by a
  * constant, and results for all rows lie on one line, with some between the rows that mean nothing. */
-#ifndef XCVM_OPS_VECTOR_PLANES_H
-#define XCVM_OPS_VECTOR_PLANES_H
+#ifndef XCVM_OPS_CONV_SIMD_PLANES_H
+#define XCVM_OPS_CONV_SIMD_PLANES_H
 
 #include "ops/simd/lanes.h"
 #include "ops/conv/window.h"

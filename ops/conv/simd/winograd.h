@@ -4,8 +4,8 @@
  *
  * Tiles of 6 x 6 inputs and filters of 3 x 3 become 36 numbers each; those of the same point of the tile are multiplied
  * and summed up over the channels; and the 36 sums become a tile of 4 x 4 outputs. */
-#ifndef XCVM_OPS_VECTOR_WINOGRAD_H
-#define XCVM_OPS_VECTOR_WINOGRAD_H
+#ifndef XCVM_OPS_CONV_SIMD_WINOGRAD_H
+#define XCVM_OPS_CONV_SIMD_WINOGRAD_H
 
 #include "ops/conv/simd/conv.h"
 #include "ops/matmul/simd/gemm.h"

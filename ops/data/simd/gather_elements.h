@@ -1,6 +1,6 @@
 /* Walks over indices that stand for an element each. */
-#ifndef XCVM_OPS_GATHER_ELEMENTS_H
-#define XCVM_OPS_GATHER_ELEMENTS_H
+#ifndef XCVM_OPS_DATA_SIMD_GATHER_ELEMENTS_H
+#define XCVM_OPS_DATA_SIMD_GATHER_ELEMENTS_H
 
 #include "ops/data/gather.h"
 

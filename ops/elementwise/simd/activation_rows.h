@@ -1,6 +1,6 @@
 /* Activations over a row of f32, for the stores of products and convolutions. */
-#ifndef XCVM_OPS_ACTIVATION_ROWS_H
-#define XCVM_OPS_ACTIVATION_ROWS_H
+#ifndef XCVM_OPS_ELEMENTWISE_SIMD_ACTIVATION_ROWS_H
+#define XCVM_OPS_ELEMENTWISE_SIMD_ACTIVATION_ROWS_H
 
 #include "ops/elementwise/activation.h"
 #include "ops/kernel.h"

@@ -1,6 +1,6 @@
 /* Loops of binary instructions on integers, on each element type as it is. */
-#ifndef XCVM_OPS_BINARY_INTEGERS_H
-#define XCVM_OPS_BINARY_INTEGERS_H
+#ifndef XCVM_OPS_ELEMENTWISE_SIMD_BINARY_INTEGERS_H
+#define XCVM_OPS_ELEMENTWISE_SIMD_BINARY_INTEGERS_H
 
 #include "ops/elementwise/binary_generic.h"
 

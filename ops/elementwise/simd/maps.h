@@ -1,7 +1,7 @@
 /* What element-wise instructions do with one f32 element, without branches, so that loops over them are vectorised: the
  * kernels' loops, and those of the fused kernels that the compiler makes, which contain the text of this file. */
-#ifndef XCVM_OPS_VECTOR_MAPS_H
-#define XCVM_OPS_VECTOR_MAPS_H
+#ifndef XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H
+#define XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H
 
 #include "ops/elementwise/formulas.h"
 #include "ops/simd/math.h"

@@ -1,7 +1,7 @@
 /* Inner products of rows of one matrix with rows of another: what is left where there are too few columns to fill
  * vectors. */
-#ifndef XCVM_OPS_VECTOR_DOT_H
-#define XCVM_OPS_VECTOR_DOT_H
+#ifndef XCVM_OPS_MATMUL_SIMD_DOT_H
+#define XCVM_OPS_MATMUL_SIMD_DOT_H
 
 #include "ops/simd/lanes.h"
 

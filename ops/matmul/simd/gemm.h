@@ -9,8 +9,8 @@
  *
  * A product of pairs (ops/matmul/pairs.h) goes the same way, word by word: a and b hold words, of which k are counted.
  */
-#ifndef XCVM_OPS_VECTOR_GEMM_H
-#define XCVM_OPS_VECTOR_GEMM_H
+#ifndef XCVM_OPS_MATMUL_SIMD_GEMM_H
+#define XCVM_OPS_MATMUL_SIMD_GEMM_H
 
 #include "ops/kernel.h"
 #include "ops/elementwise/activation.h"

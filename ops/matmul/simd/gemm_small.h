@@ -1,6 +1,6 @@
 /* Products of so few columns that a row of the result is one vector. */
-#ifndef XCVM_OPS_VECTOR_GEMM_SMALL_H
-#define XCVM_OPS_VECTOR_GEMM_SMALL_H
+#ifndef XCVM_OPS_MATMUL_SIMD_GEMM_SMALL_H
+#define XCVM_OPS_MATMUL_SIMD_GEMM_SMALL_H
 
 #include "ops/matmul/simd/gemm.h"
 

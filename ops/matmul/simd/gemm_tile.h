@@ -1,6 +1,6 @@
 /* A tile of a product: as many rows and vectors of the result as there are registers for. */
-#ifndef XCVM_OPS_VECTOR_GEMM_TILE_H
-#define XCVM_OPS_VECTOR_GEMM_TILE_H
+#ifndef XCVM_OPS_MATMUL_SIMD_GEMM_TILE_H
+#define XCVM_OPS_MATMUL_SIMD_GEMM_TILE_H
 
 #include "ops/matmul/simd/gemm.h"
 

@@ -1,6 +1,6 @@
 /* Products of a matrix and a vector: limited by memory, the matrix is read once from one end to the other. */
-#ifndef XCVM_OPS_VECTOR_GEMV_H
-#define XCVM_OPS_VECTOR_GEMV_H
+#ifndef XCVM_OPS_MATMUL_SIMD_GEMV_H
+#define XCVM_OPS_MATMUL_SIMD_GEMV_H
 
 #include "ops/matmul/simd/gemm.h"
 

@@ -120,11 +120,15 @@ static void multiply_outer(void *context, size_t begin, size_t end, int worker)
         const float factor = o->negated ? -product : product;
         const float *start = o->start != NULL ? o->start + row * columns : NULL;
         float *to = o->y + row * columns;
-        if (start == NULL)
+        if (start == NULL) {
             XCVM_INDEPENDENT
-        for (size_t j = 0; j < columns; j++)
-            to[j] = factor * from[j] + 0.0f; /* a sum is never -0 */
-        else XCVM_INDEPENDENT for (size_t j = 0; j < columns; j++) to[j] = factor * from[j] + start[j];
+            for (size_t j = 0; j < columns; j++)
+                to[j] = factor * from[j] + 0.0f; /* a sum is never -0 */
+        } else {
+            XCVM_INDEPENDENT
+            for (size_t j = 0; j < columns; j++)
+                to[j] = factor * from[j] + start[j];
+        }
     }
 }
 

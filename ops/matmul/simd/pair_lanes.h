@@ -1,6 +1,6 @@
 /* Pairs of bf16 (ops/matmul/pairs.h) in vectors of words. */
-#ifndef XCVM_OPS_VECTOR_PAIR_LANES_H
-#define XCVM_OPS_VECTOR_PAIR_LANES_H
+#ifndef XCVM_OPS_MATMUL_SIMD_PAIR_LANES_H
+#define XCVM_OPS_MATMUL_SIMD_PAIR_LANES_H
 
 #include "ops/matmul/pairs.h"
 #include "ops/simd/half_lanes.h"

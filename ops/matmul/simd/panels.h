@@ -1,8 +1,8 @@
 /* Products of a vector with panels that were packed ahead (ops/matmul/packed.h): the matrix streams by once, several
  * panels side by side. The processor sees by itself what comes next: telling it made no case faster, and some slower.
  */
-#ifndef XCVM_OPS_VECTOR_PANELS_H
-#define XCVM_OPS_VECTOR_PANELS_H
+#ifndef XCVM_OPS_MATMUL_SIMD_PANELS_H
+#define XCVM_OPS_MATMUL_SIMD_PANELS_H
 
 #include "ops/matmul/packed.h"
 #include "ops/simd/half_lanes.h"

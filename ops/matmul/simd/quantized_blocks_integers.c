@@ -3,6 +3,7 @@
  * then 1 and 3; behind them of each row what the block's sum starts with, its scale and the sum of its integers. */
 #include "ops/matmul/simd/quantized_blocks_integers.h"
 #include "ops/quads.h"
+#include "ops/simd/sums.h"
 
 #include <math.h>
 
@@ -16,24 +17,14 @@ enum {
     TAIL = 3
 };
 
-typedef int32_t sums __attribute__((vector_size(4 * XCVM_LANES)));
 typedef float number __attribute__((may_alias));
 
 /* ---- Ways ---- */
 
 /* In each 32-bit lane, sum and the products of the 16-bit halves of codes and x. */
-XCVM_INLINE sums add_pairs(sums sum, xcvm_lanes_bits codes, int32_t x)
+XCVM_INLINE xcvm_sums add_pairs(xcvm_sums sum, xcvm_lanes_bits codes, int32_t x)
 {
-    const sums a = (sums)codes, b = x - (sums){0};
-#if XCVM_LANES == 16 && defined(__AVX512BW__)
-    return sum + (sums)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif XCVM_LANES == 8 && defined(__AVX2__)
-    return sum + (sums)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#elif XCVM_LANES == 4 && defined(__SSE2__)
-    return sum + (sums)_mm_madd_epi16((__m128i)a, (__m128i)b);
-#else
-    return sum + ((a >> 16) * (b >> 16) + ((a << 16) >> 16) * ((b << 16) >> 16));
-#endif
+    return xcvm_sums_add_pairs(sum, (xcvm_sums)codes, x - (xcvm_sums){0});
 }
 
 /* ADD(sum, quad, x, rows): sum and the products of four codes with those of a row, whose words are at x and, if there
@@ -43,12 +34,12 @@ XCVM_INLINE sums add_pairs(sums sum, xcvm_lanes_bits codes, int32_t x)
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define QUADS __attribute__((target("avx512vnni")))
 #define ADD_QUADS(sum, quad, x, rows)                                                                                  \
-    ((sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(quad), _mm512_set1_epi32((x)[0])))
+    ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(quad), _mm512_set1_epi32((x)[0])))
 static bool has_quads(void) { return xcvm_quads_of_64(); }
 #elif XCVM_LANES == 8 && defined(__AVX2__)
 #define QUADS __attribute__((target("avxvnni")))
 #define ADD_QUADS(sum, quad, x, rows)                                                                                  \
-    ((sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), (__m256i)(quad), _mm256_set1_epi32((x)[0])))
+    ((xcvm_sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), (__m256i)(quad), _mm256_set1_epi32((x)[0])))
 static bool has_quads(void) { return xcvm_quads_of_32(); }
 #else
 static bool has_quads(void) { return false; }
@@ -110,7 +101,7 @@ static void round_block(const xcvm_qblocks *b, const float *a, size_t count, siz
 {
     const float greatest = greatest_of(a, count);
     const float inverse = greatest >= 0x1p-120f ? 127.0f / greatest : 0.0f;
-    sums sum = {0};
+    xcvm_sums sum = {0};
     for (size_t p = 0; p < b->block; p += XCVM_LANES) {
         float some[XCVM_LANES] = {0};
         const float *from = a + p;
@@ -121,8 +112,8 @@ static void round_block(const xcvm_qblocks *b, const float *a, size_t count, siz
         }
         /* Adding this leaves no bits for a fraction: it rounds to nearest even. */
         const xcvm_lanes scaled = xcvm_lanes_load(from) * inverse;
-        const sums whole =
-            inverse != 0.0f ? __builtin_convertvector((scaled + 12582912.0f) - 12582912.0f, sums) : (sums){0};
+        const xcvm_sums whole =
+            inverse != 0.0f ? __builtin_convertvector((scaled + 12582912.0f) - 12582912.0f, xcvm_sums) : (xcvm_sums){0};
         sum += whole;
         int32_t q[XCVM_LANES];
         memcpy(q, &whole, sizeof q);
@@ -153,16 +144,16 @@ void xcvm_qblocks_round_rows(const xcvm_qblocks *b, const float *a, size_t rows,
 /* ---- Products ---- */
 
 /* Without offsets, sums start with what the middle of the codes takes off. */
-XCVM_INLINE void start_sums(const xcvm_qblocks_matrix *w, const int32_t *tail, const size_t rows, sums *sum)
+XCVM_INLINE void start_sums(const xcvm_qblocks_matrix *w, const int32_t *tail, const size_t rows, xcvm_sums *sum)
 {
 #pragma GCC unroll 12
     for (size_t r = 0; r < rows; r++)
-        sum[r] = (w->offsets == NULL ? tail[STARTS * rows + r] : 0) - (sums){0};
+        sum[r] = (w->offsets == NULL ? tail[STARTS * rows + r] : 0) - (xcvm_sums){0};
 }
 
 /* Adds the sums of a block, times its scales, to the totals. */
 XCVM_INLINE void add_sums(const xcvm_qblocks_matrix *w, size_t numbers, const int32_t *tail, const unsigned bits,
-                          const size_t rows, const sums *sum, xcvm_lanes *total)
+                          const size_t rows, const xcvm_sums *sum, xcvm_lanes *total)
 {
     const number *scales = (const number *)tail + SCALES * rows, *x_sums = (const number *)tail + SUMS * rows;
     const xcvm_lanes scale = xcvm_qblocks_scales(w, numbers);
@@ -193,7 +184,7 @@ XCVM_INLINE void add_sums(const xcvm_qblocks_matrix *w, size_t numbers, const in
         for (size_t i = 0; i < blocks; i++) {                                                                          \
             const int32_t *tail = x + b->block / 4 * (words)*rows;                                                     \
             const size_t numbers = (panel * blocks + i) * XCVM_PACKED_COLUMNS + v * XCVM_LANES;                        \
-            sums sum[GROUP];                                                                                           \
+            xcvm_sums sum[GROUP];                                                                                      \
             start_sums(w, tail, rows, sum);                                                                            \
             __builtin_prefetch((const char *)w->scales + numbers * xcvm_qblocks_scale_bytes(w) + SCALES_AHEAD);        \
             for (size_t line = 0; line < lines; line++, at += XCVM_QBLOCKS_LINE) {                                     \

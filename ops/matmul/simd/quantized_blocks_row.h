@@ -1,7 +1,7 @@
 /* Products of few rows with weights that are quantised in blocks (ops/matmul/quantized_blocks.h): the codes stream by
  * once, and are brought to f32 in registers. */
-#ifndef XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
-#define XCVM_OPS_VECTOR_QUANTIZED_BLOCKS_ROW_H
+#ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
+#define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 
 #include "ops/kernel.h"
 #include "ops/matmul/quantized_blocks.h"

@@ -1,7 +1,7 @@
 /* Blocks: the elements of many tensors, some at a time, so that many small ones are shared out as evenly as few large
  * ones. Where blocks begin follows from an element's place in its tensor alone. */
-#ifndef XCVM_OPS_OPTIMIZER_BLOCKS_H
-#define XCVM_OPS_OPTIMIZER_BLOCKS_H
+#ifndef XCVM_OPS_OPTIMIZER_SIMD_BLOCKS_H
+#define XCVM_OPS_OPTIMIZER_SIMD_BLOCKS_H
 
 #include "ops/shape.h"
 

@@ -1,6 +1,6 @@
 /* What a step of an optimizer takes, besides the elements. */
-#ifndef XCVM_OPS_OPTIMIZER_STEP_NUMBERS_H
-#define XCVM_OPS_OPTIMIZER_STEP_NUMBERS_H
+#ifndef XCVM_OPS_OPTIMIZER_SIMD_STEP_NUMBERS_H
+#define XCVM_OPS_OPTIMIZER_SIMD_STEP_NUMBERS_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* MaxPool and AveragePool of tensors with blocked channels. */
-#ifndef XCVM_OPS_VECTOR_BLOCKED_POOL_H
-#define XCVM_OPS_VECTOR_BLOCKED_POOL_H
+#ifndef XCVM_OPS_POOL_SIMD_BLOCKED_POOL_H
+#define XCVM_OPS_POOL_SIMD_BLOCKED_POOL_H
 
 #include "ops/pool/pool_generic.h"
 

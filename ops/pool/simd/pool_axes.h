@@ -1,6 +1,6 @@
 /* Pooling axis by axis, and what it has in common with pooling row by row. */
-#ifndef XCVM_OPS_VECTOR_POOL_AXES_H
-#define XCVM_OPS_VECTOR_POOL_AXES_H
+#ifndef XCVM_OPS_POOL_SIMD_POOL_AXES_H
+#define XCVM_OPS_POOL_SIMD_POOL_AXES_H
 
 #include "ops/pool/pool_generic.h"
 #include "ops/simd/lanes.h"

@@ -1,6 +1,6 @@
 /* Maxima of windows with their indices, and those of f64. */
-#ifndef XCVM_OPS_VECTOR_POOL_MAXIMA_H
-#define XCVM_OPS_VECTOR_POOL_MAXIMA_H
+#ifndef XCVM_OPS_POOL_SIMD_POOL_MAXIMA_H
+#define XCVM_OPS_POOL_SIMD_POOL_MAXIMA_H
 
 #include "ops/conv/window.h"
 #include "ops/pool/pool_generic.h"

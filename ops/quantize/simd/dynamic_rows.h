@@ -1,7 +1,7 @@
 /* Rows of f32 that are quantised by their own range, as by DynamicQuantizeLinear, and their products with packed s8
  * panels (ops/quantize/quantized_panels.h): exact sums, behind which each step of f32 is rounded by itself. */
-#ifndef XCVM_OPS_SIMD_DYNAMIC_ROWS_H
-#define XCVM_OPS_SIMD_DYNAMIC_ROWS_H
+#ifndef XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
+#define XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
 
 #include "ops/kernel.h"
 #include "ops/quantize/quantized_panels.h"

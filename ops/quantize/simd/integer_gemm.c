@@ -1,10 +1,8 @@
 /* Products of bytes: packing, tiles and corrections for zero points. */
 #include "ops/quantize/simd/integer_gemm.h"
+#include "ops/quads.h"
 #include "ops/simd/math.h"
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "ops/simd/sums.h"
 
 enum {
     PANEL = XCVM_GEMM_PANEL,
@@ -20,30 +18,11 @@ enum {
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define HAS_QUADS 1
 #define QUADS __attribute__((target("avx512vnni")))
-static bool has_quads(void) { return __builtin_cpu_supports("avx512vnni") != 0; }
 #else
 #define HAS_QUADS 0
 #endif
 
-typedef int32_t lanes __attribute__((vector_size(4 * XCVM_LANES)));
-typedef int32_t lanes_at __attribute__((vector_size(4 * XCVM_LANES), aligned(4), may_alias));
 typedef int32_t word __attribute__((aligned(1), may_alias));
-
-static inline __attribute__((always_inline)) lanes load(const void *from) { return *(const lanes_at *)from; }
-
-/* sum, and in each 32-bit lane the products of the two 16-bit halves of a and b. */
-static inline __attribute__((always_inline)) lanes add_pairs(lanes sum, lanes a, lanes b)
-{
-#if XCVM_LANES == 16 && defined(__AVX512BW__)
-    return sum + (lanes)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif XCVM_LANES == 8 && defined(__AVX2__)
-    return sum + (lanes)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#elif XCVM_LANES == 4 && defined(__SSE2__)
-    return sum + (lanes)_mm_madd_epi16((__m128i)a, (__m128i)b);
-#else
-    return sum + ((a >> 16) * (b >> 16) + ((a << 16) >> 16) * ((b << 16) >> 16));
-#endif
-}
 
 /* A function for c (rows PANEL apart) of `rows` rows of a and a panel of b, in `steps` words of a pair of 16-bit
  * numbers or of four bytes each; and one for whatever the panel's width is. */
@@ -52,23 +31,23 @@ static inline __attribute__((always_inline)) lanes add_pairs(lanes sum, lanes a,
         __attribute__((always_inline)) void name##_tile(const word *a, const word *b, size_t steps, size_t width,      \
                                                         bool add, int32_t *c, const int rows, const int vectors)       \
     {                                                                                                                  \
-        lanes sum[XCVM_GEMM_ROWS][XCVM_GEMM_VECTORS];                                                                  \
+        xcvm_sums sum[XCVM_GEMM_ROWS][XCVM_GEMM_VECTORS];                                                              \
         _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                         \
             _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[i][j] =                                      \
-                add ? load(c + i * PANEL + j * XCVM_LANES) : (lanes){0};                                               \
+                add ? xcvm_sums_load(c + i * PANEL + j * XCVM_LANES) : (xcvm_sums){0};                                 \
         for (size_t p = 0; p < steps; p++, b += width) {                                                               \
-            lanes v[XCVM_GEMM_VECTORS];                                                                                \
-            _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) v[j] = load(b + j * XCVM_LANES);                 \
+            xcvm_sums v[XCVM_GEMM_VECTORS];                                                                            \
+            _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) v[j] = xcvm_sums_load(b + j * XCVM_LANES);       \
             _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                     \
             {                                                                                                          \
-                const lanes x = a[(size_t)i * steps + p] - (lanes){0};                                                 \
+                const xcvm_sums x = a[(size_t)i * steps + p] - (xcvm_sums){0};                                         \
                 _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[i][j] =                                  \
                     add_products(sum[i][j], x, v[j]);                                                                  \
             }                                                                                                          \
         }                                                                                                              \
         _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                                         \
                 _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) *                                            \
-            (lanes_at *)(c + i * PANEL + j * XCVM_LANES) = sum[i][j];                                                  \
+            (xcvm_sums_at *)(c + i * PANEL + j * XCVM_LANES) = sum[i][j];                                              \
     }                                                                                                                  \
     attribute static void name(const void *a, const void *b, size_t steps, size_t width, bool add, int32_t *c)         \
     {                                                                                                                  \
@@ -82,10 +61,10 @@ static inline __attribute__((always_inline)) lanes add_pairs(lanes sum, lanes a,
             name##_tile(a, b, steps, width, add, c, ROWS, 2);                                                          \
     }
 
-TILE_FUNCTIONS(by_pairs, , add_pairs)
+TILE_FUNCTIONS(by_pairs, , xcvm_sums_add_pairs)
 #if HAS_QUADS
 /* Bytes of a are unsigned, those of b signed. */
-#define ADD_QUADS(sum, a, b) ((lanes)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
+#define ADD_QUADS(sum, a, b) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
 TILE_FUNCTIONS(by_quads, QUADS, ADD_QUADS)
 #endif
 
@@ -101,7 +80,7 @@ typedef struct method {
 static method choose_method(void)
 {
 #if HAS_QUADS
-    if (has_quads())
+    if (xcvm_quads_of_64())
         return (method){true, by_quads};
 #endif
     return (method){false, by_pairs};
@@ -156,13 +135,16 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
 static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const int16_t *zeros, size_t count, word *to)
 {
     const uint8_t *l0 = rows[0], *l1 = rows[1];
-    if (is_signed)
+    if (is_signed) {
         XCVM_INDEPENDENT
-    for (size_t i = 0; i < count; i++)
-        to[i] = (int32_t)((uint32_t)(uint16_t)((int8_t)l0[i] - zeros[i]) |
-                          (uint32_t)(uint16_t)((int8_t)l1[i] - zeros[i]) << 16);
-    else XCVM_INDEPENDENT for (size_t i = 0; i < count; i++) to[i] =
-        (int32_t)((uint32_t)(uint16_t)(l0[i] - zeros[i]) | (uint32_t)(uint16_t)(l1[i] - zeros[i]) << 16);
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int32_t)((uint32_t)(uint16_t)((int8_t)l0[i] - zeros[i]) |
+                              (uint32_t)(uint16_t)((int8_t)l1[i] - zeros[i]) << 16);
+    } else {
+        XCVM_INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            to[i] = (int32_t)((uint32_t)(uint16_t)(l0[i] - zeros[i]) | (uint32_t)(uint16_t)(l1[i] - zeros[i]) << 16);
+    }
 }
 
 #if HAS_QUADS

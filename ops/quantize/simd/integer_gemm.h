@@ -1,8 +1,8 @@
 /* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
  * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time;
  * or, where the processor can, four bytes are, and what zero points make of the sums is put right behind. */
-#ifndef XCVM_OPS_VECTOR_INTEGER_GEMM_H
-#define XCVM_OPS_VECTOR_INTEGER_GEMM_H
+#ifndef XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
+#define XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 
 #include "ops/kernel.h"
 #include "ops/matmul/simd/gemm.h"

@@ -3,7 +3,7 @@
  * filters, which are few, are put into that order in scratch. */
 #include "ops/quantize/quantized_panels.h"
 #include "ops/quads.h"
-#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/simd/sums.h"
 #include "ops/quantize/simd/quantized_padding.h"
 
 /* Positions that meet at a time, and vectors of sums of a block of channels. */

@@ -1,7 +1,7 @@
 /* QuantizedAdd, QuantizedMul and Lookup. */
 #include "ops/broadcast.h"
 #include "ops/kernel.h"
-#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/simd/sums.h"
 
 enum { GRAIN = 1 << 14 };
 

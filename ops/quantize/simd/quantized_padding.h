@@ -1,7 +1,7 @@
 /* Images of bytes with their padding around them, and some bytes behind, so that every run of bytes that a kernel reads
  * lies side by side. */
-#ifndef XCVM_OPS_SIMD_QUANTIZED_PADDING_H
-#define XCVM_OPS_SIMD_QUANTIZED_PADDING_H
+#ifndef XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
+#define XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
 
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 /* QuantizedMaxPool and QuantizedAveragePool: loops over the channels of a position, for each position of a window. */
 #include "ops/kernel.h"
-#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/simd/sums.h"
 
 /* Channels that are summed up at a time; steps that are worth a thread's while. */
 enum { CHANNELS = 512, GRAIN = 1 << 14 };

@@ -1,7 +1,7 @@
 /* Products of u8 rows with packed s8 panels: tiles, and how they are shared out. */
 #include "ops/quantize/simd/quantized_product.h"
 #include "ops/quads.h"
-#include "ops/quantize/simd/quantized_lanes.h"
+#include "ops/simd/sums.h"
 
 enum {
     OUTPUTS = XCVM_QUANTIZED_OUTPUTS,

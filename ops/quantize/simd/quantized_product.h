@@ -2,8 +2,8 @@
  *
  * Sums are of 32 bits, modulo 2 to the 32, and no step on the way to them saturates, so that every processor finds the
  * same; behind them stand one multiplication and at most one addition of f32, each rounded by itself. */
-#ifndef XCVM_OPS_SIMD_QUANTIZED_PRODUCT_H
-#define XCVM_OPS_SIMD_QUANTIZED_PRODUCT_H
+#ifndef XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PRODUCT_H
+#define XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PRODUCT_H
 
 #include "ops/kernel.h"
 #include "ops/quantize/quantized_panels.h"

@@ -1,6 +1,6 @@
 /* Random numbers (ops/random/random.h) in a row. */
-#ifndef XCVM_OPS_VECTOR_RANDOM_BLOCK_H
-#define XCVM_OPS_VECTOR_RANDOM_BLOCK_H
+#ifndef XCVM_OPS_RANDOM_SIMD_RANDOM_BLOCK_H
+#define XCVM_OPS_RANDOM_SIMD_RANDOM_BLOCK_H
 
 #include "ops/kernel.h"
 

@@ -1,7 +1,7 @@
 /* Recurrent networks over an input that was multiplied already: what RNN, GRU and LSTM share with their packed forms.
  * The order of gates and units in memory is that of ops/matmul/packed.h. */
-#ifndef XCVM_OPS_VECTOR_RECURRENT_H
-#define XCVM_OPS_VECTOR_RECURRENT_H
+#ifndef XCVM_OPS_RECURRENT_SIMD_RECURRENT_H
+#define XCVM_OPS_RECURRENT_SIMD_RECURRENT_H
 
 #include "ops/kernel.h"
 #include "ops/matmul/packed.h"

@@ -1,6 +1,6 @@
 /* The loops of reductions for types that are combined as f64 or i64. */
-#ifndef XCVM_OPS_VECTOR_REDUCE_WIDE_H
-#define XCVM_OPS_VECTOR_REDUCE_WIDE_H
+#ifndef XCVM_OPS_REDUCE_SIMD_REDUCE_WIDE_H
+#define XCVM_OPS_REDUCE_SIMD_REDUCE_WIDE_H
 
 #include "ops/reduce/reduction.h"
 

@@ -1,7 +1,7 @@
 /* Writing ONNX models field by field: messages of any number of nodes and values in time in proportion to them. Ends
  * the process where there is no memory. */
-#ifndef XCVM_TESTS_COMPILER_MODEL_WRITER_H
-#define XCVM_TESTS_COMPILER_MODEL_WRITER_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_MODEL_WRITER_H
+#define XCVM_TESTS_COMPILER_ONNX_MODEL_WRITER_H
 
 #include "tests/support.h"
 
@@ -244,7 +244,7 @@ static UNUSED void opset(test_bytes *to, unsigned field, const char *domain, uin
     test_bytes_free(&bytes);
 }
 
-/* A function of the domain "d", a node `op` of an operand and a result; finish_function ends it. */
+/* A function of the domain "d": what is put into m->inner from here on is its own, until finish_function. */
 static UNUSED void begin_function(model_writer *m, const char *name)
 {
     put_text(&m->inner, FUNCTION_NAME, name);

@@ -1,6 +1,6 @@
 /* Reading the text of onnx_text.h, for models and for the values that they are run on. */
-#ifndef XCVM_TESTS_COMPILER_ONNX_READER_H
-#define XCVM_TESTS_COMPILER_ONNX_READER_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_ONNX_READER_H
+#define XCVM_TESTS_COMPILER_ONNX_ONNX_READER_H
 
 #include "tests/support.h"
 

@@ -10,8 +10,8 @@
  *   graph name {                a body, ends with a line "}"; may refer to earlier ones
  *   function domain::name(a, b) -> (c) [attribute ...] {
  */
-#ifndef XCVM_TESTS_COMPILER_ONNX_TEXT_H
-#define XCVM_TESTS_COMPILER_ONNX_TEXT_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_ONNX_TEXT_H
+#define XCVM_TESTS_COMPILER_ONNX_ONNX_TEXT_H
 
 #include "tests/support.h"
 

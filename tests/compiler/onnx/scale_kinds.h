@@ -1,7 +1,7 @@
 /* What writes the models of scale_models.h: a function scale_make_KIND for each line of SCALE_KINDS, in the file of
  * what there are many of. Forgetting one is a link error. */
-#ifndef XCVM_TESTS_COMPILER_SCALE_KINDS_H
-#define XCVM_TESTS_COMPILER_SCALE_KINDS_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_SCALE_KINDS_H
+#define XCVM_TESTS_COMPILER_ONNX_SCALE_KINDS_H
 
 #include "tests/compiler/onnx/model_writer.h"
 #include "tests/compiler/onnx/scale_models.h"

@@ -1,6 +1,6 @@
 /* Models of a kind and a size, for what must not grow faster than they do: compile time, compile memory. */
-#ifndef XCVM_TESTS_COMPILER_SCALE_MODELS_H
-#define XCVM_TESTS_COMPILER_SCALE_MODELS_H
+#ifndef XCVM_TESTS_COMPILER_ONNX_SCALE_MODELS_H
+#define XCVM_TESTS_COMPILER_ONNX_SCALE_MODELS_H
 
 #include "tests/support.h"
 

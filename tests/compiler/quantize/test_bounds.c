@@ -238,7 +238,7 @@ START_TEST(refusals)
     refuse(alone, ROUGHLY(.min_agreement = 0.9), "no output has rows of two and more");
     refuse(alone, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), "y has rows");
     refuse(ties, ROUGHLY(.min_agreement = 1),
-           "less than 1 of the rows stay the same, or are likely to, with any node quantised");
+           "less than 1 of the rows stay the same, or are likely to, with any node quantised (of 0");
     /* Without data there are no rows. */
     quantizing z;
     xcvm_error error = {0};

@@ -101,19 +101,21 @@ static double error_of(const float *rows, size_t count, size_t groups, size_t in
     return sum / (double)(count * l->outputs);
 }
 
-/* Groups, blocks, either order of the weights, scales of outputs and of runs of inputs. */
-START_TEST(sums_are_nearer)
-{
-    static const struct {
-        size_t groups, inputs, outputs, block, run;
-        bool transposed;
-    } ways[] = {{1, 40, 5, 40, SIZE_MAX, false},
+static const struct {
+    size_t groups, inputs, outputs, block, run;
+    bool transposed;
+} products[] = {{1, 40, 5, 40, SIZE_MAX, false},
                 {1, 40, 35, 40, SIZE_MAX, true},
                 {4, 9, 8, 9, SIZE_MAX, false},
                 {1, 40, 5, 16, SIZE_MAX, false},
                 {1, 50, 20, 50, 16, true}};
+enum { PRODUCTS = sizeof products / sizeof *products };
+
+/* Groups, blocks, either order of the weights, scales of outputs and of runs of inputs. */
+START_TEST(sums_are_nearer)
+{
     enum { COUNT = 400, MOST = 64 * 64 };
-    const size_t groups = ways[_i].groups, inputs = ways[_i].inputs, outputs = ways[_i].outputs;
+    const size_t groups = products[_i].groups, inputs = products[_i].inputs, outputs = products[_i].outputs;
     work w;
     xcc_moments t;
     float x[MOST], scales[MOST];
@@ -122,18 +124,22 @@ START_TEST(sums_are_nearer)
     begin(&w);
     state = 5;
     float *rows = draw_rows(COUNT, groups * inputs);
-    begin_moments(&t, groups, inputs, groups * inputs * ways[_i].block * sizeof(float));
-    ck_assert_uint_le(t.block, ways[_i].block);
+    begin_moments(&t, groups, inputs, groups * inputs * products[_i].block * sizeof(float));
+    ck_assert_uint_le(t.block, products[_i].block);
     ck_assert_int_eq(xcc_moments_add(&w.m, &t, rows, COUNT), XCVM_OK);
-    const size_t runs = ways[_i].run == SIZE_MAX ? 1 : (inputs + ways[_i].run - 1) / ways[_i].run;
+    const size_t runs = products[_i].run == SIZE_MAX ? 1 : (inputs + products[_i].run - 1) / products[_i].run;
     for (size_t i = 0; i < MOST; i++) {
         x[i] = (float)uniform();
         scales[i] = 0.25f + 0.01f * (float)(i % 7);
         zero_points[i] = (int32_t)(i % 3) - 1;
     }
-    const xcc_grid grid = {
-        .scales = scales, .zero_points = zero_points, .step = runs, .run = ways[_i].run, .least = -8, .greatest = 7};
-    const xcc_weight_layout l = ways[_i].transposed
+    const xcc_grid grid = {.scales = scales,
+                           .zero_points = zero_points,
+                           .step = runs,
+                           .run = products[_i].run,
+                           .least = -8,
+                           .greatest = 7};
+    const xcc_weight_layout l = products[_i].transposed
                                     ? (xcc_weight_layout){.outputs = outputs, .output = 1, .input = outputs}
                                     : (xcc_weight_layout){.outputs = outputs, .output = inputs, .input = 1};
     ck_assert_int_eq(xcc_gptq(&w.m, &t, &grid, &l, x, levels), XCVM_OK);
@@ -207,42 +213,44 @@ static double sqnr_of(const char *text, xcc_quantize_options o)
     return sqnr;
 }
 
+static const struct {
+    const char *x, *w, *node;
+} nodes[] = {
+    {"1x2x9x9", "12x2x3x3", "Conv(x, w) strides=[1 2]"},
+    {"2x2x8x8", "12x2x3x3", "Conv(x, w) strides=[2 2] pads=[0 1 1 1]"},
+    {"1x2x9x9", "12x2x3x3", "Conv(x, w) dilations=[1 2] strides=[1 2]"},
+    {"1x4x9x9", "12x2x3x3", "Conv(x, w) strides=[1 2] group=2"},
+    {"1x4x9x9", "16x1x3x3", "Conv(x, w) strides=[1 2] group=4"},
+    {"1x2x8x8", "12x2x3x3", "Conv(x, w) strides=[2 2] auto_pad=\"SAME_LOWER\""},
+    {"1x6x12", "12x6x3", "Conv(x, w) strides=[2]"},
+    {"1x2x4x5x6", "8x2x2x3x3", "Conv(x, w) strides=[1 1 2]"},
+    {"5x20", "20x12", "MatMul(x, w)"},
+    {"2x3x20", "20x12", "MatMul(x, w)"},
+    {"5x20", "12x20", "Gemm(x, w) transB=1"},
+};
+enum { NODES = sizeof nodes / sizeof *nodes };
+
 /* Sums of inputs that are the same are as good as exact when the last weights make up for all others: but only where
  * the rows are those that the node multiplies, as stripes show. */
 START_TEST(inputs_are_those_of_the_node)
 {
-    static const struct {
-        const char *x, *w, *node;
-    } ways[] = {
-        {"1x2x9x9", "12x2x3x3", "Conv(x, w) strides=[1 2]"},
-        {"2x2x8x8", "12x2x3x3", "Conv(x, w) strides=[2 2] pads=[0 1 1 1]"},
-        {"1x2x9x9", "12x2x3x3", "Conv(x, w) dilations=[1 2] strides=[1 2]"},
-        {"1x4x9x9", "12x2x3x3", "Conv(x, w) strides=[1 2] group=2"},
-        {"1x4x9x9", "16x1x3x3", "Conv(x, w) strides=[1 2] group=4"},
-        {"1x2x8x8", "12x2x3x3", "Conv(x, w) strides=[2 2] auto_pad=\"SAME_LOWER\""},
-        {"1x6x12", "12x6x3", "Conv(x, w) strides=[2]"},
-        {"1x2x4x5x6", "8x2x2x3x3", "Conv(x, w) strides=[1 1 2]"},
-        {"5x20", "20x12", "MatMul(x, w)"},
-        {"2x3x20", "20x12", "MatMul(x, w)"},
-        {"5x20", "12x20", "Gemm(x, w) transB=1"},
-    };
     char text[4096];
     int64_t count = 1;
-    for (const char *at = ways[_i].w; *at != '\0';) {
+    for (const char *at = nodes[_i].w; *at != '\0';) {
         char *end;
         count *= strtol(at, &end, 10);
         at = *end == 'x' ? end + 1 : end;
     }
     size_t length = (size_t)snprintf(text, sizeof text, "opset 13\ninput x f32[%s]\noutput y\ninit w f32[%s]",
-                                     ways[_i].x, ways[_i].w);
+                                     nodes[_i].x, nodes[_i].w);
     state = 12;
     for (int64_t i = 0; i < count; i++)
         length += (size_t)snprintf(text + length, sizeof text - length, " %.4f", uniform());
-    snprintf(text + length, sizeof text - length, "\ny = %s\n", ways[_i].node);
+    snprintf(text + length, sizeof text - length, "\ny = %s\n", nodes[_i].node);
     const double nearest =
                      sqnr_of(text, (xcc_quantize_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_NEAREST}),
                  gptq = sqnr_of(text, (xcc_quantize_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_GPTQ});
-    ck_assert_msg(gptq > nearest + 4, "%s: %g, to the nearest %g", ways[_i].node, gptq, nearest);
+    ck_assert_msg(gptq > nearest + 4, "%s: %g, to the nearest %g", nodes[_i].node, gptq, nearest);
 }
 END_TEST
 
@@ -253,21 +261,23 @@ static const char product[] =
     "0.11 0.22 -0.33 0.44 0.55 -0.66 0.77 0.13 0.24 0.35 -0.46 0.57 0.68 -0.79 0.18 0.29 "
     "0.17 0.28 -0.39 0.41 0.52 -0.63 0.74 0.15 0.26 0.37 -0.48 0.59 0.61 -0.72 0.83 0.94\ny = MatMul(x, w)\n";
 
+static const xcc_quantize_options forms[] = {
+    {.weights = XCVM_I4},
+    {.weights = XCVM_U4, .asymmetric_weights = true, .block = 16},
+    {.activations = XCVM_F32},
+    {.activations = XCVM_F32, .per_tensor = true},
+    {.activations = XCVM_F32, .weights = XCVM_U8, .asymmetric_weights = true},
+    {.activations = XCVM_I16, .correct_bias = true},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
 /* Every form of weights, and the correction of biases behind it. */
 START_TEST(forms_of_weights)
 {
-    static const xcc_quantize_options ways[] = {
-        {.weights = XCVM_I4},
-        {.weights = XCVM_U4, .asymmetric_weights = true, .block = 16},
-        {.activations = XCVM_F32},
-        {.activations = XCVM_F32, .per_tensor = true},
-        {.activations = XCVM_F32, .weights = XCVM_U8, .asymmetric_weights = true},
-        {.activations = XCVM_I16, .correct_bias = true},
-    };
     /* GPTQ is the default. */
-    xcc_quantize_options nearest = ways[_i];
+    xcc_quantize_options nearest = forms[_i];
     nearest.rounding = XCC_ROUNDING_NEAREST;
-    const double before = sqnr_of(product, nearest), after = sqnr_of(product, ways[_i]);
+    const double before = sqnr_of(product, nearest), after = sqnr_of(product, forms[_i]);
     ck_assert_msg(after > before + 6, "way %d: %g, to the nearest %g", _i, after, before);
 }
 END_TEST
@@ -307,10 +317,10 @@ Suite *suite_compiler_gptq(void)
     TCase *tc = tcase_create("gptq");
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, moments_are_sums_of_products, 0, 2);
-    tcase_add_loop_test(tc, sums_are_nearer, 0, 5);
+    tcase_add_loop_test(tc, sums_are_nearer, 0, PRODUCTS);
     tcase_add_loop_test(tc, moments_that_say_nothing, 0, 3);
-    tcase_add_loop_test(tc, inputs_are_those_of_the_node, 0, 11);
-    tcase_add_loop_test(tc, forms_of_weights, 0, 6);
+    tcase_add_loop_test(tc, inputs_are_those_of_the_node, 0, NODES);
+    tcase_add_loop_test(tc, forms_of_weights, 0, FORMS);
     tcase_add_test(tc, refusals);
     tcase_add_loop_test(tc, limits, 0, 2);
     suite_add_tcase(suite, tc);

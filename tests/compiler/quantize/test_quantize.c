@@ -345,16 +345,18 @@ START_TEST(inputs_read_in_float)
 }
 END_TEST
 
+static const char *const bias_shapes[] = {"1x2", "3x2", "3x1", "2", ""};
+enum { BIAS_SHAPES = sizeof bias_shapes / sizeof *bias_shapes };
+
 /* What Gemm adds keeps its shape. */
 START_TEST(biases_of_any_shape)
 {
-    static const char *const shapes[] = {"1x2", "3x2", "3x1", "2", ""};
     char text[400];
     result r;
     (void)snprintf(text, sizeof text,
                    "opset 13\ninput x f32[3x2x2x1]\noutput y\ninit w f32[2x2] 1 -2 0.5 3\ninit c f32[%s] %s\n"
                    "init s i64[2] 3 -1\ninit v f32[4x2] 1 -2 0.5 3 1 1 -1 -1\nf = Reshape(x, s)\ny = Gemm(f, v, c)\n",
-                   shapes[_i / 2],
+                   bias_shapes[_i / 2],
                    _i / 2 == 0 || _i / 2 == 3 ? "3 -5"
                    : _i / 2 == 1              ? "1 2 3 4 5 6"
                    : _i / 2 == 2              ? "1 2 3"
@@ -402,7 +404,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, long_names);
     tcase_add_test(tc, names_that_are_made_up);
     tcase_add_test(tc, inputs_read_in_float);
-    tcase_add_loop_test(tc, biases_of_any_shape, 0, 10);
+    tcase_add_loop_test(tc, biases_of_any_shape, 0, 2 * BIAS_SHAPES);
     tcase_add_test(tc, models_that_learn);
     suite_add_tcase(suite, tc);
     return suite;

@@ -1,6 +1,6 @@
 /* Vectors of 32-bit sums, and how they become bytes. */
-#ifndef XCVM_OPS_SIMD_QUANTIZED_LANES_H
-#define XCVM_OPS_SIMD_QUANTIZED_LANES_H
+#ifndef XCVM_OPS_SIMD_SUMS_H
+#define XCVM_OPS_SIMD_SUMS_H
 
 #include "ops/simd/lanes.h"
 
