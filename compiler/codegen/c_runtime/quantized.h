@@ -363,7 +363,8 @@ static void xc_quantize_sums(const int32_t *sums, size_t count, int32_t bias, fl
     const float low = (float)((is_signed ? -128 : 0) - zero), high = (float)((is_signed ? 127 : 255) - zero);
     for (size_t i = 0; i < count; i++) {
         const float by = scales != NULL ? scale * scales[i * step] : scale;
-        const float v = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias) * (by < 0x1.fffffep127f ? by : 0x1.fffffep127f);
+        const float v =
+            (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias) * (by < 0x1.fffffep127f ? by : 0x1.fffffep127f);
         ((uint8_t *)y)[i] = (uint8_t)(xc_nearest(v, low, high) + zero);
     }
 }
