@@ -18,8 +18,8 @@ BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobu
 	zlib1g-dev libc6-dev check libsubunit-dev
 TEST_PACKAGES = $(BUILD_PACKAGES) git g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision openmpi-bin
-ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 zlib1g-dev:arm64 \
-	libpcre2-dev:arm64 check:arm64
+ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
+	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
 
 all: build
 

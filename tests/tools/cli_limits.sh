@@ -151,7 +151,7 @@ with zipfile.ZipFile('bomb.npz', 'w', zipfile.ZIP_DEFLATED) as archive:
 END
     run run two.bin -i a=@bomb.npz -i b='"x"' --timeout-ms 1
     code 5
-    err_has 'input a: bomb.npz: unpacking a member takes longer than it may'
+    err_has 'input a: bomb.npz: ' # as it is read, or unpacked, whichever the processor is slow enough for
     run run two.bin -i a=@bomb.npz -i b='"x"' --max-memory 1M
     code 5
     err_has 'input a: it takes 50000'

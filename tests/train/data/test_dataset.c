@@ -405,12 +405,35 @@ START_TEST(conversions)
 }
 END_TEST
 
+/* The clock is looked at where elements are copied, too; without a limit they are there. */
+START_TEST(arrays_in_time)
+{
+    char npy[128 + 4] = "\x93NUMPY\x01";
+    xct_arrays *arrays;
+    xcvm_value *value = NULL;
+    xcvm_error error = {0};
+    npy[8] = 118;
+    memset(npy + 10, ' ', 118);
+    static const char header[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }";
+    memcpy(npy + 10, header, sizeof header - 1);
+    npy[127] = '\n';
+    ck_assert_int_eq(xct_arrays_open_memory(npy, sizeof npy, NULL, &arrays, &error), XCVM_OK);
+    xct_arrays_set_timeout(arrays, 1);
+    ck_assert_int_eq(xct_arrays_value(arrays, 0, XCVM_U8, &value, &error), XCVM_OUT_OF_TIME);
+    xct_arrays_set_timeout(arrays, 0);
+    ck_assert_int_eq(xct_arrays_value(arrays, 0, XCVM_U8, &value, &error), XCVM_OK);
+    xcvm_value_release(value);
+    xct_arrays_close(arrays);
+}
+END_TEST
+
 Suite *suite_train_dataset(void)
 {
     Suite *suite = suite_create("train_dataset");
     TCase *tests = tcase_create("dataset");
     tcase_add_checked_fixture(tests, make_folder, remove_folder);
     tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, arrays_in_time);
     tcase_add_test(tests, one_file);
     tcase_add_test(tests, shards);
     tcase_add_test(tests, resumed);
