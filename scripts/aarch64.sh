@@ -18,7 +18,7 @@ ln -s "$(command -v aarch64-linux-gnu-gcc)" "$tools/cc"
 started_from_shell='^(cli_|seeds|generate|c_export|tape_static_export)'
 if build/aarch64/tools/xcvm help >/dev/null 2>&1; then
     # Twenty trainings that are killed and resumed take longer there than all the others; and ranks
-    # would need MPI's library for ARM, of which ARM_PACKAGES has none.
+    # would need MPI's library for ARM, which Debian does not install beside the mpirun of this machine.
     set -- -E '^cli_train_(kill|processes)$'
 else
     echo "left out, as a shell cannot start what was built here: $started_from_shell"
