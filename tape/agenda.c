@@ -123,8 +123,8 @@ static bool find_queue(agenda *a, entry *e, uint32_t signature)
 
 /* ---- What is to be run ---- */
 
-/* Of a call that is being looked at: the rest of its mark is how many of those that it needs have been. */
-static const uint32_t open_mark = UINT32_C(1) << 31;
+/* Of a call that is to be appended. */
+static const uint32_t wanted_mark = UINT32_MAX;
 
 static bool append(agenda *a, uint32_t number)
 {
@@ -154,35 +154,37 @@ static bool append(agenda *a, uint32_t number)
     return find_queue(a, e, call->signature);
 }
 
-/* Appends a call, behind what it needs. */
-static bool collect(agenda *a, uint32_t number)
+/* Marks what calls need that stand behind those; gives the first number that is marked. Nothing is looked at before. */
+static uint32_t want_needed(const tape_pending *p, uint32_t root)
 {
-    const tape_pending *p = a->tape->pending;
-    uint32_t open = 0; /* the call that is being looked at: number + 1; those around it are linked */
-    bool good = true;
-    if (p->calls[number].record != NULL && p->calls[number].mark == 0) {
-        p->calls[number].mark = open_mark;
-        p->calls[number].next = 0;
-        open = number + 1;
-    }
-    while (open != 0) {
-        tape_pending_call *call = &p->calls[open - 1];
-        const uint32_t edge = call->first + (call->mark & ~open_mark);
-        if (good && edge < tape_pending_end(p, open - 1)) {
-            tape_pending_call *needed = &p->calls[p->needed[edge]];
-            call->mark++;
+    uint32_t open = 1, at = root;
+    for (p->calls[root].mark = wanted_mark;; at--) {
+        const tape_pending_call *call = &p->calls[at];
+        if (call->mark == 0)
+            continue;
+        const uint32_t end = tape_pending_end(p, at);
+        for (uint32_t i = call->first; i < end; i++) {
+            tape_pending_call *needed = &p->calls[p->needed[i]];
             if (needed->record == NULL || needed->mark != 0)
                 continue;
-            needed->mark = open_mark;
-            needed->next = open;
-            open = p->needed[edge] + 1;
-            continue;
+            needed->mark = wanted_mark;
+            open++;
         }
-        const uint32_t done = open - 1;
-        open = call->next;
-        good = good && append(a, done);
-        if (!good)
-            call->mark = 0;
+        if (--open == 0)
+            return at;
+    }
+}
+
+/* Appends a call, behind what it needs. */
+static bool collect(agenda *a, uint32_t root)
+{
+    const tape_pending *p = a->tape->pending;
+    bool good = true;
+    for (uint32_t at = want_needed(p, root); at <= root; at++) {
+        if (p->calls[at].mark != wanted_mark)
+            continue;
+        p->calls[at].mark = 0;
+        good = good && append(a, at);
     }
     return good;
 }
@@ -212,7 +214,7 @@ static bool prepare(agenda *a, tape_record *root)
     if (root != NULL && !collect(a, root->place - 1))
         return false;
     for (uint32_t i = 0; root == NULL && i < a->tape->pending->count; i++)
-        if (!collect(a, i))
+        if (a->tape->pending->calls[i].record != NULL && !append(a, i))
             return false;
     return find_dependents(a);
 }

@@ -66,7 +66,6 @@ typedef struct tape_pending_call {
     uint32_t first;      /* of what it needs, in the list of that */
     uint32_t signature;
     uint32_t mark; /* of the evaluation that goes on: its place there, + 1 */
-    uint32_t next; /* in that, of those that are looked at: number + 1 */
 } tape_pending_call;
 
 struct tape_pending {

@@ -116,10 +116,79 @@ START_TEST(gradients_of_gradients_behind_an_invalidation)
 }
 END_TEST
 
+/* ---- What is asked for ---- */
+
+static void count_forward(void *user, const xcvm_call_event *event) { *(size_t *)user += event->done ? 1 : 0; }
+
+/* A value runs what it needs, however far before it that was made, and nothing between. Calls on different operands: no
+ * two of them are one batch. */
+START_TEST(what_is_between_does_not_run)
+{
+    enum { BETWEEN = 50 };
+    for (int strategy = XCVM_BATCHING_NONE; strategy <= XCVM_BATCHING_TIMED; strategy++) {
+        xcvm_tape *t = open_lazy_tape((xcvm_batching)strategy);
+        size_t calls = 0;
+        const xcvm_var w = parameter(t, 3);
+        xcvm_tape_set_observer(t, count_forward, &calls);
+        const xcvm_var before = xcvm_Neg(t, w), far = xcvm_Mul(t, w, w);
+        xcvm_var between = far;
+        for (int i = 0; i < BETWEEN; i++)
+            between = xcvm_Add(t, between, w);
+        const xcvm_var twice = xcvm_Sub(t, xcvm_Neg(t, far), far);
+        CHECK_F32(t, twice, -18);
+        ck_assert_uint_eq(calls, 3);
+        CHECK_F32(t, twice, -18);
+        ck_assert_uint_eq(calls, 3);
+        CHECK_F32(t, before, -3);
+        ck_assert_uint_eq(calls, 4);
+        CHECK_F32(t, between, 9 + 3 * BETWEEN);
+        ck_assert_uint_eq(calls, 4 + BETWEEN);
+        close_tape(t);
+    }
+}
+END_TEST
+
+/* The same call is followed by others than before: by one of another shape, of another attribute, of a result that no
+ * gradient flows to. */
+START_TEST(calls_in_another_order_than_before)
+{
+    enum { ROUNDS = 12 };
+    for (int strategy = XCVM_BATCHING_NONE; strategy <= XCVM_BATCHING_TIMED; strategy++) {
+        xcvm_tape *t = open_lazy_tape((xcvm_batching)strategy);
+        const xcvm_var w = parameter(t, 2), x = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), F32S(1, 2, 3, 4, 5, 6)),
+                       y = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, 2), F32S(7, 8));
+        for (int i = 0; i < ROUNDS; i++) {
+            const xcvm_var negative = xcvm_Neg(t, y);
+            xcvm_var other;
+            switch (i % 4) {
+            case 0:
+                CHECK_F32(t, xcvm_Neg(t, x), -1, -2, -3, -4, -5, -6);
+                break;
+            case 1:
+                CHECK_F32(t, xcvm_Concat(t, XCVM_VARS(negative, y), .axis = 1), -7, -8, 7, 8);
+                break;
+            case 2:
+                other = xcvm_Concat(t, XCVM_VARS(negative, y), .axis = 0);
+                ck_assert_int_eq(value_of(t, other)->dims[0], 2);
+                CHECK_F32(t, other, -7, -8, 7, 8);
+                break;
+            default:
+                other = xcvm_Mul(t, negative, w);
+                ck_assert(xcvm_var_requires_grad(t, other));
+                CHECK_F32(t, other, -14, -16);
+            }
+            ck_assert(!xcvm_var_requires_grad(t, xcvm_Mul(t, negative, y)));
+        }
+        close_tape(t);
+    }
+}
+END_TEST
+
 Suite *suite_tape_lazy_order(void);
 Suite *suite_tape_lazy_order(void)
 {
     return SUITE_OF("tape_lazy_order", averages_are_swapped_behind_calls_that_wait,
                     operations_that_do_not_read_on_lazy_tapes, gradients_of_gradients_behind_an_invalidation,
-                    gradients_through_calls_that_ran_at_once);
+                    gradients_through_calls_that_ran_at_once, what_is_between_does_not_run,
+                    calls_in_another_order_than_before);
 }
