@@ -32,6 +32,14 @@ static void load(const xcvm_value *v, size_t first, size_t count, float *to)
         for (size_t i = 0; i < count; i++)
             to[i] = (float)(int8_t)bytes[first + i];
         break;
+    case XCVM_U16:
+        for (size_t i = 0; i < count; i++)
+            to[i] = (float)XCVM_CDATA(uint16_t, v)[first + i];
+        break;
+    case XCVM_I16:
+        for (size_t i = 0; i < count; i++)
+            to[i] = (float)XCVM_CDATA(int16_t, v)[first + i];
+        break;
     default: {
         double wide[XCVM_BLOCK];
         xcvm_load_f64(v->dtype, v->data, first, count, wide);
@@ -88,21 +96,30 @@ static void quantize_block(const float *x, const float *zero_points, size_t coun
     }
 }
 
-/* The same in one go, for one scale and bytes of either sign: clamped before it is rounded, as bounds less the zero
- * point are whole numbers, too, and taken from the low bits that rounding leaves. */
-static void quantize_bytes(const float *x, float scale, float zero_point, size_t count, float low, float high,
-                           uint8_t *to)
-{
-    const uint32_t zero = (uint32_t)(int32_t)zero_point;
-    low -= zero_point;
-    high -= zero_point;
-    XCVM_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        float v = x[i] / scale;
-        v = v > low ? v : low;
-        v = v < high ? v : high;
-        to[i] = (uint8_t)(xcvm_f32_bits(v + XCVM_ROUND_F32) + zero);
+/* The same in one go, for one scale: clamped before it is rounded, as bounds less the zero point are whole numbers,
+ * too, and taken from the low bits that rounding leaves, of which there are enough for 16 of either sign. */
+#define QUANTIZE_AT_ONCE(name, type)                                                                                   \
+    static void name(const float *x, float scale, float zero_point, size_t count, float low, float high, type *to)     \
+    {                                                                                                                  \
+        const uint32_t zero = (uint32_t)(int32_t)zero_point;                                                           \
+        low -= zero_point;                                                                                             \
+        high -= zero_point;                                                                                            \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            float v = x[i] / scale;                                                                                    \
+            v = v > low ? v : low;                                                                                     \
+            v = v < high ? v : high;                                                                                   \
+            to[i] = (type)(xcvm_f32_bits(v + XCVM_ROUND_F32) + zero);                                                  \
+        }                                                                                                              \
     }
+QUANTIZE_AT_ONCE(quantize_bytes, uint8_t)
+QUANTIZE_AT_ONCE(quantize_words, uint16_t)
+
+/* Whether elements of 8 or 16 bits have one scale with floats of f32, so that they can go in one go. */
+static bool goes_at_once(const quantize_loop *t, xcvm_dtype floats, xcvm_dtype integers)
+{
+    return floats == XCVM_F32 && t->pieces.single && !xcvm_dtype_in(t->precision, XCVM_TYPES_HALF) &&
+           (xcvm_dtype_in(integers, XCVM_TYPES_BYTE) || integers == XCVM_U16 || integers == XCVM_I16);
 }
 
 static void store_integers(xcvm_value *y, size_t first, size_t count, const int32_t *from)
@@ -129,11 +146,15 @@ static void quantize_range(void *context, size_t begin, size_t end, int worker)
     float x[XCVM_BLOCK], scales[XCVM_BLOCK], zero_points[XCVM_BLOCK];
     int32_t integers[XCVM_BLOCK];
     const size_t count = xcvm_element_count(t->x);
-    if (t->x->dtype == XCVM_F32 && t->pieces.single && xcvm_dtype_in(t->y->dtype, XCVM_TYPES_BYTE) &&
-        !xcvm_dtype_in(t->precision, XCVM_TYPES_HALF)) {
-        const size_t first = begin * XCVM_BLOCK, last = xcvm_min(end * XCVM_BLOCK, count);
-        quantize_bytes(XCVM_CDATA(float, t->x) + first, t->scales[0], t->zero_points[0], last - first, t->low, t->high,
-                       XCVM_DATA(uint8_t, t->y) + first);
+    if (goes_at_once(t, t->x->dtype, t->y->dtype)) {
+        const size_t first = begin * XCVM_BLOCK, number = xcvm_min(end * XCVM_BLOCK, count) - first;
+        const float *from = XCVM_CDATA(float, t->x) + first;
+        if (xcvm_dtype_bits(t->y->dtype) == 8)
+            quantize_bytes(from, t->scales[0], t->zero_points[0], number, t->low, t->high,
+                           XCVM_DATA(uint8_t, t->y) + first);
+        else
+            quantize_words(from, t->scales[0], t->zero_points[0], number, t->low, t->high,
+                           XCVM_DATA(uint16_t, t->y) + first);
         return;
     }
     for (size_t block = begin; block < end; block++) {
@@ -181,12 +202,51 @@ XCVM_KERNEL(QuantizeLinear)
 
 /* ---- Back ---- */
 
+/* Integers of 8 or 16 bits by one scale, without a block between them and their floats. */
+#define DEQUANTIZE_AT_ONCE(name, type)                                                                                 \
+    static void name(const quantize_loop *t, size_t first, size_t count)                                               \
+    {                                                                                                                  \
+        const type *x = XCVM_CDATA(type, t->x) + first;                                                                \
+        float *y = XCVM_DATA(float, t->y) + first;                                                                     \
+        const float scale = t->scales[0], zero = t->zero_points[0];                                                    \
+        XCVM_INDEPENDENT                                                                                               \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            y[i] = ((float)x[i] - zero) * scale;                                                                       \
+    }
+DEQUANTIZE_AT_ONCE(dequantize_u8, uint8_t)
+DEQUANTIZE_AT_ONCE(dequantize_i8, int8_t)
+DEQUANTIZE_AT_ONCE(dequantize_u16, uint16_t)
+DEQUANTIZE_AT_ONCE(dequantize_i16, int16_t)
+
+static void dequantize_at_once(const quantize_loop *t, size_t first, size_t count)
+{
+    switch ((xcvm_dtype)t->x->dtype) {
+    case XCVM_U8:
+        dequantize_u8(t, first, count);
+        break;
+    case XCVM_I8:
+        dequantize_i8(t, first, count);
+        break;
+    case XCVM_U16:
+        dequantize_u16(t, first, count);
+        break;
+    default: /* goes_at_once lets no other pass */
+        dequantize_i16(t, first, count);
+        break;
+    }
+}
+
 static void dequantize_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
     const quantize_loop *t = context;
     float x[XCVM_BLOCK], scales[XCVM_BLOCK], zero_points[XCVM_BLOCK];
     const size_t count = xcvm_element_count(t->x);
+    if (goes_at_once(t, t->y->dtype, t->x->dtype)) {
+        const size_t first = begin * XCVM_BLOCK;
+        dequantize_at_once(t, first, xcvm_min(end * XCVM_BLOCK, count) - first);
+        return;
+    }
     for (size_t block = begin; block < end; block++) {
         size_t at = block * XCVM_BLOCK, n = count - at < XCVM_BLOCK ? count - at : XCVM_BLOCK;
         load(t->x, at, n, x);
