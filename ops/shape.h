@@ -77,9 +77,9 @@ void xcvm_set_list(xcvm_value *value, xcvm_kind kind, xcvm_dtype dtype);
 /* Checks the operands' element types against the row and, where a result's type follows from a type variable or a set
  * of one, sets it; then runs the rule. The one way in for compiler and run loop. */
 xcvm_status xcvm_infer(const xcvm_inference *t);
-/* The same where the kernel runs next and all operands are there: a tensor result that has unknown dimensions all the
- * same is refused (INTERNAL), since its kernel would write to memory that it was never given, unless it is OUT_DYNAMIC.
- */
+/* The same where the kernel runs next and all operands are there. A tensor result without an element type is refused
+ * (INVALID_ARGUMENT), and one that has unknown dimensions all the same (INTERNAL), since its kernel would write to
+ * memory that it was never given, unless it is OUT_DYNAMIC. */
 xcvm_status xcvm_infer_run(const xcvm_inference *t);
 
 #endif

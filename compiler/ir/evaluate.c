@@ -56,6 +56,15 @@ static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
     return true;
 }
 
+/* Whether a view's dimensions hold what its operand has. They may be older than the operand's: shape inference takes a
+ * Reshape's target at its word while it does not know what there is to reshape. */
+static bool holds_as_much(const xcvm_value *y, const xcvm_value *x)
+{
+    size_t count, bytes, held_count, held_bytes;
+    return xcvm_tensor_size((xcvm_dtype)y->dtype, y->rank, y->dims, &count, &bytes) &&
+           xcvm_tensor_size((xcvm_dtype)x->dtype, x->rank, x->dims, &held_count, &held_bytes) && bytes == held_bytes;
+}
+
 /* Views of constants lend the same bytes. */
 static bool share(xcc_node *n)
 {
@@ -63,7 +72,7 @@ static bool share(xcc_node *n)
         return false;
     xcc_value *y = xcc_node_output(n, 0);
     const xcc_value *x = xcc_node_input(n, 0);
-    if (!xcvm_dims_known(&y->type) || y->type.rank < 0)
+    if (!xcvm_dims_known(&y->type) || y->type.rank < 0 || !holds_as_much(&y->type, &x->type))
         return false;
     xcvm_value type = y->type;
     y->type = (xcvm_value){.rank = -1};

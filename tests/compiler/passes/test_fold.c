@@ -31,12 +31,21 @@ START_TEST(subnormals)
 }
 END_TEST
 
+/* The sum's dimensions become known when it is folded, after those of the Reshape were inferred. */
+START_TEST(view_of_another_size)
+{
+    onnx_refuse("opset 13\nopset org.chainer 1\ninit s i64[1] 3\noutput y\ny = org.chainer::ReduceSumTo(s, s)\n",
+                XCVM_SHAPE_MISMATCH, "x of shape [1] has 1 elements, the shape [3] holds 3");
+}
+END_TEST
+
 Suite *suite_compiler_fold(void);
 Suite *suite_compiler_fold(void)
 {
     Suite *suite = suite_create("compiler/fold");
     TCase *folding = tcase_create("folding");
     tcase_add_test(folding, subnormals);
+    tcase_add_test(folding, view_of_another_size);
     suite_add_tcase(suite, folding);
     return suite;
 }
