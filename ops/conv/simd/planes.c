@@ -59,7 +59,9 @@ static phase phase_of(const xcvm_planes *p, size_t index)
     const size_t pad = (size_t)w->pad[2], stride = w->stride[2];
     phase f = {.blank = pad > index ? (pad - index + stride - 1) / stride : 0};
     f.blank = f.blank < p->pitch ? f.blank : p->pitch;
-    f.source = f.blank * stride + index - pad;
+    /* Where the padding is wider than a row, all of the row is blank. */
+    const size_t first = f.blank * stride + index;
+    f.source = first >= pad ? first - pad : w->in[2];
     f.count = f.source < w->in[2] ? (w->in[2] - f.source + stride - 1) / stride : 0;
     f.count = f.count < p->pitch - f.blank ? f.count : p->pitch - f.blank;
     return f;
