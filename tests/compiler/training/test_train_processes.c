@@ -96,9 +96,11 @@ START_TEST(sums_beside_the_backward)
         if (xcc_is(n, XCVM_OP_AllReduceBegin)) {
             ck_assert_uint_lt(begun, 4);
             producers[begun] = 0;
-            for (size_t i = 0; i < xcc_node_input_count(n); i++)
-                if (xcc_node_input(n, i)->producer->order > producers[begun])
-                    producers[begun] = xcc_node_input(n, i)->producer->order;
+            for (size_t i = 0; i < xcc_node_input_count(n); i++) {
+                const xcc_value *v = xcc_node_input(n, i);
+                if (v != NULL && v->producer != NULL && v->producer->order > producers[begun])
+                    producers[begun] = v->producer->order;
+            }
             begins[begun++] = n->order;
         }
         if (xcc_is(n, XCVM_OP_AllReduceEnd)) {
