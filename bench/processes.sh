@@ -1,8 +1,10 @@
 #!/bin/sh
 # processes.sh [FOLDER]: training in several processes of one thread on this machine, of a network of make_training.py
 # (resnet18_b8), each with batches of the network's size: samples a second of one process, of two that mpirun has
-# started, and of two that share nothing, which is what the machine's cores can do; by the medians of ROUNDS (5) in turn,
-# as a Markdown table. Time is that of a training of LONG (13) steps less that of one of SHORT (3), so that what comes
+# started, of two that send messages since they have not the addresses to share memory, and of two that share nothing,
+# which is what the machine's cores can do; by the medians of ROUNDS (5) in turn, as a Markdown table, with the runs of
+# which they are below. XCVM is the command, WAYS are those of the four that are wanted ("alone together messages
+# apart"). Time is that of a training of LONG (13) steps less that of one of SHORT (3), so that what comes
 # before the first step is no part of it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,7 +12,8 @@ folder=${1:-bench/out/training/resnet18_b8}
 rounds=${ROUNDS:-5}
 short=${SHORT:-3}
 long=${LONG:-13}
-xcvm=$PWD/build/release/tools/xcvm
+xcvm=${XCVM:-$PWD/build/release/tools/xcvm}
+ways=${WAYS:-alone together messages apart}
 batch=${folder##*_b}
 out=bench/out/processes
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -27,6 +30,11 @@ learn() {
 }
 alone() { learn "$batch" "$1" taskset -c 0; }
 together() { learn $((2 * batch)) "$1" mpirun -n 2 --bind-to core; }
+messages() (
+    ulimit -v $((4 << 20))
+    together "$1"
+    grep -q 'sums by messages' "$out/said.txt"
+)
 apart() {
     (out=$out/other && mkdir -p "$out" && learn "$batch" "$1" taskset -c 1) &
     learn "$batch" "$1" taskset -c 0
@@ -40,13 +48,16 @@ ms() { # HOW STEPS
 
 : >"$out/lines.txt"
 for round in $(seq "$rounds"); do
-    for how in alone together apart; do
+    for how in $ways; do
         echo "$how $(ms $how "$short") $(ms $how "$long")" >>"$out/lines.txt"
     done
 done
 median() { awk -v how="$1" '$1 == how { print ($3 - $2) }' "$out/lines.txt" | sort -n | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }'; }
-echo "$(median alone) $(median together) $(median apart)" | awk -v samples=$((batch * (long - short))) '{
-    one = samples / $1 * 1000; two = 2 * samples / $2 * 1000; apart = 2 * samples / $3 * 1000
-    print "| one process | two, by mpirun | two that share nothing |\n| ---: | ---: | ---: |"
-    printf "| %.1f | %.1f (%.2f times) | %.1f (%.2f times) |\n", one, two, two / one, apart, apart / one
-}'
+speed() { # HOW PROCESSES: samples a second, and how many times those of one process
+    echo "$(median "$1") $(median alone) $2" | awk -v samples=$((batch * (long - short))) \
+        'NF == 3 { printf "%.1f (%.2f times)", $3 * samples / $1 * 1000, $3 * $2 / $1 }'
+}
+echo '| one process | two, by mpirun | two, by messages | two that share nothing |'
+echo '| ---: | ---: | ---: | ---: |'
+echo "| $(speed alone 1) | $(speed together 2) | $(speed messages 2) | $(speed apart 2) |"
+sort -s -k 1,1 "$out/lines.txt" | awk '{ print $1, $3 - $2, "ms" }'

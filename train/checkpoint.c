@@ -163,12 +163,25 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user
     return status;
 }
 
+/* Whether gradients wait for a step. */
+static bool has_gathered(const xct_trainer *t)
+{
+    for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
+        if (strcmp(xcvm_program_state(t->root.program, i)->name, "optimizer@micro_batches") == 0)
+            return *(const int64_t *)xcvm_session_state(t->root.session, i)->data > 0;
+    return false;
+}
+
 xcvm_status xct_trainer_save(const xct_trainer *t, const char *path, xcvm_error *error)
 {
     xct_whole_file file;
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
+    XCVM_CHECK(error, t->options.ranks <= 1 || !has_gathered(t), INVALID_ARGUMENT,
+               "each of %d processes has gathered gradients of its own, which a checkpoint cannot hold before the step "
+               "that takes them",
+               t->options.ranks);
     XCVM_TRY(xct_whole_file_open(&file, path, error));
     const xcvm_status status = write_states(t, xct_whole_file_sink, &file, error);
     return xct_whole_file_close(&file, status, error);

@@ -115,7 +115,7 @@ typedef struct optimizer {
     xcvm_inputs gradients, parameters, accumulators, averages, moments[3];
     const xcvm_value *rate, *number, *scale, *apply, *valid, *parameter_norms, *gradient_norms;
     double clip, average_decay, trust;
-    bool maximize, nesterov;
+    bool maximize, nesterov, gathered;
     /* Members of xcvm_step_numbers; texts may speak of `rate` and of `number`, the step's, and NULL is what is usual.
      */
     double decay, momentum, kept[2], epsilon;
@@ -126,7 +126,8 @@ typedef struct optimizer {
     {                                                                                                                  \
         .step = (name), .gradients = (a)->gradients, .parameters = (a)->parameters, .accumulators = (a)->accumulators, \
         .averages = (a)->averages, .rate = (a)->rate, .number = (a)->step, .scale = (a)->scale, .apply = (a)->apply,   \
-        .valid = (a)->valid, .clip = (a)->clip, .average_decay = (a)->average_decay, .maximize = (a)->maximize != 0    \
+        .valid = (a)->valid, .clip = (a)->clip, .average_decay = (a)->average_decay, .maximize = (a)->maximize != 0,   \
+        .gathered = (a)->gathered != 0                                                                                 \
     }
 
 static const char *real(xcc_c_export *x, double value) { return xcc_c_number(x, XCVM_F64, value); }
@@ -148,6 +149,8 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
 {
     if (o->parameters.count == 0)
         return true;
+    if (o->gathered)
+        return xcc_c_refuse(x, "its gradients are gathered by several processes");
     xcc_c_line(x,
                "        const double rate = %s, number = %s;\n"
                "        const int apply = %s != 0, valid = %s != 0;\n"
@@ -162,6 +165,8 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
                text_or(o->root, "1"));
     for (size_t i = 0; i < o->parameters.count; i++) {
         const xcvm_value *p = o->parameters.at[i];
+        if (o->gradients.at[i]->dtype != p->dtype)
+            return xcc_c_refuse(x, "a gradient is of another type than its parameter");
         xcc_c_line(x, "        {\n            const xcvm_step_block all = {%s, {%s, %s, %s}, %s, %s, %s, %zu, ",
                    xcc_c_write(x, p), kept(x, &o->moments[0], i), kept(x, &o->moments[1], i),
                    kept(x, &o->moments[2], i), kept(x, &o->accumulators, i), kept(x, &o->averages, i),

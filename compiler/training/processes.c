@@ -116,7 +116,7 @@ static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket
     xcc_module *m = t->m;
     const size_t count = bucket->count;
     xcc_builder b = t->b;
-    xcc_value **wide = xcc_alloc(m, count * sizeof *wide);
+    xcc_value **wide = xcc_alloc(m, 2 * count * sizeof *wide), **summands = wide + count;
     if (wide == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
@@ -126,16 +126,18 @@ static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket
         const xcc_learner *l = &bucket->learners[i];
         if ((wide[i] = xcc_build_cast(&b, l->gradient, xcc_training_type(l->parameter))) == NULL)
             return m->error->status;
+        summands[i] = l->accumulator;
     }
-    bucket->message = xcc_apply(&b, AllReduceBegin, message, .x = XCC_IN(wide[0]),
-                                .xs = {(const xcvm_value *const *)(wide + 1), count - 1});
+    bucket->message = xcc_apply(
+        &b, AllReduceBegin, message, .x = XCC_IN(wide[0]), .xs = {(const xcvm_value *const *)(wide + 1), count - 1},
+        .summands = {(const xcvm_value *const *)summands, t->apply != NULL ? count : 0}, .apply = XCC_IN(t->apply));
     if (bucket->message == NULL)
         return m->error->status;
     place->last = bucket->message->producer;
     return XCVM_OK;
 }
 
-/* A bucket's gradients become the sums. They have the shapes of the parameters. */
+/* A bucket's gradients become the sums, of the type that is computed in. They have the shapes of the parameters. */
 static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
 {
     xcc_module *m = t->m;
@@ -157,12 +159,8 @@ static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
                  .message = XCC_IN(bucket->message), .dtype = xcc_training_type(bucket->learners[0].parameter),
                  .ranks = {ranks, count}, .dims = {dims, at}) == NULL)
         return m->error->status;
-    for (size_t i = 0; i < count; i++) {
-        xcc_learner *l = &bucket->learners[i];
-        l->gradient = xcc_build_cast(&t->b, sums[i], (xcvm_dtype)l->parameter->type.dtype);
-        if (l->gradient == NULL)
-            return m->error->status;
-    }
+    for (size_t i = 0; i < count; i++)
+        bucket->learners[i].gradient = sums[i];
     return XCVM_OK;
 }
 

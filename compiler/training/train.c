@@ -159,7 +159,7 @@ static xcvm_status list_learners(xcc_training *t)
         XCVM_TRY(xcc_poll(m));
         const size_t group = find_group(o, v->name);
         if (is_learnable(m, v) && is_wanted(o, v->name) && (group == o->group_count || o->groups[group].rate != 0.0))
-            t->learners[t->count++] = (xcc_learner){v, NULL, group};
+            t->learners[t->count++] = (xcc_learner){.parameter = v, .group = group};
     }
     XCVM_CHECK(
         m->error, t->count > 0, INVALID_ARGUMENT,
@@ -219,6 +219,7 @@ static xcvm_status train(xcc_training *t)
         XCVM_TRY(xcc_processes_share(t));
     }
     XCVM_TRY(differentiate(t));
+    XCVM_TRY(xcc_training_inputs(t));
     if (m->options->all_reduce)
         XCVM_TRY(xcc_processes_gradients(t));
     XCVM_TRY(xcc_training_update(t));

@@ -8,7 +8,8 @@
 /* A parameter that learns. */
 typedef struct xcc_learner {
     xcc_value *parameter, *gradient;
-    size_t group; /* of the options; their number: it is in none */
+    xcc_value *accumulator; /* of gradients of runs that do not apply; NULL: there are none */
+    size_t group;           /* of the options; their number: it is in none */
 } xcc_learner;
 
 typedef struct xcc_training {
@@ -18,6 +19,7 @@ typedef struct xcc_training {
     xcc_learner *learners;
     size_t count;
     xcc_value *loss, *loss_scale; /* loss_scale: NULL if the loss is not scaled */
+    xcc_value *rate, *apply;      /* inputs; apply: NULL if all runs do */
     xcc_value *share;             /* of all processes' samples that this one's batch has, f32; NULL: it is alone */
 } xcc_training;
 
@@ -26,7 +28,8 @@ xcvm_status xcc_processes_share(xcc_training *t);
 /* Puts the learners in the order in which the backward will make their gradients, the same in all processes. */
 xcvm_status xcc_processes_order(xcc_training *t);
 /* Gradients become those of the losses of all processes, which each has multiplied by its share, summed up while the
- * backward goes on; so do losses and running statistics become means. */
+ * backward goes on, in runs that apply with what has been accumulated; those of other runs stay the process's own. So
+ * do losses and running statistics become means. */
 xcvm_status xcc_processes_gradients(xcc_training *t);
 xcvm_status xcc_processes_results(xcc_training *t);
 /* Puts BatchNormalization and Dropout into the form that the options ask for, of training, where running statistics
@@ -35,7 +38,10 @@ xcvm_status xcc_training_modes(xcc_module *m);
 /* A state of the optimizer, "optimizer@NAME.WHAT", or "optimizer@WHAT" for NULL. */
 xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
                               const int64_t *dims, const void *initial);
-/* Builds what updates the learners by their gradients (update.c). */
+/* The inputs that training adds, and the accumulators (update.c). */
+xcvm_status xcc_training_inputs(xcc_training *t);
+/* Builds what updates the learners by their gradients, which have the accumulators in them already where processes
+ * have summed them up (update.c). */
 xcvm_status xcc_training_update(xcc_training *t);
 /* The type in which the optimizer computes: f64 for f64, else f32. */
 static inline xcvm_dtype xcc_training_type(const xcc_value *parameter)

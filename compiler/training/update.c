@@ -24,6 +24,7 @@ enum { LISTS = 5 + XCC_OPTIMIZER_MOMENTS };
 typedef struct update {
     xcc_training *t;
     xcc_value **gradients, **accumulators;          /* of all learners; accumulators NULL: there are none */
+    xcc_value **summands;                           /* accumulators that gradients do not have in them yet, or NULL */
     xcc_value *rate, *step, *scale, *apply, *valid; /* each may be NULL, but for the rate and the step */
 } update;
 
@@ -126,7 +127,7 @@ static xcvm_status use_norm(update *u)
     const double limit = t->m->options->clip_norm;
     if (limit == 0.0 && t->loss_scale == NULL)
         return XCVM_OK;
-    xcc_value *raw = global_norm(u, false, t->count, u->gradients, u->accumulators);
+    xcc_value *raw = global_norm(u, false, t->count, u->gradients, u->summands);
     xcc_value *norm = raw == NULL ? NULL : times(u, raw, u->scale);
     if (norm == NULL)
         return t->m->error->status;
@@ -144,9 +145,9 @@ static xcvm_status use_norm(update *u)
 
 /* ---- One instruction ---- */
 
-static xcc_value *kept_of(update *u, const xcc_value *p, const char *what, const void *initial)
+static xcc_value *kept_of(xcc_module *m, const xcc_value *p, const char *what, const void *initial)
 {
-    return xcc_training_state(u->t->m, p->name, what, xcc_training_type(p), p->type.rank, p->type.dims, initial);
+    return xcc_training_state(m, p->name, what, xcc_training_type(p), p->type.rank, p->type.dims, initial);
 }
 
 /* Elements of the type that is computed in, all of one value; NULL for 0, or on failure. */
@@ -163,13 +164,13 @@ static const void *filled(xcc_module *m, const xcc_value *p, double value)
     return data;
 }
 
-static xcvm_status keep(update *u, const xcc_value *p, const char *what, double initial, xcc_value **state)
+static xcvm_status keep(xcc_module *m, const xcc_value *p, const char *what, double initial, xcc_value **state)
 {
-    const void *data = filled(u->t->m, p, initial);
+    const void *data = filled(m, p, initial);
     if (initial != 0.0 && data == NULL)
         return XCVM_OUT_OF_MEMORY;
-    *state = kept_of(u, p, what, data);
-    return *state != NULL ? XCVM_OK : u->t->m->error->status;
+    *state = kept_of(m, p, what, data);
+    return *state != NULL ? XCVM_OK : m->error->status;
 }
 
 /* What is kept of one parameter, at index i of the lists. */
@@ -183,16 +184,16 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t learner, size
     lists[1].values[i] = l->parameter;
     if ((half || m->options->average != 0.0) && initial == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (half && (lists[2].values[i] = kept_of(u, p, "master", initial)) == NULL)
+    if (half && (lists[2].values[i] = kept_of(m, p, "master", initial)) == NULL)
         return m->error->status;
     if (u->accumulators != NULL)
         lists[3].values[i] = u->accumulators[learner];
-    if (m->options->average != 0.0 && (lists[4].values[i] = kept_of(u, p, "average", initial)) == NULL)
+    if (m->options->average != 0.0 && (lists[4].values[i] = kept_of(m, p, "average", initial)) == NULL)
         return m->error->status;
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++) {
         const xcc_moment *moment = &u->t->spec.row->moments[j];
         if (xcc_optimizer_keeps(&u->t->spec, moment))
-            XCVM_TRY(keep(u, p, moment->field, xcc_optimizer_initial(&u->t->spec, moment), &lists[5 + j].values[i]));
+            XCVM_TRY(keep(m, p, moment->field, xcc_optimizer_initial(&u->t->spec, moment), &lists[5 + j].values[i]));
     }
     return XCVM_OK;
 }
@@ -206,6 +207,8 @@ static double attribute(const update *u, const char *name, double decay)
         return u->t->m->options->clip_value;
     if (strcmp(name, "average_decay") == 0)
         return u->t->m->options->average;
+    if (strcmp(name, "gathered") == 0)
+        return u->accumulators != NULL && u->summands == NULL;
     return xcc_optimizer_attribute(&u->t->spec, name);
 }
 
@@ -269,7 +272,7 @@ static xcvm_status update_group(update *u, size_t group, bool half)
         rate = xcc_build_mul(&t->b, rate, number(u, XCVM_F32, options->rate));
     if (t->spec.row->norms) {
         norms[0] = global_norm(u, true, count, lists[1].values, NULL);
-        norms[1] = global_norm(u, true, count, lists[0].values, u->accumulators != NULL ? lists[3].values : NULL);
+        norms[1] = global_norm(u, true, count, lists[0].values, u->summands != NULL ? lists[3].values : NULL);
     }
     if (rate == NULL || (t->spec.row->norms && (norms[0] == NULL || norms[1] == NULL)))
         return m->error->status;
@@ -297,18 +300,28 @@ static xcvm_status begin(update *u)
     for (size_t i = 0; i < t->count; i++) {
         u->gradients[i] = t->learners[i].gradient;
         if (m->options->accumulate)
-            XCVM_TRY(keep(u, t->learners[i].parameter, "accumulator", 0.0, &u->accumulators[i]));
+            u->accumulators[i] = t->learners[i].accumulator;
     }
-    if ((u->rate = xcc_input_add(t->b.graph, "learning_rate", XCVM_F32, 0, NULL)) == NULL)
-        return m->error->status;
-    if (m->options->accumulate && (u->apply = xcc_input_add(t->b.graph, "apply", XCVM_BOOL, 0, NULL)) == NULL)
-        return m->error->status;
+    /* What processes have gathered is in the sums over all of them. */
+    u->summands = m->options->all_reduce ? NULL : u->accumulators;
     return XCVM_OK;
+}
+
+xcvm_status xcc_training_inputs(xcc_training *t)
+{
+    if ((t->rate = xcc_input_add(t->b.graph, "learning_rate", XCVM_F32, 0, NULL)) == NULL)
+        return t->m->error->status;
+    if (!t->m->options->accumulate)
+        return XCVM_OK;
+    for (size_t i = 0; i < t->count; i++)
+        XCVM_TRY(keep(t->m, t->learners[i].parameter, "accumulator", 0.0, &t->learners[i].accumulator));
+    t->apply = xcc_input_add(t->b.graph, "apply", XCVM_BOOL, 0, NULL);
+    return t->apply != NULL ? XCVM_OK : t->m->error->status;
 }
 
 xcvm_status xcc_training_update(xcc_training *t)
 {
-    update u = {.t = t};
+    update u = {.t = t, .rate = t->rate, .apply = t->apply};
     XCVM_TRY(begin(&u));
     if (t->loss_scale != NULL && (u.scale = xcc_build_unary(&t->b, XCVM_OP_Reciprocal, t->loss_scale)) == NULL)
         return t->m->error->status;

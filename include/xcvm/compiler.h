@@ -141,8 +141,8 @@ typedef struct xcc_options {
      * 2000 steps without. 0: no factor. */
     double loss_scale;
     /* The program is one of several processes' that train together, each on its part of every batch: AllReduce sums
-     * gradients up, and makes means of losses and running statistics, as the session's all_reduce function does. Axis 0
-     * of the model's first input is the batch, by which processes are weighed, so parts may differ in size. */
+     * gradients up, with `accumulate` in runs that apply alone, and makes means of losses and running statistics, as
+     * the session's all_reduce does. Axis 0 of the model's first input is the batch, whose parts may differ in size. */
     bool all_reduce;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if

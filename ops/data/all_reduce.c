@@ -13,9 +13,28 @@ XCVM_SHAPE_RULE_OF(AllReduce)
     return XCVM_OK;
 }
 
+/* Number i of x and those behind it. */
+static const xcvm_value *part_of(const xcvm_AllReduceBegin_args *a, size_t i)
+{
+    return i == 0 ? a->x : a->xs.at[i - 1];
+}
+
 XCVM_SHAPE_RULE_OF(AllReduceBegin)
 {
-    (void)t;
+    char text[2][200];
+    bool known;
+    XCVM_CHECK(t->error, a->summands.count == 0 || a->summands.count == a->xs.count + 1, INVALID_ARGUMENT,
+               "there are %zu summands for %zu tensors", a->summands.count, a->xs.count + 1);
+    for (size_t i = 0; i < a->summands.count; i++) {
+        const xcvm_value *s = a->summands.at[i], *x = part_of(a, i);
+        bool differs = s->rank >= 0 && x->rank >= 0 && s->rank != x->rank;
+        for (int axis = 0; !differs && axis < s->rank && axis < x->rank; axis++)
+            differs = xcvm_dims_differ(s->dims[axis], x->dims[axis]);
+        XCVM_CHECK(t->error, !differs, SHAPE_MISMATCH, "summand %zu is %s, of a tensor that is %s", i,
+                   xcvm_value_describe(s, text[0], sizeof text[0]), xcvm_value_describe(x, text[1], sizeof text[1]));
+    }
+    if (a->apply != NULL)
+        XCVM_TRY(xcvm_scalar_check(t->error, a->apply, "apply", &known));
     xcvm_value_set_tensor(a->message, XCVM_I64, 0, NULL);
     return XCVM_OK;
 }
@@ -152,6 +171,43 @@ static void drop(xcvm_heap *heap, xcvm_message *message)
     *message = (xcvm_message){.elements = NULL};
 }
 
+static void add_f32(float *restrict to, const float *restrict x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += x[i];
+}
+
+static void add_f64(double *restrict to, const double *restrict x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += x[i];
+}
+
+/* Portion by portion, between which the run can be stopped. */
+static xcvm_status add_summand(xcvm_kernel *k, xcvm_dtype dtype, void *to, const xcvm_value *summand)
+{
+    enum { PORTION = 1 << 18 };
+    const size_t count = xcvm_element_count(summand);
+    for (size_t from = 0; from < count; from += PORTION) {
+        const size_t n = count - from < PORTION ? count - from : PORTION;
+        XCVM_TRY(xcvm_kernel_poll(k));
+        if (dtype == XCVM_F64)
+            add_f64((double *)to + from, (const double *)summand->data + from, n);
+        else
+            add_f32((float *)to + from, (const float *)summand->data + from, n);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status add_summands(xcvm_kernel *k, const xcvm_AllReduceBegin_args *a, char *all)
+{
+    for (size_t i = 0; i < a->summands.count; i++) {
+        XCVM_TRY(add_summand(k, (xcvm_dtype)a->x->dtype, all, a->summands.at[i]));
+        all += a->summands.at[i]->bytes;
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status begin(xcvm_kernel *k, xcvm_message *message)
 {
     const xcvm_reducer *r = &k->reducer;
@@ -172,8 +228,11 @@ XCVM_KERNEL(AllReduceBegin)
     XCVM_TRY(take(k, bytes, message));
     message->dtype = (xcvm_dtype)a->x->dtype;
     message->count = elements_in(message->dtype, bytes);
+    const bool apply = a->apply == NULL || *(const bool *)a->apply->data;
     xcvm_status status = gather(k, a->x, a->xs, message->elements->data);
-    if (status == XCVM_OK)
+    if (status == XCVM_OK && apply)
+        status = add_summands(k, a, message->elements->data);
+    if (status == XCVM_OK && apply)
         status = begin(k, message);
     if (status != XCVM_OK)
         drop(k->heap, message);

@@ -14,17 +14,18 @@ static xcvm_status check_like(xcvm_error *error, const xcvm_value *v, const xcvm
     return XCVM_OK;
 }
 
-/* One for each parameter, or none; of the parameters' type where `same`, else of the type that is computed in. */
+/* One for each parameter, or none; of the type that is computed in, or of the parameters' where that may be, too. */
 static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, const xcvm_inputs *parameters,
-                              const char *what, bool same)
+                              const char *what, bool or_same)
 {
     XCVM_CHECK(t->error, list->count == 0 || list->count == parameters->count, INVALID_ARGUMENT,
                "there are %zu %s for %zu parameters", list->count, what, parameters->count);
     for (size_t i = 0; i < list->count; i++) {
         const xcvm_value *v = list->at[i], *parameter = parameters->at[i];
         const xcvm_dtype parameter_type = (xcvm_dtype)parameter->dtype;
-        const xcvm_dtype wanted = same || parameter_type == XCVM_F64 ? parameter_type : XCVM_F32;
-        XCVM_CHECK(t->error, v->dtype == wanted, TYPE_MISMATCH,
+        const xcvm_dtype computed = parameter_type == XCVM_F64 ? parameter_type : XCVM_F32;
+        const xcvm_dtype wanted = or_same ? parameter_type : computed;
+        XCVM_CHECK(t->error, v->dtype == wanted || v->dtype == computed, TYPE_MISMATCH,
                    "%s %zu is of type %s, for a parameter of type %s it has to be %s", what, i,
                    xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted));
         XCVM_TRY(check_like(t->error, v, parameter, what, i));

@@ -21,6 +21,21 @@ train() {
     timeout 100 mpirun --oversubscribe -n "$count" "$xcvm" "${arguments[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     status=$?
 }
+# The same where processes cannot share memory, as those of several machines, and send messages. Addresses for as much as
+# the machine has, which nothing else needs, are not to be had; a sanitizer takes more.
+limit=$((4 << 20))
+ways=shared
+if (ulimit -v "$limit" && "$xcvm" --version) >/dev/null 2>&1; then
+    ways='shared messages'
+fi
+# way shared|messages COMMAND...
+way() {
+    if [ "$1" = messages ]; then
+        ulimit -v "$limit"
+    fi
+    shift
+    "$@"
+}
 # Whether two logs have the same numbers to a millionth.
 same_losses() {
     paste -d, "$1" "$2" | awk -F, 'NR > 1 {
@@ -37,14 +52,77 @@ done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
 
-# Processes that cannot share memory, as those of several machines, send messages. Addresses for as much as the machine
-# has, which nothing else needs, are not to be had; a sanitizer takes more.
-limit=$((4 << 20))
-if (ulimit -v "$limit" && "$xcvm" --version) >/dev/null 2>&1; then
-    (ulimit -v "$limit" && train 2 --epochs 2 --log messages.csv && exit "$status")
+# wide.onnx is a network of which one layer's gradients fill a bucket, so that there are three.
+wide=(train wide.onnx -d wide.npz --loss mse -l y --init glorot --optimizer adam:lr=1e-3 --clip-norm 1 -b 8 --threads 1
+    --epochs 2)
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+def number(n):
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
+def field(n, value):
+    if isinstance(value, int):
+        return number(n << 3) + number(value)
+    value = value.encode() if isinstance(value, str) else value
+    return number(n << 3 | 2) + number(len(value)) + value
+def value(name, *dims):
+    sizes = b"".join(field(1, field(2 if isinstance(d, str) else 1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
+sizes = [64, 1100, 1100, 1100, 4]
+graph, last = field(2, "wide"), "x"
+for i, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
+    graph += field(5, field(1, rows) + field(1, columns) + field(2, 1) + field(8, "w%d" % i) + field(9, bytes(4 * rows * columns)))
+    graph += field(1, field(1, last) + field(1, "w%d" % i) + field(2, "p%d" % i) + field(4, "MatMul"))
+    graph += field(1, field(1, "p%d" % i) + field(2, "t%d" % i) + field(4, "Tanh"))
+    last = "t%d" % i
+graph += field(11, value("x", "N", 64)) + field(12, value(last, "N", 4))
+open("wide.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+END
+    printf 'xcvm 1\ninput x f32[Nx64]\ninput y f32[Mx4]\noutput u f32[Nx64]\noutput v f32[Mx4]\n$1 = In(name="x")\n$2 = In(name="y")\nOut($1, name="u")\nOut($2, name="v")\n' |
+        assemble two.bin
+    run run two.bin -i x=48x64xf32=random:1 -i y=48x4xf32=random:2 -o u=@wide.npz:x -o v=@wide.npz:y
+    code 0
+    # learn WAY N ARGUMENTS...
+    learn() {
+        how=$1
+        count=$2
+        shift 2
+        last="mpirun -n $count xcvm ${wide[*]} $* ($how)"
+        (way "$how" timeout 100 mpirun --oversubscribe -n "$count" "$xcvm" "${wide[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null)
+        status=$?
+        code 0
+    }
+    for batches in 1 2; do
+        learn shared 1 --accumulate $batches --log alone.csv
+        for how in $ways; do
+            for count in 2 3; do
+                learn "$how" $count --accumulate $batches --log together.csv -o first.onnx
+                # Three a step, however many batches it has.
+                out_line "gradient sums $((36 / batches))"
+                check same_losses alone.csv together.csv
+                learn "$how" $count --accumulate $batches -o again.onnx
+                check cmp first.onnx again.onnx
+            done
+        done
+    done
+fi
+for how in $ways; do
+    [ "$how" = messages ] || continue
+    (way messages train 2 --epochs 2 --log messages.csv && exit "$status")
     check test $? -eq 0
     out_has 'processes 2, sums by messages'
     check same_losses log1.csv messages.csv
+done
+
+# One that fails while the other goes on, and waits: the job ends, and why is said once.
+if [ -c /dev/full ]; then
+    for how in $ways; do
+        (way "$how" train 2 --epochs 100 --log /dev/full && exit "$status")
+        status=$?
+        last="mpirun -n 2 xcvm train --log /dev/full ($how)"
+        check test "$status" -ne 0
+        check test "$status" -ne 124
+        check test "$(grep -c '/dev/full: cannot be written' "$work/.err")" -eq 1
+    done
 fi
 
 # F1 of the data for validation is that of all processes' parts.
@@ -57,23 +135,25 @@ for count in 1 2 3; do
 done
 
 # One that is killed: the job ends, and its checkpoint is good for another number of processes.
-last='mpirun with a process that is killed'
-timeout 100 mpirun --oversubscribe -n 2 "$xcvm" "${arguments[@]}" --epochs 10000 --checkpoint saved --checkpoint-every 4 \
-    >"$work/.out" 2>"$work/.err" </dev/null &
-job=$!
-for wait in $(seq 1 300); do
-    [ -n "$(ls saved 2>/dev/null)" ] && break
-    sleep 0.1
+for how in $ways; do
+    last="mpirun with a process that is killed ($how)"
+    (way "$how" exec timeout 100 mpirun --oversubscribe -n 2 "$xcvm" "${arguments[@]}" --epochs 10000 \
+        --checkpoint "saved-$how" --checkpoint-every 4 >"$work/.out" 2>"$work/.err" </dev/null) &
+    job=$!
+    for wait in $(seq 1 300); do
+        [ -n "$(ls "saved-$how" 2>/dev/null)" ] && break
+        sleep 0.1
+    done
+    ranks=$(pgrep -P "$(pgrep -P "$job")" xcvm)
+    check kill -9 "$(echo "$ranks" | tail -1)"
+    wait "$job"
+    # Not that of timeout.
+    status=$?
+    check test "$status" -ne 0
+    check test "$status" -ne 124
+    train 3 --epochs 1 --steps 22 --checkpoint "saved-$how" --resume
+    check test "$status" -eq 0
 done
-ranks=$(pgrep -P "$(pgrep -P "$job")" xcvm)
-check kill -9 "$(echo "$ranks" | tail -1)"
-wait "$job"
-# Not that of timeout.
-status=$?
-check test "$status" -ne 0
-check test "$status" -ne 124
-train 3 --epochs 1 --steps 22 --checkpoint saved --resume
-check test "$status" -eq 0
 
 # One that is given other options: all end, and it is said once. differ WHAT OPTIONS...
 differ() {

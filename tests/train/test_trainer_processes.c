@@ -13,6 +13,7 @@ static struct {
     pthread_barrier_t barrier;
     double sums[64];
     pthread_mutex_t mutex;
+    size_t begun; /* sums beside a run, of all processes */
     xct_trainer *trainers[RANKS];
     xct_dataset *data[RANKS];
     xct_fit_report reports[RANKS];
@@ -64,6 +65,9 @@ static xcvm_status begin_later(void *user, xcvm_dtype dtype, void *elements, siz
     ck_assert_ptr_nonnull(l);
     *l = (later){dtype, elements, count};
     *request = l;
+    pthread_mutex_lock(&shared.mutex);
+    shared.begun++;
+    pthread_mutex_unlock(&shared.mutex);
     return XCVM_OK;
 }
 
@@ -127,16 +131,22 @@ static void end_ranks(void)
 START_TEST(several_processes)
 {
     write_data();
-    const xcc_options compile = {.size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1};
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1, .accumulate = _i == 2};
     static const char *const metrics[] = {"perplexity"};
     xct_options options = {
         .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
     /* For validation there are 13 examples, five batches for three processes. */
-    const xct_fit_options fit_options = {
-        .size = sizeof fit_options, .epochs = 4, .batch = 8, .held_out = 0.36, .schedule = "plateau:patience=0"};
+    const xct_fit_options fit_options = {.size = sizeof fit_options,
+                                         .epochs = 4,
+                                         .batch = 8,
+                                         .held_out = 0.36,
+                                         .schedule = "plateau:patience=0",
+                                         .accumulate = _i == 2 ? 2 : 1};
     xct_trainer *alone = make(line_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
-    if (_i == 1) {
+    shared.begun = 0;
+    if (_i >= 1) {
         options.all_reduce_begin = begin_later;
         options.all_reduce_end = end_later;
         options.all_reduce_abandon = abandon_later;
@@ -154,9 +164,45 @@ START_TEST(several_processes)
         ck_assert_uint_eq(shared.reports[i].validation.examples, expected.validation.examples);
         ck_assert_uint_eq(expected.validation.examples, 13);
     }
+    /* Gradients are summed once a step, however many batches it has. */
+    ck_assert_uint_eq(shared.begun, _i == 0 ? 0 : RANKS * expected.steps);
     check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
     end_ranks();
     xct_trainer_destroy(alone);
+}
+END_TEST
+
+static xcvm_status add_nothing(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
+{
+    (void)user;
+    (void)dtype;
+    (void)elements;
+    (void)count;
+    (void)error;
+    return XCVM_OK;
+}
+
+/* What a process has gathered the others do not know, and so no checkpoint of one process has it. */
+START_TEST(saved_between_steps)
+{
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05", .accumulate = true};
+    const xct_options options = {
+        .size = sizeof options, .compile = &compile, .threads = 1, .ranks = 2, .all_reduce = add_nothing};
+    const xct_step_options gather = {.size = sizeof gather, .gather = true};
+    xct_trainer *t = make(line_model, &options);
+    const float numbers[4] = {1, 2, 3, 4};
+    xcvm_value *batch[] = {tensor(XCVM_F32, 2, (const int64_t[]){2, 2}, numbers),
+                           tensor(XCVM_F32, 2, (const int64_t[]){2, 1}, numbers)};
+    const xcvm_value *const *values = (const xcvm_value *const *)batch;
+    xcvm_error error = {.message = ""};
+    ck_assert_msg(xct_trainer_step(t, values, &gather, NULL, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_save(t, in_folder("saved"), &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "gathered gradients of its own") != NULL, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_step(t, values, NULL, NULL, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_save(t, in_folder("saved"), NULL), XCVM_OK);
+    xcvm_value_release(batch[0]);
+    xcvm_value_release(batch[1]);
+    xct_trainer_destroy(t);
 }
 END_TEST
 
@@ -235,7 +281,8 @@ Suite *suite_train_trainer_processes(void)
     tcase_add_checked_fixture(tests, make_folder, remove_folder);
     tcase_add_checked_fixture(tests, NULL, release_models);
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, several_processes, 0, 2);
+    tcase_add_loop_test(tests, several_processes, 0, 3);
+    tcase_add_test(tests, saved_between_steps);
     tcase_add_test(tests, processes_that_differ);
     tcase_add_loop_test(tests, processes_with_other_options, 0, OTHER_OPTIONS);
     suite_add_tcase(suite, tests);

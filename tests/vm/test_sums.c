@@ -74,7 +74,7 @@ static const char program_text[] = "output y f32[2]\n"
                                    "state n f32[2] = @start\n"
                                    "constant start f32[2] = 1 2\n"
                                    "$1 = Load(name=\"n\")\n"
-                                   "$2 = AllReduceBegin($1, [])\n"
+                                   "$2 = AllReduceBegin($1, [], [])\n"
                                    "HostCall([], function=\"call\", dtypes=[], ranks=[])\n"
                                    "$3 = AllReduceEnd($2, dtype=f32, ranks=[1], dims=[2])\n"
                                    "Out($3, name=\"y\")\n"
@@ -136,7 +136,7 @@ START_TEST(abandoned)
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
 
-    program = load("$1 = AllReduceBegin(f32[2] 1 2, [])\nFree($1)\n");
+    program = load("$1 = AllReduceBegin(f32[2] 1 2, [], [])\nFree($1)\n");
     session = open_with(program, &h, &function);
     run(session);
     ck_assert_uint_eq(h.abandoned, 3);
@@ -149,7 +149,7 @@ END_TEST
 START_TEST(at_once)
 {
     xcvm_program *program = load("output y f32[2]\n"
-                                 "$1 = AllReduceBegin(f32[2] 1 2, [])\n"
+                                 "$1 = AllReduceBegin(f32[2] 1 2, [], [])\n"
                                  "$2 = AllReduceEnd($1, dtype=f32, ranks=[1], dims=[2])\n"
                                  "Out($2, name=\"y\")\nFree($1)\nFree($2)\n");
     host h = {.ends = false};
@@ -175,7 +175,7 @@ END_TEST
 /* A program that begins and never ends comes to a limit. */
 START_TEST(endless)
 {
-    xcvm_program *program = load("loop:\n$1 = AllReduceBegin(f32[2] 1 2, [])\nFree($1)\nJmp(to=loop)\n");
+    xcvm_program *program = load("loop:\n$1 = AllReduceBegin(f32[2] 1 2, [], [])\nFree($1)\nJmp(to=loop)\n");
     host h = {.ends = false};
     xcvm_host_function function;
     xcvm_session *session = open_with(program, &h, &function);
@@ -217,7 +217,7 @@ START_TEST(placed_by_the_host)
     const xcvm_allocator allocator = {.allocate = take, .release = put_back, .user = p};
     xcvm_program *program = load("input x f32[_]\noutput y f32[2]\n"
                                  "$1 = In(name=\"x\")\n"
-                                 "$2 = AllReduceBegin($1, [])\n"
+                                 "$2 = AllReduceBegin($1, [], [])\n"
                                  "$3 = AllReduceEnd($2, dtype=f32, ranks=[1], dims=[2])\n"
                                  "Out($3, name=\"y\")\nFree($1)\nFree($2)\nFree($3)\n");
     host h = {.ends = true};

@@ -350,8 +350,8 @@ static void print_report(const struct training *t, const xct_fit_report *report)
         printf("stopped early: %lld epochs have brought no better loss\n", (long long)t->flags->patience);
     printf("steps %llu\n", (unsigned long long)report->steps);
     if (t->processes.count > 1)
-        printf("processes %d, sums by %s\n", t->processes.count,
-               processes_allocator() != NULL ? "shared memory" : "messages");
+        printf("processes %d, sums by %s\ngradient sums %llu\n", t->processes.count,
+               processes_allocator() != NULL ? "shared memory" : "messages", (unsigned long long)processes_sum_count());
     if (report->best_step > 0)
         printf("best step %llu\nbest loss %.6g\n", (unsigned long long)report->best_step, report->best_loss);
     print_figures("", &report->training);
@@ -583,7 +583,8 @@ const struct command command_train = {
         "last one: the same command with --resume goes on from there, to the same bits.\n\n"
         "Started by mpirun (mpirun -n 4 xcvm train ...), processes train together: each takes its part of every batch, "
         "and "
-        "gradients are summed by Open MPI. The first one writes the files.\n\n"
+        "gradients are summed while they are computed, in memory that the processes of one machine share, or by Open "
+        "MPI. The first one writes the files.\n\n"
         "A loss that is not finite ends the training and names the instruction that made the first such number.",
     .groups = groups,
     .group_count = COUNT_OF(groups),

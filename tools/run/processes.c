@@ -218,10 +218,13 @@ static bool start_thread(void)
 /* NULL: there are processes on other machines, or no memory is shared. */
 static struct shared_sums *shared;
 
-xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
-                                xcvm_error *error)
+/* Those that were begun beside a run. */
+static uint64_t sums_beside;
+
+uint64_t processes_sum_count(void) { return sums_beside; }
+
+static xcvm_status begin_sum(xcvm_dtype dtype, void *elements, size_t count, void **request, xcvm_error *error)
 {
-    (void)user;
     if (shared != NULL)
         return shared_sums_begin(shared, dtype, elements, count, (struct shared_sum **)request, error);
     const size_t parts = count / INT_MAX + (count % INT_MAX != 0);
@@ -245,6 +248,14 @@ xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, si
     free(s->parts);
     free(s);
     return error_set(error, XCVM_IO, "this process has given up a sum, and so cannot talk to the others any more");
+}
+
+xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
+                                xcvm_error *error)
+{
+    (void)user;
+    sums_beside++;
+    return begin_sum(dtype, elements, count, request, error);
 }
 
 xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error *error)
@@ -290,7 +301,7 @@ xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, s
 {
     void *request;
     bool done = false;
-    xcvm_status status = processes_sum_begin(user, dtype, elements, count, &request, error);
+    xcvm_status status = begin_sum(dtype, elements, count, &request, error);
     while (status == XCVM_OK && !done)
         status = processes_sum_end(user, request, &done, error);
     return status;

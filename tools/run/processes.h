@@ -19,6 +19,8 @@ xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, si
                                 xcvm_error *error);
 xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error *error);
 void processes_sum_abandon(void *user, void *request);
+/* How often processes_sum_begin was called: buckets of gradients. */
+uint64_t processes_sum_count(void);
 /* As xcvm_session_options.all_reduce_allocator, until processes_release; NULL: any memory does. */
 const xcvm_allocator *processes_allocator(void);
 /* Whether all have come here without a failure; if not, *speak tells whether this process should say what its own was,

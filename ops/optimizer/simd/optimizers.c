@@ -14,8 +14,9 @@ enum { BLOCKS_A_RANGE = 8 };
 
 typedef struct step {
     xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];
-    bool apply; /* else gradients are added to accumulators, if there are any */
-    bool valid; /* else, if `apply`, accumulators become zero, and that is all */
+    bool apply;    /* else gradients are added to accumulators, if there are any */
+    bool valid;    /* else, if `apply`, accumulators become zero, and that is all */
+    bool gathered; /* if `apply`, the accumulators are in the gradients already */
     xcvm_step_numbers numbers;
     /* Of LARS: norms, f32, one for each tensor, from which and `trust` a factor of its rate follows; NULL: none. */
     const xcvm_value *parameter_norms, *gradient_norms;
@@ -86,8 +87,11 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
         b.gradients = (const char *)s->gradients.at[i]->data + first * size;
         b.parameters = (char *)parameter->data + first * size;
     } else {
-        xcvm_halves_load(dtype, s->gradients.at[i]->data, first, count, g);
-        b.gradients = g;
+        b.gradients = (const char *)s->gradients.at[i]->data + first * size;
+        if (s->gradients.at[i]->dtype != XCVM_F32) {
+            xcvm_halves_load(dtype, s->gradients.at[i]->data, first, count, g);
+            b.gradients = g;
+        }
         b.parameters = kept_at(&s->masters, i, first, size);
         if (b.parameters == NULL) {
             xcvm_halves_load(dtype, parameter->data, first, count, p);
@@ -104,6 +108,10 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
     if (!s->valid) {
         memset(b.sums, 0, count * size);
         return;
+    }
+    if (s->gathered && b.sums != NULL) {
+        memset(b.sums, 0, count * size);
+        b.sums = NULL;
     }
     if (is_f64)
         block_f64(&b, &s->numbers, s->f64);
@@ -141,7 +149,7 @@ static double number_of(const xcvm_value *scalar, double otherwise)
     {                                                                                                                  \
         .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
         .accumulators = (a)->accumulators, .averages = (a)->averages, .apply = number_of((a)->apply, 1.0) != 0.0,      \
-        .valid = number_of((a)->valid, 1.0) != 0.0,                                                                    \
+        .valid = number_of((a)->valid, 1.0) != 0.0, .gathered = (a)->gathered != 0,                                    \
         .numbers = {.scale = number_of((a)->scale, 1.0) * ((a)->maximize != 0 ? -1.0 : 1.0),                           \
                     .limit = (a)->clip,                                                                                \
                     .average_decay = (a)->average_decay,                                                               \

@@ -11,7 +11,7 @@ static void mean_of_batch(xcc_builder *b)
 
 /* The other process has what the test says, in the order of the messages. */
 typedef struct other_process {
-    float values[4];
+    float values[8];
     size_t messages;
 } other_process;
 
@@ -25,6 +25,21 @@ static xcvm_status add_other(void *user, xcvm_dtype dtype, void *elements, size_
     return XCVM_OK;
 }
 
+static void open_beside(compilation *c, machine *k, other_process *other)
+{
+    c->options.all_reduce = true;
+    mean_of_batch(&c->b);
+    passes(c);
+    k->bytes = emit(c);
+    xcvm_load_options load = {.size = sizeof load};
+    xcvm_session_options options = {
+        .size = sizeof options, .threads = 1, .all_reduce = add_other, .all_reduce_user = other};
+    xcvm_error error = {0};
+    ck_assert_msg(xcvm_program_load(k->bytes.at, k->bytes.length, &load, &k->program, &error) == XCVM_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(xcvm_session_create(k->program, &options, &k->session, &error), XCVM_OK);
+}
+
 /* This process has the samples 1 and 3, the other one 8: together a mean and a gradient of 4. */
 START_TEST(parts_of_a_batch)
 {
@@ -32,22 +47,43 @@ START_TEST(parts_of_a_batch)
     machine k = {.program = NULL};
     other_process other = {.values = {1, 8.0f / 3, 8.0f / 3}};
     begin_training(&c, "sgd");
-    c.options.all_reduce = true;
-    mean_of_batch(&c.b);
-    passes(&c);
-    k.bytes = emit(&c);
-    xcvm_load_options load = {.size = sizeof load};
-    xcvm_session_options options = {
-        .size = sizeof options, .threads = 1, .all_reduce = add_other, .all_reduce_user = &other};
-    xcvm_error error = {0};
-    ck_assert_msg(xcvm_program_load(k.bytes.at, k.bytes.length, &load, &k.program, &error) == XCVM_OK, "%s",
-                  error.message);
-    ck_assert_int_eq(xcvm_session_create(k.program, &options, &k.session, &error), XCVM_OK);
+    open_beside(&c, &k, &other);
     step(&k, FLOATS(1, 3), 0.125f);
     ck_assert_uint_eq(other.messages, 3);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     ck_assert_str_eq(xcvm_program_output(k.program, 0)->name, c.m.graph->output_names[0]);
     EXPECT_STATE(&k, "w", 0.5f);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Gradients of a run that does not apply stay the process's own, and go with those of the next that does: one sum for
+ * both. The other process has as many samples; its gradients are 6 together, its parts of the losses 3 each. */
+START_TEST(summed_when_applied)
+{
+    compilation c;
+    machine k = {.program = NULL};
+    other_process other = {.values = {2, 3, 2, 6, 3}};
+    bool apply = false;
+    begin_training(&c, "sgd");
+    c.options.accumulate = true;
+    open_beside(&c, &k, &other);
+    ck_assert_str_eq(xcvm_program_input(k.program, 2)->name, "apply");
+    machine_give(&k, 2, XCVM_BOOL, 0, NULL, &apply);
+    step(&k, FLOATS(1, 3), 0.125f);
+    ck_assert_uint_eq(other.messages, 2);
+    expect_output(&k, 0, 0, NULL, FLOATS(4));
+    EXPECT_STATE(&k, "w", 1);
+    EXPECT_STATE(&k, "optimizer@w.accumulator", 1);
+    apply = true;
+    machine_give(&k, 2, XCVM_BOOL, 0, NULL, &apply);
+    step(&k, FLOATS(5, 7), 0.125f);
+    ck_assert_uint_eq(other.messages, 5);
+    expect_output(&k, 0, 0, NULL, FLOATS(6));
+    EXPECT_STATE(&k, "w", 1 - 0.125f * (1 + 3 + 6) / 2);
+    EXPECT_STATE(&k, "optimizer@w.accumulator", 0);
+    EXPECT_STATE(&k, "optimizer@step", 1);
     machine_close(&k);
     finish(&c);
 }
@@ -96,9 +132,11 @@ START_TEST(sums_beside_the_backward)
         if (xcc_is(n, XCVM_OP_AllReduceBegin)) {
             ck_assert_uint_lt(begun, 4);
             producers[begun] = 0;
-            for (size_t i = 0; i < xcc_node_input_count(n); i++)
-                if (xcc_node_input(n, i)->producer->order > producers[begun])
-                    producers[begun] = xcc_node_input(n, i)->producer->order;
+            for (size_t i = 0; i < xcc_node_input_count(n); i++) {
+                const xcc_value *v = xcc_node_input(n, i);
+                if (v != NULL && v->producer != NULL && v->producer->order > producers[begun])
+                    producers[begun] = v->producer->order;
+            }
             begins[begun++] = n->order;
         }
         if (xcc_is(n, XCVM_OP_AllReduceEnd)) {
@@ -151,6 +189,7 @@ Suite *suite_compiler_train_processes(void)
     Suite *suite = suite_create("compiler_train_processes");
     TCase *steps = tcase_create("steps");
     tcase_add_test(steps, parts_of_a_batch);
+    tcase_add_test(steps, summed_when_applied);
     tcase_add_loop_test(steps, sums_beside_the_backward, 0, 2);
     tcase_add_test(steps, same_order_for_all_sizes);
     suite_add_tcase(suite, steps);
