@@ -72,7 +72,6 @@ xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error *error)
     drop(tape);
     settle_kept(tape, &c);
     remove_since(tape, &c);
-    while (tape->named_last != NULL && tape->named_last->serial > c.serials)
-        tape_variable_unname(tape->named_last);
+    tape_names_end(tape, c.serials);
     return tape_report(tape, error);
 }

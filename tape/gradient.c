@@ -56,6 +56,7 @@ xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, 
     while (*last != NULL)
         last = &(*last)->next;
     *last = added;
+    variable->equipped = true;
     ask_for_single(variable);
     return XCVM_OK;
 }

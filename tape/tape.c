@@ -54,7 +54,8 @@ xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error) { return tape_r
 /* A free piece holds a pointer, so none is empty. */
 static size_t class_of(size_t bytes) { return (bytes + (bytes == 0) + TAPE_CLASS_BYTES - 1) / TAPE_CLASS_BYTES; }
 
-enum { FIRST_SLAB = 8 * 1024, LARGEST_SLAB = 512 * 1024 };
+/* Up to a huge page, as that of what lies there is to be found in no time. */
+enum { FIRST_SLAB = 8 * 1024, LARGEST_SLAB = XCVM_HUGE_PAGE };
 
 /* Pieces begin where lines of the cache do. */
 static size_t first_piece(const tape_slab *slab)
@@ -158,7 +159,7 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->scratch.allocator = t->allocator;
     t->recording = true;
     t->module.error = &t->error;
-    t->building = o->mode == XCVM_TAPE_BUILDING;
+    t->building = t->builds = o->mode == XCVM_TAPE_BUILDING;
     t->lazy = o->mode == XCVM_TAPE_LAZY;
     t->batching = o->batching;
     t->builder = (xcc_builder){.graph = t->module.graph, .name = "", .origin = ""};
@@ -209,6 +210,7 @@ void xcvm_tape_destroy(xcvm_tape *t)
     tape_agenda_release(t);
     tape_signatures_release(t);
     tape_pending_release(t);
+    xcvm_deallocate(t->allocator, t->names, t->name_capacity * sizeof *t->names);
     xcc_module_release(&t->module);
     xcvm_deallocate(t->budget.from, t, sizeof *t);
 }
@@ -243,14 +245,7 @@ void xcvm_tape_scope_end(xcvm_tape *tape, xcvm_scope scope, size_t count, const 
         if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
             v->stays = true;
     }
-    tape_variable *previous;
-    for (tape_variable *v = tape->named_last; v != NULL && v->serial > scope.serial; v = previous) {
-        previous = v->previous;
-        if (v->stays)
-            v->stays = false;
-        else
-            tape_variable_unname(v);
-    }
+    tape_names_end(tape, scope.serial);
 }
 
 void xcvm_tape_reset(xcvm_tape *tape)
@@ -269,8 +264,7 @@ void xcvm_tape_reset(xcvm_tape *tape)
         tape_record_remove(tape->last_waiting);
     while (tape->last != NULL)
         tape_record_remove(tape->last);
-    while (tape->named_last != NULL)
-        tape_variable_unname(tape->named_last);
+    tape_names_end(tape, 0);
     (void)tape_panels_release_all(tape);
     for (tape_variable *v = tape->kept_first; v != NULL; v = v->next) {
         if (v->spent)

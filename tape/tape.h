@@ -15,6 +15,7 @@ typedef struct tape_rows tape_rows;
 typedef struct tape_product tape_product;
 typedef struct tape_pending tape_pending;
 typedef struct tape_panels tape_panels;
+typedef struct tape_chunk tape_chunk;
 
 /* What a handle names. Its memory is the tape's as long as that lives, so that a stale handle is known by its serial
  * number. Rules and kernels see it as a value of the compiler's. */
@@ -26,7 +27,7 @@ struct xcvm_variable {
     tape_panels *panels;      /* of a weight that is packed */
     uint32_t lenders;         /* whose gradient it is, and who lend it */
     uint32_t layers;          /* that keep it */
-    /* What is asked for all the time lies in two lines of the cache. */
+    /* What is asked for all the time lies in one line of the cache. */
     _Alignas(64) tape_record *creator; /* the call that made it; NULL: none, or one that is not recorded */
     uint32_t refs;     /* 1 while it is named, and one for each recorded call, walk or variable that needs it */
     uint32_t uses;     /* of those, by recorded calls that it is an operand of */
@@ -39,18 +40,21 @@ struct xcvm_variable {
     bool stays : 1;    /* beyond the end of the scope that is being ended */
     bool kept : 1;     /* named, and in no scope */
     bool sparse : 1;
-    bool by_rows : 1; /* a gradient has come to it that is kept so */
-    bool packed : 1;  /* it has panels */
+    bool by_rows : 1;  /* a gradient has come to it that is kept so */
+    bool packed : 1;   /* it has panels */
+    bool equipped : 1; /* it has had hooks, or a gradient */
     /* What a walk knows of it. */
-    bool derived : 1; /* by calls from what is differentiated by */
-    bool target : 1;  /* is differentiated by */
-    bool root : 1;    /* is differentiated */
-    tape_walk *walk;  /* NULL: none goes over it */
-    tape_variable *sum, *mask;
-    uint64_t serial; /* in the order in which variables are made; 0: the slot is free */
-    tape_variable *next_touched, *previous_touched;
-    tape_variable *previous, *next; /* of those that are named in scopes; of free ones, next alone */
+    bool derived : 1;          /* by calls from what is differentiated by */
+    bool target : 1;           /* is differentiated by */
+    bool root : 1;             /* is differentiated */
+    tape_walk *walk;           /* NULL: none goes over it */
+    tape_variable *sum, *mask; /* of a slot that is free the sum is the next free one */
+    uint64_t serial;           /* in the order in which variables are made; of a slot that is free none of those */
     xcvm_tape *tape;
+    /* In another line, set while it is in that list. */
+    tape_variable *next_touched, *previous_touched;
+    tape_variable *previous, *next; /* of those that are kept */
+    /* Zero of a slot that is free, again. */
     tape_hook *hooks;        /* in order */
     tape_variable *gradient; /* that was added up */
     tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */
@@ -128,6 +132,13 @@ typedef struct tape_parting {
 } tape_parting;
 enum { TAPE_PARTING_BITS = 4 };
 
+/* That a variable is named in a scope. It may have lost the name since, or be gone: names are left out where a scope
+ * ends, many at a time, since what stands beside one in memory is not looked at then. */
+typedef struct tape_name {
+    tape_variable *variable;
+    uint64_t serial;
+} tape_name;
+
 struct xcvm_tape {
     xcc_recorder recorder; /* first */
     xcc_node executed;     /* that stands for whatever was */
@@ -142,6 +153,7 @@ struct xcvm_tape {
     bool lazy;     /* calls wait for their values to be asked for */
     bool finished; /* which was compiled */
     bool broken;   /* and is incomplete */
+    bool builds;   /* or has had a tracer: variables may be of a graph */
     bool singles;  /* since the reset a result of a call was given a hook, or retains its gradient */
     xcc_builder builder;
     uint32_t traces; /* functions that are being differentiated, one within the other */
@@ -160,16 +172,18 @@ struct xcvm_tape {
     tape_record *dead; /* to be removed, one behind the other */
     bool removing;
     tape_parting parting[1 << TAPE_PARTING_BITS];
-    uint32_t parted;                         /* a bit for each of them that has references */
-    tape_variable *named_first, *named_last; /* in the order in which they were made */
-    tape_variable *kept_first;               /* those that are kept, the latest first */
+    uint32_t parted;  /* a bit for each of them that has references */
+    tape_name *names; /* in the order of serial numbers, with those of variables that have none any more */
+    size_t name_count, name_capacity;
+    size_t named;              /* variables that are, and are not kept */
+    tape_variable *kept_first; /* those that are kept, the latest first */
     tape_variable *free_variables;
-    struct tape_chunk *chunks;
-    size_t slots;                   /* of variables, in them */
+    tape_chunk *chunks, *chunk; /* slots of variables: the first, and that which is cut now */
+    size_t cut;                 /* slots of that, so far */
+    uint64_t resets;
     void *pieces[TAPE_CLASSES + 1]; /* free, by size; each points to the next */
     size_t pieces_taken;
     tape_slab *slabs, *slab; /* the first, and that which is cut now */
-    uint64_t ordered;        /* variables that there had been when free ones were put in order last */
     tape_walk *walk;         /* the innermost that goes on */
     void (*observer)(void *user, const xcvm_call_event *event);
     void *observer_user;
@@ -208,8 +222,10 @@ void tape_give_back(xcvm_tape *t, void *memory, size_t bytes);
 
 /* Gives the slots back, at the end. */
 void tape_chunks_release(xcvm_tape *t);
-/* Puts free slots in the order of their addresses, if that is worth it: what is made next lies side by side. */
+/* Cuts slots anew, in the order of their addresses: what is made next lies side by side. */
 void tape_chunks_order(xcvm_tape *t);
+/* What was a variable is none any more; handles of it are stale. */
+void tape_slot_give_back(tape_variable *v);
 /* Calls f for each variable that lives. */
 void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user);
 /* A new variable without a type, named in the innermost scope; NULL: no memory, which is noted. */
@@ -233,8 +249,10 @@ static inline void tape_storage_retain(xcvm_storage *storage, uint32_t times)
 }
 /* Gives back what variables have parted with. */
 void tape_partings_end(xcvm_tape *t);
-/* It is named, in the innermost scope. */
-void tape_variable_name(tape_variable *v);
+/* It is named, in the scope that it was made in; false: no memory, which is noted. */
+bool tape_variable_name(tape_variable *v);
+/* Variables of serial numbers above that are named no more, but for those that stay and those that are kept. */
+void tape_names_end(xcvm_tape *t, uint64_t serial);
 /* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */
 void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient);
 /* v has no gradient any more, nor rows of one; the tape's tracer is told. */

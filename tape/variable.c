@@ -1,125 +1,21 @@
-/* Variables: their slots, names and references, their elements. */
-#include "tape/batch.h"
+/* Variables: their names and references, their elements. */
 #include "base/keep.h"
 #include "ops/convert.h"
+#include "tape/batch.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- Slots ---- */
-
-/* Variables are made so many at a time, and never moved. */
-enum { CHUNK = 64 };
-typedef struct tape_chunk {
-    struct tape_chunk *next;
-    tape_variable *slots; /* behind it, where a line of the cache begins */
-} tape_chunk;
-enum { CHUNK_BYTES = sizeof(tape_chunk) + CHUNK * sizeof(tape_variable) + _Alignof(tape_variable) };
-
-static bool make_slots(xcvm_tape *t)
-{
-    tape_chunk *chunk = xcvm_allocate_zeroed(t->allocator, CHUNK_BYTES);
-    if (chunk == NULL) {
-        tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %d bytes for variables", (int)CHUNK_BYTES);
-        return false;
-    }
-    const uintptr_t behind = (uintptr_t)(chunk + 1);
-    chunk->slots =
-        (tape_variable *)(void *)((char *)(chunk + 1) + (xcvm_round_up(behind, _Alignof(tape_variable)) - behind));
-    chunk->next = t->chunks;
-    t->chunks = chunk;
-    t->slots += CHUNK;
-    for (size_t i = CHUNK; i-- > 0;) {
-        tape_variable *v = &chunk->slots[i];
-        v->value = (xcc_value){.name = "", .graph = t->module.graph, .id = UINT32_MAX};
-        v->next = t->free_variables;
-        t->free_variables = v;
-    }
-    return true;
-}
-
-void tape_chunks_release(xcvm_tape *t)
-{
-    while (t->chunks != NULL) {
-        tape_chunk *next = t->chunks->next;
-        xcvm_deallocate(t->allocator, t->chunks, CHUNK_BYTES);
-        t->chunks = next;
-    }
-}
-
-void tape_chunks_order(xcvm_tape *t)
-{
-    if (t->serials - t->ordered < t->slots)
-        return;
-    t->ordered = t->serials;
-    t->free_variables = NULL;
-    for (tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
-        for (size_t i = CHUNK; i-- > 0;) {
-            if (chunk->slots[i].serial != 0)
-                continue;
-            chunk->slots[i].next = t->free_variables;
-            t->free_variables = &chunk->slots[i];
-        }
-}
-
-void tape_variables_each(const xcvm_tape *t, void (*f)(void *user, const tape_variable *v), void *user)
-{
-    for (const tape_chunk *chunk = t->chunks; chunk != NULL; chunk = chunk->next)
-        for (size_t i = 0; i < CHUNK; i++)
-            if (chunk->slots[i].serial != 0)
-                f(user, &chunk->slots[i]);
-}
-
-tape_variable *tape_variable_make(xcvm_tape *t)
-{
-    if (t->free_variables == NULL && !make_slots(t))
-        return NULL;
-    tape_variable *v = t->free_variables;
-    t->free_variables = v->next;
-    /* What is made next lies behind it (tape_chunks_order), most likely. */
-    const uintptr_t next = (uintptr_t)(v + 2);
-    __builtin_prefetch((const void *)next, 1);
-    __builtin_prefetch((const void *)(next + offsetof(tape_variable, value.type.bytes)), 1);
-    __builtin_prefetch((const void *)(next + offsetof(tape_variable, creator)), 1);
-    __builtin_prefetch((const void *)(next + offsetof(tape_variable, tape)), 1);
-    v->value.type = (xcvm_value){.rank = -1};
-    v->value.kind = XCC_CONSTANT;
-    memset(&v->creator, 0, sizeof *v - offsetof(tape_variable, creator));
-    v->tape = t;
-    v->serial = ++t->serials;
-    t->variables++;
-    tape_variable_name(v);
-    return v;
-}
-
 /* ---- Names and references ---- */
-
-void tape_variable_name(tape_variable *v)
-{
-    xcvm_tape *t = v->tape;
-    v->refs++;
-    v->named = true;
-    /* In the order of serial numbers, as scopes end by them. */
-    tape_variable *before = t->named_last;
-    while (before != NULL && before->serial > v->serial)
-        before = before->previous;
-    v->previous = before;
-    v->next = before != NULL ? before->next : t->named_first;
-    *(v->next != NULL ? &v->next->previous : &t->named_last) = v;
-    *(before != NULL ? &before->next : &t->named_first) = v;
-}
 
 static void unlink(tape_variable *v)
 {
-    xcvm_tape *t = v->tape;
     if (v->previous != NULL)
         v->previous->next = v->next;
     else
-        *(v->kept ? &t->kept_first : &t->named_first) = v->next;
+        v->tape->kept_first = v->next;
     if (v->next != NULL)
         v->next->previous = v->previous;
-    else if (!v->kept)
-        t->named_last = v->previous;
     v->previous = v->next = NULL;
 }
 
@@ -159,8 +55,8 @@ static void part_with(xcvm_tape *t, xcvm_storage *storage)
 static void destroy(tape_variable *v)
 {
     xcvm_tape *t = v->tape;
-    tape_variable *gradient = v->gradient;
-    while (v->hooks != NULL) {
+    tape_variable *gradient = v->equipped ? v->gradient : NULL;
+    while (v->equipped && v->hooks != NULL) {
         tape_hook *next = v->hooks->next;
         tape_give_back(t, v->hooks, sizeof *v->hooks);
         v->hooks = next;
@@ -173,11 +69,9 @@ static void destroy(tape_variable *v)
         tape_panels_release(v);
     part_with(t, v->value.type.storage);
     v->value.type.storage = NULL;
-    v->serial = 0;
-    v->next = t->free_variables;
-    t->free_variables = v;
-    t->variables--;
+    tape_slot_give_back(v);
     if (gradient != NULL) {
+        v->gradient = NULL;
         gradient->lenders--;
         tape_variable_release(gradient);
     }
@@ -187,8 +81,10 @@ void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
 {
     tape_variable *before = v->gradient;
     v->gradient = gradient;
-    if (gradient != NULL)
+    if (gradient != NULL) {
+        v->equipped = true;
         gradient->lenders++;
+    }
     if (before != NULL) {
         before->lenders--;
         tape_variable_release(before);
@@ -230,7 +126,10 @@ void tape_variable_release(tape_variable *v)
 
 void tape_variable_unname(tape_variable *v)
 {
-    unlink(v);
+    if (v->kept)
+        unlink(v);
+    else
+        v->tape->named--;
     v->named = v->kept = false;
     tape_variable_release(v);
 }
@@ -241,7 +140,7 @@ void tape_variable_keep(tape_variable *v)
     if (v->kept)
         return;
     if (v->named)
-        unlink(v);
+        t->named--;
     else
         v->refs++;
     v->named = v->kept = true;

@@ -361,8 +361,8 @@ static xcvm_status hand_out(tape_walk *w)
             if (copy == NULL)
                 status = tape_walk_failure(w, "a gradient");
             sum = tape_variable_of(copy);
-        } else if (sum != NULL) {
-            tape_variable_name(sum);
+        } else if (sum != NULL && !tape_variable_name(sum)) {
+            status = t->error.status;
         }
         q->gradients[i] = sum;
     }

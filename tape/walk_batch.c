@@ -282,22 +282,6 @@ static xcvm_status run(tape_walk *w, tape_record *call)
     return XCVM_OK;
 }
 
-/* The results, and those that are named beside them. */
-static void prefetch_names(const tape_batch *b)
-{
-    const size_t count = (size_t)b->count * b->call->out_count;
-    for (size_t i = 0; i < count; i++)
-        if (b->results[i] != NULL)
-            __builtin_prefetch(&b->results[i]->previous, 1);
-    for (size_t i = 0; i < count; i++) {
-        const tape_variable *v = b->results[i];
-        if (v != NULL && v->previous != NULL)
-            __builtin_prefetch(&v->previous->next, 1);
-        if (v != NULL && v->next != NULL)
-            __builtin_prefetch(&v->next->previous, 1);
-    }
-}
-
 xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
 {
     tape_record *call = b->call;
@@ -308,7 +292,6 @@ xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b)
         if (call->out[i] != NULL && call->out[i]->walk == w)
             tape_walk_untouch(w, call->out[i]);
     tape_prefetch_to_pass(b->members, b->count);
-    prefetch_names(b);
     b->walk = NULL;
     b->marked = 0;
     for (uint32_t i = 0; i < b->count; i++) {

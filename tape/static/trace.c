@@ -490,6 +490,7 @@ void tape_trace_begin(tape_trace *k)
     k->begun = k->tape->serials;
     k->calls = k->tape->calls;
     k->tape->tracer = &k->tracer;
+    k->tape->builds = true;
 }
 
 static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)

@@ -94,6 +94,57 @@ START_TEST(scopes)
 END_TEST
 
 /* What was kept beyond a reset is constant from there on, as a state between portions of a sequence should be. */
+/* A scope that stays open does not remember what was named in it and is gone. */
+START_TEST(names_that_were_lost)
+{
+    enum { MANY = 100000 };
+    xcvm_tape *t = open_tape();
+    const xcvm_scope scope = xcvm_tape_scope_begin(t);
+    const xcvm_var first = constant(t, 1);
+    size_t before = 0;
+    for (int i = 0; i < MANY; i++) {
+        xcvm_var_release(t, constant(t, (float)i));
+        if (i == MANY / 100)
+            before = stats_of(t).total_bytes;
+    }
+    ck_assert_uint_eq(stats_of(t).total_bytes, before);
+    CHECK_F32(t, first, 1);
+    xcvm_tape_scope_end(t, scope, 0, NULL);
+    check_stale(t, first);
+    ck_assert_uint_eq(stats_of(t).variables, 0);
+    close_tape(t);
+}
+END_TEST
+
+/* Behind a reset slots are taken anew, those of variables that stay left out, also of those that go later. */
+START_TEST(slots_behind_a_reset)
+{
+    enum { MANY = 300, EACH = 7 };
+    xcvm_tape *t = open_tape();
+    xcvm_var kept[MANY / EACH + 1], made[MANY];
+    int count = 0;
+    for (int i = 0; i < MANY; i++) {
+        made[i] = constant(t, (float)i);
+        if (i % EACH == 0)
+            kept[count++] = xcvm_var_keep(t, made[i]);
+    }
+    for (int round = 0; round < 3; round++) {
+        xcvm_tape_reset(t);
+        ck_assert_uint_eq(stats_of(t).variables, (size_t)(count - round));
+        for (int i = 0; i < MANY; i++) {
+            made[i] = constant(t, (float)(MANY + i));
+            if (i == MANY / 2)
+                xcvm_var_release(t, kept[count - 1 - round]);
+        }
+        for (int i = 0; i < MANY; i++)
+            CHECK_F32(t, made[i], (float)(MANY + i));
+        for (int i = 0; i < count - 1 - round; i++)
+            CHECK_F32(t, kept[i], (float)(i * EACH));
+    }
+    close_tape(t);
+}
+END_TEST
+
 START_TEST(kept_beyond_a_reset)
 {
     xcvm_tape *t = open_tape();
@@ -177,5 +228,5 @@ Suite *suite_tape_variables(void);
 Suite *suite_tape_variables(void)
 {
     return SUITE_OF("tape_variables", c4_1_stale_variables, variables_of_other_tapes, c3_4_dead_subgraphs, scopes,
-                    kept_beyond_a_reset, elements, c3_7_tapes_on_threads);
+                    names_that_were_lost, slots_behind_a_reset, kept_beyond_a_reset, elements, c3_7_tapes_on_threads);
 }
