@@ -73,13 +73,19 @@ uint64_t xcvm_flops_lists(const xcvm_inference *t)
     return times(2, count);
 }
 
-/* A product for each parameter, and the step. */
-uint64_t xcvm_flops_RankUpdate(const xcvm_inference *t)
+/* Of an optimizer: a few operations for each element of each list, and the products that gradients are given as. The
+ * first operand is the gradients, the first state the parameters. */
+uint64_t xcvm_flops_optimizer(const xcvm_inference *t)
 {
-    const xcvm_RankUpdate_args *a = t->args;
-    uint64_t count = 0;
-    for (size_t i = 0; i < a->parameters.count; i++)
-        count = plus(count, times(2, times(elements(a->parameters.at[i]), dim(a->a.at[i], 0) + 1)));
+    const char *args = t->args;
+    const xcvm_inputs *gradients = (const void *)(args + t->schema->fields[0].offset), *parameters = NULL;
+    for (size_t i = 0; i < t->schema->field_count && parameters == NULL; i++)
+        if (t->schema->fields[i].role == XCVM_ROLE_IN_STATE)
+            parameters = (const void *)(args + t->schema->fields[i].offset);
+    uint64_t count = xcvm_flops_lists(t);
+    if (parameters != NULL && gradients->count == 2 * parameters->count)
+        for (size_t i = 0; i < parameters->count; i++)
+            count = plus(count, times(2, times(elements(parameters->at[i]), dim(gradients->at[2 * i], 0) + 1)));
     return count;
 }
 

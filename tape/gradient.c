@@ -8,11 +8,12 @@
 
 xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v)
 {
-    const tape_variable *variable =
+    tape_variable *variable =
         tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is asked for");
-    if (variable == NULL)
+    const tape_variable *gradient = variable != NULL ? tape_variable_gradient(variable) : NULL;
+    if (variable == NULL || tape->failed)
         return TAPE_FAILED;
-    return variable->gradient != NULL ? tape_handle(variable->gradient) : XCVM_ABSENT;
+    return gradient != NULL ? tape_handle(gradient) : XCVM_ABSENT;
 }
 
 void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)

@@ -3,6 +3,7 @@
  * pack it each time. What a weight's gradient is made of is kept in the walk back, and is one product over the rows of
  * several batches, which adds up in fewer sums of the weight's size. */
 #include "compiler/gradients/rule.h"
+#include "compiler/ir/compose.h"
 #include "ops/matmul/packed.h"
 #include "proto/arguments.h"
 #include "tape/walk.h"
@@ -252,6 +253,80 @@ static xcvm_status add_all(tape_walk *w, tape_record *none)
 }
 
 xcvm_status tape_products_add(tape_walk *w) { return w->products != NULL ? tape_walk_run(w, NULL, add_all) : XCVM_OK; }
+
+/* ---- Products that are left as their factors ---- */
+
+bool tape_product_is_left(const tape_walk *w, const tape_record *r)
+{
+    const xcvm_tape *t = w->tape;
+    const bool gemm = r->operation == NULL && r->schema->opcode == XCVM_OP_Gemm;
+    if ((!gemm && (r->operation != NULL || r->schema->opcode != XCVM_OP_MatMul)) || w->request->kind != TAPE_BACKWARD ||
+        w->request->create || tape_has_overwritten(r) || t->batching != XCVM_BATCHING_NONE || t->tracer != NULL ||
+        t->observer != NULL || t->check_nan)
+        return false;
+    const tape_variable *weight = r->in[1], *x = r->in[0], *g = r->out[0]->sum;
+    if (!weight->requires || weight->creator != NULL || weight->gradient != NULL || weight->rows != NULL ||
+        weight->hooks != NULL || x == weight || (weight->walk != NULL && (weight->walk != w || weight->sum != NULL)) ||
+        (weight->walk == w && weight->waits))
+        return false;
+    const xcvm_value *type = &weight->value.type;
+    const xcvm_Gemm_args *args = r->args;
+    if ((type->dtype != XCVM_F32 && type->dtype != XCVM_F64) || !is_matrix(weight) || !is_matrix(x) || !is_matrix(g) ||
+        (gemm && (args->transA != 0 || args->alpha != 1.0 || args->activation != XCVM_ACTIVATION_none)))
+        return false;
+    const int64_t terms = g->value.type.dims[0];
+    return terms >= 1 && terms <= XCC_FEW_TERMS &&
+           xcvm_element_count(type) >= 8 * (xcvm_element_count(&x->value.type) + xcvm_element_count(&g->value.type));
+}
+
+static xcvm_status make_product(tape_walk *w, tape_product *p)
+{
+    p->weight->waits = false;
+    return add_up(w, p);
+}
+
+xcvm_status tape_product_make(tape_walk *w, const tape_variable *v)
+{
+    for (tape_product *p = w->products; p != NULL; p = p->next)
+        if (p->weight == v && p->count > 0)
+            XCVM_TRY(make_product(w, p));
+    return XCVM_OK;
+}
+
+/* Held in the place of *v, which is perhaps somebody else's. */
+static xcvm_status own(tape_walk *w, tape_variable **v)
+{
+    if (!tape_walk_is_shared(*v))
+        return XCVM_OK;
+    tape_variable *copy = tape_walk_copy(w->tape, *v);
+    const xcvm_status status = tape_walk_hold(w, v, copy != NULL ? &copy->value : NULL, "a factor");
+    if (copy != NULL)
+        tape_variable_unname(copy);
+    return status;
+}
+
+static xcvm_status own_all(tape_walk *w, tape_record *none)
+{
+    (void)none;
+    for (tape_product *p = w->products; p != NULL; p = p->next) {
+        if (p->count != 1 || !p->weight->waits) {
+            XCVM_TRY(add_up(w, p));
+            continue;
+        }
+        XCVM_TRY(own(w, &p->a[0]));
+        XCVM_TRY(own(w, &p->g[0]));
+    }
+    return XCVM_OK;
+}
+
+xcvm_status tape_products_own(tape_walk *w) { return w->products != NULL ? tape_walk_run(w, NULL, own_all) : XCVM_OK; }
+
+void tape_products_give(tape_walk *w)
+{
+    for (tape_product *p = w->products; p != NULL; p = p->next)
+        if (p->count == 1)
+            tape_variable_set_factors(p->weight, p->transposed ? p->g[0] : p->a[0], p->transposed ? p->a[0] : p->g[0]);
+}
 
 void tape_products_drop(tape_walk *w)
 {

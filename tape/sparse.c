@@ -84,6 +84,8 @@ xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *cha
     for (size_t i = count; i-- > 0 && !t->failed;)
         if (changes[i].rows != NULL) {
             tape_rows_add(t, &changes[i].variable->rows, changes[i].variable, changes[i].rows, changes[i].gradient);
+        } else if (changes[i].left != NULL) {
+            tape_variable_set_factors(changes[i].variable, changes[i].left, changes[i].gradient);
         } else {
             changes[i].gradient->refs++;
             tape_variable_set_gradient(changes[i].variable, changes[i].gradient);
@@ -178,12 +180,14 @@ xcvm_status tape_rows_sum(xcvm_tape *t, const tape_variable *v, tape_variable **
     return status;
 }
 
-tape_variable *tape_rows_dense(xcvm_tape *t, const tape_variable *v)
+tape_variable *tape_rows_dense(xcvm_tape *t, tape_variable *v)
 {
     const xcvm_value *table = &v->value.type;
     tape_variable *rows = NULL, *sums = NULL;
+    const tape_variable *whole = tape_variable_gradient(v);
     tape_variable *dense =
-        tape_tensor(t, (xcvm_dtype)table->dtype, table->rank, table->dims, v->gradient->value.type.data);
+        whole != NULL ? tape_tensor(t, (xcvm_dtype)table->dtype, table->rank, table->dims, whole->value.type.data)
+                      : NULL;
     if (dense == NULL || tape_rows_sum(t, v, &rows, &sums) != XCVM_OK)
         return NULL;
     const size_t count = xcvm_element_count(&rows->value.type), row_bytes = table->bytes / (size_t)table->dims[0];

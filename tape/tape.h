@@ -25,6 +25,8 @@ struct xcvm_variable {
     tape_rows *rows, *coming; /* of a parameter whose gradient is kept by rows: what backwards have given, and what the
                                  walk that goes on has */
     tape_panels *panels;      /* of a weight that is packed */
+    tape_variable *left;      /* of a gradient that is a product which nobody has asked for: its factor a, transposed;
+                                 `gradient` is its factor b */
     uint32_t lenders;         /* whose gradient it is, and who lend it */
     uint32_t layers;          /* that keep it */
     /* What is asked for all the time lies in one line of the cache. */
@@ -44,10 +46,11 @@ struct xcvm_variable {
     bool packed : 1;   /* it has panels */
     bool equipped : 1; /* it has had hooks, or a gradient */
     /* What a walk knows of it. */
-    bool derived : 1;          /* by calls from what is differentiated by */
-    bool target : 1;           /* is differentiated by */
-    bool root : 1;             /* is differentiated */
-    tape_walk *walk;           /* NULL: none goes over it */
+    bool derived : 1; /* by calls from what is differentiated by */
+    bool target : 1;  /* is differentiated by */
+    bool root : 1;    /* is differentiated */
+    bool waits : 1;   /* the product that its gradient is is not made yet, and will not be if nothing is added to it */
+    tape_walk *walk;  /* NULL: none goes over it */
     tape_variable *sum, *mask; /* of a slot that is free the sum is the next free one */
     uint64_t serial;           /* in the order in which variables are made; of a slot that is free none of those */
     xcvm_tape *tape;
@@ -255,6 +258,10 @@ bool tape_variable_name(tape_variable *v);
 void tape_names_end(xcvm_tape *t, uint64_t serial);
 /* Takes the reference to `gradient`, which becomes that of v; NULL: v has none any more. */
 void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient);
+/* The gradient of v is the product of `left`, transposed, and `right`. */
+void tape_variable_set_factors(tape_variable *v, tape_variable *left, tape_variable *right);
+/* The gradient of v, which is made of its factors if it is given as those; NULL: it has none, or a failure. */
+tape_variable *tape_variable_gradient(tape_variable *v);
 /* v has no gradient any more, nor rows of one; the tape's tracer is told. */
 void tape_variable_clear_gradient(tape_variable *v);
 /* It is named no more. */
@@ -429,10 +436,11 @@ typedef struct tape_walk_request {
 /* In failure, which stays with the tape, no gradient has changed. */
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
 
-/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all). `stays`: the gradient is the
+/* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all), or by the product of `left`,
+ * transposed, and the gradient (NULL: by that itself). `stays`: the gradient is the
  * variable's from there on, else that has none. */
 typedef struct tape_change {
-    tape_variable *variable, *gradient, *rows;
+    tape_variable *variable, *gradient, *rows, *left;
     bool stays;
 } tape_change;
 
@@ -453,7 +461,7 @@ xcvm_status tape_changes_give(xcvm_tape *t, size_t count, const tape_change *cha
 xcvm_status tape_rows_sum(xcvm_tape *t, const tape_variable *v, tape_variable **rows, tape_variable **gradient);
 
 /* What v has by rows, added to what it has as a tensor; new variables. */
-tape_variable *tape_rows_dense(xcvm_tape *t, const tape_variable *v);
+tape_variable *tape_rows_dense(xcvm_tape *t, tape_variable *v);
 
 /* The gradients of the operands of a host's operation, in place of a rule. */
 void tape_operation_backward(xcvm_tape *t, xcc_vjp *d, const tape_record *r);

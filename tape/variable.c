@@ -52,10 +52,22 @@ static void part_with(xcvm_tape *t, xcvm_storage *storage)
     p->count++;
 }
 
+static void lend(tape_variable *v)
+{
+    v->refs++;
+    v->lenders++;
+}
+
+static void take_back(tape_variable *v)
+{
+    v->lenders--;
+    tape_variable_release(v);
+}
+
 static void destroy(tape_variable *v)
 {
     xcvm_tape *t = v->tape;
-    tape_variable *gradient = v->equipped ? v->gradient : NULL;
+    tape_variable *gradient = v->equipped ? v->gradient : NULL, *left = v->equipped ? v->left : NULL;
     while (v->equipped && v->hooks != NULL) {
         tape_hook *next = v->hooks->next;
         tape_give_back(t, v->hooks, sizeof *v->hooks);
@@ -72,23 +84,59 @@ static void destroy(tape_variable *v)
     tape_slot_give_back(v);
     if (gradient != NULL) {
         v->gradient = NULL;
-        gradient->lenders--;
-        tape_variable_release(gradient);
+        take_back(gradient);
+    }
+    if (left != NULL) {
+        v->left = NULL;
+        take_back(left);
     }
 }
 
 void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
 {
-    tape_variable *before = v->gradient;
+    tape_variable *before = v->gradient, *left = v->left;
     v->gradient = gradient;
+    v->left = NULL;
     if (gradient != NULL) {
         v->equipped = true;
         gradient->lenders++;
     }
-    if (before != NULL) {
-        before->lenders--;
-        tape_variable_release(before);
+    if (before != NULL)
+        take_back(before);
+    if (left != NULL)
+        take_back(left);
+}
+
+void tape_variable_set_factors(tape_variable *v, tape_variable *left, tape_variable *right)
+{
+    right->refs++;
+    tape_variable_set_gradient(v, right);
+    lend(left);
+    v->left = left;
+}
+
+tape_variable *tape_variable_gradient(tape_variable *v)
+{
+    xcvm_tape *t = v->tape;
+    if (v->left == NULL)
+        return v->gradient;
+    const xcvm_value *type = &v->value.type;
+    tape_variable *product = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, NULL);
+    if (product == NULL)
+        return NULL;
+    const xcvm_Gemm_args args = {.y = &product->value.type,
+                                 .a = &v->left->value.type,
+                                 .b = &v->gradient->value.type,
+                                 .alpha = 1,
+                                 .beta = 1,
+                                 .transA = 1};
+    const bool made = tape_stick(t, xcvm_kernel_of(XCVM_OP_Gemm)(&t->kernel, &args)) == XCVM_OK;
+    if (made) {
+        product->refs++;
+        tape_variable_set_gradient(v, product);
     }
+    tape_variable_unname(product);
+    return made ? product : NULL;
 }
 
 void tape_variable_clear_gradient(tape_variable *v)

@@ -21,7 +21,7 @@ xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
     tape_batch_single_out(v);
     v->walk = w;
     v->sum = v->mask = NULL;
-    v->derived = v->target = v->root = false;
+    v->derived = v->target = v->root = v->waits = false;
     v->previous_touched = NULL;
     v->next_touched = w->touched;
     if (w->touched != NULL)
@@ -51,6 +51,7 @@ void tape_walk_untouch(tape_walk *w, tape_variable *v)
     if (v->by_rows)
         tape_rows_drop(w->tape, &v->coming);
     v->walk = NULL;
+    v->waits = false;
     tape_variable_release(v);
 }
 
@@ -87,6 +88,8 @@ xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, x
         return tape_fail(w->tape, XCVM_INTERNAL, "the gradient of a variable of %s is %s",
                          xcvm_dtype_name((xcvm_dtype)v->value.type.dtype),
                          xcvm_dtype_name((xcvm_dtype)gradient->type.dtype));
+    if (v->waits)
+        XCVM_TRY(tape_product_make(w, v));
     if (v->sum == NULL) {
         XCVM_TRY(tape_walk_hold(w, &v->sum, gradient, "a gradient"));
         return mask != NULL ? tape_walk_hold(w, &v->mask, mask, "a mask") : XCVM_OK;
@@ -196,8 +199,16 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
         return XCVM_OK;
     if (w->request->kind == TAPE_BACKWARD && !w->request->create && tape_gathers_rows(r))
         return tape_rows_take(t, r, tape_variable_of(all[0]));
+    const bool left = tape_product_is_left(w, r);
     w->wanted = wanted;
+    w->weight_waits = w->weight_waits || left;
     XCVM_TRY(tape_walk_each_operand(w, r, want));
+    if (left) {
+        w->weight_waits = false;
+        XCVM_TRY(tape_walk_touch(w, r->in[1]));
+        XCVM_TRY(tape_product_wait(w, r));
+        r->in[1]->waits = true;
+    }
     xcc_node node = {.kind = XCC_INSTRUCTION,
                      .schema = r->schema,
                      .args = r->args,
@@ -286,15 +297,13 @@ static xcvm_status visit(tape_walk *w, tape_record *r)
 
 /* ---- The end ---- */
 
-/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
-static bool is_shared(const tape_variable *sum)
+bool tape_walk_is_shared(const tape_variable *sum)
 {
     return sum->refs > 1 || sum->named || sum->value.type.storage == NULL ||
            __atomic_load_n(&sum->value.type.storage->refs, __ATOMIC_ACQUIRE) > 1;
 }
 
-/* A copy with elements of its own, in the scope around; NULL if there is no memory. */
-static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
+tape_variable *tape_walk_copy(xcvm_tape *t, const tape_variable *sum)
 {
     const xcvm_value *type = &sum->value.type;
     tape_variable *copy = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data);
@@ -306,13 +315,21 @@ static tape_variable *copy_of(xcvm_tape *t, const tape_variable *sum)
 /* A gradient that stays with its variable is no seed of the caller's and no other variable's gradient. */
 static xcvm_status set_apart(tape_walk *w, tape_variable *v)
 {
-    if (w->request->create || v->sum->value.type.kind != XCVM_KIND_TENSOR || !is_shared(v->sum))
+    if (w->request->create || v->sum->value.type.kind != XCVM_KIND_TENSOR || !tape_walk_is_shared(v->sum))
         return XCVM_OK;
-    tape_variable *copy = copy_of(w->tape, v->sum);
+    tape_variable *copy = tape_walk_copy(w->tape, v->sum);
     const xcvm_status status = tape_walk_hold(w, &v->sum, copy != NULL ? &copy->value : NULL, "a gradient");
     if (copy != NULL)
         tape_variable_unname(copy);
     return status;
+}
+
+static xcvm_status add_to_gradient(tape_walk *w, tape_variable *v)
+{
+    tape_variable *before = tape_variable_gradient(v);
+    return before != NULL
+               ? tape_walk_hold(w, &v->sum, xcc_build_add(&w->builder, &before->value, &v->sum->value), "the sum")
+               : w->tape->error.status;
 }
 
 /* The sums that are left are those of variables that no call made, and of those that retain theirs. Nothing has changed
@@ -320,6 +337,7 @@ static xcvm_status set_apart(tape_walk *w, tape_variable *v)
 static xcvm_status add_to_gradients(tape_walk *w)
 {
     xcvm_tape *t = w->tape;
+    XCVM_TRY(tape_products_own(w));
     for (tape_variable *v = w->touched; v != NULL; v = v->next_touched)
         if (v->sum != NULL && (v->creator == NULL || !v->retains))
             XCVM_TRY(call_hooks(w, v));
@@ -329,8 +347,7 @@ static xcvm_status add_to_gradients(tape_walk *w)
         if (v->sum != NULL && v->gradient == NULL)
             status = set_apart(w, v);
         else if (v->sum != NULL)
-            status =
-                tape_walk_hold(w, &v->sum, xcc_build_add(&w->builder, &v->gradient->value, &v->sum->value), "the sum");
+            status = add_to_gradient(w, v);
     t->recording = recording;
     if (status != XCVM_OK)
         return status;
@@ -341,6 +358,7 @@ static xcvm_status add_to_gradients(tape_walk *w)
         tape_variable_set_gradient(v, v->sum);
         v->sum = NULL;
     }
+    tape_products_give(w);
     return XCVM_OK;
 }
 
@@ -353,8 +371,8 @@ static xcvm_status hand_out(tape_walk *w)
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < q->wrt_count && status == XCVM_OK; i++) {
         tape_variable *sum = q->wrt[i]->sum;
-        if (sum != NULL && !q->create && is_shared(sum)) {
-            sum = copy_of(t, sum);
+        if (sum != NULL && !q->create && tape_walk_is_shared(sum)) {
+            sum = tape_walk_copy(t, sum);
             status = sum != NULL ? XCVM_OK : t->error.status;
         } else if (sum != NULL && (sum->named || sum->lenders > 0)) {
             xcc_value *copy = xcc_build_unary(&w->builder, XCVM_OP_Identity, &sum->value);
@@ -390,8 +408,10 @@ static xcvm_status go(tape_walk *w)
         if (tape_walk_passes(w, r))
             XCVM_TRY(visit(w, r));
     }
+    if (q->kind == TAPE_BACKWARD)
+        return add_to_gradients(w);
     XCVM_TRY(tape_products_add(w));
-    return q->kind == TAPE_BACKWARD ? add_to_gradients(w) : hand_out(w);
+    return hand_out(w);
 }
 
 /* Calls that a walk which failed has not passed wait for it no more; those that nobody needs are gone. */

@@ -44,6 +44,19 @@ xcvm_status tape_product_wait(tape_walk *w, const tape_record *call);
 /* Adds up all that wait: before anybody else can read gradients or write elements, and at the end. */
 xcvm_status tape_products_add(tape_walk *w);
 void tape_products_drop(tape_walk *w);
+/* Whether the gradient of a weight, operand 1 of a call, can be left as its factors: it is a product of few terms,
+ * which takes longer to write than they do, and nobody looks on. */
+bool tape_product_is_left(const tape_walk *w, const tape_record *r);
+/* Makes the product that v waits for, before something else is added to it. */
+xcvm_status tape_product_make(tape_walk *w, const tape_variable *v);
+/* At the end: adds up all but those that are all of a gradient, whose factors have memory of their own from here on;
+ * and then gives these, which cannot fail. */
+xcvm_status tape_products_own(tape_walk *w);
+void tape_products_give(tape_walk *w);
+/* A copy with elements of its own, in the scope around; NULL if there is no memory. */
+tape_variable *tape_walk_copy(xcvm_tape *t, const tape_variable *sum);
+/* Whether its elements are others' too, or of two sums: who is given them may overwrite them. */
+bool tape_walk_is_shared(const tape_variable *sum);
 
 /* Whether the walk can go back over all members as over one call: each has to be passed, and nobody asks for what comes
  * to single results. */

@@ -84,7 +84,7 @@ bool case_row_rounds(const xcvm_schema *schema)
     for (size_t i = 0; i < sizeof rounding / sizeof *rounding; i++)
         if (schema->opcode == rounding[i])
             return true;
-    return (schema->effect == XCVM_UPDATE && schema->cost == xcvm_flops_lists) ||
+    return (schema->effect == XCVM_UPDATE && schema->cost == xcvm_flops_optimizer) ||
            (xcvm_row_is(schema, XCVM_CLASS_unary | XCVM_CLASS_binary) && schema->cost == xcvm_flops_transcendental);
 }
 

@@ -165,17 +165,24 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
                text_or(o->root, "1"));
     for (size_t i = 0; i < o->parameters.count; i++) {
         const xcvm_value *p = o->parameters.at[i];
-        if (o->gradients.at[i]->dtype != p->dtype)
+        const bool product = o->gradients.count != o->parameters.count;
+        const xcvm_value *g = o->gradients.at[product ? 2 * i + 1 : i], *left = product ? o->gradients.at[2 * i] : NULL;
+        if (g->dtype != p->dtype)
             return xcc_c_refuse(x, "a gradient is of another type than its parameter");
         xcc_c_line(x, "        {\n            const xcvm_step_block all = {%s, {%s, %s, %s}, %s, %s, %s, %zu, ",
                    xcc_c_write(x, p), kept(x, &o->moments[0], i), kept(x, &o->moments[1], i),
-                   kept(x, &o->moments[2], i), kept(x, &o->accumulators, i), kept(x, &o->averages, i),
-                   xcc_c_read(x, o->gradients.at[i]), xcvm_element_count(p));
+                   kept(x, &o->moments[2], i), kept(x, &o->accumulators, i), kept(x, &o->averages, i), xcc_c_read(x, g),
+                   xcvm_element_count(p));
         if (o->parameter_norms != NULL)
             xcc_c_line(x, "xc_trust((double)(%s)[%zu], (double)(%s)[%zu], %s, &t)", xcc_c_read(x, o->parameter_norms),
                        i, xcc_c_read(x, o->gradient_norms), i, real(x, o->trust));
         else
             xcc_c_line(x, "1.0");
+        if (product)
+            xcc_c_line(x, ", %lld, %lld, %lld, 0, %s", (long long)p->dims[1], (long long)p->dims[0],
+                       (long long)left->dims[0], xcc_c_read(x, left));
+        else
+            xcc_c_line(x, ", 0, 0, 0, 0, NULL");
         xcc_c_line(x, "};\n            xc_update_%s(&all, &t, apply, valid, xcvm_%s_%s);\n        }\n", suffix_of(p),
                    o->step, suffix_of(p));
     }
@@ -276,19 +283,6 @@ static bool write_lion(xcc_c_export *x, xcc_c_step *step)
     return write_optimizer(x, &o);
 }
 
-static bool write_rank_update(xcc_c_export *x, xcc_c_step *step)
-{
-    const xcvm_RankUpdate_args *a = step->args;
-    for (size_t i = 0; i < a->parameters.count; i++) {
-        const xcvm_value *p = a->parameters.at[i];
-        xcc_c_line(x, "        xcvm_rank_%s(%s, %lld, %lld, %s, %lld, %s, %lld, (%s)(%s)[0]);\n", suffix_of(p),
-                   xcc_c_write(x, p), (long long)p->dims[0], (long long)p->dims[1], xcc_c_read(x, a->a.at[i]),
-                   (long long)p->dims[0], xcc_c_read(x, a->b.at[i]), (long long)a->a.at[i]->dims[0], type_of(p),
-                   xcc_c_read(x, a->rate));
-    }
-    return true;
-}
-
 static bool write_global_norm(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_GlobalNorm_args *a = step->args;
@@ -319,6 +313,5 @@ static const xcc_c_row rows[] = {{XCVM_OP_NegativeLogLikelihoodLoss, write_class
                                  {XCVM_OP_Adadelta, write_adadelta},
                                  {XCVM_OP_Adam, write_adam},
                                  {XCVM_OP_Lion, write_lion},
-                                 {XCVM_OP_RankUpdate, write_rank_update},
                                  {XCVM_OP_GlobalNorm, write_global_norm}};
 const xcc_c_rows xcc_c_training_rows = {rows, sizeof rows / sizeof *rows};

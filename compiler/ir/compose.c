@@ -242,6 +242,19 @@ xcc_value *xcc_build_axes_from(xcc_builder *b, xcc_value *x, int64_t first)
 
 /* ---- Facts ---- */
 
+bool xcc_is_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b)
+{
+    const xcc_node *n = v->producer;
+    if (!xcc_is(n, XCVM_OP_Gemm) || v->type.rank != 2)
+        return false;
+    const xcvm_Gemm_args *g = XCC_ARGS(Gemm, n);
+    const bool plain = g->c == NULL && g->activation == XCVM_ACTIVATION_none && g->alpha == 1.0 && g->transB == 0 &&
+                       g->a->rank == 2 && g->b->rank == 2;
+    *a = g->a;
+    *b = g->b;
+    return plain && g->transA != 0 && g->a->dims[0] >= 1 && g->a->dims[0] <= XCC_FEW_TERMS;
+}
+
 bool xcc_constant_number(const xcc_value *value, double *number)
 {
     if (!xcc_is_constant(value) || !xcvm_dtype_in(value->type.dtype, XCVM_TYPES_REAL_OR_BOOL) ||

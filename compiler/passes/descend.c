@@ -1,36 +1,18 @@
 /* Steps of gradient descent that are written out: a state that is stored as itself, less a rate times a gradient.
  * Stored, it would be read from one buffer and written into another; an update writes it in place, once all that can
- * fail has been done. Where the gradient is a product of few terms, as that of a layer's weights for one example, the
- * update makes it element by element, and it is held nowhere. */
+ * fail has been done. */
 #include "compiler/passes/rewrite.h"
 
 #include <stdlib.h>
 
-/* Terms that a gradient's product has at most, to be computed where it is used: of more, blocks of the product that
- * stay in the cache take less time than reading and writing the gradient costs. */
-enum { MOST_TERMS = 4 };
-
 typedef struct step {
     size_t output; /* of the graph, which stores it */
     xcc_value *state, *rate, *gradient;
-    const xcc_node *product; /* of few terms, that makes the gradient, and nothing else needs; NULL: there is none */
 } step;
 
 static bool is_real(const xcc_value *v) { return v->type.dtype == XCVM_F32 || v->type.dtype == XCVM_F64; }
 
 static bool is_scalar(const xcc_value *v) { return v->type.rank == 0; }
-
-static const xcc_node *product_of(const xcc_value *gradient)
-{
-    const xcc_node *n = xcc_sole_producer(gradient, XCVM_OP_Gemm);
-    if (n == NULL || gradient->type.rank != 2)
-        return NULL;
-    const xcvm_Gemm_args *a = XCC_ARGS(Gemm, n);
-    const int64_t terms = a->a->rank == 2 ? xcc_dim_of(xcc_value_of(a->a), 0) : XCVM_ANY_DIM;
-    const bool plain = a->c == NULL && a->activation == XCVM_ACTIVATION_none && a->alpha == 1.0 && a->transA != 0 &&
-                       a->transB == 0 && a->b->rank == 2;
-    return plain && terms >= 1 && terms <= MOST_TERMS ? n : NULL;
-}
 
 /* Whether output `index` is a step, and nothing but the state needs what it makes. */
 static bool find_step(const xcc_graph *g, size_t index, step *s)
@@ -45,46 +27,28 @@ static bool find_step(const xcc_graph *g, size_t index, step *s)
         xcc_value *rate = xcc_node_input(mul, i), *gradient = xcc_node_input(mul, 1 - i);
         if (!is_scalar(rate) || !xcc_same_type(gradient, state))
             continue;
-        *s = (step){index, state, rate, gradient, product_of(gradient)};
+        *s = (step){index, state, rate, gradient};
         return true;
     }
     return false;
 }
 
-typedef struct lists {
-    const xcvm_value **first, **second, **parameters;
-    size_t count;
-} lists;
-
-static bool make_lists(xcc_module *m, size_t most, lists *l)
+/* One instruction for all steps of one rate. */
+static xcvm_status append_update(xcc_builder *b, const step *steps, size_t count)
 {
-    l->first = xcc_alloc(m, most * sizeof(xcvm_value *));
-    l->second = xcc_alloc(m, most * sizeof(xcvm_value *));
-    l->parameters = xcc_alloc(m, most * sizeof(xcvm_value *));
-    return l->first != NULL && l->second != NULL && l->parameters != NULL;
-}
-
-/* One instruction for all products, and one for all other gradients, of steps of one rate. */
-static xcvm_status append_updates(xcc_builder *b, const step *steps, size_t count)
-{
-    const xcc_value *rate = steps[0].rate;
-    lists products = {0}, others = {0};
-    if (!make_lists(b->graph->module, count, &products) || !make_lists(b->graph->module, count, &others))
+    xcc_module *m = b->graph->module;
+    const xcvm_value **gradients = xcc_alloc(m, count * sizeof *gradients);
+    const xcvm_value **parameters = xcc_alloc(m, count * sizeof *parameters);
+    if (gradients == NULL || parameters == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        lists *l = steps[i].product != NULL ? &products : &others;
-        l->first[l->count] = steps[i].product != NULL ? XCC_ARGS(Gemm, steps[i].product)->a : XCC_IN(steps[i].gradient);
-        l->second[l->count] = steps[i].product != NULL ? XCC_ARGS(Gemm, steps[i].product)->b : NULL;
-        l->parameters[l->count++] = XCC_IN(steps[i].state);
+        gradients[i] = XCC_IN(steps[i].gradient);
+        parameters[i] = XCC_IN(steps[i].state);
     }
-    if (products.count > 0 &&
-        xcc_emit(b, RankUpdate, .a = {products.first, products.count}, .b = {products.second, products.count},
-                 .rate = XCC_IN(rate), .parameters = {products.parameters, products.count}) == NULL)
-        return b->graph->module->error->status;
-    if (others.count > 0 && xcc_emit(b, SGD, .gradients = {others.first, others.count}, .rate = XCC_IN(rate),
-                                     .parameters = {others.parameters, others.count}) == NULL)
-        return b->graph->module->error->status;
-    return XCVM_OK;
+    return xcc_emit(b, SGD, .gradients = {gradients, count}, .rate = XCC_IN(steps[0].rate),
+                    .parameters = {parameters, count}) != NULL
+               ? XCVM_OK
+               : m->error->status;
 }
 
 /* Steps of one rate side by side, in the order of the outputs. */
@@ -117,7 +81,7 @@ xcvm_status xcc_pass_descend(xcc_module *m)
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && steps[end].rate == steps[i].rate; end++)
             continue;
-        XCVM_TRY(append_updates(&b, steps + i, end - i));
+        XCVM_TRY(append_update(&b, steps + i, end - i));
     }
     return xcc_graph_remove_outputs(g, removed);
 }

@@ -33,13 +33,50 @@ static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, 
     return XCVM_OK;
 }
 
+/* A gradient as the product of a, transposed, and b. */
+static xcvm_status check_factors(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *b,
+                                 const xcvm_value *parameter, size_t i)
+{
+    const xcvm_value *const all[] = {parameter, a, b};
+    char text[3][200];
+    bool fits = true, known = true;
+    XCVM_CHECK(t->error, parameter->dtype == XCVM_F32 || parameter->dtype == XCVM_F64, TYPE_MISMATCH,
+               "gradient %zu is given as two factors, for a parameter of type %s", i,
+               xcvm_dtype_name((xcvm_dtype)parameter->dtype));
+    for (size_t j = 0; j < 3; j++) {
+        XCVM_CHECK(t->error, all[j]->dtype == parameter->dtype, TYPE_MISMATCH,
+                   "factor %s of gradient %zu is of type %s, for a parameter of type %s", j == 1 ? "a" : "b", i,
+                   xcvm_dtype_name((xcvm_dtype)all[j]->dtype), xcvm_dtype_name((xcvm_dtype)parameter->dtype));
+        fits = fits && (all[j]->rank < 0 || all[j]->rank == 2);
+        known = known && all[j]->rank >= 0;
+    }
+    if (fits && known)
+        fits = !xcvm_dims_differ(a->dims[1], parameter->dims[0]) && !xcvm_dims_differ(b->dims[1], parameter->dims[1]) &&
+               !xcvm_dims_differ(a->dims[0], b->dims[0]);
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "transpose(a) * b of gradient %zu, of a, %s, and b, %s, is not as %s", i,
+               xcvm_value_describe(a, text[0], sizeof text[0]), xcvm_value_describe(b, text[1], sizeof text[1]),
+               xcvm_value_describe(parameter, text[2], sizeof text[2]));
+    return XCVM_OK;
+}
+
+static xcvm_status check_gradients(const xcvm_inference *t, const xcvm_inputs *gradients, const xcvm_inputs *parameters)
+{
+    const size_t count = parameters->count;
+    if (gradients->count != 2 * count || count == 0) {
+        XCVM_CHECK(t->error, gradients->count == count, INVALID_ARGUMENT, "there are %zu gradients for %zu parameters",
+                   gradients->count, count);
+        return check_list(t, gradients, parameters, "gradients", true);
+    }
+    for (size_t i = 0; i < count; i++)
+        XCVM_TRY(check_factors(t, gradients->at[2 * i], gradients->at[2 * i + 1], parameters->at[i], i));
+    return XCVM_OK;
+}
+
 /* What the rows have in common: lists, one tensor each for a parameter, and scalars. */
 static xcvm_status check_common(const xcvm_inference *t, const xcvm_inputs *gradients, const xcvm_inputs *parameters,
                                 const xcvm_inputs *masters)
 {
-    XCVM_CHECK(t->error, gradients->count == parameters->count, INVALID_ARGUMENT,
-               "there are %zu gradients for %zu parameters", gradients->count, parameters->count);
-    XCVM_TRY(check_list(t, gradients, parameters, "gradients", true));
+    XCVM_TRY(check_gradients(t, gradients, parameters));
     for (size_t i = 0; i < t->schema->field_count; i++) {
         const xcvm_field *f = &t->schema->fields[i];
         const void *at = (const char *)t->args + f->offset;
@@ -140,34 +177,6 @@ XCVM_SHAPE_RULE_OF(Lion)
 {
     CHECK_COMMON(t, a);
     return need(t, &a->exp_avg, &a->parameters, "exp_avg");
-}
-
-XCVM_SHAPE_RULE_OF(RankUpdate)
-{
-    const size_t count = a->parameters.count;
-    XCVM_CHECK(t->error, a->a.count == count && a->b.count == count, INVALID_ARGUMENT,
-               "there are %zu a and %zu b for %zu parameters", a->a.count, a->b.count, count);
-    XCVM_TRY(check_scalar(t, a->rate, "rate"));
-    for (size_t i = 0; i < count; i++) {
-        const xcvm_value *p = a->parameters.at[i], *left = a->a.at[i], *right = a->b.at[i];
-        char text[3][200];
-        bool fits = true;
-        for (size_t j = 0; j < 3; j++) {
-            const xcvm_value *v = j == 0 ? p : j == 1 ? left : right;
-            XCVM_CHECK(t->error, v->dtype == p->dtype, TYPE_MISMATCH,
-                       "%s %zu is of type %s, for a parameter of type %s", j == 1 ? "a" : "b", i,
-                       xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name((xcvm_dtype)p->dtype));
-            fits = fits && (v->rank < 0 || v->rank == 2);
-        }
-        if (fits && p->rank >= 0 && left->rank >= 0 && right->rank >= 0)
-            fits = !xcvm_dims_differ(left->dims[1], p->dims[0]) && !xcvm_dims_differ(right->dims[1], p->dims[1]) &&
-                   !xcvm_dims_differ(left->dims[0], right->dims[0]);
-        XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "transpose(a) * b of a %zu, %s, and b %zu, %s, is not as %s", i,
-                   xcvm_value_describe(left, text[0], sizeof text[0]), i,
-                   xcvm_value_describe(right, text[1], sizeof text[1]),
-                   xcvm_value_describe(p, text[2], sizeof text[2]));
-    }
-    return XCVM_OK;
 }
 
 XCVM_SHAPE_RULE_OF(GlobalNorm)

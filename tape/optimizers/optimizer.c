@@ -89,7 +89,7 @@ static void release_room(xcvm_optimizer *o)
     if (o->order != NULL)
         xcvm_deallocate(allocator, o->order, o->room * sizeof *o->order);
     if (o->items != NULL)
-        xcvm_deallocate(allocator, o->items, LIST_COUNT * o->room * sizeof *o->items);
+        xcvm_deallocate(allocator, o->items, LIST_ROOMS * o->room * sizeof *o->items);
     if (o->norms != NULL)
         xcvm_deallocate(allocator, o->norms, 2 * o->room * sizeof *o->norms);
     o->order = NULL;
@@ -219,7 +219,7 @@ static xcvm_status make_room(xcvm_optimizer *o, xcvm_error *error)
     release_room(o);
     o->room = o->capacity;
     o->order = xcvm_allocate(allocator, o->room * sizeof *o->order);
-    o->items = xcvm_allocate(allocator, LIST_COUNT * o->room * sizeof *o->items);
+    o->items = xcvm_allocate(allocator, LIST_ROOMS * o->room * sizeof *o->items);
     o->norms = xcvm_allocate(allocator, 2 * o->room * sizeof *o->norms);
     if (o->order != NULL && o->items != NULL && o->norms != NULL)
         return XCVM_OK;

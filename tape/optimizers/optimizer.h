@@ -10,6 +10,8 @@
 enum { KEPT_MASTER, KEPT_AVERAGE, KEPT_MOMENTS, KEPT_COUNT = KEPT_MOMENTS + XCC_OPTIMIZER_MOMENTS };
 /* Lists of the instruction. */
 enum { LIST_GRADIENTS, LIST_PARAMETERS, LIST_KEPT, LIST_COUNT = LIST_KEPT + KEPT_COUNT };
+/* Behind them, for twice as many, the factors of gradients that are products. */
+enum { LIST_FACTORS = LIST_COUNT, LIST_ROOMS = LIST_FACTORS + 2 };
 
 typedef struct tape_learner {
     char *name;
@@ -20,6 +22,7 @@ typedef struct tape_learner {
     xcvm_value kept[KEPT_COUNT]; /* null: is not kept */
     /* In a step, where it takes part; references. */
     tape_variable *gradient;
+    tape_variable *left;          /* of a gradient that is a product: its factor a, where `gradient` is b */
     tape_variable *rows;          /* of a gradient by rows */
     tape_variable *part;          /* of the parameter: those rows */
     xcvm_value parts[KEPT_COUNT]; /* of what is kept: likewise */

@@ -52,8 +52,15 @@ static bool has_rows(const tape_variable *p)
     return false;
 }
 
-static xcvm_status find_gradient(xcvm_tape *t, tape_learner *l)
+/* Whether nothing but the step itself reads a gradient. */
+static bool takes_factors(const xcvm_optimizer *o)
 {
+    return o->hook_count == 0 && o->options.clip_norm == 0.0 && !o->spec.row->norms;
+}
+
+static xcvm_status find_gradient(const xcvm_optimizer *o, tape_learner *l)
+{
+    xcvm_tape *t = o->tape;
     tape_variable *p = l->parameter;
     if (!l->updated || !p->requires)
         return XCVM_OK;
@@ -63,7 +70,12 @@ static xcvm_status find_gradient(xcvm_tape *t, tape_learner *l)
     XCVM_TRY(tape_own_elements(t, p));
     if (rows && p->gradient == NULL)
         return take_rows(t, l);
-    tape_variable *gradient = rows ? tape_rows_dense(t, p) : p->gradient;
+    if (p->left != NULL && !rows && takes_factors(o)) {
+        hold(&l->left, p->left);
+        hold(&l->gradient, p->gradient);
+        return XCVM_OK;
+    }
+    tape_variable *gradient = rows ? tape_rows_dense(t, p) : tape_variable_gradient(p);
     if (gradient == NULL)
         return t->error.status;
     if (!xcvm_same_shape(&gradient->value.type, &p->value.type) || gradient->value.type.dtype != p->value.type.dtype) {
@@ -130,6 +142,8 @@ static bool comes_before(const tape_learner *a, const tape_learner *b)
 {
     if (tape_learner_is_half(a) != tape_learner_is_half(b))
         return tape_learner_is_half(b);
+    if ((a->left != NULL) != (b->left != NULL))
+        return b->left != NULL;
     return a->steps < b->steps;
 }
 
@@ -156,6 +170,8 @@ static void fill_lists(const xcvm_optimizer *o, size_t count)
     for (size_t i = 0; i < count; i++) {
         const tape_learner *l = o->order[i];
         list_of(o, LIST_GRADIENTS)[i] = &l->gradient->value.type;
+        list_of(o, LIST_FACTORS)[2 * i] = l->left != NULL ? &l->left->value.type : NULL;
+        list_of(o, LIST_FACTORS)[2 * i + 1] = &l->gradient->value.type;
         list_of(o, LIST_PARAMETERS)[i] = &(l->part != NULL ? l->part : l->parameter)->value.type;
         for (size_t k = 0; k < KEPT_COUNT; k++)
             list_of(o, LIST_KEPT + k)[i] = l->rows != NULL ? &l->parts[k] : &l->kept[k];
@@ -236,6 +252,9 @@ static xcvm_status update(const xcvm_optimizer *o, size_t begin, size_t end, dou
             *(xcvm_inputs *)(void *)((char *)o->args + o->lists[i]) =
                 (xcvm_inputs){list_of(o, i) + begin, kept ? count : 0};
         }
+    if (o->order[begin]->left != NULL)
+        *(xcvm_inputs *)(void *)((char *)o->args + o->lists[LIST_GRADIENTS]) =
+            (xcvm_inputs){list_of(o, LIST_FACTORS) + 2 * begin, 2 * count};
     return xcvm_kernel_of(o->spec.row->opcode)(&o->tape->kernel, o->args);
 }
 
@@ -263,7 +282,7 @@ static xcvm_status step(xcvm_optimizer *o)
     /* Calls that wait read what is overwritten. */
     XCVM_TRY(tape_evaluate_all(o->tape));
     for (size_t i = 0; i < o->count; i++)
-        XCVM_TRY(find_gradient(o->tape, o->learners[i]));
+        XCVM_TRY(find_gradient(o, o->learners[i]));
     for (size_t i = 0; i < o->count; i++)
         if (o->learners[i]->gradient != NULL) {
             XCVM_TRY(call_hooks(o, o->learners[i]));
@@ -283,7 +302,7 @@ static xcvm_status step(xcvm_optimizer *o)
 
 static void forget(tape_learner *l)
 {
-    tape_variable **held[] = {&l->gradient, &l->rows, &l->part};
+    tape_variable **held[] = {&l->gradient, &l->left, &l->rows, &l->part};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
         if (*held[i] != NULL)
             tape_variable_release(*held[i]);
@@ -327,7 +346,7 @@ static size_t list_changes(const xcvm_optimizer *o, tape_change *changes)
         if (!p->requires)
             continue;
         if (changes != NULL)
-            changes[count] = (tape_change){.variable = p, .gradient = p->gradient};
+            changes[count] = (tape_change){.variable = p, .gradient = tape_variable_gradient(p)};
         count++;
         for (const tape_rows *r = p->rows; r != NULL; r = r->next, count++)
             if (changes != NULL)

@@ -126,7 +126,7 @@ static xcvm_status count_results(xcvm_tape *t, tape_schedule *s)
     for (size_t i = 0; i < k->effect_count; i++) {
         most = k->effects[i].count > most ? k->effects[i].count : most;
         for (size_t j = 0; j < k->effects[i].count; j++)
-            s->change_count += k->effects[i].changes[j].rows != NULL ? 2 : 1;
+            s->change_count += trace_change_with(&k->effects[i].changes[j]) != NULL ? 2 : 1;
     }
     s->result_count = k->out_count + s->change_count;
     for (size_t i = 0; i < k->operand_count; i++)

@@ -240,10 +240,11 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r, siz
     for (size_t i = 0; i < k->effect_count; i++) {
         const trace_effect *e = &k->effects[i];
         for (size_t j = 0; j < e->count; j++) {
-            s->changing[j] = (tape_change){
-                .variable = s->operands[e->changes[j].operand], .gradient = r->out[at++], .stays = e->changes[j].stays};
-            if (e->changes[j].rows != NULL)
-                s->changing[j].rows = r->out[at++];
+            const trace_change *c = &e->changes[j];
+            tape_change *now = &s->changing[j];
+            *now = (tape_change){.variable = s->operands[c->operand], .gradient = r->out[at++], .stays = c->stays};
+            if (trace_change_with(c) != NULL)
+                *(c->left != NULL ? &now->left : &now->rows) = r->out[at++];
         }
         show_written(s, i, r->number);
         fill_places(s, r->out, i);

@@ -485,8 +485,17 @@ static const tape_tracer_functions functions = {.call = trace_call,
 
 /* ---- Begin and end ---- */
 
+/* What was made before the trace is not taken for the function's. */
+static void make_gradient(void *user, const tape_variable *v)
+{
+    (void)user;
+    if (v->left != NULL)
+        (void)tape_variable_gradient((tape_variable *)(uintptr_t)v);
+}
+
 void tape_trace_begin(tape_trace *k)
 {
+    tape_variables_each(k->tape, make_gradient, NULL);
     k->begun = k->tape->serials;
     k->calls = k->tape->calls;
     k->tape->tracer = &k->tracer;

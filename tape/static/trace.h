@@ -35,8 +35,12 @@ typedef struct trace_operand {
 typedef struct trace_change {
     size_t operand; /* that changes */
     xcc_value *gradient, *rows;
-    bool stays; /* as of tape_change */
+    xcc_value *left, *right; /* the factors of a gradient that is a product of few terms; NULL: it is not */
+    bool stays;              /* as of tape_change */
 } trace_change;
+/* What effects are given of a change: the gradient, or its factor b, and rows or the factor a (NULL: neither). */
+static inline xcc_value *trace_change_given(const trace_change *c) { return c->left != NULL ? c->right : c->gradient; }
+static inline xcc_value *trace_change_with(const trace_change *c) { return c->left != NULL ? c->left : c->rows; }
 typedef struct trace_effect {
     tape_effect *effect; /* referred to; NULL: gradients are left behind, no more */
     trace_change *changes;

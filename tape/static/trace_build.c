@@ -192,7 +192,8 @@ static xcvm_status build_changes(const copying *c, xcc_value **outputs, size_t *
     const tape_trace *k = c->trace;
     for (size_t i = 0, number = 0; i < k->effect_count; i++)
         for (size_t j = 0; j < k->effects[i].count; j++) {
-            xcc_value *const values[] = {k->effects[i].changes[j].gradient, k->effects[i].changes[j].rows};
+            const trace_change *change = &k->effects[i].changes[j];
+            xcc_value *const values[] = {trace_change_given(change), trace_change_with(change)};
             for (size_t v = 0; v < 2 && values[v] != NULL; v++) {
                 char name[32];
                 snprintf(name, sizeof name, "change%zu", number++);

@@ -1,4 +1,5 @@
 /* What a traced function does besides calls: steps of optimizers, and gradients that it clears or leaves behind. */
+#include "compiler/ir/compose.h"
 #include "tape/static/trace.h"
 
 bool tape_trace_gave_gradient(const tape_trace *k, const tape_variable *v)
@@ -37,6 +38,19 @@ static xcvm_status note_change(tape_trace *k, const tape_change *change, trace_c
         to->rows = tape_trace_value(k, change->rows);
     const bool complete = to->gradient != NULL && (change->rows == NULL || to->rows != NULL);
     return complete || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a step");
+}
+
+/* A gradient that calls make as a product of few terms is given to an optimizer as the factors, which need not have it
+ * in memory. */
+static void note_factors(trace_change *c)
+{
+    const xcvm_value *a, *b;
+    const xcc_value *g = c->gradient;
+    if (g == NULL || c->rows != NULL || (g->type.dtype != XCVM_F32 && g->type.dtype != XCVM_F64) || g->uses > 0 ||
+        !xcc_is_product(g, &a, &b))
+        return;
+    c->left = xcc_value_of(a);
+    c->right = xcc_value_of(b);
 }
 
 /* What an effect changes, or would change if it had a gradient then. */
@@ -84,8 +98,10 @@ xcvm_status tape_trace_step(tape_tracer *tracer, tape_effect *e, size_t count, c
     e->refs++;
     for (size_t i = 0; i < count; i++) {
         XCVM_TRY(note_target(k, changes[i].variable));
-        if (changes[i].gradient != NULL)
-            XCVM_TRY(note_change(k, &changes[i], &own[effect->count++]));
+        if (changes[i].gradient != NULL) {
+            XCVM_TRY(note_change(k, &changes[i], &own[effect->count]));
+            note_factors(&own[effect->count++]);
+        }
     }
     return XCVM_OK;
 }

@@ -184,24 +184,26 @@ static void xc_update_value(const xcvm_step_block *all, const xcvm_step_numbers 
                             void (*take)(value_t *p, const value_t *g, value_t *const m[], size_t n,
                                          const xcvm_step_numbers *u))
 {
-    value_t *const sums = (value_t *)all->sums;
-    if (!apply || !valid) {
-        if (sums != NULL && !apply)
-            xcvm_add_value(sums, (const value_t *)all->gradients, sums, all->count);
-        else if (sums != NULL)
-            memset(sums, 0, all->count * sizeof *sums);
+    value_t *const sums = (value_t *)all->sums, own[XCVM_STEP_BLOCK];
+    if ((!apply || !valid) && sums == NULL)
         return;
-    }
     for (size_t at = 0; at < all->count; at += XCVM_STEP_BLOCK) {
         xcvm_step_block b = *all;
         b.parameters = (value_t *)all->parameters + at;
-        b.gradients = (const value_t *)all->gradients + at;
+        b.first = at;
+        if (all->columns == 0)
+            b.gradients = (const value_t *)all->gradients + at;
         b.sums = sums != NULL ? sums + at : NULL;
         b.average = all->average != NULL ? (value_t *)all->average + at : NULL;
         for (size_t i = 0; i < XCVM_STEP_MOMENTS; i++)
             b.moments[i] = all->moments[i] != NULL ? (value_t *)all->moments[i] + at : NULL;
         b.count = all->count - at < XCVM_STEP_BLOCK ? all->count - at : XCVM_STEP_BLOCK;
-        xcvm_block_value(&b, t, take);
+        if (!apply)
+            xcvm_add_value(sums + at, xcvm_gradients_value(&b, own), sums + at, b.count);
+        else if (!valid)
+            memset(sums + at, 0, b.count * sizeof *sums);
+        else
+            xcvm_block_value(&b, t, take);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "ops/shape.h"
 
 /* Takes `count` elements of tensor i from element `first` on, which are block number `block` of all. */
-typedef void (*block_function)(const void *context, size_t i, size_t first, size_t count, size_t block);
+typedef void (*block_function)(void *context, size_t i, size_t first, size_t count, size_t block);
 
 static inline size_t block_count(const xcvm_value *v, size_t length)
 {
@@ -23,7 +23,7 @@ static inline size_t block_count_of_all(const xcvm_inputs *tensors, size_t lengt
 
 /* Blocks begin ... end of all tensors, each of `length` elements but for the last of a tensor. */
 static inline void for_blocks(const xcvm_inputs *tensors, size_t length, size_t begin, size_t end,
-                              block_function function, const void *context)
+                              block_function function, void *context)
 {
     size_t i = 0, before = 0; /* the tensor, and the blocks of those before it */
     while (begin < end) {

@@ -61,7 +61,7 @@ static double sum_of(const norm *t, size_t i, size_t first, size_t count)
     return sum_f32(block, added, count);
 }
 
-static void sum_block(const void *context, size_t i, size_t first, size_t count, size_t block)
+static void sum_block(void *context, size_t i, size_t first, size_t count, size_t block)
 {
     const norm *t = context;
     t->sums[block] = sum_of(t, i, first, count);

@@ -4,6 +4,7 @@
  * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023). */
 #include "ops/optimizer/simd/blocks.h"
+#include "ops/optimizer/simd/outer.h"
 #include "ops/optimizer/simd/step_numbers.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
@@ -14,6 +15,8 @@ enum { BLOCKS_A_RANGE = 8 };
 
 typedef struct step {
     xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];
+    bool products; /* gradients are two factors each */
+    bool plain;    /* a step is the rate times the gradient, and nothing but parameters is kept */
     bool apply;    /* else gradients are added to accumulators, if there are any */
     bool valid;    /* else, if `apply`, accumulators become zero, and that is all */
     bool gathered; /* if `apply`, the accumulators are in the gradients already */
@@ -34,6 +37,7 @@ typedef struct step {
 #define xcvm_add_value OF_TYPE(add)
 #define xcvm_average_value OF_TYPE(average)
 #define xcvm_prepare_value OF_TYPE(prepare)
+#define xcvm_gradients_value OF_TYPE(gradients)
 #define xcvm_block_value OF_TYPE(block)
 #define value_t float
 #define OF_TYPE(name) name##_f32
@@ -67,11 +71,63 @@ static double ratio_of(const step *s, size_t i)
     return norm > 0.0 && divisor > 0.0 ? s->trust * norm / divisor : 1.0;
 }
 
+/* Blocks that one thread takes. */
+typedef struct range {
+    const step *step;
+    looked_at row;
+} range;
+
+/* Gradients from element `first` of tensor i on, or the factors that they are made of. */
+static void set_gradients(const step *s, size_t i, size_t first, size_t size, xcvm_step_block *b)
+{
+    if (!s->products) {
+        b->gradients = (const char *)s->gradients.at[i]->data + first * size;
+        return;
+    }
+    const xcvm_value *left = s->gradients.at[2 * i], *right = s->gradients.at[2 * i + 1];
+    b->left = left->data;
+    b->gradients = right->data;
+    b->depth = (size_t)left->dims[0];
+    b->rows = (size_t)left->dims[1];
+    b->columns = (size_t)right->dims[1];
+    b->first = first;
+}
+
+/* A block of parameters of half precision; g and p are room for it. */
+static void load_halves(const step *s, size_t i, size_t first, xcvm_step_block *b, float *g, float *p)
+{
+    const xcvm_value *parameter = s->parameters.at[i];
+    const xcvm_dtype dtype = (xcvm_dtype)parameter->dtype;
+    b->gradients = (const float *)s->gradients.at[i]->data + first;
+    if (s->gradients.at[i]->dtype != XCVM_F32) {
+        xcvm_halves_load(dtype, s->gradients.at[i]->data, first, b->count, g);
+        b->gradients = g;
+    }
+    b->parameters = kept_at(&s->masters, i, first, sizeof(float));
+    if (b->parameters == NULL) {
+        xcvm_halves_load(dtype, parameter->data, first, b->count, p);
+        b->parameters = p;
+    }
+}
+
+/* What the step makes of accumulators alone. */
+static void accumulate(const step *s, const xcvm_step_block *b, bool is_f64)
+{
+    double own[XCVM_STEP_BLOCK];
+    if (s->apply)
+        memset(b->sums, 0, b->count * (is_f64 ? sizeof(double) : sizeof(float)));
+    else if (is_f64)
+        add_f64(b->sums, gradients_f64(b, own), b->sums, b->count);
+    else
+        add_f32(b->sums, gradients_f32(b, (float *)(void *)own), b->sums, b->count);
+}
+
 /* Steps on one block, of tensor i from element `first` on. */
-static void update_block(const void *context, size_t i, size_t first, size_t count, size_t number)
+static void update_block(void *context, size_t i, size_t first, size_t count, size_t number)
 {
     (void)number;
-    const step *s = context;
+    range *r = context;
+    const step *s = r->step;
     float p[XCVM_STEP_BLOCK], g[XCVM_STEP_BLOCK];
     const xcvm_value *parameter = s->parameters.at[i];
     const xcvm_dtype dtype = parameter->dtype;
@@ -83,37 +139,23 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
                          .ratio = ratio_of(s, i)};
     for (size_t j = 0; j < XCVM_STEP_MOMENTS; j++)
         b.moments[j] = kept_at(&s->moments[j], i, first, size);
-    if (!is_half) {
-        b.gradients = (const char *)s->gradients.at[i]->data + first * size;
-        b.parameters = (char *)parameter->data + first * size;
+    if (is_half) {
+        load_halves(s, i, first, &b, g, p);
     } else {
-        b.gradients = (const char *)s->gradients.at[i]->data + first * size;
-        if (s->gradients.at[i]->dtype != XCVM_F32) {
-            xcvm_halves_load(dtype, s->gradients.at[i]->data, first, count, g);
-            b.gradients = g;
-        }
-        b.parameters = kept_at(&s->masters, i, first, size);
-        if (b.parameters == NULL) {
-            xcvm_halves_load(dtype, parameter->data, first, count, p);
-            b.parameters = p;
-        }
+        set_gradients(s, i, first, size, &b);
+        b.parameters = (char *)parameter->data + first * size;
     }
-    if (!s->apply) {
-        if (is_f64)
-            add_f64(b.sums, b.gradients, b.sums, count);
-        else
-            add_f32(b.sums, b.gradients, b.sums, count);
-        return;
-    }
-    if (!s->valid) {
-        memset(b.sums, 0, count * size);
+    if (!s->apply || !s->valid) {
+        accumulate(s, &b, is_f64);
         return;
     }
     if (s->gathered && b.sums != NULL) {
         memset(b.sums, 0, count * size);
         b.sums = NULL;
     }
-    if (is_f64)
+    if (s->plain && dtype == XCVM_F32 && b.depth == 1 && b.columns >= XCVM_LANES)
+        descend_outer(parameter->data, &b, (float)s->numbers.rate, &r->row);
+    else if (is_f64)
         block_f64(&b, &s->numbers, s->f64);
     else
         block_f32(&b, &s->numbers, s->f32);
@@ -124,7 +166,8 @@ static void update_block(const void *context, size_t i, size_t first, size_t cou
 static void update_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
-    for_blocks(&((const step *)context)->parameters, XCVM_STEP_BLOCK, begin, end, update_block, context);
+    range r = {.step = context};
+    for_blocks(&r.step->parameters, XCVM_STEP_BLOCK, begin, end, update_block, &r);
 }
 
 static xcvm_status run(const xcvm_kernel *k, const step *s)
@@ -150,6 +193,7 @@ static double number_of(const xcvm_value *scalar, double otherwise)
         .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
         .accumulators = (a)->accumulators, .averages = (a)->averages, .apply = number_of((a)->apply, 1.0) != 0.0,      \
         .valid = number_of((a)->valid, 1.0) != 0.0, .gathered = (a)->gathered != 0,                                    \
+        .products = (a)->gradients.count != (a)->parameters.count,                                                     \
         .numbers = {.scale = number_of((a)->scale, 1.0) * ((a)->maximize != 0 ? -1.0 : 1.0),                           \
                     .limit = (a)->clip,                                                                                \
                     .average_decay = (a)->average_decay,                                                               \
@@ -164,6 +208,8 @@ XCVM_KERNEL(SGD)
     step s = STEP_OF(a, sgd, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .momentum = a->momentum,
                      .taken = first ? 1.0 : 1.0 - a->dampening, .nesterov = (double)a->nesterov);
     s.moments[0] = a->momentum_buffer;
+    s.plain = a->momentum_buffer.count == 0 && a->accumulators.count == 0 && a->averages.count == 0 &&
+              s.numbers.scale == 1.0 && s.numbers.limit == 0.0 && s.numbers.decay == 0.0;
     return run(k, &s);
 }
 

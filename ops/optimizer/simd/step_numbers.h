@@ -28,6 +28,10 @@ typedef struct xcvm_step_block {
     const void *gradients;
     size_t count;
     double ratio;
+    /* Where the gradients are a product, columns is not 0: their matrix has `rows` and `columns`, and the block begins
+     * with element `first` of it. `left` is the factor a, `gradients` is b, both of `depth` rows. */
+    size_t columns, rows, depth, first;
+    const void *left;
 } xcvm_step_block;
 
 #endif

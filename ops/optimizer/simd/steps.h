@@ -169,6 +169,29 @@ static void xcvm_prepare_value(value_t *to, const value_t *g, const value_t *p, 
     }
 }
 
+/* The gradients of a block; those that are a product, in memory of its own. */
+static const value_t *xcvm_gradients_value(const xcvm_step_block *b, value_t *own)
+{
+    const value_t *left = (const value_t *)b->left;
+    if (b->columns == 0)
+        return (const value_t *)b->gradients;
+    size_t row = b->first / b->columns, column = b->first % b->columns;
+    for (size_t at = 0, n; at < b->count; at += n, row++, column = 0) {
+        const value_t *right = (const value_t *)b->gradients + column;
+        value_t *to = own + at;
+        n = b->columns - column < b->count - at ? b->columns - column : b->count - at;
+        for (size_t i = 0; i < n && b->depth == 0; i++)
+            to[i] = 0;
+        for (size_t q = 0; q < b->depth; q++, right += b->columns) {
+            const value_t factor = left[q * b->rows + row];
+            XCVM_INDEPENDENT
+            for (size_t i = 0; i < n; i++)
+                to[i] = (q > 0 ? to[i] : 0) + factor * right[i];
+        }
+    }
+    return own;
+}
+
 /* A step on a block of a parameter of value_t, all that is kept of it likewise. */
 static void xcvm_block_value(const xcvm_step_block *b, const xcvm_step_numbers *t,
                              void (*take)(value_t *p, const value_t *g, value_t *const m[], size_t n,
@@ -176,7 +199,7 @@ static void xcvm_block_value(const xcvm_step_block *b, const xcvm_step_numbers *
 {
     value_t *p = (value_t *)b->parameters, *const m[] = {b->moments[0], b->moments[1], b->moments[2]};
     value_t own[XCVM_STEP_BLOCK], *sums = (value_t *)b->sums, *average = (value_t *)b->average;
-    const value_t *g = (const value_t *)b->gradients;
+    const value_t *g = xcvm_gradients_value(b, own);
     if (sums != NULL) {
         xcvm_add_value(own, g, sums, b->count);
         g = own;

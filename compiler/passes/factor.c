@@ -1,0 +1,101 @@
+/* Gradients of optimizers that are products of few terms, as those of a layer's weights for one example, are given to
+ * the optimizer as their factors, where nothing else reads them: it makes them element by element, as it goes over the
+ * weights, and they are held nowhere. */
+#include "compiler/ir/compose.h"
+#include "compiler/passes/rewrite.h"
+
+#include <string.h>
+
+/* An optimizer's lists, of which those of the states are as long as that of the parameters. */
+typedef struct optimizer {
+    xcc_node *node;
+    const xcvm_inputs *gradients;
+    size_t count;
+    bool *product; /* of each gradient: it is one, which nothing else needs */
+    size_t products;
+} optimizer;
+
+static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
+{
+    return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + f->offset);
+}
+
+static bool is_real(const xcvm_value *v) { return v->dtype == XCVM_F32 || v->dtype == XCVM_F64; }
+
+/* Whether the node is one, with such gradients among those that it is given whole. */
+static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
+{
+    if (!xcc_updates(n) || strcmp(n->schema->fields[0].name, "gradients") != 0)
+        return false;
+    const xcvm_field *parameters = NULL;
+    for (size_t i = 0; i < n->schema->field_count && parameters == NULL; i++)
+        if (n->schema->fields[i].role == XCVM_ROLE_IN_STATE)
+            parameters = &n->schema->fields[i];
+    *o = (optimizer){.node = n, .gradients = list_at(n->args, &n->schema->fields[0])};
+    if (parameters == NULL || list_at(n->args, parameters)->count != o->gradients->count)
+        return false;
+    o->count = o->gradients->count;
+    o->product = xcc_alloc(m, o->count * sizeof *o->product);
+    for (size_t i = 0; o->product != NULL && i < o->count; i++) {
+        const xcvm_value *a, *b;
+        const xcc_value *gradient = xcc_value_of(o->gradients->at[i]);
+        o->product[i] = xcc_used_once(gradient) && is_real(&gradient->type) && xcc_is_product(gradient, &a, &b);
+        o->products += o->product[i];
+    }
+    return o->products > 0;
+}
+
+/* The list with the entries of those gradients alone that are products, or are not. */
+static bool pick(xcc_module *m, const optimizer *o, bool product, bool factors, xcvm_inputs *list)
+{
+    const size_t count = product ? o->products : o->count - o->products;
+    const xcvm_value **at = xcc_alloc(m, (factors ? 2 : 1) * count * sizeof *at);
+    size_t next = 0;
+    for (size_t i = 0; at != NULL && i < o->count; i++) {
+        if (o->product[i] != product)
+            continue;
+        if (factors && xcc_is_product(xcc_value_of(list->at[i]), &at[next], &at[next + 1]))
+            next += 2;
+        else
+            at[next++] = list->at[i];
+    }
+    *list = (xcvm_inputs){at, next};
+    return at != NULL;
+}
+
+/* An instruction for the gradients that are products, or for the others, in front of the one for all. */
+static xcvm_status append_part(xcc_module *m, const optimizer *o, bool product)
+{
+    const xcvm_schema *schema = o->node->schema;
+    char *args = xcc_alloc(m, schema->args_size);
+    if (args == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    memcpy(args, o->node->args, schema->args_size);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        const xcvm_field *f = &schema->fields[i];
+        const bool is_gradients = i == 0;
+        if ((is_gradients || (f->role == XCVM_ROLE_IN_STATE && xcvm_field_is_list(f))) && list_at(args, f)->count > 0 &&
+            !pick(m, o, product, is_gradients && product, list_at(args, f)))
+            return XCVM_OUT_OF_MEMORY;
+    }
+    xcc_builder b = xcc_builder_before(o->node);
+    return xcc_append(&b, schema->opcode, args) != NULL ? XCVM_OK : m->error->status;
+}
+
+xcvm_status xcc_pass_factor(xcc_module *m)
+{
+    for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
+        optimizer o;
+        next = n->next;
+        if (!find_products(m, n, &o))
+            continue;
+        XCVM_TRY(append_part(m, &o, true));
+        if (o.products < o.count)
+            XCVM_TRY(append_part(m, &o, false));
+        xcc_node_remove(n);
+        for (size_t i = 0; i < o.count; i++)
+            if (o.product[i])
+                xcc_rewrite_sweep(xcc_value_of(o.gradients->at[i])->producer);
+    }
+    return XCVM_OK;
+}

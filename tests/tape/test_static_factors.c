@@ -1,0 +1,227 @@
+/* Tests of gradients that are products of few terms: in a static function optimizers take them as their factors. Each
+ * does the same on an eager tape. */
+#include "tests/tape/static_layers.h"
+
+enum { IN = 37, HIDDEN = 19, OUT = 3, STEPS = 8 };
+
+typedef struct learning {
+    xcvm_layer *net, *first, *second;
+    xcvm_optimizer *o;
+    int runs;
+    bool clears;
+} learning;
+
+static learning make_learning(xcvm_tape *t, const char *optimizer, const xcvm_optimizer_options *options)
+{
+    xcvm_error error = {0};
+    learning l = {.net = xcvm_layer_chain(t), .clears = true};
+    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_linear(t, IN, HIDDEN, &with_seed));
+    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_linear(t, HIDDEN, OUT, &with_seed));
+    must(xcvm_optimizer_create(t, optimizer, options, &l.o, &error), &error);
+    must(xcvm_optimizer_add_layer(l.o, l.net, &error), &error);
+    return l;
+}
+
+static xcvm_status run_step(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                            xcvm_var *out)
+{
+    learning *l = user;
+    xcvm_error error = {0};
+    (void)in_count;
+    (void)out_count;
+    l->runs++;
+    const xcvm_var h = xcvm_Relu(t, xcvm_layer_call(l->first, in[0])), y = xcvm_layer_call(l->second, h);
+    out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 0);
+    if (l->clears)
+        xcvm_optimizer_clear_grads(l->o);
+    must(xcvm_tape_backward(t, out[0], NULL, &error), &error);
+    return xcvm_optimizer_step(l->o, &error);
+}
+
+static xcvm_var make_rows(xcvm_tape *t, int64_t rows, int step)
+{
+    float x[4 * IN];
+    for (int i = 0; i < (int)rows * IN; i++)
+        x[i] = i % 5 == 0 ? 0 : sinf((float)(i * 7 + step * 3));
+    return xcvm_tape_constant(t, XCVM_F32, 2, DIMS(rows, IN), x);
+}
+
+static const char *const paths[] = {"first/W", "first/b", "second/W", "second/b"};
+
+/* Parameters, and their gradients where the step leaves them, are those of the other. */
+static void check_same(xcvm_tape *const t[2], const learning l[2], bool gradients)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        const xcvm_var a = xcvm_layer_parameter(l[0].net, paths[i]), b = xcvm_layer_parameter(l[1].net, paths[i]);
+        check_bytes(t[0], a, t[1], b, 1e-6);
+        if (gradients)
+            check_bytes(t[0], xcvm_var_grad(t[0], a), t[1], xcvm_var_grad(t[1], b), 1e-6);
+    }
+}
+
+typedef struct setting {
+    const char *optimizer;
+    double clip_norm, clip_value, average;
+    int64_t rows;
+} setting;
+
+static const setting settings[] = {{"sgd:lr=0.1", 0, 0, 0, 1},
+                                   {"sgd:lr=0.1,momentum=0.9", 0, 0, 0, 1},
+                                   {"adam:lr=0.05", 0, 0, 0.5, 1},
+                                   {"lars:lr=0.1", 0, 0, 0, 1},
+                                   {"sgd:lr=0.1", 0.01, 0, 0, 1},
+                                   {"sgd:lr=0.1", 0, 0.001, 0, 1},
+                                   {"sgd:lr=0.1", 0, 0, 0, 3},
+                                   {"adamw:lr=0.05,weight_decay=0.1", 0, 0, 0, 4},
+                                   {"sgd:lr=0.1,weight_decay=0.1", 0, 0, 0, 1}};
+
+typedef struct pair {
+    xcvm_tape *t[2];
+    learning l[2];
+    xcvm_static *s;
+} pair;
+
+/* The static function is given the address of what it learns. */
+static void open_pair(pair *p, const setting *x)
+{
+    const xcvm_optimizer_options options = {
+        .size = sizeof options, .clip_norm = x->clip_norm, .clip_value = x->clip_value, .average = x->average};
+    *p = (pair){.t = {open_tape(), open_tape()}};
+    for (int k = 0; k < 2; k++)
+        p->l[k] = make_learning(p->t[k], x->optimizer, &options);
+    p->s = make_static(p->t[0], run_step, &p->l[0], NULL);
+}
+
+static void step_both(pair *p, int64_t rows, int step)
+{
+    for (int k = 0; k < 2; k++) {
+        const xcvm_var x = make_rows(p->t[k], rows, step);
+        xcvm_var loss;
+        if (k == 0)
+            xcvm_static_call(p->s, 1, &x, 1, &loss);
+        else
+            ck_assert_int_eq(run_step(&p->l[1], p->t[1], 1, &x, 1, &loss), XCVM_OK);
+    }
+}
+
+static void close_pair(pair *p)
+{
+    xcvm_static_destroy(p->s);
+    for (int k = 0; k < 2; k++) {
+        xcvm_optimizer_destroy(p->l[k].o);
+        xcvm_layer_destroy(p->l[k].net);
+        close_tape(p->t[k]);
+    }
+}
+
+START_TEST(steps)
+{
+    const setting *x = &settings[_i];
+    pair p;
+    open_pair(&p, x);
+    for (int i = 0; i < STEPS; i++) {
+        step_both(&p, x->rows, i);
+        check_same(p.t, p.l, i % 2 == 1); /* in some steps nobody asks for gradients */
+        for (int k = 0; k < 2; k++)
+            xcvm_tape_reset(p.t[k]);
+    }
+    ck_assert_int_eq(p.l[0].runs, 1);
+    ck_assert_uint_eq(figures(p.s).replayed, STEPS - 1);
+    close_pair(&p);
+}
+END_TEST
+
+static double decay = 0.01;
+
+/* A gradient is made of its factors for hooks that come later, for what is added to it, and when a function is recorded
+ * that finds it there. */
+START_TEST(readers)
+{
+    pair p;
+    open_pair(&p, &settings[1]);
+    xcvm_error error = {0};
+    for (int i = 0; i < STEPS; i++) {
+        step_both(&p, i == 6 ? 2 : 1, i); /* two rows: recorded anew */
+        for (int k = 0; k < 2; k++) {
+            const xcvm_var w = xcvm_layer_parameter(p.l[k].net, "first/W");
+            if (i == 3)
+                must(xcvm_optimizer_add_hook(p.l[k].o, xcvm_hook_weight_decay, &decay, &error), &error);
+            if (i == 4) {
+                backward(p.t[k], xcvm_ReduceSum(p.t[k], xcvm_Mul(p.t[k], w, w), .keepdims = 0));
+                must(xcvm_optimizer_step(p.l[k].o, &error), &error);
+            }
+        }
+        check_same(p.t, p.l, i == 4 || i == 7);
+    }
+    ck_assert_int_eq(p.l[0].runs, 2);
+    close_pair(&p);
+}
+END_TEST
+
+/* What is left of a step is there for one that the host takes, which reads the factors, too. */
+START_TEST(steps_of_the_host)
+{
+    pair p;
+    open_pair(&p, &settings[2]);
+    xcvm_error error = {0};
+    for (int i = 0; i < STEPS; i++) {
+        step_both(&p, 1, i);
+        for (int k = 0; k < 2; k++)
+            must(xcvm_optimizer_step(p.l[k].o, &error), &error);
+        check_same(p.t, p.l, false);
+    }
+    close_pair(&p);
+}
+END_TEST
+
+/* Without clearing, gradients of all steps add up, and the function is not a schedule's until they are there. */
+START_TEST(gradients_that_add_up)
+{
+    pair p;
+    open_pair(&p, &settings[0]);
+    p.l[0].clears = p.l[1].clears = false;
+    for (int i = 0; i < STEPS; i++) {
+        step_both(&p, 1, i);
+        check_same(p.t, p.l, i % 3 == 2);
+    }
+    close_pair(&p);
+}
+END_TEST
+
+/* By calls, too, factors are the gradient's own: the host may set what they were made of before it asks. */
+START_TEST(inputs_that_change)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    float zeros[IN] = {0}, x[IN], g[HIDDEN];
+    for (int i = 0; i < IN; i++)
+        x[i] = (float)(i + 1);
+    for (int i = 0; i < HIDDEN; i++)
+        g[i] = (float)(2 - i);
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(IN, HIDDEN), NULL),
+                   in = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, IN), x)),
+                   by = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, HIDDEN), g);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, xcvm_MatMul(t, in, w), by), .keepdims = 0));
+    must(xcvm_var_set(t, in, zeros, sizeof zeros, &error), &error);
+    xcvm_tape_reset(t);
+    const float *gradient = xcvm_value_data(value_of(t, xcvm_var_grad(t, w)));
+    for (int i = 0; i < IN; i++)
+        for (int j = 0; j < HIDDEN; j++)
+            ck_assert_float_eq(gradient[i * HIDDEN + j], x[i] * g[j]);
+    close_tape(t);
+}
+END_TEST
+
+Suite *suite_tape_static_factors(void);
+Suite *suite_tape_static_factors(void)
+{
+    Suite *suite = suite_create("tape/static_factors");
+    TCase *tests = tcase_create("factors");
+    tcase_add_loop_test(tests, steps, 0, (int)(sizeof settings / sizeof *settings));
+    tcase_add_test(tests, readers);
+    tcase_add_test(tests, steps_of_the_host);
+    tcase_add_test(tests, gradients_that_add_up);
+    tcase_add_test(tests, inputs_that_change);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
