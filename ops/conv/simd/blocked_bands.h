@@ -1,5 +1,6 @@
 /* Bands: how the result of a convolution of blocked channels is cut into items that threads take one after another. An
- * item is some rows of some slices of an image, of as many blocks of outputs as a product makes at a time. */
+ * item is some rows of some slices of an image, or of several images, of as many blocks of outputs as a product makes
+ * at a time. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 
@@ -11,7 +12,7 @@ enum {
 };
 
 typedef struct xcvm_bands {
-    size_t images, groups;
+    size_t images, stacks, groups; /* stacks: of neighbouring images, each by itself unless they are whole bands */
     size_t per_group, parts; /* blocks of outputs of a group of channels, and of the parts that they are cut into */
     size_t slices, slabs;    /* of an image, and of the slabs of neighbouring slices */
     size_t rows, bands;      /* of a slice, or pixels where they are one row; and of the bands */
@@ -19,8 +20,8 @@ typedef struct xcvm_bands {
 
 /* What an item makes. */
 typedef struct xcvm_band {
-    size_t place; /* the number of the band among all; its parts share it, and what they read of x */
-    size_t image, group;
+    size_t place;                    /* the number of the band among all; its parts share it, and what they read of x */
+    size_t image, last_image, group; /* [image, last_image) */
     size_t slice, last_slice, first, last; /* [slice, last_slice), rows [first, last) */
     size_t output, blocks;                 /* the first block of outputs, counted through all groups, and how many */
 } xcvm_band;
@@ -30,6 +31,7 @@ XCVM_INLINE xcvm_bands xcvm_bands_of(const xcvm_blocked_conv *c, size_t rows)
 {
     const size_t per_group = c->outputs / c->group;
     return (xcvm_bands){.images = c->batch,
+                        .stacks = c->batch,
                         .groups = c->group,
                         .per_group = per_group,
                         .parts = xcvm_ceil_div(per_group, XCVM_PRODUCT_BLOCKS),
@@ -41,7 +43,7 @@ XCVM_INLINE xcvm_bands xcvm_bands_of(const xcvm_blocked_conv *c, size_t rows)
 
 XCVM_INLINE size_t xcvm_bands_count(const xcvm_bands *b)
 {
-    return b->images * b->groups * b->slabs * b->bands * b->parts;
+    return b->stacks * b->groups * b->slabs * b->bands * b->parts;
 }
 
 /* Cuts rows into bands of at most `most`, and so that threads have as much to do each. */
@@ -60,9 +62,10 @@ XCVM_INLINE xcvm_band xcvm_bands_at(const xcvm_bands *b, size_t item)
 {
     const size_t part = item % b->parts, place = item / b->parts, band = place % b->bands;
     const size_t slab_at = place / b->bands, slab = slab_at % b->slabs, group_at = slab_at / b->slabs;
-    const size_t group = group_at % b->groups, block = part * b->per_group / b->parts;
+    const size_t stack = group_at / b->groups, group = group_at % b->groups, block = part * b->per_group / b->parts;
     return (xcvm_band){.place = place,
-                       .image = group_at / b->groups,
+                       .image = stack * b->images / b->stacks,
+                       .last_image = (stack + 1) * b->images / b->stacks,
                        .group = group,
                        .slice = slab * b->slices / b->slabs,
                        .last_slice = (slab + 1) * b->slices / b->slabs,

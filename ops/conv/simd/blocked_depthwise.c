@@ -17,6 +17,7 @@ enum {
 #else
     RUN = 6,
 #endif
+    CLOSE = 3, /* columns of windows that are added up row by row */
     /* Floats of a ring at most. */
     LARGEST_RING = 4 * 1024 * 1024,
     THREAD_WORK = 100 * 1000,
@@ -110,10 +111,32 @@ XCVM_INLINE xcvm_lanes spread(const float *at, const size_t lane, const size_t g
     }
 }
 
+/* Adds a row of windows whose columns meet pixels of their neighbours': each pixel is spread once for all of them, as
+ * processors with vectors of 16 lanes have one port for that, on which they multiply, too. */
+XCVM_INLINE void add_close_row(xcvm_lanes *sum, const float *from, const float *w, const size_t channels,
+                               const size_t pixels)
+{
+#pragma GCC unroll XCVM_UNROLL_8
+    for (size_t channel = 0; channel < channels; channel++, w += BLOCK) {
+        xcvm_lanes x[RUN + CLOSE - 1];
+#pragma GCC unroll XCVM_UNROLL_16
+        for (size_t p = 0; p < pixels + CLOSE - 1; p++)
+            x[p] = spread(from + p * BLOCK, 0, channels, channel);
+#pragma GCC unroll XCVM_UNROLL_8
+        for (size_t j = 0; j < CLOSE; j++) {
+            const xcvm_lanes filter = xcvm_lanes_load(w + j * channels * BLOCK);
+#pragma GCC unroll XCVM_UNROLL_8
+            for (size_t p = 0; p < pixels; p++)
+                sum[p] += filter * x[p + j];
+        }
+    }
+}
+
 /* Pixels [at, at + pixels) of an output row; what the window has of columns, stride, dilation and channels is constant
- * where that pays. */
+ * where that pays. `once`: its rows are those of add_close_row. */
 XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                                const size_t channels, const size_t pixels, size_t at, const float *z, float *y)
+                                const size_t channels, const bool once, const size_t pixels, size_t at, const float *z,
+                                float *y)
 {
     const xcvm_blocked_conv *c = g->c;
     const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);
@@ -126,8 +149,12 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
             sum[p] = g->start[v];
         for (size_t i = 0; i < g->rows; i++, w += g->skip) {
             const float *from = g->ring + row * g->ring_floats + at * stride * BLOCK + v * XCVM_LANES;
+            if (once) {
+                add_close_row(sum, from, w, channels, pixels);
+                w += CLOSE * channels * BLOCK;
+            }
 #pragma GCC unroll XCVM_UNROLL_8
-            for (size_t j = 0; j < columns; j++) {
+            for (size_t j = 0; j < columns && !once; j++) {
 #pragma GCC unroll XCVM_UNROLL_8
                 for (size_t channel = 0; channel < channels; channel++, w += BLOCK) {
                     const xcvm_lanes filter = xcvm_lanes_load(w);
@@ -153,12 +180,12 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
 #define RUN_OF(pixels)                                                                                                 \
     case pixels:                                                                                                       \
         if ((pixels) <= RUN)                                                                                           \
-            sum_run(g, columns, stride, dilation, channels, pixels, at, z, y);                                         \
+            sum_run(g, columns, stride, dilation, channels, once, pixels, at, z, y);                                   \
         break;
 
 /* Pixels [first, last) of a row. */
 XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                         const size_t channels, size_t first, size_t last, const float *z, float *y)
+                         const size_t channels, const bool once, size_t first, size_t last, const float *z, float *y)
 {
     const size_t width = last - first, runs = (width + RUN - 1) / RUN;
     for (size_t i = 0, at = first; i < runs; i++) {
@@ -183,22 +210,26 @@ static void sum_pixels(const row_sum *g, size_t first, size_t last, const float 
 {
     const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
     const size_t channels = g->c->channels;
-    if (channels == 2)
-        sum_row(g, columns, stride, dilation, 2, first, last, z, y);
+    const bool close = XCVM_LANES == BLOCK && columns == CLOSE && stride == 1 && dilation == 1;
+    /* Of 8 channels it took a tenth longer. */
+    if (channels == 4 && close)
+        sum_row(g, CLOSE, 1, 1, 4, true, first, last, z, y);
+    else if (channels == 2)
+        sum_row(g, columns, stride, dilation, 2, false, first, last, z, y);
     else if (channels == 4)
-        sum_row(g, columns, stride, dilation, 4, first, last, z, y);
+        sum_row(g, columns, stride, dilation, 4, false, first, last, z, y);
     else if (channels == 8)
-        sum_row(g, columns, stride, dilation, 8, first, last, z, y);
+        sum_row(g, columns, stride, dilation, 8, false, first, last, z, y);
     else if (dilation == 1 && columns == 3 && stride == 1)
-        sum_row(g, 3, 1, 1, 1, first, last, z, y);
+        sum_row(g, 3, 1, 1, 1, false, first, last, z, y);
     else if (dilation == 1 && columns == 3 && stride == 2)
-        sum_row(g, 3, 2, 1, 1, first, last, z, y);
+        sum_row(g, 3, 2, 1, 1, false, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 1)
-        sum_row(g, 5, 1, 1, 1, first, last, z, y);
+        sum_row(g, 5, 1, 1, 1, false, first, last, z, y);
     else if (dilation == 1 && columns == 5 && stride == 2)
-        sum_row(g, 5, 2, 1, 1, first, last, z, y);
+        sum_row(g, 5, 2, 1, 1, false, first, last, z, y);
     else
-        sum_row(g, columns, stride, dilation, 1, first, last, z, y);
+        sum_row(g, columns, stride, dilation, 1, false, first, last, z, y);
 }
 
 /* Floats of the filters of a position of the window, of one block. */

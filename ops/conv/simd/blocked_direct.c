@@ -85,7 +85,8 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double fi
     for (size_t slices = 1; slices <= c->out[DEPTH]; slices++) {
         const double met = slices_met(c, slices), room = BAND - met * first;
         const double with_sums = (BAND_AND_SUMS - met * (first - next)) / (met * next + (double)(slices * sums));
-        const double fitting = fmin(fmin(room < 0 ? 0.0 : room / (met * next) + 1.0, with_sums), (double)rows);
+        const double met_fit = p->merged ? with_sums : room < 0 ? 0.0 : room / (met * next) + 1.0;
+        const double fitting = fmin(fmin(met_fit, with_sums), (double)rows);
         if (slices > 1 && fitting < (double)least)
             break;
         const size_t count = fitting < 1.0 ? 1 : (size_t)fitting;
@@ -95,6 +96,20 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double fi
         }
     }
     return best;
+}
+
+/* Stacks images whose bands are whole images, which lie one behind the other, as long as what they have of x, `met`
+ * floats each, and their sums stay in the second cache: filters come from farther away, and are read once for all. */
+static void stack_images(const xcvm_blocked_conv *c, xcvm_bands *b, const plan *p, double met, size_t threads)
+{
+    const size_t sums = (p->merged ? 1 : p->width) * b->rows * BLOCK * xcvm_min(b->per_group, XCVM_PRODUCT_BLOCKS);
+    const double fitting = fmin(BAND_AND_SUMS / (met + (double)sums), (double)c->batch);
+    for (size_t stacks = xcvm_ceil_div(c->batch, fitting < 1.0 ? 1 : (size_t)fitting); stacks < c->batch; stacks++) {
+        b->stacks = stacks;
+        if (xcvm_bands_count(b) >= 8 * threads || xcvm_bands_count(b) % threads == 0)
+            return;
+    }
+    b->stacks = c->batch;
 }
 
 /* False if a row of windows reaches over too much. Pairs, which cannot be computed any other way, are copied however
@@ -133,6 +148,8 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     size_t most;
     p->bands.slabs = xcvm_ceil_div(c->out[DEPTH], choose_slices(c, p, one, next, &most));
     xcvm_bands_cut(&p->bands, most, threads);
+    if (!p->copied && p->bands.bands == 1 && p->bands.slabs == 1)
+        stack_images(c, &p->bands, p, one + next * (double)(p->bands.rows - 1), threads);
     const size_t rows = merged ? 1 : xcvm_bands_rows(&p->bands);
     p->pitch = p->copied ? (size_t)reach(c, 1, c->out[1]) : c->in[1];
     p->in_rows = p->copied ? (size_t)reach(c, 0, rows) : c->in[0];
@@ -280,7 +297,8 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
 {
     const size_t plane = c->out[0] * c->out[1] * BLOCK, y_block = c->out[DEPTH] * plane;
     const size_t rows = p->merged ? 1 : b->last - b->first, width = p->merged ? b->last - b->first : p->width;
-    const size_t pixels = (b->last_slice - b->slice) * rows * width;
+    const size_t images = b->last_image - b->image, image = c->group * p->in_blocks * p->block_floats;
+    const size_t pixels = images * (b->last_slice - b->slice) * rows * width;
     const size_t at = (b->image * c->outputs + b->output) * y_block + b->first * (p->merged ? 1 : p->width) * BLOCK;
     const size_t w_block = filters_before(p, p->steps), w_at = b->output * w_block;
     const xcvm_blocked_filters w = {c->w, c->w_dtype, w_block};
@@ -297,12 +315,12 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
     const size_t most = pixels <= 4 && p->room_floats == 0 ? XCVM_PRODUCT_STEPS : xcvm_min(fitting, XCVM_PRODUCT_STEPS);
     const size_t portions = xcvm_blocked_portions(p->steps, p->chain, most);
     const bool next = b->output + b->blocks < c->outputs;
-    for (size_t i = 0; i < portions; i++) {
-        const size_t from = xcvm_blocked_portion(p->steps, p->chain, portions, i);
-        const size_t to = xcvm_blocked_portion(p->steps, p->chain, portions, i + 1);
+    for (size_t portion = 0; portion < portions; portion++) {
+        const size_t from = xcvm_blocked_portion(p->steps, p->chain, portions, portion);
+        const size_t to = xcvm_blocked_portion(p->steps, p->chain, portions, portion + 1);
         const size_t used = filters_before(p, from), end = filters_before(p, to), floats = end - used;
-        g.resume = i > 0;
-        g.clamp = i + 1 == portions;
+        g.resume = portion > 0;
+        g.clamp = portion + 1 == portions;
         xcvm_blocked_take(&g, &w, w_at + used, floats, room);
         if (!g.clamp)
             xcvm_blocked_fetch(&g, &w, w_at + end, xcvm_min(w_block - end, floats), pixels);
@@ -311,9 +329,10 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
             set_steps(c, p, from, to, &met, in_slice, &g);
-            if ((g.step_count > 0 || !g.resume || g.clamp) &&
-                !multiply_slice(poller, c, p, &g, x, rows, width, at + slice * plane))
-                return false;
+            for (size_t i = 0; i < images && (g.step_count > 0 || !g.resume || g.clamp); i++)
+                if (!multiply_slice(poller, c, p, &g, x + i * image, rows, width,
+                                    at + i * c->outputs * y_block + slice * plane))
+                    return false;
         }
     }
     return true;
@@ -379,28 +398,87 @@ static xcvm_status round_pixels(xcvm_kernel *k, const float *x, size_t words, fl
     return xcvm_kernel_parallel(k, words / XCVM_BLOCK_PAIRS, PIXELS, round_chunks, &l);
 }
 
+/* ---- Pointwise with a stride ---- */
+
+/* Windows of one position that skip pixels: what they meet is gathered, so that pixels lie side by side and a tile
+ * takes as many as registers hold. Not where few outputs would read it. */
+static bool skips_pixels(const xcvm_blocked_conv *c)
+{
+    bool skips = false;
+    for (int i = 0; i < XCVM_BLOCKED_AXES; i++) {
+        if (c->kernel[i] != 1 || c->pad[i] != 0 || c->pad_end[i] != 0)
+            return false;
+        skips = skips || c->stride[i] != 1;
+    }
+    return skips && !c->plain && !c->pairs && c->outputs / c->group > XCVM_PRODUCT_BLOCKS;
+}
+
+typedef struct gathering {
+    const xcvm_blocked_conv *c;
+    float *to;
+} gathering;
+
+/* Planes of blocks of channels, one for each slice of the result. */
+static void gather_planes(void *context, size_t begin, size_t end, int worker)
+{
+    const gathering *g = context;
+    const xcvm_blocked_conv *c = g->c;
+    float *to = g->to + begin * c->out[0] * c->out[1] * BLOCK;
+    (void)worker;
+    for (size_t plane = begin; plane < end; plane++) {
+        const size_t slice = plane / c->out[DEPTH] * c->in[DEPTH] + plane % c->out[DEPTH] * c->stride[DEPTH];
+        for (size_t row = 0; row < c->out[0]; row++) {
+            const float *from = c->x + (slice * c->in[0] + row * c->stride[0]) * c->in[1] * BLOCK;
+            for (size_t i = 0; i < c->out[1]; i++, from += c->stride[1] * BLOCK, to += BLOCK)
+                for (size_t lane = 0; lane < BLOCK; lane += XCVM_LANES)
+                    xcvm_lanes_store(to + lane, xcvm_lanes_load(from + lane));
+        }
+    }
+}
+
+static xcvm_status gather_pixels(xcvm_kernel *k, const xcvm_blocked_conv *c, size_t planes, float *to)
+{
+    enum { PIXELS = 2048 }; /* that are worth a portion */
+    gathering g = {.c = c, .to = to};
+    return xcvm_kernel_parallel(k, planes, 1 + PIXELS / (c->out[0] * c->out[1]), gather_planes, &g);
+}
+
+/* The same convolution of what was gathered, but for x. */
+static xcvm_blocked_conv without_strides(const xcvm_blocked_conv *c)
+{
+    xcvm_blocked_conv same = *c;
+    for (int i = 0; i < XCVM_BLOCKED_AXES; i++) {
+        same.in[i] = c->out[i];
+        same.stride[i] = 1;
+    }
+    return same;
+}
+
 xcvm_status xcvm_blocked_direct(xcvm_kernel *k, const xcvm_blocked_conv *c)
 {
     const size_t threads = (size_t)xcvm_threads_count(k->threads);
-    blocked_direct_loop r = {.k = k, .c = c};
-    if (is_apart(c) || !make_plan(c, threads, &r.plan)) {
+    const bool gathers = skips_pixels(c);
+    xcvm_blocked_conv used = gathers ? without_strides(c) : *c;
+    blocked_direct_loop r = {.k = k, .c = &used};
+    if (is_apart(&used) || !make_plan(&used, threads, &r.plan)) {
         XCVM_CHECK(k->error, !c->pairs, OUT_OF_MEMORY, "a row of windows is too large");
         return xcvm_blocked_dilated(k, c);
     }
     const plan *p = &r.plan;
-    xcvm_blocked_conv rounded = *c;
     const size_t copies = threads * (p->copy_floats + p->room_floats);
-    const size_t words = c->pairs ? pairs_of_x(c, p) : 0;
+    const size_t planes = c->batch * c->group * p->in_blocks * c->out[DEPTH];
+    const size_t words = c->pairs ? pairs_of_x(c, p) : gathers ? planes * c->out[0] * c->out[1] * BLOCK : 0;
     if (copies + words > 0) {
         r.scratch = xcvm_kernel_scratch(k, (copies + words) * sizeof(float));
         if (r.scratch == NULL)
             return XCVM_OUT_OF_MEMORY;
     }
-    if (c->pairs) {
-        rounded.x = r.scratch + copies;
-        r.c = &rounded;
+    if (words > 0)
+        used.x = r.scratch + copies;
+    if (c->pairs)
         XCVM_TRY(round_pixels(k, c->x, words, r.scratch + copies));
-    }
+    if (gathers)
+        XCVM_TRY(gather_pixels(k, c, planes, r.scratch + copies));
     const double work = (double)c->outputs * BLOCK * (double)(c->out[DEPTH] * c->out[0] * c->out[1]) *
                         (double)filters_before(p, p->steps) / BLOCK;
     xcvm_parallel(k->threads, xcvm_bands_count(&p->bands), xcvm_bands_grain(&p->bands, work), run_items, &r);

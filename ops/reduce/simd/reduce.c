@@ -6,22 +6,112 @@
 #include "ops/simd/math.h"
 #include "ops/reduce/simd/reduce_wide.h"
 
-static double product_run(const float *x, size_t count)
+/* Running products, each r * 2^(600 * bands). Those of many numbers soon leave the range of f64, and on their way pass
+ * through numbers that are not normal, with which some processors take a hundred times as long. So, once in STEPS
+ * steps, what has left [2^-300, 2^300] is brought back: the range of f64 has room for STEPS numbers of f32 beside that.
+ */
+enum { CHAINS = 16, STEPS = 4 };
+
+typedef struct running_products {
+    double r[CHAINS];
+    ptrdiff_t bands;
+    double special; /* the product of those that were 0, infinite or NaN, in whose place is 1 */
+} running_products;
+
+static __attribute__((noinline)) void bring_back(running_products *p)
 {
-    enum { SIDE = 16 };
-    double r[SIDE];
-    size_t i = 0;
-    for (size_t j = 0; j < SIDE; j++)
-        r[j] = 1.0;
-    for (; i + SIDE <= count; i += SIDE)
-        for (size_t j = 0; j < SIDE; j++)
-            r[j] *= (double)x[i + j];
-    for (; i < count; i++)
-        r[i % SIDE] *= (double)x[i];
-    for (size_t half = SIDE / 2; half != 0; half /= 2)
+    int64_t bands = 0, special = 0;
+    for (size_t j = 0; j < CHAINS; j++) {
+        const double size = __builtin_fabs(p->r[j]);
+        const int64_t small = (size < 0x1p-300) & (size > 0), large = (size > 0x1p300) & (size < (double)INFINITY);
+        special |= !((size > 0) & (size < (double)INFINITY));
+        bands += large - small;
+        p->r[j] *= small ? 0x1p600 : large ? 0x1p-600 : 1.0;
+    }
+    p->bands += (ptrdiff_t)bands;
+    for (size_t j = 0; special != 0 && j < CHAINS; j++)
+        if (!(__builtin_fabs(p->r[j]) > 0 && __builtin_fabs(p->r[j]) < (double)INFINITY)) {
+            p->special *= p->r[j];
+            p->r[j] = 1.0;
+        }
+}
+
+/* r are those of p in registers. */
+XCVM_INLINE void keep_inside(running_products *p, double *r)
+{
+    typedef double eight __attribute__((vector_size(8 * sizeof(double))));
+    typedef int64_t marks __attribute__((vector_size(8 * sizeof(double))));
+    marks outside = {0};
+    for (size_t j = 0; j < CHAINS; j += 8) {
+        eight v;
+        memcpy(&v, r + j, sizeof v);
+        const eight size = (eight)((marks)v & INT64_MAX);
+        outside |= ~((size >= 0x1p-300) & (size <= 0x1p300));
+    }
+    int64_t any = 0;
+    for (size_t j = 0; j < 8; j++)
+        any |= outside[j];
+    if (any != 0) {
+        for (size_t j = 0; j < CHAINS; j++)
+            p->r[j] = r[j];
+        bring_back(p);
+        for (size_t j = 0; j < CHAINS; j++)
+            r[j] = p->r[j];
+    }
+}
+
+static double plain_product(const double *from)
+{
+    double r[CHAINS];
+    memcpy(r, from, sizeof r);
+    for (size_t half = CHAINS / 2; half != 0; half /= 2)
         for (size_t j = 0; j < half; j++)
             r[j] *= r[j + half];
     return r[0];
+}
+
+/* All of them multiplied; 0 or infinite if they are far out of the range of f64. */
+static double product_of(running_products *p)
+{
+    const double plain = plain_product(p->r), size = __builtin_fabs(plain);
+    if (p->bands == 0 && p->special == 1.0 && size > 0x1p-1000 && size < 0x1p1000)
+        return plain;
+    for (size_t half = CHAINS / 2; half != 0; half /= 2) {
+        keep_inside(p, p->r);
+        for (size_t j = 0; j < half; j++) {
+            p->r[j] *= p->r[j + half];
+            p->r[j + half] = 1.0;
+        }
+    }
+    keep_inside(p, p->r);
+    double r = p->r[0];
+    if (p->special != 1.0)
+        return r < 0 ? -p->special : p->special;
+    for (ptrdiff_t bands = p->bands; bands != 0 && r != 0 && __builtin_fabs(r) < (double)INFINITY;
+         bands -= bands > 0 ? 1 : -1)
+        r *= bands > 0 ? 0x1p600 : 0x1p-600;
+    return r;
+}
+
+static double product_run(const float *x, size_t count)
+{
+    running_products p = {.special = 1.0};
+    double r[CHAINS];
+    size_t i = 0;
+    for (size_t j = 0; j < CHAINS; j++)
+        r[j] = 1.0;
+    for (; i + STEPS * CHAINS <= count; i += STEPS * CHAINS) {
+#pragma GCC unroll 4
+        for (size_t step = 0; step < STEPS; step++)
+            for (size_t j = 0; j < CHAINS; j++)
+                r[j] *= (double)x[i + step * CHAINS + j];
+        keep_inside(&p, r);
+    }
+    for (; i < count; i++)
+        r[i % CHAINS] *= (double)x[i];
+    for (size_t j = 0; j < CHAINS; j++)
+        p.r[j] = r[j];
+    return product_of(&p);
 }
 
 static double exp_run(const float *x, size_t count, float shift)

@@ -269,6 +269,36 @@ START_TEST(known_convolutions)
 }
 END_TEST
 
+/* Images so small that filters are read once for several of them, which threads share; and windows of one position that
+ * skip pixels, which are gathered, of planes and of a depth. */
+START_TEST(many_images)
+{
+    static const struct {
+        int64_t batch, group, channels, outputs, stride[BLOCKED_AXES];
+    } cases[] = {{2, 1, 160, 96, {1, 1, 1}}, {7, 1, 40, 144, {1, 1, 1}}, {31, 1, 96, 80, {1, 1, 1}},
+                 {5, 3, 32, 48, {1, 1, 1}},  {1, 1, 64, 128, {2, 2, 1}}, {9, 1, 50, 150, {2, 1, 1}},
+                 {6, 2, 32, 160, {1, 3, 1}}, {3, 1, 40, 112, {2, 3, 2}}, {4, 1, 32, 100, {1, 1, 3}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        blocked_shape s = {.algorithm = XCVM_BLOCKED_direct,
+                           .axes = cases[i].stride[BLOCKED_DEPTH] > 1 ? 3 : 2,
+                           .batch = cases[i].batch,
+                           .group = cases[i].group,
+                           .channels = cases[i].channels,
+                           .outputs = cases[i].outputs,
+                           .bias = true,
+                           .residual = i % 2 == 0,
+                           .activation = XCVM_ACTIVATION_Relu};
+        for (int axis = 0; axis < BLOCKED_AXES; axis++) {
+            s.stride[axis] = cases[i].stride[axis];
+            s.in[axis] = axis < s.axes ? 7 : 1;
+            s.kernel[axis] = s.dilation[axis] = 1;
+            s.out[axis] = (s.in[axis] - 1) / s.stride[axis] + 1;
+        }
+        blocked_check(&s);
+    }
+}
+END_TEST
+
 /* Sums so long that one running sum would be rounded two to three times as much. */
 START_TEST(long_sums)
 {
@@ -355,6 +385,7 @@ Suite *suite_ops_blocked(void)
     tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
     tcase_add_loop_test(c, pairs, 0, 150 / AT_A_TIME);
     tcase_add_test(c, known_convolutions);
+    tcase_add_test(c, many_images);
     tcase_add_test(c, long_sums);
     tcase_add_test(c, far_apart);
     tcase_add_test(c, way_back);
