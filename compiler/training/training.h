@@ -38,7 +38,8 @@ xcvm_status xcc_training_modes(xcc_module *m);
 /* A state of the optimizer, "optimizer@NAME.WHAT", or "optimizer@WHAT" for NULL. */
 xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
                               const int64_t *dims, const void *initial);
-/* The inputs that training adds, and the accumulators (update.c). */
+/* The inputs that training adds, and the accumulators, where they are needed before xcc_training_update, which makes
+ * them otherwise (update.c). */
 xcvm_status xcc_training_inputs(xcc_training *t);
 /* Builds what updates the learners by their gradients, which have the accumulators in them already where processes
  * have summed them up (update.c). */

@@ -321,6 +321,8 @@ xcvm_status xcc_training_inputs(xcc_training *t)
 
 xcvm_status xcc_training_update(xcc_training *t)
 {
+    if (t->rate == NULL)
+        XCVM_TRY(xcc_training_inputs(t));
     update u = {.t = t, .rate = t->rate, .apply = t->apply};
     XCVM_TRY(begin(&u));
     if (t->loss_scale != NULL && (u.scale = xcc_build_unary(&t->b, XCVM_OP_Reciprocal, t->loss_scale)) == NULL)
