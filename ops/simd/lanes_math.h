@@ -28,29 +28,34 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_exp_reduced(xcvm_lanes r)
 }
 
 #if defined(__AVX512F__)
+/* p times 2 to the n where x is not below `least`, else 0. Lanes that are left out underflow nowhere, which some
+ * processors take a hundred cycles for. */
+XCVM_INLINE xcvm_lanes xcvm_lanes_scale_from(xcvm_lanes x, float least, xcvm_lanes p, xcvm_lanes n)
+{
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, xcvm_lanes_all(least), _CMP_NLT_UQ), p, n);
+}
+
 /* e to the x, the same bits as xcvm_exp_f32. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_exp(xcvm_lanes x)
 {
-    /* Far enough for results of 0 and infinity. */
+    const xcvm_lanes given = x;
+    /* Far enough for a result of infinity. */
     x = xcvm_lanes_min(xcvm_lanes_max(x, xcvm_lanes_all(-105.0f)), xcvm_lanes_all(90.0f));
     xcvm_lanes n;
     const xcvm_lanes p = xcvm_lanes_exp_reduced(xcvm_lanes_exp_reduce(x, &n));
-    return _mm512_scalef_ps(p, n);
+    return xcvm_lanes_scale_from(given, -104.0f, p, n);
 }
 #endif
 
-/* e to the x for x <= 0 or NaN, 1.2 ulp; where the result would be subnormal, it is or it is 0. */
+/* e to the x for x <= 0 or NaN, 1.2 ulp; where the result would be subnormal, it is 0. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_exp_negative(xcvm_lanes x)
 {
-#if defined(__AVX512F__)
-    x = xcvm_lanes_max(x, xcvm_lanes_all(-105.0f));
-    xcvm_lanes n;
-    const xcvm_lanes p = xcvm_lanes_exp_reduced(xcvm_lanes_exp_reduce(x, &n));
-    return _mm512_scalef_ps(p, n);
-#else
     const xcvm_lanes least = xcvm_lanes_all(-87.3f), near = xcvm_lanes_max(x, least);
     xcvm_lanes n;
     const xcvm_lanes p = xcvm_lanes_exp_reduced(xcvm_lanes_exp_reduce(near, &n));
+#if defined(__AVX512F__)
+    return xcvm_lanes_scale_from(x, -87.3f, p, n);
+#else
     /* The integer stands in the low bits. */
     const xcvm_lanes_mask power = ((xcvm_lanes_mask)(n + (XCVM_ROUND_F32 + 127.0f)) << 23);
     return xcvm_lanes_choose((xcvm_lanes_mask)(x < least), (xcvm_lanes){0}, p * (xcvm_lanes)power);

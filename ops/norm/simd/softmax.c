@@ -112,24 +112,71 @@ static void greatest_rows(const float *x, size_t length, size_t count, float gre
     xcvm_lanes_store(greatest, xcvm_lanes_reduce_rows(xcvm_lanes_max, rows));
 }
 
-/* y = e to the x, less the greatest of its line, or NULL; returns the sums of the lines. */
-static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const float greatest[XCVM_LANES], float *y)
+/* Asks for elements that are to be read soon. */
+static void prefetch(const float *x, size_t count)
+{
+    enum { CACHE_LINE = 64 / sizeof(float) };
+    for (size_t i = 0; i < count; i += CACHE_LINE)
+        __builtin_prefetch(x + i);
+}
+
+/* y = e to the x, less the greatest of its line, or NULL; returns the sums of the lines. Prefetches as much of the
+ * `ahead` elements behind the lines. */
+static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const float greatest[XCVM_LANES], float *y,
+                           size_t ahead)
 {
     xcvm_lanes rows[XCVM_LANES];
-    for (size_t j = 0; j < XCVM_LANES; j++)
-        rows[j] = j < count ? xcvm_exp_stretch(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL)
-                            : xcvm_lanes_all(1.0f);
+    for (size_t j = 0; j < XCVM_LANES; j++) {
+        if (j >= count) {
+            rows[j] = xcvm_lanes_all(1.0f);
+            continue;
+        }
+        if (ahead > j * length)
+            prefetch(x + (count + j) * length, xcvm_min(ahead - j * length, length));
+        rows[j] = xcvm_exp_stretch(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL);
+    }
     return xcvm_lanes_reduce_rows(xcvm_lanes_plus, rows);
+}
+
+/* At most XCVM_LANES lines of fewer elements than a vector has, which stay in vectors from the first load on: a masked
+ * load of what a masked store has just written waits until that is in the cache. The same sums as of longer lines. */
+static void softmax_vectors(const float *x, float *y, size_t length, size_t count)
+{
+    xcvm_lanes rows[XCVM_LANES], reduced[XCVM_LANES];
+    float greatest[XCVM_LANES], scale[XCVM_LANES];
+    for (size_t j = 0; j < XCVM_LANES; j++)
+        reduced[j] = rows[j] = xcvm_lanes_load_first(x + (j < count ? j : 0) * length, length, -INFINITY);
+    xcvm_lanes_store(greatest, xcvm_lanes_reduce_rows(xcvm_lanes_max, reduced));
+    for (size_t j = 0; j < XCVM_LANES; j++)
+        reduced[j] = rows[j] = xcvm_lanes_exp_negative(rows[j] - xcvm_lanes_all(greatest[j]));
+    xcvm_lanes_store(scale, 1.0f / xcvm_lanes_reduce_rows(xcvm_lanes_plus, reduced));
+    for (size_t j = 0; j < count; j++)
+        xcvm_lanes_store_first(y + j * length, length, rows[j] * scale[j]);
+}
+
+/* Lines are gone over three times: no more of them at once than stay in the first-level cache meanwhile. `elements` are
+ * those of x and y that are read or written for one. */
+static size_t lines_at_once(size_t elements)
+{
+    enum { FIRST_LEVEL = 32 * 1024 / sizeof(float) };
+    const size_t fitting = FIRST_LEVEL / elements;
+    return fitting == 0 ? 1 : fitting < XCVM_LANES ? fitting : XCVM_LANES;
 }
 
 static void softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
 {
     (void)context;
-    for (size_t at = 0; at < count; at += XCVM_LANES, x += XCVM_LANES * length, y += XCVM_LANES * length) {
-        const size_t n = count - at < XCVM_LANES ? count - at : XCVM_LANES;
+    if (length < XCVM_LANES) {
+        for (size_t at = 0; at < count; at += XCVM_LANES)
+            softmax_vectors(x + at * length, y + at * length, length, xcvm_min(count - at, XCVM_LANES));
+        return;
+    }
+    const size_t most = lines_at_once(2 * length);
+    for (size_t at = 0; at < count; at += most, x += most * length, y += most * length) {
+        const size_t n = count - at < most ? count - at : most;
         float greatest[XCVM_LANES], scale[XCVM_LANES];
         greatest_rows(x, length, n, greatest);
-        xcvm_lanes_store(scale, 1.0f / exp_rows(x, length, n, greatest, y));
+        xcvm_lanes_store(scale, 1.0f / exp_rows(x, length, n, greatest, y, (count - at - n) * length));
         for (size_t j = 0; j < n; j++) {
             float *line = y + j * length;
             size_t i = 0;
@@ -142,23 +189,15 @@ static void softmax_rows(const void *context, const float *x, float *y, size_t l
     }
 }
 
-/* Lines are read three times: no more of them at once than stay in the first-level cache meanwhile. */
-static size_t lines_at_once(size_t length)
-{
-    enum { FIRST_LEVEL = 32 * 1024 / sizeof(float) };
-    const size_t fitting = FIRST_LEVEL / length;
-    return fitting == 0 ? 1 : fitting < XCVM_LANES ? fitting : XCVM_LANES;
-}
-
 static void log_softmax_rows(const void *context, const float *x, float *y, size_t length, size_t count)
 {
     (void)context;
-    const size_t most = lines_at_once(length);
+    const size_t most = lines_at_once(2 * length);
     for (size_t at = 0; at < count; at += most, x += most * length, y += most * length) {
         const size_t n = count - at < most ? count - at : most;
         float greatest[XCVM_LANES], logarithm[XCVM_LANES];
         greatest_rows(x, length, n, greatest);
-        xcvm_lanes_store(logarithm, exp_rows(x, length, n, greatest, NULL));
+        xcvm_lanes_store(logarithm, exp_rows(x, length, n, greatest, NULL, (count - at - n) * length));
         for (size_t j = 0; j < XCVM_LANES; j++)
             logarithm[j] = xcvm_log_f32(logarithm[j]);
         for (size_t j = 0; j < n; j++) {
