@@ -123,7 +123,8 @@ typedef struct xcc_options {
      * - inputs are added behind the model's: "learning_rate", an f32 scalar; if `accumulate`, "apply", a bool
      *   scalar.
      * - outputs are added behind the model's: the loss if it is new; if gradients are clipped by their norm or the
-     *   loss is scaled, "gradient_norm", an f32 scalar, of the gradients before they are clipped.
+     *   loss is scaled, "gradient_norm", an f32 scalar, of the gradients before they are clipped; with `all_reduce` it
+     *   means nothing in runs that do not apply, whose gradients nobody has summed up.
      * - BatchNormalization in training form stores its running statistics into the parameters they come from.
      *
      * UNSUPPORTED, with every node in the way, if there is no gradient of some parameter that learns. */
@@ -142,7 +143,8 @@ typedef struct xcc_options {
     double loss_scale;
     /* The program is one of several processes' that train together, each on its part of every batch: AllReduce sums
      * gradients up, with `accumulate` in runs that apply alone, and makes means of losses and running statistics, as
-     * the session's all_reduce does. Axis 0 of the model's first input is the batch, whose parts may differ in size. */
+     * the session's all_reduce does. The input "apply" has to be the same in all processes: those that apply wait for
+     * the others. Axis 0 of the model's first input is the batch, whose parts may differ in size. */
     bool all_reduce;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if

@@ -250,7 +250,8 @@ XCVM_API bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creato
 /* ---- Gradients ---- */
 
 /* What backwards have added up for a variable, as a variable of the tape; XCVM_ABSENT if there is none, which is zero.
- * It goes with `v`, or when it is cleared. */
+ * It goes with `v`, or when it is cleared. The gradient of a weight that was kept as the factors of a product is made,
+ * and takes memory, when it is first asked for; if there is none, XCVM_ABSENT, and the tape has failed. */
 XCVM_API xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v);
 XCVM_API void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v);
 /* A backward keeps the gradient of a variable that a call made, too. */

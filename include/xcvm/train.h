@@ -109,7 +109,8 @@ typedef struct xct_result {
     size_t size; /* set by the caller */
     uint64_t examples;
     double loss, loss_error; /* its standard error; NaN where it is not known, as of one batch */
-    double gradient_norm;    /* before clipping; NaN if the program does not compute it */
+    double gradient_norm;    /* before clipping; NaN if the program does not compute it. Of a step that gathers, and of
+                                several processes, it means nothing */
     size_t metric_count;
     struct {
         const char *name;
@@ -120,7 +121,8 @@ typedef struct xct_result {
 typedef struct xct_step_options {
     size_t size;
     double rate_factor; /* of the learning rate that the optimizer's text names; 0: 1 */
-    bool gather;        /* only adds the gradients up, for the next step that does not; with accumulate */
+    bool gather;        /* only adds the gradients up, for the next step that does not; with accumulate. The same in all
+                           processes that train together */
 } xct_step_options;
 
 /* Learns from one batch: inputs in their order, the first axis counting examples, of any size that the model takes. The
@@ -142,7 +144,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_parameter(xct_trainer *traine
                                                              const xcvm_value *value, xcvm_error *error);
 
 /* A checkpoint: one safetensors file with parameters, what the optimizer keeps, and how far the training is. It appears
- * whole, or not at all. */
+ * whole, or not at all. INVALID_ARGUMENT where processes train together and have gathered gradients that no step has
+ * taken yet: each knows its own alone. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_save(const xct_trainer *trainer, const char *path, xcvm_error *error);
 /* Goes on from one, to the very bits that a training without interruption has. INVALID_ARGUMENT if it is broken, or not
  * of this model, optimizer and data; then nothing has changed. */
