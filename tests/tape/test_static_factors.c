@@ -212,6 +212,90 @@ START_TEST(inputs_that_change)
 }
 END_TEST
 
+/* ---- Memory ---- */
+
+enum { WIDE_IN = 200, WIDE_OUT = 150, MOST_ROWS = 5 };
+
+typedef struct wide {
+    xcvm_dtype dtype;
+    int64_t rows;
+    bool factors; /* the gradient is left as those */
+} wide;
+
+static const wide wides[] = {{XCVM_F32, 1, true}, {XCVM_F32, 3, true}, {XCVM_F32, 4, true}, {XCVM_F32, 5, false},
+                             {XCVM_F64, 1, true}, {XCVM_F64, 3, true}, {XCVM_F64, 4, true}, {XCVM_F64, 5, false}};
+
+/* Memory is so many bytes of elements, and what the heap adds to each of the storages. */
+static void check_near(size_t bytes, size_t elements)
+{
+    ck_assert_uint_ge(bytes, elements);
+    ck_assert_uint_lt(bytes, elements + elements / 8);
+}
+
+static void check_held(xcvm_tape *t, size_t parameters, size_t gradients)
+{
+    xcvm_tape_memory memory = {.size = sizeof memory};
+    xcvm_error error = {0};
+    must(xcvm_tape_get_memory(t, &memory, &error), &error);
+    check_near(memory.parameters, parameters);
+    check_near(memory.gradients, gradients);
+    ck_assert_uint_eq(memory.values, 0);
+    ck_assert_uint_lt(memory.scratch, parameters / 2); /* where no gradient is, either */
+}
+
+static float number_of(int i, int j) { return sinf((float)(i * 7 + j * 3 + 1)); }
+
+static xcvm_var wide_rows(xcvm_tape *t, const wide *k, int columns, int shift)
+{
+    float rows[MOST_ROWS * WIDE_IN];
+    for (int i = 0; i < (int)k->rows * columns; i++)
+        rows[i] = number_of(i, shift);
+    return xcvm_Cast(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(k->rows, columns), rows), .to = k->dtype);
+}
+
+/* Elements of *v are `factor` times those of the gradient. */
+static void check_wide(xcvm_tape *t, const wide *k, xcvm_var v, double factor)
+{
+    const double tolerance = k->dtype == XCVM_F64 ? 1e-14 : 1e-6;
+    const xcvm_value *value = value_of(t, v);
+    for (int i = 0; i < WIDE_IN; i++)
+        for (int j = 0; j < WIDE_OUT; j++) {
+            double sum = 0;
+            for (int r = 0; r < (int)k->rows; r++)
+                sum += (double)number_of(r * WIDE_IN + i, 0) * (double)number_of(r * WIDE_OUT + j, 1);
+            ck_assert_double_eq_tol(xcvm_element_as_double(value, (size_t)(i * WIDE_OUT + j)), factor * sum,
+                                    tolerance * (1 + fabs(sum)));
+        }
+}
+
+/* By calls, too, a gradient of few terms takes its factors' memory alone, through steps by it, until it is asked for.
+ */
+START_TEST(memory_when_it_is_asked_for)
+{
+    const wide *k = &wides[_i];
+    xcvm_tape *t = open_tape();
+    xcvm_optimizer *o;
+    xcvm_error error = {0};
+    const size_t size = k->dtype == XCVM_F64 ? sizeof(double) : sizeof(float);
+    const size_t weight = WIDE_IN * WIDE_OUT * size, factors = (size_t)k->rows * (WIDE_IN + WIDE_OUT) * size;
+    const xcvm_var w = xcvm_tape_parameter(t, k->dtype, 2, DIMS(WIDE_IN, WIDE_OUT), NULL);
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &o, &error), &error);
+    must(xcvm_optimizer_add(o, "w", w, &error), &error);
+    const xcvm_var y = xcvm_MatMul(t, wide_rows(t, k, WIDE_IN, 0), w);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, wide_rows(t, k, WIDE_OUT, 1)), .keepdims = 0));
+    xcvm_tape_reset(t);
+    check_held(t, weight, k->factors ? factors : weight);
+    must(xcvm_optimizer_step(o, &error), &error);
+    check_wide(t, k, w, -0.5);
+    check_held(t, weight, k->factors ? factors : weight);
+    const xcvm_var gradient = xcvm_var_grad(t, w);
+    check_held(t, weight, weight);
+    check_wide(t, k, gradient, 1);
+    xcvm_optimizer_destroy(o);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_factors(void);
 Suite *suite_tape_static_factors(void)
 {
@@ -222,6 +306,7 @@ Suite *suite_tape_static_factors(void)
     tcase_add_test(tests, steps_of_the_host);
     tcase_add_test(tests, gradients_that_add_up);
     tcase_add_test(tests, inputs_that_change);
+    tcase_add_loop_test(tests, memory_when_it_is_asked_for, 0, (int)(sizeof wides / sizeof *wides));
     suite_add_tcase(suite, tests);
     return suite;
 }

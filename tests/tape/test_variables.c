@@ -93,7 +93,6 @@ START_TEST(scopes)
 }
 END_TEST
 
-/* What was kept beyond a reset is constant from there on, as a state between portions of a sequence should be. */
 /* A scope that stays open does not remember what was named in it and is gone. */
 START_TEST(names_that_were_lost)
 {
@@ -145,6 +144,7 @@ START_TEST(slots_behind_a_reset)
 }
 END_TEST
 
+/* What was kept beyond a reset is constant from there on, as a state between portions of a sequence should be. */
 START_TEST(kept_beyond_a_reset)
 {
     xcvm_tape *t = open_tape();

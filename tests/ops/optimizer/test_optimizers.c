@@ -120,12 +120,12 @@ static void fill_gradient(float *g, int step)
         g[i] = (float)((step * 7 + i * 5) % 11 - 5) / 4;
 }
 
-static void set_step(xcvm_session *s, int64_t *step)
+static void set_step(xcvm_session *s, size_t index, int64_t *step)
 {
     xcvm_value *value;
     xcvm_error error = {0};
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, step, NULL, NULL, &value, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(s, 1, value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(s, index, value, &error), XCVM_OK);
     xcvm_value_release(value);
 }
 
@@ -137,7 +137,7 @@ START_TEST(ten_steps)
     xcvm_program *program = program_of(r);
     xcvm_session *s = open_default_session(program);
     set_f32(s, 0, 1, (const int64_t[]){ELEMENTS}, g);
-    set_step(s, &step);
+    set_step(s, 1, &step);
     for (step = 1; step <= STEPS; step++) {
         fill_gradient(g, (int)step);
         run(s);
@@ -242,6 +242,131 @@ START_TEST(any_number_of_threads)
 }
 END_TEST
 
+/* ---- Factors ---- */
+
+/* Gradients as products of two terms, of matrices whose blocks of 1024 elements begin in the middle of a row, and end
+ * rows later or in the same one. Expected are the formulas of torch.optim, computed here in f64. */
+enum { MATRICES = 2, TERMS = 2, MOST_COLUMNS = 1500, MOST_ELEMENTS = 3000, FACTOR_STEPS = 3 };
+static const int rows_of[MATRICES] = {3, 2}, columns_of[MATRICES] = {700, MOST_COLUMNS};
+
+typedef struct factored {
+    bool adam;
+    xcvm_dtype dtype;
+    double tolerance;
+} factored;
+
+static const factored factored_runs[] = {
+    {false, XCVM_F32, 2e-6}, {true, XCVM_F32, 2e-6}, {false, XCVM_F64, 1e-14}, {true, XCVM_F64, 1e-14}};
+
+typedef struct matrix {
+    double a[TERMS * 3], b[TERMS * MOST_COLUMNS]; /* factors, numbers that f32 has */
+    double p[MOST_ELEMENTS], mean[MOST_ELEMENTS], square[MOST_ELEMENTS];
+} matrix;
+
+/* Inputs: the number of the step, and the factors; states: parameters and moments of zero. */
+static xcvm_program *program_by_factors(const factored *x)
+{
+    static const char kinds[] = "pmv";
+    char text[1500], loads[400], *end = text, *load_end = loads;
+    const char *type = xcvm_dtype_name(x->dtype);
+    end += sprintf(end, "input step i64[]\n$1 = In(name=\"step\")\n");
+    for (int i = 0; i < MATRICES; i++) {
+        const int rows = rows_of[i], columns = columns_of[i];
+        end += sprintf(end, "input a%d %s[2x%d]\ninput b%d %s[2x%d]\n", i, type, rows, i, type, columns);
+        end += sprintf(end, "$%d = In(name=\"a%d\")\n$%d = In(name=\"b%d\")\n", 2 + 2 * i, i, 3 + 2 * i, i);
+        for (int k = 0; k < (x->adam ? 3 : 2); k++) {
+            end += sprintf(end, "state %c%d %s[%dx%d]\n", kinds[k], i, type, rows, columns);
+            load_end += sprintf(load_end, "$%d = Load(name=\"%c%d\")\n", 6 + 2 * k + i, kinds[k], i);
+        }
+    }
+    snprintf(end, sizeof text - (size_t)(end - text),
+             "%s%s([$2, $3, $4, $5], f32[] 0.25, $1, _, _, _, [$6, $7], [], [], [], [$8, $9]%s)\n", loads,
+             x->adam ? "Adam" : "SGD", x->adam ? ", [$10, $11], [], beta1=0.5, beta2=0.75, eps=0.5" : ", momentum=0.5");
+    return load(text);
+}
+
+static void set_factor(xcvm_session *s, size_t index, xcvm_dtype dtype, int columns, const double *data)
+{
+    xcvm_value *v;
+    xcvm_error error = {0};
+    ck_assert_int_eq(xcvm_tensor_create(NULL, dtype, 2, DIMS(TERMS, columns), &v, &error), XCVM_OK);
+    for (int i = 0; i < TERMS * columns; i++)
+        if (dtype == XCVM_F64)
+            XCVM_DATA(double, v)[i] = data[i];
+        else
+            XCVM_DATA(float, v)[i] = (float)data[i];
+    ck_assert_int_eq(xcvm_session_set_input(s, index, v, &error), XCVM_OK);
+    xcvm_value_release(v);
+}
+
+static void set_factors(xcvm_session *s, const factored *x, int i, int step, matrix *to)
+{
+    for (int j = 0; j < TERMS * rows_of[i]; j++)
+        to->a[j] = (double)sinf((float)(3 * j + 5 * step + i + 1));
+    for (int j = 0; j < TERMS * columns_of[i]; j++)
+        to->b[j] = (double)cosf((float)(7 * j + 2 * step + i));
+    set_factor(s, (size_t)(1 + 2 * i), x->dtype, rows_of[i], to->a);
+    set_factor(s, (size_t)(2 + 2 * i), x->dtype, columns_of[i], to->b);
+}
+
+static void step_in_f64(const factored *x, int i, int step, matrix *to)
+{
+    const int rows = rows_of[i], columns = columns_of[i];
+    for (int row = 0; row < rows; row++)
+        for (int column = 0; column < columns; column++) {
+            const int at = row * columns + column;
+            double g = 0, *p = &to->p[at], *mean = &to->mean[at], *square = &to->square[at];
+            for (int q = 0; q < TERMS; q++)
+                g += to->a[q * rows + row] * to->b[q * columns + column];
+            if (x->adam) {
+                *mean = 0.5 * *mean + 0.5 * g;
+                *square = 0.75 * *square + 0.25 * g * g;
+                *p -= 0.25 * (*mean / (1 - pow(0.5, step))) / (sqrt(*square / (1 - pow(0.75, step))) + 0.5);
+            } else {
+                *mean = 0.5 * *mean + g;
+                *p -= 0.25 * *mean;
+            }
+        }
+}
+
+static void check_state(const xcvm_session *s, size_t index, size_t count, const double *expected, double tolerance)
+{
+    const xcvm_value *state = xcvm_session_state(s, index);
+    ck_assert_uint_eq(xcvm_value_count(state), count);
+    for (size_t i = 0; i < count; i++) {
+        const double y = xcvm_element_as_double(state, i);
+        ck_assert_msg(fabs(y - expected[i]) <= tolerance * (1 + fabs(expected[i])),
+                      "state %zu: element %zu is %.17g, not %.17g", index, i, y, expected[i]);
+    }
+}
+
+START_TEST(blocks_within_rows)
+{
+    static matrix all[MATRICES];
+    const factored *x = &factored_runs[_i];
+    const size_t kept = x->adam ? 3 : 2;
+    int64_t step;
+    xcvm_program *program = program_by_factors(x);
+    xcvm_session *s = open_default_session(program);
+    memset(all, 0, sizeof all);
+    set_step(s, 0, &step);
+    for (step = 1; step <= FACTOR_STEPS; step++) {
+        for (int i = 0; i < MATRICES; i++) {
+            set_factors(s, x, i, (int)step, &all[i]);
+            step_in_f64(x, i, (int)step, &all[i]);
+        }
+        run(s);
+    }
+    for (size_t i = 0; i < MATRICES; i++) {
+        const double *const expected[] = {all[i].p, all[i].mean, all[i].square};
+        for (size_t k = 0; k < kept; k++)
+            check_state(s, kept * i + k, (size_t)(rows_of[i] * columns_of[i]), expected[k], x->tolerance);
+    }
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 /* ---- Failures ---- */
 
 /* Whether a gradient fits shows in the run: in front of the tail, so that neither it nor the Store has any effect. */
@@ -298,6 +423,7 @@ Suite *suite_ops_optimizers(void)
     TCase *c = tcase_create("steps");
     tcase_add_loop_test(c, ten_steps, 0, sizeof runs / sizeof *runs);
     tcase_add_test(c, any_number_of_threads);
+    tcase_add_loop_test(c, blocks_within_rows, 0, (int)(sizeof factored_runs / sizeof *factored_runs));
     tcase_add_test(c, gradients_that_do_not_fit);
     tcase_add_test(c, steps_take_no_memory);
     suite_add_tcase(suite, c);
