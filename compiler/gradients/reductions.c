@@ -18,7 +18,13 @@ static xcc_value *put_back(xcc_vjp *d, xcc_value *v)
         return xcc_op2(d, XCVM_OP_Unsqueeze, v, axes);
     if (a->noop_with_empty_axes)
         return v;
-    /* All axes are reduced. */
+    /* All axes are reduced. A rank that is known is written down, so that shapes are known while recording. */
+    if (X->type.rank >= 0) {
+        int64_t ones[XCVM_MAX_RANK];
+        for (int i = 0; i < X->type.rank; i++)
+            ones[i] = 1;
+        return xcc_build_reshape(d->b, v, xcc_build_ints(d->b, (size_t)X->type.rank, ones));
+    }
     return xcc_build_reshape(
         d->b, v,
         xcc_build_expand(d->b, XCC_BUILD_INTS(d->b, 1),

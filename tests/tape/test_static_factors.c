@@ -31,8 +31,7 @@ static xcvm_status run_step(void *user, xcvm_tape *t, size_t in_count, const xcv
     (void)out_count;
     l->runs++;
     const xcvm_var h = xcvm_Relu(t, xcvm_layer_call(l->first, in[0])), y = xcvm_layer_call(l->second, h);
-    /* With its axes kept, the loss has gradients of which all shapes are known while the function is recorded. */
-    out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 1);
+    out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 0);
     if (l->clears)
         xcvm_optimizer_clear_grads(l->o);
     must(xcvm_tape_backward(t, out[0], NULL, &error), &error);
