@@ -1,6 +1,7 @@
 /* What training programs are made of besides the network, as C: losses, random numbers, optimizers. */
 #include "compiler/codegen/c_export.h"
 
+#include "ops/optimizer/factors.h"
 #include "ops/random/random.h"
 
 #include <inttypes.h>
@@ -163,9 +164,9 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
                text_or(o->rate_of, "rate"), real(x, o->decay), real(x, o->momentum), text_or(o->taken, "1"),
                o->nesterov, real(x, o->kept[0]), real(x, o->kept[1]), real(x, o->epsilon), text_or(o->shrink, "1"),
                text_or(o->root, "1"));
+    const bool product = xcvm_gradients_are_factors(&o->gradients, &o->parameters);
     for (size_t i = 0; i < o->parameters.count; i++) {
         const xcvm_value *p = o->parameters.at[i];
-        const bool product = o->gradients.count != o->parameters.count;
         const xcvm_value *g = o->gradients.at[product ? 2 * i + 1 : i], *left = product ? o->gradients.at[2 * i] : NULL;
         if (g->dtype != p->dtype)
             return xcc_c_refuse(x, "a gradient is of another type than its parameter");

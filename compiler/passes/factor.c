@@ -3,6 +3,7 @@
  * weights, and they are held nowhere. */
 #include "compiler/ir/compose.h"
 #include "compiler/passes/rewrite.h"
+#include "ops/optimizer/factors.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
         if (n->schema->fields[i].role == XCVM_ROLE_IN_STATE)
             parameters = &n->schema->fields[i];
     *o = (optimizer){.node = n, .gradients = list_at(n->args, &n->schema->fields[0])};
-    if (parameters == NULL || list_at(n->args, parameters)->count != o->gradients->count)
+    if (parameters == NULL || xcvm_gradients_are_factors(o->gradients, list_at(n->args, parameters)))
         return false;
     o->count = o->gradients->count;
     o->product = xcc_alloc(m, o->count * sizeof *o->product);

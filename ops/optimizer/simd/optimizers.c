@@ -3,6 +3,7 @@
  * full (masters) if there is that. Formulas and names are those of torch.optim 1.13; LARS is of You, Gitman and
  * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023). */
+#include "ops/optimizer/factors.h"
 #include "ops/optimizer/simd/blocks.h"
 #include "ops/optimizer/simd/outer.h"
 #include "ops/optimizer/simd/step_numbers.h"
@@ -193,7 +194,7 @@ static double number_of(const xcvm_value *scalar, double otherwise)
         .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
         .accumulators = (a)->accumulators, .averages = (a)->averages, .apply = number_of((a)->apply, 1.0) != 0.0,      \
         .valid = number_of((a)->valid, 1.0) != 0.0, .gathered = (a)->gathered != 0,                                    \
-        .products = (a)->gradients.count != (a)->parameters.count,                                                     \
+        .products = xcvm_gradients_are_factors(&(a)->gradients, &(a)->parameters),                                     \
         .numbers = {.scale = number_of((a)->scale, 1.0) * ((a)->maximize != 0 ? -1.0 : 1.0),                           \
                     .limit = (a)->clip,                                                                                \
                     .average_decay = (a)->average_decay,                                                               \
