@@ -24,8 +24,9 @@ static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, 
         const xcvm_dtype computed = parameter_type == XCVM_F64 ? parameter_type : XCVM_F32;
         const xcvm_dtype wanted = or_same ? parameter_type : computed;
         XCVM_CHECK(t->error, v->dtype == wanted || v->dtype == computed, TYPE_MISMATCH,
-                   "%s %zu is of type %s, for a parameter of type %s it has to be %s", what, i,
-                   xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted));
+                   "%s %zu is of type %s, for a parameter of type %s it has to be %s%s%s", what, i,
+                   xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted),
+                   wanted != computed ? " or " : "", wanted != computed ? xcvm_dtype_name(computed) : "");
         XCVM_TRY(check_like(t->error, v, parameter, what, i));
     }
     return XCVM_OK;
