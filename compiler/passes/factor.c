@@ -21,8 +21,6 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
     return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + f->offset);
 }
 
-static bool is_real(const xcvm_value *v) { return v->dtype == XCVM_F32 || v->dtype == XCVM_F64; }
-
 /* Whether the node is one, with such gradients among those that it is given whole. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
@@ -40,7 +38,7 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
     for (size_t i = 0; o->product != NULL && i < o->count; i++) {
         const xcvm_value *a, *b;
         const xcc_value *gradient = xcc_value_of(o->gradients->at[i]);
-        o->product[i] = xcc_used_once(gradient) && is_real(&gradient->type) && xcc_is_product(gradient, &a, &b);
+        o->product[i] = xcc_used_once(gradient) && xcc_is_low_rank_product(gradient, &a, &b);
         o->products += o->product[i];
     }
     return o->products > 0;
@@ -55,7 +53,7 @@ static bool pick(xcc_module *m, const optimizer *o, bool product, bool factors, 
     for (size_t i = 0; at != NULL && i < o->count; i++) {
         if (o->product[i] != product)
             continue;
-        if (factors && xcc_is_product(xcc_value_of(list->at[i]), &at[next], &at[next + 1]))
+        if (factors && xcc_is_low_rank_product(xcc_value_of(list->at[i]), &at[next], &at[next + 1]))
             next += 2;
         else
             at[next++] = list->at[i];
