@@ -1,6 +1,7 @@
 /* Estimates of arithmetic, for profiles and reports: a multiplication with an addition counts 2. Open dimensions count
  * as 1, values of unknown rank as nothing, and figures beyond 64 bits stop at the greatest. */
 #include "ops/conv/blocked.h"
+#include "ops/optimizer/factors.h"
 #include "ops/shape.h"
 
 enum {
@@ -83,7 +84,7 @@ uint64_t xcvm_flops_optimizer(const xcvm_inference *t)
         if (t->schema->fields[i].role == XCVM_ROLE_IN_STATE)
             parameters = (const void *)(args + t->schema->fields[i].offset);
     uint64_t count = xcvm_flops_lists(t);
-    if (parameters != NULL && gradients->count == 2 * parameters->count)
+    if (parameters != NULL && xcvm_gradients_are_factors(gradients, parameters))
         for (size_t i = 0; i < parameters->count; i++)
             count = plus(count, times(2, times(elements(parameters->at[i]), dim(gradients->at[2 * i], 0) + 1)));
     return count;

@@ -176,6 +176,14 @@ xcvm_status xcvm_broadcast_shapes(xcvm_error *error, const xcvm_value *a, const 
 
 bool xcvm_dims_differ(int64_t a, int64_t b) { return a >= 0 && b >= 0 && a != b; }
 
+bool xcvm_shapes_differ(const xcvm_value *a, const xcvm_value *b)
+{
+    bool differs = a->rank >= 0 && b->rank >= 0 && a->rank != b->rank;
+    for (int axis = 0; !differs && axis < a->rank && axis < b->rank; axis++)
+        differs = xcvm_dims_differ(a->dims[axis], b->dims[axis]);
+    return differs;
+}
+
 bool xcvm_dims_agree(int64_t *dim, int64_t other)
 {
     if (xcvm_dims_differ(*dim, other))

@@ -66,6 +66,8 @@ xcvm_status xcvm_broadcast_shapes(xcvm_error *error, const xcvm_value *a, const 
 
 /* Whether two dimensions are known not to be equal. */
 bool xcvm_dims_differ(int64_t a, int64_t b);
+/* Whether two tensors are known not to have the same rank and dimensions. */
+bool xcvm_shapes_differ(const xcvm_value *a, const xcvm_value *b);
 /* Makes *dim what is known of it if `other` is the same dimension; false, and no change, if they differ. */
 bool xcvm_dims_agree(int64_t *dim, int64_t other);
 /* Product of dims[begin] to dims[end - 1]; a lone symbol among ones stays that symbol, else XCVM_ANY_DIM if unknown. */

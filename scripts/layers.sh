@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # Each room and the rooms of its floor that it may use, beside itself, the floor's own files and its folder simd. A floor's
 # own files use none, but for those named in a line of their own.
 rooms='
-ops/cost.c: ops/conv
+ops/cost.c: ops/conv ops/optimizer
 ops/simd:
 ops/elementwise:
 ops/reduce:

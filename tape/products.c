@@ -256,6 +256,10 @@ xcvm_status tape_products_add(tape_walk *w) { return w->products != NULL ? tape_
 
 /* ---- Products that are left as their factors ---- */
 
+/* So many times the factors' elements a gradient has at least, to be left as them: they are perhaps copied at the end
+ * of the walk, and read once more for each block of weights, which has to stay little beside writing the gradient. */
+enum { WORTH_LEAVING = 8 };
+
 bool tape_product_is_left(const tape_walk *w, const tape_record *r)
 {
     const xcvm_tape *t = w->tape;
@@ -267,7 +271,7 @@ bool tape_product_is_left(const tape_walk *w, const tape_record *r)
     const tape_variable *weight = r->in[1], *x = r->in[0], *g = r->out[0]->sum;
     if (!weight->requires || weight->creator != NULL || weight->gradient != NULL || weight->rows != NULL ||
         weight->hooks != NULL || x == weight || (weight->walk != NULL && (weight->walk != w || weight->sum != NULL)) ||
-        (weight->walk == w && weight->waits))
+        (weight->walk == w && weight->factored))
         return false;
     const xcvm_value *type = &weight->value.type;
     const xcvm_Gemm_args *args = r->args;
@@ -276,12 +280,13 @@ bool tape_product_is_left(const tape_walk *w, const tape_record *r)
         return false;
     const int64_t terms = g->value.type.dims[0];
     return terms >= 1 && terms <= XCC_FEW_TERMS &&
-           xcvm_element_count(type) >= 8 * (xcvm_element_count(&x->value.type) + xcvm_element_count(&g->value.type));
+           xcvm_element_count(type) >=
+               WORTH_LEAVING * (xcvm_element_count(&x->value.type) + xcvm_element_count(&g->value.type));
 }
 
 static xcvm_status make_product(tape_walk *w, tape_product *p)
 {
-    p->weight->waits = false;
+    p->weight->factored = false;
     return add_up(w, p);
 }
 
@@ -309,7 +314,7 @@ static xcvm_status own_all(tape_walk *w, tape_record *none)
 {
     (void)none;
     for (tape_product *p = w->products; p != NULL; p = p->next) {
-        if (p->count != 1 || !p->weight->waits) {
+        if (p->count != 1 || !p->weight->factored) {
             XCVM_TRY(add_up(w, p));
             continue;
         }

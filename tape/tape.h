@@ -26,7 +26,7 @@ struct xcvm_variable {
                                  walk that goes on has */
     tape_panels *panels;      /* of a weight that is packed */
     tape_variable *left;      /* of a gradient that is a product which nobody has asked for: its factor a, transposed;
-                                 `gradient` is its factor b */
+                                 while it is set `gradient` is factor b, and so others use tape_variable_gradient */
     uint32_t lenders;         /* whose gradient it is, and who lend it */
     uint32_t layers;          /* that keep it */
     /* What is asked for all the time lies in one line of the cache. */
@@ -49,15 +49,16 @@ struct xcvm_variable {
     bool derived : 1; /* by calls from what is differentiated by */
     bool target : 1;  /* is differentiated by */
     bool root : 1;    /* is differentiated */
-    bool waits : 1;   /* the product that its gradient is is not made yet, and will not be if nothing is added to it */
-    tape_walk *walk;  /* NULL: none goes over it */
+    /* Its gradient in this walk is one product, which stays two factors unless something is added to it. */
+    bool factored : 1;
+    tape_walk *walk;           /* NULL: none goes over it */
     tape_variable *sum, *mask; /* of a slot that is free the sum is the next free one */
     uint64_t serial;           /* in the order in which variables are made; of a slot that is free none of those */
     xcvm_tape *tape;
     /* In another line, set while it is in that list. */
     tape_variable *next_touched, *previous_touched;
     tape_variable *previous, *next; /* of those that are kept */
-    /* Zero of a slot that is free, again. */
+    /* Like the first group, zero while the slot is free. */
     tape_hook *hooks;        /* in order */
     tape_variable *gradient; /* that was added up */
     tape_batch *batch;       /* whose result it is, for all members; NULL: none, or one that is gone */

@@ -21,7 +21,7 @@ xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
     tape_batch_single_out(v);
     v->walk = w;
     v->sum = v->mask = NULL;
-    v->derived = v->target = v->root = v->waits = false;
+    v->derived = v->target = v->root = v->factored = false;
     v->previous_touched = NULL;
     v->next_touched = w->touched;
     if (w->touched != NULL)
@@ -51,7 +51,7 @@ void tape_walk_untouch(tape_walk *w, tape_variable *v)
     if (v->by_rows)
         tape_rows_drop(w->tape, &v->coming);
     v->walk = NULL;
-    v->waits = false;
+    v->factored = false;
     tape_variable_release(v);
 }
 
@@ -88,7 +88,7 @@ xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, x
         return tape_fail(w->tape, XCVM_INTERNAL, "the gradient of a variable of %s is %s",
                          xcvm_dtype_name((xcvm_dtype)v->value.type.dtype),
                          xcvm_dtype_name((xcvm_dtype)gradient->type.dtype));
-    if (v->waits)
+    if (v->factored)
         XCVM_TRY(tape_product_make(w, v));
     if (v->sum == NULL) {
         XCVM_TRY(tape_walk_hold(w, &v->sum, gradient, "a gradient"));
@@ -207,7 +207,7 @@ xcvm_status tape_walk_rule(tape_walk *w, tape_record *r)
         w->weight_waits = false;
         XCVM_TRY(tape_walk_touch(w, r->in[1]));
         XCVM_TRY(tape_product_wait(w, r));
-        r->in[1]->waits = true;
+        r->in[1]->factored = true;
     }
     xcc_node node = {.kind = XCC_INSTRUCTION,
                      .schema = r->schema,

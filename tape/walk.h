@@ -47,7 +47,7 @@ void tape_products_drop(tape_walk *w);
 /* Whether the gradient of a weight, operand 1 of a call, can be left as its factors: it is a product of few terms,
  * which takes longer to write than they do, and nobody looks on. */
 bool tape_product_is_left(const tape_walk *w, const tape_record *r);
-/* Makes the product that v waits for, before something else is added to it. */
+/* Makes the product that the gradient of v is in this walk, before something else is added to it. */
 xcvm_status tape_product_make(tape_walk *w, const tape_variable *v);
 /* At the end: adds up all but those that are all of a gradient, whose factors have memory of their own from here on;
  * and then gives these, which cannot fail. */

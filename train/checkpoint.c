@@ -164,7 +164,7 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user
 }
 
 /* Whether gradients wait for a step. */
-static bool has_gathered(const xct_trainer *t)
+static bool has_accumulated(const xct_trainer *t)
 {
     for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
         if (strcmp(xcvm_program_state(t->root.program, i)->name, "optimizer@micro_batches") == 0)
@@ -178,9 +178,9 @@ xcvm_status xct_trainer_save(const xct_trainer *t, const char *path, xcvm_error 
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
-    XCVM_CHECK(error, t->options.ranks <= 1 || !has_gathered(t), INVALID_ARGUMENT,
-               "each of %d processes has gathered gradients of its own, which a checkpoint cannot hold before the step "
-               "that takes them",
+    XCVM_CHECK(error, t->options.ranks <= 1 || !has_accumulated(t), INVALID_ARGUMENT,
+               "each of %d processes has accumulated gradients of its own, which a checkpoint cannot hold before the "
+               "step that takes them",
                t->options.ranks);
     XCVM_TRY(xct_whole_file_open(&file, path, error));
     const xcvm_status status = write_states(t, xct_whole_file_sink, &file, error);

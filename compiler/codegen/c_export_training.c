@@ -1,6 +1,7 @@
 /* What training programs are made of besides the network, as C: losses, random numbers, optimizers. */
 #include "compiler/codegen/c_export.h"
 
+#include "ops/optimizer/factors.h"
 #include "ops/random/random.h"
 
 #include <inttypes.h>
@@ -115,7 +116,7 @@ typedef struct optimizer {
     xcvm_inputs gradients, parameters, accumulators, averages, moments[3];
     const xcvm_value *rate, *number, *scale, *apply, *valid, *parameter_norms, *gradient_norms;
     double clip, average_decay, trust;
-    bool maximize, nesterov, gathered;
+    bool maximize, nesterov, accumulated;
     /* Members of xcvm_step_numbers; texts may speak of `rate` and of `number`, the step's, and NULL is what is usual.
      */
     double decay, momentum, kept[2], epsilon;
@@ -127,7 +128,7 @@ typedef struct optimizer {
         .step = (name), .gradients = (a)->gradients, .parameters = (a)->parameters, .accumulators = (a)->accumulators, \
         .averages = (a)->averages, .rate = (a)->rate, .number = (a)->step, .scale = (a)->scale, .apply = (a)->apply,   \
         .valid = (a)->valid, .clip = (a)->clip, .average_decay = (a)->average_decay, .maximize = (a)->maximize != 0,   \
-        .gathered = (a)->gathered != 0                                                                                 \
+        .accumulated = (a)->accumulated != 0                                                                           \
     }
 
 static const char *real(xcc_c_export *x, double value) { return xcc_c_number(x, XCVM_F64, value); }
@@ -149,8 +150,8 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
 {
     if (o->parameters.count == 0)
         return true;
-    if (o->gathered)
-        return xcc_c_refuse(x, "its gradients are gathered by several processes");
+    if (o->accumulated)
+        return xcc_c_refuse(x, "gradients that have the accumulators in them are not written");
     xcc_c_line(x,
                "        const double rate = %s, number = %s;\n"
                "        const int apply = %s != 0, valid = %s != 0;\n"
@@ -163,9 +164,9 @@ static bool write_optimizer(xcc_c_export *x, const optimizer *o)
                text_or(o->rate_of, "rate"), real(x, o->decay), real(x, o->momentum), text_or(o->taken, "1"),
                o->nesterov, real(x, o->kept[0]), real(x, o->kept[1]), real(x, o->epsilon), text_or(o->shrink, "1"),
                text_or(o->root, "1"));
+    const bool product = xcvm_gradients_are_factors(&o->gradients, &o->parameters);
     for (size_t i = 0; i < o->parameters.count; i++) {
         const xcvm_value *p = o->parameters.at[i];
-        const bool product = o->gradients.count != o->parameters.count;
         const xcvm_value *g = o->gradients.at[product ? 2 * i + 1 : i], *left = product ? o->gradients.at[2 * i] : NULL;
         if (g->dtype != p->dtype)
             return xcc_c_refuse(x, "a gradient is of another type than its parameter");

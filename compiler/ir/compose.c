@@ -242,17 +242,19 @@ xcc_value *xcc_build_axes_from(xcc_builder *b, xcc_value *x, int64_t first)
 
 /* ---- Facts ---- */
 
-bool xcc_is_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b)
+bool xcc_is_low_rank_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b)
 {
     const xcc_node *n = v->producer;
-    if (!xcc_is(n, XCVM_OP_Gemm) || v->type.rank != 2)
+    if (!xcc_is(n, XCVM_OP_Gemm) || v->type.rank != 2 || (v->type.dtype != XCVM_F32 && v->type.dtype != XCVM_F64))
         return false;
     const xcvm_Gemm_args *g = XCC_ARGS(Gemm, n);
-    const bool plain = g->c == NULL && g->activation == XCVM_ACTIVATION_none && g->alpha == 1.0 && g->transB == 0 &&
-                       g->a->rank == 2 && g->b->rank == 2;
+    const bool plain = g->c == NULL && g->activation == XCVM_ACTIVATION_none && g->alpha == 1.0 && g->transA != 0 &&
+                       g->transB == 0 && g->a->rank == 2 && g->b->rank == 2;
+    if (!plain || g->a->dims[0] < 1 || g->a->dims[0] > XCC_FEW_TERMS)
+        return false;
     *a = g->a;
     *b = g->b;
-    return plain && g->transA != 0 && g->a->dims[0] >= 1 && g->a->dims[0] <= XCC_FEW_TERMS;
+    return true;
 }
 
 bool xcc_constant_number(const xcc_value *value, double *number)

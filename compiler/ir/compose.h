@@ -58,8 +58,9 @@ xcc_value *xcc_build_axes_from(xcc_builder *b, xcc_value *x, int64_t first);
 /* Terms that a gradient's product has at most, to be made where it is used: of more, blocks of the product that stay in
  * the cache take less time than reading and writing the gradient costs. */
 enum { XCC_FEW_TERMS = 4 };
-/* Whether v is a matrix that a node makes as the product of a, transposed, and b, of few terms. */
-bool xcc_is_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b);
+/* Whether v is a matrix of f32 or f64 that a node makes as the product of a, transposed, and b, of few terms; *a and *b
+ * are set only if so. */
+bool xcc_is_low_rank_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b);
 
 /* false unless it is a constant of one element, of a real or boolean type. */
 bool xcc_constant_number(const xcc_value *value, double *number);

@@ -3,6 +3,7 @@
  * weights, and they are held nowhere. */
 #include "compiler/ir/compose.h"
 #include "compiler/passes/rewrite.h"
+#include "ops/optimizer/factors.h"
 
 #include <string.h>
 
@@ -20,8 +21,6 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
     return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + f->offset);
 }
 
-static bool is_real(const xcvm_value *v) { return v->dtype == XCVM_F32 || v->dtype == XCVM_F64; }
-
 /* Whether the node is one, with such gradients among those that it is given whole. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
@@ -32,14 +31,14 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
         if (n->schema->fields[i].role == XCVM_ROLE_IN_STATE)
             parameters = &n->schema->fields[i];
     *o = (optimizer){.node = n, .gradients = list_at(n->args, &n->schema->fields[0])};
-    if (parameters == NULL || list_at(n->args, parameters)->count != o->gradients->count)
+    if (parameters == NULL || xcvm_gradients_are_factors(o->gradients, list_at(n->args, parameters)))
         return false;
     o->count = o->gradients->count;
     o->product = xcc_alloc(m, o->count * sizeof *o->product);
     for (size_t i = 0; o->product != NULL && i < o->count; i++) {
         const xcvm_value *a, *b;
         const xcc_value *gradient = xcc_value_of(o->gradients->at[i]);
-        o->product[i] = xcc_used_once(gradient) && is_real(&gradient->type) && xcc_is_product(gradient, &a, &b);
+        o->product[i] = xcc_used_once(gradient) && xcc_is_low_rank_product(gradient, &a, &b);
         o->products += o->product[i];
     }
     return o->products > 0;
@@ -54,7 +53,7 @@ static bool pick(xcc_module *m, const optimizer *o, bool product, bool factors, 
     for (size_t i = 0; at != NULL && i < o->count; i++) {
         if (o->product[i] != product)
             continue;
-        if (factors && xcc_is_product(xcc_value_of(list->at[i]), &at[next], &at[next + 1]))
+        if (factors && xcc_is_low_rank_product(xcc_value_of(list->at[i]), &at[next], &at[next + 1]))
             next += 2;
         else
             at[next++] = list->at[i];

@@ -207,7 +207,7 @@ static double attribute(const update *u, const char *name, double decay)
         return u->t->m->options->clip_value;
     if (strcmp(name, "average_decay") == 0)
         return u->t->m->options->average;
-    if (strcmp(name, "gathered") == 0)
+    if (strcmp(name, "accumulated") == 0)
         return u->accumulators != NULL && u->summands == NULL;
     return xcc_optimizer_attribute(&u->t->spec, name);
 }
@@ -302,7 +302,7 @@ static xcvm_status begin(update *u)
         if (m->options->accumulate)
             u->accumulators[i] = t->learners[i].accumulator;
     }
-    /* What processes have gathered is in the sums over all of them. */
+    /* What processes have accumulated is in the sums over all of them. */
     u->summands = m->options->all_reduce ? NULL : u->accumulators;
     return XCVM_OK;
 }

@@ -27,10 +27,7 @@ XCVM_SHAPE_RULE_OF(AllReduceBegin)
                "there are %zu summands for %zu tensors", a->summands.count, a->xs.count + 1);
     for (size_t i = 0; i < a->summands.count; i++) {
         const xcvm_value *s = a->summands.at[i], *x = part_of(a, i);
-        bool differs = s->rank >= 0 && x->rank >= 0 && s->rank != x->rank;
-        for (int axis = 0; !differs && axis < s->rank && axis < x->rank; axis++)
-            differs = xcvm_dims_differ(s->dims[axis], x->dims[axis]);
-        XCVM_CHECK(t->error, !differs, SHAPE_MISMATCH, "summand %zu is %s, of a tensor that is %s", i,
+        XCVM_CHECK(t->error, !xcvm_shapes_differ(s, x), SHAPE_MISMATCH, "summand %zu is %s, of a tensor that is %s", i,
                    xcvm_value_describe(s, text[0], sizeof text[0]), xcvm_value_describe(x, text[1], sizeof text[1]));
     }
     if (a->apply != NULL)

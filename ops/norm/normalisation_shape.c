@@ -31,11 +31,8 @@ XCVM_SHAPE_RULE_OF(BatchNormalizationGradient)
 {
     const xcvm_value *x = a->x, *g = a->g;
     XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
-    bool same = x->rank < 0 || g->rank < 0 || x->rank == g->rank;
-    for (int i = 0; i < x->rank && i < g->rank && same; i++)
-        same = !xcvm_dims_differ(x->dims[i], g->dims[i]);
     char of_g[192], of_x[192];
-    XCVM_CHECK(t->error, same, SHAPE_MISMATCH, "g has shape %s, but x has shape %s",
+    XCVM_CHECK(t->error, !xcvm_shapes_differ(x, g), SHAPE_MISMATCH, "g has shape %s, but x has shape %s",
                xcvm_dims_describe(g->rank, g->dims, of_g, sizeof of_g),
                xcvm_dims_describe(x->rank, x->dims, of_x, sizeof of_x));
     XCVM_TRY(check_channels(t, a->scale, "scale", x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));

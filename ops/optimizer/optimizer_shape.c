@@ -1,15 +1,13 @@
 /* Shape rules of optimizers: all that can be wrong, since their kernels cannot fail. */
+#include "ops/optimizer/factors.h"
 #include "ops/shape.h"
 
 static xcvm_status check_like(xcvm_error *error, const xcvm_value *v, const xcvm_value *parameter, const char *what,
                               size_t i)
 {
     char text[2][200];
-    bool differs = v->rank >= 0 && parameter->rank >= 0 && v->rank != parameter->rank;
-    for (int axis = 0; !differs && axis < v->rank && axis < parameter->rank; axis++)
-        differs = xcvm_dims_differ(v->dims[axis], parameter->dims[axis]);
-    XCVM_CHECK(error, !differs, SHAPE_MISMATCH, "%s %zu is %s, of a parameter that is %s", what, i,
-               xcvm_value_describe(v, text[0], sizeof text[0]),
+    XCVM_CHECK(error, !xcvm_shapes_differ(v, parameter), SHAPE_MISMATCH, "%s %zu is %s, of a parameter that is %s",
+               what, i, xcvm_value_describe(v, text[0], sizeof text[0]),
                xcvm_value_describe(parameter, text[1], sizeof text[1]));
     return XCVM_OK;
 }
@@ -26,8 +24,9 @@ static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, 
         const xcvm_dtype computed = parameter_type == XCVM_F64 ? parameter_type : XCVM_F32;
         const xcvm_dtype wanted = or_same ? parameter_type : computed;
         XCVM_CHECK(t->error, v->dtype == wanted || v->dtype == computed, TYPE_MISMATCH,
-                   "%s %zu is of type %s, for a parameter of type %s it has to be %s", what, i,
-                   xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted));
+                   "%s %zu is of type %s, for a parameter of type %s it has to be %s%s%s", what, i,
+                   xcvm_dtype_name((xcvm_dtype)v->dtype), xcvm_dtype_name(parameter_type), xcvm_dtype_name(wanted),
+                   wanted != computed ? " or " : "", wanted != computed ? xcvm_dtype_name(computed) : "");
         XCVM_TRY(check_like(t->error, v, parameter, what, i));
     }
     return XCVM_OK;
@@ -62,7 +61,7 @@ static xcvm_status check_factors(const xcvm_inference *t, const xcvm_value *a, c
 static xcvm_status check_gradients(const xcvm_inference *t, const xcvm_inputs *gradients, const xcvm_inputs *parameters)
 {
     const size_t count = parameters->count;
-    if (gradients->count != 2 * count || count == 0) {
+    if (!xcvm_gradients_are_factors(gradients, parameters)) {
         XCVM_CHECK(t->error, gradients->count == count, INVALID_ARGUMENT, "there are %zu gradients for %zu parameters",
                    gradients->count, count);
         return check_list(t, gradients, parameters, "gradients", true);

@@ -252,7 +252,7 @@ static xcvm_status update(const xcvm_optimizer *o, size_t begin, size_t end, dou
             *(xcvm_inputs *)(void *)((char *)o->args + o->lists[i]) =
                 (xcvm_inputs){list_of(o, i) + begin, kept ? count : 0};
         }
-    if (o->order[begin]->left != NULL)
+    if (o->order[begin]->left != NULL) /* factors: ops/optimizer/factors.h */
         *(xcvm_inputs *)(void *)((char *)o->args + o->lists[LIST_GRADIENTS]) =
             (xcvm_inputs){list_of(o, LIST_FACTORS) + 2 * begin, 2 * count};
     return xcvm_kernel_of(o->spec.row->opcode)(&o->tape->kernel, o->args);

@@ -46,8 +46,7 @@ static void note_factors(trace_change *c)
 {
     const xcvm_value *a, *b;
     const xcc_value *g = c->gradient;
-    if (g == NULL || c->rows != NULL || (g->type.dtype != XCVM_F32 && g->type.dtype != XCVM_F64) || g->uses > 0 ||
-        !xcc_is_product(g, &a, &b))
+    if (g == NULL || c->rows != NULL || g->uses > 0 || !xcc_is_low_rank_product(g, &a, &b))
         return;
     c->left = xcc_value_of(a);
     c->right = xcc_value_of(b);

@@ -182,7 +182,7 @@ static xcvm_status add_nothing(void *user, xcvm_dtype dtype, void *elements, siz
     return XCVM_OK;
 }
 
-/* What a process has gathered the others do not know, and so no checkpoint of one process has it. */
+/* What a process has accumulated the others do not know, and so no checkpoint of one process has it. */
 START_TEST(saved_between_steps)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05", .accumulate = true};
@@ -197,7 +197,7 @@ START_TEST(saved_between_steps)
     xcvm_error error = {.message = ""};
     ck_assert_msg(xct_trainer_step(t, values, &gather, NULL, &error) == XCVM_OK, "%s", error.message);
     ck_assert_int_eq(xct_trainer_save(t, in_folder("saved"), &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(error.message, "gathered gradients of its own") != NULL, "%s", error.message);
+    ck_assert_msg(strstr(error.message, "accumulated gradients of its own") != NULL, "%s", error.message);
     ck_assert_int_eq(xct_trainer_step(t, values, NULL, NULL, NULL), XCVM_OK);
     ck_assert_int_eq(xct_trainer_save(t, in_folder("saved"), NULL), XCVM_OK);
     xcvm_value_release(batch[0]);

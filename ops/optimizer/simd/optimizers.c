@@ -3,6 +3,7 @@
  * full (masters) if there is that. Formulas and names are those of torch.optim 1.13; LARS is of You, Gitman and
  * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
  * "Symbolic Discovery of Optimization Algorithms" (2023). */
+#include "ops/optimizer/factors.h"
 #include "ops/optimizer/simd/blocks.h"
 #include "ops/optimizer/simd/outer.h"
 #include "ops/optimizer/simd/step_numbers.h"
@@ -15,11 +16,11 @@ enum { BLOCKS_A_RANGE = 8 };
 
 typedef struct step {
     xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];
-    bool products; /* gradients are two factors each */
-    bool plain;    /* a step is the rate times the gradient, and nothing but parameters is kept */
-    bool apply;    /* else gradients are added to accumulators, if there are any */
-    bool valid;    /* else, if `apply`, accumulators become zero, and that is all */
-    bool gathered; /* if `apply`, the accumulators are in the gradients already */
+    bool products;    /* gradients are two factors each */
+    bool plain;       /* a step is the rate times the gradient, and nothing but parameters is kept */
+    bool apply;       /* else gradients are added to accumulators, if there are any */
+    bool valid;       /* else, if `apply`, accumulators become zero, and that is all */
+    bool accumulated; /* if `apply`, the accumulators are in the gradients already */
     xcvm_step_numbers numbers;
     /* Of LARS: norms, f32, one for each tensor, from which and `trust` a factor of its rate follows; NULL: none. */
     const xcvm_value *parameter_norms, *gradient_norms;
@@ -149,7 +150,7 @@ static void update_block(void *context, size_t i, size_t first, size_t count, si
         accumulate(s, &b, is_f64);
         return;
     }
-    if (s->gathered && b.sums != NULL) {
+    if (s->accumulated && b.sums != NULL) {
         memset(b.sums, 0, count * size);
         b.sums = NULL;
     }
@@ -192,8 +193,8 @@ static double number_of(const xcvm_value *scalar, double otherwise)
     {                                                                                                                  \
         .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
         .accumulators = (a)->accumulators, .averages = (a)->averages, .apply = number_of((a)->apply, 1.0) != 0.0,      \
-        .valid = number_of((a)->valid, 1.0) != 0.0, .gathered = (a)->gathered != 0,                                    \
-        .products = (a)->gradients.count != (a)->parameters.count,                                                     \
+        .valid = number_of((a)->valid, 1.0) != 0.0, .accumulated = (a)->accumulated != 0,                              \
+        .products = xcvm_gradients_are_factors(&(a)->gradients, &(a)->parameters),                                     \
         .numbers = {.scale = number_of((a)->scale, 1.0) * ((a)->maximize != 0 ? -1.0 : 1.0),                           \
                     .limit = (a)->clip,                                                                                \
                     .average_decay = (a)->average_decay,                                                               \
