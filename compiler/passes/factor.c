@@ -26,19 +26,24 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
     if (!xcc_updates(n) || strcmp(n->schema->fields[0].name, "gradients") != 0)
         return false;
-    const xcvm_field *parameters = NULL;
-    for (size_t i = 0; i < n->schema->field_count && parameters == NULL; i++)
+    const xcvm_field *field = NULL;
+    for (size_t i = 0; i < n->schema->field_count && field == NULL; i++)
         if (n->schema->fields[i].role == XCVM_ROLE_IN_STATE)
-            parameters = &n->schema->fields[i];
+            field = &n->schema->fields[i];
+    if (field == NULL)
+        return false;
+    const xcvm_inputs *parameters = list_at(n->args, field);
     *o = (optimizer){.node = n, .gradients = list_at(n->args, &n->schema->fields[0])};
-    if (parameters == NULL || xcvm_gradients_are_factors(o->gradients, list_at(n->args, parameters)))
+    if (xcvm_gradients_are_factors(o->gradients, parameters))
         return false;
     o->count = o->gradients->count;
     o->product = xcc_alloc(m, o->count * sizeof *o->product);
     for (size_t i = 0; o->product != NULL && i < o->count; i++) {
         const xcvm_value *a, *b;
         const xcc_value *gradient = xcc_value_of(o->gradients->at[i]);
-        o->product[i] = xcc_used_once(gradient) && xcc_is_low_rank_product(gradient, &a, &b);
+        /* A parameter of half precision may have a gradient of f32, and no factors. */
+        o->product[i] = xcc_used_once(gradient) && gradient->type.dtype == parameters->at[i]->dtype &&
+                        xcc_is_low_rank_product(gradient, &a, &b);
         o->products += o->product[i];
     }
     return o->products > 0;

@@ -183,7 +183,7 @@ START_TEST(norm)
 END_TEST
 
 /* Types of parameters, and of their gradients. */
-static const xcvm_dtype halves[][2] = {{XCVM_F16, XCVM_F16}, {XCVM_BF16, XCVM_BF16}};
+static const xcvm_dtype halves[][2] = {{XCVM_F16, XCVM_F16}, {XCVM_BF16, XCVM_BF16}, {XCVM_F16, XCVM_F32}};
 
 /* Kernels take factors for parameters alone of the type that is computed in. */
 START_TEST(half_precision)
