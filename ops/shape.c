@@ -364,9 +364,10 @@ xcvm_status xcvm_infer_run(const xcvm_inference *t)
         for (size_t left = xcvm_field_count(f, t->args); left > 0; left--, at++) {
             const xcvm_value *result = t->out[at];
             char text[192];
-            XCVM_CHECK(t->error, result == NULL || result->kind != XCVM_KIND_TENSOR || result->dtype != XCVM_NO_DTYPE,
-                       INVALID_ARGUMENT, "the element type of %s follows neither from operands nor from attributes",
-                       f->name);
+            XCVM_CHECK(
+                t->error,
+                f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || result->dtype != XCVM_NO_DTYPE,
+                INVALID_ARGUMENT, "the element type of %s follows neither from operands nor from attributes", f->name);
             XCVM_CHECK(t->error,
                        f->dynamic || result == NULL || result->kind != XCVM_KIND_TENSOR || xcvm_dims_known(result),
                        INTERNAL, "the dimensions of %s, %s, do not follow from the operands", f->name,

@@ -81,7 +81,7 @@ void xcvm_set_list(xcvm_value *value, xcvm_kind kind, xcvm_dtype dtype);
 xcvm_status xcvm_infer(const xcvm_inference *t);
 /* The same where the kernel runs next and all operands are there. A tensor result without an element type is refused
  * (INVALID_ARGUMENT), and one that has unknown dimensions all the same (INTERNAL), since its kernel would write to
- * memory that it was never given, unless it is OUT_DYNAMIC. */
+ * memory that it was never given; but for those that are OUT_DYNAMIC, whose kernels see to both. */
 xcvm_status xcvm_infer_run(const xcvm_inference *t);
 
 #endif

@@ -70,6 +70,13 @@ struct tape_hook {
     void *user;
     tape_hook *next;
 };
+static inline size_t tape_hook_count(const tape_variable *v)
+{
+    size_t count = 0;
+    for (const tape_hook *hook = v->hooks; hook != NULL; hook = hook->next)
+        count++;
+    return count;
+}
 
 /* A gradient of some rows of a parameter, as one Gather has given it. */
 struct tape_rows {

@@ -1,6 +1,7 @@
 /* One step of an optimizer. All that can fail is done before anything is changed: gradients are found, hooks called,
  * and of tables the rows are taken out that have a gradient. Then one instruction updates all learners, or one for
- * those of each number of steps, since some may have had no gradient in a step before. */
+ * those of each number of steps, since some may have had no gradient in a step before, and of these one more for those
+ * whose gradients are given as two factors. */
 #include "tape/optimizers/optimizer.h"
 
 #include <math.h>

@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+/* Of the same type, and its gradient goes the same way. */
 static bool same_type(const trace_operand *o, const tape_variable *v)
 {
     if (!o->present || v == NULL)
         return !o->present && v == NULL;
     const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
-    if (o->requires != v->requires || o->sparse != v->sparse)
+    if (o->requires != v->requires || o->sparse != v->sparse || o->hooks != tape_hook_count(v))
         return false;
     if (a == NULL) /* a list, or strings, which no schedule takes */
         return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
@@ -82,7 +83,7 @@ bool tape_static_has_captures(const xcvm_static *s, const tape_schedule *c)
             continue;
         tape_static_say(s, 1, "capture %zu %s; the function is recorded anew", i - k->in_count - k->held_count,
                         !there             ? "is gone"
-                        : !same_type(o, v) ? "is of another type"
+                        : !same_type(o, v) ? "is of another type, or has another hook"
                                            : "decides another shape");
         return false;
     }

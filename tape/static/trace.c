@@ -91,6 +91,7 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
     o->v = tape_handle(v);
     o->present = true;
     o->sparse = v->sparse;
+    o->hooks = tape_hook_count(v);
     if (!is_plain(&v->value.type)) {
         char text[192];
         tape_trace_refuse(k, "an operand is %s, not a tensor of numbers",

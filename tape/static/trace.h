@@ -11,6 +11,7 @@ typedef struct trace_operand {
     xcc_value *now;   /* what the variable is behind the calls so far: another if one of them wrote into it */
     xcc_value *fixed; /* the constant that stands for it where its elements decide a shape; NULL: they do not */
     bool present, requires, sparse;
+    size_t hooks;         /* that the variable had: programs do not call those that come later */
     bool changes;         /* an effect changes it, behind all calls */
     size_t written_after; /* if calls write into it: how many effects come before them; later effects see the result */
     uint32_t version;     /* of its storage, if calls write into it, behind the latest of these */

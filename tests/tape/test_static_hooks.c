@@ -216,12 +216,55 @@ START_TEST(writes_of_hooks)
 }
 END_TEST
 
+static xcvm_status run_descent(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+                               xcvm_var *out)
+{
+    const looking *looker = user;
+    xcvm_error error;
+    (void)in_count;
+    (void)out_count;
+    const xcvm_var loss = xcvm_Mul(t, looker->w, in[0]);
+    out[0] = xcvm_var_detach(t, loss);
+    xcvm_var_clear_grad(t, looker->w);
+    XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
+    return xcvm_optimizer_step(looker->o, &error);
+}
+
+static xcvm_var twice(void *user, xcvm_tape *t, xcvm_var gradient)
+{
+    (void)user;
+    return xcvm_Add(t, gradient, gradient);
+}
+
+/* A hook of a gradient that comes when the function was recorded already is called all the same. */
+START_TEST(hooks_that_come_later)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    looking looker = {.w = parameter(t, 3)};
+    must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
+    must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
+    xcvm_static *s = make_static(t, run_descent, &looker, NULL);
+    const float expected[] = {2.5f, 2, 1, 0};
+    for (int i = 0; i < 4; i++) {
+        if (i == 2)
+            must(xcvm_var_add_hook(t, looker.w, twice, NULL, &error), &error);
+        call1(s, constant(t, 1));
+        CHECK_F32(t, looker.w, expected[i]);
+    }
+    xcvm_static_destroy(s);
+    xcvm_optimizer_destroy(looker.o);
+    close_tape(t);
+}
+END_TEST
+
 Suite *suite_tape_static_hooks(void);
 Suite *suite_tape_static_hooks(void)
 {
     Suite *suite = suite_create("tape_static_hooks");
     TCase *tcase = tcase_create("each");
     tcase_add_test(tcase, places_filled_twice);
+    tcase_add_test(tcase, hooks_that_come_later);
     tcase_add_loop_test(tcase, writes_seen_by_hooks, 0, 2);
     tcase_add_loop_test(tcase, writes_of_hooks, 0, 2);
     tcase_add_loop_test(tcase, places_seen_by_hooks, 0, 2);

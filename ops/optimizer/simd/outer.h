@@ -4,6 +4,7 @@
 #ifndef XCVM_OPS_OPTIMIZER_SIMD_OUTER_H
 #define XCVM_OPS_OPTIMIZER_SIMD_OUTER_H
 
+#include "base/denormals.h"
 #include "ops/optimizer/simd/step_numbers.h"
 #include "ops/simd/lanes.h"
 #include "ops/simd/reductions.h"
@@ -37,10 +38,11 @@ static bool is_finite(looked_at *last, const float *row, size_t count)
 }
 
 /* Whether a row of gradients whose factor is 0 changes nothing: a positive rate times +0, which is then taken off,
- * gives each number as it was, if b is finite. */
+ * gives each number as it was, if b is finite, and no number is flushed to 0. */
 static bool keeps_rows(const xcvm_step_block *b, float rate, looked_at *last)
 {
-    return rate > 0.0f && rate < INFINITY && is_finite(last, b->gradients, b->columns);
+    const uint64_t flushed = xcvm_denormals_word() & (uint64_t)XCVM_DENORMALS_BITS;
+    return flushed == 0 && rate > 0.0f && rate < INFINITY && is_finite(last, b->gradients, b->columns);
 }
 
 /* A block of the matrix p, of gradients of depth 1 in rows of at least a vector. Vectors go from the first element to

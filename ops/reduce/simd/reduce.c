@@ -6,10 +6,11 @@
 #include "ops/simd/math.h"
 #include "ops/reduce/simd/reduce_wide.h"
 
-/* Running products, each r * 2^(600 * bands). Those of many numbers soon leave the range of f64, and on their way pass
- * through numbers that are not normal, with which some processors take a hundred times as long. So, once in STEPS
- * steps, what has left [2^-300, 2^300] is brought back: the range of f64 has room for STEPS numbers of f32 beside that.
- */
+/* Running products of long runs, each r * 2^(600 * bands), for their speed: those of many numbers soon leave the range
+ * of f64, and on their way pass through numbers that are not normal, with which some processors take a hundred times
+ * as long. So, once in STEPS steps, what has left [2^-300, 2^300] is brought back: the range of f64 has room for STEPS
+ * numbers of f32 beside that. Short lines, columns and the parts of a tensor are multiplied in f64 as they are: that a
+ * product comes back from beyond its range is not promised. */
 enum { CHAINS = 16, STEPS = 4 };
 
 typedef struct running_products {
