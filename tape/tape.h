@@ -445,8 +445,8 @@ typedef struct tape_walk_request {
 xcvm_status tape_walk_back(xcvm_tape *t, const tape_walk_request *request);
 
 /* A variable that is changed by a gradient, of all of it, or of those rows (NULL: all), or by the product of `left`,
- * transposed, and the gradient (NULL: by that itself). `stays`: the gradient is the
- * variable's from there on, else that has none. */
+ * transposed, and the gradient (NULL: by that itself). `stays`: the gradient is the variable's from there on, else that
+ * has none. */
 typedef struct tape_change {
     tape_variable *variable, *gradient, *rows, *left;
     bool stays;

@@ -509,6 +509,7 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
 
 static int learn(struct training *t)
 {
+    /* As long as a busy machine may take until the first one has spoken. */
     enum { HEAD_START_US = 2000000 };
     xcvm_error error = {.pc = -1};
     xct_fit_report report = {.size = sizeof report};
