@@ -1,5 +1,6 @@
-/* What calls on a tape cost: a scalar sum forward and back, recording, a step of learning of a small network, eagerly
- * and as a static schedule, and a schedule beside the compiled program. One line each: name, nanoseconds (or bytes). */
+/* tape_bench [THREADS]: what calls on a tape cost (of one thread; 0: of as many as there are): a scalar sum forward and
+ * back, recording, a step of learning of a small network, eagerly and as a static schedule, and a schedule beside the
+ * compiled program. One line each: name, nanoseconds (or bytes). */
 #include "tape_tensors.h"
 #include "xcvm/compiler.h"
 #include "xcvm/layers.h"
@@ -373,9 +374,9 @@ static void compare_network(void)
     xcvm_tape_destroy(b);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const xcvm_tape_options options = {.size = sizeof options, .threads = 1};
+    const xcvm_tape_options options = {.size = sizeof options, .threads = argc > 1 ? atoi(argv[1]) : 1};
     xcvm_tape *t;
     must(xcvm_tape_create(&options, &t, &error));
     measure("scalar_add", t, add, 100000, 21);

@@ -74,17 +74,13 @@ uint64_t xcvm_flops_lists(const xcvm_inference *t)
     return times(2, count);
 }
 
-/* Of an optimizer: a few operations for each element of each list, and the products that gradients are given as. The
- * first operand is the gradients, the first state the parameters. */
+/* Of an optimizer: a few operations for each element of each list, and the products that gradients are given as. */
 uint64_t xcvm_flops_optimizer(const xcvm_inference *t)
 {
-    const char *args = t->args;
-    const xcvm_inputs *gradients = (const void *)(args + t->schema->fields[0].offset), *parameters = NULL;
-    for (size_t i = 0; i < t->schema->field_count && parameters == NULL; i++)
-        if (t->schema->fields[i].role == XCVM_ROLE_IN_STATE)
-            parameters = (const void *)(args + t->schema->fields[i].offset);
+    const xcvm_inputs *gradients = xcvm_optimizer_gradients(t->schema, t->args);
+    const xcvm_inputs *parameters = xcvm_optimizer_parameters(t->schema, t->args);
     uint64_t count = xcvm_flops_lists(t);
-    if (parameters != NULL && xcvm_gradients_are_factors(gradients, parameters))
+    if (xcvm_gradients_are_factors(gradients, parameters))
         for (size_t i = 0; i < parameters->count; i++)
             count = plus(count, times(2, times(elements(parameters->at[i]), dim(gradients->at[2 * i], 0) + 1)));
     return count;

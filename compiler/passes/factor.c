@@ -24,16 +24,10 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
 /* Whether the node is one, with such gradients among those that it is given whole. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
-    if (!xcc_updates(n) || strcmp(n->schema->fields[0].name, "gradients") != 0)
+    if (!xcvm_row_is(n->schema, XCVM_CLASS_optimizer))
         return false;
-    const xcvm_field *field = NULL;
-    for (size_t i = 0; i < n->schema->field_count && field == NULL; i++)
-        if (n->schema->fields[i].role == XCVM_ROLE_IN_STATE)
-            field = &n->schema->fields[i];
-    if (field == NULL)
-        return false;
-    const xcvm_inputs *parameters = list_at(n->args, field);
-    *o = (optimizer){.node = n, .gradients = list_at(n->args, &n->schema->fields[0])};
+    const xcvm_inputs *parameters = xcvm_optimizer_parameters(n->schema, n->args);
+    *o = (optimizer){.node = n, .gradients = xcvm_optimizer_gradients(n->schema, n->args)};
     if (xcvm_gradients_are_factors(o->gradients, parameters))
         return false;
     o->count = o->gradients->count;

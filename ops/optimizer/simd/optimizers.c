@@ -12,7 +12,9 @@
 
 #include "ops/shape.h"
 
-enum { BLOCKS_A_RANGE = 8 };
+/* Steps are limited by memory, and parameters that a core's own cache holds have to change to another's: a range takes
+ * several times as long as that. */
+enum { BLOCKS_A_RANGE = 64 };
 
 typedef struct step {
     xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];

@@ -155,8 +155,8 @@ END_TEST
 /* ---- Many parameters ---- */
 
 /* Sizes around those of blocks and ranges, and none. */
-static const int sizes[] = {1, 3, 0, 1023, 1024, 1025, 8192, 8193, 100003, 17, 0, 2048, 40000, 5};
-enum { TENSORS = sizeof sizes / sizeof *sizes, ALL = 161534 };
+static const int sizes[] = {1, 3, 0, 1023, 1024, 1025, 65536, 65537, 100003, 17, 0, 2048, 40000, 5};
+enum { TENSORS = sizeof sizes / sizeof *sizes, ALL = 276222 };
 
 /* Adam on all tensors at once, gradients being an input's stretches; with the norms of all, clipped and averaged. */
 static xcvm_program *program_of_many(void)
