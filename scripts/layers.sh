@@ -41,6 +41,7 @@ compiler/compile.h: compiler/ir
 compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
 compiler/ir:
 compiler/passes: compiler/ir
+compiler/states: compiler/ir compiler/passes
 compiler/layout: compiler/ir compiler/passes
 compiler/recompute: compiler/ir compiler/passes
 compiler/gradients: compiler/ir compiler/passes

@@ -49,7 +49,7 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* The stages before and after the passes. */
 
-/* Makes states of the pairs of outputs and inputs in the options (pair_states.c). */
+/* Makes states of the pairs of outputs and inputs in the options (compiler/states/). */
 xcvm_status xcc_pair_states(xcc_module *m);
 
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the

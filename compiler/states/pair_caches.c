@@ -3,7 +3,7 @@
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
-#include "compiler/passes/state_pairs.h"
+#include "compiler/states/state_pairs.h"
 
 #include <stdio.h>
 #include <string.h>
