@@ -24,7 +24,7 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
 /* Whether the node is one, with such gradients among those that it is given whole. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
-    if (!xcvm_row_is(n->schema, XCVM_CLASS_optimizer))
+    if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_optimizer))
         return false;
     const xcvm_inputs *parameters = xcvm_optimizer_parameters(n->schema, n->args);
     *o = (optimizer){.node = n, .gradients = xcvm_optimizer_gradients(n->schema, n->args)};
