@@ -82,27 +82,40 @@ static void gather_elements(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-typedef struct gather_context {
-    const xcvm_Gather_args *a;
-    int axis;
-} gather_context;
-
 static xcvm_status gather(const xcvm_moving *m, const void *context)
 {
-    const gather_context *c = context;
-    gathering g = {.m = m, .indices = c->a->indices, .x = xcvm_around_axis(c->a->x, c->axis)};
-    g.index_count = xcvm_element_count(c->a->indices);
+    gathering g = *(const gathering *)context;
+    g.m = m;
     g.run = g.x.inner * m->size;
     size_t slices = g.run != 0 ? g.x.outer * g.index_count : 0;
     return xcvm_kernel_parallel(m->k, slices, GRAIN_BYTES / (g.run + 1) + 1,
                                 g.x.inner == 1 ? gather_elements : gather_slices, &g);
 }
 
+/* Slices of a packed type that are whole bytes move as these, so that of a large table no more is read than they are.
+ */
+static bool gather_bytes(xcvm_kernel *k, const xcvm_Gather_args *a, gathering *g, xcvm_status *status)
+{
+    const xcvm_dtype dtype = a->x->dtype;
+    const size_t bits = g->x.inner * (size_t)xcvm_dtype_bits(dtype);
+    if (xcvm_dtype_size(dtype) != 0 || bits % 8 != 0)
+        return false;
+    const void *const from[] = {a->x->data};
+    void *const to[] = {a->y->data};
+    const xcvm_moving m = {.k = k, .size = 1, .from = from, .to = to};
+    g->x.inner = bits / 8;
+    *status = gather(&m, g);
+    return true;
+}
+
 XCVM_KERNEL(Gather)
 {
-    gather_context c = {a, (int)(a->axis < 0 ? a->axis + a->x->rank : a->axis)};
-    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", xcvm_element_count(a->indices), a->x->dims[c.axis]));
-    return xcvm_move_one(k, a->x, a->y, gather, &c);
+    const int axis = (int)(a->axis < 0 ? a->axis + a->x->rank : a->axis);
+    gathering g = {
+        .indices = a->indices, .x = xcvm_around_axis(a->x, axis), .index_count = xcvm_element_count(a->indices)};
+    xcvm_status status;
+    XCVM_TRY(xcvm_indices_check(k, a->indices, "indices", g.index_count, a->x->dims[axis]));
+    return gather_bytes(k, a, &g, &status) ? status : xcvm_move_one(k, a->x, a->y, gather, &g);
 }
 
 xcvm_status xcvm_check_elementwise_indices(xcvm_error *error, const xcvm_value *x, const xcvm_value *indices,
