@@ -28,6 +28,7 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_Bf16Gemm,
     XCVM_OP_BlockQuantizedGemm,
     XCVM_OP_CachedAttention,
+    XCVM_OP_CachedMatMul,
     XCVM_OP_Det,
     XCVM_OP_Conv,
     XCVM_OP_ConvTranspose,

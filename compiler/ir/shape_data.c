@@ -12,7 +12,7 @@ static xcc_shape_datum dimension(int64_t dim)
 {
     if (dim >= 0)
         return number(dim);
-    return dim == XCVM_ANY_DIM ? (xcc_shape_datum){XCC_SIZE_UNKNOWN, 0} : (xcc_shape_datum){XCC_SIZE_SYMBOL, dim};
+    return (xcc_shape_datum){dim == XCVM_ANY_DIM ? XCC_SIZE_DIMENSION : XCC_SIZE_SYMBOL, dim};
 }
 
 static bool is_index_type(const xcc_value *v) { return v->type.dtype == XCVM_I64 || v->type.dtype == XCVM_I32; }

@@ -6,7 +6,8 @@
 #include "compiler/ir/graph.h"
 
 typedef struct xcc_shape_datum {
-    enum { XCC_SIZE_UNKNOWN, XCC_SIZE_NUMBER, XCC_SIZE_SYMBOL } kind;
+    /* Of what is not known at all, some are dimensions all the same, and so not below 0. */
+    enum { XCC_SIZE_UNKNOWN, XCC_SIZE_DIMENSION, XCC_SIZE_NUMBER, XCC_SIZE_SYMBOL } kind;
     int64_t value; /* the number, or the symbol as a dimension */
 } xcc_shape_datum;
 

@@ -66,6 +66,20 @@ static xcvm_status run_passes(xcc_module *m, size_t begin, size_t end, int round
     return XCVM_OK;
 }
 
+xcvm_status xcc_infer_ahead(xcc_module *m)
+{
+    uint64_t before;
+    int round = 0;
+    XCVM_TRY(xcc_pass_canonicalise(m));
+    do {
+        before = m->changes;
+        XCVM_TRY(xcc_pass_infer(m));
+        XCVM_TRY(xcc_pass_simplify(m));
+        XCVM_TRY(xcc_pass_canonicalise(m));
+    } while (m->changes != before && ++round < XCC_ROUNDS);
+    return XCVM_OK;
+}
+
 xcvm_status xcc_passes_run(xcc_module *m)
 {
     size_t begin = 0, end = PASS_COUNT;

@@ -49,6 +49,9 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 
 /* The stages before and after the passes. */
 
+/* Infers types and shapes as far as rounds of simplifying tell more, for stages that need them before the passes. */
+xcvm_status xcc_infer_ahead(xcc_module *m);
+
 /* Makes states of the pairs of outputs and inputs in the options (compiler/states/). */
 xcvm_status xcc_pair_states(xcc_module *m);
 

@@ -44,6 +44,33 @@ static bool shape(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, y, xcc_constant(n->graph, NULL, XCVM_I64, y->type.rank, &dim, ints, false));
 }
 
+/* A dimension is not below 0. */
+static bool surely_differ(xcc_shape_datum a, xcc_shape_datum b)
+{
+    if (a.kind == XCC_SIZE_UNKNOWN || b.kind == XCC_SIZE_UNKNOWN)
+        return false;
+    const bool both = a.kind == XCC_SIZE_NUMBER && b.kind == XCC_SIZE_NUMBER;
+    return both ? a.value != b.value
+                : (a.kind == XCC_SIZE_NUMBER && a.value < 0) || (b.kind == XCC_SIZE_NUMBER && b.value < 0);
+}
+
+/* Exporters look for -1 in the shape that a tensor is expanded to, as it stands for the size that is there. */
+static bool where_sizes(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_Where_args *a = XCC_ARGS(Where, n);
+    const xcc_node *equal = xcc_producer(xcc_value_of(a->condition), XCVM_OP_Equal);
+    xcc_shape_datum sizes[2][XCC_SHAPE_DATA_LIMIT];
+    if (equal == NULL || !xcc_same_type(xcc_node_output(n, 0), xcc_value_of(a->z)))
+        return false;
+    const int count = xcc_shape_data(xcc_node_input(equal, 0), sizes[0]);
+    if (count <= 0 || xcc_shape_data(xcc_node_input(equal, 1), sizes[1]) != count)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!surely_differ(sizes[0][i], sizes[1][i]))
+            return false;
+    return replace_with_operand(r, n, a->z);
+}
+
 static bool size(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_value *x = XCC_ARGS(Size, n)->x;
@@ -298,6 +325,7 @@ const xcc_rule xcc_rules_shapes[] = {
     {XCVM_OP_Shape, shape, "dimensions that are known"},
     {XCVM_OP_Gather, shape, "one of the dimensions that are known"},
     {XCVM_OP_Slice, shape, "some of the dimensions that are known"},
+    {XCVM_OP_Where, where_sizes, "of a shape in which there is no -1"},
     {XCVM_OP_Size, size, "the product of dimensions that are known"},
     {XCVM_OP_Transpose, transpose, "two in a row, none at all, and those that only move dimensions of size 1"},
     {XCVM_OP_Reshape, reshape, "several in a row, to the shape that is there, to a shape that is known"},

@@ -17,12 +17,6 @@ typedef struct extension {
     size_t pairs[2];               /* that make states of keys and values; SIZE_MAX: none does */
 } extension;
 
-/* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
-typedef struct rows_added {
-    xcc_value *state;
-    int64_t batch, length;
-} rows_added;
-
 static bool is_cache(const xcc_value *v)
 {
     bool known = v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4;
@@ -31,8 +25,7 @@ static bool is_cache(const xcc_value *v)
     return known;
 }
 
-/* A cache of which all but the number of rows is known, as what it is before each run is told by its shape alone. */
-static bool is_growing(const xcc_value *v)
+bool xcc_is_growing_cache(const xcc_value *v)
 {
     return v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4 &&
            v->type.dims[0] >= 0 && v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
@@ -103,7 +96,7 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
     if (m->options->cache_rows == 0)
         return "how many rows it is to hold is not said";
     for (size_t i = 0; i < 2; i++)
-        if (!is_growing(e->past[i]))
+        if (!xcc_is_growing_cache(e->past[i]))
             return "Attention extends it, and it is not f32, or not the number of its rows alone is open";
     for (size_t i = 0; i < 2; i++)
         if (e->past[i]->users->next != NULL || present[i]->users->next != NULL)
@@ -148,26 +141,39 @@ static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pa
                : "the model does not show that Attention sees the rows in front of the new ones, and these";
 }
 
-/* The state that counts rows, begun if there is none of that size, and raised at the end of the run. */
-static xcc_value *count_rows(xcc_builder *b, const extension *e, int64_t length, rows_added *added)
+xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added)
 {
     xcc_module *m = b->graph->module;
-    const int64_t batch = e->past[0]->type.dims[0];
+    const int64_t batch = past->type.dims[0], length = fresh->type.dims[2];
     if (added->state != NULL && added->batch == batch && added->length == length && length != XCVM_ANY_DIM)
         return added->state;
-    const size_t room = sizeof "rows@" + strlen(e->past[0]->name);
+    const size_t room = sizeof "rows@" + strlen(past->name);
     char *name = xcc_alloc(m, room);
     if (name == NULL)
         return NULL;
-    snprintf(name, room, "rows@%s", e->past[0]->name);
+    snprintf(name, room, "rows@%s", past->name);
     xcc_value *state = xcc_state(b->graph, name, XCVM_I64, 1, &batch, NULL, false);
     if (state == NULL)
         return NULL;
-    xcc_value *next = xcc_build_add(b, state, xcc_build_dim_of(b, e->fresh[0], 2));
+    xcc_value *next = xcc_build_add(b, state, xcc_build_dim_of(b, fresh, 2));
     if (next == NULL || xcc_graph_store(b->graph, state, next) != XCVM_OK)
         return NULL;
-    *added = (rows_added){state, batch, length};
+    *added = (xcc_rows_added){state, batch, length};
     return state;
+}
+
+void xcc_bound_cache(const xcc_module *m, xcc_value *past)
+{
+    int64_t dims[XCVM_MAX_RANK];
+    memcpy(dims, past->type.dims, sizeof dims);
+    dims[2] = m->options->cache_rows;
+    xcvm_value_set_tensor(&past->type, XCVM_F32, 4, dims);
+}
+
+xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_value *fresh, const xcc_value *before)
+{
+    return xcc_apply(b, TensorScatter, y, .past_cache = XCC_IN(past), .update = XCC_IN(fresh),
+                     .write_indices = XCC_IN(before), .axis = -2);
 }
 
 /* Heads side by side in rank 3 come in front of the tokens. */
@@ -176,7 +182,7 @@ static xcc_value *with_heads(xcc_builder *b, xcc_value *x, int64_t heads)
     return x->type.rank == 4 ? x : xcc_build_heads_apart(b, x, heads);
 }
 
-static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
+static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
 {
     const xcvm_Attention_args *a = e->a;
     xcc_builder b = xcc_builder_before(e->node);
@@ -186,14 +192,10 @@ static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
         e->fresh[i] = with_heads(&b, e->fresh[i], a->kv_num_heads);
     if (q == NULL || e->fresh[0] == NULL || e->fresh[1] == NULL)
         return m->error->status;
-    for (size_t i = 0; i < 2 && e->before == NULL; i++) {
-        int64_t dims[XCVM_MAX_RANK];
-        memcpy(dims, e->past[i]->type.dims, sizeof dims);
-        dims[2] = m->options->cache_rows;
-        xcvm_value_set_tensor(&e->past[i]->type, XCVM_F32, 4, dims);
-    }
+    for (size_t i = 0; i < 2 && e->before == NULL; i++)
+        xcc_bound_cache(m, e->past[i]);
     if (e->before == NULL)
-        e->before = count_rows(&b, e, e->fresh[0]->type.dims[2], added);
+        e->before = xcc_count_rows(&b, e->past[0], e->fresh[0], added);
     if (e->before == NULL)
         return m->error->status;
     xcc_value *y =
@@ -205,8 +207,7 @@ static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
     if (y == NULL)
         return m->error->status;
     for (size_t i = 0; i < 2 && a->present_key != NULL; i++) {
-        xcc_value *next = xcc_apply(&b, TensorScatter, y, .past_cache = XCC_IN(e->past[i]),
-                                    .update = XCC_IN(e->fresh[i]), .write_indices = XCC_IN(e->before), .axis = -2);
+        xcc_value *next = xcc_extend_cache(&b, e->past[i], e->fresh[i], e->before);
         if (next == NULL)
             return m->error->status;
         xcc_replace_uses(e->node->graph, present[i], next);
@@ -218,11 +219,14 @@ static xcvm_status replace(xcc_module *m, extension *e, rows_added *added)
 
 xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
 {
-    rows_added added = {NULL, 0, 0};
+    xcc_rows_added added = {NULL, 0, 0};
     /* CachedAttention has no gradient, and is no operator of ONNX. */
     const bool differentiated = m->options->train != NULL || m->options->backprop;
     if (m->options->state_count == 0 || m->options->onnx)
         return XCVM_OK;
+    /* What caches grow by often follows from shapes that the model computes. */
+    if (m->options->cache_rows > 0 && !differentiated)
+        XCVM_TRY(xcc_infer_ahead(m));
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         next = n->next;
         XCVM_TRY(xcc_poll(m));
@@ -238,5 +242,5 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
         if (why == NULL)
             XCVM_TRY(replace(m, &e, &added));
     }
-    return XCVM_OK;
+    return differentiated ? XCVM_OK : xcc_pair_products(m, pairs, &added);
 }

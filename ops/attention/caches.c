@@ -1,4 +1,4 @@
-/* The shape rules of CachedAttention and CacheAppend, and CacheAppend. */
+/* The shape rules of CachedAttention, CachedMatMul and CacheAppend, and CacheAppend. */
 #include "ops/kernel.h"
 
 /* What is known of a cache [batch, heads, rows, width] and of what goes behind its rows. */
@@ -39,6 +39,14 @@ static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const c
     return XCVM_OK;
 }
 
+/* Heads of queries share those of keys in groups. */
+static xcvm_status check_heads(xcvm_error *error, int64_t heads, int64_t shared)
+{
+    XCVM_CHECK(error, heads < 0 || shared < 0 || (shared == 0 ? heads == 0 : heads % shared == 0), SHAPE_MISMATCH,
+               "%lld heads of keys do not divide %lld heads of queries", (long long)shared, (long long)heads);
+    return XCVM_OK;
+}
+
 XCVM_SHAPE_RULE_OF(CachedAttention)
 {
     const xcvm_value *q = a->q, *k = a->k, *v = a->v;
@@ -56,11 +64,48 @@ XCVM_SHAPE_RULE_OF(CachedAttention)
                    !xcvm_dims_differ(k->dims[1], v->dims[1]) && !xcvm_dims_differ(q->dims[2], k->dims[2]) &&
                    !xcvm_dims_differ(k->dims[2], v->dims[2]) && !xcvm_dims_differ(q->dims[3], k->dims[3]),
                SHAPE_MISMATCH, "q, k and v differ in batch, heads, length or width");
-    XCVM_CHECK(t->error,
-               q->dims[1] < 0 || k->dims[1] < 0 || (k->dims[1] == 0 ? q->dims[1] == 0 : q->dims[1] % k->dims[1] == 0),
-               SHAPE_MISMATCH, "%lld heads of keys do not divide %lld heads of queries", (long long)k->dims[1],
-               (long long)q->dims[1]);
+    XCVM_TRY(check_heads(t->error, q->dims[1], k->dims[1]));
     const int64_t dims[] = {q->dims[0], q->dims[1], q->dims[2], v->dims[3]};
+    xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);
+    return XCVM_OK;
+}
+
+/* How many rows there are with the fresh ones, as far as that is known. */
+static xcvm_status count_rows(xcvm_error *error, const xcvm_CachedMatMul_args *a, int64_t *rows)
+{
+    const int64_t *before = a->before->data, fresh = a->fresh->dims[2];
+    *rows = XCVM_ANY_DIM;
+    if (before == NULL || a->before->rank != 1 || a->before->dims[0] <= 0)
+        return XCVM_OK;
+    for (int64_t i = 1; i < a->before->dims[0]; i++)
+        XCVM_CHECK(error, before[i] == before[0], SHAPE_MISMATCH,
+                   "before[%lld] is %lld, before[0] %lld; batch entries need as many rows each", (long long)i,
+                   (long long)before[i], (long long)before[0]);
+    XCVM_CHECK(error, fresh < INT64_MAX - before[0], OUT_OF_RANGE, "%lld and %lld rows are too many",
+               (long long)before[0], (long long)fresh);
+    if (fresh >= 0)
+        *rows = before[0] + fresh;
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(CachedMatMul)
+{
+    const xcvm_value *x = a->a, *fresh = a->fresh;
+    XCVM_TRY(check_cache(t->error, a->past, fresh, "past"));
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "a has rank %d, 4 is needed", x->rank);
+    XCVM_TRY(check_places(t->error, a->before, "before", a->past, 0));
+    xcvm_set_unknown(a->y, XCVM_F32, 4);
+    if (x->rank != 4 || fresh->rank != 4)
+        return XCVM_OK;
+    int64_t rows;
+    XCVM_TRY(count_rows(t->error, a, &rows));
+    XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[0], fresh->dims[0]), SHAPE_MISMATCH,
+               "a has %lld batch entries, fresh %lld", (long long)x->dims[0], (long long)fresh->dims[0]);
+    XCVM_TRY(check_heads(t->error, x->dims[1], fresh->dims[1]));
+    const int64_t summed = a->transB ? fresh->dims[3] : rows;
+    XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[3], summed), SHAPE_MISMATCH,
+               "rows of a have %lld elements, %lld are needed", (long long)x->dims[3], (long long)summed);
+    const int64_t dims[] = {x->dims[0], x->dims[1], x->dims[2], a->transB ? rows : fresh->dims[3]};
     xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);
     return XCVM_OK;
 }

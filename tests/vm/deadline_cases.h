@@ -272,6 +272,8 @@
     CASE("CachedAttention",                                                                                            \
          "n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]; n f32[1x8x4000x64]",         \
          "$9 = CachedAttention($1, $2, $3, $4, $5, i64[1] 4000)")                                                      \
+    CASE("CachedMatMul", "n f32[1x8x2000x64]; n f32[1x8x4000x64]; n f32[1x8x2000x64]",                                 \
+         "$9 = CachedMatMul($1, $2, $3, i64[1] 4000, transB=1)")                                                       \
     CASE("TensorScatter", "n f32[64x500000]; n f32[64x1000]", "$9 = TensorScatter($1, $2, _, axis=1)")                 \
     CASE("BlockChannels", "n f32[1x16x2000x2000]", "$9 = BlockChannels($1)")                                           \
     CASE("UnblockChannels", "n f32[1x1x2000x2000x16]", "$9 = UnblockChannels($1, channels=16)")                        \

@@ -62,8 +62,8 @@ static const struct option options[] = {
     {"caches", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, caches), 0, 0,
      "the type of states that are caches of keys and values, which rows are rounded to as they are added"},
     {"cache-rows", 0, "N", OPTION_INT, offsetof(struct compile_flags, cache_rows), 0, INT32_MAX,
-     "how many rows those caches hold that Attention extends and whose sizes are open: they are not copied then; 0: "
-     "they grow, and are"},
+     "how many rows those caches hold that Attention extends, or Concat for products by queries and weights, and whose "
+     "number of rows is open: they are not copied then; 0: they grow, and are"},
     {"two-phase", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, two_phase), 0, 0,
      "with --backprop, write two programs: the forward, which also gives retained_NAME for each value that the "
      "backward needs, and beside it PROG.backward, whose inputs are these and grad_in@OUTPUT for each output, and "

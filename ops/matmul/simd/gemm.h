@@ -59,6 +59,29 @@ struct xcvm_gemm {
     const xcvm_activation *activation; /* NULL: none */
 };
 
+/* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
+ * are read where they lie, is not packed. */
+enum { XCVM_GEMM_SWAP_ROWS = 96 };
+static inline bool xcvm_gemm_swaps(size_t rows) { return rows > 1 && rows <= XCVM_GEMM_SWAP_ROWS; }
+
+/* The same product as that of its operands transposed, the other way about; of f32, not packed. */
+static inline void xcvm_gemm_swap(xcvm_gemm *g)
+{
+    const xcvm_gemm straight = *g;
+    g->m = straight.n;
+    g->n = straight.m;
+    g->a = straight.b;
+    g->a_row = straight.b_column;
+    g->a_column = straight.b_row;
+    g->b = straight.a;
+    g->b_row = straight.a_column;
+    g->b_column = straight.a_row;
+    g->c_row = straight.c_column;
+    g->c_column = straight.c_row;
+    g->row_bias = straight.column_bias;
+    g->column_bias = straight.row_bias;
+}
+
 /* Products of one shape, that differ in their operands: `at` (NULL: there is one product) sets the pointers of product
  * `index` in a copy of `shape`. */
 typedef struct xcvm_gemm_batch {

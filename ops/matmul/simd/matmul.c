@@ -8,10 +8,6 @@
 
 #include <math.h>
 
-/* Up to so many rows of a, the product with a transposed b is computed transposed: then b, as the operand whose rows
- * are read where they lie, is not packed. */
-enum { SWAP_ROWS = 96 };
-
 typedef struct operands {
     const xcvm_product *shape;
     const float *a, *b;
@@ -55,19 +51,8 @@ static xcvm_gemm_batch product_of(const operands *o, const extras *e)
     g.c_column = 1;
     g.column_bias = e->column_bias;
     g.activation = e->activation;
-    if (o->swapped) {
-        const xcvm_gemm straight = g;
-        g.m = straight.n;
-        g.n = straight.m;
-        g.a_row = straight.b_column;
-        g.a_column = straight.b_row;
-        g.b_row = straight.a_column;
-        g.b_column = straight.a_row;
-        g.c_row = straight.c_column;
-        g.c_column = straight.c_row;
-        g.row_bias = straight.column_bias;
-        g.column_bias = NULL;
-    }
+    if (o->swapped)
+        xcvm_gemm_swap(&g);
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
@@ -76,7 +61,7 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
                             xcvm_value *y, extras *e, const xcvm_value *bias, bool accumulate)
 {
     operands o = {.shape = shape};
-    o.swapped = e->transpose_b && !e->transpose_a && shape->m > 1 && shape->m <= SWAP_ROWS;
+    o.swapped = e->transpose_b && !e->transpose_a && xcvm_gemm_swaps(shape->m);
     xcvm_gemm_batch batch = product_of(&o, e);
     const size_t copies = xcvm_halves_copy_bytes(a) + xcvm_halves_copy_bytes(b) + xcvm_halves_copy_bytes(bias) +
                           xcvm_halves_copy_bytes(y);

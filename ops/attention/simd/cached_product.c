@@ -1,0 +1,76 @@
+/* CachedMatMul: products by rows that lie in two places, the first in a cache and the others where they were made, so
+ * that a step of generation copies none of them. */
+#include "ops/kernel.h"
+#include "ops/matmul/simd/gemm.h"
+
+/* The product by the rows that lie in one of the places, of which there are `stride` for each head; of a or, if they
+ * are transposed, of y the columns from `first` on. */
+typedef struct place {
+    const xcvm_CachedMatMul_args *args;
+    const float *rows;
+    size_t stride, first, group;
+    bool swapped, adds;
+} place;
+
+static void set_item(const void *context, size_t index, xcvm_gemm *g)
+{
+    const place *p = context;
+    const xcvm_value *a = p->args->a, *y = p->args->y;
+    const size_t length = (size_t)a->dims[2], width = (size_t)p->args->fresh->dims[3];
+    const float *at_a = XCVM_CDATA(float, a) + index * length * (size_t)a->dims[3];
+    const float *at_b = p->rows + index / p->group * p->stride * width;
+    float *at_y = XCVM_DATA(float, y) + index * length * (size_t)y->dims[3];
+    *(p->args->transB ? (const float **)&at_y : &at_a) += p->first;
+    g->a = p->swapped ? at_b : at_a;
+    g->b = p->swapped ? at_a : at_b;
+    g->c = at_y;
+    g->start = p->adds ? at_y : NULL;
+}
+
+static xcvm_status multiply(xcvm_kernel *k, const place *p, size_t count)
+{
+    const xcvm_value *a = p->args->a, *y = p->args->y;
+    const size_t width = (size_t)p->args->fresh->dims[3];
+    const bool transposed = p->args->transB;
+    xcvm_gemm g = {.m = (size_t)a->dims[2],
+                   .n = transposed ? count : width,
+                   .k = transposed ? width : count,
+                   .a_row = (size_t)a->dims[3],
+                   .a_column = 1,
+                   .b_row = transposed ? 1 : width,
+                   .b_column = transposed ? width : 1,
+                   .c_row = (size_t)y->dims[3],
+                   .c_column = 1,
+                   .alpha = 1.0f,
+                   .start = p->adds ? y->data : NULL};
+    if (p->swapped)
+        xcvm_gemm_swap(&g);
+    const xcvm_gemm_batch batch = {
+        .shape = g, .count = (size_t)(a->dims[0] * a->dims[1]), .at = set_item, .context = p};
+    void *scratch = xcvm_kernel_scratch(k, xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
+    return scratch != NULL ? xcvm_gemm_run(k, &batch, scratch) : XCVM_OUT_OF_MEMORY;
+}
+
+XCVM_KERNEL(CachedMatMul)
+{
+    const size_t fresh = (size_t)a->fresh->dims[2];
+    const size_t before = (size_t)(a->transB ? a->y : a->a)->dims[3] - fresh;
+    if (xcvm_element_count(a->y) == 0)
+        return XCVM_OK;
+    if (xcvm_element_count(a->a) == 0)
+        return xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes);
+    place p = {.args = a,
+               .rows = a->past->data,
+               .stride = (size_t)a->past->dims[2],
+               .group = (size_t)(a->a->dims[1] / a->fresh->dims[1]),
+               .swapped = a->transB && xcvm_gemm_swaps((size_t)a->a->dims[2])};
+    if (before > 0)
+        XCVM_TRY(multiply(k, &p, before));
+    if (fresh == 0)
+        return XCVM_OK;
+    p.rows = a->fresh->data;
+    p.stride = fresh;
+    p.first = before;
+    p.adds = !a->transB && before > 0;
+    return multiply(k, &p, fresh);
+}

@@ -1,0 +1,237 @@
+/* Caches of keys and values that products read, of attention that is written out: as states of known sizes they are
+ * read where they lie, and rows are added to them. What such a program gives is what the model gives for all at once.
+ */
+#include "compiler/ir/compose.h"
+#include "compiler/states/state_pairs.h"
+#include "tests/compiler/support.h"
+
+#include <stdio.h>
+
+/* Of each there are whole vectors and a rest, whatever the instruction set. */
+enum { BOUND = 70, HEADS = 4, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, LEVELS = 3 };
+
+static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
+
+/* REPEATED: heads of keys and values are repeated for several of queries. The others are not as they have to be. */
+typedef enum variant {
+    PLAIN,
+    REPEATED,
+    FIRST_QUERY_HEADS,
+    READ_BEFORE,
+    READ_BEHIND,
+    IN_FRONT,
+    OPEN_WIDTH,
+    REPEATED_BY_OTHERS
+} variant;
+
+typedef struct model {
+    int64_t rows; /* that the caches are to hold; 0: it is not said */
+    variant variant;
+} model;
+
+static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
+{
+    ok(b->graph->module, xcc_value_rename(must(b, v), name));
+    return v;
+}
+
+/* How many rows there are, as models ask for it: a number. */
+static xcc_value *rows_of(xcc_builder *b, xcc_value *v)
+{
+    return xcc_build_gather(b, xcc_apply(b, Shape, y, .x = XCC_IN(v), .start = 0, .end = INT64_MAX),
+                            xcc_scalar_i64(b->graph, 2), 0);
+}
+
+static xcc_value *range(xcc_builder *b, xcc_value *first, xcc_value *end)
+{
+    return xcc_build_call(b, XCVM_OP_Range, 3, (xcc_value *const[]){first, end, xcc_scalar_i64(b->graph, 1)});
+}
+
+/* Whether the key of a column is in front of the query of a row, or its own. */
+static xcc_value *causal(xcc_builder *b, xcc_value *past, xcc_value *present)
+{
+    xcc_value *total = rows_of(b, present);
+    xcc_value *keys = range(b, xcc_scalar_i64(b->graph, 0), total), *queries = range(b, rows_of(b, past), total);
+    return xcc_build_binary(b, XCVM_OP_LessOrEqual, keys, xcc_build_unsqueeze(b, queries, 1, (const int64_t[]){1}));
+}
+
+static int64_t key_heads(const model *m)
+{
+    return m->variant == REPEATED || m->variant == REPEATED_BY_OTHERS ? KEY_HEADS : HEADS;
+}
+
+/* As exporters write it, who look for -1 in the shape. The rows are as many as those of `counted`. */
+static xcc_value *repeat(xcc_builder *b, xcc_value *v, xcc_value *counted)
+{
+    const int64_t minus[] = {-1, -1, -1, -1, -1}, one[] = {1, 1, 1, 1, 1}, together[] = {1, HEADS, -1, WIDTH};
+    xcc_value *count = xcc_build_unsqueeze(b, rows_of(b, counted), 1, (const int64_t[]){0});
+    xcc_value *const parts[] = {XCC_BUILD_INTS(b, 1, KEY_HEADS, HEADS / KEY_HEADS), count, XCC_BUILD_INTS(b, WIDTH)};
+    xcc_value *shape = xcc_build_concat(b, 3, parts, 0);
+    xcc_value *const choice[] = {xcc_build_binary(b, XCVM_OP_Equal, shape, xcc_build_ints(b, 5, minus)),
+                                 xcc_build_ints(b, 5, one), shape};
+    shape = xcc_build_call(b, XCVM_OP_Where, 3, choice);
+    xcc_value *expanded = xcc_build_expand(b, xcc_build_unsqueeze(b, v, 1, (const int64_t[]){2}), shape);
+    return xcc_build_reshape(b, expanded, xcc_build_ints(b, 4, together));
+}
+
+static void make(xcc_builder *b, const model *m)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    const int64_t width = m->variant == OPEN_WIDTH ? -3 : WIDTH;
+    xcc_value *fresh[3], *past[2], *present[2];
+    for (size_t i = 0; i < 3; i++)
+        fresh[i] = input(b, names[i], XCVM_F32, 4,
+                         DIMS(1,
+                              i > 0                             ? key_heads(m)
+                              : m->variant == FIRST_QUERY_HEADS ? 1
+                                                                : HEADS,
+                              -1, i == 2 ? width : WIDTH));
+    for (size_t i = 0; i < 2; i++) {
+        past[i] = input(b, pairs[i].input, XCVM_F32, 4, DIMS(1, key_heads(m), -2, i == 1 ? width : WIDTH));
+        xcc_value *const parts[] = {m->variant == IN_FRONT ? fresh[i + 1] : past[i],
+                                    m->variant == IN_FRONT ? past[i] : fresh[i + 1]};
+        present[i] = named(b, xcc_build_concat(b, 2, parts, i == 0 ? -2 : 2), pairs[i].output);
+    }
+    xcc_value *rows[] = {present[0], present[1]};
+    for (size_t i = 0; i < 2 && key_heads(m) != HEADS; i++)
+        rows[i] = repeat(b, present[i], present[m->variant == REPEATED ? i : 1 - i]);
+    xcc_value *keys = xcc_build_transpose(b, rows[0], 4, (const int64_t[]){0, 1, 3, 2});
+    xcc_value *scores = xcc_build_mul(b, xcc_build_binary(b, XCVM_OP_MatMul, fresh[0], keys), number(b, 0.4));
+    xcc_value *const choice[] = {causal(b, past[0], present[0]), scores, number(b, -3e38)};
+    scores = xcc_build_call(b, XCVM_OP_Where, 3, choice);
+    xcc_value *weighted = must(b, xcc_apply(b, Softmax, y, .x = XCC_IN(must(b, scores)), .axis = -1));
+    output(b, xcc_build_binary(b, XCVM_OP_MatMul, weighted, rows[1]));
+    for (size_t i = 0; i < 2; i++)
+        output(b, present[i]);
+    for (size_t i = 0; i < 2 && m->variant == READ_BEFORE; i++)
+        output(b, xcc_build_unary(b, XCVM_OP_Neg, past[i]));
+    for (size_t i = 0; i < 2 && m->variant == READ_BEHIND; i++)
+        output(b, xcc_build_unary(b, XCVM_OP_Neg, present[i]));
+}
+
+static void begin_model(compilation *c, int level, const model *m, bool states)
+{
+    begin(c, level);
+    c->options.cache_rows = m->rows;
+    c->options.states = states ? pairs : NULL;
+    c->options.state_count = states ? 2 : 0;
+    make(&c->b, m);
+}
+
+static float element(size_t operand, int64_t token, int64_t column)
+{
+    return sinf((float)(operand * 1000 + (size_t)token * 31 + (size_t)column * 7) * 0.7f);
+}
+
+static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t count)
+{
+    xcvm_error error = {0};
+    for (size_t operand = 0; operand < 3; operand++) {
+        const int64_t heads = operand == 0 ? HEADS : key_heads(m);
+        float data[HEADS * TOKENS * WIDTH];
+        for (int64_t i = 0; i < heads * count * WIDTH; i++)
+            data[i] = element(operand, first + i / WIDTH % count, i / (WIDTH * count) * WIDTH + i % WIDTH);
+        machine_give(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
+    }
+    return xcvm_session_run(k->session, NULL, &error);
+}
+
+/* What the model gives for all tokens at once, without a cache. */
+static void whole(const model *m, float expected[HEADS][TOKENS][WIDTH])
+{
+    compilation c;
+    machine k;
+    const float none = 0;
+    begin_model(&c, 0, m, false);
+    passes(&c);
+    machine_open(&k, &c);
+    for (size_t i = 3; i < 5; i++)
+        machine_give(&k, i, XCVM_F32, 4, DIMS(1, key_heads(m), 0, WIDTH), &none);
+    ck_assert_int_eq(run_tokens(&k, m, 0, TOKENS), XCVM_OK);
+    memcpy(expected, xcvm_value_data(xcvm_session_output(k.session, 0)), sizeof(float) * HEADS * TOKENS * WIDTH);
+    machine_close(&k);
+    finish(&c);
+}
+
+/* A prompt, then a few tokens a run, then one, in the memory that the caches have from the start; a run too many
+ * changes nothing. */
+START_TEST(generation)
+{
+    const model m = {.rows = BOUND, .variant = _i < LEVELS ? PLAIN : REPEATED};
+    float expected[HEADS][TOKENS][WIDTH];
+    const void *memory = NULL;
+    compilation c;
+    machine k;
+    whole(&m, expected);
+    begin_model(&c, _i % LEVELS, &m, true);
+    ok(&c.m, xcc_pair_states(&c.m));
+    passes(&c);
+    CHECK_COUNT(&c, CachedMatMul, 2);
+    CHECK_COUNT(&c, CacheAppend, 2);
+    CHECK_COUNT(&c, MatMul, 0);
+    CHECK_COUNT(&c, TensorScatter, 0);
+    CHECK_COUNT(&c, Transpose, 0);
+    machine_open(&k, &c);
+    ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
+    ck_assert_uint_eq(xcvm_program_state_count(k.program), 3);
+    for (int64_t first = 0, count = PROMPT; first < TOKENS; first += count, count = first < PROMPT + 6 ? 3 : 1) {
+        ck_assert_int_eq(run_tokens(&k, &m, first, count), XCVM_OK);
+        const float *y = xcvm_value_data(xcvm_session_output(k.session, 0));
+        for (int64_t i = 0; i < HEADS * count * WIDTH; i++)
+            ck_assert_float_eq_tol(y[i], expected[i / (count * WIDTH)][first + i / WIDTH % count][i % WIDTH], 1e-5f);
+        for (size_t i = 0; i < xcvm_program_state_count(k.program); i++)
+            if (strcmp(xcvm_program_state(k.program, i)->name, "past_value") == 0) {
+                const float *now = xcvm_value_data(xcvm_session_state(k.session, i));
+                ck_assert(memory == NULL || memory == now);
+                memory = now;
+                ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
+                ck_assert_float_eq(now[(first + count) * WIDTH], 0);
+            }
+    }
+    ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
+    ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Where somebody else sees the rows, or it is not certain what comes together, all stays as it is. */
+static const struct {
+    model model;
+    const char *why;
+} others[] = {
+    {{.rows = 0}, "how many rows"},
+    {{.rows = BOUND, .variant = FIRST_QUERY_HEADS}, "something besides products"},
+    {{.rows = BOUND, .variant = READ_BEFORE}, "something besides Concat"},
+    {{.rows = BOUND, .variant = READ_BEHIND}, "something besides products"},
+    {{.rows = BOUND, .variant = IN_FRONT}, "not itself with rows"},
+    {{.rows = BOUND, .variant = OPEN_WIDTH}, "not the number of its rows alone"},
+    {{.rows = BOUND, .variant = REPEATED_BY_OTHERS}, "something besides products"},
+};
+
+START_TEST(what_stays)
+{
+    compilation c;
+    test_bytes remarks = {.at = NULL};
+    begin_model(&c, 2, &others[_i].model, true);
+    c.options.remarks = test_bytes_sink;
+    c.options.remarks_user = &remarks;
+    ok(&c.m, xcc_pair_states(&c.m));
+    ck_assert(test_bytes_sink(&remarks, "", 1));
+    const char *at = strstr(remarks.at, " is written whole in each run: ");
+    ck_assert_msg(at != NULL && strstr(at, others[_i].why) != NULL, "%s", remarks.at);
+    test_bytes_free(&remarks);
+    finish(&c);
+}
+END_TEST
+
+Suite *suite_compiler_pair_products(void);
+Suite *suite_compiler_pair_products(void)
+{
+    Suite *suite = suite_create("compiler/pair_products");
+    TCase *tests = tcase_create("pair_products");
+    tcase_add_loop_test(tests, generation, 0, 2 * LEVELS);
+    tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
+    suite_add_tcase(suite, tests);
+    return suite;
+}
