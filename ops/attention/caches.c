@@ -70,12 +70,13 @@ XCVM_SHAPE_RULE_OF(CachedAttention)
     return XCVM_OK;
 }
 
-/* How many rows there are with the fresh ones, as far as that is known. */
+/* How many rows there are with the fresh ones, as far as that is known; of no batch entries, the fresh ones. */
 static xcvm_status count_rows(xcvm_error *error, const xcvm_CachedMatMul_args *a, int64_t *rows)
 {
     const int64_t *before = a->before->data, fresh = a->fresh->dims[2];
-    *rows = XCVM_ANY_DIM;
-    if (before == NULL || a->before->rank != 1 || a->before->dims[0] <= 0)
+    const bool none = a->before->rank == 1 && a->before->dims[0] == 0;
+    *rows = none ? fresh : XCVM_ANY_DIM;
+    if (before == NULL || none || a->before->rank != 1 || a->past->rank != 4)
         return XCVM_OK;
     for (int64_t i = 1; i < a->before->dims[0]; i++)
         XCVM_CHECK(error, before[i] == before[0], SHAPE_MISMATCH,

@@ -142,6 +142,30 @@ START_TEST(shape_arithmetic)
 }
 END_TEST
 
+/* In a shape that is computed there is no -1, by which exporters are told of sizes that stay; elsewhere there may be.
+ */
+static void make_sizes_that_stay(xcc_builder *b)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 4, 6)), *other = input(b, "other", XCVM_I64, 1, DIMS(3));
+    xcc_value *const shapes[] = {APPLY(Shape, y, .x = XCC_IN(x), .start = 0, .end = INT64_MAX), other};
+    for (size_t i = 0; i < 4; i++) {
+        xcc_value *shape = shapes[i / 2], *minus = ints(b, 3, DIMS(-1, i % 2 == 0 ? -1 : 4, -1));
+        xcc_value *condition = APPLY(Equal, y, .a = XCC_IN(shape), .b = XCC_IN(minus));
+        output(b, APPLY(Where, y, .condition = XCC_IN(condition), .x = XCC_IN(ints(b, 3, DIMS(1, 1, 1))),
+                        .z = XCC_IN(shape)));
+    }
+}
+
+START_TEST(sizes_that_stay)
+{
+    compilation c;
+    check_same_results(make_sizes_that_stay, &c);
+    CHECK_COUNT(&c, Where, 3);
+    CHECK_COUNT(&c, Equal, 3);
+    finish(&c);
+}
+END_TEST
+
 static void make_concats(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 3)), *z = input(b, "z", XCVM_F32, 2, DIMS(2, 1));
@@ -439,6 +463,7 @@ Suite *suite_compiler_simplify(void)
     tcase_add_test(tests, transposes);
     tcase_add_test(tests, reshapes);
     tcase_add_test(tests, shape_arithmetic);
+    tcase_add_test(tests, sizes_that_stay);
     tcase_add_test(tests, concats);
     tcase_add_test(tests, neutral_elements);
     tcase_add_test(tests, almost_neutral_elements);
