@@ -1,4 +1,5 @@
 /* Pattern matching: instructions that exporters write out as several nodes. */
+#include "compiler/ir/lstm_cell.h"
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>
@@ -380,7 +381,27 @@ static bool add_one_item(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
+/* ---- The other way round ---- */
+
+/* Written out, where nodes are to be operators of ONNX, which has none for it. */
+static bool lstm_cell(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_LSTMCell_args *a = XCC_ARGS(LSTMCell, n);
+    const size_t count = a->c_prev.count;
+    if (r->m->options == NULL || !r->m->options->onnx)
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value **c_prev = xcc_alloc(r->m, (count + 1) * sizeof *c_prev), *h = NULL, *c = NULL;
+    for (size_t i = 0; i < count && c_prev != NULL; i++)
+        c_prev[i] = xcc_node_input(n, 1 + i);
+    if (c_prev == NULL ||
+        !xcc_build_lstm_cell(&b, xcc_node_input(n, 0), (xcc_lstm_form){a->children, a->layout}, c_prev, count, &h, &c))
+        h = c = NULL;
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), h) && xcc_rewrite_replace(r, xcc_node_output(n, 1), c);
+}
+
 const xcc_rule xcc_rules_patterns[] = {
+    {XCVM_OP_LSTMCell, lstm_cell, "LSTMCell as operators of ONNX, if that is what is written"},
     {XCVM_OP_Accumulate, add_one_item, "a list plus zeros but for one item"},
     {XCVM_OP_Mul, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
     {XCVM_OP_Div, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
