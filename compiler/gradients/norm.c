@@ -100,12 +100,19 @@ static trained differentiate_trained(xcc_vjp *d, xcc_value *x, xcc_value *scale,
     return (trained){xcc_add(d, xcc_mul(d, g, per_channel(d, factor)), rest), of_both, of_g};
 }
 
+/* Whether what is built may be an instruction that ONNX has no operator for: it is run, or compiled to a program. */
+static bool may_be_own(const xcc_vjp *d)
+{
+    const xcc_module *m = d->b->graph->module;
+    return m->recorder != NULL || (m->options != NULL && !m->options->onnx);
+}
+
 /* With the statistics of the batch. */
 static void give_trained(xcc_vjp *d, double epsilon)
 {
     xcc_value *const scale = xcc_in(d, 1);
     trained t;
-    if (xcc_wanted(d, 0) && xcc_may_build_own(d)) {
+    if (xcc_wanted(d, 0) && may_be_own(d)) {
         xcc_graph *g = d->b->graph;
         t = (trained){xcc_value_create(g, NULL), xcc_value_create(g, NULL), xcc_value_create(g, NULL)};
         d->failed = t.dx == NULL || t.dscale == NULL || t.db == NULL ||

@@ -68,12 +68,6 @@ bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what)
     return known;
 }
 
-bool xcc_may_build_own(const xcc_vjp *d)
-{
-    const xcc_module *m = d->b->graph->module;
-    return m->recorder != NULL || (m->options != NULL && !m->options->onnx);
-}
-
 /* ---- Gradients ---- */
 
 void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient)

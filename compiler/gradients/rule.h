@@ -19,8 +19,6 @@ static inline bool xcc_wanted(const xcc_vjp *d, size_t i) { return d->wanted[i];
 static inline xcc_value *xcc_g(const xcc_vjp *d) { return d->results[0]; }
 /* Result i, which the node is made to give if it does not. */
 xcc_value *xcc_extra_result(xcc_vjp *d, size_t i);
-/* Whether what is built may be an instruction that ONNX has no operator for: it is run, or compiled to a program. */
-bool xcc_may_build_own(const xcc_vjp *d);
 
 /* ---- What it gives ---- */
 

@@ -1,4 +1,4 @@
-/* LSTMCell as other instructions: for what has none like it, and for its gradient's own gradient. */
+/* LSTMCell and its gradient as other instructions: for what has none like them, and to be differentiated. */
 #ifndef XCVM_COMPILER_IR_LSTM_CELL_H
 #define XCVM_COMPILER_IR_LSTM_CELL_H
 
@@ -10,12 +10,13 @@ typedef struct xcc_lstm_form {
     int layout;
 } xcc_lstm_form;
 
-/* The gates of x, of the shape of the states, in the order of ops/recurrent/lstm_cell.h. NULL on failure. */
-xcc_value **xcc_lstm_cut(xcc_builder *b, xcc_value *x, xcc_lstm_form form);
-/* A tensor of the shape of x, of which those are the gates. */
-xcc_value *xcc_lstm_join(xcc_builder *b, xcc_value *x, xcc_lstm_form form, xcc_value *const *gates);
 /* h and c; false on failure. */
 bool xcc_build_lstm_cell(xcc_builder *b, xcc_value *x, xcc_lstm_form form, xcc_value *const *c_prev, size_t count,
                          xcc_value **h, xcc_value **c);
+
+/* What LSTMCellGradient computes: of its operands in order (absent ones NULL), of which `count` are c_prev, its results
+ * in order; false on failure. */
+bool xcc_build_lstm_cell_gradient(xcc_builder *b, xcc_value *const *operands, size_t count, xcc_lstm_form form,
+                                  xcc_value **results);
 
 #endif
