@@ -40,14 +40,15 @@ enum { XCVM_MAX_NESTING = 16 };
 struct xcvm_value {
     uint32_t refs; /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
     uint8_t kind;  /* xcvm_kind */
-    uint8_t memory_kind;         /* xcvm_memory_kind */
-    uint8_t dtype;               /* xcvm_dtype; of a list, that of the tensors in it or 0 */
-    int8_t rank;                 /* of a list: -1 */
-    uint32_t count;              /* items of a list */
-    int64_t dims[XCVM_MAX_RANK]; /* of a list: dims[0] is how deep lists nest in it, at least 1 */
-    size_t bytes;                /* of data; string tensors: spans and characters */
-    void *data;                  /* elements; for a list, `count` embedded xcvm_values, owned by storage */
+    uint8_t memory_kind; /* xcvm_memory_kind */
+    uint8_t dtype;       /* xcvm_dtype; of a list, that of the tensors in it or 0 */
+    int8_t rank;         /* of a list: -1 */
+    uint32_t count;      /* items of a list */
+    size_t bytes;        /* of data; string tensors: spans and characters */
+    void *data;          /* elements; for a list, `count` embedded xcvm_values, owned by storage */
     xcvm_storage *storage;
+    int64_t dims[XCVM_MAX_RANK]; /* of a list: dims[0] is how deep lists nest in it, at least 1; behind what is asked
+                                    for the most, which a line of the cache has with the first of them */
 };
 
 /* An element of a string tensor: `length` bytes at `offset` from the tensor's data, where they follow the spans. So

@@ -41,7 +41,7 @@ static xcvm_var number(xcvm_tape *t, int64_t n) { return ints(t, 1, &n); }
 /* ---- The tagger ---- */
 
 typedef struct tagger {
-    xcvm_var words, w[DIRECTIONS], u[DIRECTIONS], b[DIRECTIONS], w_out, b_out, sizes;
+    xcvm_var words, w[DIRECTIONS], u[DIRECTIONS], b[DIRECTIONS], w_out, b_out;
 } tagger;
 
 /* Sentences, the longest first. */
@@ -68,8 +68,7 @@ static void make_sentences(bool sorted)
 
 static tagger make_tagger(xcvm_tape *t)
 {
-    tagger m = {.words = random_tensor(t, false, 2, WORDS, width),
-                .sizes = xcvm_var_keep(t, ints(t, 2, (const int64_t[]){3 * width, width}))};
+    tagger m = {.words = random_tensor(t, false, 2, WORDS, width)};
     for (int d = 0; d < DIRECTIONS; d++) {
         m.w[d] = random_tensor(t, true, 2, width, 4 * width);
         m.u[d] = random_tensor(t, true, 2, width, 4 * width);
@@ -81,15 +80,11 @@ static tagger make_tagger(xcvm_tape *t)
 }
 
 /* From what comes in, and the state before (absent: none), h and c. */
-static void step(xcvm_tape *t, xcvm_var projected, xcvm_var u, xcvm_var sizes, xcvm_var *h, xcvm_var *c)
+static void step(xcvm_tape *t, xcvm_var projected, xcvm_var u, xcvm_var *h, xcvm_var *c)
 {
-    xcvm_var parts[2], gates[3];
     const bool first = h->at == NULL;
-    xcvm_Split(t, first ? projected : xcvm_Gemm(t, *h, u, projected), sizes, .axis = 1, .out = {{parts, 2}});
-    xcvm_Split(t, xcvm_Sigmoid(t, parts[0]), .axis = 1, .out = {{gates, 3}});
-    const xcvm_var in = xcvm_Mul(t, gates[0], xcvm_Tanh(t, parts[1]));
-    *c = first ? in : xcvm_Add(t, xcvm_Mul(t, gates[1], *c), in);
-    *h = xcvm_Mul(t, gates[2], xcvm_Tanh(t, *c));
+    const xcvm_var sums = first ? projected : xcvm_Gemm(t, *h, u, projected), before = *c;
+    *h = xcvm_LSTMCell(t, sums, {&before, first ? 0 : 1}, .out.c = c);
 }
 
 static xcvm_var tag_by_example(xcvm_tape *t, const void *model)
@@ -105,7 +100,7 @@ static xcvm_var tag_by_example(xcvm_tape *t, const void *model)
             xcvm_var h = XCVM_ABSENT, c = XCVM_ABSENT;
             for (int64_t k = 0; k < lengths[i]; k++) {
                 const int64_t at = d == 0 ? k : lengths[i] - 1 - k;
-                step(t, xcvm_Gemm(t, xs[at], m->w[d], m->b[d]), m->u[d], m->sizes, &h, &c);
+                step(t, xcvm_Gemm(t, xs[at], m->w[d], m->b[d]), m->u[d], &h, &c);
                 hs[d][at] = h;
             }
         }
@@ -153,7 +148,7 @@ static xcvm_var tag_by_hand(xcvm_tape *t, const void *model)
                 h = xcvm_Split(t, h, sizes, .axis = 0, .out = {{left, 2}});
                 c = xcvm_Split(t, c, sizes, .axis = 0, .out = {{left, 2}});
             }
-            step(t, pieces[k], m->u[d], m->sizes, &h, &c);
+            step(t, pieces[k], m->u[d], &h, &c);
             hs[k] = h;
         }
         joined[d] = xcvm_Concat(t, (xcvm_var_list){hs, (size_t)steps}, .axis = 0);
@@ -167,7 +162,7 @@ static xcvm_var tag_by_hand(xcvm_tape *t, const void *model)
 /* ---- Trees ---- */
 
 typedef struct tree_model {
-    xcvm_var words, w_leaf, b_leaf, u, b, w_out, b_out, leaf_sizes, sizes;
+    xcvm_var words, w_leaf, b_leaf, u, b, w_out, b_out;
 } tree_model;
 
 typedef struct node {
@@ -204,36 +199,22 @@ static void make_trees(void)
 
 static tree_model make_tree_model(xcvm_tape *t)
 {
-    return (tree_model){random_tensor(t, false, 2, WORDS, width),
-                        random_tensor(t, true, 2, width, 3 * width),
-                        random_tensor(t, true, 1, 3 * width, 0),
-                        random_tensor(t, true, 2, 2 * width, 5 * width),
-                        random_tensor(t, true, 1, 5 * width, 0),
-                        random_tensor(t, true, 2, width, CLASSES),
-                        random_tensor(t, true, 1, CLASSES, 0),
-                        xcvm_var_keep(t, ints(t, 2, (const int64_t[]){2 * width, width})),
-                        xcvm_var_keep(t, ints(t, 2, (const int64_t[]){4 * width, width}))};
+    return (tree_model){random_tensor(t, false, 2, WORDS, width), random_tensor(t, true, 2, width, 3 * width),
+                        random_tensor(t, true, 1, 3 * width, 0),  random_tensor(t, true, 2, 2 * width, 5 * width),
+                        random_tensor(t, true, 1, 5 * width, 0),  random_tensor(t, true, 2, width, CLASSES),
+                        random_tensor(t, true, 1, CLASSES, 0)};
 }
 
 static void leaf(xcvm_tape *t, const tree_model *m, xcvm_var words, xcvm_var *h, xcvm_var *c)
 {
-    xcvm_var parts[2], gates[2];
-    xcvm_Split(t, xcvm_Gemm(t, xcvm_Gather(t, m->words, words), m->w_leaf, m->b_leaf), m->leaf_sizes, .axis = 1,
-               .out = {{parts, 2}});
-    xcvm_Split(t, xcvm_Sigmoid(t, parts[0]), .axis = 1, .out = {{gates, 2}});
-    *c = xcvm_Mul(t, gates[0], xcvm_Tanh(t, parts[1]));
-    *h = xcvm_Mul(t, gates[1], xcvm_Tanh(t, *c));
+    const xcvm_var sums = xcvm_Gemm(t, xcvm_Gather(t, m->words, words), m->w_leaf, m->b_leaf);
+    *h = xcvm_LSTMCell(t, sums, {NULL, 0}, .children = 0, .out.c = c);
 }
 
 static void inner(xcvm_tape *t, const tree_model *m, const xcvm_var *hs, const xcvm_var *cs, xcvm_var *h, xcvm_var *c)
 {
-    xcvm_var parts[2], gates[4];
     const xcvm_var both = xcvm_Concat(t, (xcvm_var_list){hs, 2}, .axis = 1);
-    xcvm_Split(t, xcvm_Gemm(t, both, m->u, m->b), m->sizes, .axis = 1, .out = {{parts, 2}});
-    xcvm_Split(t, xcvm_Sigmoid(t, parts[0]), .axis = 1, .out = {{gates, 4}});
-    const xcvm_var in = xcvm_Mul(t, gates[0], xcvm_Tanh(t, parts[1]));
-    *c = xcvm_Add(t, in, xcvm_Add(t, xcvm_Mul(t, gates[1], cs[0]), xcvm_Mul(t, gates[2], cs[1])));
-    *h = xcvm_Mul(t, gates[3], xcvm_Tanh(t, *c));
+    *h = xcvm_LSTMCell(t, xcvm_Gemm(t, both, m->u, m->b), {cs, 2}, .children = 2, .out.c = c);
 }
 
 static xcvm_var trees_by_example(xcvm_tape *t, const void *model)

@@ -55,6 +55,7 @@
 #define XCVM_CHOICES_UPDATE_RULE(X)                                                                                    \
     X(UPDATE_RULE, linear) X(UPDATE_RULE, gated) X(UPDATE_RULE, delta) X(UPDATE_RULE, gated_delta)
 #define XCVM_CHOICES_CACHE_MODE(X) X(CACHE_MODE, linear) X(CACHE_MODE, circular)
+#define XCVM_CHOICES_LSTM_LAYOUT(X) X(LSTM_LAYOUT, onnx) X(LSTM_LAYOUT, chainer)
 #define XCVM_CHOICES_BLOCK_ACTIVATIONS(X) X(BLOCK_ACTIVATIONS, f32) X(BLOCK_ACTIVATIONS, int8)
 
 #define XCVM_CHOICE_SETS(X)                                                                                            \
@@ -83,6 +84,7 @@
     X(BLOCKED)                                                                                                         \
     X(UPDATE_RULE)                                                                                                     \
     X(CACHE_MODE)                                                                                                      \
+    X(LSTM_LAYOUT)                                                                                                     \
     X(BLOCK_ACTIVATIONS)
 
 #define XCVM_CHOICE_NAME(set, name) XCVM_##set##_##name,

@@ -8,8 +8,10 @@
 
 static void prefetch_records(tape_record *const *records, uint32_t count)
 {
+    /* What is asked for, and the lists behind it. */
+    const size_t first = offsetof(tape_record, previous), end = sizeof(tape_record) + TAPE_CLASS_BYTES;
     for (uint32_t i = 0; i < count; i++)
-        for (size_t at = 0; at < 4 * (size_t)TAPE_CLASS_BYTES; at += TAPE_CLASS_BYTES)
+        for (size_t at = first; at < end; at += TAPE_CLASS_BYTES)
             __builtin_prefetch((const char *)records[i] + at, 1);
 }
 
@@ -222,8 +224,10 @@ void tape_batch_release(tape_batch *b)
     for (uint32_t i = 0; i < b->count; i++)
         b->members[i]->batch = NULL;
     for (uint32_t i = 0; i < call->out_count; i++) {
-        if (call->out[i] != NULL)
+        if (call->out[i] != NULL) {
             call->out[i]->batch = NULL;
+            call->out[i]->partial = false;
+        }
         release(call->out[i]);
     }
     for (uint32_t i = 0; i < call->in_count; i++) {
@@ -241,7 +245,8 @@ static tape_batch *make(const tape_plan *p)
     const size_t members = xcvm_round_up(sizeof(tape_batch), 16),
                  results = members + xcvm_round_up(p->count * sizeof(tape_record *), 16),
                  operands = results + xcvm_round_up((size_t)p->count * like->out_count * sizeof(tape_variable *), 16),
-                 bytes = operands + p->in_count * sizeof(tape_stacked);
+                 given = operands + p->in_count * sizeof(tape_stacked),
+                 bytes = given + (size_t)p->count * like->out_count;
     void *behind;
     tape_batch *b = tape_take(t, bytes);
     tape_record *call =
@@ -261,11 +266,12 @@ static tape_batch *make(const tape_plan *p)
         xcvm_ints *list = (xcvm_ints *)(void *)((char *)call->args + ((const char *)p->list - (const char *)p->args));
         list->at = memcpy(behind, p->ints, sizeof p->ints);
     }
-    memset(b, 0, bytes);
+    memset(b, 0, given);
     b->call = call;
     b->members = (tape_record **)(void *)((char *)b + members);
     b->results = (tape_variable **)(void *)((char *)b + results);
     b->operands = (tape_stacked *)(void *)((char *)b + operands);
+    b->given = (uint8_t *)b + given;
     b->count = p->count;
     b->bytes = bytes;
     memcpy(b->members, p->members, p->count * sizeof *b->members);
@@ -339,6 +345,7 @@ static void hand_out(tape_batch *b)
         tape_record_settle(b->members[k]);
     }
     b->singled = b->call->tape->singles;
+    tape_batch_note_versions(b);
     tape_note_versions(b->call);
 }
 

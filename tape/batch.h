@@ -102,6 +102,7 @@ struct tape_batch {
     /* What a walk back knows of all members, so that it need not look at each. */
     tape_walk *walk; /* that has to pass them all; NULL: what their own marks say */
     uint32_t marked; /* members that have one of their own */
+    uint8_t *given;  /* of members, for each result: whether their part of a sum that is partial is there */
     bool singled;    /* something is asked of single results, or known of them: a hook, a gradient */
 };
 /* What v is a result of in a batch, if it is, is looked at one by one from here on. */
@@ -115,6 +116,8 @@ static inline bool tape_walk_passes(const tape_walk *w, const tape_record *r)
 {
     return r->walk == w || (r->batch != NULL && r->batch->walk == w);
 }
+/* tape_note_versions of each member, whose results lie in those of the batch. */
+void tape_batch_note_versions(const tape_batch *b);
 /* Puts the mark of all members on each. */
 void tape_batch_mark_members(tape_batch *b);
 

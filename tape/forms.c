@@ -255,6 +255,17 @@ static bool plan_slice(tape_plan *p)
            give_axes(p, 3, (int64_t)xcvm_element_count(type_of(p, 1))) && share(p, 4);
 }
 
+/* What belongs to a unit is in its row, x first and then states. */
+static bool plan_lstm_cell(tape_plan *p)
+{
+    const xcvm_value *x = type_of(p, 0), *h = &p->like->out[0]->value.type;
+    if (x->dims[x->rank - 1] == 0)
+        return false;
+    for (uint32_t i = 0; i < p->like->in_count; i++)
+        rows(p, i, i == 0 ? x->dims[x->rank - 1] : h->dims[h->rank - 1]);
+    return true;
+}
+
 /* ---- Along axes ---- */
 
 static bool plan_reduction(tape_plan *p)
@@ -306,7 +317,7 @@ const tape_form *tape_form_of(const xcvm_schema *schema)
                            transpose = {plan_transpose, 0}, expand = {plan_expand, 0},
                            slice = {plan_slice, (uint32_t)NOT_FIRST}, reduction = {plan_reduction, 2},
                            softmax = {plan_softmax, 0}, norm = {plan_layer_norm, (uint32_t)NOT_FIRST},
-                           loss = {plan_loss, 4};
+                           loss = {plan_loss, 4}, lstm_cell = {plan_lstm_cell, 0};
     switch (schema->opcode) {
     case XCVM_OP_Where:
         return &broadcast;
@@ -339,6 +350,8 @@ const tape_form *tape_form_of(const xcvm_schema *schema)
         return &norm;
     case XCVM_OP_NegativeLogLikelihoodLoss:
         return &loss;
+    case XCVM_OP_LSTMCell:
+        return &lstm_cell;
     default:
         return xcvm_row_is(schema, XCVM_CLASS_unary)       ? &unary
                : xcvm_row_is(schema, XCVM_CLASS_binary)    ? &broadcast

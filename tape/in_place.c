@@ -1,5 +1,5 @@
 /* Calls whose result takes the place of what a variable is, and how the walk back finds out. */
-#include "tape/tape.h"
+#include "tape/batch.h"
 
 #include <string.h>
 
@@ -17,6 +17,34 @@ void tape_note_versions(tape_record *r)
         r->versions[i] = version_of(r->in[i]);
     for (uint32_t i = 0; i < r->out_count; i++)
         r->versions[r->in_count + i] = version_of(r->out[i]);
+}
+
+/* The operand of the call on all members that lies where that of each member does; NULL: there is none. */
+static const tape_variable *base_of(const tape_batch *b, uint32_t operand)
+{
+    for (uint32_t i = 0; i < b->call->in_count; i++)
+        if (b->operands[i].of == (int32_t)operand && b->operands[i].base != NULL)
+            return b->call->in[i];
+    return NULL;
+}
+
+void tape_batch_note_versions(const tape_batch *b)
+{
+    tape_record *const *members = b->members;
+    const tape_record *like = members[0];
+    for (uint32_t i = 0; i < like->in_count; i++) {
+        const tape_variable *base = base_of(b, i), *first = like->in[i];
+        const uint32_t version = version_of(base != NULL ? base : first);
+        for (uint32_t k = 0; k < b->count; k++) {
+            const tape_variable *v = members[k]->in[i];
+            members[k]->versions[i] = base != NULL || v == first ? version : version_of(v);
+        }
+    }
+    for (uint32_t i = 0; i < like->out_count; i++) {
+        const uint32_t version = version_of(b->call->out[i]);
+        for (uint32_t k = 0; k < b->count; k++)
+            members[k]->versions[like->in_count + i] = version;
+    }
 }
 
 /* Whether there is another version now; of what was spared nobody asks. */

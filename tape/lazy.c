@@ -147,7 +147,6 @@ void tape_record_settle(tape_record *r)
     r->waiting = false;
     r->serial = r->tape->serials;
     tape_record_link(r);
-    tape_note_versions(r);
 }
 
 /* The elements that a shape was read from are still those: the memory of the results is of that shape. */
@@ -179,6 +178,7 @@ xcvm_status tape_run_waiting(xcvm_tape *t, tape_record *r)
     }
     if (tape_stick(t, status) == XCVM_OK) {
         tape_record_settle(r);
+        tape_note_versions(r);
         return XCVM_OK;
     }
     clear_results(r);

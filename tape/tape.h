@@ -49,6 +49,7 @@ struct xcvm_variable {
     bool derived : 1; /* by calls from what is differentiated by */
     bool target : 1;  /* is differentiated by */
     bool root : 1;    /* is differentiated */
+    bool partial : 1; /* of all members of a batch: its sum is there for those alone that the batch says */
     /* Its gradient in this walk is one product, which stays two factors unless something is added to it. */
     bool factored : 1;
     tape_walk *walk;           /* NULL: none goes over it */
@@ -97,33 +98,34 @@ struct tape_panels {
 
 /* A call: what its rule needs. The arrays lie behind it, in the same piece of memory. */
 struct tape_record {
-    xcvm_tape *tape;
     const xcvm_schema *schema;
-    uint64_t number; /* of the call, from 0 */
-    uint64_t serial; /* of the latest variable that there was before it */
-    tape_record *previous, *next;
     void *args;
+    size_t bytes;                    /* of this piece of memory */
+    uint64_t number;                 /* of the call, from 0 */
+    const xcvm_operation *operation; /* of the host's; NULL: the schema's */
+    uint64_t random;                 /* state of the generator when the call was made, if it is random */
+    tape_record *order;              /* the next in the evaluation that goes on */
+    uint32_t mark;                   /* of that: 0, or how many operands it has looked at, + 1 */
+    uint32_t signature;              /* of calls that can run together; 0: it runs by itself */
+    /* What evaluations and walks ask for lies in the next two lines of the cache, and in that of the lists. */
+    tape_record *previous, *next;
+    xcvm_tape *tape;
+    uint64_t serial;           /* of the latest variable that there was before it */
     uint32_t *versions;        /* of the elements of operands, then results, when the call was recorded */
     tape_variable **in, **out; /* in row order, lists spread out; NULL: absent */
     uint32_t in_count, out_count;
-    const xcvm_operation *operation; /* of the host's; NULL: the schema's */
-    uint32_t *users;                 /* counts the records of a schedule; NULL: it is of none */
-    size_t bytes;                    /* of this piece of memory */
-    tape_walk *walk;                 /* that has to come by */
-    tape_record *dead;               /* list of those that are being removed */
-    uint8_t spares;                  /* xcc_spares of its rule */
-    bool busy;                       /* a walk is at it */
-    bool backward;                   /* a walk has made it */
-    bool flows;                      /* a gradient can flow through it */
-    bool deferred;                   /* it is evaluated when a value is asked for, and can be again */
-    bool waiting;                    /* which has not happened yet */
-    uint32_t mark;                   /* of the evaluation that goes on: 0, or how many operands it has looked at, + 1 */
-    uint32_t place;                  /* among what waits to be batched: number + 1; 0: it is not there */
-    tape_record *order;              /* the next in that evaluation */
-    uint64_t random;                 /* state of the generator when the call was made, if it is random */
-    tape_batch *batch;               /* that it was run with, all of which is there; NULL: none */
-    uint32_t slot;                   /* its place in that */
-    uint32_t signature;              /* of calls that can run together; 0: it runs by itself */
+    tape_walk *walk;   /* that has to come by */
+    tape_batch *batch; /* that it was run with, all of which is there; NULL: none */
+    uint32_t slot;     /* its place in that */
+    uint32_t place;    /* among what waits to be batched: number + 1; 0: it is not there */
+    tape_record *dead; /* list of those that are being removed */
+    uint32_t *users;   /* counts the records of a schedule; NULL: it is of none */
+    uint8_t spares;    /* xcc_spares of its rule */
+    bool busy : 1;     /* a walk is at it */
+    bool backward : 1; /* a walk has made it */
+    bool flows : 1;    /* a gradient can flow through it */
+    bool deferred : 1; /* it is evaluated when a value is asked for, and can be again */
+    bool waiting : 1;  /* which has not happened yet */
 };
 
 /* Pieces of memory of up to so many times 64 bytes are cut from slabs, and kept by size. */
@@ -352,7 +354,7 @@ void tape_agenda_release(xcvm_tape *t);
 /* Forgets signatures, if there are many: no record has one any more. */
 void tape_signatures_clear(xcvm_tape *t);
 void tape_signatures_release(xcvm_tape *t);
-/* A call that was evaluated waits no more. */
+/* A call that was evaluated waits no more; which versions it is of is to be noted besides. */
 void tape_record_settle(tape_record *r);
 
 /* ---- Checkpoints ---- */

@@ -21,7 +21,7 @@ xcvm_status tape_walk_touch(tape_walk *w, tape_variable *v)
     tape_batch_single_out(v);
     v->walk = w;
     v->sum = v->mask = NULL;
-    v->derived = v->target = v->root = v->factored = false;
+    v->derived = v->target = v->root = v->factored = v->partial = false;
     v->previous_touched = NULL;
     v->next_touched = w->touched;
     if (w->touched != NULL)
@@ -90,6 +90,7 @@ xcvm_status tape_walk_add(tape_walk *w, tape_variable *v, xcc_value *gradient, x
                          xcvm_dtype_name((xcvm_dtype)gradient->type.dtype));
     if (v->factored)
         XCVM_TRY(tape_product_make(w, v));
+    tape_batch_complete(v);
     if (v->sum == NULL) {
         XCVM_TRY(tape_walk_hold(w, &v->sum, gradient, "a gradient"));
         return mask != NULL ? tape_walk_hold(w, &v->mask, mask, "a mask") : XCVM_OK;

@@ -66,6 +66,8 @@ xcvm_status tape_batch_visit(tape_walk *w, tape_batch *b);
 xcvm_status tape_batch_differentiate(tape_walk *w, tape_record *call);
 /* Whether it is one of those that this records, which see no gradients of others. */
 bool tape_batch_is_inner(const xcvm_operation *operation);
+/* What has come to the results of some members is there for all, as zeros for the others. */
+void tape_batch_complete(tape_variable *whole);
 /* One member's part of what is there for all, as a variable; named in the innermost scope. NULL: a failure. */
 tape_variable *tape_batch_part(const tape_variable *all, const tape_variable *like, size_t index);
 /* Gives each member its part of what came to the results of all. */

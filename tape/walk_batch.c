@@ -81,7 +81,31 @@ static bool is_own(const tape_variable *sum)
            __atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* The sum of `whole` is there, and its own: zeros if nothing has come yet. */
+/* Of the members of the batch that `whole` is a result of: which have their part of its sum. */
+static uint8_t *given_of(const tape_variable *whole)
+{
+    const tape_batch *b = whole->batch;
+    uint32_t result = 0;
+    while (b->call->out[result] != whole)
+        result++;
+    return b->given + (size_t)result * b->count;
+}
+
+static size_t part_bytes(const tape_variable *whole) { return whole->value.type.bytes / whole->batch->count; }
+
+void tape_batch_complete(tape_variable *whole)
+{
+    if (!whole->partial)
+        return;
+    const uint8_t *given = given_of(whole);
+    const size_t bytes = part_bytes(whole);
+    for (uint32_t i = 0; i < whole->batch->count; i++)
+        if (!given[i])
+            memset((char *)whole->sum->value.type.data + i * bytes, 0, bytes);
+    whole->partial = false;
+}
+
+/* The sum of `whole` is its own; that of no member if nothing has come yet. */
 static xcvm_status own_sum(tape_walk *w, tape_variable *whole)
 {
     const xcvm_value *type = &whole->value.type;
@@ -92,14 +116,17 @@ static xcvm_status own_sum(tape_walk *w, tape_variable *whole)
     }
     if (whole->sum != NULL && is_own(whole->sum))
         return XCVM_OK;
+    const bool first = whole->sum == NULL;
     tape_variable *sum = tape_tensor(w->tape, (xcvm_dtype)type->dtype, type->rank, type->dims,
-                                     whole->sum != NULL ? whole->sum->value.type.data : NULL);
+                                     first ? NULL : whole->sum->value.type.data);
     if (sum == NULL)
         return w->tape->error.status;
-    if (whole->sum == NULL)
-        memset(sum->value.type.data, 0, sum->value.type.bytes);
     XCVM_TRY(tape_walk_hold(w, &whole->sum, &sum->value, "a sum"));
     tape_variable_unname(sum);
+    if (first) {
+        memset(given_of(whole), 0, whole->batch->count);
+        whole->partial = true;
+    }
     return XCVM_OK;
 }
 
@@ -112,19 +139,39 @@ static void add_few(float *to, const float *from, size_t count)
         to[i] += from[i];
 }
 
-/* Adds elements, as many as `type` has, to those of the sum of `whole` from byte `at` on. */
-static xcvm_status add_part(tape_walk *w, tape_variable *whole, size_t at, const xcvm_value *type, const void *elements)
+static xcvm_status add_elements(const tape_walk *w, const xcvm_value *type, void *sum, const void *elements)
 {
     xcvm_value from = *type, to = from;
-    XCVM_TRY(own_sum(w, whole));
     from.data = (void *)(uintptr_t)elements;
-    to.data = (char *)whole->sum->value.type.data + at;
+    to.data = sum;
     if (type->dtype == XCVM_F32 && type->bytes <= FEW_ELEMENTS * sizeof(float)) {
         add_few(to.data, from.data, type->bytes / sizeof(float));
         return XCVM_OK;
     }
     const xcvm_Add_args args = {.y = &to, .a = &to, .b = &from};
     return tape_stick(w->tape, xcvm_kernel_of(XCVM_OP_Add)(&w->tape->kernel, &args));
+}
+
+/* Adds elements, as many as `type` has, to those of the sum of `whole` that are the members' from `first` on. What
+ * comes first to a member is copied. */
+static xcvm_status add_part(tape_walk *w, tape_variable *whole, uint32_t first, const xcvm_value *type,
+                            const void *elements)
+{
+    XCVM_TRY(own_sum(w, whole));
+    const size_t bytes = part_bytes(whole), count = type->bytes / bytes;
+    char *sum = (char *)whole->sum->value.type.data + first * bytes;
+    if (!whole->partial)
+        return add_elements(w, type, sum, elements);
+    uint8_t *given = given_of(whole) + first;
+    const bool any = memchr(given, 1, count) != NULL;
+    for (size_t i = 0; i < count && any; i++)
+        if (!given[i])
+            memset(sum + i * bytes, 0, bytes);
+    memset(given, 1, count);
+    if (any)
+        return add_elements(w, type, sum, elements);
+    memcpy(sum, elements, type->bytes);
+    return XCVM_OK;
 }
 
 /* ---- What comes to the results ---- */
@@ -170,8 +217,9 @@ static xcvm_status collect(tape_walk *w, const tape_batch *b, uint32_t result)
     for (uint32_t i = 0; i < b->count && sums > 0; i++) {
         const tape_variable *v = b->members[i]->out[result];
         if (v->sum != NULL)
-            XCVM_TRY(add_part(w, whole, i * v->value.type.bytes, &v->sum->value.type, v->sum->value.type.data));
+            XCVM_TRY(add_part(w, whole, i, &v->sum->value.type, v->sum->value.type.data));
     }
+    tape_batch_complete(whole);
     return XCVM_OK;
 }
 
@@ -207,7 +255,7 @@ static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_va
             tape_prefetch_creators(b->members + i, b->count - i, (uint32_t)of);
         tape_variable *v = b->members[i]->in[of], *whole = whole_of(w, v);
         if (whole != NULL) {
-            XCVM_TRY(add_part(w, whole, v->creator->slot * v->value.type.bytes, &v->value.type,
+            XCVM_TRY(add_part(w, whole, v->creator->slot, &v->value.type,
                               (const char *)sum->value.type.data + i * v->value.type.bytes));
             continue;
         }
@@ -221,13 +269,12 @@ static xcvm_status give_members(tape_walk *w, const tape_batch *b, const tape_va
     return XCVM_OK;
 }
 
-static xcvm_status give_base(tape_walk *w, const tape_batch *b, const tape_variable *sum, const tape_stacked *operand)
+static xcvm_status give_base(tape_walk *w, const tape_variable *sum, const tape_stacked *operand)
 {
     tape_variable *base = operand->base;
-    const size_t at = operand->first * b->members[0]->in[operand->of]->value.type.bytes;
     XCVM_TRY(tape_walk_touch(w, base));
     if (sum->value.type.bytes != base->value.type.bytes)
-        return add_part(w, base, at, &sum->value.type, sum->value.type.data);
+        return add_part(w, base, operand->first, &sum->value.type, sum->value.type.data);
     tape_variable *all = tape_batch_part(sum, base, 0);
     if (all == NULL)
         return w->tape->error.status;
@@ -245,7 +292,7 @@ static xcvm_status distribute(tape_walk *w, const tape_batch *b, uint32_t index)
     if (v == operand->base && passes)
         return XCVM_OK;
     v->sum = NULL;
-    const xcvm_status status = passes ? give_base(w, b, sum, operand) : give_members(w, b, sum, operand->of);
+    const xcvm_status status = passes ? give_base(w, sum, operand) : give_members(w, b, sum, operand->of);
     tape_variable_release(sum);
     return status;
 }
@@ -325,6 +372,7 @@ static xcvm_status spread(tape_walk *w, tape_record *call)
         tape_variable *whole = b->call->out[k];
         if (whole == NULL || whole->walk != w)
             continue;
+        tape_batch_complete(whole);
         for (uint32_t i = 0; i < b->count && whole->sum != NULL; i++) {
             tape_variable *v = b->members[i]->out[k], *part;
             if (b->members[i]->walk != w)

@@ -56,6 +56,8 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_RNN,
     XCVM_OP_GRU,
     XCVM_OP_LSTM,
+    XCVM_OP_LSTMCell,
+    XCVM_OP_LSTMCellGradient,
     XCVM_OP_PackedRNN,
     XCVM_OP_PackedGRU,
     XCVM_OP_PackedLSTM,

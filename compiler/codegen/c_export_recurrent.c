@@ -4,6 +4,7 @@
 
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
+#include "ops/recurrent/lstm_cell.h"
 #include "ops/recurrent/recurrent_functions.h"
 #include "ops/recurrent/recurrent_weights.h"
 
@@ -168,9 +169,83 @@ static bool write_quantized_lstm(xcc_c_export *x, xcc_c_step *step)
                                        .two_terms = a->two_terms != 0});
 }
 
+/* ---- One step ---- */
+
+typedef struct cell {
+    xcc_c_export *x;
+    const char *type; /* as in names of functions */
+    size_t children, units;
+    int by_unit;
+} cell;
+
+/* Begins the block of an instruction: `q` is what its functions have in common. */
+static bool begin_cell(cell *q, xcc_c_export *x, const xcvm_value *v, int64_t children, int layout)
+{
+    if (v->dtype != XCVM_F32 && v->dtype != XCVM_F64)
+        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
+    const size_t columns = (size_t)v->dims[v->rank - 1];
+    *q = (cell){.x = x,
+                .type = xcc_c_suffix((xcvm_dtype)v->dtype),
+                .children = (size_t)children,
+                .units = columns / xcvm_lstm_gates((size_t)children),
+                .by_unit = layout == XCVM_LSTM_LAYOUT_chainer};
+    xcc_c_line(x, "        const xc_lstm q = {%lld, %zu, %zu, %zu};\n",
+               (long long)xcc_c_product(v->dims, 0, v->rank - 1), q->units, columns,
+               xcvm_lstm_gate_of(q->by_unit, q->children, q->units, 0).between);
+    return true;
+}
+
+static const char *gate_at(const cell *q, const char *elements, size_t gate)
+{
+    return xcc_c_format(q->x, "%s + %zu", elements, xcvm_lstm_gate_of(q->by_unit, q->children, q->units, gate).first);
+}
+
+static bool write_lstm_cell(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_LSTMCell_args *a = step->args;
+    const char *const from = xcc_c_read(x, a->x), *const h = xcc_c_write(x, a->h), *const c = xcc_c_write(x, a->c);
+    cell q;
+    if (!begin_cell(&q, x, a->x, a->children, a->layout))
+        return false;
+    xcc_c_line(x, "        xc_lstm_enter_%s(&q, %s, %s, %s);\n", q.type, gate_at(&q, from, XCVM_LSTM_IN),
+               gate_at(&q, from, xcvm_lstm_candidate(q.children)), c);
+    for (size_t i = 0; i < a->c_prev.count; i++)
+        xcc_c_line(x, "        xc_lstm_keep_%s(&q, %s, %s, %s);\n", q.type, gate_at(&q, from, XCVM_LSTM_FORGET + i),
+                   xcc_c_read(x, a->c_prev.at[i]), c);
+    xcc_c_line(x, "        xc_lstm_leave_%s(&q, %s, %s, %s);\n", q.type, gate_at(&q, from, XCVM_LSTM_OUT), c, h);
+    return true;
+}
+
+static bool write_lstm_cell_gradient(xcc_c_export *x, xcc_c_step *step)
+{
+    const xcvm_LSTMCellGradient_args *a = step->args;
+    const char *const from = xcc_c_read(x, a->x), *const to = xcc_c_write(x, a->dx);
+    cell q;
+    if (!begin_cell(&q, x, a->x, a->children, a->layout))
+        return false;
+    const char *const type = xcc_c_type((xcvm_dtype)a->x->dtype);
+    xcc_c_line(x, "        %s *const sum = (%s *)(void *)(%s);\n", type, type, xcc_c_scratch(x, a->c->bytes));
+    xcc_c_line(x, "        xc_lstm_leave_gradient_%s(&q, %s, %s, %s, %s, %s, sum);\n", q.type,
+               gate_at(&q, from, XCVM_LSTM_OUT), xcc_c_read(x, a->c), xcc_c_read(x, a->dh), xcc_c_read(x, a->dc),
+               gate_at(&q, to, XCVM_LSTM_OUT));
+    for (size_t i = 0; i < q.children; i++) {
+        const bool has = i < a->c_prev.count;
+        xcc_c_line(x, "        xc_lstm_keep_gradient_%s(&q, %s, %s, sum, %s, %s);\n", q.type,
+                   gate_at(&q, from, XCVM_LSTM_FORGET + i), xcc_c_read(x, has ? a->c_prev.at[i] : NULL),
+                   gate_at(&q, to, XCVM_LSTM_FORGET + i), xcc_c_write(x, has ? a->dc_prev.at[i] : NULL));
+    }
+    const size_t g = xcvm_lstm_candidate(q.children);
+    xcc_c_line(x, "        xc_lstm_enter_gradient_%s(&q, %s, %s, sum, %s, %s);\n", q.type,
+               gate_at(&q, from, XCVM_LSTM_IN), gate_at(&q, from, g), gate_at(&q, to, XCVM_LSTM_IN),
+               gate_at(&q, to, g));
+    return true;
+}
+
 static const xcc_c_row rows[] = {{XCVM_OP_RNN, write_rnn},
                                  {XCVM_OP_GRU, write_gru},
                                  {XCVM_OP_LSTM, write_lstm},
+                                 {XCVM_OP_LSTMCell, write_lstm_cell},
+                                 {XCVM_OP_LSTMCellGradient, write_lstm_cell_gradient},
                                  {XCVM_OP_PackedRNN, write_packed_rnn},
                                  {XCVM_OP_PackedGRU, write_packed_gru},
                                  {XCVM_OP_PackedLSTM, write_packed_lstm},

@@ -83,23 +83,41 @@ static xcc_value *scatter_along(xcc_vjp *d, xcc_value *x, xcc_value *g, xcc_valu
 
 /* ---- Concatenating and cutting ---- */
 
+/* The sizes of all operands along an axis, a list: one constant if they are known, of which there may be thousands. */
+static xcc_value *sizes_along(xcc_vjp *d, int axis)
+{
+    const size_t count = xcc_node_input_count(d->node);
+    xcc_module *m = d->b->graph->module;
+    int64_t *known = xcc_alloc(m, count * sizeof *known);
+    xcc_value **sizes = xcc_alloc(m, count * sizeof *sizes);
+    bool all = true;
+    for (size_t i = 0; i < count && known != NULL; i++) {
+        const xcvm_value *type = &xcc_in(d, i)->type;
+        known[i] = type->rank > axis ? type->dims[axis] : XCVM_ANY_DIM;
+        all = all && known[i] >= 0;
+    }
+    if (known == NULL || sizes == NULL)
+        return NULL;
+    if (all)
+        return xcc_build_ints(d->b, count, known);
+    for (size_t i = 0; i < count; i++)
+        sizes[i] = xcc_build_dim_of(d->b, xcc_in(d, i), axis);
+    return xcc_build_concat(d->b, count, sizes, 0);
+}
+
 XCC_GRADIENT(Concat)
 {
     ARGS(Concat);
-    xcc_module *m = d->b->graph->module;
     const size_t count = a->xs.count;
-    xcc_value **sizes = xcc_alloc(m, count * sizeof *sizes);
-    xcvm_value **pieces = xcc_alloc(m, count * sizeof *pieces);
-    if (sizes == NULL || pieces == NULL || !xcc_vjp_need_rank(d, 0)) {
+    xcvm_value **pieces = xcc_alloc(d->b->graph->module, count * sizeof *pieces);
+    if (pieces == NULL || !xcc_vjp_need_rank(d, 0)) {
         d->failed = d->failed || pieces == NULL;
         return;
     }
     const int axis = (int)(a->axis < 0 ? a->axis + X->type.rank : a->axis);
-    for (size_t i = 0; i < count; i++) {
-        sizes[i] = xcc_build_dim_of(d->b, xcc_in(d, i), axis);
+    for (size_t i = 0; i < count; i++)
         pieces[i] = XCC_OUT(xcc_value_create(d->b->graph, NULL));
-    }
-    xcc_value *split = xcc_build_concat(d->b, count, sizes, 0);
+    xcc_value *split = sizes_along(d, axis);
     if (split == NULL ||
         xcc_emit(d->b, Split, .ys = {pieces, count}, .x = XCC_IN(G), .split = XCC_IN(split), .axis = axis) == NULL)
         d->failed = true;

@@ -1,4 +1,5 @@
 /* Pattern matching: instructions that exporters write out as several nodes. */
+#include "compiler/ir/lstm_cell.h"
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>
@@ -380,7 +381,54 @@ static bool add_one_item(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
+/* ---- The other way round ---- */
+
+static bool is_for_onnx(const xcc_rewrite *r) { return r->m->options != NULL && r->m->options->onnx; }
+
+/* All operands of a node, which the formulas of LSTMCell take. */
+static xcc_value **operands_of(const xcc_rewrite *r, const xcc_node *n)
+{
+    const size_t count = xcc_node_input_count(n);
+    xcc_value **all = xcc_alloc(r->m, count * sizeof *all);
+    for (size_t i = 0; i < count && all != NULL; i++)
+        all[i] = xcc_node_input(n, i);
+    return all;
+}
+
+/* Written out, where nodes are to be operators of ONNX, which has none for it. */
+static bool lstm_cell(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_LSTMCell_args *a = XCC_ARGS(LSTMCell, n);
+    if (!is_for_onnx(r))
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value **operands = operands_of(r, n), *h = NULL, *c = NULL;
+    if (operands == NULL || !xcc_build_lstm_cell(&b, operands[0], (xcc_lstm_form){a->children, a->layout}, operands + 1,
+                                                 a->c_prev.count, &h, &c))
+        h = c = NULL;
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), h) && xcc_rewrite_replace(r, xcc_node_output(n, 1), c);
+}
+
+static bool lstm_cell_gradient(xcc_rewrite *r, xcc_node *n)
+{
+    const xcvm_LSTMCellGradient_args *a = XCC_ARGS(LSTMCellGradient, n);
+    const size_t count = a->c_prev.count;
+    if (!is_for_onnx(r))
+        return false;
+    xcc_builder b = xcc_builder_before(n);
+    xcc_value **operands = operands_of(r, n), **results = xcc_alloc(r->m, (count + 1) * sizeof *results);
+    const bool good =
+        operands != NULL && results != NULL &&
+        xcc_build_lstm_cell_gradient(&b, operands, count, (xcc_lstm_form){a->children, a->layout}, results);
+    for (size_t i = 0; i <= count; i++)
+        if (!xcc_rewrite_replace(r, xcc_node_output(n, i), good ? results[i] : NULL))
+            return false;
+    return true;
+}
+
 const xcc_rule xcc_rules_patterns[] = {
+    {XCVM_OP_LSTMCell, lstm_cell, "LSTMCell as operators of ONNX, if that is what is written"},
+    {XCVM_OP_LSTMCellGradient, lstm_cell_gradient, "its gradient likewise"},
     {XCVM_OP_Accumulate, add_one_item, "a list plus zeros but for one item"},
     {XCVM_OP_Mul, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
     {XCVM_OP_Div, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},

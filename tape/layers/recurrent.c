@@ -2,12 +2,6 @@
 #include "ops/convert.h"
 #include "tape/layers/layer.h"
 
-static xcvm_var shape(xcvm_tape *t, int rank, const int64_t *dims)
-{
-    const int64_t count = rank;
-    return xcvm_tape_constant(t, XCVM_I64, 1, &count, dims);
-}
-
 /* 1 - x */
 static xcvm_var complement(xcvm_layer *l, xcvm_var x)
 {
@@ -16,30 +10,16 @@ static xcvm_var complement(xcvm_layer *l, xcvm_var x)
 
 /* ---- LSTM ---- */
 
-/* What a unit's gate `i` of the four is given: [batch, units] of [batch, units, 4]. */
-static void split_gates(xcvm_layer *l, xcvm_var sums, xcvm_var gates[4])
-{
-    xcvm_tape *t = l->tape;
-    const xcvm_var by_unit = xcvm_Reshape(t, sums, shape(t, 3, (const int64_t[]){0, l->settings.size, 4}));
-    const xcvm_var flat = shape(t, 2, (const int64_t[]){0, l->settings.size});
-    xcvm_Split(t, by_unit, .axis = 2, .out = {{gates, 4}});
-    for (int i = 0; i < 4; i++)
-        gates[i] = xcvm_Reshape(t, gates[i], flat);
-}
-
 static xcvm_var call_lstm(xcvm_layer *l, xcvm_var x)
 {
     xcvm_tape *t = l->tape;
     const xcvm_var h_before = layer_state(l, 0), c_before = layer_state(l, 1);
     const bool begun = h_before.at != NULL;
-    xcvm_var gates[4], sums = layer_call_child(l, "upward", x);
+    xcvm_var c, sums = layer_call_child(l, "upward", x);
     if (begun)
         sums = xcvm_Add(t, sums, layer_call_child(l, "lateral", h_before));
-    split_gates(l, sums, gates);
-    xcvm_var c = xcvm_Mul(t, xcvm_Tanh(t, gates[0]), xcvm_Sigmoid(t, gates[1]));
-    if (begun)
-        c = xcvm_Add(t, c, xcvm_Mul(t, xcvm_Sigmoid(t, gates[2]), c_before));
-    const xcvm_var h = xcvm_Mul(t, xcvm_Sigmoid(t, gates[3]), xcvm_Tanh(t, c));
+    const xcvm_var h =
+        xcvm_LSTMCell(t, sums, {&c_before, begun ? 1 : 0}, .layout = XCVM_LSTM_LAYOUT_chainer, .out.c = &c);
     layer_set_state(l, 0, h);
     layer_set_state(l, 1, c);
     return t->failed ? TAPE_FAILED : h;

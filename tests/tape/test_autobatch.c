@@ -67,7 +67,7 @@ static xcvm_var axes(xcvm_tape *t, int64_t axis) { return xcvm_tape_constant(t, 
 static xcvm_var apply(const network *n, uint64_t kind, uint64_t choice, xcvm_var a, xcvm_var b)
 {
     xcvm_tape *t = n->tape;
-    xcvm_var halves[3];
+    xcvm_var halves[3], x, h, c;
     switch (kind) {
     case 0:
         return xcvm_Tanh(t, xcvm_MatMul(t, a, n->weight));
@@ -108,11 +108,23 @@ static xcvm_var apply(const network *n, uint64_t kind, uint64_t choice, xcvm_var
             t, xcvm_ReduceMax(t, xcvm_Concat(t, XCVM_VARS(a, b), .axis = 0), axes(t, 0), .keepdims = 0), axes(t, 0));
     case 16:
         return xcvm_Expand(t, xcvm_ReduceSum(t, a), xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, SIDE)));
+    case 17:
+        x = xcvm_Concat(t, XCVM_VARS(a, b, b, a), .axis = 1);
+        h = xcvm_LSTMCell(t, x, XCVM_VARS(a), .layout = choice % 2, .out.c = &c);
+        return xcvm_Add(t, h, c);
+    case 18: /* a node of a tree */
+        x = xcvm_Concat(t, XCVM_VARS(a, b, a, b, a), .axis = 1);
+        h = xcvm_LSTMCell(t, x, XCVM_VARS(b, a), .children = 2, .out.c = &c);
+        return xcvm_Sub(t, c, h);
+    case 19: /* a leaf, and the first step of a sequence */
+        x = xcvm_Concat(t, XCVM_VARS(b, a, b), .axis = 1);
+        h = xcvm_LSTMCell(t, x, {NULL, 0}, .children = 0, .out.c = &c);
+        return xcvm_LSTMCell(t, xcvm_Concat(t, XCVM_VARS(x, c), .axis = 1), {&h, choice % 2});
     default:
         return xcvm_Exp(t, xcvm_Neg(t, xcvm_Mul(t, a, a)));
     }
 }
-enum { KINDS = 18 };
+enum { KINDS = 21 };
 
 static xcvm_var loss_of(const network *n, xcvm_var row, uint64_t choice)
 {

@@ -126,6 +126,62 @@ START_TEST(networks_and_their_gradients)
 }
 END_TEST
 
+/* ---- LSTMCell, which ONNX has no operator for ---- */
+
+typedef struct cell {
+    xcvm_var w, h, c, loss;
+} cell;
+
+/* Of a node with two children, whose states are of x, too. */
+static cell make_cell(xcvm_tape *t, xcvm_var x, int layout)
+{
+    cell n;
+    float w[3 * 10];
+    xcvm_var states[2];
+    for (int i = 0; i < 30; i++)
+        w[i] = (float)(i % 7) / 4 - 0.75f;
+    n.w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 10), w);
+    const xcvm_var sums = xcvm_Gemm(t, x, n.w);
+    const xcvm_var sizes = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(3), DIMS(2, 2, 6));
+    xcvm_var pieces[3];
+    xcvm_Split(t, sums, sizes, .axis = 1, .out = {{pieces, 3}});
+    states[0] = pieces[0];
+    states[1] = xcvm_Tanh(t, pieces[1]);
+    n.h = xcvm_LSTMCell(t, sums, {states, 2}, .children = 2, .layout = layout, .out.c = &n.c);
+    n.loss = xcvm_ReduceSum(t, xcvm_Add(t, xcvm_Mul(t, n.h, n.h), n.c), .keepdims = 0);
+    return n;
+}
+
+START_TEST(lstm_cells)
+{
+    const int levels[] = {-1, 2, THROUGH_ONNX};
+    const int layouts[] = {XCVM_LSTM_LAYOUT_onnx, XCVM_LSTM_LAYOUT_chainer};
+    const float xs[] = {0.5f, -1, 2, 1, 0.25f, -0.75f};
+    for (int i = 0; i < 6; i++) {
+        xcvm_tape *t = open_building(), *eager = open_tape();
+        xcvm_error error = {0};
+        xcvm_var gradient, none = XCVM_ABSENT;
+        const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 2, DIMS(-1, 3), (const char *const[]){"n", 0});
+        const cell n = make_cell(t, x, layouts[i % 2]);
+        ck_assert_msg(xcvm_tape_gradients(t, 1, &n.loss, &none, 1, &n.w, NULL, &gradient, &error) == XCVM_OK, "%s",
+                      error.message);
+        const xcvm_tape_output outputs[] = {{"h", n.h}, {"c", n.c}, {"dw", gradient}};
+        built p = compile(t, 3, outputs, levels[i / 2]);
+        bind(&p, 0, XCVM_F32, 2, DIMS(2, 3), xs);
+        run(&p);
+        const cell same = make_cell(eager, xcvm_tape_constant(eager, XCVM_F32, 2, DIMS(2, 3), xs), layouts[i % 2]);
+        xcvm_var_keep(eager, same.h);
+        xcvm_var_keep(eager, same.c);
+        backward(eager, same.loss);
+        check_same(&p, 0, eager, same.h);
+        check_same(&p, 1, eager, same.c);
+        check_same(&p, 2, eager, xcvm_var_grad(eager, same.w));
+        close_built(&p);
+        close_tape(eager);
+    }
+}
+END_TEST
+
 /* ---- Control flow ---- */
 
 typedef struct branching {
@@ -316,7 +372,7 @@ END_TEST
 Suite *suite_tape_building(void);
 Suite *suite_tape_building(void)
 {
-    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, refused);
+    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, lstm_cells, refused);
     TCase *control = tcase_create("control");
     /* As programs, and through ONNX models. */
     tcase_add_loop_test(control, branches, 0, 2);

@@ -206,6 +206,9 @@
          "$8, $9 = GRU($1, $2, $3, _, _, _, hidden_size=512)")                                                         \
     CASE("LSTM", "n f32[1000x16x64]; n f32[1x2048x64]; n f32[1x2048x512]",                                             \
          "$7, $8, $9 = LSTM($1, $2, $3, _, _, _, _, _, hidden_size=512)")                                              \
+    CASE("LSTMCell", "n f32[8192x4096]; n f32[8192x1024]", "$8, $9 = LSTMCell($1, [$2])")                              \
+    CASE("LSTMCellGradient", "n f32[8192x1024]; n f32[8192x4096]; n f32[8192x1024]",                                   \
+         "$8, $9 = LSTMCellGradient($1, _, $2, $3, [$3])")                                                             \
     CASE("PackedRNN", "n f32[2000x16x512]; n f32[32x512x16]", "$8, $9 = PackedRNN($1, $2, _, _, hidden_size=512)")     \
     CASE("PackedGRU", "n f32[1000x16x1536]; n f32[96x512x16]", "$8, $9 = PackedGRU($1, $2, _, _, _, hidden_size=512)") \
     CASE("PackedLSTM", "n f32[1000x16x2048]; n f32[128x512x16]",                                                       \
