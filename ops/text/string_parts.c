@@ -126,6 +126,12 @@ static splitting split_of(const xcvm_StringSplit_args *a, xcvm_poller *poller, s
     return s;
 }
 
+static const char *find_delimiter(const xcvm_text *delimiter, const char *text, size_t left)
+{
+    return delimiter->length == 1 ? memchr(text, delimiter->at[0], left)
+                                  : memmem(text, left, delimiter->at, delimiter->length);
+}
+
 /* The next piece; false if there is none. Without a delimiter, pieces are separated by any amount of space, of which
  * there is none at the beginning and at the end. */
 static bool next_piece(splitting *s, const char **piece, size_t *length)
@@ -148,7 +154,7 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
         s->cuts -= s->cuts > 0;
         return true;
     }
-    const char *found = s->cuts != 0 && s->left > 0 ? memmem(s->text, s->left, delimiter->at, delimiter->length) : NULL;
+    const char *found = s->cuts != 0 && s->left > 0 ? find_delimiter(delimiter, s->text, s->left) : NULL;
     *piece = s->text;
     *length = found != NULL ? (size_t)(found - s->text) : s->left;
     (void)xcvm_poll_after(s->poller, *length / XCVM_STEP_BYTES);
@@ -161,6 +167,28 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
     return true;
 }
 
+/* What the pieces of all texts are written to, one behind the other. */
+typedef struct pieces {
+    const xcvm_kernel *k;
+    xcvm_string *spans;
+    char *to;
+    const char *base, *end, *from_end; /* of the result, and the end of what they are copied from */
+} pieces;
+
+/* A short piece is copied as a whole run, over whose rest the next one is written, where there is room on both sides:
+ * how short it is no branch foretells. */
+static xcvm_status put_piece(pieces *p, const char *piece, size_t length)
+{
+    enum { RUN = XCVM_STEP_BYTES };
+    *p->spans++ = (xcvm_string){(uint64_t)(p->to - p->base), length};
+    char *to = p->to;
+    p->to += length;
+    if (length > RUN || p->end - to < RUN || p->from_end - piece < RUN)
+        return xcvm_kernel_copy(p->k, to, piece, length);
+    memcpy(to, piece, RUN);
+    return XCVM_OK;
+}
+
 XCVM_KERNEL(StringSplit)
 {
     const size_t count = xcvm_element_count(a->x);
@@ -170,32 +198,33 @@ XCVM_KERNEL(StringSplit)
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         splitting s = split_of(a, &poller, i);
-        int64_t pieces = 0;
-        for (; next_piece(&s, &piece, &length); pieces++)
+        int64_t found = 0;
+        for (; next_piece(&s, &piece, &length); found++)
             characters += length; /* no more than x has */
-        counts[i] = pieces;
-        most = pieces > most ? pieces : most;
+        counts[i] = found;
+        most = found > most ? found : most;
         XCVM_TRY(xcvm_poll_after(&poller, 1));
     }
     int64_t dims[XCVM_MAX_RANK];
     for (int i = 0; i < a->x->rank; i++)
         dims[i] = a->x->dims[i];
     dims[a->x->rank] = most;
-    xcvm_string *spans;
-    char *to;
-    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &spans, &to));
-    uint64_t at = (uint64_t)(to - (char *)a->y->data);
+    pieces p = {.k = k, .from_end = (const char *)a->x->data + a->x->bytes};
+    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &p.spans, &p.to));
+    p.base = a->y->data;
+    p.end = p.base + a->y->bytes;
     for (size_t i = 0; i < count; i++) {
         splitting s = split_of(a, &poller, i);
-        for (int64_t p = 0; p < most; p++) {
+        for (int64_t j = 0; j < most; j++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            if (!next_piece(&s, &piece, &length))
+            /* Behind the last delimiter is all the rest. */
+            const bool rest = a->delimiter.length != 0 && j + 1 == counts[i];
+            piece = s.text;
+            length = rest ? s.left : 0;
+            if (j < counts[i] && !rest && !next_piece(&s, &piece, &length))
                 length = 0;
-            XCVM_TRY(xcvm_kernel_copy(k, to, piece, length));
-            *spans++ = (xcvm_string){at, length};
-            to += length;
-            at += length;
+            XCVM_TRY(put_piece(&p, piece, length));
         }
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }
