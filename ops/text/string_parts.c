@@ -14,7 +14,8 @@ typedef struct joining {
     bool overflow;
     xcvm_string *spans; /* NULL: characters are counted */
     char *to;
-    uint64_t at; /* of `to` from the tensor's data */
+    const char *ends[3]; /* of a, b and the result */
+    uint64_t at;         /* of `to` from the tensor's data */
 } joining;
 
 static void join_row(void *context, size_t at, const size_t *offsets, size_t count)
@@ -32,8 +33,8 @@ static void join_row(void *context, size_t at, const size_t *offsets, size_t cou
                           !xcvm_size_add(j->characters, lengths[1], &j->characters);
             continue;
         }
-        (void)xcvm_kernel_copy(j->k, j->to, a, lengths[0]);
-        (void)xcvm_kernel_copy(j->k, j->to + lengths[0], b, lengths[1]);
+        (void)xcvm_kernel_copy_string(j->k, j->to, j->ends[2], a, j->ends[0], lengths[0]);
+        (void)xcvm_kernel_copy_string(j->k, j->to + lengths[0], j->ends[2], b, j->ends[1], lengths[1]);
         j->spans[at + i] = (xcvm_string){j->at, lengths[0] + lengths[1]};
         j->to += lengths[0] + lengths[1];
         j->at += lengths[0] + lengths[1];
@@ -54,6 +55,9 @@ XCVM_KERNEL(StringConcat)
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->y->rank, a->y->dims, j.characters, &spans, &j.to));
     j.spans = spans;
     j.at = (uint64_t)(j.to - (char *)a->y->data);
+    j.ends[0] = xcvm_strings_end(a->a);
+    j.ends[1] = xcvm_strings_end(a->b);
+    j.ends[2] = xcvm_strings_end(a->y);
     xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
     return xcvm_kernel_poll(k);
 }
@@ -175,18 +179,12 @@ typedef struct pieces {
     const char *base, *end, *from_end; /* of the result, and the end of what they are copied from */
 } pieces;
 
-/* A short piece is copied as a whole run, over whose rest the next one is written, where there is room on both sides:
- * how short it is no branch foretells. */
 static xcvm_status put_piece(pieces *p, const char *piece, size_t length)
 {
-    enum { RUN = XCVM_STEP_BYTES };
-    *p->spans++ = (xcvm_string){(uint64_t)(p->to - p->base), length};
     char *to = p->to;
+    *p->spans++ = (xcvm_string){(uint64_t)(to - p->base), length};
     p->to += length;
-    if (length > RUN || p->end - to < RUN || p->from_end - piece < RUN)
-        return xcvm_kernel_copy(p->k, to, piece, length);
-    memcpy(to, piece, RUN);
-    return XCVM_OK;
+    return xcvm_kernel_copy_string(p->k, to, p->end, piece, p->from_end, length);
 }
 
 XCVM_KERNEL(StringSplit)
@@ -209,10 +207,10 @@ XCVM_KERNEL(StringSplit)
     for (int i = 0; i < a->x->rank; i++)
         dims[i] = a->x->dims[i];
     dims[a->x->rank] = most;
-    pieces p = {.k = k, .from_end = (const char *)a->x->data + a->x->bytes};
+    pieces p = {.k = k, .from_end = xcvm_strings_end(a->x)};
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &p.spans, &p.to));
     p.base = a->y->data;
-    p.end = p.base + a->y->bytes;
+    p.end = xcvm_strings_end(a->y);
     for (size_t i = 0; i < count; i++) {
         splitting s = split_of(a, &poller, i);
         for (int64_t j = 0; j < most; j++) {
