@@ -233,8 +233,10 @@ xcvm_status xcvm_key_table_find(const xcvm_key_table *table, xcvm_poller *poller
         XCVM_TRY(xcvm_poll_after(poller, count));
     if (table->span != 0) {
         /* Whether a number is a key no branch foretells: what is outside has the first slot's place until the end. */
+        const int64_t *words = x->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, x) + begin : NULL;
         for (size_t i = 0; i < count; i++) {
-            const uint64_t distance = word_of(x, begin + i) - table->least;
+            const uint64_t word = words != NULL ? (uint64_t)words[i] : word_of(x, begin + i);
+            const uint64_t distance = word - table->least;
             const int64_t at = table->slots[distance < table->span ? distance : 0].at;
             positions[i] = distance < table->span ? at : -1;
         }
