@@ -68,14 +68,15 @@ xcvm_status xcvm_kernel_gather_strings(xcvm_kernel *k, xcvm_value *out, const xc
     }
     XCVM_TRY(xcvm_kernel_allocate_strings(k, out, out->rank, out->dims, characters, &spans, &text));
     size_t offset = bytes;
+    const char *end = xcvm_strings_end(out), *from_end = xcvm_strings_end(from);
     for (size_t i = 0; i < count; i++) {
-        const char *string = NULL;
+        const char *string = from->data;
         length = 0;
         if (indices[i] >= 0)
             string = xcvm_string_at(from, (size_t)indices[i], &length);
         spans[i] = (xcvm_string){.offset = offset, .length = length};
         XCVM_TRY(xcvm_poll_after(&poller, 1 + length / XCVM_STEP_BYTES));
-        XCVM_TRY(xcvm_kernel_copy(k, text + (offset - bytes), string, length));
+        XCVM_TRY(xcvm_kernel_copy_string(k, text + (offset - bytes), end, string, from_end, length));
         offset += length;
     }
     return XCVM_OK;

@@ -109,6 +109,24 @@ xcvm_status xcvm_kernel_parallel(const xcvm_kernel *k, size_t count, size_t grai
 xcvm_status xcvm_kernel_copy(const xcvm_kernel *k, void *to, const void *from, size_t bytes);
 xcvm_status xcvm_kernel_fill(const xcvm_kernel *k, void *to, int byte, size_t bytes);
 
+/* Where the characters of a tensor of strings end. */
+static inline const char *xcvm_strings_end(const xcvm_value *strings)
+{
+    return (const char *)strings->data + strings->bytes;
+}
+
+/* xcvm_kernel_copy of a string behind which others are written next: a short one is copied as a whole run of bytes,
+ * where there is room before the ends of both sides, since how short it is no branch foretells. */
+static inline xcvm_status xcvm_kernel_copy_string(const xcvm_kernel *k, char *to, const char *to_end, const char *from,
+                                                  const char *from_end, size_t length)
+{
+    enum { RUN = XCVM_STEP_BYTES };
+    if (length > RUN || to_end - to < RUN || from_end - from < RUN)
+        return xcvm_kernel_copy(k, to, from, length);
+    memcpy(to, from, RUN);
+    return XCVM_OK;
+}
+
 static inline bool xcvm_kernel_is_last_use(const xcvm_kernel *k, size_t operand)
 {
     return operand < 32 && (k->last_use >> operand & 1) != 0;

@@ -97,11 +97,35 @@ static uint64_t word_of(const xcvm_value *x, size_t i)
     return word;
 }
 
-static bool same_string(const xcvm_value *x, size_t i, const xcvm_value *keys, size_t j)
+/* Whether a slot is free, or its key has these bytes. */
+static __attribute__((noinline)) bool has_bytes(const xcvm_key_table *t, const xcvm_key_slot *slot, const char *text,
+                                                size_t length)
 {
-    size_t n, m;
-    const char *p = xcvm_string_at(x, i, &n), *q = xcvm_string_at(keys, j, &m);
-    return n == m && (n == 0 || memcmp(p, q, n) == 0);
+    size_t others;
+    return slot->at < 0 || memcmp(text, xcvm_string_at(t->keys, (size_t)slot->at, &others), length) == 0;
+}
+
+/* Whether a slot is free, or holds the string, whose word is the slot's. Words of no more bytes than they have
+ * themselves differ where the bytes do, if lengths are the same. */
+static bool is_place_of(const xcvm_key_table *t, const xcvm_key_slot *slot, const char *text, size_t length)
+{
+    const uint64_t taken = ~(uint64_t)(slot->at >> 63);
+    const uint64_t others = ((const xcvm_string *)t->keys->data)[(uint64_t)slot->at & taken].length;
+    return ((others ^ length) & taken) == 0 && (length <= sizeof slot->word || has_bytes(t, slot, text, length));
+}
+
+/* The slot of a string of this word: the one that holds it, or a free one. Whether it is a key no branch foretells, so
+ * that both are one case. */
+static xcvm_key_slot *slot_of_string(const xcvm_key_table *t, const char *text, size_t length, uint64_t word,
+                                     size_t *probes)
+{
+    const size_t mask = (size_t)(UINT64_MAX >> t->shift);
+    for (size_t at = (size_t)(word * SPREAD >> t->shift);; at = (at + 1) & mask, ++*probes) {
+        xcvm_key_slot *slot = &t->slots[at];
+        const uint64_t taken = ~(uint64_t)(slot->at >> 63);
+        if (((slot->word ^ word) & taken) == 0 && is_place_of(t, slot, text, length))
+            return slot;
+    }
 }
 
 /* The slot of element i of x, whose word is given: the one that holds it, or a free one. */
@@ -109,11 +133,15 @@ static xcvm_key_slot *slot_of(const xcvm_key_table *t, const xcvm_value *x, size
 {
     if (t->span != 0)
         return &t->slots[word - t->least];
+    if (x->dtype == XCVM_STRING) {
+        size_t length;
+        const char *text = xcvm_string_at(x, i, &length);
+        return slot_of_string(t, text, length, word, probes);
+    }
     const size_t mask = (size_t)(UINT64_MAX >> t->shift);
     for (size_t at = (size_t)(word * SPREAD >> t->shift);; at = (at + 1) & mask, ++*probes) {
         xcvm_key_slot *slot = &t->slots[at];
-        if (slot->at < 0 ||
-            (slot->word == word && (x->dtype != XCVM_STRING || same_string(x, i, t->keys, (size_t)slot->at))))
+        if ((slot->at < 0) | (slot->word == word))
             return slot;
     }
 }
@@ -136,11 +164,14 @@ static xcvm_status find_span(xcvm_poller *poller, xcvm_key_table *t, size_t coun
     return XCVM_OK;
 }
 
-/* At most half of the slots are taken. */
+/* At most half of the slots are taken; where they are few anyhow an eighth, so that nearly all that is looked up finds
+ * its own or a free one at once. */
 static int slot_bits(size_t count)
 {
+    enum { FEW = 2048 };
+    const size_t slots = count <= FEW ? 8 * count : 2 * count;
     int bits = 4;
-    while (bits < 62 && (size_t)1 << bits < 2 * count)
+    while (bits < 62 && (size_t)1 << bits < slots)
         bits++;
     return bits;
 }
@@ -175,7 +206,7 @@ xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xc
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < (size_t)1 << bits; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, 1));
-        slots[i].at = -1;
+        slots[i] = (xcvm_key_slot){0, -1};
     }
     XCVM_TRY(find_span(&poller, table, count, (size_t)1 << bits));
     for (size_t i = 0; i < count && *made; i++) {
@@ -202,18 +233,23 @@ xcvm_status xcvm_key_table_find(const xcvm_key_table *table, xcvm_poller *poller
         XCVM_TRY(xcvm_poll_after(poller, count));
     if (table->span != 0) {
         /* Whether a number is a key no branch foretells: what is outside has the first slot's place until the end. */
+        const int64_t *words = x->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, x) + begin : NULL;
         for (size_t i = 0; i < count; i++) {
-            const uint64_t distance = word_of(x, begin + i) - table->least;
+            const uint64_t word = words != NULL ? (uint64_t)words[i] : word_of(x, begin + i);
+            const uint64_t distance = word - table->least;
             const int64_t at = table->slots[distance < table->span ? distance : 0].at;
             positions[i] = distance < table->span ? at : -1;
         }
         return XCVM_OK;
     }
     size_t probes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (x->dtype == XCVM_STRING)
-            XCVM_TRY(xcvm_poll_after(poller, 2 * xcvm_keys_steps(x, begin + i)));
-        positions[i] = slot_of(table, x, begin + i, word_of(x, begin + i), &probes)->at;
+    for (size_t i = 0; i < count && x->dtype == XCVM_STRING; i++) {
+        size_t length;
+        const char *text = xcvm_string_at(x, begin + i, &length);
+        XCVM_TRY(xcvm_poll_after(poller, 2 * xcvm_keys_steps(x, begin + i)));
+        positions[i] = slot_of_string(table, text, length, hash_string(text, length), &probes)->at;
     }
+    for (size_t i = 0; i < count && x->dtype != XCVM_STRING; i++)
+        positions[i] = slot_of(table, x, begin + i, word_of(x, begin + i), &probes)->at;
     return xcvm_poll_after(poller, probes);
 }

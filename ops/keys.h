@@ -32,8 +32,8 @@ typedef struct xcvm_key_table {
 
 /* Bytes of slots for so many keys; false if there are too many. */
 bool xcvm_key_table_bytes(size_t count, size_t *bytes);
-/* Makes the table in `slots`. *made is false where keys fall on few slots: there is none then. Fails as
- * xcvm_kernel_poll does. */
+/* Makes the table of keys, of which there are some, in `slots`. *made is false where keys fall on few slots: there is
+ * none then. Fails as xcvm_kernel_poll does. */
 xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xcvm_key_slot *slots,
                                 xcvm_key_table *table, bool *made);
 /* positions[i] = as xcvm_keys_find has it for element begin + i of x; of equal keys, the first. Fails as

@@ -325,6 +325,16 @@ static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate
     return shape;
 }
 
+/* Whether windows are runs of a line of one channel, of which Conv makes a product as it lies. */
+static bool is_line(const xcc_layout_shape *c)
+{
+    const int last = c->axes - 1;
+    bool line = c->group == 1 && c->channels == 1;
+    for (int i = 0; i < last; i++)
+        line = line && c->in[i] == 1 && c->out[i] == 1;
+    return line && c->dilations[last] == 1 && c->pads[last] == 0 && c->pads[c->axes + last] == 0;
+}
+
 static double plain_ns(const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm)
 {
     const double work = results(c) / padded(c->outputs) * (double)c->outputs * additions(c);
@@ -339,7 +349,8 @@ static double plain_ns(const xcc_layout_shape *c, const xcc_layout_algorithm *al
         return fmax(work / PLAIN_WINOGRAD,
                     winograd_ns(c, 4) + TRANSFORM * 36.0 * padded(c->outputs) * padded(c->channels) / BLOCKED_WINOGRAD);
     const bool point = additions(c) == (double)c->channels;
-    return with_filters(c, work / (c->plain_input ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW));
+    const bool narrow = c->plain_input && !is_line(c);
+    return with_filters(c, work / (narrow ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW));
 }
 
 /* Both read the filters once. Plain products are stored, and added up from there. */

@@ -56,21 +56,31 @@ static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
     return index < 0 ? index + depth : index;
 }
 
+/* Sets all to `off` and the places that indices stand for to `on`: of so many outer positions at a time that what is
+ * set is still in a cache when it is marked. */
 static xcvm_status mark(const xcvm_moving *m, const void *context)
 {
+    enum { PORTION = 16 * 1024 };
     const marking *c = context;
     const char *off = m->from[0], *on = off + m->size;
     xcvm_around y = xcvm_around_axis(c->a->y, c->axis);
-    XCVM_TRY(xcvm_move_fill(m->k, m->to[0], off, m->size, y.outer * y.dim * y.inner));
     xcvm_poller poller = xcvm_poller_of(m->k);
     char *to = m->to[0];
-    for (size_t o = 0; o < y.outer && y.inner != 0; o++, to += y.dim * y.inner * m->size)
-        for (size_t i = 0; i < y.inner; i++) {
+    const size_t bytes = y.dim * y.inner * m->size, some = bytes < PORTION ? PORTION / (bytes + 1) + 1 : 1;
+    for (size_t o = 0, end; o < y.outer && y.inner != 0; o = end) {
+        end = o + xcvm_min(y.outer - o, some);
+        XCVM_TRY(xcvm_move_fill(m->k, to, off, m->size, (end - o) * y.dim * y.inner));
+        for (size_t i = o * y.inner, inner = 0; i < end * y.inner; i++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            const int64_t at = place(c->a->indices, o * y.inner + i, (int64_t)y.dim);
+            const int64_t at = place(c->a->indices, i, (int64_t)y.dim);
             if (at >= 0)
-                xcvm_move_element(to + ((size_t)at * y.inner + i) * m->size, on, m->size);
+                xcvm_move_element(to + ((size_t)at * y.inner + inner) * m->size, on, m->size);
+            if (++inner == y.inner) {
+                inner = 0;
+                to += bytes;
+            }
         }
+    }
     return XCVM_OK;
 }
 

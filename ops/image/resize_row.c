@@ -20,23 +20,12 @@
             for (size_t j = 0; j < repeats; j++)                                                                       \
                 to[i * repeats + j] = from[i];                                                                         \
     }                                                                                                                  \
-    /* Rows of `count` elements, each element and each row twice: what grows by two both ways is read once. */         \
+    /* Rows of `count` elements, each element and each row twice. The second is made of x once more: a row behind the  \
+     * other is written sooner than both side by side. */                                                              \
     static void double_##bits(type *restrict to, const type *restrict from, size_t count, size_t rows)                 \
     {                                                                                                                  \
-        const size_t lanes = 16 / sizeof(type);                                                                        \
-        for (size_t row = 0; row < rows; row++, from += count, to += 4 * count) {                                      \
-            type *restrict second = to + 2 * count;                                                                    \
-            size_t i = 0;                                                                                              \
-            for (; i + lanes <= count; i += lanes) {                                                                   \
-                const vector_##bits v = *(const vector_##bits *)(from + i), a = low(v, v), b = high(v, v);             \
-                *(vector_##bits *)(to + 2 * i) = a;                                                                    \
-                *(vector_##bits *)(to + 2 * i + lanes) = b;                                                            \
-                *(vector_##bits *)(second + 2 * i) = a;                                                                \
-                *(vector_##bits *)(second + 2 * i + lanes) = b;                                                        \
-            }                                                                                                          \
-            for (; i < count; i++)                                                                                     \
-                to[2 * i] = to[2 * i + 1] = second[2 * i] = second[2 * i + 1] = from[i];                               \
-        }                                                                                                              \
+        for (size_t row = 0; row < 2 * rows; row++, to += 2 * count)                                                   \
+            repeat_##bits(to, from + row / 2 * count, count, 2);                                                       \
     }                                                                                                                  \
     static void gather_row_##bits(type *restrict to, const type *restrict from, size_t width, size_t repeats,          \
                                   const int64_t *columns)                                                              \

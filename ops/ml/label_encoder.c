@@ -80,11 +80,11 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->y->rank, a->y->dims, characters, &spans, &text));
     size_t offset = count * sizeof *spans;
     for (size_t i = 0; i < count; i++) {
-        const char *string = positions[i] >= 0 ? xcvm_string_at(a->values, (size_t)positions[i], &length)
-                                               : xcvm_string_at(a->otherwise, 0, &length);
+        const xcvm_value *from = positions[i] >= 0 ? a->values : a->otherwise;
+        const char *string = xcvm_string_at(from, positions[i] >= 0 ? (size_t)positions[i] : 0, &length);
         spans[i] = (xcvm_string){.offset = offset, .length = length};
         XCVM_TRY(xcvm_poll_after(&poller, 1 + length / XCVM_STEP_BYTES));
-        XCVM_TRY(xcvm_kernel_copy(k, text, string, length));
+        XCVM_TRY(xcvm_kernel_copy_string(k, text, xcvm_strings_end(a->y), string, xcvm_strings_end(from), length));
         text += length;
         offset += length;
     }

@@ -70,11 +70,16 @@ static void deallocate(void *memory, void *user)
 
 typedef struct matcher {
     const xcvm_RegexFullMatch_args *a;
+    xcvm_poller poller;
     pool pool;
     const pcre2_code *code;
     pcre2_match_data *result;
     pcre2_match_context *limits;
-    size_t code_size;
+    size_t work;      /* that a character takes at most: the square of the states */
+    size_t segment;   /* characters that are matched between polls */
+    uint32_t checked; /* options for texts without broken characters */
+    int *workspace;
+    size_t words; /* of the workspace */
 } matcher;
 
 static xcvm_status compile(xcvm_kernel *k, matcher *m)
@@ -88,8 +93,7 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
     pcre2.pcre2_set_newline_8(context, PCRE2_NEWLINE_LF);
     pcre2.pcre2_set_parens_nest_limit_8(context, 200);
     /* Not anchored at the end, which PCRE2 refuses for parts of a text: the longest match is looked at instead. */
-    const uint32_t options =
-        PCRE2_ANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+    const uint32_t options = PCRE2_ANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
     m->code =
         pcre2.pcre2_compile_8((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
     if (m->code == NULL && m->pool.exhausted)
@@ -99,10 +103,30 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
         pcre2.pcre2_get_error_message_8(error, (PCRE2_UCHAR *)text, sizeof text);
         return xcvm_error_set(k->error, XCVM_INVALID_ARGUMENT, "the pattern is broken at %zu: %s", (size_t)where, text);
     }
-    pcre2.pcre2_pattern_info_8(m->code, PCRE2_INFO_SIZE, &m->code_size);
+    size_t size;
+    pcre2.pcre2_pattern_info_8(m->code, PCRE2_INFO_SIZE, &size);
+    const size_t states = xcvm_min(size, MOST_WORDS / 6) + 1;
+    m->work = states * states;
+    m->segment = m->work < SEGMENT_WORK ? SEGMENT_WORK / m->work : 1;
     m->result = pcre2.pcre2_match_data_create_8(1, memory);
     m->limits = pcre2.pcre2_match_context_create_8(memory);
     return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+/* PCRE2_NO_UTF_CHECK if all bytes of x's strings are characters by themselves, else nothing. */
+static xcvm_status check_characters(xcvm_poller *poller, const xcvm_value *x, uint32_t *checked)
+{
+    enum { PORTION = 64 * 1024 };
+    const unsigned char *bytes = x->data;
+    unsigned char all = 0;
+    for (size_t at = xcvm_element_count(x) * sizeof(xcvm_string), end; at < x->bytes; at = end) {
+        end = x->bytes - at < PORTION ? x->bytes : at + PORTION;
+        for (size_t i = at; i < end; i++)
+            all |= bytes[i];
+        XCVM_TRY(xcvm_poll_after(poller, PORTION / XCVM_STEP_BYTES));
+    }
+    *checked = all < 0x80 ? PCRE2_NO_UTF_CHECK : 0;
+    return XCVM_OK;
 }
 
 /* Where the segment from `from` on ends: so many bytes later, but not within a character. */
@@ -117,28 +141,26 @@ static size_t segment_end(const char *text, size_t length, size_t from, size_t s
 
 /* The algorithm that follows all alternatives at once, as RE2 does, so that time does not grow exponentially; it does
  * with the square of the states, which the workspace bounds. */
-static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, int *workspace, size_t words,
-                         bool *matches)
+static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, bool *matches)
 {
-    const size_t states = xcvm_min(m->code_size, MOST_WORDS / 6) + 1;
-    const size_t segment = states * states < SEGMENT_WORK ? SEGMENT_WORK / (states * states) : 1;
+    enum { STEP = 64 }; /* work that is a step */
     const pool before = m->pool;
     size_t from = 0, to;
     int found;
     /* A text is matched segment by segment, the states being kept in the workspace. */
     do {
-        to = segment_end(text, length, from, segment);
+        to = segment_end(text, length, from, m->segment);
         const uint32_t options = (from > 0 ? PCRE2_DFA_RESTART : 0) | (to < length ? PCRE2_PARTIAL_HARD : 0);
         m->pool = before;
-        found = pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, to, from, options, m->result, m->limits, workspace,
-                                        words);
+        found = pcre2.pcre2_dfa_match_8(m->code, (PCRE2_SPTR)text, to, from, options | m->checked, m->result, m->limits,
+                                        m->workspace, m->words);
+        XCVM_TRY(xcvm_poll_after(&m->poller, 1 + (to - from) * m->work / STEP));
         from = to;
-        XCVM_TRY(xcvm_kernel_poll(k));
     } while (found == PCRE2_ERROR_PARTIAL && to < length);
     /* Where nothing could go on, what is left does not match. */
     if (found >= 0 && pcre2.pcre2_get_ovector_pointer_8(m->result)[1] != length)
         found = PCRE2_ERROR_NOMATCH;
-    XCVM_CHECK(k->error, found != PCRE2_ERROR_DFA_WSSIZE || words < MOST_WORDS, OUT_OF_RANGE,
+    XCVM_CHECK(k->error, found != PCRE2_ERROR_DFA_WSSIZE || m->words < MOST_WORDS, OUT_OF_RANGE,
                "the pattern is at more than %d places at once in a string of %zu bytes", MOST_WORDS / 6, length);
     if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
         return XCVM_OUT_OF_MEMORY;
@@ -147,24 +169,28 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
     XCVM_CHECK(k->error, found >= 0 || found == PCRE2_ERROR_NOMATCH || broken, UNSUPPORTED,
                "the pattern cannot be matched: PCRE2 gives error %d", found);
     *matches = found >= 0;
+    m->pool = before;
     return XCVM_OK;
 }
 
 /* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
 static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
 {
-    const size_t half = bytes / 2, words = xcvm_min(half / sizeof(int), MOST_WORDS);
-    matcher m = {.a = a, .pool = {scratch + half, half, false}};
+    const size_t half = bytes / 2, count = xcvm_element_count(a->x);
+    matcher m = {.a = a,
+                 .poller = xcvm_poller_of(k),
+                 .pool = {scratch + half, half, false},
+                 .workspace = (int *)(void *)scratch,
+                 .words = xcvm_min(half / sizeof(int), MOST_WORDS)};
     XCVM_TRY(compile(k, &m));
-    const pool after = m.pool;
+    XCVM_TRY(check_characters(&m.poller, a->x, &m.checked));
     bool *y = a->y->data;
-    for (size_t i = 0; i < xcvm_element_count(a->x); i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t length;
         const char *text = xcvm_string_at(a->x, i, &length);
-        m.pool = after;
-        XCVM_TRY(match(k, &m, text, length, (int *)(void *)scratch, words, &y[i]));
+        XCVM_TRY(match(k, &m, text, length, &y[i]));
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }
 
 XCVM_KERNEL(RegexFullMatch)

@@ -14,7 +14,8 @@ typedef struct joining {
     bool overflow;
     xcvm_string *spans; /* NULL: characters are counted */
     char *to;
-    uint64_t at; /* of `to` from the tensor's data */
+    const char *ends[3]; /* of a, b and the result */
+    uint64_t at;         /* of `to` from the tensor's data */
 } joining;
 
 static void join_row(void *context, size_t at, const size_t *offsets, size_t count)
@@ -32,8 +33,8 @@ static void join_row(void *context, size_t at, const size_t *offsets, size_t cou
                           !xcvm_size_add(j->characters, lengths[1], &j->characters);
             continue;
         }
-        (void)xcvm_kernel_copy(j->k, j->to, a, lengths[0]);
-        (void)xcvm_kernel_copy(j->k, j->to + lengths[0], b, lengths[1]);
+        (void)xcvm_kernel_copy_string(j->k, j->to, j->ends[2], a, j->ends[0], lengths[0]);
+        (void)xcvm_kernel_copy_string(j->k, j->to + lengths[0], j->ends[2], b, j->ends[1], lengths[1]);
         j->spans[at + i] = (xcvm_string){j->at, lengths[0] + lengths[1]};
         j->to += lengths[0] + lengths[1];
         j->at += lengths[0] + lengths[1];
@@ -54,6 +55,9 @@ XCVM_KERNEL(StringConcat)
     XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->y->rank, a->y->dims, j.characters, &spans, &j.to));
     j.spans = spans;
     j.at = (uint64_t)(j.to - (char *)a->y->data);
+    j.ends[0] = xcvm_strings_end(a->a);
+    j.ends[1] = xcvm_strings_end(a->b);
+    j.ends[2] = xcvm_strings_end(a->y);
     xcvm_broadcast_rows(&plan, 0, plan.count, join_row, &j);
     return xcvm_kernel_poll(k);
 }
@@ -126,6 +130,12 @@ static splitting split_of(const xcvm_StringSplit_args *a, xcvm_poller *poller, s
     return s;
 }
 
+static const char *find_delimiter(const xcvm_text *delimiter, const char *text, size_t left)
+{
+    return delimiter->length == 1 ? memchr(text, delimiter->at[0], left)
+                                  : memmem(text, left, delimiter->at, delimiter->length);
+}
+
 /* The next piece; false if there is none. Without a delimiter, pieces are separated by any amount of space, of which
  * there is none at the beginning and at the end. */
 static bool next_piece(splitting *s, const char **piece, size_t *length)
@@ -148,7 +158,7 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
         s->cuts -= s->cuts > 0;
         return true;
     }
-    const char *found = s->cuts != 0 && s->left > 0 ? memmem(s->text, s->left, delimiter->at, delimiter->length) : NULL;
+    const char *found = s->cuts != 0 && s->left > 0 ? find_delimiter(delimiter, s->text, s->left) : NULL;
     *piece = s->text;
     *length = found != NULL ? (size_t)(found - s->text) : s->left;
     (void)xcvm_poll_after(s->poller, *length / XCVM_STEP_BYTES);
@@ -161,6 +171,22 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
     return true;
 }
 
+/* What the pieces of all texts are written to, one behind the other. */
+typedef struct pieces {
+    const xcvm_kernel *k;
+    xcvm_string *spans;
+    char *to;
+    const char *base, *end, *from_end; /* of the result, and the end of what they are copied from */
+} pieces;
+
+static xcvm_status put_piece(pieces *p, const char *piece, size_t length)
+{
+    char *to = p->to;
+    *p->spans++ = (xcvm_string){(uint64_t)(to - p->base), length};
+    p->to += length;
+    return xcvm_kernel_copy_string(p->k, to, p->end, piece, p->from_end, length);
+}
+
 XCVM_KERNEL(StringSplit)
 {
     const size_t count = xcvm_element_count(a->x);
@@ -170,32 +196,33 @@ XCVM_KERNEL(StringSplit)
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
         splitting s = split_of(a, &poller, i);
-        int64_t pieces = 0;
-        for (; next_piece(&s, &piece, &length); pieces++)
+        int64_t found = 0;
+        for (; next_piece(&s, &piece, &length); found++)
             characters += length; /* no more than x has */
-        counts[i] = pieces;
-        most = pieces > most ? pieces : most;
+        counts[i] = found;
+        most = found > most ? found : most;
         XCVM_TRY(xcvm_poll_after(&poller, 1));
     }
     int64_t dims[XCVM_MAX_RANK];
     for (int i = 0; i < a->x->rank; i++)
         dims[i] = a->x->dims[i];
     dims[a->x->rank] = most;
-    xcvm_string *spans;
-    char *to;
-    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &spans, &to));
-    uint64_t at = (uint64_t)(to - (char *)a->y->data);
+    pieces p = {.k = k, .from_end = xcvm_strings_end(a->x)};
+    XCVM_TRY(xcvm_kernel_allocate_strings(k, a->y, a->x->rank + 1, dims, characters, &p.spans, &p.to));
+    p.base = a->y->data;
+    p.end = xcvm_strings_end(a->y);
     for (size_t i = 0; i < count; i++) {
         splitting s = split_of(a, &poller, i);
-        for (int64_t p = 0; p < most; p++) {
+        for (int64_t j = 0; j < most; j++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            if (!next_piece(&s, &piece, &length))
+            /* Behind the last delimiter is all the rest. */
+            const bool rest = a->delimiter.length != 0 && j + 1 == counts[i];
+            piece = s.text;
+            length = rest ? s.left : 0;
+            if (j < counts[i] && !rest && !next_piece(&s, &piece, &length))
                 length = 0;
-            XCVM_TRY(xcvm_kernel_copy(k, to, piece, length));
-            *spans++ = (xcvm_string){at, length};
-            to += length;
-            at += length;
+            XCVM_TRY(put_piece(&p, piece, length));
         }
     }
-    return XCVM_OK;
+    return xcvm_kernel_poll(k);
 }

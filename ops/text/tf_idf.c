@@ -1,12 +1,16 @@
 /* TfIdfVectorizer: counting n-grams of a pool. */
-#include "ops/kernel.h"
+#include "ops/keys.h"
 
-/* Number of n-grams in the pool. */
+/* Numbers of n-grams, and of tokens, in the pool. */
 static size_t gram_count(const xcvm_TfIdfVectorizer_args *a) { return a->ngram_indexes.count; }
+static size_t pool_count(const xcvm_TfIdfVectorizer_args *a)
+{
+    return a->pool_strings.count != 0 ? a->pool_strings.count : a->pool_int64s.count;
+}
 
 XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
 {
-    const size_t pool = a->pool_strings.count != 0 ? a->pool_strings.count : a->pool_int64s.count;
+    const size_t pool = pool_count(a);
     XCVM_CHECK(t->error, (a->pool_strings.count == 0) != (a->pool_int64s.count == 0), INVALID_ARGUMENT,
                "exactly one of pool_strings and pool_int64s must be given");
     XCVM_CHECK(t->error, (a->x->dtype == XCVM_STRING) == (a->pool_strings.count != 0) || a->x->dtype == XCVM_NO_DTYPE,
@@ -39,151 +43,233 @@ XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
     return XCVM_OK;
 }
 
-/* A run of tokens, `stride` apart, of x or of the pool. */
-typedef struct gram {
+/* ---- The pool ---- */
+
+/* A step from a node to one that is longer by a token; child 0: there is none. */
+typedef struct edge {
+    uint32_t parent, token, child;
+} edge;
+
+/* The n-grams of the pool as a tree. Nodes are what n-grams begin with, 0 is nothing; a token is known by the place in
+ * the pool where it first stands. */
+typedef struct tree {
     const xcvm_TfIdfVectorizer_args *args;
-    xcvm_poller *poller; /* of who looks it up */
-    bool of_pool;
-    size_t first, stride, length;
-} gram;
+    xcvm_poller *poller;
+    xcvm_value pool;      /* its tokens as a tensor */
+    xcvm_key_table table; /* of these */
+    bool made;            /* there is such a table */
+    int64_t *places;      /* tokens of the pool, then of a row of x, by their places; below 0: no token of the pool */
+    uint32_t *first;      /* the node of each token alone */
+    uint32_t *columns;    /* 1 + the column of y that counts a node; 0: it is no n-gram */
+    edge *edges;          /* from other nodes, by hashes */
+    int shift;            /* that leaves the number of an edge of a hash's 64 bits */
+    uint32_t nodes;
+} tree;
 
-static const char *token_bytes(const gram *g, size_t i, size_t *length)
+/* places[i] = the place of element first + i of x in the pool. */
+static xcvm_status find_places(const tree *t, const xcvm_value *x, size_t first, size_t count)
 {
-    const size_t at = g->first + i * g->stride;
-    if (!g->of_pool)
-        return xcvm_string_at(g->args->x, at, length);
-    *length = g->args->pool_strings.at[at].length;
-    return g->args->pool_strings.at[at].at;
-}
-
-/* FNV-1a of the bytes of strings. */
-static uint64_t hash(const gram *g)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < g->length; i++) {
-        size_t length;
-        const char *bytes = token_bytes(g, i, &length);
-        h *= UINT64_C(1099511628211);
-        if (xcvm_poll_after(g->poller, 1 + length) != XCVM_OK)
-            break;
-        for (size_t j = 0; j < length; j++)
-            h = (h ^ (uint64_t)(unsigned char)bytes[j]) * UINT64_C(1099511628211);
+    const size_t pool = (size_t)t->pool.dims[0];
+    if (t->made)
+        return xcvm_key_table_find(&t->table, t->poller, x, first, count, t->places);
+    for (size_t i = 0; i < count; i++) {
+        t->places[i] = -1;
+        for (size_t at = 0; at < pool && t->places[i] < 0; at++) {
+            XCVM_TRY(xcvm_poll_after(t->poller, xcvm_keys_steps(x, first + i)));
+            if (xcvm_keys_compare(x, first + i, &t->pool, at) == 0)
+                t->places[i] = (int64_t)at;
+        }
     }
-    return h ^ h >> 29;
+    return XCVM_OK;
 }
 
-static bool same(const gram *p, const gram *q)
+/* The edge from a node by a token: that which there is, or a free one. *probes counts the others that it met. */
+static edge *edge_of(const tree *t, uint32_t parent, uint32_t token, size_t *probes)
 {
-    if (p->length != q->length)
-        return false;
-    for (size_t i = 0; i < p->length; i++) {
-        size_t n, m;
-        if (xcvm_poll_after(p->poller, 1) != XCVM_OK)
-            return true;
-        const char *a = token_bytes(p, i, &n), *b = token_bytes(q, i, &m);
-        if (n != m || (n != 0 && memcmp(a, b, n) != 0))
-            return false;
-    }
-    return true;
-}
-
-/* Entry of the table: a gram of the pool, by where it begins; length 0 is free. */
-typedef struct entry {
-    size_t first, length, index;
-} entry;
-
-static int64_t token_at(const gram *g, size_t i)
-{
-    const size_t at = g->first + i * g->stride;
-    if (g->of_pool)
-        return g->args->pool_int64s.at[at];
-    return g->args->x->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, g->args->x)[at] : xcvm_element_as_int(g->args->x, at);
-}
-
-/* As look_up, for integers: FNV-1a over their words. */
-static entry *look_up_integers(entry *table, size_t mask, const gram *g)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < g->length && xcvm_poll_after(g->poller, 1) == XCVM_OK; i++)
-        h = (h ^ (uint64_t)token_at(g, i)) * UINT64_C(1099511628211);
-    h ^= h >> 29;
-    for (size_t i = (size_t)h & mask;; i = (i + 1) & mask) {
-        entry *e = &table[i];
-        if (e->length == 0 || xcvm_poll_after(g->poller, 1) != XCVM_OK)
-            return e;
-        size_t equal = 0;
-        while (e->length == g->length && equal < g->length && xcvm_poll_after(g->poller, 1) == XCVM_OK &&
-               g->args->pool_int64s.at[e->first + equal] == token_at(g, equal))
-            equal++;
-        if (equal == g->length)
+    const size_t mask = (size_t)(UINT64_MAX >> t->shift);
+    const uint64_t hash = ((uint64_t)parent << 32 | token) * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t at = (size_t)(hash >> t->shift);; at = (at + 1) & mask, ++*probes) {
+        edge *e = &t->edges[at];
+        if ((e->child == 0) | ((e->parent == parent) & (e->token == token)))
             return e;
     }
 }
 
-/* Any entry if the run is stopped. */
-static entry *look_up(entry *table, size_t mask, const gram *g)
+/* Takes in the n-gram `index`, whose tokens are at places[0], places[1] ... The first of equal ones counts. */
+static xcvm_status add_gram(tree *t, const int64_t *places, size_t length, size_t index)
 {
-    if (g->args->x->dtype != XCVM_STRING)
-        return look_up_integers(table, mask, g);
-    for (size_t i = (size_t)hash(g) & mask;; i = (i + 1) & mask) {
-        entry *e = &table[i];
-        const gram other = {g->args, g->poller, true, e->first, 1, e->length};
-        if (e->length == 0 || xcvm_poll_after(g->poller, 1) != XCVM_OK || same(&other, g))
-            return e;
+    uint32_t node = 0;
+    for (size_t i = 0; i < length; i++) {
+        const uint32_t token = (uint32_t)places[i];
+        size_t probes = 1;
+        edge *e = i > 0 ? edge_of(t, node, token, &probes) : NULL;
+        uint32_t *child = e != NULL ? &e->child : &t->first[token];
+        if (*child == 0) {
+            *child = ++t->nodes;
+            if (e != NULL)
+                *e = (edge){node, token, t->nodes};
+        }
+        node = *child;
+        XCVM_TRY(xcvm_poll_after(t->poller, probes));
     }
+    if (t->columns[node] == 0)
+        t->columns[node] = 1 + (uint32_t)t->args->ngram_indexes.at[index];
+    return XCVM_OK;
+}
+
+static xcvm_status add_grams(tree *t)
+{
+    const xcvm_TfIdfVectorizer_args *a = t->args;
+    size_t index = 0;
+    XCVM_TRY(find_places(t, &t->pool, 0, (size_t)t->pool.dims[0]));
+    for (size_t n = 1; n <= a->ngram_counts.count; n++) {
+        const size_t end = n < a->ngram_counts.count ? (size_t)a->ngram_counts.at[n] : (size_t)t->pool.dims[0];
+        for (size_t at = (size_t)a->ngram_counts.at[n - 1]; at < end; at += n, index++)
+            XCVM_TRY(add_gram(t, t->places + at, n, index));
+    }
+    return XCVM_OK;
+}
+
+/* ---- Memory ---- */
+
+enum { TOKENS, SLOTS, PLACES, FIRST, COLUMNS, EDGES, PARTS };
+
+/* The pool as a tensor, for which there is room at `to`. */
+static xcvm_status lay_out_pool(const xcvm_kernel *k, tree *t, size_t count, void *to)
+{
+    const xcvm_TfIdfVectorizer_args *a = t->args;
+    xcvm_string *spans = to;
+    uint64_t offset = count * sizeof *spans;
+    t->pool.data = to;
+    xcvm_value_set_tensor(&t->pool, a->pool_strings.count != 0 ? XCVM_STRING : XCVM_I64, 1,
+                          (const int64_t[]){(int64_t)count});
+    if (a->pool_strings.count == 0)
+        return xcvm_kernel_copy(k, to, a->pool_int64s.at, count * sizeof *a->pool_int64s.at);
+    for (size_t i = 0; i < count; i++) {
+        const xcvm_text *text = &a->pool_strings.at[i];
+        spans[i] = (xcvm_string){offset, text->length};
+        XCVM_TRY(xcvm_poll_after(t->poller, 1 + text->length / XCVM_STEP_BYTES));
+        memcpy((char *)to + offset, text->at, text->length);
+        offset += text->length;
+    }
+    return XCVM_OK;
+}
+
+/* Bytes of the parts of a tree of so many tokens, for rows of x of so many. */
+static void measure(tree *t, size_t count, size_t tokens, size_t bytes[PARTS])
+{
+    enum { FEW = 4096 };
+    const xcvm_texts *strings = &t->args->pool_strings;
+    /* An n-gram of n tokens adds n - 1 edges at most. Among few, most that are asked for should meet a free one. */
+    const size_t edges = count - gram_count(t->args), slots = edges <= FEW ? 8 * edges : 2 * edges;
+    int bits = 4;
+    while ((size_t)1 << bits < slots)
+        bits++;
+    t->shift = 64 - bits;
+    bytes[TOKENS] = count * (strings->count != 0 ? sizeof(xcvm_string) : sizeof(int64_t));
+    for (size_t i = 0; i < strings->count; i++)
+        bytes[TOKENS] += strings->at[i].length;
+    bytes[PLACES] = (count > tokens ? count : tokens) * sizeof *t->places;
+    bytes[FIRST] = count * sizeof *t->first;
+    bytes[COLUMNS] = (count + 1) * sizeof *t->columns;
+    bytes[EDGES] = sizeof *t->edges << bits;
+}
+
+static xcvm_status make_tree(xcvm_kernel *k, tree *t, size_t tokens)
+{
+    const size_t count = pool_count(t->args);
+    size_t bytes[PARTS], all = 0;
+    void *parts[PARTS];
+    XCVM_CHECK(k->error, count < UINT32_MAX && xcvm_key_table_bytes(count, &bytes[SLOTS]), OUT_OF_RANGE,
+               "a pool of %zu is too large", count);
+    measure(t, count, tokens, bytes);
+    for (int i = 0; i < PARTS; i++)
+        all += xcvm_round_up(bytes[i], XCVM_ALIGNMENT);
+    char *at = xcvm_kernel_scratch(k, all);
+    if (at == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (int i = 0; i < PARTS; i++) {
+        parts[i] = at;
+        at += xcvm_round_up(bytes[i], XCVM_ALIGNMENT);
+        if (i >= FIRST)
+            XCVM_TRY(xcvm_kernel_fill(k, parts[i], 0, bytes[i]));
+    }
+    t->places = parts[PLACES];
+    t->first = parts[FIRST];
+    t->columns = parts[COLUMNS];
+    t->edges = parts[EDGES];
+    XCVM_TRY(lay_out_pool(k, t, count, parts[TOKENS]));
+    XCVM_TRY(xcvm_key_table_make(k, &t->pool, parts[SLOTS], &t->table, &t->made));
+    return add_grams(t);
+}
+
+/* ---- Rows ---- */
+
+/* Polls when steps have become some, or many. */
+static inline xcvm_status poll_some(const tree *t, size_t *steps)
+{
+    enum { SOME = 1024 };
+    if (*steps < SOME)
+        return XCVM_OK;
+    XCVM_TRY(xcvm_poll_after(t->poller, *steps));
+    *steps = 0;
+    return XCVM_OK;
+}
+
+/* Adds to y how often each n-gram occurs among the tokens at t->places, with so many left out between two. */
+static xcvm_status count_grams(const tree *t, size_t tokens, size_t skip, float *y)
+{
+    const size_t stride = skip + 1, longest = (size_t)t->args->max_gram_length;
+    /* Skipping makes no difference to single tokens: they count once. */
+    const size_t least = t->args->min_gram_length == 1 && skip > 0 ? 2 : (size_t)t->args->min_gram_length;
+    const int64_t *places = t->places;
+    const uint32_t *columns = t->columns;
+    size_t steps = 0;
+    for (size_t begin = 0; begin + (least - 1) * stride < tokens; begin++, steps++) {
+        uint32_t node = places[begin] >= 0 ? t->first[places[begin]] : 0;
+        XCVM_TRY(poll_some(t, &steps));
+        for (size_t n = 1, at = begin; node != 0; n++, steps++) {
+            if (n >= least && columns[node] != 0)
+                y[columns[node] - 1] += 1;
+            at += stride;
+            if (n == longest || at >= tokens || places[at] < 0)
+                break;
+            node = edge_of(t, node, (uint32_t)places[at], &steps)->child;
+            XCVM_TRY(poll_some(t, &steps));
+        }
+    }
+    return xcvm_poll_after(t->poller, steps);
+}
+
+static xcvm_status weigh(const tree *t, float *y)
+{
+    const xcvm_TfIdfVectorizer_args *a = t->args;
+    for (size_t i = 0; a->mode != XCVM_WEIGHTING_TF && i < gram_count(a); i++) {
+        float *cell = &y[a->ngram_indexes.at[i]];
+        XCVM_TRY(xcvm_poll_after(t->poller, 1));
+        const float weight = a->weights.count != 0 ? (float)a->weights.at[i] : 1;
+        if (*cell > 0)
+            *cell = a->mode == XCVM_WEIGHTING_IDF ? weight : *cell * weight;
+    }
+    return XCVM_OK;
 }
 
 XCVM_KERNEL(TfIdfVectorizer)
 {
-    const size_t pool = a->pool_strings.count != 0 ? a->pool_strings.count : a->pool_int64s.count;
-    size_t capacity = 16;
-    while (capacity < 2 * gram_count(a))
-        capacity *= 2;
-    entry *table = xcvm_kernel_scratch(k, capacity * sizeof *table);
-    if (table == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(xcvm_kernel_fill(k, table, 0, capacity * sizeof *table));
-    xcvm_poller poller = xcvm_poller_of(k);
-    size_t index = 0;
-    for (size_t n = 1; n <= a->ngram_counts.count; n++) {
-        const size_t end = n < a->ngram_counts.count ? (size_t)a->ngram_counts.at[n] : pool;
-        for (size_t first = (size_t)a->ngram_counts.at[n - 1]; first < end; first += n, index++) {
-            const gram g = {a, &poller, true, first, 1, n};
-            XCVM_TRY(xcvm_poll_after(&poller, 1));
-            entry *e = look_up(table, capacity - 1, &g);
-            if (e->length == 0)
-                *e = (entry){first, n, index};
-        }
-    }
-
     const size_t rows = a->x->rank == 2 ? (size_t)a->x->dims[0] : 1;
     const size_t tokens = (size_t)a->x->dims[a->x->rank - 1], width = (size_t)a->y->dims[a->y->rank - 1];
+    xcvm_poller poller = xcvm_poller_of(k);
+    tree t = {.args = a, .poller = &poller};
+    XCVM_TRY(make_tree(k, &t, tokens));
     float *y = a->y->data;
     XCVM_TRY(xcvm_kernel_fill(k, y, 0, a->y->bytes));
     for (size_t row = 0; row < rows; row++, y += width) {
-        for (int64_t skip = 0; skip <= a->max_skip_count && (size_t)skip < tokens + 1; skip++)
-            for (int64_t n = a->min_gram_length; n <= a->max_gram_length; n++) {
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                /* Skipping makes no difference to single tokens: they count once. */
-                const size_t stride = (size_t)skip + 1, reach = (size_t)(n - 1) * stride;
-                if ((n == 1 && skip > 0) || reach >= tokens)
-                    continue;
-                for (size_t first = 0; first + reach < tokens; first++) {
-                    const gram g = {a, &poller, false, row * tokens + first, stride, (size_t)n};
-                    XCVM_TRY(xcvm_poll_after(&poller, 1));
-                    const entry *e = look_up(table, capacity - 1, &g);
-                    if (e->length != 0)
-                        y[a->ngram_indexes.at[e->index]] += 1;
-                }
-            }
-        if (a->mode != XCVM_WEIGHTING_TF)
-            for (size_t i = 0; i < gram_count(a); i++) {
-                float *cell = &y[a->ngram_indexes.at[i]];
-                XCVM_TRY(xcvm_poll_after(&poller, 1));
-                const float weight = a->weights.count != 0 ? (float)a->weights.at[i] : 1;
-                if (*cell > 0)
-                    *cell = a->mode == XCVM_WEIGHTING_IDF ? weight : *cell * weight;
-            }
+        XCVM_TRY(find_places(&t, a->x, row * tokens, tokens));
+        for (size_t skip = 0; skip <= (size_t)a->max_skip_count && skip < tokens; skip++) {
+            XCVM_TRY(xcvm_poll_after(&poller, 1));
+            XCVM_TRY(count_grams(&t, tokens, skip, y));
+        }
+        XCVM_TRY(weigh(&t, y));
     }
     return xcvm_kernel_poll(k);
 }

@@ -6,8 +6,8 @@
 const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
 {
     static const xcvm_conv_algorithm *const all[] = {
-        &xcvm_conv_pointwise, &xcvm_conv_depthwise, &xcvm_conv_dilated_depthwise,
-        &xcvm_conv_winograd,  &xcvm_conv_rows,      &xcvm_conv_im2col};
+        &xcvm_conv_pointwise, &xcvm_conv_line, &xcvm_conv_depthwise, &xcvm_conv_dilated_depthwise,
+        &xcvm_conv_winograd,  &xcvm_conv_rows, &xcvm_conv_im2col};
     const xcvm_conv_algorithm *best = NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->fits(s) && (best == NULL || all[i]->cost(s) < best->cost(s)))

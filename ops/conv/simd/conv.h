@@ -26,6 +26,8 @@ typedef struct xcvm_conv_algorithm {
 
 #define xcvm_conv_pointwise XCVM_PER_ISA(xcvm_conv_pointwise)
 extern const xcvm_conv_algorithm xcvm_conv_pointwise;
+#define xcvm_conv_line XCVM_PER_ISA(xcvm_conv_line)
+extern const xcvm_conv_algorithm xcvm_conv_line;
 #define xcvm_conv_im2col XCVM_PER_ISA(xcvm_conv_im2col)
 extern const xcvm_conv_algorithm xcvm_conv_im2col;
 #define xcvm_conv_rows XCVM_PER_ISA(xcvm_conv_rows)

@@ -64,6 +64,46 @@ static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void 
 
 const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, pointwise_scratch, pointwise_run};
 
+/* ---- Columns are runs of the image ---- */
+
+/* Windows that slide along a line of one channel, without padding. Products of few rows would be little but packing. */
+static bool is_line(const xcvm_conv_shape *s)
+{
+    enum { FEW = 4 };
+    const xcvm_window *w = &s->window;
+    if (s->channels != 1 || s->outputs < FEW)
+        return false;
+    for (int i = 0; i < XCVM_WINDOW_AXES - 1; i++)
+        if (w->in[i] != 1 || w->out[i] != 1 || w->kernel[i] != 1)
+            return false;
+    return w->dilation[2] == 1 && w->pad[2] == 0 && w->pad_end[2] == 0;
+}
+
+static double line_cost(const xcvm_conv_shape *s) { return xcvm_conv_work(s); }
+
+/* As they overlap, they are a matrix whose columns begin as far apart as the windows do. */
+static xcvm_gemm_batch describe_line(const xcvm_conv_shape *s, const xcvm_conv *c)
+{
+    xcvm_gemm_batch batch = product_of(s, c);
+    batch.shape.b_row = 1;
+    batch.shape.b_column = s->window.stride[2];
+    return batch;
+}
+
+static size_t line_scratch(const xcvm_conv_shape *s, int threads)
+{
+    const xcvm_gemm_batch batch = describe_line(s, NULL);
+    return xcvm_gemm_scratch(&batch, threads);
+}
+
+static xcvm_status line_run(const xcvm_kernel *k, const xcvm_conv *c, void *scratch)
+{
+    const xcvm_gemm_batch batch = describe_line(&c->shape, c);
+    return xcvm_gemm_run(k, &batch, scratch);
+}
+
+const xcvm_conv_algorithm xcvm_conv_line = {is_line, line_cost, line_scratch, line_run};
+
 /* ---- Columns made up ---- */
 
 xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t index)

@@ -61,12 +61,6 @@ static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, 
     return buffer;
 }
 
-static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
-{
-    const integer_conv_loop *t = g->context;
-    memcpy(XCVM_DATA(int32_t, t->y) + (g->item * g->m + i) * g->n + n0, sums, (n1 - n0) * sizeof *sums);
-}
-
 static float scale_at(const xcvm_value *scale, size_t i)
 {
     return XCVM_CDATA(float, scale)[xcvm_element_count(scale) == 1 ? 0 : i];
@@ -103,7 +97,8 @@ static xcvm_status convolve(xcvm_kernel *k, integer_conv_loop *t)
                                       .b_signed = t->x->dtype == XCVM_I8,
                                       .b_zero_of_all = xcvm_zero_point(t->x_zero_point, 0),
                                       .row = read_row,
-                                      .finish = t->quantised != NULL ? store_quantised : store_sums,
+                                      .c = t->quantised == NULL ? t->y->data : NULL,
+                                      .finish = store_quantised,
                                       .context = t};
     const size_t zeros = xcvm_round_up(outputs * sizeof(int16_t), XCVM_ALIGNMENT);
     char *scratch = xcvm_kernel_scratch(k, zeros + xcvm_integer_gemm_scratch(&batch, xcvm_threads_count(k->threads)));

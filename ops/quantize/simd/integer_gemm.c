@@ -91,11 +91,11 @@ static method choose_method(void)
 enum { LINES = 4 };
 
 /* Where a thread keeps its block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, b's zero
- * points, and the sums of b's columns and a's rows. */
+ * points, and the same for bytes with a sign, and the sums of b's columns and a's rows. */
 typedef struct buffers {
     int16_t *panels, *a, *zeros;
     uint8_t *lines;
-    int32_t *sums, *columns, *rows;
+    int32_t *sums, *shifted, *columns, *rows;
 } buffers;
 
 static size_t block_width(size_t n)
@@ -114,7 +114,8 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
     const size_t lines = xcvm_round_up(depth * width * sizeof(int16_t), XCVM_ALIGNMENT);
     const size_t a = lines + xcvm_round_up(LINES * width, XCVM_ALIGNMENT);
     const size_t zeros = a + xcvm_round_up(ROWS * depth * sizeof(int16_t), XCVM_ALIGNMENT);
-    const size_t columns = zeros + xcvm_round_up(width * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t shifted = zeros + xcvm_round_up(width * sizeof(int16_t), XCVM_ALIGNMENT);
+    const size_t columns = shifted + xcvm_round_up(width * sizeof(int32_t), XCVM_ALIGNMENT);
     const size_t rows = columns + xcvm_round_up(width * sizeof(int32_t), XCVM_ALIGNMENT);
     const size_t sums = rows + xcvm_round_up(tiles_of(m) * ROWS * sizeof(int32_t), XCVM_ALIGNMENT);
     if (base != NULL) {
@@ -122,6 +123,7 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
         b->lines = (uint8_t *)base + lines;
         b->a = (int16_t *)(void *)(base + a);
         b->zeros = (int16_t *)(void *)(base + zeros);
+        b->shifted = (int32_t *)(void *)(base + shifted);
         b->columns = (int32_t *)(void *)(base + columns);
         b->rows = (int32_t *)(void *)(base + rows);
         b->sums = (int32_t *)(void *)(base + sums);
@@ -130,6 +132,17 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
 }
 
 /* ---- Packing ---- */
+
+/* Where the words of a few rows of b go: the first of `steps` of each panel, of `columns` columns in all. */
+typedef struct packed_words {
+    word *panels;
+    size_t steps, step, columns;
+} packed_words;
+
+static word *words_of_panel(const packed_words *w, size_t j)
+{
+    return w->panels + j * w->steps + w->step * xcvm_gemm_panel_width(j, w->columns);
+}
 
 /* Words of two rows of bytes of b, less their zero points. */
 static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const int16_t *zeros, size_t count, word *to)
@@ -148,29 +161,37 @@ static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const i
 }
 
 #if HAS_QUADS
-/* Words of four rows, with a sign, which are summed up in `columns`. */
-QUADS static void pack_quads(const uint8_t *const rows[LINES], bool is_signed, size_t count, int32_t *columns, word *to)
+/* Words of four rows, with a sign, which are summed up in `columns`. The four runs of 16 bytes lie in a vector; first
+ * the words of all that stand at the same place come side by side, then the bytes of those. */
+QUADS static void pack_quads(const uint8_t *const rows[LINES], bool is_signed, int32_t *columns, const packed_words *w)
 {
     const __m512i flip = _mm512_set1_epi32(is_signed ? 0 : (int32_t)0x80808080u), ones = _mm512_set1_epi8(1);
-    for (size_t i = 0; i < count; i += XCVM_LANES) {
-        __m512i quads = flip;
-#pragma GCC unroll 4
-        for (int l = 0; l < LINES; l++) {
-            const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(rows[l] + i)));
-            quads = _mm512_xor_si512(quads, _mm512_slli_epi32(bytes, 8 * (unsigned)l));
+    const __m512i words = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i bytes = _mm512_broadcast_i32x4(_mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
+    for (size_t j = 0; j < w->columns; j += PANEL) {
+        word *to = words_of_panel(w, j);
+        for (size_t i = j; i < j + PANEL && i < w->columns; i += XCVM_LANES, to += XCVM_LANES) {
+            __m512i quads = _mm512_castsi128_si512(_mm_loadu_si128((const void *)(rows[0] + i)));
+            quads = _mm512_inserti32x4(quads, _mm_loadu_si128((const void *)(rows[1] + i)), 1);
+            quads = _mm512_inserti32x4(quads, _mm_loadu_si128((const void *)(rows[2] + i)), 2);
+            quads = _mm512_inserti32x4(quads, _mm_loadu_si128((const void *)(rows[3] + i)), 3);
+            quads = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(words, quads), bytes);
+            quads = _mm512_xor_si512(quads, flip);
+            _mm512_storeu_si512(to, quads);
+            const __m512i sums = _mm512_dpbusd_epi32(_mm512_loadu_si512(columns + i), ones, quads);
+            _mm512_storeu_si512(columns + i, sums);
         }
-        _mm512_storeu_si512(to + i, quads);
-        const __m512i sums = _mm512_dpbusd_epi32(_mm512_loadu_si512(columns + i), ones, quads);
-        _mm512_storeu_si512(columns + i, sums);
     }
 }
 #endif
 
-static void spread_zeros(const xcvm_integer_gemm *g, size_t n0, size_t n1, int16_t *to)
+static void spread_zeros(const xcvm_integer_gemm *g, size_t n0, size_t n1, const buffers *b)
 {
     const size_t padded = xcvm_round_up(n1 - n0, XCVM_LANES);
-    for (size_t j = 0; j < padded; j++)
-        to[j] = g->b_zero == NULL ? g->b_zero_of_all : n0 + j < n1 ? g->b_zero[n0 + j] : 0;
+    for (size_t j = 0; j < padded; j++) {
+        b->zeros[j] = g->b_zero == NULL ? g->b_zero_of_all : n0 + j < n1 ? g->b_zero[n0 + j] : 0;
+        b->shifted[j] = b->zeros[j] - (g->b_signed ? 0 : 128);
+    }
 }
 
 /* Rows [k0, k1) of columns [n0, n1) of b as panels, a few rows to a word; rows of a fill up the last one with zeros. */
@@ -188,17 +209,16 @@ static void pack(const xcvm_integer_gemm *g, bool quads, size_t k0, size_t k1, s
             uint8_t *line = b->lines + i * padded;
             lines[i] = p + i < k1 ? g->row(g, p + i, n0, n1, line) : memset(line, g->b_signed ? 0 : 0x80, count);
         }
-        for (size_t j = 0; j < padded; j += PANEL) {
-            const size_t width = xcvm_gemm_panel_width(j, count);
-            word *to = (word *)(void *)b->panels + j * steps + (p - k0) / rows * width;
-            const uint8_t *const from[LINES] = {lines[0] + j, lines[1] + j, lines[rows - 2] + j, lines[rows - 1] + j};
+        const packed_words words = {(word *)(void *)b->panels, steps, (p - k0) / rows, count};
 #if HAS_QUADS
-            if (quads) {
-                pack_quads(from, g->b_signed, width, b->columns + j, to);
-                continue;
-            }
+        if (quads) {
+            pack_quads(lines, g->b_signed, b->columns, &words);
+            continue;
+        }
 #endif
-            pack_pairs(from, g->b_signed, b->zeros + j, width, to);
+        for (size_t j = 0; j < padded; j += PANEL) {
+            const uint8_t *const from[LINES] = {lines[0] + j, lines[1] + j};
+            pack_pairs(from, g->b_signed, b->zeros + j, xcvm_gemm_panel_width(j, count), words_of_panel(&words, j));
         }
     }
 }
@@ -260,31 +280,49 @@ static xcvm_status sum_rows(xcvm_poller *poller, const xcvm_integer_gemm *g, siz
     return XCVM_OK;
 }
 
-/* Takes off what zero points, and the shift of bytes, have added to sums of bytes: modulo 2 to the 32. */
-static void correct(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1, const buffers *b)
+/* Sums of bytes of row i, in whole vectors from column `first` of a block on, less what zero points, and the shift of
+ * bytes, have added to them: modulo 2 to the 32. `to` may be `sums`. */
+static void correct(const xcvm_integer_gemm *g, const buffers *b, int32_t row, size_t i, size_t first, size_t count,
+                    const int32_t *sums, int32_t *to)
 {
-    int32_t *sums = b->sums;
-    const int b_shift = g->b_signed ? 0 : 128;
-    for (size_t i = m0; i < m1; i += ROWS)
-        for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL) {
-            const size_t columns = n1 - j < PANEL ? n1 - j : PANEL;
-            for (size_t r = 0; r < ROWS && i + r < m1; r++) {
-                const uint32_t zero = (uint32_t)(g->a_zero[i + r] + (g->a_signed ? 128 : 0)),
-                               row = (uint32_t)b->rows[i + r - m0];
-                for (size_t c = 0; c < columns; c++)
-                    sums[r * PANEL + c] =
-                        (int32_t)((uint32_t)sums[r * PANEL + c] - zero * (uint32_t)b->columns[j - n0 + c] -
-                                  row * (uint32_t)(b->zeros[j - n0 + c] - b_shift));
-            }
-        }
+    const int32_t zero = g->a_zero[i] + (g->a_signed ? 128 : 0);
+    for (size_t c = 0; c < count; c += XCVM_LANES) {
+        const xcvm_sums columns = xcvm_sums_load(b->columns + first + c),
+                        zeros = xcvm_sums_load(b->shifted + first + c);
+        *(xcvm_sums_at *)(to + c) = xcvm_sums_load(sums + c) - zero * columns - row * zeros;
+    }
 }
 
-static void finish(const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0, size_t n1, const int32_t *sums)
+/* Puts sums of rows [i, i + height) where they belong: of a tile whose first column is j. */
+static void put_tile(const xcvm_integer_gemm *g, size_t i, size_t height, size_t j, size_t columns, const int32_t *sums)
 {
+    for (size_t r = 0; r < height; r++, sums += PANEL) {
+        if (g->c == NULL) {
+            g->finish(g, i + r, j, j + columns, sums);
+            continue;
+        }
+        int32_t *c = g->c + (g->item * g->m + i + r) * g->n + j;
+        if (columns == PANEL)
+            memcpy(c, sums, PANEL * sizeof *c); /* a constant becomes vectors */
+        else
+            memcpy(c, sums, columns * sizeof *c);
+    }
+}
+
+/* The same of all tiles of a block; sums of bytes are corrected, and put at once where there are whole vectors. */
+static void finish(const xcvm_integer_gemm *g, bool quads, size_t m0, size_t m1, size_t n0, size_t n1, const buffers *b)
+{
+    int32_t *sums = b->sums;
     for (size_t i = m0; i < m1; i += ROWS)
-        for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL)
-            for (size_t r = 0; r < ROWS && i + r < m1; r++)
-                g->finish(g, i + r, j, n1 - j < PANEL ? n1 : j + PANEL, sums + r * PANEL);
+        for (size_t j = n0; j < n1; j += PANEL, sums += ROWS * PANEL) {
+            const size_t columns = n1 - j < PANEL ? n1 - j : PANEL, height = m1 - i < ROWS ? m1 - i : ROWS;
+            const bool direct = quads && g->c != NULL && columns % XCVM_LANES == 0;
+            for (size_t r = 0; r < height && quads; r++)
+                correct(g, b, b->rows[i + r - m0], i + r, j - n0, columns, sums + r * PANEL,
+                        direct ? g->c + (g->item * g->m + i + r) * g->n + j : sums + r * PANEL);
+            if (!direct)
+                put_tile(g, i, height, j, columns, sums);
+        }
 }
 
 static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, size_t m0, size_t m1, size_t n0,
@@ -300,7 +338,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
     for (size_t n = n0; n < n1; n += width) {
         const size_t end = n1 - n < width ? n1 : n + width;
         size_t p = 0;
-        spread_zeros(g, n, end, b.zeros);
+        spread_zeros(g, n, end, &b);
         do {
             const size_t next = g->k - p < DEPTH ? g->k : p + DEPTH, steps = (next - p + rows - 1) / rows;
             int32_t *sums = b.sums;
@@ -322,9 +360,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
             }
             p = next;
         } while (p < g->k);
-        if (how.quads)
-            correct(g, m0, m1, n, end, &b);
-        finish(g, m0, m1, n, end, b.sums);
+        finish(g, how.quads, m0, m1, n, end, &b);
     }
     return XCVM_OK;
 }

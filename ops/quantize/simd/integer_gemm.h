@@ -25,8 +25,9 @@ struct xcvm_integer_gemm {
     const int16_t *b_zero; /* n numbers; NULL: b_zero_of_all */
     int16_t b_zero_of_all;
     xcvm_integer_row row;
-    xcvm_integer_finish finish;
-    const void *context; /* of row and finish */
+    int32_t *c;                 /* of all products, one behind the other; NULL: `finish` takes the sums */
+    xcvm_integer_finish finish; /* or NULL */
+    const void *context;        /* of row and finish */
     size_t item;
 };
 

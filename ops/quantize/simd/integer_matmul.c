@@ -34,12 +34,6 @@ static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, 
     return (n1 - n0) % XCVM_LANES == 0 ? row : memcpy(buffer, row, n1 - n0);
 }
 
-static void store_sums(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
-{
-    const integer_matmul_loop *t = g->context;
-    memcpy(XCVM_DATA(int32_t, t->y) + (g->item * g->m + i) * g->n + n0, sums, (n1 - n0) * sizeof *sums);
-}
-
 static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
     const integer_matmul_loop *t = g->context;
@@ -84,7 +78,8 @@ static xcvm_status multiply(xcvm_kernel *k, integer_matmul_loop *t)
                                       .a_signed = t->a->dtype == XCVM_I8,
                                       .b_signed = t->b->dtype == XCVM_I8,
                                       .row = read_row,
-                                      .finish = t->quantised != NULL ? store_quantised : store_sums,
+                                      .c = t->quantised == NULL ? t->y->data : NULL,
+                                      .finish = store_quantised,
                                       .context = t};
     const size_t numbers = xcvm_round_up((rows + columns) * (sizeof(float) + sizeof(int16_t)), XCVM_ALIGNMENT);
     const int threads = xcvm_threads_count(k->threads);

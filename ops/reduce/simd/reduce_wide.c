@@ -261,24 +261,26 @@ static int64_t reduce_i64(xcvm_reduce_op reduce_op, const int64_t *x, size_t cou
 }
 
 /* The greatest, else least, of so many elements of a narrow type, at least one. */
+#define BETTER(a, b) (greatest ? (a) > (b) : (a) < (b))
 #define EXTREME(type)                                                                                                  \
     static inline __attribute__((always_inline))                                                                       \
     type extreme_of_##type(const type *x, size_t count, const bool greatest)                                           \
     {                                                                                                                  \
-        enum { STEPS = 4 * 4 * XCVM_LANES / sizeof(type) };                                                            \
-        type best[STEPS], r = x[0];                                                                                    \
+        enum { STEPS = 4 * 4 * XCVM_LANES / sizeof(type), LONG = 4 * STEPS };                                          \
+        type r = x[0];                                                                                                 \
         size_t i = 0;                                                                                                  \
-        for (size_t j = 0; j < STEPS; j++)                                                                             \
-            best[j] = r;                                                                                               \
-        for (; i + STEPS <= count; i += STEPS)                                                                         \
+        if (count >= LONG) {                                                                                           \
+            type best[STEPS];                                                                                          \
             for (size_t j = 0; j < STEPS; j++)                                                                         \
-                best[j] = (greatest ? x[i + j] > best[j] : x[i + j] < best[j]) ? x[i + j] : best[j];                   \
-        for (size_t half = STEPS / 2; half != 0; half /= 2)                                                            \
-            for (size_t j = 0; j < half; j++)                                                                          \
-                best[j] = (greatest ? best[j + half] > best[j] : best[j + half] < best[j]) ? best[j + half] : best[j]; \
-        r = best[0];                                                                                                   \
+                best[j] = r;                                                                                           \
+            for (; i + STEPS <= count; i += STEPS)                                                                     \
+                for (size_t j = 0; j < STEPS; j++)                                                                     \
+                    best[j] = BETTER(x[i + j], best[j]) ? x[i + j] : best[j];                                          \
+            for (size_t j = 0; j < STEPS; j++)                                                                         \
+                r = BETTER(best[j], r) ? best[j] : r;                                                                  \
+        }                                                                                                              \
         for (; i < count; i++)                                                                                         \
-            r = (greatest ? x[i] > r : x[i] < r) ? x[i] : r;                                                           \
+            r = BETTER(x[i], r) ? x[i] : r;                                                                            \
         return r;                                                                                                      \
     }                                                                                                                  \
     static type extreme_##type(const type *x, size_t count, bool greatest)                                             \

@@ -303,41 +303,100 @@ typedef struct selection {
     xcvm_kernel *k;
     const xcvm_TopK_args *a;
     xcvm_around x;
-    size_t top;
+    size_t top, candidates;
+    /* Columns that are copied to lie one behind the other, so many at a time and so many elements from one to the next;
+     * 0: none are. */
+    size_t columns, pitch;
     char *scratch;
     size_t scratch_each;
 } selection;
 
+/* The best of the elements from `first` on, `stride` apart, of a->x. */
+static const candidate *select_best(const selection *s, const xcvm_TopK_args *a, size_t first, size_t stride,
+                                    uint64_t *keys, xcvm_poller *poller)
+{
+    const size_t n = s->x.dim;
+    candidate *heap = (candidate *)(void *)(keys + n);
+    if (wants_most(n, s->top)) {
+        find_keys(a, first, stride, n, keys);
+        return sort_all(keys, n, heap, heap + n, poller);
+    }
+    if (stride != 1 || !select_adjacent(a, first, n, keys, heap, s->top, poller)) {
+        find_keys(a, first, stride, n, keys);
+        select_top(keys, n, heap, s->top, poller);
+    }
+    return heap;
+}
+
+/* Puts the results of row `inner` of `outer`. */
+static void put_best(const selection *s, size_t outer, size_t inner, const candidate *best)
+{
+    const size_t size = xcvm_dtype_size(s->a->x->dtype), first = outer * s->x.dim * s->x.inner + inner;
+    for (size_t i = 0; i < s->top; i++) {
+        size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + best[i].index * s->x.inner;
+        if (s->a->values != NULL)
+            xcvm_move_element(XCVM_DATA(char, s->a->values) + to * size, XCVM_CDATA(char, s->a->x) + from * size, size);
+        if (s->a->indices != NULL)
+            XCVM_DATA(int64_t, s->a->indices)[to] = (int64_t)best[i].index;
+    }
+}
+
+/* Copies columns that lie side by side, a line of each row at a time. */
+static void copy_columns(const selection *s, const void *from, size_t columns, void *to)
+{
+#define COPY(type)                                                                                                     \
+    for (size_t i = 0; i < s->x.dim; i++)                                                                              \
+        for (size_t c = 0; c < columns; c++)                                                                           \
+            ((type *)to)[c * s->pitch + i] = ((const type *)from)[i * s->x.inner + c];                                 \
+    break
+    switch (xcvm_dtype_size(s->a->x->dtype)) {
+    case 1:
+        COPY(uint8_t);
+    case 2:
+        COPY(uint16_t);
+    case 4:
+        COPY(uint32_t);
+    default:
+        COPY(uint64_t);
+    }
+#undef COPY
+}
+
 static void select_rows(void *context, size_t begin, size_t end, int worker)
 {
     const selection *s = context;
-    size_t n = s->x.dim, size = xcvm_dtype_size(s->a->x->dtype);
+    const size_t n = s->x.dim, size = xcvm_dtype_size(s->a->x->dtype);
     uint64_t *keys = (uint64_t *)(void *)(s->scratch + (size_t)worker * s->scratch_each);
-    candidate *heap = (candidate *)(void *)(keys + n);
+    xcvm_value copies = {.kind = XCVM_KIND_TENSOR, .dtype = s->a->x->dtype, .rank = 1};
+    copies.data = (candidate *)(void *)(keys + n) + s->candidates;
+    xcvm_TopK_args copied = *s->a;
+    copied.x = &copies;
     xcvm_poller poller = xcvm_poller_of(s->k);
-    for (size_t row = begin; row < end; row++) {
-        if (xcvm_poll_after(&poller, n + s->top) != XCVM_OK)
+    for (size_t row = begin, columns; row < end; row += columns) {
+        const size_t outer = row / s->x.inner, inner = row % s->x.inner, first = outer * n * s->x.inner + inner;
+        columns = s->columns == 0 ? 1 : xcvm_min(xcvm_min(s->columns, s->x.inner - inner), end - row);
+        if (xcvm_poll_after(&poller, (n + s->top) * columns) != XCVM_OK)
             return;
-        size_t outer = row / s->x.inner, inner = row % s->x.inner, first = outer * n * s->x.inner + inner;
-        const candidate *best = heap;
-        if (wants_most(n, s->top)) {
-            find_keys(s->a, first, s->x.inner, n, keys);
-            best = sort_all(keys, n, heap, heap + n, &poller);
-        } else if (s->x.inner != 1 || !select_adjacent(s->a, first, n, keys, heap, s->top, &poller)) {
-            find_keys(s->a, first, s->x.inner, n, keys);
-            select_top(keys, n, heap, s->top, &poller);
-        }
-        if (xcvm_poll_after(&poller, 1) != XCVM_OK)
-            return;
-        for (size_t i = 0; i < s->top; i++) {
-            size_t to = (outer * s->top + i) * s->x.inner + inner, from = first + best[i].index * s->x.inner;
-            if (s->a->values != NULL)
-                xcvm_move_element(XCVM_DATA(char, s->a->values) + to * size, XCVM_CDATA(char, s->a->x) + from * size,
-                                  size);
-            if (s->a->indices != NULL)
-                XCVM_DATA(int64_t, s->a->indices)[to] = (int64_t)best[i].index;
+        if (s->columns != 0)
+            copy_columns(s, XCVM_CDATA(char, s->a->x) + first * size, columns, copies.data);
+        for (size_t c = 0; c < columns; c++) {
+            const candidate *best = s->columns != 0 ? select_best(s, &copied, c * s->pitch, 1, keys, &poller)
+                                                    : select_best(s, s->a, first, s->x.inner, keys, &poller);
+            if (xcvm_poll_after(&poller, 1) != XCVM_OK)
+                return;
+            put_best(s, outer, inner + c, best);
         }
     }
+}
+
+/* Of columns that are not long, some are copied at a time: elements of one lie in as many lines of the caches as there
+ * are, of which each is read once so. */
+static void choose_columns(selection *s)
+{
+    enum { COLUMNS = 8, LONGEST = 8192, LINE = 64 };
+    const size_t size = xcvm_dtype_size(s->a->x->dtype);
+    s->columns = s->x.inner > 1 && s->x.dim <= LONGEST ? xcvm_min(COLUMNS, s->x.inner) : 0;
+    s->pitch = s->x.dim + LINE / size; /* no power of two, whose lines would contend for few places */
 }
 
 XCVM_KERNEL(TopK)
@@ -350,8 +409,11 @@ XCVM_KERNEL(TopK)
     size_t rows = s.x.outer * s.x.inner;
     if (rows == 0 || top == 0)
         return XCVM_OK;
-    const size_t candidates = wants_most(s.x.dim, s.top) ? 2 * s.x.dim : s.top;
-    s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + candidates * sizeof(candidate), XCVM_ALIGNMENT);
+    choose_columns(&s);
+    s.candidates = wants_most(s.x.dim, s.top) ? 2 * s.x.dim : s.top;
+    s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + s.candidates * sizeof(candidate) +
+                                       s.columns * s.pitch * xcvm_dtype_size(a->x->dtype),
+                                   XCVM_ALIGNMENT);
     /* What is too little for two threads runs on the first alone. */
     const size_t grain = 16384 / s.x.dim + 1, workers = rows / grain <= 1 ? 1 : (size_t)xcvm_threads_count(k->threads);
     size_t bytes;

@@ -252,6 +252,31 @@ START_TEST(open_signals)
 }
 END_TEST
 
+/* Of one channel, without padding, a plain product is as fast as it lies, unless its result goes on in blocks. */
+static xcc_value *frames(xcc_builder *b, const char *name)
+{
+    xcc_value *x = input(b, name, XCVM_F32, 3, DIMS(1, 1, 8000));
+    return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter_of(b, 3, DIMS(32, 1, 16))), .strides = XCC_INTS(4),
+                 .pads = XCC_INTS(0, 0), .dilations = XCC_INTS(1), .group = 1);
+}
+
+static void make_frames(xcc_builder *b)
+{
+    output(b, frames(b, "x"));
+    output(b, line_conv(b, relu(b, frames(b, "y")), 32, 1, 1));
+}
+
+START_TEST(frames_of_a_signal)
+{
+    compilation c;
+    check_same_results(make_frames, &c);
+    CHECK_COUNT(&c, Conv, 1);
+    CHECK_COUNT(&c, BlockedConv, 2);
+    CHECK_COUNT(&c, UnblockChannels, 1);
+    finish(&c);
+}
+END_TEST
+
 /* ---- Resize ---- */
 
 static xcc_value *resize_by(xcc_builder *b, xcc_value *x, int mode, float scale)
@@ -435,6 +460,7 @@ Suite *suite_compiler_layout(void)
     tcase_add_test(test, unprofitable);
     tcase_add_test(test, signals);
     tcase_add_test(test, open_signals);
+    tcase_add_test(test, frames_of_a_signal);
     tcase_add_test(test, pyramid);
     tcase_add_test(test, resizes);
     tcase_add_test(test, open_sizes);

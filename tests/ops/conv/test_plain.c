@@ -22,8 +22,32 @@ static int64_t random_from(int64_t low, int64_t high)
     return low + (int64_t)test_random_below(&random_state, (uint32_t)(high - low + 1));
 }
 
+static int64_t positions_along(const shape *s, int axis)
+{
+    const int64_t reach = (s->kernel[axis] - 1) * s->dilation[axis];
+    return (s->in[axis] + s->pads[axis] + s->pads[axis + 2] - reach - 1) / s->stride[axis] + 1;
+}
+
+/* Windows along a line of one channel, without padding. */
+static shape random_line(void)
+{
+    shape s = {.batch = random_from(1, 3),
+               .group = random_from(1, 2),
+               .channels = 1,
+               .outputs = random_from(1, 40),
+               .in = {1, random_from(40, 400)},
+               .kernel = {1, random_from(1, 40)},
+               .stride = {random_from(1, 2), random_from(1, 9)},
+               .dilation = {1, 1}};
+    for (int i = 0; i < 2; i++)
+        s.out[i] = positions_along(&s, i);
+    return s;
+}
+
 static shape random_shape(void)
 {
+    if (random_from(0, 4) == 0)
+        return random_line();
     shape s = {.batch = random_from(1, 9), .group = random_from(0, 3) == 0 ? 2 : 1};
     s.channels = random_from(0, 2) > 0 ? random_from(8, 40) : random_from(1, 8);
     s.outputs = random_from(0, 2) > 0 ? random_from(8, 100) : random_from(1, 8);
@@ -36,7 +60,7 @@ static shape random_shape(void)
         s.pads[i] = random_from(0, reach);
         s.pads[i + 2] = random_from(0, reach);
         s.in[i] = random_from(1, 24) + reach;
-        s.out[i] = (s.in[i] + s.pads[i] + s.pads[i + 2] - reach - 1) / s.stride[i] + 1;
+        s.out[i] = positions_along(&s, i);
     }
     return s;
 }
