@@ -152,7 +152,7 @@ typedef struct gathering {
 static size_t gathered_room(size_t k) { return 4 * k + 2 * AT_ONCE; }
 
 /* Makes what is gathered part of the best. */
-static void settle(gathering *g)
+static void merge_gathered(gathering *g)
 {
     const candidate *more = sort_gathered(g->gathered, g->spare, g->count, g->poller);
     merge(g->best, g->kept, more, g->count, g->merged, g->k);
@@ -169,11 +169,11 @@ static gathering gather_first(const uint64_t *keys, candidate *room, size_t k, x
     g.spare = g.gathered + k + AT_ONCE;
     for (size_t i = 0; i < k; i++)
         g.gathered[i] = (candidate){keys[i], i};
-    settle(&g);
+    merge_gathered(&g);
     return g;
 }
 
-/* Takes in an element, of AT_ONCE at most behind which what is gathered may be settled. */
+/* Takes in an element, of AT_ONCE at most behind which what is gathered may be merged. */
 static inline void offer(gathering *g, uint64_t key, size_t index)
 {
     g->gathered[g->count] = (candidate){key, index};
@@ -189,9 +189,9 @@ static void select_gathered(const uint64_t *keys, size_t n, candidate *room, siz
         for (size_t j = i; j < end; j++)
             offer(&g, keys[j], j);
         if (g.count >= k)
-            settle(&g);
+            merge_gathered(&g);
     }
-    settle(&g);
+    merge_gathered(&g);
 }
 
 /* ---- Adjacent elements ---- */
@@ -253,9 +253,9 @@ static void select_gathered(const uint64_t *keys, size_t n, candidate *room, siz
                 offer(g, key, places[j]);                                                                              \
             }                                                                                                          \
             if (g->count >= g->k)                                                                                      \
-                settle(g);                                                                                             \
+                merge_gathered(g);                                                                                     \
         }                                                                                                              \
-        settle(g);                                                                                                     \
+        merge_gathered(g);                                                                                             \
     }                                                                                                                  \
     static void select_##name(const xcvm_TopK_args *a, size_t first, size_t n, candidate *heap, size_t k,              \
                               xcvm_poller *poller)                                                                     \
