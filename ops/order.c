@@ -4,12 +4,9 @@
 /* Bits of an IEEE number of `bits` bits as a key: negative numbers reversed and below the others. */
 static inline uint64_t float_key(uint64_t word, int bits, uint64_t infinity)
 {
-    uint64_t sign = UINT64_C(1) << (bits - 1), magnitude = word & (sign - 1);
-    if (magnitude > infinity)
-        return UINT64_MAX;
-    if (magnitude == 0)
-        return sign;
-    return word & sign ? sign - magnitude : sign + magnitude;
+    const uint64_t sign = UINT64_C(1) << (bits - 1), magnitude = word & (sign - 1);
+    const uint64_t key = word & sign ? sign - magnitude : sign + magnitude;
+    return magnitude > infinity ? UINT64_MAX : key;
 }
 
 #define KEYS(type, key)                                                                                                \

@@ -77,13 +77,143 @@ static void find_keys(const xcvm_TopK_args *a, size_t first, size_t stride, size
         keys[i] = ~keys[i];
 }
 
+/* ---- Some of a row ----
+ *
+ * The best so far are kept in order. Elements better than the last of them are gathered, without a branch that would be
+ * foretold badly, until they are as many or a few more; then these are sorted, and both are merged. */
+
+enum { LEAST_GATHERED = 17, MOST_GATHERED = 1024, LONGEST_KEYS = 16 * 1024, AT_ONCE = 64 };
+
+/* Of very long rows a bound that is always the last of the best leaves less to look at. */
+static bool is_gathered(size_t n, size_t k)
+{
+    return k >= LEAST_GATHERED && k <= MOST_GATHERED && n / MOST_GATHERED <= k;
+}
+
+/* Merges a and b, in order both, to `count` at most; of equal keys those of a come first. */
+static void merge(const candidate *a, size_t a_count, const candidate *b, size_t b_count, candidate *to, size_t count)
+{
+    const candidate *const a_end = a + a_count, *const b_end = b + b_count, *const end = to + count;
+    while (to < end && a < a_end && b < b_end) {
+        /* By numbers, of which compilers make no branch. */
+        const uintptr_t second = b->key > a->key, either = (uintptr_t)a ^ (uintptr_t)b;
+        *to++ = *(const candidate *)((uintptr_t)a ^ (either & (0 - second)));
+        a += 1 - second;
+        b += second;
+    }
+    while (to < end && a < a_end)
+        *to++ = *a++;
+    while (to < end && b < b_end)
+        *to++ = *b++;
+}
+
+/* Puts up to RUN candidates in order, each where so many come before it. */
+enum { RUN = 8 };
+static inline __attribute__((always_inline)) void sort_run(const candidate *from, const size_t count, candidate *to)
+{
+    uint64_t keys[RUN], before[RUN] = {0};
+    for (size_t i = 0; i < count; i++)
+        keys[i] = from[i].key;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            before[j] += (keys[i] > keys[j]) | ((keys[i] == keys[j]) & (i < j));
+    for (size_t i = 0; i < count; i++)
+        to[before[i]] = from[i];
+}
+
+/* Sorts candidates, equal keys staying in their order: which of both rooms for as many they are in then. */
+static candidate *sort_gathered(candidate *from, candidate *to, size_t count, xcvm_poller *poller)
+{
+    size_t done = 0;
+    for (; done + RUN <= count; done += RUN)
+        sort_run(from + done, RUN, to + done);
+    sort_run(from + done, count - done, to + done);
+    for (size_t width = RUN; width < count && xcvm_poll_after(poller, count) == XCVM_OK; width *= 2) {
+        candidate *other = from;
+        from = to;
+        to = other;
+        for (size_t i = 0; i < count; i += 2 * width) {
+            const size_t first = xcvm_min(count - i, width), both = xcvm_min(count - i, 2 * width);
+            merge(from + i, first, from + i + first, both - first, to + i, both);
+        }
+    }
+    return to;
+}
+
+/* The best so far, k of them, and what is gathered. */
+typedef struct gathering {
+    candidate *best, *merged, *gathered, *spare;
+    size_t k, kept, count;
+    uint64_t bound; /* the last key of the best */
+    xcvm_poller *poller;
+} gathering;
+
+/* Candidates that there must be room for. */
+static size_t gathered_room(size_t k) { return 4 * k + 2 * AT_ONCE; }
+
+/* Makes what is gathered part of the best. */
+static void merge_gathered(gathering *g)
+{
+    const candidate *more = sort_gathered(g->gathered, g->spare, g->count, g->poller);
+    merge(g->best, g->kept, more, g->count, g->merged, g->k);
+    memcpy(g->best, g->merged, g->k * sizeof *g->best);
+    g->bound = g->best[g->k - 1].key;
+    g->kept = g->k;
+    g->count = 0;
+}
+
+/* Begins with the first k elements, whose keys are given. */
+static gathering gather_first(const uint64_t *keys, candidate *room, size_t k, xcvm_poller *poller)
+{
+    gathering g = {.best = room, .merged = room + k, .gathered = room + 2 * k, .k = k, .count = k, .poller = poller};
+    g.spare = g.gathered + k + AT_ONCE;
+    for (size_t i = 0; i < k; i++)
+        g.gathered[i] = (candidate){keys[i], i};
+    merge_gathered(&g);
+    return g;
+}
+
+/* Takes in an element, of AT_ONCE at most behind which what is gathered may be merged. */
+static inline void offer(gathering *g, uint64_t key, size_t index)
+{
+    g->gathered[g->count] = (candidate){key, index};
+    g->count += key > g->bound;
+}
+
+/* The k first of n, in order. */
+static void select_gathered(const uint64_t *keys, size_t n, candidate *room, size_t k, xcvm_poller *poller)
+{
+    gathering g = gather_first(keys, room, k, poller);
+    for (size_t i = k, end; i < n; i = end) {
+        end = i + xcvm_min(n - i, AT_ONCE);
+        for (size_t j = i; j < end; j++)
+            offer(&g, keys[j], j);
+        if (g.count >= k)
+            merge_gathered(&g);
+    }
+    merge_gathered(&g);
+}
+
+/* ---- Adjacent elements ---- */
+
 /* Of adjacent elements keys are found of those alone that may be better than the last of the best: greater (less), or
  * NaN, or anything where that last is NaN. */
-enum { AT_ONCE = 64 };
 #define DEFINE_SELECT(name, type)                                                                                      \
     static inline __attribute__((always_inline)) bool better_##name(type x, type last, const bool largest)             \
     {                                                                                                                  \
         return largest ? !(x <= last) : !(x >= last);                                                                  \
+    }                                                                                                                  \
+    static inline                                                                                                      \
+        __attribute__((always_inline)) int any_##name(const type *x, size_t count, type last, const bool largest)      \
+    {                                                                                                                  \
+        int any = 0;                                                                                                   \
+        if (count == AT_ONCE)                                                                                          \
+            for (size_t j = 0; j < AT_ONCE; j++)                                                                       \
+                any |= better_##name(x[j], last, largest);                                                             \
+        else                                                                                                           \
+            for (size_t j = 0; j < count; j++)                                                                         \
+                any |= better_##name(x[j], last, largest);                                                             \
+        return any;                                                                                                    \
     }                                                                                                                  \
     static inline __attribute__((always_inline)) void scan_##name(const xcvm_TopK_args *a, size_t first, size_t n,     \
                                                                   candidate *heap, size_t k, const bool largest,       \
@@ -93,9 +223,7 @@ enum { AT_ONCE = 64 };
         for (size_t i = k; i < n && xcvm_poll_after(poller, AT_ONCE) == XCVM_OK; i += AT_ONCE) {                       \
             const size_t count = n - i < AT_ONCE ? n - i : AT_ONCE;                                                    \
             type last = x[heap[0].index];                                                                              \
-            int any = 0;                                                                                               \
-            for (size_t j = 0; j < count; j++)                                                                         \
-                any |= better_##name(x[i + j], last, largest);                                                         \
+            const int any = any_##name(x + i, count, last, largest);                                                   \
             for (size_t j = 0; j < count && any != 0; j++)                                                             \
                 if (better_##name(x[i + j], last, largest)) {                                                          \
                     uint64_t key;                                                                                      \
@@ -106,6 +234,29 @@ enum { AT_ONCE = 64 };
                 }                                                                                                      \
         }                                                                                                              \
     }                                                                                                                  \
+    static inline __attribute__((always_inline)) void gather_##name(const xcvm_TopK_args *a, size_t first, size_t n,   \
+                                                                    gathering *g, const bool largest)                  \
+    {                                                                                                                  \
+        const type *x = XCVM_CDATA(type, a->x) + first;                                                                \
+        for (size_t i = g->k; i < n && xcvm_poll_after(g->poller, AT_ONCE) == XCVM_OK; i += AT_ONCE) {                 \
+            const size_t count = n - i < AT_ONCE ? n - i : AT_ONCE;                                                    \
+            const type last = x[g->best[g->k - 1].index];                                                              \
+            size_t places[AT_ONCE], found = 0;                                                                         \
+            const int any = any_##name(x + i, count, last, largest);                                                   \
+            for (size_t j = 0; j < count && any != 0; j++) {                                                           \
+                places[found] = i + j;                                                                                 \
+                found += better_##name(x[i + j], last, largest);                                                       \
+            }                                                                                                          \
+            for (size_t j = 0; j < found; j++) {                                                                       \
+                uint64_t key;                                                                                          \
+                find_keys(a, first + places[j], 1, 1, &key);                                                           \
+                offer(g, key, places[j]);                                                                              \
+            }                                                                                                          \
+            if (g->count >= g->k)                                                                                      \
+                merge_gathered(g);                                                                                     \
+        }                                                                                                              \
+        merge_gathered(g);                                                                                             \
+    }                                                                                                                  \
     static void select_##name(const xcvm_TopK_args *a, size_t first, size_t n, candidate *heap, size_t k,              \
                               xcvm_poller *poller)                                                                     \
     {                                                                                                                  \
@@ -113,6 +264,13 @@ enum { AT_ONCE = 64 };
             scan_##name(a, first, n, heap, k, true, poller);                                                           \
         else                                                                                                           \
             scan_##name(a, first, n, heap, k, false, poller);                                                          \
+    }                                                                                                                  \
+    static void collect_##name(const xcvm_TopK_args *a, size_t first, size_t n, gathering *g)                          \
+    {                                                                                                                  \
+        if (a->largest)                                                                                                \
+            gather_##name(a, first, n, g, true);                                                                       \
+        else                                                                                                           \
+            gather_##name(a, first, n, g, false);                                                                      \
     }
 DEFINE_SELECT(f32, float)
 DEFINE_SELECT(f64, double)
@@ -126,7 +284,7 @@ DEFINE_SELECT(i64, int64_t)
 
 enum {
     GROUPS = 32,
-    FEW = 16, /* the most that are selected so */
+    FEW = LEAST_GATHERED - 1, /* the most that are selected so */
     ROW_LEAST = 256,
     CANDIDATES = 128 /* if more reach the bound, the heap is the better way */
 };
@@ -238,18 +396,23 @@ static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uin
                             xcvm_poller *poller)
 {
     void (*scan)(const xcvm_TopK_args *, size_t, size_t, candidate *, size_t, xcvm_poller *) = NULL;
+    void (*collect)(const xcvm_TopK_args *, size_t, size_t, gathering *) = NULL;
     switch ((xcvm_dtype)a->x->dtype) {
     case XCVM_F32:
         scan = select_f32;
+        collect = collect_f32;
         break;
     case XCVM_F64:
         scan = select_f64;
+        collect = collect_f64;
         break;
     case XCVM_I32:
         scan = select_i32;
+        collect = collect_i32;
         break;
     case XCVM_I64:
         scan = select_i64;
+        collect = collect_i64;
         break;
     default:
         return false;
@@ -257,6 +420,11 @@ static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uin
     if (select_few(a, first, n, heap, k))
         return true;
     find_keys(a, first, 1, k, keys);
+    if (is_gathered(n, k)) {
+        gathering g = gather_first(keys, heap, k, poller);
+        collect(a, first, n, &g);
+        return true;
+    }
     make_heap(keys, heap, k, poller);
     scan(a, first, n, heap, k, poller);
     sort_heap(heap, k, poller);
@@ -321,10 +489,13 @@ static const candidate *select_best(const selection *s, const xcvm_TopK_args *a,
         find_keys(a, first, stride, n, keys);
         return sort_all(keys, n, heap, heap + n, poller);
     }
-    if (stride != 1 || !select_adjacent(a, first, n, keys, heap, s->top, poller)) {
-        find_keys(a, first, stride, n, keys);
+    if (stride == 1 && select_adjacent(a, first, n, keys, heap, s->top, poller))
+        return heap;
+    find_keys(a, first, stride, n, keys);
+    if (is_gathered(n, s->top) && n <= LONGEST_KEYS)
+        select_gathered(keys, n, heap, s->top, poller);
+    else
         select_top(keys, n, heap, s->top, poller);
-    }
     return heap;
 }
 
@@ -410,7 +581,9 @@ XCVM_KERNEL(TopK)
     if (rows == 0 || top == 0)
         return XCVM_OK;
     choose_columns(&s);
-    s.candidates = wants_most(s.x.dim, s.top) ? 2 * s.x.dim : s.top;
+    s.candidates = wants_most(s.x.dim, s.top)    ? 2 * s.x.dim
+                   : is_gathered(s.x.dim, s.top) ? gathered_room(s.top)
+                                                 : s.top;
     s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + s.candidates * sizeof(candidate) +
                                        s.columns * s.pitch * xcvm_dtype_size(a->x->dtype),
                                    XCVM_ALIGNMENT);
