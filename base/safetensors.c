@@ -145,6 +145,22 @@ static xcvm_status take_type(scanner *s, xcvm_dtype *dtype)
     return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "elements of type %.40s", name);
 }
 
+static xcvm_status place_tensor(const scanner *s, xcvm_safetensor *tensor, uint64_t from, uint64_t to)
+{
+    size_t elements;
+    XCVM_CHECK(s->error, xcvm_tensor_size(tensor->dtype, tensor->rank, tensor->dims, &elements, &tensor->bytes),
+               INVALID_ARGUMENT, "broken safetensors: its shape is too large to exist");
+    XCVM_CHECK(s->error, from <= to && to <= s->data_count, INVALID_ARGUMENT,
+               "broken safetensors: it lies at bytes %" PRIu64 " to %" PRIu64 " of the %zu that there are", from, to,
+               s->data_count);
+    XCVM_CHECK(s->error, to - from == tensor->bytes, INVALID_ARGUMENT,
+               "broken safetensors: its type and shape need %zu bytes, it lies at bytes %" PRIu64 " to %" PRIu64
+               ", which are %" PRIu64,
+               tensor->bytes, from, to, to - from);
+    tensor->data = s->data + from;
+    return XCVM_OK;
+}
+
 static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
 {
     int64_t offsets[2] = {0, -1};
@@ -168,13 +184,7 @@ static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
     } while (take(s, ','));
     if (!take(s, '}') || tensor->dtype == XCVM_NO_DTYPE || tensor->rank < 0 || offset_count != 2)
         return broken(s, "a tensor does not have dtype, shape and data_offsets");
-    size_t elements;
-    if (!xcvm_tensor_size(tensor->dtype, tensor->rank, tensor->dims, &elements, &tensor->bytes) ||
-        offsets[0] > offsets[1] || (uint64_t)offsets[1] > s->data_count ||
-        (uint64_t)(offsets[1] - offsets[0]) != tensor->bytes)
-        return broken(s, "a tensor does not lie in the file as its type and shape ask for");
-    tensor->data = s->data + offsets[0];
-    return XCVM_OK;
+    return place_tensor(s, tensor, (uint64_t)offsets[0], (uint64_t)offsets[1]);
 }
 
 static xcvm_status take_notes(scanner *s, xcvm_safetensors *file)

@@ -1,6 +1,7 @@
 /* Checkpoints: states and numbers in one safetensors file. */
 #include "train/checkpoint.h"
 
+#include "base/array.h"
 #include "train/whole_file.h"
 
 #include <dirent.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] = "crc32";
+static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] = "crc32";
 
 /* ---- Numbers ---- */
 
@@ -38,7 +39,8 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "2", sum_key[] 
     X(examples, "a data set of %" PRIu64 " examples")                                                                  \
     X(shuffle, "shuffling %" PRIu64 " (0: none)")                                                                      \
     X(accumulate, "gradients of %" PRIu64 " batches in a step")                                                        \
-    X(held_out, "%" PRIu64 " examples held out")
+    X(held_out, "%" PRIu64 " examples held out")                                                                       \
+    X(overfit, "epochs of kind %" PRIu64 " (1: all batches, 2: the first one)")
 
 #define COUNT_NUMBER(member) +1
 #define COUNT_CIRCUMSTANCE(member, text) +1
@@ -91,17 +93,63 @@ static void put_position(notes *n, const xct_position *position) { POSITION(TO_B
 static bool take_position(const xcvm_safetensors *file, xct_position *position)
 {
     POSITION(FROM_BITS)
-    return isfinite(position->factor) && position->factor >= 0;
+    return true;
+}
+
+/* Infinite are those that nothing has been better than so far. */
+static bool is_loss(double loss) { return isfinite(loss) || loss == INFINITY; }
+
+static bool is_count(double count) { return isfinite(count) && count >= 0; }
+
+/* Whether the numbers can stand together. */
+static bool is_position(const xct_position *p)
+{
+    return is_count(p->factor) && is_count(p->waited) && isfinite(p->loss_sum) && is_count(p->loss_weight) &&
+           is_loss(p->best) && is_loss(p->patience_best) && is_loss(p->best_loss) && p->patience_epochs <= p->epoch &&
+           p->best_step <= p->step && (p->best_step == 0 || isfinite(p->best_loss));
+}
+
+/* Whether a training in circumstances that are known was saved: one whose steps each took what follows of an epoch. */
+static bool is_of_a_fit(const xcvm_safetensors *file)
+{
+    uint64_t batch, kind;
+    return read_note(file, "batch", &batch) && batch > 0 && read_note(file, "overfit", &kind) && kind == 1;
+}
+
+/* Whether so many steps lead to the position's place in its epoch. Several processes leave out the last examples where
+ * they are too few, so an epoch may have a batch less. */
+static bool is_on_the_way(const xct_position *p, const xct_circumstances *c)
+{
+    if (c->batch == 0 || c->overfit != 1 || c->held_out == 0 || c->held_out > c->examples)
+        return true; /* it is not known */
+    const uint64_t total = c->examples - (c->held_out - 1), accumulate = c->accumulate > 0 ? c->accumulate : 1;
+    const double least = (double)xcvm_ceil_div(total / c->batch, accumulate);
+    const double most = (double)xcvm_ceil_div(xcvm_ceil_div(total, c->batch), accumulate);
+    const double step = (double)c->batch * (double)accumulate, part = (double)p->place / step;
+    const double done = (double)p->step, epochs = (double)p->epoch;
+    return p->place <= total && done >= epochs * least + floor(part) && done <= epochs * most + ceil(part);
 }
 
 /* ---- Writing ---- */
 
-static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count)
+static uLong add_text(uLong sum, const char *text)
+{
+    return crc32_z(sum, (const unsigned char *)text, strlen(text) + 1);
+}
+
+/* Of all that the file says, but for the sum itself. */
+static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors_note *texts,
+                       size_t text_count)
 {
     uLong sum = crc32_z(0, NULL, 0);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < text_count; i++)
+        if (strcmp(texts[i].key, sum_key) != 0)
+            sum = add_text(add_text(sum, texts[i].key), texts[i].text);
+    for (size_t i = 0; i < count; i++) {
+        sum = add_text(sum, tensors[i].name);
         if (tensors[i].bytes > 0)
             sum = crc32_z(sum, tensors[i].data, tensors[i].bytes);
+    }
     return (uint32_t)sum;
 }
 
@@ -142,12 +190,12 @@ static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *te
                                  void *user, xcvm_error *error)
 {
     notes n = {.items = {{version_key, version}}, .count = 1};
-    add_note(&n, sum_key, sum_of(tensors, count));
     add_note(&n, "seed", t->options.seed);
     put_position(&n, &t->position);
 #define PUT(member, text) add_note(&n, #member, t->circumstances.member);
     CIRCUMSTANCES(PUT)
 #undef PUT
+    add_note(&n, sum_key, sum_of(tensors, count, n.items, n.count));
     return xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, user, error);
 }
 
@@ -182,7 +230,7 @@ xcvm_status xct_trainer_save(const xct_trainer *t, const char *path, xcvm_error 
                "each of %d processes has accumulated gradients of its own, which a checkpoint cannot hold before the "
                "step that takes them",
                t->options.ranks);
-    XCVM_TRY(xct_whole_file_open(&file, path, error));
+    XCVM_TRY(xct_whole_file_open(&file, path, NULL, error));
     const xcvm_status status = write_states(t, xct_whole_file_sink, &file, error);
     return xct_whole_file_close(&file, status, error);
 }
@@ -227,16 +275,40 @@ static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, c
     return XCVM_OK;
 }
 
-static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_mapping *bytes, xcvm_error *error)
+/* Reads how far the training was, from a file that is whole. `named`: the step that its name is of, NULL if it tells
+ * none; the file is one of this training's own then. */
+static xcvm_status read_position(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named,
+                                 xct_position *position, xcvm_error *error)
 {
     uint64_t sum;
     const char *given = xcvm_safetensors_note_find(file, version_key);
     XCVM_CHECK(error, given != NULL, INVALID_ARGUMENT, "it is no checkpoint of a training");
     XCVM_CHECK(error, strcmp(given, version) == 0, UNSUPPORTED, "a checkpoint of version %.20s (%s can be read)", given,
                version);
-    xct_position position;
-    XCVM_CHECK(error, take_position(file, &position), INVALID_ARGUMENT,
+    XCVM_CHECK(error,
+               read_note(file, sum_key, &sum) &&
+                   sum == sum_of(file->tensors, file->count, file->notes, file->note_count),
+               INVALID_ARGUMENT, "a broken checkpoint: its check sum is wrong");
+    XCVM_CHECK(error, take_position(file, position), INVALID_ARGUMENT,
                "a broken checkpoint: it does not say how far the training was");
+    XCVM_CHECK(error, named == NULL || *named == position->step, INVALID_ARGUMENT,
+               "a broken checkpoint: its name is of step %" PRIu64 ", it is of step %" PRIu64, *named, position->step);
+    XCVM_TRY(check_circumstances(t, file, error));
+    XCVM_CHECK(error,
+               is_position(position) &&
+                   (named == NULL || !is_of_a_fit(file) || is_on_the_way(position, &t->circumstances)),
+               INVALID_ARGUMENT,
+               "a broken checkpoint: no training stands behind %" PRIu64 " steps, %" PRIu64 " epochs and %" PRIu64
+               " examples of the next, with its best behind %" PRIu64,
+               position->step, position->epoch, position->place, position->best_step);
+    return XCVM_OK;
+}
+
+static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_mapping *bytes, const uint64_t *named,
+                           xcvm_error *error)
+{
+    xct_position position;
+    XCVM_TRY(read_position(t, file, named, &position, error));
     const bool best = position.best_step > 0;
     if (best)
         XCVM_TRY(xct_best_provide(t, error));
@@ -244,9 +316,6 @@ static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_map
     size_t count;
     XCVM_TRY(list_tensors(t, best, &file->arena, &own, &count, error));
     XCVM_TRY(check_tensors(own, count, file, error));
-    XCVM_TRY(check_circumstances(t, file, error));
-    XCVM_CHECK(error, read_note(file, sum_key, &sum) && sum == sum_of(file->tensors, file->count), INVALID_ARGUMENT,
-               "a broken checkpoint: its check sum is wrong");
     XCVM_TRY(xcvm_session_restore_states(t->root.session, bytes->bytes, bytes->count, error));
     for (size_t i = xcvm_program_state_count(t->root.program); i < count; i++)
         if (own[i].bytes > 0)
@@ -258,22 +327,27 @@ static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_map
     return XCVM_OK;
 }
 
-xcvm_status xct_trainer_restore(xct_trainer *t, const char *path, xcvm_error *error)
+static xcvm_status restore_file(xct_trainer *t, const char *path, const uint64_t *named, xcvm_error *error)
 {
     xct_mapping file;
-    xcvm_error own;
-    error = error != NULL ? error : &own;
-    XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
     XCVM_TRY(xct_mapping_open(&file, path, error));
     xcvm_safetensors tensors = {.arena = {.allocator = t->allocator}};
     xcvm_status status = xcvm_safetensors_read(&tensors, file.bytes, file.count, error);
     if (status == XCVM_OK)
-        status = restore(t, &tensors, &file, error);
+        status = restore(t, &tensors, &file, named, error);
     if (status != XCVM_OK)
         xcvm_error_prefix(error, "%s", path);
     xcvm_safetensors_release(&tensors);
     xct_mapping_close(&file);
     return status;
+}
+
+xcvm_status xct_trainer_restore(xct_trainer *t, const char *path, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, t != NULL && path != NULL, INVALID_ARGUMENT, "trainer or path is NULL");
+    return restore_file(t, path, NULL, error);
 }
 
 /* ---- The folder ---- */
@@ -319,23 +393,43 @@ xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error)
     return status;
 }
 
-/* The least and the greatest step of the folder's checkpoints, and how many there are. */
-static xcvm_status survey(const char *folder, uint64_t *least, uint64_t *greatest, size_t *count, xcvm_error *error)
+typedef struct steps {
+    const xcvm_allocator *allocator;
+    uint64_t *items; /* sorted */
+    size_t count, capacity;
+} steps;
+
+static void release_steps(steps *s) { xcvm_deallocate(s->allocator, s->items, s->capacity * sizeof *s->items); }
+
+static int compare_steps(const void *a, const void *b)
+{
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* The steps of the folder's checkpoints, which are to be released after any outcome. */
+static xcvm_status survey(const char *folder, steps *s, xcvm_error *error)
 {
     DIR *dir = opendir(folder);
-    *count = 0;
     if (dir == NULL && errno == ENOENT)
         return XCVM_OK;
     XCVM_CHECK(error, dir != NULL, IO, "%s: %s", folder, strerror(errno));
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        uint64_t step;
+    bool room = true;
+    for (const struct dirent *entry; room && (entry = readdir(dir)) != NULL;) {
+        uint64_t step, *items;
         if (!step_of(entry->d_name, &step))
             continue;
-        *least = *count == 0 || step < *least ? step : *least;
-        *greatest = *count == 0 || step > *greatest ? step : *greatest;
-        ++*count;
+        items = xcvm_array_grow(s->allocator, s->items, s->count, &s->capacity, sizeof *items);
+        room = items != NULL;
+        if (room) {
+            s->items = items;
+            items[s->count++] = step;
+        }
     }
     closedir(dir);
+    XCVM_CHECK(error, room, OUT_OF_MEMORY, "no memory for the names of checkpoints");
+    if (s->count > 0)
+        qsort(s->items, s->count, sizeof *s->items, compare_steps);
     return XCVM_OK;
 }
 
@@ -346,36 +440,50 @@ static xcvm_status path_of(const char *folder, uint64_t step, char path[XCT_PATH
     return name_of(folder, name, path, error);
 }
 
-/* Removes the oldest, until there are at most `keep`. */
-static xcvm_status remove_oldest(const char *folder, size_t keep, xcvm_error *error)
+static xcvm_status remove_checkpoint(const char *folder, uint64_t step, xcvm_error *error)
 {
-    for (;;) {
-        uint64_t least, greatest;
-        size_t count;
-        char old[XCT_PATH];
-        XCVM_TRY(survey(folder, &least, &greatest, &count, error));
-        if (count <= keep)
-            return XCVM_OK;
-        XCVM_TRY(path_of(folder, least, old, error));
-        XCVM_CHECK(error, unlink(old) == 0, IO, "%s: %s", old, strerror(errno));
-    }
+    char path[XCT_PATH];
+    XCVM_TRY(path_of(folder, step, path, error));
+    XCVM_CHECK(error, unlink(path) == 0, IO, "%s: %s", path, strerror(errno));
+    return XCVM_OK;
+}
+
+/* Removes the oldest, until there are at most `keep`. */
+static xcvm_status remove_oldest(const xct_trainer *t, const char *folder, size_t keep, xcvm_error *error)
+{
+    steps s = {.allocator = t->allocator};
+    xcvm_status status = survey(folder, &s, error);
+    for (size_t i = 0; i + keep < s.count && status == XCVM_OK; i++)
+        status = remove_checkpoint(folder, s.items[i], error);
+    release_steps(&s);
+    return status;
 }
 
 /* Trainings that were killed behind the writing, one after the other, leave no more than one checkpoint too many. */
 xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
                                   xcvm_error *error)
 {
-    XCVM_TRY(remove_oldest(folder, keep, error));
+    XCVM_TRY(remove_oldest(t, folder, keep, error));
     XCVM_TRY(path_of(folder, t->position.step, path, error));
     XCVM_TRY(xct_trainer_save(t, path, error));
-    return remove_oldest(folder, keep, error);
+    return remove_oldest(t, folder, keep, error);
 }
 
 xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error)
 {
-    uint64_t least, greatest;
-    size_t count;
+    steps s = {.allocator = NULL};
     path[0] = '\0';
-    XCVM_TRY(survey(folder, &least, &greatest, &count, error));
-    return count > 0 ? path_of(folder, greatest, path, error) : XCVM_OK;
+    xcvm_status status = survey(folder, &s, error);
+    if (status == XCVM_OK && s.count > 0)
+        status = path_of(folder, s.items[s.count - 1], path, error);
+    release_steps(&s);
+    return status;
+}
+
+xcvm_status xct_checkpoints_restore(xct_trainer *t, const char *path, xcvm_error *error)
+{
+    uint64_t step;
+    const char *slash = strrchr(path, '/');
+    const bool named = step_of(slash != NULL ? slash + 1 : path, &step);
+    return restore_file(t, path, named ? &step : NULL, error);
 }

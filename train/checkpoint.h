@@ -10,6 +10,8 @@ xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error);
 /* Writes one for the step that is done, and removes all but the `keep` latest. `path` receives its name. */
 xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
                                   xcvm_error *error);
+/* Goes on from one of the folder's, which must be of the step that its name tells, and of this training's way. */
+xcvm_status xct_checkpoints_restore(xct_trainer *t, const char *path, xcvm_error *error);
 /* The latest one; `path` is empty if there is none. */
 xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error);
 

@@ -56,6 +56,7 @@ static double round_step(double least)
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
+/* A range that has no steps, as between the greatest numbers there are, becomes that from 0 to 1. */
 static void settle_axis(axis *a, double low, double high)
 {
     if (!(high > low)) {
@@ -66,6 +67,9 @@ static void settle_axis(axis *a, double low, double high)
     a->step = round_step((high - low) / TICKS);
     a->low = floor(low / a->step) * a->step;
     a->high = ceil(high / a->step) * a->step;
+    const double rows = (a->high - a->low) / a->step;
+    if (!(rows >= 1 && rows <= 4 * TICKS))
+        *a = (axis){.low = 0, .high = 1, .step = 0.2, .logarithmic = a->logarithmic};
 }
 
 /* ---- Lines ---- */
@@ -152,9 +156,10 @@ static void draw_axes(const panel *p)
         const double at = p->y.low + i * p->y.step, value = p->y.logarithmic ? pow(10, at) : at;
         const double y = p->top + p->height * (1 - (double)i / rows);
         draw_grid(p, p->left, y, p->left + p->width, y);
-        draw_text(p, p->left - 8, y + 4, "end", "tick",
-                  xcvm_decimal_text(fabs(value) < p->y.step * 1e-9 && !p->y.logarithmic ? 0 : value,
-                                    p->y.logarithmic ? 2 : 3, text));
+        if (isfinite(value)) /* the power of ten above the greatest number is not */
+            draw_text(p, p->left - 8, y + 4, "end", "tick",
+                      xcvm_decimal_text(fabs(value) < p->y.step * 1e-9 && !p->y.logarithmic ? 0 : value,
+                                        p->y.logarithmic ? 2 : 3, text));
     }
     const int columns = (int)round((p->x.high - p->x.low) / p->x.step);
     for (int i = 0; i <= columns; i++) {

@@ -113,7 +113,8 @@ static xcvm_status resume(fit *f)
                                            .examples = f->data->rows,
                                            .shuffle = f->o.no_shuffle ? 1 : 2,
                                            .accumulate = f->o.accumulate > 1 ? f->o.accumulate : 1,
-                                           .held_out = 1 + f->data->rows - f->order.total};
+                                           .held_out = 1 + f->data->rows - f->order.total,
+                                           .overfit = f->o.overfit_batch ? 2 : 1};
     f->checkpointed = UINT64_MAX;
     if (f->o.checkpoints == NULL)
         return XCVM_OK;
@@ -124,7 +125,7 @@ static xcvm_status resume(fit *f)
                "%s has checkpoints of an earlier training: resume that, or take another folder", f->o.checkpoints);
     if (f->checkpoint[0] == '\0')
         return XCVM_OK;
-    XCVM_TRY(xct_trainer_restore(t, f->checkpoint, f->error));
+    XCVM_TRY(xct_checkpoints_restore(t, f->checkpoint, f->error));
     f->checkpointed = t->position.step;
     return XCVM_OK;
 }
@@ -145,8 +146,29 @@ static xcvm_status begin_history(fit *f)
     f->history = xcvm_allocate_zeroed(f->t->allocator, sizeof *f->history);
     XCVM_CHECK(f->error, f->history != NULL, OUT_OF_MEMORY, "no memory for the history of a training");
     f->history->columns = f->columns;
-    return xct_log_open(&f->log, writes_files(f) ? f->o.log : NULL, &f->columns, f->o.resume, f->t->position.step,
-                        f->history, f->error);
+    return XCVM_OK;
+}
+
+/* The last thing before the first step, since it cuts the file off. */
+static xcvm_status begin_log(fit *f)
+{
+    const xct_log_start start = {
+        .step = f->t->position.step, .history = f->o.resume ? f->history : NULL, .stop = &f->t->stop};
+    return xct_log_open(&f->log, writes_files(f) ? f->o.log : NULL, &f->columns, &start, f->error);
+}
+
+/* What is written must not be what is being read. */
+static xcvm_status check_targets(const fit *f)
+{
+    const struct {
+        const char *what, *path;
+    } targets[] = {{"log", f->o.log}, {"curve", f->o.curve}};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        XCVM_CHECK(f->error,
+                   !xct_dataset_holds(f->data, targets[i].path) && !xct_dataset_holds(f->o.validation, targets[i].path),
+                   INVALID_ARGUMENT, "%s is a file of the data; the %s wants one of its own", targets[i].path,
+                   targets[i].what);
+    return XCVM_OK;
 }
 
 static xcvm_status begin_loader(fit *f)
@@ -190,6 +212,7 @@ static xcvm_status check_that_all_agree(const fit *f)
 static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
+    XCVM_TRY(check_targets(f));
     XCVM_TRY(begin_orders(f));
     XCVM_TRY(choose_batch(f));
     count_steps(f);
@@ -209,7 +232,8 @@ static xcvm_status begin(fit *f)
     f->held = xct_trainer_new_measure(f->t);
     f->step_result.size = f->epoch_result.size = f->held_result.size = sizeof(xct_result);
     XCVM_TRY(check_that_all_agree(f));
-    return begin_loader(f);
+    XCVM_TRY(begin_loader(f));
+    return begin_log(f);
 }
 
 static void finish(fit *f)
@@ -454,8 +478,11 @@ static xcvm_status write_curve(const fit *f)
     xct_whole_file file;
     if (f->o.curve == NULL || !writes_files(f))
         return XCVM_OK;
-    XCVM_TRY(xct_whole_file_open(&file, f->o.curve, f->error));
-    const xcvm_status status =
+    xcvm_status status = xct_whole_file_open(&file, f->o.curve, &f->t->stop, f->error);
+    if (status == XCVM_CANCELLED) /* nobody reads it, and the checkpoint is still to come */
+        return XCVM_OK;
+    XCVM_TRY(status);
+    status =
         xct_curve_write(f->history, f->o.title != NULL ? f->o.title : "Training", xct_whole_file_sink, &file, f->error);
     return xct_whole_file_close(&file, status, f->error);
 }

@@ -137,37 +137,46 @@ static bool parse_row(const xct_columns *columns, const char *text, size_t lengt
     return true;
 }
 
-/* How much of an older log stays: its header and its rows up to `step`. 0 if it has other columns. */
-static size_t keep_rows(const xct_columns *columns, const char *text, size_t count, uint64_t step, xct_history *history)
+/* How much of an older log stays: its header and its rows up to the step; 0 if its header was not written whole. A file
+ * that is no log of these columns is refused. */
+static xcvm_status keep_rows(const xct_log *log, const char *text, size_t count, const xct_log_start *start,
+                             size_t *kept, xcvm_error *error)
 {
     line header = {.length = 0};
-    put_header(&header, columns);
-    if (count < header.length || memcmp(text, header.text, header.length) != 0)
-        return 0;
-    size_t at = header.length;
-    while (at < count) {
-        const char *end = memchr(text + at, '\n', count - at);
+    put_header(&header, &log->columns);
+    const size_t shared = count < header.length ? count : header.length;
+    XCVM_CHECK(error, memcmp(text, header.text, shared) == 0, INVALID_ARGUMENT,
+               "%s cannot be gone on with, as it does not begin with %.*s", log->path, (int)header.length - 1,
+               header.text);
+    *kept = shared < header.length ? 0 : header.length;
+    while (*kept > 0 && *kept < count) {
+        const char *at = text + *kept, *end = memchr(at, '\n', count - *kept);
         xct_record record;
-        if (end == NULL || !parse_row(columns, text + at, (size_t)(end - text) - at, &record) || record.step > step)
+        if (end == NULL || !parse_row(&log->columns, at, (size_t)(end - at), &record) || record.step > start->step)
             break;
-        xct_history_add(history, &record);
-        at = (size_t)(end - text) + 1;
+        xct_history_add(start->history, &record);
+        *kept = (size_t)(end - text) + 1;
     }
-    return at;
+    return XCVM_OK;
 }
 
-static xcvm_status open_log(xct_log *log, bool go_on, uint64_t step, xct_history *history, xcvm_error *error)
+static xcvm_status read_old(const xct_log *log, const xct_log_start *start, size_t *kept, xcvm_error *error)
 {
-    log->fd = open(log->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    XCVM_CHECK(error, log->fd >= 0, IO, "%s: %s", log->path, strerror(errno));
     xct_mapping old;
+    XCVM_TRY(xct_mapping_open(&old, log->path, error));
+    const xcvm_status status = keep_rows(log, old.bytes, old.count, start, kept, error);
+    xct_mapping_close(&old);
+    return status;
+}
+
+static xcvm_status open_log(xct_log *log, const xct_log_start *start, xcvm_error *error)
+{
+    XCVM_TRY(xct_open_target(log->path, O_CREAT, start->stop, &log->fd, error));
     size_t kept = 0;
-    if (go_on && xct_mapping_open(&old, log->path, NULL) == XCVM_OK) {
-        kept = keep_rows(&log->columns, old.bytes, old.count, step, history);
-        xct_mapping_close(&old);
-    }
     struct stat info;
     const bool regular = fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode);
+    if (start->history != NULL && regular && info.st_size > 0)
+        XCVM_TRY(read_old(log, start, &kept, error));
     XCVM_CHECK(error, !regular || (ftruncate(log->fd, (off_t)kept) == 0 && lseek(log->fd, (off_t)kept, SEEK_SET) >= 0),
                IO, "%s: cannot be written: %s", log->path, strerror(errno));
     if (kept > 0)
@@ -177,15 +186,15 @@ static xcvm_status open_log(xct_log *log, bool go_on, uint64_t step, xct_history
     return write_line(log, &header, error);
 }
 
-xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, bool go_on, uint64_t step,
-                         xct_history *history, xcvm_error *error)
+xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, const xct_log_start *start,
+                         xcvm_error *error)
 {
     *log = (xct_log){.fd = -1, .columns = *columns};
     if (path == NULL)
         return XCVM_OK;
     const int length = snprintf(log->path, sizeof log->path, "%s", path);
     XCVM_CHECK(error, length > 0 && (size_t)length < sizeof log->path, IO, "%.100s: no name for a file", path);
-    const xcvm_status status = open_log(log, go_on, step, history, error);
+    const xcvm_status status = open_log(log, start, error);
     if (status != XCVM_OK)
         xct_log_close(log);
     return status;

@@ -32,10 +32,17 @@ typedef struct xct_log {
 
 typedef struct xct_history xct_history;
 
-/* Begins a file, or goes on with one that has these columns: rows of steps beyond `step` are cut off, the others are
- * added to the history. */
-xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, bool go_on, uint64_t step,
-                         xct_history *history, xcvm_error *error);
+/* The training that a log goes on with. */
+typedef struct xct_log_start {
+    uint64_t step;           /* rows of steps beyond it are cut off, the others are added to the history */
+    xct_history *history;    /* NULL: the file begins anew */
+    const atomic_bool *stop; /* as of xct_open_target */
+} xct_log_start;
+
+/* Begins a file, or goes on with one. INVALID_ARGUMENT where that has something else in it than a log of these columns;
+ * it stays as it is then. */
+xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, const xct_log_start *start,
+                         xcvm_error *error);
 xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *error);
 void xct_log_close(xct_log *log);
 

@@ -42,7 +42,7 @@ typedef struct xct_position {
 
 /* What the data were like, which a resumption must find again; zeros where it is not known. */
 typedef struct xct_circumstances {
-    uint64_t batch, examples, shuffle, accumulate, held_out;
+    uint64_t batch, examples, shuffle, accumulate, held_out, overfit;
 } xct_circumstances;
 
 enum { XCT_ENGINES = 2 };

@@ -3,18 +3,67 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, xcvm_error *error)
+xcvm_status xct_open_target(const char *path, int flags, const atomic_bool *stop, int *fd, xcvm_error *error)
 {
+    const struct timespec pause = {.tv_nsec = 20000000};
+    /* A pipe that is opened without O_NONBLOCK would wait where nothing can stop it. */
+    while ((*fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, 0666)) < 0) {
+        const int number = errno;
+        struct stat facts;
+        const bool waits = number == ENXIO && stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode);
+        XCVM_CHECK(error, waits || number == EINTR, IO, "%s: %s", path, strerror(number));
+        XCVM_CHECK(error, stop == NULL || !atomic_load(stop), CANCELLED, "%s: stopped while nobody read it", path);
+        (void)nanosleep(&pause, NULL);
+    }
+    const int set = fcntl(*fd, F_GETFL);
+    if (set >= 0)
+        (void)fcntl(*fd, F_SETFL, set & ~O_NONBLOCK);
+    return XCVM_OK;
+}
+
+/* A new file beside the target, by a name that nothing has, so that nobody else decides where it leads to. */
+static int open_new(xct_whole_file *file)
+{
+    enum { ATTEMPTS = 1000 };
+    int fd = -1;
+    for (int i = 0; i < ATTEMPTS && fd < 0; i++) {
+        char number[24] = "";
+        if (i > 0)
+            (void)snprintf(number, sizeof number, "-%d", i);
+        (void)snprintf(file->temporary, sizeof file->temporary, "%s.%ld%s.new", file->target, (long)getpid(), number);
+        fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST && errno != EINTR)
+            break;
+    }
+    return fd;
+}
+
+xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, const atomic_bool *stop, xcvm_error *error)
+{
+    struct stat facts;
     *file = (xct_whole_file){.fd = -1};
     const int length = snprintf(file->path, sizeof file->path, "%s", path);
     XCVM_CHECK(error, length > 0 && (size_t)length < sizeof file->path, IO, "%.100s: no name for a file", path);
-    (void)snprintf(file->temporary, sizeof file->temporary, "%s.%ld.new", path, (long)getpid());
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const bool exists = stat(path, &facts) == 0;
+    XCVM_CHECK(error, !exists || !S_ISDIR(facts.st_mode), IO, "%s: %s", path, strerror(EISDIR));
+    if (exists && !S_ISREG(facts.st_mode))
+        return xct_open_target(path, 0, stop, &file->fd, error);
+    XCVM_CHECK(error, !exists || access(path, W_OK) == 0, IO, "%s: %s", path, strerror(errno));
+    _Static_assert(PATH_MAX <= XCT_PATH, "realpath fills it");
+    if (!exists || realpath(path, file->target) == NULL)
+        memcpy(file->target, file->path, (size_t)length + 1);
+    file->fd = open_new(file);
     XCVM_CHECK(error, file->fd >= 0, IO, "%s: %s", path, strerror(errno));
+    if (exists)
+        (void)fchmod(file->fd, facts.st_mode & 0777);
     return XCVM_OK;
 }
 
@@ -62,13 +111,14 @@ xcvm_status xct_whole_file_close(xct_whole_file *file, xcvm_status status, xcvm_
     if (close(file->fd) != 0 && file->failure == 0)
         file->failure = errno;
     file->fd = -1;
-    if (status == XCVM_OK && file->failure == 0 && rename(file->temporary, file->path) != 0)
+    const bool replaces = file->temporary[0] != '\0';
+    if (status == XCVM_OK && file->failure == 0 && replaces && rename(file->temporary, file->target) != 0)
         file->failure = errno;
     if (file->failure != 0)
         status = xcvm_error_set(error, XCVM_IO, "%s: cannot be written: %s", file->path, strerror(file->failure));
-    if (status != XCVM_OK)
+    if (replaces && status != XCVM_OK)
         (void)unlink(file->temporary);
-    else
-        sync_folder(file->path);
+    else if (replaces)
+        sync_folder(file->target);
     return status;
 }

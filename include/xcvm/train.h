@@ -185,6 +185,8 @@ XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,
                                                     xcvm_value **values, xcvm_error *error);
 XCVM_API uint64_t xct_dataset_examples(const xct_dataset *dataset);
+/* Whether a path (NULL: none) leads to one of the data set's files, which nothing may be written to. */
+XCVM_API bool xct_dataset_holds(const xct_dataset *dataset, const char *path);
 
 /* ---- Training ---- */
 

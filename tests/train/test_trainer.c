@@ -315,7 +315,7 @@ START_TEST(checkpoints_refused)
     static const struct {
         size_t change, cut; /* a byte from the end, and how many are left out */
         const char *message;
-    } rows[] = {{1, 0, "its check sum is wrong"}, {0, 1, "does not lie in the file"}, {0, 100000, "not a safetensors"}};
+    } rows[] = {{1, 0, "its check sum is wrong"}, {0, 1, "it lies at bytes "}, {0, 100000, "not a safetensors"}};
     for (size_t i = 0; i < 3; i++) {
         const size_t count = rows[i].cut < bytes.length ? bytes.length - rows[i].cut : 0;
         FILE *file = fopen(report.checkpoint, "wb");
@@ -353,6 +353,103 @@ START_TEST(checkpoints_refused)
     xct_trainer_destroy(t);
     xct_trainer_destroy(of_sgd);
     xct_trainer_destroy(of_seed);
+}
+END_TEST
+
+static void write_bytes(const char *path, const test_bytes *bytes)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_uint_eq(fwrite(bytes->at, 1, bytes->length, file), bytes->length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* How far the training was is summed, too; and where the sum is right, the numbers must go together. */
+START_TEST(positions_refused)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    xct_fit_options options = {.size = sizeof options, .steps = 3, .batch = 8, .checkpoints = in_folder("saved")};
+    const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+    options.resume = true;
+    test_bytes bytes = test_file_read(report.checkpoint);
+    static const struct {
+        const char *note, *changed;
+        xcvm_status status;
+        const char *message;
+    } notes[] = {{"\"step\":\"3\"", "\"step\":\"4\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
+                 {"\"place\":\"24\"", "\"place\":\"16\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
+                 {"\"batch\":\"8\"", "\"batch\":\"0\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
+                 {"_checkpoint\":\"3\"", "_checkpoint\":\"2\"", XCVM_UNSUPPORTED, "version 2 (3 can be read)"}};
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+        char *at = memmem(bytes.at, bytes.length, notes[i].note, strlen(notes[i].note));
+        ck_assert_ptr_nonnull(at);
+        memcpy(at, notes[i].changed, strlen(notes[i].changed));
+        write_bytes(report.checkpoint, &bytes);
+        memcpy(at, notes[i].note, strlen(notes[i].note));
+        fit(t, &options, notes[i].status, notes[i].message);
+    }
+    const xct_position right = t->position;
+    xct_position wrong[6] = {right, right, right, right, right, right};
+    wrong[0].step = 4;
+    wrong[1].epoch = 1;
+    wrong[2].place = 16;
+    wrong[3].best_step = 9;
+    wrong[4].factor = (double)NAN;
+    wrong[5].loss_sum = (double)INFINITY;
+    for (size_t i = 0; i < 6; i++) {
+        t->position = wrong[i];
+        ck_assert_int_eq(xct_trainer_save(t, report.checkpoint, NULL), XCVM_OK);
+        fit(t, &options, XCVM_INVALID_ARGUMENT,
+            i == 0 ? "its name is of step 3, it is of step 4" : "no training stands behind 3 steps");
+    }
+    write_bytes(report.checkpoint, &bytes);
+    options.steps = 12;
+    ck_assert_uint_eq(fit(t, &options, XCVM_OK, "").steps, 12);
+    test_bytes_free(&bytes);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+/* The folder is gone through once, however many are too many. */
+START_TEST(many_checkpoints)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    const xct_fit_options options = {.size = sizeof options, .steps = 1, .batch = 8, .checkpoints = in_folder("saved")};
+    const xct_fit_report report = fit(t, &options, XCVM_OK, "");
+    for (int i = 2; i < 3000; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "saved/step-%012d.safetensors", i);
+        ck_assert_int_eq(link(report.checkpoint, in_folder(name)), 0);
+    }
+    char path[XCT_PATH];
+    t->position.step = 3000;
+    ck_assert_int_eq(xct_checkpoints_write(t, in_folder("saved"), 2, path, NULL), XCVM_OK);
+    ck_assert_int_eq(access(in_folder("saved/step-000000003000.safetensors"), R_OK), 0);
+    ck_assert_int_eq(access(in_folder("saved/step-000000002999.safetensors"), R_OK), 0);
+    ck_assert_int_ne(access(in_folder("saved/step-000000002998.safetensors"), R_OK), 0);
+    ck_assert_int_ne(access(in_folder("saved/step-000000000001.safetensors"), R_OK), 0);
+    xct_trainer_destroy(t);
+}
+END_TEST
+
+/* Files of the data stay as they are. */
+START_TEST(targets_refused)
+{
+    write_data();
+    xct_trainer *t = make(net_model, &net_options);
+    test_bytes before = test_file_read(in_folder("data.safetensors"));
+    ck_assert_int_eq(symlink(in_folder("data.safetensors"), in_folder("link.csv")), 0);
+    const xct_fit_options log = {.size = sizeof log, .log = in_folder("link.csv")};
+    fit(t, &log, XCVM_INVALID_ARGUMENT, "link.csv is a file of the data; the log wants one of its own");
+    const xct_fit_options curve = {.size = sizeof curve, .curve = in_folder("data.safetensors")};
+    fit(t, &curve, XCVM_INVALID_ARGUMENT, "the curve wants one of its own");
+    test_bytes after = test_file_read(in_folder("data.safetensors"));
+    ck_assert_uint_eq(before.length, after.length);
+    ck_assert_mem_eq(before.at, after.at, after.length);
+    test_bytes_free(&before);
+    test_bytes_free(&after);
+    xct_trainer_destroy(t);
 }
 END_TEST
 
@@ -443,6 +540,9 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, learns_a_line);
     tcase_add_test(tests, resumed_bits);
     tcase_add_test(tests, checkpoints_refused);
+    tcase_add_test(tests, positions_refused);
+    tcase_add_test(tests, many_checkpoints);
+    tcase_add_test(tests, targets_refused);
     tcase_add_test(tests, log_and_curve);
     tcase_add_test(tests, fit_refused);
     suite_add_tcase(suite, tests);

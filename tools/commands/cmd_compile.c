@@ -149,7 +149,7 @@ static void print_remarks(struct buffer *remarks)
 {
     if (remarks->length != 0)
         make_printable(remarks->data);
-    fputs(buffer_string(remarks), stdout);
+    output_print(buffer_string(remarks));
 }
 
 static void print_report(const struct compile_flags *flags, const xcc_report *report, struct buffer *remarks)

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "values/compare.h"
 #include "cli/memory.h"
+#include "io/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
@@ -330,7 +331,7 @@ static int execute_diff(const void *own, const struct arguments *arguments)
         if (diffing->not_kept != 0)
             report_line("note: the last %zu values of %s are not compared, only outputs; --keep=SIZE keeps more",
                         diffing->not_kept, arguments->items[0]);
-        fputs(buffer_string(&diffing->report), stdout);
+        output_print(buffer_string(&diffing->report));
         printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
                diffing->different, diffing->different == 1 ? "s" : "");
         code = diffing->different != 0 ? EXIT_DIFFERENT : EXIT_OK;

@@ -3,6 +3,7 @@
 #include "commands/commands.h"
 #include "cli/manual.h"
 #include "cli/memory.h"
+#include "io/output.h"
 #include "cli/report.h"
 #include "cli/table.h"
 
@@ -206,7 +207,7 @@ static int execute_ops(const void *own, const struct arguments *arguments)
         list_operators(NULL);
     else
         list_instructions();
-    fputs(buffer_string(&text), stdout);
+    output_print(buffer_string(&text));
     buffer_release(&text);
     return EXIT_OK;
 }

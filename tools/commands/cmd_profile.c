@@ -128,17 +128,16 @@ static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
     return output_finish(&profiling->output, error);
 }
 
-static void print_memory(const struct profiling *profiling, FILE *stream)
+static void print_memory(const struct profiling *profiling)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_memory_info memory = {.size = sizeof memory};
     xcvm_program_describe(profiling->program.handle, &info);
     xcvm_session_memory(profiling->session, &memory);
-    fprintf(stream, "memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
+    printf("memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
     if (profiling->program.kind == FILE_MODEL && profiling->program.report.arena_lower_bound != 0)
-        fprintf(stream, " (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
-    fprintf(stream, ", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6,
-            (double)info.constant_bytes / 1e6);
+        printf(" (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);
+    printf(", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6, (double)info.constant_bytes / 1e6);
 }
 
 static xcvm_status take(struct profiling *profiling, const char *path, xcvm_error *error)
@@ -169,12 +168,10 @@ static int execute_profile(const void *own, const struct arguments *arguments)
         code = report_error(path, &error);
         inputs_hint(&flags.input, &profiling.inputs, &error);
     } else {
-        /* Standard output is the trace's if it is asked for there. */
-        FILE *stream = flags.output != NULL && strcmp(flags.output, "-") == 0 ? stderr : stdout;
         if (flags.program.train != NULL)
-            profile_print_phases(&profiling.profile, flags.program.train, stream);
-        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stream);
-        print_memory(&profiling, stream);
+            profile_print_phases(&profiling.profile, flags.program.train, stdout);
+        profile_print(&profiling.profile, strcmp(flags.sort, "time") == 0, (size_t)flags.top, stdout);
+        print_memory(&profiling);
     }
     if (status != XCVM_OK && flags.output != NULL)
         output_discard(&profiling.output, &error);

@@ -108,7 +108,8 @@ static const struct option own_options[] = {
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what comes of it: for a name that ends in .onnx the quantised model, else a program of it"},
+     "what comes of it: for a name that ends in .onnx the quantised model, else a program of it; -: to standard "
+     "output, and the tables to standard error"},
     {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0, "the errors of the tensors as a picture, worst first"},
     {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX, "rows of each table that are printed; 0: all"},
     END_OF_OPTIONS,
@@ -255,6 +256,23 @@ static bool are_compatible(const struct quantize_flags *f)
     return true;
 }
 
+/* Files that are written must be none that are read, nor each other; if one is, that has been said. */
+static bool check_targets(const struct quantizing *t)
+{
+    const char *output = t->flags->output, *picture = t->flags->picture;
+    const char *own = file_is_one_target(output, t->model) ? output : picture;
+    if (file_is_one_target(own, t->model)) {
+        report_usage("%s is the model itself; what is written wants a file of its own", own);
+        return false;
+    }
+    if (picture != NULL &&
+        (file_is_one_target(output, picture) || (strcmp(output, "-") == 0 && strcmp(picture, "-") == 0))) {
+        report_usage("--output and --picture are one file, %s", picture);
+        return false;
+    }
+    return true;
+}
+
 static bool read_flags(struct quantizing *t)
 {
     const struct quantize_flags *f = t->flags;
@@ -271,7 +289,7 @@ static bool read_flags(struct quantizing *t)
     }
     t->options = options_of(t);
     return parse_share("max-error", f->max_error, &t->options.max_error) && parse_agreement(t) &&
-           parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f);
+           parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f) && check_targets(t);
 }
 
 /* ---- What is printed ---- */
@@ -489,6 +507,8 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
         *about = NULL;
         TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns.items, t->columns.count,
                              t->flags->batch, t->flags->samples, error));
+        TRY(rewrite_no_data(t->calibration.data, t->flags->output, error));
+        TRY(rewrite_no_data(t->calibration.data, t->flags->picture, error));
         *about = t->model;
     }
     TRY(xcc_quantizer_run(t->quantizer, with_data ? &t->calibration.source : NULL, error));
@@ -512,6 +532,8 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     const char *about = NULL;
     int code = EXIT_USAGE;
+    output_reserve(t.flags->output);
+    output_reserve(t.flags->picture);
     if (read_flags(&t)) {
         progress_start(&t.progress);
         xcvm_status status = quantize(&t, &about, &error);

@@ -45,7 +45,8 @@ static const struct option state_options[] = {
     {"state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, state), 0, 0,
      "begin with the program's states as this safetensors file has them; without it they begin as the program says"},
     {"save-state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, save_state), 0, 0,
-     "write the states there when all runs have ended well"},
+     "write the states there when all runs have ended well; -: to standard output, and what is printed to standard "
+     "error"},
     END_OF_OPTIONS,
 };
 
@@ -103,12 +104,48 @@ static xcvm_status save_states(const struct running *running, xcvm_error *error)
     return status;
 }
 
+/* The key that an output has in an archive. */
+static const char *key_of(const struct binding *output)
+{
+    return output->spec.key != NULL && *output->spec.key != '\0' ? output->spec.key : output->name;
+}
+
+/* Whether one of two outputs would take the other's place. */
+static bool collide(const struct binding *a, const struct binding *b)
+{
+    if (a->spec.form != SPEC_FILE || b->spec.form != SPEC_FILE || !file_is_one_target(a->spec.path, b->spec.path))
+        return false;
+    return !tensor_file_is_archive(a->spec.path) || !tensor_file_is_archive(b->spec.path) ||
+           strcmp(key_of(a), key_of(b)) == 0;
+}
+
+/* Each output wants a file, or a key of an archive, of its own, and so do the states. */
+static xcvm_status check_targets(const struct running *running, xcvm_error *error)
+{
+    const struct bindings *outputs = &running->outputs;
+    const char *states = running->flags->save_state;
+    for (size_t i = 0; i < outputs->count; i++) {
+        const struct binding *output = &outputs->items[i];
+        for (size_t k = 0; k < i; k++)
+            if (collide(&outputs->items[k], output))
+                return error_set(error, XCVM_INVALID_ARGUMENT,
+                                 "--output: \"%.80s\" and \"%.80s\" would be one %s of %.200s", outputs->items[k].name,
+                                 output->name, tensor_file_is_archive(output->spec.path) ? "array" : "file",
+                                 output->spec.path);
+        if (output->spec.form == SPEC_FILE && file_is_one_target(states, output->spec.path))
+            return error_set(error, XCVM_INVALID_ARGUMENT, "--save-state: %.200s is the file of output \"%.80s\"",
+                             states, output->name);
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status prepare(struct running *running, xcvm_error *error)
 {
     const struct run_flags *flags = running->flags;
     const xcvm_program *program = running->program.handle;
     TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
     TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
+    TRY(check_targets(running, error));
     const struct limit_flags *limits = &flags->program.limits;
     TRY(inputs_make(&running->program, &flags->input, limits, flags->session.seed, &running->inputs, error));
     TRY(session_open(&running->program, limits, &running->inputs, &flags->session, &running->session, error));
@@ -197,6 +234,7 @@ static int execute_run(const void *options, const struct arguments *arguments)
     const char *path = arguments->items[0];
     xcvm_error error = {.pc = -1};
     bool differ = false;
+    output_reserve(running.flags->save_state);
     xcvm_status status = program_open(path, &running.flags->program, &running.program, &error);
     if (status == XCVM_OK)
         status = prepare(&running, &error);

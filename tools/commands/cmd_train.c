@@ -1,5 +1,6 @@
 /* `xcvm train`: a model learns from data in files. */
 #include "commands/commands.h"
+#include "commands/training_text.h"
 #include "cli/memory.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -14,7 +15,6 @@
 
 #include <xcvm/train.h>
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +112,8 @@ static const struct option own_options[] = {
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what was learned: for a name that ends in .onnx the model with its new weights, else a program for inference"},
+     "what was learned: for a name that ends in .onnx the model with its new weights, else a program for inference; -: "
+     "to standard output, and what is printed to standard error"},
     {"log", 0, "FILE.csv", OPTION_FILE, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
     {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a picture of loss and metric, drawn anew after each epoch"},
     {"checkpoint", 0, "DIR", OPTION_FOLDER, AT(checkpoints), 0, 0,
@@ -162,12 +163,16 @@ static void catch_signals(xct_trainer *trainer)
     running = trainer;
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
+    if (signal(SIGHUP, on_interrupt) == SIG_IGN) /* as nohup has it */
+        signal(SIGHUP, SIG_IGN);
 }
 
 static void release_signals(void)
 {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN);
     running = NULL;
 }
 
@@ -282,81 +287,10 @@ static bool read_flags(struct training *t)
 
 /* ---- What is shown ---- */
 
-static void append_result(struct buffer *text, const xct_result *result)
-{
-    buffer_format(text, "loss %.4g", result->loss);
-    if (isfinite(result->loss_error))
-        buffer_format(text, " ± %.2g", result->loss_error);
-    for (size_t i = 0; i < result->metric_count; i++) {
-        buffer_format(text, "  %s %.4g", result->metrics[i].name, result->metrics[i].value);
-        if (isfinite(result->metrics[i].error) && isfinite(result->loss_error))
-            buffer_format(text, " ± %.2g", result->metrics[i].error);
-    }
-}
-
-static void append_time(struct buffer *text, double seconds)
-{
-    long left = seconds < 1e8 ? lround(seconds) : 99999999;
-    if (left >= 3600)
-        buffer_format(text, "%ld:%02ld:%02ld", left / 3600, left / 60 % 60, left % 60);
-    else
-        buffer_format(text, "%ld:%02ld", left / 60, left % 60);
-}
-
 static void show(void *user, const xct_progress *p)
 {
     struct training *t = user;
-    struct buffer text = {0};
-    bool ends = p->validation != NULL || p->step == p->steps;
-    buffer_format(&text, "epoch %llu/%llu  ", (unsigned long long)p->epoch, (unsigned long long)p->epochs);
-    append_result(&text, p->batch);
-    buffer_format(&text, "  %.0f samples/s  ", p->samples_per_second);
-    append_time(&text, p->seconds_left);
-    buffer_text(&text, " left");
-    progress_show(&t->progress, buffer_string(&text), (double)p->step / (double)p->steps);
-    if (ends) {
-        progress_end(&t->progress);
-        struct buffer line = {0};
-        buffer_format(&line, "epoch %llu  step %llu  ", (unsigned long long)p->epoch, (unsigned long long)p->step);
-        append_result(&line, p->batch);
-        if (p->validation != NULL) {
-            buffer_text(&line, "  validation ");
-            append_result(&line, p->validation);
-        }
-        printf("%s  %.0f samples/s\n", buffer_string(&line), p->samples_per_second);
-        fflush(stdout);
-        buffer_release(&line);
-    }
-    buffer_release(&text);
-}
-
-/* A line for each figure, as scripts read them. */
-static void print_figures(const char *what, const xct_result *result)
-{
-    printf("%sloss %.6g\n", what, result->loss);
-    for (size_t i = 0; i < result->metric_count; i++)
-        printf("%s%s %.6g\n", what, result->metrics[i].name, result->metrics[i].value);
-}
-
-static void print_report(const struct training *t, const xct_fit_report *report)
-{
-    if (report->left_over)
-        report_line("the model takes batches of one size alone: what is left of an epoch was not learned from");
-    if (report->end == XCT_END_STOPPED)
-        report_line("stopped after step %llu%s%s%s", (unsigned long long)report->steps,
-                    report->checkpoint[0] != '\0' ? "; --resume goes on from " : "", report->checkpoint,
-                    report->checkpoint[0] != '\0' ? "" : ", without a checkpoint");
-    if (report->end == XCT_END_PATIENCE)
-        printf("stopped early: %lld epochs have brought no better loss\n", (long long)t->flags->patience);
-    printf("steps %llu\n", (unsigned long long)report->steps);
-    if (t->processes.count > 1)
-        printf("processes %d, sums by %s\ngradient sums %llu\n", t->processes.count,
-               processes_allocator() != NULL ? "shared memory" : "messages", (unsigned long long)processes_sum_count());
-    if (report->best_step > 0)
-        printf("best step %llu\nbest loss %.6g\n", (unsigned long long)report->best_step, report->best_loss);
-    print_figures("", &report->training);
-    if (report->validation.examples > 0)
-        print_figures("validation ", &report->validation);
+    training_text_step(&t->progress, p);
 }
 
 /* Exporters that merge normalisations into convolutions give the weights numbers for names. */
@@ -493,6 +427,27 @@ static xcvm_status create_trainer(struct training *t, xcvm_error *error)
     return xct_trainer_create(t->rounded.data, t->rounded.length, &t->options, &t->trainer, error);
 }
 
+/* Files that are written must be none that are read, nor each other; if one is, that has been said. */
+static bool check_targets(const struct train_flags *flags, const char *model)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--output", flags->output},
+                 {"--log", flags->log},
+                 {"--curve", flags->curve},
+                 {"the model", model},
+                 {"--weights", flags->weights}};
+    enum { WRITTEN = 3 };
+    for (size_t i = 0; i < WRITTEN; i++)
+        for (size_t k = i + 1; k < COUNT_OF(files); k++)
+            if (file_is_one_target(files[i].path, files[k].path)) {
+                report_usage("%s and %s are one file, %s; what is written wants one of its own", files[k].option,
+                             files[i].option, files[i].path);
+                return false;
+            }
+    return true;
+}
+
 /* Everything before the first step; *about is what a failure is about. */
 static xcvm_status prepare(struct training *t, const char **about, xcvm_error *error)
 {
@@ -504,7 +459,9 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
     *about = NULL;
     if (t->processes.rank == 0)
         warn_of_merged(t);
-    return open_data(t, error);
+    TRY(open_data(t, error));
+    TRY(rewrite_no_data(t->data, t->flags->output, error));
+    return rewrite_no_data(t->validation, t->flags->output, error);
 }
 
 static int learn(struct training *t)
@@ -524,7 +481,7 @@ static int learn(struct training *t)
     }
     status = fit(t, &report, &error);
     if (status == XCVM_OK && t->processes.rank == 0) {
-        print_report(t, &report);
+        training_text_report(&report, t->flags->patience, &t->processes);
         status = write_output(t, &error);
     }
     /* What happens to all of them at once the first one says, and ends the others. */
@@ -544,7 +501,8 @@ static int execute_train(const void *own, const struct arguments *arguments)
     int code = EXIT_USAGE;
     if (processes_begin(&t.processes, &error) != XCVM_OK)
         return report_error(NULL, &error);
-    if (read_flags(&t))
+    output_reserve(t.flags->output);
+    if (read_flags(&t) && check_targets(t.flags, t.model))
         code = learn(&t);
     else
         processes_end(&t.processes, true, EXIT_USAGE);

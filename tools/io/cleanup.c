@@ -72,7 +72,7 @@ void cleanup_register(char *path)
     if (!installed) {
         installed = true;
         atexit(remove_all);
-        static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGXCPU};
+        static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU};
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
             if (signal(numbers[i], on_signal) == SIG_IGN)
                 signal(numbers[i], SIG_IGN);

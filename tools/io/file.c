@@ -164,6 +164,36 @@ char *file_folder(const char *path)
     return slash == path ? memory_text("/") : memory_text_n(path, (size_t)(slash - path));
 }
 
+/* The path of a file that may not exist yet, behind links; NULL if its folder does not. Release with free. */
+static char *absolute(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real != NULL)
+        return real;
+    char *folder = file_folder(path), *name = file_base_name(path), *place = realpath(folder, NULL);
+    real = place != NULL ? memory_format("%s/%s", place, name) : NULL;
+    free(folder);
+    free(name);
+    free(place);
+    return real;
+}
+
+bool file_is_one_target(const char *a, const char *b)
+{
+    struct stat facts;
+    if (a == NULL || b == NULL || strcmp(a, "-") == 0 || strcmp(b, "-") == 0)
+        return false;
+    if (file_is_same(a, b))
+        return true;
+    if (stat(a, &facts) == 0 || stat(b, &facts) == 0)
+        return false; /* a pipe or a device, or two files */
+    char *first = absolute(a), *second = absolute(b);
+    const bool same = first != NULL && second != NULL && strcmp(first, second) == 0;
+    free(first);
+    free(second);
+    return same;
+}
+
 char *file_base_name(const char *path)
 {
     size_t end = strlen(path);

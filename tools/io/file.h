@@ -23,6 +23,9 @@ bool file_is_regular(const char *path);
 bool file_is_stream(const char *path);
 /* Whether both paths lead to the same regular file. */
 bool file_is_same(const char *a, const char *b);
+/* Whether what is written to both, of which either may be NULL, would get into the same regular file, which need not
+ * exist yet; "-" is none. */
+bool file_is_one_target(const char *a, const char *b);
 /* The part of the path before the last /, "." if there is none; release with free. */
 char *file_folder(const char *path);
 /* The last part of the path, without slashes behind it; release with free. */

@@ -30,12 +30,27 @@ xcvm_status output_check(const char *path, xcvm_error *error)
     return reason != 0 ? fail(error, path, reason) : XCVM_OK;
 }
 
+/* Standard output, which has a target's bytes; -1 while it has what is printed. */
+static int reserved = -1;
+
+void output_reserve(const char *path)
+{
+    if (path == NULL || strcmp(path, "-") != 0 || reserved >= 0)
+        return;
+    fflush(stdout);
+    reserved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (reserved >= 0)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
 xcvm_status output_open(struct output *output, const char *path, xcvm_error *error)
 {
     *output = (struct output){.fd = -1};
     if (strcmp(path, "-") == 0) {
-        fflush(stdout);
-        output->fd = STDOUT_FILENO;
+        output_reserve(path);
+        if (reserved < 0)
+            return fail(error, "standard output", errno);
+        output->fd = reserved;
         output->name = memory_text("standard output");
         output->pending = memory_take(PENDING_BYTES, 1);
         return XCVM_OK;
@@ -233,14 +248,25 @@ bool output_guard_streams(void)
     return true;
 }
 
+/* errno of the first text that could not be printed; the stream itself does not keep it. */
+static int print_failure;
+
+void output_print(const char *text)
+{
+    if (fputs(text, stdout) < 0 && print_failure == 0)
+        print_failure = errno;
+}
+
 int output_check_stdout(int code)
 {
     bool bad = ferror(stdout) != 0;
     errno = 0;
     if (fflush(stdout) != 0)
         bad = true;
-    if (!bad)
+    /* What goes to standard error nobody has asked for. */
+    if (!bad || reserved >= 0)
         return code;
+    errno = print_failure != 0 ? print_failure : errno;
     report_line("standard output cannot be written%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return code == EXIT_OK ? EXIT_IO : code;
 }

@@ -20,6 +20,10 @@ struct output {
 /* What can be known of a target before there is anything to write: that it is no folder, and that its folder can be
  * written to. NULL, a target that was not named, is fine. */
 xcvm_status output_check(const char *path, xcvm_error *error);
+/* If the target (NULL: none) is "-", keeps standard output for it alone: whatever the command or the program prints
+ * goes to standard error from now on. output_open does so by itself; commands that print before they write call it
+ * first. */
+void output_reserve(const char *path);
 xcvm_status output_open(struct output *output, const char *path, xcvm_error *error);
 /* An xcvm_sink whose user is an output. */
 bool output_sink(void *output, const void *bytes, size_t count);
@@ -39,6 +43,8 @@ xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm
  */
 bool output_guard_streams(void);
 
+/* Prints a text to standard output; why that failed is told by output_check_stdout. */
+void output_print(const char *text);
 /* Whether everything printed to standard output has got there; reports it if not. Returns an exit code, `code` unless
  * that is EXIT_OK and printing failed. */
 int output_check_stdout(int code);

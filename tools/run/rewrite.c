@@ -29,6 +29,14 @@ int rewrite_file(const char *from, const char *to, rewriting function, const voi
     return code;
 }
 
+xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error *error)
+{
+    if (!xct_dataset_holds(data, to))
+        return XCVM_OK;
+    return error_set(error, XCVM_INVALID_ARGUMENT, "%s is a file of the data; what is written wants one of its own",
+                     to);
+}
+
 xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error)
 {
     if (file_has_suffix(to, ".onnx"))

@@ -5,6 +5,7 @@
 #include "cli/buffer.h"
 
 #include <xcvm/compiler.h>
+#include <xcvm/train.h>
 
 /* Sends what it makes of the bytes to the sink. */
 typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
@@ -20,5 +21,8 @@ int rewrite_file(const char *from, const char *to, rewriting function, const voi
 /* Writes a model to the file `to`, whole or not at all: for a name that ends in .onnx as it is, else the program that
  * `options` make of it. */
 xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error);
+
+/* Refuses to write to a file of the data; either may be NULL. */
+xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error *error);
 
 #endif

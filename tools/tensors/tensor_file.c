@@ -220,7 +220,7 @@ static xcvm_status add_to_archive(struct tensor_files *files, const char *path, 
 {
     struct tensor_archive *archive = NULL;
     for (size_t i = 0; i < files->archive_count && archive == NULL; i++)
-        if (strcmp(files->archives[i].path, path) == 0)
+        if (strcmp(files->archives[i].path, path) == 0 || file_is_one_target(files->archives[i].path, path))
             archive = &files->archives[i];
     if (archive == NULL) {
         files->archives = memory_append(files->archives, files->archive_count, sizeof *files->archives);
@@ -251,6 +251,8 @@ static enum format target_format(const char *path)
     enum format format = format_of(path, NULL);
     return format != FORMAT_SAFETENSORS ? format : FORMAT_UNKNOWN;
 }
+
+bool tensor_file_is_archive(const char *path) { return target_format(path) == FORMAT_NPZ; }
 
 xcvm_status tensor_file_check_target(const char *path, xcvm_error *error)
 {

@@ -28,6 +28,9 @@ struct tensor_files {
 /* Whether a tensor can be written there, as far as that is known beforehand: the kind of file and its folder. */
 xcvm_status tensor_file_check_target(const char *path, xcvm_error *error);
 
+/* Whether a target of that name is an archive, which takes several tensors of different keys. */
+bool tensor_file_is_archive(const char *path);
+
 /* `path` is lent until tensor_files_finish. */
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
                               const xcvm_value *value, xcvm_error *error);

@@ -1,0 +1,208 @@
+# Where commands write: standard output that has one thing alone, files that are read, links, pipes, and limits.
+. "$(dirname "$0")/expect.sh"
+digits=$data/../../../examples/digits
+
+printf 'xcvm 1\ninput x f32[Nx3]\ninput y i64[M]\noutput u f32[Nx3]\noutput v i64[M]\n$1 = In(name="x")\n$2 = In(name="y")\nOut($1, name="u")\nOut($2, name="v")\n' |
+    assemble two.bin
+run run two.bin -i x=40x3xf32=random:1 -i y=40xi64=1 -o u=@line.npz:x -o v=@line.npz:y
+code 0
+cp "$data/gradients/right/model.onnx" network.onnx
+cat >count.xcvm <<'END'
+xcvm 1
+input x f32[2]
+output y f32[2]
+state total f32[2]
+$1 = In(name="x")
+$2 = Load(name="total")
+$3 = Add($1, $2)
+Store($3, name="total")
+Print([$3], label="sum")
+Out($3, name="y")
+END
+
+learn=(train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 2 -b 8)
+kept() { check test "$before" = "$(cat "$@" | sha256sum)"; }
+keep() { before=$(cat "$@" | sha256sum); }
+
+# ---- Standard output has the bytes of a target, and text goes to standard error ----
+
+run "${learn[@]}" -o file.bin
+code 0
+out_has 'steps 10'
+cp .out text
+run "${learn[@]}" -o -
+code 0
+check cmp .out file.bin
+err_has 'epoch 2  step 10'
+err_has 'steps 10'
+check test "$(grep -v samples .err)" = "$(grep -v samples text)"
+run quantize "$digits/model.onnx" -d "$digits/digits.npz" -i image=images --samples 40 -o file.q.bin --picture errors.svg
+code 0
+out_has 'nodes '
+run quantize "$digits/model.onnx" -d "$digits/digits.npz" -i image=images --samples 40 -o - --picture errors.svg
+code 0
+check cmp .out file.q.bin
+err_has 'nodes '
+run quantize "$digits/model.onnx" -d "$digits/digits.npz" -i image=images --samples 40 -o file.q.bin --picture -
+code 0
+check cmp .out errors.svg
+run run count.xcvm -i '2xf32=1 2' --save-state file.safetensors
+code 0
+out_line 'y=2xf32=1 2'
+run run count.xcvm -i '2xf32=1 2' --save-state - --trace-shapes
+code 0
+check cmp .out file.safetensors
+err_has 'y=2xf32=1 2'
+err_has 'Add'
+err_has 'sum'
+run profile two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o - -n 1
+code 0
+check test "$(head -c 1 .out)" = '{'
+check test "$(tail -c 2 .out)" = '}'
+err_has 'memory: planned'
+run compile network.onnx -o file.prog.bin --report
+code 0
+run compile network.onnx -o - --report --dump-after all
+code 0
+check cmp .out file.prog.bin
+err_has 'weight bytes'
+"$xcvm" train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 2 -b 8 -o - 2>&- >.out
+check test $? = 0
+check cmp .out file.bin
+run quantize network.onnx -d line.npz -o - --picture -
+code 2
+err_has '--output and --picture are one file, -'
+
+# ---- Files that are read, and each other ----
+
+keep network.onnx line.npz
+ln -s line.npz link.csv
+for target in --log --curve -o; do
+    run "${learn[@]}" $target network.onnx
+    code 2
+    err_has 'the model and '
+    run "${learn[@]}" $target line.npz
+    code 2
+    err_has 'line.npz is a file of the data'
+    run "${learn[@]}" $target link.csv
+    code 2
+    err_has 'link.csv is a file of the data'
+    run train network.onnx -d 'lin*.npz' $target ./line.npz
+    code 2
+    err_has './line.npz is a file of the data'
+    run train network.onnx -d . $target line.npz
+    code 2
+    cp line.npz held.npz
+    run train network.onnx -d line.npz --validation held.npz $target held.npz
+    code 2
+    err_has 'held.npz is a file of the data'
+    run train network.onnx -d line.npz --weights held.npz $target held.npz
+    code 2
+    err_has "--weights and "
+    check cmp line.npz held.npz
+    rm held.npz
+done
+run "${learn[@]}" --log new --curve ./new
+code 2
+err_has '--curve and --log are one file, new'
+check test ! -e new
+run "${learn[@]}" --log new --curve new.svg -o "$PWD/new"
+code 2
+check test ! -e new
+run "${learn[@]}" --log /dev/null --curve /dev/null
+code 0
+run quantize network.onnx -o network.onnx
+code 2
+err_has 'network.onnx is the model itself'
+run quantize network.onnx -d line.npz --picture line.npz -o q.onnx
+code 2
+err_has 'line.npz is a file of the data'
+kept network.onnx line.npz
+
+# A log that is none is not gone on with, nor is anything written to it before what it is for is known to be good.
+run "${learn[@]}" --checkpoint saved --log log.csv
+code 0
+keep line.npz log.csv
+run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 9 --checkpoint saved --resume --log log.csv
+code 2
+echo 'a letter' >letter
+run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --checkpoint saved --resume --log letter
+code 2
+err_has 'letter cannot be gone on with, as it does not begin with step,epoch,loss,learning_rate'
+check test "$(cat letter)" = 'a letter'
+kept line.npz log.csv
+
+# With nothing left to learn there is no loss to tell of.
+run "${learn[@]}" --checkpoint saved --resume
+code 0
+out 'steps 10'
+
+# ---- The curve ----
+
+echo old >real.svg
+chmod 640 real.svg
+ln -s real.svg curve.svg
+run "${learn[@]}" --curve curve.svg
+code 0
+check test -L curve.svg
+check grep -q '</svg>' real.svg
+check test "$(stat -c %a real.svg)" = 640
+mkfifo pipe
+exec 3<>pipe
+run "${learn[@]}" --curve pipe
+code 0
+read -r line <&3
+check grep -q '^<svg' <<<"$line"
+exec 3>&-
+check test -p pipe
+
+# ---- Outputs of a run ----
+
+run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npy -o v=@./one.npy
+code 2
+err_has '"u" and "v" would be one file of ./one.npy'
+run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npz:a -o v=@one.npz:a
+code 2
+err_has '"u" and "v" would be one array of one.npz'
+check test -z "$(ls one.* 2>/dev/null)"
+run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npz:a -o v=@./one.npz:b
+code 0
+run run two.bin -i x=@one.npz:a -i y=@one.npz:b
+code 0
+out_has 'v=2xi64=1 1'
+
+# ---- Signals and limits ----
+
+# A pipe that nobody reads does not keep a training from ending.
+for option in --log --curve; do
+    for signal in TERM HUP; do
+        timeout --preserve-status --signal=$signal --kill-after=20 1 "$xcvm" "${learn[@]}" $option pipe >.out 2>.err
+        status=$?
+        last="train $option pipe, $signal"
+        code 5
+    done
+done
+(
+    ulimit -f 1
+    "$xcvm" "${learn[@]}" --curve small.svg -o small.bin >.out 2>.err
+)
+status=$?
+last='train with a limit of file sizes'
+code 6
+err_has 'small.svg: cannot be written: File too large'
+check test -z "$(ls small.* 2>/dev/null)"
+(
+    ulimit -f 1
+    "$xcvm" run two.bin -i x=4000x3xf32=random -i y=2xi64=1 -o u=@small.npy -o v=- >.out 2>.err
+)
+status=$?
+last='run with a limit of file sizes'
+code 6
+err_has 'small.npy: cannot be written: File too large'
+check test -z "$(ls small.* 2>/dev/null)"
+"$xcvm" help train >/dev/full 2>.err
+status=$?
+last='help train, on a full disk'
+code 6
+err 'xcvm: standard output cannot be written: No space left on device'
+finish
