@@ -1,5 +1,6 @@
 /* Values as ONNX serialises them: TensorProto, SequenceProto and OptionalProto. The last two, of onnx-data.proto,
  * number their fields alike: a name, which kind the items have, and the items of each kind. */
+#include "base/clock.h"
 #include "compiler/onnx/tensor_proto.h"
 #include "compiler/onnx/wire.h"
 #include "proto/wire.h"
@@ -32,8 +33,19 @@ static void copy_name(char name[NAME_SIZE], const void *text, size_t length)
 
 typedef struct reader {
     const xcvm_allocator *allocator;
+    uint64_t deadline_ns; /* monotonic clock; 0: none */
+    size_t fields;        /* of lists, that have been looked at */
     xcvm_error *error;
 } reader;
+
+/* Looks at the clock each so many fields. */
+static xcvm_status check_time(reader *r)
+{
+    enum { FIELDS = 1 << 10 };
+    XCVM_CHECK(r->error, r->fields++ % FIELDS != 0 || r->deadline_ns == 0 || xcvm_clock_ns() < r->deadline_ns,
+               OUT_OF_TIME, "reading the value takes longer than it may");
+    return XCVM_OK;
+}
 
 static xcvm_status make_tensor(const reader *r, const xcc_tensor *t, xcvm_arena *arena, xcvm_value **value)
 {
@@ -62,9 +74,12 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
                                             &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
-        xcc_tensor t;
+        xcc_tensor t = {.count = 0};
         copy_name(name, proto->name, proto->name != NULL ? strlen(proto->name) : 0);
-        status = xcc_tensor_read(proto, &arena, NULL, &t, r->error);
+        if (proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+            status = xcvm_error_set(r->error, XCVM_UNSUPPORTED, "the value keeps its data in another file");
+        if (status == XCVM_OK)
+            status = xcc_tensor_read(proto, &arena, NULL, &t, r->error);
         if (status == XCVM_OK)
             status = make_tensor(r, &t, &arena, value);
     }
@@ -72,10 +87,10 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
     return status;
 }
 
-static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value **list);
 
-static xcvm_status read_item(const reader *r, const xcvm_wire_field *field, int depth, xcvm_value **item)
+static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth, xcvm_value **item)
 {
     switch (field->number) {
     case FIELD_TENSOR:
@@ -89,12 +104,16 @@ static xcvm_status read_item(const reader *r, const xcvm_wire_field *field, int 
     }
 }
 
-static xcvm_status read_items(const reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value **items,
+/* Counts the items, or reads them where `items` is not NULL. A handle of each lives no longer than it is read, as there
+ * may be many. */
+static xcvm_status read_items(reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value *items,
                               size_t *count)
 {
     for (;;) {
         xcvm_wire_field field;
+        xcvm_value *item;
         bool more;
+        XCVM_TRY(check_time(r));
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, r->error));
         if (!more)
             return XCVM_OK;
@@ -102,16 +121,19 @@ static xcvm_status read_items(const reader *r, xcvm_wire wire, int depth, char n
             continue;
         XCVM_CHECK(r->error, field.type == XCVM_WIRE_BYTES, INVALID_MODEL, "field %u of the list is no message",
                    field.number);
-        if (field.number == FIELD_NAME)
+        if (field.number == FIELD_NAME) {
             copy_name(name, field.inside.at, (size_t)field.value);
-        else if (items == NULL)
+        } else if (items == NULL) {
             ++*count;
-        else
-            XCVM_TRY(read_item(r, &field, depth, &items[(*count)++]));
+        } else {
+            XCVM_TRY(read_item(r, &field, depth, &item));
+            xcvm_value_share(&items[(*count)++], item);
+            xcvm_value_release(item);
+        }
     }
 }
 
-static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value **list)
 {
     XCVM_CHECK(r->error, depth <= XCVM_MAX_NESTING, INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
@@ -119,21 +141,42 @@ static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, in
     XCVM_TRY(read_items(r, wire, depth, name, NULL, &count));
     XCVM_CHECK(r->error, kind != XCVM_KIND_OPTIONAL || count <= 1, INVALID_MODEL, "an optional holds %zu values",
                count);
-    xcvm_value **items = xcvm_allocate_zeroed(r->allocator, count * sizeof *items);
-    XCVM_CHECK(r->error, items != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
-    xcvm_status status = read_items(r, wire, depth, NULL, items, &made);
+    XCVM_CHECK(r->error, count <= UINT32_MAX, INVALID_MODEL, "%zu items are too many for a list", count);
+    xcvm_value *created;
+    XCVM_TRY(xcvm_list_create(r->allocator, kind, 0, NULL, &created, r->error));
+    xcvm_storage *storage = xcvm_storage_create_list(r->allocator, count);
+    xcvm_status status = XCVM_OK;
+    if (storage == NULL) {
+        status = xcvm_error_set(r->error, XCVM_OUT_OF_MEMORY, "no memory for a list of %zu values", count);
+    } else {
+        xcvm_storage_release(created->storage);
+        created->storage = storage;
+        created->data = storage->data;
+        created->count = (uint32_t)count;
+        status = read_items(r, wire, depth, NULL, storage->data, &made);
+    }
+    if (status == XCVM_OK && !xcvm_list_update(created))
+        status = xcvm_error_set(r->error, XCVM_INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
     if (status == XCVM_OK)
-        status = xcvm_list_create(r->allocator, kind, count, items, list, r->error);
-    for (size_t i = 0; i < count; i++)
-        xcvm_value_release(items[i]);
-    xcvm_deallocate(r->allocator, items, count * sizeof *items);
+        *list = created;
+    else
+        xcvm_value_release(created);
     return status;
 }
 
 xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type, const xcvm_allocator *allocator,
                            char name[128], xcvm_value **value, xcvm_error *error)
 {
-    reader r = {xcvm_allocator_or_default(allocator), error};
+    return xcc_value_load_within(bytes, count, type, allocator, 0, name, value, error);
+}
+
+xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_type *type,
+                                  const xcvm_allocator *allocator, uint64_t timeout_ns, char name[128],
+                                  xcvm_value **value, xcvm_error *error)
+{
+    reader r = {.allocator = xcvm_allocator_or_default(allocator),
+                .deadline_ns = timeout_ns != 0 ? xcvm_clock_ns() + timeout_ns : 0,
+                .error = error};
     xcvm_wire wire = xcvm_wire_of(bytes, count);
     copy_name(name, "", 0);
     if (type == NULL || type->kind == XCVM_KIND_TENSOR || type->kind == XCVM_KIND_NULL) {
