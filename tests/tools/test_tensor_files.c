@@ -104,6 +104,25 @@ START_TEST(texts_within_limits)
 }
 END_TEST
 
+/* The reason that stb gives may have bytes of the file in it: the type of a chunk, here a line break or nothing. */
+START_TEST(png_of_unknown_chunks)
+{
+    static const struct {
+        const char *type, *message;
+    } rows[] = {{"A\nBC", "the image cannot be decoded: A"}, {"\0ABC", "the image cannot be decoded"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct buffer bytes = {0};
+        xcvm_value *value;
+        xcvm_error error;
+        ck_assert_int_eq(file_read(FILES "grey.png", NULL, &bytes, &error), XCVM_OK);
+        memcpy(bytes.data + 37, rows[i].type, 4);
+        ck_assert_int_eq(png_read(bytes.data, bytes.length, NULL, NULL, &value, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_str_eq(error.message, rows[i].message);
+        buffer_release(&bytes);
+    }
+}
+END_TEST
+
 /* What did not fit is told as it was, not as it is when the rest has been released. */
 START_TEST(budget_tells_what_was_left)
 {
@@ -258,6 +277,7 @@ Suite *suite_tools_tensor_files(void)
     tcase_add_test(tests, npz_round_trip);
     tcase_add_test(tests, texts_within_limits);
     tcase_add_test(tests, budget_tells_what_was_left);
+    tcase_add_test(tests, png_of_unknown_chunks);
     tcase_add_test(tests, png_round_trip);
     tcase_add_loop_test(tests, every_prefix, 0, SAMPLES);
     tcase_add_loop_test(tests, every_mutation, 0, SAMPLES);
