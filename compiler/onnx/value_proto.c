@@ -88,13 +88,18 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
 }
 
 static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
-                             xcvm_value **list);
+                             xcvm_value *list);
 
-static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth, xcvm_value **item)
+/* The handle of a tensor lives no longer than it is read; lists, of which a byte or two make one, have none. */
+static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth, xcvm_value *item)
 {
+    xcvm_value *tensor;
     switch (field->number) {
     case FIELD_TENSOR:
-        return read_tensor(r, field->inside, NULL, item);
+        XCVM_TRY(read_tensor(r, field->inside, NULL, &tensor));
+        xcvm_value_share(item, tensor);
+        xcvm_value_release(tensor);
+        return XCVM_OK;
     case FIELD_SEQUENCE:
         return read_list(r, field->inside, XCVM_KIND_SEQUENCE, depth + 1, NULL, item);
     case FIELD_OPTIONAL:
@@ -104,14 +109,12 @@ static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth,
     }
 }
 
-/* Counts the items, or reads them where `items` is not NULL. A handle of each lives no longer than it is read, as there
- * may be many. */
+/* Counts the items, or reads them where `items` is not NULL. */
 static xcvm_status read_items(reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value *items,
                               size_t *count)
 {
     for (;;) {
         xcvm_wire_field field;
-        xcvm_value *item;
         bool more;
         XCVM_TRY(check_time(r));
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, r->error));
@@ -121,20 +124,18 @@ static xcvm_status read_items(reader *r, xcvm_wire wire, int depth, char name[NA
             continue;
         XCVM_CHECK(r->error, field.type == XCVM_WIRE_BYTES, INVALID_MODEL, "field %u of the list is no message",
                    field.number);
-        if (field.number == FIELD_NAME) {
+        if (field.number == FIELD_NAME)
             copy_name(name, field.inside.at, (size_t)field.value);
-        } else if (items == NULL) {
+        else if (items == NULL)
             ++*count;
-        } else {
-            XCVM_TRY(read_item(r, &field, depth, &item));
-            xcvm_value_share(&items[(*count)++], item);
-            xcvm_value_release(item);
-        }
+        else
+            XCVM_TRY(read_item(r, &field, depth, &items[(*count)++]));
     }
 }
 
+/* `list` is null; in failure it holds what has been read. */
 static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
-                             xcvm_value **list)
+                             xcvm_value *list)
 {
     XCVM_CHECK(r->error, depth <= XCVM_MAX_NESTING, INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
     size_t count = 0, made = 0;
@@ -142,21 +143,26 @@ static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int dept
     XCVM_CHECK(r->error, kind != XCVM_KIND_OPTIONAL || count <= 1, INVALID_MODEL, "an optional holds %zu values",
                count);
     XCVM_CHECK(r->error, count <= UINT32_MAX, INVALID_MODEL, "%zu items are too many for a list", count);
+    xcvm_storage *storage = xcvm_storage_create_list(r->allocator, count);
+    XCVM_CHECK(r->error, storage != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
+    list->kind = (uint8_t)kind;
+    list->rank = -1;
+    list->count = (uint32_t)count;
+    list->memory_kind = XCVM_MEMORY_OWNED;
+    list->storage = storage;
+    list->data = storage->data;
+    XCVM_TRY(read_items(r, wire, depth, NULL, storage->data, &made));
+    XCVM_CHECK(r->error, xcvm_list_update(list), INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
+    return XCVM_OK;
+}
+
+/* The same, with a handle. */
+static xcvm_status make_list(reader *r, xcvm_wire wire, xcvm_kind kind, char name[NAME_SIZE], xcvm_value **list)
+{
     xcvm_value *created;
     XCVM_TRY(xcvm_list_create(r->allocator, kind, 0, NULL, &created, r->error));
-    xcvm_storage *storage = xcvm_storage_create_list(r->allocator, count);
-    xcvm_status status = XCVM_OK;
-    if (storage == NULL) {
-        status = xcvm_error_set(r->error, XCVM_OUT_OF_MEMORY, "no memory for a list of %zu values", count);
-    } else {
-        xcvm_storage_release(created->storage);
-        created->storage = storage;
-        created->data = storage->data;
-        created->count = (uint32_t)count;
-        status = read_items(r, wire, depth, NULL, storage->data, &made);
-    }
-    if (status == XCVM_OK && !xcvm_list_update(created))
-        status = xcvm_error_set(r->error, XCVM_INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
+    xcvm_value_clear(created);
+    const xcvm_status status = read_list(r, wire, kind, 1, name, created);
     if (status == XCVM_OK)
         *list = created;
     else
@@ -188,7 +194,7 @@ xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_ty
     }
     XCVM_CHECK(error, type->kind == XCVM_KIND_SEQUENCE || type->kind == XCVM_KIND_OPTIONAL, UNSUPPORTED,
                "values other than tensors, sequences and optionals cannot be read");
-    XCVM_TRY(read_list(&r, wire, type->kind, 1, name, value));
+    XCVM_TRY(make_list(&r, wire, type->kind, name, value));
     if ((*value)->dtype == XCVM_NO_DTYPE)
         (*value)->dtype = (uint8_t)type->dtype;
     return XCVM_OK;
