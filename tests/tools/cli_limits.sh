@@ -231,6 +231,9 @@ out_has 'input_0.pb: '
 run run list.bin -i x=@lists/test_data_set_0/input_0.pb --timeout-ms 20
 code 5
 err_has 'input_0.pb: reading the value takes longer than it may'
+# Nothing is converted, so there is no second copy of the list.
+run run list.bin -i x=@lists/test_data_set_0/input_0.pb --max-memory 300M
+code 0
 
 # And names in a file of states.
 assemble total.bin <<'END'
