@@ -441,5 +441,19 @@ xcvm_status xct_dataset_open(const xct_trainer *t, const char *const *paths, siz
     XCVM_CHECK(error, t != NULL && dataset != NULL && (paths != NULL || path_count == 0), INVALID_ARGUMENT,
                "trainer, paths or dataset is NULL");
     XCVM_CHECK(error, columns != NULL || column_count == 0, INVALID_ARGUMENT, "columns is NULL");
-    return xct_dataset_make(&t->feed, paths, path_count, columns, column_count, t->allocator, dataset, error);
+    const size_t limit = t->options.memory_limit;
+    if (limit == 0)
+        return xct_dataset_make(&t->feed, paths, path_count, columns, column_count, t->allocator, dataset, error);
+    xct_memory *memory;
+    XCVM_TRY(xct_memory_create(t->allocator, limit, &memory, error));
+    const xcvm_status status =
+        xct_dataset_make(&t->feed, paths, path_count, columns, column_count, &memory->allocator, dataset, error);
+    if (status != XCVM_OK) {
+        xct_memory_name(memory, status, error);
+        xct_memory_destroy(memory);
+        return status;
+    }
+    (*dataset)->memory = memory;
+    (*dataset)->memory_limit = limit;
+    return XCVM_OK;
 }

@@ -1,4 +1,5 @@
 /* States as a safetensors file, which any tool reads: each under its name. */
+#include "base/budget.h"
 #include "base/safetensors.h"
 #include "vm/session.h"
 
@@ -79,16 +80,37 @@ static xcvm_status read_states(xcvm_session *s, const xcvm_safetensors *file, xc
     return status;
 }
 
+/* Names and shapes of the file's tensors, which count against the session's limit. */
+static xcvm_status read_header(xcvm_safetensors *file, xcvm_budget *budget, const xcvm_session *s, const void *bytes,
+                               size_t count, xcvm_error *error)
+{
+    const size_t left = xcvm_heap_left(s->kernel.heap);
+    xcvm_budget_begin(budget, &s->allocator, left == SIZE_MAX ? 0 : left > 0 ? left : 1);
+    const xcvm_status status = xcvm_safetensors_read(file, bytes, count, error);
+    if (status == XCVM_OUT_OF_MEMORY && budget->refused != 0)
+        return xcvm_error_set(
+            error, status, "the names of the file's tensors take more than the %zu bytes that the memory limit leaves",
+            left);
+    return status;
+}
+
 xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count, xcvm_error *error)
 {
     XCVM_CHECK(error, session != NULL && bytes != NULL, INVALID_ARGUMENT, "session or bytes is NULL");
+    xcvm_heap *heap = session->kernel.heap;
     const size_t room = session->program->image.state_count * sizeof(xcvm_value);
     xcvm_value *values = xcvm_allocate_zeroed(&session->allocator, room);
     XCVM_CHECK(error, values != NULL, OUT_OF_MEMORY, "no memory for %zu states", session->program->image.state_count);
-    xcvm_safetensors file = {.arena = {.allocator = &session->allocator}};
-    xcvm_status status = xcvm_safetensors_read(&file, bytes, count, error);
+    xcvm_budget budget;
+    xcvm_safetensors file = {.arena = {.allocator = &budget.allocator}};
+    xcvm_status status = read_header(&file, &budget, session, bytes, count, error);
+    const ptrdiff_t held = (ptrdiff_t)budget.held;
     if (status == XCVM_OK)
+        status = xcvm_heap_account(heap, held, error);
+    if (status == XCVM_OK) {
         status = read_states(session, &file, values, error);
+        (void)xcvm_heap_account(heap, -held, NULL);
+    }
     xcvm_safetensors_release(&file);
     xcvm_deallocate(&session->allocator, values, room);
     return status;

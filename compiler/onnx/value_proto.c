@@ -1,5 +1,6 @@
 /* Values as ONNX serialises them: TensorProto, SequenceProto and OptionalProto. The last two, of onnx-data.proto,
  * number their fields alike: a name, which kind the items have, and the items of each kind. */
+#include "base/clock.h"
 #include "compiler/onnx/tensor_proto.h"
 #include "compiler/onnx/wire.h"
 #include "proto/wire.h"
@@ -32,8 +33,19 @@ static void copy_name(char name[NAME_SIZE], const void *text, size_t length)
 
 typedef struct reader {
     const xcvm_allocator *allocator;
+    uint64_t deadline_ns; /* monotonic clock; 0: none */
+    size_t fields;        /* of lists, that have been looked at */
     xcvm_error *error;
 } reader;
+
+/* Looks at the clock each so many fields. */
+static xcvm_status check_time(reader *r)
+{
+    enum { FIELDS = 1 << 10 };
+    XCVM_CHECK(r->error, r->fields++ % FIELDS != 0 || r->deadline_ns == 0 || xcvm_clock_ns() < r->deadline_ns,
+               OUT_OF_TIME, "reading the value takes longer than it may");
+    return XCVM_OK;
+}
 
 static xcvm_status make_tensor(const reader *r, const xcc_tensor *t, xcvm_arena *arena, xcvm_value **value)
 {
@@ -62,9 +74,12 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
                                             &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
-        xcc_tensor t;
+        xcc_tensor t = {.count = 0};
         copy_name(name, proto->name, proto->name != NULL ? strlen(proto->name) : 0);
-        status = xcc_tensor_read(proto, &arena, NULL, &t, r->error);
+        if (proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+            status = xcvm_error_set(r->error, XCVM_UNSUPPORTED, "the value keeps its data in another file");
+        if (status == XCVM_OK)
+            status = xcc_tensor_read(proto, &arena, NULL, &t, r->error);
         if (status == XCVM_OK)
             status = make_tensor(r, &t, &arena, value);
     }
@@ -72,14 +87,19 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
     return status;
 }
 
-static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
-                             xcvm_value **list);
+static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+                             xcvm_value *list);
 
-static xcvm_status read_item(const reader *r, const xcvm_wire_field *field, int depth, xcvm_value **item)
+/* The handle of a tensor lives no longer than it is read; lists, of which a byte or two make one, have none. */
+static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth, xcvm_value *item)
 {
+    xcvm_value *tensor;
     switch (field->number) {
     case FIELD_TENSOR:
-        return read_tensor(r, field->inside, NULL, item);
+        XCVM_TRY(read_tensor(r, field->inside, NULL, &tensor));
+        xcvm_value_share(item, tensor);
+        xcvm_value_release(tensor);
+        return XCVM_OK;
     case FIELD_SEQUENCE:
         return read_list(r, field->inside, XCVM_KIND_SEQUENCE, depth + 1, NULL, item);
     case FIELD_OPTIONAL:
@@ -89,12 +109,14 @@ static xcvm_status read_item(const reader *r, const xcvm_wire_field *field, int 
     }
 }
 
-static xcvm_status read_items(const reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value **items,
+/* Counts the items, or reads them where `items` is not NULL. */
+static xcvm_status read_items(reader *r, xcvm_wire wire, int depth, char name[NAME_SIZE], xcvm_value *items,
                               size_t *count)
 {
     for (;;) {
         xcvm_wire_field field;
         bool more;
+        XCVM_TRY(check_time(r));
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, r->error));
         if (!more)
             return XCVM_OK;
@@ -111,29 +133,56 @@ static xcvm_status read_items(const reader *r, xcvm_wire wire, int depth, char n
     }
 }
 
-static xcvm_status read_list(const reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
-                             xcvm_value **list)
+/* `list` is null; in failure it holds what has been read. */
+static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
+                             xcvm_value *list)
 {
     XCVM_CHECK(r->error, depth <= XCVM_MAX_NESTING, INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
     size_t count = 0, made = 0;
     XCVM_TRY(read_items(r, wire, depth, name, NULL, &count));
     XCVM_CHECK(r->error, kind != XCVM_KIND_OPTIONAL || count <= 1, INVALID_MODEL, "an optional holds %zu values",
                count);
-    xcvm_value **items = xcvm_allocate_zeroed(r->allocator, count * sizeof *items);
-    XCVM_CHECK(r->error, items != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
-    xcvm_status status = read_items(r, wire, depth, NULL, items, &made);
+    XCVM_CHECK(r->error, count <= UINT32_MAX, INVALID_MODEL, "%zu items are too many for a list", count);
+    xcvm_storage *storage = xcvm_storage_create_list(r->allocator, count);
+    XCVM_CHECK(r->error, storage != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
+    list->kind = (uint8_t)kind;
+    list->rank = -1;
+    list->count = (uint32_t)count;
+    list->memory_kind = XCVM_MEMORY_OWNED;
+    list->storage = storage;
+    list->data = storage->data;
+    XCVM_TRY(read_items(r, wire, depth, NULL, storage->data, &made));
+    XCVM_CHECK(r->error, xcvm_list_update(list), INVALID_MODEL, "lists are nested deeper than %d", XCVM_MAX_NESTING);
+    return XCVM_OK;
+}
+
+/* The same, with a handle. */
+static xcvm_status make_list(reader *r, xcvm_wire wire, xcvm_kind kind, char name[NAME_SIZE], xcvm_value **list)
+{
+    xcvm_value *created;
+    XCVM_TRY(xcvm_list_create(r->allocator, kind, 0, NULL, &created, r->error));
+    xcvm_value_clear(created);
+    const xcvm_status status = read_list(r, wire, kind, 1, name, created);
     if (status == XCVM_OK)
-        status = xcvm_list_create(r->allocator, kind, count, items, list, r->error);
-    for (size_t i = 0; i < count; i++)
-        xcvm_value_release(items[i]);
-    xcvm_deallocate(r->allocator, items, count * sizeof *items);
+        *list = created;
+    else
+        xcvm_value_release(created);
     return status;
 }
 
 xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type, const xcvm_allocator *allocator,
                            char name[128], xcvm_value **value, xcvm_error *error)
 {
-    reader r = {xcvm_allocator_or_default(allocator), error};
+    return xcc_value_load_within(bytes, count, type, allocator, 0, name, value, error);
+}
+
+xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_type *type,
+                                  const xcvm_allocator *allocator, uint64_t timeout_ns, char name[128],
+                                  xcvm_value **value, xcvm_error *error)
+{
+    reader r = {.allocator = xcvm_allocator_or_default(allocator),
+                .deadline_ns = timeout_ns != 0 ? xcvm_clock_ns() + timeout_ns : 0,
+                .error = error};
     xcvm_wire wire = xcvm_wire_of(bytes, count);
     copy_name(name, "", 0);
     if (type == NULL || type->kind == XCVM_KIND_TENSOR || type->kind == XCVM_KIND_NULL) {
@@ -145,7 +194,7 @@ xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *typ
     }
     XCVM_CHECK(error, type->kind == XCVM_KIND_SEQUENCE || type->kind == XCVM_KIND_OPTIONAL, UNSUPPORTED,
                "values other than tensors, sequences and optionals cannot be read");
-    XCVM_TRY(read_list(&r, wire, type->kind, 1, name, value));
+    XCVM_TRY(make_list(&r, wire, type->kind, name, value));
     if ((*value)->dtype == XCVM_NO_DTYPE)
         (*value)->dtype = (uint8_t)type->dtype;
     return XCVM_OK;

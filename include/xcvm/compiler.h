@@ -346,6 +346,10 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_optimizer_rate(const char *train, double 
 XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type,
                                                   const xcvm_allocator *allocator, char name[128], xcvm_value **value,
                                                   xcvm_error *error);
+/* The same within so much time, OUT_OF_TIME beyond; 0: no limit. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_type *type,
+                                                         const xcvm_allocator *allocator, uint64_t timeout_ns,
+                                                         char name[128], xcvm_value **value, xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, void *user,
                                                   xcvm_error *error);
 

@@ -61,7 +61,8 @@ typedef struct xct_options {
      * added, else the last input. */
     const char *label;
     int threads;         /* as of xcvm_session_options */
-    size_t memory_limit; /* bytes that a session may hold at once, OUT_OF_MEMORY beyond; 0: no limit */
+    size_t memory_limit; /* bytes that a session may hold at once, and each data set that is opened for the trainer,
+                            with what its readers unpack, OUT_OF_MEMORY beyond; 0: no limit */
     uint64_t seed;       /* of Dropout and the like, of `init`, and of shuffling */
     /* Metrics to measure, of "accuracy", "top5", "f1", "mse", "mae" and "perplexity", at most XCT_RESULT_METRICS; or
      * "auto" alone: accuracy of classes, mae of numbers, else nothing. They
@@ -180,6 +181,10 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open_inputs(const xcvm_parameter 
                                                            const xcvm_allocator *allocator, xct_dataset **dataset,
                                                            xcvm_error *error);
 XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
+/* Bytes that decoding an image may hold at once, of the first xct_dataset_read on, OUT_OF_MEMORY beyond; all else is
+ * for the allocator to limit. And how long each later call of xct_dataset_read may take, OUT_OF_TIME beyond. 0: no
+ * limit. */
+XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, uint64_t timeout_ns);
 /* `count` examples in the order of the files, from number `first` on, as a tensor for each input, with one reference.
  * One after the other they are read fastest. OUT_OF_RANGE if there are not so many. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,

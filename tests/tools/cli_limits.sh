@@ -157,6 +157,135 @@ END
     err_has 'input a: it takes 50000'
     err_has 'the memory limit of 1048576'
 fi
+
+# Data sets of training and quantisation count as well: what their arrays unpack to, and their images.
+digits=$data/../../../examples/digits
+learn=(train "$digits/untrained.onnx" -i image=images -l label=labels --loss softmax_cross_entropy --steps 1)
+quantise=(quantize "$digits/model.onnx" -i image=images -o never.onnx)
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+import struct, zipfile
+def array(archive, name, kind, shape, size):
+    header = ("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)).encode()
+    header += b' ' * (117 - len(header)) + b'\n'
+    archive.writestr(name + '.npy', b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + bytes(size))
+with zipfile.ZipFile('digits.npz', 'w', zipfile.ZIP_DEFLATED) as archive:
+    array(archive, 'images', '<f4', (200000, 1, 8, 8), 200000 * 256)
+    array(archive, 'labels', '<i8', (200000,), 200000 * 8)
+END
+    run "${learn[@]}" -d digits.npz --max-memory 20M
+    code 5
+    err_has 'digits.npz: array "images": no memory for the 51200128 bytes of a member; the data may take 20971520 bytes'
+    run "${learn[@]}" -d digits.npz --max-memory 200M
+    code 0
+    run "${quantise[@]}" -d digits.npz --samples 16 --max-memory 20M
+    code 5
+    err_has '--data: it takes 51200128 bytes, and the memory limit of 20971520 leaves 2'
+    run "${quantise[@]}" -d digits.npz --samples 16 --timeout 0.01
+    code 5
+    run "${learn[@]}" -d digits.npz --quantize --max-memory 20M
+    code 5
+    err_has 'the memory limit of 20971520'
+fi
+assemble picture.bin <<'END'
+xcvm 1
+input x u8[3000x3000]
+output y u8[3000x3000]
+$1 = In(name="x")
+Out($1, name="y")
+END
+mkdir -p photos/one photos/two
+run run picture.bin -i zeros -o @photos/one/1.png
+code 0
+cp photos/one/1.png photos/two
+run "${learn[@]}" -d photos --max-memory 8M
+code 5
+err_has 'photos/one/1.png: '
+err_has 'would go past the memory limit of 8388608'
+run "${quantise[@]}" -d photos --max-memory 8M
+code 5
+err_has 'photos/one/1.png: '
+run "${quantise[@]}" -d photos --max-memory 200M
+code 0
+
+# So do those of test cases, and lists of many items, which take longer than their bytes.
+assemble list.bin <<'END'
+xcvm 1
+input x seq(f32)
+output y i64[]
+$1 = In(name="x")
+$2 = SequenceLength($1)
+Out($2, name="y")
+END
+mkdir -p lists/test_data_set_0
+cp small.onnx lists/model.onnx
+cp list.bin lists
+yes '*' | tr '\n' '\0' | head -c 2000000 >lists/test_data_set_0/input_0.pb
+run test lists --program list.bin --max-memory 16M
+code 1
+out_has 'input_0.pb: it takes '
+out_has 'bytes, and the memory limit of 16777216 leaves 1477'
+run test lists --program list.bin --timeout-ms 1
+code 1
+out_has 'input_0.pb: '
+run run list.bin -i x=@lists/test_data_set_0/input_0.pb --timeout-ms 20
+code 5
+err_has 'input_0.pb: reading the value takes longer than it may'
+# Nothing is converted, so there is no second copy of the list.
+run run list.bin -i x=@lists/test_data_set_0/input_0.pb --max-memory 300M
+code 0
+
+# And names in a file of states.
+assemble total.bin <<'END'
+xcvm 1
+input x f32[2]
+output y f32[2]
+state total f32[2]
+$1 = In(name="x")
+$2 = Load(name="total")
+$3 = Add($1, $2)
+Store($3, name="total")
+Out($3, name="y")
+END
+awk 'BEGIN {
+    for (i = 0; i < 12000; i++)
+        printf "%s\"tensor%06d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "{", i
+    printf ",\"total\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
+}' >header
+length=$(wc -c <header)
+{
+    for shift in 0 8 16 24 32 40 48 56; do
+        printf "\\x$(printf %x $((length >> shift & 255)))"
+    done
+    cat header
+    printf '\0\0\200\77\0\0\200\77'
+} >names.safetensors
+run run total.bin -i '1 2' --state names.safetensors
+code 0
+out 'y=2xf32=2 3'
+run run total.bin -i '1 2' --state names.safetensors --max-memory 1M
+code 5
+err_has "names.safetensors: the names of the file's tensors take more than the "
+
+# One long text makes all others as long in an array file.
+assemble texts.bin <<'END'
+xcvm 1
+input x str[N]
+output y str[N]
+$1 = In(name="x")
+Out($1, name="y")
+END
+texts=$(awk 'BEGIN { printf "x=\"%20000s\"", ""; for (i = 0; i < 999; i++) printf " \"\"" }')
+for file in texts.npy texts.npz; do
+    run run texts.bin -i "$texts" -o "y=@$file" --max-memory 4M
+    code 5
+    err_has "$file: it takes "
+    err_has 'the memory limit of 4194304'
+    check test ! -e "$file"
+done
+run run texts.bin -i "$texts" -o y=@texts.npy
+code 0
+
 # Filling takes time.
 assemble slow.bin <<'END'
 xcvm 1

@@ -51,7 +51,7 @@ START_TEST(npy_round_trip)
             xcvm_value *value = make(text), *again;
             struct buffer bytes = {0};
             xcvm_error error;
-            ck_assert_int_eq(npy_write(value, buffer_sink, &bytes, &error), XCVM_OK);
+            ck_assert_int_eq(npy_write(value, NULL, buffer_sink, &bytes, &error), XCVM_OK);
             xcvm_status status =
                 arrays_read(bytes.data, bytes.length, NULL, NULL, xcvm_value_dtype(value), NULL, &again, &error);
             ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
@@ -60,6 +60,85 @@ START_TEST(npy_round_trip)
             xcvm_value_release(again);
             buffer_release(&bytes);
         }
+}
+END_TEST
+
+/* One long text makes the others as long in a file, which is told before any of it is made. */
+START_TEST(texts_within_limits)
+{
+    enum { TEXTS = 1000, LONG = 5000 };
+    const char *texts[TEXTS];
+    char longest[LONG + 1] = "";
+    memset(longest, 'x', LONG);
+    for (size_t i = 0; i < TEXTS; i++)
+        texts[i] = i == 0 ? longest : "";
+    xcvm_value *value, *again;
+    xcvm_error error;
+    const int64_t count = TEXTS;
+    uint64_t bytes;
+    struct value_budget budget;
+    struct buffer file = {0};
+    ck_assert_int_eq(xcvm_string_tensor_create(NULL, 1, &count, texts, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(npy_size(value, &bytes, &error), XCVM_OK);
+    ck_assert_uint_eq(bytes, 4 * (uint64_t)LONG * TEXTS);
+    value_budget_begin(&budget, 1 << 20, 0);
+    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_str_eq(error.message,
+                     "it takes 20000000 bytes, and the memory limit of 1048576 leaves 1048576 beside the others");
+    ck_assert_uint_eq(file.length, 0);
+    struct npz_writer writer = {.budget = &budget};
+    ck_assert_int_eq(npz_add(&writer, "x", value, &error), XCVM_OUT_OF_MEMORY);
+    npz_release(&writer);
+    value_budget_begin(&budget, 0, 1);
+    budget.until = 0;
+    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OUT_OF_TIME);
+    ck_assert_uint_lt(file.length, bytes / 10);
+    file.length = 0;
+    value_budget_begin(&budget, 32 << 20, 0);
+    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OK);
+    ck_assert_int_eq(arrays_read(file.data, file.length, NULL, NULL, XCVM_STRING, NULL, &again, &error), XCVM_OK);
+    check_equal(again, value, "texts");
+    buffer_release(&file);
+    xcvm_value_release(again);
+    xcvm_value_release(value);
+}
+END_TEST
+
+/* The reason that stb gives may have bytes of the file in it: the type of a chunk, here a line break or nothing. */
+START_TEST(png_of_unknown_chunks)
+{
+    static const struct {
+        const char *type, *message;
+    } rows[] = {{"A\nBC", "the image cannot be decoded: A"}, {"\0ABC", "the image cannot be decoded"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct buffer bytes = {0};
+        xcvm_value *value;
+        xcvm_error error;
+        ck_assert_int_eq(file_read(FILES "grey.png", NULL, &bytes, &error), XCVM_OK);
+        memcpy(bytes.data + 37, rows[i].type, 4);
+        ck_assert_int_eq(png_read(bytes.data, bytes.length, NULL, NULL, &value, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_str_eq(error.message, rows[i].message);
+        buffer_release(&bytes);
+    }
+}
+END_TEST
+
+/* What did not fit is told as it was, not as it is when the rest has been released. */
+START_TEST(budget_tells_what_was_left)
+{
+    struct value_budget budget;
+    xcvm_error error = {.status = XCVM_OK};
+    xcvm_value *first, *second;
+    const int64_t half = 600, dims = 1000;
+    value_budget_begin(&budget, 2000, 0);
+    ck_assert_int_eq(value_zeros(&budget, XCVM_U8, 1, &half, &first, &error), XCVM_OK);
+    const uint64_t left = value_budget_left(&budget);
+    ck_assert_int_eq(value_zeros(&budget, XCVM_F64, 1, &dims, &second, &error), XCVM_OUT_OF_MEMORY);
+    xcvm_value_release(first);
+    char expected[40];
+    snprintf(expected, sizeof expected, "of 2000 leaves %u ", (unsigned)left);
+    value_budget_name(&budget, XCVM_OUT_OF_MEMORY, &error);
+    ck_assert_ptr_nonnull(strstr(error.message, expected));
 }
 END_TEST
 
@@ -196,6 +275,9 @@ Suite *suite_tools_tensor_files(void)
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, npy_round_trip);
     tcase_add_test(tests, npz_round_trip);
+    tcase_add_test(tests, texts_within_limits);
+    tcase_add_test(tests, budget_tells_what_was_left);
+    tcase_add_test(tests, png_of_unknown_chunks);
     tcase_add_test(tests, png_round_trip);
     tcase_add_loop_test(tests, every_prefix, 0, SAMPLES);
     tcase_add_loop_test(tests, every_mutation, 0, SAMPLES);

@@ -119,7 +119,7 @@ static const struct option machine_options_of_quantize[] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0, "fix a named dimension of the model's inputs while measuring"},
     {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
-     "bytes that the work, and a run, may each hold at once, as 512M; 0: no limit"},
+     "bytes that the work, a run, and what is read of the data may each hold at once, as 512M; 0: no limit"},
     {"timeout", 0, "SECONDS", OPTION_REAL, AT(timeout), 0, 0, "give up after so long; 0: never"},
     END_OF_OPTIONS,
 };
@@ -505,8 +505,9 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
     const bool with_data = t->flags->data.count > 0;
     if (with_data) {
         *about = NULL;
+        const struct limit_flags limits = {t->flags->max_memory, (int64_t)ceil(fmin(t->flags->timeout, 1e9) * 1e3)};
         TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns.items, t->columns.count,
-                             t->flags->batch, t->flags->samples, error));
+                             t->flags->batch, t->flags->samples, &limits, error));
         TRY(rewrite_no_data(t->calibration.data, t->flags->output, error));
         TRY(rewrite_no_data(t->calibration.data, t->flags->picture, error));
         *about = t->model;

@@ -153,7 +153,7 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     if (flags->state != NULL)
         TRY(restore_states(running, error));
     if (observe_wanted(&flags->observe))
-        TRY(observe_start(&running->observation, &flags->observe, running->session, error));
+        TRY(observe_start(&running->observation, &flags->observe, &running->inputs.budget, running->session, error));
     return XCVM_OK;
 }
 
@@ -183,9 +183,10 @@ static void print_output(const struct running *running, size_t index)
 
 static xcvm_status write_outputs(struct running *running, xcvm_error *error)
 {
-    struct tensor_files files = {0};
+    struct tensor_files files = {.budget = &running->inputs.budget};
     xcvm_status status = XCVM_OK;
     bool all = running->outputs.count == 0 && running->expects.count == 0;
+    value_budget_restart(files.budget);
     for (size_t i = 0; i < xcvm_program_output_count(running->program.handle) && status == XCVM_OK; i++) {
         const struct binding *binding = bindings_find(&running->outputs, i);
         if (all || (binding != NULL && binding->spec.form == SPEC_DASH))

@@ -83,15 +83,25 @@ static bool matches(const struct text_list *globs, const char *name)
 
 /* ---- One case ---- */
 
-static xcvm_status bind_set(const struct program *program, xcvm_session *session, const char *set, xcvm_error *error)
+/* A case's program, and the session that runs it on the case's data sets. */
+struct trial {
+    const struct testing *testing;
+    struct program program;
+    xcvm_session *session;
+    bool shape_only;
+    size_t gradients;           /* outputs, the last ones */
+    struct value_budget budget; /* of what is read from data sets, which the session holds until the next one */
+};
+
+static xcvm_status bind_set(struct trial *trial, const char *set, xcvm_error *error)
 {
-    for (size_t i = 0; i < xcvm_program_input_count(program->handle); i++) {
-        const xcvm_parameter *input = xcvm_program_input(program->handle, i);
+    for (size_t i = 0; i < xcvm_program_input_count(trial->program.handle); i++) {
+        const xcvm_parameter *input = xcvm_program_input(trial->program.handle, i);
         xcvm_value *value;
-        TRY(data_set_value(set, "input", i, &input->type, &value, error));
+        TRY(data_set_value(set, "input", i, &input->type, &trial->budget, &value, error));
         if (value == NULL)
             return error_set(error, XCVM_IO, "input_%zu.pb, for input %s, is missing", i, input->name);
-        xcvm_status status = xcvm_session_set_input(session, i, value, error);
+        xcvm_status status = xcvm_session_set_input(trial->session, i, value, error);
         xcvm_value_release(value);
         if (status != XCVM_OK)
             return status;
@@ -99,39 +109,38 @@ static xcvm_status bind_set(const struct program *program, xcvm_session *session
     return XCVM_OK;
 }
 
-/* What a data set has for an output, the first `own` of which are the model's and the others gradients. */
-static xcvm_status expected_value(const char *set, size_t i, size_t own, const xcvm_parameter *output,
-                                  const xcvm_value *actual, xcvm_value **expected, xcvm_error *error)
+/* What a data set has for an output, the first of which are the model's and the others gradients. */
+static xcvm_status expected_value(struct trial *trial, const char *set, size_t i, const xcvm_value *actual,
+                                  xcvm_value **expected, xcvm_error *error)
 {
-    if (i >= own)
-        return gradient_value(set, output->name, expected, error);
+    const xcvm_parameter *output = xcvm_program_output(trial->program.handle, i);
+    if (i >= xcvm_program_output_count(trial->program.handle) - trial->gradients)
+        return gradient_value(set, output->name, &trial->budget, expected, error);
     /* Files do not say whether they hold a tensor or a sequence. Where the model does not either, the result does. */
     xcvm_type type = output->type.kind != XCVM_KIND_NULL ? output->type : value_type(actual);
-    TRY(data_set_value(set, "output", i, &type, expected, error));
+    TRY(data_set_value(set, "output", i, &type, &trial->budget, expected, error));
     if (*expected == NULL)
         return error_set(error, XCVM_IO, "output_%zu.pb, for output %s, is missing", i, output->name);
     return XCVM_OK;
 }
 
 /* Compares all outputs of a data set; *worst becomes the first that differs, else the one with the worst error. */
-static xcvm_status compare_set(const struct testing *testing, const struct program *program,
-                               const xcvm_session *session, const char *set, bool shape_only, size_t gradients,
-                               struct comparison *worst, size_t *which, xcvm_error *error)
+static xcvm_status compare_set(struct trial *trial, const char *set, struct comparison *worst, size_t *which,
+                               xcvm_error *error)
 {
-    const size_t count = xcvm_program_output_count(program->handle);
+    const struct tolerance tolerance = {trial->testing->flags->rtol, trial->testing->flags->atol};
+    const size_t count = xcvm_program_output_count(trial->program.handle);
     for (size_t i = 0; i < count && worst->agrees; i++) {
-        const xcvm_parameter *output = xcvm_program_output(program->handle, i);
         xcvm_value *expected;
         struct comparison comparison;
-        const xcvm_value *actual = xcvm_session_output(session, i);
-        TRY(expected_value(set, i, count - gradients, output, actual, &expected, error));
+        const xcvm_value *actual = xcvm_session_output(trial->session, i);
+        TRY(expected_value(trial, set, i, actual, &expected, error));
         if (expected == NULL)
             continue;
-        if (shape_only)
+        if (trial->shape_only)
             compare_types(actual, expected, &comparison);
         else
-            compare_values(actual, expected, (struct tolerance){testing->flags->rtol, testing->flags->atol},
-                           &comparison);
+            compare_values(actual, expected, tolerance, &comparison);
         xcvm_value_release(expected);
         if (!comparison.agrees || comparison.worst_absolute >= worst->worst_absolute) {
             size_t compared = worst->count;
@@ -156,28 +165,30 @@ static void print_why(struct buffer *text, const xcvm_error *error)
     buffer_text(text, why);
 }
 
-static enum verdict run_sets(const struct testing *testing, const struct program *program, xcvm_session *session,
-                             char *const *sets, bool shape_only, size_t gradients, struct buffer *text)
+static enum verdict run_sets(struct trial *trial, char *const *sets, struct buffer *text)
 {
+    const struct test_flags *flags = trial->testing->flags;
     struct comparison worst = {.agrees = true};
-    xcvm_run_options run = session_run_options(&testing->flags->program.limits, &testing->flags->session);
+    xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     size_t count = 0;
     for (; sets[count] != NULL; count++) {
         const char *name = strrchr(sets[count], '/') + 1;
         size_t which = 0;
         xcvm_error error = {.pc = -1};
-        xcvm_status status = bind_set(program, session, sets[count], &error);
+        value_budget_restart(&trial->budget);
+        xcvm_status status = bind_set(trial, sets[count], &error);
         if (status == XCVM_OK)
-            status = xcvm_session_run(session, &run, &error);
+            status = xcvm_session_run(trial->session, &run, &error);
+        value_budget_restart(&trial->budget);
         if (status == XCVM_OK)
-            status = compare_set(testing, program, session, sets[count], shape_only, gradients, &worst, &which, &error);
+            status = compare_set(trial, sets[count], &worst, &which, &error);
         if (status == XCVM_OK && worst.agrees)
             continue;
         if (status != XCVM_OK) {
             buffer_format(text, "%s: ", name);
             print_why(text, &error);
         } else {
-            buffer_format(text, "%s: output %s: ", name, xcvm_program_output(program->handle, which)->name);
+            buffer_format(text, "%s: output %s: ", name, xcvm_program_output(trial->program.handle, which)->name);
             comparison_print(text, &worst);
         }
         return VERDICT_FAIL;
@@ -188,17 +199,17 @@ static enum verdict run_sets(const struct testing *testing, const struct program
     }
     if (count > 1)
         buffer_format(text, "%zu sets, ", count);
-    if (shape_only)
+    if (trial->shape_only)
         buffer_text(text, "types and shapes agree");
     else
         comparison_print(text, &worst);
     return VERDICT_PASS;
 }
 
-static xcvm_status find_gradients(char *const *sets, struct names *wrt, xcvm_error *error)
+static xcvm_status find_gradients(char *const *sets, struct value_budget *budget, struct names *wrt, xcvm_error *error)
 {
     for (size_t i = 0; sets[i] != NULL; i++)
-        TRY(gradient_names(sets[i], wrt, error));
+        TRY(gradient_names(sets[i], budget, wrt, error));
     if (wrt->count == 0)
         return error_set(error, XCVM_INVALID_ARGUMENT, "has no gradients (gradient_0.pb) in its data sets");
     return XCVM_OK;
@@ -208,33 +219,32 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
 {
     const struct testing *testing = context;
     const struct test_case *test = &testing->cases.items[index];
-    struct program program = {0};
-    xcvm_session *session = NULL;
+    struct trial trial = {.testing = testing, .shape_only = matches(&testing->flags->shape_only, test->name)};
     const char *name = testing->flags->program_name;
     char *own = name != NULL ? memory_format("%s/%s", test->folder, name) : NULL;
     xcvm_error error = {.pc = -1};
     struct program_flags flags = testing->flags->program;
     struct names wrt = {0};
     char **sets = data_sets_find(test->folder);
-    xcvm_status status = testing->flags->backprop ? find_gradients(sets, &wrt, &error) : XCVM_OK;
+    value_budget_begin(&trial.budget, flags.limits.max_memory, flags.limits.timeout_ms);
+    xcvm_status status = testing->flags->backprop ? find_gradients(sets, &trial.budget, &wrt, &error) : XCVM_OK;
+    trial.gradients = wrt.count;
     flags.backprop = testing->flags->backprop;
     flags.wrt = (struct text_list){wrt.items, wrt.count};
     if (status == XCVM_OK)
-        status = program_open(own != NULL ? own : test->model, &flags, &program, &error);
+        status = program_open(own != NULL ? own : test->model, &flags, &trial.program, &error);
     if (status == XCVM_OK)
-        status =
-            session_open(&program, &testing->flags->program.limits, NULL, &testing->flags->session, &session, &error);
+        status = session_open(&trial.program, &flags.limits, NULL, &testing->flags->session, &trial.session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
-        verdict = run_sets(testing, &program, session, sets, matches(&testing->flags->shape_only, test->name),
-                           wrt.count, text);
+        verdict = run_sets(&trial, sets, text);
     } else {
         print_why(text, &error);
         if (status == XCVM_UNSUPPORTED && testing->flags->skip_unsupported)
             verdict = VERDICT_SKIP;
     }
-    xcvm_session_destroy(session);
-    program_close(&program);
+    xcvm_session_destroy(trial.session);
+    program_close(&trial.program);
     data_sets_release(sets);
     names_release(&wrt);
     free(own);

@@ -131,7 +131,7 @@ static const struct option machine_options_of_train[] = {
     {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
     {"optimize", 'O', "LEVEL", OPTION_INT, AT(optimization), 0, 2, "as of xcvm compile"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
-     "bytes that compiling, and then a step, may hold at once, as 512M; 0: no limit"},
+     "bytes that compiling, then a step, and each data set may hold at once, as 512M; 0: no limit"},
     END_OF_OPTIONS,
 };
 
@@ -408,7 +408,8 @@ static xcvm_status put_rounding(struct training *t, xcvm_error *error)
             if (strcmp(xcc_quantizer_input(quantizer, k)->name, t->columns.items[i].input) == 0)
                 columns[count++] = t->columns.items[i];
     if (status == XCVM_OK)
-        status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES, error);
+        status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES,
+                                  &(struct limit_flags){.max_memory = t->flags->max_memory}, error);
     if (status == XCVM_OK)
         status = xcc_quantizer_run(quantizer, &calibration.source, error);
     if (status == XCVM_OK)

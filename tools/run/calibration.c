@@ -7,15 +7,21 @@
 
 static xcvm_status read_batch(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
 {
-    const struct calibration *c = user;
+    struct calibration *c = user;
     const uint64_t first = (uint64_t)batch * c->batch, all = xct_dataset_examples(c->data);
     const size_t count = all - first < c->batch ? (size_t)(all - first) : c->batch;
-    return xct_dataset_read(c->data, first, count, inputs, error);
+    c->budget.refused = 0;
+    xct_dataset_set_limits(c->data, (size_t)c->budget.limit, value_budget_time_left(&c->budget));
+    const xcvm_status status = xct_dataset_read(c->data, first, count, inputs, error);
+    value_budget_name(&c->budget, status, error);
+    if (status != XCVM_OK)
+        error_prefix(error, "--data");
+    return status;
 }
 
 xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantizer, const struct text_list *paths,
                              const xct_column *columns, size_t column_count, int64_t batch, int64_t samples,
-                             xcvm_error *error)
+                             const struct limit_flags *limits, xcvm_error *error)
 {
     enum { USUAL = 8 };
     const size_t count = xcc_quantizer_input_count(quantizer);
@@ -26,9 +32,11 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
         if (inputs[i].type.rank > 0 && inputs[i].type.dims[0] >= 0)
             fixed = inputs[i].type.dims[0];
     }
-    xcvm_status status = xct_dataset_open_inputs(inputs, count, paths->items, paths->count, columns, column_count, NULL,
-                                                 &c->data, error);
+    value_budget_begin(&c->budget, limits->max_memory, limits->timeout_ms);
+    xcvm_status status = xct_dataset_open_inputs(inputs, count, paths->items, paths->count, columns, column_count,
+                                                 value_budget_allocator(&c->budget), &c->data, error);
     free(inputs);
+    value_budget_name(&c->budget, status, error);
     TRY(status);
     uint64_t examples = xct_dataset_examples(c->data);
     if (samples > 0 && (uint64_t)samples < examples)

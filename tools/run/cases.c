@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "tensors/tensor_file.h"
 
 #include <xcvm/compiler.h>
 
@@ -136,8 +137,8 @@ char **data_sets_find(const char *folder)
 
 void data_sets_release(char **sets) { release_names(sets); }
 
-xcvm_status data_file_load(const char *path, const xcvm_type *type, char name[128], xcvm_value **value,
-                           xcvm_error *error)
+xcvm_status data_file_load(const char *path, const xcvm_type *type, struct value_budget *budget, char name[128],
+                           xcvm_value **value, xcvm_error *error)
 {
     struct buffer bytes = {0};
     *value = NULL;
@@ -146,31 +147,39 @@ xcvm_status data_file_load(const char *path, const xcvm_type *type, char name[12
     /* No test waits for the other end of a pipe. */
     if (!file_is_regular(path))
         return error_set(error, XCVM_IO, "%s: is not a regular file", path);
-    TRY(file_read(path, NULL, &bytes, error));
-    xcvm_status status = xcc_value_load(buffer_string(&bytes), bytes.length, type, NULL, name, value, error);
+    const struct read_limits limits = tensor_file_limits(budget);
+    TRY(file_read(path, &limits, &bytes, error));
+    const size_t held = bytes.length;
+    value_budget_hold(budget, held);
+    xcvm_status status =
+        xcc_value_load_within(buffer_string(&bytes), bytes.length, type, value_budget_allocator(budget),
+                              value_budget_time_left(budget), name, value, error);
+    value_budget_let_go(budget, held);
     if (status != XCVM_OK) {
         *value = NULL;
+        value_budget_name(budget, status, error);
         error_prefix(error, "%s", path);
     }
     buffer_release(&bytes);
     return status;
 }
 
-static xcvm_status load_pb(const char *path, const xcvm_type *type, xcvm_value **value, xcvm_error *error)
+static xcvm_status load_pb(const char *path, const xcvm_type *type, struct value_budget *budget, xcvm_value **value,
+                           xcvm_error *error)
 {
     char name[128];
-    return data_file_load(path, type, name, value, error);
+    return data_file_load(path, type, budget, name, value, error);
 }
 
-static xcvm_status load_sequence(const char *data_set, const char *kind, size_t index, xcvm_value **sequence,
-                                 xcvm_error *error)
+static xcvm_status load_sequence(const char *data_set, const char *kind, size_t index, struct value_budget *budget,
+                                 xcvm_value **sequence, xcvm_error *error)
 {
     xcvm_value **items = NULL, *item;
     size_t count = 0;
     xcvm_status status;
     for (;;) {
         char *path = memory_format("%s/%s_%zu_%zu.pb", data_set, kind, index, count);
-        status = load_pb(path, NULL, &item, error);
+        status = load_pb(path, NULL, budget, &item, error);
         free(path);
         if (status != XCVM_OK || item == NULL)
             break;
@@ -178,7 +187,7 @@ static xcvm_status load_sequence(const char *data_set, const char *kind, size_t 
         items[count++] = item;
     }
     if (status == XCVM_OK && count != 0)
-        status = xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, count, items, sequence, error);
+        status = xcvm_list_create(value_budget_allocator(budget), XCVM_KIND_SEQUENCE, count, items, sequence, error);
     for (size_t i = 0; i < count; i++)
         xcvm_value_release(items[i]);
     free(items);
@@ -186,12 +195,14 @@ static xcvm_status load_sequence(const char *data_set, const char *kind, size_t 
 }
 
 xcvm_status data_set_value(const char *data_set, const char *kind, size_t index, const xcvm_type *type,
-                           xcvm_value **value, xcvm_error *error)
+                           struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
     char *path = memory_format("%s/%s_%zu.pb", data_set, kind, index);
-    xcvm_status status = load_pb(path, type, value, error);
+    xcvm_status status = load_pb(path, type, budget, value, error);
     free(path);
     if (status != XCVM_OK || *value != NULL)
         return status;
-    return load_sequence(data_set, kind, index, value, error);
+    status = load_sequence(data_set, kind, index, budget, value, error);
+    value_budget_name(budget, status, error);
+    return status;
 }

@@ -3,6 +3,7 @@
 #define XCVM_TOOLS_RUN_CASES_H
 
 #include "cli/buffer.h"
+#include "values/budget.h"
 
 struct test_case {
     char *name;   /* the folder's, relative to the one that was named on the command line */
@@ -25,11 +26,11 @@ char **data_sets_find(const char *folder);
 void data_sets_release(char **sets);
 
 /* Reads DATA_SET/KIND_N.pb (kind "input" or "output"), or the items of a sequence from KIND_N_0.pb on. *value is NULL
- * if there is neither. */
+ * if there is neither. What is read, and the file while it is read, counts. */
 xcvm_status data_set_value(const char *data_set, const char *kind, size_t index, const xcvm_type *type,
-                           xcvm_value **value, xcvm_error *error);
+                           struct value_budget *budget, xcvm_value **value, xcvm_error *error);
 /* One .pb file, and its tensor's name as xcc_value_load gives it; *value is NULL if there is no such file. */
-xcvm_status data_file_load(const char *path, const xcvm_type *type, char name[128], xcvm_value **value,
-                           xcvm_error *error);
+xcvm_status data_file_load(const char *path, const xcvm_type *type, struct value_budget *budget, char name[128],
+                           xcvm_value **value, xcvm_error *error);
 
 #endif

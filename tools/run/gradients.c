@@ -39,10 +39,11 @@ void names_release(struct names *names)
 /* ---- Files ---- */
 
 /* Gradient `index` of a data set and the name of its tensor; *value is NULL if there are no more. */
-static xcvm_status load(const char *data_set, size_t index, char name[128], xcvm_value **value, xcvm_error *error)
+static xcvm_status load(const char *data_set, size_t index, struct value_budget *budget, char name[128],
+                        xcvm_value **value, xcvm_error *error)
 {
     char *path = memory_format("%s/gradient_%zu.pb", data_set, index);
-    xcvm_status status = data_file_load(path, NULL, name, value, error);
+    xcvm_status status = data_file_load(path, NULL, budget, name, value, error);
     if (status == XCVM_OK && *value != NULL && strncmp(name, prefix, sizeof prefix - 1) != 0) {
         status =
             error_set(error, XCVM_INVALID_ARGUMENT, "%s: the tensor is named '%.100s', not %sNAME", path, name, prefix);
@@ -53,13 +54,13 @@ static xcvm_status load(const char *data_set, size_t index, char name[128], xcvm
     return status;
 }
 
-xcvm_status gradient_names(const char *data_set, struct names *names, xcvm_error *error)
+xcvm_status gradient_names(const char *data_set, struct value_budget *budget, struct names *names, xcvm_error *error)
 {
     for (size_t i = 0;; i++) {
         char name[128];
         xcvm_value *value;
         bool known = false;
-        TRY(load(data_set, i, name, &value, error));
+        TRY(load(data_set, i, budget, name, &value, error));
         if (value == NULL)
             return XCVM_OK;
         xcvm_value_release(value);
@@ -70,11 +71,12 @@ xcvm_status gradient_names(const char *data_set, struct names *names, xcvm_error
     }
 }
 
-xcvm_status gradient_value(const char *data_set, const char *output, xcvm_value **value, xcvm_error *error)
+xcvm_status gradient_value(const char *data_set, const char *output, struct value_budget *budget, xcvm_value **value,
+                           xcvm_error *error)
 {
     for (size_t i = 0;; i++) {
         char name[128];
-        TRY(load(data_set, i, name, value, error));
+        TRY(load(data_set, i, budget, name, value, error));
         if (*value == NULL || strcmp(name, output) == 0)
             return XCVM_OK;
         xcvm_value_release(*value);

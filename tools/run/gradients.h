@@ -3,6 +3,7 @@
 #define XCVM_TOOLS_RUN_GRADIENTS_H
 
 #include "cli/options.h"
+#include "values/budget.h"
 
 #include <xcvm/compiler.h>
 
@@ -16,9 +17,10 @@ void names_split(const struct text_list *texts, struct names *names);
 void names_release(struct names *names);
 
 /* Adds to `names` what the files DATA_SET/gradient_N.pb, whose tensors are named grad_out@NAME, are gradients by,
- * unless it is among them already. */
-xcvm_status gradient_names(const char *data_set, struct names *names, xcvm_error *error);
+ * unless it is among them already. What is read counts. */
+xcvm_status gradient_names(const char *data_set, struct value_budget *budget, struct names *names, xcvm_error *error);
 /* The gradient that a data set has for the program's output `output`; *value is NULL if it has none. */
-xcvm_status gradient_value(const char *data_set, const char *output, xcvm_value **value, xcvm_error *error);
+xcvm_status gradient_value(const char *data_set, const char *output, struct value_budget *budget, xcvm_value **value,
+                           xcvm_error *error);
 
 #endif

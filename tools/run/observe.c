@@ -97,13 +97,14 @@ static xcvm_status dump_value(struct observation *observation, const xcvm_event 
             *at = '_';
     if (strlen(own) > 180)
         own[180] = '\0';
+    value_budget_restart(observation->budget);
     bool tensor = xcvm_value_kind(value) == XCVM_KIND_TENSOR;
     char *path = memory_format("%s/%05zu_%s.%s", observation->flags->dump_dir, observation->sequence++, own,
                                tensor ? "npy" : "pb");
     struct output output;
     xcvm_status status = output_open(&output, path, error);
     if (status == XCVM_OK) {
-        status = tensor ? npy_write(value, output_sink, &output, error)
+        status = tensor ? npy_write(value, observation->budget, output_sink, &output, error)
                         : xcc_value_save(value, own, output_sink, &output, error);
         if (status == XCVM_OK)
             status = output_finish(&output, error);
@@ -192,10 +193,10 @@ static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
     return XCVM_OK;
 }
 
-xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags, xcvm_session *session,
-                          xcvm_error *error)
+xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags,
+                          struct value_budget *budget, xcvm_session *session, xcvm_error *error)
 {
-    *observation = (struct observation){.flags = flags};
+    *observation = (struct observation){.flags = flags, .budget = budget};
     if (flags->dump_dir != NULL && mkdir(flags->dump_dir, 0777) != 0 && errno != EEXIST)
         return error_set(error, XCVM_IO, "%s: cannot be made: %s", flags->dump_dir, strerror(errno));
     if (flags->dump_dir != NULL && !file_is_folder(flags->dump_dir))

@@ -4,6 +4,7 @@
 
 #include "cli/buffer.h"
 #include "cli/options.h"
+#include "values/budget.h"
 
 struct observe_flags {
     bool trace_shapes, trace_values, check_nan, check_inf;
@@ -13,17 +14,18 @@ extern const struct option observe_options[];
 
 struct observation {
     const struct observe_flags *flags;
-    size_t sequence;     /* results dumped */
-    bool found;          /* a NaN or infinity, which ended the run */
-    struct buffer story; /* what was found */
+    struct value_budget *budget; /* for what is dumped */
+    size_t sequence;             /* results dumped */
+    bool found;                  /* a NaN or infinity, which ended the run */
+    struct buffer story;         /* what was found */
 };
 
 /* Whether anything is to be looked at. */
 bool observe_wanted(const struct observe_flags *flags);
 /* Sets the session's observer, which uses `observation` until the session is destroyed or the observer replaced. Makes
  * the folder for dumps. */
-xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags, xcvm_session *session,
-                          xcvm_error *error);
+xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags,
+                          struct value_budget *budget, xcvm_session *session, xcvm_error *error);
 void observe_release(struct observation *observation);
 
 /* "#12 $3, $4 = Split($2, @0) axis=0", the beginning of a line of a trace. */

@@ -67,21 +67,6 @@ static uint32_t next_character(const unsigned char *text, size_t length, size_t 
     return code;
 }
 
-/* Characters of the strings, four bytes each, padded with zeros to the longest. */
-static void write_strings(struct buffer *data, const xcvm_value *tensor, size_t longest)
-{
-    for (size_t i = 0; i < xcvm_value_count(tensor); i++) {
-        size_t length = 0, at = 0, characters = 0;
-        const unsigned char *string = (const unsigned char *)xcvm_value_string(tensor, i, &length);
-        for (; at < length; characters++) {
-            uint32_t code = next_character(string, length, &at);
-            buffer_append(data, &code, 4);
-        }
-        for (; characters < longest; characters++)
-            buffer_append(data, "\0\0\0", 4);
-    }
-}
-
 static size_t longest_string(const xcvm_value *tensor)
 {
     size_t longest = 1;
@@ -95,45 +80,121 @@ static size_t longest_string(const xcvm_value *tensor)
     return longest;
 }
 
-xcvm_status npy_write(const xcvm_value *tensor, xcvm_sink sink, void *user, xcvm_error *error)
+/* Bytes of an element in a file: of a text four for each character; types of fewer than 8 bits, NumPy's extensions,
+ * take a byte each. */
+static size_t element_size(const xcvm_value *tensor)
+{
+    const int bits = xcvm_dtype_bits(xcvm_value_dtype(tensor));
+    if (xcvm_value_dtype(tensor) == XCVM_STRING)
+        return 4 * longest_string(tensor);
+    return bits < 8 ? 1 : (size_t)bits / 8;
+}
+
+/* ---- Portions ---- */
+
+/* What is made of elements, until there is enough of it for the sink. */
+struct portion {
+    struct buffer bytes;
+    struct value_budget *budget;
+    xcvm_sink sink;
+    void *user;
+};
+
+static xcvm_status unwritable(xcvm_error *error) { return error_set(error, XCVM_IO, "the array cannot be written"); }
+
+static xcvm_status hand_on(struct portion *portion, xcvm_error *error)
+{
+    const bool good =
+        portion->bytes.length == 0 || portion->sink(portion->user, portion->bytes.data, portion->bytes.length);
+    portion->bytes.length = 0;
+    return good ? value_budget_poll(portion->budget, 0, error) : unwritable(error);
+}
+
+/* A text, padded with zeros to `size` bytes. */
+static void add_text(struct buffer *bytes, const xcvm_value *tensor, size_t index, size_t size)
+{
+    size_t length = 0, at = 0;
+    const unsigned char *text = (const unsigned char *)xcvm_value_string(tensor, index, &length);
+    unsigned char *to = buffer_extend(bytes, size), *end = to + size;
+    for (; at < length; to += 4) {
+        const uint32_t code = next_character(text, length, &at);
+        memcpy(to, &code, 4);
+    }
+    memset(to, 0, (size_t)(end - to));
+}
+
+static unsigned char packed_at(const xcvm_value *tensor, size_t index)
+{
+    const unsigned bits = (unsigned)xcvm_dtype_bits(xcvm_value_dtype(tensor)), per_byte = 8 / bits;
+    const unsigned char byte = ((const unsigned char *)xcvm_value_data(tensor))[index / per_byte];
+    return (unsigned char)((unsigned)byte >> (index % per_byte * bits) & ((1U << bits) - 1));
+}
+
+static xcvm_status write_elements(struct portion *portion, const xcvm_value *tensor, size_t size, xcvm_error *error)
+{
+    enum { PORTION = 1 << 16 };
+    for (size_t i = 0; i < xcvm_value_count(tensor); i++) {
+        if (xcvm_value_dtype(tensor) == XCVM_STRING)
+            add_text(&portion->bytes, tensor, i, size);
+        else
+            *(unsigned char *)buffer_extend(&portion->bytes, 1) = packed_at(tensor, i);
+        if (portion->bytes.length >= PORTION)
+            TRY(hand_on(portion, error));
+    }
+    return hand_on(portion, error);
+}
+
+/* ---- Files ---- */
+
+static void describe(struct buffer *text, const xcvm_value *tensor, size_t size)
+{
+    if (xcvm_value_dtype(tensor) == XCVM_STRING)
+        buffer_format(text, "{'descr': '<U%zu', 'fortran_order': False, 'shape': (", size / 4);
+    else
+        buffer_format(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of(xcvm_value_dtype(tensor)));
+    for (int i = 0; i < xcvm_value_rank(tensor); i++)
+        buffer_format(text, "%s%" PRId64, i != 0 ? ", " : "", xcvm_value_dims(tensor)[i]);
+    buffer_text(text, xcvm_value_rank(tensor) == 1 ? ",), }" : "), }");
+    /* The elements start on a multiple of 64. */
+    while ((10 + text->length + 1) % 64 != 0)
+        buffer_text(text, " ");
+    buffer_text(text, "\n");
+}
+
+static xcvm_status size_in_file(const xcvm_value *tensor, size_t element, uint64_t *bytes, xcvm_error *error)
+{
+    if (__builtin_mul_overflow((uint64_t)element, (uint64_t)xcvm_value_count(tensor), bytes))
+        return error_set(error, XCVM_OUT_OF_RANGE, "the array would be too large for a file");
+    return XCVM_OK;
+}
+
+xcvm_status npy_size(const xcvm_value *tensor, uint64_t *bytes, xcvm_error *error)
+{
+    return size_in_file(tensor, element_size(tensor), bytes, error);
+}
+
+xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, void *user,
+                      xcvm_error *error)
 {
     if (xcvm_value_kind(tensor) != XCVM_KIND_TENSOR)
         return error_set(error, XCVM_INVALID_ARGUMENT, "a NumPy file holds a tensor, nothing else (.pb holds more)");
-    xcvm_dtype dtype = xcvm_value_dtype(tensor);
-    size_t longest = dtype == XCVM_STRING ? longest_string(tensor) : 0, count = xcvm_value_count(tensor);
-    struct buffer text = {0}, data = {0};
-    if (dtype == XCVM_STRING)
-        buffer_format(&text, "{'descr': '<U%zu', 'fortran_order': False, 'shape': (", longest);
-    else
-        buffer_format(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of(dtype));
-    for (int i = 0; i < xcvm_value_rank(tensor); i++)
-        buffer_format(&text, "%s%" PRId64, i != 0 ? ", " : "", xcvm_value_dims(tensor)[i]);
-    buffer_text(&text, xcvm_value_rank(tensor) == 1 ? ",), }" : "), }");
-    /* The elements start on a multiple of 64. */
-    while ((10 + text.length + 1) % 64 != 0)
-        buffer_text(&text, " ");
-    buffer_text(&text, "\n");
+    const bool as_it_is = xcvm_value_dtype(tensor) != XCVM_STRING && xcvm_dtype_bits(xcvm_value_dtype(tensor)) >= 8;
+    const size_t size = element_size(tensor), bytes = xcvm_value_bytes(tensor);
+    uint64_t needed;
+    TRY(size_in_file(tensor, size, &needed, error));
+    if (!as_it_is)
+        TRY(value_budget_check(budget, needed, error));
+    struct portion portion = {.budget = budget, .sink = sink, .user = user};
+    struct buffer text = {0};
+    describe(&text, tensor, size);
     unsigned char head[10] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)text.length, (unsigned char)(text.length >> 8)};
-    const void *bytes = xcvm_value_data(tensor);
-    size_t size = xcvm_value_bytes(tensor);
-    if (dtype == XCVM_STRING) {
-        write_strings(&data, tensor, longest);
-    } else if (xcvm_dtype_bits(dtype) < 8) {
-        /* NumPy's extension types of fewer than 8 bits take a byte each. */
-        unsigned bits = (unsigned)xcvm_dtype_bits(dtype), per_byte = 8 / bits;
-        unsigned char *to = buffer_extend(&data, count);
-        for (size_t i = 0; i < count; i++)
-            to[i] = (unsigned char)((unsigned)((const unsigned char *)bytes)[i / per_byte] >> (i % per_byte * bits) &
-                                    ((1U << bits) - 1));
-    }
-    if (dtype == XCVM_STRING || xcvm_dtype_bits(dtype) < 8) {
-        bytes = data.data;
-        size = data.length;
-    }
-    bool good =
-        sink(user, head, sizeof head) && sink(user, text.data, text.length) && (size == 0 || sink(user, bytes, size));
+    const bool good = sink(user, head, sizeof head) && sink(user, text.data, text.length) &&
+                      (!as_it_is || bytes == 0 || sink(user, xcvm_value_data(tensor), bytes));
+    xcvm_status status = good ? XCVM_OK : unwritable(error);
+    if (status == XCVM_OK && !as_it_is)
+        status = write_elements(&portion, tensor, size, error);
     buffer_release(&text);
-    buffer_release(&data);
-    return good ? XCVM_OK : error_set(error, XCVM_IO, "the array cannot be written");
+    buffer_release(&portion.bytes);
+    return status;
 }

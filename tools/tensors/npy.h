@@ -2,8 +2,13 @@
 #ifndef XCVM_TOOLS_TENSORS_NPY_H
 #define XCVM_TOOLS_TENSORS_NPY_H
 
-#include <xcvm/xcvm.h>
+#include "values/budget.h"
 
-xcvm_status npy_write(const xcvm_value *tensor, xcvm_sink sink, void *user, xcvm_error *error);
+/* Bytes of the elements in a file. They may be many more than in memory: texts are as long as the longest. */
+xcvm_status npy_size(const xcvm_value *tensor, uint64_t *bytes, xcvm_error *error);
+/* What takes another form in a file is made a portion at a time, within the budget's time, and refused if it is more
+ * than the budget leaves. `budget` may be NULL. */
+xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, void *user,
+                      xcvm_error *error);
 
 #endif

@@ -32,10 +32,23 @@ static void put_facts(struct buffer *to, uint32_t crc, size_t size, size_t name)
     put(to, 0, 2);
 }
 
+/* The array is made beside the archive, which then has it, too. */
+static xcvm_status check_room(const struct npz_writer *writer, const xcvm_value *tensor, xcvm_error *error)
+{
+    uint64_t bytes;
+    if (writer->budget == NULL || xcvm_value_kind(tensor) != XCVM_KIND_TENSOR)
+        return XCVM_OK;
+    TRY(npy_size(tensor, &bytes, error));
+    if (bytes >= UINT32_MAX)
+        return error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB and more");
+    return value_budget_check(writer->budget, 2 * bytes + writer->archive.length, error);
+}
+
 xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value *tensor, xcvm_error *error)
 {
     struct buffer array = {0};
-    xcvm_status status = npy_write(tensor, buffer_sink, &array, error);
+    TRY(check_room(writer, tensor, error));
+    xcvm_status status = npy_write(tensor, writer->budget, buffer_sink, &array, error);
     size_t name = strlen(key) + 4, offset = writer->archive.length;
     if (status == XCVM_OK && (array.length >= UINT32_MAX - offset - name - LOCAL_SIZE || name > UINT16_MAX ||
                               writer->count == UINT16_MAX - 1))

@@ -4,11 +4,13 @@
 #define XCVM_TOOLS_TENSORS_NPZ_H
 
 #include "cli/buffer.h"
+#include "values/budget.h"
 
 /* Appends arrays to `archive`, and at last the directory. */
 struct npz_writer {
     struct buffer archive, directory;
     size_t count;
+    struct value_budget *budget; /* that the archive must fit into; NULL: none */
 };
 xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value *tensor, xcvm_error *error);
 xcvm_status npz_finish(struct npz_writer *writer, xcvm_error *error);

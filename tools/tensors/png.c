@@ -126,6 +126,15 @@ static xcvm_status check_size(const unsigned char *bytes, size_t count, int widt
     return value_budget_check(budget, pixels * wide * (uint64_t)(2 * own + layout->channels), error);
 }
 
+/* With stb's reason, which may be missing, or end with the beginning of another line. */
+static xcvm_status undecodable(xcvm_error *error)
+{
+    const char *reason = stbi_failure_reason();
+    const int length = reason != NULL ? (int)strcspn(reason, "\n") : 0;
+    return error_set(error, XCVM_INVALID_ARGUMENT, "the image cannot be decoded%s%.*s", length != 0 ? ": " : "", length,
+                     reason != NULL ? reason : "");
+}
+
 xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, struct value_budget *budget,
                      xcvm_value **tensor, xcvm_error *error)
 {
@@ -141,7 +150,7 @@ xcvm_status png_read(const void *bytes, size_t count, const xcvm_type *wanted, s
     TRY(check_size(bytes, count, width, height, own, &layout, budget, error));
     unsigned char *pixels = stbi_load_from_memory(bytes, (int)count, &width, &height, &own, (int)layout.channels);
     if (pixels == NULL)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+        return undecodable(error);
     const uint64_t held = (uint64_t)layout.width * (uint64_t)layout.height * (uint64_t)layout.channels;
     value_budget_hold(budget, held);
     xcvm_status status =

@@ -258,9 +258,7 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
     xcvm_dtype steps[] = {spec->typed ? spec->type.dtype : XCVM_NO_DTYPE,
                           wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        xcvm_kind kind = xcvm_value_kind(raw);
-        if (steps[i] == XCVM_NO_DTYPE || kind == XCVM_KIND_MAP || kind == XCVM_KIND_NULL ||
-            (kind == XCVM_KIND_TENSOR && xcvm_value_dtype(raw) == steps[i]))
+        if (steps[i] == XCVM_NO_DTYPE || !value_converts(raw, steps[i]))
             continue;
         xcvm_status status = value_convert(raw, steps[i], filling->budget, &converted, error);
         xcvm_value_release(raw);

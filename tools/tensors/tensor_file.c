@@ -119,8 +119,8 @@ static xcvm_status read_bytes(enum format format, const char *key, const struct 
     case FORMAT_PNG:
         return png_read(bytes->data, bytes->length, wanted->type, budget, value, error);
     case FORMAT_PB:
-        return xcc_value_load(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget), name, value,
-                              error);
+        return xcc_value_load_within(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget),
+                                     value_budget_time_left(budget), name, value, error);
     case FORMAT_BIN:
         return read_raw(bytes, wanted->type, budget, value, error);
     case FORMAT_UNKNOWN:
@@ -149,8 +149,7 @@ static xcvm_status most_bytes(enum format format, const xcvm_type *type, uint64_
     return XCVM_OK;
 }
 
-/* What the budget leaves for reading. */
-static struct read_limits limits_of(const struct value_budget *budget)
+struct read_limits tensor_file_limits(const struct value_budget *budget)
 {
     struct read_limits limits = {0};
     if (budget != NULL && budget->limit != 0)
@@ -206,7 +205,7 @@ xcvm_status tensor_file_read(const char *path, const char *key, const struct wan
                              struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
     struct reading reading;
-    const struct read_limits limits = limits_of(budget);
+    const struct read_limits limits = tensor_file_limits(budget);
     TRY(reading_open(&reading, path, &limits, error));
     const xcvm_status status = read_value(&reading, path, key, wanted, budget, value, error);
     reading_close(&reading);
@@ -225,7 +224,7 @@ static xcvm_status add_to_archive(struct tensor_files *files, const char *path, 
     if (archive == NULL) {
         files->archives = memory_append(files->archives, files->archive_count, sizeof *files->archives);
         archive = &files->archives[files->archive_count++];
-        *archive = (struct tensor_archive){.path = path};
+        *archive = (struct tensor_archive){.path = path, .writer = {.budget = files->budget}};
     }
     return npz_add(&archive->writer, key, value, error);
 }
@@ -277,7 +276,7 @@ xcvm_status tensor_file_write(struct tensor_files *files, const char *path, cons
     struct output output;
     TRY(output_open(&output, path, error));
     if (format == FORMAT_NPY)
-        status = npy_write(value, output_sink, &output, error);
+        status = npy_write(value, files->budget, output_sink, &output, error);
     else if (format == FORMAT_PB)
         status = xcc_value_save(value, name, output_sink, &output, error);
     else if (format == FORMAT_PNG)

@@ -11,6 +11,9 @@ struct wanted {
     const char *name;      /* of the input or output; the key in an archive that is given none */
 };
 
+/* What a budget leaves for reading a file. */
+struct read_limits tensor_file_limits(const struct value_budget *budget);
+
 /* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
  * file says, except for .png and .bin, which have none. The file counts while it is read, beside what it unpacks to;
  * `budget` may be NULL. */
@@ -24,6 +27,7 @@ struct tensor_files {
         struct npz_writer writer;
     } * archives;
     size_t archive_count;
+    struct value_budget *budget; /* for what is made of the values; NULL: none */
 };
 /* Whether a tensor can be written there, as far as that is known beforehand: the kind of file and its folder. */
 xcvm_status tensor_file_check_target(const char *path, xcvm_error *error);

@@ -15,6 +15,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
     void *memory = NULL;
     if (bytes > budget->limit - budget->held) {
         budget->refused = bytes;
+        budget->left = budget->limit - budget->held;
         return NULL;
     }
     if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes) != 0)
@@ -98,6 +99,7 @@ xcvm_status value_budget_check(struct value_budget *budget, uint64_t bytes, xcvm
     if (bytes <= value_budget_left(budget))
         return XCVM_OK;
     budget->refused = bytes;
+    budget->left = value_budget_left(budget);
     value_budget_name(budget, XCVM_OUT_OF_MEMORY, error);
     return XCVM_OUT_OF_MEMORY;
 }
@@ -108,5 +110,5 @@ void value_budget_name(const struct value_budget *budget, xcvm_status status, xc
         error_set(error, status,
                   "it takes %" PRIu64 " bytes, and the memory limit of %" PRIu64 " leaves %" PRIu64
                   " beside the others",
-                  budget->refused, budget->limit, budget->limit - budget->held);
+                  budget->refused, budget->limit, budget->left);
 }

@@ -9,6 +9,7 @@ struct value_budget {
     xcvm_allocator allocator;
     uint64_t limit, held;  /* bytes; limit 0: none */
     uint64_t refused;      /* bytes of the last request that would have gone past the limit; 0: there was none */
+    uint64_t left;         /* bytes that were left for it */
     double timeout, until; /* seconds, and when they are over, by now_seconds; timeout 0: no limit */
 };
 /* What a string takes besides its characters while a tensor of strings is made. */

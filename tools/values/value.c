@@ -207,6 +207,13 @@ void statistics_print(struct buffer *text, const struct statistics *statistics)
 
 /* ---- Conversion ---- */
 
+/* Items take much longer than elements. */
+static xcvm_status poll_item(const struct value_budget *budget, size_t index, xcvm_error *error)
+{
+    enum { ITEMS = 1 << 10 };
+    return index % ITEMS == 0 ? value_budget_poll(budget, 0, error) : XCVM_OK;
+}
+
 static xcvm_status list_convert(const xcvm_value *list, xcvm_dtype dtype, struct value_budget *budget,
                                 xcvm_value **converted, xcvm_error *error)
 {
@@ -214,9 +221,11 @@ static xcvm_status list_convert(const xcvm_value *list, xcvm_dtype dtype, struct
     xcvm_value **items = memory_take(count, sizeof *items);
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < count && status == XCVM_OK; i++)
-        status = value_convert((xcvm_value *)(uintptr_t)xcvm_value_item(list, i), dtype, budget, &items[i], error);
+        if ((status = poll_item(budget, i, error)) == XCVM_OK)
+            status = value_convert((xcvm_value *)(uintptr_t)xcvm_value_item(list, i), dtype, budget, &items[i], error);
     if (status == XCVM_OK)
-        status = xcvm_list_create(NULL, xcvm_value_kind(list), count, items, converted, error);
+        status =
+            xcvm_list_create(value_budget_allocator(budget), xcvm_value_kind(list), count, items, converted, error);
     for (size_t i = 0; i < count; i++)
         xcvm_value_release(items[i]);
     free(items);
@@ -250,6 +259,17 @@ static xcvm_status tensor_convert(const xcvm_value *tensor, xcvm_dtype dtype, st
     else
         xcvm_value_release(result);
     return status;
+}
+
+bool value_converts(const xcvm_value *value, xcvm_dtype dtype)
+{
+    const xcvm_kind kind = xcvm_value_kind(value);
+    if (kind == XCVM_KIND_TENSOR)
+        return xcvm_value_dtype(value) != dtype;
+    for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
+        if (value_converts(xcvm_value_item(value, i), dtype))
+            return true;
+    return false;
 }
 
 xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, struct value_budget *budget, xcvm_value **converted,

@@ -268,7 +268,7 @@ xcvm_status xct_arrays_shape(const xct_arrays *a, size_t index, xct_rows *shape,
     return check_rows(shape->dtype, shape->rank, error);
 }
 
-xcvm_status xct_arrays_rows(const xct_arrays *a, size_t index, xct_rows *rows, xcvm_error *error)
+xcvm_status xct_arrays_rows(const xct_arrays *a, size_t index, uint64_t deadline_ns, xct_rows *rows, xcvm_error *error)
 {
     *rows = (xct_rows){.allocator = a->arena.allocator};
     xcvm_status status = XCVM_OK;
@@ -279,7 +279,8 @@ xcvm_status xct_arrays_rows(const xct_arrays *a, size_t index, xct_rows *rows, x
         status = tensor_of(tensor, a->arena.allocator, &rows->value, error);
     } else {
         xcc_npy npy;
-        XCVM_TRY(parse_array(a, index, XCVM_NO_DTYPE, 0, &npy, &rows->unpacked, error));
+        XCVM_TRY(parse_array(a, index, XCVM_NO_DTYPE, deadline_ns, &npy, &rows->unpacked, error));
+        npy.deadline_ns = deadline_ns;
         if (rows->unpacked != NULL)
             rows->unpacked_bytes = (size_t)a->members[index].size;
         if (xcc_npy_plain(&npy))

@@ -26,8 +26,10 @@ typedef struct xct_rows {
 /* The type and shape of an array's rows; `data` is NULL, and nothing is to be released. */
 xcvm_status xct_arrays_shape(const xct_arrays *arrays, size_t index, xct_rows *shape, xcvm_error *error);
 /* The rows of an array; where they lie in the file as in memory, the file's own bytes, which are then not copied. An
- * array without an axis, of texts, or of elements of fewer than 8 bits has no rows. */
-xcvm_status xct_arrays_rows(const xct_arrays *arrays, size_t index, xct_rows *rows, xcvm_error *error);
+ * array without an axis, of texts, or of elements of fewer than 8 bits has no rows. `deadline_ns`: monotonic clock,
+ * behind which unpacking and copying fail with OUT_OF_TIME; 0: none. */
+xcvm_status xct_arrays_rows(const xct_arrays *arrays, size_t index, uint64_t deadline_ns, xct_rows *rows,
+                            xcvm_error *error);
 void xct_rows_release(xct_rows *rows);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/array.h"
 #include "train/data/convert_rows.h"
 
-#include <dirent.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +16,7 @@ static xcvm_status out_of_memory(xcvm_error *error)
 
 /* ---- Files ---- */
 
-typedef struct paths {
-    const char **items;
-    size_t count, capacity;
-} paths;
-
-static bool add_path(xcvm_arena *arena, paths *to, const char *path)
+static bool add_path(xcvm_arena *arena, xct_paths *to, const char *path)
 {
     const char **items = xcvm_arena_grow(arena, to->items, to->count, &to->capacity, sizeof *items);
     const char *copy = xcvm_arena_string(arena, path, strlen(path));
@@ -45,7 +39,7 @@ static bool is_data_file(const char *path)
 }
 
 /* What a pattern matches, in the order of names. */
-static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, paths *to, xcvm_error *error)
+static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, xct_paths *to, xcvm_error *error)
 {
     glob_t found = {0};
     const int result = glob(pattern, 0, NULL, &found);
@@ -61,31 +55,19 @@ static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, paths 
     return XCVM_OK;
 }
 
-/* The data files of a folder, by a pattern for each kind. */
-static xcvm_status expand_folder(const char *folder, xcvm_arena *arena, paths *to, xcvm_error *error)
+/* The data files of a folder, one kind after the other. */
+static xcvm_status expand_folder(const char *folder, xcvm_arena *arena, xct_paths *to, xcvm_error *error)
 {
-    static const char *const kinds[] = {"*.npz", "*.npy", "*.safetensors"};
+    static const char *const kinds[] = {".npz", ".npy", ".safetensors"};
     const size_t before = to->count;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        glob_t found = {0};
-        char pattern[4096];
-        const int length = snprintf(pattern, sizeof pattern, "%s/%s", folder, kinds[i]);
-        XCVM_CHECK(error, length > 0 && (size_t)length < sizeof pattern, INVALID_ARGUMENT, "%s: the name is too long",
-                   folder);
-        bool good = true;
-        if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t f = 0; f < found.gl_pathc && good; f++)
-                good = add_path(arena, to, found.gl_pathv[f]);
-        globfree(&found);
-        if (!good)
-            return out_of_memory(error);
-    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        XCVM_TRY(xct_folder_list(folder, false, kinds[i], arena, to, error));
     XCVM_CHECK(error, to->count > before, INVALID_ARGUMENT,
                "%s: the folder has neither data files (.npz, .npy, .safetensors) nor folders of images", folder);
     return XCVM_OK;
 }
 
-static xcvm_status expand(const char *path, xcvm_arena *arena, paths *to, xcvm_error *error)
+static xcvm_status expand(const char *path, xcvm_arena *arena, xct_paths *to, xcvm_error *error)
 {
     struct stat info;
     if (stat(path, &info) == 0) {
@@ -108,7 +90,7 @@ static bool is_array_file(const char *path)
 }
 
 /* A shard of each file; .npy files, which hold one array each, are one shard together. */
-static xcvm_status make_shards(xct_dataset *set, const paths *files, xcvm_error *error)
+static xcvm_status make_shards(xct_dataset *set, const xct_paths *files, xcvm_error *error)
 {
     set->shards = xcvm_arena_allocate(&set->arena, (files->count + 1) * sizeof *set->shards);
     const char **arrays = xcvm_arena_allocate(&set->arena, (files->count + 1) * sizeof *arrays);
@@ -180,14 +162,21 @@ static xcvm_status check_shape(const xct_bound *bound, const xct_rows *shape, co
 }
 
 /* Dimensions that the program leaves open are those of the first shard, and then the same everywhere. */
-static void settle_shape(xct_bound *bound, const xct_rows *shape)
+static xcvm_status settle_shape(xct_bound *bound, const xct_rows *shape, xcvm_error *error)
 {
+    char text[100];
+    bool fits = true;
     bound->row_count = 1;
     for (int i = 1; i < bound->rank; i++) {
         bound->dims[i] = shape->dims[i];
-        bound->row_count *= (size_t)shape->dims[i];
+        fits = fits && xcvm_size_mul(bound->row_count, (size_t)shape->dims[i], &bound->row_count);
     }
-    bound->row_bytes = bound->row_count * xcvm_dtype_size(bound->dtype);
+    fits = fits && xcvm_size_mul(bound->row_count, xcvm_dtype_size(bound->dtype), &bound->row_bytes);
+    /* Of examples without elements a small file has any number. */
+    XCVM_CHECK(error, fits && bound->row_count > 0, SHAPE_MISMATCH, "the examples for input \"%s\" are %s in %s",
+               bound->name, fits ? "without elements" : "too large",
+               xcvm_dims_describe(shape->rank, shape->dims, text, sizeof text));
+    return XCVM_OK;
 }
 
 static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *const *files, xcvm_error *error)
@@ -204,7 +193,11 @@ static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *c
             return status;
         }
         XCVM_TRY(check_shape(bound, &shape, path, error));
-        settle_shape(bound, &shape);
+        status = settle_shape(bound, &shape, error);
+        if (status != XCVM_OK) {
+            xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
+            return status;
+        }
         if (i == 0)
             shard->rows = (uint64_t)shape.dims[0];
         XCVM_CHECK(error, (uint64_t)shape.dims[0] == shard->rows, SHAPE_MISMATCH,
@@ -243,7 +236,8 @@ static xcvm_status check_shards(xct_dataset *set, xcvm_error *error)
             status = check_files(set, shard, files, error);
         xct_shard_close(shard, files);
         xcvm_deallocate(set->arena.allocator, files, shard->path_count * sizeof(xct_arrays *));
-        set->rows += shard->rows;
+        if (status == XCVM_OK && __builtin_add_overflow(set->rows, shard->rows, &set->rows))
+            status = xcvm_error_set(error, XCVM_OUT_OF_RANGE, "%s: more examples than can be counted", shard->paths[0]);
     }
     return status;
 }
@@ -318,10 +312,11 @@ static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
             shape.dims[d] = bound->dims[d];
         if (!label) {
             xct_decoder *decoder = NULL;
-            XCVM_TRY(xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, &decoder, error));
+            XCVM_TRY(
+                xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, 0, &decoder, error));
             xct_decoder_destroy(decoder);
         }
-        settle_shape(bound, &shape);
+        XCVM_TRY(settle_shape(bound, &shape, error));
     }
     return XCVM_OK;
 }
@@ -343,7 +338,7 @@ static xcvm_status open_images(xct_dataset *set, const char *path, xcvm_error *e
 
 static xcvm_status open_files(xct_dataset *set, const char *const *given, size_t count, xcvm_error *error)
 {
-    paths files = {.items = NULL};
+    xct_paths files = {.items = NULL};
     if (count == 1 && xct_images_are_in(given[0]))
         return open_images(set, given[0], error);
     for (size_t i = 0; i < count; i++)
@@ -383,8 +378,10 @@ void xct_dataset_destroy(xct_dataset *set)
     if (set == NULL)
         return;
     xct_reader_destroy(set->reader);
+    xct_memory *memory = set->memory;
     xcvm_arena arena = set->arena;
     xcvm_arena_release(&arena);
+    xct_memory_destroy(memory);
 }
 
 uint64_t xct_dataset_examples(const xct_dataset *set) { return set != NULL ? set->rows : 0; }

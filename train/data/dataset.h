@@ -4,6 +4,7 @@
 
 #include "train/data/arrays.h"
 #include "train/data/images.h"
+#include "train/data/memory.h"
 
 /* What the data is for: the inputs of a program. */
 typedef struct xct_feed {
@@ -38,7 +39,10 @@ struct xct_dataset {
     xct_shard *shards;
     size_t shard_count;
     uint64_t rows;
-    xct_images *images; /* a folder of images, which is a shard; NULL: files of arrays */
+    xct_images *images;  /* a folder of images, which is a shard; NULL: files of arrays */
+    xct_memory *memory;  /* what the arena and the readers take from, which ends with the data set; NULL: no limit */
+    size_t memory_limit; /* of decoding an image; 0: none */
+    uint64_t timeout_ns; /* of a call of xct_dataset_read; 0: none */
 };
 
 /* What the examples of a batch are bound to has `count` rows of them; -1 if any number will do. */
@@ -60,6 +64,8 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
 /* Reads examples; keeps the two shards open that were read last. For one thread. */
 xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);
 void xct_reader_destroy(xct_reader *reader);
+/* What is read from now on fails with OUT_OF_TIME behind that time of the monotonic clock; 0: never. */
+void xct_reader_set_deadline(xct_reader *reader, uint64_t deadline_ns);
 /* Example `row` of a shard, as row `place` of the batch whose columns lie at `to`. */
 xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
                             xcvm_error *error);

@@ -1,4 +1,5 @@
 /* Data sets without a trainer: for any inputs, read in order. */
+#include "base/clock.h"
 #include "train/data/dataset.h"
 
 xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_count, const char *const *paths,
@@ -14,15 +15,30 @@ xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_c
     return xct_dataset_make(&feed, paths, path_count, columns, column_count, allocator, dataset, error);
 }
 
+void xct_dataset_set_limits(xct_dataset *set, size_t memory_limit, uint64_t timeout_ns)
+{
+    if (set == NULL)
+        return;
+    set->memory_limit = memory_limit;
+    set->timeout_ns = timeout_ns;
+}
+
+/* Tensors may outlive the data set and its memory, so they are not of it, but must fit into what is left of it. */
 static xcvm_status make_tensors(const xct_dataset *set, size_t count, xcvm_value **values, unsigned char **to,
                                 xcvm_error *error)
 {
+    const xcvm_allocator *allocator = set->memory != NULL ? set->memory->budget.from : set->arena.allocator;
+    size_t left = xct_memory_left(set->memory);
     for (size_t i = 0; i < set->bound_count; i++) {
         const xct_bound *bound = &set->bounds[i];
         int64_t dims[XCVM_MAX_RANK];
         for (int d = 0; d < bound->rank; d++)
             dims[d] = d == 0 ? (int64_t)count : bound->dims[d];
-        XCVM_TRY(xcvm_tensor_create(set->arena.allocator, bound->dtype, bound->rank, dims, &values[i], error));
+        size_t bytes;
+        const bool fits = xcvm_size_mul(bound->row_bytes, count, &bytes) && bytes <= left;
+        XCVM_CHECK(error, fits, OUT_OF_MEMORY, "no memory for %zu examples", count);
+        left -= set->memory != NULL ? bytes : 0;
+        XCVM_TRY(xcvm_tensor_create(allocator, bound->dtype, bound->rank, dims, &values[i], error));
         to[i] = xcvm_value_data(values[i]);
     }
     return XCVM_OK;
@@ -58,6 +74,7 @@ xcvm_status xct_dataset_read(xct_dataset *set, uint64_t first, size_t count, xcv
     unsigned char **to = xcvm_allocate(set->arena.allocator, bytes);
     XCVM_CHECK(error, to != NULL, OUT_OF_MEMORY, "no memory for reading data");
     memset(values, 0, set->bound_count * sizeof *values);
+    xct_reader_set_deadline(set->reader, set->timeout_ns != 0 ? xcvm_clock_ns() + set->timeout_ns : 0);
     xcvm_status status = make_tensors(set, count, values, to, error);
     if (status == XCVM_OK)
         status = read_rows(set, first, count, to, error);

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "train/data/mapping.h"
 
 #include <dirent.h>
@@ -19,10 +20,11 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-typedef struct names {
-    const char **items; /* whole paths */
-    size_t count, capacity;
-} names;
+static bool has_suffix(const char *name, const char *suffix)
+{
+    const size_t length = strlen(name), tail = strlen(suffix);
+    return length >= tail && memcmp(name + length - tail, suffix, tail) == 0;
+}
 
 static int compare(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
@@ -38,14 +40,15 @@ static const char *join(xcvm_arena *arena, const char *folder, const char *name)
     return path;
 }
 
-/* What is in a folder, sorted: its folders, or what else there is. */
-static xcvm_status list(const char *folder, bool folders, xcvm_arena *arena, names *found, xcvm_error *error)
+xcvm_status xct_folder_list(const char *folder, bool folders, const char *suffix, xcvm_arena *arena, xct_paths *found,
+                            xcvm_error *error)
 {
+    const size_t before = found->count;
     DIR *dir = opendir(folder);
     XCVM_CHECK(error, dir != NULL, IO, "%s: %s", folder, strerror(errno));
     bool good = true;
     for (const struct dirent *entry; good && (entry = readdir(dir)) != NULL;) {
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, suffix))
             continue;
         const char *path = join(arena, folder, entry->d_name);
         const char **items = xcvm_arena_grow(arena, found->items, found->count, &found->capacity, sizeof *items);
@@ -58,29 +61,30 @@ static xcvm_status list(const char *folder, bool folders, xcvm_arena *arena, nam
     }
     closedir(dir);
     XCVM_CHECK(error, good, OUT_OF_MEMORY, "no memory for the names in %s", folder);
-    if (found->count > 0)
-        qsort(found->items, found->count, sizeof *found->items, compare);
+    if (found->count > before)
+        qsort(found->items + before, found->count - before, sizeof *found->items, compare);
     return XCVM_OK;
 }
 
 bool xct_images_are_in(const char *path)
 {
     xcvm_arena arena = {.allocator = NULL};
-    names folders = {.items = NULL};
-    const bool found = is_folder(path) && list(path, true, &arena, &folders, NULL) == XCVM_OK && folders.count > 0;
+    xct_paths folders = {.items = NULL};
+    const bool found =
+        is_folder(path) && xct_folder_list(path, true, "", &arena, &folders, NULL) == XCVM_OK && folders.count > 0;
     xcvm_arena_release(&arena);
     return found;
 }
 
 xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error)
 {
-    names classes = {.items = NULL};
+    xct_paths classes = {.items = NULL};
     size_t path_room = 0, label_room = 0;
     *images = (xct_images){.paths = NULL};
-    XCVM_TRY(list(path, true, arena, &classes, error));
+    XCVM_TRY(xct_folder_list(path, true, "", arena, &classes, error));
     for (size_t c = 0; c < classes.count; c++) {
-        names files = {.items = NULL};
-        XCVM_TRY(list(classes.items[c], false, arena, &files, error));
+        xct_paths files = {.items = NULL};
+        XCVM_TRY(xct_folder_list(classes.items[c], false, "", arena, &files, error));
         for (size_t i = 0; i < files.count; i++) {
             const char **paths = xcvm_arena_grow(arena, images->paths, images->count, &path_room, sizeof *paths);
             int64_t *labels = xcvm_arena_grow(arena, images->labels, images->count, &label_room, sizeof *labels);
@@ -129,7 +133,7 @@ static void write_program(char *text, size_t size, xcvm_dtype dtype, bool channe
 }
 
 xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
-                               xct_decoder **decoder, xcvm_error *error)
+                               size_t memory_limit, xct_decoder **decoder, xcvm_error *error)
 {
     const bool first = rank == 4 && (dims[1] == 1 || dims[1] == 3);
     const bool last = !first && rank == 4 && (dims[3] == 1 || dims[3] == 3);
@@ -148,7 +152,8 @@ xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, 
     if (d->bytes.failed)
         status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the decoder of images");
     const xcvm_load_options load = {.size = sizeof load, .allocator = allocator};
-    const xcvm_session_options session = {.size = sizeof session, .allocator = allocator, .threads = 1};
+    const xcvm_session_options session = {
+        .size = sizeof session, .allocator = allocator, .threads = 1, .memory_limit = memory_limit};
     if (status == XCVM_OK)
         status = xcvm_program_load(d->bytes.at, d->bytes.count, &load, &d->program, error);
     if (status == XCVM_OK)
@@ -175,7 +180,8 @@ void xct_decoder_destroy(xct_decoder *d)
     xcvm_deallocate(d->allocator, d, sizeof *d);
 }
 
-xcvm_status xct_decoder_read(xct_decoder *d, const char *path, void *to, size_t bytes, xcvm_error *error)
+xcvm_status xct_decoder_read(xct_decoder *d, const char *path, uint64_t deadline_ns, void *to, size_t bytes,
+                             xcvm_error *error)
 {
     xct_mapping file;
     xcvm_value *input = NULL;
@@ -184,8 +190,13 @@ xcvm_status xct_decoder_read(xct_decoder *d, const char *path, void *to, size_t 
     xcvm_status status = xcvm_tensor_wrap(XCVM_U8, 1, &count, (void *)(uintptr_t)file.bytes, NULL, NULL, &input, error);
     if (status == XCVM_OK)
         status = xcvm_session_set_input(d->session, 0, input, error);
+    const uint64_t now = deadline_ns != 0 ? xcvm_clock_ns() : 0;
+    const xcvm_run_options run = {.size = sizeof run,
+                                  .timeout_ns = deadline_ns == 0    ? 0
+                                                : deadline_ns > now ? deadline_ns - now
+                                                                    : 1};
     if (status == XCVM_OK)
-        status = xcvm_session_run(d->session, NULL, error);
+        status = xcvm_session_run(d->session, &run, error);
     if (status != XCVM_OK)
         xcvm_error_prefix(error, "%s", path);
     else

@@ -15,17 +15,29 @@ typedef struct xct_images {
     size_t class_count;
 } xct_images;
 
+/* Paths of what is in a folder, in memory of an arena. Zero-initialised it is empty. */
+typedef struct xct_paths {
+    const char **items;
+    size_t count, capacity;
+} xct_paths;
+/* Adds, sorted by name, the folders that are in a folder, or what else there is whose name ends with `suffix` ("":
+ * all). Names that begin with a dot are left out. */
+xcvm_status xct_folder_list(const char *folder, bool folders, const char *suffix, xcvm_arena *arena, xct_paths *paths,
+                            xcvm_error *error);
+
 /* Whether `path` is a folder that has folders in it. */
 bool xct_images_are_in(const char *path);
-/* Lists the images, in memory of the arena. Names that begin with a dot are left out. */
+/* Lists the images, in memory of the arena. */
 xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error);
 
 /* Makes a tensor of one example of an image's file: [1, C, H, W] or [1, H, W, C] with 1 or 3 channels, from 0 to 1 for
- * f32 and from 0 to 255 for u8. */
+ * f32 and from 0 to 255 for u8. Decoding may hold `memory_limit` bytes at once; 0: no limit. */
 typedef struct xct_decoder xct_decoder;
 xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
-                               xct_decoder **decoder, xcvm_error *error);
+                               size_t memory_limit, xct_decoder **decoder, xcvm_error *error);
 void xct_decoder_destroy(xct_decoder *decoder);
-xcvm_status xct_decoder_read(xct_decoder *decoder, const char *path, void *to, size_t bytes, xcvm_error *error);
+/* `deadline_ns`: monotonic clock, behind which it fails with OUT_OF_TIME; 0: none. */
+xcvm_status xct_decoder_read(xct_decoder *decoder, const char *path, uint64_t deadline_ns, void *to, size_t bytes,
+                             xcvm_error *error);
 
 #endif

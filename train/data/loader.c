@@ -215,6 +215,7 @@ xcvm_status xct_loader_create(xct_order *order, const xct_loading *loading, xct_
     } else {
         xct_loader_destroy(l);
     }
+    xct_memory_name(order->set->memory, status, error);
     return status;
 }
 

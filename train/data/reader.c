@@ -1,4 +1,5 @@
 /* Reading examples: shards that are open, and rows of them brought to the types of the inputs. */
+#include "base/clock.h"
 #include "train/data/convert_rows.h"
 #include "train/data/dataset.h"
 
@@ -18,6 +19,7 @@ struct xct_reader {
     open_shard open[OPEN_SHARDS];
     uint64_t clock;
     xct_decoder **decoders; /* of columns of images */
+    uint64_t deadline_ns;   /* monotonic clock; 0: none */
 };
 
 static void close_shard(const xct_dataset *set, open_shard *open)
@@ -30,14 +32,15 @@ static void close_shard(const xct_dataset *set, open_shard *open)
     open->shard = SIZE_MAX;
 }
 
-static xcvm_status read_rows(const xct_dataset *set, const xct_shard *shard, open_shard *open, xcvm_error *error)
+static xcvm_status read_rows(const xct_dataset *set, const xct_shard *shard, uint64_t deadline_ns, open_shard *open,
+                             xcvm_error *error)
 {
     XCVM_TRY(xct_shard_open(shard, set->arena.allocator, open->files, error));
     for (size_t i = 0; i < set->bound_count; i++) {
         const xct_bound *bound = &set->bounds[i];
         size_t file, index;
         XCVM_TRY(xct_shard_find(open->files, shard, bound->array, &file, &index, error));
-        const xcvm_status status = xct_arrays_rows(open->files[file], index, &open->rows[i], error);
+        const xcvm_status status = xct_arrays_rows(open->files[file], index, deadline_ns, &open->rows[i], error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(error, "%s: array \"%s\"", shard->paths[file], bound->array);
             return status;
@@ -65,7 +68,7 @@ static xcvm_status find_shard(xct_reader *reader, size_t shard, open_shard **fou
     }
     close_shard(reader->set, oldest);
     oldest->shard = shard;
-    const xcvm_status status = read_rows(reader->set, &reader->set->shards[shard], oldest, error);
+    const xcvm_status status = read_rows(reader->set, &reader->set->shards[shard], reader->deadline_ns, oldest, error);
     if (status != XCVM_OK)
         close_shard(reader->set, oldest);
     *found = oldest;
@@ -99,11 +102,12 @@ xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **made, xcvm_er
     for (size_t i = 0; i < set->bound_count && set->images != NULL && status == XCVM_OK; i++)
         if (set->bounds[i].rank == 4)
             status = xct_decoder_create(set->bounds[i].dtype, 4, set->bounds[i].dims, set->arena.allocator,
-                                        &reader->decoders[i], error);
+                                        set->memory_limit, &reader->decoders[i], error);
     if (status == XCVM_OK)
         *made = reader;
     else
         xct_reader_destroy(reader);
+    xct_memory_name(set->memory, status, error);
     return status;
 }
 
@@ -119,6 +123,8 @@ void xct_reader_destroy(xct_reader *reader)
     xcvm_arena_release(&arena);
 }
 
+void xct_reader_set_deadline(xct_reader *reader, uint64_t deadline_ns) { reader->deadline_ns = deadline_ns; }
+
 static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *const *to, size_t place,
                               xcvm_error *error)
 {
@@ -127,20 +133,19 @@ static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *c
         const xct_bound *bound = &set->bounds[i];
         unsigned char *at = to[i] + place * bound->row_bytes;
         if (reader->decoders[i] != NULL)
-            XCVM_TRY(xct_decoder_read(reader->decoders[i], set->images->paths[row], at, bound->row_bytes, error));
+            XCVM_TRY(xct_decoder_read(reader->decoders[i], set->images->paths[row], reader->deadline_ns, at,
+                                      bound->row_bytes, error));
         else
             xct_convert(XCVM_I64 == bound->dtype ? XCVM_I64 : XCVM_I32, &set->images->labels[row], bound->dtype, at, 1);
     }
     return XCVM_OK;
 }
 
-xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
-                            xcvm_error *error)
+static xcvm_status read_example(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
+                                xcvm_error *error)
 {
     const xct_dataset *set = reader->set;
     open_shard *open;
-    if (set->images != NULL)
-        return read_image(reader, row, to, place, error);
     XCVM_TRY(find_shard(reader, shard, &open, error));
     open->used = ++reader->clock;
     for (size_t i = 0; i < set->bound_count; i++) {
@@ -153,4 +158,15 @@ xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsi
                    set->shards[shard].paths[0], bound->array, (unsigned long long)row);
     }
     return XCVM_OK;
+}
+
+xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
+                            xcvm_error *error)
+{
+    XCVM_CHECK(error, reader->deadline_ns == 0 || xcvm_clock_ns() < reader->deadline_ns, OUT_OF_TIME,
+               "reading data takes longer than it may");
+    const xcvm_status status = reader->set->images != NULL ? read_image(reader, row, to, place, error)
+                                                           : read_example(reader, shard, row, to, place, error);
+    xct_memory_name(reader->set->memory, status, error);
+    return status;
 }

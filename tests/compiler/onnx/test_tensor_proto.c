@@ -1,4 +1,5 @@
 /* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
+#include "base/budget.h"
 #include "compiler/onnx/tensor_proto.h"
 #include "proto/wire.h"
 #include "tests/support.h"
@@ -236,6 +237,45 @@ START_TEST(values_there_and_back)
 }
 END_TEST
 
+/* A list of very many empty lists, of two bytes each: the clock is looked at, and items take no more than they are. */
+START_TEST(lists_within_limits)
+{
+    enum { ITEMS = 1 << 16, MOST_OF_ONE = 300 };
+    uint8_t *bytes = malloc(2 * (size_t)ITEMS);
+    for (size_t i = 0; i < ITEMS; i++) {
+        bytes[2 * i] = 5 << 3 | XCVM_WIRE_BYTES;
+        bytes[2 * i + 1] = 0;
+    }
+    xcvm_value *value;
+    xcvm_budget budget;
+    const xcvm_type type = {.kind = XCVM_KIND_SEQUENCE, .rank = -1};
+    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, NULL, 1, NULL, &value, &error),
+                     XCVM_OUT_OF_TIME);
+    ck_assert_ptr_nonnull(strstr(error.message, "reading the value takes longer than it may"));
+    xcvm_budget_begin(&budget, NULL, (size_t)ITEMS * MOST_OF_ONE);
+    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
+                     XCVM_OK);
+    ck_assert_uint_eq(xcvm_value_count(value), ITEMS);
+    xcvm_value_release(value);
+    ck_assert_uint_eq(budget.held, 0);
+    xcvm_budget_begin(&budget, NULL, (size_t)ITEMS);
+    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
+                     XCVM_OUT_OF_MEMORY);
+    ck_assert_uint_eq(budget.held, 0);
+    free(bytes);
+}
+END_TEST
+
+/* A value has no folder that other files could be in; the message is not about a model. */
+START_TEST(value_in_another_file)
+{
+    static const uint8_t bytes[] = {0x10, 1, 0x70, 1}; /* data_type: FLOAT, data_location: EXTERNAL */
+    xcvm_value *value;
+    ck_assert_int_eq(xcc_value_load(bytes, sizeof bytes, NULL, NULL, NULL, &value, &error), XCVM_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "the value keeps its data in another file");
+}
+END_TEST
+
 START_TEST(lists_nested_too_deep)
 {
     test_bytes inner = {0};
@@ -381,6 +421,8 @@ Suite *suite_compiler_tensor_proto(void)
     TCase *values = tcase_create("values");
     tcase_add_test(values, values_there_and_back);
     tcase_add_test(values, lists_nested_too_deep);
+    tcase_add_test(values, lists_within_limits);
+    tcase_add_test(values, value_in_another_file);
     suite_add_tcase(suite, values);
     TCase *external = tcase_create("external data");
     tcase_add_checked_fixture(external, make_folder, remove_folder);

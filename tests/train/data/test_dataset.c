@@ -25,10 +25,22 @@ static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims)
     return value;
 }
 
+/* Arrays "images" and "labels", which are released. */
+static void write_pair(const char *name, xcvm_value *x, xcvm_value *y)
+{
+    struct npz_writer writer = {0};
+    ck_assert_int_eq(npz_add(&writer, "images", x, NULL), XCVM_OK);
+    ck_assert_int_eq(npz_add(&writer, "labels", y, NULL), XCVM_OK);
+    ck_assert_int_eq(npz_finish(&writer, NULL), XCVM_OK);
+    ck_assert_int_eq(output_write(in_folder(name), writer.archive.data, writer.archive.length, NULL), XCVM_OK);
+    npz_release(&writer);
+    xcvm_value_release(x);
+    xcvm_value_release(y);
+}
+
 /* `rows` examples from number `first` on: x has the numbers 10 n and 10 n + 1, y has n. */
 static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype x_type)
 {
-    struct npz_writer writer = {0};
     xcvm_value *x = tensor(x_type, 2, (int64_t[]){rows, 2}), *y = tensor(XCVM_I64, 1, &rows);
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < 2; k++) {
@@ -40,13 +52,7 @@ static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype 
         }
         ((int64_t *)xcvm_value_data(y))[i] = first + i;
     }
-    ck_assert_int_eq(npz_add(&writer, "images", x, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_add(&writer, "labels", y, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_finish(&writer, NULL), XCVM_OK);
-    ck_assert_int_eq(output_write(in_folder(name), writer.archive.data, writer.archive.length, NULL), XCVM_OK);
-    npz_release(&writer);
-    xcvm_value_release(x);
-    xcvm_value_release(y);
+    write_pair(name, x, y);
 }
 
 static const xcvm_parameter inputs[] = {
@@ -236,7 +242,7 @@ START_TEST(separate_arrays)
     for (int i = 0; i < 2; i++) {
         struct output output;
         ck_assert_int_eq(output_open(&output, in_folder(names[i]), NULL), XCVM_OK);
-        ck_assert_int_eq(npy_write(values[i], output_sink, &output, NULL), XCVM_OK);
+        ck_assert_int_eq(npy_write(values[i], NULL, output_sink, &output, NULL), XCVM_OK);
         ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
     }
     const xct_loading loading = {.batch = 2, .epochs = 2};
@@ -257,6 +263,9 @@ START_TEST(refused)
     static const xcvm_parameter narrow[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, 2}}},
         {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 1, .dims = {-1}}}};
+    static const xcvm_parameter open[] = {
+        {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, -1}}},
+        {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
     static const xct_column absent[] = {{"x", "pictures"}, {"y", "labels"}};
     static const xct_column nobody[] = {{"z", "images"}};
     static const struct {
@@ -274,22 +283,17 @@ START_TEST(refused)
         {inputs, columns, 2, "none.npz", XCVM_IO, "No such file"},
         {inputs, columns, 2, "none-*.npz", XCVM_IO, "no file has such a name"},
         {inputs, columns, 2, "empty.npz", XCVM_INVALID_ARGUMENT, "the data set is empty"},
+        {open, columns, 2, "nothing.npz", XCVM_SHAPE_MISMATCH,
+         "array \"images\": the examples for input \"x\" are without elements in [3x0]"},
         {inputs, columns, 2, "text.npz", XCVM_INVALID_ARGUMENT, "the kind of file is not known"},
         {inputs, columns, 2, "uneven.npz", XCVM_SHAPE_MISMATCH,
          "array \"labels\" has 3 examples, but array \"images\" 2"},
     };
     write_npz("a.npz", 0, 10, XCVM_F32);
     write_npz("empty.npz", 0, 0, XCVM_F32);
+    write_pair("uneven.npz", tensor(XCVM_F32, 2, (int64_t[]){2, 2}), tensor(XCVM_I64, 1, (int64_t[]){3}));
+    write_pair("nothing.npz", tensor(XCVM_F32, 2, (int64_t[]){3, 0}), tensor(XCVM_I64, 1, (int64_t[]){3}));
     ck_assert_int_eq(output_write(in_folder("text.npz"), "hello, world", 12, NULL), XCVM_OK);
-    struct npz_writer writer = {0};
-    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){2, 2}), *y = tensor(XCVM_I64, 1, (int64_t[]){3});
-    ck_assert_int_eq(npz_add(&writer, "images", x, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_add(&writer, "labels", y, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_finish(&writer, NULL), XCVM_OK);
-    ck_assert_int_eq(output_write(in_folder("uneven.npz"), writer.archive.data, writer.archive.length, NULL), XCVM_OK);
-    npz_release(&writer);
-    xcvm_value_release(x);
-    xcvm_value_release(y);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const xct_feed own = {rows[i].inputs, 2};
         const char *paths[] = {in_folder(rows[i].file)};
@@ -305,16 +309,9 @@ END_TEST
 
 START_TEST(not_a_number)
 {
-    struct npz_writer writer = {0};
-    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){3, 2}), *y = tensor(XCVM_I64, 1, (int64_t[]){3});
+    xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){3, 2});
     ((float *)xcvm_value_data(x))[5] = NAN;
-    ck_assert_int_eq(npz_add(&writer, "images", x, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_add(&writer, "labels", y, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_finish(&writer, NULL), XCVM_OK);
-    ck_assert_int_eq(output_write(in_folder("nan.npz"), writer.archive.data, writer.archive.length, NULL), XCVM_OK);
-    npz_release(&writer);
-    xcvm_value_release(x);
-    xcvm_value_release(y);
+    write_pair("nan.npz", x, tensor(XCVM_I64, 1, (int64_t[]){3}));
     xct_dataset *set = made(in_folder("nan.npz"));
     xct_order order;
     xct_loader *loader;
@@ -334,21 +331,77 @@ START_TEST(not_a_number)
 }
 END_TEST
 
+/* A folder's name is no pattern. */
+START_TEST(folders_with_marks)
+{
+    static const char *const names[] = {"dq?", "dqz", "da[1]"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[40];
+        ck_assert_int_eq(mkdir(in_folder(names[i]), 0700), 0);
+        snprintf(path, sizeof path, "%s/a.npz", names[i]);
+        write_npz(path, 0, 3, XCVM_F32);
+        snprintf(path, sizeof path, "%s/.b.npz", names[i]);
+        write_npz(path, 0, 3, XCVM_F32);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        xct_dataset *set = made(in_folder(names[i]));
+        ck_assert_uint_eq(xct_dataset_examples(set), 3);
+        xct_dataset_destroy(set);
+    }
+}
+END_TEST
+
+static void write_image(const char *name, int64_t height, int64_t width, int colour)
+{
+    xcvm_value *image = tensor(XCVM_U8, 3, (int64_t[]){height, width, 3});
+    struct output output;
+    memset(xcvm_value_data(image), colour, xcvm_value_bytes(image));
+    ck_assert_int_eq(output_open(&output, in_folder(name), NULL), XCVM_OK);
+    ck_assert_int_eq(png_write(image, output_sink, &output, NULL), XCVM_OK);
+    ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
+    xcvm_value_release(image);
+}
+
+/* Decoding counts, and takes no longer than it may; the same data set can be read when it may take more. */
+START_TEST(images_within_limits)
+{
+    static const xcvm_parameter own[] = {
+        {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 4, .dims = {-1, 3, 4, 4}}}};
+    ck_assert_int_eq(mkdir(in_folder("large"), 0700), 0);
+    write_image("large/1.png", 1000, 1000, 7);
+    const char *paths[] = {folder};
+    static const struct {
+        size_t memory;
+        uint64_t timeout;
+        xcvm_status status;
+        const char *message;
+    } rows[] = {{1 << 20, 0, XCVM_OUT_OF_MEMORY, "would go past the memory limit of 1048576"},
+                {0, 1, XCVM_OUT_OF_TIME, "longer than it may"},
+                {64 << 20, (uint64_t)60 * 1000000000, XCVM_OK, ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        xct_dataset *set;
+        xcvm_value *value = NULL;
+        xcvm_error error = {.message = ""};
+        ck_assert_int_eq(xct_dataset_open_inputs(own, 1, paths, 1, NULL, 0, NULL, &set, &error), XCVM_OK);
+        xct_dataset_set_limits(set, rows[i].memory, rows[i].timeout);
+        const xcvm_status status = xct_dataset_read(set, 0, 1, &value, &error);
+        ck_assert_msg(status == rows[i].status && strstr(error.message, rows[i].message) != NULL, "row %zu: %d, %s", i,
+                      status, error.message);
+        ck_assert((value != NULL) == (status == XCVM_OK));
+        xct_dataset_destroy(set);
+        xcvm_value_release(value);
+    }
+}
+END_TEST
+
 /* Two classes of pictures of one colour each, of another size than the input. */
 START_TEST(image_folders)
 {
     static const char *const names[] = {"black/1.png", "black/2.png", "white/1.png"};
     ck_assert_int_eq(mkdir(in_folder("black"), 0700), 0);
     ck_assert_int_eq(mkdir(in_folder("white"), 0700), 0);
-    for (int i = 0; i < 3; i++) {
-        xcvm_value *image = tensor(XCVM_U8, 3, (int64_t[]){8, 6, 3});
-        struct output output;
-        memset(xcvm_value_data(image), i == 2 ? 255 : 0, xcvm_value_bytes(image));
-        ck_assert_int_eq(output_open(&output, in_folder(names[i]), NULL), XCVM_OK);
-        ck_assert_int_eq(png_write(image, output_sink, &output, NULL), XCVM_OK);
-        ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
-        xcvm_value_release(image);
-    }
+    for (int i = 0; i < 3; i++)
+        write_image(names[i], 8, 6, i == 2 ? 255 : 0);
     static const struct {
         xcvm_dtype dtype;
         int64_t dims[4];
@@ -442,7 +495,9 @@ Suite *suite_train_dataset(void)
     tcase_add_test(tests, separate_arrays);
     tcase_add_test(tests, refused);
     tcase_add_test(tests, not_a_number);
+    tcase_add_test(tests, folders_with_marks);
     tcase_add_test(tests, image_folders);
+    tcase_add_test(tests, images_within_limits);
     tcase_add_test(tests, conversions);
     suite_add_tcase(suite, tests);
     return suite;

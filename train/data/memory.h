@@ -1,0 +1,24 @@
+/* The memory of a data set that has a limit: a budget that several threads take from. */
+#ifndef XCVM_TRAIN_DATA_MEMORY_H
+#define XCVM_TRAIN_DATA_MEMORY_H
+
+#include "base/budget.h"
+
+#include <pthread.h>
+
+typedef struct xct_memory {
+    xcvm_allocator allocator; /* for those whose memory counts, from any thread */
+    xcvm_budget budget;       /* under the mutex */
+    pthread_mutex_t mutex;
+} xct_memory;
+
+/* `from` as in xcvm_budget_begin, which is called from any thread, too. */
+xcvm_status xct_memory_create(const xcvm_allocator *from, size_t limit, xct_memory **memory, xcvm_error *error);
+/* All that was taken must have been released. */
+void xct_memory_destroy(xct_memory *memory);
+/* Bytes that may still be taken. `memory` may be NULL, as below: there is no limit. */
+size_t xct_memory_left(xct_memory *memory);
+/* Where `status` is that there was no memory, and the limit is why, the error says so. */
+void xct_memory_name(xct_memory *memory, xcvm_status status, xcvm_error *error);
+
+#endif
