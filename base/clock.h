@@ -7,4 +7,13 @@
 /* Nanoseconds of the monotonic clock. */
 uint64_t xcvm_clock_ns(void);
 
+/* The deadline in so many nanoseconds; 0, none, for 0. */
+static inline uint64_t xcvm_clock_deadline(uint64_t timeout_ns)
+{
+    uint64_t deadline_ns;
+    if (timeout_ns == 0)
+        return 0;
+    return __builtin_add_overflow(xcvm_clock_ns(), timeout_ns, &deadline_ns) ? UINT64_MAX : deadline_ns;
+}
+
 #endif

@@ -6,6 +6,7 @@
 #include "compiler/onnx/model_file.h"
 #include "compiler/onnx/write.h"
 #include "compiler/passes/passes.h"
+#include "compiler/states/state_pairs.h"
 #include "vm/options.h"
 
 #include <float.h>

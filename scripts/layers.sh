@@ -36,7 +36,7 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
-compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/codegen
+compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/codegen
 compiler/compile.h: compiler/ir
 compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
 compiler/ir:

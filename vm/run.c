@@ -203,9 +203,7 @@ void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
     xcvm_kernel *k = &s->kernel;
     k->error = error;
     k->cancelled = &s->cancelled;
-    k->deadline_ns = 0;
-    if (timeout_ns != 0 && __builtin_add_overflow(xcvm_clock_ns(), timeout_ns, &k->deadline_ns))
-        k->deadline_ns = UINT64_MAX;
+    k->deadline_ns = xcvm_clock_deadline(timeout_ns);
     /* Kernels tell by the status whether they have written a message. */
     xcvm_error_set(error, XCVM_OK, "%s", "");
 }

@@ -70,8 +70,8 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
 {
     xcvm_arena arena = {.allocator = r->allocator};
     ProtobufCMessage *message;
-    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at), 0,
-                                            &arena, &message, r->error);
+    xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at),
+                                            r->deadline_ns, &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
         xcc_tensor t = {.count = 0};
@@ -181,7 +181,7 @@ xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_ty
                                   xcvm_value **value, xcvm_error *error)
 {
     reader r = {.allocator = xcvm_allocator_or_default(allocator),
-                .deadline_ns = timeout_ns != 0 ? xcvm_clock_ns() + timeout_ns : 0,
+                .deadline_ns = xcvm_clock_deadline(timeout_ns),
                 .error = error};
     xcvm_wire wire = xcvm_wire_of(bytes, count);
     copy_name(name, "", 0);

@@ -52,9 +52,6 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step);
 /* Infers types and shapes as far as rounds of simplifying tell more, for stages that need them before the passes. */
 xcvm_status xcc_infer_ahead(xcc_module *m);
 
-/* Makes states of the pairs of outputs and inputs in the options (compiler/states/). */
-xcvm_status xcc_pair_states(xcc_module *m);
-
 /* Arena slots for the module (plan.c): for each value id an offset and size; bytes 0 where the size is open or the
  * value lives in or around control flow. */
 typedef struct xcc_plan {

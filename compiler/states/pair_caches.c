@@ -217,6 +217,16 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     return XCVM_OK;
 }
 
+/* Whether a state is asked for that is longer after each run. */
+static bool has_growing_cache(const xcc_module *m, const xcc_state_pairs *pairs)
+{
+    for (size_t i = 0; i < m->graph->input_count; i++)
+        if (xcc_table_lookup(&pairs->inputs, m->graph->inputs[i]->name) != NULL &&
+            xcc_is_growing_cache(m->graph->inputs[i]))
+            return true;
+    return false;
+}
+
 xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
 {
     xcc_rows_added added = {NULL, 0, 0};
@@ -225,7 +235,7 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
     if (m->options->state_count == 0 || m->options->onnx)
         return XCVM_OK;
     /* What caches grow by often follows from shapes that the model computes. */
-    if (m->options->cache_rows > 0 && !differentiated)
+    if (m->options->cache_rows > 0 && !differentiated && has_growing_cache(m, pairs))
         XCVM_TRY(xcc_infer_ahead(m));
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         next = n->next;

@@ -107,14 +107,13 @@ static bool repeats(const reading *r, const xcc_use *u, const xcc_value *present
     return true;
 }
 
-/* Whether the use is by a product with as many heads, and batch entries, of which the run makes sure. */
+/* Whether the use is by a product with as many heads. */
 static bool is_product(const reading *r, const xcc_use *u)
 {
     if (!xcc_is(u->node, XCVM_OP_MatMul) || u->index != 1)
         return false;
     const xcvm_value *a = XCC_ARGS(MatMul, u->node)->a;
-    return a->dtype == XCVM_F32 && a->rank == 4 && !xcvm_dims_differ(a->dims[0], r->rows->type.dims[0]) &&
-           a->dims[1] == r->heads;
+    return a->dtype == XCVM_F32 && a->rank == 4 && a->dims[1] == r->heads;
 }
 
 /* Whether nothing but products, and shapes where `shapes`, reads the rows in this graph. */
@@ -135,6 +134,15 @@ static bool are_read_by_products(const xcc_graph *g, const reading *r, const xcc
 
 static reading reading_of(xcc_value *present) { return (reading){present, false, present->type.dims[1]}; }
 
+/* How many outputs of the graph v is. */
+static size_t output_uses(const xcc_value *v)
+{
+    size_t count = 0;
+    for (const xcc_use *u = v->users; u != NULL; u = u->next)
+        count += u->node == NULL;
+    return count;
+}
+
 /* Why the cache cannot be read where it lies; NULL: it can. */
 static const char *why_not(const xcc_module *m, const extension *e)
 {
@@ -149,6 +157,9 @@ static const char *why_not(const xcc_module *m, const extension *e)
     for (const xcc_use *u = e->past->users; u != NULL; u = u->next)
         if (u->graph != m->graph || (u->node != e->concat && !xcc_is(u->node, XCVM_OP_Shape)))
             return "something besides Concat reads it";
+    /* Another output, or another state, would be as long as the cache can be. */
+    if (output_uses(e->present) != 1)
+        return "it is another output, too, with the rows that Concat puts behind";
     const reading all = reading_of(e->present);
     return are_read_by_products(m->graph, &all, e->present)
                ? NULL

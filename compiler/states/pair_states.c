@@ -164,7 +164,7 @@ static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_v
         snprintf(text, sizeof text, "state %.200s is a cache of %lld rows of %s%s, which are added where it lies\n",
                  state->name, (long long)state->type.dims[2], type,
                  !asked || rounded               ? ""
-                 : state->type.dtype == XCVM_F32 ? ", as something besides attention reads it"
+                 : state->type.dtype == XCVM_F32 ? ", as something besides CachedAttention reads it"
                                                  : ", as f32 alone is rounded");
     XCVM_CHECK(m->error, o->remarks(o->remarks_user, text, strlen(text)), IO,
                "what became of a state cannot be written");

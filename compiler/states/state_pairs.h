@@ -11,6 +11,9 @@ typedef struct xcc_state_pairs {
                           nothing, or it is none */
 } xcc_state_pairs;
 
+/* Makes states of the pairs of outputs and inputs in the options: a stage before the passes. */
+xcvm_status xcc_pair_states(xcc_module *m);
+
 /* The pair that makes a state of what `past` and `present` are, SIZE_MAX if there is none. */
 size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *present,
                          const xcc_value *past);

@@ -82,8 +82,8 @@ static xcvm_status count_rows(xcvm_error *error, const xcvm_CachedMatMul_args *a
         XCVM_CHECK(error, before[i] == before[0], SHAPE_MISMATCH,
                    "before[%lld] is %lld, before[0] %lld; batch entries need as many rows each", (long long)i,
                    (long long)before[i], (long long)before[0]);
-    XCVM_CHECK(error, fresh < INT64_MAX - before[0], OUT_OF_RANGE, "%lld and %lld rows are too many",
-               (long long)before[0], (long long)fresh);
+    XCVM_CHECK(error, before[0] >= 0 && fresh < INT64_MAX - before[0], OUT_OF_RANGE,
+               "there cannot be %lld and %lld rows", (long long)before[0], (long long)fresh);
     if (fresh >= 0)
         *rows = before[0] + fresh;
     return XCVM_OK;
@@ -100,13 +100,16 @@ XCVM_SHAPE_RULE_OF(CachedMatMul)
         return XCVM_OK;
     int64_t rows;
     XCVM_TRY(count_rows(t->error, a, &rows));
-    XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[0], fresh->dims[0]), SHAPE_MISMATCH,
+    /* One batch entry is that of all of the other's, as MatMul has it. */
+    const int64_t batch = x->dims[0] == 1 ? fresh->dims[0] : x->dims[0];
+    XCVM_CHECK(t->error, fresh->dims[0] == 1 || !xcvm_dims_differ(batch, fresh->dims[0]), SHAPE_MISMATCH,
                "a has %lld batch entries, fresh %lld", (long long)x->dims[0], (long long)fresh->dims[0]);
     XCVM_TRY(check_heads(t->error, x->dims[1], fresh->dims[1]));
     const int64_t summed = a->transB ? fresh->dims[3] : rows;
     XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[3], summed), SHAPE_MISMATCH,
                "rows of a have %lld elements, %lld are needed", (long long)x->dims[3], (long long)summed);
-    const int64_t dims[] = {x->dims[0], x->dims[1], x->dims[2], a->transB ? rows : fresh->dims[3]};
+    const int64_t dims[] = {batch < 0 && fresh->dims[0] > 1 ? fresh->dims[0] : batch, x->dims[1], x->dims[2],
+                            a->transB ? rows : fresh->dims[3]};
     xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);
     return XCVM_OK;
 }

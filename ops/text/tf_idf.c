@@ -156,7 +156,7 @@ static xcvm_status lay_out_pool(const xcvm_kernel *k, tree *t, size_t count, voi
 }
 
 /* Bytes of the parts of a tree of so many tokens, for rows of x of so many. */
-static void measure(tree *t, size_t count, size_t tokens, size_t bytes[PARTS])
+static bool measure(tree *t, size_t count, size_t tokens, size_t bytes[PARTS])
 {
     enum { FEW = 4096 };
     const xcvm_texts *strings = &t->args->pool_strings;
@@ -169,10 +169,12 @@ static void measure(tree *t, size_t count, size_t tokens, size_t bytes[PARTS])
     bytes[TOKENS] = count * (strings->count != 0 ? sizeof(xcvm_string) : sizeof(int64_t));
     for (size_t i = 0; i < strings->count; i++)
         bytes[TOKENS] += strings->at[i].length;
-    bytes[PLACES] = (count > tokens ? count : tokens) * sizeof *t->places;
+    const bool fits = xcvm_size_mul(count > tokens ? count : tokens, sizeof *t->places, &bytes[PLACES]) &&
+                      bytes[PLACES] <= SIZE_MAX / 2;
     bytes[FIRST] = count * sizeof *t->first;
     bytes[COLUMNS] = (count + 1) * sizeof *t->columns;
     bytes[EDGES] = sizeof *t->edges << bits;
+    return fits;
 }
 
 static xcvm_status make_tree(xcvm_kernel *k, tree *t, size_t tokens)
@@ -182,7 +184,7 @@ static xcvm_status make_tree(xcvm_kernel *k, tree *t, size_t tokens)
     void *parts[PARTS];
     XCVM_CHECK(k->error, count < UINT32_MAX && xcvm_key_table_bytes(count, &bytes[SLOTS]), OUT_OF_RANGE,
                "a pool of %zu is too large", count);
-    measure(t, count, tokens, bytes);
+    XCVM_CHECK(k->error, measure(t, count, tokens, bytes), OUT_OF_RANGE, "%zu tokens are too many", tokens);
     for (int i = 0; i < PARTS; i++)
         all += xcvm_round_up(bytes[i], XCVM_ALIGNMENT);
     char *at = xcvm_kernel_scratch(k, all);
@@ -260,9 +262,11 @@ XCVM_KERNEL(TfIdfVectorizer)
     const size_t tokens = (size_t)a->x->dims[a->x->rank - 1], width = (size_t)a->y->dims[a->y->rank - 1];
     xcvm_poller poller = xcvm_poller_of(k);
     tree t = {.args = a, .poller = &poller};
-    XCVM_TRY(make_tree(k, &t, tokens));
     float *y = a->y->data;
     XCVM_TRY(xcvm_kernel_fill(k, y, 0, a->y->bytes));
+    if (xcvm_element_count(a->x) == 0)
+        return XCVM_OK;
+    XCVM_TRY(make_tree(k, &t, tokens));
     for (size_t row = 0; row < rows; row++, y += width) {
         XCVM_TRY(find_places(&t, a->x, row * tokens, tokens));
         for (size_t skip = 0; skip <= (size_t)a->max_skip_count && skip < tokens; skip++) {

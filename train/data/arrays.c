@@ -207,7 +207,7 @@ xcvm_status xct_arrays_value(const xct_arrays *a, size_t index, xcvm_dtype wante
         return tensor_of(&a->tensors.tensors[index], a->arena.allocator, value, error);
     xcc_npy npy;
     unsigned char *unpacked;
-    const uint64_t deadline_ns = a->timeout_ns != 0 ? xcvm_clock_ns() + a->timeout_ns : 0;
+    const uint64_t deadline_ns = xcvm_clock_deadline(a->timeout_ns);
     XCVM_TRY(parse_array(a, index, wanted, deadline_ns, &npy, &unpacked, error));
     npy.deadline_ns = deadline_ns;
     const xcvm_status status = xcc_npy_tensor(&npy, a->arena.allocator, value, error);

@@ -74,7 +74,7 @@ xcvm_status xct_dataset_read(xct_dataset *set, uint64_t first, size_t count, xcv
     unsigned char **to = xcvm_allocate(set->arena.allocator, bytes);
     XCVM_CHECK(error, to != NULL, OUT_OF_MEMORY, "no memory for reading data");
     memset(values, 0, set->bound_count * sizeof *values);
-    xct_reader_set_deadline(set->reader, set->timeout_ns != 0 ? xcvm_clock_ns() + set->timeout_ns : 0);
+    xct_reader_set_deadline(set->reader, xcvm_clock_deadline(set->timeout_ns));
     xcvm_status status = make_tensors(set, count, values, to, error);
     if (status == XCVM_OK)
         status = read_rows(set, first, count, to, error);

@@ -17,10 +17,17 @@ static void set_item(const void *context, size_t index, xcvm_gemm *g)
     const place *p = context;
     const xcvm_value *a = p->args->a, *y = p->args->y;
     const size_t length = (size_t)a->dims[2], width = (size_t)p->args->fresh->dims[3];
-    const float *at_a = XCVM_CDATA(float, a) + index * length * (size_t)a->dims[3];
-    const float *at_b = p->rows + index / p->group * p->stride * width;
+    const size_t heads = (size_t)a->dims[1], batch = index / heads, head = index % heads;
+    const size_t of_a = a->dims[0] == 1 ? head : index;
+    const size_t of_rows =
+        (p->args->fresh->dims[0] == 1 ? 0 : batch) * (size_t)p->args->fresh->dims[1] + head / p->group;
+    const float *at_a = XCVM_CDATA(float, a) + of_a * length * (size_t)a->dims[3];
+    const float *at_b = p->rows + of_rows * p->stride * width;
     float *at_y = XCVM_DATA(float, y) + index * length * (size_t)y->dims[3];
-    *(p->args->transB ? (const float **)&at_y : &at_a) += p->first;
+    if (p->args->transB)
+        at_y += p->first;
+    else
+        at_a += p->first;
     g->a = p->swapped ? at_b : at_a;
     g->b = p->swapped ? at_a : at_b;
     g->c = at_y;
@@ -46,7 +53,7 @@ static xcvm_status multiply(xcvm_kernel *k, const place *p, size_t count)
     if (p->swapped)
         xcvm_gemm_swap(&g);
     const xcvm_gemm_batch batch = {
-        .shape = g, .count = (size_t)(a->dims[0] * a->dims[1]), .at = set_item, .context = p};
+        .shape = g, .count = (size_t)(y->dims[0] * y->dims[1]), .at = set_item, .context = p};
     void *scratch = xcvm_kernel_scratch(k, xcvm_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
     return scratch != NULL ? xcvm_gemm_run(k, &batch, scratch) : XCVM_OUT_OF_MEMORY;
 }

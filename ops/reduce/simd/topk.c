@@ -515,6 +515,8 @@ static void put_best(const selection *s, size_t outer, size_t inner, const candi
 /* Copies columns that lie side by side, a line of each row at a time. */
 static void copy_columns(const selection *s, const void *from, size_t columns, void *to)
 {
+    typedef uint32_t __attribute__((may_alias)) word;
+    typedef uint64_t __attribute__((may_alias)) long_word;
 #define COPY(type)                                                                                                     \
     for (size_t i = 0; i < s->x.dim; i++)                                                                              \
         for (size_t c = 0; c < columns; c++)                                                                           \
@@ -526,9 +528,9 @@ static void copy_columns(const selection *s, const void *from, size_t columns, v
     case 2:
         COPY(uint16_t);
     case 4:
-        COPY(uint32_t);
+        COPY(word);
     default:
-        COPY(uint64_t);
+        COPY(long_word);
     }
 #undef COPY
 }

@@ -1,5 +1,6 @@
 /* Weights in blocks: which constants are rounded, what a model has quantised itself, and caches that are appended to.
  */
+#include "compiler/states/state_pairs.h"
 #include "tests/compiler/support.h"
 
 #include "ops/matmul/quantized_blocks.h"

@@ -19,6 +19,7 @@ typedef enum variant {
     FIRST_QUERY_HEADS,
     READ_BEFORE,
     READ_BEHIND,
+    GIVEN_TWICE,
     IN_FRONT,
     OPEN_WIDTH,
     REPEATED_BY_OTHERS
@@ -103,6 +104,8 @@ static void make(xcc_builder *b, const model *m)
     output(b, xcc_build_binary(b, XCVM_OP_MatMul, weighted, rows[1]));
     for (size_t i = 0; i < 2; i++)
         output(b, present[i]);
+    for (size_t i = 0; i < 2 && m->variant == GIVEN_TWICE; i++)
+        output(b, xcc_build_unary(b, XCVM_OP_Identity, present[i]));
     for (size_t i = 0; i < 2 && m->variant == READ_BEFORE; i++)
         output(b, xcc_build_unary(b, XCVM_OP_Neg, past[i]));
     for (size_t i = 0; i < 2 && m->variant == READ_BEHIND; i++)
@@ -204,6 +207,7 @@ static const struct {
     {{.rows = BOUND, .variant = FIRST_QUERY_HEADS}, "something besides products"},
     {{.rows = BOUND, .variant = READ_BEFORE}, "something besides Concat"},
     {{.rows = BOUND, .variant = READ_BEHIND}, "something besides products"},
+    {{.rows = BOUND, .variant = GIVEN_TWICE}, "another output"},
     {{.rows = BOUND, .variant = IN_FRONT}, "not itself with rows"},
     {{.rows = BOUND, .variant = OPEN_WIDTH}, "not the number of its rows alone"},
     {{.rows = BOUND, .variant = REPEATED_BY_OTHERS}, "something besides products"},

@@ -1,4 +1,5 @@
 /* Outputs that are inputs of the next run become states, which programs load and store. */
+#include "compiler/states/state_pairs.h"
 #include "tests/compiler/support.h"
 
 enum { LEVELS = 3 };
