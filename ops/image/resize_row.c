@@ -21,7 +21,7 @@
                 to[i * repeats + j] = from[i];                                                                         \
     }                                                                                                                  \
     /* Rows of `count` elements, each element and each row twice. The second is made of `from` once more: a row behind \
-     * the other is written sooner than both side by side. */                                                                    \
+     * the other is written sooner than both side by side. */                                                          \
     static void double_##bits(type *restrict to, const type *restrict from, size_t count, size_t rows)                 \
     {                                                                                                                  \
         for (size_t row = 0; row < 2 * rows; row++, to += 2 * count)                                                   \
