@@ -339,7 +339,8 @@ code 2
 err_has 'large.png: an image of 32000 x 32000 does not fit into '
 run run image.bin -i @image.png --timeout-ms 1
 code 5
-err_has 'image.png: making it has taken more than 1 ms'
+# A slow machine has not come to it by then.
+check grep -qE 'image.png: (making it has taken more than 1 ms|the time was over before it was read)' "$work/.err"
 
 # What never ends, or never begins, is read within the limits, and only as far as it is needed.
 assemble six.bin <<'END'
