@@ -15,7 +15,7 @@ enum { XCT_PATH = 4096 };
 typedef struct xct_whole_file {
     char path[XCT_PATH];           /* as it was given */
     char target[XCT_PATH];         /* behind links */
-    char temporary[XCT_PATH + 32]; /* empty if the target is written to directly */
+    char temporary[XCT_PATH + 64]; /* empty if the target is written to directly */
     int fd;
     int failure; /* errno of the first write that failed, 0 so far */
 } xct_whole_file;
