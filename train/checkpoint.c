@@ -137,7 +137,7 @@ static uLong add_text(uLong sum, const char *text)
     return crc32_z(sum, (const unsigned char *)text, strlen(text) + 1);
 }
 
-/* Of all that the file says, but for the sum itself. */
+/* Of the numbers that the file says, but for the sum itself, and of the names and elements of its tensors. */
 static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors_note *texts,
                        size_t text_count)
 {

@@ -410,7 +410,7 @@ START_TEST(positions_refused)
 }
 END_TEST
 
-/* The folder is gone through once, however many are too many. */
+/* However many are too many, the latest alone stay. */
 START_TEST(many_checkpoints)
 {
     write_data();

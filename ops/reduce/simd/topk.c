@@ -1,4 +1,4 @@
-/* TopK: the best so far in a heap, the last of them at its top, which few elements are better than. */
+/* TopK: few of many are kept in a heap, the last at its top; of most, rows are sorted; columns are copied first. */
 #include "ops/index.h"
 #include "ops/move.h"
 #include "ops/order.h"
@@ -107,8 +107,8 @@ static void merge(const candidate *a, size_t a_count, const candidate *b, size_t
         *to++ = *b++;
 }
 
-/* Puts up to RUN candidates in order, each where so many come before it. */
 enum { RUN = 8 };
+/* Puts up to RUN candidates in order, each where so many come before it. */
 static inline __attribute__((always_inline)) void sort_run(const candidate *from, const size_t count, candidate *to)
 {
     uint64_t keys[RUN], before[RUN] = {0};
