@@ -111,7 +111,7 @@ enum { RUN = 8 };
 /* Puts up to RUN candidates in order, each where so many come before it. */
 static inline __attribute__((always_inline)) void sort_run(const candidate *from, const size_t count, candidate *to)
 {
-    uint64_t keys[RUN], before[RUN] = {0};
+    uint64_t keys[RUN] = {0}, before[RUN] = {0};
     for (size_t i = 0; i < count; i++)
         keys[i] = from[i].key;
     for (size_t i = 0; i < count; i++)
