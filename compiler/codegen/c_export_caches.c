@@ -2,6 +2,7 @@
 #include "compiler/codegen/c_export.h"
 #include "compiler/codegen/c_runtime/workspace.h"
 
+#include "ops/attention/attention_operands.h"
 #include "ops/elementwise/activation.h"
 #include "ops/matmul/quantized_blocks.h"
 
@@ -54,18 +55,23 @@ static bool write_cached_attention(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_CachedAttention_args *a = step->args;
     const int64_t *q = a->q->dims, heads = a->k->dims[1], bound = a->past_key->dims[2];
+    const xcvm_attention_rows mask = a->mask != NULL ? xcvm_attention_mask_rows(a->mask) : (xcvm_attention_rows){0};
+    const int64_t mask_keys = a->mask != NULL ? a->mask->dims[a->mask->rank - 1] : 0;
     const size_t index = x->table_count++;
     if (a->past_value->dims[2] != bound)
         return xcc_c_refuse(x, "past_key and past_value have different numbers of rows");
     xcc_c_put(&x->tables,
               "\nstatic const xc_cached xc_table_%zu = {.batch = %lld, .kv_heads = %lld, .group = %lld, .queries = "
-              "%lld, .width = %lld, .v_width = %lld, .bound = %lld, .left = %lld, .scale = %s, .softcap = %s};\n",
+              "%lld, .width = %lld, .v_width = %lld, .bound = %lld, .left = %lld, .scale = %s, .softcap = %s, .causal "
+              "= %d, .boolean = %d, .mask_keys = %lld, .mask = {%zu, %zu, %zu}};\n",
               index, (long long)q[0], (long long)heads, (long long)(q[1] / heads), (long long)q[2], (long long)q[3],
               (long long)a->v->dims[3], (long long)bound, (long long)a->left_window_size,
-              single(x, a->scale != 0.0 ? a->scale : 1.0 / sqrt((double)q[3])), single(x, a->softcap));
-    xcc_c_line(x, "        if (xc_cached_attend(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s", index,
+              single(x, a->scale != 0.0 ? a->scale : 1.0 / sqrt((double)q[3])), single(x, a->softcap),
+              (int)a->is_causal, a->mask != NULL && xcc_c_is(a->mask, XCVM_BOOL), (long long)mask_keys, mask.batch,
+              mask.head, mask.row);
+    xcc_c_line(x, "        if (xc_cached_attend(&xc_table_%zu, %s, %s, %s, %s, %s, %s, %s, %s, %s", index,
                xcc_c_read(x, a->q), xcc_c_read(x, a->k), xcc_c_read(x, a->v), xcc_c_read(x, a->past_key),
-               xcc_c_read(x, a->past_value), xcc_c_read(x, a->before), xcc_c_write(x, a->y),
+               xcc_c_read(x, a->past_value), xcc_c_read(x, a->before), xcc_c_read(x, a->mask), xcc_c_write(x, a->y),
                xcc_c_scratch(x, (uint64_t)(bound + q[2]) * sizeof(float)));
     return end_call(x);
 }

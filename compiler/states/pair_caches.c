@@ -3,10 +3,8 @@
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
+#include "compiler/states/growing_cache.h"
 #include "compiler/states/state_pairs.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* An Attention of f32 of which every query sees the keys up to its own place, and the cache that it extends. */
 typedef struct extension {
@@ -25,12 +23,6 @@ static bool is_cache(const xcc_value *v)
     return known;
 }
 
-bool xcc_is_growing_cache(const xcc_value *v)
-{
-    return v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4 &&
-           v->type.dims[0] >= 0 && v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
-}
-
 /* Whether there may be as many queries as new keys, as CachedAttention needs it: of sizes that are not known at all, it
  * is told as they run. */
 static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
@@ -39,8 +31,7 @@ static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
     return a == b || a == XCVM_ANY_DIM || b == XCVM_ANY_DIM;
 }
 
-/* Why CachedAttention does not compute what Attention does; NULL: it does. A query that is alone sees all keys either
- * way. */
+/* Why CachedAttention does not compute what Attention does; NULL: it does. */
 static const char *why_not_cached(const xcvm_Attention_args *a)
 {
     const xcvm_value *const operands[] = {a->q, a->k, a->v};
@@ -48,10 +39,10 @@ static const char *why_not_cached(const xcvm_Attention_args *a)
         if (operands[i] == NULL || operands[i]->dtype != XCVM_F32 || operands[i]->rank < 3 ||
             operands[i]->rank != a->q->rank)
             return "queries, keys and values are not all f32 of one rank";
-    return a->mask != NULL                                        ? "its Attention has a mask"
-           : a->qk != NULL                                        ? "its Attention gives the scores, too"
-           : a->right_window_size >= 0                            ? "its Attention has a window behind the query"
-           : a->is_causal == 0 && a->q->dims[a->q->rank - 2] != 1 ? "its Attention is not causal, nor of one query"
+    return a->mask != NULL && a->mask->dtype == XCVM_F64 ? "the mask of its Attention is f64, in which it computes"
+           : a->qk != NULL                               ? "its Attention gives the scores, too"
+           : a->right_window_size >= 0                   ? "its Attention has a window behind the query"
+           : a->nan_rows != 0                            ? "its Attention gives NaN where no key is seen"
            : a->softmax_precision != XCVM_NO_DTYPE && a->softmax_precision != XCVM_F32
                ? "its Attention computes the softmax in another type than f32"
                : NULL;
@@ -79,6 +70,19 @@ static bool is_total(const xcc_value *total, const xcc_value *before, int64_t le
     return sub != NULL && xcc_node_input(sub, 0) == total && is_size(xcc_node_input(sub, 1), length);
 }
 
+/* Whether all that reads v is `reader`, Shape in the same graph, or the graph that has it for one output. */
+static bool is_read_by(const xcc_value *v, const xcc_node *reader)
+{
+    size_t outputs = 0;
+    for (const xcc_use *u = v->users; u != NULL; u = u->next) {
+        outputs += u->node == NULL;
+        if (outputs > 1 ||
+            (u->node != NULL && u->node != reader && (u->graph != reader->graph || !xcc_is(u->node, XCVM_OP_Shape))))
+            return false;
+    }
+    return true;
+}
+
 /* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
  * them, to whom that would show; else why not. */
 static const char *find_present(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
@@ -99,7 +103,7 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
         if (!xcc_is_growing_cache(e->past[i]))
             return "Attention extends it, and it is not f32, or not the number of its rows alone is open";
     for (size_t i = 0; i < 2; i++)
-        if (e->past[i]->users->next != NULL || present[i]->users->next != NULL)
+        if (!is_read_by(e->past[i], e->node) || !is_read_by(present[i], e->node))
             return "something besides Attention reads the keys or values, before or after they are extended";
     return e->a->nonpad_kv_seqlen != NULL   ? "its Attention is told how many keys there are"
            : !are_as_many(e->a->q, e->a->k) ? "its Attention has not as many queries as new keys"
@@ -141,41 +145,6 @@ static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pa
                : "the model does not show that Attention sees the rows in front of the new ones, and these";
 }
 
-xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added)
-{
-    xcc_module *m = b->graph->module;
-    const int64_t batch = past->type.dims[0], length = fresh->type.dims[2];
-    if (added->state != NULL && added->batch == batch && added->length == length && length != XCVM_ANY_DIM)
-        return added->state;
-    const size_t room = sizeof "rows@" + strlen(past->name);
-    char *name = xcc_alloc(m, room);
-    if (name == NULL)
-        return NULL;
-    snprintf(name, room, "rows@%s", past->name);
-    xcc_value *state = xcc_state(b->graph, name, XCVM_I64, 1, &batch, NULL, false);
-    if (state == NULL)
-        return NULL;
-    xcc_value *next = xcc_build_add(b, state, xcc_build_dim_of(b, fresh, 2));
-    if (next == NULL || xcc_graph_store(b->graph, state, next) != XCVM_OK)
-        return NULL;
-    *added = (xcc_rows_added){state, batch, length};
-    return state;
-}
-
-void xcc_bound_cache(const xcc_module *m, xcc_value *past)
-{
-    int64_t dims[XCVM_MAX_RANK];
-    memcpy(dims, past->type.dims, sizeof dims);
-    dims[2] = m->options->cache_rows;
-    xcvm_value_set_tensor(&past->type, XCVM_F32, 4, dims);
-}
-
-xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_value *fresh, const xcc_value *before)
-{
-    return xcc_apply(b, TensorScatter, y, .past_cache = XCC_IN(past), .update = XCC_IN(fresh),
-                     .write_indices = XCC_IN(before), .axis = -2);
-}
-
 /* Heads side by side in rank 3 come in front of the tokens. */
 static xcc_value *with_heads(xcc_builder *b, xcc_value *x, int64_t heads)
 {
@@ -198,15 +167,20 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
         e->before = xcc_count_rows(&b, e->past[0], e->fresh[0], added);
     if (e->before == NULL)
         return m->error->status;
-    xcc_value *y =
-        xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
-                  .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]), .before = XCC_IN(e->before),
-                  .left_window_size = a->left_window_size, .scale = a->scale, .softcap = a->softcap);
+    xcc_value *mask = a->mask != NULL ? xcc_value_of(a->mask) : NULL;
+    if (mask != NULL && mask->type.dtype != XCVM_BOOL && (mask = xcc_build_cast(&b, mask, XCVM_F32)) == NULL)
+        return m->error->status;
+    xcc_value *y = xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
+                             .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]),
+                             .before = XCC_IN(e->before), .mask = XCC_IN(mask), .left_window_size = a->left_window_size,
+                             .scale = a->scale, .softcap = a->softcap, .is_causal = a->is_causal);
     if (y != NULL && a->q->rank == 3)
         y = xcc_build_heads_together(&b, y);
     if (y == NULL)
         return m->error->status;
     for (size_t i = 0; i < 2 && a->present_key != NULL; i++) {
+        XCVM_TRY(xcc_replace_cache_shapes(e->past[i], e->past[i], NULL, e->before));
+        XCVM_TRY(xcc_replace_cache_shapes(present[i], e->past[i], e->fresh[i], e->before));
         xcc_value *next = xcc_extend_cache(&b, e->past[i], e->fresh[i], e->before);
         if (next == NULL)
             return m->error->status;

@@ -4,6 +4,7 @@
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
+#include "compiler/states/growing_cache.h"
 #include "compiler/states/state_pairs.h"
 
 #include <string.h>
@@ -166,26 +167,6 @@ static const char *why_not(const xcc_module *m, const extension *e)
                : "something besides products reads it with the rows that Concat puts behind";
 }
 
-/* [batch, heads, rows, width] of the cache for a Shape, `rows` being of shape [1]. */
-static xcvm_status replace_shape(xcc_node *n, const extension *e, bool extended)
-{
-    const xcvm_Shape_args *a = XCC_ARGS(Shape, n);
-    const int64_t *d = e->past->type.dims;
-    xcc_builder b = xcc_builder_before(n);
-    xcc_value *rows = d[0] > 1 ? xcc_build_slice(&b, e->before, 0, 0, 1, 1) : e->before;
-    if (extended)
-        rows = xcc_build_add(&b, rows, xcc_build_dim_of(&b, e->fresh, 2));
-    xcc_value *const parts[] = {xcc_build_ints(&b, 2, d), rows, xcc_build_ints(&b, 1, d + 3)};
-    xcc_value *shape = xcc_build_concat(&b, 3, parts, 0);
-    if (a->start != 0 || a->end < 4)
-        shape = xcc_build_slice(&b, shape, 0, a->start, a->end, 1);
-    if (shape == NULL)
-        return n->graph->module->error->status;
-    xcc_replace_uses(n->graph, xcc_node_output(n, 0), shape);
-    xcc_node_remove(n);
-    return XCVM_OK;
-}
-
 static xcvm_status replace_product(xcc_node *n, const extension *e, bool transposed)
 {
     xcc_builder b = xcc_builder_before(n);
@@ -220,17 +201,6 @@ static xcvm_status replace_products(const extension *e, const reading *r)
     return XCVM_OK;
 }
 
-/* All that asks for the shape of the cache, or of it with the new rows. */
-static xcvm_status replace_shapes(const extension *e, const xcc_value *v)
-{
-    for (xcc_use *u = v->users, *next; u != NULL; u = next) {
-        next = u->next;
-        if (u->node != NULL && xcc_is(u->node, XCVM_OP_Shape))
-            XCVM_TRY(replace_shape(u->node, e, v == e->present));
-    }
-    return XCVM_OK;
-}
-
 static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
 {
     xcc_builder b = xcc_builder_before(e->concat);
@@ -241,8 +211,8 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     const reading all = reading_of(e->present);
     /* Products first, as they tell what is repeated by shapes. */
     XCVM_TRY(replace_products(e, &all));
-    XCVM_TRY(replace_shapes(e, e->past));
-    XCVM_TRY(replace_shapes(e, e->present));
+    XCVM_TRY(xcc_replace_cache_shapes(e->past, e->past, NULL, e->before));
+    XCVM_TRY(xcc_replace_cache_shapes(e->present, e->past, e->fresh, e->before));
     xcc_value *stored = xcc_extend_cache(&b, e->past, e->fresh, e->before);
     if (stored == NULL)
         return m->error->status;

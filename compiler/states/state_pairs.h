@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_STATES_STATE_PAIRS_H
 #define XCVM_COMPILER_STATES_STATE_PAIRS_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/states/growing_cache.h"
 
 typedef struct xcc_state_pairs {
     xcc_table inputs;  /* the pair whose input has the name */
@@ -17,23 +17,6 @@ xcvm_status xcc_pair_states(xcc_module *m);
 /* The pair that makes a state of what `past` and `present` are, SIZE_MAX if there is none. */
 size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *present,
                          const xcc_value *past);
-/* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
-typedef struct xcc_rows_added {
-    xcc_value *state;
-    int64_t batch, length;
-} xcc_rows_added;
-
-/* ---- Caches that the model has without rows at first, and longer after each run ---- */
-
-/* An input of which all but the number of rows is known, [batch, heads, rows, width]. */
-bool xcc_is_growing_cache(const xcc_value *v);
-/* Gives it place for as many rows as the options say. */
-void xcc_bound_cache(const xcc_module *m, xcc_value *past);
-/* The state that counts rows, one number for each batch entry, begun if there is none of that size, and raised at the
- * end of the run by the rows of `fresh`. */
-xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added);
-/* `past` with the rows of `fresh` behind its first `before`. */
-xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_value *fresh, const xcc_value *before);
 
 /* Lets Attention read caches, of which the pairs make states, where they lie; before that makes them. Says of the
  * others why not. */

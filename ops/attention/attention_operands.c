@@ -57,19 +57,24 @@ static xcvm_status join(const xcvm_kernel *k, const xcvm_attention *d, const xcv
     return XCVM_OK;
 }
 
-static void describe_mask(xcvm_attention *d, const xcvm_value *mask)
+xcvm_attention_rows xcvm_attention_mask_rows(const xcvm_value *mask)
 {
-    if (mask == NULL)
-        return;
     size_t strides[3] = {0}, stride = (size_t)mask->dims[mask->rank - 1];
-    d->mask = mask->data;
-    d->mask_dtype = (xcvm_dtype)mask->dtype;
-    d->mask_keys = stride;
     for (int i = mask->rank - 2, at = 2; i >= 0; i--, at--) {
         strides[at] = mask->dims[i] == 1 ? 0 : stride;
         stride *= (size_t)mask->dims[i];
     }
-    d->mask_rows = (xcvm_attention_rows){strides[0], strides[1], strides[2]};
+    return (xcvm_attention_rows){strides[0], strides[1], strides[2]};
+}
+
+static void describe_mask(xcvm_attention *d, const xcvm_value *mask)
+{
+    if (mask == NULL)
+        return;
+    d->mask = mask->data;
+    d->mask_dtype = (xcvm_dtype)mask->dtype;
+    d->mask_keys = (size_t)mask->dims[mask->rank - 1];
+    d->mask_rows = xcvm_attention_mask_rows(mask);
 }
 
 xcvm_status xcvm_attention_read(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d)

@@ -35,6 +35,11 @@ typedef struct xcvm_attention {
     int qk_mode;
 } xcvm_attention;
 
+/* Checks that a mask (NULL: none) broadcasts to batch, heads and queries, `around`, and is for at most `keys` keys;
+ * sizes below 0 are not known. */
+xcvm_status xcvm_attention_check_mask(xcvm_error *error, const xcvm_value *mask, const int64_t around[3], int64_t keys);
+/* Where the rows of a mask begin: 0 apart where it is broadcast. */
+xcvm_attention_rows xcvm_attention_mask_rows(const xcvm_value *mask);
 /* Fills `d` and checks what the shape rule could not know. */
 xcvm_status xcvm_attention_read(xcvm_error *error, const xcvm_Attention_args *a, xcvm_attention *d);
 /* Bytes of scratch, a multiple of XCVM_ALIGNMENT, in which xcvm_attention_join puts past and new keys and values

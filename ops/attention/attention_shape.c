@@ -77,21 +77,20 @@ static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, int 
     return XCVM_OK;
 }
 
-static xcvm_status check_mask(const xcvm_inference *t, const xcvm_value *mask, const sizes *s, int64_t keys)
+xcvm_status xcvm_attention_check_mask(xcvm_error *error, const xcvm_value *mask, const int64_t around[3], int64_t keys)
 {
     if (mask == NULL || mask->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH, "mask has rank %d, 1 to 4 is needed",
+    XCVM_CHECK(error, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH, "mask has rank %d, 1 to 4 is needed",
                mask->rank);
-    const int64_t all[] = {s->batch, s->heads, s->queries};
     for (int i = 0; i < mask->rank - 1; i++) {
-        const int64_t wanted = all[3 - (mask->rank - 1) + i];
-        XCVM_CHECK(t->error, mask->dims[i] == 1 || !xcvm_dims_differ(mask->dims[i], wanted), SHAPE_MISMATCH,
+        const int64_t wanted = around[3 - (mask->rank - 1) + i];
+        XCVM_CHECK(error, mask->dims[i] == 1 || !xcvm_dims_differ(mask->dims[i], wanted), SHAPE_MISMATCH,
                    "dimension %d of mask is %lld, 1 or %lld is needed", i, (long long)mask->dims[i], (long long)wanted);
     }
     const int64_t last = mask->dims[mask->rank - 1];
-    XCVM_CHECK(t->error, last < 0 || keys < 0 || last <= keys, SHAPE_MISMATCH,
-               "mask is for %lld keys, but there are %lld", (long long)last, (long long)keys);
+    XCVM_CHECK(error, last < 0 || keys < 0 || last <= keys, SHAPE_MISMATCH, "mask is for %lld keys, but there are %lld",
+               (long long)last, (long long)keys);
     return XCVM_OK;
 }
 
@@ -143,7 +142,7 @@ XCVM_SHAPE_RULE_OF(Attention)
         if (past < 0 || s.keys < 0 || __builtin_add_overflow(past, s.keys, &keys))
             keys = past == 0 ? s.keys : XCVM_ANY_DIM;
     }
-    XCVM_TRY(check_mask(t, a->mask, &s, keys));
+    XCVM_TRY(xcvm_attention_check_mask(t->error, a->mask, (const int64_t[]){s.batch, s.heads, s.queries}, keys));
     if (a->nonpad_kv_seqlen != NULL) {
         XCVM_TRY(check_rank(t, a->nonpad_kv_seqlen, 1, "nonpad_kv_seqlen"));
         XCVM_TRY(same_dim(t, a->nonpad_kv_seqlen, 0, "nonpad_kv_seqlen", s.batch));

@@ -1,5 +1,5 @@
 /* The shape rules of CachedAttention, CachedMatMul and CacheAppend, and CacheAppend. */
-#include "ops/kernel.h"
+#include "ops/attention/attention_operands.h"
 
 /* What is known of a cache [batch, heads, rows, width] and of what goes behind its rows. */
 static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const xcvm_value *fresh, const char *what)
@@ -65,6 +65,11 @@ XCVM_SHAPE_RULE_OF(CachedAttention)
                    !xcvm_dims_differ(k->dims[2], v->dims[2]) && !xcvm_dims_differ(q->dims[3], k->dims[3]),
                SHAPE_MISMATCH, "q, k and v differ in batch, heads, length or width");
     XCVM_TRY(check_heads(t->error, q->dims[1], k->dims[1]));
+    int64_t keys = XCVM_ANY_DIM;
+    if (a->past_key->rank == 4 && a->past_key->dims[2] >= 0 && k->dims[2] >= 0 &&
+        __builtin_add_overflow(a->past_key->dims[2], k->dims[2], &keys))
+        keys = XCVM_ANY_DIM;
+    XCVM_TRY(xcvm_attention_check_mask(t->error, a->mask, q->dims, keys));
     const int64_t dims[] = {q->dims[0], q->dims[1], q->dims[2], v->dims[3]};
     xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);
     return XCVM_OK;

@@ -1,14 +1,16 @@
 /* Attention over caches of keys and values that are states, and what stands around it. 1 is returned where a place is
- * out of range. */
+ * out of range, or a mask for more keys than there are. */
 #ifndef XC_CACHES_H
 #define XC_CACHES_H
 
 #include "compiler/codegen/c_runtime/rows.h"
 
 typedef struct xc_cached {
-    size_t batch, kv_heads, group, queries, width, v_width, bound;
+    size_t batch, kv_heads, group, queries, width, v_width, bound, mask_keys;
     int64_t left; /* keys that a query sees before its own place; below 0: all */
     float scale, softcap;
+    xc_rows mask;
+    int causal, boolean;
 } xc_cached;
 
 /* Sums of 16 parts, which vectors add up. */
@@ -26,17 +28,38 @@ static float xc_dot(const float *a, const float *b, size_t count)
     return sum;
 }
 
+/* What a mask makes of the score of key j; `row` is the query's row of it. */
+static float xc_masked(const xc_cached *d, const void *mask, size_t row, size_t j, float score)
+{
+    if (mask == NULL)
+        return score;
+    if (j >= d->mask_keys)
+        return -INFINITY;
+    if (d->boolean)
+        return ((const uint8_t *)mask)[row + j] != 0 ? score : -INFINITY;
+    return score + ((const float *)mask)[row + j];
+}
+
 /* Keys and values are the first before[b] rows of the caches, then k and v; `workspace` has a number for each. */
 static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, const float *v, const float *past_key,
-                            const float *past_value, const int64_t *before, float *y, float *workspace)
+                            const float *past_value, const int64_t *before, const void *mask, float *y,
+                            float *workspace)
 {
-    for (size_t b = 0; b < d->batch; b++)
+    const size_t rows = d->group * d->queries;
+    size_t most = 0;
+    for (size_t b = 0; b < d->batch; b++) {
         if (before[b] < 0 || (uint64_t)before[b] > d->bound)
             return 1;
-    for (size_t r = 0; r < d->batch * d->kv_heads * d->group * d->queries; r++, q += d->width, y += d->v_width) {
-        const size_t unit = r / (d->group * d->queries), past = (size_t)before[unit / d->kv_heads];
-        const size_t last = past + r % d->queries, count = last + 1;
-        const size_t begin = d->left >= 0 && (uint64_t)d->left < last ? last - (size_t)d->left : 0;
+        most = (size_t)before[b] > most ? (size_t)before[b] : most;
+    }
+    if (mask != NULL && d->mask_keys > most + d->queries && d->mask_keys != d->bound)
+        return 1;
+    for (size_t r = 0; r < d->batch * d->kv_heads * rows; r++, q += d->width, y += d->v_width) {
+        const size_t unit = r / rows, b = unit / d->kv_heads, past = (size_t)before[b], place = past + r % d->queries;
+        const size_t count = d->causal ? place + 1 : past + d->queries;
+        const size_t begin = d->left >= 0 && (uint64_t)d->left < place ? place - (size_t)d->left : 0;
+        const size_t head = unit % d->kv_heads * d->group + r % rows / d->queries;
+        const size_t row = b * d->mask.batch + head * d->mask.head + r % d->queries * d->mask.row;
         float greatest = -INFINITY, sum = 0;
         for (size_t j = begin; j < count; j++) {
             const float *const key =
@@ -44,6 +67,7 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
             float score = xc_dot(q, key, d->width) * d->scale;
             if (d->softcap > 0)
                 score = d->softcap * xc_tanh_f32(score / d->softcap);
+            score = xc_masked(d, mask, row, j, score);
             workspace[j] = score;
             greatest = score > greatest || score != score ? score : greatest;
         }
@@ -61,7 +85,7 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
                 y[p] += workspace[j] * value[p];
         }
         for (size_t p = 0; p < d->v_width; p++)
-            y[p] /= sum;
+            y[p] = sum == 0 ? 0 : y[p] / sum;
     }
     return 0;
 }

@@ -242,16 +242,6 @@ static xcvm_status rotate(xcc_lowering *n, cached *c, xcc_value *cos, xcc_value 
     return c->q != NULL && c->k != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* CachedAttention is of f32 and has no gradient. */
-static bool is_read_in_place(const xcc_lowering *n, const cached *c)
-{
-    const xcc_value *const all[] = {c->q, c->k, c->v, c->past_key, c->past_value};
-    bool narrow = c->past_key != NULL && n->m->options->train == NULL && !n->m->options->backprop;
-    for (size_t i = 0; narrow && i < sizeof all / sizeof *all; i++)
-        narrow = all[i]->type.dtype == XCVM_F32 && all[i]->type.rank == 4;
-    return narrow;
-}
-
 /* What GroupQueryAttention is asked for beyond its operands. */
 typedef struct grouped {
     int64_t window;
@@ -297,6 +287,18 @@ static xcvm_status read_grouped(xcc_lowering *n, grouped *g)
     return XCVM_OK;
 }
 
+/* CachedAttention is of f32, and has neither a gradient nor a place for what is seen beside the keys. */
+static bool is_read_in_place(const xcc_lowering *n, const cached *c, const grouped *g)
+{
+    const xcc_value *const all[] = {c->q, c->k, c->v, c->past_key, c->past_value, g->bias};
+    const size_t count = g->bias != NULL ? 6 : 5;
+    bool fits = c->past_key != NULL && n->m->options->train == NULL && !n->m->options->backprop && g->causal &&
+                !g->smooth && g->sink == NULL;
+    for (size_t i = 0; fits && i < count; i++)
+        fits = all[i]->type.dtype == XCVM_F32 && all[i]->type.rank == 4;
+    return fits;
+}
+
 /* The cache is read where it lies, so that `present` need not be there before the end of the run. */
 static xcc_value *attend_in_place(xcc_lowering *n, const cached *c, const grouped *g)
 {
@@ -305,7 +307,8 @@ static xcc_value *attend_in_place(xcc_lowering *n, const cached *c, const groupe
         return NULL;
     return xcc_apply(&n->b, CachedAttention, y, .q = XCC_IN(c->q), .k = XCC_IN(c->k), .v = XCC_IN(c->v),
                      .past_key = XCC_IN(c->past_key), .past_value = XCC_IN(c->past_value), .before = XCC_IN(before),
-                     .left_window_size = g->window > 0 ? g->window - 1 : -1, .scale = g->scale, .softcap = g->softcap);
+                     .mask = XCC_IN(g->bias), .left_window_size = g->window > 0 ? g->window - 1 : -1, .scale = g->scale,
+                     .softcap = g->softcap, .is_causal = 1);
 }
 
 /* The mask with the bias. A bias is as long as the longest sequence, the cache may be longer; what is behind is hidden,
@@ -362,7 +365,7 @@ xcvm_status xcc_lower_contrib_group_query_attention(xcc_lowering *n)
     XCVM_TRY(count_before(n, &c, xcc_build_add(&n->b, last, XCC_BUILD_INTS(&n->b, 1))));
     XCVM_TRY(rotate(n, &c, xcc_input(n, 7), xcc_input(n, 8), xcc_input(n, 9)));
     XCVM_TRY(extend_caches(n, &c));
-    if (g.causal && !g.smooth && g.bias == NULL && g.sink == NULL && is_read_in_place(n, &c))
+    if (is_read_in_place(n, &c, &g))
         y = attend_in_place(n, &c, &g);
     else
         XCVM_TRY(attend(n, &c, &g, &y));

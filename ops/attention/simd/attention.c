@@ -87,25 +87,15 @@ static bool lay_out(const attention_loop *w, char *base, memory *r, size_t *byte
 
 static void add_mask(const xcvm_attention *d, size_t row, size_t begin, size_t count, float *score, float *spare)
 {
-    /* Keys behind the mask are masked. */
-    const size_t there = d->mask_keys > begin ? xcvm_min(d->mask_keys - begin, count) : 0;
     if (d->mask_dtype == XCVM_BOOL) {
-        const uint8_t *mask = (const uint8_t *)d->mask + row + begin;
-        XCVM_INDEPENDENT
-        for (size_t j = 0; j < there; j++)
-            score[j] = mask[j] != 0 ? score[j] : -INFINITY;
+        xcvm_attention_hide((const uint8_t *)d->mask + row, d->mask_keys, begin, count, score);
+    } else if (d->mask_dtype == XCVM_F32) {
+        xcvm_attention_bias((const float *)d->mask + row, d->mask_keys, begin, count, score);
     } else {
-        const float *mask = (const float *)d->mask + row + begin;
-        if (d->mask_dtype != XCVM_F32) {
-            xcvm_halves_load(d->mask_dtype, d->mask, row + begin, there, spare);
-            mask = spare;
-        }
-        XCVM_INDEPENDENT
-        for (size_t j = 0; j < there; j++)
-            score[j] += mask[j];
+        const size_t there = d->mask_keys > begin ? xcvm_min(d->mask_keys - begin, count) : 0;
+        xcvm_halves_load(d->mask_dtype, d->mask, row + begin, there, spare);
+        xcvm_attention_bias(spare, there, 0, count, score);
     }
-    for (size_t j = there; j < count; j++)
-        score[j] = -INFINITY;
 }
 
 /* A block of the product: which queries and keys it is for. */

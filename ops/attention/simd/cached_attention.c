@@ -1,7 +1,7 @@
 /* CachedAttention: keys and values are read where they lie, the first in the cache, the new ones where they were made,
  * so that a step of generation copies none of them. Many queries take the way of Attention. */
+#include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
-#include "ops/kernel.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/halves.h"
 
@@ -28,6 +28,7 @@ typedef struct cached {
     const xcvm_CachedAttention_args *a;
     size_t batch, kv_heads, group, queries, width, v_width, bound;
     const int64_t *before;
+    xcvm_attention_rows mask_rows; /* if there is a mask */
     float scale;
     char *scratch;
     size_t per_worker, score_row; /* score_row: numbers of a query's scores, with a vector to spare */
@@ -40,6 +41,12 @@ typedef struct rows {
     xcvm_dtype dtype;
     size_t width, count;
 } rows;
+
+/* How many keys before its own place a query sees. */
+static size_t window_of(const xcvm_CachedAttention_args *a)
+{
+    return a->left_window_size >= 0 ? (size_t)a->left_window_size : SIZE_MAX;
+}
 
 static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width, size_t count)
 {
@@ -165,7 +172,38 @@ static void score(const rows *keys, size_t first, const float *q, size_t queries
     }
 }
 
-/* `count` queries, which see the same keys but for the window and their own place, from row `first` of the unit on. */
+/* The scores of row `row` of a unit, from key `none` on, become weights; returns 1 / their sum, or 0 where no key is
+ * seen. */
+static float weigh(const cached *c, size_t unit, size_t row, size_t none, float *weight)
+{
+    const xcvm_CachedAttention_args *a = c->a;
+    const size_t b = unit / c->kv_heads, i = row % c->queries, back = window_of(a), place = (size_t)c->before[b] + i;
+    const size_t last = a->is_causal ? place : (size_t)c->before[b] + c->queries - 1;
+    const size_t begin = place > back ? place - back : 0, columns = xcvm_round_up(last + 1, XCVM_LANES);
+    for (size_t j = begin; j <= last; j++)
+        weight[j] *= c->scale;
+    for (size_t j = none; j < begin; j++)
+        weight[j] = -INFINITY;
+    if (a->softcap > 0.0)
+        xcvm_attention_cap(weight + begin, last + 1 - begin, (float)a->softcap);
+    if (a->mask != NULL) {
+        const size_t head = unit % c->kv_heads * c->group + row / c->queries;
+        const size_t at = xcvm_attention_row(&c->mask_rows, b, head, i);
+        const size_t keys = (size_t)a->mask->dims[a->mask->rank - 1];
+        if (a->mask->dtype == XCVM_BOOL)
+            xcvm_attention_hide(XCVM_CDATA(uint8_t, a->mask) + at, keys, begin, last + 1 - begin, weight + begin);
+        else
+            xcvm_attention_bias(XCVM_CDATA(float, a->mask) + at, keys, begin, last + 1 - begin, weight + begin);
+    }
+    for (size_t j = last + 1; j < columns; j++)
+        weight[j] = -INFINITY;
+    const float greatest = xcvm_attention_greatest(weight + none, columns - none);
+    const float sum = xcvm_attention_weigh(weight + none, columns - none, greatest == -INFINITY ? 0.0f : greatest);
+    return sum == 0.0f ? 0.0f : 1.0f / sum;
+}
+
+/* `count` queries, which see the same keys but for the mask, the window and their own place, from row `first` of the
+ * unit on. */
 static void attend(const cached *c, size_t unit, size_t first, size_t count, float *room)
 {
     const xcvm_CachedAttention_args *a = c->a;
@@ -179,31 +217,18 @@ static void attend(const cached *c, size_t unit, size_t first, size_t count, flo
     float *scores = room, *chunk = scores + QUERIES * c->score_row, inverse[QUERIES];
     float *y = XCVM_DATA(float, a->y) + row * c->v_width;
     /* No query sees what lies further back than the window of one at the first place. */
-    const size_t back = a->left_window_size >= 0 ? (size_t)a->left_window_size : SIZE_MAX;
+    const size_t back = window_of(a);
     const size_t none = before > back ? (before - back) / (2 * XCVM_LANES) * (2 * XCVM_LANES) : 0;
     score(&keys[0], none, q, count, scores, c->score_row, chunk);
     score(&keys[1], 0, q, count, scores + before, c->score_row, chunk);
-    for (size_t r = 0; r < count; r++) {
-        float *weight = scores + r * c->score_row;
-        const size_t last = before + (first + r) % c->queries; /* the key at its own place */
-        const size_t begin = last > back ? last - back : 0, columns = xcvm_round_up(last + 1, XCVM_LANES);
-        for (size_t j = begin; j <= last; j++)
-            weight[j] *= c->scale;
-        for (size_t j = none; j < begin; j++)
-            weight[j] = -INFINITY;
-        if (a->softcap > 0.0)
-            xcvm_attention_cap(weight + begin, last + 1 - begin, (float)a->softcap);
-        for (size_t j = last + 1; j < columns; j++)
-            weight[j] = -INFINITY;
-        const float greatest = xcvm_attention_greatest(weight + none, columns - none);
-        inverse[r] =
-            1.0f / xcvm_attention_weigh(weight + none, columns - none, greatest == -INFINITY ? 0.0f : greatest);
-    }
+    for (size_t r = 0; r < count; r++)
+        inverse[r] = weigh(c, unit, first + r, none, scores + r * c->score_row);
     memset(y, 0, count * c->v_width * sizeof *y);
     weighted_sum(&values[0], none, scores, c->score_row, count, y, chunk);
     for (size_t r = 0; r < count; r++) {
         rows seen = values[1];
-        seen.count = (first + r) % c->queries + 1;
+        if (a->is_causal)
+            seen.count = (first + r) % c->queries + 1;
         weighted_sum(&seen, 0, scores + r * c->score_row + before, c->score_row, 1, y + r * c->v_width, chunk);
         for (size_t p = 0; p < c->v_width; p++)
             y[r * c->v_width + p] *= inverse[r];
@@ -289,7 +314,8 @@ static xcvm_status many_queries(xcvm_kernel *k, const cached *c, size_t keys)
                                 .q = a->q,
                                 .k = a->k,
                                 .v = a->v,
-                                .is_causal = 1,
+                                .mask = a->mask,
+                                .is_causal = a->is_causal,
                                 .left_window_size = a->left_window_size,
                                 .right_window_size = -1,
                                 .scale = a->scale,
@@ -338,9 +364,17 @@ XCVM_KERNEL(CachedAttention)
                    "before[%zu] is %lld, but past_key has %zu rows", b, (long long)c.before[b], c.bound);
         most = most > (size_t)c.before[b] ? most : (size_t)c.before[b];
     }
+    const size_t keys = most + c.queries;
+    if (a->mask != NULL) {
+        /* It may be for all rows of the cache, or end before the last key; any other length is a mistake. */
+        const int64_t last = a->mask->dims[a->mask->rank - 1];
+        XCVM_CHECK(k->error, (uint64_t)last <= keys || (uint64_t)last == c.bound, SHAPE_MISMATCH,
+                   "mask is for %lld keys, but there are %zu", (long long)last, keys);
+        c.mask_rows = xcvm_attention_mask_rows(a->mask);
+    }
     if (xcvm_element_count(a->y) == 0)
         return XCVM_OK;
     c.group = (size_t)q[1] / c.kv_heads;
     c.scale = a->scale != 0.0 ? (float)a->scale : (float)(1.0 / sqrt((double)c.width));
-    return c.queries <= FEW_QUERIES ? few_queries(k, &c, most + c.queries) : many_queries(k, &c, most + c.queries);
+    return c.queries <= FEW_QUERIES ? few_queries(k, &c, keys) : many_queries(k, &c, keys);
 }

@@ -14,6 +14,29 @@ static inline void xcvm_attention_cap(float *score, size_t count, float limit)
         score[j] = limit * xcvm_tanh_f32(score[j] * inverse);
 }
 
+/* The scores of keys [first, first + count) that a row of a mask for `keys` keys hides become -infinity, and so do
+ * those of keys behind its last. */
+static inline void xcvm_attention_hide(const uint8_t *mask, size_t keys, size_t first, size_t count, float *score)
+{
+    const size_t there = keys > first ? xcvm_min(keys - first, count) : 0;
+    XCVM_INDEPENDENT
+    for (size_t j = 0; j < there; j++)
+        score[j] = mask[first + j] != 0 ? score[j] : -INFINITY;
+    for (size_t j = there; j < count; j++)
+        score[j] = -INFINITY;
+}
+
+/* The same with a mask of numbers, which are added. */
+static inline void xcvm_attention_bias(const float *mask, size_t keys, size_t first, size_t count, float *score)
+{
+    const size_t there = keys > first ? xcvm_min(keys - first, count) : 0;
+    XCVM_INDEPENDENT
+    for (size_t j = 0; j < there; j++)
+        score[j] += mask[first + j];
+    for (size_t j = there; j < count; j++)
+        score[j] = -INFINITY;
+}
+
 /* score[j] = e to the (score[j] - base), count a multiple of XCVM_LANES; returns the sum. */
 static inline float xcvm_attention_weigh(float *score, size_t count, float base)
 {

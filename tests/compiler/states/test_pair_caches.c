@@ -14,13 +14,19 @@ static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_va
 /* Who says where new rows go: Attention itself, TensorScatter, or one and the other by different inputs. */
 typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCATTERED_ELSEWHERE, FORMS } form;
 
+/* How a model says what queries see: of all keys up to their own; with a bias of each key besides; or by a mask alone,
+ * which hides every fifth key, too. */
+typedef enum sight { CAUSAL, BIASED, MASKED, SIGHTS } sight;
+
 typedef struct model {
     form form;
+    sight sight;
     int64_t bound;         /* rows of the caches; below 0: open */
     int64_t rows;          /* what they are to hold if they are open */
     int64_t window;        /* rows in front of its own that a query sees; 0: all */
     int64_t queries, keys; /* how many there are of each; 0: open */
-    bool causal, masked, read;
+    bool wide_mask;        /* f64 */
+    bool read;             /* somebody else reads the keys */
 } model;
 
 static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
@@ -36,6 +42,30 @@ static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, 
                                    : input(b, name, XCVM_F32, 4, DIMS(1, heads, length, WIDTH));
 }
 
+static xcc_value *numbers(xcc_builder *b, xcc_value *count)
+{
+    xcc_value *limit = xcc_build_squeeze(b, must(b, count), 1, DIMS(0));
+    return must(b, xcc_build_call(b, XCVM_OP_Range, 3,
+                                  (xcc_value *[]){xcc_scalar_i64(b->graph, 0), limit, xcc_scalar_i64(b->graph, 1)}));
+}
+
+/* [keys] of numbers, or [queries, keys] of truth values; NULL: none. */
+static xcc_value *mask_of(xcc_builder *b, const model *m, xcc_value *before, xcc_value *count)
+{
+    if (m->wide_mask)
+        return must(b, xcc_build_cast(b, floats(b, 1, DIMS(1), FLOATS(0)), XCVM_F64));
+    if (m->sight == CAUSAL)
+        return NULL;
+    xcc_value *key = numbers(b, xcc_build_add(b, before, count));
+    if (m->sight == BIASED)
+        return must(b, xcc_build_mul(b, xcc_build_cast(b, key, XCVM_F32), floats(b, 0, NULL, FLOATS(-0.05f))));
+    xcc_value *place = xcc_build_unsqueeze(b, xcc_build_add(b, before, numbers(b, count)), 1, DIMS(1));
+    xcc_value *five = XCC_BUILD_INTS(b, 5),
+              *fifth = xcc_build_sub(b, key, xcc_build_mul(b, xcc_build_div(b, key, five), five));
+    return must(b, xcc_build_binary(b, XCVM_OP_And, xcc_build_binary(b, XCVM_OP_LessOrEqual, key, place),
+                                    xcc_build_binary(b, XCVM_OP_Less, fifth, XCC_BUILD_INTS(b, 4))));
+}
+
 static void make(xcc_builder *b, const model *m)
 {
     xcc_value *q = fresh_input(b, m, "q", HEADS, m->queries), *k = fresh_input(b, m, "k", KEY_HEADS, m->keys),
@@ -45,7 +75,7 @@ static void make(xcc_builder *b, const model *m)
     xcvm_Attention_args args = {.q = XCC_IN(q),
                                 .k = XCC_IN(k),
                                 .v = XCC_IN(v),
-                                .is_causal = m->causal,
+                                .is_causal = m->sight != MASKED,
                                 .left_window_size = m->window > 0 ? m->window : -1,
                                 .right_window_size = -1,
                                 .scale = 0.4};
@@ -62,8 +92,8 @@ static void make(xcc_builder *b, const model *m)
             args.q_num_heads = HEADS;
             args.kv_num_heads = KEY_HEADS;
         }
-        if (m->masked)
-            args.mask = XCC_IN(floats(b, 2, DIMS(1, 1), FLOATS(0)));
+        args.mask = XCC_IN(
+            mask_of(b, m, xcc_build_dim_of(b, keys, 2), xcc_build_dim_of(b, k, m->form == PRESENT_FLAT ? 1 : 2)));
         ck_assert_ptr_nonnull(xcc_append(b, XCVM_OP_Attention, &args));
         output(b, y);
         output(b, next[0]);
@@ -87,12 +117,13 @@ static void make(xcc_builder *b, const model *m)
         args.k = XCC_IN(next[0]);
         args.v = XCC_IN(next[1]);
         args.nonpad_kv_seqlen = XCC_IN(must(b, total));
+        args.mask = XCC_IN(mask_of(b, m, at, length));
         output(b, must(b, xcc_apply_at(b, XCVM_OP_Attention, &args, offsetof(xcvm_Attention_args, y))));
         output(b, next[0]);
         output(b, next[1]);
     }
     if (m->read)
-        output(b, must(b, xcc_build_shape_of(b, keys)));
+        output(b, must(b, xcc_build_unary(b, XCVM_OP_Neg, keys)));
 }
 
 static void begin_model(compilation *c, int level, const model *m, bool states)
@@ -135,12 +166,12 @@ static const float *result(const machine *k, bool flat, int64_t count, int64_t t
 }
 
 /* What Attention gives for all tokens at once. */
-static void whole(int64_t window, float expected[TOKENS][HEADS][WIDTH])
+static void whole(sight how, int64_t window, float expected[TOKENS][HEADS][WIDTH])
 {
     compilation c;
     machine k;
     const float none = 0;
-    begin_model(&c, 0, &(model){.form = PRESENT, .bound = -2, .window = window, .causal = true}, false);
+    begin_model(&c, 0, &(model){.form = PRESENT, .sight = how, .bound = -2, .window = window}, false);
     passes(&c);
     machine_open(&k, &c);
     give_tokens(&k, false, 0, TOKENS);
@@ -172,15 +203,15 @@ START_TEST(generation)
 {
     const bool in_place = _i / LEVELS % FORMS != SCATTERED_ELSEWHERE, counted = _i / LEVELS % FORMS <= PRESENT_FLAT;
     const model m = {.form = (form)(_i / LEVELS % FORMS),
-                     .window = _i / LEVELS / FORMS * WINDOW,
+                     .sight = (sight)(_i / LEVELS / FORMS % SIGHTS),
+                     .window = _i / LEVELS / FORMS / SIGHTS * WINDOW,
                      .bound = counted ? -2 : BOUND,
-                     .rows = counted ? BOUND : 0,
-                     .causal = true};
+                     .rows = counted ? BOUND : 0};
     float expected[TOKENS][HEADS][WIDTH];
     const void *memory = NULL;
     compilation c;
     machine k;
-    whole(m.window, expected);
+    whole(m.sight, m.window, expected);
     begin_model(&c, _i % LEVELS, &m, true);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
@@ -218,21 +249,19 @@ START_TEST(generation)
 }
 END_TEST
 
-/* Where a query sees more than the rows up to its own, or somebody else what the caches are, or there are more keys
- * than queries, it stays Attention. */
+/* Where somebody else reads what the caches are, there are more keys than queries, or the machine computes in f64, it
+ * stays Attention. */
 static const struct {
     model model;
     const char *why;
 } others[] = {
-    {{.form = PRESENT, .bound = -2, .rows = BOUND}, "is not causal"},
-    {{.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .masked = true}, "has a mask"},
-    {{.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true, .read = true}, "something besides Attention"},
-    {{.form = PRESENT, .bound = -2, .causal = true}, "how many rows"},
-    {{.form = SCATTERED, .bound = BOUND}, "is not causal"},
-    {{.form = SCATTERED_ELSEWHERE, .bound = BOUND, .causal = true}, "the model does not show"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .wide_mask = true}, "is f64"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .read = true}, "something besides Attention"},
+    {{.form = PRESENT, .bound = -2}, "how many rows"},
+    {{.form = SCATTERED, .bound = BOUND, .wide_mask = true}, "is f64"},
+    {{.form = SCATTERED_ELSEWHERE, .bound = BOUND}, "the model does not show"},
     {{.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3}, "not as many queries"},
-    {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .causal = true, .queries = 2, .keys = 3},
-     "not as many queries"},
+    {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .queries = 2, .keys = 3}, "not as many queries"},
 };
 
 static void hear_remarks(compilation *c, test_bytes *remarks)
@@ -266,7 +295,7 @@ END_TEST
 START_TEST(known_sizes_do_not_grow)
 {
     compilation c;
-    begin_model(&c, 2, &(model){.form = PRESENT, .bound = BOUND, .rows = BOUND, .causal = true}, true);
+    begin_model(&c, 2, &(model){.form = PRESENT, .bound = BOUND, .rows = BOUND}, true);
     ok(&c.m, xcc_pair_states(&c.m));
     CHECK_COUNT(&c, CachedAttention, 0);
     finish(&c);
@@ -311,7 +340,7 @@ START_TEST(what_became_of_caches_is_told)
 {
     compilation c;
     test_bytes remarks = {.at = NULL};
-    begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND, .causal = true}, true);
+    begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND}, true);
     hear_remarks(&c, &remarks);
     c.options.caches = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
     ok(&c.m, xcc_pair_states(&c.m));
@@ -331,7 +360,7 @@ Suite *suite_compiler_pair_caches(void)
 {
     Suite *suite = suite_create("compiler/pair_caches");
     TCase *tests = tcase_create("pair_caches");
-    tcase_add_loop_test(tests, generation, 0, 2 * FORMS * LEVELS);
+    tcase_add_loop_test(tests, generation, 0, 2 * SIGHTS * FORMS * LEVELS);
     tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
     tcase_add_test(tests, known_sizes_do_not_grow);
     tcase_add_test(tests, inputs_of_updates);

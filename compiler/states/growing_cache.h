@@ -1,0 +1,26 @@
+/* Caches that the model has without rows at first, and longer after each run. */
+#ifndef XCVM_COMPILER_STATES_GROWING_CACHE_H
+#define XCVM_COMPILER_STATES_GROWING_CACHE_H
+
+#include "compiler/ir/graph.h"
+
+/* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
+typedef struct xcc_rows_added {
+    xcc_value *state;
+    int64_t batch, length;
+} xcc_rows_added;
+
+/* An input of which all but the number of rows is known, [batch, heads, rows, width]. */
+bool xcc_is_growing_cache(const xcc_value *v);
+/* Gives it place for as many rows as the options say. */
+void xcc_bound_cache(const xcc_module *m, xcc_value *past);
+/* The state that counts rows, one number for each batch entry, begun if there is none of that size, and raised at the
+ * end of the run by the rows of `fresh`. */
+xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added);
+/* `past` with the rows of `fresh` behind its first `before`. */
+xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_value *fresh, const xcc_value *before);
+/* What Shape says of `of`, which is the cache `past`, or that with the rows of `fresh` behind it (NULL: none), as its
+ * first `before` rows make it. */
+xcvm_status xcc_replace_cache_shapes(const xcc_value *of, const xcc_value *past, xcc_value *fresh, xcc_value *before);
+
+#endif
