@@ -45,6 +45,24 @@ const xcvm_allocator *xcvm_allocator_or_default(const xcvm_allocator *allocator)
     return allocator != NULL ? allocator : &standard;
 }
 
+bool xcvm_allocator_is_default(const xcvm_allocator *allocator)
+{
+    return xcvm_allocator_or_default(allocator)->allocate == default_allocate;
+}
+
+void *xcvm_memory_map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+#ifdef MADV_NOHUGEPAGE
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
+#endif
+    return memory;
+}
+
+void xcvm_memory_unmap(void *memory, size_t bytes) { (void)munmap(memory, bytes); }
+
 void xcvm_memory_populate(void *memory, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE

@@ -21,6 +21,12 @@ void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes
  */
 void xcvm_memory_populate(void *memory, size_t bytes);
 
+/* Whether it is malloc's. */
+bool xcvm_allocator_is_default(const xcvm_allocator *allocator);
+/* Zeros of which a page takes memory when it is first written, or NULL; to be given back with its size. */
+void *xcvm_memory_map(size_t bytes);
+void xcvm_memory_unmap(void *memory, size_t bytes);
+
 /* Sizes from outside: false when the result does not fit. */
 static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 static inline bool xcvm_size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }

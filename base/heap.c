@@ -23,6 +23,7 @@ typedef struct block {
     xcvm_storage storage;
     size_t capacity;  /* of the payload */
     size_t requested; /* what counts as live */
+    bool mapped;      /* by itself, and given back as soon as it is free */
     struct block *next;
 } block;
 
@@ -33,6 +34,8 @@ enum {
     LARGE = 256 * 1024,
     STEPS = 8,
     BINS = 64 * STEPS,
+    /* Zeros of so many bytes and more are mapped. */
+    MAPPED = 256 * 1024,
     /* How many blocks of a bin are looked at before a new one is made. */
     PATIENCE = 32
 };
@@ -83,7 +86,10 @@ static void free_block(xcvm_heap *heap, block *b)
 {
     heap->reserved -= HEADER + b->capacity;
     ASAN_UNPOISON_MEMORY_REGION((char *)b + HEADER, b->capacity);
-    xcvm_deallocate(&heap->allocator, b, HEADER + b->capacity);
+    if (b->mapped)
+        xcvm_memory_unmap(b, HEADER + b->capacity);
+    else
+        xcvm_deallocate(&heap->allocator, b, HEADER + b->capacity);
 }
 
 static void finish_if_done(xcvm_heap *heap)
@@ -100,7 +106,7 @@ static void release_block(xcvm_storage *storage)
     xcvm_heap *heap = storage->owner;
     heap->live -= b->requested;
     heap->held--;
-    if (heap->destroyed) {
+    if (heap->destroyed || b->mapped) {
         free_block(heap, b);
         finish_if_done(heap);
         return;
@@ -205,7 +211,12 @@ static bool within_limit(const xcvm_heap *heap, size_t bytes)
            (heap->reserved + heap->accounted <= heap->limit && bytes <= heap->limit - heap->reserved - heap->accounted);
 }
 
-static block *make_block(xcvm_heap *heap, size_t capacity)
+static void *take_memory(xcvm_heap *heap, size_t bytes, bool mapped)
+{
+    return mapped ? xcvm_memory_map(bytes) : xcvm_allocate(&heap->allocator, bytes);
+}
+
+static block *make_block(xcvm_heap *heap, size_t capacity, bool mapped)
 {
     /* Sizes that never come back would pile up without end; what a steady state takes turns in stays below this. */
     if (heap->cached > 4 * heap->peak + 64 * (size_t)(1 << 20))
@@ -215,14 +226,15 @@ static block *make_block(xcvm_heap *heap, size_t capacity)
         if (!within_limit(heap, HEADER + capacity))
             return NULL;
     }
-    block *b = xcvm_allocate(&heap->allocator, HEADER + capacity);
+    block *b = take_memory(heap, HEADER + capacity, mapped);
     if (b == NULL && heap->cached != 0) {
         xcvm_heap_trim(heap);
-        b = xcvm_allocate(&heap->allocator, HEADER + capacity);
+        b = take_memory(heap, HEADER + capacity, mapped);
     }
     if (b == NULL)
         return NULL;
     b->capacity = capacity;
+    b->mapped = mapped;
     heap->reserved += HEADER + capacity;
     return b;
 }
@@ -243,18 +255,8 @@ static void note_peak(xcvm_heap *heap)
         heap->peak = heap->live + heap->accounted;
 }
 
-xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+static xcvm_storage *hand_out(xcvm_heap *heap, block *b, size_t bytes)
 {
-    size_t capacity;
-    if (!round_capacity(bytes, &capacity))
-        return refuse(heap, bytes, error);
-    block *b = take_cached(heap, capacity);
-    if (b == NULL)
-        b = make_block(heap, capacity);
-    if (b == NULL && reclaim(heap))
-        b = make_block(heap, capacity);
-    if (b == NULL)
-        return refuse(heap, HEADER + capacity, error);
     b->requested = bytes;
     b->storage = (xcvm_storage){.refs = 1,
                                 .bytes = IS_EXACT ? bytes : b->capacity,
@@ -266,7 +268,41 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
     heap->live += bytes;
     heap->held++;
     note_peak(heap);
-    *storage = &b->storage;
+    return &b->storage;
+}
+
+xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+{
+    size_t capacity;
+    if (!round_capacity(bytes, &capacity))
+        return refuse(heap, bytes, error);
+    block *b = take_cached(heap, capacity);
+    if (b == NULL)
+        b = make_block(heap, capacity, false);
+    if (b == NULL && reclaim(heap))
+        b = make_block(heap, capacity, false);
+    if (b == NULL)
+        return refuse(heap, HEADER + capacity, error);
+    *storage = hand_out(heap, b, bytes);
+    return XCVM_OK;
+}
+
+xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+{
+    size_t capacity;
+    if (bytes < MAPPED || !xcvm_allocator_is_default(&heap->allocator)) {
+        XCVM_TRY(xcvm_heap_allocate(heap, bytes, storage, error));
+        memset((*storage)->data, 0, bytes);
+        return XCVM_OK;
+    }
+    if (!round_capacity(bytes, &capacity))
+        return refuse(heap, bytes, error);
+    block *b = make_block(heap, capacity, true);
+    if (b == NULL && reclaim(heap))
+        b = make_block(heap, capacity, true);
+    if (b == NULL)
+        return refuse(heap, HEADER + capacity, error);
+    *storage = hand_out(heap, b, bytes);
     return XCVM_OK;
 }
 

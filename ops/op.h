@@ -143,12 +143,13 @@ typedef enum xcvm_class {
     XCVM_CLASS_unary = 1,  /* element-wise: y, of the shape of the first operand, is made of its elements alone; other
                               operands are parameters */
     XCVM_CLASS_binary = 2, /* element-wise: y of the first two operands, broadcast to each other */
-    XCVM_CLASS_reduction = 4, /* y = x over axes, with the fields of ReduceSum */
-    XCVM_CLASS_view = 8,      /* the result has the first operand's elements, in order; follows from IN_VIEW */
-    XCVM_CLASS_begin = 16,    /* takes its operands away, to work on them beside the run; so the sooner it is reached
-                                 the better */
-    XCVM_CLASS_optimizer = 32 /* steps the list of parameters, its first state, by the list of gradients, its first
-                                 operand */
+    XCVM_CLASS_reduction = 4,  /* y = x over axes, with the fields of ReduceSum */
+    XCVM_CLASS_view = 8,       /* the result has the first operand's elements, in order; follows from IN_VIEW */
+    XCVM_CLASS_begin = 16,     /* takes its operands away, to work on them beside the run; so the sooner it is reached
+                                  the better */
+    XCVM_CLASS_optimizer = 32, /* steps the list of parameters, its first state, by the list of gradients, its first
+                                  operand */
+    XCVM_CLASS_append = 64     /* writes some rows of its state, which fills up from run to run */
 } xcvm_class;
 
 typedef struct xcvm_inference xcvm_inference; /* ops/shape.h */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,4 +146,17 @@ bool test_comma_locale(void)
     rmdir(inner);
     rmdir(folder);
     return set;
+}
+
+size_t test_resident_pages(const void *memory, size_t bytes)
+{
+    unsigned char pages[8192];
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)memory / page * page;
+    const size_t count = ((uintptr_t)memory + bytes - begin + page - 1) / page;
+    size_t resident = 0;
+    if (count > sizeof pages || mincore((void *)begin, count * page, pages) != 0)
+        return SIZE_MAX;
+    for (size_t i = 0; i < count; i++)
+        resident += pages[i] & 1;
+    return resident;
 }

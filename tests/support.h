@@ -32,6 +32,9 @@ uint64_t test_cpu_ns(void);
  * as Check's CK_TIMEOUT_MULTIPLIER says, of an emulator. */
 uint64_t test_patience(void);
 
+/* How many pages of memory, of at most 8192, are there in fact; SIZE_MAX if the system does not say. */
+size_t test_resident_pages(const void *memory, size_t bytes);
+
 /* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
  * has not been given back. One thread at a time. */
 typedef struct test_allocator {

@@ -9,15 +9,20 @@
 
 /* ---- Life ---- */
 
-static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, xcvm_value *value, xcvm_error *error)
+static void place(const xcvm_value *like, xcvm_storage *storage, xcvm_value *value)
 {
-    xcvm_storage *storage;
-    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, like->bytes, &storage, error));
     *value = *like;
     value->refs = 0;
     value->memory_kind = XCVM_MEMORY_OWNED;
     value->storage = storage;
     value->data = storage->data;
+}
+
+static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, xcvm_value *value, xcvm_error *error)
+{
+    xcvm_storage *storage;
+    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, like->bytes, &storage, error));
+    place(like, storage, value);
     return XCVM_OK;
 }
 
@@ -38,6 +43,12 @@ static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value
         xcvm_value_set_tensor(&like, type->dtype, type->rank, dims);
         XCVM_CHECK(error, xcvm_tensor_size(type->dtype, type->rank, dims, &count, &like.bytes), OUT_OF_RANGE,
                    "state \"%.100s\" is too large", state->declared.name);
+    }
+    if (state->initial == 0 && (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0) {
+        xcvm_storage *storage;
+        XCVM_TRY(xcvm_heap_allocate_zeros(s->kernel.heap, like.bytes, &storage, error));
+        place(&like, storage, value);
+        return XCVM_OK;
     }
     XCVM_TRY(allocate_like(s, &like, value, error));
     if (value->bytes > 0 && state->initial != 0)

@@ -113,7 +113,7 @@ static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loa
         if (*uses != 0)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "operand %s: state \"%.100s\" is changed twice",
                                       field->name, v->image->states[loaded[id] - 1].declared.name);
-        *uses = XCVM_STATE_UPDATED;
+        *uses = XCVM_STATE_UPDATED | ((instruction->schema->classes & XCVM_CLASS_append) != 0 ? XCVM_STATE_FILLED : 0);
     }
     return XCVM_OK;
 }

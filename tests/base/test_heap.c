@@ -219,6 +219,54 @@ START_TEST(discarded_and_limited_anew)
 }
 END_TEST
 
+/* Zeros take memory as they are written, where nobody else makes it. */
+START_TEST(zeros)
+{
+    enum { BYTES = 8 << 20 };
+    xcvm_heap *heap;
+    xcvm_storage *storage;
+    xcvm_error error;
+    ck_assert_int_eq(xcvm_heap_create(NULL, 0, &heap, NULL), XCVM_OK);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, BYTES + 3, &storage, NULL), XCVM_OK);
+        unsigned char *at = storage->data;
+        ck_assert_uint_eq((uintptr_t)at % XCVM_ALIGNMENT, 0);
+        ck_assert_uint_ge(storage->bytes, BYTES + 3);
+        ck_assert_uint_le(test_resident_pages(at, BYTES), 1);
+        for (size_t i = 1; i <= 5; i++)
+            at[i << 20] = 1;
+        ck_assert_uint_ge(test_resident_pages(at, BYTES), 5);
+        ck_assert_uint_le(test_resident_pages(at, BYTES), 6);
+        ck_assert_uint_eq(at[(1 << 20) + 1] + at[BYTES + 2], 0);
+        ck_assert_uint_eq(xcvm_heap_live(heap), BYTES + 3);
+        xcvm_storage_release(storage);
+        ck_assert_uint_eq(xcvm_heap_reserved(heap), 0);
+    }
+    xcvm_heap_set_limit(heap, BYTES);
+    ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, BYTES, &storage, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, SIZE_MAX, &storage, &error), XCVM_OUT_OF_MEMORY);
+    xcvm_heap_set_limit(heap, 0);
+    ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, BYTES, &storage, NULL), XCVM_OK);
+    xcvm_heap_destroy(heap);
+    xcvm_storage_release(storage);
+}
+END_TEST
+
+START_TEST(zeros_of_others)
+{
+    test_allocator allocator;
+    xcvm_heap *heap = create(&allocator, 0);
+    xcvm_storage *storage = take(heap, 300000);
+    xcvm_storage_release(storage);
+    ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, 300000, &storage, NULL), XCVM_OK);
+    for (size_t i = 0; i < 300000; i++)
+        ck_assert_uint_eq(((unsigned char *)storage->data)[i], 0);
+    xcvm_storage_release(storage);
+    xcvm_heap_destroy(heap);
+    ck_assert_uint_eq(allocator.live, 0);
+}
+END_TEST
+
 Suite *suite_base_heap(void);
 Suite *suite_base_heap(void)
 {
@@ -234,6 +282,8 @@ Suite *suite_base_heap(void)
     tcase_add_test(tests, sizes_that_never_return_do_not_pile_up);
     tcase_add_test(tests, without_memory);
     tcase_add_test(tests, discarded_and_limited_anew);
+    tcase_add_test(tests, zeros);
+    tcase_add_test(tests, zeros_of_others);
     suite_add_tcase(suite, tests);
     return suite;
 }

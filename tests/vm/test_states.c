@@ -384,6 +384,28 @@ START_TEST(memory_of_states_counts)
 }
 END_TEST
 
+/* A cache takes memory for the rows that were added, however many it may hold. */
+START_TEST(caches_fill_up)
+{
+    xcvm_program *program = load("state a f32[1x2x500000x4]\n$1 = Load(name=\"a\")\n"
+                                 "CacheAppend(f32[1x2x1x4] 1 2 3 4 5 6 7 8, i64[1] 499999, $1)\n");
+    const size_t bytes = (size_t)2 * 500000 * 4 * sizeof(float);
+    xcvm_session *s = open_default_session(program);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_state(s, 0)), bytes), 1);
+        run(s);
+        const float *now = xcvm_value_data(xcvm_session_state(s, 0));
+        ck_assert_float_eq(now[(size_t)499999 * 4 + 1], 2);
+        ck_assert_float_eq(now[(size_t)999999 * 4 + 3], 8);
+        ck_assert_float_eq(now[(size_t)999998 * 4 + 3], 0);
+        ck_assert_uint_le(test_resident_pages(now, bytes), 5);
+        ck_assert_int_eq(xcvm_session_reset_states(s, NULL), XCVM_OK);
+    }
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 Suite *suite_vm_states(void);
 Suite *suite_vm_states(void)
 {
@@ -391,7 +413,7 @@ Suite *suite_vm_states(void)
         SUITE_OF("vm_states", runs_add_up, failed_runs_change_nothing, what_the_caller_holds_is_not_written,
                  wrong_states_are_refused, states_of_other_types_are_not_shared, open_sizes_grow,
                  tails_load_into_registers_of_their_own, updates_read_nothing_updated, memory_of_callers_is_not_updated,
-                 steady_state, what_was_loaded_stays, memory_of_states_counts);
+                 steady_state, what_was_loaded_stays, memory_of_states_counts, caches_fill_up);
     TCase *sharing = tcase_create("sharing");
     tcase_add_loop_test(sharing, sessions_share_states, 0, 2);
     suite_add_tcase(suite, sharing);
