@@ -13,7 +13,8 @@ void *xcvm_allocate(const xcvm_allocator *allocator, size_t bytes);
 void *xcvm_allocate_zeroed(const xcvm_allocator *allocator, size_t bytes);
 void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes);
 
-/* Bytes of a page that the system maps at once where it can: blocks of that many and more lie on such pages. */
+/* Bytes of a page that the system maps at once where it can: blocks of the default allocator of that many
+ * and more lie on such pages. */
 #define XCVM_HUGE_PAGE ((size_t)2 << 20)
 
 /* Maps the pages of memory that is about to be written at once, if there are not too many: cheaper than a fault for
@@ -21,9 +22,10 @@ void xcvm_deallocate(const xcvm_allocator *allocator, void *memory, size_t bytes
  */
 void xcvm_memory_populate(void *memory, size_t bytes);
 
-/* Whether it is malloc's. */
+/* Whether memory of `allocator` (NULL: the default) comes from malloc. */
 bool xcvm_allocator_is_default(const xcvm_allocator *allocator);
-/* Zeros of which a page takes memory when it is first written, or NULL; to be given back with its size. */
+/* Zeros, or NULL, to be given back with their size. A page, a small one, takes memory when it is first written; if
+ * there is none then, the system ends the process. */
 void *xcvm_memory_map(size_t bytes);
 void xcvm_memory_unmap(void *memory, size_t bytes);
 

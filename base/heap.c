@@ -30,12 +30,10 @@ typedef struct block {
 enum {
     HEADER = (sizeof(block) + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT,
     PAGE = 4096,
-    /* Above, blocks are rounded to pages, below to one of STEPS sizes for each power of two. */
+    /* Above, blocks are rounded to pages, and zeros are mapped; below to one of STEPS sizes for each power of two. */
     LARGE = 256 * 1024,
     STEPS = 8,
     BINS = 64 * STEPS,
-    /* Zeros of so many bytes and more are mapped. */
-    MAPPED = 256 * 1024,
     /* How many blocks of a bin are looked at before a new one is made. */
     PATIENCE = 32
 };
@@ -290,7 +288,7 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
 xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
 {
     size_t capacity;
-    if (bytes < MAPPED || !xcvm_allocator_is_default(&heap->allocator)) {
+    if (bytes < LARGE || !xcvm_allocator_is_default(&heap->allocator)) {
         XCVM_TRY(xcvm_heap_allocate(heap, bytes, storage, error));
         memset((*storage)->data, 0, bytes);
         return XCVM_OK;

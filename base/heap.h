@@ -16,7 +16,7 @@ void xcvm_heap_destroy(xcvm_heap *heap);
  */
 xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
 /* Storage of zeros. With malloc for the allocator a large one takes memory page by page as it is written, but counts
- * whole from the start: for what may never be filled. */
+ * whole from the start, and goes back to the system when it is released: for what may never be filled. */
 xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
 /* Storage for a list of `count` values, null at first, which are cleared with it. */
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);

@@ -80,7 +80,7 @@ enum { XCVM_FUSED_OPERANDS = 64 }; /* most operands, and most results */
 enum xcvm_state_use {
     XCVM_STATE_STORED = 1,  /* a Store gives it a new value */
     XCVM_STATE_UPDATED = 2, /* an instruction of the tail writes it in place */
-    XCVM_STATE_FILLED = 4   /* and it writes some rows of it, so that others may never be there */
+    XCVM_STATE_FILLED = 4   /* updated by an instruction of class append: some rows may never be written */
 };
 
 struct xcvm_program {

@@ -9,20 +9,16 @@
 
 /* ---- Life ---- */
 
-static void place(const xcvm_value *like, xcvm_storage *storage, xcvm_value *value)
+static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, bool zeros, xcvm_value *value,
+                                 xcvm_error *error)
 {
+    xcvm_storage *storage;
+    XCVM_TRY((zeros ? xcvm_heap_allocate_zeros : xcvm_heap_allocate)(s->kernel.heap, like->bytes, &storage, error));
     *value = *like;
     value->refs = 0;
     value->memory_kind = XCVM_MEMORY_OWNED;
     value->storage = storage;
     value->data = storage->data;
-}
-
-static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, xcvm_value *value, xcvm_error *error)
-{
-    xcvm_storage *storage;
-    XCVM_TRY(xcvm_heap_allocate(s->kernel.heap, like->bytes, &storage, error));
-    place(like, storage, value);
     return XCVM_OK;
 }
 
@@ -44,16 +40,11 @@ static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value
         XCVM_CHECK(error, xcvm_tensor_size(type->dtype, type->rank, dims, &count, &like.bytes), OUT_OF_RANGE,
                    "state \"%.100s\" is too large", state->declared.name);
     }
-    if (state->initial == 0 && (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0) {
-        xcvm_storage *storage;
-        XCVM_TRY(xcvm_heap_allocate_zeros(s->kernel.heap, like.bytes, &storage, error));
-        place(&like, storage, value);
-        return XCVM_OK;
-    }
-    XCVM_TRY(allocate_like(s, &like, value, error));
+    const bool filled = state->initial == 0 && (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0;
+    XCVM_TRY(allocate_like(s, &like, filled, value, error));
     if (value->bytes > 0 && state->initial != 0)
         memcpy(value->data, like.data, value->bytes);
-    else if (value->bytes > 0)
+    else if (value->bytes > 0 && !filled)
         memset(value->data, 0, value->bytes);
     return XCVM_OK;
 }
@@ -155,7 +146,7 @@ static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state, xcvm_error
     xcvm_value own;
     if (state->lent || is_exclusive(&state->value))
         return XCVM_OK;
-    XCVM_TRY(allocate_like(s, &state->value, &own, error));
+    XCVM_TRY(allocate_like(s, &state->value, false, &own, error));
     if (own.bytes > 0)
         memcpy(own.data, state->value.data, own.bytes);
     xcvm_value_clear(&state->value);
@@ -169,7 +160,7 @@ static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error 
     if (state->lent || (state->spare.kind == XCVM_KIND_TENSOR && is_exclusive(&state->spare)))
         return XCVM_OK;
     xcvm_value_clear(&state->spare);
-    return allocate_like(s, &state->value, &state->spare, error);
+    return allocate_like(s, &state->value, false, &state->spare, error);
 }
 
 xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error)

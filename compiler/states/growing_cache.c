@@ -9,8 +9,8 @@
 
 bool xcc_is_growing_cache(const xcc_value *v)
 {
-    return v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4 &&
-           v->type.dims[0] >= 0 && v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
+    return v != NULL && v->kind == XCC_INPUT && v->type.dtype == XCVM_F32 && v->type.rank == 4 && v->type.dims[0] > 0 &&
+           v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
 }
 
 xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added)
@@ -46,6 +46,18 @@ xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_val
 {
     return xcc_apply(b, TensorScatter, y, .past_cache = XCC_IN(past), .update = XCC_IN(fresh),
                      .write_indices = XCC_IN(before), .axis = -2);
+}
+
+bool xcc_is_read_by(const xcc_value *v, const xcc_node *reader, size_t outputs)
+{
+    size_t as_output = 0, by_reader = 0;
+    for (const xcc_use *u = v->users; u != NULL; u = u->next) {
+        as_output += u->node == NULL;
+        by_reader += u->node == reader;
+        if (u->graph != reader->graph || (u->node != NULL && u->node != reader && !xcc_is(u->node, XCVM_OP_Shape)))
+            return false;
+    }
+    return as_output == outputs && by_reader <= 1;
 }
 
 static int64_t bounded(int64_t axis)

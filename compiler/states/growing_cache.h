@@ -10,7 +10,7 @@ typedef struct xcc_rows_added {
     int64_t batch, length;
 } xcc_rows_added;
 
-/* An input of which all but the number of rows is known, [batch, heads, rows, width]. */
+/* An input of f32 of which all but the number of rows is known, [batch, heads, rows, width]; batch is not 0. */
 bool xcc_is_growing_cache(const xcc_value *v);
 /* Gives it place for as many rows as the options say. */
 void xcc_bound_cache(const xcc_module *m, xcc_value *past);
@@ -19,8 +19,12 @@ void xcc_bound_cache(const xcc_module *m, xcc_value *past);
 xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added);
 /* `past` with the rows of `fresh` behind its first `before`. */
 xcc_value *xcc_extend_cache(xcc_builder *b, const xcc_value *past, const xcc_value *fresh, const xcc_value *before);
-/* What Shape says of `of`, which is the cache `past`, or that with the rows of `fresh` behind it (NULL: none), as its
- * first `before` rows make it. */
+/* Whether nothing reads v but `reader`, by at most one operand, and Shape, both in one graph, which has it for so many
+ * outputs. */
+bool xcc_is_read_by(const xcc_value *v, const xcc_node *reader, size_t outputs);
+/* Replaces each Shape that reads `of`, which is the cache `past`, bounded already, or that with the rows of `fresh`
+ * behind it (NULL: none): the first before[0] rows are there in all batch entries. `fresh` is of rank 4, and made in
+ * front of the Shapes. */
 xcvm_status xcc_replace_cache_shapes(const xcc_value *of, const xcc_value *past, xcc_value *fresh, xcc_value *before);
 
 #endif

@@ -6,7 +6,7 @@
 #include "compiler/states/growing_cache.h"
 #include "compiler/states/state_pairs.h"
 
-/* An Attention of f32 of which every query sees the keys up to its own place, and the cache that it extends. */
+/* An Attention of f32, and the cache that it extends. */
 typedef struct extension {
     xcc_node *node;
     const xcvm_Attention_args *a;
@@ -70,19 +70,6 @@ static bool is_total(const xcc_value *total, const xcc_value *before, int64_t le
     return sub != NULL && xcc_node_input(sub, 0) == total && is_size(xcc_node_input(sub, 1), length);
 }
 
-/* Whether all that reads v is `reader`, Shape in the same graph, or the graph that has it for one output. */
-static bool is_read_by(const xcc_value *v, const xcc_node *reader)
-{
-    size_t outputs = 0;
-    for (const xcc_use *u = v->users; u != NULL; u = u->next) {
-        outputs += u->node == NULL;
-        if (outputs > 1 ||
-            (u->node != NULL && u->node != reader && (u->graph != reader->graph || !xcc_is(u->node, XCVM_OP_Shape))))
-            return false;
-    }
-    return true;
-}
-
 /* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
  * them, to whom that would show; else why not. */
 static const char *find_present(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
@@ -103,7 +90,7 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
         if (!xcc_is_growing_cache(e->past[i]))
             return "Attention extends it, and it is not f32, or not the number of its rows alone is open";
     for (size_t i = 0; i < 2; i++)
-        if (!is_read_by(e->past[i], e->node) || !is_read_by(present[i], e->node))
+        if (!xcc_is_read_by(e->past[i], e->node, 0) || !xcc_is_read_by(present[i], e->node, 1))
             return "something besides Attention reads the keys or values, before or after they are extended";
     return e->a->nonpad_kv_seqlen != NULL   ? "its Attention is told how many keys there are"
            : !are_as_many(e->a->q, e->a->k) ? "its Attention has not as many queries as new keys"

@@ -155,9 +155,8 @@ static const char *why_not(const xcc_module *m, const extension *e)
     if (fresh->rank != 4 || fresh->dims[0] != past->dims[0] || fresh->dims[1] != past->dims[1] ||
         fresh->dims[3] != past->dims[3])
         return "Concat extends it with rows of which not all but their number is known";
-    for (const xcc_use *u = e->past->users; u != NULL; u = u->next)
-        if (u->graph != m->graph || (u->node != e->concat && !xcc_is(u->node, XCVM_OP_Shape)))
-            return "something besides Concat reads it";
+    if (!xcc_is_read_by(e->past, e->concat, 0))
+        return "something besides Concat reads it";
     /* Another output, or another state, would be as long as the cache can be. */
     if (output_uses(e->present) != 1)
         return "it is another output, too, with the rows that Concat puts behind";

@@ -208,11 +208,11 @@ typedef struct xcc_options {
      * XCVM_F32 (or 0), as they are; XCVM_F16 or XCVM_BF16, which rows are rounded to as they are added. */
     xcvm_dtype caches;
     /* Rows that caches of keys and values have place for from the start, up to INT32_MAX: those among `states` that
-     * ONNX's Attention extends (f32, causal or of one query, without a mask, of as many queries as new keys), or Concat
-     * (f32) for nothing but products by queries and weights, whose number of rows alone is open. Each run writes its
-     * rows behind those that are there; one whose rows have no place fails with OUT_OF_RANGE. A state "rows@" and the
-     * first cache's name counts them, for each batch entry. 0: such a cache grows, and is copied in each run. Rows that
-     * the model itself addresses, as TensorScatter, need no such number, but known sizes. */
+     * ONNX's Attention extends (f32, of as many queries as new keys; docs/generation.md says what is left out), or
+     * Concat (f32) for nothing but products by queries and weights, whose number of rows alone is open. Each run writes
+     * its rows behind those that are there; one whose rows have no place fails with OUT_OF_RANGE. A state "rows@" and
+     * the first cache's name counts them, for each batch entry. 0: such a cache grows, and is copied in each run. Rows
+     * that the model itself addresses, as TensorScatter, need no such number, but known sizes. */
     int64_t cache_rows;
     /* Receives a line of text for each of `states`: whether rows are added to it where it lies, and if not, why. NULL:
      * nobody is told. */

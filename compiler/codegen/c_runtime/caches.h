@@ -1,5 +1,6 @@
 /* Attention over caches of keys and values that are states, and what stands around it. 1 is returned where a place is
- * out of range, or a mask for more keys than there are. */
+ * out of range, or a mask for more keys than there are and more than the cache has
+ * rows. */
 #ifndef XC_CACHES_H
 #define XC_CACHES_H
 
@@ -52,7 +53,7 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
             return 1;
         most = (size_t)before[b] > most ? (size_t)before[b] : most;
     }
-    if (mask != NULL && d->mask_keys > most + d->queries && d->mask_keys != d->bound)
+    if (mask != NULL && d->mask_keys > most + d->queries && d->mask_keys > d->bound)
         return 1;
     for (size_t r = 0; r < d->batch * d->kv_heads * rows; r++, q += d->width, y += d->v_width) {
         const size_t unit = r / rows, b = unit / d->kv_heads, past = (size_t)before[b], place = past + r % d->queries;

@@ -287,7 +287,7 @@ static xcvm_status read_grouped(xcc_lowering *n, grouped *g)
     return XCVM_OK;
 }
 
-/* CachedAttention is of f32, and has neither a gradient nor a place for what is seen beside the keys. */
+/* CachedAttention is of f32, and has neither a gradient nor a place for a sink or a smooth softmax. */
 static bool is_read_in_place(const xcc_lowering *n, const cached *c, const grouped *g)
 {
     const xcc_value *const all[] = {c->q, c->k, c->v, c->past_key, c->past_value, g->bias};

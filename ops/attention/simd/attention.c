@@ -87,15 +87,13 @@ static bool lay_out(const attention_loop *w, char *base, memory *r, size_t *byte
 
 static void add_mask(const xcvm_attention *d, size_t row, size_t begin, size_t count, float *score, float *spare)
 {
-    if (d->mask_dtype == XCVM_BOOL) {
-        xcvm_attention_hide((const uint8_t *)d->mask + row, d->mask_keys, begin, count, score);
-    } else if (d->mask_dtype == XCVM_F32) {
-        xcvm_attention_bias((const float *)d->mask + row, d->mask_keys, begin, count, score);
-    } else {
-        const size_t there = d->mask_keys > begin ? xcvm_min(d->mask_keys - begin, count) : 0;
-        xcvm_halves_load(d->mask_dtype, d->mask, row + begin, there, spare);
-        xcvm_attention_bias(spare, there, 0, count, score);
+    if (d->mask_dtype == XCVM_BOOL || d->mask_dtype == XCVM_F32) {
+        xcvm_attention_mask(d->mask_dtype, d->mask, row, d->mask_keys, begin, count, score);
+        return;
     }
+    const size_t there = d->mask_keys > begin ? xcvm_min(d->mask_keys - begin, count) : 0;
+    xcvm_halves_load(d->mask_dtype, d->mask, row + begin, there, spare);
+    xcvm_attention_mask(XCVM_F32, spare, 0, there, 0, count, score);
 }
 
 /* A block of the product: which queries and keys it is for. */

@@ -172,9 +172,9 @@ static void score(const rows *keys, size_t first, const float *q, size_t queries
     }
 }
 
-/* The scores of row `row` of a unit, from key `none` on, become weights; returns 1 / their sum, or 0 where no key is
+/* The scores of row `row` of a unit, from key `first` on, become weights; returns 1 / their sum, or 0 where no key is
  * seen. */
-static float weigh(const cached *c, size_t unit, size_t row, size_t none, float *weight)
+static float weigh(const cached *c, size_t unit, size_t row, size_t first, float *weight)
 {
     const xcvm_CachedAttention_args *a = c->a;
     const size_t b = unit / c->kv_heads, i = row % c->queries, back = window_of(a), place = (size_t)c->before[b] + i;
@@ -182,7 +182,7 @@ static float weigh(const cached *c, size_t unit, size_t row, size_t none, float 
     const size_t begin = place > back ? place - back : 0, columns = xcvm_round_up(last + 1, XCVM_LANES);
     for (size_t j = begin; j <= last; j++)
         weight[j] *= c->scale;
-    for (size_t j = none; j < begin; j++)
+    for (size_t j = first; j < begin; j++)
         weight[j] = -INFINITY;
     if (a->softcap > 0.0)
         xcvm_attention_cap(weight + begin, last + 1 - begin, (float)a->softcap);
@@ -190,15 +190,13 @@ static float weigh(const cached *c, size_t unit, size_t row, size_t none, float 
         const size_t head = unit % c->kv_heads * c->group + row / c->queries;
         const size_t at = xcvm_attention_row(&c->mask_rows, b, head, i);
         const size_t keys = (size_t)a->mask->dims[a->mask->rank - 1];
-        if (a->mask->dtype == XCVM_BOOL)
-            xcvm_attention_hide(XCVM_CDATA(uint8_t, a->mask) + at, keys, begin, last + 1 - begin, weight + begin);
-        else
-            xcvm_attention_bias(XCVM_CDATA(float, a->mask) + at, keys, begin, last + 1 - begin, weight + begin);
+        xcvm_attention_mask((xcvm_dtype)a->mask->dtype, a->mask->data, at, keys, begin, last + 1 - begin,
+                            weight + begin);
     }
     for (size_t j = last + 1; j < columns; j++)
         weight[j] = -INFINITY;
-    const float greatest = xcvm_attention_greatest(weight + none, columns - none);
-    const float sum = xcvm_attention_weigh(weight + none, columns - none, greatest == -INFINITY ? 0.0f : greatest);
+    const float greatest = xcvm_attention_greatest(weight + first, columns - first);
+    const float sum = xcvm_attention_weigh(weight + first, columns - first, greatest == -INFINITY ? 0.0f : greatest);
     return sum == 0.0f ? 0.0f : 1.0f / sum;
 }
 
@@ -230,8 +228,9 @@ static void attend(const cached *c, size_t unit, size_t first, size_t count, flo
         if (a->is_causal)
             seen.count = (first + r) % c->queries + 1;
         weighted_sum(&seen, 0, scores + r * c->score_row + before, c->score_row, 1, y + r * c->v_width, chunk);
+        /* Where no key is seen, values that are not finite must not show. */
         for (size_t p = 0; p < c->v_width; p++)
-            y[r * c->v_width + p] *= inverse[r];
+            y[r * c->v_width + p] = inverse[r] == 0.0f ? 0.0f : y[r * c->v_width + p] * inverse[r];
     }
 }
 
@@ -366,10 +365,12 @@ XCVM_KERNEL(CachedAttention)
     }
     const size_t keys = most + c.queries;
     if (a->mask != NULL) {
-        /* It may be for all rows of the cache, or end before the last key; any other length is a mistake. */
+        /* It may go on to the last row of the cache, beyond the keys that there are, as one of a cache of known size
+         * does. */
         const int64_t last = a->mask->dims[a->mask->rank - 1];
-        XCVM_CHECK(k->error, (uint64_t)last <= keys || (uint64_t)last == c.bound, SHAPE_MISMATCH,
-                   "mask is for %lld keys, but there are %zu", (long long)last, keys);
+        XCVM_CHECK(k->error, (uint64_t)last <= keys || (uint64_t)last <= c.bound, SHAPE_MISMATCH,
+                   "mask is for %lld keys, but there are %zu, and the cache has %zu rows", (long long)last, keys,
+                   c.bound);
         c.mask_rows = xcvm_attention_mask_rows(a->mask);
     }
     if (xcvm_element_count(a->y) == 0)

@@ -14,25 +14,23 @@ static inline void xcvm_attention_cap(float *score, size_t count, float limit)
         score[j] = limit * xcvm_tanh_f32(score[j] * inverse);
 }
 
-/* The scores of keys [first, first + count) that a row of a mask for `keys` keys hides become -infinity, and so do
- * those of keys behind its last. */
-static inline void xcvm_attention_hide(const uint8_t *mask, size_t keys, size_t first, size_t count, float *score)
+/* Scores of `count` keys, score[0] that of key `first`, with a mask for `keys` keys, whose row begins at element `row`:
+ * what it hides, and keys behind its last, become -infinity; one of f32 is added. `score` is no part of it. */
+static inline void xcvm_attention_mask(xcvm_dtype dtype, const void *mask, size_t row, size_t keys, size_t first,
+                                       size_t count, float *score)
 {
     const size_t there = keys > first ? xcvm_min(keys - first, count) : 0;
-    XCVM_INDEPENDENT
-    for (size_t j = 0; j < there; j++)
-        score[j] = mask[first + j] != 0 ? score[j] : -INFINITY;
-    for (size_t j = there; j < count; j++)
-        score[j] = -INFINITY;
-}
-
-/* The same with a mask of numbers, which are added. */
-static inline void xcvm_attention_bias(const float *mask, size_t keys, size_t first, size_t count, float *score)
-{
-    const size_t there = keys > first ? xcvm_min(keys - first, count) : 0;
-    XCVM_INDEPENDENT
-    for (size_t j = 0; j < there; j++)
-        score[j] += mask[first + j];
+    if (there > 0 && dtype == XCVM_BOOL) {
+        const uint8_t *sees = (const uint8_t *)mask + row + first;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < there; j++)
+            score[j] = sees[j] != 0 ? score[j] : -INFINITY;
+    } else if (there > 0) {
+        const float *bias = (const float *)mask + row + first;
+        XCVM_INDEPENDENT
+        for (size_t j = 0; j < there; j++)
+            score[j] += bias[j];
+    }
     for (size_t j = there; j < count; j++)
         score[j] = -INFINITY;
 }

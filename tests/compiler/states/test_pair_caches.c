@@ -15,8 +15,9 @@ static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_va
 typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCATTERED_ELSEWHERE, FORMS } form;
 
 /* How a model says what queries see: of all keys up to their own; with a bias of each key besides; or by a mask alone,
- * which hides every fifth key, too. */
-typedef enum sight { CAUSAL, BIASED, MASKED, SIGHTS } sight;
+ * which hides every fifth key, too. Or all keys of a run, which do not give what a run of all tokens does: as they are,
+ * or with a bias of f16 for each head and key. */
+typedef enum sight { CAUSAL, BIASED, MASKED, SIGHTS, ALL = SIGHTS, HEADWISE } sight;
 
 typedef struct model {
     form form;
@@ -26,7 +27,7 @@ typedef struct model {
     int64_t window;        /* rows in front of its own that a query sees; 0: all */
     int64_t queries, keys; /* how many there are of each; 0: open */
     bool wide_mask;        /* f64 */
-    bool read;             /* somebody else reads the keys */
+    bool read, given;      /* somebody else reads the keys; they are an output */
 } model;
 
 static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
@@ -54,9 +55,14 @@ static xcc_value *mask_of(xcc_builder *b, const model *m, xcc_value *before, xcc
 {
     if (m->wide_mask)
         return must(b, xcc_build_cast(b, floats(b, 1, DIMS(1), FLOATS(0)), XCVM_F64));
-    if (m->sight == CAUSAL)
+    if (m->sight == CAUSAL || m->sight == ALL)
         return NULL;
     xcc_value *key = numbers(b, xcc_build_add(b, before, count));
+    if (m->sight == HEADWISE) {
+        xcc_value *head = xcc_build_unsqueeze(b, numbers(b, XCC_BUILD_INTS(b, HEADS)), 2, DIMS(1, 2));
+        xcc_value *slope = xcc_build_mul(b, xcc_build_cast(b, head, XCVM_F32), floats(b, 0, NULL, FLOATS(0.03f)));
+        return must(b, xcc_build_cast(b, xcc_build_mul(b, xcc_build_cast(b, key, XCVM_F32), slope), XCVM_F16));
+    }
     if (m->sight == BIASED)
         return must(b, xcc_build_mul(b, xcc_build_cast(b, key, XCVM_F32), floats(b, 0, NULL, FLOATS(-0.05f))));
     xcc_value *place = xcc_build_unsqueeze(b, xcc_build_add(b, before, numbers(b, count)), 1, DIMS(1));
@@ -75,7 +81,7 @@ static void make(xcc_builder *b, const model *m)
     xcvm_Attention_args args = {.q = XCC_IN(q),
                                 .k = XCC_IN(k),
                                 .v = XCC_IN(v),
-                                .is_causal = m->sight != MASKED,
+                                .is_causal = m->sight == CAUSAL || m->sight == BIASED,
                                 .left_window_size = m->window > 0 ? m->window : -1,
                                 .right_window_size = -1,
                                 .scale = 0.4};
@@ -98,6 +104,8 @@ static void make(xcc_builder *b, const model *m)
         output(b, y);
         output(b, next[0]);
         output(b, next[1]);
+        if (m->sight == HEADWISE)
+            output(b, must(b, xcc_apply(b, Shape, y, .x = XCC_IN(next[0]), .start = 1, .end = -1)));
     } else {
         xcc_value *length = xcc_build_dim_of(b, q, 2), *at, *total;
         if (m->form == SCATTERED_FROM_TOTAL) {
@@ -122,8 +130,17 @@ static void make(xcc_builder *b, const model *m)
         output(b, next[0]);
         output(b, next[1]);
     }
+}
+
+/* Who else reads the keys, or is given them. */
+static void make_others(xcc_builder *b, const model *m)
+{
+    xcc_value *keys = b->graph->inputs[3];
+    ck_assert_str_eq(keys->name, pairs[0].input);
     if (m->read)
         output(b, must(b, xcc_build_unary(b, XCVM_OP_Neg, keys)));
+    if (m->given)
+        output(b, keys);
 }
 
 static void begin_model(compilation *c, int level, const model *m, bool states)
@@ -133,6 +150,7 @@ static void begin_model(compilation *c, int level, const model *m, bool states)
     c->options.states = states ? pairs : NULL;
     c->options.state_count = states ? 2 : 0;
     make(&c->b, m);
+    make_others(&c->b, m);
 }
 
 static float element(size_t operand, int64_t token, int64_t column)
@@ -249,6 +267,47 @@ START_TEST(generation)
 }
 END_TEST
 
+/* What queries of later tokens see is the same as where the caches are copied: each run beside one of the model without
+ * states, which is given what it gave. */
+START_TEST(beside_copies)
+{
+    const model m = {.form = (form)(_i % 2), .sight = (sight)(ALL + _i / 2), .bound = -2, .rows = BOUND};
+    compilation c[2];
+    machine k[2];
+    const float none = 0;
+    for (int i = 0; i < 2; i++) {
+        begin_model(&c[i], 2, &m, i == 1);
+        if (i == 1)
+            ok(&c[i].m, xcc_pair_states(&c[i].m));
+        passes(&c[i]);
+        machine_open(&k[i], &c[i]);
+    }
+    CHECK_COUNT(&c[1], CachedAttention, 1);
+    for (size_t i = 3; i < 5; i++)
+        machine_give(&k[0], i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
+    for (int64_t first = 0, count = 12; first < 18; first += count, count = first < 15 ? 3 : 1) {
+        for (int i = 0; i < 2; i++)
+            ck_assert_int_eq(run_tokens(&k[i], &m, first, count), XCVM_OK);
+        for (int64_t t = 0; t < count; t++)
+            for (int64_t h = 0; h < HEADS; h++)
+                for (size_t p = 0; p < WIDTH; p++)
+                    ck_assert_float_eq_tol(result(&k[1], m.form == PRESENT_FLAT, count, t, h)[p],
+                                           result(&k[0], m.form == PRESENT_FLAT, count, t, h)[p], 1e-5f);
+        if (m.sight == HEADWISE)
+            ck_assert_mem_eq(xcvm_value_data(xcvm_session_output(k[1].session, 1)), DIMS(KEY_HEADS, first + count),
+                             2 * sizeof(int64_t));
+        for (size_t i = 0; i < 2; i++) {
+            const float *present = xcvm_value_data(xcvm_session_output(k[0].session, 1 + i));
+            machine_give(&k[0], 3 + i, XCVM_F32, 4, DIMS(1, KEY_HEADS, first + count, WIDTH), present);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        machine_close(&k[i]);
+        finish(&c[i]);
+    }
+}
+END_TEST
+
 /* Where somebody else reads what the caches are, there are more keys than queries, or the machine computes in f64, it
  * stays Attention. */
 static const struct {
@@ -257,6 +316,7 @@ static const struct {
 } others[] = {
     {{.form = PRESENT, .bound = -2, .rows = BOUND, .wide_mask = true}, "is f64"},
     {{.form = PRESENT, .bound = -2, .rows = BOUND, .read = true}, "something besides Attention"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .given = true}, "something besides Attention"},
     {{.form = PRESENT, .bound = -2}, "how many rows"},
     {{.form = SCATTERED, .bound = BOUND, .wide_mask = true}, "is f64"},
     {{.form = SCATTERED_ELSEWHERE, .bound = BOUND}, "the model does not show"},
@@ -361,6 +421,7 @@ Suite *suite_compiler_pair_caches(void)
     Suite *suite = suite_create("compiler/pair_caches");
     TCase *tests = tcase_create("pair_caches");
     tcase_add_loop_test(tests, generation, 0, 2 * SIGHTS * FORMS * LEVELS);
+    tcase_add_loop_test(tests, beside_copies, 0, 4);
     tcase_add_loop_test(tests, what_stays, 0, (int)(sizeof others / sizeof *others));
     tcase_add_test(tests, known_sizes_do_not_grow);
     tcase_add_test(tests, inputs_of_updates);
