@@ -202,31 +202,76 @@ xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int b
     return u;
 }
 
+/* Whether `count` tuples of i64 are all in range. */
+static bool are_in_range(const int64_t *at, size_t length, const int64_t *dims, size_t count)
+{
+    bool out = false;
+    for (size_t j = 0; j < length; j++)
+        for (size_t i = 0; i < count; i++)
+            out |= (uint64_t)at[i * length + j] + (uint64_t)dims[j] >= 2 * (uint64_t)dims[j];
+    return !out;
+}
+
 xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u)
 {
+    const size_t length = (size_t)u->length;
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < u->count; i++) {
-        XCVM_TRY(xcvm_poll_after(&poller, (size_t)u->length));
-        for (int j = 0; j < u->length; j++) {
-            int64_t index = xcvm_index_at(u->indices, i * (size_t)u->length + (size_t)j),
-                    dim = u->x->dims[u->batch + j];
+    for (size_t first = 0, count; first < u->count; first += count) {
+        count = xcvm_min(u->count - first, OFFSETS);
+        XCVM_TRY(xcvm_poll_after(&poller, count * length));
+        if (u->indices->dtype == XCVM_I64 &&
+            are_in_range(XCVM_CDATA(int64_t, u->indices) + first * length, length, u->x->dims + u->batch, count))
+            continue;
+        for (size_t i = first * length; i < (first + count) * length; i++) {
+            const int64_t index = xcvm_index_at(u->indices, i), dim = u->x->dims[u->batch + (int)(i % length)];
             XCVM_CHECK(k->error, index >= -dim && index < dim, OUT_OF_RANGE,
-                       "element %d of index tuple %zu is %lld, not in [-%lld, %lld)", j, i, (long long)index,
-                       (long long)dim, (long long)dim);
+                       "element %zu of index tuple %zu is %lld, not in [-%lld, %lld)", i % length, i / length,
+                       (long long)index, (long long)dim, (long long)dim);
         }
     }
     return XCVM_OK;
 }
 
-size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i)
+/* Offsets, in slices, of tuples of i64; `length` is a constant where it is 1 to 3. */
+static inline __attribute__((always_inline)) void find_offsets(const int64_t *at, const size_t length,
+                                                               const int64_t *dims, size_t count, ptrdiff_t *offsets)
 {
-    size_t offset = 0;
-    for (int j = 0; j < u->length; j++) {
-        int64_t dim = u->x->dims[u->batch + j];
-        offset = offset * (size_t)dim + xcvm_index_wrapped(u->indices, i * (size_t)u->length + (size_t)j, dim);
+    for (size_t i = 0; i < count; i++) {
+        int64_t offset = 0;
+        for (size_t j = 0; j < length; j++) {
+            const int64_t index = at[i * length + j];
+            offset = offset * dims[j] + index + (index < 0 ? dims[j] : 0);
+        }
+        offsets[i] = (ptrdiff_t)offset;
     }
-    const size_t batch = u->batches == 1 ? 0 : i / (u->count / u->batches);
-    return batch * u->batch_elements + offset * u->slice;
+}
+
+void xcvm_tuples_offsets(const xcvm_tuples *u, size_t first, size_t count, ptrdiff_t *offsets)
+{
+    const size_t length = (size_t)u->length, each = u->count / u->batches;
+    const int64_t *dims = u->x->dims + u->batch;
+    if (u->indices->dtype == XCVM_I64) {
+        const int64_t *at = XCVM_CDATA(int64_t, u->indices) + first * length;
+        if (length == 1)
+            find_offsets(at, 1, dims, count, offsets);
+        else if (length == 2)
+            find_offsets(at, 2, dims, count, offsets);
+        else if (length == 3)
+            find_offsets(at, 3, dims, count, offsets);
+        else
+            find_offsets(at, length, dims, count, offsets);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            size_t offset = 0;
+            for (size_t j = 0; j < length; j++)
+                offset = offset * (size_t)dims[j] + xcvm_index_wrapped(u->indices, (first + i) * length + j, dims[j]);
+            offsets[i] = (ptrdiff_t)offset;
+        }
+    }
+    for (size_t i = 0; i < count && u->slice != 1; i++)
+        offsets[i] *= (ptrdiff_t)u->slice;
+    for (size_t i = 0; i < count && u->batches != 1; i++)
+        offsets[i] += (ptrdiff_t)((first + i) / each * u->batch_elements);
 }
 
 typedef struct picking_slices {
@@ -238,10 +283,21 @@ static void pick_slices(void *context, size_t begin, size_t end, int worker)
 {
     const picking_slices *p = context;
     (void)worker;
-    size_t run = p->u->slice * p->m->size;
-    for (size_t i = begin; i < end; i++)
-        (void)xcvm_kernel_copy(p->m->k, (char *)p->m->to[0] + i * run,
-                               (const char *)p->m->from[0] + xcvm_tuples_offset(p->u, i) * p->m->size, run);
+    const size_t size = p->m->size, run = p->u->slice * size;
+    ptrdiff_t offsets[OFFSETS];
+    for (size_t first = begin, count; first < end; first += count) {
+        count = xcvm_min(end - first, OFFSETS);
+        char *to = (char *)p->m->to[0] + first * run;
+        xcvm_tuples_offsets(p->u, first, count, offsets);
+        if (xcvm_kernel_poll(p->m->k) != XCVM_OK)
+            return;
+        if (p->u->slice == 1)
+            xcvm_move_gather(to, p->m->from[0], size, count, offsets);
+        else
+            for (size_t i = 0; i < count; i++)
+                (void)xcvm_kernel_copy(p->m->k, to + i * run, (const char *)p->m->from[0] + (size_t)offsets[i] * size,
+                                       run);
+    }
 }
 
 static xcvm_status gather_nd(const xcvm_moving *m, const void *context)

@@ -33,7 +33,7 @@ xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int b
 xcvm_status xcvm_check_scattered_slices(xcvm_error *error, const xcvm_ScatterND_args *a);
 /* Whether all indices are in x's range; else OUT_OF_RANGE. */
 xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u);
-/* The first element of x in the slice of tuple `i`. */
-size_t xcvm_tuples_offset(const xcvm_tuples *u, size_t i);
+/* The first elements of x in the slices of tuples [first, first + count). */
+void xcvm_tuples_offsets(const xcvm_tuples *u, size_t first, size_t count, ptrdiff_t *offsets);
 
 #endif

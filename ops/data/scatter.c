@@ -155,16 +155,16 @@ typedef struct scattering_slices {
     combine with;
 } scattering_slices;
 
+enum { BLOCK = 256 }; /* offsets that are found at once */
+
 /* Slices of one element. */
 static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices *s, xcvm_poller *poller)
 {
-    enum { BLOCK = 256 };
     ptrdiff_t offsets[BLOCK];
     for (size_t done = 0; done < s->u.count; done += BLOCK) {
         const size_t n = s->u.count - done < BLOCK ? s->u.count - done : BLOCK;
         const char *from = (const char *)m->from[1] + done * m->size;
-        for (size_t i = 0; i < n; i++)
-            offsets[i] = (ptrdiff_t)xcvm_tuples_offset(&s->u, done + i);
+        xcvm_tuples_offsets(&s->u, done, n, offsets);
         if (s->with != NULL)
             s->with(m->to[0], from, n, offsets);
         else
@@ -182,8 +182,11 @@ static xcvm_status scatter_slices(const xcvm_moving *m, const void *context)
     xcvm_poller poller = xcvm_poller_of(m->k);
     if (s->u.slice == 1)
         return scatter_points(m, s, &poller);
+    ptrdiff_t offsets[BLOCK];
     for (size_t i = 0; i < s->u.count && run != 0; i++) {
-        char *to = (char *)m->to[0] + xcvm_tuples_offset(&s->u, i) * m->size;
+        if (i % BLOCK == 0)
+            xcvm_tuples_offsets(&s->u, i, xcvm_min(s->u.count - i, BLOCK), offsets);
+        char *to = (char *)m->to[0] + (size_t)offsets[i % BLOCK] * m->size;
         const char *from = (const char *)m->from[1] + i * run;
         XCVM_TRY(xcvm_poll_after(&poller, 1 + s->u.slice));
         if (s->with != NULL)
