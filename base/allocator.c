@@ -55,8 +55,8 @@ void *xcvm_memory_map(size_t bytes)
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-/* One that is written would make megabytes resident: rows of a cache lie apart for each head. */
 #ifdef MADV_NOHUGEPAGE
+    /* Rows of a cache lie apart for each head: one written row would make a huge page for each resident. */
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
 #endif
     return memory;

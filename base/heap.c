@@ -269,38 +269,33 @@ static xcvm_storage *hand_out(xcvm_heap *heap, block *b, size_t bytes)
     return &b->storage;
 }
 
-xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+static xcvm_status provide(xcvm_heap *heap, size_t bytes, bool mapped, xcvm_storage **storage, xcvm_error *error)
 {
     size_t capacity;
     if (!round_capacity(bytes, &capacity))
         return refuse(heap, bytes, error);
-    block *b = take_cached(heap, capacity);
+    block *b = mapped ? NULL : take_cached(heap, capacity);
     if (b == NULL)
-        b = make_block(heap, capacity, false);
+        b = make_block(heap, capacity, mapped);
     if (b == NULL && reclaim(heap))
-        b = make_block(heap, capacity, false);
+        b = make_block(heap, capacity, mapped);
     if (b == NULL)
         return refuse(heap, HEADER + capacity, error);
     *storage = hand_out(heap, b, bytes);
     return XCVM_OK;
 }
 
+xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+{
+    return provide(heap, bytes, false, storage, error);
+}
+
 xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error)
 {
-    size_t capacity;
-    if (bytes < LARGE || !xcvm_allocator_is_default(&heap->allocator)) {
-        XCVM_TRY(xcvm_heap_allocate(heap, bytes, storage, error));
+    const bool mapped = bytes >= LARGE && xcvm_allocator_is_default(&heap->allocator);
+    XCVM_TRY(provide(heap, bytes, mapped, storage, error));
+    if (!mapped)
         memset((*storage)->data, 0, bytes);
-        return XCVM_OK;
-    }
-    if (!round_capacity(bytes, &capacity))
-        return refuse(heap, bytes, error);
-    block *b = make_block(heap, capacity, true);
-    if (b == NULL && reclaim(heap))
-        b = make_block(heap, capacity, true);
-    if (b == NULL)
-        return refuse(heap, HEADER + capacity, error);
-    *storage = hand_out(heap, b, bytes);
     return XCVM_OK;
 }
 

@@ -26,7 +26,7 @@ size_t xcvm_heap_set_limit(xcvm_heap *heap, size_t limit);
 size_t xcvm_heap_left(const xcvm_heap *heap);
 /* Counts memory that is held outside the heap (arena, scratch) against the limit; bytes may be negative. */
 xcvm_status xcvm_heap_account(xcvm_heap *heap, ptrdiff_t bytes, xcvm_error *error);
-/* Releases storage of xcvm_heap_allocate that nobody else holds (NULL: nothing), and gives its block back to the
+/* Releases storage of this heap, no list, that nobody else holds (NULL: nothing), and gives its block back to the
  * allocator instead of keeping it: for what is outgrown and will not be asked for again. */
 void xcvm_heap_discard(xcvm_heap *heap, xcvm_storage *storage);
 /* Gives blocks that nobody holds back to the allocator. */
