@@ -1,5 +1,6 @@
 /* Checking a model: what it is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
+#include "compiler/ir/training_form.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "compiler/passes/passes.h"
@@ -215,6 +216,7 @@ static xcvm_status options_left(xcc_module *m, xcc_options *left)
     *left = *m->options;
     left->allocator = m->allocator;
     left->memory_limit = 0;
+    left->note = NULL; /* the module's own import has noted what there is */
     if (m->deadline_ns == 0)
         return XCVM_OK;
     const uint64_t now = xcvm_clock_ns();
@@ -293,6 +295,10 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     if (m->graph->output_count == 0)
         print_declared(r, m, "output      ", model->graph->output, model->graph->n_output);
     XCVM_TRY(status);
+    XCVM_TRY(xcc_training_form_resolve(m));
+    if (m->training_nodes > 0)
+        print(r, "form         training: results of %zu nodes depend on the batch or on random numbers\n",
+              m->training_nodes);
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));

@@ -2,6 +2,7 @@
 #include "compiler/compile.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
+#include "compiler/ir/training_form.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "compiler/onnx/write.h"
@@ -103,6 +104,8 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
                "an option of training programs is set, but there is no optimizer");
     XCVM_CHECK(error, o->train == NULL || !o->backprop, INVALID_ARGUMENT,
                "a training program has no outputs for gradients; ask for one of the two");
+    XCVM_CHECK(error, o->train == NULL || !o->inference, INVALID_ARGUMENT,
+               "a training program is in training form; ask for training or for the inference form");
     XCVM_CHECK(error, is_setting(o->clip_norm) && is_setting(o->clip_value), INVALID_ARGUMENT,
                "gradients cannot be clipped to %g", is_setting(o->clip_norm) ? o->clip_value : o->clip_norm);
     XCVM_CHECK(error, o->average >= 0.0 && o->average < 1.0, INVALID_ARGUMENT,
@@ -268,7 +271,8 @@ static xcvm_status make_report(xcc_module *m, const figures *before, const figur
                            .retained_bytes = m->retained_bytes,
                            .recompute_peak_before = m->recomputation.peak_before,
                            .recomputed = m->recomputation.copies,
-                           .recompute_time = m->recomputation.time};
+                           .recompute_time = m->recomputation.time,
+                           .training_nodes = m->training_nodes};
     return parameter_bytes(m, &report->parameter_bytes);
 }
 
@@ -277,6 +281,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     for (size_t i = 0; i < m->options->dim_count; i++)
         XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
                    "the model's inputs have no dimension named %s", m->options->dims[i].name);
+    XCVM_TRY(xcc_training_form_resolve(m));
     XCVM_TRY(xcc_pair_states(m));
     figures before = {.nodes = 0}, after;
     xcc_report told = {.size = 0};

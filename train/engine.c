@@ -125,6 +125,9 @@ static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, con
     options.evaluate = what == JUDGE;
     /* What processes measure for validation is added up behind the last batch. */
     options.all_reduce = what != JUDGE && t->options.ranks > 1;
+    /* Notes on the model are the same for all programs. */
+    if (what != LEARN_ANY)
+        options.note = NULL;
     if (what != LEARN) {
         options.recompute = NULL;
         options.memory_budget = 0;

@@ -195,7 +195,7 @@ static const xcvm_value *new_value(void *user, const char *name, size_t length)
 static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
 {
     const xcvm_status status =
-        xcc_weights_replace(t->model, t->model_count, new_value, v, xcvm_bytes_sink, &t->changed, error);
+        xcc_weights_replace(t->model, t->model_count, new_value, v, NULL, xcvm_bytes_sink, &t->changed, error);
     XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
     XCVM_TRY(status);
     t->model = t->changed.at;

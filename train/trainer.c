@@ -130,6 +130,18 @@ static xcvm_status index_states(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
+/* What the model that is exported is to have in other nodes: found now, so that it cannot fail behind the training. */
+static xcvm_status find_edits(xct_trainer *t, xcvm_error *error)
+{
+    const xcc_options limits = {.size = sizeof limits,
+                                .allocator = t->compile.allocator,
+                                .memory_limit = t->compile.memory_limit,
+                                .timeout_ns = t->compile.timeout_ns};
+    if (t->options.training_form)
+        return XCVM_OK;
+    return xcc_inference_form_edits(&limits, t->model, t->model_count, &t->arena, &t->edits, error);
+}
+
 static xcvm_status begin(xct_trainer *t, xcvm_error *error)
 {
     XCVM_CHECK(error, t->compile.train != NULL, INVALID_ARGUMENT, "no optimizer is named");
@@ -138,6 +150,7 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(check_normalisation(t, error));
     XCVM_TRY(xct_initialise(t, error));
     XCVM_TRY(xct_engine_begin(t, error));
+    XCVM_TRY(find_edits(t, error));
     XCVM_TRY(index_states(t, error));
     XCVM_TRY(find_label(t, error));
     XCVM_TRY(find_metrics(t, error));
@@ -428,7 +441,11 @@ xcvm_status xct_trainer_export(const xct_trainer *t, xcvm_sink sink, void *user,
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, t != NULL && sink != NULL, INVALID_ARGUMENT, "trainer or sink is NULL");
-    return xcc_weights_replace(t->model, t->model_count, learned, (void *)(uintptr_t)t, sink, user, error);
+    const xcc_model_edits *edits = t->options.training_form ? NULL : &t->edits;
+    XCVM_TRY(xcc_weights_replace(t->model, t->model_count, learned, (void *)(uintptr_t)t, edits, sink, user, error));
+    if (edits != NULL)
+        xcc_node_names_note(&edits->names, &t->compile, XCC_NOTE_INFERENCE_FORM, "in inference form now");
+    return XCVM_OK;
 }
 
 /* ---- Data ---- */

@@ -4,6 +4,7 @@
 
 #include "base/budget.h"
 #include "base/bytes.h"
+#include "compiler/onnx/inference_form.h"
 #include "train/data/dataset.h"
 #include "train/metrics.h"
 
@@ -58,6 +59,7 @@ struct xct_trainer {
     xcvm_bytes changed;  /* the model with other weights */
     const void *model;
     size_t model_count;
+    xcc_model_edits edits;                             /* that put the model into inference form */
     xct_engine root;                                   /* its session owns the states; for any sizes */
     xct_engine learn[XCT_ENGINES], judge[XCT_ENGINES]; /* for certain sizes */
     bool fixed;                                        /* the root is for the only sizes that there are */

@@ -189,6 +189,7 @@ struct xcc_module {
     struct {
         size_t made, left, slower;
     } integers;
+    size_t training_nodes; /* for the report: in training form as imported */
 };
 
 /* ---- Building. Failures leave module->error filled and return NULL or a status. ---- */

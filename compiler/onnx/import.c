@@ -1,5 +1,6 @@
 /* The import: an ONNX model becomes a module, by its opsets, inputs, initializers, nodes and outputs. */
 #include "compiler/onnx/import.h"
+#include "compiler/onnx/inference_form.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,9 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
     imp->model = (const Onnx__ModelProto *)message;
     imp->model_bytes = count;
     XCVM_CHECK(m->error, imp->model->graph != NULL, INVALID_MODEL, "the model has no graph");
+    xcc_rewritten form;
+    if (m->options->inference)
+        XCVM_TRY(xcc_inference_form_rewrite(m, (Onnx__ModelProto *)message, XCC_USES_BATCH | XCC_USES_RANDOM, &form));
     const char *name = imp->model->producer_name != NULL ? imp->model->producer_name : "";
     const char *version = imp->model->producer_version != NULL ? imp->model->producer_version : "";
     size_t length = strlen(name) + strlen(version) + 2;

@@ -3,6 +3,7 @@
 #define XCVM_COMPILER_ONNX_IMPORT_H
 
 #include "compiler/ir/graph.h"
+#include "compiler/onnx/message.h"
 #include "compiler/onnx/tensor_proto.h"
 
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
@@ -78,9 +79,6 @@ typedef struct xcc_importer {
 xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
                        xcvm_sink report, void *user);
 
-/* What messages call a node: its name, or that of its first result. Never NULL. */
-const char *xcc_node_label(const Onnx__NodeProto *node);
-
 /* false if nothing of that name is visible. */
 bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value);
 /* Fails if the scope itself has that name already; `what` is what the name is given to. */
@@ -88,8 +86,6 @@ xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name
 
 /* The opset of a domain that `frame` imports; 0 if it imports none. */
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain);
-/* "" for "ai.onnx" and NULL. */
-const char *xcc_domain(const char *domain);
 /* The versions that a model or a function imports, by domain; the highest, where it imports several. */
 xcvm_status xcc_opsets_read(xcc_module *m, Onnx__OperatorSetIdProto *const *opsets, size_t count, xcc_table *table);
 

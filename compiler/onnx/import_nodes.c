@@ -18,16 +18,6 @@ enum { MOST_INLINED = 1 << 18, INLINED_RATIO = 4 };
 
 /* ---- Names ---- */
 
-const char *xcc_node_label(const Onnx__NodeProto *node)
-{
-    if (node->name != NULL && node->name[0] != '\0')
-        return node->name;
-    for (size_t i = 0; i < node->n_output; i++)
-        if (node->output[i][0] != '\0')
-            return node->output[i];
-    return "";
-}
-
 bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value)
 {
     for (; scope != NULL; scope = scope->parent) {
@@ -46,8 +36,6 @@ xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name
                "%s '%s' has the name of another value", what, name);
     return xcc_table_put(imp->m, &scope->names, name, (intptr_t)value);
 }
-
-const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain)
 {

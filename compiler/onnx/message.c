@@ -4,6 +4,7 @@
 #include "compiler/onnx/wire.h"
 
 #include <limits.h>
+#include <string.h>
 
 enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
 
@@ -141,3 +142,17 @@ bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsig
     }
     return false;
 }
+
+/* ---- Names ---- */
+
+const char *xcc_node_label(const Onnx__NodeProto *node)
+{
+    if (node->name != NULL && node->name[0] != '\0')
+        return node->name;
+    for (size_t i = 0; i < node->n_output; i++)
+        if (node->output[i][0] != '\0')
+            return node->output[i];
+    return "";
+}
+
+const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }

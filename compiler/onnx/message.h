@@ -1,4 +1,4 @@
-/* Unpacking ONNX's messages from untrusted bytes. */
+/* Unpacking ONNX's messages from untrusted bytes, and names in them. */
 #ifndef XCVM_COMPILER_ONNX_MESSAGE_H
 #define XCVM_COMPILER_ONNX_MESSAGE_H
 
@@ -17,5 +17,11 @@ xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, con
  * that number, from *next on (0 at first); false if there is none. */
 bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
                          size_t *count);
+
+/* What messages call a node: its name, or that of its first result. Never NULL. */
+const char *xcc_node_label(const Onnx__NodeProto *node);
+
+/* "" for "ai.onnx" and NULL. */
+const char *xcc_domain(const char *domain);
 
 #endif

@@ -9,8 +9,11 @@
 /* Numbers of fields in onnx.proto. */
 enum {
     MODEL_GRAPH = 7,
+    MODEL_FUNCTION = 25,
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
+    GRAPH_VALUE_INFO = 13,
+    VALUE_INFO_NAME = 1,
     NODE_INPUT = 1,
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
@@ -234,7 +237,8 @@ xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena,
 typedef struct writing {
     xcc_weight_finder find;
     void *find_user;
-    xcvm_sink sink; /* NULL: bytes are only counted */
+    const xcc_model_edits *edits; /* NULL: none */
+    xcvm_sink sink;               /* NULL: bytes are only counted */
     void *user;
     uint64_t total;
     bool failed;
@@ -323,20 +327,51 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
     return XCVM_OK;
 }
 
+/* Whether the type is declared of a value that there is no longer. */
+static xcvm_status is_gone(const writing *w, xcvm_wire info, bool *gone)
+{
+    *gone = false;
+    for (;;) {
+        xcvm_wire_field field;
+        bool more;
+        XCVM_TRY(xcc_wire_next(&info, &field, &more, w->error));
+        if (!more)
+            return XCVM_OK;
+        if (field.number == VALUE_INFO_NAME && field.type == XCVM_WIRE_BYTES)
+            *gone = xcc_model_edits_drop(w->edits, (const char *)field.inside.at, length_of(&field.inside));
+    }
+}
+
+/* A field as it is, or what `edit` has in its place. */
+static void put_field(writing *w, const uint8_t *start, const uint8_t *end, const xcc_edit *edit)
+{
+    if (edit != NULL && edit->bytes != NULL)
+        put(w, edit->bytes, edit->count);
+    else
+        put(w, start, (size_t)(end - start));
+}
+
 static xcvm_status write_graph(writing *w, xcvm_wire graph)
 {
+    size_t nodes = 0;
     for (;;) {
         const uint8_t *start = graph.at;
         xcvm_wire_field field;
         const xcvm_value *value = NULL;
-        bool more;
+        const xcc_edit *edit = NULL;
+        bool more, gone = false;
         XCVM_TRY(xcc_wire_next(&graph, &field, &more, w->error));
         if (!more)
             return XCVM_OK;
         if (field.number == GRAPH_INITIALIZER && field.type == XCVM_WIRE_BYTES)
             XCVM_TRY(new_value(w, field.inside, &value));
+        if (field.number == GRAPH_NODE && field.type == XCVM_WIRE_BYTES && w->edits != NULL)
+            edit = &w->edits->nodes[nodes++];
+        if (field.number == GRAPH_VALUE_INFO && field.type == XCVM_WIRE_BYTES && w->edits != NULL)
+            XCVM_TRY(is_gone(w, field.inside, &gone));
         if (value == NULL) {
-            put(w, start, (size_t)(graph.at - start));
+            if (!gone)
+                put_field(w, start, graph.at, edit);
             continue;
         }
         writing counting = *w;
@@ -349,10 +384,11 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
 }
 
 xcvm_status xcc_weights_replace(const void *model, size_t count, xcc_weight_finder find, void *find_user,
-                                xcvm_sink sink, void *user, xcvm_error *error)
+                                const xcc_model_edits *edits, xcvm_sink sink, void *user, xcvm_error *error)
 {
-    writing w = {.find = find, .find_user = find_user, .sink = sink, .user = user, .error = error};
+    writing w = {.find = find, .find_user = find_user, .edits = edits, .sink = sink, .user = user, .error = error};
     xcvm_wire wire = xcvm_wire_of(model, count);
+    size_t functions = 0;
     for (;;) {
         const uint8_t *start = wire.at;
         xcvm_wire_field field;
@@ -361,7 +397,8 @@ xcvm_status xcc_weights_replace(const void *model, size_t count, xcc_weight_find
         if (!more)
             break;
         if (field.number != MODEL_GRAPH || field.type != XCVM_WIRE_BYTES) {
-            put(&w, start, (size_t)(wire.at - start));
+            const bool function = edits != NULL && field.number == MODEL_FUNCTION && field.type == XCVM_WIRE_BYTES;
+            put_field(&w, start, wire.at, function ? &edits->functions[functions++] : NULL);
             continue;
         }
         writing counting = w;

@@ -4,6 +4,7 @@
 #define XCVM_COMPILER_ONNX_WEIGHTS_H
 
 #include "base/value.h"
+#include "compiler/onnx/inference_form.h"
 
 /* What the first node that takes a weight takes it for. */
 typedef enum xcc_weight_role {
@@ -32,9 +33,10 @@ xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena,
 const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name, size_t length);
 
 /* Writes the model with the values that `find` gives for names of initializers, which end with their length (NULL: the
- * model's own stays), which must have their types and shapes. Every other byte stays as it is, in its order. */
+ * model's own stays), which must have their types and shapes, and with `edits`, if it is not NULL. Every other byte
+ * stays as it is, in its order. */
 typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name, size_t length);
 xcvm_status xcc_weights_replace(const void *model, size_t count, xcc_weight_finder find, void *find_user,
-                                xcvm_sink sink, void *user, xcvm_error *error);
+                                const xcc_model_edits *edits, xcvm_sink sink, void *user, xcvm_error *error);
 
 #endif

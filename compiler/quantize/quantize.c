@@ -2,6 +2,7 @@
 #include "compiler/quantize/machine.h"
 
 #include "compiler/onnx/import.h"
+#include "compiler/onnx/inference_form.h"
 #include "compiler/onnx/model_file.h"
 #include "vm/options.h"
 
@@ -87,6 +88,18 @@ static xcvm_status refuse_quantised(const quantizer *q)
     return XCVM_OK;
 }
 
+/* What learns goes on dropping. */
+static xcvm_status take_inference_form(quantizer *q)
+{
+    const unsigned uses = q->o.trainable ? XCC_USES_BATCH : XCC_USES_BATCH | XCC_USES_RANDOM;
+    xcc_rewritten form;
+    if (q->o.training_form)
+        return XCVM_OK;
+    XCVM_TRY(xcc_inference_form_rewrite(&q->m, q->model, uses, &form));
+    q->inferred = form.names.count;
+    return XCVM_OK;
+}
+
 static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
 {
     xcc_module *m = &q->m;
@@ -106,7 +119,8 @@ static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
     }
     for (size_t i = 0; i < q->graph->n_output; i++)
         XCVM_CHECK(m->error, q->graph->output[i]->name != NULL, INVALID_MODEL, "output %zu has no name", i);
-    return refuse_quantised(q);
+    XCVM_TRY(refuse_quantised(q));
+    return take_inference_form(q);
 }
 
 /* ---- The float program ---- */
@@ -514,7 +528,8 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
                                 .tried_models = q->tried_models,
                                 .search_ns = q->search_ns,
                                 .data_batches = q->given,
-                                .method = q->method};
+                                .method = q->method,
+                                .inference_nodes = q->inferred};
     for (size_t i = 0; i < q->told_node_count; i++)
         told.quantized_nodes += q->told_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)

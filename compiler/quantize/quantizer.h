@@ -110,6 +110,7 @@ struct xcc_quantizer {
     bool begun, done;        /* xcc_quantizer_run: was called, and has succeeded */
     xcc_range_method method; /* that ranges are of */
     size_t folded, equalised;
+    size_t inferred;                    /* nodes that were put into inference form */
     size_t given, calibrated, measured; /* batches */
     /* While nodes are looked for: the outputs of the float model on each batch, in the order of the graph's; NULL where
      * they are not kept. */

@@ -3,6 +3,7 @@
 #include "compiler/training/training.h"
 
 #include "compiler/ir/compose.h"
+#include "compiler/ir/training_form.h"
 
 /* A statistic that the program can keep: the model has a value for it that learning may change. */
 static bool is_kept(const xcc_module *m, const xcvm_value *operand)
@@ -39,6 +40,8 @@ typedef struct statistics {
     xcc_value **now;  /* by the id of the value that the model has: what it has become; NULL: not met */
     xcc_value **kept; /* those that were met */
     size_t count;
+    xcc_node_names fixed; /* nodes whose momentum would have kept them from moving */
+    xcc_node_names still; /* nodes in training form whose statistics the program cannot keep */
 } statistics;
 
 static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
@@ -50,14 +53,25 @@ static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
     *operand = XCC_IN(**now);
 }
 
+/* The momentum of ONNX's default. Old exports for inference have 1 there, which means nothing to inference, and with
+ * which statistics stay what they were. */
+#define USUAL_MOMENTUM 0.9
+
 static xcvm_status train_normalisation(xcc_module *m, statistics *s, xcc_node *n)
 {
     xcvm_BatchNormalization_args args = *XCC_ARGS(BatchNormalization, n);
     const bool inference = args.training_mode == 0;
     xcc_value **mean, **var;
-    if ((inference && !m->options->train_batch_normalization) || !is_kept(m, args.mean) || !is_kept(m, args.var))
+    const bool kept = is_kept(m, args.mean) && is_kept(m, args.var);
+    if (!inference && !kept)
+        xcc_node_names_add(&s->still, n->name, n->schema->name, XCC_USES_BATCH);
+    if ((inference && !m->options->train_batch_normalization) || !kept)
         return XCVM_OK;
     args.training_mode = 1;
+    if (args.momentum >= 1) {
+        args.momentum = USUAL_MOMENTUM;
+        xcc_node_names_add(&s->fixed, n->name, n->schema->name, 0);
+    }
     follow(s, &args.mean, &mean);
     follow(s, &args.var, &var);
     const xcc_node *made = with_statistics(n, args);
@@ -65,6 +79,19 @@ static xcvm_status train_normalisation(xcc_module *m, statistics *s, xcc_node *n
         return m->error->status;
     *mean = xcc_value_of(XCC_ARGS(BatchNormalization, made)->running_mean);
     *var = xcc_value_of(XCC_ARGS(BatchNormalization, made)->running_var);
+    return XCVM_OK;
+}
+
+/* No program keeps the statistics of nodes in bodies. */
+static xcvm_status list_bodies(xcc_module *m, statistics *s, const xcc_graph *g)
+{
+    for (const xcc_node *n = g->first; n != NULL; n = n->next) {
+        XCVM_TRY(xcc_poll(m));
+        if (g != m->graph && (xcc_node_training_form(n) & XCC_USES_BATCH) != 0)
+            xcc_node_names_add(&s->still, n->name, n->schema->name, XCC_USES_BATCH);
+        for (size_t i = 0; i < n->body_count; i++)
+            XCVM_TRY(list_bodies(m, s, n->bodies[i]));
+    }
     return XCVM_OK;
 }
 
@@ -101,6 +128,12 @@ static xcvm_status train(xcc_module *m)
         m->error, any || !m->options->train_batch_normalization, UNSUPPORTED,
         "the model has no BatchNormalization to be put into training form; exporters for inference merge it into "
         "convolutions, so export the model for training");
+    XCVM_TRY(list_bodies(m, &s, m->graph));
+    xcc_node_names_note(&s.still, m->options, XCC_NOTE_STATISTICS,
+                        "normalized by the batch without moving running statistics, which are of no initializer of the "
+                        "model's graph or are read in a body, so that the inference form will not fit");
+    xcc_node_names_note(&s.fixed, m->options, XCC_NOTE_MOMENTUM,
+                        "trained with momentum 0.9 in place of 1, with which running statistics never move");
     return store(m, &s);
 }
 
@@ -111,20 +144,14 @@ static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
         XCVM_TRY(xcc_poll(m));
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(evaluate(m, n->bodies[i]));
-        if (xcc_is(n, XCVM_OP_Dropout) && XCC_ARGS(Dropout, n)->training_mode != NULL) {
-            xcc_value *no = xcc_scalar(m->graph, XCVM_BOOL, 0);
-            if (no == NULL)
-                return XCVM_OUT_OF_MEMORY;
-            xcc_node_set_input(n, 2, no);
-        }
-        if (!xcc_is(n, XCVM_OP_BatchNormalization))
+        const bool moves = (xcc_node_training_form(n) & XCC_USES_BATCH) != 0 || m->options->train_batch_normalization;
+        XCVM_TRY(xcc_node_to_inference(n));
+        if (!xcc_is(n, XCVM_OP_BatchNormalization) || !moves || g != m->graph)
             continue;
-        xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
+        const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
         const xcvm_value *const operands[] = {a->mean, a->var};
-        const bool moves = a->training_mode != 0 || m->options->train_batch_normalization;
-        a->training_mode = 0;
-        for (size_t i = 0; i < 2 && moves; i++)
-            if (g == m->graph && is_kept(m, operands[i]))
+        for (size_t i = 0; i < 2; i++)
+            if (is_kept(m, operands[i]))
                 xcc_values_keep(1, (xcc_value *[]){xcc_value_of(operands[i])});
     }
     return XCVM_OK;

@@ -55,6 +55,14 @@ typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD 
  * nowhere. */
 typedef enum xcc_integers { XCC_INTEGER_AUTO, XCC_INTEGER_ALWAYS, XCC_INTEGER_NEVER } xcc_integer_use;
 
+/* What a note is about. */
+typedef enum xcc_note_kind {
+    XCC_NOTE_TRAINING_FORM,  /* nodes in training form make results depend on the batch, or on random numbers */
+    XCC_NOTE_INFERENCE_FORM, /* nodes of the model that is written have been put into inference form */
+    XCC_NOTE_MOMENTUM,       /* BatchNormalization with momentum 1 is trained with 0.9 */
+    XCC_NOTE_STATISTICS      /* BatchNormalization learns without moving its running statistics */
+} xcc_note_kind;
+
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
 typedef struct xcc_options {
@@ -218,6 +226,14 @@ typedef struct xcc_options {
      * nobody is told. */
     xcvm_sink remarks;
     void *remarks_user;
+    /* Compiles the inference form of the model: BatchNormalization uses its running statistics, and Dropout does
+     * nothing, also where the model says otherwise. False: the model is compiled as ONNX defines it. Not with `train`.
+     */
+    bool inference;
+    /* Called with a line of text, without its end, for each kind of note on the model. NULL: no notes. A model in
+     * training form is noted where neither gradients nor training are asked for. */
+    void (*note)(void *user, xcc_note_kind kind, const char *text);
+    void *note_user;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -249,6 +265,9 @@ typedef struct xcc_report {
     size_t bf16_products, exact_products;
     size_t block_products; /* products with matrices in blocks */
     size_t tuned;          /* forms of convolutions whose ways to be computed xcc_options.tune measured */
+    /* Nodes of the model in training form, whose results depend on the batch (BatchNormalization) or on random numbers
+     * (Dropout). 0 with xcc_options.inference. */
+    size_t training_nodes;
 } xcc_report;
 
 /* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,

@@ -93,6 +93,10 @@ typedef struct xcc_quantize_options {
     double min_agreement;
     const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
                                      destroyed */
+    /* Nodes in training form stay as they are. False: they are put into inference form first, so that
+     * BatchNormalization uses its running statistics and can be merged, and Dropout does nothing. With `trainable`,
+     * Dropout stays as it is in any case. */
+    bool training_form;
 } xcc_quantize_options;
 
 /* Calibration inputs: `batch_count` batches, which are asked for in order, several times. `read` fills inputs[i] with a
@@ -179,6 +183,7 @@ typedef struct xcc_quantize_report {
     uint64_t search_ns;
     size_t data_batches; /* that there were: fewer than were calibrated with and measured on if these are the same */
     xcc_range_method method; /* that ranges of activations are of; never XCC_RANGE_DEFAULT */
+    size_t inference_nodes;  /* nodes in training form that were put into inference form */
 } xcc_quantize_report;
 XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
 /* By index; NULL beyond the last. */

@@ -53,8 +53,8 @@ typedef struct xct_options {
     size_t size;
     /* How the model learns: train (the optimizer; it must be there), loss, wrt, groups, clip_norm, clip_value,
      * accumulate, average, loss_scale, train_batch_normalization (of models that have any); and what is of use of the
-     * rest: allocator, dims, optimization, memory_limit, recompute and memory_budget (planned for the sizes of each
-     * batch). A `loss` that is one of xcc_loss's without parentheses takes
+     * rest: allocator, dims, optimization, memory_limit, note, recompute and memory_budget (planned for the sizes of
+     * each batch). A `loss` that is one of xcc_loss's without parentheses takes
      * `label`. It is lent, with all that it points to, until the trainer is destroyed. */
     const xcc_options *compile;
     /* The input that has the labels: the one that a loss adds, or one of the model's. NULL: "labels" of a loss that is
@@ -92,6 +92,7 @@ typedef struct xct_options {
     void (*planned)(void *user, const xcc_report *report);
     void *planned_user;
     const xcvm_allocator *all_reduce_allocator; /* as of xcvm_session_options */
+    bool training_form;                         /* xct_trainer_export leaves nodes in training form as they are */
 } xct_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,
@@ -151,7 +152,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_save(const xct_trainer *trainer, 
 /* Goes on from one, to the very bits that a training without interruption has. INVALID_ARGUMENT if it is broken, or not
  * of this model, optimizer and data; then nothing has changed. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_restore(xct_trainer *trainer, const char *path, xcvm_error *error);
-/* The model as it was given, with what has been learned: moving averages, if they are kept, in place of the weights. */
+/* The model as it was given, with what has been learned: moving averages, if they are kept, in place of the weights. It
+ * is in inference form, unless the options have `training_form`: BatchNormalization uses its running statistics,
+ * Dropout does nothing. compile->note is called with XCC_NOTE_INFERENCE_FORM if that changes nodes. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, void *user,
                                                       xcvm_error *error);
 

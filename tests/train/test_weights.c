@@ -211,6 +211,36 @@ START_TEST(exported)
 }
 END_TEST
 
+static void count_note(void *user, xcc_note_kind kind, const char *text)
+{
+    ck_assert_int_eq(kind, XCC_NOTE_INFERENCE_FORM);
+    ck_assert_msg(strstr(text, "'k' (Dropout)") != NULL, "%s", text);
+    ++*(size_t *)user;
+}
+
+/* What learns drops; what has learned does not, unless it is to go on in that form. */
+START_TEST(exported_form)
+{
+    size_t notes = 0;
+    const bool kept = _i == 1;
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse", .note = count_note, .note_user = &notes};
+    const xct_options options = {.size = sizeof options, .compile = &compile, .training_form = kept};
+    xct_trainer *t = make(net_model, &options);
+    test_bytes model = {NULL, 0, 0}, program = {NULL, 0, 0};
+    xcc_report report = {.size = sizeof report};
+    xcvm_error error = {.message = ""};
+    ck_assert_uint_eq(notes, 0);
+    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_uint_eq(notes, kept ? 0 : 1);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_bytes_sink, &program, &report, &error), XCVM_OK);
+    ck_assert_uint_eq(report.training_nodes, kept ? 1 : 0);
+    xct_trainer_destroy(t);
+    test_bytes_free(&model);
+    test_bytes_free(&program);
+}
+END_TEST
+
 /* Names of any length: one of a thousand characters learns, has an average, and is exported. */
 START_TEST(long_names)
 {
@@ -398,6 +428,7 @@ Suite *suite_train_weights(void)
     tcase_add_test(tests, drawn_within_limit);
     tcase_add_test(tests, repeated_members);
     tcase_add_test(tests, exported);
+    tcase_add_loop_test(tests, exported_form, 0, 2);
     tcase_add_test(tests, long_names);
     tcase_add_test(tests, many_parameters);
     tcase_add_test(tests, best_weights);

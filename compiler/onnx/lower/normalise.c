@@ -16,7 +16,8 @@ static xcvm_status normalise_each(xcc_lowering *n)
 /* Training before opset 14: wanted are, besides y, the running mean and variance, and those of the batch. */
 static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
 {
-    XCVM_CHECK(n->m->error, spatial, UNSUPPORTED, "training without attribute 'spatial' is not supported");
+    XCVM_CHECK(n->m->error, spatial, UNSUPPORTED,
+               "training without attribute 'spatial' is not supported; its inference form is");
     XCVM_CHECK(n->m->error, n->output_count <= 5, INVALID_MODEL, "%zu results are wanted, there are 5",
                n->output_count);
     const size_t wanted = n->output_count;

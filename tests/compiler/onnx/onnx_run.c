@@ -111,9 +111,17 @@ static const xcvm_value *result(const xcvm_session *session, const xcvm_program 
 
 void onnx_expect(const char *text, const char *given, const char *expected)
 {
-    test_bytes model = onnx_from_text(text), bytes = {0};
+    test_bytes model = onnx_from_text(text);
+    onnx_expect_model(&model, NULL, text, given, expected);
+    test_bytes_free(&model);
+}
+
+void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
+                       const char *expected)
+{
+    test_bytes bytes = {0};
     xcvm_error error;
-    xcvm_status status = xcc_compile(model.at, model.length, NULL, test_bytes_sink, &bytes, NULL, &error);
+    xcvm_status status = xcc_compile(model->at, model->length, compile, test_bytes_sink, &bytes, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", xcvm_status_name(status), error.message, text);
     xcvm_program *program;
     xcvm_session *session;
@@ -143,7 +151,6 @@ void onnx_expect(const char *text, const char *given, const char *expected)
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
     test_bytes_free(&bytes);
-    test_bytes_free(&model);
 }
 
 void onnx_refuse(const char *text, xcvm_status status, const char *part)

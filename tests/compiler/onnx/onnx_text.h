@@ -14,6 +14,7 @@
 #define XCVM_TESTS_COMPILER_ONNX_ONNX_TEXT_H
 
 #include "tests/support.h"
+#include "xcvm/compiler.h"
 
 /* The model's bytes, to be freed by the caller. Text that is not understood fails the test. */
 test_bytes onnx_from_text(const char *text);
@@ -21,6 +22,9 @@ test_bytes onnx_from_text(const char *text);
 /* Compiles the text and runs it: `given` and `expected` are lines "name f32[2] 1 2"; lists as "name seq(f32[1] 1,
  * f32[2] 2 3)", maps as "name map(str[1] "a", f32[1] 1)". Floats agree to 1e-5. Fails the test otherwise. */
 void onnx_expect(const char *text, const char *given, const char *expected);
+/* The same for a model's bytes and the compiler's options, which may be NULL; `text` is named when it fails. */
+void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
+                       const char *expected);
 /* Compiling fails with this status and a message that has `part` in it. */
 void onnx_refuse(const char *text, xcvm_status status, const char *part);
 

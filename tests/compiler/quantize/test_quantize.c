@@ -386,6 +386,36 @@ START_TEST(models_that_learn)
 }
 END_TEST
 
+/* BatchNormalization in training form is put into inference form, so that it can be merged; Dropout, too, unless the
+ * model is to learn. */
+START_TEST(training_form)
+{
+    static const char text[] =
+        "opset 13\ninput x f32[Nx2x4x4]\noutput y\n"
+        "init w f32[3x2x1x1] 0.5 -1 0.25 0.75 -0.3 0.9\ninit s f32[3] 1 2 0.5\ninit b f32[3] 0.1 -0.1 0\n"
+        "init m f32[3] 0.2 0 0.1\ninit v f32[3] 1 0.5 2\ninit on bool[] 1\n"
+        "c = Conv(x, w)\nn, m2, v2 = BatchNormalization(c, s, b, m, v)\nd = Dropout(n, _, on)\ny = Relu(d)\n";
+    static const struct {
+        bool kept, learns;
+        size_t inferred, merged, dropping;
+    } forms[] = {{false, false, 2, 1, 0}, {false, true, 1, 1, 1}, {true, false, 0, 0, 1}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        result r;
+        xcc_quantize_report report = {.size = sizeof report};
+        open_result(&r, text, OPTIONS(.training_form = forms[i].kept, .trainable = forms[i].learns), true);
+        xcc_quantizer_report(r.q, &report);
+        ck_assert_uint_eq(report.inference_nodes, forms[i].inferred);
+        ck_assert_uint_eq(report.folded_normalizations, forms[i].merged);
+        COUNT_OPS(&r, "BatchNormalization", 1 - forms[i].merged);
+        COUNT_OPS(&r, "Dropout", 1);
+        for (size_t k = 0; k < r.model->graph->n_node; k++)
+            if (strcmp(r.model->graph->node[k]->op_type, "Dropout") == 0)
+                ck_assert_uint_eq(r.model->graph->node[k]->n_input, forms[i].dropping ? 3 : 1);
+        close_result(&r);
+    }
+}
+END_TEST
+
 Suite *suite_compiler_quantize(void);
 Suite *suite_compiler_quantize(void)
 {
@@ -406,6 +436,7 @@ Suite *suite_compiler_quantize(void)
     tcase_add_test(tc, inputs_read_in_float);
     tcase_add_loop_test(tc, biases_of_any_shape, 0, 2 * BIAS_SHAPES);
     tcase_add_test(tc, models_that_learn);
+    tcase_add_test(tc, training_form);
     suite_add_tcase(suite, tc);
     return suite;
 }

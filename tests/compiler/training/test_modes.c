@@ -1,4 +1,5 @@
 /* Losses that are added, and normalisation and dropout in the forms of training and of evaluation. */
+#include "compiler/ir/training_form.h"
 #include "tests/compiler/training/support.h"
 
 static void begin_mode(compilation *c, bool evaluate)
@@ -161,6 +162,16 @@ START_TEST(normalised_output)
 }
 END_TEST
 
+static void normalised_once(xcc_builder *b, double momentum)
+{
+    xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(b, "w", 0, NULL, FLOATS(1));
+    xcc_value *mean = parameter(b, "mean", 1, DIMS(2), FLOATS(0, 4)),
+              *var = parameter(b, "var", 1, DIMS(2), FLOATS(1, 4));
+    xcc_value *y = normalise(b, x, mean, var, 0);
+    XCC_ARGS(BatchNormalization, y->producer)->momentum = momentum;
+    output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, must(b, xcc_build_mul(b, y, w)), NULL, false)));
+}
+
 static void run_normalised(machine *k, bool learns)
 {
     machine_give(k, 0, XCVM_F32, 2, DIMS(2, 2), FLOATS(0, 2, 4, 6));
@@ -189,6 +200,24 @@ START_TEST(running_statistics)
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     expect_state(&k, "mean", 2, FLOATS(0.5f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
     expect_state(&k, "var", 2, FLOATS(1.75f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* Momentum 1 of an export for inference would leave statistics where they are, so that 0.9 stands in its place. */
+START_TEST(momentum_of_one)
+{
+    compilation c;
+    machine k;
+    begin_mode(&c, false);
+    c.options.train_batch_normalization = true;
+    normalised_once(&c.b, 1.0);
+    passes(&c);
+    machine_open(&k, &c);
+    run_normalised(&k, true);
+    expect_state(&k, "mean", 2, FLOATS(0.2f, 4));
+    expect_state(&k, "var", 2, FLOATS(1.3f, 4));
     machine_close(&k);
     finish(&c);
 }
@@ -276,6 +305,21 @@ START_TEST(dropout)
 }
 END_TEST
 
+/* A graph that was built, not imported, has an inference form, too. */
+START_TEST(built_for_inference)
+{
+    compilation c;
+    begin_mode(&c, false);
+    c.options.train = NULL;
+    c.options.inference = _i == 1;
+    normalised(&c.b, 1);
+    dropped(&c.b);
+    ck_assert_int_eq(xcc_training_form_resolve(&c.m), XCVM_OK);
+    ck_assert_uint_eq(c.m.training_nodes, _i == 1 ? 0 : 3);
+    finish(&c);
+}
+END_TEST
+
 Suite *suite_compiler_modes(void);
 Suite *suite_compiler_modes(void)
 {
@@ -288,10 +332,12 @@ Suite *suite_compiler_modes(void)
     TCase *forms = tcase_create("forms");
     tcase_add_loop_test(forms, running_statistics, 0, 3);
     tcase_add_test(forms, statistics_at_rest);
+    tcase_add_test(forms, momentum_of_one);
     tcase_add_test(forms, normalised_output);
     tcase_add_loop_test(forms, evaluation_reads_statistics, 0, 2);
     tcase_add_test(forms, no_normalisation);
     tcase_add_loop_test(forms, dropout, 0, 2);
+    tcase_add_loop_test(forms, built_for_inference, 0, 2);
     suite_add_tcase(suite, forms);
     return suite;
 }
