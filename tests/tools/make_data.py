@@ -71,6 +71,26 @@ for name, gradients in (("right", {"fc.weight": relu.sum(0), "fc.bias": of_bias,
         with open(f"{HERE}/gradients/{name}/test_data_set_0/gradient_{k}.pb", "wb") as f:
             f.write(numpy_helper.from_array(array.astype(np.float32), "grad_out@" + parameter).SerializeToString())
 
+# A model in training form: a case by the letter of ONNX, whose results are of the batch; and one that can learn.
+statistics = [("scale", np.array([1, 2], np.float32)), ("shift", np.array([0, 1], np.float32)),
+              ("mean", np.array([1, 3], np.float32)), ("var", np.array([4, 16], np.float32))]
+
+
+def normalization(x, y):
+    return helper.make_node("BatchNormalization", [x, "scale", "shift", "mean", "var"],
+                            [y, "new_mean", "new_var", "saved_mean", "saved_var"], name="norm", epsilon=0.0)
+
+
+case("letter", [normalization("x", "y")], [value("x", F, ["N", 2])], [value("y", F, ["N", 2])],
+     [([np.array([[3, 7], [-1, 3]], np.float32)], [np.array([[1, 3], [-1, -1]], np.float32)])], statistics, "training")
+save(f"{HERE}/training/learns.onnx",
+     [helper.make_node("Conv", ["x", "filter"], ["c"], name="conv"), normalization("c", "n"),
+      helper.make_node("Dropout", ["n", "ratio", "on"], ["d"], name="drop"),
+      helper.make_node("GlobalAveragePool", ["d"], ["g"], name="mean"), helper.make_node("Flatten", ["g"], ["y"], name="flat")],
+     [value("x", F, ["N", 1, 5])], [value("y", F, ["N", 2])],
+     [("filter", np.array([[[1, 0, -1]], [[1, 1, 1]]], np.float32)), *statistics, ("ratio", np.float32(0.5)),
+      ("on", np.array(True))])
+
 save(f"{HERE}/examples/model.onnx", add, [value("x", F, ["batch", 3])], [value("y", F, ["batch", 3])], [("w", w)])
 
 files = f"{HERE}/files"

@@ -54,6 +54,7 @@ static int check_model(const char *file, const char *path, const struct check_fl
     xcc_options compiler = compiler_options(&flags->model, &flags->limits, &dims);
     compiler.backprop = own->backprop;
     compiler.loss = own->loss;
+    compiler.note_user = (void *)(uintptr_t)path;
     xcvm_status status = xcc_check_file(file, &compiler, print_text, stdout, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)
@@ -162,7 +163,9 @@ const struct command command_check = {
     .description =
         "For a program: runs the verifier and describes the program.\n\n"
         "For an ONNX model: lists everything that keeps it from compiling, all nodes and not just the first, "
-        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory. With --backprop "
+        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory, and whether it is "
+        "in "
+        "training form, in which results depend on the batch or on random numbers. With --backprop "
         "it "
         "lists every node that the gradient of the loss goes through and that has none, and describes the training: "
         "the "

@@ -24,7 +24,7 @@ struct quantize_flags {
     const char *method, *form, *activations, *weights, *rounding;
     double percentile, averaging;
     int64_t block;
-    bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias;
+    bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias, training_form;
     struct text_list nodes, exclude_nodes, types, exclude_types;
     const char *max_error, *min_agreement, *held_out;
 
@@ -92,6 +92,9 @@ static const struct option own_options[] = {
      "first scale the channels between two convolutions so that both have weights of the same range"},
     {"correct-bias", 0, NULL, OPTION_FLAG, AT(correct_bias), 0, 0,
      "let biases make up for the mean error of rounded weights"},
+    {"training-form", 0, NULL, OPTION_FLAG, AT(training_form), 0, 0,
+     "leave nodes in training form as they are; without, BatchNormalization uses running statistics, so that it can be "
+     "merged, and Dropout does nothing"},
     {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantise these nodes alone, as 'layer1.*'"},
     {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "leave these nodes in float"},
     {"types", 0, "TYPE", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
@@ -225,6 +228,7 @@ static xcc_quantize_options options_of(struct quantizing *t)
                                   .asymmetric_weights = f->asymmetric_weights,
                                   .equalize = f->equalize,
                                   .correct_bias = f->correct_bias,
+                                  .training_form = f->training_form,
                                   .nodes = f->nodes.items,
                                   .node_count = f->nodes.count,
                                   .exclude_nodes = f->exclude_nodes.items,
@@ -447,6 +451,8 @@ static void print_report(const struct quantizing *t)
     printf("nodes %zu of %zu quantised", report.quantized_nodes, report.node_count);
     if (t->options.max_error > 0 || t->options.min_agreement > 0)
         printf(", %zu kept in float for the bounds", report.kept_nodes);
+    if (report.inference_nodes > 0)
+        printf(", %zu put into inference form", report.inference_nodes);
     if (report.folded_normalizations > 0)
         printf(", %zu normalisations folded", report.folded_normalizations);
     if (report.equalized_pairs > 0)

@@ -42,7 +42,8 @@ static const struct option options[] = {
      "count cases that need something unsupported as skipped, not failed"},
     {"list-failures", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, list_failures), 0, 0,
      "list the failed cases again at the end"},
-    {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct test_flags, quiet), 0, 0, "print no line for cases that pass"},
+    {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct test_flags, quiet), 0, 0,
+     "print no line for cases that pass, and no warnings on models"},
     {"jobs", 'j', "N", OPTION_INT, offsetof(struct test_flags, jobs), 1, 256, "run so many cases at once"},
     {"isolate", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct test_flags, isolate), 0, 0,
      "run each case in a process of its own, so that one that crashes fails alone; auto: if there are several"},
@@ -230,6 +231,7 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     xcvm_status status = testing->flags->backprop ? find_gradients(sets, &trial.budget, &wrt, &error) : XCVM_OK;
     trial.gradients = wrt.count;
     flags.backprop = testing->flags->backprop;
+    flags.no_notes = testing->flags->quiet;
     flags.wrt = (struct text_list){wrt.items, wrt.count};
     if (status == XCVM_OK)
         status = program_open(own != NULL ? own : test->model, &flags, &trial.program, &error);

@@ -40,7 +40,7 @@ struct train_flags {
 
     const char *output, *log, *curve, *checkpoints;
     int64_t checkpoint_every, keep;
-    bool resume;
+    bool resume, training_form;
 
     struct text_list dims;
     int64_t threads, optimization, seed;
@@ -112,8 +112,12 @@ static const struct option own_options[] = {
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what was learned: for a name that ends in .onnx the model with its new weights, else a program for inference; -: "
+     "what was learned, for inference: for a name that ends in .onnx the model with its new weights, else a program; "
+     "-: "
      "to standard output, and what is printed to standard error"},
+    {"training-form", 0, NULL, OPTION_FLAG, AT(training_form), 0, 0,
+     "leave nodes of the result in training form; without, BatchNormalization in it uses running statistics, and "
+     "Dropout does nothing"},
     {"log", 0, "FILE.csv", OPTION_FILE, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
     {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a picture of loss and metric, drawn anew after each epoch"},
     {"checkpoint", 0, "DIR", OPTION_FOLDER, AT(checkpoints), 0, 0,
@@ -215,6 +219,13 @@ static void tell_plan(void *user, const xcc_report *report)
     recomputation_tell(report);
 }
 
+static void show_note(void *user, xcc_note_kind kind, const char *text)
+{
+    struct training *t = user;
+    progress_end(&t->progress);
+    model_note((void *)(uintptr_t)(kind == XCC_NOTE_INFERENCE_FORM ? t->flags->output : t->model), kind, text);
+}
+
 /* Whether the options go together; if not, that has been said. */
 static bool check_flags(const struct train_flags *flags)
 {
@@ -263,6 +274,8 @@ static bool read_flags(struct training *t)
     t->compile.accumulate = flags->accumulate > 1;
     t->compile.straight_through = flags->quantize;
     t->compile.train_batch_normalization = !flags->keep_batch_normalization;
+    t->compile.note = t->processes.rank == 0 ? show_note : NULL;
+    t->compile.note_user = t;
     t->options = (xct_options){.size = sizeof t->options,
                                .compile = &t->compile,
                                .label = t->label,
@@ -281,7 +294,8 @@ static bool read_flags(struct training *t)
                                .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
                                .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
                                .init = flags->init,
-                               .weights = flags->weights};
+                               .weights = flags->weights,
+                               .training_form = flags->training_form};
     return true;
 }
 
@@ -545,6 +559,8 @@ const struct command command_train = {
         "and "
         "gradients are summed while they are computed, in memory that the processes of one machine share, or by Open "
         "MPI. The first one writes the files.\n\n"
+        "The result is for inference: BatchNormalization in it uses its running statistics, and Dropout does nothing, "
+        "unless --training-form is given.\n\n"
         "A loss that is not finite ends the training and names the instruction that made the first such number.",
     .groups = groups,
     .group_count = COUNT_OF(groups),

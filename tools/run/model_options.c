@@ -19,6 +19,9 @@ const struct option shared_options[] = {
 const struct option model_options[] = {
     {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct model_flags, optimization), 0, 2,
      "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
+    {"inference", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, inference), 0, 0,
+     "take a model in training form for inference: BatchNormalization uses its running statistics, and Dropout does "
+     "nothing; without, the model does what ONNX says, and a warning names such nodes"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct model_flags, layout), 0, 0,
      "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
     {"weights", 0, "f32|f24|f16|bf16|q8|q4|q4a", OPTION_CHOICE, offsetof(struct model_flags, weights), 0, 0,
@@ -144,8 +147,21 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .compute = xcvm_dtype_from_name(flags->compute),
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
+                         .inference = flags->inference,
+                         .note = model_note,
                          .memory_limit = (size_t)limits->max_memory,
                          .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
+}
+
+void model_note(void *user, xcc_note_kind kind, const char *text)
+{
+    char *line = memory_text(text);
+    make_printable(line); /* it names nodes of the model */
+    const bool form = kind == XCC_NOTE_TRAINING_FORM, warns = form || kind == XCC_NOTE_STATISTICS;
+    const char *path = user;
+    report_line("%s: %s%s%s%s", warns ? "warning" : "note", path != NULL ? path : "", path != NULL ? ": " : "", line,
+                form ? "; --inference takes the model in inference form" : "");
+    free(line);
 }
 
 void model_options_given(const struct model_flags *flags, struct buffer *names)

@@ -40,6 +40,7 @@ struct compiling {
     struct progress progress;
     xcvm_sink dump;
     void *dump_user;
+    const char *path; /* of the model */
 };
 
 static void show_progress(void *user, const char *pass, double fraction)
@@ -55,11 +56,20 @@ static bool pass_dump(void *user, const void *bytes, size_t count)
     return compiling->dump(compiling->dump_user, bytes, count);
 }
 
+static void show_note(void *user, xcc_note_kind kind, const char *text)
+{
+    struct compiling *compiling = user;
+    progress_end(&compiling->progress);
+    model_note((void *)(uintptr_t)compiling->path, kind, text);
+}
+
 xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
                           xcvm_error *error)
 {
-    struct compiling compiling = {.dump = options->dump, .dump_user = options->user};
+    struct compiling compiling = {.dump = options->dump, .dump_user = options->user, .path = path};
     xcc_options own = *options;
+    own.note = options->note != NULL ? show_note : NULL;
+    own.note_user = &compiling;
     own.progress = show_progress;
     own.dump = options->dump != NULL ? pass_dump : NULL;
     own.user = &compiling;
@@ -96,6 +106,9 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
         options.cc = library_compiler();
         options.target = flags->isa; /* may run with those kernels */
     }
+    if (flags->no_notes)
+        options.note = NULL;
+    options.note_user = (void *)(uintptr_t)path;
     program->report = (xcc_report){.size = sizeof program->report};
     if (model != NULL)
         return xcc_compile(model->data, model->length, &options, buffer_sink, &program->bytes, &program->report, error);

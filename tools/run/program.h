@@ -22,6 +22,7 @@ struct program_flags {
     const char *train, *loss; /* an optimizer: a model becomes a step of training; and what it makes smaller */
     bool copy, no_libraries;
     const char *library_dir, *isa;
+    bool no_notes; /* of the compiler on a model */
 };
 extern const struct option loading_options[];
 /* Of subcommands that measure: a step of training in place of a run. */
