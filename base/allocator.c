@@ -64,6 +64,18 @@ void *xcvm_memory_map(size_t bytes)
 
 void xcvm_memory_unmap(void *memory, size_t bytes) { (void)munmap(memory, bytes); }
 
+void xcvm_memory_clear(void *memory, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory, end = (at + bytes) / page * page,
+                    begin = (at + page - 1) / page * page;
+    if (begin >= end || madvise((void *)begin, end - begin, MADV_DONTNEED) != 0) {
+        memset(memory, 0, bytes);
+        return;
+    }
+    memset(memory, 0, begin - at);
+    memset((void *)end, 0, at + bytes - end);
+}
+
 void xcvm_memory_populate(void *memory, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE

@@ -28,6 +28,8 @@ bool xcvm_allocator_is_default(const xcvm_allocator *allocator);
  * there is none then, the system ends the process. */
 void *xcvm_memory_map(size_t bytes);
 void xcvm_memory_unmap(void *memory, size_t bytes);
+/* Makes zeros of a part of such memory, and gives its whole pages back to the system. */
+void xcvm_memory_clear(void *memory, size_t bytes);
 
 /* Sizes from outside: false when the result does not fit. */
 static inline bool xcvm_size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }

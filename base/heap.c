@@ -299,6 +299,15 @@ xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage
     return XCVM_OK;
 }
 
+void xcvm_heap_clear(xcvm_storage *storage)
+{
+    const block *b = (const block *)storage;
+    if (b->mapped)
+        xcvm_memory_clear(storage->data, IS_EXACT ? b->requested : b->capacity);
+    else
+        memset(storage->data, 0, b->requested);
+}
+
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error)
 {
     size_t bytes;

@@ -18,6 +18,8 @@ xcvm_status xcvm_heap_allocate(xcvm_heap *heap, size_t bytes, xcvm_storage **sto
 /* Storage of zeros. With malloc for the allocator a large one takes memory page by page as it is written, but counts
  * whole from the start, and goes back to the system when it is released: for what may never be filled. */
 xcvm_status xcvm_heap_allocate_zeros(xcvm_heap *heap, size_t bytes, xcvm_storage **storage, xcvm_error *error);
+/* Makes zeros of storage that nobody else holds, as if it was allocated anew. */
+void xcvm_heap_clear(xcvm_storage *storage);
 /* Storage for a list of `count` values, null at first, which are cleared with it. */
 xcvm_status xcvm_heap_allocate_list(xcvm_heap *heap, size_t count, xcvm_storage **storage, xcvm_error *error);
 /* Changes the limit, and returns the one before. What is held stays, even beyond the new one. */

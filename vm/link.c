@@ -135,6 +135,32 @@ static xcvm_status collect_dims(xcvm_verifier *v, xcvm_name_index *dims)
     return XCVM_OK;
 }
 
+static xcvm_status link_states(xcvm_verifier *v, const xcvm_name_index *dims)
+{
+    xcvm_program *program = v->program;
+    const xcvm_image *image = v->image;
+    if (image->state_count == 0 || dims->count == 0)
+        return XCVM_OK;
+    program->state_links =
+        xcvm_arena_allocate(&program->arena, image->state_count * XCVM_MAX_RANK * sizeof *program->state_links);
+    if (program->state_links == NULL)
+        return xcvm_verifier_no_memory(v);
+    for (size_t i = 0; i < image->state_count; i++) {
+        const xcvm_type *type = &image->states[i].declared.type;
+        for (int d = 0; d < type->rank; d++) {
+            const char *name = type->dims[d] < 0 ? type->dim_names[d] : NULL;
+            const xcvm_indexed_name *found;
+            if (name != NULL && xcvm_name_index_find(dims, name, strlen(name), &found) != 0)
+                program->state_links[program->state_link_count++] =
+                    (xcvm_state_link){.state = (uint32_t)i,
+                                      .dim = (uint32_t)d,
+                                      .input = (uint32_t)(found->number / XCVM_MAX_RANK),
+                                      .input_dim = (uint32_t)(found->number % XCVM_MAX_RANK)};
+        }
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_link_dims(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;
@@ -155,5 +181,5 @@ xcvm_status xcvm_link_dims(xcvm_verifier *v)
         else
             first = dim;
     }
-    return XCVM_OK;
+    return link_states(v, &dims);
 }

@@ -58,6 +58,12 @@ typedef struct xcvm_dim_link {
     uint32_t first_input, first_dim;
 } xcvm_dim_link;
 
+/* A dimension of a state that has the name of a dimension of an input: the state begins with the input's size. */
+typedef struct xcvm_state_link {
+    uint32_t state, dim;
+    uint32_t input, input_dim;
+} xcvm_state_link;
+
 /* The instruction and result that give an output its value; pc is -1 where it is not one instruction shortly before. */
 typedef struct xcvm_producer {
     int32_t pc;
@@ -105,6 +111,8 @@ struct xcvm_program {
     size_t note_count; /* of all results with notes */
     xcvm_dim_link *links;
     size_t link_count;
+    xcvm_state_link *state_links; /* in the order of the states */
+    size_t state_link_count;
     const char **no_names; /* as many empty strings as any instruction has results */
     bool has_jumps;
     xcvm_fused *fused;

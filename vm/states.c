@@ -22,27 +22,36 @@ static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, bool z
     return XCVM_OK;
 }
 
-/* What the program says that state `index` begins with. */
-static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value, xcvm_error *error)
+/* The type of what state `index` begins with, and its elements where the program has them. */
+static xcvm_status describe_initial(const xcvm_session *s, size_t index, xcvm_value *like, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
     const xcvm_state_declaration *state = &image->states[index];
     const xcvm_type *type = &state->declared.type;
-    xcvm_value like = {0};
     size_t count;
+    *like = (xcvm_value){0};
     if (state->initial != 0) {
-        like = image->constants[state->initial - 1].value;
-    } else {
-        int64_t dims[XCVM_MAX_RANK] = {0};
-        for (int i = 0; i < type->rank; i++)
-            dims[i] = type->dims[i] < 0 ? 0 : type->dims[i];
-        xcvm_value_set_tensor(&like, type->dtype, type->rank, dims);
-        XCVM_CHECK(error, xcvm_tensor_size(type->dtype, type->rank, dims, &count, &like.bytes), OUT_OF_RANGE,
-                   "state \"%.100s\" is too large", state->declared.name);
+        *like = image->constants[state->initial - 1].value;
+        return XCVM_OK;
     }
-    const bool filled = state->initial == 0 && (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0;
+    int64_t dims[XCVM_MAX_RANK] = {0};
+    for (int i = 0; i < type->rank; i++)
+        dims[i] = type->dims[i] < 0 ? 0 : type->dims[i];
+    xcvm_value_set_tensor(like, type->dtype, type->rank, dims);
+    XCVM_CHECK(error, xcvm_tensor_size(type->dtype, type->rank, dims, &count, &like->bytes), OUT_OF_RANGE,
+               "state \"%.100s\" is too large", state->declared.name);
+    return XCVM_OK;
+}
+
+/* What the program says that state `index` begins with. */
+static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value, xcvm_error *error)
+{
+    const uint32_t initial = s->program->image.states[index].initial;
+    xcvm_value like;
+    XCVM_TRY(describe_initial(s, index, &like, error));
+    const bool filled = initial == 0 && (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0;
     XCVM_TRY(allocate_like(s, &like, filled, value, error));
-    if (value->bytes > 0 && state->initial != 0)
+    if (value->bytes > 0 && initial != 0)
         memcpy(value->data, like.data, value->bytes);
     else if (value->bytes > 0 && !filled)
         memset(value->data, 0, value->bytes);
@@ -140,14 +149,31 @@ static bool is_exclusive(const xcvm_value *value)
            __atomic_load_n(&value->storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* What is written in place must be nobody else's. */
-static xcvm_status make_exclusive(xcvm_session *s, xcvm_state *state, xcvm_error *error)
+/* Copies a state that may be zero for the most part into zeros. Pages that nobody wrote take no memory in the copy,
+ * either. */
+static void copy_filled(char *to, const char *from, size_t bytes)
 {
+    enum { PIECE = 4096 };
+    static const char zeros[PIECE];
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        const size_t length = xcvm_min(bytes - at, PIECE);
+        if (memcmp(from + at, zeros, length) != 0)
+            memcpy(to + at, from + at, length);
+    }
+}
+
+/* What is written in place must be nobody else's. */
+static xcvm_status make_exclusive(xcvm_session *s, size_t index, xcvm_error *error)
+{
+    xcvm_state *state = s->states[index];
+    const bool filled = (s->program->state_uses[index] & XCVM_STATE_FILLED) != 0;
     xcvm_value own;
     if (state->lent || is_exclusive(&state->value))
         return XCVM_OK;
-    XCVM_TRY(allocate_like(s, &state->value, false, &own, error));
-    if (own.bytes > 0)
+    XCVM_TRY(allocate_like(s, &state->value, filled, &own, error));
+    if (filled)
+        copy_filled(own.data, state->value.data, own.bytes);
+    else if (own.bytes > 0)
         memcpy(own.data, state->value.data, own.bytes);
     xcvm_value_clear(&state->value);
     state->value = own;
@@ -163,14 +189,77 @@ static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error 
     return allocate_like(s, &state->value, false, &state->spare, error);
 }
 
+/* The size that a linked dimension of a state has to have, or -1 where the input is not bound. */
+static int64_t linked_size(const xcvm_session *s, const xcvm_state_link *link)
+{
+    const xcvm_value *input = &s->inputs[link->input];
+    return input->kind == XCVM_KIND_TENSOR ? input->dims[link->input_dim] : -1;
+}
+
+/* An empty state becomes zeros of its type. */
+static xcvm_status enlarge(xcvm_session *s, size_t index, const int64_t *dims, xcvm_error *error)
+{
+    xcvm_value *value = &s->states[index]->value, like = {0}, larger;
+    size_t count;
+    xcvm_value_set_tensor(&like, (xcvm_dtype)value->dtype, value->rank, dims);
+    XCVM_CHECK(error, xcvm_tensor_size((xcvm_dtype)value->dtype, value->rank, dims, &count, &like.bytes), OUT_OF_RANGE,
+               "state \"%.100s\" is too large", s->program->image.states[index].declared.name);
+    XCVM_TRY(allocate_like(s, &like, false, &larger, error));
+    if (larger.bytes > 0)
+        memset(larger.data, 0, larger.bytes);
+    xcvm_value_clear(value);
+    *value = larger;
+    return XCVM_OK;
+}
+
+static xcvm_status refuse_size(const xcvm_session *s, const xcvm_state_link *link, xcvm_error *error)
+{
+    const xcvm_image *image = &s->program->image;
+    const xcvm_parameter *state = &image->states[link->state].declared;
+    return xcvm_error_set(
+        error, XCVM_SHAPE_MISMATCH,
+        "dimension %.60s is %lld in state \"%.100s\" (axis %u), but %lld in input \"%.100s\" (axis %u). "
+        "Reset the states to begin with another size",
+        state->type.dim_names[link->dim], (long long)s->states[link->state]->value.dims[link->dim], state->name,
+        (unsigned)link->dim, (long long)linked_size(s, link), image->inputs[link->input].name,
+        (unsigned)link->input_dim);
+}
+
+/* States that are empty, as after a reset, get the sizes of the inputs. Others must agree with them. */
+static xcvm_status take_input_sizes(xcvm_session *s, xcvm_error *error)
+{
+    const xcvm_program *program = s->program;
+    const xcvm_state_link *links = program->state_links;
+    for (size_t i = 0, next; i < program->state_link_count; i = next) {
+        const size_t index = links[i].state;
+        const xcvm_value *value = &s->states[index]->value;
+        int64_t dims[XCVM_MAX_RANK];
+        bool differs = false;
+        memcpy(dims, value->dims, sizeof dims);
+        for (next = i; next < program->state_link_count && links[next].state == index; next++) {
+            const int64_t size = linked_size(s, &links[next]);
+            if (size < 0 || size == dims[links[next].dim])
+                continue;
+            if (s->states[index]->lent || dims[links[next].dim] != 0)
+                return refuse_size(s, &links[next], error);
+            dims[links[next].dim] = size;
+            differs = true;
+        }
+        if (differs)
+            XCVM_TRY(enlarge(s, index, dims, error));
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error)
 {
     const xcvm_program *program = s->program;
     const xcvm_image *image = &program->image;
+    XCVM_TRY(take_input_sizes(s, error));
     for (size_t i = 0; i < image->state_count; i++) {
         /* Before anything is loaded: registers keep where a state was. */
         if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
-            XCVM_TRY(make_exclusive(s, s->states[i], error));
+            XCVM_TRY(make_exclusive(s, i, error));
         if ((program->state_uses[i] & XCVM_STATE_STORED) == 0 || !xcvm_type_is_fixed(&image->states[i].declared.type))
             continue;
         xcvm_value *target = &s->bound_outputs[image->output_count + i];
@@ -227,7 +316,7 @@ xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
     XCVM_TRY(xcvm_kernel_poll(&s->kernel));
     for (size_t i = 0; i < program->image.state_count; i++)
         if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
-            XCVM_TRY(make_exclusive(s, s->states[i], s->kernel.error));
+            XCVM_TRY(make_exclusive(s, i, s->kernel.error));
     for (; *pc < program->image.instruction_count; ++*pc) {
         const xcvm_inference inference = xcvm_session_inference(s, *pc);
         if (program->steps[*pc].action == XCVM_ACTION_LOAD)
@@ -270,14 +359,54 @@ xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xc
     return XCVM_OK;
 }
 
+/* True if a state can be reset in its own memory. */
+static bool can_reset_in_place(const xcvm_session *s, size_t index, const xcvm_value *like)
+{
+    const xcvm_value *value = &s->states[index]->value;
+    return is_exclusive(value) && value->rank == like->rank && memcmp(value->dims, like->dims, sizeof value->dims) == 0;
+}
+
+/* What takes memory, and may fail, comes first. */
+static xcvm_status prepare_reset(xcvm_session *s, xcvm_value *fresh, xcvm_error *error)
+{
+    for (size_t i = 0; i < s->program->image.state_count; i++) {
+        xcvm_value like;
+        XCVM_TRY(describe_initial(s, i, &like, error));
+        if (!can_reset_in_place(s, i, &like))
+            XCVM_TRY(make_initial(s, i, &fresh[i], error));
+    }
+    return XCVM_OK;
+}
+
+static void reset_state(xcvm_session *s, size_t index, xcvm_value *fresh)
+{
+    const xcvm_image *image = &s->program->image;
+    xcvm_value *value = &s->states[index]->value;
+    const uint32_t initial = image->states[index].initial;
+    if (fresh->kind != XCVM_KIND_NULL) {
+        xcvm_value_clear(value);
+        *value = *fresh;
+        *fresh = (xcvm_value){0};
+    } else if (initial == 0) {
+        xcvm_heap_clear(value->storage);
+    } else if (value->bytes > 0) {
+        memcpy(value->data, image->constants[initial - 1].value.data, value->bytes);
+    }
+}
+
 xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error)
 {
     XCVM_CHECK(error, session != NULL, INVALID_ARGUMENT, "session is NULL");
-    for (size_t i = 0; i < session->program->image.state_count; i++) {
-        xcvm_value initial;
-        XCVM_TRY(make_initial(session, i, &initial, error));
-        xcvm_value_clear(&session->states[i]->value);
-        session->states[i]->value = initial;
+    const size_t count = session->program->image.state_count, room = count * sizeof(xcvm_value);
+    xcvm_value *fresh = xcvm_allocate_zeroed(&session->allocator, room);
+    XCVM_CHECK(error, fresh != NULL, OUT_OF_MEMORY, "no memory to reset %zu states", count);
+    const xcvm_status status = prepare_reset(session, fresh, error);
+    for (size_t i = 0; i < count; i++) {
+        if (status == XCVM_OK)
+            reset_state(session, i, &fresh[i]);
+        else
+            xcvm_value_clear(&fresh[i]);
     }
-    return XCVM_OK;
+    xcvm_deallocate(&session->allocator, fresh, room);
+    return status;
 }

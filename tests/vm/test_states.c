@@ -406,6 +406,116 @@ START_TEST(caches_fill_up)
 }
 END_TEST
 
+/* A dimension that is called as one of an input has its size; the others begin as 0. */
+START_TEST(sizes_of_inputs)
+{
+    xcvm_program *program = load("input x f32[Nx2]\nstate total f32[Nx2]\nstate seen f32[?x2]\n"
+                                 "$1 = In(name=\"x\")\n$2 = Load(name=\"total\")\n$3 = Add($1, $2)\nFree($2)\n"
+                                 "Store($3, name=\"total\")\n$4 = Load(name=\"seen\")\n"
+                                 "$5 = Concat([$4, $1], axis=0)\nStore($5, name=\"seen\")\n");
+    xcvm_session *s = open_default_session(program);
+    xcvm_error error = {0};
+    static float rows[6] = {1, 2, 3, 4, 5, 6};
+    ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 0))[0], 0);
+    for (int64_t n = 3; n >= 1; n--) {
+        set_f32(s, 0, 2, DIMS(n, 2), rows);
+        run(s);
+        run(s);
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 0))[0], n);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[2 * n - 1], (float)(4 * n));
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 1))[0], 2 * n);
+        set_f32(s, 0, 2, DIMS(n + 1 > 3 ? 1 : n + 1, 2), rows);
+        check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "dimension N is");
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 1))[0], 2 * n);
+        ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
+    }
+    /* Values of the caller's have a size of their own. */
+    xcvm_value *value;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(2, 2), rows, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_OK);
+    xcvm_value_release(value);
+    set_f32(s, 0, 2, DIMS(3, 2), rows);
+    check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "but 3 in input \"x\"");
+    set_f32(s, 0, 2, DIMS(2, 2), rows);
+    run(s);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 8);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A reset needs no memory for states that nobody else holds, and one that fails changes nothing. */
+START_TEST(resets_within_a_limit)
+{
+    xcvm_program *program = load("state a f32[1x1x60000x1]\nstate b f32[30000]\n"
+                                 "$1 = Load(name=\"b\")\n$2 = Add($1, f32[] 1)\nFree($1)\nStore($2, name=\"b\")\n"
+                                 "$3 = Load(name=\"a\")\nCacheAppend(f32[1x1x1x1] 7, i64[1] 3, $3)\n");
+    counter c = {0};
+    const xcvm_allocator allocator = counting(&c);
+    const xcvm_session_options options = {
+        .size = sizeof options, .allocator = &allocator, .threads = 1, .memory_limit = 620000};
+    xcvm_session *s = open_session(program, &options);
+    xcvm_error error = {0};
+    for (int i = 0; i < 3; i++) {
+        run(s);
+        run(s);
+        const float *a = xcvm_value_data(xcvm_session_state(s, 0)), *b = xcvm_value_data(xcvm_session_state(s, 1));
+        ck_assert_float_eq(a[3], 7);
+        ck_assert_float_eq(b[29999], 2);
+        ck_assert_msg(xcvm_session_reset_states(s, &error) == XCVM_OK, "%s", error.message);
+        ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(s, 0)), a);
+        ck_assert_float_eq(a[3], 0);
+        ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_state(s, 1)), 0);
+    }
+    static float mine[60000] = {0, 0, 0, 5};
+    xcvm_value *value;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 60000, 1), mine, NULL, NULL, &value, &error), XCVM_OK);
+    run(s);
+    ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_OK);
+    c.fail_at = c.allocations + 1;
+    ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 5);
+    ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_state(s, 1)), 1);
+    ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 0);
+    ck_assert_float_eq(mine[3], 5);
+    xcvm_value_release(value);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
+/* A cache that a caller holds is copied without the rows that nobody wrote. */
+START_TEST(held_caches_are_copied_as_far_as_they_are_filled)
+{
+    xcvm_program *program = load("input at i64[1]\nstate a f32[1x2x500000x4]\n$1 = In(name=\"at\")\n"
+                                 "$2 = Load(name=\"a\")\nCacheAppend(f32[1x2x1x4] 1 2 3 4 5 6 7 8, $1, $2)\n");
+    const size_t bytes = (size_t)2 * 500000 * 4 * sizeof(float);
+    xcvm_session *s = open_default_session(program);
+    xcvm_error error = {0};
+    static int64_t at[1];
+    xcvm_value *value, *kept;
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), at, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(s, 0, value, &error), XCVM_OK);
+    at[0] = 400000;
+    run(s);
+    ck_assert_int_eq(xcvm_value_retain(xcvm_session_state(s, 0), &kept, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_state(s, 0, kept, &error), XCVM_OK);
+    at[0] = 0;
+    run(s);
+    const float *now = xcvm_value_data(xcvm_session_state(s, 0)), *before = xcvm_value_data(kept);
+    ck_assert_ptr_ne(now, before);
+    ck_assert_float_eq(now[(size_t)400000 * 4 + 1], 2);
+    ck_assert_float_eq(now[1], 2);
+    ck_assert_float_eq(before[1], 0);
+    ck_assert_uint_le(test_resident_pages(now, bytes), 8);
+    xcvm_value_release(kept);
+    xcvm_value_release(value);
+    xcvm_session_destroy(s);
+    xcvm_program_destroy(program);
+}
+END_TEST
+
 Suite *suite_vm_states(void);
 Suite *suite_vm_states(void)
 {
@@ -413,7 +523,8 @@ Suite *suite_vm_states(void)
         SUITE_OF("vm_states", runs_add_up, failed_runs_change_nothing, what_the_caller_holds_is_not_written,
                  wrong_states_are_refused, states_of_other_types_are_not_shared, open_sizes_grow,
                  tails_load_into_registers_of_their_own, updates_read_nothing_updated, memory_of_callers_is_not_updated,
-                 steady_state, what_was_loaded_stays, memory_of_states_counts, caches_fill_up);
+                 steady_state, what_was_loaded_stays, memory_of_states_counts, caches_fill_up, sizes_of_inputs,
+                 resets_within_a_limit, held_caches_are_copied_as_far_as_they_are_filled);
     TCase *sharing = tcase_create("sharing");
     tcase_add_loop_test(sharing, sessions_share_states, 0, 2);
     suite_add_tcase(suite, sharing);
