@@ -188,6 +188,9 @@ static xcvm_status check_states(const xcc_options *o, xcvm_error *error)
     for (size_t i = 0; i < o->state_count; i++)
         XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
+    for (size_t i = 0; i < o->state_pattern_count; i++)
+        XCVM_CHECK(error, o->state_patterns != NULL && o->state_patterns[i] != NULL, INVALID_ARGUMENT,
+                   "a pattern of state pairs is NULL");
     return XCVM_OK;
 }
 
@@ -201,7 +204,8 @@ static xcvm_status check_gradients(const xcc_options *o, xcvm_error *error)
                (o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0)) &&
                    (differentiates || !o->straight_through),
                INVALID_ARGUMENT, "gradients of some kind are asked for, but backprop is not");
-    XCVM_CHECK(error, o->phase == XCC_PHASE_WHOLE || o->state_count == 0, INVALID_ARGUMENT,
+    XCVM_CHECK(error, o->phase == XCC_PHASE_WHOLE || (o->state_count == 0 && o->state_pattern_count == 0),
+               INVALID_ARGUMENT,
                "forward and backward as programs of their own have no states");
     XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
     XCVM_CHECK(error, o->order >= 0 && o->order <= 2, INVALID_ARGUMENT, "there are gradients of order 1 and 2, not %d",

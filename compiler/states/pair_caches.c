@@ -157,10 +157,11 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     xcc_value *mask = a->mask != NULL ? xcc_value_of(a->mask) : NULL;
     if (mask != NULL && mask->type.dtype != XCVM_BOOL && (mask = xcc_build_cast(&b, mask, XCVM_F32)) == NULL)
         return m->error->status;
-    xcc_value *y = xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
-                             .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]),
-                             .before = XCC_IN(e->before), .mask = XCC_IN(mask), .left_window_size = a->left_window_size,
-                             .scale = a->scale, .softcap = a->softcap, .is_causal = a->is_causal);
+    xcc_value *y =
+        xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
+                  .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]), .before = XCC_IN(e->before),
+                  .mask = XCC_IN(mask), .left_window_size = a->left_window_size, .scale = a->scale,
+                  .softcap = a->softcap, .is_causal = a->is_causal);
     if (y != NULL && a->q->rank == 3)
         y = xcc_build_heads_together(&b, y);
     if (y == NULL)
@@ -193,7 +194,7 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
     xcc_rows_added added = {NULL, 0, 0};
     /* CachedAttention has no gradient, and is no operator of ONNX. */
     const bool differentiated = m->options->train != NULL || m->options->backprop;
-    if (m->options->state_count == 0 || m->options->onnx)
+    if (pairs->count == 0 || m->options->onnx)
         return XCVM_OK;
     /* What caches grow by often follows from shapes that the model computes. */
     if (m->options->cache_rows > 0 && !differentiated && has_growing_cache(m, pairs))

@@ -223,7 +223,7 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
 /* The Concat that makes of the input what is its state's pair. */
 static bool find(const xcc_module *m, const xcc_state_pairs *pairs, size_t pair, xcc_value *past, extension *e)
 {
-    const struct xcc_table_entry *output = xcc_table_lookup(&pairs->outputs, m->options->states[pair].output);
+    const struct xcc_table_entry *output = xcc_table_lookup(&pairs->outputs, pairs->at[pair].output);
     xcc_value *present = output != NULL ? m->graph->outputs[output->value] : NULL;
     xcc_node *concat = present != NULL ? xcc_producer(present, XCVM_OP_Concat) : NULL;
     if (concat == NULL || concat->graph != m->graph)

@@ -13,14 +13,15 @@ static xcvm_status enter(xcc_module *m, xcc_table *table, const char *name, size
 
 static xcvm_status index_pairs(xcc_module *m, xcc_state_pairs *pairs)
 {
-    const xcc_options *o = m->options;
-    *pairs = (xcc_state_pairs){.why = xcc_alloc(m, o->state_count * sizeof *pairs->why)};
-    if (pairs->why == NULL)
-        return XCVM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < o->state_count; i++)
-        XCVM_TRY(enter(m, &pairs->inputs, o->states[i].input, i));
+    *pairs = (xcc_state_pairs){.count = 0};
     for (size_t i = 0; i < m->graph->output_count; i++)
         XCVM_TRY(enter(m, &pairs->outputs, m->graph->output_names[i], i));
+    XCVM_TRY(xcc_match_pairs(m, pairs));
+    pairs->why = xcc_alloc(m, pairs->count * sizeof *pairs->why);
+    if (pairs->why == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < pairs->count; i++)
+        XCVM_TRY(enter(m, &pairs->inputs, pairs->at[i].input, i));
     return XCVM_OK;
 }
 
@@ -31,21 +32,27 @@ size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, cons
     if (past != NULL && present != NULL)
         pair = xcc_table_lookup(&pairs->inputs, past->name);
     if (pair != NULL)
-        output = xcc_table_lookup(&pairs->outputs, m->options->states[pair->value].output);
+        output = xcc_table_lookup(&pairs->outputs, pairs->at[pair->value].output);
     return output != NULL && m->graph->outputs[output->value] == present ? (size_t)pair->value : SIZE_MAX;
 }
 
-/* Sizes that are known must agree; where only one is, the run compares what is stored. */
-static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const xcc_value *from, const xcc_value *to)
+/* Where only one size is known, the run compares what is stored. */
+bool xcc_state_types_agree(const xcvm_value *stored, const xcvm_value *state)
 {
-    const xcvm_value *a = &from->type, *b = &to->type;
-    char texts[2][192];
+    const xcvm_value *a = stored, *b = state;
     bool same = b->kind == XCVM_KIND_TENSOR && b->dtype != XCVM_STRING && b->dtype != XCVM_NO_DTYPE && b->rank >= 0 &&
                 (a->kind == XCVM_KIND_NULL || a->kind == XCVM_KIND_TENSOR) &&
                 (a->dtype == XCVM_NO_DTYPE || a->dtype == b->dtype) && (a->rank < 0 || a->rank == b->rank);
     for (int i = 0; same && i < a->rank; i++)
         same = a->dims[i] < 0 || b->dims[i] < 0 || a->dims[i] == b->dims[i];
-    XCVM_CHECK(m->error, same, TYPE_MISMATCH,
+    return same;
+}
+
+static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const xcc_value *from, const xcc_value *to)
+{
+    const xcvm_value *a = &from->type, *b = &to->type;
+    char texts[2][192];
+    XCVM_CHECK(m->error, xcc_state_types_agree(a, b), TYPE_MISMATCH,
                "output \"%.100s\", %s, cannot be the state that is input \"%.100s\", %s, of the next run", pair->output,
                xcvm_value_describe(a, texts[0], sizeof texts[0]), pair->input,
                xcvm_value_describe(b, texts[1], sizeof texts[1]));
@@ -55,19 +62,19 @@ static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const 
 /* The places of outputs are taken by Stores, and inputs are states. */
 static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
 {
-    const xcc_options *o = m->options;
+    const size_t count = pairs->count;
     xcc_graph *g = m->graph;
     xcc_table inputs = {.count = 0};
-    xcc_value **states = xcc_alloc(m, o->state_count * sizeof *states);
-    xcc_value **values = xcc_alloc(m, o->state_count * sizeof *values);
-    const char **names = xcc_alloc(m, o->state_count * sizeof *names);
-    bool *removed = xcc_alloc(m, (g->output_count + o->state_count) * sizeof *removed);
+    xcc_value **states = xcc_alloc(m, count * sizeof *states);
+    xcc_value **values = xcc_alloc(m, count * sizeof *values);
+    const char **names = xcc_alloc(m, count * sizeof *names);
+    bool *removed = xcc_alloc(m, (g->output_count + count) * sizeof *removed);
     if (states == NULL || values == NULL || names == NULL || removed == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < g->input_count; i++)
         XCVM_TRY(enter(m, &inputs, g->inputs[i]->name, i));
-    for (size_t i = 0; i < o->state_count; i++) {
-        const xcc_state_pair *pair = &o->states[i];
+    for (size_t i = 0; i < count; i++) {
+        const xcc_state_pair *pair = &pairs->at[i];
         const struct xcc_table_entry *output = xcc_table_lookup(&pairs->outputs, pair->output),
                                      *input = xcc_table_lookup(&inputs, pair->input);
         XCVM_TRY(xcc_poll(m));
@@ -84,8 +91,9 @@ static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
         xcc_table_remove(&pairs->outputs, pair->output);
         xcc_table_remove(&inputs, pair->input);
     }
-    xcc_values_keep(o->state_count, states);
-    XCVM_TRY(xcc_graph_add_outputs(g, o->state_count, values, names, states));
+    XCVM_TRY(xcc_settle_state_sizes(m, count, states, values));
+    xcc_values_keep(count, states);
+    XCVM_TRY(xcc_graph_add_outputs(g, count, values, names, states));
     return xcc_graph_remove_outputs(g, removed);
 }
 
@@ -194,7 +202,7 @@ static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pai
 xcvm_status xcc_pair_states(xcc_module *m)
 {
     xcc_state_pairs pairs;
-    if (m->options->state_count == 0)
+    if (m->options->state_count == 0 && m->options->state_pattern_count == 0)
         return XCVM_OK;
     XCVM_TRY(index_pairs(m, &pairs));
     XCVM_TRY(xcc_pair_caches(m, &pairs));

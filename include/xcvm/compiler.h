@@ -113,7 +113,7 @@ typedef struct xcc_options {
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
     /* Pairs that become states of the program, called as the inputs are, in place of both: recurrent states, key/value
-     * caches. They begin as zeros, open dimensions as 0. Types must agree as far as they are known. */
+     * caches. They begin as zeros; docs/decoders.md says of which size. Types must agree as far as they are known. */
     const xcc_state_pair *states;
     size_t state_count;
     /* Training: the program takes a batch, gives the model's outputs and the loss, and updates its states: the
@@ -234,6 +234,13 @@ typedef struct xcc_options {
      * training form is noted where neither gradients nor training are asked for. */
     void (*note)(void *user, xcc_note_kind kind, const char *text);
     void *note_user;
+    /* Patterns of further pairs for `states`, each "OUTPUT:INPUT" or "auto". A '*' in OUTPUT stands for any characters,
+     * and each '*' in INPUT for the characters of the '*' at the same position in OUTPUT: "present.*:past.*". "auto"
+     * finds the pairs of exported decoders and recurrent networks by their names and by the graph; docs/decoders.md
+     * lists the conventions. Pairs of `states` come first. A pattern that finds no pair fails with INVALID_ARGUMENT.
+     * `remarks` receives a line that begins with "note: " for each name that has no partner or more than one. */
+    const char *const *state_patterns;
+    size_t state_pattern_count;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are

@@ -1,4 +1,5 @@
 /* Outputs that are inputs of the next run become states, which programs load and store. */
+#include "compiler/ir/compose.h"
 #include "compiler/states/state_pairs.h"
 #include "tests/compiler/support.h"
 
@@ -124,6 +125,87 @@ START_TEST(cache)
 }
 END_TEST
 
+/* h' = h + x with an open batch: the first run after a reset says how large it is. */
+START_TEST(open_batch)
+{
+    static const xcc_state_pair pairs[] = {{"next", "h"}};
+    compilation c;
+    machine k;
+    xcvm_error error = {0};
+    begin(&c, 2);
+    /* The batch of the state may have another name: it is added to what has that of x. */
+    const int64_t batch = _i == 0 ? -1 : -2;
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *h = input(&c.b, "h", XCVM_F32, 2, DIMS(batch, 2));
+    xcc_value *doubled = must(&c.b, xcc_apply(&c.b, Add, y, .a = XCC_IN(x), .b = XCC_IN(x)));
+    xcc_value *next = must(&c.b, xcc_build_call(&c.b, XCVM_OP_Add, 2, (xcc_value *[]){doubled, h}));
+    ok(&c.m, xcc_value_rename(next, "next"));
+    output(&c.b, next);
+    pair(&c, pairs, 1);
+    ok(&c.m, xcc_pair_states(&c.m));
+    passes(&c);
+    machine_open(&k, &c);
+    for (int round = 0; round < 2; round++) {
+        const int64_t rows = 3 - round;
+        set_x(&k, "x", XCVM_F32, 2, DIMS(rows, 2), FLOATS(1, 2, 3, 4, 5, 6));
+        for (int i = 1; i <= 2; i++) {
+            step(&k);
+            ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(k.session, 0))[0], rows);
+            ck_assert_float_eq(state(&k)[2 * rows - 1], (float)(2 * i * 2 * rows));
+        }
+        set_x(&k, "x", XCVM_F32, 2, DIMS(1, 2), FLOATS(1, 2));
+        ck_assert_int_eq(xcvm_session_run(k.session, NULL, &error), XCVM_SHAPE_MISMATCH);
+        ck_assert_ptr_nonnull(strstr(error.message, "in state \"h\" (axis 0), but 1 in input \"x\" (axis 0)"));
+        ck_assert_int_eq(xcvm_session_reset_states(k.session, &error), XCVM_OK);
+    }
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* The rows of a cache have the name of a dimension of an input, but grow: they begin as none. */
+START_TEST(growing_dimensions_begin_as_none)
+{
+    static const xcc_state_pair pairs[] = {{"present", "past"}};
+    compilation c;
+    machine k;
+    begin(&c, 2);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *past = input(&c.b, "past", XCVM_F32, 2, DIMS(-1, 2));
+    xcc_value *present = must(&c.b, xcc_build_concat(&c.b, 2, (xcc_value *[]){past, x}, 0));
+    ok(&c.m, xcc_value_rename(present, "present"));
+    output(&c.b, present);
+    pair(&c, pairs, 1);
+    ok(&c.m, xcc_pair_states(&c.m));
+    passes(&c);
+    machine_open(&k, &c);
+    set_x(&k, "x", XCVM_F32, 2, DIMS(2, 2), FLOATS(1, 2, 3, 4));
+    step(&k);
+    step(&k);
+    ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(k.session, 0))[0], 4);
+    machine_close(&k);
+    finish(&c);
+}
+END_TEST
+
+/* No input has the dimension, and what is stored has the same one. */
+START_TEST(open_dimensions_of_no_input)
+{
+    static const xcc_state_pair pairs[] = {{"next", "h"}};
+    compilation c;
+    begin(&c, 2);
+    input(&c.b, "x", XCVM_F32, 1, DIMS(2));
+    xcc_value *h = input(&c.b, "h", XCVM_F32, 2, DIMS(-2, 2));
+    xcc_value *next = must(&c.b, xcc_apply(&c.b, Neg, y, .x = XCC_IN(h)));
+    ok(&c.m, xcc_value_rename(next, "next"));
+    output(&c.b, next);
+    pair(&c, pairs, 1);
+    ck_assert_int_eq(xcc_pair_states(&c.m), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(c.error.message, "state \"h\": dimension 0, \"B\", is open, and no input has it") != NULL &&
+                      strstr(c.error.message, "--dim B=1") != NULL,
+                  "%s", c.error.message);
+    finish(&c);
+}
+END_TEST
+
 START_TEST(refused)
 {
     static const struct {
@@ -159,6 +241,9 @@ Suite *suite_compiler_pair_states(void)
     tcase_add_loop_test(tests, recurrence, 0, LEVELS);
     tcase_add_loop_test(tests, in_branches, 0, LEVELS);
     tcase_add_loop_test(tests, cache, 0, LEVELS);
+    tcase_add_loop_test(tests, open_batch, 0, 2);
+    tcase_add_test(tests, growing_dimensions_begin_as_none);
+    tcase_add_test(tests, open_dimensions_of_no_input);
     tcase_add_test(tests, refused);
     suite_add_tcase(suite, tests);
     return suite;

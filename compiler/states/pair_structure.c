@@ -1,0 +1,97 @@
+/* States that the graph itself shows: an output that is an input with new rows, or the next state of a recurrence that
+ * begins with the input. */
+#include "compiler/states/state_pairs.h"
+
+/* Steps from an output to an input. */
+enum { MOST_STEPS = 64 };
+
+/* The operand of which the node gives the same elements, or some of them, in another shape. */
+static const xcc_value *viewed(const xcc_node *n)
+{
+    static const xcvm_opcode views[] = {XCVM_OP_Identity,  XCVM_OP_Reshape, XCVM_OP_Squeeze, XCVM_OP_Unsqueeze,
+                                        XCVM_OP_Transpose, XCVM_OP_Cast,    XCVM_OP_Slice,   XCVM_OP_Gather,
+                                        XCVM_OP_Pad,       XCVM_OP_Expand};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (xcc_is(n, views[i]))
+            return xcc_node_input(n, 0);
+    return NULL;
+}
+
+/* The input of the top graph that v shows. */
+static const xcc_value *shown_input(const xcc_graph *top, const xcc_value *v, int *steps)
+{
+    while (v != NULL && v->producer != NULL && (*steps)-- > 0)
+        v = viewed(v->producer);
+    return v != NULL && v->kind == XCC_INPUT && v->graph == top ? v : NULL;
+}
+
+/* The operand that holds the state before the node gave v as the state after it. */
+static const xcvm_value *state_before(const xcc_node *n, const xcc_value *v)
+{
+    const xcvm_value *type = &v->type;
+    switch (n->schema->opcode) {
+    case XCVM_OP_RNN:
+        return XCC_ARGS(RNN, n)->y_h == type ? XCC_ARGS(RNN, n)->initial_h : NULL;
+    case XCVM_OP_GRU:
+        return XCC_ARGS(GRU, n)->y_h == type ? XCC_ARGS(GRU, n)->initial_h : NULL;
+    case XCVM_OP_LSTM:
+        return XCC_ARGS(LSTM, n)->y_h == type   ? XCC_ARGS(LSTM, n)->initial_h
+               : XCC_ARGS(LSTM, n)->y_c == type ? XCC_ARGS(LSTM, n)->initial_c
+                                                : NULL;
+    case XCVM_OP_Attention:
+        return XCC_ARGS(Attention, n)->present_key == type     ? XCC_ARGS(Attention, n)->past_key
+               : XCC_ARGS(Attention, n)->present_value == type ? XCC_ARGS(Attention, n)->past_value
+                                                               : NULL;
+    case XCVM_OP_TensorScatter:
+        return XCC_ARGS(TensorScatter, n)->past_cache;
+    default:
+        return NULL;
+    }
+}
+
+/* True if nothing reads the input but this node and the nodes that ask for its shape. */
+static bool is_read_only_by(const xcc_value *v, const xcc_node *reader)
+{
+    for (const xcc_use *u = v->users; u != NULL; u = u->next)
+        if (u->node != reader && !xcc_is(u->node, XCVM_OP_Shape))
+            return false;
+    return true;
+}
+
+static const xcc_value *next_of(const xcc_graph *top, const xcc_value *v, int *steps);
+
+/* An input with new elements, or the states of several layers. */
+static const xcc_value *next_of_concat(const xcc_graph *top, const xcc_node *n, int *steps)
+{
+    const xcc_value *all = NULL;
+    for (size_t i = 0; i < xcc_node_input_count(n); i++) {
+        const xcc_value *part = xcc_node_input(n, i);
+        if (part != NULL && part->kind == XCC_INPUT && part->graph == top && is_read_only_by(part, n))
+            return part;
+        const xcc_value *of = next_of(top, part, steps);
+        if (of == NULL || (all != NULL && of != all))
+            return NULL;
+        all = of;
+    }
+    return all;
+}
+
+static const xcc_value *next_of(const xcc_graph *top, const xcc_value *v, int *steps)
+{
+    while (v != NULL && v->producer != NULL && v->producer->kind == XCC_INSTRUCTION && (*steps)-- > 0) {
+        const xcc_node *n = v->producer;
+        if (xcc_is(n, XCVM_OP_Concat))
+            return next_of_concat(top, n, steps);
+        const xcvm_value *before = state_before(n, v);
+        if (before != NULL)
+            return shown_input(top, xcc_value_of(before), steps);
+        v = viewed(n);
+    }
+    return NULL;
+}
+
+const xcc_value *xcc_state_of_output(const xcc_graph *g, const xcc_value *output)
+{
+    int steps = MOST_STEPS;
+    return next_of(g, output, &steps);
+}
