@@ -71,6 +71,8 @@ static int run_command(const struct command *command, int argc, char **argv)
         fprintf(stderr, "Try: xcvm help %s\n", command->name);
         code = EXIT_USAGE;
     } else if (wants_help) {
+        if (command->describe != NULL && operands.count > 0)
+            command->describe(options, &operands);
         manual_help(&text, command);
         code = print(&text);
     } else {

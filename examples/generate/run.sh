@@ -17,16 +17,14 @@ check() { # WHAT SAID
 for weights in f32 q8 q4a; do
     program=$folder/$weights.bin
     "$xcvm" compile "$here/model.onnx" -o "$program" --weights $weights --dim batch=1 --dim bound=128 \
-        --state present.0.key:past.0.key --state present.0.value:past.0.value \
-        --state present.1.key:past.1.key --state present.1.value:past.1.value
+        --state-pairs auto 2>/dev/null
     check "$weights, the likeliest" "$("$generate" "$program" 'sixteen seventeen eighteen ' 78)"
     # One candidate leaves nothing to chance.
     check "$weights, one of one" "$("$generate" "$program" 'sixteen seventeen eighteen ' 78 0.8 1)"
     check "$weights, least share" "$("$generate" "$program" 'sixteen seventeen eighteen ' 78 0.8 0 1e-9 5)"
 done
 "$xcvm" compile "$here/model.onnx" -o "$folder/int8.bin" --weights q8 --activations int8 --dim batch=1 --dim bound=128 \
-    --state present.0.key:past.0.key --state present.0.value:past.0.value \
-    --state present.1.key:past.1.key --state present.1.value:past.1.value
+    --state-pairs 'present.*:past.*'
 check "q8 with activations of 8 bits" "$("$generate" "$folder/int8.bin" 'sixteen seventeen eighteen ' 78)"
 
 # The same seed says the same, and more than the cache holds is an error that says so.

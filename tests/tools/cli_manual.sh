@@ -22,6 +22,7 @@ mkdir -p models node onnx/backend/test/data docs
 cp -r "$data/cases/add" models
 cp -r "$data/cases/sums" node/test_conv_sums
 cp -r node onnx/backend/test/data
+cp "$root/examples/generate/model.onnx" decoder.onnx
 cp "$data/gradients/right/model.onnx" network.onnx
 cp "$root/examples/digits/untrained.onnx" net.onnx
 cp "$root/examples/digits/digits.npz" digits.npz

@@ -74,6 +74,8 @@ struct command {
     size_t example_count;
     const void *defaults; /* a struct of options_size bytes; NULL: zeros */
     size_t options_size;
+    /* With --help: prints what there is to say of the operands, before the help. NULL: nothing. */
+    void (*describe)(const void *options, const struct arguments *arguments);
     /* Returns an exit code. */
     int (*run)(const void *options, const struct arguments *arguments);
 };

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
+#include "commands/state_runs.h"
 #include "cli/table.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ struct bench_flags {
     struct program_flags program;
     struct session_flags session;
     struct input_flags input;
-    int64_t warmup, iterations;
+    int64_t warmup, iterations, reset_every;
     double duration;
     bool warm_session;
 };
@@ -28,6 +29,8 @@ static const struct option options[] = {
      "measure so many runs; 0: as many as --duration allows, at least 10"},
     {"duration", 'd', "SECONDS", OPTION_REAL, offsetof(struct bench_flags, duration), 0, 0,
      "how long to measure if --iterations does not say"},
+    STATE_RESET_OPTION(struct bench_flags, reset_every,
+                       "reset the states every N runs; 0: only when a run fails since a cache is full, which is said"),
     {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct bench_flags, warm_session), 0, 0,
      "warm the session up before its first run, as xcvm_session_warm_up does; first_ms is then that of a warm session"},
     END_OF_OPTIONS,
@@ -56,35 +59,31 @@ struct timings {
     size_t count;
 };
 
-static xcvm_status repeat(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+static xcvm_status repeat(const struct bench_flags *flags, struct state_runs *runs, struct timings *timings,
                           struct progress *progress, xcvm_error *error)
 {
     xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     for (int64_t i = 0; i < flags->warmup; i++)
-        TRY(xcvm_session_run(session, &run, error));
-    double start = now_seconds(), before = start;
+        TRY(state_runs_run(runs, &run, error));
+    double start = now_seconds();
     for (;;) {
-        xcvm_status status = xcvm_session_run(session, &run, error);
-        double after = now_seconds();
-        if (status != XCVM_OK)
-            return status;
+        TRY(state_runs_run(runs, &run, error));
         timings->seconds = memory_append(timings->seconds, timings->count, sizeof *timings->seconds);
-        timings->seconds[timings->count++] = after - before;
+        timings->seconds[timings->count++] = runs->seconds;
         double fraction = flags->iterations > 0 ? (double)timings->count / (double)flags->iterations
-                                                : (after - start) / flags->duration;
+                                                : (now_seconds() - start) / flags->duration;
         if (fraction >= 1 && (flags->iterations > 0 || timings->count >= LEAST_RUNS))
             return XCVM_OK;
         progress_show(progress, "measuring", fraction);
-        before = now_seconds();
     }
 }
 
-static xcvm_status measure(const struct bench_flags *flags, xcvm_session *session, struct timings *timings,
+static xcvm_status measure(const struct bench_flags *flags, struct state_runs *runs, struct timings *timings,
                            xcvm_error *error)
 {
     struct progress progress;
     progress_start(&progress);
-    xcvm_status status = repeat(flags, session, timings, &progress, error);
+    xcvm_status status = repeat(flags, runs, timings, &progress, error);
     progress_end(&progress);
     return status;
 }
@@ -138,6 +137,7 @@ static int execute_bench(const void *own, const struct arguments *arguments)
     xcvm_session *session = NULL;
     struct inputs inputs = {0};
     struct timings timings = {0};
+    struct state_runs runs = {0};
     xcvm_error error = {.pc = -1};
     struct beginning beginning = {0};
     xcvm_status status = program_open(path, &flags.program, &program, &error);
@@ -157,12 +157,14 @@ static int execute_bench(const void *own, const struct arguments *arguments)
         beginning.warm_up = now_seconds() - start;
     }
     if (status == XCVM_OK) {
-        double start = now_seconds();
-        status = xcvm_session_run(session, &once, &error);
-        beginning.first = now_seconds() - start;
+        runs = (struct state_runs){
+            .session = session, .program = program.handle, .every = flags.reset_every, .when_full = true};
+        status = state_runs_run(&runs, &once, &error);
+        beginning.first = runs.seconds;
     }
     if (status == XCVM_OK)
-        status = measure(&flags, session, &timings, &error);
+        status = measure(&flags, &runs, &timings, &error);
+    state_runs_report(&runs);
     int code = EXIT_OK;
     if (status == XCVM_OK)
         print_results(&program, session, &flags, &beginning, &timings);
@@ -198,6 +200,9 @@ const struct command command_bench = {
         "first, "
         "which brings in code and constants and infers shapes, unless --warm-session had that done before: then it is "
         "called warm, and what warming up took has a line of its own.\n\n"
+        "The states of a program, as caches of keys and values, are reset when a run finds no room in them, which "
+        "does not count as time. A run with states may take longer the more it has in them; --reset-states-every keeps "
+        "measurements comparable.\n\n"
         "The last line is for scripts:\n\n"
         "xcvm threads=1 median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=..",
     .groups = groups,

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "io/file.h"
 #include "cli/memory.h"
+#include "values/parameters.h"
 #include "run/program.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -64,21 +65,6 @@ static int check_model(const char *file, const char *path, const struct check_fl
     return EXIT_UNSUPPORTED;
 }
 
-static void add_parameters(struct table *table, const char *title, const xcvm_program *program, size_t count,
-                           const xcvm_parameter *(*get)(const xcvm_program *program, size_t index))
-{
-    for (size_t i = 0; i < count; i++) {
-        const xcvm_parameter *parameter = get(program, i);
-        struct buffer type = {0};
-        type_print(&type, &parameter->type);
-        table_cell(table, "%s", title);
-        table_cell(table, "%s", parameter->name);
-        table_cell(table, "%s", buffer_string(&type));
-        table_end_row(table);
-        buffer_release(&type);
-    }
-}
-
 static void describe(const struct program *program)
 {
     xcvm_program_info info = {.size = sizeof info};
@@ -88,10 +74,7 @@ static void describe(const struct program *program)
                info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");
     table_end_row(&table);
     table_print(&table, stdout);
-    const xcvm_program *handle = program->handle;
-    add_parameters(&table, "input", handle, xcvm_program_input_count(handle), xcvm_program_input);
-    add_parameters(&table, "output", handle, xcvm_program_output_count(handle), xcvm_program_output);
-    table_print(&table, stdout);
+    parameters_print(program->handle);
     printf("instructions %zu, registers %zu, constants %zu of %zu bytes, ", info.instruction_count, info.register_count,
            info.constant_count, info.constant_bytes);
     if (info.arena_bytes != 0)
@@ -161,7 +144,7 @@ const struct command command_check = {
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "For a program: runs the verifier and describes the program.\n\n"
+        "For a program: runs the verifier and describes the program, with its inputs, outputs and states.\n\n"
         "For an ONNX model: lists everything that keeps it from compiling, all nodes and not just the first, "
         "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory, and whether it is "
         "in "

@@ -1,5 +1,6 @@
 /* `xcvm compile`: compiles a model into a program. */
 #include "commands/commands.h"
+#include "commands/compile_report.h"
 #include "commands/name_pairs.h"
 #include "io/file.h"
 #include "cli/memory.h"
@@ -12,7 +13,6 @@
 #include "cli/report.h"
 #include "cli/table.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct compile_flags {
     struct model_flags model;
     struct c_flags c;
     const char *output, *schedule, *caches, *target, *keep_c, *cc, *dump_after, *loss, *train;
-    struct text_list wrt, states, vjps;
+    struct text_list wrt, states, state_pairs, vjps;
     struct training_flags training;
     struct recomputation_flags recomputation;
     bool backprop, straight_through, two_phase, strip, report, list_passes;
@@ -59,6 +59,9 @@ static const struct option options[] = {
     {"state", 0, "OUTPUT:INPUT", OPTION_LIST, offsetof(struct compile_flags, states), 0, 0,
      "make a state of an output and the input that it is in the next run, as recurrent states and key/value caches "
      "are: the program keeps it, and has neither; may be repeated"},
+    {"state-pairs", 0, "auto|PATTERN", OPTION_LIST, offsetof(struct compile_flags, state_pairs), 0, 0,
+     "find the pairs of --state: auto by the conventions of exporters and by the graph, or by a pattern of names, as "
+     "'present.*:past.*', in which both * stand for the same characters; separated by commas; may be repeated"},
     {"caches", 0, "f32|f16|bf16", OPTION_CHOICE, offsetof(struct compile_flags, caches), 0, 0,
      "the type of states that are caches of keys and values, which rows are rounded to as they are added"},
     {"cache-rows", 0, "N", OPTION_INT, offsetof(struct compile_flags, cache_rows), 0, INT32_MAX,
@@ -144,73 +147,12 @@ static bool is_changed(const char *choice, const char *initial) { return strcmp(
 
 static bool print_dump(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-/* Remarks name inputs of the model, which may hold what a terminal obeys. */
-static void print_remarks(struct buffer *remarks)
-{
-    if (remarks->length != 0)
-        make_printable(remarks->data);
-    output_print(buffer_string(remarks));
-}
-
-static void print_report(const struct compile_flags *flags, const xcc_report *report, struct buffer *remarks)
-{
-    struct table table = {0};
-    table_cell(&table, " ");
-    table_cell(&table, ">before");
-    table_cell(&table, ">after");
-    table_end_row(&table);
-    table_cell(&table, "nodes, instructions");
-    table_cell(&table, ">%zu", report->nodes_before);
-    table_cell(&table, ">%zu", report->nodes_after);
-    table_end_row(&table);
-    table_cell(&table, "flops");
-    table_cell(&table, ">%" PRIu64, report->flops_before);
-    table_cell(&table, ">%" PRIu64, report->flops_after);
-    table_end_row(&table);
-    table_cell(&table, "peak bytes");
-    table_cell(&table, ">%" PRIu64, report->peak_bytes_before);
-    table_cell(&table, ">%" PRIu64, report->peak_bytes_after);
-    table_end_row(&table);
-    table_cell(&table, "weight bytes");
-    table_cell(&table, ">%" PRIu64, report->weight_bytes_before);
-    table_cell(&table, ">%" PRIu64, report->weight_bytes_after);
-    table_end_row(&table);
-    table_print(&table, stdout);
-    if (report->uncompressed != 0)
-        printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
-               report->uncompressed == 1 ? "constant stays" : "constants stay");
-    /* What was asked for is told of, even if there was nothing to do it to. */
-    if (report->bf16_products != 0 || report->exact_products != 0 ||
-        is_changed(flags->model.compute, defaults.model.compute))
-        printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
-               report->exact_products);
-    if (is_changed(flags->model.activations, defaults.model.activations))
-        printf("products with matrices in blocks: %zu\n", report->block_products);
-    if (flags->model.tune)
-        printf("forms of convolutions that were measured: %zu\n", report->tuned);
-    if (report->integer_products != 0 || report->float_products != 0 || strcmp(flags->model.integer, "always") == 0) {
-        printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
-               report->integer_products, report->float_products);
-        if (report->faster_as_floats != 0)
-            printf(" (%zu because that is faster here)", report->faster_as_floats);
-        putchar('\n');
-    }
-    print_remarks(remarks);
-    printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
-    if (report->arena_lower_bound != 0)
-        printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
-               100.0 * ((double)report->arena_bytes / (double)report->arena_lower_bound - 1));
-    puts("");
-    if (!report->exact)
-        puts("open dimensions are counted as 1");
-}
-
 /* What all programs that a model becomes have in common. */
 struct request {
     const struct compile_flags *flags;
     const char *path;
     struct dims dims;
-    struct names wrt;
+    struct names wrt, state_pairs;
     struct training_groups groups;
     xcc_state_pair *states; /* flags->states.count */
     xcc_vjp_function *vjps;
@@ -227,7 +169,7 @@ struct compilation {
     struct library library; /* with --fuse */
     char *target;           /* the place of the library */
     xcc_report report;
-    struct buffer remarks; /* with --report: lines about states */
+    struct compile_lines lines;
 };
 
 static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
@@ -297,8 +239,10 @@ static xcvm_status compile_to(struct compilation *compilation, const struct mode
     compiler.caches = xcvm_dtype_from_name(flags->caches);
     compiler.cache_rows = flags->cache_rows;
     compiler.state_count = flags->states.count;
-    compiler.remarks = flags->report ? buffer_sink : NULL;
-    compiler.remarks_user = &compilation->remarks;
+    compiler.state_patterns = request->state_pairs.items;
+    compiler.state_pattern_count = request->state_pairs.count;
+    compiler.remarks = compile_lines_sink;
+    compiler.remarks_user = &compilation->lines;
     compiler.straight_through = flags->straight_through;
     compiler.phase = compilation->phase;
     compiler.order = flags->backprop ? (int)flags->order : 0;
@@ -372,6 +316,8 @@ static int compile_all(struct compilation *programs, size_t count)
             unwritten = unwritten || failed->outputs[i].failure != 0;
         for (size_t i = 0; i < made; i++)
             discard(&programs[i], &error);
+        for (size_t i = 0; i < made; i++)
+            compile_lines_print_notes(&programs[i].lines);
         code = report_error(unwritten || !opened ? NULL : request->path, &error);
         if (opened)
             tell_kind(status, request->path);
@@ -386,11 +332,12 @@ static int compile_all(struct compilation *programs, size_t count)
         discard(&programs[i], &error);
     for (size_t i = 0; i < count && status == XCVM_OK; i++) {
         recomputation_tell(&programs[i].report);
+        compile_lines_print_notes(&programs[i].lines);
         if (!request->flags->report)
             continue;
         if (count > 1)
             printf("%s%s\n", i > 0 ? "\n" : "", programs[i].program);
-        print_report(request->flags, &programs[i].report, &programs[i].remarks);
+        compile_report_print(&request->flags->model, &programs[i].report, &programs[i].lines);
     }
     return code;
 }
@@ -425,10 +372,12 @@ static int export_c(struct compilation *compilation)
 {
     const struct request *request = compilation->request;
     xcvm_error error = {.pc = -1};
-    if (write_c(compilation, &error) != XCVM_OK)
+    const xcvm_status status = write_c(compilation, &error);
+    compile_lines_print_notes(&compilation->lines);
+    if (status != XCVM_OK)
         return report_error(request->path, &error);
     if (request->flags->report)
-        print_report(request->flags, &compilation->report, &compilation->remarks);
+        compile_report_print(&request->flags->model, &compilation->report, &compilation->lines);
     return EXIT_OK;
 }
 
@@ -439,6 +388,7 @@ static int compile(const struct compile_flags *flags, const char *path)
     if (dims_parse(&flags->model.dims, &request.dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
     names_split(&flags->wrt, &request.wrt);
+    names_split(&flags->state_pairs, &request.state_pairs);
     char *backward =
         strcmp(flags->output, "/dev/null") == 0 ? memory_text(flags->output) : backward_path(flags->output);
     struct compilation programs[2] = {{.request = &request, .program = flags->output},
@@ -459,11 +409,12 @@ static int compile(const struct compile_flags *flags, const char *path)
     for (size_t i = 0; i < 2; i++) {
         library_release(&programs[i].library);
         free(programs[i].target);
-        buffer_release(&programs[i].remarks);
+        compile_lines_release(&programs[i].lines);
     }
     vjps_release(request.vjps, request.vjp_count);
     free(backward);
     names_release(&request.wrt);
+    names_release(&request.state_pairs);
     training_groups_release(&request.groups);
     state_pairs_release(request.states, flags->states.count);
     dims_release(&request.dims);
@@ -492,8 +443,9 @@ static int check_flags(const struct compile_flags *flags)
     const char *training = training_option_given(&flags->training);
     if (flags->train == NULL && training != NULL)
         return report_usage("--%s is for training programs, which --train asks for", training);
-    if (flags->states.count == 0 && (flags->cache_rows != 0 || is_changed(flags->caches, defaults.caches)))
-        return report_usage("--%s is for states, which --state asks for",
+    if (flags->states.count == 0 && flags->state_pairs.count == 0 &&
+        (flags->cache_rows != 0 || is_changed(flags->caches, defaults.caches)))
+        return report_usage("--%s is for states, which --state or --state-pairs asks for",
                             flags->cache_rows != 0 ? "cache-rows" : "caches");
     if (flags->order > 1 && (flags->two_phase || flags->straight_through))
         return report_usage("--order %d goes without --%s", (int)flags->order,
@@ -546,6 +498,8 @@ static const struct example examples[] = {
     {"network.onnx -o train.bin --train adam:lr=0.001", "a training program, which takes batches and learns"},
     {"network.onnx -o grad.bin --dim N=64 --backprop --recompute time --memory-budget 300M",
      "with gradients for batches of 64, in less memory"},
+    {"decoder.onnx -o decoder.bin --state-pairs auto --dim batch=1 --cache-rows 2048",
+     "a language model that keeps its keys and values"},
     {"model.onnx --emit c -o net.c --with-main --dim batch=1", "as C for any processor, with a main"},
     {"network.onnx --train adam --dim N=64 --emit c -o step.c --with-main", "a training step as C"},
     {"model.onnx --emit onnx -o plain.onnx", "as ONNX again, simplified"},

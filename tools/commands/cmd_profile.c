@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
+#include "commands/state_runs.h"
 #include "run/trace.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ struct profile_flags {
     struct session_flags session;
     struct input_flags input;
     const char *output, *sort;
-    int64_t iterations, warmup, trace_iterations, top;
+    int64_t iterations, warmup, trace_iterations, top, reset_every;
     bool warm_session;
 };
 
@@ -34,6 +35,8 @@ static const struct option options[] = {
     {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct profile_flags, warm_session), 0, 0,
      "warm the session up before its first run, as xcvm_session_warm_up does: so that with --warmup=0 a first run is "
      "measured that nothing slows down"},
+    STATE_RESET_OPTION(struct profile_flags, reset_every,
+                       "reset the states every N runs; 0: only when a run fails since a cache is full, which is said"),
     {"trace-iterations", 0, "N", OPTION_INT, offsetof(struct profile_flags, trace_iterations), 1, INT64_MAX,
      "how many of the measured runs the trace holds"},
     {"sort", 0, "time|program", OPTION_CHOICE, offsetof(struct profile_flags, sort), 0, 0,
@@ -66,6 +69,7 @@ struct profiling {
     const struct profile_flags *flags;
     struct program program;
     xcvm_session *session;
+    struct state_runs runs;
     struct inputs inputs;
     struct profile profile;
     struct trace trace;
@@ -89,18 +93,29 @@ static xcvm_status repeat(struct profiling *profiling, struct progress *progress
     xcvm_run_options run = session_run_options(&flags->program.limits, &flags->session);
     if (flags->warm_session)
         TRY(xcvm_session_warm_up(profiling->session, &run, error));
+    profiling->runs = (struct state_runs){.session = profiling->session,
+                                          .program = profiling->program.handle,
+                                          .every = flags->reset_every,
+                                          .when_full = true};
     for (int64_t i = 0; i < flags->warmup; i++)
-        TRY(xcvm_session_run(profiling->session, &run, error));
+        TRY(state_runs_run(&profiling->runs, &run, error));
     xcvm_observer observer = {
         .size = sizeof observer, .after = after, .user = profiling, .want_spans = flags->output != NULL};
     xcvm_session_set_observer(profiling->session, &observer);
     for (int64_t i = 0; i < flags->iterations; i++) {
+        const bool room_known = profiling->runs.full_after != 0;
         profiling->tracing = flags->output != NULL && i < flags->trace_iterations;
-        uint64_t start = now_ns();
-        xcvm_status status = xcvm_session_run(profiling->session, &run, error);
-        uint64_t end = now_ns();
-        if (status != XCVM_OK)
-            return status;
+        TRY(state_runs_run(&profiling->runs, &run, error));
+        uint64_t end = now_ns(), start = end - (uint64_t)(profiling->runs.seconds * 1e9);
+        /* Events of the run that failed are among those of the others: from here on none fails. */
+        if (!room_known && profiling->runs.full_after != 0) {
+            profile_release(&profiling->profile);
+            trace_release(&profiling->trace);
+            profiling->profile = (struct profile){0};
+            profiling->trace = (struct trace){0};
+            i = -1;
+            continue;
+        }
         profiling->profile.run_ns += end - start;
         profiling->profile.runs++;
         if (profiling->tracing)
@@ -164,6 +179,7 @@ static int execute_profile(const void *own, const struct arguments *arguments)
         return report_error(NULL, &error);
     xcvm_status status = take(&profiling, path, &error);
     int code = EXIT_OK;
+    state_runs_report(&profiling.runs);
     if (status != XCVM_OK) {
         code = report_error(path, &error);
         inputs_hint(&flags.input, &profiling.inputs, &error);

@@ -7,7 +7,9 @@
 #include "cli/colour.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "values/parameters.h"
 #include "run/session.h"
+#include "commands/state_runs.h"
 #include "values/value.h"
 #include "run/observe.h"
 
@@ -23,7 +25,7 @@ struct run_flags {
     struct text_list outputs, expects;
     const char *state, *save_state;
     double rtol, atol;
-    int64_t iterations, max_elements;
+    int64_t iterations, max_elements, reset_every;
 };
 
 static const struct option result_options[] = {
@@ -44,6 +46,8 @@ static const struct option result_options[] = {
 static const struct option state_options[] = {
     {"state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, state), 0, 0,
      "begin with the program's states as this safetensors file has them; without it they begin as the program says"},
+    STATE_RESET_OPTION(struct run_flags, reset_every,
+                       "with --iterations, reset the states every N runs, to what the program says; 0: never"),
     {"save-state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, save_state), 0, 0,
      "write the states there when all runs have ended well; -: to standard output, and what is printed to standard "
      "error"},
@@ -162,9 +166,11 @@ static xcvm_status run_all(struct running *running, xcvm_error *error)
     xcvm_run_options options = session_run_options(&running->flags->program.limits, &running->flags->session);
     struct progress progress;
     xcvm_status status = XCVM_OK;
+    struct state_runs runs = {
+        .session = running->session, .program = running->program.handle, .every = running->flags->reset_every};
     progress_start(&progress);
     for (int64_t i = 0; i < running->flags->iterations && status == XCVM_OK; i++) {
-        status = xcvm_session_run(running->session, &options, error);
+        status = state_runs_run(&runs, &options, error);
         progress_show(&progress, "running", (double)(i + 1) / (double)running->flags->iterations);
     }
     progress_end(&progress);
@@ -229,6 +235,26 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     return XCVM_OK;
 }
 
+/* A model would have to be compiled first; xcvm check describes it. */
+static void describe_program(const void *options, const struct arguments *arguments)
+{
+    const struct run_flags *flags = options;
+    const char *path = arguments->items[0];
+    struct program program = {0};
+    enum file_kind kind;
+    xcvm_error error = {.pc = -1};
+    if (file_is_stream(path) || file_kind_of(path, NULL, &kind, NULL) != XCVM_OK || kind == FILE_MODEL)
+        return;
+    if (program_open(path, &flags->program, &program, &error) == XCVM_OK) {
+        printf("%s\n", path);
+        parameters_print(program.handle);
+        putchar('\n');
+        program_close(&program);
+    } else {
+        report_error(path, &error);
+    }
+}
+
 static int execute_run(const void *options, const struct arguments *arguments)
 {
     struct running running = {.flags = options};
@@ -269,6 +295,7 @@ static const struct example examples[] = {
     {"prog.bin --input x='2x3xf32=1 2 3 4 5 6' --output y=@y.npy",
      "give an input as text, write an output as NumPy array"},
     {"prog.bin --input @x.npy --expect @y.npy --rtol 1e-3", "compare the result with a reference"},
+    {"prog.bin --help", "the inputs, outputs and states of a program"},
     {"prog.bin --random --check-nan --trace-shapes",
      "random inputs; a line for each instruction; stop at the first NaN"},
 };
@@ -291,5 +318,6 @@ const struct command command_run = {
     .example_count = COUNT_OF(examples),
     .defaults = &defaults,
     .options_size = sizeof(struct run_flags),
+    .describe = describe_program,
     .run = execute_run,
 };

@@ -1,0 +1,370 @@
+/*
+ * Generates token ids with a decoder as exporters write it: an ONNX model, which is compiled first, or a program.
+ *
+ *   decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] [--seed S]
+ *          [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...
+ *
+ * The keys and values of a transformer, or the state of a recurrent network, are states of the session. The first run
+ * reads the prompt, and each later run reads one token. The program sets the inputs that it knows by their names
+ * (input_ids, attention_mask, position_ids, cache_position, use_cache_branch, seqlens_k, total_sequence_length and
+ * others, in the table below). docs/decoders.md says how to export and compile a decoder. Ids go to standard output.
+ */
+#include <xcvm/compiler.h>
+#include <xcvm/xcvm.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_IDS = 65536, MOST_DIMS = 16 };
+
+typedef struct settings {
+    const char *path, *states;
+    int64_t ids[MOST_IDS];
+    size_t id_count, count, top_k;
+    int64_t end, cache_rows; /* end: the id behind which nothing comes; -1: none */
+    double temperature;
+    uint64_t seed;
+    xcc_dim dims[MOST_DIMS];
+    size_t dim_count;
+} settings;
+
+typedef struct decoder {
+    xcvm_program *program;
+    xcvm_session *session;
+    size_t logits;    /* the output */
+    int64_t read;     /* tokens that earlier runs have read */
+    int64_t *numbers; /* elements of inputs, of MOST_IDS each */
+    xcvm_error error;
+} decoder;
+
+/* ---- Sampling ---- */
+
+/* From 0 to below 1 (splitmix64). */
+static double uniform(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+typedef struct candidate {
+    double logit;
+    size_t id;
+} candidate;
+
+static int greater_first(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit < y->logit ? 1 : -1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Temperature 0 takes the greatest logit. Returns false if there is no memory. */
+static bool choose(settings *s, const float *logits, size_t count, int64_t *id)
+{
+    candidate *all = malloc(count * sizeof *all);
+    if (all == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        all[i] = (candidate){(double)logits[i], i};
+    qsort(all, count, sizeof *all, greater_first);
+    const size_t kept = s->temperature <= 0.0 ? 1 : s->top_k > 0 && s->top_k < count ? s->top_k : count;
+    double sum = 0.0, at;
+    size_t chosen = 0;
+    for (size_t i = 0; i < kept; i++)
+        sum += exp((all[i].logit - all[0].logit) / (s->temperature > 0.0 ? s->temperature : 1.0));
+    at = uniform(&s->seed) * sum;
+    while (chosen + 1 < kept) {
+        at -= exp((all[chosen].logit - all[0].logit) / s->temperature);
+        if (at < 0.0)
+            break;
+        chosen++;
+    }
+    *id = (int64_t)all[chosen].id;
+    free(all);
+    return true;
+}
+
+/* ---- Inputs ---- */
+
+/* Elements of an input by its name: a run reads `count` tokens behind `read` others. */
+typedef enum role {
+    TOKENS,    /* the ids */
+    POSITIONS, /* read, read + 1 ... */
+    MASK,      /* ones for all tokens so far */
+    TOTAL,     /* the number of tokens so far */
+    LAST,      /* the place of the last token */
+    HAS_PAST,  /* false in the first run */
+    ONE        /* 1, as the number of logits that are wanted */
+} role;
+
+static const struct {
+    const char *name;
+    role role;
+} roles[] = {
+    {"input_ids", TOKENS},
+    {"decoder_input_ids", TOKENS},
+    {"tokens", TOKENS},
+    {"ids", TOKENS},
+    {"input", TOKENS},
+    {"position_ids", POSITIONS},
+    {"cache_position", POSITIONS},
+    {"positions", POSITIONS},
+    {"attention_mask", MASK},
+    {"mask", MASK},
+    {"total_sequence_length", TOTAL},
+    {"total", TOTAL},
+    {"seqlens_k", LAST},
+    {"last", LAST},
+    {"use_cache_branch", HAS_PAST},
+    {"num_logits_to_keep", ONE},
+    {"logits_to_keep", ONE},
+};
+
+static xcvm_status fail(decoder *d, const char *what, const char *name)
+{
+    snprintf(d->error.message, sizeof d->error.message, "%s \"%.100s\"", what, name);
+    return XCVM_INVALID_ARGUMENT;
+}
+
+/* Writes element `index` in the type of the input. */
+static void put(xcvm_dtype dtype, void *elements, size_t index, int64_t value)
+{
+    switch (dtype) {
+    case XCVM_I32:
+        ((int32_t *)elements)[index] = (int32_t)value;
+        break;
+    case XCVM_BOOL:
+        ((bool *)elements)[index] = value != 0;
+        break;
+    case XCVM_F32:
+        ((float *)elements)[index] = (float)value;
+        break;
+    default:
+        ((int64_t *)elements)[index] = value;
+        break;
+    }
+}
+
+static xcvm_status set_input(decoder *d, size_t index, role role, const int64_t *ids, size_t count)
+{
+    const xcvm_parameter *input = xcvm_program_input(d->program, index);
+    const xcvm_dtype dtype = input->type.dtype;
+    const int64_t total = d->read + (int64_t)count, numbers[] = {0, 0, 1, total, total - 1, d->read > 0, 1};
+    const size_t length = role == MASK ? (size_t)total : role <= POSITIONS ? count : 1;
+    void *elements = d->numbers + index * MOST_IDS;
+    int64_t dims[XCVM_MAX_RANK];
+    if (input->type.rank < 0 || input->type.rank > XCVM_MAX_RANK ||
+        (dtype != XCVM_I64 && dtype != XCVM_I32 && dtype != XCVM_BOOL && dtype != XCVM_F32))
+        return fail(d, "there is no way to fill the input", input->name);
+    /* One batch entry; the last dimension holds the tokens. */
+    for (int i = 0; i < input->type.rank; i++)
+        dims[i] = i + 1 < input->type.rank ? 1 : (int64_t)length;
+    for (size_t i = 0; i < length; i++)
+        put(dtype, elements, i, role == TOKENS ? ids[i] : role == POSITIONS ? d->read + (int64_t)i : numbers[role]);
+    xcvm_value *value = NULL;
+    xcvm_status status = xcvm_tensor_wrap(dtype, input->type.rank, dims, elements, NULL, NULL, &value, &d->error);
+    if (status == XCVM_OK)
+        status = xcvm_session_set_input(d->session, index, value, &d->error);
+    xcvm_value_release(value);
+    return status;
+}
+
+static xcvm_status set_inputs(decoder *d, const int64_t *ids, size_t count)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(d->program); i++) {
+        const char *name = xcvm_program_input(d->program, i)->name;
+        size_t k = 0;
+        while (k < sizeof roles / sizeof *roles && strcmp(roles[k].name, name) != 0)
+            k++;
+        if (k == sizeof roles / sizeof *roles)
+            return fail(d, "an input is neither known nor a state (see --states):", name);
+        const xcvm_status status = set_input(d, i, roles[k].role, ids, count);
+        if (status != XCVM_OK)
+            return status;
+    }
+    return XCVM_OK;
+}
+
+/* ---- Running ---- */
+
+/* Reads tokens; *logits are those behind the last of them, lent until the next run. */
+static xcvm_status read_tokens(decoder *d, const int64_t *ids, size_t count, const float **logits, size_t *choices)
+{
+    if (d->read + (int64_t)count > MOST_IDS)
+        return fail(d, "there are too many tokens for", "decode");
+    xcvm_status status = set_inputs(d, ids, count);
+    if (status == XCVM_OK)
+        status = xcvm_session_run(d->session, NULL, &d->error);
+    if (status != XCVM_OK)
+        return status;
+    const xcvm_value *scores = xcvm_session_output(d->session, d->logits);
+    const int rank = xcvm_value_rank(scores);
+    if (xcvm_value_dtype(scores) != XCVM_F32 || rank < 1 || xcvm_value_count(scores) == 0)
+        return fail(d, "there are no logits of f32 in the output", xcvm_program_output(d->program, d->logits)->name);
+    *choices = (size_t)xcvm_value_dims(scores)[rank - 1];
+    *logits = (const float *)xcvm_value_data(scores) + xcvm_value_count(scores) - *choices;
+    d->read += (int64_t)count;
+    return XCVM_OK;
+}
+
+static xcvm_status generate(decoder *d, settings *s)
+{
+    const float *logits = NULL;
+    size_t choices = 0;
+    int64_t id = -1;
+    xcvm_status status = read_tokens(d, s->ids, s->id_count, &logits, &choices);
+    for (size_t i = 0; i < s->count && status == XCVM_OK && (i == 0 || id != s->end); i++) {
+        if (i > 0)
+            status = read_tokens(d, &id, 1, &logits, &choices);
+        if (status == XCVM_OK && !choose(s, logits, choices, &id))
+            return fail(d, "there is no memory for", "candidates");
+        if (status == XCVM_OK)
+            printf("%s%lld", i > 0 ? " " : "", (long long)id);
+        fflush(stdout);
+    }
+    putchar('\n');
+    return status;
+}
+
+/* ---- Opening ---- */
+
+typedef struct bytes {
+    char *at;
+    size_t count;
+} bytes;
+
+static bool collect(void *user, const void *more, size_t count)
+{
+    bytes *b = user;
+    char *larger = realloc(b->at, b->count + count + 1);
+    if (larger == NULL)
+        return false;
+    memcpy(larger + b->count, more, count);
+    b->at = larger;
+    b->count += count;
+    return true;
+}
+
+/* Notes of the compiler on states. */
+static bool print_note(void *user, const void *text, size_t count)
+{
+    (void)user;
+    return count < 6 || memcmp(text, "note: ", 6) != 0 || fwrite(text, 1, count, stderr) == count;
+}
+
+static xcvm_status compile(decoder *d, const settings *s)
+{
+    bytes program = {NULL, 0};
+    const xcc_options options = {.size = sizeof options,
+                                 .dims = s->dims,
+                                 .dim_count = s->dim_count,
+                                 .state_patterns = &s->states,
+                                 .state_pattern_count = 1,
+                                 .cache_rows = s->cache_rows,
+                                 .remarks = print_note};
+    xcvm_status status = xcc_compile_file(s->path, &options, collect, &program, NULL, &d->error);
+    if (status == XCVM_OK)
+        status = xcvm_program_load(program.at, program.count, &(xcvm_load_options){.size = sizeof(xcvm_load_options), .copy = true},
+                                   &d->program, &d->error);
+    free(program.at);
+    return status;
+}
+
+static xcvm_status open_decoder(decoder *d, const settings *s)
+{
+    const size_t length = strlen(s->path);
+    const bool is_model = length > 5 && strcmp(s->path + length - 5, ".onnx") == 0;
+    xcvm_status status = is_model ? compile(d, s) : xcvm_program_load_file(s->path, NULL, &d->program, &d->error);
+    if (status == XCVM_OK)
+        status = xcvm_session_create(d->program, NULL, &d->session, &d->error);
+    if (status != XCVM_OK)
+        return status;
+    if (xcvm_program_state_count(d->program) == 0)
+        return fail(d, "there are no states, so that each run would forget the last, in", s->path);
+    d->numbers = malloc((xcvm_program_input_count(d->program) + 1) * MOST_IDS * sizeof *d->numbers);
+    if (d->numbers == NULL)
+        return fail(d, "there is no memory for the inputs of", s->path);
+    for (size_t i = 0; i < xcvm_program_output_count(d->program); i++)
+        if (strcmp(xcvm_program_output(d->program, i)->name, "logits") == 0)
+            d->logits = i;
+    return XCVM_OK;
+}
+
+/* ---- Command line ---- */
+
+static bool parse_ids(settings *s, const char *text)
+{
+    for (s->id_count = 0; *text != '\0' && s->id_count < MOST_IDS; s->id_count++) {
+        char *end;
+        s->ids[s->id_count] = strtoll(text, &end, 10);
+        if (end == text || (*end != '\0' && *end != ',' && *end != ' '))
+            return false;
+        text = end + (*end != '\0');
+    }
+    return s->id_count > 0 && *text == '\0';
+}
+
+static bool parse_dim(settings *s, char *text)
+{
+    char *equals = strrchr(text, '=');
+    if (equals == NULL || s->dim_count == MOST_DIMS)
+        return false;
+    *equals = '\0';
+    s->dims[s->dim_count++] = (xcc_dim){text, strtoll(equals + 1, NULL, 10)};
+    return true;
+}
+
+static bool parse_option(settings *s, const char *name, char *value)
+{
+    if (strcmp(name, "--ids") == 0)
+        return parse_ids(s, value);
+    if (strcmp(name, "--dim") == 0)
+        return parse_dim(s, value);
+    if (strcmp(name, "--states") == 0)
+        s->states = value;
+    else if (strcmp(name, "--count") == 0)
+        s->count = (size_t)strtoull(value, NULL, 10);
+    else if (strcmp(name, "--end") == 0)
+        s->end = strtoll(value, NULL, 10);
+    else if (strcmp(name, "--temperature") == 0)
+        s->temperature = strtod(value, NULL);
+    else if (strcmp(name, "--top-k") == 0)
+        s->top_k = (size_t)strtoull(value, NULL, 10);
+    else if (strcmp(name, "--seed") == 0)
+        s->seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--cache-rows") == 0)
+        s->cache_rows = strtoll(value, NULL, 10);
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static settings s = {.states = "auto", .ids = {1}, .id_count = 1, .count = 16, .end = -1};
+    bool good = argc >= 2 && argc % 2 == 0;
+    for (int i = 2; good && i < argc; i += 2)
+        good = parse_option(&s, argv[i], argv[i + 1]);
+    if (!good) {
+        fprintf(stderr, "usage: decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] "
+                        "[--seed S] [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...\n");
+        return 2;
+    }
+    s.path = argv[1];
+    decoder d = {.program = NULL};
+    xcvm_status status = open_decoder(&d, &s);
+    if (status == XCVM_OK)
+        status = generate(&d, &s);
+    if (status != XCVM_OK)
+        fprintf(stderr, "decode: %s\n", d.error.message);
+    xcvm_session_destroy(d.session);
+    xcvm_program_destroy(d.program);
+    free(d.numbers);
+    return status == XCVM_OK ? 0 : 1;
+}

@@ -1,0 +1,96 @@
+/* What `xcvm compile` says of a compilation: the report, and lines of the compiler. */
+#include "commands/compile_report.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "io/output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool compile_lines_sink(void *user, const void *bytes, size_t count)
+{
+    struct compile_lines *lines = user;
+    const bool is_note = count >= 6 && memcmp(bytes, "note: ", 6) == 0;
+    return buffer_sink(is_note ? &lines->notes : &lines->remarks, bytes, count);
+}
+
+void compile_lines_print_notes(struct compile_lines *lines)
+{
+    if (lines->notes.length == 0)
+        return;
+    for (char *line = lines->notes.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        report_line("%s", line);
+    }
+    lines->notes.length = 0;
+}
+
+void compile_lines_release(struct compile_lines *lines)
+{
+    buffer_release(&lines->remarks);
+    buffer_release(&lines->notes);
+}
+
+static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
+
+/* Remarks name inputs of the model, which may hold what a terminal obeys. */
+static void print_remarks(struct buffer *remarks)
+{
+    if (remarks->length != 0)
+        make_printable(remarks->data);
+    output_print(buffer_string(remarks));
+}
+
+void compile_report_print(const struct model_flags *model, const xcc_report *report, struct compile_lines *lines)
+{
+    static const struct model_flags usual = MODEL_DEFAULTS;
+    struct table table = {0};
+    table_cell(&table, " ");
+    table_cell(&table, ">before");
+    table_cell(&table, ">after");
+    table_end_row(&table);
+    table_cell(&table, "nodes, instructions");
+    table_cell(&table, ">%zu", report->nodes_before);
+    table_cell(&table, ">%zu", report->nodes_after);
+    table_end_row(&table);
+    table_cell(&table, "flops");
+    table_cell(&table, ">%" PRIu64, report->flops_before);
+    table_cell(&table, ">%" PRIu64, report->flops_after);
+    table_end_row(&table);
+    table_cell(&table, "peak bytes");
+    table_cell(&table, ">%" PRIu64, report->peak_bytes_before);
+    table_cell(&table, ">%" PRIu64, report->peak_bytes_after);
+    table_end_row(&table);
+    table_cell(&table, "weight bytes");
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_before);
+    table_cell(&table, ">%" PRIu64, report->weight_bytes_after);
+    table_end_row(&table);
+    table_print(&table, stdout);
+    if (report->uncompressed != 0)
+        printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
+               report->uncompressed == 1 ? "constant stays" : "constants stay");
+    /* What was asked for is told of, even if there was nothing to do it to. */
+    if (report->bf16_products != 0 || report->exact_products != 0 || is_changed(model->compute, usual.compute))
+        printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
+               report->exact_products);
+    if (is_changed(model->activations, usual.activations))
+        printf("products with matrices in blocks: %zu\n", report->block_products);
+    if (model->tune)
+        printf("forms of convolutions that were measured: %zu\n", report->tuned);
+    if (report->integer_products != 0 || report->float_products != 0 || strcmp(model->integer, "always") == 0) {
+        printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
+               report->integer_products, report->float_products);
+        if (report->faster_as_floats != 0)
+            printf(" (%zu because that is faster here)", report->faster_as_floats);
+        putchar('\n');
+    }
+    print_remarks(&lines->remarks);
+    printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
+    if (report->arena_lower_bound != 0)
+        printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,
+               100.0 * ((double)report->arena_bytes / (double)report->arena_lower_bound - 1));
+    puts("");
+    if (!report->exact)
+        puts("open dimensions are counted as 1");
+}
