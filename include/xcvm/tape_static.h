@@ -124,17 +124,33 @@ XCVM_API void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_sta
 /* All schedules as text: what each is for, and its graph as recorded. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user,
                                                         xcvm_error *error);
+/* A state of the saved program, by the variable that it stands for: a capture, or what a place holds now. */
+typedef struct xcvm_static_state {
+    xcvm_var variable;
+    const char *name;          /* NULL: held0, capture0 ... */
+    const xcvm_value *initial; /* elements that the state begins with, of the variable's type; NULL: as without */
+} xcvm_static_state;
+
 typedef struct xcvm_static_save_options {
     size_t size;
     bool states; /* captures, and what is held, are states of the program; else constants, but for what is written */
+    /* Names of all inputs, of all outputs, and of the states of xcvm_static_options.held; NULL, and NULL among them:
+     * in0, in1 ..., out0, out1 ..., held0, held1 ... All names of a program differ. */
+    const char *const *in_names, *const *out_names, *const *held_names;
+    size_t in_count, out_count, held_count;
+    const xcvm_static_state *named; /* further names of states, and initial values */
+    size_t named_count;
+    /* States that each call replaces, as h and c of a recurrent layer, begin with what the last call left. Else they
+     * begin as zeros. Captures that are written into begin as they are now in both cases. */
+    bool continue_states;
 } xcvm_static_save_options;
-/* The schedule that was used last as a program: inputs in0, in1 ..., outputs out0, out1 ...; what the function writes
- * into, or leaves in a place, is a state. `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
+/* The schedule that was used last as a program: what the function writes into, or leaves in a place, is a state.
+ * `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
  * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate. A call of
  * the host's has what calls before it have written into captures behind its operands.
- * INVALID_ARGUMENT if there is no schedule; UNSUPPORTED if it cannot be one, leaves gradients behind, or takes a step
- * that no program can: of an optimizer with update hooks, by a gradient by rows, of several optimizers or several
- * times, or of parameters that have had different numbers of steps. */
+ * INVALID_ARGUMENT if there is no schedule, or names do not fit it; UNSUPPORTED if it cannot be one, leaves gradients
+ * behind, or takes a step that no program can: of an optimizer with update hooks, by a gradient by rows, of several
+ * optimizers or several times, or of parameters that have had different numbers of steps. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
                                                     const xcvm_static_save_options *options, xcvm_sink sink, void *user,
                                                     xcvm_error *error);

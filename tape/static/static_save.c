@@ -66,6 +66,67 @@ xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, v
 
 /* ---- Programs ---- */
 
+static xcvm_status check_names(const xcvm_static *f, const char *what, const char *const *names, size_t count,
+                               size_t expected, xcvm_error *error)
+{
+    XCVM_CHECK(error, names == NULL || count == expected, INVALID_ARGUMENT,
+               "%.100s: %zu names of %s are given, but there are %zu", f->name, count, what, expected);
+    for (size_t i = 0; names != NULL && i < count; i++)
+        XCVM_CHECK(error, names[i] == NULL || names[i][0] != '\0', INVALID_ARGUMENT, "%.100s: a name of %s is empty",
+                   f->name, what);
+    return XCVM_OK;
+}
+
+static xcvm_status check_state(const xcvm_static *f, const tape_trace *k, size_t index, xcvm_error *error)
+{
+    const xcvm_static_state *state = &k->naming->states[index];
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        if (k->operands[i].value == NULL || tape_trace_state(k, i) != state)
+            continue;
+        XCVM_CHECK(error, state->initial == NULL || xcvm_same_shape(state->initial, &k->operands[i].value->type),
+                   SHAPE_MISMATCH, "%.100s: the initial value of state %zu is not of its variable's type", f->name,
+                   index);
+        return XCVM_OK;
+    }
+    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT,
+                          "%.100s: state %zu is no variable that the function captures or finds in a place", f->name,
+                          index);
+}
+
+static xcvm_status check_naming(const xcvm_static *f, const tape_trace *k, const xcvm_static_save_options *o,
+                                xcvm_error *error)
+{
+    XCVM_TRY(check_names(f, "inputs", o->in_names, o->in_count, k->in_count, error));
+    XCVM_TRY(check_names(f, "outputs", o->out_names, o->out_count, k->out_count, error));
+    XCVM_TRY(check_names(f, "what is held", o->held_names, o->held_count, k->held_count, error));
+    XCVM_CHECK(error, o->named_count == 0 || o->named != NULL, INVALID_ARGUMENT, "%.100s: named is NULL", f->name);
+    for (size_t i = 0; i < o->named_count; i++)
+        XCVM_TRY(check_state(f, k, i, error));
+    return XCVM_OK;
+}
+
+/* What captures and places are now. */
+static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool continues, xcvm_error *error)
+{
+    for (size_t i = k->in_count; i < k->operand_count; i++) {
+        trace_operand *operand = &k->operands[i];
+        const size_t place = i - k->in_count;
+        /* What begins anew need not be there. */
+        const bool anew = operand->place != NULL && operand->next != NULL && !continues;
+        if (operand->gathered || (anew && operand->place->at == NULL))
+            continue;
+        if (operand->place != NULL && operand->present)
+            operand->v = *operand->place;
+        const tape_variable *v = operand->v.at;
+        const bool there = v != NULL && v->serial == operand->v.serial;
+        XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",
+                   f->name);
+        XCVM_CHECK(error, !operand->present || xcvm_same_shape(&v->value.type, &operand->value->type), SHAPE_MISMATCH,
+                   "what is held in place %zu is of another shape than at the last call", place);
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_save_options *options, xcvm_sink sink,
                              void *user, xcvm_error *error)
 {
@@ -82,28 +143,29 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
                static_function->name);
     XCVM_CHECK(error, last->trace->refusal[0] == '\0', UNSUPPORTED, "%.100s is no schedule: %.240s",
                static_function->name, last->trace->refusal);
-    const tape_trace *k = last->trace;
+    tape_trace *k = last->trace;
+    const trace_naming naming = {.in = o.in_names,
+                                 .out = o.out_names,
+                                 .held = o.held_names,
+                                 .held_count = o.held_count,
+                                 .states = o.named,
+                                 .state_count = o.named_count,
+                                 .continues = o.continue_states};
     for (size_t i = 0; i < k->effect_count; i++)
         XCVM_CHECK(
             error, k->effects[i].effect != NULL, UNSUPPORTED,
             "%.100s leaves gradients behind that were added up, and programs have none; take xcvm_tape_gradients",
             static_function->name);
-    for (size_t i = k->in_count; i < k->operand_count; i++) {
-        trace_operand *operand = &k->operands[i];
-        const size_t place = i - k->in_count;
-        if (operand->gathered)
-            continue;
-        if (operand->place != NULL && operand->present)
-            operand->v = *operand->place;
-        const tape_variable *v = operand->v.at;
-        const bool there = v != NULL && v->serial == operand->v.serial;
-        XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",
-                   static_function->name);
-        XCVM_CHECK(error, !operand->present || xcvm_same_shape(&v->value.type, &operand->value->type), SHAPE_MISMATCH,
-                   "what is held in place %zu is of another shape than at the last call", place);
+    XCVM_TRY(find_operands(static_function, k, o.continue_states, error));
+    k->naming = &naming;
+    const xcvm_status fits = check_naming(static_function, k, &o, error);
+    if (fits != XCVM_OK) {
+        k->naming = NULL;
+        return fits;
     }
     const xcc_options how = {
         .size = sizeof how, .allocator = t->allocator, .optimization = static_function->options.optimization};
     const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink, user);
+    k->naming = NULL;
     return tape_stick(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
 }

@@ -3,6 +3,7 @@
 #define XCVM_TAPE_STATIC_TRACE_H
 
 #include "tape/tape.h"
+#include "xcvm/tape_static.h"
 
 /* What the function reads and has not made itself. */
 typedef struct trace_operand {
@@ -58,6 +59,15 @@ typedef struct trace_operation {
     size_t seen_count;
 } trace_operation;
 
+/* How a program that is saved names operands and results, and what its states begin with. */
+typedef struct trace_naming {
+    const char *const *in, *const *out, *const *held; /* may be NULL, and have NULL entries */
+    size_t held_count;
+    const xcvm_static_state *states;
+    size_t state_count;
+    bool continues; /* states that calls replace begin as they are now; else as zeros */
+} trace_naming;
+
 typedef struct tape_trace {
     tape_tracer tracer; /* first */
     xcvm_tape *tape;
@@ -78,9 +88,10 @@ typedef struct tape_trace {
     xcc_value **outs;
     bool *out_requires;
     size_t out_count;
-    bool differentiable; /* a gradient can flow from a result */
-    bool gathers;        /* rows, at indices of its own, of a table whose gradient is kept by rows */
-    char refusal[240];   /* why these calls cannot be a schedule; "": they can */
+    bool differentiable;        /* a gradient can flow from a result */
+    bool gathers;               /* rows, at indices of its own, of a table whose gradient is kept by rows */
+    const trace_naming *naming; /* NULL: as tape_trace_name says, with the elements of now */
+    char refusal[240];          /* why these calls cannot be a schedule; "": they can */
 } tape_trace;
 
 /* The mark of a value behind which no gradient flows, as of what was detached. */
@@ -137,6 +148,10 @@ typedef enum trace_form {
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops);
 /* "capture3", the name of an operand. */
 const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32]);
+/* The state that the naming has for an operand; NULL: none. */
+const xcvm_static_state *tape_trace_state(const tape_trace *k, size_t operand);
+/* True if calls replace what a place holds, and the saved program begins without it. */
+bool tape_trace_begins_anew(const tape_trace *k, size_t operand);
 /* The operand of a name of that form; SIZE_MAX: there is none. */
 size_t tape_trace_operand_named(const tape_trace *k, const char *name);
 

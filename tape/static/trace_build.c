@@ -36,6 +36,47 @@ size_t tape_trace_operand_named(const tape_trace *k, const char *name)
     return SIZE_MAX;
 }
 
+const xcvm_static_state *tape_trace_state(const tape_trace *k, size_t operand)
+{
+    const xcvm_var v = k->operands[operand].v;
+    for (size_t i = 0; k->naming != NULL && operand >= k->in_count && i < k->naming->state_count; i++)
+        if (v.at != NULL && v.at == k->naming->states[i].variable.at &&
+            v.serial == k->naming->states[i].variable.serial)
+            return &k->naming->states[i];
+    return NULL;
+}
+
+bool tape_trace_begins_anew(const tape_trace *k, size_t operand)
+{
+    const trace_operand *o = &k->operands[operand];
+    return k->naming != NULL && !k->naming->continues && o->place != NULL && o->next != NULL && o->value != NULL;
+}
+
+/* The name that the naming has for an operand, or that of its form. */
+static const char *operand_name(const tape_trace *k, size_t operand, char text[32])
+{
+    const trace_naming *naming = k->naming;
+    const size_t held = operand - k->in_count;
+    const xcvm_static_state *state = tape_trace_state(k, operand);
+    const char *name = NULL;
+    if (naming != NULL && operand < k->in_count)
+        name = naming->in != NULL ? naming->in[operand] : NULL;
+    else if (state != NULL && state->name != NULL)
+        name = state->name;
+    else if (naming != NULL && naming->held != NULL && held < naming->held_count)
+        name = naming->held[held];
+    return name != NULL ? name : tape_trace_name(k, operand, text);
+}
+
+/* Fails if a value did not get the name that it was to have. */
+static xcvm_status check_name(const xcc_value *v, const char *name)
+{
+    xcc_module *m = v->graph->module;
+    XCVM_CHECK(m->error, strcmp(v->name, name) == 0, INVALID_ARGUMENT,
+               "two of the inputs, outputs and states of the program have the name \"%.200s\"", name);
+    return XCVM_OK;
+}
+
 /* ---- Copies ---- */
 
 typedef struct copying {
@@ -98,16 +139,18 @@ static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
     const trace_operand *o = &k->operands[index];
     xcc_graph *g = c->b->graph;
     const xcvm_value *type = &o->value->type;
-    char name[32];
-    tape_trace_name(k, index, name);
-    const char *own = xcc_string(g->module, name, strlen(name));
+    char text[32];
+    const char *name = operand_name(k, index, text), *own = xcc_string(g->module, name, strlen(name));
     if (own == NULL)
         return NULL;
     if (form != TRACE_INPUTS && o->gathered)
         return xcc_apply(c->b, Gather, y, .x = XCC_IN(c->map[k->operands[o->table].value->id]),
                          .indices = XCC_IN(c->map[k->operands[o->indices].value->id]));
     if (form != TRACE_INPUTS && index >= k->in_count) {
-        const void *data = o->v.at->value.type.data;
+        const xcvm_static_state *state = tape_trace_state(k, index);
+        const void *data = state != NULL && state->initial != NULL ? state->initial->data
+                           : tape_trace_begins_anew(k, index)      ? NULL
+                                                                   : o->v.at->value.type.data;
         const bool changes = trace_is_written(o) || o->changes || o->next != NULL;
         if (form == TRACE_STATES || (form == TRACE_SAVED && changes))
             return xcc_state(g, own, (xcvm_dtype)type->dtype, type->rank, type->dims, data, false);
@@ -139,6 +182,9 @@ static xcvm_status build_operands(copying *c, trace_form form)
         xcc_value *v = c->map[o->value->id] = build_operand(c, i, form);
         if (v == NULL)
             return m->error->status;
+        char text[32];
+        if (k->naming != NULL && (v->kind == XCC_INPUT || v->kind == XCC_STATE))
+            XCVM_TRY(check_name(v, operand_name(k, i, text)));
         if (v->kind == XCC_INPUT)
             inputs[count++] = v;
     }
@@ -252,12 +298,15 @@ xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form
     XCVM_TRY(build_operands(&c, form));
     XCVM_TRY(copy_nodes(&c, stops));
     for (size_t i = 0; i < k->out_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "out%zu", i);
-        const char *own = xcc_string(m, name, strlen(name));
+        char text[32];
+        snprintf(text, sizeof text, "out%zu", i);
+        const bool named = k->naming != NULL && k->naming->out != NULL && k->naming->out[i] != NULL;
+        const char *name = named ? k->naming->out[i] : text, *own = xcc_string(m, name, strlen(name));
         if (own == NULL)
             return XCVM_OUT_OF_MEMORY;
         XCVM_TRY(add_output(&c, k->outs[i], own, &outputs[count++]));
+        if (k->naming != NULL)
+            XCVM_TRY(check_name(outputs[count - 1], own));
     }
     XCVM_TRY(xcc_graph_set_outputs(m->graph, count, outputs));
     count = 0;

@@ -58,7 +58,7 @@ UNUSED static void check_bytes(xcvm_tape *a, xcvm_var x, xcvm_tape *b, xcvm_var 
 
 /* ---- Saving ---- */
 
-/* What is saved of a static function, as a program with a session. */
+/* What is saved of a static function, as a program with a session, which goes on from the last call. */
 typedef struct saved {
     test_bytes bytes;
     xcvm_program *program;
@@ -69,7 +69,8 @@ UNUSED static saved open_saved(xcvm_static *s)
 {
     saved p = {.program = NULL};
     xcvm_error error = {0};
-    ck_assert_msg(xcvm_static_save(s, NULL, test_bytes_sink, &p.bytes, &error) == XCVM_OK, "%s", error.message);
+    const xcvm_static_save_options options = {.size = sizeof options, .continue_states = true};
+    ck_assert_msg(xcvm_static_save(s, &options, test_bytes_sink, &p.bytes, &error) == XCVM_OK, "%s", error.message);
     ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
                   error.message);
     ck_assert_msg(xcvm_session_create(p.program, NULL, &p.session, &error) == XCVM_OK, "%s", error.message);

@@ -92,13 +92,79 @@ START_TEST(d5_schedules_as_c)
         call1(s, rows_of(t, (float)i / 4));
     ck_assert_uint_eq(figures(s).replayed, 2);
     test_bytes program = {NULL, 0, 0};
-    must(xcvm_static_save(s, NULL, test_bytes_sink, &program, &error), &error);
+    const xcvm_static_save_options options = {.size = sizeof options, .continue_states = true};
+    must(xcvm_static_save(s, &options, test_bytes_sink, &program, &error), &error);
     const xcvm_var x = rows_of(t, 0.5f);
     const double got = (double)run_exported(&program, value_of(t, x), n.o != NULL ? xcvm_optimizer_rate(n.o) : 0);
     ck_assert_double_eq_tol(got, xcvm_var_number(t, call1(s, x)), 1e-4);
     test_bytes_free(&program);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(n.o);
+    xcvm_layer_destroy(n.all);
+    close_tape(t);
+}
+END_TEST
+
+static void load_saved(const test_bytes *bytes, xcvm_program **program, xcvm_session **session)
+{
+    xcvm_error error = {0};
+    must(xcvm_program_load(bytes->at, bytes->length, NULL, program, &error), &error);
+    must(xcvm_session_create(*program, NULL, session, &error), &error);
+}
+
+static const float *elements_of(const xcvm_session *s, size_t state)
+{
+    return xcvm_value_data(xcvm_session_state(s, state));
+}
+
+/* Names are the caller's, and states that calls replace begin as zeros, not as the last call left them. */
+START_TEST(names_and_initial_values)
+{
+    xcvm_tape *t = open_tape();
+    xcvm_error error = {0};
+    network n = {.all = xcvm_layer_chain(t)};
+    xcvm_layer_add(n.all, "first", xcvm_layer_lstm(t, 3, 4, &with_seed));
+    xcvm_layer_add(n.all, "last", xcvm_layer_linear(t, 4, 2, &with_seed));
+    xcvm_static *s = make_static(t, run_network, &n, NULL);
+    float first = 0;
+    for (int i = 0; i < 4; i++) {
+        const float y = (float)xcvm_var_number(t, call1(s, rows_of(t, 0.5F)));
+        first = i == 0 ? y : first;
+    }
+    const char *const in[] = {"x"}, *const out[] = {"loss"}, *const same[] = {"x"};
+    xcvm_static_save_options options = {
+        .size = sizeof options, .in_names = in, .in_count = 1, .out_names = out, .out_count = 1};
+    for (int continues = 0; continues < 2; continues++) {
+        test_bytes bytes = {NULL, 0, 0};
+        xcvm_program *program;
+        xcvm_session *session;
+        options.continue_states = continues == 1;
+        must(xcvm_static_save(s, &options, test_bytes_sink, &bytes, &error), &error);
+        load_saved(&bytes, &program, &session);
+        ck_assert_str_eq(xcvm_program_input(program, 0)->name, "x");
+        ck_assert_str_eq(xcvm_program_output(program, 0)->name, "loss");
+        ck_assert_uint_eq(xcvm_program_state_count(program), 2);
+        const float *h = elements_of(session, 0);
+        bool zeros = true;
+        for (size_t i = 0; i < xcvm_value_count(xcvm_session_state(session, 0)); i++)
+            zeros = zeros && h[i] == 0.0F;
+        ck_assert_int_eq(zeros, continues == 0);
+        must(xcvm_session_set_input(session, 0, value_of(t, rows_of(t, 0.5F)), &error), &error);
+        must(xcvm_session_run(session, NULL, &error), &error);
+        const float got = *(const float *)xcvm_value_data(xcvm_session_output(session, 0));
+        const bool is_first = fabsf(got - first) <= 1e-5F * fabsf(first);
+        ck_assert_msg(is_first == (continues == 0), "%g, first %g", (double)got, (double)first);
+        xcvm_session_destroy(session);
+        xcvm_program_destroy(program);
+        test_bytes_free(&bytes);
+    }
+    /* Names differ. */
+    test_bytes none = {NULL, 0, 0};
+    options.out_names = same;
+    ck_assert_int_eq(xcvm_static_save(s, &options, test_bytes_sink, &none, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "have the name \"x\"") != NULL, "%s", error.message);
+    test_bytes_free(&none);
+    xcvm_static_destroy(s);
     xcvm_layer_destroy(n.all);
     close_tape(t);
 }
@@ -111,6 +177,7 @@ Suite *suite_tape_static_export(void)
     TCase *tcase = tcase_create("each");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, d5_schedules_as_c, 0, 2);
+    tcase_add_test(tcase, names_and_initial_values);
     suite_add_tcase(suite, tcase);
     return suite;
 }
