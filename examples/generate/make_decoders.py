@@ -26,9 +26,10 @@ def repeated(x, times):
 class Decoder(torch.nn.Module):
     """A transformer with learned positions. `forward` takes and gives keys and values as a cache."""
 
-    def __init__(self, stacked=False):
+    def __init__(self, stacked=False, slopes=None):
         super().__init__()
         self.stacked = stacked
+        self.slopes = slopes
         self.tokens = torch.nn.Embedding(VOCABULARY, WIDTH)
         self.places = torch.nn.Embedding(PLACES, WIDTH)
         self.head = torch.nn.Linear(WIDTH, VOCABULARY, bias=False)
@@ -54,7 +55,10 @@ class Decoder(torch.nn.Module):
                 k, v = torch.cat([old[0], k], 2), torch.cat([old[1], v], 2)
             present += [torch.stack([k, v])] if self.stacked else [k, v]
             k, v = (repeated(t, HEADS // KEY_HEADS) for t in (k, v))
-            scores = (q @ k.transpose(2, 3) / SIZE ** 0.5).masked_fill(hidden, -1e9)
+            scores = q @ k.transpose(2, 3) / SIZE ** 0.5
+            if self.slopes is not None:
+                scores = scores + self.slopes[None, :, None, None] * (key_at[None, :] - at[:, None])
+            scores = scores.masked_fill(hidden, -1e9)
             y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, WIDTH)
             x = x + self.out[i](y)
             x = x + self.down[i](torch.relu(self.up[i](self.norms[2 * i + 1](x))))
@@ -154,7 +158,7 @@ def rename(folder, path, to, names):
     onnx.save(model, os.path.join(folder, to))
 
 
-def write_attention(model, path, contrib):
+def write_attention(model, path, contrib, shared=False):
     """By hand: GroupQueryAttention, as onnxruntime-genai writes it, or Attention of opset 23."""
     nodes, constants = [], []
 
@@ -177,6 +181,7 @@ def write_attention(model, path, contrib):
         y = add("MatMul", [x, constant(name + ".weight", layer.weight.detach().numpy()[rows].T)], [name + ".product"])
         return add("Add", [y, constant(name + ".bias", layer.bias.detach().numpy()[rows])], [name])
 
+    rows = ("bound", "bound") if shared else ("past_sequence_length", "total_sequence_length")
     past_form, present_form = (("past_key_values.{}.{}", "present.{}.{}") if contrib
                                else ("{1}_cache_{0}", "new_{1}_cache_{0}"))
     inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"]),
@@ -191,19 +196,29 @@ def write_attention(model, path, contrib):
         total = add("Gather", [add("Shape", ["attention_mask"], ["mask_shape"]), constant("axis", np.array(1, np.int64))],
                     ["total64"], axis=0)
         add("Cast", [total], ["total"], to=TensorProto.INT32)
+        bias = []
+        if model.slopes is not None:
+            zero, step = constant("zero", np.array(0, np.int64)), constant("step", np.array(1, np.int64))
+            numbers = add("Range", [zero, "total64", step],
+                          ["key_places"])
+            at = add("Unsqueeze", [add("Gather", ["position_ids", zero], ["places.0"], axis=0),
+                                   one], ["query_places"])
+            distance = add("Cast", [add("Sub", [numbers, at], ["distance64"])], ["distance"], to=TensorProto.FLOAT)
+            slopes = constant("slopes", model.slopes.numpy().reshape(1, HEADS, 1, 1))
+            bias = ["", "", "", add("Mul", [slopes, distance], ["bias"])]
     x = add("Add", [add("Gather", [tensor("tokens", model.tokens.weight), "input_ids"], ["embedded"]),
                     add("Gather", [tensor("places", model.places.weight), "position_ids"], ["placed"])], ["x"])
     for i in range(LAYERS):
         past, present = ([form.format(i, what) for what in ("key", "value")] for form in (past_form, present_form))
-        for names, rows, values in ((past, "past_sequence_length", inputs), (present, "total_sequence_length", outputs)):
-            values += [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch_size", KEY_HEADS, rows, SIZE])
+        for names, length, values in ((past, rows[0], inputs), (present, rows[1], outputs)):
+            values += [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch_size", KEY_HEADS, length, SIZE])
                        for n in names]
         normed = normal(x, model.norms[2 * i], f"norm.{2 * i}")
         ends = [HEADS * SIZE, (HEADS + KEY_HEADS) * SIZE, (HEADS + 2 * KEY_HEADS) * SIZE]
         q, k, v = (linear(normed, model.qkv[i], f"{what}.{i}", slice(begin, end))
                    for what, begin, end in zip("qkv", [0, *ends], ends))
         if contrib:
-            y = add("GroupQueryAttention", [q, k, v, *past, "seqlens_k", "total"], [f"attention.{i}", *present],
+            y = add("GroupQueryAttention", [q, k, v, *past, "seqlens_k", "total", *bias], [f"attention.{i}", *present],
                     domain="com.microsoft", num_heads=HEADS, kv_num_heads=KEY_HEADS)
         else:
             y = add("Attention", [q, k, v, "", *past], [f"attention.{i}", *present], is_causal=1, q_num_heads=HEADS,
@@ -244,12 +259,23 @@ def main():
     for name in ("classic", "dynamo", "opset23"):
         cases.append((name, "--dim batch_size=1 --cache-rows 32", greedy))
     cases.append(("classic", "--states present.*:past_key_values.*", greedy))
+    biased = Decoder(slopes=torch.tensor([-2.0, -1.0, 0.5, 3.0])).eval()
+    biased.load_state_dict(model.state_dict())
+    write_attention(biased, at("genai_bias.onnx"), True)
+    write_attention(biased, at("shared_bias.onnx"), True, shared=True)
+    ids = generate(lambda ids: biased(ids, torch.ones_like(ids))[0])
+    assert ids != greedy
+    cases.append(("genai_bias", "", ids))
+    cases.append(("shared_bias", "--dim batch_size=1 --dim bound=32", ids))
     stacked = Decoder(stacked=True).eval()
     stacked.load_state_dict(model.state_dict())
     export_decoder(stacked, at("stacked.onnx"), [f"past_{i}" for i in range(LAYERS)],
                    [f"present_{i}" for i in range(LAYERS)])
     cases.append(("stacked", "", greedy))
     recurrent = Recurrent().eval()
+    # So that the ids depend on the state.
+    for parameter in recurrent.parameters():
+        parameter.data *= 4
     zeros = torch.zeros(LAYERS, 1, WIDTH)
     export(recurrent, at("recurrent.onnx"), (torch.tensor([[1, 2]]), zeros, zeros), ["input_ids", "h0", "c0"],
            ["logits", "hn", "cn"], {"input_ids": {0: "batch", 1: "length"}, "h0": {1: "batch"}, "c0": {1: "batch"}})

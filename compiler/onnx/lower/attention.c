@@ -1,10 +1,30 @@
 /* Lowering of attention, of gated activations, and of normalisations around them. */
 #include "compiler/onnx/lower/lower.h"
 
+/* Until opset 23 a mask broadcasts in all dimensions; later, keys behind the last of a shorter mask are hidden. */
+static xcc_value *broadcast_mask(xcc_lowering *n, xcc_value *mask)
+{
+    xcc_value *k = xcc_input(n, 1), *past = xcc_input(n, 4);
+    const int axis = k->type.rank == 3 ? 1 : 2;
+    const int64_t last = mask->type.rank > 0 ? mask->type.dims[mask->type.rank - 1] : XCVM_ANY_DIM;
+    const int64_t fresh = k->type.rank >= 3 ? k->type.dims[axis] : XCVM_ANY_DIM;
+    if (k->type.rank < 3 || mask->type.rank == 0 || (last >= 0 && last != 1) ||
+        (past == NULL && last == fresh && last != XCVM_ANY_DIM))
+        return mask;
+    xcc_value *keys = xcc_build_dim_of(&n->b, k, axis);
+    if (keys != NULL && past != NULL)
+        keys = xcc_build_add(&n->b, xcc_build_dim_of(&n->b, past, 2), keys);
+    return xcc_build_expand(&n->b, mask, keys);
+}
+
 xcvm_status xcc_lower_attention(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 3, n->version < 24 ? 6 : 7));
     xcc_value *q = n->inputs[0], *mask = xcc_input(n, 3);
+    if (mask != NULL && n->version < 24) {
+        XCVM_TRY(xcc_set_input(n, 3, broadcast_mask(n, mask)));
+        mask = xcc_input(n, 3);
+    }
     if (mask != NULL && !xcvm_dtype_in((xcvm_dtype)mask->type.dtype, XCVM_TYPES_FLOAT_OR_BOOL))
         XCVM_TRY(xcc_set_input(n, 3, xcc_build_cast(&n->b, mask, (xcvm_dtype)q->type.dtype)));
     XCC_ONE_TO_ONE_ARGS(n, Attention, args);

@@ -48,6 +48,32 @@ START_TEST(padding_of_pools_of_any_size)
 }
 END_TEST
 
+/* A mask for one key is for all keys until opset 23, and hides the others later. Numbers that all keys of a query get
+ * change nothing: those expected are softmax(0, 1) and softmax(0, 2) by 10 and 20, as NumPy has it. */
+START_TEST(masks_of_one_key)
+{
+    static const char *const values = "q f32[1x1x2x1] 1 2\nk f32[1x1x2x1] 0 1\nv f32[1x1x2x1] 10 20\nm f32[2x1] 3 -4\n";
+    static const char *const masks[] = {"f32[2x1]", "f32[2xM]", "f32[NxM]", "f32"};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+        for (int opset = 23; opset <= 24; opset++) {
+            char model[512];
+            snprintf(
+                model, sizeof model,
+                "opset %d\ninput q f32[1x1x2x1]\ninput k f32[1x1x%cx1]\ninput v f32[1x1x%cx1]\ninput m %s\noutput y\n"
+                "y = Attention(q, k, v, m) scale=1.0\n",
+                opset, i % 2 == 0 ? '2' : 'K', i % 2 == 0 ? '2' : 'K', masks[i]);
+            onnx_expect(model, values, opset == 23 ? "y f32[1x1x2x1] 17.310586 18.807971\n" : "y f32[1x1x2x1] 10 10\n");
+        }
+    /* Keys of the past are keys, too. */
+    onnx_expect("opset 23\ninput q f32[1x1x1x1]\ninput k f32[1x1x1x1]\ninput v f32[1x1x1x1]\ninput m f32[1xM]\n"
+                "input pk f32[1x1xPx1]\ninput pv f32[1x1xPx1]\noutput y\n"
+                "y, nk, nv = Attention(q, k, v, m, pk, pv) scale=1.0\n",
+                "q f32[1x1x1x1] 2\nk f32[1x1x1x1] 1\nv f32[1x1x1x1] 20\nm f32[1x1] 5\npk f32[1x1x1x1] 0\n"
+                "pv f32[1x1x1x1] 10\n",
+                "y f32[1x1x1x1] 18.807971\n");
+}
+END_TEST
+
 START_TEST(sizes_of_transposed_convolutions)
 {
     onnx_expect("opset 11\ninput x f32[1x1xN]\ninput w f32[1x1xK]\noutput y\n"
@@ -155,6 +181,7 @@ Suite *suite_compiler_lower_open(void)
     TCase *open = tcase_create("open");
     tcase_add_test(open, padding_for_filters_of_any_size);
     tcase_add_test(open, padding_of_pools_of_any_size);
+    tcase_add_test(open, masks_of_one_key);
     tcase_add_test(open, sizes_of_transposed_convolutions);
     tcase_add_test(open, ellipses_of_unknown_rank);
     tcase_add_test(open, scans_of_unknown_rank);
