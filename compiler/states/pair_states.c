@@ -179,9 +179,24 @@ static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_v
     return XCVM_OK;
 }
 
+/* A cache whose batch is open grows, whatever number of rows it is to hold. */
+static xcvm_status note_open_batch(const xcc_module *m, const xcc_value *state)
+{
+    const char *name = xcc_symbol_name(m, state->type.dims[0]);
+    char text[512];
+    snprintf(text, sizeof text,
+             "note: state \"%.200s\" has an open batch, so that it grows and is copied in each run, and its number of "
+             "rows has no effect%s%.100s%s\n",
+             state->name, name != NULL ? "; fix it: --dim " : "", name != NULL ? name : "", name != NULL ? "=1" : "");
+    XCVM_CHECK(m->error, m->options->remarks(m->options->remarks_user, text, strlen(text)), IO,
+               "a note on a state cannot be written");
+    return XCVM_OK;
+}
+
 static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pairs)
 {
     xcc_graph *g = m->graph;
+    bool noted = m->options->cache_rows == 0 || m->options->remarks == NULL;
     bool *removed = xcc_alloc(m, g->output_count * sizeof *removed);
     if (removed == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -195,6 +210,10 @@ static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pai
         if (removed[i])
             XCVM_TRY(append_in_place(g, stored, state));
         XCVM_TRY(tell(m, pairs, state, difference));
+        if (!noted && difference != NULL && state->type.rank == 4 && state->type.dims[0] < 0) {
+            noted = true;
+            XCVM_TRY(note_open_batch(m, state));
+        }
     }
     return xcc_graph_remove_outputs(g, removed);
 }

@@ -168,6 +168,10 @@ err_has 'no output and input fit it (outputs: logits, present.0.key, present.0.v
 run compile "$model" -o no.bin --state-pairs 'present.*'
 code 2
 err_has 'a pattern is OUTPUT:INPUT'
+run compile "$model" -o noted.bin --state-pairs auto --cache-rows 16
+code 0
+err_has 'note: state "past.0.key" has an open batch, so that it grows and is copied in each run'
+err_has '--dim batch=1'
 # With open sizes the caches grow, and the batch is that of the first run.
 run compile "$model" -o open.bin --state-pairs auto
 code 0
