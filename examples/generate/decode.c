@@ -151,12 +151,12 @@ static void put(xcvm_dtype dtype, void *elements, size_t index, int64_t value)
     }
 }
 
-static xcvm_status set_input(decoder *d, size_t index, role role, const int64_t *ids, size_t count)
+static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t *ids, size_t count)
 {
     const xcvm_parameter *input = xcvm_program_input(d->program, index);
     const xcvm_dtype dtype = input->type.dtype;
     const int64_t total = d->read + (int64_t)count, numbers[] = {0, 0, 1, total, total - 1, d->read > 0, 1};
-    const size_t length = role == MASK ? (size_t)total : role <= POSITIONS ? count : 1;
+    const size_t length = kind == MASK ? (size_t)total : kind <= POSITIONS ? count : 1;
     void *elements = d->numbers + index * MOST_IDS;
     int64_t dims[XCVM_MAX_RANK];
     if (input->type.rank < 0 || input->type.rank > XCVM_MAX_RANK ||
@@ -166,7 +166,7 @@ static xcvm_status set_input(decoder *d, size_t index, role role, const int64_t 
     for (int i = 0; i < input->type.rank; i++)
         dims[i] = i + 1 < input->type.rank ? 1 : (int64_t)length;
     for (size_t i = 0; i < length; i++)
-        put(dtype, elements, i, role == TOKENS ? ids[i] : role == POSITIONS ? d->read + (int64_t)i : numbers[role]);
+        put(dtype, elements, i, kind == TOKENS ? ids[i] : kind == POSITIONS ? d->read + (int64_t)i : numbers[kind]);
     xcvm_value *value = NULL;
     xcvm_status status = xcvm_tensor_wrap(dtype, input->type.rank, dims, elements, NULL, NULL, &value, &d->error);
     if (status == XCVM_OK)
@@ -270,8 +270,9 @@ static xcvm_status compile(decoder *d, const settings *s)
                                  .remarks = print_note};
     xcvm_status status = xcc_compile_file(s->path, &options, collect, &program, NULL, &d->error);
     if (status == XCVM_OK)
-        status = xcvm_program_load(program.at, program.count, &(xcvm_load_options){.size = sizeof(xcvm_load_options), .copy = true},
-                                   &d->program, &d->error);
+        status = xcvm_program_load(program.at, program.count,
+                                   &(xcvm_load_options){.size = sizeof(xcvm_load_options), .copy = true}, &d->program,
+                                   &d->error);
     free(program.at);
     return status;
 }
