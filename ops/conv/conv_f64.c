@@ -1,5 +1,6 @@
 /* Convolutions of f64: each output as the sum over its window. */
 #include "ops/conv/conv_f64.h"
+#include "ops/grain.h"
 
 typedef struct conv_f64_loop {
     const xcvm_kernel *k;
@@ -62,7 +63,7 @@ static void run_outputs(void *context, size_t begin, size_t end, int worker)
 }
 
 /* Planes that are worth a thread, of `each` multiply-adds. */
-static size_t grain_of(double each) { return each > 100e3 ? 1 : (size_t)(100e3 / (each + 1.0)) + 1; }
+static size_t grain_of(double each) { return xcvm_grain(100e3, each); }
 
 xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,
                           const xcvm_activation *f)

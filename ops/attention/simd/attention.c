@@ -4,6 +4,7 @@
  * values are packed once for all queries that a thread has for them. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/reductions.h"
 #include "ops/matmul/simd/gemm.h"
@@ -402,7 +403,7 @@ XCVM_KERNEL(Attention)
     w.qk = qk_count == 0 ? NULL : half ? rest + y_count : d.qk;
     const size_t units = d.batch * d.heads * w.query_blocks;
     const double cost = (double)w.block_queries * (double)d.keys * (double)(d.width + d.v_width) + 1.0;
-    xcvm_parallel(k->threads, units, cost < THREAD_WORK ? (size_t)(THREAD_WORK / cost) : 1, run_worker, &w);
+    xcvm_parallel(k->threads, units, xcvm_grain(THREAD_WORK, cost), run_worker, &w);
     if (half && w.status == XCVM_OK) {
         xcvm_halves_store(dtype, a->y->data, 0, y_count, w.y);
         if (w.qk != NULL)

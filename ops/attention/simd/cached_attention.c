@@ -2,6 +2,7 @@
  * so that a step of generation copies none of them. Many queries take the way of Attention. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/halves.h"
 
@@ -269,8 +270,7 @@ static xcvm_status few_queries(xcvm_kernel *k, cached *c, size_t most_keys)
         return XCVM_OUT_OF_MEMORY;
     const double cost =
         (double)c->group * (double)c->queries * (double)most_keys * (double)(c->width + c->v_width) + 1.0;
-    return xcvm_kernel_parallel(k, c->batch * c->kv_heads, cost < THREAD_WORK ? (size_t)(THREAD_WORK / cost) + 1 : 1,
-                                run_units, c);
+    return xcvm_kernel_parallel(k, c->batch * c->kv_heads, xcvm_grain(THREAD_WORK, cost), run_units, c);
 }
 
 /* ---- Many queries ---- */

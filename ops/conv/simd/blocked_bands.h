@@ -5,6 +5,7 @@
 #define XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 
 #include "ops/conv/simd/blocked_product.h"
+#include "ops/grain.h"
 
 enum {
     /* Multiply-adds that are worth a thread of their own. */
@@ -79,7 +80,7 @@ XCVM_INLINE xcvm_band xcvm_bands_at(const xcvm_bands *b, size_t item)
 XCVM_INLINE size_t xcvm_bands_grain(const xcvm_bands *b, double work)
 {
     const double of_item = work * (double)b->images / (double)xcvm_bands_count(b);
-    return of_item > XCVM_BANDS_THREAD_WORK ? 1 : (size_t)(XCVM_BANDS_THREAD_WORK / (of_item + 1.0)) + 1;
+    return xcvm_grain(XCVM_BANDS_THREAD_WORK, of_item);
 }
 
 #endif

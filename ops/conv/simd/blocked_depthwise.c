@@ -5,6 +5,7 @@
  * vector, or it is a part of them: each in turn is spread over the group's outputs. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_span.h"
+#include "ops/grain.h"
 
 #include <math.h>
 
@@ -389,7 +390,7 @@ xcvm_status xcvm_blocked_depthwise(xcvm_kernel *k, const xcvm_blocked_conv *c)
     blocked_depthwise_loop r = {.k = k, .c = c};
     const double taps = (double)(c->kernel[DEPTH] * c->kernel[0] * c->kernel[1]) * (double)(filter_floats(c) / BLOCK);
     const double each = (double)(c->out[1] * BLOCK) * (taps + 4.0);
-    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    const size_t grain = xcvm_grain(THREAD_WORK, each);
     const size_t count = c->batch * c->outputs * c->out[DEPTH] * c->out[0];
     if (is_apart(c, 0) || is_apart(c, 1) || rows * pitch * BLOCK > LARGEST_RING) {
         xcvm_parallel(k->threads, count, grain, run_dilated_range, &r);

@@ -214,5 +214,5 @@ XCVM_KERNEL(Col2Im)
             return XCVM_OUT_OF_MEMORY;
     }
     const size_t work = f.elements * f.count + f.plane;
-    return xcvm_kernel_parallel(k, (size_t)(a->y->dims[0] * a->y->dims[1]), GRAIN / work + 1, add_images, &f);
+    return xcvm_kernel_parallel(k, (size_t)(a->y->dims[0] * a->y->dims[1]), GRAIN / (work + 1) + 1, add_images, &f);
 }

@@ -9,6 +9,8 @@ const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
         &xcvm_conv_pointwise, &xcvm_conv_line, &xcvm_conv_depthwise, &xcvm_conv_dilated_depthwise,
         &xcvm_conv_winograd,  &xcvm_conv_rows, &xcvm_conv_im2col};
     const xcvm_conv_algorithm *best = NULL;
+    if (s->channels == 0) /* the others have sums of one term at least */
+        return &xcvm_conv_im2col;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->fits(s) && (best == NULL || all[i]->cost(s) < best->cost(s)))
             best = all[i];

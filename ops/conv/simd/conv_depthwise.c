@@ -2,6 +2,7 @@
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
+#include "ops/grain.h"
 
 enum { THREAD_WORK = 50 * 1000 };
 
@@ -159,7 +160,7 @@ static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scra
     xcvm_planes_make(&r.planes, &s->window, 0);
     r.scratch_floats = floats_per_worker(&r.planes);
     const double each = (double)s->window.out_size * (double)(r.planes.taps + 8);
-    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    const size_t grain = xcvm_grain(THREAD_WORK, each);
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 

@@ -3,6 +3,7 @@
  * are few, and the image with its padding would be large. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
+#include "ops/grain.h"
 
 enum {
     RUN = 512, /* results of a row that are computed at a time */
@@ -165,7 +166,7 @@ static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scra
         xcvm_window_inside(&s->window, 2, i, &r.first[i], &r.last[i]);
     const double images = (double)s->batch * (double)s->group * (double)s->outputs;
     const double each = met(s) / images + 8.0 * (double)s->window.out_size;
-    const size_t grain = each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1;
+    const size_t grain = xcvm_grain(THREAD_WORK, each);
     return xcvm_kernel_parallel(k, s->batch * s->group * s->outputs, grain, run_channels, &r);
 }
 

@@ -5,6 +5,7 @@
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/elementwise/simd/activation_rows.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 
@@ -222,9 +223,9 @@ static xcvm_status convolve(const xcvm_kernel *k, const xcvm_conv *c, void *scra
     for (size_t p = 0; p < l.depth; p++)
         l.offsets[p] = p / taps * l.planes.in_floats + l.planes.offsets[p % taps];
     const double panel = (double)(l.depth * l.width), band = (double)(l.planes.rows * s->window.out[2]);
-    XCVM_TRY(xcvm_kernel_parallel(k, s->group * l.panels, (size_t)(THREAD_WORK / (8.0 * panel)) + 1, pack_filters, &l));
+    XCVM_TRY(xcvm_kernel_parallel(k, s->group * l.panels, xcvm_grain(THREAD_WORK, 8.0 * panel), pack_filters, &l));
     return xcvm_kernel_parallel(k, s->batch * s->group * l.bands,
-                                (size_t)(THREAD_WORK / (band * panel * (double)l.panels)) + 1, run_bands, &l);
+                                xcvm_grain(THREAD_WORK, band * panel * (double)l.panels), run_bands, &l);
 }
 
 const xcvm_conv_algorithm xcvm_conv_rows = {fits, cost, scratch_bytes, convolve};

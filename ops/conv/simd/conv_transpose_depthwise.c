@@ -3,6 +3,7 @@
  * shifted by a constant, and the sums of all rows lie on one line; lines of neighbouring remainders are then merged. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/conv_transpose.h"
+#include "ops/grain.h"
 
 enum {
     TAPS = 64,
@@ -228,8 +229,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scr
     const xcvm_conv_shape *s = &t->shape;
     transposed_loop l = {.k = k, .t = t, .plan = plan_of(&s->window), .scratch = scratch};
     const double each = (double)s->window.in_size * (double)(s->window.kernel_size + 8);
-    return xcvm_kernel_parallel(k, s->batch * s->group, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1,
-                                run_channels, &l);
+    return xcvm_kernel_parallel(k, s->batch * s->group, xcvm_grain(THREAD_WORK, each), run_channels, &l);
 }
 
 const xcvm_transposed_algorithm xcvm_transposed_depthwise = {fits, true, true, scratch_of, run};

@@ -1,6 +1,7 @@
 /* The product of the filters, transposed, with the image gives what each input position adds to the outputs under its
  * window; adding that up follows, block by block. */
 #include "ops/conv/simd/conv_transpose.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/gemm.h"
 
 enum {
@@ -163,8 +164,7 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scr
     conv_transpose_loop l = {.k = k, .t = t, .block = block_of(s, xcvm_threads_count(k->threads)), .scratch = scratch};
     const size_t channels = l.block.channels, blocks = s->batch * s->group * ((s->channels + channels - 1) / channels);
     const double work = (double)(channels * s->window.kernel_size) * (double)s->outputs * (double)s->window.out_size;
-    xcvm_parallel(k->threads, blocks, work > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (work + 1.0)) + 1, run_blocks,
-                  &l);
+    xcvm_parallel(k->threads, blocks, xcvm_grain(THREAD_WORK, work), run_blocks, &l);
     return (xcvm_status)l.status;
 }
 

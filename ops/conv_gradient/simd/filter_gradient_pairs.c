@@ -1,6 +1,7 @@
 /* Gradients of filters of groups of few channels: sums channel by channel, of places that lie in planes (planes.h). */
 #include "ops/conv/simd/planes.h"
 #include "ops/conv_gradient/simd/filter_gradient.h"
+#include "ops/grain.h"
 
 #include <math.h>
 
@@ -187,8 +188,7 @@ static xcvm_status sum_pairs(const xcvm_kernel *k, const xcvm_filter_gradient *f
     pairs_loop l = {.k = k, .f = f, .own = scratch};
     plan(&l, &s->window);
     const double each = (double)s->batch * (double)s->window.out_size * (double)(s->window.kernel_size + 8);
-    return xcvm_kernel_parallel(k, s->group * s->outputs * s->channels,
-                                each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1, run_pairs, &l);
+    return xcvm_kernel_parallel(k, s->group * s->outputs * s->channels, xcvm_grain(THREAD_WORK, each), run_pairs, &l);
 }
 
 const xcvm_filter_gradient_algorithm xcvm_filter_gradient_pairs = {fits, scratch_bytes, sum_pairs};

@@ -7,6 +7,7 @@
  * take blocks of channels, for all outputs or a share of them, and add what they sum up to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/planes.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 
@@ -270,9 +271,9 @@ static xcvm_status run_rows(const xcvm_kernel *k, const xcvm_filter_gradient *f,
                 const double places = (double)(l.images * l.rows * s->window.out[2]);
                 const double each =
                     places * (double)(l.cut.channels * s->window.kernel_size * l.cut.width * l.cut.share);
-                const size_t pack = (size_t)(THREAD_WORK / (8.0 * places * (double)l.cut.width)) + 1;
+                const size_t pack = xcvm_grain(THREAD_WORK, 8.0 * places * (double)l.cut.width);
                 XCVM_TRY(xcvm_kernel_parallel(k, l.cut.panels, pack, pack_panels, &l));
-                XCVM_TRY(xcvm_kernel_parallel(k, units, (size_t)(THREAD_WORK / each) + 1, run_blocks, &l));
+                XCVM_TRY(xcvm_kernel_parallel(k, units, xcvm_grain(THREAD_WORK, each), run_blocks, &l));
             }
     return XCVM_OK;
 }

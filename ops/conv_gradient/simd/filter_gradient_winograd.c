@@ -7,6 +7,7 @@
  * points stay in the cache, and add the filters that they make to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/winograd.h"
+#include "ops/grain.h"
 #include "ops/matmul/simd/gemm.h"
 
 enum {
@@ -244,8 +245,8 @@ static xcvm_status run_bands(const xcvm_kernel *k, const xcvm_filter_gradient *f
             const double tiles = POINTS * (double)l.count, each = tiles * (double)(c->outputs * c->channels);
             XCVM_TRY(
                 xcvm_kernel_parallel(k, xcvm_ceil_div(s->channels, XCVM_LANES) + xcvm_ceil_div(s->outputs, XCVM_LANES),
-                                     (size_t)(THREAD_WORK / (tiles * 8.0 * XCVM_LANES)) + 1, transform_units, &l));
-            XCVM_TRY(xcvm_kernel_parallel(k, c->channel_blocks * c->output_blocks, (size_t)(THREAD_WORK / each) + 1,
+                                     xcvm_grain(THREAD_WORK, tiles * 8.0 * XCVM_LANES), transform_units, &l));
+            XCVM_TRY(xcvm_kernel_parallel(k, c->channel_blocks * c->output_blocks, xcvm_grain(THREAD_WORK, each),
                                           run_units, &l));
         }
     return XCVM_OK;

@@ -1,5 +1,6 @@
 /* Pooling of tensors with blocked channels: a vector of channels at a time, windows over the axes before the blocks. */
 #include "ops/conv/simd/blocked_conv.h"
+#include "ops/grain.h"
 #include "ops/pool/simd/blocked_pool.h"
 
 #include <math.h>
@@ -123,6 +124,6 @@ xcvm_status xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p)
     r.slices = r.rows > 0 ? (size_t)p->out[0] : 1;
     r.plane = (size_t)p->in[r.rows] * (size_t)p->in[r.columns] * BLOCK;
     const double row = (double)p->out[r.columns] * (double)p->kernel_size * BLOCK;
-    return xcvm_kernel_parallel(k, p->planes * r.slices * (size_t)p->out[r.rows], (size_t)(THREAD_WORK / row) + 1,
+    return xcvm_kernel_parallel(k, p->planes * r.slices * (size_t)p->out[r.rows], xcvm_grain(THREAD_WORK, row),
                                 pool_range, &r);
 }

@@ -1,5 +1,6 @@
 /* Pooling axis by axis: the reduction of a window is that of its rows' reductions, along one axis after the other,
  * whatever the number of axes and the size of the window. */
+#include "ops/grain.h"
 #include "ops/pool/simd/pool_axes.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/simd/halves.h"
@@ -326,6 +327,6 @@ xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_win
     w.scratch = xcvm_kernel_scratch(k, bytes);
     if (w.scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_parallel(k->threads, p->planes, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / each) + 1, pool_images, &w);
+    xcvm_parallel(k->threads, p->planes, xcvm_grain(THREAD_WORK, each), pool_images, &w);
     return (xcvm_status)w.status;
 }

@@ -1,4 +1,5 @@
 /* Products of bytes: packing, tiles and corrections for zero points. */
+#include "ops/grain.h"
 #include "ops/quantize/simd/integer_gemm.h"
 #include "ops/quads.h"
 #include "ops/simd/math.h"
@@ -423,6 +424,6 @@ xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch
     }
     const size_t parts = batch->count * w.row_parts * w.column_parts;
     const double each = total / (double)parts;
-    xcvm_parallel(k->threads, parts, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (each + 1.0)) + 1, run_parts, &w);
+    xcvm_parallel(k->threads, parts, xcvm_grain(THREAD_WORK, each), run_parts, &w);
     return (xcvm_status)w.status;
 }

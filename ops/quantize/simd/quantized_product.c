@@ -1,4 +1,5 @@
 /* Products of u8 rows with packed s8 panels: tiles, and how they are shared out. */
+#include "ops/grain.h"
 #include "ops/quantize/simd/quantized_product.h"
 #include "ops/quads.h"
 #include "ops/simd/sums.h"
@@ -361,8 +362,7 @@ xcvm_status xcvm_quantized_product_by(const xcvm_kernel *k, const xcvm_quantized
     const size_t items = chunks * p->groups * l.shares;
     const double work = (double)l.rows * (double)padded * (double)(p->runs.segments * p->runs.quads * XCVM_QUAD);
     const double each = work / (double)items;
-    return xcvm_kernel_parallel(k, items, each > THREAD_WORK ? 1 : (size_t)(THREAD_WORK / (each + 1.0)) + 1, run_items,
-                                &l);
+    return xcvm_kernel_parallel(k, items, xcvm_grain(THREAD_WORK, each), run_items, &l);
 }
 
 xcvm_status xcvm_quantized_product_run(const xcvm_kernel *k, const xcvm_quantized_product *p, void *scratch)
