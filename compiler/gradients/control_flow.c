@@ -185,7 +185,8 @@ void xcc_gradient_of_if(xcc_vjp *d)
     d->failed = xcc_copying_begin(&c, d->b->graph->module) != XCVM_OK;
     if (d->failed)
         return;
-    xcc_value **wrt = xcc_alloc(c.m, 2 * d->outside_count * sizeof *wrt), **outputs = wrt + d->outside_count;
+    xcc_value **wrt = xcc_alloc(c.m, 2 * d->outside_count * sizeof *wrt),
+              **outputs = wrt != NULL ? wrt + d->outside_count : NULL;
     size_t count = 0;
     d->failed = wrt == NULL;
     for (size_t i = 0; i < d->outside_count && !d->failed; i++)

@@ -28,7 +28,8 @@ XCC_GRADIENT(HostCall)
     const size_t most = a->xs.count + 2 * a->ys.count;
     xcvm_value **operands = xcc_alloc(m, most * sizeof *operands),
                **results = xcc_alloc(m, a->xs.count * sizeof *results);
-    int64_t *dtypes = xcc_alloc(m, 2 * a->xs.count * sizeof *dtypes), *ranks = dtypes + a->xs.count;
+    int64_t *dtypes = xcc_alloc(m, 2 * a->xs.count * sizeof *dtypes),
+            *ranks = dtypes != NULL ? dtypes + a->xs.count : NULL;
     if (operands == NULL || results == NULL || dtypes == NULL) {
         d->failed = true;
         return;

@@ -365,7 +365,7 @@ static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wr
     const size_t count = back->input_count;
     xcc_value **inputs = xcc_alloc(u->c.m, count * sizeof *inputs),
               **outputs = xcc_alloc(u->c.m, count * sizeof *outputs);
-    xcc_value **wrt = xcc_alloc(u->c.m, 2 * count * sizeof *wrt), **gradients = wrt + count;
+    xcc_value **wrt = xcc_alloc(u->c.m, 2 * count * sizeof *wrt), **gradients = wrt != NULL ? wrt + count : NULL;
     xcc_seed *seeds = xcc_alloc(u->c.m, d->node->output_count * sizeof *seeds);
     if (inputs == NULL || outputs == NULL || wrt == NULL || seeds == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -395,8 +395,8 @@ static xcvm_status unwind(unwinding *u)
     xcc_vjp *d = u->d;
     const xcc_node *n = d->node;
     const size_t most = u->states + d->outside_count + 2;
-    xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs), **outputs = inputs + most,
-              **wrt = outputs + most;
+    xcc_value **inputs = xcc_alloc(u->c.m, 3 * most * sizeof *inputs),
+              **outputs = inputs != NULL ? inputs + most : NULL, **wrt = outputs != NULL ? outputs + most : NULL;
     xcc_value **drew;
     XCVM_TRY(xcc_body_drawn(n->bodies[0], &drew, &u->count));
     u->count += u->states;

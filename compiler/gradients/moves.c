@@ -141,7 +141,7 @@ static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t 
     const int rank = X->type.rank;
     if (axes == NULL) {
         const xcvm_value *each = XCC_IN(xcc_in(d, 1)); /* starts; or pads, two for each */
-        *count = each->rank == 1 && each->dims[0] >= 0 ? (size_t)each->dims[0] : (size_t)rank;
+        *count = each->rank >= 0 && xcvm_dims_known(each) ? xcvm_element_count(each) : (size_t)rank;
         if (xcc_is(d->node, XCVM_OP_Pad))
             *count = (size_t)rank;
         for (size_t i = 0; i < *count; i++)
@@ -163,7 +163,7 @@ static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t 
 /* An element of a list of constants; false if it is not known. */
 static bool constant_at(const xcvm_value *list, size_t i, int64_t *value)
 {
-    if (list == NULL || list->data == NULL)
+    if (list == NULL || list->data == NULL || i >= xcvm_element_count(list))
         return false;
     *value = list->dtype == XCVM_I32 ? XCVM_CDATA(int32_t, list)[i] : XCVM_CDATA(int64_t, list)[i];
     return true;

@@ -141,7 +141,7 @@ void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results
     xcc_module *m = d->b->graph->module;
     const size_t outs = xcc_node_output_count(d->node);
     xcc_seed *seeds = xcc_alloc(m, outs * sizeof *seeds);
-    xcc_value **wrt = xcc_alloc(m, 2 * f->count * sizeof *wrt), **gradients = wrt + f->count;
+    xcc_value **wrt = xcc_alloc(m, 2 * f->count * sizeof *wrt), **gradients = wrt != NULL ? wrt + f->count : NULL;
     size_t seed_count = 0, count = 0;
     d->failed = d->failed || seeds == NULL || wrt == NULL;
     for (size_t i = 0; i < outs && !d->failed; i++) {

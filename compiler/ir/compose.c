@@ -260,7 +260,7 @@ bool xcc_is_low_rank_product(const xcc_value *v, const xcvm_value **a, const xcv
 bool xcc_constant_number(const xcc_value *value, double *number)
 {
     if (!xcc_is_constant(value) || !xcvm_dtype_in(value->type.dtype, XCVM_TYPES_REAL_OR_BOOL) ||
-        xcvm_element_count(&value->type) != 1)
+        xcvm_element_count(&value->type) != 1 || value->type.data == NULL)
         return false;
     *number = value->type.dtype == XCVM_BOOL ? (double)*XCVM_CDATA(bool, &value->type)
                                              : xcvm_element_as_double(&value->type, 0);

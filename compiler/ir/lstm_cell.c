@@ -30,7 +30,8 @@ static bool cut_columns(xcc_builder *b, xcc_value *x, size_t count, xcc_value **
 static xcc_value **cut(xcc_builder *b, xcc_value *x, xcc_lstm_form form)
 {
     const size_t count = gates_of(form);
-    xcc_value **columns = xcc_alloc(b->graph->module, 2 * count * sizeof *columns), **gates = columns + count;
+    xcc_value **columns = xcc_alloc(b->graph->module, 2 * count * sizeof *columns),
+              **gates = columns != NULL ? columns + count : NULL;
     if (columns == NULL || x == NULL)
         return NULL;
     xcc_value *state = by_unit(form) ? shape_of(b, x, form, false) : NULL;

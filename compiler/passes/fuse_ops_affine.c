@@ -205,7 +205,7 @@ static bool batch_normalization(xcc_rewrite *r, xcc_node *n)
         !find_product(xcc_value_of(a->x), true, &p) || (p.axis < 0 && a->x->rank != 2) ||
         xcvm_element_count(a->scale) != p.channels || !may_copy(r->m, &p, true))
         return false;
-    double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
+    double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale != NULL ? scale + p.channels : NULL;
     if (scale == NULL)
         return xcc_rewrite_replace(r, xcc_node_output(n, 0), NULL);
     for (size_t i = 0; i < p.channels; i++) {
@@ -228,7 +228,8 @@ static bool arithmetic(xcc_rewrite *r, xcc_node *n)
         if (!xcc_is_constant(by) || !xcc_is_float(by) || !find_product(x, !adds, &p) || !xcc_same_type(x, y) ||
             !is_per_channel(&by->type, &y->type, p.axis, p.channels) || !may_copy(r->m, &p, !adds))
             continue;
-        double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale), *shift = scale + p.channels;
+        double *scale = xcc_alloc(r->m, 2 * p.channels * sizeof *scale),
+               *shift = scale != NULL ? scale + p.channels : NULL;
         if (scale == NULL)
             return xcc_rewrite_replace(r, y, NULL);
         for (size_t c = 0; c < p.channels; c++) {

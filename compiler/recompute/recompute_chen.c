@@ -81,7 +81,7 @@ xcvm_status xcc_propose_chen(const xcc_forward *f, const xcc_proposals *to)
     const size_t words = 2 * (size_t)f->count + 1;
     walk w = {.f = f, .last_reader = xcvm_allocate(f->m->allocator, words * sizeof *w.last_reader)};
     w.forgotten = xcvm_allocate(f->m->allocator, f->count);
-    w.crossing = w.last_reader + f->count;
+    w.crossing = w.last_reader != NULL ? w.last_reader + f->count : NULL;
     const xcvm_status status = w.last_reader != NULL && w.forgotten != NULL ? propose(&w, to) : xcc_out_of_memory(f->m);
     xcvm_deallocate(f->m->allocator, w.last_reader, words * sizeof *w.last_reader);
     xcvm_deallocate(f->m->allocator, w.forgotten, f->count);

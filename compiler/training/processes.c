@@ -116,7 +116,7 @@ static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket
     xcc_module *m = t->m;
     const size_t count = bucket->count;
     xcc_builder b = t->b;
-    xcc_value **wide = xcc_alloc(m, 2 * count * sizeof *wide), **summands = wide + count;
+    xcc_value **wide = xcc_alloc(m, 2 * count * sizeof *wide), **summands = wide != NULL ? wide + count : NULL;
     if (wide == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
@@ -205,7 +205,7 @@ static xcvm_status join_means(xcc_training *t, size_t count, const size_t *indic
                               xcc_value **outputs)
 {
     xcc_module *m = t->m;
-    xcc_value **parts = xcc_alloc(m, 2 * count * sizeof *parts), **sums = parts + count;
+    xcc_value **parts = xcc_alloc(m, 2 * count * sizeof *parts), **sums = parts != NULL ? parts + count : NULL;
     size_t n = 0;
     if (parts == NULL)
         return XCVM_OUT_OF_MEMORY;

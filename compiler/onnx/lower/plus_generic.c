@@ -273,7 +273,8 @@ xcvm_status xcc_lower_plus_do_something(xcc_lowering *n)
     const size_t inputs = n->input_count, outputs = n->proto->n_output;
     const xcvm_value **xs = xcc_alloc(n->m, (inputs + 1) * sizeof *xs);
     xcvm_value **ys = xcc_alloc(n->m, (outputs + 1) * sizeof *ys);
-    int64_t *dtypes = xcc_alloc(n->m, 2 * (outputs + 1) * sizeof *dtypes), *ranks = dtypes + outputs + 1;
+    int64_t *dtypes = xcc_alloc(n->m, 2 * (outputs + 1) * sizeof *dtypes),
+            *ranks = dtypes != NULL ? dtypes + outputs + 1 : NULL;
     if (xs == NULL || ys == NULL || dtypes == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcc_need_inputs(n, inputs, SIZE_MAX));
