@@ -51,13 +51,17 @@ static void run_f32(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, siz
 static void run_halves(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
                        float *scratch)
 {
-    size_t first = outer * l->length * l->inner + column;
+    /* A line alone is read and written in pieces, several a row at a time. */
+    const size_t first = outer * l->length * l->inner + column,
+                 step = l->inner == 1 ? xcvm_min(l->length, XCVM_POLL_STEPS) : 1, apart = l->inner == 1 ? 1 : l->inner;
     float *x = scratch + l->spare, *y = x + l->length * columns;
-    if (l->inner == 1)
-        xcvm_halves_load(l->dtype, l->x, first, l->length, x);
-    else
-        for (size_t i = 0; i < l->length; i++)
-            xcvm_halves_load(l->dtype, l->x, first + i * l->inner, columns, x + i * columns);
+    xcvm_poller poller = xcvm_poller_of(k);
+    for (size_t i = 0; i < l->length; i += step) {
+        const size_t count = l->inner == 1 ? xcvm_min(step, l->length - i) : columns;
+        if (xcvm_poll_after(&poller, count) != XCVM_OK)
+            return;
+        xcvm_halves_load(l->dtype, l->x, first + i * apart, count, x + i * columns);
+    }
     const xcvm_tile tile = {.k = k,
                             .x = x,
                             .y = y,
@@ -68,11 +72,12 @@ static void run_halves(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, 
                             .index = outer * l->inner + column,
                             .spare = scratch};
     l->f32(l->context, &tile);
-    if (l->inner == 1)
-        xcvm_halves_store(l->dtype, l->y, first, l->length, y);
-    else
-        for (size_t i = 0; i < l->length; i++)
-            xcvm_halves_store(l->dtype, l->y, first + i * l->inner, columns, y + i * columns);
+    for (size_t i = 0; i < l->length; i += step) {
+        const size_t count = l->inner == 1 ? xcvm_min(step, l->length - i) : columns;
+        if (xcvm_poll_after(&poller, count) != XCVM_OK)
+            return;
+        xcvm_halves_store(l->dtype, l->y, first + i * apart, count, y + i * columns);
+    }
 }
 
 static void run_f64(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, double *scratch)

@@ -64,6 +64,9 @@
     CASE("ArgMax", "n f64[" E "]", "$9 = ArgMax($1)")                                                                  \
     CASE("Softmax", "n f64[" E "]", "$9 = Softmax($1)")                                                                \
     CASE("Softmax", "n f32[" E "x3]", "$9 = Softmax($1, axis=0)")                                                      \
+    CASE("Softmax", "n f16[" E "]", "$9 = Softmax($1)")                                                                \
+    CASE("LogSoftmax", "n f32[" E "]", "$9 = LogSoftmax($1)")                                                          \
+    CASE("Hardmax", "n f32[" E "]", "$9 = Hardmax($1)")                                                                \
     CASE("CumSum", "n f32[" E "]", "$9 = CumSum($1, i64[] 0)")                                                         \
     CASE("CumSum", "n f32[1000000x40]", "$9 = CumSum($1, i64[] 0)")                                                    \
     CASE("CumProd", "n f16[" E "]", "$9 = CumProd($1, i64[] 0)")                                                       \
@@ -192,6 +195,7 @@
          "$7, $8, $9 = BatchNormalizationGradient($1, $1, $2)")                                                        \
     CASE("InstanceNormalization", "n f32[1x1x" E "]; o f32[1]", "$9 = InstanceNormalization($1, $2, $2)")              \
     CASE("LayerNormalization", "n f64[" E "]; o f64[" E "]", "$9 = LayerNormalization($1, $2, _)")                     \
+    CASE("LayerNormalization", "n f32[" E "]; o f32[" E "]", "$9 = LayerNormalization($1, $2, _)")                     \
     CASE("GroupNormalization", "n f32[8x4x2000000]; o f32[4]", "$9 = GroupNormalization($1, $2, $2, num_groups=2)")    \
     CASE("RMSNormalization", "n f32[33554x1000]; o f32[1000]", "$9 = RMSNormalization($1, $2)")                        \
     CASE("LRN", "n f32[1x1000000x1x1]", "$9 = LRN($1, size=2147483647)")                                               \

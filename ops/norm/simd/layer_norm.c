@@ -76,11 +76,12 @@ static __attribute__((noinline)) void transform(const float *x, float *y, size_t
     }
 }
 
-static const void *parameter_of(const parameter *p, size_t size, size_t index, size_t length, void *spare)
+/* Elements [at, at + length) of what belongs to line `index`. */
+static const void *parameter_of(const parameter *p, size_t size, size_t first, size_t at, size_t length, void *spare)
 {
     if (!p->spread)
-        return p->data;
-    xcvm_broadcast_spread(&p->plan, 0, p->data, size, index * length, length, spare);
+        return p->data != NULL ? (const char *)p->data + at * size : NULL;
+    xcvm_broadcast_spread(&p->plan, 0, p->data, size, first + at, length, spare);
     return spare;
 }
 
@@ -90,30 +91,70 @@ static void note(xcvm_value *statistic, size_t index, double value)
         xcvm_store_f64(statistic->dtype, statistic->data, index, 1, &value, false);
 }
 
+/* Elements of a line between polls. */
+enum { STRETCH = 1 << 20 };
+static bool goes_on(const xcvm_tile *t) { return t->length <= STRETCH || xcvm_kernel_poll(t->k) == XCVM_OK; }
+
+/* The mean, and the factor that brings the variance to 1; false if the kernel has to stop. */
+static bool measure_line(const norm *n, const xcvm_tile *t, float *mean, float *inverse)
+{
+    const double count = (double)t->length;
+    double sum = 0.0, spread = 0.0;
+    for (size_t at = 0; at < t->length && n->centred; at += STRETCH) {
+        sum += sum_of(t->x + at, xcvm_min(t->length - at, STRETCH));
+        if (!goes_on(t))
+            return false;
+    }
+    *mean = (float)(sum / count);
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        spread += spread_of(t->x + at, xcvm_min(t->length - at, STRETCH), *mean);
+        if (!goes_on(t))
+            return false;
+    }
+    *inverse = (float)(1.0 / sqrt(spread / count + n->epsilon));
+    return true;
+}
+
+static void transform_channels(const norm *n, const xcvm_tile *t, float mean, float inverse)
+{
+    const size_t size = t->length / n->channels, channel = t->index % n->groups * n->channels;
+    for (size_t c = 0; c < n->channels; c++) {
+        const float factor = inverse * ((const float *)n->scale.data)[channel + c];
+        const float bias = ((const float *)n->bias.data)[channel + c];
+        const float *x = t->x + c * size;
+        float *y = t->y + c * size;
+        for (size_t at = 0; at < size; at += STRETCH) {
+            const size_t end = at + xcvm_min(size - at, STRETCH);
+            XCVM_INDEPENDENT
+            for (size_t i = at; i < end; i++)
+                y[i] = (x[i] - mean) * factor + bias;
+            if (!goes_on(t))
+                return;
+        }
+    }
+}
+
 static void norm_f32(const void *context, const xcvm_tile *t)
 {
     const norm *n = context;
-    double count = (double)t->length;
-    float mean = n->centred ? (float)(sum_of(t->x, t->length) / count) : 0.0f;
-    float inverse = (float)(1.0 / sqrt(spread_of(t->x, t->length, mean) / count + n->epsilon));
+    float mean, inverse;
+    if (!measure_line(n, t, &mean, &inverse))
+        return;
     note(n->mean, t->index, (double)mean);
     note(n->inverse, t->index, (double)inverse);
-    if (n->groups == 0) {
-        const float *scale = parameter_of(&n->scale, sizeof *scale, t->index, t->length, t->spare);
-        const float *bias =
-            parameter_of(&n->bias, sizeof *bias, t->index, t->length, t->spare != NULL ? t->spare + t->length : NULL);
-        transform(t->x, t->y, t->length, mean, inverse, scale, bias);
+    if (n->groups != 0) {
+        transform_channels(n, t, mean, inverse);
         return;
     }
-    size_t size = t->length / n->channels, channel = t->index % n->groups * n->channels;
-    for (size_t c = 0; c < n->channels; c++) {
-        float factor = inverse * ((const float *)n->scale.data)[channel + c];
-        float bias = ((const float *)n->bias.data)[channel + c];
-        const float *x = t->x + c * size;
-        float *y = t->y + c * size;
-        XCVM_INDEPENDENT
-        for (size_t i = 0; i < size; i++)
-            y[i] = (x[i] - mean) * factor + bias;
+    const size_t first = t->index * t->length;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        const size_t count = xcvm_min(t->length - at, STRETCH);
+        const float *scale = parameter_of(&n->scale, sizeof *scale, first, at, count, t->spare);
+        const float *bias =
+            parameter_of(&n->bias, sizeof *bias, first, at, count, t->spare != NULL ? t->spare + t->length : NULL);
+        transform(t->x + at, t->y + at, count, mean, inverse, scale, bias);
+        if (!goes_on(t))
+            return;
     }
 }
 

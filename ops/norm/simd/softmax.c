@@ -22,10 +22,25 @@ static __attribute__((noinline)) float greatest_number(const float *x, size_t co
 /* Elements of a line between polls, whose exponentials are summed by themselves. */
 enum { STRETCH = 1 << 20 };
 
+/* The greatest that `part` finds, or NaN if it finds one; polls between pieces. False if the kernel has to stop. */
+static bool greatest_of_line(const xcvm_tile *t, float (*part)(const float *x, size_t count), float *greatest)
+{
+    *greatest = -INFINITY;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        const float next = part(t->x + at, xcvm_min(t->length - at, STRETCH));
+        *greatest = next > *greatest || next != next ? next : *greatest;
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return false;
+    }
+    return true;
+}
+
 static void softmax_line(const xcvm_tile *t)
 {
-    const float greatest = greatest_number(t->x, t->length);
+    float greatest;
     double sum = 0.0;
+    if (!greatest_of_line(t, greatest_number, &greatest))
+        return;
     for (size_t at = 0; at < t->length; at += STRETCH) {
         sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, t->y + at);
         if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
@@ -43,8 +58,10 @@ static void softmax_line(const xcvm_tile *t)
 
 static void log_softmax_line(const xcvm_tile *t)
 {
-    const float greatest = greatest_number(t->x, t->length);
+    float greatest;
     double sum = 0.0;
+    if (!greatest_of_line(t, greatest_number, &greatest))
+        return;
     for (size_t at = 0; at < t->length; at += STRETCH) {
         sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, NULL);
         if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
@@ -61,8 +78,8 @@ static void log_softmax_line(const xcvm_tile *t)
     }
 }
 
-/* y is 1 at the first place where x is `value`, or NaN if that is one, 0 elsewhere; x has such an element. */
-static void mark_line(const float *x, size_t length, float value, float *y)
+/* The first place where x is `value`, or NaN if that is one; if x has no such element, the last. */
+static size_t place_of(const float *x, size_t length, float value)
 {
     enum { STRIDE = 64 };
     const bool is_nan = value != value;
@@ -76,12 +93,28 @@ static void mark_line(const float *x, size_t length, float value, float *y)
     }
     while (i + 1 < length && !(x[i] == value || (is_nan && x[i] != x[i])))
         i++;
-    memset(y, 0, length * sizeof *y);
-    y[i] = 1.0f;
+    return i;
 }
 
 /* Of the greatest elements, or NaNs if there are some, the first one, as NumPy has it. */
-static void hardmax_line(const xcvm_tile *t) { mark_line(t->x, t->length, greatest_of(t->x, t->length), t->y); }
+static void hardmax_line(const xcvm_tile *t)
+{
+    float greatest;
+    size_t place = SIZE_MAX;
+    if (!greatest_of_line(t, greatest_of, &greatest))
+        return;
+    for (size_t at = 0; at < t->length; at += STRETCH) {
+        const size_t count = xcvm_min(t->length - at, STRETCH),
+                     found = place == SIZE_MAX ? place_of(t->x + at, count, greatest) : 0;
+        const float x = t->x[at + found];
+        if (place == SIZE_MAX && (x == greatest || (x != x && greatest != greatest)))
+            place = at + found;
+        memset(t->y + at, 0, count * sizeof *t->y);
+        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+            return;
+    }
+    t->y[place] = 1.0f;
+}
 
 /* ---- Adjacent lines, as many at once as a vector has lanes: what is reduced across lanes is reduced for all ---- */
 
