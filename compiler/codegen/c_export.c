@@ -165,10 +165,18 @@ static void write_jump(xcc_c_export *x, size_t pc, const char *condition)
 {
     const xcc_c_step *step = &x->steps[pc];
     const long long to = x->program->steps[pc].target;
-    if (condition == NULL)
-        xcc_c_line(x, "    goto at_%lld;\n", to);
-    else if (operands_known(step))
-        xcc_c_line(x, "    if ((%s)[0] %s 0)\n        goto at_%lld;\n", xcc_c_read(x, step->in[0]), condition, to);
+    const bool back = to <= (long long)pc;
+    if (condition != NULL && !operands_known(step))
+        return;
+    if (condition != NULL)
+        xcc_c_line(x, "    if ((%s)[0] %s 0) {\n", xcc_c_read(x, step->in[0]), condition);
+    if (back) /* all instructions from there to here were run, or passed over by a jump */
+        xcc_c_line(x,
+                   "    taken_steps += %llu;\n    if (context->max_steps != 0 && taken_steps > context->max_steps)\n"
+                   "        return %zu;\n",
+                   (unsigned long long)((long long)pc - to + 1), xcc_c_steps_status(x));
+    x->loops = x->loops || back;
+    xcc_c_line(x, "    goto at_%lld;\n%s", to, condition != NULL ? "    }\n" : "");
 }
 
 static void write_steps(xcc_c_export *x)

@@ -105,6 +105,7 @@ typedef struct xcc_c_export {
     bool *used_constants;
     bool fails;      /* the instruction at hand can fail */
     bool draws;      /* random numbers follow from the context */
+    bool loops;      /* it jumps back, which the context may bound */
     bool intrinsics; /* vectors' functions need the compiler's header */
     int64_t outputs; /* the most that a product has: tiles are written for these and no more */
     /* What is refused, all of it. */
@@ -112,6 +113,9 @@ typedef struct xcc_c_export {
     size_t refused;
     size_t pc;
 } xcc_c_export;
+
+/* What a run returns that has taken more steps than it may: a number of no instruction. */
+static inline size_t xcc_c_steps_status(const xcc_c_export *x) { return x->image->instruction_count + 1; }
 
 #define XCC_C_ARGS(Name, step) ((const xcvm_##Name##_args *)(step)->args)
 

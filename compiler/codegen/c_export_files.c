@@ -130,6 +130,12 @@ static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name
               xcc_c_upper(x, name), xcvm_element_count(v));
 }
 
+/* Whether a context has no members but the arena. */
+static bool is_nothing(const xcc_c_export *x)
+{
+    return x->options->weights == NULL && x->image->state_count == 0 && !x->draws && !x->loops;
+}
+
 static void write_context(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
@@ -144,9 +150,11 @@ static void write_context(xcc_c_export *x, xcc_c_text *to)
     }
     if (x->draws)
         xcc_c_put(to, "    uint64_t random; /* from which random numbers follow; any number will do */\n");
+    if (x->loops)
+        xcc_c_put(to, "    uint64_t max_steps; /* instructions that a run may take in loops; 0: no limit */\n");
     if (!is_elsewhere(x))
         xcc_c_put(to, "    unsigned char arena[%s_ARENA_BYTES];\n", macro);
-    else if (!separate && x->image->state_count == 0 && !x->draws)
+    else if (is_nothing(x))
         xcc_c_put(to, "    char nothing;\n");
     xcc_c_put(to, "} %s_context;\n\n", name);
 }
@@ -232,7 +240,9 @@ static void write_init(xcc_c_export *x, xcc_c_text *to)
     }
     if (x->draws)
         xcc_c_put(to, "    context->random = 0;\n");
-    if (!separate && x->image->state_count == 0 && !x->draws)
+    if (x->loops)
+        xcc_c_put(to, "    context->max_steps = 0;\n");
+    if (is_nothing(x))
         xcc_c_put(to, "    (void)context;\n");
     xcc_c_put(to, "}\n");
 }
@@ -271,6 +281,9 @@ static void write_errors(xcc_c_export *x, xcc_c_text *to)
             }
             xcc_c_put(to, ": an element is out of range\";\n");
         }
+    if (x->loops)
+        xcc_c_put(to, "    case %zu:\n        return \"the run has taken more steps than max_steps of its context\";\n",
+                  xcc_c_steps_status(x));
     xcc_c_put(to, "    default:\n        return \"no status of this network\";\n    }\n}\n");
 }
 
@@ -290,6 +303,8 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
         xcc_c_put(to, "    const unsigned char *const weights = context->weights;\n    (void)weights;\n");
     for (uint32_t i = 0; i < x->stack_count; i++)
         xcc_c_put(to, "    size_t stack_%u = 0;\n", i);
+    if (x->loops)
+        xcc_c_put(to, "    uint64_t taken_steps = 0;\n");
     xcc_c_put(to, "    (void)context;\n");
     for (size_t i = 0; i < x->image->input_count; i++)
         xcc_c_put(to, "    (void)%s;\n", xcc_c_input_name(x, i));

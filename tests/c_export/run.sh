@@ -62,6 +62,52 @@ check() {
 check any 0 "$@"
 echo "refused:"
 sed 's/.*): //' refused.txt | sort | uniq -c | sort -rn | head -8
+# A run in a loop that does not end takes no more steps than its context allows, and leaves states as they were.
+cat >endless.xcvm <<'END'
+xcvm 1
+input x f32[]
+output y f32[]
+state s f32[] = @five
+constant five f32[] = 5
+$1 = In(name="x")
+$2 = Load(name="s")
+$3 = Add($2, $1)
+again:
+$4 = Greater($1, f32[] 0)
+JmpFalse($4, to=done)
+Free($4)
+Jmp(to=again)
+done:
+Store($3, name="s")
+Out($3, name="y")
+END
+cat >endless_main.c <<'END'
+#include "endless.h"
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    endless_context context;
+    float x = 1, y = 0;
+    endless_init(&context);
+    context.max_steps = 100;
+    const int status = endless_run(&context, &x, &y);
+    if (status == 0 || strstr(endless_error(status), "more steps than max_steps") == NULL ||
+        *(float *)endless_state_at(&context, 0).elements != 5)
+        return 1;
+    x = 0; /* the loop ends at once */
+    if (endless_run(&context, &x, &y) != 0 || y != 5)
+        return 1;
+    context.max_steps = 0;
+    return endless_run(&context, &x, &y) != 0 || y != 5;
+}
+END
+"$build/tools/xcvm" asm endless.xcvm -o endless.bin
+"$build/tools/xcvm" compile endless.bin --emit c -o endless.c
+for cc in $compilers; do
+    $cc -std=c99 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror endless.c endless_main.c -o endless -lm
+    ./endless || { echo "$cc: a loop that does not end is not bounded" >&2; exit 1; }
+done
 # The main takes a file of weights that is whole, and no other.
 "$build/tools/xcvm" compile "$here/../../examples/digits/model.onnx" --dim batch=1 --emit c --weights-file whole.bin \
     --with-main -o digits_main.c
