@@ -18,10 +18,8 @@ typedef struct traced {
 static xcvm_status trace(traced *f, xcvm_tape *t, xcvm_tape_function function, void *user, size_t count,
                          const xcvm_var *xs, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(t, error));
     XCVM_CHECK(error, function != NULL && count > 0 && xs != NULL, INVALID_ARGUMENT,
                "there is no function, or nothing to differentiate by");
-    XCVM_CHECK(error, !t->building, UNSUPPORTED, "a tape that builds calls no functions; take xcvm_tape_gradients");
     *f = (traced){.tape = t, .scope = xcvm_tape_scope_begin(t), .recording = t->recording, .count = count};
     XCVM_CHECK(error, count < SIZE_MAX / 64, INVALID_ARGUMENT, "there are too many arguments");
     f->bytes = (2 * count + 1) * sizeof *xs;
@@ -92,6 +90,7 @@ xcvm_status xcvm_tape_value_and_gradients(xcvm_tape *tape, xcvm_tape_function f,
                                           xcvm_error *error)
 {
     traced g;
+    TAPE_BEGIN(tape, xcvm_tape_value_and_gradients, error);
     XCVM_CHECK(error, value != NULL && gradients != NULL, INVALID_ARGUMENT, "value or gradients is NULL");
     XCVM_TRY(trace(&g, tape, f, user, count, xs, error));
     differentiate(&g, 1, &g.value, &seed, count, g.xs, g.connected, g.connected, g.gradients);
@@ -160,6 +159,7 @@ xcvm_status xcvm_tape_value_and_change(xcvm_tape *tape, xcvm_tape_function f, vo
                                        xcvm_var *change, xcvm_error *error)
 {
     traced g;
+    TAPE_BEGIN(tape, xcvm_tape_value_and_change, error);
     XCVM_CHECK(error, value != NULL && change != NULL && directions != NULL, INVALID_ARGUMENT,
                "directions, value or change is NULL");
     XCVM_TRY(trace(&g, tape, f, user, count, xs, error));
@@ -209,6 +209,7 @@ xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, void *user
                                xcvm_error *error)
 {
     traced g;
+    TAPE_BEGIN(tape, xcvm_tape_jacobian, error);
     XCVM_CHECK(error, jacobian != NULL, INVALID_ARGUMENT, "jacobian is NULL");
     XCVM_TRY(trace(&g, tape, f, user, 1, &x, error));
     xcvm_var result = TAPE_FAILED;
@@ -244,6 +245,7 @@ xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function
     traced g;
     xcvm_var result = XCVM_ABSENT;
     const xcvm_var none = XCVM_ABSENT;
+    TAPE_BEGIN(tape, xcvm_tape_hessian_vector_product, error);
     XCVM_CHECK(error, product != NULL, INVALID_ARGUMENT, "product is NULL");
     XCVM_TRY(trace(&g, tape, f, user, 1, &x, error));
     differentiate(&g, 1, &g.value, &none, 1, g.xs, true, true, g.gradients);

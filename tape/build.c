@@ -113,11 +113,11 @@ xcvm_var xcvm_tape_input(xcvm_tape *tape, const char *name, xcvm_dtype dtype, in
                          const char *const *dim_names)
 {
     xcvm_tape *t = tape;
-    if (tape_is_unusable(t))
+    if (!TAPE_ENTER(t, xcvm_tape_input))
         return TAPE_FAILED;
-    if (!t->building || t->builder.graph != t->module.graph)
+    if (t->builder.graph != t->module.graph)
         tape_fail(t, XCVM_INVALID_ARGUMENT,
-                  "inputs are those of a program: of a tape that builds, outside of branches");
+                  "inputs are those of a program: they are made outside of branches and rounds");
     else if (name == NULL || name[0] == '\0' || xcc_table_lookup(&t->module.value_names, name) != NULL)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "an input needs a name of its own, not '%s'", name != NULL ? name : "");
     else if (xcvm_dtype_bits(dtype) == 0 || rank < 0 || rank > XCVM_MAX_RANK || (rank > 0 && dims == NULL))
@@ -199,15 +199,13 @@ xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_out
                               xcvm_error *error)
 {
     xcvm_tape *t = tape;
-    XCVM_TRY(tape_report(t, error));
-    XCVM_CHECK(error, t->building && !t->finished, INVALID_ARGUMENT,
-               "the tape has been compiled, or does not build (xcvm_tape_options.mode)");
+    TAPE_BEGIN(t, xcvm_tape_compile, error);
     XCVM_CHECK(error, !t->broken, INVALID_ARGUMENT, "a branch or a round has failed; what was built is incomplete");
     XCVM_CHECK(error, count > 0 && count < SIZE_MAX / 64 && outputs != NULL, INVALID_ARGUMENT,
                "a program needs outputs");
     xcc_value **values = xcc_alloc(&t->module, count * sizeof *values);
     xcvm_status status = values != NULL ? XCVM_OK : tape_stick(t, XCVM_OUT_OF_MEMORY);
-    t->finished = true;
+    t->ended = "the tape has been compiled, and is at its end";
     for (size_t i = 0; i < count && status == XCVM_OK; i++)
         status = name_output(t, &outputs[i], &values[i]);
     if (status == XCVM_OK)

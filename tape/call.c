@@ -257,8 +257,6 @@ xcvm_status tape_execute(xcvm_tape *t, tape_record *r)
 {
     if (t->lazy)
         return tape_execute_lazily(t, r);
-    if (t->finished)
-        tape_fail(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
     return tape_conclude(t, r, t->failed ? t->error.status : t->building ? tape_build(t, r) : run(t, r));
 }
 
@@ -285,14 +283,12 @@ xcvm_var xcvm_call(int32_t instruction, const void *call)
 {
     xcvm_tape *t = *(xcvm_tape *const *)call;
     const tape_row *row = tape_row_of(instruction);
-    if (t == NULL)
+    if (!TAPE_ENTER(t, xcvm_call))
         return row != NULL ? row->give(call, NULL) : TAPE_FAILED;
     if (row == NULL) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%d is no instruction that can be called", (int)instruction);
         return TAPE_FAILED;
     }
-    if (t->failed)
-        return row->give(call, NULL);
     tape_sizes sizes = {0};
     row->measure(call, &sizes);
     void *behind;

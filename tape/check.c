@@ -140,7 +140,7 @@ xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, voi
                                       const xcvm_var *xs, const xcvm_gradient_check *check, xcvm_error *error)
 {
     xcvm_gradient_check o;
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_tape_check_gradients, error);
     XCVM_TRY(xcvm_options_read(&o, sizeof o, check, error));
     XCVM_CHECK(error, f != NULL && count > 0 && count < SIZE_MAX / 64 && xs != NULL, INVALID_ARGUMENT,
                "there is no function, or nothing to differentiate by");

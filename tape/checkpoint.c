@@ -21,8 +21,7 @@ void tape_checkpoints_release(xcvm_tape *t)
 
 xcvm_status xcvm_tape_checkpoint(xcvm_tape *tape, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
-    XCVM_CHECK(error, !tape->building, UNSUPPORTED, "a tape that builds goes on; it has no checkpoints");
+    TAPE_BEGIN(tape, xcvm_tape_checkpoint, error);
     tape_checkpoint *added = tape_take(tape, sizeof *added);
     if (added == NULL)
         return tape_report(tape, error);
@@ -31,18 +30,16 @@ xcvm_status xcvm_tape_checkpoint(xcvm_tape *tape, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* Names what was kept for good: the call that made it goes. */
+/* What was kept is constant when the call that made it has gone. */
 static void settle_kept(xcvm_tape *t, const tape_checkpoint *c)
 {
-    for (tape_variable *v = t->kept_first, *next; v != NULL; v = next) {
-        next = v->next;
-        if (v->serial <= c->serials)
-            continue;
-        if (tape_evaluate(v) != XCVM_OK)
-            tape_variable_unname(v);
-        else if (v->creator != NULL || v->spent)
-            xcvm_var_unchain(t, tape_handle(v));
-    }
+    for (tape_variable *v = t->kept_first; v != NULL; v = v->next)
+        if (v->serial > c->serials && v->spent) {
+            if (t->tracer != NULL)
+                t->tracer->functions->cut(t->tracer, v);
+            tape_variable_require(v, false);
+            v->spent = false;
+        }
 }
 
 /* Records are marked, then removed all together: nothing that is removed for want of need is among them again. */
@@ -65,13 +62,14 @@ static void remove_since(xcvm_tape *t, const tape_checkpoint *c)
 
 xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_tape_revert, error);
     XCVM_CHECK(error, tape->checkpoints != NULL, INVALID_ARGUMENT, "there is no checkpoint to go back to");
-    XCVM_CHECK(error, tape->walk == NULL, INVALID_ARGUMENT, "the tape is reverted while a backward goes over it");
     const tape_checkpoint c = *tape->checkpoints;
+    if (!tape_evaluate_kept(tape, c.serials))
+        return tape_report(tape, error);
     drop(tape);
-    settle_kept(tape, &c);
     remove_since(tape, &c);
+    settle_kept(tape, &c);
     tape_names_end(tape, c.serials);
     return tape_report(tape, error);
 }

@@ -103,7 +103,8 @@ void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, 
 {
     xcvm_tape *t = tape;
     const xcvm_tape_branch branches[] = {then_branch, else_branch};
-    if (!tape_is_unusable(t) && (then_branch == NULL || else_branch == NULL || (count > 0 && results == NULL)))
+    const bool usable = TAPE_ENTER(t, xcvm_tape_if);
+    if (usable && (then_branch == NULL || else_branch == NULL || (count > 0 && results == NULL)))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "a branch is missing, or the place for its results");
     const tape_variable *condition = tape_is_unusable(t) ? NULL : scalar(t, cond, XCVM_BOOL, "cond");
     if (condition == NULL && !tape_is_unusable(t))
@@ -312,7 +313,7 @@ void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_ro
                     size_t state_count, xcvm_var *states, size_t scan_count, xcvm_var *scans)
 {
     xcvm_tape *t = tape;
-    if (!tape_is_unusable(t) &&
+    if (TAPE_ENTER(t, xcvm_tape_loop) &&
         (body == NULL || (state_count > 0 && states == NULL) || (scan_count > 0 && scans == NULL) ||
          state_count > UINT32_MAX || scan_count > UINT32_MAX))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "the body of a loop is missing, or the place for its results");

@@ -24,6 +24,8 @@ static xcvm_var number_like(xcvm_tape *t, xcvm_var x, double number)
 
 xcvm_var xcvm_tape_pick_neg_log_softmax(xcvm_tape *tape, xcvm_var scores, xcvm_var target)
 {
+    if (!TAPE_ENTER(tape, xcvm_tape_pick_neg_log_softmax))
+        return TAPE_FAILED;
     const int rank = rank_of(tape, scores);
     if (rank > 2)
         tape_fail(tape, XCVM_SHAPE_MISMATCH, "scores of rank %d; they are of [classes], or of [batch, classes]", rank);
@@ -35,7 +37,7 @@ xcvm_var xcvm_tape_pick_neg_log_softmax(xcvm_tape *tape, xcvm_var scores, xcvm_v
 
 xcvm_var xcvm_tape_affine_transform(xcvm_tape *tape, size_t count, const xcvm_var *terms)
 {
-    if (tape_is_unusable(tape))
+    if (!TAPE_ENTER(tape, xcvm_tape_affine_transform))
         return TAPE_FAILED;
     if (count % 2 == 0 || terms == NULL) {
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "an affine transform of %zu terms; it has an odd number", count);
@@ -49,6 +51,8 @@ xcvm_var xcvm_tape_affine_transform(xcvm_tape *tape, size_t count, const xcvm_va
 
 xcvm_var xcvm_tape_hinge(xcvm_tape *tape, xcvm_var scores, xcvm_var target, double margin)
 {
+    if (!TAPE_ENTER(tape, xcvm_tape_hinge))
+        return TAPE_FAILED;
     const xcvm_var room = number_like(tape, scores, margin);
     const xcvm_var best = xcvm_Gather(tape, scores, target);
     const xcvm_var losses = xcvm_Relu(tape, xcvm_Add(tape, xcvm_Sub(tape, scores, best), room));
@@ -84,7 +88,7 @@ xcvm_var xcvm_tape_scale_gradient(xcvm_tape *tape, xcvm_var x, double scale)
 {
     static const xcvm_operation operation = {
         .size = sizeof operation, .name = "scale_gradient", .forward = scale_forward, .backward = scale_backward};
-    if (tape_is_unusable(tape))
+    if (!TAPE_ENTER(tape, xcvm_tape_scale_gradient))
         return TAPE_FAILED;
     const xcvm_var in[] = {x, number_like(tape, x, scale)};
     xcvm_var y;

@@ -9,7 +9,7 @@
 xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is asked for");
+        TAPE_ENTER(tape, xcvm_var_grad) ? tape_resolve(tape, v, "the variable whose gradient is asked for") : NULL;
     const tape_variable *gradient = variable != NULL ? tape_variable_gradient(variable) : NULL;
     if (variable == NULL || tape->failed)
         return TAPE_FAILED;
@@ -19,7 +19,7 @@ xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v)
 void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose gradient is cleared");
+        TAPE_ENTER(tape, xcvm_var_clear_grad) ? tape_resolve(tape, v, "the variable whose gradient is cleared") : NULL;
     if (variable != NULL)
         tape_variable_clear_gradient(variable);
 }
@@ -34,8 +34,9 @@ static void ask_for_single(const tape_variable *v)
 
 void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable that is to retain its gradient");
+    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_retain_grad)
+                                  ? tape_resolve(tape, v, "the variable that is to retain its gradient")
+                                  : NULL;
     if (variable == NULL)
         return;
     variable->retains = true;
@@ -45,7 +46,7 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
 
 xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_add_hook, error);
     XCVM_CHECK(error, hook != NULL, INVALID_ARGUMENT, "hook is NULL");
     tape_variable *variable = tape_resolve(tape, v, "the variable of the hook");
     tape_hook *added = variable != NULL ? tape_take(tape, sizeof *added) : NULL;
@@ -108,19 +109,11 @@ static tape_variable *seed_of(xcvm_tape *t, const tape_variable *root, xcvm_var 
 
 /* ---- Walks ---- */
 
-static xcvm_status begin(xcvm_tape *t, const xcvm_backward_options *options, xcvm_backward_options *o,
-                         xcvm_error *error)
-{
-    XCVM_TRY(tape_report(t, error));
-    return xcvm_options_read(o, sizeof *o, options, error);
-}
-
 xcvm_status xcvm_tape_backward(xcvm_tape *tape, xcvm_var root, const xcvm_backward_options *options, xcvm_error *error)
 {
     xcvm_backward_options o;
-    XCVM_TRY(begin(tape, options, &o, error));
-    XCVM_CHECK(error, tape->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a hook cannot begin another");
-    XCVM_CHECK(error, !tape->building, UNSUPPORTED, "a tape that builds adds nothing up; take xcvm_tape_gradients");
+    TAPE_BEGIN(tape, xcvm_tape_backward, error);
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     tape_variable *from = tape_resolve(tape, root, "the root"),
                   *seed = from != NULL ? seed_of(tape, from, o.seed) : NULL;
@@ -165,7 +158,8 @@ xcvm_status xcvm_tape_gradients(xcvm_tape *tape, size_t root_count, const xcvm_v
 {
     xcvm_backward_options o;
     size_t bytes;
-    XCVM_TRY(begin(tape, options, &o, error));
+    TAPE_BEGIN(tape, xcvm_tape_gradients, error);
+    XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, root_count > 0 && roots != NULL, INVALID_ARGUMENT, "there are no roots");
     XCVM_CHECK(error, wrt_count > 0 && wrt != NULL && gradients != NULL, INVALID_ARGUMENT,
                "there is nothing to differentiate by");

@@ -79,7 +79,7 @@ bool tape_has_overwritten(const tape_record *r)
 xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v)
 {
     const tape_record *r = t->overwritten;
-    if (v != NULL && v->spared)
+    if (v != NULL && (v->spared || !tape_has_elements(v)))
         return tape_fail(t, XCVM_INTERNAL, "variable %llu, whose elements were not retained, is read by a rule",
                          (unsigned long long)v->serial);
     if (r == NULL || !is_overwritten(r, v))
@@ -92,6 +92,7 @@ xcvm_status tape_check_read(xcvm_tape *t, const tape_variable *v)
 
 xcvm_status tape_own_elements(xcvm_tape *t, tape_variable *v)
 {
+    XCVM_TRY(tape_evaluate(v));
     xcvm_value *type = &v->value.type, before = *type;
     if (type->storage != NULL && type->storage->owner == t->kernel.heap)
         return XCVM_OK;
@@ -173,8 +174,11 @@ static xcvm_status run_into(xcvm_tape *t, tape_record *r, tape_variable *target)
 xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *target)
 {
     xcvm_status status = t->failed ? t->error.status : XCVM_OK;
-    if (status == XCVM_OK && (r->out_count == 0 || tape_has_no_elements(t, "a call into a variable")))
-        status = t->failed ? t->error.status : tape_fail(t, XCVM_INVALID_ARGUMENT, "the call has no result");
+    if (status == XCVM_OK && t->building)
+        status =
+            tape_fail(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which a call into a variable needs");
+    if (status == XCVM_OK && r->out_count == 0)
+        status = tape_fail(t, XCVM_INVALID_ARGUMENT, "the call has no result");
     if (status == XCVM_OK)
         status = check_target(t, r, target);
     /* Calls before this one read what is overwritten. */
@@ -189,9 +193,9 @@ xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *targe
 
 xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_set, error);
     tape_variable *variable = tape_resolve(tape, v, "the variable to be set");
-    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_set") || tape_evaluate(variable) != XCVM_OK)
+    if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
         return tape_report(tape, error);
     xcvm_value *type = &variable->value.type;
     char text[192];

@@ -247,11 +247,45 @@ xcvm_status tape_evaluate_all(xcvm_tape *t)
     return run_collected(t, first);
 }
 
-/* All that waits is to be batched anew. */
-static xcvm_status await_batches(xcvm_tape *t)
+bool tape_evaluate_kept(xcvm_tape *t, uint64_t serial)
+{
+    bool enough = true;
+    for (tape_variable *v = t->kept_first, *next; v != NULL && enough; v = next) {
+        const bool failed = t->failed; /* before, which is no reason for it to go */
+        const xcvm_error before = t->error;
+        next = v->next;
+        if (v->serial <= serial || v->creator == NULL || !v->creator->waiting)
+            continue;
+        t->failed = false;
+        const xcvm_status status = tape_evaluate(v);
+        enough = status != XCVM_OUT_OF_MEMORY;
+        if (status != XCVM_OK && enough)
+            tape_variable_unname(v);
+        if (failed) {
+            t->error = before;
+            t->failed = true;
+        }
+    }
+    return enough;
+}
+
+/* Room for all that waits and all that will. */
+static bool reserve_batches(xcvm_tape *t)
+{
+    size_t calls = 0, edges = 0;
+    for (int waiting = 0; waiting < 2; waiting++)
+        for (const tape_record *r = waiting ? t->first_waiting : t->first; r != NULL; r = r->next)
+            if (waiting || r->deferred) {
+                calls++;
+                edges += r->in_count;
+            }
+    return tape_pending_reserve(t, calls, edges);
+}
+
+/* All that waits is to be batched anew: there is room for it. */
+static void await_batches(xcvm_tape *t)
 {
     tape_record *first = NULL, **end = &first;
-    xcvm_status status = XCVM_OK;
     for (tape_record *r = t->first_waiting; r != NULL; r = r->next) {
         tape_pending_remove(r);
         end = collect(r, end);
@@ -260,17 +294,15 @@ static xcvm_status await_batches(xcvm_tape *t)
         next = r->order;
         r->mark = 0;
         r->order = NULL;
-        if (status == XCVM_OK && !tape_pending_add(t, r))
-            status = refuse_to_wait(t);
+        (void)tape_pending_add(t, r);
     }
-    return status;
 }
 
 /* ---- The public side ---- */
 
 xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_tape_forward, error);
     tape_variable *variable = tape_operand(tape, v, "what is asked for");
     if (!tape->failed && variable != NULL)
         (void)tape_evaluate(variable);
@@ -279,11 +311,12 @@ xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error)
     return tape_report(tape, error);
 }
 
-/* What has run at once does not wait again, and what a gradient flows on to from it stands before it. */
+/* The rule of a call that does not wait again reads its operands, whether a gradient flows to them or not: the calls
+ * that made them do not wait again, either. */
 static void stay_behind(const tape_record *r)
 {
     for (uint32_t i = 0; i < r->in_count; i++)
-        if (r->in[i] != NULL && r->in[i]->creator != NULL && r->in[i]->creator->flows)
+        if (r->in[i] != NULL && r->in[i]->creator != NULL)
             r->in[i]->creator->deferred = false;
 }
 
@@ -301,10 +334,10 @@ static void forget_backwards(xcvm_tape *t)
 
 void xcvm_tape_invalidate(xcvm_tape *tape)
 {
-    if (tape_is_unusable(tape))
+    if (!TAPE_ENTER(tape, xcvm_tape_invalidate))
         return;
-    if (tape->walk != NULL) {
-        tape_fail(tape, XCVM_INVALID_ARGUMENT, "values are forgotten while a backward goes over them");
+    if (tape->batching != XCVM_BATCHING_NONE && !reserve_batches(tape)) {
+        tape_fail(tape, XCVM_OUT_OF_MEMORY, "the allocator has no memory for the calls that are to wait again");
         return;
     }
     forget_backwards(tape);
@@ -323,5 +356,5 @@ void xcvm_tape_invalidate(xcvm_tape *tape)
         clear_results(r);
     }
     if (tape->batching != XCVM_BATCHING_NONE)
-        (void)await_batches(tape);
+        await_batches(tape);
 }

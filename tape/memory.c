@@ -50,7 +50,7 @@ static void add_panels(void *user, const tape_variable *v)
 
 xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_tape_get_memory, error);
     XCVM_CHECK(error, memory != NULL && memory->size >= sizeof memory->size, INVALID_ARGUMENT,
                "memory is NULL, or its size is not set");
     size_t slots = 64;

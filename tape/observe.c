@@ -14,6 +14,8 @@ static const char *name_of(const tape_record *r) { return r->operation != NULL ?
 
 void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *user, const xcvm_call_event *event), void *user)
 {
+    if (!TAPE_ENTER(tape, xcvm_tape_set_observer))
+        return;
     tape->observer = observer;
     tape->observer_user = user;
 }
@@ -36,7 +38,7 @@ uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
 bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creator)
 {
     const tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose creator is asked for");
+        !TAPE_ENTER(tape, xcvm_var_creator) ? NULL : tape_resolve(tape, v, "the variable whose creator is asked for");
     const tape_record *r = variable != NULL ? variable->creator : NULL;
     if (r == NULL)
         return false;
@@ -154,7 +156,7 @@ static void draw_call(drawing *d, const tape_record *r)
 
 xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_tape_draw, error);
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     drawing d = {sink, user, false};
     write(&d, "digraph tape {\n  node [shape=ellipse];\n");

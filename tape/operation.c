@@ -66,7 +66,7 @@ xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, siz
     void *behind;
     for (size_t i = 0; i < out_count && out != NULL; i++)
         out[i] = TAPE_FAILED;
-    if (tape_is_unusable(t) || tape_has_no_elements(t, "an operation of the host's"))
+    if (!TAPE_ENTER(t, xcvm_tape_operate))
         return TAPE_FAILED;
     if (operation == NULL || operation->forward == NULL || (out_count > 0 && out == NULL)) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");

@@ -71,6 +71,28 @@ bool tape_pending_add(xcvm_tape *t, tape_record *r)
     return true;
 }
 
+/* Room for so many elements; what there is stays. */
+static bool reserve(const xcvm_tape *t, void *array, size_t count, size_t *capacity, size_t size)
+{
+    void **at = array;
+    while (*capacity < count) {
+        void *larger = xcvm_array_grow(t->allocator, *at, *capacity, capacity, size);
+        if (larger == NULL || *capacity > INT32_MAX)
+            return false;
+        *at = larger;
+    }
+    return true;
+}
+
+bool tape_pending_reserve(xcvm_tape *t, size_t calls, size_t edges)
+{
+    if (t->pending == NULL && (t->pending = xcvm_allocate_zeroed(t->allocator, sizeof *t->pending)) == NULL)
+        return false;
+    tape_pending *p = t->pending;
+    return reserve(t, &p->calls, calls, &p->capacity, sizeof *p->calls) &&
+           reserve(t, &p->needed, edges, &p->edge_capacity, sizeof *p->needed);
+}
+
 static void clear(tape_pending *p) { p->count = p->edges = p->live = 0; }
 
 void tape_pending_remove(tape_record *r)

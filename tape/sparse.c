@@ -1,7 +1,7 @@
 /* Gradients by rows: of tables of which a call gathers few rows, so that no tensor of the table's size is made. */
 #include "ops/convert.h"
 #include "ops/index.h"
-#include "tape/tape.h"
+#include "tape/walk.h"
 #include "xcvm/layers.h"
 
 #include <stdlib.h>
@@ -49,7 +49,10 @@ xcvm_status tape_rows_take(xcvm_tape *t, const tape_record *r, tape_variable *gr
     const xcvm_status status = tape_check_read(t, r->in[1]);
     t->overwritten = around;
     XCVM_TRY(status);
-    return tape_rows_add(t, &r->in[0]->coming, r->in[0], r->in[1], gradient);
+    /* What stays with the table is no variable that the caller names. */
+    if (gradient->named || gradient->lenders > 0)
+        gradient = tape_walk_copy(t, gradient);
+    return gradient != NULL ? tape_rows_add(t, &r->in[0]->coming, r->in[0], r->in[1], gradient) : t->error.status;
 }
 
 void tape_rows_keep(tape_variable *v)
@@ -203,7 +206,7 @@ tape_variable *tape_rows_dense(xcvm_tape *t, tape_variable *v)
 
 xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_set_sparse, error);
     tape_variable *variable = tape_resolve(tape, v, "the parameter whose gradient is kept by rows");
     if (variable == NULL)
         return tape_report(tape, error);
@@ -218,7 +221,7 @@ xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_e
 
 xcvm_status xcvm_var_grad_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows, xcvm_var *gradients, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_grad_rows, error);
     XCVM_CHECK(error, rows != NULL && gradients != NULL, INVALID_ARGUMENT, "rows or gradients is NULL");
     const tape_variable *variable = tape_resolve(tape, v, "the variable whose gradient is asked for");
     if (variable == NULL)

@@ -8,9 +8,22 @@
 
 /* ---- Failures ---- */
 
+/* A graph, or a trace, that a request for memory has failed in the middle of is incomplete, though the host may go on
+ * when it has been told. */
+static void end_if_incomplete(xcvm_tape *t, xcvm_status status)
+{
+    if (status != XCVM_OUT_OF_MEMORY)
+        return;
+    t->shortages++;
+    tape_refuse(t, "memory ran out while it was recorded");
+    if (t->building && t->ended == NULL)
+        t->ended = "memory ran out while the graph was built, which is incomplete; the tape can only be destroyed";
+}
+
 xcvm_status tape_stick(xcvm_tape *t, xcvm_status status)
 {
     t->failed = t->failed || status != XCVM_OK;
+    end_if_incomplete(t, status);
     return status;
 }
 
@@ -27,11 +40,28 @@ xcvm_status tape_fail(xcvm_tape *t, xcvm_status status, const char *format, ...)
     return tape_stick(t, status);
 }
 
-bool tape_has_no_elements(xcvm_tape *t, const char *what)
+bool tape_enter(xcvm_tape *t, int rules, const char *function)
 {
-    if (t->building)
-        tape_fail(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which %s needs", what);
-    return t->building;
+    xcvm_status status = XCVM_OK;
+    if (t == NULL || (t->failed && (rules & TAPE_FAILED_TOO) == 0))
+        return false;
+    if ((rules & TAPE_EXECUTES) != 0 && !t->building && t->walk == NULL)
+        return true;
+    if (t->ended != NULL && (rules & TAPE_ENDED) == 0)
+        status = tape_fail(t, XCVM_INVALID_ARGUMENT, "%s", t->ended);
+    else if (t->building && (rules & TAPE_BUILDS) == 0)
+        status = tape_fail(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which %s needs", function);
+    else if (!t->building && (rules & TAPE_EXECUTES) == 0)
+        status = tape_fail(t, XCVM_INVALID_ARGUMENT, "%s needs a tape that builds (xcvm_tape_options.mode)", function);
+    else if (t->walk != NULL && (rules & TAPE_WALKS) == 0)
+        status = tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is called while a backward goes on", function);
+    return status == XCVM_OK;
+}
+
+xcvm_status tape_begin(xcvm_tape *t, int rules, const char *function, xcvm_error *error)
+{
+    XCVM_TRY(tape_report(t, error));
+    return tape_enter(t, rules, function) ? XCVM_OK : tape_report(t, error);
 }
 
 xcvm_status tape_report(xcvm_tape *t, xcvm_error *error)
@@ -47,7 +77,10 @@ xcvm_status tape_report(xcvm_tape *t, xcvm_error *error)
     return status;
 }
 
-xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error) { return tape_report(tape, error); }
+xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error)
+{
+    return TAPE_ENTER(tape, xcvm_tape_status) ? tape_report(tape, error) : tape_report(NULL, error);
+}
 
 /* ---- Memory ---- */
 
@@ -194,7 +227,7 @@ xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,
 
 void xcvm_tape_destroy(xcvm_tape *t)
 {
-    if (t == NULL)
+    if (!TAPE_ENTER(t, xcvm_tape_destroy))
         return;
     while (t->kept_first != NULL)
         tape_variable_unname(t->kept_first);
@@ -217,6 +250,8 @@ void xcvm_tape_destroy(xcvm_tape *t)
 
 void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats)
 {
+    if (!TAPE_ENTER((xcvm_tape *)(uintptr_t)tape, xcvm_tape_get_stats))
+        return;
     const xcvm_tape_stats all = {.size = stats->size,
                                  .calls = tape->calls,
                                  .recorded = tape->recorded,
@@ -229,6 +264,8 @@ void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats)
 
 bool xcvm_tape_set_recording(xcvm_tape *tape, bool recording)
 {
+    if (!TAPE_ENTER(tape, xcvm_tape_set_recording))
+        return false;
     const bool before = tape->recording;
     tape->recording = recording;
     return before;
@@ -236,10 +273,15 @@ bool xcvm_tape_set_recording(xcvm_tape *tape, bool recording)
 
 /* ---- Scopes ---- */
 
-xcvm_scope xcvm_tape_scope_begin(xcvm_tape *tape) { return (xcvm_scope){tape->serials}; }
+xcvm_scope xcvm_tape_scope_begin(xcvm_tape *tape)
+{
+    return (xcvm_scope){TAPE_ENTER(tape, xcvm_tape_scope_begin) ? tape->serials : 0};
+}
 
 void xcvm_tape_scope_end(xcvm_tape *tape, xcvm_scope scope, size_t count, const xcvm_var *results)
 {
+    if (!TAPE_ENTER(tape, xcvm_tape_scope_end))
+        return;
     for (size_t i = 0; i < count; i++) {
         tape_variable *v = tape_operand(tape, results[i], "a result of the scope");
         if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
@@ -250,15 +292,10 @@ void xcvm_tape_scope_end(xcvm_tape *tape, xcvm_scope scope, size_t count, const 
 
 void xcvm_tape_reset(xcvm_tape *tape)
 {
-    if (tape->walk != NULL) {
-        tape_fail(tape, XCVM_INVALID_ARGUMENT, "the tape is reset while a backward goes over it");
+    if (!TAPE_ENTER(tape, xcvm_tape_reset))
         return;
-    }
-    for (tape_variable *v = tape->kept_first, *next; v != NULL; v = next) {
-        next = v->next;
-        if (tape_evaluate(v) != XCVM_OK)
-            tape_variable_unname(v);
-    }
+    if (!tape_evaluate_kept(tape, 0))
+        return;
     tape_checkpoints_release(tape);
     while (tape->last_waiting != NULL)
         tape_record_remove(tape->last_waiting);

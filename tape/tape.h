@@ -3,7 +3,7 @@
 #define XCVM_TAPE_TAPE_H
 
 #include "compiler/gradients/gradient.h"
-#include "xcvm/tape.h"
+#include "tape/entry.h"
 
 typedef struct xcvm_variable tape_variable;
 typedef struct tape_record tape_record;
@@ -161,13 +161,13 @@ struct xcvm_tape {
     xcvm_error error; /* the failure that stays */
     bool failed;
     bool recording;
-    bool formula;  /* recording is on for a formula that a rule differentiates, and then off again */
-    bool building; /* calls become nodes of the module's graph */
-    bool lazy;     /* calls wait for their values to be asked for */
-    bool finished; /* which was compiled */
-    bool broken;   /* and is incomplete */
-    bool builds;   /* or has had a tracer: variables may be of a graph */
-    bool singles;  /* since the reset a result of a call was given a hook, or retains its gradient */
+    bool formula;      /* recording is on for a formula that a rule differentiates, and then off again */
+    bool building;     /* calls become nodes of the module's graph */
+    bool lazy;         /* calls wait for their values to be asked for */
+    const char *ended; /* why nothing can be done with it any more; NULL: it can be used */
+    bool broken;       /* a graph that is incomplete, which cannot be compiled */
+    bool builds;       /* or has had a tracer: variables may be of a graph */
+    bool singles;      /* since the reset a result of a call was given a hook, or retains its gradient */
     xcc_builder builder;
     uint32_t traces; /* functions that are being differentiated, one within the other */
     uint64_t random;
@@ -204,6 +204,7 @@ struct xcvm_tape {
     bool packing;                   /* memory is asked for panels, which have none of other panels */
     tape_tracer *tracer;            /* that is told of calls; NULL: none */
     bool in_static;                 /* a static function runs */
+    uint64_t shortages;             /* failures for want of memory, so far */
     const tape_record *overwritten; /* that a rule is run for, though some of its elements are no more */
     /* What rules build with: a module whose builder executes. */
     xcc_module module;
@@ -220,8 +221,6 @@ xcvm_status tape_stick(xcvm_tape *t, xcvm_status status);
 xcvm_status tape_report(xcvm_tape *t, xcvm_error *error);
 /* Whether nothing can be done with it now. */
 static inline bool tape_is_unusable(const xcvm_tape *t) { return t == NULL || t->failed; }
-/* Fails, and is true, if the tape builds: `what` needs elements. */
-bool tape_has_no_elements(xcvm_tape *t, const char *what);
 /* What a failed call gives. */
 #define TAPE_FAILED ((xcvm_var){NULL, 1})
 
@@ -247,6 +246,17 @@ static inline tape_variable *tape_variable_of(const xcc_value *v) { return (tape
 static inline xcvm_var tape_handle(const tape_variable *v)
 {
     return (xcvm_var){(tape_variable *)(uintptr_t)v, v->serial};
+}
+/* What a handle that was kept names; NULL: what is gone, or has no name and may have lost its elements. */
+static inline tape_variable *tape_find(xcvm_var v)
+{
+    return v.at != NULL && v.at->serial == v.serial && (v.at->named || v.at->lenders > 0) ? v.at : NULL;
+}
+/* Whether the elements of a tensor are there: they were computed, and not given back since. */
+static inline bool tape_has_elements(const tape_variable *v)
+{
+    const xcvm_value *type = &v->value.type;
+    return type->kind != XCVM_KIND_TENSOR || type->data != NULL || type->bytes == 0;
 }
 /* What a handle names; NULL with the failure noted if that is gone, another tape's, or failed. `what` is for the
  * message. */
@@ -335,6 +345,8 @@ bool tape_let_flow(tape_record *r);
 
 /* Records a call that can wait, and executes another. */
 xcvm_status tape_execute_lazily(xcvm_tape *t, tape_record *r);
+/* Evaluates what is kept, of later serial numbers; what cannot be computed goes. False: memory ran out. */
+bool tape_evaluate_kept(xcvm_tape *t, uint64_t serial);
 /* Evaluates all calls that wait. */
 xcvm_status tape_evaluate_all(xcvm_tape *t);
 /* Evaluates the call that made a variable, and what that needs. */
@@ -349,6 +361,8 @@ void tape_batch_release(tape_batch *b);
 /* A call waits to be batched, those that it needs before it; false: there is no memory. It waits no more, if it did. */
 bool tape_pending_add(xcvm_tape *t, tape_record *r);
 void tape_pending_remove(tape_record *r);
+/* Room for so many calls that wait, and operands of them, where nothing else waits; false: there is no memory. */
+bool tape_pending_reserve(xcvm_tape *t, size_t calls, size_t edges);
 void tape_pending_release(xcvm_tape *t);
 void tape_agenda_release(xcvm_tape *t);
 /* Forgets signatures, if there are many: no record has one any more. */

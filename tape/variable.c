@@ -209,7 +209,7 @@ tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is a variable of another tape", what);
         return NULL;
     }
-    if (v.at->serial != v.serial || !(v.at->named || v.at->lenders > 0)) {
+    if (tape_find(v) == NULL) {
         tape_fail(
             t, XCVM_INVALID_ARGUMENT,
             "%s is stale: variable %llu was released, went with its scope or a reset, or was passed by a backward "
@@ -230,7 +230,7 @@ tape_variable *tape_resolve(xcvm_tape *t, xcvm_var v, const char *what)
 
 xcvm_var xcvm_var_keep(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to keep");
+    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_keep) ? tape_resolve(tape, v, "the variable to keep") : NULL;
     if (variable == NULL)
         return TAPE_FAILED;
     tape_variable_keep(variable);
@@ -239,7 +239,8 @@ xcvm_var xcvm_var_keep(xcvm_tape *tape, xcvm_var v)
 
 void xcvm_var_release(xcvm_tape *tape, xcvm_var v)
 {
-    if (v.at != NULL && v.at->tape == tape && v.at->serial == v.serial && v.at->named)
+    if (TAPE_ENTER(tape, xcvm_var_release) && v.at != NULL && v.at->tape == tape && v.at->serial == v.serial &&
+        v.at->named)
         tape_variable_unname(v.at);
 }
 
@@ -318,8 +319,6 @@ static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype
                                    const void *data)
 {
     size_t count, bytes;
-    if (tape_is_unusable(t))
-        return NULL;
     if (xcvm_dtype_bits(dtype) == 0 || dtype == XCVM_STRING)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%d is no element type of tensors that are made of bytes", (int)dtype);
     else if (rank < 0 || rank > XCVM_MAX_RANK || (rank > 0 && dims == NULL))
@@ -336,15 +335,17 @@ static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype
 
 xcvm_var xcvm_tape_constant(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
-    const tape_variable *v = given_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data);
+    const tape_variable *v =
+        TAPE_ENTER(tape, xcvm_tape_constant) ? given_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data) : NULL;
     return v != NULL ? tape_handle(v) : TAPE_FAILED;
 }
 
 xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
-    if (!tape_is_unusable(tape) && !xcvm_dtype_is_float(dtype))
+    const bool usable = TAPE_ENTER(tape, xcvm_tape_parameter);
+    if (usable && xcvm_dtype_bits(dtype) != 0 && !xcvm_dtype_is_float(dtype))
         tape_fail(tape, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not %s", xcvm_dtype_name(dtype));
-    tape_variable *v = given_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data);
+    tape_variable *v = usable && !tape->failed ? given_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data) : NULL;
     if (v == NULL)
         return TAPE_FAILED;
     tape_variable_keep(v);
@@ -355,23 +356,25 @@ xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const 
 xcvm_var xcvm_tape_scalar(xcvm_tape *tape, xcvm_dtype dtype, double number)
 {
     uint64_t element = 0;
-    if (!tape_is_unusable(tape) && !xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL))
-        tape_fail(tape, XCVM_TYPE_MISMATCH, "a number cannot become %s", xcvm_dtype_name(dtype));
-    if (tape_is_unusable(tape))
+    if (!TAPE_ENTER(tape, xcvm_tape_scalar))
         return TAPE_FAILED;
+    if (xcvm_dtype_bits(dtype) == 0 || !xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL)) {
+        tape_fail(tape, XCVM_TYPE_MISMATCH, "a number cannot become %s", xcvm_dtype_name(dtype));
+        return TAPE_FAILED;
+    }
     xcvm_store_f64(dtype, &element, 0, 1, &number, false);
     return xcvm_tape_constant(tape, dtype, 0, NULL, &element);
 }
 
 xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
 {
-    if (tape_is_unusable(tape))
+    if (!TAPE_ENTER(tape, xcvm_tape_value))
         return TAPE_FAILED;
     if (value == NULL) {
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "value is NULL");
         return TAPE_FAILED;
     }
-    tape_variable *v = tape_has_no_elements(tape, "a value") ? NULL : tape_variable_make(tape);
+    tape_variable *v = tape_variable_make(tape);
     if (v == NULL)
         return TAPE_FAILED;
     const xcvm_keeping keeping = {.heap = tape->kernel.heap, .share = true};
@@ -385,10 +388,10 @@ xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
 
 xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_value, error);
     XCVM_CHECK(error, value != NULL, INVALID_ARGUMENT, "value is NULL");
     tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
-    if (variable == NULL || tape_has_no_elements(tape, "a value") || tape_evaluate(variable) != XCVM_OK)
+    if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
         return tape_report(tape, error);
     *value = &variable->value.type;
     return XCVM_OK;
@@ -397,8 +400,8 @@ xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value
 double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable whose number is asked for");
-    if (variable == NULL || tape_has_no_elements(tape, "a number"))
+        TAPE_ENTER(tape, xcvm_var_number) ? tape_resolve(tape, v, "the variable whose number is asked for") : NULL;
+    if (variable == NULL)
         return NAN;
     const xcvm_value *type = &variable->value.type;
     char text[192];
@@ -415,22 +418,16 @@ double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
 
 xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *from = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to detach");
-    const tape_variable *to =
-        from != NULL && !tape_has_no_elements(tape, "xcvm_var_detach") ? tape_variable_share(tape, from) : NULL;
+    tape_variable *from = TAPE_ENTER(tape, xcvm_var_detach) ? tape_resolve(tape, v, "the variable to detach") : NULL;
+    const tape_variable *to = from != NULL ? tape_variable_share(tape, from) : NULL;
     return to != NULL ? tape_handle(to) : TAPE_FAILED;
 }
 
 void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable = tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable to unchain");
-    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_unchain"))
-        return;
-    if (tape->walk != NULL) {
-        tape_fail(tape, XCVM_INVALID_ARGUMENT, "a variable is unchained while a backward goes over its calls");
-        return;
-    }
-    if (tape_evaluate(variable) != XCVM_OK)
+    tape_variable *variable =
+        TAPE_ENTER(tape, xcvm_var_unchain) ? tape_resolve(tape, v, "the variable to unchain") : NULL;
+    if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
         return;
     tape_record *creator = variable->creator;
     if (creator == NULL) {
@@ -456,9 +453,9 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
 
 xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_var_require_grad, error);
     tape_variable *variable = tape_resolve(tape, v, "the variable that is to have a gradient");
-    if (variable == NULL || tape_has_no_elements(tape, "xcvm_var_require_grad"))
+    if (variable == NULL)
         return tape_report(tape, error);
     char text[192];
     const xcvm_value *type = &variable->value.type;
@@ -477,6 +474,6 @@ xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm
 bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v)
 {
     const tape_variable *variable =
-        tape_is_unusable(tape) ? NULL : tape_resolve(tape, v, "the variable that is asked about");
+        TAPE_ENTER(tape, xcvm_var_requires_grad) ? tape_resolve(tape, v, "the variable that is asked about") : NULL;
     return variable != NULL && variable->requires;
 }

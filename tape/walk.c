@@ -154,13 +154,27 @@ static xcvm_status check_numbers(xcvm_tape *t, const tape_record *r)
     return t->failed ? t->error.status : XCVM_OK;
 }
 
+/* Rules read the elements of what no gradient flows to, which are there unless somebody has forgotten them. */
+static xcvm_status check_constants(const tape_walk *w, const tape_record *r)
+{
+    for (uint32_t i = 0; i < r->in_count; i++) {
+        tape_variable *v = r->in[i];
+        if (v == NULL || v->requires || tape_has_elements(v))
+            continue;
+        XCVM_TRY(tape_evaluate(v));
+        if (!tape_has_elements(v))
+            return tape_fail(w->tape, XCVM_INVALID_ARGUMENT, "the elements of operand %u were forgotten", (unsigned)i);
+    }
+    return XCVM_OK;
+}
+
 /* The rule of the row, or what the host has in place of one. */
 static xcvm_status apply_rule(tape_walk *w, const tape_record *r, xcc_vjp *d)
 {
     xcvm_tape *t = w->tape;
     const tape_record *around = t->overwritten;
     t->overwritten = tape_has_overwritten(r) ? r : NULL;
-    if (check_numbers(t, r) != XCVM_OK)
+    if (check_constants(w, r) != XCVM_OK || check_numbers(t, r) != XCVM_OK)
         d->failed = true;
     else if (r->operation == NULL)
         xcc_gradient_rule_of(r->schema->opcode)(d);
@@ -313,10 +327,22 @@ tape_variable *tape_walk_copy(xcvm_tape *t, const tape_variable *sum)
     return copy;
 }
 
+/* Of gradients that can be differentiated those that the caller names, or that are older than their variable, become
+ * results of a call: variables refer to gradients that are younger than they are, and so never in a circle. */
+static xcvm_status set_apart_connected(tape_walk *w, tape_variable *v)
+{
+    const tape_variable *sum = v->sum;
+    if (!sum->named && sum->lenders == 0 && sum->serial > v->serial)
+        return XCVM_OK;
+    return tape_walk_hold(w, &v->sum, xcc_build_unary(&w->builder, XCVM_OP_Identity, &v->sum->value), "a gradient");
+}
+
 /* A gradient that stays with its variable is no seed of the caller's and no other variable's gradient. */
 static xcvm_status set_apart(tape_walk *w, tape_variable *v)
 {
-    if (w->request->create || v->sum->value.type.kind != XCVM_KIND_TENSOR || !tape_walk_is_shared(v->sum))
+    if (w->request->create)
+        return set_apart_connected(w, v);
+    if (v->sum->value.type.kind != XCVM_KIND_TENSOR || !tape_walk_is_shared(v->sum))
         return XCVM_OK;
     tape_variable *copy = tape_walk_copy(w->tape, v->sum);
     const xcvm_status status = tape_walk_hold(w, &v->sum, copy != NULL ? &copy->value : NULL, "a gradient");

@@ -21,7 +21,11 @@
  * Failures. The first one stays with the tape: calls after it do nothing and give variables that failed, so calls nest
  * like the expressions that they are. The next function that returns a status returns that failure, with the number of
  * the call in error.pc and the instruction in error.instruction, and the tape can be used again. A variable that failed
- * fails every call that it is given to.
+ * fails every call that it is given to. A function that fails leaves the tape as it was, also for want of memory. A
+ * tape that builds is at its end when memory runs out: all its functions fail then, and it can be destroyed.
+ *
+ * Functions accept NULL for the tape, and fail. A function that needs elements fails on a tape that builds
+ * (UNSUPPORTED), and one that goes back, forgets or overwrites calls fails while a backward goes on (INVALID_ARGUMENT).
  *
  * Variables are handles, 16 bytes, to be copied at will. What they name belongs to the tape: it lives until it is
  * released, the scope that it was made in ends, or the tape is reset; calls that were recorded keep elements that their
@@ -122,7 +126,9 @@ XCVM_API void xcvm_tape_destroy(xcvm_tape *tape);
 /* The failure that stays with the tape, if there is one, which the tape is rid of then. */
 XCVM_API xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error);
 /* Ends what was recorded: all calls are forgotten, and all variables but those that were kept and parameters, of which
- * those that calls had made are constants from here on. A failure that nobody was told of stays. */
+ * those that calls had made are constants from here on. A failure that nobody was told of stays. On a lazy tape what
+ * was kept is evaluated: it goes if it cannot be computed; if memory runs out, nothing is forgotten, and the tape
+ * fails. */
 XCVM_API void xcvm_tape_reset(xcvm_tape *tape);
 
 typedef struct xcvm_tape_stats {
@@ -187,7 +193,7 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error 
 /* Evaluates v, or, if it is absent, all calls that wait. An eager tape has done so already. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_forward(xcvm_tape *tape, xcvm_var v, xcvm_error *error);
 /* Calls that waited once wait again, to be evaluated by what their operands are then; those that have decided a shape
- * keep their results, and so do those that ran at once, with the calls that gradients flow on to from them. What
+ * keep their results, and so do those that ran at once, with the calls that made what their gradients need. What
  * backwards have recorded (create_graph) is forgotten: another through it is refused. */
 XCVM_API void xcvm_tape_invalidate(xcvm_tape *tape);
 
@@ -256,7 +262,8 @@ XCVM_API xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v);
 XCVM_API void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v);
 /* A backward keeps the gradient of a variable that a call made, too. */
 XCVM_API void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v);
-/* Called with the gradient of v, when all of it is known; what it returns takes its place (XCVM_ABSENT: it stays).
+/* Called with the gradient of v, when all of it is known; what it returns takes its place (XCVM_ABSENT: it stays). It
+ * may return any variable, v itself too: the gradient then has its elements.
  * Calls on the tape are allowed in it, backwards are not. Several are called in the order in which they were added. */
 typedef xcvm_var (*xcvm_grad_hook)(void *user, xcvm_tape *tape, xcvm_var gradient);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user,

@@ -37,7 +37,7 @@ bool layer_read_options(xcvm_tape *t, xcvm_layer_options *o, const xcvm_layer_op
     o->size = sizeof *o; /* to be handed on to layers that this one is made of */
     if (o->dtype == XCVM_NO_DTYPE)
         o->dtype = XCVM_F32;
-    if (!xcvm_dtype_is_float(o->dtype)) {
+    if (xcvm_dtype_bits(o->dtype) == 0 || !xcvm_dtype_is_float(o->dtype)) {
         tape_fail(t, XCVM_TYPE_MISMATCH, "a layer's parameters are of a float type, not %s", xcvm_dtype_name(o->dtype));
         return false;
     }
@@ -173,7 +173,7 @@ xcvm_layer *xcvm_layer_retain(xcvm_layer *layer)
 
 void xcvm_layer_destroy(xcvm_layer *layer)
 {
-    if (layer == NULL || --layer->refs > 0)
+    if (!TAPE_ENTER(TAPE_OF(layer), xcvm_layer_destroy) || --layer->refs > 0)
         return;
     xcvm_tape *t = layer->tape;
     for (size_t i = 0; i < layer->tensor_count; i++) {
@@ -254,7 +254,7 @@ static bool add_child(xcvm_layer *parent, const char *name, xcvm_layer *child)
 
 xcvm_layer *xcvm_layer_add(xcvm_layer *parent, const char *name, xcvm_layer *child)
 {
-    if (parent != NULL && child != NULL && !tape_is_unusable(parent->tape) && add_child(parent, name, child))
+    if (TAPE_ENTER(TAPE_OF(parent), xcvm_layer_add) && child != NULL && add_child(parent, name, child))
         return child;
     xcvm_layer_destroy(child);
     return NULL;
@@ -262,7 +262,7 @@ xcvm_layer *xcvm_layer_add(xcvm_layer *parent, const char *name, xcvm_layer *chi
 
 xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, xcvm_var parameter)
 {
-    if (layer == NULL || tape_is_unusable(layer->tape))
+    if (!TAPE_ENTER(TAPE_OF(layer), xcvm_layer_add_parameter))
         return TAPE_FAILED;
     if (!xcvm_var_requires_grad(layer->tape, parameter) && !layer->tape->failed)
         tape_fail(layer->tape, XCVM_INVALID_ARGUMENT, "\"%.100s\" is no parameter: it requires no gradient",
@@ -349,7 +349,11 @@ static void each_layer(xcvm_layer *l, void (*body)(xcvm_layer *l, bool flag), bo
 }
 
 static void set_training(xcvm_layer *l, bool training) { l->training = training; }
-void xcvm_layer_set_training(xcvm_layer *layer, bool training) { each_layer(layer, set_training, training); }
+void xcvm_layer_set_training(xcvm_layer *layer, bool training)
+{
+    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_set_training))
+        each_layer(layer, set_training, training);
+}
 
 static void require(xcvm_layer *l, bool wanted)
 {
@@ -361,9 +365,7 @@ static void require(xcvm_layer *l, bool wanted)
 xcvm_status xcvm_layer_set_frozen(xcvm_layer *layer, bool frozen, xcvm_error *error)
 {
     XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
-    XCVM_TRY(tape_report(layer->tape, error));
-    if (tape_has_no_elements(layer->tape, "a layer that is frozen"))
-        return tape_report(layer->tape, error);
+    TAPE_BEGIN(layer->tape, xcvm_layer_set_frozen, error);
     each_layer(layer, require, !frozen);
     return XCVM_OK;
 }
@@ -374,7 +376,11 @@ static void reset(xcvm_layer *l, bool flag)
     for (size_t i = 0; i < l->kind->states; i++)
         tape_place_write(l->states[i], XCVM_ABSENT);
 }
-void xcvm_layer_reset(xcvm_layer *layer) { each_layer(layer, reset, false); }
+void xcvm_layer_reset(xcvm_layer *layer)
+{
+    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_reset))
+        each_layer(layer, reset, false);
+}
 
 static void unchain(xcvm_layer *l, bool flag)
 {
@@ -385,7 +391,11 @@ static void unchain(xcvm_layer *l, bool flag)
             xcvm_var_unchain(l->tape, v);
     }
 }
-void xcvm_layer_unchain(xcvm_layer *layer) { each_layer(layer, unchain, false); }
+void xcvm_layer_unchain(xcvm_layer *layer)
+{
+    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_unchain))
+        each_layer(layer, unchain, false);
+}
 
 static void clear_grads(xcvm_layer *l, bool flag)
 {
@@ -393,7 +403,11 @@ static void clear_grads(xcvm_layer *l, bool flag)
     for (size_t i = 0; i < l->tensor_count; i++)
         tape_variable_clear_gradient(l->tensors[i].variable);
 }
-void xcvm_layer_clear_grads(xcvm_layer *layer) { each_layer(layer, clear_grads, false); }
+void xcvm_layer_clear_grads(xcvm_layer *layer)
+{
+    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_clear_grads))
+        each_layer(layer, clear_grads, false);
+}
 
 /* A tensor is counted where it comes first. */
 typedef struct counting {
@@ -443,7 +457,7 @@ int layer_rank_of(xcvm_tape *t, xcvm_var x)
 
 xcvm_var xcvm_layer_call(xcvm_layer *layer, xcvm_var x)
 {
-    return layer == NULL || tape_is_unusable(layer->tape) ? TAPE_FAILED : layer->kind->call(layer, x);
+    return TAPE_ENTER(TAPE_OF(layer), xcvm_layer_call) ? layer->kind->call(layer, x) : TAPE_FAILED;
 }
 
 xcvm_var layer_call_child(xcvm_layer *l, const char *name, xcvm_var x)

@@ -17,21 +17,18 @@ static xcvm_status gather(void *user, const char *path, xcvm_var v, bool learned
     gathering *g = user;
     (void)learned;
     tape_variable *variable = tape_resolve(g->tape, v, path);
-    if (variable == NULL || (g->writing && tape_stick(g->tape, tape_own_elements(g->tape, variable)) != XCVM_OK))
+    if (variable == NULL || tape_evaluate(variable) != XCVM_OK ||
+        (g->writing && tape_stick(g->tape, tape_own_elements(g->tape, variable)) != XCVM_OK))
         return tape_report(g->tape, g->error);
     return tape_entries_add(&g->entries, path, &variable->value.type, g->error);
 }
 
 static xcvm_status begin(gathering *g, const xcvm_layer *layer, bool writing, xcvm_error *error)
 {
-    XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
-    XCVM_TRY(tape_report(layer->tape, error));
     *g = (gathering){.entries = {.arena = {.allocator = layer->tape->allocator}},
                      .tape = layer->tape,
                      .writing = writing,
                      .error = error};
-    if (tape_has_no_elements(layer->tape, "a file of a layer's tensors"))
-        return tape_report(layer->tape, error);
     const xcvm_status status = xcvm_layer_visit(layer, gather, g);
     if (status != XCVM_OK)
         tape_entries_release(&g->entries);
@@ -42,6 +39,8 @@ xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, 
                             xcvm_error *error)
 {
     gathering g;
+    XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
+    TAPE_BEGIN(layer->tape, xcvm_layer_save, error);
     XCVM_TRY(begin(&g, layer, false, error));
     const xcvm_status status = tape_entries_write(&g.entries, format, sink, user, error);
     tape_entries_release(&g.entries);
@@ -51,6 +50,8 @@ xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, 
 xcvm_status xcvm_layer_load(xcvm_layer *layer, const void *bytes, size_t count, xcvm_error *error)
 {
     gathering g;
+    XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
+    TAPE_BEGIN(layer->tape, xcvm_layer_load, error);
     XCVM_TRY(begin(&g, layer, true, error));
     const xcvm_status status = tape_entries_read(&g.entries, bytes, count, true, error);
     for (size_t i = 0; status == XCVM_OK && i < g.entries.count; i++)
@@ -64,6 +65,8 @@ xcvm_status xcvm_layer_load(xcvm_layer *layer, const void *bytes, size_t count, 
 
 static void copy_tensor(xcvm_layer *to, const layer_tensor *from)
 {
+    if (tape_evaluate(from->variable) != XCVM_OK)
+        return;
     const xcvm_value *type = &from->variable->value.type;
     const xcvm_initialiser data = {.kind = XCVM_INIT_DATA, .data = type->data};
     layer_add_tensor(to, from->name, (xcvm_dtype)type->dtype, type->rank, type->dims, &data, data, from->learned);
@@ -96,7 +99,5 @@ static xcvm_layer *copy(const xcvm_layer *from, bool share)
 
 xcvm_layer *xcvm_layer_copy(const xcvm_layer *layer, bool share)
 {
-    if (layer == NULL || tape_is_unusable(layer->tape) || tape_has_no_elements(layer->tape, "a copy of a layer"))
-        return NULL;
-    return copy(layer, share);
+    return TAPE_ENTER(TAPE_OF(layer), xcvm_layer_copy) ? copy(layer, share) : NULL;
 }

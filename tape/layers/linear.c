@@ -21,7 +21,10 @@ static xcvm_var call_chain(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind chain = {"chain", call_chain, 0};
 
-xcvm_layer *xcvm_layer_chain(xcvm_tape *tape) { return layer_make(tape, &chain); }
+xcvm_layer *xcvm_layer_chain(xcvm_tape *tape)
+{
+    return TAPE_ENTER(tape, xcvm_layer_chain) ? layer_make(tape, &chain) : NULL;
+}
 
 /* ---- Linear ---- */
 
@@ -37,8 +40,8 @@ static const layer_kind linear = {"linear", call_linear, 0};
 xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "in", in) ||
-        !layer_check_size(tape, "out", out))
+    if (!TAPE_ENTER(tape, xcvm_layer_linear) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     xcvm_layer *l = layer_make(tape, &linear);
     layer_add_tensor(l, "W", o.dtype, 2, (const int64_t[]){out, in}, &o.weight,
@@ -54,7 +57,7 @@ xcvm_layer *xcvm_layer_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes, 
 {
     xcvm_layer_options o;
     char name[32];
-    if (!layer_read_options(tape, &o, options))
+    if (!TAPE_ENTER(tape, xcvm_layer_mlp) || !layer_read_options(tape, &o, options))
         return NULL;
     if (count < 2 || sizes == NULL || !(o.dropout >= 0 && o.dropout < 1)) {
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "an MLP has 2 sizes at least, not %zu, and a dropout in [0, 1), not %g",
@@ -82,8 +85,8 @@ static const layer_kind embedding = {"embedding", call_embedding, 0};
 xcvm_layer *xcvm_layer_embedding(xcvm_tape *tape, int64_t count, int64_t width, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "count", count) ||
-        !layer_check_size(tape, "width", width))
+    if (!TAPE_ENTER(tape, xcvm_layer_embedding) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "count", count) || !layer_check_size(tape, "width", width))
         return NULL;
     xcvm_layer *l = layer_make(tape, &embedding);
     layer_add_tensor(l, "W", o.dtype, 2, (const int64_t[]){count, width}, &o.weight,
@@ -106,7 +109,7 @@ static const layer_kind dropout = {"dropout", call_dropout, 0};
 
 xcvm_layer *xcvm_layer_dropout(xcvm_tape *tape, double ratio)
 {
-    if (!tape_is_unusable(tape) && !(ratio >= 0 && ratio < 1))
+    if (TAPE_ENTER(tape, xcvm_layer_dropout) && !(ratio >= 0 && ratio < 1))
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "the ratio of dropout is %g; it is from 0 to below 1", ratio);
     xcvm_layer *l = layer_make(tape, &dropout);
     if (l != NULL)

@@ -65,7 +65,8 @@ xcvm_layer *xcvm_layer_batch_normalization(xcvm_tape *tape, int64_t channels, co
 {
     xcvm_layer_options o;
     const xcvm_initialiser zero = {.kind = XCVM_INIT_ZERO}, one = {.kind = XCVM_INIT_ONE};
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "channels", channels))
+    if (!TAPE_ENTER(tape, xcvm_layer_batch_normalization) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "channels", channels))
         return NULL;
     xcvm_layer *l = layer_make(tape, &batch_normalization);
     add_scales(l, &o, channels);
@@ -93,7 +94,8 @@ static const layer_kind layer_normalization = {"layer_normalization", call_layer
 xcvm_layer *xcvm_layer_layer_normalization(xcvm_tape *tape, int64_t size, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "size", size))
+    if (!TAPE_ENTER(tape, xcvm_layer_layer_normalization) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "size", size))
         return NULL;
     xcvm_layer *l = layer_make(tape, &layer_normalization);
     add_scales(l, &o, size);

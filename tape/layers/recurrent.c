@@ -41,8 +41,8 @@ static void open_forget_gates(xcvm_layer *l, int64_t out)
 xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
     xcvm_layer_options o, lateral;
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "in", in) ||
-        !layer_check_size(tape, "out", out))
+    if (!TAPE_ENTER(tape, xcvm_layer_lstm) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     if (out > INT64_MAX / 4) {
         tape_fail(tape, XCVM_OUT_OF_RANGE, "an LSTM of %lld units is too large", (long long)out);
@@ -89,8 +89,8 @@ xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_
 {
     static const char *const names[] = {"W_r", "U_r", "W_z", "U_z", "W", "U"};
     xcvm_layer_options o;
-    if (!layer_read_options(tape, &o, options) || !layer_check_size(tape, "in", in) ||
-        !layer_check_size(tape, "out", out))
+    if (!TAPE_ENTER(tape, xcvm_layer_gru) || !layer_read_options(tape, &o, options) ||
+        !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     xcvm_layer *l = layer_make(tape, &gru);
     if (l == NULL)

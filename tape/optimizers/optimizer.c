@@ -117,7 +117,7 @@ static void destroy(tape_effect *e)
 
 void xcvm_optimizer_destroy(xcvm_optimizer *optimizer)
 {
-    if (optimizer == NULL)
+    if (!TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_destroy))
         return;
     optimizer->effect.left = true;
     tape_effect_release(&optimizer->effect);
@@ -126,11 +126,9 @@ void xcvm_optimizer_destroy(xcvm_optimizer *optimizer)
 xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text, const xcvm_optimizer_options *options,
                                   xcvm_optimizer **optimizer, xcvm_error *error)
 {
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_optimizer_create, error);
     XCVM_CHECK(error, text != NULL && optimizer != NULL, INVALID_ARGUMENT, "%s is NULL",
                text == NULL ? "text" : "optimizer");
-    if (tape_has_no_elements(tape, "an optimizer"))
-        return tape_report(tape, error);
     xcvm_optimizer *o = xcvm_allocate_zeroed(tape->allocator, sizeof *o);
     XCVM_CHECK(error, o != NULL, OUT_OF_MEMORY, "no memory for an optimizer");
     o->effect = (tape_effect){.refs = 1, .run = tape_optimizer_run, .build = tape_optimizer_build, .destroy = destroy};
@@ -216,14 +214,20 @@ static xcvm_status make_room(xcvm_optimizer *o, xcvm_error *error)
     o->learners = learners;
     if (o->room > o->count)
         return XCVM_OK;
-    release_room(o);
-    o->room = o->capacity;
-    o->order = xcvm_allocate(allocator, o->room * sizeof *o->order);
-    o->items = xcvm_allocate(allocator, LIST_ROOMS * o->room * sizeof *o->items);
-    o->norms = xcvm_allocate(allocator, 2 * o->room * sizeof *o->norms);
-    if (o->order != NULL && o->items != NULL && o->norms != NULL)
+    /* Those that there are have room as long as there is none for more. */
+    xcvm_optimizer larger = {.tape = o->tape, .room = o->capacity};
+    larger.order = xcvm_allocate(allocator, larger.room * sizeof *o->order);
+    larger.items = xcvm_allocate(allocator, LIST_ROOMS * larger.room * sizeof *o->items);
+    larger.norms = xcvm_allocate(allocator, 2 * larger.room * sizeof *o->norms);
+    if (larger.order != NULL && larger.items != NULL && larger.norms != NULL) {
+        release_room(o);
+        o->room = larger.room;
+        o->order = larger.order;
+        o->items = larger.items;
+        o->norms = larger.norms;
         return XCVM_OK;
-    release_room(o);
+    }
+    release_room(&larger);
     return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a step of %zu parameters", o->count + 1);
 }
 
@@ -283,7 +287,7 @@ xcvm_status xcvm_optimizer_add(xcvm_optimizer *optimizer, const char *name, xcvm
 {
     XCVM_CHECK(error, optimizer != NULL && name != NULL, INVALID_ARGUMENT, "%s is NULL",
                optimizer == NULL ? "optimizer" : "name");
-    XCVM_TRY(tape_report(optimizer->tape, error));
+    TAPE_BEGIN(optimizer->tape, xcvm_optimizer_add, error);
     tape_variable *p = tape_resolve(optimizer->tape, parameter, "the parameter that is to learn");
     return p != NULL ? add(optimizer, name, p, error) : tape_report(optimizer->tape, error);
 }
@@ -302,7 +306,7 @@ static xcvm_status add_visited(void *user, const char *path, xcvm_var v, bool le
 xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *layer, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
-    XCVM_TRY(tape_report(optimizer->tape, error));
+    TAPE_BEGIN(optimizer->tape, xcvm_optimizer_add_layer, error);
     XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
     adding a = {optimizer, error};
     xcvm_layer **layers = xcvm_array_grow(optimizer->tape->allocator, optimizer->layers, optimizer->layer_count,
@@ -316,10 +320,27 @@ xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *laye
 
 /* ---- Settings ---- */
 
-void xcvm_optimizer_set_rate(xcvm_optimizer *optimizer, double rate) { optimizer->rate = rate; }
-double xcvm_optimizer_rate(const xcvm_optimizer *optimizer) { return optimizer->rate; }
-void xcvm_optimizer_set_gradient_scale(xcvm_optimizer *optimizer, double scale) { optimizer->scale = scale; }
-double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer) { return optimizer->norm; }
+void xcvm_optimizer_set_rate(xcvm_optimizer *optimizer, double rate)
+{
+    if (TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_set_rate))
+        optimizer->rate = rate;
+}
+
+double xcvm_optimizer_rate(const xcvm_optimizer *optimizer)
+{
+    return TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_rate) ? optimizer->rate : (double)NAN;
+}
+
+void xcvm_optimizer_set_gradient_scale(xcvm_optimizer *optimizer, double scale)
+{
+    if (TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_set_gradient_scale))
+        optimizer->scale = scale;
+}
+
+double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer)
+{
+    return TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_gradient_norm) ? optimizer->norm : (double)NAN;
+}
 
 static tape_learner *find(xcvm_optimizer *o, xcvm_var parameter)
 {
@@ -334,7 +355,7 @@ static tape_learner *find(xcvm_optimizer *o, xcvm_var parameter)
 xcvm_status xcvm_optimizer_set_updated(xcvm_optimizer *optimizer, xcvm_var parameter, bool updated, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
-    XCVM_TRY(tape_report(optimizer->tape, error));
+    TAPE_BEGIN(optimizer->tape, xcvm_optimizer_set_updated, error);
     tape_learner *l = find(optimizer, parameter);
     if (l == NULL)
         return tape_report(optimizer->tape, error);
@@ -346,6 +367,7 @@ xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook 
 {
     XCVM_CHECK(error, optimizer != NULL && hook != NULL, INVALID_ARGUMENT, "%s is NULL",
                optimizer == NULL ? "optimizer" : "hook");
+    TAPE_BEGIN(optimizer->tape, xcvm_optimizer_add_hook, error);
     tape_update_hook *hooks = xcvm_array_grow(optimizer->tape->allocator, optimizer->hooks, optimizer->hook_count,
                                               &optimizer->hook_capacity, sizeof *hooks);
     XCVM_CHECK(error, hooks != NULL, OUT_OF_MEMORY, "no memory for a hook");
@@ -356,6 +378,8 @@ xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook 
 
 void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
 {
+    if (!TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_clear_grads))
+        return;
     for (size_t i = 0; i < optimizer->count; i++)
         tape_variable_clear_gradient(optimizer->learners[i]->parameter);
 }
@@ -364,7 +388,7 @@ void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
 
 xcvm_var xcvm_optimizer_average(xcvm_optimizer *optimizer, xcvm_var parameter)
 {
-    const tape_learner *l = tape_is_unusable(optimizer->tape) ? NULL : find(optimizer, parameter);
+    const tape_learner *l = TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_average) ? find(optimizer, parameter) : NULL;
     if (l == NULL)
         return TAPE_FAILED;
     const xcvm_value *average = &l->kept[KEPT_AVERAGE];
@@ -379,7 +403,7 @@ xcvm_status xcvm_optimizer_swap_averages(xcvm_optimizer *optimizer, xcvm_error *
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     xcvm_tape *t = optimizer->tape;
-    XCVM_TRY(tape_report(t, error));
+    TAPE_BEGIN(t, xcvm_optimizer_swap_averages, error);
     XCVM_CHECK(error, optimizer->options.average != 0.0, INVALID_ARGUMENT, "the optimizer keeps no averages");
     /* Calls that wait read what is overwritten. */
     if (tape_evaluate_all(t) != XCVM_OK)
@@ -417,8 +441,9 @@ static xcvm_status gather_visited(void *user, const char *path, xcvm_var v, bool
     gathering *g = user;
     (void)learned;
     tape_variable *variable = tape_resolve(g->tape, v, "a tensor of a layer");
-    return variable != NULL ? tape_entries_add(&g->entries, path, &variable->value.type, g->error)
-                            : tape_report(g->tape, g->error);
+    return variable != NULL && tape_evaluate(variable) == XCVM_OK
+               ? tape_entries_add(&g->entries, path, &variable->value.type, g->error)
+               : tape_report(g->tape, g->error);
 }
 
 /* "optimizer@NAME.WHAT", or "optimizer@WHAT" for a name of NULL. */
@@ -469,7 +494,7 @@ xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format fo
                                 xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
-    XCVM_TRY(tape_report(optimizer->tape, error));
+    TAPE_BEGIN(optimizer->tape, xcvm_optimizer_save, error);
     gathering g = {
         .entries = {.arena = {.allocator = optimizer->tape->allocator}}, .error = error, .tape = optimizer->tape};
     xcvm_status status = gather_all(optimizer, &g);
@@ -483,7 +508,7 @@ xcvm_status xcvm_optimizer_restore(xcvm_optimizer *optimizer, const void *bytes,
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     xcvm_tape *t = optimizer->tape;
-    XCVM_TRY(tape_report(t, error));
+    TAPE_BEGIN(t, xcvm_optimizer_restore, error);
     for (size_t i = 0; i < optimizer->count; i++)
         if (tape_stick(t, tape_own_elements(t, optimizer->learners[i]->parameter)) != XCVM_OK)
             return tape_report(t, error);

@@ -164,7 +164,11 @@ static size_t put_in_order(xcvm_optimizer *o)
     return count;
 }
 
-static const xcvm_value **list_of(const xcvm_optimizer *o, size_t list) { return o->items + list * o->room; }
+/* NULL: the optimizer has no parameters. */
+static const xcvm_value **list_of(const xcvm_optimizer *o, size_t list)
+{
+    return o->items != NULL ? o->items + list * o->room : NULL;
+}
 
 static void fill_lists(const xcvm_optimizer *o, size_t count)
 {
@@ -390,8 +394,7 @@ xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     xcvm_tape *t = optimizer->tape;
-    XCVM_TRY(tape_report(t, error));
-    XCVM_CHECK(error, t->walk == NULL, INVALID_ARGUMENT, "a backward goes on; a step is taken behind it");
+    TAPE_BEGIN(t, xcvm_optimizer_step, error);
     XCVM_CHECK(error, !optimizer->stepping, INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
     if (t->tracer == NULL || tell(optimizer) == XCVM_OK)
         take_step(optimizer);
@@ -410,24 +413,32 @@ static xcvm_var number_like(xcvm_tape *t, const xcvm_update *update, double numb
 
 xcvm_var xcvm_hook_weight_decay(void *number, xcvm_tape *tape, const xcvm_update *update)
 {
+    if (!TAPE_ENTER(tape, xcvm_hook_weight_decay))
+        return TAPE_FAILED;
     const xcvm_var factor = number_like(tape, update, *(const double *)number);
     return xcvm_Add(tape, update->gradient, xcvm_Mul(tape, update->parameter, factor));
 }
 
 xcvm_var xcvm_hook_lasso(void *number, xcvm_tape *tape, const xcvm_update *update)
 {
+    if (!TAPE_ENTER(tape, xcvm_hook_lasso))
+        return TAPE_FAILED;
     const xcvm_var factor = number_like(tape, update, *(const double *)number);
     return xcvm_Add(tape, update->gradient, xcvm_Mul(tape, xcvm_Sign(tape, update->parameter), factor));
 }
 
 xcvm_var xcvm_hook_clip(void *number, xcvm_tape *tape, const xcvm_update *update)
 {
+    if (!TAPE_ENTER(tape, xcvm_hook_clip))
+        return TAPE_FAILED;
     const double limit = *(const double *)number;
     return xcvm_Clip(tape, update->gradient, number_like(tape, update, -limit), number_like(tape, update, limit));
 }
 
 xcvm_var xcvm_hook_clip_norm(void *number, xcvm_tape *tape, const xcvm_update *update)
 {
+    if (!TAPE_ENTER(tape, xcvm_hook_clip_norm))
+        return TAPE_FAILED;
     const xcvm_var norm = xcvm_ReduceL2(tape, update->gradient, .keepdims = 0);
     const xcvm_var factor = xcvm_Div(tape, number_like(tape, update, *(const double *)number), norm);
     return xcvm_Mul(tape, update->gradient, xcvm_Min(tape, factor, number_like(tape, update, 1)));
@@ -435,6 +446,8 @@ xcvm_var xcvm_hook_clip_norm(void *number, xcvm_tape *tape, const xcvm_update *u
 
 xcvm_var xcvm_hook_noise(void *number, xcvm_tape *tape, const xcvm_update *update)
 {
+    if (!TAPE_ENTER(tape, xcvm_hook_noise))
+        return TAPE_FAILED;
     const double variance = *(const double *)number / pow((double)update->step, 0.55);
     const xcvm_value *type;
     if (xcvm_var_value(tape, update->gradient, &type, NULL) != XCVM_OK)

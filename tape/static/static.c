@@ -23,7 +23,7 @@ xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, v
                                const xcvm_static_options *options, xcvm_static **static_function, xcvm_error *error)
 {
     xcvm_static_options o;
-    XCVM_TRY(tape_report(tape, error));
+    TAPE_BEGIN(tape, xcvm_static_create, error);
     XCVM_CHECK(error, function != NULL && static_function != NULL, INVALID_ARGUMENT,
                "there is no function, or no place for the static function");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
@@ -98,7 +98,9 @@ static const char *use_of(const xcvm_static *s)
 
 void xcvm_static_clear(xcvm_static *static_function)
 {
-    xcvm_tape *t = static_function->tape;
+    xcvm_tape *t = TAPE_OF(static_function);
+    if (!TAPE_ENTER(t, xcvm_static_clear))
+        return;
     const char *use = use_of(static_function);
     if (use != NULL)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s",
@@ -109,7 +111,7 @@ void xcvm_static_clear(xcvm_static *static_function)
 
 void xcvm_static_destroy(xcvm_static *s)
 {
-    if (s == NULL)
+    if (!TAPE_ENTER(TAPE_OF(s), xcvm_static_destroy))
         return;
     const char *use = use_of(s);
     if (use != NULL) {
@@ -131,17 +133,17 @@ static bool set(bool *what, bool value)
 
 bool xcvm_static_set_enabled(xcvm_static *static_function, bool enabled)
 {
-    return set(&static_function->enabled, enabled);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_enabled) && set(&static_function->enabled, enabled);
 }
 
 bool xcvm_static_set_training(xcvm_static *static_function, bool training)
 {
-    return set(&static_function->training, training);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_training) && set(&static_function->training, training);
 }
 
 bool xcvm_static_set_checking(xcvm_static *static_function, bool checking)
 {
-    return set(&static_function->checking, checking);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_checking) && set(&static_function->checking, checking);
 }
 
 /* ---- Activations ---- */
@@ -165,11 +167,13 @@ static void unchain(tape_record *r)
 
 void xcvm_static_end_forward(xcvm_static *static_function)
 {
-    xcvm_tape *t = static_function->tape;
+    xcvm_tape *t = TAPE_OF(static_function);
     size_t left = 0;
+    if (!TAPE_ENTER(t, xcvm_static_end_forward))
+        return;
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         left += s->users;
-    for (tape_record *r = t->last, *previous; r != NULL && left > 0 && t->walk == NULL; r = previous) {
+    for (tape_record *r = t->last, *previous; r != NULL && left > 0; r = previous) {
         previous = r->previous;
         for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
             if (r->users == &s->users) {
@@ -336,6 +340,11 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
     tape_trace *k = record(s, in_count, in, out_count, out);
     if (k == NULL)
         return s->tape->error.status;
+    /* What was recorded is incomplete; the next call records anew. */
+    if (k->shortages != s->tape->shortages) {
+        tape_trace_destroy(k);
+        return XCVM_OK;
+    }
     const bool comparable = s->checking && before != NULL && before->trace->refusal[0] == '\0' && k->refusal[0] == '\0';
     if (comparable && tape_trace_equal(before->trace, k, difference, sizeof difference)) {
         before->used = ++s->clock;
@@ -457,7 +466,9 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
 xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const xcvm_var *in, size_t out_count,
                           xcvm_var *out)
 {
-    xcvm_tape *t = static_function->tape;
+    xcvm_tape *t = TAPE_OF(static_function);
+    if (!TAPE_ENTER(t, xcvm_static_call))
+        return give(XCVM_INVALID_ARGUMENT, out != NULL ? out_count : 0, out);
     if ((in_count > 0 && in == NULL) || (out_count > 0 && out == NULL) || in_count > UINT32_MAX / 4 ||
         out_count > UINT32_MAX / 4) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "operands of %.100s are missing, or the place for its results",

@@ -39,7 +39,7 @@ const tape_variable *tape_static_operand(const tape_trace *k, const xcvm_var *in
 static bool is_there(const trace_operand *o)
 {
     const xcvm_var v = *o->place;
-    return !o->owner->left && (v.at == NULL || (v.at->serial == v.serial && v.at->named));
+    return !o->owner->left && (v.at == NULL || tape_find(v) != NULL);
 }
 
 static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, const xcvm_var *in, size_t out_count)
@@ -78,7 +78,7 @@ bool tape_static_has_captures(const xcvm_static *s, const tape_schedule *c)
         const tape_variable *v = o->v.at;
         if (!trace_is_capture(k, i))
             continue;
-        const bool there = v->serial == o->v.serial && (v->named || v->lenders > 0);
+        const bool there = tape_find(o->v) != NULL;
         if (there && same_type(o, v) && same_elements(o, v))
             continue;
         tape_static_say(s, 1, "capture %zu %s; the function is recorded anew", i - k->in_count - k->held_count,

@@ -7,6 +7,8 @@
 
 void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats *stats)
 {
+    if (!TAPE_ENTER(TAPE_OF(static_function), xcvm_static_get_stats))
+        return;
     xcvm_static_stats all = static_function->stats;
     all.size = stats->size;
     all.schedules = static_function->count;
@@ -55,8 +57,8 @@ static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_s
 
 xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user, xcvm_error *error)
 {
-    xcvm_tape *t = static_function->tape;
-    XCVM_TRY(tape_report(t, error));
+    xcvm_tape *t = TAPE_OF(static_function);
+    TAPE_BEGIN(t, xcvm_static_describe, error);
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         if (tape_stick(t, describe(static_function, s, sink, user)) != XCVM_OK)
@@ -117,12 +119,15 @@ static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool conti
             continue;
         if (operand->place != NULL && operand->present)
             operand->v = *operand->place;
-        const tape_variable *v = operand->v.at;
-        const bool there = v != NULL && v->serial == operand->v.serial;
-        XCVM_CHECK(error, !operand->present || there, INVALID_ARGUMENT, "a variable that %.100s has captured is gone",
-                   f->name);
-        XCVM_CHECK(error, !operand->present || xcvm_same_shape(&v->value.type, &operand->value->type), SHAPE_MISMATCH,
-                   "what is held in place %zu is of another shape than at the last call", place);
+        const tape_variable *v = tape_find(operand->v);
+        XCVM_CHECK(error, !operand->present || v != NULL, INVALID_ARGUMENT,
+                   "a variable that %.100s has captured is gone", f->name);
+        XCVM_CHECK(error,
+                   !operand->present ||
+                       (v->value.type.kind == XCVM_KIND_TENSOR && v->value.type.dtype == operand->value->type.dtype &&
+                        xcvm_same_shape(&v->value.type, &operand->value->type)),
+                   SHAPE_MISMATCH, "what is held in place %zu is of another type or shape than at the last call",
+                   place);
     }
     return XCVM_OK;
 }
@@ -130,10 +135,10 @@ static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool conti
 xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_save_options *options, xcvm_sink sink,
                              void *user, xcvm_error *error)
 {
-    xcvm_tape *t = static_function->tape;
+    xcvm_tape *t = TAPE_OF(static_function);
     xcvm_static_save_options o;
     tape_schedule *last = NULL;
-    XCVM_TRY(tape_report(t, error));
+    TAPE_BEGIN(t, xcvm_static_save, error);
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     for (tape_schedule *s = static_function->schedules; s != NULL; s = s->next)

@@ -17,6 +17,7 @@ xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, 
         return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for a trace", sizeof *k);
     k->tracer.functions = &functions;
     k->tape = t;
+    k->shortages = t->shortages;
     k->options = (xcc_options){.size = sizeof k->options, .allocator = t->allocator};
     k->in_count = in_count;
     k->held_count = held_count;
@@ -459,8 +460,8 @@ static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
     for (size_t i = k->in_count; i < k->operand_count; i++)
         if (k->operands[i].owner == p)
             return XCVM_OK;
-    const tape_variable *v = p->v.at;
-    if (v != NULL && (v->serial != p->v.serial || !v->named)) {
+    const tape_variable *v = tape_find(p->v);
+    if (p->v.at != NULL && v == NULL) {
         tape_trace_refuse(k, "what a layer keeps was released by the host");
         return XCVM_OK;
     }

@@ -74,8 +74,9 @@ typedef struct tape_trace {
     xcc_options options;
     xcc_module module;
     xcc_builder builder;
-    uint64_t calls; /* that the tape had made before */
-    uint64_t begun; /* serial of the latest variable that the function did not make */
+    uint64_t calls;     /* that the tape had made before */
+    uint64_t shortages; /* of memory, that there had been before */
+    uint64_t begun;     /* serial of the latest variable that the function did not make */
     /* First those of the call, then those of the host's places, then captures and those of other places, in the order
      * of their first use. */
     trace_operand *operands;

@@ -341,7 +341,7 @@ START_TEST(hooks_do_not_go_back_or_reset)
     ck_assert_int_eq(status, XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_var_add_hook(t, x, hook_reset, NULL, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, xcvm_Sin(t, x), NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "the tape is reset while a backward goes over it");
+    ck_assert_str_eq(error.message, "xcvm_tape_reset is called while a backward goes on");
     close_tape(t);
 }
 END_TEST
