@@ -29,7 +29,7 @@ summary() {
     if [ "$2" = 77 ]; then
         tail -n 1 "$1"
     else
-        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: |against the order' "$1" | tail -n 2 | paste -sd' ' -
+        grep -aE '^[0-9]+ passed, [0-9]+ failed|tests passed,|^note: |against the order|^failing sequence' "$1" | tail -n 2 | paste -sd' ' -
     fi
 }
 
@@ -69,6 +69,8 @@ step 'build: release, gcc' build release
 step 'suites: release' suites release -j2
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
+# A minute of processor time for all modes together.
+step 'tape: random sequences of calls while memory fails' build/asan-ubsan/tests/fuzz/replay_tape --seconds 12
 step 'build: thread sanitizer' build tsan
 # vm_deadlines has sessions of one thread, which nothing can race with.
 step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
@@ -91,6 +93,7 @@ step 'operators become what is said of them' scripts/lowerings.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'public headers alone, as C and C++' header_alone
 step 'exported symbols are the headers' scripts/symbols.sh build/release
+step 'public functions of the tape check what they are called on' scripts/entries.sh
 step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/run.sh build/release 3
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
