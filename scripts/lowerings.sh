@@ -7,7 +7,7 @@
 set -eu
 build=$1
 xcvm=$build/tools/xcvm
-ls "$build"/*-cases/complete >/dev/null 2>&1 || { echo "there are no conformance cases in $build"; exit 77; }
+ls "$build"/*-cases/complete >/dev/null 2>&1 || { echo "there are no conformance cases in $build"; exit 1; }
 "$xcvm" ops | awk '$1 ~ /^[0-9]+$/ { print $2 }' >"$build/lowerings-instructions.txt"
 # OPERATOR|what it becomes.
 "$xcvm" ops --onnx --markdown | awk -F' [|] ' -v contrib="$(ls "$build/contrib-cases/complete" 2>/dev/null)" '

@@ -4,8 +4,8 @@ set -eu
 build=$1
 cases=$build/ml-cases
 if ! /usr/bin/python3 -c 'import onnx, sklearn' 2>/dev/null; then
-    echo "python3-onnx or python3-sklearn is not installed"
-    exit 77
+    echo "python3-onnx or python3-sklearn is not installed; make test installs it"
+    exit 1
 fi
 if [ ! -f "$cases/complete" ]; then
     rm -rf "$cases"

@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd)
 step=${2:-1}
 here=$(cd "$(dirname "$0")/.." && pwd)
 cases=$build/onnx-cases
-[ -f "$cases/complete" ] || { echo "conformance.sh makes the cases, and has not"; exit 77; }
+[ -f "$cases/complete" ] || { echo "conformance.sh makes the cases, and has not"; exit 1; }
 written=$(mktemp -d)
 trap 'rm -rf "$written"' EXIT
 failed=0

@@ -1,6 +1,7 @@
 #!/bin/sh
 # onnxruntime.sh: prints the path of ONNX Runtime's shared library: $ONNXRUNTIME if that is set, else that of the npm package
-# onnxruntime-node in bench/out, which is installed there if it is not, and npm before it. Exit code 77 without.
+# onnxruntime-node in bench/out, which is installed there if it is not. Exit code 1 if it cannot be had, 77 if there is none
+# for this machine.
 set -eu
 cd "$(dirname "$0")/.."
 machine=$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
@@ -9,11 +10,12 @@ find_library() {
 }
 library=${ONNXRUNTIME:-$(find_library)}
 if [ -z "$library" ]; then
-    # Node.js from elsewhere than Debian brings an npm of its own, beside which Debian's cannot be installed.
-    command -v npm >/dev/null 2>&1 || scripts/install-packages.sh npm >&2 || true
-    mkdir -p bench/out
-    (cd bench/out && npm install --ignore-scripts --no-audit --no-fund onnxruntime-node) >&2 || true
+    scripts/npm-package.sh onnxruntime-node >&2 || {
+        code=$?
+        echo "ONNX Runtime is not there: scripts/npm-package.sh onnxruntime-node installs it, or ONNXRUNTIME names its library" >&2
+        exit "$code"
+    }
     library=$(find_library)
 fi
-[ -n "$library" ] || { echo "ONNX Runtime is not there: npm install onnxruntime-node" >&2; exit 77; }
+[ -n "$library" ] || { echo "onnxruntime-node has no library for $(uname -m) in bench/out/node_modules" >&2; exit 1; }
 echo "$library"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # quantise.sh BUILD: models that `xcvm quantize` writes, in every form, in ONNX Runtime and in XCVM, which have to agree,
-# and for onnx.checker. Exit code 77 without ONNX Runtime or python3-onnx.
+# and for onnx.checker. Fails without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 work=$build/quantised
 export PYTHONDONTWRITEBYTECODE=1
-/usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || { echo "python3-onnx is not installed"; exit 77; }
-library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { tail -n 1 "$build/onnxruntime.log"; exit 77; }
+/usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || { echo "python3-onnx is not installed; make test installs it"; exit 1; }
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { code=$?; tail -n 1 "$build/onnxruntime.log"; exit $code; }
 rm -rf "$work"
 mkdir -p "$work"
 cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$library")"

@@ -14,7 +14,7 @@
 # Contributed operators (contrib*.py) are drawn like the others; by themselves, 6000 cases of seed 51 passed, none skipped.
 # contrib.sh keeps a few of each.
 #
-# Needs Debian's python3-onnx, a C compiler, and ONNX Runtime, which scripts/onnxruntime.sh finds or installs; exit code 77
+# Needs Debian's python3-onnx, a C compiler, and ONNX Runtime, which scripts/onnxruntime.sh finds or installs, and fails
 # without.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME="$work/cache"
 
 missing() {
     echo "$1"
-    exit 77
+    exit "${2:-1}"
 }
 
 # results OPTION...: a line for each case, of which the first word is PASS or FAIL and the second TOLERANCE/CASE.
@@ -62,9 +62,12 @@ judge() {
     done <"$work/not-ok.txt"
 }
 
-/usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || missing "python3-onnx is not installed"
+/usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || missing "python3-onnx is not installed; make test installs it"
 command -v cc >/dev/null 2>&1 || missing "there is no C compiler"
-library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || missing "$(tail -n 1 "$build/onnxruntime.log")"
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || {
+    code=$?
+    missing "$(tail -n 1 "$build/onnxruntime.log")" $code
+}
 
 rm -rf "$work"
 mkdir -p "$work/failed"

@@ -181,8 +181,11 @@ END
     run "${quantise[@]}" -d digits.npz --samples 16 --max-memory 20M
     code 5
     err_has '--data: it takes 51200128 bytes, and the memory limit of 20971520 leaves 2'
+    check test ! -e never.onnx
     run "${quantise[@]}" -d digits.npz --samples 16 --timeout 0.01
     code 5
+    err_has 'takes longer than its 10 ms'
+    check test ! -e never.onnx
     run "${learn[@]}" -d digits.npz --quantize --max-memory 20M
     code 5
     err_has 'the memory limit of 20971520'
@@ -205,8 +208,13 @@ err_has 'would go past the memory limit of 8388608'
 run "${quantise[@]}" -d photos --max-memory 8M
 code 5
 err_has 'photos/one/1.png: '
+err_has 'would go past the memory limit of 8388608'
+check test ! -e never.onnx
 run "${quantise[@]}" -d photos --max-memory 200M
 code 0
+run check never.onnx
+code 0
+out_has 'QuantizeLinear'
 
 # So do those of test cases, and lists of many items, which take longer than their bytes.
 assemble list.bin <<'END'
