@@ -28,6 +28,7 @@ packages:
 
 build: packages
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@scripts/announce-build.sh build/release
 	@cmake --build --preset release
 
 demo: build

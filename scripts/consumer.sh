@@ -18,6 +18,29 @@ flags=$(flags_of xcvm)
 cc -Wall -Wextra -Werror "$source/examples/embed.c" $flags -lpthread -Wl,-rpath,"$libdir" -o "$root/embed"
 "$root/embed" "$root/digits.bin"
 flags=$(flags_of xcvm-compiler)
+# The calls of the tape are macros in C and functions in C++.
+for standard in 11 17 20; do
+    # shellcheck disable=SC2086 # flags are words
+    c++ -std=c++$standard -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "$source/tests/consumer/tape.cpp" $flags \
+        -Wl,-rpath,"$libdir" -o "$root/tape"
+    "$root/tape"
+done
+# README's snippet is C and C++, as the body of a function.
+{
+    echo '#include <xcvm/xcvm.h>'
+    echo 'int fail(const char *message);'
+    echo 'int classify(const int64_t *dims, void *pixels);'
+    echo 'int classify(const int64_t *dims, void *pixels)'
+    echo '{'
+    awk '/^```/ { inside = !inside && /^```c$/; next } inside' "$source/README.md"
+    echo '    return result[0] > 0;'
+    echo '}'
+} >"$root/snippet.c"
+cp "$root/snippet.c" "$root/snippet.cpp"
+# shellcheck disable=SC2086 # flags are words
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror -c "$root/snippet.c" $flags -o "$root/snippet.o"
+# shellcheck disable=SC2086 # flags are words
+c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -c "$root/snippet.cpp" $flags -o "$root/snippet.o"
 # shellcheck disable=SC2086 # flags are words
 c++ -Wall -Wextra -Wpedantic -Werror "$source/tests/consumer/compile.cpp" $flags -Wl,-rpath,"$libdir" -o "$root/compile"
 "$root/compile" "$source/examples/digits/model.onnx"

@@ -9,6 +9,7 @@ mkdir -p "$fresh/manual"
 "$xcvm" ops --markdown >"$fresh/instructions.md"
 "$xcvm" ops --onnx --markdown >"$fresh/onnx-operators.md"
 scripts/house.sh >"$fresh/house.svg"
+awk -f scripts/tape-calls.awk "$1/generated/xcvm/tape_calls.h" >"$fresh/tape-calls.md"
 for page in docs/manual/*.md; do
     "$xcvm" help "$(basename "$page" .md)" --markdown >"$fresh/manual/$(basename "$page")"
 done

@@ -12,6 +12,8 @@
  * `xcvm ops`, then attributes by name, those that are left out at their defaults:
  * xcvm_Conv(t, x, w, b, .strides = XCVM_INTS(2, 2)). An operand that is left out is absent. A call gives its first
  * result; others are asked for by the address where they go: xcvm_TopK(t, x, k, .out = {&y, &indices}).
+ * In C++ they are functions, which take attributes and results by a struct behind the tape:
+ * xcvm_Conv(t, xcvm_Conv_attributes().strides(XCVM_INTS(2, 2)), x, w, b).
  *
  * In place. xcvm_Sub(t, w, step, .into = w) has its first result take the place of what w is, of the same type, and
  * gives w; no gradient may flow through that, so recording is off, or w is a constant. Variables with the same
@@ -42,6 +44,7 @@
 #include "xcvm.h"
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 
@@ -52,7 +55,11 @@ typedef struct xcvm_var {
     struct xcvm_variable *at;
     uint64_t serial;
 } xcvm_var;
+#ifdef __cplusplus
+#define XCVM_ABSENT (xcvm_var())
+#else
 #define XCVM_ABSENT ((xcvm_var){0})
+#endif
 
 /* Lists, as calls take them; they and what they point to are read until the call returns. XCVM_VARS(a, b),
  * XCVM_INTS(1, 1), XCVM_FLOATS(0.5), XCVM_TEXTS("a"). */
@@ -76,12 +83,30 @@ typedef struct xcvm_text_list {
     const char *const *at;
     size_t count;
 } xcvm_text_list;
+#ifdef __cplusplus
+extern "C++" {
+/* The elements live until the end of the expression that the list is written in. */
+template <typename List, typename Element> inline List xcvm_list_of(std::initializer_list<Element> elements)
+{
+    List list;
+    list.at = elements.begin();
+    list.count = elements.size();
+    return list;
+}
+}
+#define XCVM_LIST_(type, element, ...) (xcvm_list_of<type, element>({__VA_ARGS__}))
+#define XCVM_VARS(...) XCVM_LIST_(xcvm_var_list, xcvm_var, __VA_ARGS__)
+#define XCVM_INTS(...) XCVM_LIST_(xcvm_int_list, int64_t, __VA_ARGS__)
+#define XCVM_FLOATS(...) XCVM_LIST_(xcvm_float_list, double, __VA_ARGS__)
+#define XCVM_TEXTS(...) XCVM_LIST_(xcvm_text_list, const char *, __VA_ARGS__)
+#else
 #define XCVM_LIST_(type, element, ...)                                                                                 \
     ((type){(element[]){__VA_ARGS__}, sizeof((element[]){__VA_ARGS__}) / sizeof(element)})
 #define XCVM_VARS(...) XCVM_LIST_(xcvm_var_list, const xcvm_var, __VA_ARGS__)
 #define XCVM_INTS(...) XCVM_LIST_(xcvm_int_list, const int64_t, __VA_ARGS__)
 #define XCVM_FLOATS(...) XCVM_LIST_(xcvm_float_list, const double, __VA_ARGS__)
 #define XCVM_TEXTS(...) XCVM_LIST_(xcvm_text_list, const char *const, __VA_ARGS__)
+#endif
 
 /* ---- Tapes ---- */
 
