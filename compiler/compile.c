@@ -99,7 +99,7 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
 {
     const bool asked = o->clip_norm != 0.0 || o->clip_value != 0.0 || o->accumulate || o->average != 0.0 ||
                        o->loss_scale != 0.0 || o->evaluate || o->all_reduce || o->train_batch_normalization ||
-                       o->group_count != 0;
+                       o->local_batch_normalization || o->group_count != 0;
     XCVM_CHECK(error, o->train != NULL || !asked, INVALID_ARGUMENT,
                "an option of training programs is set, but there is no optimizer");
     XCVM_CHECK(error, o->train == NULL || !o->backprop, INVALID_ARGUMENT,

@@ -26,6 +26,10 @@ typedef struct xcvm_reducer {
     size_t message_count, message_capacity;
 } xcvm_reducer;
 
+/* Replaces elements of f32 or f64 by their sums over all processes; leaves them as they are where there is one process.
+ */
+xcvm_status xcvm_reducer_sum(const xcvm_reducer *r, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+
 /* Gives up all messages that nobody has taken: at the end of a run. `heap` is the session's, `allocator` too. */
 void xcvm_reducer_abandon(xcvm_reducer *r, xcvm_heap *heap);
 void xcvm_reducer_release(xcvm_reducer *r, xcvm_heap *heap, const xcvm_allocator *allocator);

@@ -156,9 +156,9 @@ static xcvm_dtype take_dtype(tape_taking *k, xcvm_dtype dtype, const char *name)
 #define RESULT_TENSOR(name) a->name = take_result(k, true);
 #define RESULT_SEQUENCE(name) a->name = take_result(k, true);
 #define RESULT_ANY(name) a->name = take_result(k, true);
-/* The call gives its first result, whether it may be absent or not. What is random cannot be computed again for its
- * rule, which may need any. */
-#define RESULT_OPTIONAL(name) a->name = take_result(k, k->out == 0 || c->out.name != NULL || is_random);
+/* The call gives its first result, whether it may be absent or not. What is random or has an effect cannot be computed
+ * again for its rule, which may need any. */
+#define RESULT_OPTIONAL(name) a->name = take_result(k, k->out == 0 || c->out.name != NULL || once);
 #define RESULT_LIST(name) a->name = take_results(k, c->out.name.count);
 #define OPERAND_TENSOR(name) a->name = take_operand(k, c->name, #name);
 #define OPERAND_OPTIONAL(name) a->name = take_operand(k, c->name, #name);
@@ -185,8 +185,8 @@ static xcvm_dtype take_dtype(tape_taking *k, xcvm_dtype dtype, const char *name)
     CALL_##effect(static void take_##Name(tape_taking *k, const void *call, void *args) {                              \
         const struct xcvm_##Name##_call *c = call;                                                                     \
         xcvm_##Name##_args *a = args;                                                                                  \
-        TAKE_INTO_##effect const bool is_random = XCVM_##effect == XCVM_RANDOM;                                        \
-        (void)is_random;                                                                                               \
+        TAKE_INTO_##effect const bool once = XCVM_##effect != XCVM_PURE;                                               \
+        (void)once;                                                                                                    \
         operands                                                                                                       \
     })
 #include "ops/instructions.def"

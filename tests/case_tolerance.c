@@ -43,6 +43,8 @@ static const xcvm_opcode rounding[] = {
     XCVM_OP_Col2Im,
     XCVM_OP_BatchNormalization,
     XCVM_OP_BatchNormalizationGradient,
+    XCVM_OP_SyncBatchNormalization,
+    XCVM_OP_SyncBatchNormalizationGradient,
     XCVM_OP_InstanceNormalization,
     XCVM_OP_LayerNormalization,
     XCVM_OP_GroupNormalization,

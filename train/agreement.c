@@ -61,6 +61,7 @@ static double hash_of_rounding(const xct_trainer *t)
     digest d = {0};
     add_number(&d, t->compile.train_batch_normalization);
     add_number(&d, t->compile.straight_through);
+    add_number(&d, t->compile.local_batch_normalization);
     return number_of(&d);
 }
 

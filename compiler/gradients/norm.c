@@ -171,6 +171,31 @@ XCC_GRADIENT(BatchNormalizationGradient)
     xcc_formula_end(d, &f, results);
 }
 
+/* With the statistics of all processes. */
+XCC_GRADIENT(SyncBatchNormalization)
+{
+    ARGS(SyncBatchNormalization);
+    if (d->results[1] != NULL || d->results[2] != NULL || d->results[3] != NULL) {
+        xcc_refuse(d, "has no gradient of its statistics");
+        return;
+    }
+    if (!may_be_own(d)) {
+        xcc_refuse(d, "has a gradient that ONNX has no operators for");
+        return;
+    }
+    xcc_graph *g = d->b->graph;
+    xcc_value *const statistics = xcc_extra_result(d, 3), *results[3];
+    for (size_t i = 0; i < 3; i++)
+        results[i] = xcc_value_create(g, NULL);
+    d->failed = statistics == NULL || results[0] == NULL || results[1] == NULL || results[2] == NULL ||
+                xcc_emit(d->b, SyncBatchNormalizationGradient, .dx = XCC_OUT(results[0]), .dscale = XCC_OUT(results[1]),
+                         .db = XCC_OUT(results[2]), .g = XCC_IN(G), .x = XCC_IN(X), .scale = XCC_IN(xcc_in(d, 1)),
+                         .statistics = XCC_IN(statistics), .epsilon = a->epsilon) == NULL;
+    for (size_t i = 0; i < 3 && !d->failed; i++)
+        if (xcc_wanted(d, i))
+            give_narrow(d, i, results[i]);
+}
+
 /* x as [batch, groups, all of a group] and back. */
 static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
 {

@@ -16,6 +16,11 @@ typedef enum method { NONE, CHEN, TIME, MEMORY, CUSTOM } method;
 static const char *const method_names[] = {"none", "chen", "time", "memory"};
 static const char custom[] = "custom:";
 
+const char *xcc_recomputation_at(size_t index)
+{
+    return index < sizeof method_names / sizeof *method_names ? method_names[index] : NULL;
+}
+
 /* What a proposal would come to. */
 typedef struct outcome {
     uint64_t peak;

@@ -27,6 +27,45 @@ xcvm_status xcc_processes_share(xcc_training *t)
     return t->share != NULL ? XCVM_OK : t->m->error->status;
 }
 
+/* ---- Normalization ---- */
+
+/* BatchNormalization in training form takes the statistics of all processes' parts of the batch. In bodies it keeps its
+ * own: processes need not run the same ones, and would wait for each other. */
+static xcvm_status share_statistics(xcc_module *m, xcc_node *n)
+{
+    const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
+    xcc_graph *g = n->graph;
+    xcc_value *old[] = {xcc_value_of(a->y), xcc_value_of(a->running_mean), xcc_value_of(a->running_var)}, *made[3];
+    for (size_t i = 0; i < 3; i++) {
+        made[i] = old[i] != NULL ? xcc_value_create(g, NULL) : NULL;
+        if (old[i] != NULL && made[i] == NULL)
+            return XCVM_OUT_OF_MEMORY;
+    }
+    xcc_builder b = {.graph = g, .before = n, .name = n->name, .origin = n->origin};
+    if (xcc_emit(&b, SyncBatchNormalization, .y = XCC_OUT(made[0]), .running_mean = XCC_OUT(made[1]),
+                 .running_var = XCC_OUT(made[2]), .x = a->x, .scale = a->scale, .b = a->b, .mean = a->mean,
+                 .var = a->var, .epsilon = a->epsilon, .momentum = a->momentum) == NULL)
+        return m->error->status;
+    for (size_t i = 0; i < 3; i++)
+        if (old[i] != NULL)
+            xcc_replace_uses(g, old[i], made[i]);
+    xcc_node_remove(n);
+    return XCVM_OK;
+}
+
+xcvm_status xcc_processes_normalize(xcc_module *m)
+{
+    if (m->options->local_batch_normalization)
+        return XCVM_OK;
+    for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
+        next = n->next;
+        XCVM_TRY(xcc_poll(m));
+        if (xcc_is(n, XCVM_OP_BatchNormalization) && XCC_ARGS(BatchNormalization, n)->training_mode)
+            XCVM_TRY(share_statistics(m, n));
+    }
+    return XCVM_OK;
+}
+
 /* What a process has of its own, of a real type, times its share: a part of the mean over all samples. */
 static xcc_value *part_of_mean(xcc_training *t, xcc_value *x)
 {

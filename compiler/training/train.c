@@ -215,6 +215,7 @@ static xcvm_status train(xcc_training *t)
             return m->error->status;
     }
     if (m->options->all_reduce) {
+        XCVM_TRY(xcc_processes_normalize(m));
         XCVM_TRY(xcc_processes_order(t));
         XCVM_TRY(xcc_processes_share(t));
     }

@@ -25,6 +25,8 @@ typedef struct xcc_training {
 
 /* Sums over the processes that run the program together (processes.c). The share goes in front of all that there is. */
 xcvm_status xcc_processes_share(xcc_training *t);
+/* BatchNormalization in training form takes the statistics of all processes' parts of a batch. */
+xcvm_status xcc_processes_normalize(xcc_module *m);
 /* Puts the learners in the order in which the backward will make their gradients, the same in all processes. */
 xcvm_status xcc_processes_order(xcc_training *t);
 /* Gradients become those of the losses of all processes, which each has multiplied by its share, summed up while the

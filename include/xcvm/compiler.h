@@ -152,7 +152,8 @@ typedef struct xcc_options {
     /* The program is one of several processes' that train together, each on its part of every batch: AllReduce sums
      * gradients up, with `accumulate` in runs that apply alone, and makes means of losses and running statistics, as
      * the session's all_reduce does. The input "apply" has to be the same in all processes: those that apply wait for
-     * the others. Axis 0 of the model's first input is the batch, whose parts may differ in size. */
+     * the others. Axis 0 of the model's first input is the batch, whose parts may differ in size. BatchNormalization
+     * takes mean and variance of the whole batch, in bodies of control flow those of the process's part. */
     bool all_reduce;
     /* The counterpart of a training program of the same options, for validation: the model in inference form
      * (BatchNormalization on running statistics, Dropout doing nothing), which reads the same states, or, if
@@ -241,6 +242,8 @@ typedef struct xcc_options {
      * `remarks` receives a line that begins with "note: " for each name that has no partner or more than one. */
     const char *const *state_patterns;
     size_t state_pattern_count;
+    /* With `all_reduce`: BatchNormalization takes mean and variance of the process's own part of the batch. */
+    bool local_batch_normalization;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -362,6 +365,8 @@ typedef struct xcc_loss_info {
 XCVM_API const xcc_optimizer_info *xcc_optimizer(size_t index);
 XCVM_API const xcc_setting_info *xcc_optimizer_setting(size_t optimizer, size_t index);
 XCVM_API const xcc_loss_info *xcc_loss(size_t index);
+/* Methods for xcc_options.recompute, but custom; NULL beyond the last. */
+XCVM_API const char *xcc_recomputation_at(size_t index);
 /* The learning rate that a text for xcc_options.train states, or its optimizer's default; INVALID_ARGUMENT, with what
  * there is, for an unknown optimizer or setting, or a value that is none. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_optimizer_rate(const char *train, double *rate, xcvm_error *error);

@@ -57,17 +57,16 @@ XCVM_SHAPE_RULE_OF(AllReduceEnd)
 }
 
 /* The message, on failure, where the host has given none. */
-static xcvm_status explain(xcvm_kernel *k, xcvm_status status)
+static xcvm_status explain(xcvm_error *error, xcvm_status status)
 {
-    if (status != XCVM_OK && (k->error == NULL || k->error->status != status))
-        return xcvm_error_set(k->error, status, "the sum over all processes failed");
+    if (status != XCVM_OK && (error == NULL || error->status != status))
+        return xcvm_error_set(error, status, "the sum over all processes failed");
     return status;
 }
 
-static xcvm_status reduce(xcvm_kernel *k, xcvm_dtype dtype, void *elements, size_t count)
+xcvm_status xcvm_reducer_sum(const xcvm_reducer *r, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
 {
-    const xcvm_reducer *r = &k->reducer;
-    return r->sum != NULL && count > 0 ? explain(k, r->sum(r->user, dtype, elements, count, k->error)) : XCVM_OK;
+    return r->sum != NULL && count > 0 ? explain(error, r->sum(r->user, dtype, elements, count, error)) : XCVM_OK;
 }
 
 static xcvm_status copy(xcvm_kernel *k, void *to, const void *from, size_t bytes)
@@ -114,7 +113,7 @@ XCVM_KERNEL(AllReduce)
     size_t bytes;
     if (a->xs.count == 0) {
         XCVM_TRY(copy(k, a->y->data, a->x->data, a->x->bytes));
-        return reduce(k, dtype, a->y->data, xcvm_element_count(a->y));
+        return xcvm_reducer_sum(&k->reducer, dtype, a->y->data, xcvm_element_count(a->y), k->error);
     }
     XCVM_TRY(add_bytes(k, a->x, a->xs, &bytes));
     char *all = xcvm_kernel_scratch(k, bytes);
@@ -122,7 +121,7 @@ XCVM_KERNEL(AllReduce)
         return XCVM_OUT_OF_MEMORY;
     /* Everything is read before anything is written: y may have the memory of x. */
     XCVM_TRY(gather(k, a->x, a->xs, all));
-    XCVM_TRY(reduce(k, dtype, all, elements_in(dtype, bytes)));
+    XCVM_TRY(xcvm_reducer_sum(&k->reducer, dtype, all, elements_in(dtype, bytes), k->error));
     return scatter(k, all, a->y, a->ys);
 }
 
@@ -209,9 +208,9 @@ static xcvm_status begin(xcvm_kernel *k, xcvm_message *message)
 {
     const xcvm_reducer *r = &k->reducer;
     if (r->begin == NULL || message->count == 0)
-        return reduce(k, message->dtype, message->elements->data, message->count);
-    XCVM_TRY(explain(
-        k, r->begin(r->user, message->dtype, message->elements->data, message->count, &message->request, k->error)));
+        return xcvm_reducer_sum(r, message->dtype, message->elements->data, message->count, k->error);
+    XCVM_TRY(explain(k->error, r->begin(r->user, message->dtype, message->elements->data, message->count,
+                                        &message->request, k->error)));
     message->asked = true;
     return XCVM_OK;
 }
@@ -256,7 +255,7 @@ XCVM_KERNEL(AllReduceEnd)
         bool done = false;
         const xcvm_status status = r->end(r->user, message->request, &done, k->error);
         message->asked = status == XCVM_OK && !done;
-        XCVM_TRY(explain(k, status));
+        XCVM_TRY(explain(k->error, status));
         XCVM_TRY(xcvm_kernel_poll(k));
     }
     XCVM_TRY(scatter(k, message->elements->data, a->y, a->ys));

@@ -10,37 +10,69 @@ static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, 
     return XCVM_OK;
 }
 
-XCVM_SHAPE_RULE_OF(BatchNormalization)
+/* The results of a BatchNormalization, which has x, scale, b, mean and var as its first operands. */
+static xcvm_status infer_batch(const xcvm_inference *t, xcvm_value *y, xcvm_value *running_mean,
+                               xcvm_value *running_var)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed",
-               a->x->rank);
-    int64_t channels = a->x->rank < 0 ? XCVM_ANY_DIM : a->x->dims[1];
-    XCVM_TRY(check_channels(t, a->scale, "scale", channels));
-    XCVM_TRY(check_channels(t, a->b, "b", channels));
-    XCVM_TRY(check_channels(t, a->mean, "mean", channels));
-    XCVM_TRY(check_channels(t, a->var, "var", channels));
-    xcvm_value_set_tensor(a->y, a->x->dtype, a->x->rank, a->x->dims);
-    if (a->running_mean != NULL)
-        xcvm_value_set_tensor(a->running_mean, a->mean->dtype, a->mean->rank, a->mean->dims);
-    if (a->running_var != NULL)
-        xcvm_value_set_tensor(a->running_var, a->var->dtype, a->var->rank, a->var->dims);
+    static const char *const names[] = {"scale", "b", "mean", "var"};
+    const xcvm_value *x = t->in[0], *const *vectors = t->in + 1;
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    for (size_t i = 0; i < 4; i++)
+        XCVM_TRY(check_channels(t, vectors[i], names[i], x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));
+    xcvm_value_set_tensor(y, x->dtype, x->rank, x->dims);
+    if (running_mean != NULL)
+        xcvm_value_set_tensor(running_mean, vectors[2]->dtype, vectors[2]->rank, vectors[2]->dims);
+    if (running_var != NULL)
+        xcvm_value_set_tensor(running_var, vectors[3]->dtype, vectors[3]->rank, vectors[3]->dims);
     return XCVM_OK;
 }
 
-XCVM_SHAPE_RULE_OF(BatchNormalizationGradient)
+/* The results of its gradient, which has g, x and scale as its first operands. */
+static xcvm_status infer_batch_gradient(const xcvm_inference *t, xcvm_value *dx, xcvm_value *dscale, xcvm_value *db)
 {
-    const xcvm_value *x = a->x, *g = a->g;
+    const xcvm_value *g = t->in[0], *x = t->in[1], *scale = t->in[2];
     XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
     char of_g[192], of_x[192];
     XCVM_CHECK(t->error, !xcvm_shapes_differ(x, g), SHAPE_MISMATCH, "g has shape %s, but x has shape %s",
                xcvm_dims_describe(g->rank, g->dims, of_g, sizeof of_g),
                xcvm_dims_describe(x->rank, x->dims, of_x, sizeof of_x));
-    XCVM_TRY(check_channels(t, a->scale, "scale", x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));
-    xcvm_value_set_tensor(a->dx, x->dtype, x->rank, x->dims);
-    if (a->dscale != NULL)
-        xcvm_value_set_tensor(a->dscale, a->scale->dtype, a->scale->rank, a->scale->dims);
-    if (a->db != NULL)
-        xcvm_value_set_tensor(a->db, a->scale->dtype, a->scale->rank, a->scale->dims);
+    XCVM_TRY(check_channels(t, scale, "scale", x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));
+    xcvm_value_set_tensor(dx, x->dtype, x->rank, x->dims);
+    if (dscale != NULL)
+        xcvm_value_set_tensor(dscale, scale->dtype, scale->rank, scale->dims);
+    if (db != NULL)
+        xcvm_value_set_tensor(db, scale->dtype, scale->rank, scale->dims);
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(BatchNormalization) { return infer_batch(t, a->y, a->running_mean, a->running_var); }
+
+XCVM_SHAPE_RULE_OF(BatchNormalizationGradient) { return infer_batch_gradient(t, a->dx, a->dscale, a->db); }
+
+/* A number of elements, then a mean and a variance for each channel of x. */
+static int64_t statistics_count(const xcvm_value *x)
+{
+    const int64_t channels = x->rank < 2 ? XCVM_ANY_DIM : x->dims[1];
+    return channels >= 0 ? 2 * channels + 1 : XCVM_ANY_DIM;
+}
+
+XCVM_SHAPE_RULE_OF(SyncBatchNormalization)
+{
+    XCVM_TRY(infer_batch(t, a->y, a->running_mean, a->running_var));
+    if (a->statistics != NULL)
+        xcvm_value_set_tensor(a->statistics, XCVM_F64, 1, (const int64_t[]){statistics_count(a->x)});
+    return XCVM_OK;
+}
+
+XCVM_SHAPE_RULE_OF(SyncBatchNormalizationGradient)
+{
+    const xcvm_value *s = a->statistics;
+    const int64_t count = statistics_count(a->x);
+    XCVM_TRY(infer_batch_gradient(t, a->dx, a->dscale, a->db));
+    XCVM_CHECK(t->error, s->rank < 0 || s->rank == 1, SHAPE_MISMATCH, "statistics has rank %d, 1 is needed", s->rank);
+    XCVM_CHECK(t->error, s->rank < 0 || !xcvm_dims_differ(s->dims[0], count), SHAPE_MISMATCH,
+               "statistics has %lld elements, but x has %lld channels, for which there are %lld", (long long)s->dims[0],
+               (long long)a->x->dims[1], (long long)count);
     return XCVM_OK;
 }
 

@@ -21,6 +21,7 @@ static struct {
     xcvm_error errors[RANKS];
     const xct_fit_options *options;
     const xct_options *last; /* of the last process; NULL: those of all */
+    const char *model;       /* NULL: line_model */
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Each adds its elements; behind the barrier all take the sums. */
@@ -105,7 +106,7 @@ static void begin_ranks(const xct_options *options, const xct_fit_options *fit_o
         own.ranks = RANKS;
         own.rank = (int)i;
         own.all_reduce = add_up;
-        shared.trainers[i] = make(line_model, &own);
+        shared.trainers[i] = make(shared.model != NULL ? shared.model : line_model, &own);
         shared.reports[i].size = sizeof shared.reports[i];
         ck_assert_int_eq(
             xct_dataset_open(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
@@ -167,6 +168,48 @@ START_TEST(several_processes)
     /* Gradients are summed once a step, however many batches it has. */
     ck_assert_uint_eq(shared.begun, _i == 0 ? 0 : RANKS * expected.steps);
     check_floats(parameter(shared.trainers[0], "w"), xcvm_value_data(parameter(alone, "w")), 2, 1e-4F);
+    end_ranks();
+    xct_trainer_destroy(alone);
+}
+END_TEST
+
+/* BatchNormalization takes the statistics of the whole batch, of which the processes' parts differ in size: what they
+ * learn is what one process learns. With statistics of their own parts it is not. */
+START_TEST(normalized_batches)
+{
+    write_data();
+    const bool local = _i == 3;
+    xcc_options compile = {.size = sizeof compile,
+                           .train = "sgd:lr=0.2,momentum=0.5",
+                           .train_batch_normalization = true,
+                           .accumulate = _i == 2};
+    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+    const xct_fit_options fit_options = {
+        .size = sizeof fit_options, .epochs = 3, .batch = 8, .accumulate = _i == 2 ? 2 : 1, .held_out = 0.2};
+    xct_trainer *alone = make(normal_model, &options);
+    const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
+    compile.local_batch_normalization = local;
+    if (_i >= 1) {
+        options.all_reduce_begin = begin_later;
+        options.all_reduce_end = end_later;
+        options.all_reduce_abandon = abandon_later;
+    }
+    shared.model = normal_model;
+    begin_ranks(&options, &fit_options, 1);
+    shared.model = NULL;
+    for (size_t i = 0; i < RANKS; i++) {
+        ck_assert_msg(shared.statuses[i] == XCVM_OK, "%zu: %s", i, shared.errors[i].message);
+        check_same(shared.trainers[0], shared.trainers[i]);
+        const double off = fabs(shared.reports[i].training.loss / expected.training.loss - 1);
+        ck_assert_msg(local ? off > 1e-2 : off < 1e-5, "%g", off);
+        const double held = fabs(shared.reports[i].validation.loss / expected.validation.loss - 1);
+        ck_assert_msg(local ? held > 1e-3 : held < 1e-5, "%g", held);
+    }
+    static const char *const names[] = {"w1", "s", "o", "m", "v", "w2"};
+    for (size_t i = 0; !local && i < sizeof names / sizeof *names; i++) {
+        const xcvm_value *v = parameter(alone, names[i]);
+        check_floats(parameter(shared.trainers[0], names[i]), xcvm_value_data(v), xcvm_value_count(v), 2e-5F);
+    }
     end_ranks();
     xct_trainer_destroy(alone);
 }
@@ -237,6 +280,11 @@ static const struct {
     {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
     {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
     {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
+    {"rounding of weights and activations, or normalisation of batches",
+     {.train = "sgd:lr=0.05", .local_batch_normalization = true},
+     0,
+     NULL,
+     0},
     {"metrics", {.train = "sgd:lr=0.05"}, 0, NULL, 1},
     {"weights to begin with", {.train = "sgd:lr=0.05"}, 0, "normal", 0},
 };
@@ -282,6 +330,7 @@ Suite *suite_train_trainer_processes(void)
     tcase_add_checked_fixture(tests, NULL, release_models);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, several_processes, 0, 3);
+    tcase_add_loop_test(tests, normalized_batches, 0, 4);
     tcase_add_test(tests, saved_between_steps);
     tcase_add_test(tests, processes_that_differ);
     tcase_add_loop_test(tests, processes_with_other_options, 0, OTHER_OPTIONS);

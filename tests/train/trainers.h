@@ -25,6 +25,14 @@ static UNUSED const char line_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\ninput
                                         "init w f32[2x1] 0 0\ninit b f32[1] 0\n"
                                         "p = MatMul(x, w)\nq = Add(p, b)\nd = Sub(q, y)\ns = Mul(d, d)\n"
                                         "loss = ReduceMean(s) keepdims=0\n";
+/* The same behind a layer that is normalized over the batch. */
+static UNUSED const char normal_model[] =
+    "ir 8\nopset 13\ninput x f32[Nx2]\ninput y f32[Nx1]\noutput loss\n"
+    "init w1 f32[2x4] 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8\n"
+    "init s f32[4] 1 0.5 2 1\ninit o f32[4] 0.25 0 -0.5 1\ninit m f32[4] 0 0 0 0\ninit v f32[4] 1 1 1 1\n"
+    "init w2 f32[4x1] 0.3 -0.2 0.5 0.4\n"
+    "h = MatMul(x, w1)\nn = BatchNormalization(h, s, o, m, v)\nr = Tanh(n)\np = MatMul(r, w2)\n"
+    "d = Sub(p, y)\nq = Mul(d, d)\nloss = ReduceMean(q) keepdims=0\n";
 /* The same without loss, with Dropout, for data of any number of examples. */
 static UNUSED const char net_model[] =
     "ir 8\nopset 13\ninput x f32[Nx2]\noutput z\n"

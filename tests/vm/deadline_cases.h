@@ -193,6 +193,10 @@
          "$7, $8, $9 = BatchNormalization($1, $2, $2, $2, $2, training_mode=1)")                                       \
     CASE("BatchNormalizationGradient", "n f32[1x1x" E "]; o f32[1]",                                                   \
          "$7, $8, $9 = BatchNormalizationGradient($1, $1, $2)")                                                        \
+    CASE("SyncBatchNormalization", "n f32[1x1x" E "]; o f32[1]",                                                       \
+         "$6, $7, $8, $9 = SyncBatchNormalization($1, $2, $2, $2, $2)")                                                \
+    CASE("SyncBatchNormalizationGradient", "n f32[1x1x" E "]; o f32[1]; o f64[3]",                                     \
+         "$7, $8, $9 = SyncBatchNormalizationGradient($1, $1, $2, $3)")                                                \
     CASE("InstanceNormalization", "n f32[1x1x" E "]; o f32[1]", "$9 = InstanceNormalization($1, $2, $2)")              \
     CASE("LayerNormalization", "n f64[" E "]; o f64[" E "]", "$9 = LayerNormalization($1, $2, _)")                     \
     CASE("LayerNormalization", "n f32[" E "]; o f32[" E "]", "$9 = LayerNormalization($1, $2, _)")                     \

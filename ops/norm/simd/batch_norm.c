@@ -1,4 +1,4 @@
-/* BatchNormalization. */
+/* BatchNormalization, with statistics of its own batch or of the batches of all processes. */
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
@@ -157,44 +157,136 @@ static void move_running(xcvm_value *running, const double *old, const double *b
     }
 }
 
-XCVM_KERNEL(BatchNormalization)
+/* Operands and results of either instruction. */
+typedef struct batch_norm_call {
+    const xcvm_value *x, *scale, *b, *mean, *var;
+    xcvm_value *y, *running_mean, *running_var, *statistics;
+    double epsilon, momentum;
+    bool trains, shared; /* with statistics of the batch, or of the batches of all processes */
+} batch_norm_call;
+
+/* A number for each channel. */
+typedef struct channel_numbers {
+    double *factors, *summands, *mean, *variance, *batch_mean, *batch_variance;
+    double *shared; /* one more: the number of elements, then sums over the processes */
+} channel_numbers;
+
+/* This process's mean and variance become those of all processes' elements. Parts may differ in size. Squares are taken
+ * about the common mean, so that a mean far from 0 takes nothing from the digits. */
+static xcvm_status share_statistics(const xcvm_kernel *k, const channel_numbers *n, size_t channels, double count,
+                                    xcvm_value *statistics)
 {
-    size_t channels = (size_t)a->x->dims[1], count = xcvm_element_count(a->x), bytes;
-    XCVM_CHECK(k->error, xcvm_size_mul(channels, 6 * sizeof(double), &bytes), OUT_OF_RANGE, "x has %zu channels",
-               channels);
+    double *sums = n->shared + 1;
+    n->shared[0] = count;
+    for (size_t c = 0; c < channels; c++)
+        sums[c] = count > 0.0 ? count * n->batch_mean[c] : 0.0;
+    XCVM_TRY(xcvm_reducer_sum(&k->reducer, XCVM_F64, n->shared, channels + 1, k->error));
+    const double all = n->shared[0];
+    for (size_t c = 0; c < channels; c++) {
+        const double mean = sums[c] / all, moved = n->batch_mean[c] - mean;
+        sums[c] = count > 0.0 ? count * (n->batch_variance[c] + moved * moved) : 0.0;
+        n->batch_mean[c] = mean;
+    }
+    XCVM_TRY(xcvm_reducer_sum(&k->reducer, XCVM_F64, sums, channels, k->error));
+    for (size_t c = 0; c < channels; c++)
+        n->batch_variance[c] = sums[c] / all;
+    if (statistics != NULL) {
+        double *to = statistics->data;
+        to[0] = all;
+        memcpy(to + 1, n->batch_mean, channels * sizeof *to);
+        memcpy(to + 1 + channels, n->batch_variance, channels * sizeof *to);
+    }
+    return XCVM_OK;
+}
+
+static channel_numbers divide_scratch(double *scratch, size_t channels)
+{
+    return (channel_numbers){.factors = scratch,
+                             .summands = scratch + channels,
+                             .mean = scratch + 2 * channels,
+                             .variance = scratch + 3 * channels,
+                             .batch_mean = scratch + 4 * channels,
+                             .batch_variance = scratch + 5 * channels,
+                             .shared = scratch + 6 * channels};
+}
+
+static xcvm_status load_numbers(xcvm_kernel *k, const batch_norm_call *a, size_t channels, channel_numbers *n)
+{
+    size_t bytes;
+    XCVM_CHECK(k->error,
+               xcvm_size_mul(channels, 7 * sizeof(double), &bytes) && xcvm_size_add(bytes, sizeof(double), &bytes),
+               OUT_OF_RANGE, "x has %zu channels", channels);
     double *scratch = xcvm_kernel_scratch(k, bytes);
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
-    double *factors = scratch, *summands = scratch + channels, *mean = scratch + 2 * channels;
-    double *variance = scratch + 3 * channels, *batch_mean = scratch + 4 * channels;
-    double *batch_variance = scratch + 5 * channels;
-    xcvm_load_f64(a->scale->dtype, a->scale->data, 0, channels, factors);
-    xcvm_load_f64(a->b->dtype, a->b->data, 0, channels, summands);
-    xcvm_load_f64(a->mean->dtype, a->mean->data, 0, channels, mean);
-    xcvm_load_f64(a->var->dtype, a->var->data, 0, channels, variance);
-    size_t items = (size_t)a->x->dims[0];
+    *n = divide_scratch(scratch, channels);
+    xcvm_load_f64(a->scale->dtype, a->scale->data, 0, channels, n->factors);
+    xcvm_load_f64(a->b->dtype, a->b->data, 0, channels, n->summands);
+    xcvm_load_f64(a->mean->dtype, a->mean->data, 0, channels, n->mean);
+    xcvm_load_f64(a->var->dtype, a->var->data, 0, channels, n->variance);
+    return XCVM_OK;
+}
+
+static xcvm_status normalise(xcvm_kernel *k, const batch_norm_call *a)
+{
+    const size_t channels = (size_t)a->x->dims[1], count = xcvm_element_count(a->x), items = (size_t)a->x->dims[0];
+    channel_numbers n;
+    XCVM_TRY(load_numbers(k, a, channels, &n));
     batch_norm_loop t = {.k = k,
                          .dtype = a->x->dtype,
                          .x = a->x->data,
                          .y = a->y->data,
                          .channels = channels,
                          .size = count != 0 ? count / channels / items : 0,
-                         .factors = factors,
-                         .summands = summands};
-    bool trains = a->training_mode != 0;
-    if (trains) {
-        training s = {&t, items, batch_mean, batch_variance};
+                         .factors = n.factors,
+                         .summands = n.summands};
+    if (a->trains) {
+        training s = {&t, items, n.batch_mean, n.batch_variance};
         XCVM_TRY(xcvm_kernel_parallel(k, channels, 32768 / (items * t.size + 1) + 1, statistics_range, &s));
     }
-    move_running(a->running_mean, mean, trains ? batch_mean : NULL, channels, a->momentum);
-    move_running(a->running_var, variance, trains ? batch_variance : NULL, channels, a->momentum);
+    if (a->shared)
+        XCVM_TRY(share_statistics(k, &n, channels, (double)(items * t.size), a->statistics));
+    move_running(a->running_mean, n.mean, a->trains ? n.batch_mean : NULL, channels, a->momentum);
+    move_running(a->running_var, n.variance, a->trains ? n.batch_variance : NULL, channels, a->momentum);
     for (size_t c = 0; c < channels; c++) {
-        factors[c] /= sqrt((trains ? batch_variance[c] : variance[c]) + a->epsilon);
-        summands[c] -= (trains ? batch_mean[c] : mean[c]) * factors[c];
+        n.factors[c] /= sqrt((a->trains ? n.batch_variance[c] : n.variance[c]) + a->epsilon);
+        n.summands[c] -= (a->trains ? n.batch_mean[c] : n.mean[c]) * n.factors[c];
     }
     if (count == 0)
         return XCVM_OK;
     if (t.size == 1 && t.dtype == XCVM_F32)
         return xcvm_kernel_parallel(k, items, 32768 / channels + 1, affine_rows, &t);
     return xcvm_kernel_parallel(k, items * channels, 32768 / t.size + 1, affine_range, &t);
+}
+
+XCVM_KERNEL(BatchNormalization)
+{
+    return normalise(k, &(batch_norm_call){.x = a->x,
+                                           .scale = a->scale,
+                                           .b = a->b,
+                                           .mean = a->mean,
+                                           .var = a->var,
+                                           .y = a->y,
+                                           .running_mean = a->running_mean,
+                                           .running_var = a->running_var,
+                                           .epsilon = a->epsilon,
+                                           .momentum = a->momentum,
+                                           .trains = a->training_mode != 0});
+}
+
+XCVM_KERNEL(SyncBatchNormalization)
+{
+    return normalise(k, &(batch_norm_call){.x = a->x,
+                                           .scale = a->scale,
+                                           .b = a->b,
+                                           .mean = a->mean,
+                                           .var = a->var,
+                                           .y = a->y,
+                                           .running_mean = a->running_mean,
+                                           .running_var = a->running_var,
+                                           .statistics = a->statistics,
+                                           .epsilon = a->epsilon,
+                                           .momentum = a->momentum,
+                                           .trains = true,
+                                           .shared = true});
 }

@@ -1,4 +1,5 @@
-/* BatchNormalizationGradient: a channel at a time, which is in the cache when the second round goes over it. */
+/* BatchNormalizationGradient: a channel at a time, which is in the cache when the second round goes over it. Where
+ * several processes share statistics, the first round is over all channels, then one message has the sums of all. */
 #include "ops/norm/batch_norm_bound.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lanes.h"
@@ -23,7 +24,9 @@ typedef struct gradient_loop {
     size_t items, channels, size; /* size: elements of one channel of one item */
     double epsilon;
     const double *scale;
+    const double *statistics; /* of all processes: a number of elements, means, variances; NULL: of the batch alone */
     double *dscale, *db;
+    double *shared; /* sums of g, then of its products with x less the mean, of all processes */
 } gradient_loop;
 
 /* dx = g * factor + ((x - centre) * slope + shift) */
@@ -161,27 +164,33 @@ static channel_line sum_up(const gradient_loop *t, size_t channel, const channel
     return (channel_line){centre, factor, slope, share * of_g - moved * slope, xcvm_batch_norm_is_wide(squares, slope)};
 }
 
-static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller)
+/* Sums about `centre`, which, where there are no statistics of all processes, becomes the channel's first element. */
+static xcvm_status add_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller, double *centre,
+                               channel_sums *sums)
 {
     const size_t all = t->items * t->size;
     const bool is_f64 = t->dtype == XCVM_F64;
     block room[2];
-    channel_sums sums;
-    double centre = 0.0;
-    memset(&sums, 0, sizeof sums);
+    memset(sums, 0, sizeof *sums);
     for (size_t from = 0, count; from < all; from += count) {
         count = all - from < XCVM_BLOCK ? all - from : XCVM_BLOCK;
         XCVM_TRY(xcvm_poll_after(poller, count));
         const cursor c = cursor_at(t, channel, from);
         const void *x = read_elements(t, t->x, c, count, &room[0]), *g = read_elements(t, t->g, c, count, &room[1]);
-        if (from == 0)
-            centre = is_f64 ? *(const double *)x : (double)*(const float *)x;
+        if (from == 0 && t->statistics == NULL)
+            *centre = is_f64 ? *(const double *)x : (double)*(const float *)x;
         if (is_f64)
-            add_f64(x, g, count, centre, &sums);
+            add_f64(x, g, count, *centre, sums);
         else
-            add_f32(x, g, count, centre, &sums);
+            add_f32(x, g, count, *centre, sums);
     }
-    const channel_line line = sum_up(t, channel, &sums, centre);
+    return XCVM_OK;
+}
+
+static xcvm_status draw_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller, const channel_line *line)
+{
+    const size_t all = t->items * t->size;
+    block room[2];
     for (size_t from = 0, count; from < all; from += count) {
         count = all - from < XCVM_BLOCK ? all - from : XCVM_BLOCK;
         XCVM_TRY(xcvm_poll_after(poller, count));
@@ -189,12 +198,12 @@ static xcvm_status differentiate_channel(const gradient_loop *t, size_t channel,
         const void *x = read_elements(t, t->x, c, count, &room[0]), *g = read_elements(t, t->g, c, count, &room[1]);
         const bool in_place = is_run(t, c, count);
         void *dx = in_place ? (char *)t->dx + c.at * xcvm_dtype_size(t->dtype) : (void *)&room[0];
-        if (is_f64)
-            draw_f64(x, g, count, &line, dx);
-        else if (line.wide)
-            draw_wide(x, g, count, &line, dx);
+        if (t->dtype == XCVM_F64)
+            draw_f64(x, g, count, line, dx);
+        else if (line->wide)
+            draw_wide(x, g, count, line, dx);
         else
-            draw_f32(x, g, count, &line, dx);
+            draw_f32(x, g, count, line, dx);
         if (!in_place)
             write_elements(t, &room[0], c, count);
     }
@@ -206,16 +215,80 @@ static void differentiate_channels(void *context, size_t begin, size_t end, int 
     (void)worker;
     const gradient_loop *t = context;
     xcvm_poller poller = xcvm_poller_of(t->k);
-    for (size_t c = begin; c < end; c++)
-        if (differentiate_channel(t, c, &poller) != XCVM_OK)
+    for (size_t c = begin; c < end; c++) {
+        double centre = 0.0;
+        channel_sums sums;
+        if (add_channel(t, c, &poller, &centre, &sums) != XCVM_OK)
             return;
+        const channel_line line = sum_up(t, c, &sums, centre);
+        if (draw_channel(t, c, &poller, &line) != XCVM_OK)
+            return;
+    }
 }
 
-XCVM_KERNEL(BatchNormalizationGradient)
+/* ---- With statistics of all processes ---- */
+
+/* The sums of g, and of its products with what x is above the mean, into those of all processes. */
+static void add_channels(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const gradient_loop *t = context;
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t c = begin; c < end; c++) {
+        double centre = t->statistics[1 + c];
+        channel_sums sums;
+        if (add_channel(t, c, &poller, &centre, &sums) != XCVM_OK)
+            return;
+        const double s = 1.0 / sqrt(t->statistics[1 + t->channels + c] + t->epsilon);
+        t->db[c] = t->shared[c] = total_of(&sums.g);
+        t->shared[t->channels + c] = total_of(&sums.products);
+        t->dscale[c] = s * t->shared[t->channels + c];
+    }
+}
+
+static void draw_channels(void *context, size_t begin, size_t end, int worker)
+{
+    (void)worker;
+    const gradient_loop *t = context;
+    const double n = t->statistics[0];
+    xcvm_poller poller = xcvm_poller_of(t->k);
+    for (size_t c = begin; c < end; c++) {
+        const double mean = t->statistics[1 + c], variance = t->statistics[1 + t->channels + c];
+        const double s = 1.0 / sqrt(variance + t->epsilon), factor = s * t->scale[c], share = -factor / n;
+        const double slope = share * s * s * t->shared[t->channels + c];
+        /* f32 does not have the mean, but a number near it. */
+        const double centre = t->dtype == XCVM_F64 ? mean : (double)(float)mean;
+        const channel_line line = {centre, factor, slope, share * t->shared[c] + slope * (centre - mean),
+                                   xcvm_batch_norm_is_wide(n * variance, slope)};
+        if (draw_channel(t, c, &poller, &line) != XCVM_OK)
+            return;
+    }
+}
+
+static xcvm_status differentiate_shared(xcvm_kernel *k, gradient_loop *t, size_t grain)
+{
+    const bool any = t->items * t->size > 0;
+    memset(t->shared, 0, 2 * t->channels * sizeof(double));
+    if (any)
+        XCVM_TRY(xcvm_kernel_parallel(k, t->channels, grain, add_channels, t));
+    XCVM_TRY(xcvm_reducer_sum(&k->reducer, XCVM_F64, t->shared, 2 * t->channels, k->error));
+    return any ? xcvm_kernel_parallel(k, t->channels, grain, draw_channels, t) : XCVM_OK;
+}
+
+/* ---- The instructions ---- */
+
+/* Operands and results of either instruction; `statistics` is NULL where they are of the batch alone. */
+typedef struct gradient_call {
+    const xcvm_value *g, *x, *scale, *statistics;
+    xcvm_value *dx, *dscale, *db;
+    double epsilon;
+} gradient_call;
+
+static xcvm_status differentiate(xcvm_kernel *k, const gradient_call *a)
 {
     const size_t channels = (size_t)a->x->dims[1], count = xcvm_element_count(a->x);
     size_t bytes;
-    XCVM_CHECK(k->error, xcvm_size_mul(channels, 3 * sizeof(double), &bytes), OUT_OF_RANGE, "x has %zu channels",
+    XCVM_CHECK(k->error, xcvm_size_mul(channels, 5 * sizeof(double), &bytes), OUT_OF_RANGE, "x has %zu channels",
                channels);
     double *scratch = xcvm_kernel_scratch(k, bytes);
     if (scratch == NULL)
@@ -227,20 +300,46 @@ XCVM_KERNEL(BatchNormalizationGradient)
                        .dx = a->dx->data,
                        .items = (size_t)a->x->dims[0],
                        .channels = channels,
+                       .size = count > 0 ? count / channels / (size_t)a->x->dims[0] : 0,
                        .epsilon = a->epsilon,
                        .scale = scratch,
+                       .statistics = a->statistics != NULL ? a->statistics->data : NULL,
                        .dscale = scratch + channels,
-                       .db = scratch + 2 * channels};
+                       .db = scratch + 2 * channels,
+                       .shared = scratch + 3 * channels};
+    const size_t grain = count > 0 ? 32768 / (count / channels) + 1 : 1;
     xcvm_load_f64(a->scale->dtype, a->scale->data, 0, channels, scratch);
-    if (count == 0) {
-        memset(t.dscale, 0, 2 * channels * sizeof(double));
-    } else {
-        t.size = count / channels / t.items;
-        XCVM_TRY(xcvm_kernel_parallel(k, channels, 32768 / (count / channels) + 1, differentiate_channels, &t));
-    }
+    memset(t.dscale, 0, 2 * channels * sizeof(double));
+    if (t.statistics != NULL)
+        XCVM_TRY(differentiate_shared(k, &t, grain));
+    else if (count > 0)
+        XCVM_TRY(xcvm_kernel_parallel(k, channels, grain, differentiate_channels, &t));
     if (a->dscale != NULL)
         xcvm_store_f64(a->dscale->dtype, a->dscale->data, 0, channels, t.dscale, true);
     if (a->db != NULL)
         xcvm_store_f64(a->db->dtype, a->db->data, 0, channels, t.db, true);
     return XCVM_OK;
+}
+
+XCVM_KERNEL(BatchNormalizationGradient)
+{
+    return differentiate(k, &(gradient_call){.g = a->g,
+                                             .x = a->x,
+                                             .scale = a->scale,
+                                             .dx = a->dx,
+                                             .dscale = a->dscale,
+                                             .db = a->db,
+                                             .epsilon = a->epsilon});
+}
+
+XCVM_KERNEL(SyncBatchNormalizationGradient)
+{
+    return differentiate(k, &(gradient_call){.g = a->g,
+                                             .x = a->x,
+                                             .scale = a->scale,
+                                             .statistics = a->statistics,
+                                             .dx = a->dx,
+                                             .dscale = a->dscale,
+                                             .db = a->db,
+                                             .epsilon = a->epsilon});
 }

@@ -189,13 +189,15 @@ START_TEST(running_statistics)
     begin_mode(&c, false);
     c.options.train_batch_normalization = _i == 1;
     /* Of one process alone: the sums are what there is. */
-    c.options.all_reduce = _i == 2;
+    c.options.all_reduce = _i >= 2;
+    c.options.local_batch_normalization = _i == 3;
     normalised(&c.b, _i != 1);
     passes(&c);
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     /* The number of samples is one message, the loss and all statistics are another. */
-    ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_AllReduce), _i == 2 ? 2 : 0);
+    ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_AllReduce), _i >= 2 ? 2 : 0);
+    ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_SyncBatchNormalization), _i == 2 ? 2 : 0);
     run_normalised(&k, true);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     expect_state(&k, "mean", 2, FLOATS(0.5f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
@@ -330,7 +332,7 @@ Suite *suite_compiler_modes(void)
     tcase_add_test(added, labels_that_are_an_input);
     suite_add_tcase(suite, added);
     TCase *forms = tcase_create("forms");
-    tcase_add_loop_test(forms, running_statistics, 0, 3);
+    tcase_add_loop_test(forms, running_statistics, 0, 4);
     tcase_add_test(forms, statistics_at_rest);
     tcase_add_test(forms, momentum_of_one);
     tcase_add_test(forms, normalised_output);
