@@ -4,9 +4,6 @@
 
 #include "base/allocator.h"
 
-/* How many threads this process may use: the affinity mask, cut to the cgroup's CPU quota; at least 1. */
-int xcvm_available_threads(void);
-
 /* A pool of `count` threads, the caller included; fewer work where the system has no more. NULL is a pool of one. */
 typedef struct xcvm_threads xcvm_threads;
 xcvm_status xcvm_threads_create(const xcvm_allocator *allocator, int count, xcvm_threads **threads, xcvm_error *error);

@@ -1,6 +1,8 @@
 /* The command: finds the subcommand, or prints help. */
 #include "commands/commands.h"
+#include "cli/completion.h"
 #include "cli/manual.h"
+#include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "io/output.h"
 #include "cli/report.h"
@@ -100,13 +102,19 @@ static int dispatch(int argc, char **argv)
         return EXIT_OK;
     }
     if (strcmp(first, "--man") == 0) {
-        manual_troff(&text, commands);
+        const struct command *of = argc > 2 ? find_command(argv[2]) : NULL;
+        if (argc > 2 && of == NULL)
+            return unknown_command(argv[2]);
+        if (of != NULL)
+            manual_troff_page(&text, of);
+        else
+            manual_troff(&text, commands);
         return print(&text);
     }
     if (strcmp(first, "--completion") == 0) {
         if (argc < 3 || strcmp(argv[2], "bash") != 0)
             return report_usage("--completion wants a shell: bash");
-        manual_completion(&text, commands);
+        completion_bash(&text, commands);
         return print(&text);
     }
     const struct command *command = find_command(first);
@@ -117,5 +125,6 @@ int main(int argc, char **argv)
 {
     /* A file that may not get larger is an error as others are, whose message names the file. */
     signal(SIGXFSZ, SIG_IGN);
-    return output_guard_streams() ? output_check_stdout(dispatch(argc, argv)) : EXIT_IO;
+    const int code = output_guard_streams() ? output_check_stdout(dispatch(argc, argv)) : EXIT_IO;
+    return interrupt_end(code);
 }

@@ -1,5 +1,6 @@
 /* Metrics. */
 #include "train/metrics.h"
+#include "xcvm/train.h"
 
 #include "train/data/convert_rows.h"
 
@@ -15,6 +16,7 @@ static const struct {
 #undef XCT_METRIC
 };
 
+const char *xct_metric_at(size_t index) { return index < XCT_METRICS ? metrics[index].name : NULL; }
 const char *xct_metric_name(xct_metric metric) { return metrics[metric].name; }
 bool xct_metric_more_is_better(xct_metric metric) { return metrics[metric].more; }
 

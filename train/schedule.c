@@ -1,5 +1,6 @@
 /* Schedules. */
 #include "train/schedule.h"
+#include "xcvm/train.h"
 
 #include <math.h>
 
@@ -90,6 +91,8 @@ static double (*const functions[])(const double *values, double step, double all
     constant, step_down, exponential, linear, cosine, one_cycle, stable, constant};
 enum { KINDS = sizeof kinds / sizeof *kinds, PLATEAU = KINDS - 1 };
 _Static_assert(sizeof functions / sizeof *functions == KINDS, "every kind has a function");
+
+const char *xct_schedule_at(size_t index) { return index < KINDS ? kinds[index].name : NULL; }
 
 xcvm_status xct_schedule_parse(const char *text, const xct_span *span, xct_schedule *schedule, xcvm_error *error)
 {

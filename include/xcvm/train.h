@@ -265,6 +265,10 @@ typedef struct xct_fit_report {
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_fit(xct_trainer *trainer, const xct_dataset *data,
                                                    const xct_fit_options *options, xct_fit_report *report,
                                                    xcvm_error *error);
+/* Names of metrics for xct_options.metrics, and of schedules for xct_fit_options.schedule; NULL beyond the last. */
+XCVM_API const char *xct_metric_at(size_t index);
+XCVM_API const char *xct_schedule_at(size_t index);
+
 /* Ends xct_trainer_fit after the step that is under way, with a checkpoint. From any thread, and signal handlers. */
 XCVM_API void xct_trainer_stop(xct_trainer *trainer);
 

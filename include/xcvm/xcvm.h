@@ -425,6 +425,8 @@ typedef struct xcvm_memory_info {
 XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
 /* How many threads its runs use, the caller's included; where 0 were asked for, what that came to. */
 XCVM_API int xcvm_session_threads(const xcvm_session *session);
+/* How many threads this process may use: the affinity mask, cut to the cgroup's CPU quota; at least 1. */
+XCVM_API int xcvm_available_threads(void);
 
 /* ---- Observers ---- */
 

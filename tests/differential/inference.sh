@@ -1,14 +1,14 @@
 #!/bin/sh
 # inference.sh BUILD: networks with BatchNormalization and Dropout that `xcvm train` trains, as program, ONNX, C and in
 # integers, beside PyTorch's eval() of the same weights, one example at a time and in batches; the ONNX files in ONNX
-# Runtime, too. Exit code 77 without PyTorch, ONNX Runtime or python3-onnx.
+# Runtime, too. Fails without PyTorch, ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 work=$build/inference
 export PYTHONDONTWRITEBYTECODE=1
-/usr/bin/python3 -c 'import numpy, onnx, torch' 2>/dev/null || { echo "python3-onnx or python3-torch is not installed"; exit 77; }
-library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { tail -n 1 "$build/onnxruntime.log"; exit 77; }
+/usr/bin/python3 -c 'import numpy, onnx, torch' 2>/dev/null || { echo "python3-onnx or python3-torch is not installed; make test installs it"; exit 1; }
+library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { code=$?; tail -n 1 "$build/onnxruntime.log"; exit $code; }
 rm -rf "$work"
 mkdir -p "$work"
 cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$library")"

@@ -49,11 +49,21 @@ code 0
 run strip add.bin -o small.bin
 code 0
 check test "$(wc -c <small.bin)" -le "$(wc -c <add.bin)"
+out "removed names of nodes and values, types of results, and flops: $(wc -c <small.bin) bytes, $(wc -c <add.bin) before (the constants begin at the same page)"
+run strip "$data/../../../examples/digits/model.onnx" -o digits.small.bin
+code 0
+out_like '^removed names .*: [0-9]+ bytes, [0-9]+ before'
 run compile "$model" --strip -o stripped.bin
 code 0
 check cmp small.bin stripped.bin
 run strip small.bin -o small.bin
+out "removed nothing: the program of $(wc -c <small.bin) bytes has no debug data"
 check cmp small.bin stripped.bin
+# The program is on standard output, and what is printed on standard error.
+run strip add.bin -o -
+code 0
+check cmp .out stripped.bin
+err_has 'removed '
 run run small.bin -i '1 2 3'
 out 'y=1x3xf32=11 22 33'
 

@@ -77,6 +77,23 @@ if command -v man >/dev/null && command -v groff >/dev/null; then
     check sh -c 'groff -man -Tascii -ww -z .out 2>&1 | tee groff.txt; test ! -s groff.txt'
 fi
 
+# A page of each subcommand, as `man xcvm-run`.
+for command in $commands; do
+    run --man "$command"
+    code 0
+    out_like "^\.TH XCVM-$(echo "$command" | tr a-z A-Z) 1 "
+    out_like "^xcvm\\\\-$command \\\\- "
+    for section in SYNOPSIS DESCRIPTION OPTIONS 'EXIT STATUS' 'SEE ALSO'; do
+        out_line ".SH $section"
+    done
+    if command -v man >/dev/null && command -v groff >/dev/null; then
+        check sh -c 'groff -man -Tascii -ww -z .out 2>&1 | tee groff.txt; test ! -s groff.txt'
+    fi
+done
+run --man nothing
+code 2
+err_has 'there is no command "nothing"'
+
 run --completion bash
 code 0
 check bash -n .out
@@ -102,6 +119,22 @@ test "$(complete_words xcvm run --dump-dir mod)" = model.folder || exit 9
 rmdir model.folder
 test "$(complete_words xcvm run mod)" = model.onnx || exit 5
 test "$(complete_words xcvm help com)" = compile || exit 6
+# What the libraries' tables have. Each list is that of the error for a name that is none, so none is left out.
+test "$(complete_words xcvm train --loss = soft)" = softmax_cross_entropy || exit 10
+test "$(complete_words xcvm check --loss=ms)" = mse || exit 11
+test "$(complete_words xcvm compile --loss bce)" = 'bce bce_with_logits' || exit 12
+test "$(complete_words xcvm train --optimizer adag)" = adagrad || exit 13
+test "$(complete_words xcvm compile --train = sg)" = sgd || exit 14
+test "$(complete_words xcvm train --schedule cos)" = cosine || exit 15
+test "$(complete_words xcvm train --metric acc)" = accuracy || exit 16
+test "$(complete_words xcvm train --recompute ch)" = chen || exit 17
+test "$(complete_words xcvm train --recompute cus)" = custom: || exit 18
+test "$(complete_words xcvm train --init he)" = he || exit 19
+test "$(complete_words xcvm compile --weights q4)" = 'q4 q4a' || exit 20
+test "$(complete_words xcvm quantize --weights i)" = 'i8 i4' || exit 21
+test "$(complete_words xcvm quantize --types ConvT)" = ConvTranspose || exit 22
+test "$(complete_words xcvm compile --target gen)" = generic || exit 24
+test "$(complete_words xcvm run --isa gen)" = generic || exit 25
 X
 check bash complete.sh
 run --completion fish

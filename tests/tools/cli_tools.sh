@@ -77,6 +77,15 @@ out_has 'warm-up'
 out_has 'first run, warm'
 run profile add.bin -n 1 --warmup 0 --warm-session
 code 0
+# More threads than processors is no error, but is said.
+for command in 'bench add.bin -n 1 --dim N=1' 'profile add.bin -n 1 --dim N=1'; do
+    run $command --threads 99
+    code 0
+    err_has 'warning: --threads=99, but this process may use'
+    run $command --threads 0
+    code 0
+    err ''
+done
 run bench "$model" --duration 0.05 --threads 2 --dim N=8
 code 0
 out_has compile

@@ -1,10 +1,10 @@
-# Processes that train together, where there is an mpirun: losses are those of one, one that dies ends all, and any number
+# Processes that train together: losses are those of one, one that dies ends all, and any number
 # of them resumes.
 . "$(dirname "$0")/expect.sh"
 tones=$data/../../../examples/tones
 if ! command -v mpirun >/dev/null; then
-    echo "cli_train_processes: there is no mpirun"
-    exit 0
+    echo "cli_train_processes: there is no mpirun; make test installs it (Debian: openmpi-bin)"
+    exit 1
 fi
 # What Open MPI itself does not give back is none of the command's leaks.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
@@ -105,6 +105,63 @@ END
         done
     done
 fi
+
+# BatchNormalization takes the statistics of all parts of a batch, which are 3, 3 and 1 examples at the end of an epoch.
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+import random, struct
+def number(n):
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
+def field(n, value):
+    if isinstance(value, int):
+        return number(n << 3) + number(value)
+    value = value.encode() if isinstance(value, str) else value
+    return number(n << 3 | 2) + number(len(value)) + value
+def value(name, *dims):
+    sizes = b"".join(field(1, field(2 if isinstance(d, str) else 1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
+def tensor(name, dims, numbers):
+    return field(5, b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, name) + field(9, struct.pack("<%df" % len(numbers), *numbers)))
+def node(kind, output, *inputs):
+    return field(1, b"".join(field(1, i) for i in inputs) + field(2, output) + field(4, kind))
+random.seed(5)
+graph, last = field(2, "normal"), "x"
+for i, (rows, columns) in enumerate(((64, 12), (12, 4))):
+    graph += tensor("w%d" % i, (rows, columns), [random.uniform(-0.3, 0.3) for _ in range(rows * columns)])
+    for name, start in (("s", 1.0), ("o", 0.25), ("m", 0.0), ("v", 1.0)):
+        graph += tensor("%s%d" % (name, i), (columns,), [start] * columns)
+    graph += node("MatMul", "p%d" % i, last, "w%d" % i)
+    graph += node("BatchNormalization", "n%d" % i, "p%d" % i, *(name + str(i) for name in "somv"))
+    graph += node("Tanh", "t%d" % i, "n%d" % i)
+    last = "t%d" % i
+graph += field(11, value("x", "N", 64)) + field(12, value(last, "N", 4))
+open("normal.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+END
+    run run two.bin -i x=47x64xf32=random:3 -i y=47x4xf32=random:4 -o u=@normal.npz:x -o v=@normal.npz:y
+    code 0
+    wide=(train normal.onnx -d normal.npz --loss mse -l y --optimizer sgd:lr=0.05,momentum=0.9 -b 8 --threads 1 --epochs 3
+        --validation 0.15)
+    learn shared 1 --log alone.csv
+    for how in $ways; do
+        for count in 2 3; do
+            learn "$how" $count --log together.csv -o first.onnx
+            check same_losses alone.csv together.csv
+            learn "$how" $count -o again.onnx
+            check cmp first.onnx again.onnx
+        done
+    done
+    # With those of its own part a process learns otherwise.
+    learn shared 2 --local-batch-normalization --log local.csv
+    if same_losses alone.csv local.csv; then bad 'learns the same with local statistics'; else good; fi
+fi
+
+# Another MPI's processes would each train alone.
+last='xcvm train with PMI_SIZE=2'
+PMI_SIZE=2 "$xcvm" "${arguments[@]}" >"$work/.out" 2>"$work/.err" </dev/null
+status=$?
+code 4
+err_has "another mpirun than Open MPI's has started 2 processes"
+
 for how in $ways; do
     [ "$how" = messages ] || continue
     (way messages train 2 --epochs 2 --log messages.csv && exit "$status")

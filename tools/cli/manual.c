@@ -1,7 +1,8 @@
-/* The manual: help, man page, Markdown pages and completion from the tables of subcommands. */
+/* The manual: help, man pages and Markdown pages from the tables of subcommands. */
 #include "cli/manual.h"
 #include "cli/report.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,7 +168,7 @@ void manual_overview(struct buffer *text, const struct command *const *commands)
     row(text, "xcvm help COMMAND", "what a command does, its options and examples", OPTION_COLUMN);
     row(text, "xcvm help spec", "how tensors are written on the command line", OPTION_COLUMN);
     row(text, "xcvm --version", "the version", OPTION_COLUMN);
-    row(text, "xcvm --man", "the man page", OPTION_COLUMN);
+    row(text, "xcvm --man [COMMAND]", "the man page, of all or of a command", OPTION_COLUMN);
     row(text, "xcvm --completion bash", "completion, for: source <(xcvm --completion bash)", OPTION_COLUMN);
 }
 
@@ -372,27 +373,20 @@ static void troff_item(struct buffer *out, const char *label, const char *text)
     troff_line(out, NULL, text);
 }
 
-static void troff_command(struct buffer *text, const struct command *command)
+static void troff_group(struct buffer *text, const struct command *command, const struct option_group *group)
 {
-    buffer_format(text, ".SS xcvm %s\n", command->name);
-    buffer_text(text, ".nf\n");
-    struct buffer line = {0};
-    synopsis(&line, command);
-    troff_line(text, ".B", buffer_string(&line));
-    buffer_release(&line);
-    buffer_text(text, ".fi\n");
-    each_paragraph(text, command->description, troff_paragraph);
-    for (size_t g = 0; g < command->group_count; g++) {
-        const struct option_group *group = &command->groups[g];
-        for (size_t i = 0; group->options[i].name != NULL; i++) {
-            struct buffer label = {0}, summary = {0};
-            option_label(&label, &group->options[i], false);
-            option_help(&summary, command, group, &group->options[i]);
-            troff_item(text, buffer_string(&label), buffer_string(&summary));
-            buffer_release(&label);
-            buffer_release(&summary);
-        }
+    for (size_t i = 0; group->options[i].name != NULL; i++) {
+        struct buffer label = {0}, summary = {0};
+        option_label(&label, &group->options[i], false);
+        option_help(&summary, command, group, &group->options[i]);
+        troff_item(text, buffer_string(&label), buffer_string(&summary));
+        buffer_release(&label);
+        buffer_release(&summary);
     }
+}
+
+static void troff_examples(struct buffer *text, const struct command *command)
+{
     for (size_t i = 0; i < command->example_count; i++) {
         buffer_text(text, ".PP\n");
         troff_line(text, NULL, command->examples[i].purpose);
@@ -403,10 +397,71 @@ static void troff_command(struct buffer *text, const struct command *command)
     }
 }
 
+static void troff_synopsis(struct buffer *text, const struct command *command)
+{
+    struct buffer line = {0};
+    buffer_text(text, ".nf\n");
+    synopsis(&line, command);
+    troff_line(text, ".B", buffer_string(&line));
+    buffer_release(&line);
+    buffer_text(text, ".fi\n");
+}
+
+static void troff_command(struct buffer *text, const struct command *command)
+{
+    buffer_format(text, ".SS xcvm %s\n", command->name);
+    troff_synopsis(text, command);
+    each_paragraph(text, command->description, troff_paragraph);
+    for (size_t g = 0; g < command->group_count; g++)
+        troff_group(text, command, &command->groups[g]);
+    troff_examples(text, command);
+}
+
+static void troff_title(struct buffer *text, const char *name)
+{
+    buffer_text(text, ".TH XCVM");
+    for (; *name != '\0'; name++)
+        buffer_append(text, &(char){(char)toupper((unsigned char)*name)}, 1);
+    buffer_format(text, " 1 \"\" \"xcvm %d.%d.%d\" \"User Commands\"\n", XCVM_VERSION_MAJOR, XCVM_VERSION_MINOR,
+                  XCVM_VERSION_PATCH);
+}
+
+static void troff_exit_status(struct buffer *text)
+{
+    buffer_text(text, ".SH EXIT STATUS\n");
+    for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
+        buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].summary);
+}
+
+void manual_troff_page(struct buffer *text, const struct command *command)
+{
+    char title[64];
+    (void)snprintf(title, sizeof title, "-%s", command->name);
+    troff_title(text, title);
+    buffer_format(text, ".SH NAME\nxcvm\\-%s \\- ", command->name);
+    troff_line(text, NULL, command->summary);
+    buffer_text(text, ".SH SYNOPSIS\n");
+    troff_synopsis(text, command);
+    buffer_text(text, ".SH DESCRIPTION\n");
+    each_paragraph(text, command->description, troff_paragraph);
+    if (takes_prog(command))
+        troff_paragraph(text, prog_text, strlen(prog_text));
+    buffer_text(text, ".SH OPTIONS\n");
+    for (size_t g = 0; g < command->group_count; g++) {
+        troff_line(text, ".SS", command->groups[g].title);
+        troff_group(text, command, &command->groups[g]);
+    }
+    if (command->example_count != 0)
+        buffer_text(text, ".SH EXAMPLES\n");
+    troff_examples(text, command);
+    troff_exit_status(text);
+    buffer_text(text, ".SH SEE ALSO\n.BR xcvm (1)\n");
+}
+
 void manual_troff(struct buffer *text, const struct command *const *commands)
 {
-    buffer_format(text, ".TH XCVM 1 \"\" \"xcvm %d.%d.%d\" \"User Commands\"\n", XCVM_VERSION_MAJOR, XCVM_VERSION_MINOR,
-                  XCVM_VERSION_PATCH);
+    const struct command *const *command = commands;
+    troff_title(text, "");
     buffer_text(text, ".SH NAME\nxcvm \\- compile and run neural networks\n.SH SYNOPSIS\n.B xcvm\n.I COMMAND\n"
                       "[\\fIOPTION\\fR...] ...\n.SH DESCRIPTION\n");
     troff_line(text, NULL, about);
@@ -421,88 +476,11 @@ void manual_troff(struct buffer *text, const struct command *const *commands)
         troff_item(text, spec_rows[i].arguments, spec_rows[i].purpose);
     buffer_text(text, ".PP\n");
     troff_line(text, NULL, spec_output_text);
-    buffer_text(text, ".SH EXIT STATUS\n");
-    for (size_t i = 0; i < COUNT_OF(exit_rows); i++)
-        buffer_format(text, ".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].summary);
+    troff_exit_status(text);
     buffer_text(text, ".SH ENVIRONMENT\n");
     for (size_t i = 0; i < COUNT_OF(environment_rows); i++)
         troff_item(text, environment_rows[i].arguments, environment_rows[i].purpose);
-}
-
-/* ---- Completion ---- */
-
-static void completion_command(struct buffer *text, const struct command *command)
-{
-    buffer_format(text, "        %s)\n            options=\"", command->name);
-    for (size_t g = 0; g < command->group_count; g++)
-        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++) {
-            const struct option *option = &command->groups[g].options[i];
-            buffer_format(text, "--%s%s ", option->name, option->kind == OPTION_FLAG ? "" : "=");
-        }
-    buffer_text(text, "--help\"\n            case \"$option\" in\n");
-    for (size_t g = 0; g < command->group_count; g++)
-        for (size_t i = 0; command->groups[g].options[i].name != NULL; i++) {
-            const struct option *option = &command->groups[g].options[i];
-            char letter[8] = "";
-            if (option->letter != 0)
-                snprintf(letter, sizeof letter, "|-%c", option->letter);
-            if (option->kind == OPTION_CHOICE) {
-                buffer_format(text, "                --%s%s) words=\"", option->name, letter);
-                for (const char *at = option->argument; *at != '\0'; at++)
-                    buffer_append(text, *at == '|' ? " " : at, 1);
-                buffer_text(text, "\" ;;\n");
-            } else if (option->kind == OPTION_FILE) {
-                buffer_format(text, "                --%s%s) kind=file ;;\n", option->name, letter);
-            } else if (option->kind == OPTION_FOLDER) {
-                buffer_format(text, "                --%s%s) kind=folder ;;\n", option->name, letter);
-            }
-        }
-    buffer_text(text, "            esac\n            ;;\n");
-}
-
-void manual_completion(struct buffer *text, const struct command *const *commands)
-{
-    buffer_text(text, "# bash completion for xcvm\n"
-                      "_xcvm()\n{\n"
-                      "    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
-                      "    local options= option= words= kind=\n"
-                      "    COMPREPLY=()\n"
-                      "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                      "        COMPREPLY=($(compgen -W \"");
-    for (const struct command *const *command = commands; *command != NULL; command++)
-        buffer_format(text, "%s ", (*command)->name);
-    buffer_text(text, "help --version --man --completion\" -- \"$current\"))\n"
-                      "        return\n    fi\n"
-                      "    # An option and its value are one word here, or three when = breaks words.\n"
-                      "    if [ \"$current\" = = ]; then\n"
-                      "        option=${COMP_WORDS[COMP_CWORD-1]} current=\n"
-                      "    elif [ \"${COMP_WORDS[COMP_CWORD-1]}\" = = ]; then\n"
-                      "        option=${COMP_WORDS[COMP_CWORD-2]}\n"
-                      "    elif [[ $current == --*=* ]]; then\n"
-                      "        option=${current%%=*} current=${current#*=}\n"
-                      "    elif [[ $current != -* && ${COMP_WORDS[COMP_CWORD-1]} == -* ]]; then\n"
-                      "        option=${COMP_WORDS[COMP_CWORD-1]}\n"
-                      "    fi\n"
-                      "    case \"$command\" in\n"
-                      "        help)\n            words=\"spec ");
-    for (const struct command *const *command = commands; *command != NULL; command++)
-        buffer_format(text, "%s ", (*command)->name);
-    buffer_text(text, "\" option=help\n            ;;\n");
-    for (const struct command *const *command = commands; *command != NULL; command++)
-        completion_command(text, *command);
-    buffer_text(text, "    esac\n"
-                      "    if [ -n \"$words\" ]; then\n"
-                      "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-                      "    elif [[ $current == @* ]]; then\n"
-                      "        COMPREPLY=($(compgen -P @ -f -- \"${current#@}\"))\n"
-                      "    elif [ \"$kind\" = folder ]; then\n"
-                      "        COMPREPLY=($(compgen -d -- \"$current\"))\n"
-                      "    elif [[ -z $option && $current == -* ]]; then\n"
-                      "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
-                      "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-                      "    else\n"
-                      "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
-                      "        compopt -o filenames\n"
-                      "    fi\n}\n"
-                      "complete -F _xcvm xcvm\n");
+    buffer_text(text, ".SH SEE ALSO\n");
+    for (; *command != NULL; command++)
+        buffer_format(text, ".BR xcvm\\-%s (1)%s\n", (*command)->name, command[1] != NULL ? "," : "");
 }

@@ -1,4 +1,4 @@
-/* Help, man page, manual pages in Markdown, and bash completion, all from the tables of the subcommands. */
+/* Help, man pages and manual pages in Markdown, all from the tables of the subcommands. */
 #ifndef XCVM_TOOLS_CLI_MANUAL_H
 #define XCVM_TOOLS_CLI_MANUAL_H
 
@@ -16,8 +16,9 @@ void manual_markdown(struct buffer *text, const struct command *command);
 void manual_spec_markdown(struct buffer *text);
 /* Appends text in which nothing means anything to Markdown. */
 void markdown_text(struct buffer *out, const char *text);
+/* xcvm-NAME.1 */
+void manual_troff_page(struct buffer *text, const struct command *command);
 /* xcvm.1 */
 void manual_troff(struct buffer *text, const struct command *const *commands);
-void manual_completion(struct buffer *text, const struct command *const *commands);
 
 #endif

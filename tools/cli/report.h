@@ -13,7 +13,8 @@
     X(INVALID, 3, "the program or model is broken, or fails while it runs")                                            \
     X(UNSUPPORTED, 4, "valid, but this build cannot do it")                                                            \
     X(LIMIT, 5, "a limit is used up: memory, time or fuel")                                                            \
-    X(IO, 6, "a file cannot be read or written")
+    X(IO, 6, "a file cannot be read or written")                                                                       \
+    X(INTERRUPTED, 130, "ended by Ctrl-C; other signals likewise, with 128 and their number")
 
 enum exit_code {
 #define EXIT_CODE(name, number, summary) EXIT_##name = number,

@@ -132,6 +132,7 @@ static int execute_bench(const void *own, const struct arguments *arguments)
     /* Inputs that are not given are always random here. */
     struct bench_flags flags = *(const struct bench_flags *)own;
     flags.input.random = true;
+    session_warn_of_threads(&flags.session);
     const char *path = arguments->items[0];
     struct program program = {0};
     xcvm_session *session = NULL;

@@ -22,7 +22,7 @@ struct check_flags {
 static const struct option options[] = {
     BACKPROP_OPTION(struct check_flags,
                     "of a model: also name every node that has no gradient, and say what training would take"),
-    {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct check_flags, loss), 0, 0,
+    {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct check_flags, loss), 0, 0,
      "with --backprop, the output that is differentiated; the only one of a float type need not be named"},
     END_OF_OPTIONS,
 };

@@ -53,7 +53,7 @@ static const struct option options[] = {
      "with --backprop, the parameters and inputs to differentiate by, with commas between them; may be repeated. "
      "With --train, patterns of the parameters that learn, in which * stands for any characters. "
      "Without it these are all parameters but the running statistics of BatchNormalization"},
-    {"loss", 0, "NAME", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
+    {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct compile_flags, loss), 0, 0,
      "with --backprop or --train, the output that is differentiated, of one element; the only one of a float type need "
      "not be named. With --train also a loss to be added, as mse or softmax_cross_entropy(OUTPUT,LABELS)"},
     {"state", 0, "OUTPUT:INPUT", OPTION_LIST, offsetof(struct compile_flags, states), 0, 0,

@@ -168,6 +168,7 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
 
 static int execute_profile(const void *own, const struct arguments *arguments)
 {
+    session_warn_of_threads(&((const struct profile_flags *)own)->session);
     /* Inputs that are not given are always random here. */
     struct profile_flags flags = *(const struct profile_flags *)own;
     flags.input.random = true;

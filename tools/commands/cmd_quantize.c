@@ -97,8 +97,8 @@ static const struct option own_options[] = {
      "merged, and Dropout does nothing"},
     {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantise these nodes alone, as 'layer1.*'"},
     {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "leave these nodes in float"},
-    {"types", 0, "TYPE", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
-    {"exclude-types", 0, "TYPE", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
+    {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
+    {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
      "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02, "
      "nor "

@@ -4,6 +4,9 @@
 #include "cli/report.h"
 #include "run/rewrite.h"
 
+#include <stdio.h>
+#include <string.h>
+
 struct strip_flags {
     struct program_flags program;
     const char *output;
@@ -21,11 +24,40 @@ static const struct option_group groups[] = {
 };
 static const struct strip_flags defaults = {.program = PROGRAM_DEFAULTS};
 
+/* A program on its way to an output, beside what it was. */
+struct stripping {
+    const char *before;
+    size_t count, after;
+    bool differs;
+    xcvm_sink sink;
+    void *user;
+};
+
+static bool pass_on(void *user, const void *bytes, size_t count)
+{
+    struct stripping *s = user;
+    if (s->after + count > s->count || memcmp(s->before + s->after, bytes, count) != 0)
+        s->differs = true;
+    s->after += count;
+    return s->sink(s->user, bytes, count);
+}
+
 static xcvm_status strip(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
                          xcvm_error *error)
 {
-    (void)context;
-    return xcvm_strip(bytes, count, sink, user, error);
+    struct stripping *const s = *(struct stripping *const *)context;
+    *s = (struct stripping){.before = bytes, .count = count, .sink = sink, .user = user};
+    return xcvm_strip(bytes, count, pass_on, s, error);
+}
+
+/* Constants begin at a page, so that the file need not become smaller. */
+static void report_removed(const struct stripping *s)
+{
+    if (s->differs)
+        printf("removed names of nodes and values, types of results, and flops: %zu bytes, %zu before%s\n", s->after,
+               s->count, s->after == s->count ? " (the constants begin at the same page)" : "");
+    else
+        printf("removed nothing: the program of %zu bytes has no debug data\n", s->count);
 }
 
 static int execute_strip(const void *own, const struct arguments *arguments)
@@ -39,7 +71,10 @@ static int execute_strip(const void *own, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     if (program_bytes(path, &flags->program, &bytes, &made, &error) != XCVM_OK)
         return report_error(path, &error);
-    int code = rewrite_bytes(path, &bytes, flags->output, strip, NULL);
+    struct stripping stripping = {0}, *const context = &stripping;
+    int code = rewrite_bytes(path, &bytes, flags->output, strip, &context);
+    if (code == EXIT_OK)
+        report_removed(&stripping);
     buffer_release(&bytes);
     return code;
 }
@@ -57,7 +92,8 @@ const struct command command_strip = {
     .max_operands = 1,
     .description =
         "Writes the same program without debug data: the names of nodes and values, the types of results, and "
-        "flops. It runs as before, but errors and profiles no longer name the model's nodes.",
+        "flops. It runs as before, but errors and profiles no longer name the model's nodes. Prints how many bytes "
+        "that were.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

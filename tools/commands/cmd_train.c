@@ -1,6 +1,7 @@
 /* `xcvm train`: a model learns from data in files. */
 #include "commands/commands.h"
 #include "commands/training_text.h"
+#include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -15,7 +16,6 @@
 
 #include <xcvm/train.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct train_flags {
     struct recomputation_flags recomputation;
     struct text_list train, metrics;
     const char *init, *weights;
-    bool keep_batch_normalization, quantize;
+    bool keep_batch_normalization, local_batch_normalization, quantize;
     int64_t patience;
     const char *end_weights;
     bool overfit_batch;
@@ -73,9 +73,9 @@ static const struct option own_options[] = {
      "what is made smaller: an output of the model, or a loss that is added to it, as softmax_cross_entropy or mse, "
      "also "
      "with output and labels, as mse(y,target); without, the model's only output of one number"},
-    {"optimizer", 0, "SPEC", OPTION_TEXT, AT(optimizer), 0, 0,
+    {"optimizer", 0, "OPTIMIZER", OPTION_TEXT, AT(optimizer), 0, 0,
      "how parameters follow their gradients, and its settings, as sgd:lr=0.01,momentum=0.9 or adam:lr=1e-3"},
-    {"schedule", 0, "SPEC", OPTION_TEXT, AT(schedule), 0, 0,
+    {"schedule", 0, "SCHEDULE", OPTION_TEXT, AT(schedule), 0, 0,
      "the learning rate over the steps: constant, step:every=10e,factor=0.1, exponential:factor=0.95, linear:to=0, "
      "cosine:to=0, onecycle:up=30%, wsd:decay=20% or plateau:patience=10; all take warmup=STEPS. Numbers of steps may "
      "be "
@@ -89,6 +89,10 @@ static const struct option own_options[] = {
      "learn these parameters alone, as 'head.*', where * stands for any characters; the others stay as they are"},
     {"keep-batch-normalization", 0, NULL, OPTION_FLAG, AT(keep_batch_normalization), 0, 0,
      "leave BatchNormalization that was exported for inference as it is, with fixed mean and variance"},
+    {"local-batch-normalization", 0, NULL, OPTION_FLAG, AT(local_batch_normalization), 0, 0,
+     "with several processes, BatchNormalization takes mean and variance of each process's part of a batch; without, "
+     "of "
+     "the whole batch, as one process does"},
     {"quantize", 0, NULL, OPTION_FLAG, AT(quantize), 0, 0,
      "learn with activations and weights rounded to 8 bits, as xcvm quantize places them; gradients go straight "
      "through "
@@ -97,7 +101,7 @@ static const struct option own_options[] = {
      "draw the weights anew; biases become 0, scales 1"},
     {"weights", 0, "FILE", OPTION_FILE, AT(weights), 0, 0,
      "begin with the arrays of this .npz or .safetensors file that have names of parameters"},
-    {"metric", 0, "NAME", OPTION_LIST, AT(metrics), 0, 0,
+    {"metric", 0, "METRIC", OPTION_LIST, AT(metrics), 0, 0,
      "also measure accuracy, top5, f1, mse, mae or perplexity; without, accuracy of classes, or mae of numbers"},
     {"patience", 0, "EPOCHS", OPTION_INT, AT(patience), 0, INT32_MAX,
      "stop early when so many epochs have brought no better loss, of validation if there is any; 0: never"},
@@ -154,30 +158,11 @@ static const struct train_flags defaults = {.optimizer = "adam:lr=1e-3", .accumu
 static xct_trainer *volatile running;
 
 /* The first asks for an end after the step; a second one ends the process, from which checkpoints recover. */
-static void on_interrupt(int number)
+static void stop_running(void)
 {
     xct_trainer *trainer = running;
-    signal(number, SIG_DFL);
     if (trainer != NULL)
         xct_trainer_stop(trainer);
-}
-
-static void catch_signals(xct_trainer *trainer)
-{
-    running = trainer;
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
-    if (signal(SIGHUP, on_interrupt) == SIG_IGN) /* as nohup has it */
-        signal(SIGHUP, SIG_IGN);
-}
-
-static void release_signals(void)
-{
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
-        signal(SIGHUP, SIG_IGN);
-    running = NULL;
 }
 
 /* ---- Options ---- */
@@ -276,6 +261,7 @@ static bool read_flags(struct training *t)
     t->compile.train_batch_normalization = !flags->keep_batch_normalization;
     t->compile.note = t->processes.rank == 0 ? show_note : NULL;
     t->compile.note_user = t;
+    t->compile.local_batch_normalization = flags->local_batch_normalization;
     t->options = (xct_options){.size = sizeof t->options,
                                .compile = &t->compile,
                                .label = t->label,
@@ -382,9 +368,11 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                      .progress = t->processes.rank == 0 ? show : NULL,
                                      .user = t};
     progress_start(&t->progress);
-    catch_signals(t->trainer);
+    running = t->trainer;
+    interrupt_catch(stop_running);
     xcvm_status status = xct_trainer_fit(t->trainer, t->data, &options, report, error);
-    release_signals();
+    interrupt_release();
+    running = NULL;
     progress_end(&t->progress);
     free(name);
     return status;
@@ -503,7 +491,7 @@ static int learn(struct training *t)
     if (status != XCVM_OK && t->processes.rank > 0)
         usleep(HEAD_START_US);
     int code = status != XCVM_OK               ? report_error(NULL, &error)
-               : report.end == XCT_END_STOPPED ? exit_code_of(XCVM_CANCELLED)
+               : report.end == XCT_END_STOPPED ? interrupt_code()
                                                : EXIT_OK;
     processes_end(&t->processes, status == XCVM_OK, code);
     return code;
@@ -558,7 +546,9 @@ const struct command command_train = {
         "Started by mpirun (mpirun -n 4 xcvm train ...), processes train together: each takes its part of every batch, "
         "and "
         "gradients are summed while they are computed, in memory that the processes of one machine share, or by Open "
-        "MPI. The first one writes the files.\n\n"
+        "MPI. BatchNormalization takes mean and variance of the whole batch. The first one writes the files. As root, "
+        "mpirun wants --allow-run-as-root, or OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; for more "
+        "processes than cores, --oversubscribe.\n\n"
         "The result is for inference: BatchNormalization in it uses its running statistics, and Dropout does nothing, "
         "unless --training-form is given.\n\n"
         "A loss that is not finite ends the training and names the instruction that made the first such number.",

@@ -74,6 +74,18 @@ static bool started_by_mpirun(void)
     return size != NULL && atoi(size) > 1;
 }
 
+/* Processes of another MPI would each train alone, and write the same files. */
+static xcvm_status check_other_launchers(xcvm_error *error)
+{
+    const char *size = getenv("PMI_SIZE");
+    if (size == NULL || atoi(size) <= 1)
+        return XCVM_OK;
+    return error_set(error, XCVM_UNSUPPORTED,
+                     "another mpirun than Open MPI's has started %d processes (PMI_SIZE is set). Start them by that of "
+                     "Open MPI: Debian's openmpi-bin has mpirun.openmpi",
+                     atoi(size));
+}
+
 /* dlsym gives functions as pointers to objects, which C has no conversion for. */
 static bool find_function(void *library, const char *name, void *function)
 {
@@ -355,14 +367,17 @@ xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
 {
     *processes = (struct processes){.count = 1};
     if (!started_by_mpirun())
-        return XCVM_OK;
+        return check_other_launchers(error);
     /* By Rabenseifner's algorithm each process sums up a part; by the usual one one process sums up all, which for
      * ResNet-18's gradients takes two processes a fifth more of their time. */
     (void)setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", false);
     /* Its plugins look for its symbols among those of the process. */
     void *library = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
-        return error_set(error, XCVM_UNSUPPORTED, "mpirun has started several processes, but %s", dlerror());
+        return error_set(error, XCVM_UNSUPPORTED,
+                         "mpirun has started several processes, but %s. Install Open MPI's library, as Debian's "
+                         "libopenmpi3 has it",
+                         dlerror());
     bool good = find_all(library) && start_thread();
     pthread_mutex_lock(&worker.mutex);
     while (good && !worker.begun && !worker.failed)

@@ -45,6 +45,15 @@ xcvm_status session_open(const struct program *program, const struct limit_flags
     return xcvm_session_create(program->handle, &options, session, error);
 }
 
+void session_warn_of_threads(const struct session_flags *flags)
+{
+    const int available = xcvm_available_threads();
+    if (flags->threads > available)
+        report_line("warning: --threads=%d, but this process may use %d at once, by affinity and the cgroup's quota; "
+                    "threads beyond them wait for each other, and times are longer. --threads=0 takes what there is",
+                    (int)flags->threads, available);
+}
+
 xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags)
 {
     return (xcvm_run_options){.size = sizeof(xcvm_run_options),

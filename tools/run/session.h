@@ -32,6 +32,8 @@ struct inputs {
  * beside `inputs`, which may be NULL. */
 xcvm_status session_open(const struct program *program, const struct limit_flags *limits, const struct inputs *inputs,
                          const struct session_flags *flags, xcvm_session **session, xcvm_error *error);
+/* Says so if more threads are asked for than this process may use at once, whose times mean little. */
+void session_warn_of_threads(const struct session_flags *flags);
 xcvm_run_options session_run_options(const struct limit_flags *limits, const struct session_flags *flags);
 
 /* NAME=SPEC for an input or output. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,8 +63,13 @@ static bool start(struct worker *worker, size_t index, double seconds, job funct
         return false;
     fflush(stdout);
     fflush(stderr);
+    const pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
+        /* Ctrl-C, or a signal to the parent alone, ends both. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(EXIT_INTERRUPTED);
         close(ends[0]);
         run_jobs(ends[1], index, function, context);
     }

@@ -28,6 +28,8 @@ const struct option training_options[] = {
      "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
     {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
      "let the program be one of several processes' that train together, each on its part of every batch"},
+    {"local-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, local_batch_normalization), 0,
+     0, "with --all-reduce, BatchNormalization takes mean and variance of the process's own part of the batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
      "make the counterpart that reads the same states and changes none, with normalisation and dropout as for "
      "inference"},
@@ -106,6 +108,7 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
     compiler->average = flags->average;
     compiler->loss_scale = flags->loss_scale;
     compiler->all_reduce = flags->all_reduce;
+    compiler->local_batch_normalization = flags->local_batch_normalization;
     compiler->evaluate = flags->evaluate;
     compiler->train_batch_normalization = flags->train_batch_normalization;
     return XCVM_OK;
