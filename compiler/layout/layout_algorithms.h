@@ -3,9 +3,9 @@
 #ifndef XCVM_COMPILER_LAYOUT_LAYOUT_ALGORITHMS_H
 #define XCVM_COMPILER_LAYOUT_LAYOUT_ALGORITHMS_H
 
-#include "ops/op.h"
+#include "ops/conv/blocked_axes.h"
 
-enum { XCC_LAYOUT_AXES = 3 };
+enum { XCC_LAYOUT_AXES = XCVM_BLOCKED_MOST_AXES };
 
 /* A convolution whose sizes are known, or assumed. */
 typedef struct xcc_layout_shape {
@@ -22,15 +22,18 @@ typedef struct xcc_layout_shape {
 
 typedef struct xcc_layout_algorithm {
     const char *name;
-    int choice;   /* XCVM_BLOCKED_... */
-    int64_t tile; /* winograd */
-    bool (*fits)(const xcc_layout_shape *c);
+    int choice;                              /* XCVM_BLOCKED_... */
+    int64_t tile;                            /* winograd */
+    bool (*fits)(const xcc_layout_shape *c); /* of shapes with a number of axes that BlockedConv accepts */
     /* Estimated time in nanoseconds; only how those of one convolution compare to each other decides anything. */
     double (*estimate)(const xcc_layout_shape *c, int64_t tile);
 } xcc_layout_algorithm;
 
 extern const xcc_layout_algorithm xcc_layout_algorithms[];
 extern const size_t xcc_layout_algorithm_count;
+
+/* True if BlockedConv can compute the convolution by that algorithm. */
+bool xcc_layout_fits(const xcc_layout_algorithm *algorithm, const xcc_layout_shape *c);
 
 /* The algorithm whose estimate is the least, with something for the memory that its filters take; NULL if none fits. */
 const xcc_layout_algorithm *xcc_layout_cheapest(const xcc_layout_shape *c);

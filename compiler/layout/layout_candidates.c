@@ -8,8 +8,8 @@ enum {
     CHANNELS = 1,
     FIRST_AXIS = 2,
     IMAGE_RANK = XCC_IMAGE_RANK,
-    PLANE_RANK = IMAGE_RANK - 1,
-    LINE_RANK = PLANE_RANK - 1
+    PLANE_RANK = FIRST_AXIS + 2,
+    LINE_RANK = FIRST_AXIS + XCVM_BLOCKED_LEAST_AXES
 };
 
 /* The height and width of an image of which nothing is known, and its depth. */
@@ -69,6 +69,7 @@ static bool describe_conv_transpose(const xcc_node *n, xcc_layout_candidate *c)
         convertible =
             convertible && (a->dilations.at[i] == 1 || w->type.rank != PLANE_RANK || w->type.dims[FIRST_AXIS + i] == 1);
     return convertible && is_variable_image(xcc_value_of(a->x)) && xcc_is_constant(w) && w->type.rank == PLANE_RANK &&
+           xcvm_blocked_takes_axes(XCVM_OP_BlockedConvTranspose, w->type.rank - FIRST_AXIS) &&
            xcvm_element_count(&w->type) > 0 && (b == NULL || xcc_is_constant(b)) &&
            xcc_may_copy(n->graph->module, w->type.bytes);
 }
@@ -160,7 +161,7 @@ static bool describe_batch_normalization(const xcc_node *n, xcc_layout_candidate
     const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
     c->kind = XCC_LAYOUT_AFFINE;
     if (!is_variable_image(xcc_value_of(a->x)) || a->training_mode != 0 || a->running_mean != NULL ||
-        a->running_var != NULL)
+        a->running_var != NULL || !xcvm_blocked_takes_axes(XCVM_OP_BlockedAffine, a->x->rank - FIRST_AXIS))
         return false;
     int64_t channels = a->x->dims[CHANNELS];
     return is_vector(a->scale, channels) && is_vector(a->b, channels) && is_vector(a->mean, channels) &&
@@ -177,7 +178,8 @@ static bool describe_concat(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
     c->kind = XCC_LAYOUT_CONCAT;
-    if (!is_channels(a->axis, xcc_node_output(n, 0)))
+    if (!is_channels(a->axis, xcc_node_output(n, 0)) ||
+        !xcvm_blocked_takes_axes(XCVM_OP_BlockedConcat, xcc_layout_axes(xcc_node_output(n, 0))))
         return false;
     for (size_t i = 0; i < a->xs.count; i++)
         if (!is_variable_image(xcc_value_of(a->xs.at[i])))

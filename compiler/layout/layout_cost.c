@@ -225,13 +225,18 @@ static double filter_bytes(const xcc_layout_algorithm *algorithm, const xcc_layo
     return bytes;
 }
 
+bool xcc_layout_fits(const xcc_layout_algorithm *algorithm, const xcc_layout_shape *c)
+{
+    return xcvm_blocked_conv_takes_axes(algorithm->choice, c->axes) && algorithm->fits(c);
+}
+
 const xcc_layout_algorithm *xcc_layout_cheapest(const xcc_layout_shape *c)
 {
     const xcc_layout_algorithm *best = NULL;
     double least = 0;
     for (size_t i = 0; i < xcc_layout_algorithm_count; i++) {
         const xcc_layout_algorithm *algorithm = &xcc_layout_algorithms[i];
-        if (!algorithm->fits(c))
+        if (!xcc_layout_fits(algorithm, c))
             continue;
         const double cost = algorithm->estimate(c, algorithm->tile) + BYTE_NS * filter_bytes(algorithm, c);
         if (best == NULL || cost < least) {

@@ -195,7 +195,7 @@ static const xcc_layout_algorithm *measure_all(xcc_layout *s, xcc_layout_shape c
     for (size_t i = 0; ready && i < xcc_layout_algorithm_count; i++) {
         const bool late = t.m->deadline_ns != 0 && xcvm_clock_ns() >= t.m->deadline_ns;
         const double took =
-            !late && xcc_layout_algorithms[i].fits(&c) ? measure(&t, &c, &xcc_layout_algorithms[i]) : -1;
+            !late && xcc_layout_fits(&xcc_layout_algorithms[i], &c) ? measure(&t, &c, &xcc_layout_algorithms[i]) : -1;
         if (took >= 0 && (best == NULL || took < least)) {
             least = took;
             best = &xcc_layout_algorithms[i];
@@ -211,7 +211,7 @@ const xcc_layout_algorithm *xcc_layout_fastest(xcc_layout *s, const xcc_layout_s
 {
     size_t fitting = 0;
     for (size_t i = 0; i < xcc_layout_algorithm_count; i++)
-        fitting += xcc_layout_algorithms[i].fits(c);
+        fitting += xcc_layout_fits(&xcc_layout_algorithms[i], c);
     if (fitting < 2)
         return NULL;
     for (const xcc_layout_tuning *known = s->tuned; known != NULL; known = known->next)

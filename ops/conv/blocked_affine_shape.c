@@ -1,6 +1,6 @@
 /* The shape rule of BlockedAffine. */
+#include "ops/conv/blocked_axes.h"
 #include "ops/elementwise/activation.h"
-#include "ops/conv/blocked.h"
 #include "ops/shape.h"
 
 static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, int64_t blocks, const char *what)
@@ -19,11 +19,10 @@ static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, in
 /* dims become those of two parts one behind the other. */
 static xcvm_status append_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
-    XCVM_CHECK(t->error, x->rank == rank && (rank == 5 || rank == 6), SHAPE_MISMATCH,
-               "element %zu of xs has rank %d, %s is needed", i, x->rank,
-               rank == 5   ? "5"
-               : rank == 6 ? "6"
-                           : "5 or 6");
+    XCVM_CHECK(t->error, xcvm_blocked_takes_rank(XCVM_OP_BlockedAffine, x->rank), SHAPE_MISMATCH,
+               "element %zu of xs has rank %d, 4 to 6 is needed", i, x->rank);
+    XCVM_CHECK(t->error, x->rank == rank, SHAPE_MISMATCH, "element %zu of xs has rank %d, that of another is %d", i,
+               x->rank, rank);
     const int64_t last = x->dims[rank - 1];
     XCVM_CHECK(t->error, last < 0 || last == XCVM_CHANNEL_BLOCK, SHAPE_MISMATCH,
                "the last dimension of element %zu of xs is %lld, blocks have %d channels", i, (long long)last,

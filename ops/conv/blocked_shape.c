@@ -1,10 +1,10 @@
 /* Shape rules of tensors with blocked channels. */
-#include "ops/conv/blocked.h"
+#include "ops/conv/blocked_axes.h"
 #include "ops/elementwise/activation.h"
 #include "ops/conv/window.h"
 #include "ops/matmul/pairs.h"
 
-enum { MOST_AXES = 3 };
+enum { MOST_AXES = XCVM_BLOCKED_MOST_AXES };
 
 XCVM_SHAPE_RULE_OF(BlockChannels)
 {
@@ -225,14 +225,12 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_TRY(xcvm_affine_check(t->error, a->affine));
     const bool is_strided = a->algorithm == XCVM_BLOCKED_winograd_strided;
     XCVM_TRY(check_type(t, a));
-    const bool flat = a->algorithm == XCVM_BLOCKED_winograd_untransformed || is_strided;
-    const bool any_axes = xcvm_blocked_is_direct(a->algorithm) || xcvm_blocked_is_by_block(a->algorithm);
     XCVM_CHECK(t->error,
-               a->strides.count == 2 || (a->strides.count == MOST_AXES && !flat) || (a->strides.count == 1 && any_axes),
+               a->strides.count <= MOST_AXES && xcvm_blocked_conv_takes_axes(a->algorithm, (int)a->strides.count),
                INVALID_ARGUMENT, "there are %zu strides, %s are possible", a->strides.count,
-               flat       ? "2"
-               : any_axes ? "1 to 3"
-                          : "2 or 3");
+               !xcvm_blocked_conv_takes_axes(a->algorithm, 3)  ? "2"
+               : xcvm_blocked_conv_takes_axes(a->algorithm, 1) ? "1 to 3"
+                                                               : "2 or 3");
     filter f = {.axes = (int)a->strides.count};
     const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));
@@ -280,7 +278,8 @@ XCVM_SHAPE_RULE_OF(BlockedConvTranspose)
     int64_t kernel[] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
     int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_CHANNEL_BLOCK};
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 5, SHAPE_MISMATCH, "x has rank %d, 5 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || xcvm_blocked_takes_rank(XCVM_OP_BlockedConvTranspose, x->rank), SHAPE_MISMATCH,
+               "x has rank %d, 5 is needed", x->rank);
     XCVM_CHECK(t->error, w->rank < 0 || w->rank == 5, SHAPE_MISMATCH, "w has rank %d, 5 is needed", w->rank);
     XCVM_TRY(check_block(t, x, "x"));
     XCVM_TRY(check_block(t, w, "w"));
