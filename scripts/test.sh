@@ -82,6 +82,7 @@ step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/relea
 [ -z "${XCVM_ONNX_DATA:-}" ] ||
     step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
 step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
+step 'differential: layouts of random networks' tests/differential/layouts.sh build/release
 step 'conformance: contributed operators of ONNX Runtime' tests/differential/contrib.sh build/release
 step 'differential: gradients at kinks beside f64' tests/differential/kinks.sh build/release
 step 'conformance: models that were quantised, in ONNX Runtime' tests/differential/quantise.sh build/release

@@ -19,6 +19,7 @@ import elementwise  # noqa: F401
 import graphs  # noqa: F401
 import quantised_graphs  # noqa: F401
 import language  # noqa: F401
+import layouts  # noqa: F401
 import learning  # noqa: F401
 import modern  # noqa: F401
 import movement  # noqa: F401
