@@ -20,10 +20,11 @@ static inline bool xcvm_field_is_attribute(const xcvm_field *f) { return f->role
 void xcvm_args_default(const xcvm_schema *schema, void *args);
 /* Such a struct; NULL if there is no memory. */
 void *xcvm_args_create(xcvm_arena *arena, const xcvm_schema *schema);
-/* Whether a result may be absent: those that are optional, and any of a list. */
-static inline bool xcvm_result_may_be_absent(const xcvm_field *f)
+/* Whether a result, or an operand, of the field may be absent: an optional one, and an entry of a list of any values.
+ */
+static inline bool xcvm_field_may_be_absent(const xcvm_field *f)
 {
-    return f->kind == XCVM_FIELD_OPTIONAL || xcvm_field_is_list(f);
+    return f->kind == XCVM_FIELD_OPTIONAL || f->kind == XCVM_FIELD_ANYS;
 }
 
 /* How many entries a list field has, to be bound later. */

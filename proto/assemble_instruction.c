@@ -306,7 +306,7 @@ static xcvm_status set_results(xcvm_assembler *a, xcvm_instruction *instruction)
         const xcvm_field *f = &schema->fields[i];
         size_t here = f->role == XCVM_ROLE_OUT ? xcvm_field_count(f, instruction->args) : 0;
         for (size_t j = 0; j < here; j++, next++)
-            if (out[next] == 0 && !xcvm_result_may_be_absent(f))
+            if (out[next] == 0 && !xcvm_field_may_be_absent(f))
                 return xcvm_reader_fail(r, "%s needs a register for its result %s", schema->name, f->name);
     }
     return XCVM_OK;

@@ -395,7 +395,7 @@ static xcvm_status decode_outputs(decoder *d, const Xcvm__XCInstruction *message
         const xcvm_field *f = &schema->fields[i];
         size_t here = f->role == XCVM_ROLE_OUT ? xcvm_field_count(f, instruction->args) : 0;
         for (size_t j = 0; j < here; j++, next++) {
-            XCVM_CHECK(d->error, message->outputs[next] != 0 || xcvm_result_may_be_absent(f), INVALID_PROGRAM,
+            XCVM_CHECK(d->error, message->outputs[next] != 0 || xcvm_field_may_be_absent(f), INVALID_PROGRAM,
                        "%s: the result is absent, but it is needed", f->name);
             out[next] = (int32_t)message->outputs[next];
         }

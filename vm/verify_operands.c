@@ -1,6 +1,7 @@
 /* Verification of operands: each instruction by itself has registers in range, and operands and results as its row has.
  * */
 #include "vm/verify.h"
+#include "proto/arguments.h"
 
 /* Finds the largest register and counts results. */
 static xcvm_status count_registers(xcvm_verifier *v)
@@ -46,7 +47,7 @@ static xcvm_status check_operands(xcvm_verifier *v, size_t pc)
                                       field->name);
         for (; count > 0; count--, ++*at) {
             int32_t id = is_result ? instruction->out[*at] : instruction->in[*at];
-            if (id == 0 && field->kind != XCVM_FIELD_OPTIONAL && field->kind != XCVM_FIELD_ANYS)
+            if (id == 0 && !xcvm_field_may_be_absent(field))
                 return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM, "%s %s is absent, but not optional",
                                           is_result ? "result" : "operand", field->name);
             if (id < 0 && (size_t)(-1 - (int64_t)id) >= v->image->constant_count)

@@ -212,6 +212,7 @@ xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink
     e.code.image.producer = PRODUCER;
     e.code.image.arena_bytes = plan->arena_bytes;
     XCVM_TRY(emit_program(&e));
+    XCVM_TRY(xcc_emit_verify(m, &e.code.image));
     timed_sink timed = {m, sink, user, XCVM_OK};
     xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, pass_on, &timed, m->error);
     return timed.status != XCVM_OK ? xcc_out_of_time(m) : status;

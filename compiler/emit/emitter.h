@@ -51,4 +51,7 @@ xcvm_status xcc_emit_loop(xcc_emitter *e, const xcc_node *n);
 /* `inherited` are values set before, which this graph's instructions free as its own. Its outputs stay set. */
 xcvm_status xcc_emit_graph(xcc_emitter *e, xcc_graph *g, xcc_value *const *inherited, size_t inherited_count);
 
+/* Verifies a program as the loader does. Fails with INTERNAL if the loader would refuse it. */
+xcvm_status xcc_emit_verify(xcc_module *m, const xcvm_image *image);
+
 #endif

@@ -23,10 +23,10 @@ typedef struct place {
     xcc_graph *to;
 } place;
 
-static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     const place *p = user;
-    *copy = is_result ? new_copy(p->c, p->to, v) : xcc_copy_of(p->c, v);
+    *copy = field->role == XCVM_ROLE_OUT ? new_copy(p->c, p->to, v) : xcc_copy_of(p->c, v);
     return *copy != NULL ? XCVM_OK : p->c->m->error->status;
 }
 

@@ -1,5 +1,6 @@
 /* Copies of nodes. */
 #include "compiler/ir/graph.h"
+#include "proto/arguments.h"
 
 #include <string.h>
 
@@ -14,7 +15,10 @@ static xcvm_status copy_operands(const xcc_node *n, const xcvm_field *field, cha
     for (size_t k = 0; k < count; k++) {
         xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, k)), *copy = NULL;
         if (v != NULL)
-            XCVM_TRY(copied(user, v, field->role == XCVM_ROLE_OUT, &copy));
+            XCVM_TRY(copied(user, v, field, &copy));
+        XCVM_CHECK(m->error,
+                   copy != NULL || v == NULL || field->role != XCVM_ROLE_OUT || xcvm_field_may_be_absent(field),
+                   INTERNAL, "a copy of %s (%s) lacks its result %s", n->name, n->schema->name, field->name);
         list[k] = XCC_OUT(copy);
     }
     /* Lists of operands and of results are laid out alike. */

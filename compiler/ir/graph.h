@@ -298,9 +298,9 @@ static inline xcvm_value *xcc_type_of(const xcc_value *v) { return v != NULL ? (
 #define xcc_apply(b, Name, result, ...)                                                                                \
     xcc_apply_at((b), XCVM_OP_##Name, &(xcvm_##Name##_args){__VA_ARGS__}, offsetof(xcvm_##Name##_args, result))
 xcc_value *xcc_apply_at(xcc_builder *b, xcvm_opcode opcode, void *args, size_t result_offset);
-/* What stands for a value of a node in a copy of it: of an operand, what the copy reads; of a result, a value of its
- * own, or NULL where the copy need not give it. */
-typedef xcvm_status (*xcc_copied)(void *user, xcc_value *v, bool is_result, xcc_value **copy);
+/* The value that replaces an operand or a result of a node in a copy of the node. A result becomes a new value, or NULL
+ * if nothing reads it and its field may be absent (xcvm_field_may_be_absent). */
+typedef xcvm_status (*xcc_copied)(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy);
 /* A copy of an instruction where the builder stands; NULL on failure. */
 xcc_node *xcc_node_copy(xcc_builder *b, const xcc_node *n, xcc_copied copied, void *user);
 /* Control flow; its bodies are made, empty, and its results have no types until xcc_node_infer, which the infer pass

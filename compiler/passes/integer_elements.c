@@ -65,12 +65,12 @@ typedef struct copies {
     xcc_value *made[MOST_NODES];
 } copies;
 
-static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     copies *c = user;
     *copy = v;
     xcc_dequantized x;
-    if (is_result) {
+    if (field->role == XCVM_ROLE_OUT) {
         *copy = xcc_value_create(v->graph, NULL);
         return *copy != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
     }
@@ -415,11 +415,11 @@ typedef struct moved {
     xcc_value *bytes;
 } moved;
 
-static xcvm_status replace_first(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+static xcvm_status replace_first(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     const moved *m = user;
     *copy = v == m->x ? m->bytes : v;
-    if (!is_result)
+    if (field->role != XCVM_ROLE_OUT)
         return XCVM_OK;
     *copy = xcc_value_create(v->graph, NULL);
     return *copy != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;

@@ -4,6 +4,7 @@
  * worth. What draws random numbers or can be seen from outside is kept; running statistics are given by the originals
  * alone. */
 #include "compiler/recompute/recompute.h"
+#include "proto/arguments.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/passes/passes.h"
 
@@ -75,17 +76,17 @@ static bool is_forgotten(const recompute *r, const xcc_value *v)
     return item != 0 && r->forgotten[item - 1];
 }
 
-static xcvm_status copied(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     recompute *r = user;
     *copy = v;
-    if (!is_result) {
+    if (field->role != XCVM_ROLE_OUT) {
         if (is_forgotten(r, v))
             *copy = r->copies[v->id];
         return XCVM_OK;
     }
-    /* What only the program gives, as running statistics, is given once. */
-    bool is_read = v == xcc_node_output(v->producer, 0);
+    /* A copy omits optional results that no node reads, such as running statistics: the program outputs them once. */
+    bool is_read = v == xcc_node_output(v->producer, 0) || !xcvm_field_may_be_absent(field);
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
         is_read = is_read || use->node != NULL;
     *copy = is_read ? xcc_value_create(r->g, NULL) : NULL;

@@ -86,11 +86,12 @@ typedef struct copying {
     bool stores;     /* what is written into is a state that whoever runs it lends */
 } copying;
 
-static xcvm_status map_value(void *user, xcc_value *v, bool is_result, xcc_value **copy)
+/* The value of the trace `v` in the copy. `field` is NULL outside of nodes. */
+static xcvm_status map_value(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     const copying *c = user;
     xcc_graph *g = c->b->graph;
-    if (is_result) {
+    if (field != NULL && field->role == XCVM_ROLE_OUT) {
         c->map[v->id] = xcc_value_create(g, NULL);
     } else if (c->map[v->id] == NULL && xcc_is_constant(v)) {
         c->map[v->id] =
@@ -195,7 +196,7 @@ static xcvm_status build_operands(copying *c, trace_form form)
 static xcvm_status add_output(const copying *c, xcc_value *value, const char *name, xcc_value **output)
 {
     xcc_value *from;
-    XCVM_TRY(map_value((void *)(uintptr_t)c, value, false, &from));
+    XCVM_TRY(map_value((void *)(uintptr_t)c, value, NULL, &from));
     *output = xcc_value_create(c->b->graph, name);
     if (*output == NULL || xcc_emit(c->b, Identity, .y = XCC_OUT(*output), .x = XCC_IN(from)) == NULL)
         return c->b->graph->module->error->status;
@@ -278,7 +279,7 @@ static xcvm_status build_effects(const copying *c)
             const trace_operand *o = &k->operands[e->changes[j].operand];
             changes[j] = (tape_program_change){
                 .variable = o->v.at, .state = c->map[o->value->id], .by_rows = e->changes[j].rows != NULL};
-            XCVM_TRY(map_value((void *)(uintptr_t)c, e->changes[j].gradient, false, &changes[j].gradient));
+            XCVM_TRY(map_value((void *)(uintptr_t)c, e->changes[j].gradient, NULL, &changes[j].gradient));
         }
         XCVM_TRY(e->effect->build(e->effect, m, e->count, changes));
     }
@@ -357,7 +358,7 @@ xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, 
         if (v == NULL)
             continue;
         xcc_value *copy;
-        XCVM_TRY(tape_stick(t, map_value(&c, v, false, &copy)));
+        XCVM_TRY(tape_stick(t, map_value(&c, v, NULL, &copy)));
         outs[count++] = tape_variable_of(copy);
     }
     return XCVM_OK;

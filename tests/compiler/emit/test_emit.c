@@ -424,6 +424,43 @@ static xcvm_status compile_with(const xcvm_allocator *allocator, xcvm_error *err
     return status;
 }
 
+static bool refuse_bytes(void *user, const void *bytes, size_t count)
+{
+    (void)user, (void)bytes, (void)count;
+    ck_abort_msg("a program that the loader refuses is written");
+    return false;
+}
+
+/* Emits y, z = Split(x) after `spoil` has changed the node. */
+static void check_refused(void (*spoil)(xcc_node *n), const char *part)
+{
+    compilation c;
+    xcc_plan plan;
+    begin(&c, 0);
+    xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(4)), *y = value(&c.b, "y"), *z = value(&c.b, "z");
+    xcvm_value *ys[] = {XCC_OUT(y), XCC_OUT(z)};
+    xcc_node *n = xcc_emit(&c.b, Split, .ys = {ys, 2}, .x = XCC_IN(x), .axis = 0);
+    ck_assert_ptr_nonnull(n);
+    output(&c.b, y);
+    passes(&c);
+    ok(&c.m, xcc_plan_make(&c.m, &plan));
+    spoil(c.m.graph->first);
+    ck_assert_int_eq(xcc_emit_program(&c.m, &plan, refuse_bytes, NULL), XCVM_INTERNAL);
+    ck_assert_msg(strstr(c.error.message, part) != NULL, "%s", c.error.message);
+    ck_assert_msg(strstr(c.error.message, "a lower optimization level") != NULL, "%s", c.error.message);
+    finish(&c);
+}
+
+static void drop_result(xcc_node *n) { ((xcvm_value **)(void *)XCC_ARGS(Split, n)->ys.at)[1] = NULL; }
+static void move_axis(xcc_node *n) { ((xcvm_Split_args *)n->args)->axis = 9; }
+
+START_TEST(refused_by_the_loader)
+{
+    check_refused(drop_result, "result ys is absent, but not optional");
+    check_refused(move_axis, "axis");
+}
+END_TEST
+
 START_TEST(out_of_memory)
 {
     xcvm_status status = XCVM_OUT_OF_MEMORY;
@@ -454,6 +491,7 @@ Suite *suite_compiler_emit(void)
     tcase_add_loop_test(tests, endless_loop, 0, LEVELS);
     tcase_add_loop_test(tests, plain_outputs, 0, LEVELS);
     tcase_add_test(tests, constants);
+    tcase_add_test(tests, refused_by_the_loader);
     tcase_add_test(tests, out_of_memory);
     suite_add_tcase(suite, tests);
     return suite;

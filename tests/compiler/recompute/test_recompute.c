@@ -31,7 +31,7 @@ static xcc_value *linear(xcc_builder *b, xcc_value *x)
 static xcc_value *layer(xcc_builder *b, xcc_value *const *before, size_t count)
 {
     xcc_value *last = before[count - 1], *other = before[count - 1 - below((uint32_t)count)];
-    switch (below(8)) {
+    switch (below(9)) {
     case 0:
         return APPLY(Tanh, y, .x = XCC_IN(last));
     case 1:
@@ -57,6 +57,16 @@ static xcc_value *layer(xcc_builder *b, xcc_value *const *before, size_t count)
                      .training_mode = 1) == NULL)
             ck_abort_msg("%s", b->graph->module->error->message);
         return norm;
+    }
+    case 6: { /* a result of Split is not read, and is not optional */
+        xcc_value *parts[2] = {must(b, xcc_value_create(b->graph, NULL)), must(b, xcc_value_create(b->graph, NULL))};
+        xcvm_value *ys[2] = {XCC_OUT(parts[0]), XCC_OUT(parts[1])};
+        xcc_value *x = APPLY(Sin, y, .x = XCC_IN(last)), *sizes = ints(b, 2, DIMS(WIDTH / 2, WIDTH / 2));
+        if (xcc_emit(b, Split, .ys = {ys, 2}, .x = XCC_IN(x), .split = XCC_IN(sizes), .axis = 1) == NULL)
+            ck_abort_msg("%s", b->graph->module->error->message);
+        xcc_value *half = parts[below(2)];
+        return must(
+            b, xcc_build_concat(b, 2, (xcc_value *[]){half, APPLY(Mul, y, .a = XCC_IN(half), .b = XCC_IN(half))}, 1));
     }
     default:
         return linear(b, last);
