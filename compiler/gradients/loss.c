@@ -5,10 +5,7 @@
 #define G xcc_g(d)
 #define Y xcc_out(d, 0)
 
-static xcc_value *sum_along(xcc_vjp *d, xcc_value *x, int64_t axis)
-{
-    return xcc_sum(d, x, XCC_BUILD_INTS(d->b, axis));
-}
+static xcc_value *sum_along(xcc_vjp *d, xcc_value *x, int64_t axis) { return xcc_sum(d, x, xcc_axis_list(d, x, axis)); }
 
 XCC_GRADIENT(Softmax)
 {

@@ -281,7 +281,7 @@ XCC_GRADIENT(RMSNormalization)
 XCC_GRADIENT(LpNormalization)
 {
     ARGS(LpNormalization);
-    xcc_value *axis = XCC_BUILD_INTS(d->b, a->axis), *x = wide(d, X), *g = wide(d, G), *y = wide(d, Y);
+    xcc_value *axis = xcc_axis_list(d, X, a->axis), *x = wide(d, X), *g = wide(d, G), *y = wide(d, Y);
     xcc_value *norm = xcc_build_reduce(d->b, a->p == 1 ? XCVM_OP_ReduceL1 : XCVM_OP_ReduceL2, x, axis, true);
     xcc_value *along = xcc_sum(d, xcc_mul(d, g, y), axis), *slope = a->p == 1 ? xcc_op1(d, XCVM_OP_Sign, x) : y;
     xcc_value *zero = xcc_num(d, x, 0), *dx = xcc_div(d, xcc_sub(d, g, xcc_mul(d, slope, along)), norm);

@@ -99,6 +99,11 @@ static inline xcc_value *xcc_where(xcc_vjp *d, xcc_value *condition, xcc_value *
 {
     return xcc_build_call(d->b, XCVM_OP_Where, 3, (xcc_value *[]){condition, x, z});
 }
+/* A list of one axis of x; empty if x has rank 0, which operators with an axis accept as a line of one element. */
+static inline xcc_value *xcc_axis_list(xcc_vjp *d, const xcc_value *x, int64_t axis)
+{
+    return xcc_build_ints(d->b, x != NULL && x->type.rank == 0 ? 0 : 1, &axis);
+}
 static inline xcc_value *xcc_sum(xcc_vjp *d, xcc_value *x, xcc_value *axes)
 {
     return xcc_build_reduce(d->b, XCVM_OP_ReduceSum, x, axes, true);
