@@ -56,6 +56,9 @@ static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
     x = xcc_scale(d, align ? x : xcc_plus(d, x, -1), 0.5);
     if (s->a->mode == XCVM_GRID_MODE_nearest)
         x = xcc_op1(d, XCVM_OP_Round, x);
+    /* Cubic interpolation pads each of the elements around a point. */
+    if (s->a->mode == XCVM_GRID_MODE_cubic)
+        return x;
     if (s->a->padding_mode == XCVM_GRID_PADDING_border)
         x = xcc_where(d, beyond(s, x, t->low, t->high), between(s, x, xcc_num(d, v, 0), t->most), x);
     if (s->a->padding_mode == XCVM_GRID_PADDING_reflection)

@@ -7,6 +7,8 @@
 /* A size from which on doubles are no int64_t any more; less is more than memory holds. */
 #define LARGEST 0x1p62
 
+static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
+
 /* Which dimension of x entry `i` of scales, sizes or roi is for. */
 static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int rank, int *axis)
 {
@@ -74,8 +76,7 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
         dims[d] = a->x->dims[d];
         scales[d] = 1;
     }
-    const bool by_scales = a->scales != NULL && (a->scales->rank != 1 || a->scales->dims[0] != 0);
-    const bool by_sizes = a->sizes != NULL && (a->sizes->rank != 1 || a->sizes->dims[0] != 0);
+    const bool by_scales = is_given(a->scales), by_sizes = is_given(a->sizes);
     XCVM_CHECK(error, by_scales != by_sizes, INVALID_ARGUMENT, "exactly one of scales and sizes must be given");
     const xcvm_value *given = by_scales ? a->scales : a->sizes;
     const char *what = by_scales ? "scales" : "sizes";
@@ -119,17 +120,25 @@ XCVM_SHAPE_RULE_OF(Resize)
     return XCVM_OK;
 }
 
+/* The length_resized of ONNX's formulas. The text defines it as the number of elements of the result, as PyTorch and
+ * ONNX Runtime do. ONNX's test data of align_corners use the product with the scale instead, where an axis shrinks. */
+static double resized_length(const xcvm_Resize_args *a, int64_t in, int64_t out, double scale)
+{
+    const bool by_product =
+        a->coordinate_transformation_mode == XCVM_COORDINATE_align_corners && is_given(a->scales) && scale < 1;
+    return by_product ? scale * (double)in : (double)out;
+}
+
 /* Where output position `i` of an axis lies on the input axis; formulas of ONNX's Resize,
  * coordinate_transformation_mode.
  */
 static double source_position(const xcvm_Resize_args *a, int64_t i, int64_t in, int64_t out, double scale,
                               double roi_start, double roi_end)
 {
-    /* The length that the scale asks for, of which the result has the whole part. */
-    const double x = (double)i, resized = scale * (double)in;
+    const double x = (double)i, resized = resized_length(a, in, out, scale);
     switch (a->coordinate_transformation_mode) {
     case XCVM_COORDINATE_half_pixel_symmetric: {
-        const double adjustment = (double)out / resized;
+        const double adjustment = (double)out / (scale * (double)in);
         return (double)in / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5;
     }
     case XCVM_COORDINATE_pytorch_half_pixel:

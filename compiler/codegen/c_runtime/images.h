@@ -62,9 +62,10 @@ static void xc_grid_taps(const xc_grid *g, double coordinate, int64_t size, int6
     const double scale = g->corners ? most : (double)size, shift = g->corners ? 0 : -1;
     double x = xcvm_grid_place(coordinate, scale, shift);
     x = g->taps == 1 ? nearbyint(x) : x;
-    if (g->padding == 1 && !(x >= low && x <= high))
+    /* Cubic interpolation pads each of the elements around a point. */
+    if (g->padding == 1 && g->taps < 4 && !(x >= low && x <= high))
         x = fmin(fmax(x, 0), most);
-    if (g->padding > 1 && (x < low || x > high))
+    if (g->padding > 1 && g->taps < 4 && (x < low || x > high))
         x = xcvm_reflect(x, low, high);
     for (size_t j = 0; j < g->taps; j++) {
         double place = floor(x) + (double)j - (g->taps == 4 ? 1 : 0);

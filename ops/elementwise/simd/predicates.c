@@ -54,7 +54,7 @@ typedef struct classes {
         const type *from = (const type *)c->x->data;                                                                   \
         uint8_t *to = c->y;                                                                                            \
         const type nan = c->nan, negative = c->negative, positive = c->positive;                                       \
-        if (!c->negative && !c->positive) {                                                                            \
+        if (c->nan && !c->negative && !c->positive) {                                                                  \
             XCVM_INDEPENDENT                                                                                           \
             for (size_t i = begin; i < end; i++)                                                                       \
                 to[i] = (from[i] & (type) ~(type)(sign)) > (infinity);                                                 \

@@ -40,6 +40,9 @@ static void place(const xcvm_GridSample_args *a, size_t count, const float *coor
     if (a->mode == XCVM_GRID_MODE_nearest)
         for (size_t i = 0; i < count; i++)
             x[i] = nearbyint(x[i]);
+    /* Cubic interpolation pads each of the elements around a point, as PyTorch and ONNX Runtime do. */
+    if (a->mode == XCVM_GRID_MODE_cubic)
+        return;
     if (a->padding_mode == XCVM_GRID_PADDING_border)
         for (size_t i = 0; i < count; i++)
             x[i] = x[i] >= low && x[i] <= high ? x[i] : fmin(fmax(x[i], 0), (double)(size - 1));
