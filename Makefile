@@ -43,10 +43,12 @@ bench: build
 
 bench-quantized: build
 	@bench/quantized.sh >docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
+	@bench/stamp.py docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 
 bench-generation: build
 	@bench/generation.sh >docs/generation-benchmark.md.new || { rm -f docs/generation-benchmark.md.new; exit 1; }
+	@bench/stamp.py docs/generation-benchmark.md.new docs/generation-benchmark.md
 	@mv docs/generation-benchmark.md.new docs/generation-benchmark.md
 
 aarch64: packages

@@ -1,6 +1,7 @@
 #!/bin/sh
 # report.sh: measures everything and writes docs/benchmarks.md with its chart, and docs/operators-benchmark.md. Takes some
-# twenty minutes on a machine that does nothing else. XCVM_MODELS as for compare.sh.
+# twenty minutes on a machine that does nothing else. Each table says on which processor and when it was measured; tables
+# of other processors stay (bench/stamp.py). XCVM_MODELS as for compare.sh.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out
@@ -58,6 +59,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     build/release/bench/gemm_bench
     echo '```'
 } >"$page.new"
+bench/stamp.py "$page.new" "$page"
 mv docs/benchmarks.svg.new docs/benchmarks.svg
 mv "$page.new" "$page"
 {
@@ -69,5 +71,6 @@ mv "$page.new" "$page"
     echo
     bench/operators.sh
 } >"$operators.new"
+bench/stamp.py "$operators.new" "$operators"
 mv "$operators.new" "$operators"
 echo "written: $page, docs/benchmarks.svg, $operators"

@@ -33,6 +33,7 @@ END {
     n = 0
     while ((n + 1) in t)
         n++
+    print "## Time\n"
     line = "| network |"
     rule = "| --- |"
     for (k = 1; k <= n; k++) {
@@ -55,7 +56,8 @@ END {
     for (k = 1; k <= n; k++)
         line = line sprintf(" | | %.2f |", exp(product[k] / networks))
     print line
-    print "\n| network | PyTorch MB | beyond Python and PyTorch | XCVM MB | share | share of what is beyond |"
+    print "\n## Memory\n"
+    print "| network | PyTorch MB | beyond Python and PyTorch | XCVM MB | share | share of what is beyond |"
     print "| --- | ---: | ---: | ---: | ---: | ---: |"
     for (m = 1; m <= networks; m++) {
         theirs = peak[order[m] SUBSEP "torch" SUBSEP t[1]]

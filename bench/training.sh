@@ -26,4 +26,6 @@ for name in $names; do
 done
 # What Python takes with PyTorch in it, before there is a network.
 "$python" -c 'import resource, torch, torchvision; print("base torch peak_rss_mb=%.1f" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))' >>"$out/lines.txt"
-awk -v threads="$threads" -f bench/training.awk "$out/lines.txt"
+awk -v threads="$threads" -f bench/training.awk "$out/lines.txt" >"$out/tables.md"
+"$python" bench/stamp.py "$out/tables.md" docs/training-benchmark.md
+cat "$out/tables.md"
