@@ -258,9 +258,14 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
     xcvm_dtype steps[] = {spec->typed ? spec->type.dtype : XCVM_NO_DTYPE,
                           wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if (steps[i] == XCVM_NO_DTYPE || !value_converts(raw, steps[i]))
+        bool converts = false;
+        xcvm_status status = XCVM_OK;
+        if (steps[i] != XCVM_NO_DTYPE)
+            status = value_converts(raw, steps[i], filling->budget, &converts, error);
+        if (status == XCVM_OK && !converts)
             continue;
-        xcvm_status status = value_convert(raw, steps[i], filling->budget, &converted, error);
+        if (status == XCVM_OK)
+            status = value_convert(raw, steps[i], filling->budget, &converted, error);
         xcvm_value_release(raw);
         if (status != XCVM_OK)
             return status;

@@ -261,15 +261,17 @@ static xcvm_status tensor_convert(const xcvm_value *tensor, xcvm_dtype dtype, st
     return status;
 }
 
-bool value_converts(const xcvm_value *value, xcvm_dtype dtype)
+xcvm_status value_converts(const xcvm_value *value, xcvm_dtype dtype, const struct value_budget *budget, bool *converts,
+                           xcvm_error *error)
 {
     const xcvm_kind kind = xcvm_value_kind(value);
-    if (kind == XCVM_KIND_TENSOR)
-        return xcvm_value_dtype(value) != dtype;
-    for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
-        if (value_converts(xcvm_value_item(value, i), dtype))
-            return true;
-    return false;
+    const bool is_list = kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL;
+    *converts = kind == XCVM_KIND_TENSOR && xcvm_value_dtype(value) != dtype;
+    for (size_t i = 0; is_list && !*converts && i < xcvm_value_count(value); i++) {
+        TRY(poll_item(budget, i, error));
+        TRY(value_converts(xcvm_value_item(value, i), dtype, budget, converts, error));
+    }
+    return XCVM_OK;
 }
 
 xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, struct value_budget *budget, xcvm_value **converted,

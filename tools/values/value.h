@@ -27,8 +27,10 @@ struct statistics {
 bool value_statistics(const xcvm_value *value, struct statistics *statistics);
 void statistics_print(struct buffer *text, const struct statistics *statistics);
 
-/* Whether the value, or what is in it, has tensors of another type. */
-bool value_converts(const xcvm_value *value, xcvm_dtype dtype);
+/* Sets *converts to whether the value, or an item of it, is a tensor of another type. Fails at the deadline of
+ * `budget`, which may be NULL. */
+xcvm_status value_converts(const xcvm_value *value, xcvm_dtype dtype, const struct value_budget *budget, bool *converts,
+                           xcvm_error *error);
 /* `value` as a tensor of `dtype`, with a reference of its own: the same value if it has that type. Fails if an element
  * does not fit (floats may be rounded). Items of lists are converted likewise. `budget` may be NULL. */
 xcvm_status value_convert(xcvm_value *value, xcvm_dtype dtype, struct value_budget *budget, xcvm_value **converted,
