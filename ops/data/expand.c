@@ -71,20 +71,137 @@ XCVM_SHAPE_RULE_OF(Tile)
     return XCVM_OK;
 }
 
-static xcvm_status tile(const xcvm_moving *m, const void *context)
+/* ---- Tile: runs of adjacent elements, then blocks of the result ---- */
+
+enum {
+    SHORT_RUN = 16,           /* bytes; shorter ones that are a power of two are moved as one element each */
+    LONG_RUN = 192,           /* bytes that are copied one time after the other */
+    CHUNK = 256 * 1024,       /* bytes of a block that are copied at a time */
+    GRAIN_BYTES = 128 * 1024, /* that are worth waking a thread for */
+};
+
+typedef uint64_t vector __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t word __attribute__((aligned(1), may_alias));
+typedef uint32_t half __attribute__((aligned(1), may_alias));
+
+typedef struct tiling {
+    const xcvm_moving *m;
+    xcvm_strided outer; /* where runs begin in the first of all repetitions, and blocks */
+    size_t run, times;  /* bytes of what is repeated */
+    size_t chunks;      /* of a block */
+} tiling;
+
+#define REPEAT_PART(type, at)                                                                                          \
+    do {                                                                                                               \
+        const type part = *(const type *)(const void *)(from + (at));                                                  \
+        for (size_t i = 0; i < times; i++)                                                                             \
+            *(type *)(void *)(to + i * bytes + (at)) = part;                                                           \
+    } while (0)
+
+/* Parts overlap at the end. */
+static inline void repeat_run(char *restrict to, const char *restrict from, size_t bytes, size_t times)
 {
-    const xcvm_Tile_args *a = context;
-    ptrdiff_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
-    xcvm_row_major(a->x->rank, a->x->dims, from);
-    xcvm_row_major(a->y->rank, a->y->dims, to);
+    if (bytes > LONG_RUN) {
+        for (size_t i = 0; i < times; i++)
+            memcpy(to + i * bytes, from, bytes);
+    } else if (bytes >= sizeof(vector)) {
+        for (size_t at = 0; at + sizeof(vector) <= bytes; at += sizeof(vector))
+            REPEAT_PART(vector, at);
+        if (bytes % sizeof(vector) != 0)
+            REPEAT_PART(vector, bytes - sizeof(vector));
+    } else if (bytes >= sizeof(word)) {
+        REPEAT_PART(word, 0);
+        REPEAT_PART(word, bytes - sizeof(word));
+    } else if (bytes >= sizeof(half)) {
+        REPEAT_PART(half, 0);
+        REPEAT_PART(half, bytes - sizeof(half));
+    } else {
+        for (size_t at = 0; at < bytes; at++)
+            REPEAT_PART(char, at);
+    }
+}
+
+static void repeat_runs(void *context, size_t begin, size_t end, int worker)
+{
+    const tiling *t = context;
+    (void)worker;
+    xcvm_position p = xcvm_position_at(&t->outer, begin);
+    for (size_t i = begin; i < end; i++) {
+        repeat_run((char *)t->m->to[0] + p.to * (ptrdiff_t)t->m->size, (const char *)t->m->from[0] + i * t->run, t->run,
+                   t->times);
+        xcvm_position_advance(&t->outer, &p);
+    }
+}
+
+/* The first of `times` blocks is there. */
+static void repeat_blocks(void *context, size_t begin, size_t end, int worker)
+{
+    const tiling *t = context;
+    const size_t copies = (t->times - 1) * t->chunks;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        const xcvm_position p = xcvm_position_at(&t->outer, i / copies);
+        const size_t at = i % t->chunks * CHUNK, bytes = t->run - at < CHUNK ? t->run - at : CHUNK;
+        char *first = (char *)t->m->to[0] + p.to * (ptrdiff_t)t->m->size + at;
+        memcpy(first + (i % copies / t->chunks + 1) * t->run, first, bytes);
+    }
+}
+
+static size_t unit_count(const xcvm_strided *s)
+{
+    size_t count = 1;
+    for (int i = 0; i < s->rank; i++)
+        count *= s->dims[i];
+    return count;
+}
+
+/* Each dimension becomes two: the repeats, and what is repeated. */
+static xcvm_status tile_elements(const xcvm_moving *m, const xcvm_Tile_args *a, const ptrdiff_t *to)
+{
+    ptrdiff_t from[XCVM_MAX_RANK];
     xcvm_strided s = {.rank = 0};
-    /* Each dimension becomes two: the repeats, and what is repeated. */
+    xcvm_row_major(a->x->rank, a->x->dims, from);
     for (int i = 0; i < a->x->rank; i++) {
         int64_t dim = a->x->dims[i];
         xcvm_strided_axis(&s, dim != 0 ? (size_t)(a->y->dims[i] / dim) : 0, (ptrdiff_t)dim * to[i], 0);
         xcvm_strided_axis(&s, (size_t)dim, to[i], from[i]);
     }
     return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
+}
+
+/* Repeats along `last`, the last axis that is repeated, from x; then along the axes before it, one after the other,
+ * from the part of y that is there. */
+static xcvm_status tile(const xcvm_moving *m, const void *context)
+{
+    const xcvm_Tile_args *a = context;
+    const int64_t *x = a->x->dims, *y = a->y->dims;
+    ptrdiff_t to[XCVM_MAX_RANK];
+    int last = a->x->rank - 1;
+    size_t run = m->size;
+    xcvm_row_major(a->x->rank, y, to);
+    for (; last > 0 && x[last] == y[last]; last--)
+        run *= (size_t)x[last];
+    run *= last >= 0 ? (size_t)x[last] : 1;
+    const bool is_empty = xcvm_element_count(a->y) == 0;
+    const size_t times = last < 0 || is_empty ? 1 : (size_t)(y[last] / x[last]);
+    /* Single elements, and units that are worth being shared out or interrupted, are strided copies. */
+    if (last < 0 || is_empty || run == m->size || (run <= SHORT_RUN && (run & (run - 1)) == 0) || times > CHUNK / run)
+        return tile_elements(m, a, to);
+    tiling t = {.m = m, .run = run, .times = times};
+    for (int i = 0; i < last; i++)
+        xcvm_strided_axis(&t.outer, (size_t)x[i], to[i], 0);
+    XCVM_TRY(xcvm_kernel_parallel(m->k, unit_count(&t.outer), GRAIN_BYTES / (run * t.times) + 1, repeat_runs, &t));
+    for (int axis = last - 1; axis >= 0; axis--) {
+        t.outer.rank = axis;
+        t.run = (size_t)x[axis] * (size_t)to[axis] * m->size;
+        t.times = (size_t)(y[axis] / x[axis]);
+        t.chunks = (t.run + CHUNK - 1) / CHUNK;
+        const size_t grain = GRAIN_BYTES / (t.run < CHUNK ? t.run : CHUNK) + 1;
+        if (t.times > 1)
+            XCVM_TRY(
+                xcvm_kernel_parallel(m->k, unit_count(&t.outer) * (t.times - 1) * t.chunks, grain, repeat_blocks, &t));
+    }
+    return XCVM_OK;
 }
 
 XCVM_KERNEL(Tile) { return xcvm_move_one(k, a->x, a->y, tile, a); }
