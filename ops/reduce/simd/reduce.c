@@ -299,6 +299,18 @@ XCVM_INLINE xcvm_lanes reduce_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (
     return xcvm_lanes_reduce_rows(pick, square);
 }
 
+/* The same of lines of fewer elements than there are lanes, behind the last of which as many elements can be read. */
+XCVM_INLINE xcvm_lanes reduce_tiny_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
+                                          const float *x, size_t length, float fill)
+{
+    const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
+    const xcvm_lanes_mask wanted = numbers < (int32_t)length;
+    xcvm_lanes square[XCVM_LANES];
+    for (size_t j = 0; j < XCVM_LANES; j++)
+        square[j] = xcvm_lanes_choose(wanted, map(xcvm_lanes_load(x + j * length)), xcvm_lanes_all(fill));
+    return xcvm_lanes_reduce_rows(pick, square);
+}
+
 typedef double wide_lanes __attribute__((vector_size(8 * XCVM_LANES)));
 
 /* acc[i] = reduction(acc[i], r[i]) for as many as there are lanes. Extremes are of f32, which f64 holds. */
@@ -331,11 +343,34 @@ XCVM_INLINE void lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes
     }
 }
 
+/* The same of lines of fewer elements than there are lanes. */
+XCVM_INLINE void tiny_lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes),
+                               xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), float fill, const float *x, size_t count,
+                               size_t length, xcvm_partial *acc)
+{
+    size_t done = 0;
+    for (; done + 2 * XCVM_LANES <= count; done += XCVM_LANES)
+        fold_lanes(reduce_op, reduce_tiny_square(map, pick, x + done * length, length, fill), acc + done);
+    /* Nothing may be read behind the last lines. */
+    while (done < count) {
+        const size_t n = count - done < XCVM_LANES ? count - done : XCVM_LANES;
+        float lines[XCVM_LANES * XCVM_LANES + XCVM_LANES] = {0};
+        xcvm_partial rest[XCVM_LANES] = {{0}};
+        memcpy(lines, x + done * length, n * length * sizeof *lines);
+        memcpy(rest, acc + done, n * sizeof *rest);
+        fold_lanes(reduce_op, reduce_tiny_square(map, pick, lines, length, fill), rest);
+        memcpy(acc + done, rest, n * sizeof *rest);
+        done += n;
+    }
+}
+
 static void lines_f32(xcvm_reduce_op reduce_op, const float *x, size_t count, size_t length, xcvm_partial *acc)
 {
 #define LINES(reduce_op, map, pick, fill)                                                                              \
     do {                                                                                                               \
-        if (length == XCVM_LANES)                                                                                      \
+        if (length < XCVM_LANES)                                                                                       \
+            tiny_lines_of(reduce_op, map, pick, fill, x, count, length, acc);                                          \
+        else if (length == XCVM_LANES)                                                                                 \
             lines_of(reduce_op, map, pick, fill, x, count, XCVM_LANES, acc);                                           \
         else                                                                                                           \
             lines_of(reduce_op, map, pick, fill, x, count, length, acc);                                               \
@@ -379,8 +414,7 @@ static void lines_product(const float *x, size_t count, size_t length, xcvm_part
 static void lines(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
                   size_t length, const double *shift, xcvm_partial *acc)
 {
-    if (dtype == XCVM_F32 && length >= XCVM_LANES && reduce_op != XCVM_REDUCE_PROD &&
-        reduce_op != XCVM_REDUCE_SUM_EXP) {
+    if (dtype == XCVM_F32 && reduce_op != XCVM_REDUCE_PROD && reduce_op != XCVM_REDUCE_SUM_EXP) {
         lines_f32(reduce_op, (const float *)data + first, count, length, acc);
         return;
     }

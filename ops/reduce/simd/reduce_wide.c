@@ -108,6 +108,13 @@ typedef int64_t lanes_f64_mask __attribute__((vector_size(4 * XCVM_LANES)));
 typedef double lanes_f64_at __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
 enum { VECTORS = 4, IN_VECTOR = XCVM_LANES / 2, STEP = VECTORS * IN_VECTOR };
 
+/* The greater, else lesser, of both, lane by lane, or NaN if one is. */
+XCVM_INLINE lanes_f64 better_of(lanes_f64 v, lanes_f64 r, const bool greatest)
+{
+    const lanes_f64_mask better = (greatest ? v > r : v < r) | (v != v);
+    return (lanes_f64)(((lanes_f64_mask)v & better) | ((lanes_f64_mask)r & ~better));
+}
+
 /* The greatest, else least, of x and r, or NaN if there is one. */
 XCVM_INLINE double extreme_f64(const double *x, size_t count, double r, const bool greatest)
 {
@@ -116,15 +123,15 @@ XCVM_INLINE double extreme_f64(const double *x, size_t count, double r, const bo
     for (int j = 0; j < VECTORS; j++)
         best[j] = r - (lanes_f64){0};
     for (; i + STEP <= count; i += STEP)
-        for (size_t j = 0; j < VECTORS; j++) {
-            const lanes_f64 v = *(const lanes_f64_at *)(x + i + j * IN_VECTOR);
-            const lanes_f64_mask better = (greatest ? v > best[j] : v < best[j]) | (v != v);
-            best[j] = (lanes_f64)(((lanes_f64_mask)v & better) | ((lanes_f64_mask)best[j] & ~better));
-        }
+        for (size_t j = 0; j < VECTORS; j++)
+            best[j] = better_of(*(const lanes_f64_at *)(x + i + j * IN_VECTOR), best[j], greatest);
     for (; i < count; i++)
         r = (greatest ? x[i] > r : x[i] < r) || x[i] != x[i] ? x[i] : r;
-    for (int j = 0; j < STEP; j++) {
-        const double v = best[j / IN_VECTOR][j % IN_VECTOR];
+    for (size_t half = VECTORS / 2; half != 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            best[j] = better_of(best[j + half], best[j], greatest);
+    for (size_t j = 0; j < IN_VECTOR; j++) {
+        const double v = best[0][j];
         r = (greatest ? v > r : v < r) || v != v ? v : r;
     }
     return r;
