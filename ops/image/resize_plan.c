@@ -6,6 +6,8 @@
 
 /* A size from which on doubles are no int64_t any more; less is more than memory holds. */
 #define LARGEST 0x1p62
+/* Whole numbers below are exact in f32. */
+#define EXACT 0x1p24
 
 static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
 
@@ -19,6 +21,14 @@ static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, si
     return xcvm_resolve_axis(error, a->axes.at[i], rank, axis);
 }
 
+/* The product, rounded to f32 as in ONNX's shape inference, PyTorch and ONNX Runtime: 5 times the f32 nearest to 2.6 is
+ * 13, 7 times that nearest to 2 / 7 is 2. */
+static double scaled_length(int64_t in, double scale)
+{
+    const double product = (double)in * scale;
+    return product < EXACT ? (double)(float)product : product;
+}
+
 /* The size and the scale of a dimension by entry i of scales. */
 static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int64_t in, int64_t *out,
                                    double *scale)
@@ -28,7 +38,7 @@ static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a,
                *scale);
     XCVM_CHECK(error, (double)in * *scale < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
                *scale, (double)in);
-    *out = in < 0 ? (*scale == 1 ? in : XCVM_ANY_DIM) : (int64_t)floor((double)in * *scale);
+    *out = in < 0 ? (*scale == 1 ? in : XCVM_ANY_DIM) : (int64_t)floor(scaled_length(in, *scale));
     return XCVM_OK;
 }
 
@@ -126,7 +136,7 @@ static double resized_length(const xcvm_Resize_args *a, int64_t in, int64_t out,
 {
     const bool by_product =
         a->coordinate_transformation_mode == XCVM_COORDINATE_align_corners && is_given(a->scales) && scale < 1;
-    return by_product ? scale * (double)in : (double)out;
+    return by_product ? scaled_length(in, scale) : (double)out;
 }
 
 /* Where output position `i` of an axis lies on the input axis; formulas of ONNX's Resize,
