@@ -273,7 +273,7 @@ static void append_packed(ProtobufCBuffer *buffer, size_t count, const uint8_t *
 }
 
 /* Names that nodes read, of bodies, too. */
-static xcvm_status note_reads(quantizer *q, xcc_table *read, Onnx__NodeProto *const *nodes, size_t count)
+xcvm_status xcc_note_reads(quantizer *q, xcc_table *read, Onnx__NodeProto *const *nodes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         XCVM_TRY(xcc_poll(&q->m));
@@ -286,7 +286,7 @@ static xcvm_status note_reads(quantizer *q, xcc_table *read, Onnx__NodeProto *co
                 const Onnx__GraphProto *g = b < attribute->n_graphs ? attribute->graphs[b] : attribute->g;
                 if (g == NULL)
                     continue;
-                XCVM_TRY(note_reads(q, read, g->node, g->n_node));
+                XCVM_TRY(xcc_note_reads(q, read, g->node, g->n_node));
                 for (size_t k = 0; k < g->n_output; k++)
                     XCVM_TRY(xcc_table_put(&q->m, read, g->output[k]->name, 1));
             }
@@ -418,7 +418,9 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *con
     uint64_t total = 0;
     if (w->failed)
         return xcc_out_of_memory(m);
-    XCVM_TRY(note_reads(w->q, &read, w->nodes, w->node_count));
+    if (w->integers)
+        XCVM_TRY(xcc_put_bodies(w));
+    XCVM_TRY(xcc_note_reads(w->q, &read, w->nodes, w->node_count));
     for (size_t i = 0; i < g.n_output; i++)
         XCVM_TRY(xcc_table_put(m, &read, g.output[i]->name, 1));
     XCVM_TRY(pack_constants(w, &read, &g, &total));

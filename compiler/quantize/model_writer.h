@@ -24,6 +24,7 @@ typedef struct xcc_model_writer {
     const char **outputs; /* further outputs, f32 or of an unknown type */
     size_t output_count, output_capacity;
     bool failed;
+    bool integers;  /* weights in bodies are written as integers */
     bool microsoft; /* operators of com.microsoft were put */
 } xcc_model_writer;
 
@@ -65,6 +66,11 @@ xcvm_status xcc_write_qoperator(xcc_model_writer *w);
 xcvm_status xcc_write_dynamic(xcc_model_writer *w);
 /* The model as the options ask for. */
 xcvm_status xcc_write_form(xcc_model_writer *w);
+
+/* Bodies of the nodes that were put, with their weights as integers (bodies.c). */
+xcvm_status xcc_put_bodies(xcc_model_writer *w);
+/* Names that nodes read, those in their bodies included. */
+xcvm_status xcc_note_reads(quantizer *q, xcc_table *read, Onnx__NodeProto *const *nodes, size_t count);
 
 /* The opset's domain that has QuantizeLinear and DequantizeLinear for the type. */
 const char *xcc_quant_domain(xcc_model_writer *w, xcvm_dtype dtype);

@@ -59,7 +59,7 @@ static const xcc_quant_rule rules[] = {
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-static const xcc_quant_rule *rule_of(const Onnx__NodeProto *n)
+const xcc_quant_rule *xcc_quant_rule_of(const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < RULES && n->op_type != NULL && xcc_domain(n->domain)[0] == '\0'; i++)
         if (strcmp(rules[i].op, n->op_type) == 0)
@@ -87,9 +87,10 @@ static xcvm_status check_patterns(const quantizer *q, const char *const *pattern
         XCVM_CHECK(q->m.error, patterns != NULL && patterns[i] != NULL, INVALID_ARGUMENT, "a pattern of %s is NULL",
                    types ? "operator types" : "nodes");
         bool found = false;
-        for (size_t n = 0; n < q->node_count && !found; n++)
-            found =
-                xcc_pattern_fits(patterns[i], types ? q->nodes[n].proto->op_type : xcc_node_label(q->nodes[n].proto));
+        for (size_t n = 0; n < q->node_count + q->body_node_count && !found; n++) {
+            const Onnx__NodeProto *p = n < q->node_count ? q->nodes[n].proto : q->body_nodes[n - q->node_count].proto;
+            found = xcc_pattern_fits(patterns[i], types ? p->op_type : xcc_node_label(p));
+        }
         XCVM_CHECK(q->m.error, found, INVALID_ARGUMENT, "the model has no %s \"%.200s\"",
                    types ? "node of type" : "node called", patterns[i]);
     }
@@ -255,7 +256,7 @@ xcvm_status xcc_quant_choose(quantizer *q)
     XCVM_TRY(check_patterns(q, q->o.types, q->o.type_count, true));
     XCVM_TRY(check_patterns(q, q->o.exclude_types, q->o.exclude_type_count, true));
     for (size_t i = 0; i < q->node_count; i++)
-        q->nodes[i].rule = rule_of(q->nodes[i].proto);
+        q->nodes[i].rule = xcc_quant_rule_of(q->nodes[i].proto);
     XCVM_TRY(find_epilogues(q));
     for (size_t i = 0; i < q->node_count; i++) {
         xcc_quant_node *n = &q->nodes[i];
@@ -265,6 +266,12 @@ xcvm_status xcc_quant_choose(quantizer *q)
         n->reason = reason != NULL ? reason : refuse(q, n);
         n->candidate = n->reason == NULL;
         n->reason = n->candidate ? "" : n->reason;
+    }
+    for (size_t i = 0; i < q->body_node_count; i++) {
+        xcc_quant_node *n = &q->body_nodes[i];
+        const char *reason = left_out(q, n);
+        n->reason = reason != NULL ? reason : xcc_quant_refuse_body(q, n);
+        n->candidate = n->reason == NULL;
     }
     return XCVM_OK;
 }
@@ -325,11 +332,13 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
     return false;
 }
 
+static const char kept_in_float[] = "kept in float, as a bound would not hold otherwise";
+
 /* Why a node that is quantised so far cannot be, as things stand; NULL: it can. */
 static const char *judge(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->in_float)
-        return "kept in float, as a bound would not hold otherwise";
+        return kept_in_float;
     if (n->rule->kind == XCC_QUANT_RECURRENT)
         return NULL;
     const char *reason = judge_operands(q, n);
@@ -340,6 +349,12 @@ static const char *judge(const quantizer *q, const xcc_quant_node *n)
 
 xcvm_status xcc_quant_place(quantizer *q)
 {
+    for (size_t i = 0; i < q->body_node_count; i++) {
+        xcc_quant_node *n = &q->body_nodes[i];
+        n->quantised = n->candidate && !n->in_float;
+        if (n->candidate)
+            n->reason = n->in_float ? kept_in_float : n->body;
+    }
     for (size_t i = 0; i < q->node_count; i++) {
         q->nodes[i].quantised = q->nodes[i].candidate;
         if (q->nodes[i].candidate)

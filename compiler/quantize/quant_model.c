@@ -283,6 +283,29 @@ xcvm_status xcc_quant_add(quantizer *q, const char *like, int rank, const int64_
     return xcc_quant_set(q, *made, rank, dims, floats);
 }
 
+xcvm_status xcc_quant_hoist(quantizer *q, const char *like, const Onnx__TensorProto *constant, xcc_quant_tensor **made)
+{
+    char key[32];
+    (void)snprintf(key, sizeof key, "%p", (const void *)constant);
+    const struct xcc_table_entry *known = xcc_table_lookup(&q->hoisted, key);
+    if (known != NULL) {
+        *made = (xcc_quant_tensor *)(intptr_t)known->value;
+        return XCVM_OK;
+    }
+    const char *name = xcc_quant_name(q, &q->taken, like, "_weights");
+    const char *own = xcc_string(&q->m, key, strlen(key));
+    Onnx__TensorProto *copy = xcc_alloc(&q->m, sizeof *copy);
+    *made = name != NULL ? tensor_of(q, name) : NULL;
+    if (*made == NULL || own == NULL || copy == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    *copy = *constant;
+    copy->name = (char *)(uintptr_t)name;
+    (*made)->constant = copy;
+    (*made)->captured = true;
+    XCVM_TRY(put_initializer(q, *made, copy));
+    return xcc_table_put(&q->m, &q->hoisted, own, (intptr_t)*made);
+}
+
 /* A name's value in `more` is the number that is tried first when the next one like it is asked for, so that many names
  * of one stem take no longer than others. */
 const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, const char *suffix)

@@ -196,6 +196,7 @@ static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
 {
     XCVM_TRY(read_model(q, bytes, count));
     XCVM_TRY(xcc_quant_list(q));
+    XCVM_TRY(xcc_quant_list_bodies(q));
     XCVM_TRY(xcc_quant_prepare(q));
     XCVM_TRY(xcc_quant_choose(q));
     if (q->o.equalize)
@@ -225,7 +226,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     xcc_model_file file = {.dir = NULL};
     xcvm_status status = xcc_module_init(&q->m, &q->compiler, &q->error);
     if (status == XCVM_OK) {
-        q->names.key = q->taken.key = &q->m.key;
+        q->names.key = q->taken.key = q->hoisted.key = &q->m.key;
         if (path != NULL)
             status = xcc_model_file_open(&file, path, &q->m);
         q->files = (xcc_external_files){.module = &q->m, .dir = path != NULL ? file.dir : NULL};
@@ -320,7 +321,7 @@ static xcvm_status tell_tensors(quantizer *q)
 
 static xcvm_status tell_nodes(quantizer *q)
 {
-    q->told_nodes = xcc_alloc(&q->m, (q->node_count + 1) * sizeof *q->told_nodes);
+    q->told_nodes = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *q->told_nodes);
     if (q->told_nodes == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < q->node_count; i++) {
@@ -340,6 +341,14 @@ static xcvm_status tell_nodes(quantizer *q)
                                                                   .reason = reason,
                                                                   .harm = n->harm};
     }
+    for (size_t i = 0; i < q->body_node_count; i++) {
+        const xcc_quant_node *n = &q->body_nodes[i];
+        q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
+                                                                  .op = n->proto->op_type,
+                                                                  .quantized = n->quantised,
+                                                                  .reason = n->reason,
+                                                                  .harm = n->harm};
+    }
     return XCVM_OK;
 }
 
@@ -353,6 +362,11 @@ static xcvm_status need_some(const quantizer *q)
             return XCVM_OK;
         if (weighted == NULL && q->nodes[i].rule != NULL && !q->nodes[i].gone && q->nodes[i].reason[0] != '\0')
             weighted = &q->nodes[i];
+    }
+    for (size_t i = 0; i < q->body_node_count; i++) {
+        if (q->body_nodes[i].quantised)
+            return XCVM_OK;
+        weighted = i == 0 ? &q->body_nodes[i] : weighted;
     }
     XCVM_CHECK(q->m.error, weighted != NULL, INVALID_ARGUMENT,
                "the model has nothing to quantise: no Conv, Gemm, MatMul or recurrent node");
@@ -534,6 +548,8 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
         told.quantized_nodes += q->told_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)
         told.kept_nodes += q->nodes[i].in_float;
+    for (size_t i = 0; i < q->body_node_count; i++)
+        told.kept_nodes += q->body_nodes[i].in_float;
     const size_t size = report->size;
     memcpy(report, &told, size < sizeof told ? size : sizeof told);
     report->size = size;

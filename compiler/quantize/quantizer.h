@@ -79,6 +79,7 @@ typedef struct xcc_quant_node {
     bool quantised;
     bool in_float; /* kept so for the sake of the bounds */
     const char *reason;
+    const char *body;       /* "in the body of ..."; NULL: it is a node of the graph */
     int epilogue;           /* the Add, Relu or Clip behind that is part of it, or XCC_NO_NODE */
     int epilogue_of;        /* likewise, the other way */
     double least, greatest; /* bounds of a Relu or Clip */
@@ -102,6 +103,9 @@ struct xcc_quantizer {
     size_t tensor_count, tensor_capacity;
     xcc_quant_node *nodes;
     size_t node_count;
+    xcc_quant_node *body_nodes; /* sums of products and recurrent nodes in bodies, whose weights alone are quantised */
+    size_t body_node_count, body_node_capacity;
+    xcc_table hoisted;           /* their weights that bodies state, by address: the tensors that took their place */
     xcc_table taken;             /* every name that the model uses, bodies included */
     struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantised */
     xcvm_parameter *inputs;
@@ -154,6 +158,8 @@ xcvm_status xcc_quant_set(quantizer *q, xcc_quant_tensor *t, int rank, const int
 /* A new constant under a name like `like`. */
 xcvm_status xcc_quant_add(quantizer *q, const char *like, int rank, const int64_t *dims, const float *floats,
                           xcc_quant_tensor **made);
+/* Makes a constant that a body states an initializer of the graph, once. */
+xcvm_status xcc_quant_hoist(quantizer *q, const char *like, const Onnx__TensorProto *constant, xcc_quant_tensor **made);
 /* A name like `stem` with `suffix` behind it that neither the model nor `more` has, which gets it; memory is of the
  * module. */
 const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, const char *suffix);
@@ -162,6 +168,11 @@ const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, cons
 
 /* Constants that are other constants, BatchNormalization and sums of channels are merged (prepare.c). */
 xcvm_status xcc_quant_prepare(quantizer *q);
+/* Lists nodes in bodies, and why one stays float by its form; NULL: it does not (bodies.c). */
+xcvm_status xcc_quant_list_bodies(quantizer *q);
+const char *xcc_quant_refuse_body(const quantizer *q, const xcc_quant_node *n);
+/* The rule for an operator; NULL: there is none (place.c). */
+const xcc_quant_rule *xcc_quant_rule_of(const Onnx__NodeProto *n);
 /* Cross-layer equalisation (equalise.c). */
 xcvm_status xcc_quant_equalise(quantizer *q);
 /* Which nodes and tensors are quantised (place.c). The first of them once; the other anew when more is known. */

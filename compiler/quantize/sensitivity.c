@@ -19,6 +19,7 @@ enum { MOST_BYTES = 64 << 20 };
 typedef struct suspect {
     xcc_quant_node *node;
     double error; /* the greatest on the batches that it is judged by */
+    size_t place; /* in the order of the model */
 } suspect;
 
 /* A search for the nodes that have to stay float. */
@@ -101,9 +102,9 @@ static double harm(const quantizer *q)
 
 static int by_harm(const void *a, const void *b)
 {
-    const xcc_quant_node *x = ((const suspect *)a)->node, *y = ((const suspect *)b)->node;
-    const int order = (x->harm < y->harm) - (x->harm > y->harm);
-    return order != 0 ? order : (x > y) - (x < y);
+    const suspect *x = a, *y = b;
+    const int order = (x->node->harm < y->node->harm) - (x->node->harm > y->node->harm);
+    return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
 }
 
 /* Whether batch `a` is further from what is bounded than `b`. */
@@ -265,7 +266,7 @@ static xcvm_status search_nodes(search *s)
     quantizer *q = s->q;
     xcc_batch_error *errors = xcc_alloc(&q->m, s->all->count * sizeof *errors);
     bool kept;
-    s->suspects = xcc_alloc(&q->m, (q->node_count + 1) * sizeof *s->suspects);
+    s->suspects = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *s->suspects);
     q->right = xcc_alloc(&q->m, (s->data->batch_count + 1) * sizeof *q->right);
     q->right_room = q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_BYTES) : MOST_BYTES;
     if (errors == NULL || s->suspects == NULL || q->right == NULL)
@@ -279,10 +280,11 @@ static xcvm_status search_nodes(search *s)
     if (kept)
         return XCVM_OK;
     XCVM_TRY(take_worst(s, errors));
-    for (size_t i = 0; i < q->node_count; i++)
-        if (q->nodes[i].quantised &&
-            (q->nodes[i].rule->kind == XCC_QUANT_WEIGHTED || q->nodes[i].rule->kind == XCC_QUANT_RECURRENT))
-            s->suspects[s->count++].node = &q->nodes[i];
+    for (size_t i = 0; i < q->node_count + q->body_node_count; i++) {
+        xcc_quant_node *n = i < q->node_count ? &q->nodes[i] : &q->body_nodes[i - q->node_count];
+        if (n->quantised && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
+            s->suspects[s->count++] = (suspect){.node = n, .place = i};
+    }
     XCVM_TRY(judge_each(s));
     return keep_fewest(s);
 }

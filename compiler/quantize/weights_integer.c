@@ -39,7 +39,8 @@ static size_t channel_at(const channels *c, size_t i) { return i / c->inner % (s
 /* With ranges in each run, ONNX Runtime has convolutions and recurrent networks without zero points of weights. */
 static bool is_symmetric(const quantizer *q, const xcc_quant_node *n)
 {
-    return !q->o.asymmetric_weights || (q->dynamic && !xcc_quant_is(n, "MatMul") && !xcc_quant_is(n, "Gemm"));
+    return !q->o.asymmetric_weights ||
+           (q->dynamic && n->body == NULL && !xcc_quant_is(n, "MatMul") && !xcc_quant_is(n, "Gemm"));
 }
 
 /* Scales from the least and the greatest of each channel. */
@@ -209,7 +210,8 @@ static xcvm_status settle_dead(quantizer *q, xcvm_arena *arena, const xcc_quant_
 /* The scale of the activations that a node's weights are multiplied by; 0: there is none. */
 static float input_scale_of(const quantizer *q, const xcc_quant_node *n)
 {
-    const bool has = q->o.activations != XCVM_F32 && !q->dynamic && n->rule->kind == XCC_QUANT_WEIGHTED;
+    const bool has =
+        q->o.activations != XCVM_F32 && !q->dynamic && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED;
     return has ? xcc_quant_input(q, n, 0)->like->scale : 0;
 }
 
@@ -336,7 +338,7 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
     char key[80];
     integers made;
     /* Two nodes with the same weights have them once. A tensor's address is its own, whatever its name is. */
-    (void)snprintf(key, sizeof key, "%p %d %s", (const void *)t, (int)exchange, n->rule->op);
+    (void)snprintf(key, sizeof key, "%p %d %d %s", (const void *)t, (int)exchange, (int)(n->body != NULL), n->rule->op);
     const struct xcc_table_entry *kept = xcc_table_lookup(&w->made, key);
     if (kept != NULL) {
         *weights = *(const xcc_integer_weights *)(intptr_t)kept->value;
@@ -365,7 +367,7 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
                          made.shape.count);
     xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c->count, c->scale, (size_t)c->count * sizeof *c->scale);
     /* ConvInteger takes one zero point. */
-    const bool one = q->dynamic && is_symmetric(q, n);
+    const bool one = q->dynamic && n->body == NULL && is_symmetric(q, n);
     xcc_put_constant(w, weights->zero_point, q->o.weights, one ? 0 : scale_rank, &c->count, zero_points,
                      one ? 1 : (size_t)c->count);
     xcc_integer_weights *own = xcvm_arena_allocate(&w->arena, sizeof *own);

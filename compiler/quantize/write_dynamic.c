@@ -214,6 +214,7 @@ static xcvm_status put_lstm(xcc_model_writer *w, const xcc_quant_node *n)
 xcvm_status xcc_write_dynamic(xcc_model_writer *w)
 {
     const quantizer *q = w->q;
+    w->integers = true;
     for (size_t i = 0; i < q->node_count; i++) {
         const xcc_quant_node *n = &q->nodes[i];
         XCVM_TRY(xcc_poll(&w->q->m));

@@ -70,7 +70,7 @@ static void put_rounding(xcc_model_writer *w, const char *name, const xcc_intege
 xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
 {
     const quantizer *q = w->q;
-    const bool activations = q->o.activations != XCVM_F32 && n->rule->kind == XCC_QUANT_WEIGHTED;
+    const bool activations = q->o.activations != XCVM_F32 && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED;
     const xcc_quant_tensor *x = xcc_quant_input(q, n, 0);
     const float input_scale = activations ? x->like->scale : 0;
     xcc_integer_weights weights = {.name = NULL};
@@ -165,6 +165,7 @@ static xcvm_status put_node(xcc_model_writer *w, const xcc_quant_node *n)
 xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors)
 {
     quantizer *q = w->q;
+    w->integers = true;
     for (size_t i = 0; i < q->tensor_count; i++)
         if (q->tensors[i]->is_input && q->tensors[i]->quantised)
             put_pair(w, q->tensors[i]);
