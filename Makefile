@@ -4,6 +4,7 @@
 #   make test       everything that has to pass
 #   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
 #   make bench-quantized  the same for models of integers; writes docs/quantization-benchmark.md
+#   make bench-trained  trained networks with int8, beside their floats; renews their part of docs/quantization-benchmark.md
 #   make bench-generation  the same for tokens of a decoder; writes docs/generation-benchmark.md
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -42,7 +43,14 @@ bench: build
 	@bench/report.sh
 
 bench-quantized: build
-	@bench/quantized.sh >docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
+	@{ bench/quantized.sh && echo && bench/quantized_trained.sh --page; } >docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
+	@bench/stamp.py docs/quantization-benchmark.md.new docs/quantization-benchmark.md
+	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
+
+# The page has two parts, of which the second one can be renewed alone.
+bench-trained: build
+	@sed '/^# Trained networks/,$$d' docs/quantization-benchmark.md >docs/quantization-benchmark.md.new
+	@bench/quantized_trained.sh --page >>docs/quantization-benchmark.md.new || { rm -f docs/quantization-benchmark.md.new; exit 1; }
 	@bench/stamp.py docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 	@mv docs/quantization-benchmark.md.new docs/quantization-benchmark.md
 
@@ -72,4 +80,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-generation aarch64 install format generated size clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format generated size clean

@@ -87,6 +87,8 @@ step 'conformance: contributed operators of ONNX Runtime' tests/differential/con
 step 'differential: gradients at kinks beside f64' tests/differential/kinks.sh build/release
 step 'conformance: models that were quantised, in ONNX Runtime' tests/differential/quantise.sh build/release
 step 'conformance: trained models beside eval() of PyTorch' tests/differential/inference.sh build/release
+step 'quantization: small trained networks beside floats' env XCVM_BUILD=build/release bench/quantized_trained.sh --short
+step 'conformance: models of TensorFlow.js, converted' tests/differential/tfjs.sh build/release
 step 'conformance: models that ONNX Runtime optimised' tests/differential/optimised.sh build/release
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release

@@ -142,4 +142,56 @@ run run zero.onnx -i 1x1x8x8xf32=zeros
 code 0
 array infinite.npz 1x1x8x8 "1x1x8x8xf32=$(printf 'inf %.0s' $(seq 64))"
 refuse 2 'has an infinity in batch 0' "$model" -d infinite.npz -o refused.onnx
+# Weights in the branches of If and in the body of Loop become integers, and the table names what stays float.
+if /usr/bin/python3 -c 'import onnx, numpy' 2>/dev/null; then
+    /usr/bin/python3 - <<'MODEL'
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+rng = np.random.default_rng(5)
+value = lambda name, shape=None: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+weight = lambda name: numpy_helper.from_array((rng.normal(size=(64, 64)) / 8).astype(np.float32), name)
+step = helper.make_graph([helper.make_node("MatMul", ["s", "w"], ["s2"], name="within"), helper.make_node("Identity", ["go"], ["go2"])], "step",
+                         [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("go", TensorProto.BOOL, []), value("s")],
+                         [helper.make_tensor_value_info("go2", TensorProto.BOOL, []), value("s2")], [weight("w")])
+then = helper.make_graph([helper.make_node("Loop", ["two", "", "x"], ["a"], name="loop", body=step)], "then", [], [value("a")])
+other = helper.make_graph([helper.make_node("MatMul", ["x", "v"], ["b"], name="second"), helper.make_node("MatMul", ["b", "x2"], ["c"], name="computed")],
+                          "else", [], [value("c")], [weight("v")])
+nodes = [helper.make_node("Transpose", ["x"], ["x2"]), helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+         helper.make_node("Greater", ["sum", "zero"], ["positive"]),
+         helper.make_node("If", ["positive"], ["y"], name="choice", then_branch=then, else_branch=other)]
+graph = helper.make_graph(nodes, "g", [value("x", [1, 64])], [value("y", None)],
+                          [numpy_helper.from_array(np.float32(0), "zero"), numpy_helper.from_array(np.int64(2), "two")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), "bodies.onnx")
+x = rng.normal(size=(20, 64)).astype(np.float32)
+np.savez("bodies.npz", x=x)
+x = np.abs(x[:1])
+np.save("bodies_x.npy", x)
+np.save("bodies_y.npy", x @ numpy_helper.to_array(step.initializer[0]) @ numpy_helper.to_array(step.initializer[0]))
+MODEL
+    for options in '' '-d bodies.npz'; do
+        # shellcheck disable=SC2086
+        run quantize bodies.onnx $options -o bodies.q.onnx --rows 0
+        code 0
+        out_like '^computed +MatMul +- +its weights are no constants of f32'
+        out_lacks '^second '
+        out_lacks '^within '
+        check test "$(stat -c %s bodies.q.onnx)" -lt 12000
+        run run bodies.q.onnx -i x=@bodies_x.npy -o y=@bodies_q.npy
+        code 0
+        check /usr/bin/python3 -c "
+import numpy as np
+right, given = np.load('bodies_y.npy'), np.load('bodies_q.npy')
+error = np.abs(right - given).max() / np.ptp(right)
+raise SystemExit(not 0 < error < 0.02)"
+    done
+    run quantize bodies.onnx -d bodies.npz --exclude-nodes within -o bodies.q.onnx --rows 0
+    code 0
+    out_like '^within +MatMul +- +left out by its name'
+    run quantize bodies.onnx -d bodies.npz --exclude-nodes within --exclude-nodes second -o none.onnx
+    code 2
+    err_has 'no node can be quantised'
+    check test ! -e none.onnx
+fi
 finish
