@@ -341,6 +341,31 @@ static xcvm_status pack_constants(xcc_model_writer *w, const xcc_table *read, On
     return XCVM_OK;
 }
 
+/* Leaves out nodes Constant that nothing reads, as those are whose integers took their place. */
+static void drop_constants(xcc_model_writer *w, const xcc_table *read)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < w->node_count; i++) {
+        const xcc_quant_node n = {.proto = w->nodes[i]};
+        if (!xcc_quant_is(&n, "Constant") || n.proto->n_output != 1 ||
+            xcc_table_lookup(read, n.proto->output[0]) != NULL)
+            w->nodes[count++] = w->nodes[i];
+    }
+    w->node_count = count;
+}
+
+/* Bytes of the elements that nodes Constant state. */
+static uint64_t bytes_of_nodes(const xcc_model_writer *w)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < w->node_count; i++) {
+        const xcc_quant_node n = {.proto = w->nodes[i]};
+        const Onnx__AttributeProto *value = xcc_quant_is(&n, "Constant") ? xcc_quant_attribute(&n, "value") : NULL;
+        total += value != NULL && value->t != NULL ? bytes_of(value->t) : 0;
+    }
+    return total;
+}
+
 /* Types are told of what there still is; initializers that are gone are no inputs. */
 static xcvm_status pack_types(xcc_model_writer *w, const xcc_table *read, Onnx__GraphProto *g)
 {
@@ -423,7 +448,9 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *con
     XCVM_TRY(xcc_note_reads(w->q, &read, w->nodes, w->node_count));
     for (size_t i = 0; i < g.n_output; i++)
         XCVM_TRY(xcc_table_put(m, &read, g.output[i]->name, 1));
+    drop_constants(w, &read);
     XCVM_TRY(pack_constants(w, &read, &g, &total));
+    total += bytes_of_nodes(w);
     XCVM_TRY(pack_types(w, &read, &g));
     XCVM_TRY(pack_opsets(w, &model));
     if (w->failed)

@@ -194,4 +194,24 @@ raise SystemExit(not 0 < error < 0.02)"
     err_has 'no node can be quantised'
     check test ! -e none.onnx
 fi
+# Weights that nodes Constant give are not written twice.
+if /usr/bin/python3 -c 'import onnx, numpy' 2>/dev/null; then
+    /usr/bin/python3 - <<'MODEL'
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+w = np.random.default_rng(5).normal(size=(64, 64)).astype(np.float32)
+value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64])
+graph = helper.make_graph([helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(w)),
+                           helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [value("x")], [value("y")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), "stated.onnx")
+MODEL
+    for options in '' '--activations f32'; do
+        # shellcheck disable=SC2086
+        run quantize stated.onnx $options -o stated.q.onnx
+        code 0
+        check test "$(stat -c %s stated.q.onnx)" -lt 6000
+    done
+fi
 finish
