@@ -51,6 +51,14 @@ void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)
     memcpy(info, &facts, info->size < sizeof facts ? info->size : sizeof facts);
 }
 
+const char *xcvm_program_metadata(const xcvm_program *program, const char *key)
+{
+    for (size_t i = 0; program != NULL && key != NULL && i < program->image.metadata_count; i++)
+        if (strcmp(program->image.metadata[i].key, key) == 0)
+            return program->image.metadata[i].value;
+    return NULL;
+}
+
 void xcvm_error_locate(xcvm_error *error, const xcvm_image *image, size_t pc)
 {
     if (error == NULL || pc >= image->instruction_count)

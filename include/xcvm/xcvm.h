@@ -263,6 +263,10 @@ typedef struct xcvm_program_info {
     const char *notice; /* why a kernel library is not used, as a sentence; NULL if there is nothing to say */
 } xcvm_program_info;
 XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
+/* The value of a metadata key; NULL if the program has none. The compiler writes "model" (the producer of the model),
+ * "train" (the optimizer of a training program), and, from the model's own metadata, "class_names" (names of classes in
+ * their order, one on a line) and "class_output" (the output that has the classes' scores). */
+XCVM_API const char *xcvm_program_metadata(const xcvm_program *program, const char *key);
 
 /* Called with successive pieces of a text or file; stops and fails the caller with IO if it returns false. */
 typedef bool (*xcvm_sink)(void *user, const void *bytes, size_t count);
