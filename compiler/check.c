@@ -235,6 +235,7 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
     m->problem_user = r;
     XCVM_TRY(xcc_pass_canonicalise(m));
     XCVM_TRY(xcc_pass_infer(m));
+    XCVM_TRY(xcc_pass_add_loss(m));
     XCVM_TRY(xcc_pass_differentiate(m));
     for (int phase = XCC_PHASE_WHOLE; phase <= XCC_PHASE_BACKWARD; phase++) {
         xcc_options rest;
@@ -304,6 +305,7 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_TRY(options_left(m, &rest));
     rest.backprop = rest.straight_through = false;
     rest.loss = NULL;
+    rest.own_ignore_label = false;
     rest.wrt_count = 0;
     XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &figures, m->error));
     print_figures(r, &figures);

@@ -115,7 +115,7 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
     const xcc_graph *g = m->graph;
     image->inputs = xcc_alloc(m, g->input_count * sizeof *image->inputs);
     image->outputs = xcc_alloc(m, g->output_count * sizeof *image->outputs);
-    image->metadata = xcc_alloc(m, 2 * sizeof *image->metadata);
+    image->metadata = xcc_alloc(m, 4 * sizeof *image->metadata);
     if (image->inputs == NULL || image->outputs == NULL || image->metadata == NULL)
         return XCVM_OUT_OF_MEMORY;
     image->input_count = g->input_count;
@@ -129,6 +129,10 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
         image->metadata[image->metadata_count++] = (xcvm_metadata){"model", m->producer};
     if (m->optimizer != NULL)
         image->metadata[image->metadata_count++] = (xcvm_metadata){"train", m->optimizer};
+    if (m->class_names != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_NAMES, m->class_names};
+    if (m->class_names != NULL && m->class_output != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_OUTPUT, m->class_output};
     return XCVM_OK;
 }
 

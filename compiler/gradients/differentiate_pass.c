@@ -11,7 +11,9 @@ xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss)
     const xcc_graph *g = m->graph;
     const char *wanted = m->options->loss;
     size_t found = 0;
-    *loss = NULL;
+    *loss = m->loss;
+    if (m->loss != NULL)
+        return XCVM_OK;
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
         if (xcc_graph_output_state(g, i) != NULL)
@@ -186,8 +188,10 @@ static xcvm_status find_seeds(xcc_builder *b, xcc_seed *seeds, size_t *count)
     }
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
-        if (!xcc_is_differentiable(v) ||
-            (m->options->loss != NULL && strcmp(m->options->loss, g->output_names[i]) != 0))
+        const bool wanted = m->loss != NULL
+                                ? v == m->loss
+                                : m->options->loss == NULL || strcmp(m->options->loss, g->output_names[i]) == 0;
+        if (!wanted || !xcc_is_differentiable(v))
             continue;
         seeds[*count] = (xcc_seed){v, add_input(g, "grad_in@", v)};
         if (seeds[(*count)++].gradient == NULL)

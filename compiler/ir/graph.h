@@ -132,6 +132,11 @@ typedef struct xcc_symbol_entry {
     const xcc_value *owner; /* the loop's state that it was made for, which no other value need agree with */
 } xcc_symbol_entry;
 
+/* Keys of metadata, in models and programs, that classes have their names in, one on a line, and the output that has
+ * their scores. */
+#define XCC_CLASS_NAMES "class_names"
+#define XCC_CLASS_OUTPUT "class_output"
+
 struct xcc_module {
     xcvm_budget budget;              /* of all memory that the compilation takes */
     const xcvm_allocator *allocator; /* the budget's */
@@ -162,14 +167,16 @@ struct xcc_module {
     /* For the report. */
     size_t gradient_count, retained_count;
     uint64_t gradient_bytes, retained_bytes;
-    size_t constant_bytes;  /* of all constants but those on the heap: those of the model, above all */
-    size_t copied_bytes;    /* of weights that rules wrote anew */
-    uint64_t folding_ns;    /* that folding has taken so far */
-    uint64_t changes;       /* that passes have made so far */
-    const char *producer;   /* of the model, for metadata */
-    xcc_recorder *recorder; /* executes what is built; NULL: nodes are kept */
-    const char *optimizer;  /* of a training program, for metadata; NULL: it is none */
-    xcc_group *groups;      /* all of them */
+    size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;   /* of weights that rules wrote anew */
+    uint64_t folding_ns;   /* that folding has taken so far */
+    uint64_t changes;      /* that passes have made so far */
+    const char *producer;  /* of the model, for metadata */
+    xcc_value *loss;       /* that is differentiated, once it is added or found; NULL: an output of the options' name */
+    const char *class_names, *class_output; /* of the model, for metadata (docs/training.md); NULL: it has none */
+    xcc_recorder *recorder;                 /* executes what is built; NULL: nodes are kept */
+    const char *optimizer;                  /* of a training program, for metadata; NULL: it is none */
+    xcc_group *groups;                      /* all of them */
     uint32_t group_count;
     uint8_t library_hash[32]; /* of the kernel library that was built for them */
     xcc_node **unscheduled;   /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */

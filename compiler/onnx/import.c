@@ -27,6 +27,15 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
         return XCVM_OUT_OF_MEMORY;
     snprintf(producer, length, "%s%s%s", name, version[0] != '\0' ? " " : "", version);
     m->producer = producer;
+    for (size_t i = 0; i < imp->model->n_metadata_props; i++) {
+        const Onnx__StringStringEntryProto *entry = imp->model->metadata_props[i];
+        if (entry->key == NULL || entry->value == NULL || entry->value[0] == '\0')
+            continue;
+        if (strcmp(entry->key, XCC_CLASS_NAMES) == 0)
+            m->class_names = entry->value;
+        else if (strcmp(entry->key, XCC_CLASS_OUTPUT) == 0)
+            m->class_output = entry->value;
+    }
     return XCVM_OK;
 }
 

@@ -378,7 +378,10 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     xcc_module *m = w->m;
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
-    Onnx__StringStringEntryProto *metadata[1];
+    const char *const notes[][2] = {{"model", m->producer != NULL && m->producer[0] != '\0' ? m->producer : NULL},
+                                    {XCC_CLASS_NAMES, m->class_names},
+                                    {XCC_CLASS_OUTPUT, m->class_output}};
+    Onnx__StringStringEntryProto *metadata[sizeof notes / sizeof *notes];
     opset.domain = (char *)(uintptr_t)protobuf_c_empty_string;
     opset.has_version = 1;
     opset.version = w->opset;
@@ -389,12 +392,10 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     model.n_opset_import = 1;
     model.opset_import = opsets;
     model.graph = graph;
-    if (m->producer != NULL && m->producer[0] != '\0') {
-        if ((metadata[0] = entry(w, "model", m->producer)) == NULL)
+    model.metadata_props = metadata;
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+        if (notes[i][1] != NULL && (metadata[model.n_metadata_props++] = entry(w, notes[i][0], notes[i][1])) == NULL)
             return xcc_out_of_memory(m);
-        model.metadata_props = metadata;
-        model.n_metadata_props = 1;
-    }
     graph->n_initializer = w->initializer_count;
     graph->initializer = w->initializers;
     external e = {.options = m->options, .sent = true};

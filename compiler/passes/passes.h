@@ -16,6 +16,7 @@ enum { XCC_ROUNDS = 4 };
 #define XCC_PASSES(X)                                                                                                  \
     X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
+    X(add_loss, 0, 1, "a loss of a name that is no output becomes one, for gradients and training")                    \
     X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
     X(train, 0, 1, "a training program, if one is asked for: parameters become states that an optimizer updates")      \
     X(integer, 2, 1, "what is quantised and dequantised around each operator, in integers from end to end")            \

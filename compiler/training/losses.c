@@ -25,12 +25,19 @@ typedef struct loss_row {
 
 static xcc_value *mean(xcc_builder *b, xcc_value *x) { return xcc_build_reduce(b, XCVM_OP_ReduceMean, x, NULL, false); }
 
+/* The mean over the labels that count. Where none does, it would be 0 / 0: the loss is 0, and its gradient is, too. */
 static xcc_value *nll(xcc_builder *b, xcc_value *x, xcc_value *y)
 {
     if (x == NULL || y == NULL)
         return NULL;
-    return xcc_apply(b, NegativeLogLikelihoodLoss, y, .x = XCC_IN(x), .target = XCC_IN(y), .ignore_index = INT64_MIN,
-                     .reduction = XCVM_LOSS_REDUCTION_mean);
+    const int64_t ignored = xcc_loss_ignores(b->graph->module->options);
+    xcc_value *loss = xcc_apply(b, NegativeLogLikelihoodLoss, y, .x = XCC_IN(x), .target = XCC_IN(y),
+                                .ignore_index = ignored, .reduction = XCVM_LOSS_REDUCTION_mean);
+    xcc_value *left_out = xcc_build_binary(
+        b, XCVM_OP_Equal, y, xcc_build_cast(b, xcc_scalar_i64(b->graph, ignored), (xcvm_dtype)y->type.dtype));
+    xcc_value *all = xcc_build_reduce(b, XCVM_OP_ReduceMin, xcc_build_cast(b, left_out, XCVM_I32), NULL, false);
+    return xcc_build_call(b, XCVM_OP_Where, 3,
+                          (xcc_value *[]){xcc_build_cast(b, all, XCVM_BOOL), xcc_build_number(b, loss, 0), loss});
 }
 
 static xcc_value *log_softmax(xcc_builder *b, xcc_value *x, int64_t axis)
@@ -115,6 +122,20 @@ enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
 const xcc_loss_info *xcc_loss(size_t index) { return index < ROW_COUNT ? &rows[index].info : NULL; }
 
+static bool is_integer(xcvm_dtype dtype)
+{
+    return !xcvm_dtype_is_float(dtype) && dtype != XCVM_STRING && dtype != XCVM_NO_DTYPE;
+}
+
+const char *xcc_loss_suggest(int output_rank, int64_t classes, xcvm_dtype label_type, int label_rank)
+{
+    if (is_integer(label_type) && label_rank == output_rank - 1 && classes != 1)
+        return output_rank == 3 ? "token_cross_entropy" : "softmax_cross_entropy";
+    if (is_integer(label_type) && label_rank <= output_rank)
+        return "bce_with_logits";
+    return xcvm_dtype_is_float(label_type) && label_rank <= output_rank ? "mse" : NULL;
+}
+
 /* ---- In the graph ---- */
 
 static const loss_row *find_row(const char *text)
@@ -127,6 +148,23 @@ static const loss_row *find_row(const char *text)
 }
 
 bool xcc_loss_is_known(const char *text) { return find_row(text) != NULL; }
+
+bool xcc_loss_takes_classes(const char *text)
+{
+    const loss_row *row = text != NULL ? find_row(text) : NULL;
+    return row != NULL && row->labels != LIKE_OUTPUT;
+}
+
+int xcc_loss_class_axis(const char *text, int rank)
+{
+    return !xcc_loss_takes_classes(text) ? -1 : find_row(text)->labels == CLASS_1 ? 1 : rank - 1;
+}
+
+int64_t xcc_loss_ignores(const xcc_options *options)
+{
+    enum { USUAL = -100 };
+    return options->own_ignore_label ? options->ignore_label : USUAL;
+}
 
 xcc_value *xcc_input_named(const xcc_graph *g, const char *name)
 {

@@ -2,7 +2,6 @@
 #include "compiler/gradients/gradient.h"
 #include "compiler/ir/compose.h"
 #include "compiler/passes/passes.h"
-#include "compiler/training/losses.h"
 #include "compiler/training/training.h"
 #include "ops/convert.h"
 
@@ -69,40 +68,6 @@ xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *nam
         XCVM_CHECK(m->error, strcmp(g->output_names[i], name) != 0 || xcc_graph_output_state(g, i) != NULL,
                    INVALID_MODEL, "the model has an output '%.200s', which training adds", name);
     return xcc_graph_add_outputs(g, 1, &value, &name, NULL);
-}
-
-/* ---- The loss ---- */
-
-static bool has_output(const xcc_graph *g, const char *name)
-{
-    for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->output_names[i], name) == 0 && xcc_graph_output_state(g, i) == NULL)
-            return true;
-    return false;
-}
-
-static xcvm_status unknown_loss(xcc_module *m)
-{
-    char known[200] = "";
-    for (size_t i = 0; xcc_loss(i) != NULL; i++) {
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", xcc_loss(i)->name);
-    }
-    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
-                          "the model has no output '%.100s' to be the loss; losses that can be added are %s",
-                          m->options->loss, known);
-}
-
-static xcvm_status find_loss(xcc_training *t)
-{
-    xcc_module *m = t->m;
-    const char *text = m->options->loss;
-    if (text == NULL || has_output(m->graph, text))
-        return xcc_find_loss(m, &t->loss);
-    if (!xcc_loss_is_known(text))
-        return unknown_loss(m);
-    XCVM_TRY(xcc_loss_add(m, text, &t->loss));
-    return xcc_training_output(m, t->loss, "loss");
 }
 
 /* ---- What learns ---- */
@@ -272,7 +237,7 @@ xcvm_status xcc_pass_train(xcc_module *m)
     XCVM_TRY(note_optimizer(m, &t.spec));
     XCVM_TRY(list_learners(&t));
     XCVM_TRY(xcc_training_modes(m));
-    XCVM_TRY(find_loss(&t));
+    XCVM_TRY(xcc_find_loss(m, &t.loss));
     XCVM_TRY(m->options->evaluate ? evaluate(&t) : train(&t));
     xcc_parameters_freeze(m);
     return XCVM_OK;

@@ -109,7 +109,9 @@ typedef struct xcc_options {
      * (initializer of a float type) that the loss depends on, of the parameter's type. UNSUPPORTED, with every node in
      * the way, if there is no gradient of some. */
     bool backprop;
-    const char *loss;       /* the output that is differentiated, of one element; NULL: the only one of a float type */
+    /* The output that is differentiated, of one element, or a loss that is added, as of `train`. NULL: the only output
+     * of a float type that is one number. */
+    const char *loss;
     const char *const *wrt; /* names of parameters and inputs to differentiate by, all of which get an output */
     size_t wrt_count;       /* 0: all parameters but the running statistics of BatchNormalization */
     /* Pairs that become states of the program, called as the inputs are, in place of both: recurrent states, key/value
@@ -244,6 +246,10 @@ typedef struct xcc_options {
     size_t state_pattern_count;
     /* With `all_reduce`: BatchNormalization takes mean and variance of the process's own part of the batch. */
     bool local_batch_normalization;
+    /* The label that a loss of classes that is added leaves out, in the loss, its mean and its gradient: -100, as in
+     * PyTorch, or with `own_ignore_label` this one. Of a batch whose labels are all left out the loss is 0. */
+    int64_t ignore_label;
+    bool own_ignore_label;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -367,6 +373,9 @@ XCVM_API const xcc_setting_info *xcc_optimizer_setting(size_t optimizer, size_t 
 XCVM_API const xcc_loss_info *xcc_loss(size_t index);
 /* Methods for xcc_options.recompute, but custom; NULL beyond the last. */
 XCVM_API const char *xcc_recomputation_at(size_t index);
+/* The loss that suits labels of a type and rank, of an output of `output_rank` axes with `classes` along axis 1 (-1:
+ * not known): integers are classes, floats of the output's rank are numbers. NULL if there is none. */
+XCVM_API const char *xcc_loss_suggest(int output_rank, int64_t classes, xcvm_dtype label_type, int label_rank);
 /* The learning rate that a text for xcc_options.train states, or its optimizer's default; INVALID_ARGUMENT, with what
  * there is, for an unknown optimizer or setting, or a value that is none. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_optimizer_rate(const char *train, double *rate, xcvm_error *error);

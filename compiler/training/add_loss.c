@@ -1,0 +1,123 @@
+/* The pass that adds the loss that gradients or training are asked for by name, and says what there is if none is. */
+#include "compiler/gradients/gradient.h"
+#include "compiler/passes/passes.h"
+#include "compiler/training/losses.h"
+#include "compiler/training/training.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Messages ---- */
+
+static void append(char *text, size_t size, const char *name)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%.60s", used > 0 ? ", " : "", name);
+}
+
+static void list_losses(char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; xcc_loss(i) != NULL; i++)
+        append(text, size, xcc_loss(i)->name);
+}
+
+/* The losses that suit an output, by what computes it and by its shape. */
+static const char *suitable(const xcc_value *output)
+{
+    const xcc_node *n = output->producer;
+    const xcvm_value *type = &output->type;
+    if (n != NULL && xcc_is(n, XCVM_OP_LogSoftmax))
+        return "'nll' suits an output of LogSoftmax with integer labels of classes";
+    if (n != NULL && xcc_is(n, XCVM_OP_Softmax))
+        return "the output is that of a Softmax, which 'softmax_cross_entropy' has inside: end the model with the "
+               "scores before it";
+    if (n != NULL && xcc_is(n, XCVM_OP_Sigmoid))
+        return "'bce' suits an output of Sigmoid with labels from 0 to 1 of its shape";
+    if (type->rank == 3)
+        return "'token_cross_entropy' suits integer labels of classes along the last axis, 'mse' float labels of the "
+               "output's shape";
+    if (type->rank >= 2 && type->dims[1] != 1)
+        return "'softmax_cross_entropy' suits integer labels of classes, 'mse' float labels of the output's shape";
+    return "'mse' suits numbers, 'bce_with_logits' labels 0 and 1, both of the output's shape";
+}
+
+static xcvm_status unknown_loss(xcc_module *m)
+{
+    char known[200];
+    list_losses(known, sizeof known);
+    return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
+                          "the model has no output '%.100s' to be the loss; losses that can be added are %s",
+                          m->options->loss, known);
+}
+
+static bool is_number(const xcvm_value *type)
+{
+    for (int i = 0; i < type->rank; i++)
+        if (type->dims[i] != 1)
+            return false;
+    return type->rank >= 0;
+}
+
+/* Without a name the loss is the only output of a float type that is one number. */
+static xcvm_status find_own_loss(xcc_module *m)
+{
+    const xcc_graph *g = m->graph;
+    xcc_value *output = NULL, *number = NULL;
+    char known[200], names[160] = "", text[120];
+    size_t found = 0, numbers = 0;
+    for (size_t i = 0; i < g->output_count; i++) {
+        if (xcc_graph_output_state(g, i) != NULL || !xcc_is_differentiable(g->outputs[i]))
+            continue;
+        output = g->outputs[i];
+        number = is_number(&output->type) ? output : number;
+        numbers += is_number(&output->type);
+        append(names, sizeof names, g->output_names[i]);
+        found++;
+    }
+    if (numbers == 1) {
+        m->loss = number;
+        return XCVM_OK;
+    }
+    list_losses(known, sizeof known);
+    XCVM_CHECK(m->error, found > 0, INVALID_ARGUMENT, "the model has no output of a float type to be the loss");
+    XCVM_CHECK(m->error, found == 1, INVALID_ARGUMENT,
+               "the model has %zu outputs of float types (%s); name the one that is the loss, or a loss that is added, "
+               "as --loss 'mse(OUTPUT,LABELS)'; there are %s",
+               found, names, known);
+    XCVM_FAIL(m->error, INVALID_ARGUMENT,
+              "the loss '%.60s' is %s; it has to be one number, so end the model with a sum or a mean, or name a loss "
+              "that is added with --loss: %s; there are "
+              "%s",
+              output->name, xcvm_value_describe(&output->type, text, sizeof text), suitable(output), known);
+}
+
+/* ---- The pass ---- */
+
+static bool has_output(const xcc_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->output_count; i++)
+        if (strcmp(g->output_names[i], name) == 0 && xcc_graph_output_state(g, i) == NULL)
+            return true;
+    return false;
+}
+
+xcvm_status xcc_pass_add_loss(xcc_module *m)
+{
+    const xcc_options *o = m->options;
+    if (!o->backprop && o->train == NULL)
+        return XCVM_OK;
+    const bool own = o->loss == NULL || has_output(m->graph, o->loss);
+    XCVM_CHECK(m->error, !o->own_ignore_label || (!own && xcc_loss_takes_classes(o->loss)), INVALID_ARGUMENT,
+               "a label to ignore (%lld) is for a loss of classes that is added, as softmax_cross_entropy; a loss of "
+               "the model's own decides itself, by the attribute ignore_index",
+               (long long)o->ignore_label);
+    if (o->loss == NULL)
+        return o->phase == XCC_PHASE_WHOLE ? find_own_loss(m) : XCVM_OK;
+    if (own)
+        return XCVM_OK;
+    if (!xcc_loss_is_known(o->loss))
+        return unknown_loss(m);
+    XCVM_TRY(xcc_loss_add(m, o->loss, &m->loss));
+    return xcc_training_output(m, m->loss, "loss");
+}
