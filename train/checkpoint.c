@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -467,6 +468,30 @@ xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size
     XCVM_TRY(path_of(folder, t->position.step, path, error));
     XCVM_TRY(xct_trainer_save(t, path, error));
     return remove_oldest(t, folder, keep, error);
+}
+
+xcvm_status xct_checkpoints_room(const xct_trainer *t, const char *folder, uint64_t written, uint64_t keep,
+                                 xcvm_error *error)
+{
+    /* The oldest goes when the newest is there. */
+    const uint64_t count = written < keep ? written + 1 : keep + 1;
+    struct statvfs disk;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++) {
+        const xcvm_value *state = xcvm_session_state(t->root.session, i);
+        const char *name = xcvm_program_state(t->root.program, i)->name;
+        bytes += state != NULL ? state->bytes * (t->best != NULL && xct_best_keeps(name) ? 2 : 1) : 0;
+    }
+    XCVM_CHECK(error, access(folder, W_OK) == 0, IO, "%s: no checkpoint can be written there: %s", folder,
+               strerror(errno));
+    if (statvfs(folder, &disk) != 0 || disk.f_blocks == 0)
+        return XCVM_OK;
+    const uint64_t room = (uint64_t)disk.f_bavail * disk.f_frsize;
+    XCVM_CHECK(error, room / count >= bytes, IO,
+               "%s: %" PRIu64
+               " checkpoints of %.1f MB do not fit: %.1f MB are free there. Keep fewer, or take another folder",
+               folder, count, (double)bytes / 1e6, (double)room / 1e6);
+    return XCVM_OK;
 }
 
 xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error)

@@ -7,6 +7,10 @@
 
 /* The folder is made if there is none. */
 xcvm_status xct_checkpoints_begin(const char *folder, xcvm_error *error);
+/* That there is room for those that will be there at once, where so many are written, the last one included, and `keep`
+ * stay. */
+xcvm_status xct_checkpoints_room(const xct_trainer *t, const char *folder, uint64_t written, uint64_t keep,
+                                 xcvm_error *error);
 /* Writes one for the step that is done, and removes all but the `keep` latest. `path` receives its name. */
 xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
                                   xcvm_error *error);

@@ -50,36 +50,67 @@ static bool is_number(const xcvm_type *type)
     return type->rank >= 0;
 }
 
-/* The loss, by its name or as the only output of one float; and the predictions that it is made of. */
+static const char *output_name(const xcvm_program *p, size_t output)
+{
+    return output != SIZE_MAX ? xcvm_program_output(p, output)->name : NULL;
+}
+
+/* The first output of a float type other than the loss that is one number, or is not; SIZE_MAX if there is none. */
+static size_t find_float(const xcvm_program *p, size_t loss, bool number)
+{
+    for (size_t i = 0; i < xcvm_program_output_count(p); i++) {
+        const xcvm_parameter *output = xcvm_program_output(p, i);
+        if (i != loss && strcmp(output->name, norm_name) != 0 && output->type.kind == XCVM_KIND_TENSOR &&
+            xcvm_dtype_is_float(output->type.dtype) && is_number(&output->type) == number)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* The loss, by its name or as the only output of one float; and the predictions that it is made of. They are found in
+ * the program for any sizes, since others may have outputs of one number that are predictions of one example. */
+static xcvm_status settle_roles(xct_trainer *t, const xcvm_program *p, xcvm_error *error)
+{
+    const char *text = t->compile.loss, *parenthesis = text != NULL ? strchr(text, '(') : NULL;
+    size_t loss = text != NULL ? find_output(p, text, strlen(text)) : SIZE_MAX, predictions = SIZE_MAX;
+    const bool added = text != NULL && loss == SIZE_MAX;
+    if (added)
+        loss = find_output(p, loss_name, sizeof loss_name - 1);
+    if (loss == SIZE_MAX)
+        loss = find_float(p, SIZE_MAX, true);
+    XCVM_CHECK(error, loss != SIZE_MAX, INVALID_MODEL, "the model has no output that is a loss, one number");
+    if (added && parenthesis != NULL)
+        predictions = find_output(p, parenthesis + 1, strcspn(parenthesis + 1, ",)"));
+    if (predictions == SIZE_MAX)
+        predictions = find_float(p, loss, false);
+    if (predictions == SIZE_MAX)
+        predictions = find_float(p, loss, true);
+    const char *names[] = {output_name(p, loss), output_name(p, predictions)};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i] != NULL && (names[i] = xcvm_arena_string(&t->arena, names[i], strlen(names[i]))) == NULL)
+            return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a trainer");
+    t->loss_output = names[0];
+    t->predictions_output = names[1];
+    return XCVM_OK;
+}
+
 static void find_outputs(const xct_trainer *t, xct_engine *e)
 {
     const xcvm_program *p = e->program;
-    const char *loss = t->compile.loss, *parenthesis = loss != NULL ? strchr(loss, '(') : NULL;
     e->norm = find_output(p, norm_name, sizeof norm_name - 1);
-    e->loss = e->predictions = SIZE_MAX;
-    if (loss != NULL && parenthesis == NULL)
-        e->loss = find_output(p, loss, strlen(loss));
-    if (e->loss == SIZE_MAX && loss != NULL)
-        e->loss = find_output(p, loss_name, sizeof loss_name - 1);
-    if (parenthesis != NULL)
-        e->predictions = find_output(p, parenthesis + 1, strcspn(parenthesis + 1, ",)"));
-    for (size_t i = 0; i < xcvm_program_output_count(p); i++) {
-        const xcvm_type *type = &xcvm_program_output(p, i)->type;
-        if (i == e->norm || i == e->loss || type->kind != XCVM_KIND_TENSOR || !xcvm_dtype_is_float(type->dtype))
-            continue;
-        if (e->loss == SIZE_MAX && is_number(type))
-            e->loss = i;
-        else if (e->predictions == SIZE_MAX && !is_number(type))
-            e->predictions = i;
-    }
+    e->loss = find_output(p, t->loss_output, strlen(t->loss_output));
+    e->predictions =
+        t->predictions_output != NULL ? find_output(p, t->predictions_output, strlen(t->predictions_output)) : SIZE_MAX;
     e->loss_pc = -1;
     for (size_t pc = 0; pc < p->image.instruction_count && e->loss != SIZE_MAX; pc++)
         if (p->steps[pc].action == XCVM_ACTION_OUT && p->steps[pc].target == (int32_t)e->loss)
             e->loss_pc = (int32_t)pc;
 }
 
-static xcvm_status find_edges(const xct_trainer *t, xct_engine *e, xcvm_error *error)
+static xcvm_status find_edges(xct_trainer *t, xct_engine *e, xcvm_error *error)
 {
+    if (t->loss_output == NULL)
+        XCVM_TRY(settle_roles(t, e->program, error));
     e->rate = find_input(e->program, rate_name);
     e->apply = find_input(e->program, apply_name);
     find_outputs(t, e);

@@ -36,6 +36,7 @@ typedef struct fit {
     uint64_t began, first_step, samples; /* of the loop: when and at which step it began, and examples since */
     bool stop;                           /* this process, or another, is asked to */
     bool keeps_best;
+    bool curve_unread; /* it goes to a pipe whose reader does not read */
     xct_end end;
     xcvm_error *error;
 } fit;
@@ -106,6 +107,12 @@ static xcvm_status begin_orders(fit *f)
                            share && shuffle, seed, f->error);
 }
 
+static size_t keep_count(const fit *f) { return f->o.keep > 0 ? f->o.keep : USUAL_KEEP; }
+static uint64_t checkpoint_steps(const fit *f)
+{
+    return f->o.checkpoint_every > 0 ? f->o.checkpoint_every : f->steps_per_epoch;
+}
+
 static xcvm_status resume(fit *f)
 {
     xct_trainer *t = f->t;
@@ -123,6 +130,8 @@ static xcvm_status resume(fit *f)
     XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
     XCVM_CHECK(f->error, f->o.resume || f->checkpoint[0] == '\0', INVALID_ARGUMENT,
                "%s has checkpoints of an earlier training: resume that, or take another folder", f->o.checkpoints);
+    if (writes_files(f) && !f->o.overfit_batch)
+        XCVM_TRY(xct_checkpoints_room(t, f->o.checkpoints, f->steps / checkpoint_steps(f), keep_count(f), f->error));
     if (f->checkpoint[0] == '\0')
         return XCVM_OK;
     XCVM_TRY(xct_checkpoints_restore(t, f->checkpoint, f->error));
@@ -213,6 +222,9 @@ static xcvm_status begin(fit *f)
 {
     XCVM_TRY(check_options(f));
     XCVM_TRY(check_targets(f));
+    XCVM_TRY(xct_classes_join(f->t, f->data, f->error));
+    if (f->o.validation != NULL)
+        XCVM_TRY(xct_classes_join(f->t, f->o.validation, f->error));
     XCVM_TRY(begin_orders(f));
     XCVM_TRY(choose_batch(f));
     count_steps(f);
@@ -253,67 +265,11 @@ static void finish(fit *f)
 static xcvm_status judge_batch(fit *f, const xct_batch *batch)
 {
     xct_engine *e;
-    double loss;
+    xct_measured measured;
     const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
     XCVM_TRY(xct_engine_find(f->t, true, values, &e, f->error));
     XCVM_TRY(xct_trainer_run(f->t, e, values, 0, false, f->error));
-    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &loss, f->error);
-}
-
-/* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */
-static xcvm_status agree_on_classes(const fit *f, double *numbers, size_t *classes)
-{
-    numbers[f->t->options.rank] = (double)f->held.class_count;
-    XCVM_TRY(add_up(f, numbers, ranks_of(f)));
-    *classes = 0;
-    for (size_t i = 0; i < ranks_of(f); i++)
-        *classes = numbers[i] > (double)*classes ? (size_t)numbers[i] : *classes;
-    return XCVM_OK;
-}
-
-static xcvm_status add_classes(fit *f, double *numbers)
-{
-    const size_t count = f->held.class_count * 3;
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = (double)f->held.classes[i];
-    XCVM_TRY(add_up(f, numbers, count));
-    for (size_t i = 0; i < count; i++)
-        f->held.classes[i] = (uint64_t)numbers[i];
-    return XCVM_OK;
-}
-
-/* What f1 needs of all processes. */
-static xcvm_status join_classes(fit *f)
-{
-    size_t classes = 0, room = ranks_of(f) * sizeof(double);
-    double *numbers = xcvm_allocate_zeroed(f->t->allocator, room);
-    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu processes", ranks_of(f));
-    xcvm_status status = agree_on_classes(f, numbers, &classes);
-    xcvm_deallocate(f->t->allocator, numbers, room);
-    if (status != XCVM_OK || classes == 0)
-        return status;
-    XCVM_TRY(xct_measure_need_classes(&f->held, classes, f->error));
-    room = classes * 3 * sizeof(double);
-    numbers = xcvm_allocate(f->t->allocator, room);
-    XCVM_CHECK(f->error, numbers != NULL, OUT_OF_MEMORY, "no memory for the metrics of %zu classes", classes);
-    status = add_classes(f, numbers);
-    xcvm_deallocate(f->t->allocator, numbers, room);
-    return status;
-}
-
-/* Adds what the other processes have measured of the data for validation, so that all decide alike. */
-static xcvm_status join_held(fit *f)
-{
-    double sums[XCT_SUMS];
-    bool classes = false;
-    if (ranks_of(f) == 1)
-        return XCVM_OK;
-    xct_measure_get_sums(&f->held, sums);
-    XCVM_TRY(add_up(f, sums, XCT_SUMS));
-    xct_measure_set_sums(&f->held, sums);
-    for (size_t i = 0; i < f->t->metric_count; i++)
-        classes |= f->t->metrics[i] == XCT_F1;
-    return classes ? join_classes(f) : XCVM_OK;
+    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &measured, f->error);
 }
 
 /* Processes measure batches in turn, as large as their parts of those that are learned from. */
@@ -341,7 +297,7 @@ static xcvm_status judge(fit *f)
     }
     xct_loader_destroy(loader);
     if (status == XCVM_OK)
-        status = join_held(f);
+        status = xct_measure_join(f->t, &f->held, f->error);
     if (status != XCVM_OK)
         xcvm_error_prefix(f->error, "validation");
     xct_trainer_report(f->t, &f->held, &f->held_result);
@@ -385,15 +341,15 @@ static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor
         if (!*more)
             return XCVM_OK;
         xct_engine *e;
-        double loss;
+        xct_measured measured;
         const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
         const bool last = i + 1 == wanted || (batch->last && !f->o.overfit_batch);
         XCVM_TRY(xct_engine_find(f->t, false, values, &e, f->error));
         XCVM_TRY(xct_trainer_run(f->t, e, values, f->t->rate * factor, !last, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, &loss, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->epoch, &loss, f->error));
-        f->t->position.loss_sum += loss * (double)batch->all;
-        f->t->position.loss_weight += (double)batch->all;
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, &measured, f->error));
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->epoch, &measured, f->error));
+        f->t->position.loss_sum += measured.loss * measured.weight;
+        f->t->position.loss_weight += measured.weight;
         f->t->position.place = batch->next;
         f->samples += batch->all;
         if (last)
@@ -446,6 +402,12 @@ static void fill_figures(const xct_result *result, double *figures)
         figures[i + 1] = result->metrics[i].value;
 }
 
+/* Of the epoch, or of the last step where all steps take the same batch. */
+static const xct_result *training_result(const fit *f)
+{
+    return f->o.overfit_batch || f->epoch_result.examples == 0 ? &f->step_result : &f->epoch_result;
+}
+
 static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
 {
     xct_record r = {.step = f->t->position.step, .epoch = epoch, .rate = rate};
@@ -469,30 +431,34 @@ static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
                                              .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
                                              .seconds_left = seconds / done * left,
                                              .batch = &f->step_result,
-                                             .validation = ended && f->measured_held ? &f->held_result : NULL});
+                                             .validation = ended && f->measured_held ? &f->held_result : NULL,
+                                             .training = ended || left == 0 ? training_result(f) : NULL,
+                                             .epoch_ends = ended});
     return XCVM_OK;
 }
 
-static xcvm_status write_curve(const fit *f)
+static xcvm_status write_curve(fit *f)
 {
+    static const atomic_bool at_once = true; /* a pipe that nobody reads is not waited for */
     xct_whole_file file;
-    if (f->o.curve == NULL || !writes_files(f))
+    if (f->o.curve == NULL || f->curve_unread || !writes_files(f))
         return XCVM_OK;
-    xcvm_status status = xct_whole_file_open(&file, f->o.curve, &f->t->stop, f->error);
-    if (status == XCVM_CANCELLED) /* nobody reads it, and the checkpoint is still to come */
+    xcvm_status status = xct_whole_file_open(&file, f->o.curve, &at_once, f->error);
+    if (status == XCVM_CANCELLED)
         return XCVM_OK;
     XCVM_TRY(status);
     status =
         xct_curve_write(f->history, f->o.title != NULL ? f->o.title : "Training", xct_whole_file_sink, &file, f->error);
-    return xct_whole_file_close(&file, status, f->error);
+    status = xct_whole_file_close(&file, status, f->error);
+    f->curve_unread = status == XCVM_CANCELLED;
+    return f->curve_unread ? XCVM_OK : status;
 }
 
 static xcvm_status write_checkpoint(fit *f)
 {
     if (f->o.checkpoints == NULL || f->checkpointed == f->t->position.step || !writes_files(f))
         return XCVM_OK;
-    XCVM_TRY(
-        xct_checkpoints_write(f->t, f->o.checkpoints, f->o.keep > 0 ? f->o.keep : USUAL_KEEP, f->checkpoint, f->error));
+    XCVM_TRY(xct_checkpoints_write(f->t, f->o.checkpoints, keep_count(f), f->checkpoint, f->error));
     f->checkpointed = f->t->position.step;
     return XCVM_OK;
 }
@@ -527,6 +493,8 @@ static xcvm_status go(fit *f)
         const uint64_t epoch = p->epoch + 1;
         if (ended)
             XCVM_TRY(end_epoch(f));
+        else if (p->step == f->steps)
+            xct_trainer_report(f->t, &f->epoch, &f->epoch_result);
         XCVM_TRY(record(f, epoch, ended, f->t->rate * factor));
         if (ended)
             XCVM_TRY(write_curve(f));
@@ -550,8 +518,8 @@ static void give_report(const fit *f, xct_fit_report *to)
     xct_fit_report report = {.end = f->end,
                              .steps = f->t->position.step,
                              .epochs = f->t->position.epoch,
-                             .training =
-                                 f->epoch_result.examples > 0 && !f->o.overfit_batch ? f->epoch_result : f->step_result,
+                             .training = *training_result(f),
+                             .steps_taken = f->t->position.step - f->first_step,
                              .best_step = f->t->position.best_step,
                              .best_loss = f->t->position.best_loss,
                              .left_over = f->whole && f->order.total % f->batch != 0};

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Points ---- */
@@ -89,10 +90,46 @@ static void put_header(line *l, const xct_columns *columns)
     put(l, ",learning_rate\n");
 }
 
-static xcvm_status write_line(const xct_log *log, const line *l, xcvm_error *error)
+/* Writes what a pipe takes now. */
+static void flush_pipe(xct_log *log)
 {
+    if (log->fd < 0)
+        log->fd = open(log->path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    while (log->fd >= 0 && log->pending_count > 0) {
+        const ssize_t done = xct_write(log->fd, log->pending, log->pending_count);
+        if (done > 0) {
+            log->pending_count -= (size_t)done;
+            memmove(log->pending, log->pending + done, log->pending_count);
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN) { /* the reader is gone; another one may come */
+            close(log->fd);
+            log->fd = -1;
+        }
+        return;
+    }
+}
+
+static void add_to_pipe(xct_log *log, const line *l)
+{
+    flush_pipe(log);
+    if (l->length <= sizeof log->pending - log->pending_count) {
+        memcpy(log->pending + log->pending_count, l->text, l->length);
+        log->pending_count += l->length;
+    }
+    flush_pipe(log);
+}
+
+static xcvm_status write_line(xct_log *log, const line *l, xcvm_error *error)
+{
+    if (log->pipe) {
+        add_to_pipe(log, l);
+        return XCVM_OK;
+    }
     for (size_t at = 0; at < l->length;) {
-        const ssize_t done = write(log->fd, l->text + at, l->length - at);
+        const ssize_t done = xct_write(log->fd, l->text + at, l->length - at);
         if (done < 0 && errno == EINTR)
             continue;
         XCVM_CHECK(error, done >= 0, IO, "%s: cannot be written: %s", log->path, strerror(errno));
@@ -171,10 +208,12 @@ static xcvm_status read_old(const xct_log *log, const xct_log_start *start, size
 
 static xcvm_status open_log(xct_log *log, const xct_log_start *start, xcvm_error *error)
 {
-    XCVM_TRY(xct_open_target(log->path, O_CREAT, start->stop, &log->fd, error));
     size_t kept = 0;
     struct stat info;
-    const bool regular = fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode);
+    log->pipe = stat(log->path, &info) == 0 && S_ISFIFO(info.st_mode);
+    if (!log->pipe)
+        XCVM_TRY(xct_open_target(log->path, O_CREAT, start->stop, &log->fd, error));
+    const bool regular = !log->pipe && fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode);
     if (start->history != NULL && regular && info.st_size > 0)
         XCVM_TRY(read_old(log, start, &kept, error));
     XCVM_CHECK(error, !regular || (ftruncate(log->fd, (off_t)kept) == 0 && lseek(log->fd, (off_t)kept, SEEK_SET) >= 0),
@@ -204,7 +243,7 @@ xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *erro
 {
     line l = {.length = 0};
     char numbers[64];
-    if (log->fd < 0)
+    if (log->fd < 0 && !log->pipe)
         return XCVM_OK;
     (void)snprintf(numbers, sizeof numbers, "%llu,%llu", (unsigned long long)record->step,
                    (unsigned long long)record->epoch);
@@ -218,9 +257,28 @@ xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *erro
     return write_line(log, &l, error);
 }
 
+/* Lines that are left have so long to be read, from when the last of them was. */
+static void drain_pipe(xct_log *log)
+{
+    enum { PATIENCE = 100 };
+    const struct timespec pause = {.tv_nsec = 20000000};
+    for (int waited = 0; log->pending_count > 0 && waited < PATIENCE; waited++) {
+        const size_t before = log->pending_count;
+        flush_pipe(log);
+        if (log->pending_count < before)
+            waited = 0;
+        if (log->pending_count > 0)
+            (void)nanosleep(&pause, NULL);
+    }
+    log->pending_count = 0;
+}
+
 void xct_log_close(xct_log *log)
 {
+    if (log->pipe)
+        drain_pipe(log);
     if (log->fd >= 0)
         close(log->fd);
     log->fd = -1;
+    log->pipe = false;
 }

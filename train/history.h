@@ -24,10 +24,14 @@ typedef struct xct_columns {
 
 /* ---- The log ---- */
 
+/* A pipe is not waited for: lines are kept until somebody reads them, and left out where too many are. */
 typedef struct xct_log {
-    int fd; /* -1: none */
+    int fd; /* -1: none, or a pipe that nobody reads */
+    bool pipe;
     char path[XCT_PATH];
     xct_columns columns;
+    char pending[1 << 16]; /* of a pipe, what is not written yet */
+    size_t pending_count;
 } xct_log;
 
 typedef struct xct_history xct_history;

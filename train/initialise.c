@@ -3,8 +3,10 @@
 
 #include "compiler/onnx/weights.h"
 #include "compiler/training/draw.h"
+#include "train/data/convert_rows.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +19,12 @@ typedef struct values {
     size_t count;
     xcvm_value **items; /* of each weight; NULL: it stays */
     bool *read;         /* of each weight: it is from the file */
+    void *external;     /* those that lie in other files */
+    struct {
+        char missing[200], unused[200]; /* a few names, of weights and of arrays */
+        size_t taken, wanted, rounded, unused_count, missing_count;
+        xcvm_dtype from, to; /* the types of the first that were rounded */
+    } report;
 } values;
 
 /* ---- Drawing ---- */
@@ -137,11 +145,19 @@ static xcvm_status draw_all(const xct_trainer *t, values *v, xcvm_error *error)
 
 /* ---- Reading ---- */
 
+/* The types that are converted into each other. */
+static bool is_real(xcvm_dtype dtype)
+{
+    return dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_F32 || dtype == XCVM_F64;
+}
+
 static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const xcvm_value *value, xcvm_error *error)
 {
     char has[100], wants[100];
+    const bool floats = xcvm_dtype_is_float(w->dtype) && value->kind == XCVM_KIND_TENSOR &&
+                        is_real((xcvm_dtype)value->dtype) && is_real(w->dtype);
     XCVM_CHECK(error,
-               value->kind == XCVM_KIND_TENSOR && value->dtype == w->dtype && value->rank == w->rank &&
+               value->kind == XCVM_KIND_TENSOR && (value->dtype == w->dtype || floats) && value->rank == w->rank &&
                    memcmp(value->dims, w->dims, (size_t)w->rank * sizeof *w->dims) == 0,
                SHAPE_MISMATCH, "%s: \"%.100s\" is %s%s, the model has %s%s", t->options.weights, w->name,
                xcvm_dtype_name((xcvm_dtype)value->dtype), xcvm_dims_describe(value->rank, value->dims, has, sizeof has),
@@ -149,28 +165,136 @@ static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const
     return XCVM_OK;
 }
 
+/* Brings an array to the type of its weight. Numbers beyond the type's greatest are refused. */
+static xcvm_status convert_weight(const xct_trainer *t, const xcc_weight *w, values *v, xcvm_value **value,
+                                  xcvm_error *error)
+{
+    const xcvm_dtype from = (xcvm_dtype)(*value)->dtype;
+    const size_t count = xcvm_value_count(*value);
+    xcvm_value *made = NULL;
+    bool rounded = false;
+    if (from == w->dtype)
+        return XCVM_OK;
+    XCVM_TRY(xcvm_tensor_create(&t->initial.allocator, w->dtype, w->rank, w->dims, &made, error));
+    enum { PORTION = 256 };
+    double numbers[PORTION], stored[PORTION];
+    for (size_t at = 0, now; at < count; at += now) {
+        now = xcvm_min(count - at, PORTION);
+        xct_convert(from, (const char *)(*value)->data + at * xcvm_dtype_size(from), XCVM_F64, numbers, now);
+        for (size_t i = 0; i < now; i++)
+            store(made, at + i, numbers[i]);
+        xct_convert(w->dtype, (const char *)made->data + at * xcvm_dtype_size(w->dtype), XCVM_F64, stored, now);
+        for (size_t i = 0; i < now; i++) {
+            rounded |= stored[i] != numbers[i] && !isnan(numbers[i]);
+            if (!isfinite(numbers[i]) || isfinite(stored[i]))
+                continue;
+            xcvm_value_release(made);
+            XCVM_FAIL(error, OUT_OF_RANGE, "%s: \"%.100s\" has the number %g, which is beyond the greatest of %s",
+                      t->options.weights, w->name, numbers[i], xcvm_dtype_name(w->dtype));
+        }
+    }
+    if (rounded && v->report.rounded++ == 0) {
+        v->report.from = from;
+        v->report.to = w->dtype;
+    }
+    xcvm_value_release(*value);
+    *value = made;
+    return XCVM_OK;
+}
+
+/* Adds a name to a list that has place for a few. */
+static void add_name(char list[200], const char *name)
+{
+    const size_t length = strlen(list), more = strlen(name);
+    if (length + more + 5 < 160)
+        (void)snprintf(list + length, 200 - length, "%s\"%s\"", length > 0 ? ", " : "", name);
+    else if (length < 4 || strcmp(list + length - 3, "...") != 0)
+        (void)snprintf(list + length, 200 - length, "%s...", length > 0 ? ", " : "");
+}
+
+/* The name without its first part, as "module." of a network that was trained on several devices; NULL: none has it. */
+static const char *without_prefix(const values *v, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    return dot != NULL && xcc_weights_find(v->weights, v->count, dot + 1, strlen(dot + 1)) != NULL ? dot + 1 : NULL;
+}
+
+static xcvm_status take_array(const xct_trainer *t, const xct_arrays *arrays, size_t index, const xcc_weight *w,
+                              values *v, xcvm_error *error)
+{
+    const size_t at = (size_t)(w - v->weights);
+    XCVM_CHECK(error, !v->read[at], INVALID_ARGUMENT, "%s: there are two arrays \"%.100s\"", t->options.weights,
+               w->name);
+    xcvm_value *value = NULL;
+    XCVM_TRY(xct_arrays_value(arrays, index, w->dtype, &value, error));
+    xcvm_value_release(v->items[at]);
+    v->items[at] = value;
+    v->read[at] = true;
+    XCVM_TRY(check_weight(t, w, value, error));
+    v->report.taken += xcvm_dtype_is_float(w->dtype);
+    return convert_weight(t, w, v, &v->items[at], error);
+}
+
 static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, values *v, xcvm_error *error)
 {
+    const char *prefixed = NULL, *stripped = NULL;
     size_t taken = 0;
     for (size_t i = 0; i < xct_arrays_count(arrays); i++) {
         const char *name = xct_arrays_name(arrays, i);
         const xcc_weight *w = xcc_weights_find(v->weights, v->count, name, strlen(name));
-        if (w == NULL)
+        if (w != NULL) {
+            XCVM_TRY(take_array(t, arrays, i, w, v, error));
+            taken++;
             continue;
-        const size_t at = (size_t)(w - v->weights);
-        XCVM_CHECK(error, !v->read[at], INVALID_ARGUMENT, "%s: there are two arrays \"%.100s\"", t->options.weights,
-                   name);
-        xcvm_value *value = NULL;
-        XCVM_TRY(xct_arrays_value(arrays, i, w->dtype, &value, error));
-        xcvm_value_release(v->items[at]);
-        v->items[at] = value;
-        v->read[at] = true;
-        XCVM_TRY(check_weight(t, w, value, error));
-        taken++;
+        }
+        v->report.unused_count++;
+        add_name(v->report.unused, name);
+        if (prefixed == NULL && (stripped = without_prefix(v, name)) != NULL)
+            prefixed = name;
     }
+    for (size_t i = 0; i < v->count; i++)
+        if (xcvm_dtype_is_float(v->weights[i].dtype)) {
+            v->report.wanted++;
+            v->report.missing_count += !v->read[i];
+            if (!v->read[i])
+                add_name(v->report.missing, v->weights[i].name);
+        }
     XCVM_CHECK(error, taken > 0, INVALID_ARGUMENT,
-               "%s: no array has the name of one of the model's weights, as \"%.100s\"", t->options.weights,
-               v->count > 0 ? v->weights[0].name : "");
+               "%s: no array has the name of one of the model's weights, as \"%.60s\"; it holds %s.%s%.60s%s%.60s%s",
+               t->options.weights, v->count > 0 ? v->weights[0].name : "",
+               v->report.unused[0] != '\0' ? v->report.unused : "nothing", prefixed != NULL ? " Name \"" : "",
+               prefixed != NULL ? prefixed : "", prefixed != NULL ? "\" as \"" : "", prefixed != NULL ? stripped : "",
+               prefixed != NULL ? "\", and its like" : "");
+    return XCVM_OK;
+}
+
+static bool tell(const xct_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool tell(const xct_trainer *t, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    return length < 0 || t->options.remarks(t->options.remarks_user, line, xcvm_min((size_t)length, sizeof line - 1));
+}
+
+static xcvm_status tell_weights(const xct_trainer *t, const values *v, xcvm_error *error)
+{
+    if (t->options.remarks == NULL)
+        return XCVM_OK;
+    const char *path = t->options.weights;
+    bool good = tell(t, "%s: %zu of %zu parameters taken", path, v->report.taken, v->report.wanted);
+    if (good && v->report.missing_count > 0)
+        good = tell(t, "%s: has no array for %zu parameters, which stay as they are: %s", path, v->report.missing_count,
+                    v->report.missing);
+    if (good && v->report.unused_count > 0)
+        good = tell(t, "%s: %zu arrays have names of no parameter and are not used: %s", path, v->report.unused_count,
+                    v->report.unused);
+    if (good && v->report.rounded > 0)
+        good = tell(t, "%s: numbers of %zu arrays are rounded from %s to %s", path, v->report.rounded,
+                    xcvm_dtype_name(v->report.from), xcvm_dtype_name(v->report.to));
+    XCVM_CHECK(error, good, IO, "remarks cannot be written");
     return XCVM_OK;
 }
 
@@ -178,7 +302,9 @@ static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
 {
     xct_arrays *arrays = NULL;
     XCVM_TRY(xct_arrays_open(t->options.weights, &t->initial.allocator, &arrays, error));
-    const xcvm_status status = take_arrays(t, arrays, v, error);
+    xcvm_status status = take_arrays(t, arrays, v, error);
+    if (status == XCVM_OK)
+        status = tell_weights(t, v, error);
     xct_arrays_close(arrays);
     return status;
 }
@@ -189,13 +315,14 @@ static const xcvm_value *new_value(void *user, const char *name, size_t length)
 {
     const values *v = user;
     const xcc_weight *w = xcc_weights_find(v->weights, v->count, name, length);
-    return w != NULL ? v->items[w - v->weights] : NULL;
+    const xcvm_value *item = w != NULL ? v->items[w - v->weights] : NULL;
+    return item != NULL ? item : xcc_external_weights_find(v->external, name, length);
 }
 
 static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
 {
-    const xcvm_status status =
-        xcc_weights_replace(t->model, t->model_count, new_value, v, NULL, xcvm_bytes_sink, &t->changed, error);
+    const xcc_replacement how = {.find = new_value, .find_user = v};
+    const xcvm_status status = xcc_weights_replace(t->model, t->model_count, &how, xcvm_bytes_sink, &t->changed, error);
     XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
     XCVM_TRY(status);
     t->model = t->changed.at;
@@ -209,7 +336,11 @@ xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error)
     if (t->options.init == NULL && t->options.weights == NULL)
         return XCVM_OK;
     xcvm_arena arena = {.allocator = &t->initial.allocator};
-    values v = {.count = 0};
+    values v = {.external = t->external};
+    const char *nested = xcc_external_weights_nested(t->external);
+    XCVM_CHECK(error, nested == NULL, UNSUPPORTED,
+               "\"%.100s\", a tensor inside a node of the model, lies in another file; such a model keeps its weights",
+               nested);
     xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &v.weights, &v.count, error);
     if (status == XCVM_OK) {
         v.items = xcvm_arena_allocate(&arena, (v.count + 1) * sizeof(xcvm_value *));

@@ -98,6 +98,8 @@ void xct_measure_clear(xct_measure *m)
                                .task = m->task,
                                .axis = m->axis,
                                .threshold = m->threshold,
+                               .ignores = m->ignores,
+                               .ignored = m->ignored,
                                .classes = m->classes,
                                .class_count = m->class_count};
     if (m->classes != NULL)
@@ -123,6 +125,22 @@ static double number_at(const xcvm_value *value, size_t index)
     }
     xct_convert(dtype, data + index * xcvm_dtype_size(dtype), XCVM_F64, &number, 1);
     return number;
+}
+
+static bool is_left_out(const xct_measure *m, const xcvm_value *labels, size_t index)
+{
+    return m->ignores && number_at(labels, index) == (double)m->ignored;
+}
+
+double xct_measure_counted(const xct_measure *m, const xcvm_value *labels)
+{
+    const size_t count = labels != NULL ? xcvm_value_count(labels) : 0;
+    size_t counted = 0;
+    if (!m->ignores || count == 0)
+        return 1;
+    for (size_t i = 0; i < count; i++)
+        counted += !is_left_out(m, labels, i);
+    return (double)counted / (double)count;
 }
 
 xcvm_status xct_measure_need_classes(xct_measure *m, size_t count, xcvm_error *error)
@@ -161,7 +179,7 @@ static xcvm_status add_classes(xct_measure *m, const xcvm_value *predictions, co
     XCVM_TRY(xct_measure_need_classes(m, classes, error));
     for (size_t i = 0; i < count; i++) {
         const double label = number_at(labels, i);
-        if (!(label >= 0) || label >= (double)classes)
+        if (!(label >= 0) || label >= (double)classes || is_left_out(m, labels, i))
             continue;
         const size_t own = (size_t)label, start = i / inner * inner * classes + i % inner;
         const double score = number_at(predictions, start + own * inner);
@@ -189,7 +207,8 @@ static xcvm_status add_two_classes(xct_measure *m, const xcvm_value *predictions
     XCVM_CHECK(error, count == xcvm_value_count(predictions), SHAPE_MISMATCH, "%zu predictions, but %zu labels",
                xcvm_value_count(predictions), count);
     for (size_t i = 0; i < count; i++)
-        count_prediction(m, number_at(predictions, i) > m->threshold, number_at(labels, i) > 0.5);
+        if (!is_left_out(m, labels, i))
+            count_prediction(m, number_at(predictions, i) > m->threshold, number_at(labels, i) > 0.5);
     return XCVM_OK;
 }
 
@@ -209,13 +228,14 @@ static xcvm_status add_numbers(xct_measure *m, const xcvm_value *predictions, co
     return XCVM_OK;
 }
 
-xcvm_status xct_measure_add(xct_measure *m, double loss, size_t examples, const xcvm_value *predictions,
+xcvm_status xct_measure_add(xct_measure *m, double loss, size_t examples, double weight, const xcvm_value *predictions,
                             const xcvm_value *labels, xcvm_error *error)
 {
     m->examples += (double)examples;
+    m->weight += weight;
     m->batches += 1;
-    m->loss += loss * (double)examples;
-    m->loss_squares += loss * loss * (double)examples;
+    m->loss += loss * weight;
+    m->loss_squares += loss * loss * weight;
     if (predictions == NULL || labels == NULL)
         return XCVM_OK;
     switch (m->task) {
@@ -257,9 +277,9 @@ static double mean_error(double sum, double squares, double weight, double count
 
 xct_figure xct_measure_loss(const xct_measure *m)
 {
-    const double count = m->examples;
-    if (count == 0)
-        return (xct_figure){(double)NAN, (double)NAN};
+    const double count = m->weight;
+    if (count == 0) /* no label counts, and batches of such labels have no loss */
+        return (xct_figure){m->batches > 0 ? 0 : (double)NAN, (double)NAN};
     return (xct_figure){m->loss / count, mean_error(m->loss, m->loss_squares, count, m->batches)};
 }
 

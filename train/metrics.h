@@ -44,7 +44,7 @@ xct_task xct_task_of(const xcvm_type *predictions, const xcvm_type *labels, int 
 bool xct_metric_suits(xct_metric metric, xct_task task);
 
 /* Sums over batches, those of predictions first: predictions, and those that are right; powers of what numbers are off
- * by, and the numbers; examples, batches, their losses. */
+ * by, and the numbers; examples, as many as their labels count for, batches, their losses. */
 #define XCT_SUM_LIST(X)                                                                                                \
     X(predicted)                                                                                                       \
     X(right)                                                                                                           \
@@ -54,6 +54,7 @@ bool xct_metric_suits(xct_metric metric, xct_task task);
     X(absolutes)                                                                                                       \
     X(numbers)                                                                                                         \
     X(examples)                                                                                                        \
+    X(weight)                                                                                                          \
     X(batches)                                                                                                         \
     X(loss)                                                                                                            \
     X(loss_squares)
@@ -66,12 +67,14 @@ enum {
     XCT_PREDICTION_SUMS = XCT_SUM_examples
 };
 
-/* Zero-initialised apart from the first four. */
+/* Zero-initialised apart from those before the sums. */
 typedef struct xct_measure {
     const xcvm_allocator *allocator;
     xct_task task;
     int axis;
     double threshold; /* a score above it means class 1 */
+    bool ignores;     /* labels that are `ignored` have no part in anything */
+    int64_t ignored;
 #define XCT_SUM(name) double name;
     XCT_SUM_LIST(XCT_SUM)
 #undef XCT_SUM
@@ -81,9 +84,12 @@ typedef struct xct_measure {
 
 void xct_measure_clear(xct_measure *measure);
 void xct_measure_release(xct_measure *measure);
-/* A batch; predictions and labels are NULL where there is no task. Labels that name no class are left out. */
-xcvm_status xct_measure_add(xct_measure *measure, double loss, size_t examples, const xcvm_value *predictions,
-                            const xcvm_value *labels, xcvm_error *error);
+/* A batch, whose loss counts `weight` times; predictions and labels are NULL where there is no task. Labels that name
+ * no class are left out. */
+xcvm_status xct_measure_add(xct_measure *measure, double loss, size_t examples, double weight,
+                            const xcvm_value *predictions, const xcvm_value *labels, xcvm_error *error);
+/* The share of labels that count, from 0 to 1. */
+double xct_measure_counted(const xct_measure *measure, const xcvm_value *labels);
 /* The sums in a row, and back: what other processes have measured can be added. */
 void xct_measure_get_sums(const xct_measure *measure, double sums[XCT_SUMS]);
 void xct_measure_set_sums(xct_measure *measure, const double sums[XCT_SUMS]);

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "compiler/onnx/weights.h"
+#include "compiler/training/losses.h"
 #include "train/data/convert_rows.h"
 #include "train/data/permutation.h"
 #include "vm/options.h"
@@ -45,6 +46,32 @@ static xcvm_status find_label(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
+/* What labels of a loss of classes may be, of one that is added or of the model's own. */
+static xcvm_status find_label_rule(xct_trainer *t, xcvm_error *error)
+{
+    const xct_engine *e = &t->root;
+    xcc_label_loss own;
+    if (t->label == SIZE_MAX || e->predictions == SIZE_MAX)
+        return XCVM_OK;
+    const xcvm_type *scores = &xcvm_program_output(e->program, e->predictions)->type;
+    const xcvm_parameter *labels = &t->feed.inputs[t->label];
+    const bool added = t->compile.loss != NULL && strcmp(t->compile.loss, t->loss_output) != 0;
+    int axis = added ? xcc_loss_class_axis(t->compile.loss, scores->rank) : -1;
+    XCVM_TRY(xcc_label_loss_find(t->model, t->model_count, labels->name, &own, error));
+    if (!added && own.found && xct_task_of(scores, &labels->type, &axis) != XCT_CLASSES)
+        axis = -1;
+    const int shown = axis >= 0 ? axis : 1;
+    t->feed.labels =
+        (xct_label_rule){.checked = axis >= 0 && scores->rank > axis,
+                         .input = t->label,
+                         .classes = scores->rank > shown && scores->dims[shown] >= 0 ? scores->dims[shown] : -1,
+                         .ignores = added || own.ignores,
+                         .ignored = added ? xcc_loss_ignores(&t->compile) : own.ignored,
+                         .axis = axis,
+                         .output_rank = added ? scores->rank : 0};
+    return XCVM_OK;
+}
+
 /* "auto" is what people look at first for a task. */
 static void choose_metric(xct_trainer *t)
 {
@@ -59,7 +86,12 @@ static xcvm_status find_metrics(xct_trainer *t, xcvm_error *error)
                INVALID_ARGUMENT, "at most %d metrics can be measured", XCT_RESULT_METRICS);
     t->measure = (xct_measure){.allocator = t->allocator, .axis = -1, .threshold = 0.5};
     const xct_engine *e = &t->root;
-    if (e->predictions != SIZE_MAX && t->label != SIZE_MAX)
+    if (t->feed.labels.checked) {
+        t->measure.task = XCT_CLASSES;
+        t->measure.axis = t->feed.labels.axis;
+        t->measure.ignores = t->feed.labels.ignores;
+        t->measure.ignored = t->feed.labels.ignored;
+    } else if (e->predictions != SIZE_MAX && t->label != SIZE_MAX)
         t->measure.task = xct_task_of(&xcvm_program_output(e->program, e->predictions)->type,
                                       &t->feed.inputs[t->label].type, &t->measure.axis);
     /* Numbers from 0 to 1 that a binary cross-entropy compares are probabilities of class 1, or scores around 0. */
@@ -148,11 +180,14 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(xcc_optimizer_rate(t->compile.train, &t->rate, error));
     XCVM_TRY(complete_loss(t, error));
     XCVM_TRY(check_normalisation(t, error));
+    XCVM_TRY(xct_external_open(t, error));
     XCVM_TRY(xct_initialise(t, error));
     XCVM_TRY(xct_engine_begin(t, error));
     XCVM_TRY(find_edits(t, error));
     XCVM_TRY(index_states(t, error));
     XCVM_TRY(find_label(t, error));
+    XCVM_TRY(find_label_rule(t, error));
+    XCVM_TRY(xct_classes_read(t, error));
     XCVM_TRY(find_metrics(t, error));
     xct_position_begin(&t->position);
     return make_scalars(t, error);
@@ -232,6 +267,7 @@ void xct_trainer_destroy(xct_trainer *t)
     xcvm_value_release(t->rate_value);
     xcvm_value_release(t->apply_value);
     xcvm_bytes_release(&t->changed);
+    xcc_external_weights_close(t->external);
     xct_mapping_close(&t->file);
     xcvm_arena arena = t->arena;
     xcvm_arena_release(&arena);
@@ -298,18 +334,27 @@ xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *e, const xcvm_value *con
 }
 
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *e, const xcvm_value *const *batch,
-                                size_t examples, xct_measure *measure, double *loss, xcvm_error *error)
+                                size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error)
 {
-    *loss = number_of(xcvm_session_output(e->session, e->loss));
+    measured->loss = number_of(xcvm_session_output(e->session, e->loss));
+    measured->weight = (double)examples;
+    /* Losses of several processes are weighted by examples, as the program does. */
+    if (measure->ignores && (t->options.ranks <= 1 || e->rate == SIZE_MAX))
+        measured->weight *= xct_measure_counted(measure, batch[t->label]);
     const bool predicted = measure->task != XCT_NO_TASK && t->metric_count > 0 && e->predictions != SIZE_MAX;
-    return xct_measure_add(measure, *loss, examples, predicted ? xcvm_session_output(e->session, e->predictions) : NULL,
+    return xct_measure_add(measure, measured->loss, examples, measured->weight,
+                           predicted ? xcvm_session_output(e->session, e->predictions) : NULL,
                            predicted ? batch[t->label] : NULL, error);
 }
 
 xct_measure xct_trainer_new_measure(const xct_trainer *t)
 {
-    return (xct_measure){
-        .allocator = t->allocator, .task = t->measure.task, .axis = t->measure.axis, .threshold = t->measure.threshold};
+    return (xct_measure){.allocator = t->allocator,
+                         .task = t->measure.task,
+                         .axis = t->measure.axis,
+                         .threshold = t->measure.threshold,
+                         .ignores = t->measure.ignores,
+                         .ignored = t->measure.ignored};
 }
 
 void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *to)
@@ -334,9 +379,9 @@ static xcvm_status measure_once(xct_trainer *t, const xct_engine *e, const xcvm_
                                 xct_result *result, xcvm_error *error)
 {
     const size_t examples = t->feed.count > 0 && batch[0]->rank > 0 ? (size_t)batch[0]->dims[0] : 1;
-    double loss;
+    xct_measured measured;
     xct_measure_clear(&t->measure);
-    XCVM_TRY(xct_trainer_measure(t, e, batch, examples, &t->measure, &loss, error));
+    XCVM_TRY(xct_trainer_measure(t, e, batch, examples, &t->measure, &measured, error));
     if (result == NULL)
         return XCVM_OK;
     xct_trainer_report(t, &t->measure, result);
@@ -433,7 +478,65 @@ static const xcvm_value *learned(void *user, const char *name, size_t length)
     size_t state = find_state(&t->averages, name, length);
     if (state == SIZE_MAX)
         state = find_state(&t->names, name, length);
-    return state != SIZE_MAX ? xcvm_session_state(t->root.session, state) : NULL;
+    return state != SIZE_MAX ? xcvm_session_state(t->root.session, state)
+                             : xcc_external_weights_find(t->external, name, length);
+}
+
+/* The names of classes, one on a line, in memory that the caller releases; *text is NULL where the model's own stay. */
+static xcvm_status join_classes(const xct_trainer *t, char **text, size_t *size, xcvm_error *error)
+{
+    *text = NULL;
+    *size = 1;
+    if (!t->new_classes)
+        return XCVM_OK;
+    for (size_t i = 0; i < t->class_count; i++)
+        *size += strlen(t->classes[i]) + 1;
+    char *to = *text = xcvm_allocate(t->allocator, *size);
+    XCVM_CHECK(error, to != NULL, OUT_OF_MEMORY, "no memory for the names of classes");
+    for (size_t i = 0; i < t->class_count; i++) {
+        const size_t length = strlen(t->classes[i]);
+        if (i > 0)
+            *to++ = '\n';
+        memcpy(to, t->classes[i], length);
+        to += length;
+    }
+    *to = '\0';
+    return XCVM_OK;
+}
+
+static xcvm_status export_model(const xct_trainer *t, xcc_replacement *how, xcvm_sink sink, void *user,
+                                xcvm_error *error)
+{
+    const char *nested = xcc_external_weights_nested(t->external);
+    XCVM_CHECK(error, nested == NULL, UNSUPPORTED,
+               "\"%.100s\", a tensor inside a node of the model, lies in another file, and so cannot be put into a new "
+               "model. Save the model with all tensors inside first, as onnx.save_model(onnx.load(...), ...) does",
+               nested);
+    char *classes;
+    size_t size;
+    how->find = learned;
+    how->find_user = (void *)(uintptr_t)t;
+    XCVM_TRY(join_classes(t, &classes, &size, error));
+    how->class_names = classes;
+    how->class_output = t->predictions_output;
+    how->edits = t->options.training_form ? NULL : &t->edits;
+    const xcvm_status status = xcc_weights_replace(t->model, t->model_count, how, sink, user, error);
+    if (classes != NULL)
+        xcvm_deallocate(t->allocator, classes, size);
+    if (status == XCVM_OK && how->edits != NULL)
+        xcc_node_names_note(&how->edits->names, &t->compile, XCC_NOTE_INFERENCE_FORM, "in inference form now");
+    return status;
+}
+
+xcvm_status xct_trainer_export_external(const xct_trainer *t, const char *location, xcvm_sink sink, void *user,
+                                        xcvm_sink data, void *data_user, xcvm_error *error)
+{
+    xcvm_error own;
+    error = error != NULL ? error : &own;
+    XCVM_CHECK(error, t != NULL && location != NULL && sink != NULL && data != NULL, INVALID_ARGUMENT,
+               "trainer, location or a sink is NULL");
+    xcc_replacement how = {.location = location, .data = data, .data_user = data_user};
+    return export_model(t, &how, sink, user, error);
 }
 
 xcvm_status xct_trainer_export(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
@@ -441,11 +544,8 @@ xcvm_status xct_trainer_export(const xct_trainer *t, xcvm_sink sink, void *user,
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, t != NULL && sink != NULL, INVALID_ARGUMENT, "trainer or sink is NULL");
-    const xcc_model_edits *edits = t->options.training_form ? NULL : &t->edits;
-    XCVM_TRY(xcc_weights_replace(t->model, t->model_count, learned, (void *)(uintptr_t)t, edits, sink, user, error));
-    if (edits != NULL)
-        xcc_node_names_note(&edits->names, &t->compile, XCC_NOTE_INFERENCE_FORM, "in inference form now");
-    return XCVM_OK;
+    xcc_replacement how = {.location = NULL};
+    return export_model(t, &how, sink, user, error);
 }
 
 /* ---- Data ---- */

@@ -64,7 +64,13 @@ struct xct_trainer {
     xct_engine learn[XCT_ENGINES], judge[XCT_ENGINES]; /* for certain sizes */
     bool fixed;                                        /* the root is for the only sizes that there are */
     xct_feed feed;
-    size_t label; /* an input of a batch; SIZE_MAX: there is none */
+    /* Names of outputs, found once, of the program for any sizes; NULL: there is none. */
+    const char *loss_output, *predictions_output;
+    const char **classes; /* names */
+    size_t class_count;
+    bool new_classes;                      /* they are not the model's own */
+    struct xcc_external_weights *external; /* weights of the model that lie in other files; NULL: there are none */
+    size_t label;                          /* an input of a batch; SIZE_MAX: there is none */
     double rate;
     xct_metric metrics[XCT_RESULT_METRICS];
     size_t metric_count;
@@ -98,18 +104,31 @@ size_t xct_averaged(const char *state, const char **parameter);
 /* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
 xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
                             bool gather, xcvm_error *error);
-/* Adds what the last run measured; the loss is that of `examples`, with those of other processes. */
+/* What the last run measured of `examples`, with those of other processes. */
+typedef struct xct_measured {
+    double loss, weight; /* the weight is the examples', but for labels that are left out */
+} xct_measured;
+/* Adds it. */
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *engine, const xcvm_value *const *batch,
-                                size_t examples, xct_measure *measure, double *loss, xcvm_error *error);
+                                size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error);
 void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *result);
 /* A measure for this trainer's predictions; its sums are empty. */
 xct_measure xct_trainer_new_measure(const xct_trainer *t);
+
+/* Adds what the other processes have measured, so that all decide alike (join_measures.c). */
+xcvm_status xct_measure_join(const xct_trainer *t, xct_measure *measure, xcvm_error *error);
 
 /* After a run that made no finite loss: says in `error` which instruction was the first to make a number not finite. */
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
 
 /* The model with weights drawn anew, and read from a file, as the options say, in t->changed. */
 xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error);
+
+/* Opens the files beside the model that have weights of its, for what is written elsewhere (external.c). */
+xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error);
+/* Names of classes (classes.c): those of the model's metadata; and those of data, which must be numbered alike. */
+xcvm_status xct_classes_read(xct_trainer *t, xcvm_error *error);
+xcvm_status xct_classes_join(xct_trainer *t, const xct_dataset *set, xcvm_error *error);
 
 /* ---- The weights of the best epoch ---- */
 

@@ -4,12 +4,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+ssize_t xct_write(int fd, const void *bytes, size_t count)
+{
+    const struct timespec now = {.tv_nsec = 0};
+    sigset_t broken, before, waiting;
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    const bool there = sigpending(&waiting) == 0 && sigismember(&waiting, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &broken, &before);
+    const ssize_t done = write(fd, bytes, count);
+    const int number = errno;
+    if (done < 0 && number == EPIPE && !there)
+        (void)sigtimedwait(&broken, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = number;
+    return done;
+}
 
 xcvm_status xct_open_target(const char *path, int flags, const atomic_bool *stop, int *fd, xcvm_error *error)
 {
@@ -54,8 +74,13 @@ xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, const at
     XCVM_CHECK(error, length > 0 && (size_t)length < sizeof file->path, IO, "%.100s: no name for a file", path);
     const bool exists = stat(path, &facts) == 0;
     XCVM_CHECK(error, !exists || !S_ISDIR(facts.st_mode), IO, "%s: %s", path, strerror(EISDIR));
-    if (exists && !S_ISREG(facts.st_mode))
-        return xct_open_target(path, 0, stop, &file->fd, error);
+    if (exists && !S_ISREG(facts.st_mode)) {
+        XCVM_TRY(xct_open_target(path, 0, stop, &file->fd, error));
+        const int set = S_ISFIFO(facts.st_mode) ? fcntl(file->fd, F_GETFL) : -1;
+        if (set >= 0)
+            (void)fcntl(file->fd, F_SETFL, set | O_NONBLOCK);
+        return XCVM_OK;
+    }
     XCVM_CHECK(error, !exists || access(path, W_OK) == 0, IO, "%s: %s", path, strerror(errno));
     _Static_assert(PATH_MAX <= XCT_PATH, "realpath fills it");
     if (!exists || realpath(path, file->target) == NULL)
@@ -67,12 +92,23 @@ xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, const at
     return XCVM_OK;
 }
 
+/* A pipe that is full is waited for a while. */
+static bool wait_for_reader(int fd)
+{
+    enum { MILLISECONDS = 2000 };
+    struct pollfd here = {.fd = fd, .events = POLLOUT};
+    const bool reads = poll(&here, 1, MILLISECONDS) > 0;
+    if (!reads)
+        errno = EAGAIN;
+    return reads;
+}
+
 bool xct_whole_file_sink(void *user, const void *bytes, size_t count)
 {
     xct_whole_file *file = user;
     for (const char *at = bytes; count > 0 && file->failure == 0;) {
-        const ssize_t done = write(file->fd, at, count);
-        if (done < 0 && errno == EINTR)
+        const ssize_t done = xct_write(file->fd, at, count);
+        if (done < 0 && (errno == EINTR || (errno == EAGAIN && wait_for_reader(file->fd))))
             continue;
         if (done < 0) {
             file->failure = errno;
@@ -114,7 +150,9 @@ xcvm_status xct_whole_file_close(xct_whole_file *file, xcvm_status status, xcvm_
     const bool replaces = file->temporary[0] != '\0';
     if (status == XCVM_OK && file->failure == 0 && replaces && rename(file->temporary, file->target) != 0)
         file->failure = errno;
-    if (file->failure != 0)
+    if (!replaces && (file->failure == EPIPE || file->failure == EAGAIN))
+        status = xcvm_error_set(error, XCVM_CANCELLED, "%s: nobody reads it", file->path);
+    else if (file->failure != 0)
         status = xcvm_error_set(error, XCVM_IO, "%s: cannot be written: %s", file->path, strerror(file->failure));
     if (replaces && status != XCVM_OK)
         (void)unlink(file->temporary);

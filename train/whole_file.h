@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 /* Bytes of a path, at most. */
 enum { XCT_PATH = 4096 };
@@ -24,8 +25,12 @@ typedef struct xct_whole_file {
 xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, const atomic_bool *stop, xcvm_error *error);
 /* An xcvm_sink whose user is such a file. */
 bool xct_whole_file_sink(void *file, const void *bytes, size_t count);
-/* Puts the file in its place if `status` is OK, else removes what was written; passes on what failed first. */
+/* Puts the file in its place if `status` is OK, else removes what was written; passes on what failed first. CANCELLED
+ * where nobody reads a pipe any more. */
 xcvm_status xct_whole_file_close(xct_whole_file *file, xcvm_status status, xcvm_error *error);
+
+/* As write, but nobody is sent SIGPIPE: where nobody reads it fails with EPIPE. */
+ssize_t xct_write(int fd, const void *bytes, size_t count);
 
 /* Opens a file for writing, which the flags O_CREAT and the like may make. A pipe waits for its reader: CANCELLED once
  * *stop is set (NULL: it never is). */

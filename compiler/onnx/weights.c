@@ -2,14 +2,21 @@
 #include "compiler/onnx/weights.h"
 
 #include "base/array.h"
+#include "compiler/ir/graph.h"
 #include "compiler/onnx/wire.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Numbers of fields in onnx.proto. */
 enum {
     MODEL_GRAPH = 7,
     MODEL_FUNCTION = 25,
+    MODEL_METADATA = 14,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2,
+    TENSOR_EXTERNAL = 13,
+    TENSOR_LOCATION = 14,
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
     GRAPH_VALUE_INFO = 13,
@@ -45,6 +52,8 @@ static xcvm_status read_tensor(xcvm_wire tensor, xcc_weight *weight, xcvm_wire *
             return XCVM_OK;
         if (field.number == XCC_TENSOR_DATA_TYPE && field.type == XCVM_WIRE_VARINT)
             weight->dtype = field.value < 100 ? (xcvm_dtype)field.value : XCVM_NO_DTYPE;
+        else if (field.number == TENSOR_LOCATION && field.type == XCVM_WIRE_VARINT)
+            weight->external = field.value == 1;
         else if (field.number == XCC_TENSOR_NAME && field.type == XCVM_WIRE_BYTES)
             *name = field.inside;
         else if (field.number == XCC_TENSOR_DIMS && field.type == XCVM_WIRE_VARINT)
@@ -235,12 +244,11 @@ xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena,
 /* ---- Replacing ---- */
 
 typedef struct writing {
-    xcc_weight_finder find;
-    void *find_user;
-    const xcc_model_edits *edits; /* NULL: none */
-    xcvm_sink sink;               /* NULL: bytes are only counted */
+    const xcc_replacement *how;
+    xcvm_sink sink; /* NULL: bytes are only counted */
     void *user;
     uint64_t total;
+    uint64_t offset; /* in the file of elements */
     bool failed;
     xcvm_error *error;
 } writing;
@@ -272,7 +280,7 @@ static void put_head(writing *w, uint32_t number, uint64_t count)
 /* Fields that hold elements, or say where they are; raw_data comes in their place. */
 static bool holds_elements(uint32_t number)
 {
-    enum { FLOATS = 4, INTS = 5, STRINGS = 6, LONGS = 7, DOUBLES = 10, UNSIGNED = 11, EXTERNAL = 13, LOCATION = 14 };
+    enum { FLOATS = 4, INTS = 5, STRINGS = 6, LONGS = 7, DOUBLES = 10, UNSIGNED = 11 };
     switch (number) {
     case FLOATS:
     case INTS:
@@ -281,12 +289,51 @@ static bool holds_elements(uint32_t number)
     case XCC_TENSOR_RAW_DATA:
     case DOUBLES:
     case UNSIGNED:
-    case EXTERNAL:
-    case LOCATION:
+    case TENSOR_EXTERNAL:
+    case TENSOR_LOCATION:
         return true;
     default:
         return false;
     }
+}
+
+static uint64_t varint_size(uint64_t value)
+{
+    uint64_t size = 1;
+    for (; value > 0x7f; value >>= 7)
+        size++;
+    return size;
+}
+
+/* A StringStringEntryProto of short texts, as field `number`. */
+static void put_entry(writing *w, uint32_t number, const char *name, const char *value)
+{
+    const size_t name_length = strlen(name), value_length = strlen(value);
+    put_head(w, number, 2 + varint_size(name_length) + varint_size(value_length) + name_length + value_length);
+    put_head(w, ENTRY_KEY, name_length);
+    put(w, name, name_length);
+    put_head(w, ENTRY_VALUE, value_length);
+    put(w, value, value_length);
+}
+
+/* The elements go to the file of elements, at a multiple of 64 bytes. */
+static void put_external(writing *w, const xcvm_value *value)
+{
+    enum { ALIGNMENT = 64 };
+    static const uint8_t zeros[ALIGNMENT];
+    char number[24];
+    const size_t gap = (size_t)(-w->offset % ALIGNMENT);
+    put_entry(w, TENSOR_EXTERNAL, "location", w->how->location);
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)(w->offset + gap));
+    put_entry(w, TENSOR_EXTERNAL, "offset", number);
+    (void)snprintf(number, sizeof number, "%zu", value->bytes);
+    put_entry(w, TENSOR_EXTERNAL, "length", number);
+    put_varint(w, TENSOR_LOCATION << 3);
+    put_varint(w, 1);
+    if (w->sink != NULL && !w->failed)
+        w->failed =
+            !w->how->data(w->how->data_user, zeros, gap) || !w->how->data(w->how->data_user, value->data, value->bytes);
+    w->offset += gap + value->bytes;
 }
 
 static xcvm_status write_tensor(writing *w, xcvm_wire tensor, const xcvm_value *value)
@@ -301,6 +348,11 @@ static xcvm_status write_tensor(writing *w, xcvm_wire tensor, const xcvm_value *
         if (!holds_elements(field.number))
             put(w, start, (size_t)(tensor.at - start));
     }
+    enum { LARGE = 1024 };
+    if (w->how->data != NULL && value->bytes >= LARGE) {
+        put_external(w, value);
+        return XCVM_OK;
+    }
     put_head(w, XCC_TENSOR_RAW_DATA, value->bytes);
     put(w, value->data, value->bytes);
     return XCVM_OK;
@@ -313,7 +365,7 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
     char has[100], wants[100];
     XCVM_TRY(read_tensor(tensor, &weight, &name, w->error));
     const char *text = name.at != NULL ? (const char *)name.at : "";
-    *value = w->find(w->find_user, text, length_of(&name));
+    *value = w->how->find(w->how->find_user, text, length_of(&name));
     if (*value == NULL)
         return XCVM_OK;
     const xcvm_value *v = *value;
@@ -338,7 +390,7 @@ static xcvm_status is_gone(const writing *w, xcvm_wire info, bool *gone)
         if (!more)
             return XCVM_OK;
         if (field.number == VALUE_INFO_NAME && field.type == XCVM_WIRE_BYTES)
-            *gone = xcc_model_edits_drop(w->edits, (const char *)field.inside.at, length_of(&field.inside));
+            *gone = xcc_model_edits_drop(w->how->edits, (const char *)field.inside.at, length_of(&field.inside));
     }
 }
 
@@ -365,9 +417,9 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
             return XCVM_OK;
         if (field.number == GRAPH_INITIALIZER && field.type == XCVM_WIRE_BYTES)
             XCVM_TRY(new_value(w, field.inside, &value));
-        if (field.number == GRAPH_NODE && field.type == XCVM_WIRE_BYTES && w->edits != NULL)
-            edit = &w->edits->nodes[nodes++];
-        if (field.number == GRAPH_VALUE_INFO && field.type == XCVM_WIRE_BYTES && w->edits != NULL)
+        if (field.number == GRAPH_NODE && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
+            edit = &w->how->edits->nodes[nodes++];
+        if (field.number == GRAPH_VALUE_INFO && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
             XCVM_TRY(is_gone(w, field.inside, &gone));
         if (value == NULL) {
             if (!gone)
@@ -383,33 +435,116 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
     }
 }
 
-xcvm_status xcc_weights_replace(const void *model, size_t count, xcc_weight_finder find, void *find_user,
-                                const xcc_model_edits *edits, xcvm_sink sink, void *user, xcvm_error *error)
+/* Whether an entry of metadata has the key. */
+static xcvm_status has_key(xcvm_wire entry, const char *name, bool *has, xcvm_wire *value, xcvm_error *error)
 {
-    writing w = {.find = find, .find_user = find_user, .edits = edits, .sink = sink, .user = user, .error = error};
+    for (*has = false;;) {
+        xcvm_wire_field field;
+        bool more;
+        XCVM_TRY(xcc_wire_next(&entry, &field, &more, error));
+        if (!more)
+            return XCVM_OK;
+        if (field.number == ENTRY_KEY && field.type == XCVM_WIRE_BYTES)
+            *has = is_text(&field.inside, name);
+        else if (field.number == ENTRY_VALUE && field.type == XCVM_WIRE_BYTES)
+            *value = field.inside;
+    }
+}
+
+static xcvm_status names_classes(xcvm_wire entry, bool *names, xcvm_error *error)
+{
+    xcvm_wire value;
+    bool output;
+    XCVM_TRY(has_key(entry, XCC_CLASS_NAMES, names, &value, error));
+    XCVM_TRY(has_key(entry, XCC_CLASS_OUTPUT, &output, &value, error));
+    *names |= output;
+    return XCVM_OK;
+}
+
+static xcvm_status replace_graph(writing *w, xcvm_wire graph)
+{
+    writing counting = *w;
+    counting.sink = NULL;
+    counting.total = 0;
+    XCVM_TRY(write_graph(&counting, graph));
+    XCVM_CHECK(w->error, counting.total < INT32_MAX, UNSUPPORTED,
+               "with its weights inside the model has 2 GB and more, which no model file can hold");
+    put_head(w, MODEL_GRAPH, counting.total);
+    return write_graph(w, graph);
+}
+
+xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
+                                void *user, xcvm_error *error)
+{
+    writing w = {.how = replacement, .sink = sink, .user = user, .error = error};
+    const xcc_model_edits *edits = replacement->edits;
     xcvm_wire wire = xcvm_wire_of(model, count);
     size_t functions = 0;
     for (;;) {
         const uint8_t *start = wire.at;
         xcvm_wire_field field;
-        bool more;
+        bool more, dropped = false;
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             break;
-        if (field.number != MODEL_GRAPH || field.type != XCVM_WIRE_BYTES) {
-            const bool function = edits != NULL && field.number == MODEL_FUNCTION && field.type == XCVM_WIRE_BYTES;
-            put_field(&w, start, wire.at, function ? &edits->functions[functions++] : NULL);
+        if (field.number == MODEL_GRAPH && field.type == XCVM_WIRE_BYTES) {
+            XCVM_TRY(replace_graph(&w, field.inside));
             continue;
         }
-        writing counting = w;
-        counting.sink = NULL;
-        counting.total = 0;
-        XCVM_TRY(write_graph(&counting, field.inside));
-        XCVM_CHECK(error, counting.total < INT32_MAX, UNSUPPORTED,
-                   "with its weights inside the model has 2 GB and more, which no model file can hold");
-        put_head(&w, MODEL_GRAPH, counting.total);
-        XCVM_TRY(write_graph(&w, field.inside));
+        if (replacement->class_names != NULL && field.number == MODEL_METADATA && field.type == XCVM_WIRE_BYTES)
+            XCVM_TRY(names_classes(field.inside, &dropped, error));
+        const bool function = edits != NULL && field.number == MODEL_FUNCTION && field.type == XCVM_WIRE_BYTES;
+        if (!dropped)
+            put_field(&w, start, wire.at, function ? &edits->functions[functions++] : NULL);
+    }
+    if (replacement->class_names != NULL && replacement->class_names[0] != '\0') {
+        put_entry(&w, MODEL_METADATA, XCC_CLASS_NAMES, replacement->class_names);
+        if (replacement->class_output != NULL)
+            put_entry(&w, MODEL_METADATA, XCC_CLASS_OUTPUT, replacement->class_output);
     }
     XCVM_CHECK(error, !w.failed, IO, "the model cannot be written");
     return XCVM_OK;
+}
+
+/* ---- Names of classes ---- */
+
+/* A name for each line of the text. */
+static xcvm_status split(const xcvm_wire *text, xcvm_arena *arena, const char ***names, size_t *count,
+                         xcvm_error *error)
+{
+    size_t capacity = 0;
+    const uint8_t *at = text->at;
+    while (at < text->end) {
+        const uint8_t *end = memchr(at, '\n', (size_t)(text->end - at));
+        end = end != NULL ? end : text->end;
+        const char **items = xcvm_arena_grow(arena, *names, *count, &capacity, sizeof *items);
+        const char *name = xcvm_arena_string(arena, (const char *)at, (size_t)(end - at));
+        XCVM_CHECK(error, items != NULL && name != NULL, OUT_OF_MEMORY, "no memory for the names of classes");
+        *names = items;
+        items[(*count)++] = name;
+        at = end + (end < text->end);
+    }
+    return XCVM_OK;
+}
+
+xcvm_status xcc_classes_read(const void *model, size_t count, xcvm_arena *arena, const char ***names,
+                             size_t *name_count, xcvm_error *error)
+{
+    xcvm_wire wire = xcvm_wire_of(model, count), found = {NULL, NULL};
+    *names = NULL;
+    *name_count = 0;
+    for (;;) {
+        xcvm_wire_field field;
+        xcvm_wire value = {NULL, NULL};
+        bool more, named;
+        XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
+        if (!more)
+            break;
+        if (field.number != MODEL_METADATA || field.type != XCVM_WIRE_BYTES)
+            continue;
+        XCVM_TRY(has_key(field.inside, XCC_CLASS_NAMES, &named, &value, error));
+        if (named && value.at != NULL)
+            found = value;
+    }
+    return found.at != NULL ? split(&found, arena, names, name_count, error) : XCVM_OK;
 }

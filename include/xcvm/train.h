@@ -52,10 +52,10 @@ enum { XCT_RESULT_METRICS = 8 };
 typedef struct xct_options {
     size_t size;
     /* How the model learns: train (the optimizer; it must be there), loss, wrt, groups, clip_norm, clip_value,
-     * accumulate, average, loss_scale, train_batch_normalization (of models that have any); and what is of use of the
-     * rest: allocator, dims, optimization, memory_limit, note, recompute and memory_budget (planned for the sizes of
-     * each batch). A `loss` that is one of xcc_loss's without parentheses takes
-     * `label`. It is lent, with all that it points to, until the trainer is destroyed. */
+     * accumulate, average, loss_scale, ignore_label, train_batch_normalization (of models that have any); and what is
+     * of use of the rest: allocator, dims, optimization, memory_limit, note, recompute and memory_budget (planned for
+     * the sizes of each batch). A `loss` that is one of xcc_loss's without parentheses takes `label`. It is lent, with
+     * all that it points to, until the trainer is destroyed. */
     const xcc_options *compile;
     /* The input that has the labels: the one that a loss adds, or one of the model's. NULL: "labels" of a loss that is
      * added, else the last input. */
@@ -74,7 +74,7 @@ typedef struct xct_options {
      * does) or "orthogonal"; biases become 0, scales of normalisations 1. NULL: as the model has them. */
     const char *init;
     /* A file of arrays that have the names of parameters, with the values to begin with, for all of them or some; after
-     * `init`. NULL: none. A model whose weights are in files of their own cannot be given others. */
+     * `init`. Float types are converted to those of the parameters. NULL: none. */
     const char *weights;
     /* Several processes that train together, each on its part of every batch. Number `rank`, from 0 on, of `ranks` (0:
      * 1). All call the same functions on the same data, with the same options but for rank; `all_reduce` and its like
@@ -93,6 +93,10 @@ typedef struct xct_options {
     void *planned_user;
     const xcvm_allocator *all_reduce_allocator; /* as of xcvm_session_options */
     bool training_form;                         /* xct_trainer_export leaves nodes in training form as they are */
+    /* Receives lines of text about the initial weights: how many parameters a file had, which ones it did not have, and
+     * which arrays were converted with rounding or not used. NULL: nobody does. */
+    xcvm_sink remarks;
+    void *remarks_user;
 } xct_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,
@@ -157,6 +161,21 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_restore(xct_trainer *trainer, con
  * Dropout does nothing. compile->note is called with XCC_NOTE_INFERENCE_FORM if that changes nodes. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, void *user,
                                                       xcvm_error *error);
+/* The same in two parts, for models of 2 GB and more: initializers of 1 KB and more go to `data`, and the model names
+ * that file as `location`, a path from its own folder. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export_external(const xct_trainer *trainer, const char *location,
+                                                               xcvm_sink sink, void *user, xcvm_sink data,
+                                                               void *data_user, xcvm_error *error);
+
+/* Names of the classes that labels are numbers of: the model's, or those of the first data set of images that the
+ * trainer learns from. xct_trainer_export writes them into the model's metadata: "class_names", one on a line, and
+ * "class_output", the output with the scores. NULL beyond the last. */
+XCVM_API size_t xct_trainer_class_count(const xct_trainer *trainer);
+XCVM_API const char *xct_trainer_class(const xct_trainer *trainer, size_t index);
+/* Sets the names, which are copied; 0: there are none. INVALID_ARGUMENT for a name that is empty, has a line feed or is
+ * there twice, and if the model has fewer scores. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_classes(xct_trainer *trainer, const char *const *names, size_t count,
+                                                           xcvm_error *error);
 
 /* ---- Data sets ---- */
 
@@ -167,6 +186,9 @@ typedef struct xct_dataset xct_dataset;
 typedef struct xct_column {
     const char *input;
     const char *array; /* NULL: that of the input's name */
+    /* Factor of the integers of an array for an input of floats; 0: 1. With 1/255 images of u8 in arrays are as images
+     * in folders, from 0 to 1. */
+    double scale;
 } xct_column;
 
 /* Opens data for a trainer's inputs. A path is a file (.npz, .safetensors), a pattern as "train-*.npz" of files that
@@ -193,6 +215,16 @@ XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, 
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,
                                                     xcvm_value **values, xcvm_error *error);
 XCVM_API uint64_t xct_dataset_examples(const xct_dataset *dataset);
+/* Names of the classes of a data set of images, in the order of their numbers; NULL beyond the last. Other data sets
+ * have none. */
+XCVM_API size_t xct_dataset_class_count(const xct_dataset *dataset);
+XCVM_API const char *xct_dataset_class(const xct_dataset *dataset, size_t index);
+/* Gives the classes of a data set of images the numbers that their names have among these. INVALID_ARGUMENT for a class
+ * that has none of these names. Other data sets stay as they are. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset, const char *const *names, size_t count,
+                                                           xcvm_error *error);
+/* The factor of an array of u8 for an input of floats, or the one that a column asks for; 0 for other arrays. */
+XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
 /* Whether a path (NULL: none) leads to one of the data set's files, which nothing may be written to. */
 XCVM_API bool xct_dataset_holds(const xct_dataset *dataset, const char *path);
 
@@ -222,6 +254,10 @@ typedef struct xct_progress {
     double samples_per_second, seconds_left;
     const xct_result *batch;      /* of the step */
     const xct_result *validation; /* at the end of an epoch; otherwise NULL */
+    /* At the end of an epoch, and with the last step of all: means over the epoch's steps, or those of it since a
+     * resumption; with overfit_batch, those of the step. Otherwise NULL. */
+    const xct_result *training;
+    bool epoch_ends; /* with this step */
 } xct_progress;
 
 typedef struct xct_fit_options {
@@ -258,6 +294,7 @@ typedef struct xct_fit_report {
     uint64_t best_step;     /* that the trainer's weights are of; 0: they are the last step's */
     double best_loss;       /* of that epoch */
     bool left_over;         /* examples that do not fill a batch of the model's fixed size were left out */
+    uint64_t steps_taken;   /* by this call; 0: the checkpoint that it went on from is of the end already */
 } xct_fit_report;
 
 /* Learns from a data set, from its beginning, or from where the checkpoint that was restored last had got to. After a

@@ -23,7 +23,7 @@ START_TEST(classes)
     static const int64_t labels[] = {0, 1, 0, -100};
     xct_measure m = {.task = XCT_CLASSES, .axis = 1};
     xcvm_value *p = tensor(XCVM_F32, 2, (int64_t[]){4, 6}, scores), *l = tensor(XCVM_I64, 1, (int64_t[]){4}, labels);
-    ck_assert_int_eq(xct_measure_add(&m, 2, 4, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 2, 4, 4, p, l, NULL), XCVM_OK);
     close_to(xct_measure_metric(&m, XCT_ACCURACY).value, 1.0 / 3, "accuracy");
     close_to(xct_measure_metric(&m, XCT_ACCURACY).error, sqrt(2.0 / 9 / 3), "error of accuracy");
     close_to(xct_measure_metric(&m, XCT_TOP5).value, 2.0 / 3, "top5");
@@ -31,13 +31,13 @@ START_TEST(classes)
     close_to(xct_measure_metric(&m, XCT_F1).value, 2.0 / 3 / 3, "f1");
     close_to(xct_measure_loss(&m).value, 2, "loss");
     ck_assert(isnan(xct_measure_loss(&m).error));
-    ck_assert_int_eq(xct_measure_add(&m, 4, 4, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 4, 4, 4, p, l, NULL), XCVM_OK);
     close_to(xct_measure_loss(&m).value, 3, "loss");
     close_to(xct_measure_loss(&m).error, 1, "error of loss");
     close_to(xct_measure_metric(&m, XCT_PERPLEXITY).value, exp(3), "perplexity");
     xct_measure_clear(&m);
     ck_assert(isnan(xct_measure_metric(&m, XCT_ACCURACY).value));
-    ck_assert_int_eq(xct_measure_add(&m, 1, 4, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 1, 4, 4, p, l, NULL), XCVM_OK);
     close_to(xct_measure_metric(&m, XCT_ACCURACY).value, 1.0 / 3, "accuracy behind clear");
     xct_measure_release(&m);
     xcvm_value_release(p);
@@ -53,8 +53,29 @@ START_TEST(classes_in_the_middle)
     xct_measure m = {.task = XCT_CLASSES, .axis = 1};
     xcvm_value *p = tensor(XCVM_F32, 3, (int64_t[]){1, 2, 3}, scores);
     xcvm_value *l = tensor(XCVM_I32, 2, (int64_t[]){1, 3}, labels);
-    ck_assert_int_eq(xct_measure_add(&m, 0, 1, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 0, 1, 1, p, l, NULL), XCVM_OK);
     close_to(xct_measure_metric(&m, XCT_ACCURACY).value, 2.0 / 3, "accuracy");
+    xct_measure_release(&m);
+    xcvm_value_release(p);
+    xcvm_value_release(l);
+}
+END_TEST
+
+/* What is left out has no part in metrics, whether it is a class or not; a batch counts by what is not. */
+START_TEST(left_out)
+{
+    static const float scores[] = {9, 1, 1, 9, 9, 1, 1, 9};
+    static const int64_t labels[] = {0, 0, 1, 1};
+    xct_measure m = {.task = XCT_CLASSES, .axis = 1, .ignores = true, .ignored = 1};
+    xcvm_value *p = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, scores), *l = tensor(XCVM_I64, 1, (int64_t[]){4}, labels);
+    close_to(xct_measure_counted(&m, l), 0.5, "share that counts");
+    ck_assert_int_eq(xct_measure_add(&m, 3, 4, 2, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 0, 4, 0, NULL, NULL, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 6, 4, 4, NULL, NULL, NULL), XCVM_OK);
+    close_to(xct_measure_metric(&m, XCT_ACCURACY).value, 0.5, "accuracy");
+    close_to(xct_measure_metric(&m, XCT_F1).value, 1.0 / 3, "f1");
+    close_to(xct_measure_loss(&m).value, 5, "loss");
+    ck_assert(m.examples == 12);
     xct_measure_release(&m);
     xcvm_value_release(p);
     xcvm_value_release(l);
@@ -67,7 +88,7 @@ START_TEST(two_classes)
     static const int64_t labels[] = {1, 1, 0, 0};
     xct_measure m = {.task = XCT_TWO_CLASSES, .threshold = 0.5};
     xcvm_value *p = tensor(XCVM_F32, 2, (int64_t[]){4, 1}, scores), *l = tensor(XCVM_I64, 1, (int64_t[]){4}, labels);
-    ck_assert_int_eq(xct_measure_add(&m, 0, 4, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 0, 4, 4, p, l, NULL), XCVM_OK);
     close_to(xct_measure_metric(&m, XCT_ACCURACY).value, 0.5, "accuracy");
     close_to(xct_measure_metric(&m, XCT_F1).value, 0.5, "f1");
     xct_measure_release(&m);
@@ -81,7 +102,7 @@ START_TEST(numbers)
     static const double is[] = {1, 2, 3}, should[] = {1, 4, 2};
     xct_measure m = {.task = XCT_NUMBERS};
     xcvm_value *p = tensor(XCVM_F64, 1, (int64_t[]){3}, is), *l = tensor(XCVM_F64, 1, (int64_t[]){3}, should);
-    ck_assert_int_eq(xct_measure_add(&m, 0, 3, p, l, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_measure_add(&m, 0, 3, 3, p, l, NULL), XCVM_OK);
     close_to(xct_measure_metric(&m, XCT_MSE).value, 5.0 / 3, "mse");
     close_to(xct_measure_metric(&m, XCT_MSE).error, sqrt((17.0 / 3 - 25.0 / 9) / 2), "error of mse");
     close_to(xct_measure_metric(&m, XCT_MAE).value, 1, "mae");
@@ -138,6 +159,7 @@ Suite *suite_train_metrics(void)
     TCase *tests = tcase_create("metrics");
     tcase_add_test(tests, classes);
     tcase_add_test(tests, classes_in_the_middle);
+    tcase_add_test(tests, left_out);
     tcase_add_test(tests, two_classes);
     tcase_add_test(tests, numbers);
     tcase_add_test(tests, tasks);

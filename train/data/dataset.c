@@ -145,6 +145,41 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
 
 /* ---- Checks ---- */
 
+double xct_bound_scale(const xct_bound *bound, xcvm_dtype from)
+{
+    if (!xcvm_dtype_is_float(bound->dtype) || xcvm_dtype_is_float(from) || from == XCVM_BOOL)
+        return 1;
+    return bound->scale != 0 ? bound->scale : 1;
+}
+
+/* Labels of files that are not small are checked as they are read. */
+static xcvm_status check_labels(const xct_dataset *set, const xct_bound *bound, const xct_arrays *arrays, size_t index,
+                                const char *path, xcvm_error *error)
+{
+    enum { SMALL = 1 << 26 };
+    xct_rows rows;
+    xcvm_status status = xct_arrays_shape(arrays, index, &rows, error);
+    if (status != XCVM_OK || !set->labels.checked || set->labels.input != bound->input ||
+        (uint64_t)rows.dims[0] > SMALL / (rows.row_bytes > 0 ? rows.row_bytes : 1))
+        return status;
+    XCVM_TRY(xct_arrays_rows(arrays, index, 0, &rows, error));
+    status = xct_labels_check(set, bound, path, rows.dtype, rows.data, 0, (uint64_t)rows.dims[0], 0, error);
+    xct_rows_release(&rows);
+    return status;
+}
+
+/* Says which loss takes labels of another type or rank than the one that was named does. */
+static void suggest_loss(const xct_dataset *set, const xct_bound *bound, const xct_rows *shape, xcvm_error *error)
+{
+    const char *loss = set->labels.output_rank > 0 && set->labels.input == bound->input
+                           ? xcc_loss_suggest(set->labels.output_rank, set->labels.classes, shape->dtype, shape->rank)
+                           : NULL;
+    const size_t length = strlen(error->message);
+    if (loss != NULL)
+        (void)snprintf(error->message + length, sizeof error->message - length,
+                       ". For labels of that type and shape there is the loss %s", loss);
+}
+
 static xcvm_status check_shape(const xct_bound *bound, const xct_rows *shape, const char *path, xcvm_error *error)
 {
     char has[100], wants[100];
@@ -192,12 +227,20 @@ static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *c
             xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
             return status;
         }
-        XCVM_TRY(check_shape(bound, &shape, path, error));
+        status = check_shape(bound, &shape, path, error);
+        if (status != XCVM_OK) {
+            suggest_loss(set, bound, &shape, error);
+            return status;
+        }
         status = settle_shape(bound, &shape, error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
             return status;
         }
+        XCVM_TRY(check_labels(set, bound, files[file], index, path, error));
+        if (bound->used_scale == 0 && xcvm_dtype_is_float(bound->dtype) &&
+            (shape.dtype == XCVM_U8 || xct_bound_scale(bound, shape.dtype) != 1))
+            bound->used_scale = xct_bound_scale(bound, shape.dtype);
         if (i == 0)
             shard->rows = (uint64_t)shape.dims[0];
         XCVM_CHECK(error, (uint64_t)shape.dims[0] == shard->rows, SHAPE_MISMATCH,
@@ -244,7 +287,8 @@ static xcvm_status check_shards(xct_dataset *set, xcvm_error *error)
 
 /* ---- Inputs ---- */
 
-static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, const char *array, xcvm_error *error)
+static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, const char *array, double scale,
+                        xcvm_error *error)
 {
     const xcvm_parameter *parameter = &feed->inputs[input];
     const xcvm_type *type = &parameter->type;
@@ -252,7 +296,7 @@ static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, co
                "input \"%s\" cannot be fed from data: it is no tensor of numbers with an axis for examples",
                parameter->name);
     xct_bound *bound = &set->bounds[set->bound_count++];
-    *bound = (xct_bound){.input = input, .dtype = type->dtype, .rank = type->rank};
+    *bound = (xct_bound){.input = input, .dtype = type->dtype, .rank = type->rank, .scale = scale};
     bound->name = xcvm_arena_string(&set->arena, parameter->name, strlen(parameter->name));
     bound->array = xcvm_arena_string(&set->arena, array, strlen(array));
     if (bound->name == NULL || bound->array == NULL)
@@ -282,13 +326,14 @@ static xcvm_status bind_inputs(xct_dataset *set, const xct_feed *feed, const xct
                    columns[c].input, names);
     }
     for (size_t i = 0; i < feed->count; i++) {
-        const char *array = feed->inputs[i].name;
+        const char *name = feed->inputs[i].name, *array = NULL;
+        double scale = 0;
         for (size_t c = 0; c < column_count; c++)
-            if (strcmp(columns[c].input, array) == 0 && columns[c].array != NULL) {
-                array = columns[c].array;
-                break;
+            if (strcmp(columns[c].input, name) == 0) {
+                array = array == NULL ? columns[c].array : array;
+                scale = scale == 0 ? columns[c].scale : scale;
             }
-        XCVM_TRY(bind(set, feed, i, array, error));
+        XCVM_TRY(bind(set, feed, i, array != NULL ? array : name, scale, error));
     }
     XCVM_CHECK(error, set->bound_count > 0, INVALID_ARGUMENT, "the model has no inputs to feed with data");
     return XCVM_OK;
@@ -321,6 +366,24 @@ static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
     return XCVM_OK;
 }
 
+/* Every folder has an image, and the model a score for it. */
+static xcvm_status check_classes(const xct_dataset *set, const char *path, xcvm_error *error)
+{
+    const xct_images *images = set->images;
+    size_t image = 0;
+    for (size_t c = 0; c < images->class_count; c++) {
+        const size_t before = image;
+        while (image < images->count && images->labels[image] == (int64_t)c)
+            image++;
+        XCVM_CHECK(error, image > before, INVALID_ARGUMENT,
+                   "%s/%s: the folder of the class \"%s\" has no images. Put some into it, or remove it", path,
+                   images->classes[c], images->classes[c]);
+        XCVM_CHECK(error, strchr(images->classes[c], '\n') == NULL, INVALID_ARGUMENT,
+                   "%s: the name of a class has a line feed", path);
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status open_images(xct_dataset *set, const char *path, xcvm_error *error)
 {
     set->images = xcvm_arena_allocate(&set->arena, sizeof *set->images);
@@ -328,6 +391,7 @@ static xcvm_status open_images(xct_dataset *set, const char *path, xcvm_error *e
     if (set->images == NULL || set->shards == NULL)
         return out_of_memory(error);
     XCVM_TRY(xct_images_list(path, &set->arena, set->images, error));
+    XCVM_TRY(check_classes(set, path, error));
     XCVM_TRY(bind_images(set, error));
     set->shard_count = 1;
     set->shards[0].rows = set->rows = set->images->count;
@@ -361,6 +425,7 @@ xcvm_status xct_dataset_make(const xct_feed *feed, const char *const *given, siz
         return out_of_memory(error);
     }
     set->arena = arena;
+    set->labels = feed->labels;
     xcvm_status status = bind_inputs(set, feed, columns, column_count, error);
     if (status == XCVM_OK)
         status = open_files(set, given, path_count, error);
@@ -385,6 +450,14 @@ void xct_dataset_destroy(xct_dataset *set)
 }
 
 uint64_t xct_dataset_examples(const xct_dataset *set) { return set != NULL ? set->rows : 0; }
+
+double xct_dataset_scale(const xct_dataset *set, const char *input)
+{
+    for (size_t i = 0; set != NULL && input != NULL && i < set->bound_count; i++)
+        if (strcmp(set->bounds[i].name, input) == 0)
+            return set->bounds[i].used_scale;
+    return 0;
+}
 
 int64_t xct_dataset_batch(const xct_dataset *set)
 {

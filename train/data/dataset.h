@@ -6,10 +6,22 @@
 #include "train/data/images.h"
 #include "train/data/memory.h"
 
+/* Labels that are numbers of classes. */
+typedef struct xct_label_rule {
+    bool checked;    /* they must be classes, or the ignored one */
+    size_t input;    /* of the feed */
+    int64_t classes; /* -1: not known */
+    bool ignores;
+    int64_t ignored; /* the label that is left out, if `ignores` */
+    int axis;        /* of the classes, of scores */
+    int output_rank; /* of the scores that a loss is added to; 0: the model has its own */
+} xct_label_rule;
+
 /* What the data is for: the inputs of a program. */
 typedef struct xct_feed {
     const xcvm_parameter *inputs;
     size_t count;
+    xct_label_rule labels;
 } xct_feed;
 
 /* An input of the program, and the array that has its rows. */
@@ -20,6 +32,8 @@ typedef struct xct_bound {
     int rank;                    /* of a batch */
     int64_t dims[XCVM_MAX_RANK]; /* of a batch; the first is how many examples it has, -1 if that is open */
     size_t row_count, row_bytes; /* elements and bytes of an example */
+    double scale;                /* as of xct_column */
+    double used_scale;           /* of the first shard's array; 0: it is of no type that is scaled */
 } xct_bound;
 
 /* One file, or several .npy files that belong together; data are read a shard at a time. */
@@ -39,6 +53,7 @@ struct xct_dataset {
     xct_shard *shards;
     size_t shard_count;
     uint64_t rows;
+    xct_label_rule labels;
     xct_images *images;  /* a folder of images, which is a shard; NULL: files of arrays */
     xct_memory *memory;  /* what the arena and the readers take from, which ends with the data set; NULL: no limit */
     size_t memory_limit; /* of decoding an image; 0: none */
@@ -60,6 +75,14 @@ void xct_shard_close(const xct_shard *shard, xct_arrays **files);
 /* Which file of an open shard has the array of that name, and where. An .npy file's array has the file's name. */
 xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, const char *name, size_t *file,
                            size_t *index, xcvm_error *error);
+
+/* The factor of an array's elements on their way to an input; 1: they stay as they are. */
+double xct_bound_scale(const xct_bound *bound, xcvm_dtype from);
+/* Checks the labels of rows from `first` on, as they lie in an array of type `dtype`: OUT_OF_RANGE for one that is no
+ * class and not ignored, with the file and the example. OUT_OF_TIME behind the deadline; 0: there is none. */
+xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, const char *path, xcvm_dtype dtype,
+                             const unsigned char *data, uint64_t first, uint64_t rows, uint64_t deadline_ns,
+                             xcvm_error *error);
 
 /* Reads examples; keeps the two shards open that were read last. For one thread. */
 xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);

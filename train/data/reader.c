@@ -8,7 +8,8 @@ typedef struct open_shard {
     size_t shard; /* SIZE_MAX: none */
     xct_arrays **files;
     xct_rows *rows;
-    uint64_t used; /* when */
+    const char *labels; /* the file that has them */
+    uint64_t used;      /* when */
 } open_shard;
 
 enum { OPEN_SHARDS = 2 }; /* where one ends in the middle of a batch, the next begins */
@@ -40,6 +41,8 @@ static xcvm_status read_rows(const xct_dataset *set, const xct_shard *shard, uin
         const xct_bound *bound = &set->bounds[i];
         size_t file, index;
         XCVM_TRY(xct_shard_find(open->files, shard, bound->array, &file, &index, error));
+        if (set->labels.input == bound->input)
+            open->labels = shard->paths[file];
         const xcvm_status status = xct_arrays_rows(open->files[file], index, deadline_ns, &open->rows[i], error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(error, "%s: array \"%s\"", shard->paths[file], bound->array);
@@ -125,6 +128,13 @@ void xct_reader_destroy(xct_reader *reader)
 
 void xct_reader_set_deadline(xct_reader *reader, uint64_t deadline_ns) { reader->deadline_ns = deadline_ns; }
 
+static xcvm_status check_deadline(const xct_reader *reader, xcvm_error *error)
+{
+    XCVM_CHECK(error, reader->deadline_ns == 0 || xcvm_clock_ns() < reader->deadline_ns, OUT_OF_TIME,
+               "reading data takes longer than it may");
+    return XCVM_OK;
+}
+
 static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *const *to, size_t place,
                               xcvm_error *error)
 {
@@ -141,6 +151,44 @@ static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *c
     return XCVM_OK;
 }
 
+static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t count)
+{
+    for (size_t i = 0; i < count && dtype == XCVM_F32; i++) {
+        float x;
+        memcpy(&x, data + i * sizeof x, sizeof x);
+        x *= (float)scale;
+        memcpy(data + i * sizeof x, &x, sizeof x);
+    }
+    for (size_t i = 0; i < count && dtype == XCVM_F64; i++) {
+        double x;
+        memcpy(&x, data + i * sizeof x, sizeof x);
+        x *= scale;
+        memcpy(data + i * sizeof x, &x, sizeof x);
+    }
+}
+
+/* A row in portions, between which the deadline is looked at. */
+static xcvm_status convert_row(const xct_reader *reader, const xct_bound *bound, xcvm_dtype from_type,
+                               const unsigned char *from, unsigned char *to, const char *path, uint64_t row,
+                               xcvm_error *error)
+{
+    enum { PORTION = 1 << 20 };
+    const double scale = xct_bound_scale(bound, from_type);
+    for (size_t at = 0, now; at < bound->row_count; at += now) {
+        now = xcvm_min(bound->row_count - at, (size_t)PORTION);
+        unsigned char *here = to + at * xcvm_dtype_size(bound->dtype);
+        if (at > 0)
+            XCVM_TRY(check_deadline(reader, error));
+        xct_convert(from_type, from + at * xcvm_dtype_size(from_type), bound->dtype, here, now);
+        if (scale != 1)
+            multiply(bound->dtype, here, scale, now);
+        XCVM_CHECK(error, !xct_has_nan(bound->dtype, here, now), INVALID_ARGUMENT,
+                   "%s: array \"%s\" has NaN (not a number) in example %llu, counted from 0", path, bound->array,
+                   (unsigned long long)row);
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status read_example(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
                                 xcvm_error *error)
 {
@@ -152,10 +200,9 @@ static xcvm_status read_example(xct_reader *reader, size_t shard, uint64_t row, 
         const xct_bound *bound = &set->bounds[i];
         const xct_rows *rows = &open->rows[i];
         unsigned char *at = to[i] + place * bound->row_bytes;
-        xct_convert(rows->dtype, rows->data + row * rows->row_bytes, bound->dtype, at, bound->row_count);
-        XCVM_CHECK(error, !xct_has_nan(bound->dtype, at, bound->row_count), INVALID_ARGUMENT,
-                   "%s: array \"%s\" has NaN (not a number) in example %llu, counted from 0",
-                   set->shards[shard].paths[0], bound->array, (unsigned long long)row);
+        const unsigned char *from = rows->data + row * rows->row_bytes;
+        XCVM_TRY(xct_labels_check(set, bound, open->labels, rows->dtype, from, row, 1, reader->deadline_ns, error));
+        XCVM_TRY(convert_row(reader, bound, rows->dtype, from, at, set->shards[shard].paths[0], row, error));
     }
     return XCVM_OK;
 }
@@ -163,8 +210,7 @@ static xcvm_status read_example(xct_reader *reader, size_t shard, uint64_t row, 
 xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
                             xcvm_error *error)
 {
-    XCVM_CHECK(error, reader->deadline_ns == 0 || xcvm_clock_ns() < reader->deadline_ns, OUT_OF_TIME,
-               "reading data takes longer than it may");
+    XCVM_TRY(check_deadline(reader, error));
     const xcvm_status status = reader->set->images != NULL ? read_image(reader, row, to, place, error)
                                                            : read_example(reader, shard, row, to, place, error);
     xct_memory_name(reader->set->memory, status, error);

@@ -99,8 +99,8 @@ static test_bytes inference_form_of(const test_bytes *model, size_t *changed)
     test_bytes written = {0};
     xcvm_status status = xcc_inference_form_edits(NULL, model->at, model->length, &arena, &edits, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
-    status =
-        xcc_weights_replace(model->at, model->length, keep_weight, NULL, &edits, test_bytes_sink, &written, &error);
+    const xcc_replacement how = {.find = keep_weight, .edits = &edits};
+    status = xcc_weights_replace(model->at, model->length, &how, test_bytes_sink, &written, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     *changed = edits.names.count;
     xcvm_arena_release(&arena);

@@ -58,8 +58,8 @@ static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype 
 static const xcvm_parameter inputs[] = {
     {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, 2}}},
     {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
-static const xct_feed feed = {inputs, 2};
-static const xct_column columns[] = {{"x", "images"}, {"y", "labels"}};
+static const xct_feed feed = {.inputs = inputs, .count = 2};
+static const xct_column columns[] = {{"x", "images", 0}, {"y", "labels", 0}};
 
 static xcvm_status make(const char *path, xct_dataset **set, xcvm_error *error)
 {
@@ -266,8 +266,8 @@ START_TEST(refused)
     static const xcvm_parameter open[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, -1}}},
         {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
-    static const xct_column absent[] = {{"x", "pictures"}, {"y", "labels"}};
-    static const xct_column nobody[] = {{"z", "images"}};
+    static const xct_column absent[] = {{"x", "pictures", 0}, {"y", "labels", 0}};
+    static const xct_column nobody[] = {{"z", "images", 0}};
     static const struct {
         const xcvm_parameter *inputs;
         const xct_column *columns;
@@ -295,7 +295,7 @@ START_TEST(refused)
     write_pair("nothing.npz", tensor(XCVM_F32, 2, (int64_t[]){3, 0}), tensor(XCVM_I64, 1, (int64_t[]){3}));
     ck_assert_int_eq(output_write(in_folder("text.npz"), "hello, world", 12, NULL), XCVM_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const xct_feed own = {rows[i].inputs, 2};
+        const xct_feed own = {.inputs = rows[i].inputs, .count = 2};
         const char *paths[] = {in_folder(rows[i].file)};
         xct_dataset *set = NULL;
         xcvm_error error = {.message = ""};
@@ -410,7 +410,7 @@ START_TEST(image_folders)
     for (size_t r = 0; r < 3; r++) {
         xcvm_parameter own[] = {{"x", {.kind = XCVM_KIND_TENSOR, .dtype = rows[r].dtype, .rank = 4}}, inputs[1]};
         memcpy(own[0].type.dims, rows[r].dims, sizeof rows[r].dims);
-        const xct_feed own_feed = {own, 2};
+        const xct_feed own_feed = {.inputs = own, .count = 2};
         const char *paths[] = {folder};
         xct_dataset *set = NULL;
         xct_order order;
@@ -480,6 +480,57 @@ START_TEST(arrays_in_time)
 }
 END_TEST
 
+/* Integers for floats by a factor; a label that is no class, and the one that is left out. */
+START_TEST(scales_and_labels)
+{
+    static const uint8_t bytes[] = {0, 51, 102, 255};
+    static const int64_t numbers[] = {1, -100};
+    static const float scaled[] = {0, 0.2F, 0.4F, 1};
+    const xct_column by_255[] = {{"x", "images", 1.0 / 255}, {"y", "labels", 0}};
+    const char *paths[] = {in_folder("bytes.npz")};
+    xcvm_value *x = tensor(XCVM_U8, 2, (int64_t[]){2, 2}), *y = tensor(XCVM_I64, 1, (int64_t[]){2});
+    memcpy(xcvm_value_data(x), bytes, sizeof bytes);
+    memcpy(xcvm_value_data(y), numbers, sizeof numbers);
+    write_pair("bytes.npz", x, y);
+    for (int by = 0; by < 2; by++) {
+        xct_dataset *set = NULL;
+        xcvm_error error = {.message = ""};
+        xcvm_value *values[2];
+        ck_assert_int_eq(xct_dataset_make(&feed, paths, 1, by ? by_255 : columns, 2, NULL, &set, &error), XCVM_OK);
+        ck_assert(xct_dataset_scale(set, "x") == (by ? 1.0 / 255 : 1.0));
+        ck_assert(xct_dataset_scale(set, "y") == 0);
+        ck_assert_int_eq(xct_dataset_read(set, 0, 2, values, &error), XCVM_OK);
+        for (size_t i = 0; i < 4; i++) {
+            const float is = ((const float *)xcvm_value_data(values[0]))[i];
+            ck_assert(by ? fabsf(is - scaled[i]) < 1e-6F : is == (float)bytes[i]);
+        }
+        for (size_t i = 0; i < 2; i++)
+            xcvm_value_release(values[i]);
+        xct_dataset_destroy(set);
+    }
+    static const struct {
+        int64_t classes, ignored;
+        const char *message; /* NULL: it is opened */
+    } rows[] = {{2, -100, NULL},
+                {1, -100,
+                 "array \"labels\" has the label 1 in example 0, counted from 0 (expected 0 to 0, as the model has "
+                 "scores of 1 classes, or -100"},
+                {2, -1, "has the label -100 in example 1"},
+                {-1, -1, NULL}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        xct_feed own = feed;
+        own.labels = (xct_label_rule){
+            .checked = true, .input = 1, .classes = rows[r].classes, .ignores = true, .ignored = rows[r].ignored};
+        xct_dataset *set = NULL;
+        xcvm_error error = {.message = ""};
+        const xcvm_status status = xct_dataset_make(&own, paths, 1, columns, 2, NULL, &set, &error);
+        ck_assert_int_eq(status, rows[r].message == NULL ? XCVM_OK : XCVM_OUT_OF_RANGE);
+        ck_assert_msg(rows[r].message == NULL || strstr(error.message, rows[r].message) != NULL, "%s", error.message);
+        xct_dataset_destroy(set);
+    }
+}
+END_TEST
+
 Suite *suite_train_dataset(void)
 {
     Suite *suite = suite_create("train_dataset");
@@ -494,6 +545,7 @@ Suite *suite_train_dataset(void)
     tcase_add_test(tests, converted);
     tcase_add_test(tests, separate_arrays);
     tcase_add_test(tests, refused);
+    tcase_add_test(tests, scales_and_labels);
     tcase_add_test(tests, not_a_number);
     tcase_add_test(tests, folders_with_marks);
     tcase_add_test(tests, image_folders);

@@ -1,0 +1,32 @@
+/* Weights of the model that lie in other files. */
+#include "compiler/onnx/weights.h"
+#include "train/trainer.h"
+
+/* The folder of the model's file, in memory of the arena. */
+static const char *folder_of(xct_trainer *t)
+{
+    const char *slash = strrchr(t->path, '/');
+    return slash == NULL ? "."
+                         : xcvm_arena_string(&t->arena, t->path, slash == t->path ? 1 : (size_t)(slash - t->path));
+}
+
+/* Weights in other files are found where the model is, which what is written need not be. */
+xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error)
+{
+    xcvm_arena arena = {.allocator = t->allocator};
+    const xcc_weight *weights;
+    size_t count;
+    bool any = false;
+    if (t->path == NULL)
+        return XCVM_OK;
+    const xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &weights, &count, error);
+    for (size_t i = 0; status == XCVM_OK && i < count; i++)
+        any |= weights[i].external;
+    xcvm_arena_release(&arena);
+    XCVM_TRY(status);
+    if (!any)
+        return XCVM_OK;
+    const char *folder = folder_of(t);
+    XCVM_CHECK(error, folder != NULL, OUT_OF_MEMORY, "no memory for a trainer");
+    return xcc_external_weights_open(t->model, t->model_count, folder, t->allocator, &t->external, error);
+}
