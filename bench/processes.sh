@@ -26,7 +26,7 @@ learn() {
     size=$1 steps=$2
     shift 2
     "$@" "$xcvm" train "$folder/model.onnx" --data "$folder/data.npz" --optimizer "$(cat "$folder/optimizer.txt")" --no-shuffle \
-        --threads 1 --batch "$size" --epochs 1000 --steps "$steps" >"$out/said.txt" 2>&1 || { cat "$out/said.txt" >&2; exit 1; }
+        --threads 1 --dry-run --batch "$size" --epochs 1000 --steps "$steps" >"$out/said.txt" 2>&1 || { cat "$out/said.txt" >&2; exit 1; }
 }
 alone() { learn "$batch" "$1" taskset -c 0; }
 together() { learn $((2 * batch)) "$1" mpirun -n 2 --bind-to core; }

@@ -78,7 +78,7 @@ learn() {
     run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --optimizer adam:lr=1e-4 -b 64 "$@"
     code 0
 }
-learn --quantize --epochs 1 --no-shuffle
+learn --quantize --epochs 1 --no-shuffle --dry-run
 first=$(figure loss)
 learn --quantize --epochs 3 -o learned.onnx
 check awk "BEGIN { exit !($(figure loss) < $first) }"
@@ -89,7 +89,7 @@ check grep -q QuantizeLinear learned.onnx
 learn --quantize --epochs 1 -o learned.bin
 run run learned.bin -i 1x1x8x8xf32=random:3
 code 0
-run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --quantize --init he
+run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --quantize --init he --dry-run
 code 2
 err_has '--quantize takes its ranges from a model that has learned'
 

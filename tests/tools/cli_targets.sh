@@ -21,6 +21,7 @@ Out($3, name="y")
 END
 
 learn=(train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 2 -b 8)
+keeps=("${learn[@]}" -o kept.bin)
 kept() { check test "$before" = "$(cat "$@" | sha256sum)"; }
 keep() { before=$(cat "$@" | sha256sum); }
 
@@ -78,38 +79,38 @@ err_has '--output and --picture are one file, -'
 keep network.onnx line.npz
 ln -s line.npz link.csv
 for target in --log --curve -o; do
-    run "${learn[@]}" $target network.onnx
+    run "${learn[@]}" --checkpoint none $target network.onnx
     code 2
     err_has 'the model and '
-    run "${learn[@]}" $target line.npz
+    run "${learn[@]}" --checkpoint none $target line.npz
     code 2
     err_has 'line.npz is a file of the data'
-    run "${learn[@]}" $target link.csv
+    run "${learn[@]}" --checkpoint none $target link.csv
     code 2
     err_has 'link.csv is a file of the data'
-    run train network.onnx -d 'lin*.npz' $target ./line.npz
+    run train network.onnx -d 'lin*.npz' --checkpoint none $target ./line.npz
     code 2
     err_has './line.npz is a file of the data'
-    run train network.onnx -d . $target line.npz
+    run train network.onnx -d . --checkpoint none $target line.npz
     code 2
     cp line.npz held.npz
-    run train network.onnx -d line.npz --validation held.npz $target held.npz
+    run train network.onnx -d line.npz --validation held.npz --checkpoint none $target held.npz
     code 2
     err_has 'held.npz is a file of the data'
-    run train network.onnx -d line.npz --weights held.npz $target held.npz
+    run train network.onnx -d line.npz --weights held.npz --checkpoint none $target held.npz
     code 2
     err_has "--weights and "
     check cmp line.npz held.npz
     rm held.npz
 done
-run "${learn[@]}" --log new --curve ./new
+run "${keeps[@]}" --log new --curve ./new
 code 2
 err_has '--curve and --log are one file, new'
 check test ! -e new
 run "${learn[@]}" --log new --curve new.svg -o "$PWD/new"
 code 2
 check test ! -e new
-run "${learn[@]}" --log /dev/null --curve /dev/null
+run "${keeps[@]}" --log /dev/null --curve /dev/null
 code 0
 run quantize network.onnx -o network.onnx
 code 2
@@ -136,20 +137,21 @@ kept line.npz log.csv
 run "${learn[@]}" --checkpoint saved --resume
 code 0
 out 'steps 10'
+err_has 'nothing to do: saved/step-000000000010.safetensors is of step 10'
 
 # ---- The curve ----
 
 echo old >real.svg
 chmod 640 real.svg
 ln -s real.svg curve.svg
-run "${learn[@]}" --curve curve.svg
+run "${keeps[@]}" --curve curve.svg
 code 0
 check test -L curve.svg
 check grep -q '</svg>' real.svg
 check test "$(stat -c %a real.svg)" = 640
 mkfifo pipe
 exec 3<>pipe
-run "${learn[@]}" --curve pipe
+run "${keeps[@]}" --curve pipe
 code 0
 read -r line <&3
 check grep -q '^<svg' <<<"$line"
@@ -173,23 +175,57 @@ out_has 'v=2xi64=1 1'
 
 # ---- Signals and limits ----
 
-# A pipe that nobody reads does not keep a training from ending, at the first signal (in the background, timeout sends two).
+# A pipe that nobody reads, from the start, any more or at all, keeps no training from learning to its end.
 for option in --log --curve; do
-    for signal in TERM HUP; do
-        timeout --foreground --preserve-status --signal=$signal --kill-after=20 1 "$xcvm" "${learn[@]}" $option pipe >.out 2>.err
-        status=$?
-        last="train $option pipe, $signal"
-        code 5
-    done
+    timeout --foreground 60 "$xcvm" "${keeps[@]}" $option pipe >.out 2>.err
+    status=$?
+    last="train $option pipe, without a reader"
+    code 0
+    out_has 'steps 10'
+    head -c 10 pipe >/dev/null &
+    timeout --foreground 60 "$xcvm" "${keeps[@]}" --epochs 200 $option pipe >.out 2>.err
+    status=$?
+    last="train $option pipe, whose reader ends"
+    code 0
+    out_has 'steps 1000'
+    wait
+    exec 3<>pipe
+    timeout --foreground 60 "$xcvm" "${keeps[@]}" --epochs 500 $option pipe >.out 2>.err
+    status=$?
+    last="train $option pipe, whose reader does not read"
+    code 0
+    out_has 'steps 2500'
+    exec 3>&-
 done
+# All lines get to a reader that reads.
+cat pipe >piped.csv &
+run "${keeps[@]}" --log pipe
+code 0
+wait
+check test "$(wc -l <piped.csv)" = 11
+# Who reads what is printed may end: the training goes on, and its end says that not all was printed.
+"$xcvm" "${keeps[@]}" --epochs 50 -o piped.bin 2>.err | head -1 >.out
+status=${PIPESTATUS[0]}
+last='train | head -1'
+code 6
+check test -s piped.bin
 (
     ulimit -f 1
-    "$xcvm" "${learn[@]}" --curve small.svg -o small.bin >.out 2>.err
+    "$xcvm" "${learn[@]}" --curve small.svg -o /dev/null >.out 2>.err
 )
 status=$?
 last='train with a limit of file sizes'
 code 6
 err_has 'small.svg: cannot be written: File too large'
+(
+    ulimit -f 1
+    "$xcvm" "${learn[@]}" -o small.bin >.out 2>.err
+)
+status=$?
+last='train with a limit of file sizes, before it begins'
+code 6
+err_has 'small.bin: cannot be written: File too large'
+out ''
 check test -z "$(ls small.* 2>/dev/null)"
 (
     ulimit -f 1

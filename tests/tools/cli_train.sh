@@ -64,7 +64,7 @@ code 0
 # A loss that is added, labels, metrics, a share for validation, and a schedule.
 run train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --init he \
     --optimizer adam:lr=3e-3 --schedule cosine:warmup=5% --epochs 2 -b 128 --validation 0.2 --metric accuracy --metric top5 \
-    --metric f1 --metric perplexity --log digits.csv
+    --metric f1 --metric perplexity --log digits.csv -o digits.onnx
 code 0
 check test "$(head -1 digits.csv)" = step,epoch,loss,accuracy,top5,f1,perplexity,validation_loss,validation_accuracy,validation_top5,validation_f1,validation_perplexity,learning_rate
 out_like '^validation accuracy 0\.[89]'
@@ -79,13 +79,13 @@ code 0
 err_has 'recomputation: '
 err_has ' MB without'
 check cmp recomputed.onnx whole.onnx
-run train network.onnx -d line.npz --memory-budget 1M
+run train network.onnx -d line.npz --dry-run --memory-budget 1M
 code 2
 err_has '--memory-budget is for recomputation, which --recompute asks for'
-run train network.onnx -d line.npz --recompute often
+run train network.onnx -d line.npz --dry-run --recompute often
 code 2
 err_has "not 'often'"
-run train network.onnx -d line.npz --recompute time --memory-budget 1
+run train network.onnx -d line.npz --dry-run --recompute time --memory-budget 1
 code 5
 err_has 'budget'
 
@@ -93,6 +93,10 @@ err_has 'budget'
 refuse() {
     expected=$1 message=$2
     shift 2
+    case " $* " in
+    *" -o "* | *" --checkpoint "*) ;;
+    *) set -- "$@" --dry-run ;;
+    esac
     run train "$@"
     code "$expected"
     err_has "$message"
@@ -127,7 +131,7 @@ refuse 2 'array "x" has NaN (not a number) in example 1' network.onnx -d nan.npz
 two 'f32[Nx1x8x8]' '20x1x8x8xf32=random:1' 'i64[M]' '19xi64=1' uneven.npz
 refuse 3 'has 19 examples, but array "x" 20' "$digits/untrained.onnx" -d uneven.npz -i image=x -l label=y --loss softmax_cross_entropy
 two 'f32[Nx1x8x8]' '20x1x8x8xf32=random:1' 'i64[M]' '20xi64=12' range.npz
-run train "$digits/untrained.onnx" -d range.npz -i image=x -l label=y --loss softmax_cross_entropy --init he
+run train "$digits/untrained.onnx" -d range.npz -i image=x -l label=y --loss softmax_cross_entropy --init he --dry-run
 check test "$status" -ge 2
 err_has '12'
 two 'f32[Nx3]' '2x3xf32=3e38 3e38 3e38 -3e38 -3e38 -3e38' 'i64[M]' '2xi64=1' huge.npz

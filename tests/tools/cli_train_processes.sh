@@ -17,6 +17,10 @@ arguments+=(--init orthogonal)
 train() {
     count=$1
     shift
+    case " $* " in
+    *" -o "* | *" --checkpoint "*) ;;
+    *) set -- "$@" -o any.bin ;;
+    esac
     last="mpirun -n $count xcvm train $*"
     timeout 100 mpirun --oversubscribe -n "$count" "$xcvm" "${arguments[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     status=$?
@@ -54,7 +58,7 @@ check same_losses log1.csv log3.csv
 
 # wide.onnx is a network of which one layer's gradients fill a bucket, so that there are three.
 wide=(train wide.onnx -d wide.npz --loss mse -l y --init glorot --optimizer adam:lr=1e-3 --clip-norm 1 -b 8 --threads 1
-    --epochs 2)
+    --epochs 2 -o any.bin)
 if command -v python3 >/dev/null; then
     python3 - <<'END'
 def number(n):
@@ -217,8 +221,8 @@ differ() {
     what=$1
     shift
     last="mpirun with processes, one of them with $*"
-    timeout 100 mpirun --oversubscribe -n 1 "$xcvm" "${as_it_is[@]}" --epochs 1 : \
-        -n 1 "$xcvm" "${as_it_is[@]}" --epochs 1 "$@" >"$work/.out" 2>"$work/.err" </dev/null
+    timeout 100 mpirun --oversubscribe -n 1 "$xcvm" "${as_it_is[@]}" -o any.bin --epochs 1 : \
+        -n 1 "$xcvm" "${as_it_is[@]}" -o any.bin --epochs 1 "$@" >"$work/.out" 2>"$work/.err" </dev/null
     status=$?
     check test "$status" -ne 0
     check test "$status" -ne 124

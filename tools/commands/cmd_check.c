@@ -23,7 +23,9 @@ static const struct option options[] = {
     BACKPROP_OPTION(struct check_flags,
                     "of a model: also name every node that has no gradient, and say what training would take"),
     {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct check_flags, loss), 0, 0,
-     "with --backprop, the output that is differentiated; the only one of a float type need not be named"},
+     "with --backprop, the output that is differentiated, or a loss that is added, as xcvm train has it: "
+     "'softmax_cross_entropy(scores,labels)', or without what is plain, softmax_cross_entropy; the only output of a "
+     "float type need not be named"},
     END_OF_OPTIONS,
 };
 
@@ -134,6 +136,7 @@ static int execute_check(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx", "find out whether a model will compile, and what it is"},
     {"network.onnx --backprop --loss loss", "find out what it takes to train it"},
+    {"net.onnx --backprop --loss softmax_cross_entropy", "the same of a model that gives no loss"},
     {"prog.bin", "verify a program"},
 };
 

@@ -1,5 +1,6 @@
 /* `xcvm run`: runs a program and prints or writes its outputs. */
 #include "commands/commands.h"
+#include "values/class_names.h"
 #include "values/compare.h"
 #include "cli/memory.h"
 #include "io/file.h"
@@ -81,6 +82,7 @@ struct running {
     struct inputs inputs;
     struct bindings outputs, expects;
     struct observation observation;
+    struct class_names names;
 };
 
 static xcvm_status restore_states(const struct running *running, xcvm_error *error)
@@ -185,12 +187,17 @@ static void print_output(const struct running *running, size_t index)
     make_printable(text.data);
     puts(buffer_string(&text));
     buffer_release(&text);
+    const xcvm_parameter *output = xcvm_program_output(running->program.handle, index);
+    class_names_print(&running->names, output->name, xcvm_session_output(running->session, index), &text);
+    fputs(buffer_string(&text), stdout);
+    buffer_release(&text);
 }
 
 static xcvm_status write_outputs(struct running *running, xcvm_error *error)
 {
     struct tensor_files files = {.budget = &running->inputs.budget};
     xcvm_status status = XCVM_OK;
+    class_names_read(&running->names, running->program.handle);
     bool all = running->outputs.count == 0 && running->expects.count == 0;
     value_budget_restart(files.budget);
     for (size_t i = 0; i < xcvm_program_output_count(running->program.handle) && status == XCVM_OK; i++) {
@@ -282,6 +289,7 @@ static int execute_run(const void *options, const struct arguments *arguments)
         inputs_hint(&running.flags->input, &running.inputs, &error);
     }
     observe_release(&running.observation);
+    class_names_release(&running.names);
     xcvm_session_destroy(running.session);
     inputs_release(running.program.handle, &running.inputs);
     bindings_release(&running.outputs);
@@ -311,7 +319,8 @@ const struct command command_run = {
         "expected.\n\n"
         "Small outputs are printed whole, in the form that --input and --expect read; of larger ones the range, the "
         "mean "
-        "and the first elements are shown.",
+        "and the first elements are shown. Where the program has names of classes, as models do that xcvm train let "
+        "learn from folders of images, lines below the scores name the classes with the greatest.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

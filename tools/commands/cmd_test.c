@@ -1,6 +1,7 @@
 /* `xcvm test`: runs cases in ONNX's layout and compares their results. */
 #include "run/cases.h"
 #include "commands/commands.h"
+#include "values/class_names.h"
 #include "values/compare.h"
 #include "run/gradients.h"
 #include "run/subprocess.h"
@@ -90,7 +91,9 @@ struct trial {
     struct program program;
     xcvm_session *session;
     bool shape_only;
-    size_t gradients;           /* outputs, the last ones */
+    size_t gradients; /* outputs, the last ones */
+    struct class_names names;
+    struct buffer classes;      /* what scores of the last data set say */
     struct value_budget budget; /* of what is read from data sets, which the session holds until the next one */
 };
 
@@ -142,6 +145,9 @@ static xcvm_status compare_set(struct trial *trial, const char *set, struct comp
             compare_types(actual, expected, &comparison);
         else
             compare_values(actual, expected, tolerance, &comparison);
+        if (!trial->shape_only && trial->classes.length == 0)
+            class_names_compare(&trial->names, xcvm_program_output(trial->program.handle, i)->name, actual, expected,
+                                &trial->classes);
         xcvm_value_release(expected);
         if (!comparison.agrees || comparison.worst_absolute >= worst->worst_absolute) {
             size_t compared = worst->count;
@@ -166,6 +172,12 @@ static void print_why(struct buffer *text, const xcvm_error *error)
     buffer_text(text, why);
 }
 
+static void print_classes(const struct trial *trial, struct buffer *text)
+{
+    if (trial->classes.length > 0)
+        buffer_format(text, "; %s", trial->classes.data);
+}
+
 static enum verdict run_sets(struct trial *trial, char *const *sets, struct buffer *text)
 {
     const struct test_flags *flags = trial->testing->flags;
@@ -176,6 +188,7 @@ static enum verdict run_sets(struct trial *trial, char *const *sets, struct buff
         const char *name = strrchr(sets[count], '/') + 1;
         size_t which = 0;
         xcvm_error error = {.pc = -1};
+        buffer_release(&trial->classes);
         value_budget_restart(&trial->budget);
         xcvm_status status = bind_set(trial, sets[count], &error);
         if (status == XCVM_OK)
@@ -191,6 +204,7 @@ static enum verdict run_sets(struct trial *trial, char *const *sets, struct buff
         } else {
             buffer_format(text, "%s: output %s: ", name, xcvm_program_output(trial->program.handle, which)->name);
             comparison_print(text, &worst);
+            print_classes(trial, text);
         }
         return VERDICT_FAIL;
     }
@@ -204,6 +218,7 @@ static enum verdict run_sets(struct trial *trial, char *const *sets, struct buff
         buffer_text(text, "types and shapes agree");
     else
         comparison_print(text, &worst);
+    print_classes(trial, text);
     return VERDICT_PASS;
 }
 
@@ -239,12 +254,15 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
         status = session_open(&trial.program, &flags.limits, NULL, &testing->flags->session, &trial.session, &error);
     enum verdict verdict = VERDICT_FAIL;
     if (status == XCVM_OK) {
+        class_names_read(&trial.names, trial.program.handle);
         verdict = run_sets(&trial, sets, text);
     } else {
         print_why(text, &error);
         if (status == XCVM_UNSUPPORTED && testing->flags->skip_unsupported)
             verdict = VERDICT_SKIP;
     }
+    class_names_release(&trial.names);
+    buffer_release(&trial.classes);
     xcvm_session_destroy(trial.session);
     program_close(&trial.program);
     data_sets_release(sets);

@@ -1,5 +1,7 @@
 /* `xcvm train`: a model learns from data in files. */
 #include "commands/commands.h"
+#include "commands/train_data.h"
+#include "commands/train_output.h"
 #include "commands/training_text.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
@@ -16,6 +18,7 @@
 
 #include <xcvm/train.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +43,7 @@ struct train_flags {
 
     const char *output, *log, *curve, *checkpoints;
     int64_t checkpoint_every, keep;
-    bool resume, training_form;
+    bool resume, training_form, dry_run;
 
     struct text_list dims;
     int64_t threads, optimization, seed;
@@ -55,8 +58,9 @@ static const struct option data_options[] = {
      "by "
      "one, and named without .npy), or a folder with a folder of images for each class, whose arrays are images "
      "and labels"},
-    {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
-     "which array an input takes; without, that of its own name"},
+    {"input", 'i', "NAME=ARRAY[*FACTOR]", OPTION_LIST, AT(inputs), 0, 0,
+     "which array an input takes; without, that of its own name. Integers for an input of floats are multiplied by the "
+     "factor, a number or 1/255, which brings images of u8 to the scale of images in folders"},
     {"label", 'l', "NAME=ARRAY", OPTION_TEXT, AT(label), 0, 0,
      "the input that has the labels, of the model or of the loss that is added, and the array that it takes"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 32"},
@@ -131,6 +135,8 @@ static const struct option file_options[] = {
     {"keep", 0, "K", OPTION_INT, AT(keep), 1, INT32_MAX, "how many checkpoints stay, the latest ones"},
     {"resume", 0, NULL, OPTION_FLAG, AT(resume), 0, 0,
      "go on from the latest checkpoint as if nothing had happened; begin if there is none"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), 0, 0,
+     "learn, measure and check the files that are named, and write none"},
     END_OF_OPTIONS,
 };
 
@@ -176,6 +182,8 @@ struct training {
     xct_options options;
     struct columns columns;
     char *label;
+    struct train_output output;
+    int told_form;
     struct buffer rounded; /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
     xct_trainer *trainer;
@@ -197,6 +205,17 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
+static bool tell_remark(void *user, const void *bytes, size_t count)
+{
+    struct training *t = user;
+    char *line = memory_text_n(bytes, count);
+    progress_end(&t->progress);
+    make_printable(line);
+    report_line("%s", line);
+    free(line);
+    return true;
+}
+
 static void tell_plan(void *user, const xcc_report *report)
 {
     struct training *t = user;
@@ -207,6 +226,8 @@ static void tell_plan(void *user, const xcc_report *report)
 static void show_note(void *user, xcc_note_kind kind, const char *text)
 {
     struct training *t = user;
+    if (kind == XCC_NOTE_INFERENCE_FORM && t->told_form++ > 0) /* by the trial before the first step */
+        return;
     progress_end(&t->progress);
     model_note((void *)(uintptr_t)(kind == XCC_NOTE_INFERENCE_FORM ? t->flags->output : t->model), kind, text);
 }
@@ -224,6 +245,15 @@ static bool check_flags(const struct train_flags *flags)
     }
     if (flags->quantize && (flags->init != NULL || flags->weights != NULL)) {
         report_usage("--quantize takes its ranges from a model that has learned, and so neither --init nor --weights");
+        return false;
+    }
+    if (flags->dry_run && flags->resume) {
+        report_usage("--dry-run writes no checkpoint, and --resume goes on from one and writes more");
+        return false;
+    }
+    if (flags->output == NULL && flags->checkpoints == NULL && !flags->dry_run && !flags->overfit_batch) {
+        report_usage("nothing would keep what is learned: name a file with --output, or a folder with --checkpoint, or "
+                     "learn without writing with --dry-run");
         return false;
     }
     return recomputation_check(&flags->recomputation) == EXIT_OK;
@@ -281,7 +311,9 @@ static bool read_flags(struct training *t)
                                .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
                                .init = flags->init,
                                .weights = flags->weights,
-                               .training_form = flags->training_form};
+                               .training_form = flags->training_form,
+                               .remarks = t->processes.rank == 0 ? tell_remark : NULL,
+                               .remarks_user = t};
     return true;
 }
 
@@ -293,40 +325,6 @@ static void show(void *user, const xct_progress *p)
     training_text_step(&t->progress, p);
 }
 
-/* Exporters that merge normalisations into convolutions give the weights numbers for names. */
-static void warn_of_merged(const struct training *t)
-{
-    for (size_t i = 0; i < xct_trainer_parameter_count(t->trainer); i++) {
-        const char *name = NULL;
-        (void)xct_trainer_parameter(t->trainer, i, &name);
-        if (name != NULL && strncmp(name, "onnx::Conv_", 11) == 0) {
-            report_line("note: \"%s\" looks like a convolution that BatchNormalization was merged into for inference; "
-                        "it learns without it. Export for training to keep it",
-                        name);
-            return;
-        }
-    }
-}
-
-/* ---- Output ---- */
-
-static xcvm_status write_output(const struct training *t, xcvm_error *error)
-{
-    const char *path = t->flags->output;
-    if (path == NULL)
-        return XCVM_OK;
-    const xcc_options options = {.size = sizeof options,
-                                 .dims = t->dims.items,
-                                 .dim_count = t->dims.count,
-                                 .optimization = t->compile.optimization};
-    struct buffer model = {0};
-    xcvm_status status = xct_trainer_export(t->trainer, buffer_sink, &model, error);
-    if (status == XCVM_OK)
-        status = rewrite_model(&model, path, &options, error);
-    buffer_release(&model);
-    return status;
-}
-
 /* ---- The command ---- */
 
 static xcvm_status open_data(struct training *t, xcvm_error *error)
@@ -334,16 +332,20 @@ static xcvm_status open_data(struct training *t, xcvm_error *error)
     const struct train_flags *flags = t->flags;
     TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns.items, t->columns.count, &t->data,
                          error));
-    if (flags->validation == NULL || t->share > 0)
-        return XCVM_OK;
-    return xct_dataset_open(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
-                            error);
+    if (flags->validation != NULL && t->share == 0)
+        TRY(xct_dataset_open(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
+                             error));
+    const bool speaks = t->processes.rank == 0;
+    if (speaks)
+        train_data_tell_scales(t->trainer, t->data, &t->columns);
+    return train_data_join_classes(t->trainer, t->data, t->validation, speaks, error);
 }
 
 static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *error)
 {
     const struct train_flags *flags = t->flags;
     char *name = file_base_name(t->model);
+    const bool writes = !flags->dry_run;
     const xct_fit_options options = {.size = sizeof options,
                                      .epochs = (uint64_t)flags->epochs,
                                      .steps = (uint64_t)flags->steps,
@@ -358,10 +360,10 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                                 : strcmp(flags->end_weights, "best") == 0 ? XCT_WEIGHTS_BEST
                                                                                           : XCT_WEIGHTS_LAST,
                                      .overfit_batch = flags->overfit_batch,
-                                     .log = flags->log,
-                                     .curve = flags->curve,
+                                     .log = writes ? flags->log : NULL,
+                                     .curve = writes ? flags->curve : NULL,
                                      .title = name,
-                                     .checkpoints = flags->checkpoints,
+                                     .checkpoints = writes ? flags->checkpoints : NULL,
                                      .checkpoint_every = (uint64_t)flags->checkpoint_every,
                                      .keep = (size_t)flags->keep,
                                      .resume = flags->resume,
@@ -369,6 +371,7 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                      .user = t};
     progress_start(&t->progress);
     running = t->trainer;
+    signal(SIGPIPE, SIG_IGN); /* a reader of the log or of the output may end before the training does */
     interrupt_catch(stop_running);
     xcvm_status status = xct_trainer_fit(t->trainer, t->data, &options, report, error);
     interrupt_release();
@@ -383,6 +386,7 @@ static void release(struct training *t)
     xct_dataset_destroy(t->data);
     xct_dataset_destroy(t->validation);
     xct_trainer_destroy(t->trainer);
+    train_output_release(&t->output);
     buffer_release(&t->rounded);
     training_groups_release(&t->groups);
     columns_release(&t->columns);
@@ -461,10 +465,16 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
     TRY(create_trainer(t, error));
     *about = NULL;
     if (t->processes.rank == 0)
-        warn_of_merged(t);
+        train_data_warn_of_merged(t->trainer);
     TRY(open_data(t, error));
     TRY(rewrite_no_data(t->data, t->flags->output, error));
-    return rewrite_no_data(t->validation, t->flags->output, error);
+    TRY(rewrite_no_data(t->validation, t->flags->output, error));
+    t->output = (struct train_output){.path = t->flags->output,
+                                      .compile = {.size = sizeof(xcc_options),
+                                                  .dims = t->dims.items,
+                                                  .dim_count = t->dims.count,
+                                                  .optimization = t->compile.optimization}};
+    return t->processes.rank == 0 ? train_output_begin(&t->output, t->trainer, error) : XCVM_OK;
 }
 
 static int learn(struct training *t)
@@ -479,13 +489,15 @@ static int learn(struct training *t)
     bool together = processes_agree(&t->processes, status != XCVM_OK, &speak);
     if (!together) {
         int code = speak ? report_error(about, &error) : exit_code_of(status != XCVM_OK ? status : XCVM_CANCELLED);
+        if (speak && t->trainer == NULL && status == XCVM_INVALID_ARGUMENT && t->flags->loss == NULL)
+            train_data_suggest_loss(t->model, &t->compile, &t->flags->data, &t->columns, t->label);
         processes_end(&t->processes, true, code);
         return code;
     }
     status = fit(t, &report, &error);
     if (status == XCVM_OK && t->processes.rank == 0) {
         training_text_report(&report, t->flags->patience, &t->processes);
-        status = write_output(t, &error);
+        status = t->flags->dry_run ? XCVM_OK : train_output_write(&t->output, t->trainer, &error);
     }
     /* What happens to all of them at once the first one says, and ends the others. */
     if (status != XCVM_OK && t->processes.rank > 0)
@@ -539,7 +551,10 @@ const struct command command_train = {
         "the data, shuffled by --seed, for --epochs. The first axis of every array counts examples; the model's inputs "
         "take the arrays of their names, or those that --input and --label name. A model that has no loss gets one by "
         "--loss.\n\n"
-        "Each epoch prints a line. At the end come lines for scripts: steps, where the weights are those of the best "
+        "What may fail when the result is written is tried before the first step. Names of folders of images become "
+        "the model's classes, and those of --validation are found by them.\n\n"
+        "Each epoch prints a line with its own means. At the end come lines for scripts: steps, where the weights are "
+        "those of the best "
         "epoch its last step and its loss, loss and metrics of the last epoch, and those of the data for validation. "
         "With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
         "last one: the same command with --resume goes on from there, to the same bits.\n\n"

@@ -27,29 +27,34 @@ static void append_time(struct buffer *text, double seconds)
         buffer_format(text, "%ld:%02ld", left / 60, left % 60);
 }
 
+/* A line with the epoch's own means, wherever it goes to. */
+static void print_epoch(struct progress *progress, const xct_progress *p)
+{
+    struct buffer line = {0};
+    progress_end(progress);
+    buffer_format(&line, "epoch %llu%s  step %llu  ", (unsigned long long)p->epoch,
+                  p->epoch_ends ? "" : " (a part of it)", (unsigned long long)p->step);
+    append_result(&line, p->training);
+    if (p->validation != NULL) {
+        buffer_text(&line, "  validation ");
+        append_result(&line, p->validation);
+    }
+    printf("%s  %.0f samples/s\n", buffer_string(&line), p->samples_per_second);
+    fflush(stdout);
+    buffer_release(&line);
+}
+
 void training_text_step(struct progress *progress, const xct_progress *p)
 {
     struct buffer text = {0};
-    bool ends = p->validation != NULL || p->step == p->steps;
     buffer_format(&text, "epoch %llu/%llu  ", (unsigned long long)p->epoch, (unsigned long long)p->epochs);
     append_result(&text, p->batch);
     buffer_format(&text, "  %.0f samples/s  ", p->samples_per_second);
     append_time(&text, p->seconds_left);
     buffer_text(&text, " left");
     progress_show(progress, buffer_string(&text), (double)p->step / (double)p->steps);
-    if (ends) {
-        progress_end(progress);
-        struct buffer line = {0};
-        buffer_format(&line, "epoch %llu  step %llu  ", (unsigned long long)p->epoch, (unsigned long long)p->step);
-        append_result(&line, p->batch);
-        if (p->validation != NULL) {
-            buffer_text(&line, "  validation ");
-            append_result(&line, p->validation);
-        }
-        printf("%s  %.0f samples/s\n", buffer_string(&line), p->samples_per_second);
-        fflush(stdout);
-        buffer_release(&line);
-    }
+    if (p->training != NULL)
+        print_epoch(progress, p);
     buffer_release(&text);
 }
 
@@ -69,6 +74,11 @@ void training_text_report(const xct_fit_report *report, int64_t patience, const 
         report_line("stopped after step %llu%s%s%s", (unsigned long long)report->steps,
                     report->checkpoint[0] != '\0' ? "; --resume goes on from " : "", report->checkpoint,
                     report->checkpoint[0] != '\0' ? "" : ", without a checkpoint");
+    if (report->steps_taken == 0 && report->end != XCT_END_STOPPED)
+        report_line(
+            "nothing to do: %s is of step %llu, where the training that is asked for ends already; ask for more "
+            "with --epochs or --steps",
+            report->checkpoint, (unsigned long long)report->steps);
     if (report->end == XCT_END_PATIENCE)
         printf("stopped early: %lld epochs have brought no better loss\n", (long long)patience);
     printf("steps %llu\n", (unsigned long long)report->steps);

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { PENDING_BYTES = 1 << 16 };
@@ -22,12 +24,44 @@ static xcvm_status fail(xcvm_error *error, const char *path, int number)
 
 xcvm_status output_check(const char *path, xcvm_error *error)
 {
-    if (path == NULL)
+    struct stat facts;
+    struct output output;
+    if (path == NULL || strcmp(path, "-") == 0)
         return XCVM_OK;
     char *folder = file_folder(path);
     int reason = file_is_folder(path) ? EISDIR : access(folder, W_OK) != 0 ? errno : 0;
     free(folder);
-    return reason != 0 ? fail(error, path, reason) : XCVM_OK;
+    if (reason != 0)
+        return fail(error, path, reason);
+    /* A pipe would wait for its reader. */
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
+        return access(path, W_OK) == 0 ? XCVM_OK : fail(error, path, errno);
+    TRY(output_open(&output, path, error));
+    output_discard(&output, NULL);
+    return XCVM_OK;
+}
+
+static xcvm_status refuse_size(xcvm_error *error, const char *path, uint64_t bytes, uint64_t room, int number,
+                               const char *where)
+{
+    return error_set(error, XCVM_IO, "%s: cannot be written: %s: it takes %.1f MB, %.1f MB %s", path, strerror(number),
+                     (double)bytes / 1e6, (double)room / 1e6, where);
+}
+
+xcvm_status output_check_room(const char *path, uint64_t bytes, xcvm_error *error)
+{
+    struct stat facts;
+    struct rlimit limit;
+    struct statvfs disk;
+    if (path == NULL || strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)))
+        return XCVM_OK;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
+        return refuse_size(error, path, bytes, limit.rlim_cur, EFBIG, "is the limit of a file's size (ulimit -f)");
+    char *folder = file_folder(path);
+    const bool known = statvfs(folder, &disk) == 0 && disk.f_blocks > 0;
+    free(folder);
+    const uint64_t room = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
+    return room < bytes ? refuse_size(error, path, bytes, room, ENOSPC, "are free there") : XCVM_OK;
 }
 
 /* Standard output, which has a target's bytes; -1 while it has what is printed. */

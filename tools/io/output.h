@@ -17,9 +17,11 @@ struct output {
     size_t pending_count;
 };
 
-/* What can be known of a target before there is anything to write: that it is no folder, and that its folder can be
- * written to. NULL, a target that was not named, is fine. */
+/* What can be known of a target before there is anything to write: that it is no folder, and that a file can be made
+ * where it is to be. NULL, a target that was not named, is fine. */
 xcvm_status output_check(const char *path, xcvm_error *error);
+/* That there is room for so many bytes. */
+xcvm_status output_check_room(const char *path, uint64_t bytes, xcvm_error *error);
 /* If the target (NULL: none) is "-", keeps standard output for it alone: whatever the command or the program prints
  * goes to standard error from now on. output_open does so by itself; commands that print before they write call it
  * first. */

@@ -6,6 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where "*FACTOR" begins, a number or a fraction as 1/255; the end of the text if there is none. */
+static const char *find_factor(const char *text, double *factor)
+{
+    const char *star = strrchr(text, '*'), *end = text + strlen(text);
+    if (star == NULL)
+        return end;
+    const char *slash = strchr(star, '/');
+    char *above = slash != NULL ? memory_text_n(star + 1, (size_t)(slash - star - 1)) : memory_text(star + 1);
+    double below = 1;
+    const bool good =
+        parse_real(above, factor) && (slash == NULL || parse_real(slash + 1, &below)) && *factor != 0 && below != 0;
+    *factor = good ? *factor / below : 0;
+    free(above);
+    return good ? star : end;
+}
+
 bool columns_add(struct columns *c, const char *option, const char *text, bool alone)
 {
     const char *equals = strchr(text, '=');
@@ -13,12 +29,37 @@ bool columns_add(struct columns *c, const char *option, const char *text, bool a
         report_usage("--%s=%s: wanted NAME=ARRAY%s", option, text, alone ? " or NAME" : "");
         return false;
     }
+    double scale = 0;
+    const char *end = equals != NULL ? find_factor(equals + 1, &scale) : NULL;
+    if (end == equals + 1 && equals != NULL) {
+        report_usage("--%s=%s: there is no array before the factor", option, text);
+        return false;
+    }
     c->items = memory_append(c->items, c->count, sizeof *c->items);
     c->items[c->count++] = (xct_column){
         .input = equals != NULL ? memory_text_n(text, (size_t)(equals - text)) : memory_text(text),
-        .array = equals != NULL ? memory_text(equals + 1) : NULL,
+        .array = equals != NULL ? memory_text_n(equals + 1, (size_t)(end - equals - 1)) : NULL,
+        .scale = scale,
     };
     return true;
+}
+
+void columns_tell_scales(const struct columns *c, const xct_dataset *data, const char *input)
+{
+    const double scale = xct_dataset_scale(data, input);
+    const char *array = input;
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->items[i].input, input) == 0) {
+            if (c->items[i].scale != 0)
+                return;
+            array = c->items[i].array != NULL ? c->items[i].array : array;
+        }
+    if (scale == 0)
+        return;
+    report_line(
+        "note: array \"%s\" is of u8; input \"%s\" takes its numbers as they are, while it takes images in folders "
+        "from 0 to 1. --input '%s=%s*1/255' brings 0 to 255 to 0 to 1, --input '%s=%s*1' says that this is meant",
+        array, input, input, array, input, array);
 }
 
 bool columns_add_inputs(struct columns *c, const struct text_list *inputs)

@@ -11,10 +11,13 @@ struct columns {
     size_t count;
 };
 
-/* Adds "NAME=ARRAY", or, if `alone`, NAME, whose array has that name; else says on stderr what `option` wanted. */
+/* Adds "NAME=ARRAY" or "NAME=ARRAY*FACTOR", or, if `alone`, NAME, whose array has that name; else says on stderr what
+ * `option` wanted. */
 bool columns_add(struct columns *columns, const char *option, const char *text, bool alone);
 /* Adds those of --input. */
 bool columns_add_inputs(struct columns *columns, const struct text_list *inputs);
+/* Says by which factor an input takes an array of u8, unless an option does. */
+void columns_tell_scales(const struct columns *columns, const xct_dataset *data, const char *input);
 void columns_release(struct columns *columns);
 
 #endif

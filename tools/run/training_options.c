@@ -20,6 +20,9 @@ const struct option learning_options[] = {
     {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
      "differentiate the loss times a factor that begins as X, halves when gradients overflow, and doubles after 2000 "
      "steps without; 0: none"},
+    {"ignore-label", 0, "N", OPTION_TEXT, offsetof(struct training_flags, ignore_label), 0, 0,
+     "the label that a loss of classes that is added leaves out, in the loss, in metrics and in their means; -100 "
+     "without"},
     END_OF_OPTIONS,
 };
 
@@ -100,6 +103,9 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
                              "--group=%.100s: wanted PATTERN:lr=FACTOR, PATTERN:weight_decay=X or both",
                              flags->groups.items[i]);
     }
+    compiler->own_ignore_label = flags->ignore_label != NULL;
+    if (flags->ignore_label != NULL && !parse_int(flags->ignore_label, &compiler->ignore_label))
+        return error_set(error, XCVM_INVALID_ARGUMENT, "--ignore-label=%.100s: wanted an integer", flags->ignore_label);
     compiler->groups = groups->items;
     compiler->group_count = groups->count;
     compiler->clip_norm = flags->clip_norm;

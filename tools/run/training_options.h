@@ -9,6 +9,7 @@
 struct training_flags {
     struct text_list groups; /* PATTERN:lr=FACTOR,weight_decay=X */
     double clip_norm, clip_value, average, loss_scale;
+    const char *ignore_label;
     bool accumulate, all_reduce, local_batch_normalization, evaluate, train_batch_normalization;
 };
 struct recomputation_flags {

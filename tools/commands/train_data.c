@@ -1,0 +1,174 @@
+/* The data of a training. */
+#include "commands/train_data.h"
+#include "cli/buffer.h"
+#include "cli/memory.h"
+#include "cli/report.h"
+#include "io/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Classes ---- */
+
+/* How many classes of the data have names that the trainer has, too. */
+static size_t count_known(const xct_trainer *trainer, const xct_dataset *data)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < xct_dataset_class_count(data); i++)
+        for (size_t k = 0; k < xct_trainer_class_count(trainer); k++)
+            if (strcmp(xct_dataset_class(data, i), xct_trainer_class(trainer, k)) == 0) {
+                known++;
+                break;
+            }
+    return known;
+}
+
+static const char **names_of(const xct_trainer *trainer, size_t *count)
+{
+    *count = xct_trainer_class_count(trainer);
+    const char **names = memory_take(*count + 1, sizeof *names);
+    for (size_t i = 0; i < *count; i++)
+        names[i] = xct_trainer_class(trainer, i);
+    return names;
+}
+
+static xcvm_status take_classes(xct_trainer *trainer, const xct_dataset *data, bool speaks, xcvm_error *error)
+{
+    const size_t count = xct_dataset_class_count(data);
+    const char **names = memory_take(count + 1, sizeof *names);
+    for (size_t i = 0; i < count; i++)
+        names[i] = xct_dataset_class(data, i);
+    if (speaks && xct_trainer_class_count(trainer) > 0)
+        report_line(
+            "note: the model has names of other classes, as \"%s\"; those of the data, as \"%s\", take their place",
+            xct_trainer_class(trainer, 0), names[0]);
+    xcvm_status status = xct_trainer_set_classes(trainer, names, count, error);
+    free(names);
+    return status;
+}
+
+static xcvm_status match(const xct_trainer *trainer, xct_dataset *set, xcvm_error *error)
+{
+    size_t count;
+    const char **names = names_of(trainer, &count);
+    xcvm_status status = xct_dataset_set_classes(set, names, count, error);
+    free(names);
+    return status;
+}
+
+xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct_dataset *validation, bool speaks,
+                                    xcvm_error *error)
+{
+    if (xct_dataset_class_count(data) == 0)
+        return validation != NULL && xct_trainer_class_count(trainer) > 0 ? match(trainer, validation, error) : XCVM_OK;
+    /* A model that has learned some of the classes goes on with its own numbers of them. */
+    TRY(count_known(trainer, data) > 0 ? match(trainer, data, error) : take_classes(trainer, data, speaks, error));
+    return validation != NULL ? match(trainer, validation, error) : XCVM_OK;
+}
+
+/* ---- Scales ---- */
+
+void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns)
+{
+    for (size_t i = 0; i < xct_trainer_input_count(trainer); i++)
+        columns_tell_scales(columns, data, xct_trainer_input(trainer, i)->name);
+}
+
+/* ---- Losses ---- */
+
+static const char *labels_of(const struct columns *columns, const char *label)
+{
+    for (size_t i = 0; label != NULL && i < columns->count; i++)
+        if (strcmp(columns->items[i].input, label) == 0 && columns->items[i].array != NULL)
+            return columns->items[i].array;
+    return label != NULL ? label : "labels";
+}
+
+/* The type and the number of axes of the labels' array; false if it is not found. */
+static bool find_labels(const struct text_list *data, const char *name, xcvm_dtype *dtype, int *rank)
+{
+    for (size_t i = 0; i < data->count; i++) {
+        xct_arrays *arrays;
+        xcvm_value *value;
+        if (file_is_folder(data->items[i])) {
+            *dtype = XCVM_I64;
+            *rank = 1;
+            return true;
+        }
+        if (xct_arrays_open(data->items[i], NULL, &arrays, NULL) != XCVM_OK)
+            continue;
+        size_t index = xct_arrays_find(arrays, name);
+        if (index == SIZE_MAX && xct_arrays_count(arrays) == 1 && xct_arrays_name(arrays, 0)[0] == '\0')
+            index = 0;
+        const bool found = index != SIZE_MAX && xct_arrays_value(arrays, index, XCVM_NO_DTYPE, &value, NULL) == XCVM_OK;
+        xct_arrays_close(arrays);
+        if (!found)
+            continue;
+        *dtype = xcvm_value_dtype(value);
+        *rank = xcvm_value_rank(value);
+        xcvm_value_release(value);
+        return true;
+    }
+    return false;
+}
+
+/* The model's only output of a float type. */
+static const xcvm_parameter *only_output(const xcvm_program *program)
+{
+    const xcvm_parameter *found = NULL;
+    for (size_t i = 0; i < xcvm_program_output_count(program); i++) {
+        const xcvm_parameter *output = xcvm_program_output(program, i);
+        const bool floats = output->type.dtype == XCVM_F32 || output->type.dtype == XCVM_F64 ||
+                            output->type.dtype == XCVM_F16 || output->type.dtype == XCVM_BF16;
+        if (output->type.kind != XCVM_KIND_TENSOR || !floats)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = output;
+    }
+    return found;
+}
+
+void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
+                             const struct columns *columns, const char *label)
+{
+    const xcc_options plain = {.size = sizeof plain,
+                               .dims = options->dims,
+                               .dim_count = options->dim_count,
+                               .memory_limit = options->memory_limit,
+                               .optimization = -1};
+    const char *labels = labels_of(columns, label), *loss = NULL;
+    struct buffer bytes = {0};
+    xcvm_program *program = NULL;
+    xcvm_dtype dtype;
+    int rank;
+    if (find_labels(data, labels, &dtype, &rank) &&
+        xcc_compile_file(model, &plain, buffer_sink, &bytes, NULL, NULL) == XCVM_OK &&
+        xcvm_program_load(bytes.data, bytes.length, NULL, &program, NULL) == XCVM_OK) {
+        const xcvm_parameter *output = only_output(program);
+        if (output != NULL)
+            loss = xcc_loss_suggest(output->type.rank, output->type.rank > 1 ? output->type.dims[1] : -1, dtype, rank);
+        if (loss != NULL)
+            report_line("--loss %s suits the labels in array \"%s\", which are of %s with %d %s", loss, labels,
+                        xcvm_dtype_name(dtype), rank, rank == 1 ? "axis" : "axes");
+    }
+    xcvm_program_destroy(program);
+    buffer_release(&bytes);
+}
+
+/* ---- Models ---- */
+
+/* Exporters that merge normalisations into convolutions give the weights numbers for names. */
+void train_data_warn_of_merged(const xct_trainer *trainer)
+{
+    for (size_t i = 0; i < xct_trainer_parameter_count(trainer); i++) {
+        const char *name = NULL;
+        (void)xct_trainer_parameter(trainer, i, &name);
+        if (name != NULL && strncmp(name, "onnx::Conv_", 11) == 0) {
+            report_line("note: \"%s\" looks like a convolution that BatchNormalization was merged into for inference; "
+                        "it learns without it. Export for training to keep it",
+                        name);
+            return;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+/* The data of a training: classes with names, and what is said of data and losses. */
+#ifndef XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
+#define XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
+
+#include "run/columns.h"
+
+#include <xcvm/train.h>
+
+/* Brings names of classes together: the model's, the data's and those for validation (NULL: there are none), which
+ * become numbered alike. */
+xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct_dataset *validation, bool speaks,
+                                    xcvm_error *error);
+/* Says which scales the inputs' arrays have. */
+void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns);
+/* Says which loss suits the labels of the data, where a model has been refused since it gives none. */
+void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
+                             const struct columns *columns, const char *label);
+/* Says that the model looks as if it had been exported for inference, with normalisations merged. */
+void train_data_warn_of_merged(const xct_trainer *trainer);
+
+#endif
