@@ -4,8 +4,8 @@
 
 #include "ops/kernel.h"
 
-/* Makes room for an image, which the decoder fills with rows of red, green and blue bytes; NULL with the error set if
- * there is none. */
+/* Makes room for an image, which the decoder fills with rows of red, green and blue bytes, and of alpha where it has 4
+ * channels; NULL with the error set if there is none. */
 typedef uint8_t *(*xcvm_image_room)(void *user, size_t height, size_t width);
 
 /* The budget of decoding: memory and time of the session. */
@@ -18,6 +18,7 @@ typedef struct xcvm_image_budget {
 typedef struct xcvm_image_source {
     const uint8_t *bytes;
     size_t count;
+    size_t channels; /* 3, or 4 with alpha, 255 where the image has none */
     xcvm_image_room room;
     void *user;
     xcvm_image_budget *budget;
@@ -44,5 +45,10 @@ xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s);
 xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s);
 /* PNG, BMP, and the binary PGM and PPM. */
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s);
+
+/* Decodes an image of any of these formats, told by its first bytes, into 3 or 4 channels, with memory and time of `k`.
+ * An orientation that EXIF data ask for is left to the caller, but of TIFF, whose own tag it is. */
+xcvm_status xcvm_image_decode_any(xcvm_kernel *k, const void *bytes, size_t count, size_t channels,
+                                  xcvm_image_room room, void *user);
 
 #endif

@@ -131,12 +131,13 @@ static xcvm_status decode(const xcvm_image_source *s)
 }
 
 /* With an error of its own, which is always there, and which a refusal of the session goes before. */
-static xcvm_status decode_within(xcvm_kernel *k, const xcvm_value *x, target *to)
+xcvm_status xcvm_image_decode_any(xcvm_kernel *k, const void *bytes, size_t count, size_t channels,
+                                  xcvm_image_room room, void *user)
 {
     xcvm_error *const outer = k->error;
     xcvm_error error = {.status = XCVM_OK};
     xcvm_image_budget budget = {.k = k};
-    const xcvm_image_source source = {x->data, xcvm_element_count(x), make_room, to, &budget, &error};
+    const xcvm_image_source source = {bytes, count, channels, room, user, &budget, &error};
     k->error = &error;
     const xcvm_status status = decode(&source);
     k->error = outer;
@@ -150,7 +151,7 @@ static xcvm_status decode_within(xcvm_kernel *k, const xcvm_value *x, target *to
 XCVM_KERNEL(ImageDecoder)
 {
     target to = {.k = k, .y = a->y};
-    XCVM_TRY(decode_within(k, a->x, &to));
+    XCVM_TRY(xcvm_image_decode_any(k, a->x->data, xcvm_element_count(a->x), 3, make_room, &to));
     uint8_t *y = a->y->data;
     if (a->pixel_format == XCVM_PIXEL_FORMAT_BGR)
         for (size_t i = 0; i < to.count; i++) {

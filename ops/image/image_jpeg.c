@@ -74,11 +74,39 @@ static xcvm_status claim_memory(struct jpeg_decompress_struct *d, const xcvm_ima
     return XCVM_OK;
 }
 
+/* The rows of CMYK images are inverted, as Adobe's programs write them and Pillow takes them; the colors are made as
+ * Pillow makes them. */
+static void take_row(const xcvm_image_source *s, const JSAMPLE *from, size_t from_channels, size_t width, uint8_t *to)
+{
+    for (size_t x = 0; x < width; x++, from += from_channels, to += s->channels) {
+        for (size_t k = 0; k < 3; k++) {
+            const unsigned key = from_channels == 4 ? from[3] : 0, product = (255U - from[k]) * key + 128;
+            to[k] = from_channels == 3 ? from[k] : (uint8_t)(key - (((product >> 8) + product) >> 8));
+        }
+        if (s->channels == 4)
+            to[3] = 255;
+    }
+}
+
+static void read_scanlines(struct jpeg_decompress_struct *d, const xcvm_image_source *s, uint8_t *rows)
+{
+    const size_t width = d->output_width, channels = d->out_color_space == JCS_CMYK ? 4 : 3;
+    const bool direct = channels == 3 && s->channels == 3;
+    JSAMPLE *line = direct ? NULL : d->mem->alloc_small((j_common_ptr)d, JPOOL_IMAGE, width * channels);
+    while (d->output_scanline < d->output_height) {
+        uint8_t *to = rows + (size_t)d->output_scanline * width * s->channels;
+        JSAMPROW row = direct ? to : line;
+        jpeg.jpeg_read_scanlines(d, &row, 1);
+        if (!direct)
+            take_row(s, line, channels, width, to);
+    }
+}
+
 static xcvm_status read_rows(struct jpeg_decompress_struct *d, const xcvm_image_source *s)
 {
     jpeg.jpeg_mem_src(d, s->bytes, (unsigned long)s->count);
     jpeg.jpeg_read_header(d, TRUE);
-    XCVM_CHECK(s->error, d->num_components == 1 || d->num_components == 3, UNSUPPORTED,
+    XCVM_CHECK(s->error, d->num_components == 1 || d->num_components == 3 || d->num_components == 4, UNSUPPORTED,
                "a JPEG image of %d components is not supported", d->num_components);
     XCVM_CHECK(s->error, d->image_width <= XCVM_IMAGE_LARGEST && d->image_height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,
                "the image is too large");
@@ -86,12 +114,9 @@ static xcvm_status read_rows(struct jpeg_decompress_struct *d, const xcvm_image_
     if (rows == NULL)
         return s->error->status;
     XCVM_TRY(claim_memory(d, s));
-    d->out_color_space = JCS_RGB;
+    d->out_color_space = d->num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg.jpeg_start_decompress(d);
-    while (d->output_scanline < d->output_height) {
-        JSAMPROW row = rows + (size_t)d->output_scanline * d->output_width * 3;
-        jpeg.jpeg_read_scanlines(d, &row, 1);
-    }
+    read_scanlines(d, s, rows);
     jpeg.jpeg_finish_decompress(d);
     return XCVM_OK;
 }

@@ -85,16 +85,20 @@ static xcvm_status check_channels(const xcvm_image_source *s, const opj_image_t 
 static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *image, size_t count, uint8_t *rows)
 {
     const opj_image_comp_t *c = image->comps;
-    const bool color = image->numcomps >= 3;
+    const bool color = image->numcomps >= 3, alpha = image->numcomps == 2 || image->numcomps == 4;
+    const size_t step = s->channels;
     XCVM_CHECK(s->error, image->color_space != OPJ_CLRSPC_SYCC && image->color_space != OPJ_CLRSPC_CMYK, UNSUPPORTED,
                "the colours of the JPEG 2000 image are not supported");
     XCVM_TRY(check_channels(s, image));
     for (uint32_t i = 0; i < image->numcomps; i++)
         XCVM_CHECK(s->error, c[i].data != NULL, INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded");
     XCVM_CHECK(s->error, (size_t)c[0].w * c[0].h == count, INVALID_ARGUMENT, "the JPEG 2000 image changes its size");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < 3; k++)
-            rows[3 * i + k] = byte_of(&c[color ? k : 0], i);
+            rows[step * i + k] = byte_of(&c[color ? k : 0], i);
+        if (step == 4)
+            rows[step * i + 3] = alpha ? byte_of(&c[image->numcomps - 1], i) : 255;
+    }
     return XCVM_OK;
 }
 

@@ -25,7 +25,7 @@ static _Thread_local xcvm_image_budget *current;
 
 /* Pixels of 16 bits a channel are taken as they are: asked for three channels, stb_image reads a PNM of one beyond its
  * end. It also leaves the bytes of a PNM in the order that they have in the file, greatest first. Returns red, green
- * and blue bytes, to be given back to stbi_image_free. */
+ * and blue bytes, and of alpha if wanted, to be given back to stbi_image_free. */
 static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
 {
     int channels;
@@ -34,10 +34,14 @@ static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
         return NULL;
     const size_t count = (size_t)*width * (size_t)*height, step = (size_t)channels;
     const int shift = s->bytes[0] == 'P' ? 0 : 8;
-    stbi_uc *pixels = STBI_MALLOC(3 * count);
-    for (size_t i = 0; i < count && pixels != NULL; i++)
+    const bool alpha = step == 2 || step == 4;
+    stbi_uc *pixels = STBI_MALLOC(s->channels * count);
+    for (size_t i = 0; i < count && pixels != NULL; i++) {
         for (size_t k = 0; k < 3; k++)
-            pixels[3 * i + k] = (stbi_uc)(wide[i * step + (step >= 3 ? k : 0)] >> shift);
+            pixels[s->channels * i + k] = (stbi_uc)(wide[i * step + (step >= 3 ? k : 0)] >> shift);
+        if (s->channels == 4)
+            pixels[4 * i + 3] = alpha ? (stbi_uc)(wide[i * step + step - 1] >> shift) : 255;
+    }
     stbi_image_free(wide);
     return pixels;
 }
@@ -64,12 +68,21 @@ static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height
     return s->bytes[0] == 'P' || bits * width / 8 * height / share <= s->count;
 }
 
+/* With stb's reason, which may be missing, or end with the beginning of another line. */
+static xcvm_status undecodable(const xcvm_image_source *s)
+{
+    const char *reason = stbi_failure_reason();
+    const int length = reason != NULL ? (int)strcspn(reason, "\n") : 0;
+    XCVM_FAIL(s->error, INVALID_ARGUMENT, "the image cannot be decoded%s%.*s", length != 0 ? ": " : "", length,
+              reason != NULL ? reason : "");
+}
+
 static xcvm_status decode(const xcvm_image_source *s)
 {
     int width, height, channels;
     XCVM_CHECK(s->error, s->count <= INT32_MAX, OUT_OF_RANGE, "the image is too large");
-    XCVM_CHECK(s->error, stbi_info_from_memory(s->bytes, (int)s->count, &width, &height, &channels) != 0,
-               INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+    if (stbi_info_from_memory(s->bytes, (int)s->count, &width, &height, &channels) == 0)
+        return undecodable(s);
     XCVM_CHECK(s->error,
                width >= 0 && width <= XCVM_IMAGE_LARGEST && height >= -XCVM_IMAGE_LARGEST &&
                    height <= XCVM_IMAGE_LARGEST,
@@ -83,11 +96,13 @@ static xcvm_status decode(const xcvm_image_source *s)
     int loaded_width, loaded_height;
     stbi_uc *pixels = stbi_is_16_bit_from_memory(s->bytes, (int)s->count)
                           ? load_wide(s, &loaded_width, &loaded_height)
-                          : stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels, 3);
-    XCVM_CHECK(s->error, pixels != NULL, INVALID_ARGUMENT, "the image cannot be decoded: %s", stbi_failure_reason());
+                          : stbi_load_from_memory(s->bytes, (int)s->count, &loaded_width, &loaded_height, &channels,
+                                                  (int)s->channels);
+    if (pixels == NULL)
+        return undecodable(s);
     const bool same = loaded_width == width && loaded_height == height;
     if (same)
-        memcpy(rows, pixels, (size_t)height * (size_t)width * 3);
+        memcpy(rows, pixels, (size_t)height * (size_t)width * s->channels);
     stbi_image_free(pixels);
     XCVM_CHECK(s->error, same, INVALID_ARGUMENT, "the image changes its size");
     return XCVM_OK;

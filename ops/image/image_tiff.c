@@ -69,6 +69,60 @@ static int close_nothing(thandle_t handle)
 
 static toff_t size_of(thandle_t handle) { return ((const reader *)handle)->count; }
 
+/* Where the first row and the first column of the file are seen: 1 to 8, as EXIF has it, too. */
+static int read_orientation(TIFF *tiff)
+{
+    uint16_t orientation = ORIENTATION_TOPLEFT;
+    const bool given = tiff_library.TIFFGetField(tiff, TIFFTAG_ORIENTATION, &orientation) != 0;
+    return given && orientation >= ORIENTATION_TOPLEFT && orientation <= ORIENTATION_LEFTBOT ? orientation
+                                                                                             : ORIENTATION_TOPLEFT;
+}
+
+/* Whether libtiff has multiplied colors by an alpha that the file keeps apart from them. */
+static bool is_multiplied(TIFF *tiff)
+{
+    uint16_t count = 0, *kinds = NULL;
+    return tiff_library.TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &count, &kinds) != 0 && count > 0 && kinds != NULL &&
+           kinds[0] == EXTRASAMPLE_UNASSALPHA;
+}
+
+/* Whose place of the file is seen at row y and column x. */
+static size_t place_of(int orientation, size_t width, size_t height, size_t y, size_t x)
+{
+    const bool turned = orientation >= ORIENTATION_LEFTTOP;
+    const bool right = orientation == ORIENTATION_TOPRIGHT || orientation == ORIENTATION_BOTRIGHT ||
+                       orientation == ORIENTATION_RIGHTTOP || orientation == ORIENTATION_RIGHTBOT;
+    const bool bottom = orientation == ORIENTATION_BOTRIGHT || orientation == ORIENTATION_BOTLEFT ||
+                        orientation == ORIENTATION_RIGHTBOT || orientation == ORIENTATION_LEFTBOT;
+    const size_t rows = turned ? width : height, columns = turned ? height : width;
+    if (right)
+        x = columns - 1 - x;
+    if (bottom)
+        y = rows - 1 - y;
+    return turned ? x * width + y : y * width + x;
+}
+
+static xcvm_status take_pixels(const xcvm_image_source *s, const uint32_t *words, size_t width, size_t height,
+                               int orientation, bool multiplied, uint8_t *to)
+{
+    const bool turned = orientation >= ORIENTATION_LEFTTOP;
+    const size_t rows = turned ? width : height, columns = turned ? height : width;
+    for (size_t y = 0; y < rows; y++) {
+        XCVM_TRY(xcvm_image_poll(s));
+        for (size_t x = 0; x < columns; x++, to += s->channels) {
+            const uint32_t word = words[place_of(orientation, width, height, y, x)];
+            const uint32_t alpha = TIFFGetA(word), color[] = {TIFFGetR(word), TIFFGetG(word), TIFFGetB(word)};
+            for (size_t k = 0; k < 3; k++) {
+                const uint32_t whole = multiplied && alpha > 0 ? (color[k] * 255 + alpha / 2) / alpha : color[k];
+                to[k] = (uint8_t)(whole < 255 ? whole : 255);
+            }
+            if (s->channels == 4)
+                to[3] = (uint8_t)alpha;
+        }
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
 {
     uint32_t width = 0, height = 0;
@@ -87,21 +141,20 @@ static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
     XCVM_CHECK(s->error, piece <= PTRDIFF_MAX / 8, OUT_OF_RANGE, "the TIFF image has pieces of %llu bytes",
                (unsigned long long)piece);
     XCVM_TRY(xcvm_image_claim(s, 4 * (size_t)piece + s->count));
-    uint8_t *rows = s->room(s->user, height, width);
+    const int orientation = read_orientation(tiff);
+    const bool turned = orientation >= ORIENTATION_LEFTTOP;
+    uint8_t *rows = turned ? s->room(s->user, width, height) : s->room(s->user, height, width);
     if (rows == NULL)
         return s->error->status;
-    /* It gives words of red, green, blue and alpha. */
+    /* It gives words of red, green, blue and alpha, in the order of the file if that is what is asked for. */
     uint32_t *words = xcvm_image_allocate(s->budget, (size_t)width * height * sizeof *words);
     XCVM_CHECK(s->error, words != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
-    const bool whole = tiff_library.TIFFReadRGBAImageOriented(tiff, width, height, words, ORIENTATION_TOPLEFT, 1) != 0;
-    for (size_t i = 0; i < (size_t)width * height && whole; i++) {
-        rows[3 * i] = (uint8_t)TIFFGetR(words[i]);
-        rows[3 * i + 1] = (uint8_t)TIFFGetG(words[i]);
-        rows[3 * i + 2] = (uint8_t)TIFFGetB(words[i]);
-    }
+    const bool whole = tiff_library.TIFFReadRGBAImageOriented(tiff, width, height, words, orientation, 1) != 0;
+    const xcvm_status status =
+        !whole ? XCVM_OK : take_pixels(s, words, width, height, orientation, is_multiplied(tiff), rows);
     xcvm_image_release(words);
     XCVM_CHECK(s->error, whole, INVALID_ARGUMENT, "the TIFF image cannot be decoded");
-    return XCVM_OK;
+    return status;
 }
 
 /* libtiff would print what it says. */

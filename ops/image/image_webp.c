@@ -8,7 +8,8 @@
 
 #define FUNCTIONS(X)                                                                                                   \
     X(WebPGetInfo)                                                                                                     \
-    X(WebPDecodeRGBInto)
+    X(WebPDecodeRGBInto)                                                                                               \
+    X(WebPDecodeRGBAInto)
 XCVM_LAZY_LIBRARY(webp, XCVM_WEBP_FILE, FUNCTIONS)
 
 xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
@@ -23,9 +24,12 @@ xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
     /* libwebp keeps a word for each pixel of a lossless image, and what was predicted for blocks of them. */
     XCVM_TRY(xcvm_image_claim(s, ((size_t)width + 64) * ((size_t)height + 64) * 6));
     XCVM_TRY(xcvm_image_poll(s));
-    const size_t stride = (size_t)width * 3;
-    XCVM_CHECK(s->error, webp.WebPDecodeRGBInto(s->bytes, s->count, rows, (size_t)height * stride, (int)stride) != NULL,
-               INVALID_ARGUMENT, "the WebP image cannot be decoded");
+    const size_t stride = (size_t)width * s->channels;
+    const bool decoded =
+        (s->channels == 4
+             ? webp.WebPDecodeRGBAInto(s->bytes, s->count, rows, (size_t)height * stride, (int)stride)
+             : webp.WebPDecodeRGBInto(s->bytes, s->count, rows, (size_t)height * stride, (int)stride)) != NULL;
+    XCVM_CHECK(s->error, decoded, INVALID_ARGUMENT, "the WebP image cannot be decoded");
     return XCVM_OK;
 }
 
