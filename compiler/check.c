@@ -273,11 +273,8 @@ static void print_declared(report *r, xcc_module *m, const char *what, Onnx__Val
 
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
 {
-    ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, file->bytes, file->count, m->deadline_ns, &m->arena,
-                                &message, m->error));
-    const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
-    XCVM_CHECK(m->error, model->graph != NULL, INVALID_MODEL, "the model has no graph");
+    Onnx__ModelProto *model;
+    XCVM_TRY(xcc_model_unpack(file->bytes, file->count, m->deadline_ns, &m->arena, &model, m->error));
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
     if (!m->options->backprop)

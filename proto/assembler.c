@@ -1,5 +1,6 @@
 /* The assembler: from text to an image, the names that statements use resolved at the end. */
 #include "proto/assembler.h"
+#include "proto/recognize.h"
 
 #include <string.h>
 
@@ -126,6 +127,7 @@ xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir,
     xcvm_arena arena = {0};
     xcvm_image image;
     xcvm_status status = xcvm_image_assemble(text, length, base_dir, NULL, &arena, &image, error);
+    status = xcvm_recognize_failure(status, text, length, XCVM_FILE_ASSEMBLY, error);
     if (status == XCVM_OK)
         status = xcvm_image_encode(&image, NULL, sink, user, error);
     xcvm_arena_release(&arena);

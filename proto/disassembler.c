@@ -3,6 +3,7 @@
 #include "proto/image.h"
 #include "proto/literals.h"
 #include "proto/name_index.h"
+#include "proto/recognize.h"
 
 #include <string.h>
 
@@ -384,6 +385,7 @@ xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_op
     xcvm_arena arena = {0};
     xcvm_image image;
     xcvm_status status = xcvm_image_decode(bytes, count, NULL, &arena, &image, error);
+    status = xcvm_recognize_failure(status, bytes, count, XCVM_FILE_PROGRAM, error);
     if (status == XCVM_OK)
         status = xcvm_image_disassemble(&image, options, sink, user, error);
     xcvm_arena_release(&arena);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +66,43 @@ xcvm_status xcvm_walk_beneath(const char *dir, const char *path, int *fd, xcvm_e
             return XCVM_OK;
         }
     }
+}
+
+/* What is left of `path` below `folder`; both without links. NULL if it is not below it. */
+static const char *path_below(const char *folder, const char *path)
+{
+    const size_t length = strcmp(folder, "/") != 0 ? strlen(folder) : 0;
+    return strncmp(path, folder, length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
+}
+
+/* Opens `path`, which has no links, if it is below `folder`. */
+static bool open_below(const char *folder, const char *path, int *fd)
+{
+    char real[PATH_MAX];
+    const char *rest = folder != NULL && realpath(folder, real) != NULL ? path_below(real, path) : NULL;
+    return rest != NULL && xcvm_walk_beneath(real, rest, fd, NULL) == XCVM_OK;
+}
+
+/* Joins folder and path to what both lead to, without links. */
+static bool resolve(const char *dir, const char *path, char real[PATH_MAX])
+{
+    char joined[PATH_MAX];
+    const int length = snprintf(joined, sizeof joined, "%s/%s", dir, path);
+    return length > 0 && (size_t)length < sizeof joined && realpath(joined, real) != NULL;
+}
+
+xcvm_status xcvm_walk_resolved(const char *dir, const char *other, const char *path, int *fd, xcvm_error *error)
+{
+    char real[PATH_MAX];
+    const xcvm_status status = xcvm_walk_beneath(dir, path, fd, error);
+    if (status != XCVM_IO || !resolve(dir, path, real))
+        return status;
+    if (open_below(dir, real, fd) || open_below(other, real, fd))
+        return XCVM_OK;
+    XCVM_FAIL(error, IO,
+              "`%.200s` cannot be opened: it leads to %.200s, which is neither below the model's folder nor below that "
+              "of the file that the model is; copy it there",
+              path, real);
 }
 
 xcvm_status xcvm_open_beneath(const char *dir, const char *path, int *fd, uint64_t *size, xcvm_error *error)

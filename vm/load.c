@@ -1,5 +1,6 @@
 /* Loading: from a file or bytes to a verified program. */
 #include "vm/options.h"
+#include "proto/recognize.h"
 #include "vm/kernel_library.h"
 #include "vm/program.h"
 
@@ -53,10 +54,15 @@ static xcvm_status read_all(int file, source *s, xcvm_error *error)
     return XCVM_OK;
 }
 
-static xcvm_status read_file(int file, bool copy, const xcvm_allocator *allocator, source *s, xcvm_error *error)
+static xcvm_status read_file(const char *path, int file, bool copy, const xcvm_allocator *allocator, source *s, xcvm_error *error)
 {
     struct stat about;
     XCVM_CHECK(error, fstat(file, &about) == 0, IO, "cannot be read: %s", strerror(errno));
+    if (S_ISDIR(about.st_mode)) {
+        char text[400];
+        xcvm_recognize_folder(path, text, sizeof text);
+        return xcvm_error_set(error, XCVM_IO, "%s", text);
+    }
     XCVM_CHECK(error, S_ISREG(about.st_mode), IO, "is not a regular file");
     XCVM_CHECK(error, about.st_size > 0, INVALID_PROGRAM, "the file is empty");
     XCVM_CHECK(error, (uintmax_t)about.st_size < PTRDIFF_MAX, INVALID_PROGRAM, "the file is too large");
@@ -79,7 +85,7 @@ static xcvm_status open_file(const char *path, bool copy, const xcvm_allocator *
     /* Not to wait for the other end of a pipe, which is refused anyway. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     XCVM_CHECK(error, file >= 0, IO, "cannot be opened: %s", strerror(errno));
-    xcvm_status status = read_file(file, copy, allocator, s, error);
+    xcvm_status status = read_file(path, file, copy, allocator, s, error);
     close(file);
     return status;
 }
@@ -176,6 +182,7 @@ static xcvm_status load(source *s, const char *path, const xcvm_load_options *op
     if (status == XCVM_OK)
         status = xcvm_program_verify(loaded, error);
     if (status != XCVM_OK) {
+        status = xcvm_recognize_failure(status, s->bytes, s->count, XCVM_FILE_PROGRAM, error);
         xcvm_program_destroy(loaded);
         return status;
     }

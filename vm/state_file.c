@@ -1,6 +1,7 @@
 /* States as a safetensors file, which any tool reads: each under its name. */
 #include "base/budget.h"
 #include "base/safetensors.h"
+#include "proto/recognize.h"
 #include "vm/session.h"
 
 #include <string.h>
@@ -86,7 +87,8 @@ static xcvm_status read_header(xcvm_safetensors *file, xcvm_budget *budget, cons
 {
     const size_t left = xcvm_heap_left(s->kernel.heap);
     xcvm_budget_begin(budget, &s->allocator, left == SIZE_MAX ? 0 : left > 0 ? left : 1);
-    const xcvm_status status = xcvm_safetensors_read(file, bytes, count, error);
+    xcvm_status status = xcvm_safetensors_read(file, bytes, count, error);
+    status = xcvm_recognize_failure(status, bytes, count, XCVM_FILE_ARRAYS, error);
     if (status == XCVM_OUT_OF_MEMORY && budget->refused != 0)
         return xcvm_error_set(
             error, status, "the names of the file's tensors take more than the %zu bytes that the memory limit leaves",

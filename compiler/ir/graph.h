@@ -167,12 +167,13 @@ struct xcc_module {
     /* For the report. */
     size_t gradient_count, retained_count;
     uint64_t gradient_bytes, retained_bytes;
-    size_t constant_bytes; /* of all constants but those on the heap: those of the model, above all */
-    size_t copied_bytes;   /* of weights that rules wrote anew */
-    uint64_t folding_ns;   /* that folding has taken so far */
-    uint64_t changes;      /* that passes have made so far */
-    const char *producer;  /* of the model, for metadata */
-    xcc_value *loss;       /* that is differentiated, once it is added or found; NULL: an output of the options' name */
+    size_t constant_bytes;    /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;      /* of weights that rules wrote anew */
+    uint64_t folding_ns;      /* that folding has taken so far */
+    uint64_t changes;         /* that passes have made so far */
+    const char *resolved_dir; /* the folder of the model's file behind symbolic links; NULL: there are none */
+    const char *producer;     /* of the model, for metadata */
+    xcc_value *loss; /* that is differentiated, once it is added or found; NULL: an output of the options' name */
     const char *class_names, *class_output; /* of the model, for metadata (docs/training.md); NULL: it has none */
     xcc_recorder *recorder;                 /* executes what is built; NULL: nodes are kept */
     const char *optimizer;                  /* of a training program, for metadata; NULL: it is none */

@@ -12,8 +12,9 @@ typedef struct xcc_external_files {
     xcc_table files; /* addresses, by location */
 } xcc_external_files;
 
-/* The `bytes` bytes that the external_data entries of `proto` name. The location must be relative and stay inside the
- * folder, without "..", and no part of it may be a symbolic link; the file must be a regular one. */
+/* The `bytes` bytes that the external_data entries of `proto` name. The location must be relative, without "..".
+ * What it leads to, behind symbolic links, must be a regular file below the folder, or below the one that the model's
+ * own file is in behind links, as in the cache of Hugging Face; ONNX Runtime has the same rule. */
 xcvm_status xcc_external_data(xcc_external_files *files, const Onnx__TensorProto *proto, size_t bytes,
                               const void **data, xcvm_error *error);
 

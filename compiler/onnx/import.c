@@ -10,15 +10,13 @@ enum { NEWEST_OPSET = 28 };
 static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count)
 {
     xcc_module *m = imp->m;
-    ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, m->deadline_ns, &m->arena, &message,
-                                m->error));
-    imp->model = (const Onnx__ModelProto *)message;
+    Onnx__ModelProto *model;
+    XCVM_TRY(xcc_model_unpack(bytes, count, m->deadline_ns, &m->arena, &model, m->error));
+    imp->model = model;
     imp->model_bytes = count;
-    XCVM_CHECK(m->error, imp->model->graph != NULL, INVALID_MODEL, "the model has no graph");
     xcc_rewritten form;
     if (m->options->inference)
-        XCVM_TRY(xcc_inference_form_rewrite(m, (Onnx__ModelProto *)message, XCC_USES_BATCH | XCC_USES_RANDOM, &form));
+        XCVM_TRY(xcc_inference_form_rewrite(m, model, XCC_USES_BATCH | XCC_USES_RANDOM, &form));
     const char *name = imp->model->producer_name != NULL ? imp->model->producer_name : "";
     const char *version = imp->model->producer_version != NULL ? imp->model->producer_version : "";
     size_t length = strlen(name) + strlen(version) + 2;
@@ -83,10 +81,36 @@ static xcvm_status reserve_outputs(xcc_importer *imp, const Onnx__GraphProto *g)
     return XCVM_OK;
 }
 
+/* Which initializers stay inputs: those that the options name. */
+static xcvm_status list_defaults(xcc_importer *imp, const Onnx__GraphProto *g)
+{
+    xcc_module *m = imp->m;
+    const xcc_options *o = m->options;
+    xcc_table initializers = {.count = 0}, inputs = {.count = 0};
+    if (o->default_input_count == 0)
+        return XCVM_OK;
+    XCVM_CHECK(m->error, imp->model->ir_version >= XCC_DEFAULTS_VERSION, INVALID_ARGUMENT,
+               "the model is of IR version %lld, in which initializers are no defaults of inputs; that begins with %d",
+               (long long)imp->model->ir_version, XCC_DEFAULTS_VERSION);
+    XCVM_TRY(list_initializers(imp, g, &initializers));
+    for (size_t i = 0; i < g->n_input; i++)
+        if (g->input[i]->name != NULL)
+            XCVM_TRY(xcc_table_put(m, &inputs, g->input[i]->name, 0));
+    for (size_t i = 0; i < o->default_input_count; i++) {
+        const char *name = o->default_inputs != NULL ? o->default_inputs[i] : NULL;
+        XCVM_CHECK(m->error, name != NULL, INVALID_ARGUMENT, "the name of a default input is NULL");
+        const bool found = xcc_table_lookup(&initializers, name) != NULL && xcc_table_lookup(&inputs, name) != NULL;
+        XCVM_CHECK(m->error, found, INVALID_ARGUMENT, "\"%.200s\" is no input of the model that has a default", name);
+        XCVM_TRY(xcc_table_put(m, &imp->defaults, name, 0));
+    }
+    return XCVM_OK;
+}
+
 static xcvm_status bind_inputs(xcc_importer *imp, xcc_scope *scope, const Onnx__GraphProto *g)
 {
     xcc_module *m = imp->m;
     xcc_table initializers = {.count = 0};
+    XCVM_TRY(list_defaults(imp, g));
     XCVM_TRY(list_initializers(imp, g, &initializers));
     xcc_value **inputs = xcc_alloc(m, g->n_input * sizeof *inputs);
     if (inputs == NULL)
@@ -95,7 +119,7 @@ static xcvm_status bind_inputs(xcc_importer *imp, xcc_scope *scope, const Onnx__
     for (size_t i = 0; i < g->n_input; i++) {
         const char *name = g->input[i]->name;
         XCVM_CHECK(m->error, name != NULL && name[0] != '\0', INVALID_MODEL, "input %zu has no name", i);
-        if (xcc_table_lookup(&initializers, name) != NULL)
+        if (xcc_table_lookup(&initializers, name) != NULL && xcc_table_lookup(&imp->defaults, name) == NULL)
             continue;
         xcc_value *v = xcc_value_create(m->graph, name);
         if (v == NULL)

@@ -6,6 +6,9 @@
 #include "compiler/onnx/message.h"
 #include "compiler/onnx/tensor_proto.h"
 
+/* The first version of the IR in which initializers that are inputs, too, are defaults that callers may override. */
+enum { XCC_DEFAULTS_VERSION = 4 };
+
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
  * visible in a body. */
 typedef struct xcc_scope {
@@ -55,6 +58,7 @@ typedef struct xcc_importer {
     xcc_problem *problems, **last_problem;
     size_t problem_count;
     xcc_table likes;     /* names of values that lend their element type to CastLike */
+    xcc_table defaults;  /* names of initializers that stay inputs */
     xcc_table outputs;   /* names of the model's outputs, which no other value may take */
     xcc_table opsets;    /* of the model: versions of domains */
     xcc_table functions; /* of the model, by what calls them: addresses of xcc_functions */

@@ -305,6 +305,8 @@ xcvm_status xcc_import_graph(xcc_importer *imp, xcc_scope *scope, const Onnx__Gr
         const Onnx__TensorProto *proto = sparse ? s->values : graph->initializer[i];
         XCVM_CHECK(m->error, proto != NULL && proto->name != NULL && proto->name[0] != '\0', INVALID_MODEL,
                    "initializer %zu of graph '%s' has no name", i, graph->name != NULL ? graph->name : "");
+        if (graph == imp->model->graph && xcc_table_lookup(&imp->defaults, proto->name) != NULL)
+            continue;
         xcc_tensor t;
         xcvm_status status =
             sparse ? xcc_sparse_read(imp, s, &t) : xcc_tensor_read(proto, &m->arena, &imp->files, &t, m->error);

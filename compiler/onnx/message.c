@@ -2,6 +2,7 @@
 #include "compiler/onnx/message.h"
 #include "base/clock.h"
 #include "compiler/onnx/wire.h"
+#include "proto/recognize.h"
 
 #include <limits.h>
 #include <string.h>
@@ -123,6 +124,23 @@ xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, con
     XCVM_CHECK(error, !p.exhausted, OUT_OF_MEMORY, "no memory for a message of %zu bytes", count);
     XCVM_CHECK(error, *message != NULL, INVALID_MODEL, "the file is no %s", descriptor->name);
     return XCVM_OK;
+}
+
+static xcvm_status unpack_model(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+                                Onnx__ModelProto **model, xcvm_error *error)
+{
+    ProtobufCMessage *message;
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, deadline_ns, arena, &message, error));
+    *model = (Onnx__ModelProto *)message;
+    XCVM_CHECK(error, (*model)->graph != NULL, INVALID_MODEL, "the model has no graph");
+    return XCVM_OK;
+}
+
+xcvm_status xcc_model_unpack(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+                             Onnx__ModelProto **model, xcvm_error *error)
+{
+    const xcvm_status status = unpack_model(bytes, count, deadline_ns, arena, model, error);
+    return xcvm_recognize_failure(status, bytes, count, XCVM_FILE_MODEL, error);
 }
 
 bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,

@@ -17,6 +17,9 @@ xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, con
  * that number, from *next on (0 at first); false if there is none. */
 bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
                          size_t *count);
+/* Unpacks a model, which has a graph. What is no model is recognized, if it can be, as something else. */
+xcvm_status xcc_model_unpack(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+                             Onnx__ModelProto **model, xcvm_error *error);
 
 /* What messages call a node: its name, or that of its first result. Never NULL. */
 const char *xcc_node_label(const Onnx__NodeProto *node);

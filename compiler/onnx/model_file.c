@@ -1,10 +1,13 @@
 /* Model files: mapped or read. */
 #include "compiler/onnx/model_file.h"
 #include "base/array.h"
+#include "proto/recognize.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,6 +36,20 @@ static xcvm_status find_dir(xcc_model_file *file, const char *path, xcvm_error *
     memcpy(file->dir, dir, length);
     file->dir[length] = '\0';
     return XCVM_OK;
+}
+
+/* A model that is a symbolic link may have external data beside what it leads to. */
+static xcvm_status resolve_dir(const char *path, xcc_module *m)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
+        return XCVM_OK;
+    char real[PATH_MAX];
+    if (realpath(path, real) == NULL)
+        return XCVM_OK;
+    const char *slash = strrchr(real, '/');
+    m->resolved_dir = xcc_string(m, real, slash != real ? (size_t)(slash - real) : 1);
+    return m->resolved_dir != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 /* Until there is something to read from a pipe, whose writer may never come. */
@@ -92,8 +109,11 @@ static xcvm_status read_file(xcc_model_file *file, int fd, const char *path, xcc
     struct stat info;
     if (fstat(fd, &info) != 0)
         return fail(path, errno, error);
-    if (S_ISDIR(info.st_mode))
-        return fail(path, EISDIR, error);
+    if (S_ISDIR(info.st_mode)) {
+        char text[400];
+        xcvm_recognize_folder(path, text, sizeof text);
+        return xcvm_error_set(error, XCVM_IO, "%s: %s", path, text);
+    }
     if (!S_ISREG(info.st_mode) || info.st_size == 0)
         return read_all(file, fd, path, m);
     void *mapping = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -116,6 +136,8 @@ xcvm_status xcc_model_file_open(xcc_model_file *file, const char *path, xcc_modu
     close(fd);
     if (status == XCVM_OK)
         status = find_dir(file, path, error);
+    if (status == XCVM_OK)
+        status = resolve_dir(path, m);
     if (status != XCVM_OK)
         xcc_model_file_close(file);
     return status;

@@ -1,7 +1,15 @@
 /* TypeProto: the types that a model declares. */
 #include "compiler/onnx/import.h"
 
+#include <string.h>
+
 static const int64_t largest_dim = (int64_t)1 << 40;
+
+/* A name that some exporters give to every open dimension; sizes of the same name would have to agree. */
+static bool is_anonymous(const char *name)
+{
+    return strcmp(name, "?") == 0 || (name[0] == '-' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0');
+}
 
 static xcvm_status read_dims(xcc_importer *imp, const Onnx__TensorShapeProto *shape, int64_t dims[XCVM_MAX_RANK])
 {
@@ -11,18 +19,17 @@ static xcvm_status read_dims(xcc_importer *imp, const Onnx__TensorShapeProto *sh
     for (size_t i = 0; i < shape->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *dim = shape->dim[i];
         const char *name = NULL;
-        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+        /* Some exporters write a negative number, such as -1, for an open dimension. */
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0) {
             dims[i] = dim->dim_value;
         } else {
             if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
-                name = dim->dim_param;
+                name = dim->dim_param != NULL && !is_anonymous(dim->dim_param) ? dim->dim_param : NULL;
             dims[i] = xcc_symbol(imp->m, name);
             XCVM_CHECK(error, dims[i] != XCVM_ANY_DIM, OUT_OF_MEMORY, "no memory for the dimension");
             if (dims[i] < 0)
                 continue;
         }
-        XCVM_CHECK(error, dims[i] >= 0, INVALID_MODEL, "dimension %zu is %lld; an open one has a name or nothing", i,
-                   (long long)dims[i]);
         XCVM_CHECK(error, dims[i] <= largest_dim, INVALID_MODEL,
                    "dimension %zu is %lld, which is more than any tensor has", i, (long long)dims[i]);
     }

@@ -103,12 +103,8 @@ static xcvm_status take_inference_form(quantizer *q)
 static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
 {
     xcc_module *m = &q->m;
-    ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, m->deadline_ns, &m->arena, &message,
-                                m->error));
-    q->model = (Onnx__ModelProto *)message;
+    XCVM_TRY(xcc_model_unpack(bytes, count, m->deadline_ns, &m->arena, &q->model, m->error));
     q->graph = q->model->graph;
-    XCVM_CHECK(m->error, q->graph != NULL, INVALID_MODEL, "the model has no graph");
     q->opset = 0;
     for (size_t i = 0; i < q->model->n_opset_import; i++)
         if (xcc_domain(q->model->opset_import[i]->domain)[0] == '\0' && q->model->opset_import[i]->version > q->opset)

@@ -250,6 +250,11 @@ typedef struct xcc_options {
      * PyTorch, or with `own_ignore_label` this one. Of a batch whose labels are all left out the loss is 0. */
     int64_t ignore_label;
     bool own_ignore_label;
+    /* Names of initializers that are inputs of the model, too, and stay inputs of the program in place of constants;
+     * the caller of each run gives their values, since a program has no defaults. Only xcc_default_inputs gives such
+     * names; others fail with INVALID_ARGUMENT. */
+    const char *const *default_inputs;
+    size_t default_input_count;
 } xcc_options;
 
 /* Memory and arithmetic of the model as imported and as emitted. Bytes and flops that depend on open dimensions are
@@ -286,9 +291,10 @@ typedef struct xcc_report {
     size_t training_nodes;
 } xcc_report;
 
-/* Compiles a model file; external data must lie in the model's own folder or below. The program's bytes go to `sink`,
- * from when all else is done, so that after a failure other than the sink's own, or OUT_OF_TIME, it has received none.
- * `options` and `report` may be NULL.
+/* Compiles a model file. External data must lie in the model's own folder or below; where the model or its data are
+ * symbolic links, below that folder or below the one of the file that the model leads to. The program's bytes go to
+ * `sink`, from when all else is done, so that after a failure other than the sink's own, or OUT_OF_TIME, it has
+ * received none. `options` and `report` may be NULL.
  *
  * Time and memory are in proportion to the model, but for a logarithm: its bytes, those of its external data, and what
  * follows from them by rules with bounds. Results of constants come to 64 MB and 4 times the constants at most, and 60
@@ -301,6 +307,16 @@ XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_
 /* The same for a model in memory; external data is refused. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options,
                                                xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error);
+
+/* Lists the inputs of a model that have defaults: initializers that are inputs, too, in models of IR version 4 and
+ * later. They are constants of a program unless xcc_options.default_inputs names them. `visit` is called with each name
+ * in the order of the inputs. Of `options` (may be NULL) allocator, memory_limit and timeout_ns count. */
+XCVM_API XCVM_MUST_USE xcvm_status xcc_default_inputs_file(const char *path, const xcc_options *options,
+                                                           void (*visit)(void *user, const char *name), void *user,
+                                                           xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_default_inputs(const void *model, size_t count, const xcc_options *options,
+                                                      void (*visit)(void *user, const char *name), void *user,
+                                                      xcvm_error *error);
 
 /* Says as text everything that keeps a model file from compiling (all nodes, not the first) and what the model is:
  * opsets, inputs, outputs, parameters, flops, estimated peak memory. With `backprop`, also every node that has no

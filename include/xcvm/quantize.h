@@ -110,8 +110,8 @@ typedef struct xcc_calibration {
 typedef struct xcc_quantizer xcc_quantizer;
 
 /* Reads a model and finds what can be quantised. INVALID_ARGUMENT, with the name, for patterns of nodes and types that
- * fit nothing; UNSUPPORTED for a model that is quantised already. External data must lie in the model's own folder or
- * below, and will be part of the new model. */
+ * fit nothing; UNSUPPORTED for a model that is quantised already. External data must lie where xcc_compile_file takes
+ * them, and will be part of the new model. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_options *options,
                                                              xcc_quantizer **quantizer, xcvm_error *error);
 /* The same for a model in memory, which is lent until the quantizer is destroyed; external data is refused. */
