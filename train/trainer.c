@@ -3,6 +3,7 @@
 
 #include "compiler/onnx/weights.h"
 #include "compiler/training/losses.h"
+#include "proto/recognize.h"
 #include "train/data/convert_rows.h"
 #include "train/data/permutation.h"
 #include "vm/options.h"
@@ -228,6 +229,8 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     }
     if (status == XCVM_OK)
         status = begin(t, error);
+    if (status == XCVM_INVALID_MODEL)
+        status = xcvm_recognize_failure(status, t->model, t->model_count, XCVM_FILE_MODEL, error);
     if (status == XCVM_OK)
         *made = t;
     else

@@ -42,6 +42,36 @@ XCVM_API size_t xct_arrays_find(const xct_arrays *arrays, const char *name);
 XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_value(const xct_arrays *arrays, size_t index, xcvm_dtype wanted,
                                                     xcvm_value **value, xcvm_error *error);
 
+/* ---- Images ---- */
+
+typedef struct xct_image_options {
+    size_t size;
+    const xcvm_allocator *allocator; /* of the tensor; NULL: malloc's */
+    size_t memory_limit;             /* bytes that decoding may hold at once, OUT_OF_MEMORY beyond; 0: no limit */
+    uint64_t timeout_ns;             /* OUT_OF_TIME beyond; 0: no limit */
+} xct_image_options;
+
+/* Size of an image as it is to be seen, that is behind its orientation, and its channels: 1 (grayscale), 3, or 4 with
+ * alpha. */
+typedef struct xct_image_info {
+    size_t size; /* set by the caller */
+    int64_t height, width, channels;
+    int64_t to_height, to_width; /* of the tensor */
+} xct_image_info;
+
+/* Makes a tensor of an image file in memory: PNG, JPEG, WebP, TIFF, BMP, PGM, PPM or JPEG 2000, told by its content.
+ * `wanted` (NULL: HxWxC of u8) declares type and layout: 1xCxHxW or 1xHxWxC, CxHxW or HxWxC, HxW, or for one channel
+ * any shape of H * W elements in its last dimension. The image is turned as its EXIF orientation says, and resized to H
+ * and W where they are known, by a bilinear filter that averages when it makes smaller, as Pillow and torchvision do;
+ * of one that is known the other follows. C is 1, 3 or 4; where it is open, the image's own. Alpha is left out where C
+ * is not
+ * 4. Floats are from 0 to 1, integers from 0 to 255; of 16 bits a channel the upper 8 count. `info` (may be NULL) is
+ * about the file. INVALID_ARGUMENT if it is no image, or broken; SHAPE_MISMATCH, TYPE_MISMATCH if it cannot become what
+ * is wanted. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_image_load(const void *bytes, size_t count, const xcvm_type *wanted,
+                                                  const xct_image_options *options, xct_image_info *info,
+                                                  xcvm_value **image, xcvm_error *error);
+
 /* ---- Trainers ---- */
 
 /* A model that learns: its parameters, what the optimizer keeps of them, and the programs that change them. */
@@ -193,8 +223,9 @@ typedef struct xct_column {
 
 /* Opens data for a trainer's inputs. A path is a file (.npz, .safetensors), a pattern as "train-*.npz" of files that
  * follow one another, of which two are read at a time, a folder of such files, several .npy files, whose arrays have
- * their names, or a folder with a folder of images for each class, whose arrays are "images" and "labels": pixels are
- * from 0 to 1, and images are resized to the input. Types, shapes and lengths are checked; integers, and floats
+ * their names, or a folder with a folder of images for each class, whose arrays are "images" and "labels", or images,
+ * or a folder of them, without labels: they become what the input takes as xct_image_load has it; other files of these
+ * folders are skipped. Types, shapes and lengths are checked; integers, and floats
  * that are narrower, are converted. Files must not change until the data set is destroyed. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open(const xct_trainer *trainer, const char *const *paths,
                                                     size_t path_count, const xct_column *columns, size_t column_count,
@@ -225,6 +256,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset,
                                                            xcvm_error *error);
 /* The factor of an array of u8 for an input of floats, or the one that a column asks for; 0 for other arrays. */
 XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
+/* How many files in folders of images were skipped, as they are no images; *names (may be NULL) becomes a text with
+ * some of their names, lent until the data set is destroyed, NULL if there are none. */
+XCVM_API size_t xct_dataset_skipped(const xct_dataset *dataset, const char **names);
 /* Whether a path (NULL: none) leads to one of the data set's files, which nothing may be written to. */
 XCVM_API bool xct_dataset_holds(const xct_dataset *dataset, const char *path);
 

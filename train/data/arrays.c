@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "proto/recognize.h"
 
 struct xct_arrays {
     xcvm_arena arena; /* this struct, names and members */
@@ -50,6 +51,16 @@ static xcvm_status read_directory(xct_arrays *a, xcvm_error *error)
     }
 }
 
+static bool has_array_file(const xct_arrays *a)
+{
+    for (size_t i = 0; i < a->array_count; i++) {
+        const xcc_zip_member *member = &a->members[i];
+        if (member->name_length > 4 && memcmp(member->name + member->name_length - 4, ".npy", 4) == 0)
+            return true;
+    }
+    return false;
+}
+
 static xcvm_status read_format(xct_arrays *a, xcvm_error *error)
 {
     a->single = a->count >= 6 && memcmp(a->bytes, "\x93NUMPY", 6) == 0;
@@ -58,8 +69,18 @@ static xcvm_status read_format(xct_arrays *a, xcvm_error *error)
         a->array_count = 1;
         return XCVM_OK;
     }
+    if (a->archive) {
+        const xcvm_status status = read_directory(a, error);
+        if (status != XCVM_OK)
+            return xcvm_recognize_failure(status, a->bytes, a->count, XCVM_FILE_ARRAYS, error);
+    }
+    /* Archives of other systems, as PyTorch's, have members, too. */
+    char text[400] = "";
+    if (!a->archive || !has_array_file(a))
+        (void)xcvm_recognize(a->bytes, a->count, XCVM_FILE_ARRAYS, text, sizeof text);
+    XCVM_CHECK(error, text[0] == '\0', INVALID_ARGUMENT, "%s", text);
     if (a->archive)
-        return read_directory(a, error);
+        return XCVM_OK;
     XCVM_CHECK(error, a->count > 8 && a->bytes[8] == '{', INVALID_ARGUMENT,
                "the kind of file is not known (.npy, .npz and .safetensors can be read)");
     XCVM_TRY(xcvm_safetensors_read(&a->tensors, a->bytes, a->count, error));

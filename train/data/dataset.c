@@ -347,6 +347,9 @@ static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
     for (size_t i = 0; i < set->bound_count; i++) {
         xct_bound *bound = &set->bounds[i];
         const bool label = bound->rank == 1 && (bound->dtype == XCVM_I64 || bound->dtype == XCVM_I32);
+        XCVM_CHECK(error, !label || set->images->class_count > 0, INVALID_ARGUMENT,
+                   "input \"%s\" takes labels, but these images have none; put them into a folder for each class",
+                   bound->name);
         XCVM_CHECK(error, label || bound->rank == 4, SHAPE_MISMATCH,
                    "a folder of images has \"" XCT_IMAGES "\" for an input of 4 axes and \"" XCT_LABELS
                    "\" for one of integers and 1 axis; input \"%s\" is neither",
@@ -384,13 +387,15 @@ static xcvm_status check_classes(const xct_dataset *set, const char *path, xcvm_
     return XCVM_OK;
 }
 
-static xcvm_status open_images(xct_dataset *set, const char *path, xcvm_error *error)
+/* Of the folder `path`, or, if it is NULL, the images that are named. */
+static xcvm_status open_images(xct_dataset *set, const char *path, const xct_paths *named, xcvm_error *error)
 {
     set->images = xcvm_arena_allocate(&set->arena, sizeof *set->images);
     set->shards = xcvm_arena_allocate(&set->arena, sizeof *set->shards);
     if (set->images == NULL || set->shards == NULL)
         return out_of_memory(error);
-    XCVM_TRY(xct_images_list(path, &set->arena, set->images, error));
+    XCVM_TRY(path != NULL ? xct_images_list(path, &set->arena, set->images, error)
+                          : xct_images_add(named, &set->arena, set->images, error));
     XCVM_TRY(check_classes(set, path, error));
     XCVM_TRY(bind_images(set, error));
     set->shard_count = 1;
@@ -404,9 +409,11 @@ static xcvm_status open_files(xct_dataset *set, const char *const *given, size_t
 {
     xct_paths files = {.items = NULL};
     if (count == 1 && xct_images_are_in(given[0]))
-        return open_images(set, given[0], error);
+        return open_images(set, given[0], NULL, error);
     for (size_t i = 0; i < count; i++)
         XCVM_TRY(expand(given[i], &set->arena, &files, error));
+    if (files.count > 0 && xct_images_is_one(files.items[0]))
+        return open_images(set, NULL, &files, error);
     XCVM_TRY(make_shards(set, &files, error));
     return check_shards(set, error);
 }
@@ -457,6 +464,14 @@ double xct_dataset_scale(const xct_dataset *set, const char *input)
         if (strcmp(set->bounds[i].name, input) == 0)
             return set->bounds[i].used_scale;
     return 0;
+}
+
+size_t xct_dataset_skipped(const xct_dataset *set, const char **names)
+{
+    const bool any = set != NULL && set->images != NULL && set->images->skipped > 0;
+    if (names != NULL)
+        *names = any ? set->images->skipped_names : NULL;
+    return any ? set->images->skipped : 0;
 }
 
 int64_t xct_dataset_batch(const xct_dataset *set)

@@ -1,4 +1,4 @@
-/* Folders of images, one folder for each class, decoded and resized by the machine. */
+/* Folders of images, one folder for each class, and images that are decoded and resized. */
 #ifndef XCVM_TRAIN_DATA_IMAGES_H
 #define XCVM_TRAIN_DATA_IMAGES_H
 
@@ -11,8 +11,11 @@ typedef struct xct_images {
     const char **paths; /* by class, and within one by name */
     int64_t *labels;
     size_t count;
-    const char **classes; /* names of the folders, sorted */
-    size_t class_count;
+    const char **classes;      /* names of the folders, sorted */
+    size_t class_count;        /* 0: images without classes */
+    size_t skipped;            /* files that are no images */
+    const char *skipped_names; /* of the first of them; NULL if there are none */
+    size_t path_room, label_room;
 } xct_images;
 
 /* Paths of what is in a folder, in memory of an arena. Zero-initialised it is empty. */
@@ -25,13 +28,17 @@ typedef struct xct_paths {
 xcvm_status xct_folder_list(const char *folder, bool folders, const char *suffix, xcvm_arena *arena, xct_paths *paths,
                             xcvm_error *error);
 
-/* Whether `path` is a folder that has folders in it. */
+/* Whether a file is an image, by its name or its first bytes. */
+bool xct_images_is_one(const char *path);
+/* Whether `path` is a folder that has folders in it, or images and no arrays. */
 bool xct_images_are_in(const char *path);
+/* Makes a list of these files, without classes. */
+xcvm_status xct_images_add(const xct_paths *files, xcvm_arena *arena, xct_images *images, xcvm_error *error);
 /* Lists the images, in memory of the arena. */
 xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error);
 
-/* Makes a tensor of one example of an image's file: [1, C, H, W] or [1, H, W, C] with 1 or 3 channels, from 0 to 1 for
- * f32 and from 0 to 255 for u8. Decoding may hold `memory_limit` bytes at once; 0: no limit. */
+/* Makes one example of an image's file as xct_image_load does: [1, C, H, W] or [1, H, W, C] of known sizes. Decoding
+ * may hold `memory_limit` bytes at once; 0: no limit. */
 typedef struct xct_decoder xct_decoder;
 xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
                                size_t memory_limit, xct_decoder **decoder, xcvm_error *error);

@@ -1,6 +1,8 @@
 /* Mapping a file. */
 #include "train/data/mapping.h"
 
+#include "proto/recognize.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,8 +14,12 @@ static xcvm_status map(xct_mapping *mapping, int fd, const char *path, xcvm_erro
 {
     struct stat info;
     XCVM_CHECK(error, fstat(fd, &info) == 0, IO, "%s: %s", path, strerror(errno));
-    XCVM_CHECK(error, S_ISREG(info.st_mode), IO, "%s: %s", path,
-               S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file, which could be mapped");
+    if (S_ISDIR(info.st_mode)) {
+        char text[400];
+        xcvm_recognize_folder(path, text, sizeof text);
+        return xcvm_error_set(error, XCVM_IO, "%s: %s", path, text);
+    }
+    XCVM_CHECK(error, S_ISREG(info.st_mode), IO, "%s: not a regular file, which could be mapped", path);
     *mapping = (xct_mapping){.bytes = "", .count = (size_t)info.st_size};
     if (info.st_size == 0)
         return XCVM_OK;

@@ -285,7 +285,7 @@ START_TEST(refused)
         {inputs, columns, 2, "empty.npz", XCVM_INVALID_ARGUMENT, "the data set is empty"},
         {open, columns, 2, "nothing.npz", XCVM_SHAPE_MISMATCH,
          "array \"images\": the examples for input \"x\" are without elements in [3x0]"},
-        {inputs, columns, 2, "text.npz", XCVM_INVALID_ARGUMENT, "the kind of file is not known"},
+        {inputs, columns, 2, "text.npz", XCVM_INVALID_ARGUMENT, "this is a text"},
         {inputs, columns, 2, "uneven.npz", XCVM_SHAPE_MISMATCH,
          "array \"labels\" has 3 examples, but array \"images\" 2"},
     };

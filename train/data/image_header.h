@@ -1,0 +1,13 @@
+/* What the header of an image file says besides its pixels. */
+#ifndef XCVM_TRAIN_DATA_IMAGE_HEADER_H
+#define XCVM_TRAIN_DATA_IMAGE_HEADER_H
+
+#include <stddef.h>
+
+/* The orientation of EXIF, 1 to 8: where the first row and the first column are seen. 1, as they are, if the file says
+ * nothing; of TIFF, too, whose decoder turns it. */
+int xct_image_orientation(const void *bytes, size_t count);
+/* Channels of its own: 1 (grayscale), 3, or 4 with alpha. */
+int xct_image_channels(const void *bytes, size_t count);
+
+#endif
