@@ -76,7 +76,7 @@ check test ! -e asm.bin
 : >empty.bin
 printf 'something else' >else.bin
 run run else.bin
-refused 3 'xcvm run: else.bin: ' 'if it is a program, its text or an ONNX model at all'
+refused 3 'xcvm run: else.bin: this is a text'
 run run empty.bin
 refused 3 'xcvm run: empty.bin: '
 head -c $((size - 9)) small.bin >short.bin
@@ -121,19 +121,49 @@ for cut in 1 20 60 100; do
     check test ! -e cut.bin
 done
 
-# External data: in the model's own folder or below, and never through a link.
+# External data: in the model's own folder or below, also behind links.
 printf '\0\0\200?\0\0\0@\0\0@@' >w.bin
 mkdir inner real
 cp w.bin real
 ln -s w.bin link.bin
 ln -s real linked
+mkdir -p ../outside.$$ && cp w.bin ../outside.$$
 run run external_good.onnx -i '2x3xf32=0 0 0 10 10 10'
 out 'y=2x3xf32=1 2 3 11 12 13'
 model external_parent 3 "'../outside.bin' leads out of the model's folder"
 model external_inside_out 3 "'inner/../../outside.bin' leads out of the model's folder"
 model external_absolute 3 "'/etc/passwd' has an absolute path"
+for name in external_link external_linked_folder; do
+    run run $name.onnx -i '2x3xf32=0 0 0 10 10 10'
+    out 'y=2x3xf32=1 2 3 11 12 13'
+done
+ln -sfn "$work/../outside.$$/w.bin" link.bin
+ln -sfn "$work/../outside.$$" linked
+model external_link 6 "'link.bin'" 'it leads to ' "which is neither below the model's folder nor below that of the file that the model is"
+model external_linked_folder 6 "'linked/w.bin'" 'it leads to '
+ln -sfn /etc/passwd link.bin
+model external_link 6 "'link.bin'" 'it leads to /etc/passwd'
+ln -sfn loop link.bin && ln -sfn link.bin loop
 model external_link 6 "'link.bin'" 'symbolic link'
-model external_linked_folder 6 "'linked/w.bin'" 'symbolic link'
+rm -rf "../outside.$$"
+# As in the cache of Hugging Face: the model and its data are links to files that are beside each other.
+mkdir -p hub/blobs hub/snapshots/a hub/b
+cp external_good.onnx hub/blobs/0123
+cp w.bin hub/blobs/4567
+ln -s ../../blobs/0123 hub/snapshots/a/model.onnx
+ln -s ../../blobs/4567 hub/snapshots/a/w.bin
+ln -s snapshots/a hub/latest
+for folder in snapshots/a latest; do
+    run run "hub/$folder/model.onnx" -i '2x3xf32=0 0 0 10 10 10'
+    out 'y=2x3xf32=1 2 3 11 12 13'
+    run check "hub/$folder/model.onnx"
+    code 0
+done
+# A model that is no link may not go there.
+cp external_good.onnx hub/b/model.onnx
+ln -s ../blobs/4567 hub/b/w.bin
+run run hub/b/model.onnx --random
+refused 6 'hub/b/model.onnx: ' "'w.bin'" 'it leads to '
 model external_absent 6 "'absent.bin'" 'no such file'
 model external_range 3 "'w.bin' has 12 bytes, 12 at 8 are needed"
 # A model from standard input has no folder.
@@ -158,7 +188,7 @@ head -c 100 "$files/float32.npy" >short.npy
 run run relu.bin -i x=@short.npy
 refused 2 'short.npy: the file ends'
 run run zero.onnx -i "x=@$files/grey.png"
-refused 2 'zero.onnx: input x: ' 'the image is 3 wide and 2 high, which does not fit f32[0x3]'
+refused 2 'zero.onnx: input x: ' 'an image cannot become a tensor of [0x3]: it has no elements'
 printf 'something else' >broken.pb
 run run relu.bin -i x=@broken.pb
 refused 2 'relu.bin: input x: broken.pb: '

@@ -90,10 +90,10 @@ err_has 'own.txt is the text itself'
 check cmp own.txt small.txt
 run compile add.bin -o other.bin
 code 3
-err_has 'add.bin is a program, which is compiled already'
+err_has 'add.bin: this is an XCVM program, which is compiled already'
 run compile small.txt -o other.bin
 code 3
-err_has '"xcvm asm" turns it into one'
+err_has 'this is the text of an XCVM program; "xcvm asm"'
 
 # Passes and the report.
 run compile --list-passes

@@ -15,7 +15,7 @@ static const char *show(const char *declared, const char *text)
 {
     static struct buffer shown;
     xcvm_type type = {.kind = XCVM_KIND_TENSOR, .rank = -1};
-    struct wanted wanted = {NULL, "x"};
+    struct wanted wanted = {.name = "x"};
     struct spec spec;
     xcvm_value *value;
     xcvm_error error = {.pc = -1};
@@ -167,7 +167,7 @@ START_TEST(random_values)
     struct spec spec;
     xcvm_error error;
     xcvm_value *a, *b;
-    struct wanted wanted = {NULL, "x"};
+    struct wanted wanted = {.name = "x"};
     static const char *const texts[] = {"1000xf32=random:3", "1000xi64=random:3", "1000xu8=random:3", "9xi4=random:3",
                                         "9xbool=random",     "9xf16=random",      "9xstr=random",     "9xc64=random"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

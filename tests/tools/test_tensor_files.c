@@ -5,6 +5,7 @@
 #include "tools/tensors/arrays.h"
 #include "tools/tensors/npy.h"
 #include "tools/tensors/npz.h"
+#include "tools/tensors/image.h"
 #include "tools/tensors/png.h"
 #include "tools/tensors/spec.h"
 #include "tools/values/value.h"
@@ -116,7 +117,7 @@ START_TEST(png_of_unknown_chunks)
         xcvm_error error;
         ck_assert_int_eq(file_read(FILES "grey.png", NULL, &bytes, &error), XCVM_OK);
         memcpy(bytes.data + 37, rows[i].type, 4);
-        ck_assert_int_eq(png_read(bytes.data, bytes.length, NULL, NULL, &value, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_int_eq(image_read(bytes.data, bytes.length, NULL, false, "x", NULL, &value, &error), XCVM_INVALID_ARGUMENT);
         ck_assert_str_eq(error.message, rows[i].message);
         buffer_release(&bytes);
     }
@@ -172,7 +173,8 @@ START_TEST(png_round_trip)
         struct buffer bytes = {0};
         xcvm_error error;
         ck_assert_int_eq(png_write(value, buffer_sink, &bytes, &error), XCVM_OK);
-        ck_assert_int_eq(png_read(bytes.data, bytes.length, &type, NULL, &again, &error), XCVM_OK);
+        xcvm_status status = image_read(bytes.data, bytes.length, &type, false, "x", NULL, &again, &error);
+        ck_assert_msg(status == XCVM_OK, "%s: %s", specs[i], error.message);
         check_equal(again, value, specs[i]);
         xcvm_value_release(value);
         xcvm_value_release(again);
@@ -185,7 +187,7 @@ static xcvm_status read_any(const char *path, const void *bytes, size_t count, x
 {
     xcvm_error error;
     if (file_has_suffix(path, ".png"))
-        return png_read(bytes, count, NULL, NULL, value, &error);
+        return image_read(bytes, count, NULL, false, "x", NULL, value, &error);
     return arrays_read(bytes, count, "x", NULL, XCVM_NO_DTYPE, NULL, value, &error);
 }
 
@@ -240,7 +242,7 @@ START_TEST(file_kinds)
     ck_assert_int_eq(file_kind_of_bytes(program, sizeof program - 1), FILE_PROGRAM);
     ck_assert_int_eq(file_kind_of_bytes("xcvm 1\n", 7), FILE_ASSEMBLY);
     ck_assert_int_eq(file_kind_of_bytes("# note\n\nxcvm 1\n", 15), FILE_ASSEMBLY);
-    ck_assert_int_eq(file_kind_of_bytes("", 0), FILE_UNKNOWN);
+    ck_assert_int_eq(file_kind_of_bytes("", 0), FILE_OTHER);
     ck_assert_int_eq(file_kind_of_bytes("\xff\xff\xff", 3), FILE_UNKNOWN);
     for (size_t i = 0; i < sizeof model; i++) {
         file_kind_of_bytes(model, i);

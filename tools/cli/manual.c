@@ -12,7 +12,8 @@ static const char about[] = "XCVM compiles ONNX models into programs for a small
 
 static const char prog_text[] =
     "PROG is a program file, its text assembly, or an ONNX model, which is compiled in memory first. "
-    "The kind is told by the name (.onnx) or by the content; - is standard input.";
+    "The kind is told by the content; - is standard input. Of a file of another kind, as a PyTorch file, a Git LFS "
+    "pointer or a compressed one, the error says what it is and what to do.";
 
 static const char spec_text[] =
     "SPEC stands for a tensor. As the value of an input or as what is expected of an output:";
@@ -24,8 +25,9 @@ static const struct example spec_rows[] = {
     {"@file.npz:key", "an array of a NumPy archive; key is the input's name if left out"},
     {"@file.safetensors:key", "a tensor of a safetensors file"},
     {"@file.pb", "ONNX's TensorProto, SequenceProto or OptionalProto, as in its test data"},
-    {"@file.png", "an image in the layout that the input has (1x1xHxW, 1x3xHxW, HxWx3 ...), from 0 to 1 for floats "
-                  "and from 0 to 255 for integers"},
+    {"@file.jpg", "an image (PNG, JPEG, WebP, TIFF, BMP, PGM, PPM, JPEG 2000) in the layout that the input has "
+                  "(1x3xHxW, 1xHxWx3, HxW ...), turned as EXIF says, resized to the input's H and W, from 0 to 1 for "
+                  "floats and from 0 to 255 for integers"},
     {"2x3xf32=@file.bin", "the elements as they lie in memory, little-endian; dimensions and type may be left out if "
                           "the input declares them. In front of another kind of file they say what it must hold"},
     {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to below --int-max; also 2x3xf32=random"},
@@ -41,7 +43,7 @@ static const char spec_output_text[] =
     "f64 "
     "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted where no "
     "element "
-    "changes (floats may be rounded).";
+    "changes (floats may be rounded). What is in a file is told by its content, but for .pb and .bin.";
 
 static const struct example environment_rows[] = {
     {"CC", "the C compiler of --fuse, if --cc names none"},

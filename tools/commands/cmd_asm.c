@@ -1,6 +1,7 @@
 /* `xcvm asm`: assembles a program from its text. */
 #include "commands/commands.h"
 #include "io/file.h"
+#include "io/output.h"
 #include "cli/memory.h"
 #include "run/program.h"
 #include "cli/report.h"
@@ -38,6 +39,8 @@ static int execute_asm(const void *own, const struct arguments *arguments)
         return report_usage("wants an output: -o PROG");
     if (file_is_same(flags->output, arguments->items[0]))
         return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
+    if (output_check_name(flags->output, "a program, named as prog.bin") != EXIT_OK)
+        return EXIT_USAGE;
     /* An empty folder allows any file; program.c says why pipes may name any. */
     const char *text = arguments->items[0];
     char *folder = flags->any_path || file_is_stream(text) ? memory_text("") : file_folder(text);

@@ -133,6 +133,7 @@ static int execute_bench(const void *own, const struct arguments *arguments)
     struct bench_flags flags = *(const struct bench_flags *)own;
     flags.input.random = true;
     session_warn_of_threads(&flags.session);
+    flags.program.inputs = &flags.input.inputs;
     const char *path = arguments->items[0];
     struct program program = {0};
     xcvm_session *session = NULL;

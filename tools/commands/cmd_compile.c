@@ -276,18 +276,6 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
     return compile_to(compilation, &flags->model, output_sink, &compilation->outputs[0], error);
 }
 
-/* A file that is no model may be what a model becomes. */
-static void tell_kind(xcvm_status status, const char *path)
-{
-    enum file_kind kind;
-    if (status != XCVM_INVALID_MODEL || file_is_stream(path) || file_kind_of(path, NULL, &kind, NULL) != XCVM_OK)
-        return;
-    if (kind == FILE_PROGRAM)
-        report_line("%s is a program, which is compiled already", path);
-    else if (kind == FILE_ASSEMBLY)
-        report_line("%s is the text of a program; \"xcvm asm\" turns it into one", path);
-}
-
 /* "dir/prog.backward.bin" beside "dir/prog.bin". The caller frees it. */
 static char *backward_path(const char *program)
 {
@@ -319,8 +307,6 @@ static int compile_all(struct compilation *programs, size_t count)
         for (size_t i = 0; i < made; i++)
             compile_lines_print_notes(&programs[i].lines);
         code = report_error(unwritten || !opened ? NULL : request->path, &error);
-        if (opened)
-            tell_kind(status, request->path);
         if (opened && status == XCVM_UNSUPPORTED && !fuses(request->flags))
             report_line("\"xcvm check %s\" lists everything that keeps it from compiling", request->path);
         return code;
@@ -484,7 +470,8 @@ static int execute_compile(const void *own, const struct arguments *arguments)
         return report_usage("wants an output: -o PROG");
     if (file_is_same(chosen.output, arguments->items[0]))
         return report_usage("%s is the model itself; the program wants a file of its own", chosen.output);
-    return compile(&chosen, arguments->items[0]);
+    code = c_flags_check_name(&flags->c, chosen.output);
+    return code == EXIT_OK ? compile(&chosen, arguments->items[0]) : code;
 }
 
 static const struct example examples[] = {
@@ -514,7 +501,8 @@ const struct command command_compile = {
     .max_operands = 1,
     .description =
         "Compiles an ONNX model into a program that \"xcvm run\" and the library load by mapping the file. "
-        "External data of the model must lie in its folder or below.\n\n"
+        "External data of the model must lie in its folder or below, or below that of the file that it is a symbolic "
+        "link to.\n\n"
         "The program is written beside its target first and put in place at the end, so that a failure "
         "leaves what was there.\n\n"
         "With --backprop the program computes the gradients of a loss, too: its outputs are the model's, then "

@@ -301,8 +301,10 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     xcvm_status status = XCVM_OK;
     int at = 0, code = EXIT_OK;
     diffing->flags = own;
+    struct program_flags flags = diffing->flags->program;
+    flags.inputs = &diffing->flags->input.inputs;
     for (; at < 2 && status == XCVM_OK; at++)
-        status = program_open(arguments->items[at], &diffing->flags->program, &sides[at].program, &error);
+        status = program_open(arguments->items[at], &flags, &sides[at].program, &error);
     if (status == XCVM_OK) {
         size_t in[2], out[2];
         for (int i = 0; i < 2; i++) {

@@ -158,7 +158,9 @@ static void print_memory(const struct profiling *profiling)
 static xcvm_status take(struct profiling *profiling, const char *path, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
-    TRY(program_open(path, &flags->program, &profiling->program, error));
+    struct program_flags own = flags->program;
+    own.inputs = &flags->input.inputs;
+    TRY(program_open(path, &own, &profiling->program, error));
     const struct limit_flags *limits = &flags->program.limits;
     TRY(inputs_make(&profiling->program, &flags->input, limits, flags->session.seed, &profiling->inputs, error));
     TRY(session_open(&profiling->program, limits, &profiling->inputs, &flags->session, &profiling->session, error));

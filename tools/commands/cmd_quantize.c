@@ -42,8 +42,8 @@ struct quantize_flags {
 static const struct option data_options[] = {
     {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
      "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a folder of such files, "
-     ".npy "
-     "files, or a folder with a folder of images for each class; without, ranges are computed in each run"},
+     ".npy files, images, a folder of images, or a folder with a folder of them for each class; without, ranges are "
+     "computed in each run"},
     {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
      "which array an input takes; without, that of its own name"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
@@ -69,8 +69,8 @@ static const struct option own_options[] = {
     {"method", 0, METHOD_DEFAULT METHODS(METHOD_CHOICE), OPTION_CHOICE, AT(method), 0, 0,
      "how ranges come of what was seen: all of it; averages of the batches' least and greatest; the threshold with the "
      "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error; "
-     "all "
-     "of it and what the tail of the batches' greatest lets expect beyond; auto: mse or, where --max-error does not "
+     "all of it and what the tail of the batches' greatest lets expect beyond; auto: mse or, where --max-error does "
+     "not "
      "hold with it, minmax, or tail if what is measured on goes far beyond what was seen"},
     {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0, "of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
@@ -293,7 +293,8 @@ static bool read_flags(struct quantizing *t)
     }
     t->options = options_of(t);
     return parse_share("max-error", f->max_error, &t->options.max_error) && parse_agreement(t) &&
-           parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f) && check_targets(t);
+           parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f) && check_targets(t) &&
+           rewrite_check_name(f->output) == EXIT_OK;
 }
 
 /* ---- What is printed ---- */
@@ -580,10 +581,9 @@ const struct command command_quantize = {
         "enough, and memory does not grow with their number. The first axis of every array counts examples. Without "
         "data, scales are computed in each run, which recurrent networks and transformers bear best. Weights have a "
         "scale for each output channel.\n\n"
-        "What this does to the model is measured on examples that were not calibrated with. The first table tells how "
-        "far "
-        "its outputs are off, as a share of their range, and how often the greatest element of a row, or an element of "
-        "an output of integers, stays the same; likely is what as many other examples stay within, nine times in ten, "
+        "What this does to the model is measured on examples that were not calibrated with. The first table has the "
+        "errors of its outputs, as shares of their range, and how often the greatest element of a row, or an element "
+        "of an integer output, stays the same; likely is what as many other examples stay within, nine times in ten, "
         "and what the bounds are about. "
         "The second has the tensors that were rounded, those with the least signal to quantisation noise (SQNR) first; "
         "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "

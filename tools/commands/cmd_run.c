@@ -218,7 +218,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     const xcvm_value *actual = xcvm_session_output(running->session, binding->index);
     /* What is expected may leave out what the output itself says: its type and its shape. */
     xcvm_type type = value_type(actual);
-    struct wanted wanted = {&type, binding->name};
+    struct wanted wanted = {&type, binding->name, false};
     struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max,
                               &running->inputs.budget};
     xcvm_value *expected;
@@ -269,7 +269,9 @@ static int execute_run(const void *options, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     bool differ = false;
     output_reserve(running.flags->save_state);
-    xcvm_status status = program_open(path, &running.flags->program, &running.program, &error);
+    struct program_flags flags = running.flags->program;
+    flags.inputs = &running.flags->input.inputs;
+    xcvm_status status = program_open(path, &flags, &running.program, &error);
     if (status == XCVM_OK)
         status = prepare(&running, &error);
     if (status == XCVM_OK)

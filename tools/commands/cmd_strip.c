@@ -1,5 +1,6 @@
 /* `xcvm strip`: leaves debug data out of a program. */
 #include "commands/commands.h"
+#include "io/output.h"
 #include "run/program.h"
 #include "cli/report.h"
 #include "run/rewrite.h"
@@ -65,6 +66,8 @@ static int execute_strip(const void *own, const struct arguments *arguments)
     const struct strip_flags *flags = own;
     if (flags->output == NULL)
         return report_usage("wants an output: -o PROG");
+    if (output_check_name(flags->output, "a program, named as prog.bin") != EXIT_OK)
+        return EXIT_USAGE;
     const char *path = arguments->items[0];
     struct buffer bytes;
     bool made;

@@ -88,6 +88,8 @@ static bool matches(const struct text_list *globs, const char *name)
 /* A case's program, and the session that runs it on the case's data sets. */
 struct trial {
     const struct testing *testing;
+    struct names defaults; /* of the program's inputs, those with defaults, which the data give other values */
+    bool in_order; /* the data have all of the model's inputs, in its order; else those with defaults are last */
     struct program program;
     xcvm_session *session;
     bool shape_only;
@@ -97,14 +99,27 @@ struct trial {
     struct value_budget budget; /* of what is read from data sets, which the session holds until the next one */
 };
 
+/* The number of an input's file in a data set; `plain` inputs before it have none with defaults among them. */
+static size_t file_of_input(const struct trial *trial, size_t index, size_t *plain)
+{
+    const size_t count = xcvm_program_input_count(trial->program.handle);
+    const char *name = xcvm_program_input(trial->program.handle, index)->name;
+    for (size_t i = 0; i < trial->defaults.count && !trial->in_order; i++)
+        if (strcmp(trial->defaults.items[i], name) == 0)
+            return count - trial->defaults.count + i;
+    return trial->in_order ? index : (*plain)++;
+}
+
 static xcvm_status bind_set(struct trial *trial, const char *set, xcvm_error *error)
 {
+    size_t plain = 0;
     for (size_t i = 0; i < xcvm_program_input_count(trial->program.handle); i++) {
         const xcvm_parameter *input = xcvm_program_input(trial->program.handle, i);
+        const size_t file = file_of_input(trial, i, &plain);
         xcvm_value *value;
-        TRY(data_set_value(set, "input", i, &input->type, &trial->budget, &value, error));
+        TRY(data_set_value(set, "input", file, &input->type, &trial->budget, &value, error));
         if (value == NULL)
-            return error_set(error, XCVM_IO, "input_%zu.pb, for input %s, is missing", i, input->name);
+            return error_set(error, XCVM_IO, "input_%zu.pb, for input %s, is missing", file, input->name);
         xcvm_status status = xcvm_session_set_input(trial->session, i, value, error);
         xcvm_value_release(value);
         if (status != XCVM_OK)
@@ -178,6 +193,24 @@ static void print_classes(const struct trial *trial, struct buffer *text)
         buffer_format(text, "; %s", trial->classes.data);
 }
 
+/* A file that nothing would read says that the model is not the one that the data are for. */
+static xcvm_status check_leftover(const struct trial *trial, const char *set, xcvm_error *error)
+{
+    static const char *const kinds[] = {"input", "output"};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const size_t count = i == 0 ? xcvm_program_input_count(trial->program.handle)
+                                    : xcvm_program_output_count(trial->program.handle) - trial->gradients;
+        char *name = data_set_leftover(set, kinds[i], count);
+        if (name == NULL)
+            continue;
+        error_set(error, XCVM_INVALID_ARGUMENT, "%.100s is left over: the model has %zu %s%s", name, count, kinds[i],
+                  count == 1 ? "" : "s");
+        free(name);
+        return XCVM_INVALID_ARGUMENT;
+    }
+    return XCVM_OK;
+}
+
 static enum verdict run_sets(struct trial *trial, char *const *sets, struct buffer *text)
 {
     const struct test_flags *flags = trial->testing->flags;
@@ -190,7 +223,9 @@ static enum verdict run_sets(struct trial *trial, char *const *sets, struct buff
         xcvm_error error = {.pc = -1};
         buffer_release(&trial->classes);
         value_budget_restart(&trial->budget);
-        xcvm_status status = bind_set(trial, sets[count], &error);
+        xcvm_status status = check_leftover(trial, sets[count], &error);
+        if (status == XCVM_OK)
+            status = bind_set(trial, sets[count], &error);
         if (status == XCVM_OK)
             status = xcvm_session_run(trial->session, &run, &error);
         value_budget_restart(&trial->budget);
@@ -231,6 +266,31 @@ static xcvm_status find_gradients(char *const *sets, struct value_budget *budget
     return XCVM_OK;
 }
 
+/* Where the data have more inputs than the model wants, those are for its inputs with defaults. */
+static xcvm_status keep_defaults(struct trial *trial, const char *model, char *const *sets, struct program_flags *flags,
+                                 xcvm_error *error)
+{
+    const size_t count = xcvm_program_input_count(trial->program.handle);
+    size_t given = 0;
+    for (size_t i = 0; sets[i] != NULL; i++) {
+        const size_t here = data_set_inputs(sets[i]);
+        given = here > given ? here : given;
+    }
+    if (given <= count || trial->program.kind != FILE_MODEL)
+        return XCVM_OK;
+    struct names all = {0};
+    xcvm_status status = program_default_inputs(model, NULL, &flags->limits, &all, error);
+    trial->in_order = all.count + count == given;
+    for (size_t i = 0; i < all.count && i < given - count; i++)
+        names_add(&trial->defaults, all.items[i]);
+    names_release(&all);
+    if (status != XCVM_OK || trial->defaults.count == 0)
+        return status;
+    flags->model.keep_inputs = (struct text_list){trial->defaults.items, trial->defaults.count};
+    program_close(&trial->program);
+    return program_open(model, flags, &trial->program, error);
+}
+
 static enum verdict run_case(void *context, size_t index, struct buffer *text)
 {
     const struct testing *testing = context;
@@ -250,6 +310,8 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     flags.wrt = (struct text_list){wrt.items, wrt.count};
     if (status == XCVM_OK)
         status = program_open(own != NULL ? own : test->model, &flags, &trial.program, &error);
+    if (status == XCVM_OK && !flags.backprop)
+        status = keep_defaults(&trial, own != NULL ? own : test->model, sets, &flags, &error);
     if (status == XCVM_OK)
         status = session_open(&trial.program, &flags.limits, NULL, &testing->flags->session, &trial.session, &error);
     enum verdict verdict = VERDICT_FAIL;
@@ -267,6 +329,7 @@ static enum verdict run_case(void *context, size_t index, struct buffer *text)
     program_close(&trial.program);
     data_sets_release(sets);
     names_release(&wrt);
+    names_release(&trial.defaults);
     free(own);
     return verdict;
 }
@@ -370,7 +433,8 @@ const struct command command_test = {
     .max_operands = SIZE_MAX,
     .description =
         "Runs test cases in ONNX's layout: a folder with model.onnx and test_data_set_N/input_N.pb and output_N.pb "
-        "(input_N_M.pb for the items of a sequence). A DIR is a case or holds cases, at any depth.\n\n"
+        "(input_N_M.pb for the items of a sequence). Files of more inputs than the model wants are for its inputs with "
+        "defaults; one that the model has no place for is a failure. A DIR is a case or holds cases, at any depth.\n\n"
         "With --backprop, a data set also holds gradient_0.pb, gradient_1.pb ...: each a tensor named grad_out@NAME, "
         "the "
         "gradient of the model's only float output by parameter or input NAME.\n\n"

@@ -57,7 +57,7 @@ static const struct option data_options[] = {
      "a .npz or .safetensors file, a pattern of such files as 'train-*.npz', a folder of them, .npy files (given one "
      "by "
      "one, and named without .npy), or a folder with a folder of images for each class, whose arrays are images "
-     "and labels"},
+     "and labels; or images alone, or a folder of them, for models without labels"},
     {"input", 'i', "NAME=ARRAY[*FACTOR]", OPTION_LIST, AT(inputs), 0, 0,
      "which array an input takes; without, that of its own name. Integers for an input of floats are multiplied by the "
      "factor, a number or 1/255, which brings images of u8 to the scale of images in folders"},
@@ -256,6 +256,8 @@ static bool check_flags(const struct train_flags *flags)
                      "learn without writing with --dry-run");
         return false;
     }
+    if (rewrite_check_name(flags->output) != EXIT_OK)
+        return false;
     return recomputation_check(&flags->recomputation) == EXIT_OK;
 }
 
@@ -332,10 +334,15 @@ static xcvm_status open_data(struct training *t, xcvm_error *error)
     const struct train_flags *flags = t->flags;
     TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns.items, t->columns.count, &t->data,
                          error));
-    if (flags->validation != NULL && t->share == 0)
+    const bool speaks = t->processes.rank == 0;
+    if (speaks)
+        data_skipped_tell(t->data);
+    if (flags->validation != NULL && t->share == 0) {
         TRY(xct_dataset_open(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
                              error));
-    const bool speaks = t->processes.rank == 0;
+        if (speaks)
+            data_skipped_tell(t->validation);
+    }
     if (speaks)
         train_data_tell_scales(t->trainer, t->data, &t->columns);
     return train_data_join_classes(t->trainer, t->data, t->validation, speaks, error);

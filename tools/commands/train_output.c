@@ -19,24 +19,6 @@ static bool count_bytes(void *user, const void *bytes, size_t count)
 
 static bool is_model(const char *path) { return file_has_suffix(path, ".onnx"); }
 
-/* Whether the name is of a format that can be written. */
-static xcvm_status check_name(const char *path, xcvm_error *error)
-{
-    static const char *const others[] = {".pt", ".pth",  ".h5",          ".keras", ".tflite", ".gguf", ".ort",
-                                         ".pb", ".ckpt", ".safetensors", ".npz",   ".npy",    ".c",    ".h"};
-    for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
-        if (file_has_suffix(path, others[i]))
-            return error_set(
-                error, XCVM_INVALID_ARGUMENT,
-                "--output=%.200s: what was learned is written as an ONNX model (NAME.onnx) or as a program "
-                "(any name, as NAME.bin), not as %s%s",
-                path, others[i],
-                strcmp(others[i], ".c") == 0 || strcmp(others[i], ".h") == 0
-                    ? "; write NAME.onnx, then make C of it with xcvm compile --emit c"
-                    : "");
-    return XCVM_OK;
-}
-
 /* A model that no single file can hold has its weights in a file beside it. */
 static xcvm_status try_two_files(struct train_output *o, const xct_trainer *trainer, xcvm_error *error)
 {
@@ -81,7 +63,6 @@ xcvm_status train_output_begin(struct train_output *o, const xct_trainer *traine
     uint64_t bytes = 0;
     if (o->path == NULL)
         return XCVM_OK;
-    TRY(check_name(o->path, error));
     TRY(output_check(o->path, error));
     xcvm_status status = xct_trainer_export(trainer, count_bytes, &bytes, error);
     if (status == XCVM_UNSUPPORTED && strstr(error->message, "2 GB") != NULL)

@@ -3,107 +3,46 @@
 #include "cli/memory.h"
 #include "cli/report.h"
 
+#include <xcvm/files.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Kinds ---- */
 
-/* Reads up to `count` bytes at `offset` of a file or of memory; returns how many there were. */
-struct reader {
-    int fd; /* -1: `bytes` */
-    const unsigned char *bytes;
-    uint64_t size;
-};
-
-static size_t read_at(const struct reader *reader, uint64_t offset, unsigned char *to, size_t count)
-{
-    if (offset >= reader->size)
-        return 0;
-    if (count > reader->size - offset)
-        count = (size_t)(reader->size - offset);
-    if (reader->fd < 0) {
-        memcpy(to, reader->bytes + offset, count);
-        return count;
-    }
-    ssize_t got = pread(reader->fd, to, count, (off_t)offset);
-    return got > 0 ? (size_t)got : 0;
-}
-
-static bool read_varint(const unsigned char *bytes, size_t count, size_t *at, uint64_t *value)
-{
-    *value = 0;
-    for (unsigned shift = 0; shift < 64 && *at < count; shift += 7) {
-        unsigned char byte = bytes[(*at)++];
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return true;
-    }
-    return false;
-}
-
-/* Both kinds of message begin with a small number and a producer. Only a model has a model version (5) that is a
- * number, or the fields 20 and 25; only a program has fields 5 that are messages, or field 15. */
-static enum file_kind kind_of_message(const struct reader *reader)
-{
-    enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-    uint64_t offset = 0;
-    bool opsets = false, graph = false;
-    for (int fields = 0; fields < 4096; fields++) {
-        unsigned char head[20];
-        size_t got = read_at(reader, offset, head, sizeof head), at = 0;
-        uint64_t tag, size = 0;
-        if (got == 0 || !read_varint(head, got, &at, &tag))
-            break;
-        uint64_t field = tag >> 3, wire = tag & 7;
-        if ((field == 5 && wire == BYTES) || (field == 15 && wire == BYTES) || (field == 9 && wire == VARINT))
-            return FILE_PROGRAM;
-        if ((field == 5 && wire == VARINT) || field == 20 || field == 25)
-            return FILE_MODEL;
-        graph |= field == 7 && wire == BYTES;
-        opsets |= field == 8 && wire == BYTES;
-        if (wire == VARINT || wire == BYTES) {
-            if (!read_varint(head, got, &at, &size))
-                break;
-        }
-        if (wire == FIXED64)
-            size = 8;
-        else if (wire == FIXED32)
-            size = 4;
-        else if (wire == VARINT)
-            size = 0;
-        else if (wire != BYTES)
-            break;
-        if (__builtin_add_overflow(offset, size, &offset) || __builtin_add_overflow(offset, at, &offset))
-            break;
-    }
-    return graph && opsets ? FILE_MODEL : FILE_UNKNOWN;
-}
-
-static enum file_kind kind_of(const struct reader *reader)
-{
-    static const char mark[] = "xcvm ";
-    unsigned char start[512];
-    size_t got = read_at(reader, 0, start, sizeof start), at = 0;
-    /* Comments and empty lines may stand before the first line of a text. */
-    while (at < got && (start[at] == '#' || start[at] == '\n' || start[at] == ' ')) {
-        if (start[at] == '#')
-            while (at < got && start[at] != '\n')
-                at++;
-        else
-            at++;
-    }
-    if (got - at >= sizeof mark - 1 && memcmp(start + at, mark, sizeof mark - 1) == 0)
-        return FILE_ASSEMBLY;
-    return kind_of_message(reader);
-}
-
 enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
 {
-    return kind_of(&(struct reader){.fd = -1, .bytes = bytes, .size = count});
+    switch (xcvm_recognize(bytes, count, XCVM_FILE_UNKNOWN, NULL, 0)) {
+    case XCVM_FILE_PROGRAM:
+        return FILE_PROGRAM;
+    case XCVM_FILE_ASSEMBLY:
+        return FILE_ASSEMBLY;
+    case XCVM_FILE_MODEL:
+        return FILE_MODEL;
+    case XCVM_FILE_UNKNOWN:
+        return FILE_UNKNOWN;
+    default:
+        return FILE_OTHER;
+    }
+}
+
+/* Looks at a file where it is, since what tells may be behind large weights. */
+static enum file_kind kind_of_file(int fd)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size <= 0)
+        return FILE_UNKNOWN;
+    void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return FILE_UNKNOWN;
+    const enum file_kind kind = file_kind_of_bytes(bytes, (size_t)facts.st_size);
+    munmap(bytes, (size_t)facts.st_size);
+    return kind;
 }
 
 xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enum file_kind *kind, xcvm_error *error)
@@ -114,11 +53,15 @@ xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enu
         *kind = file_kind_of_bytes(bytes->data, bytes->length);
         return XCVM_OK;
     }
+    /* Of a folder the compiler says what it is. */
+    *kind = FILE_MODEL;
+    if (file_is_folder(path))
+        return XCVM_OK;
     int fd;
     TRY(file_open(path, O_NONBLOCK, &fd, error));
-    struct stat facts;
-    uint64_t size = fstat(fd, &facts) == 0 && facts.st_size > 0 ? (uint64_t)facts.st_size : 0;
-    *kind = file_has_suffix(path, ".onnx") ? FILE_MODEL : kind_of(&(struct reader){.fd = fd, .size = size});
+    *kind = kind_of_file(fd);
+    if ((*kind == FILE_UNKNOWN || *kind == FILE_OTHER) && file_has_suffix(path, ".onnx"))
+        *kind = FILE_MODEL;
     close(fd);
     return XCVM_OK;
 }

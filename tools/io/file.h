@@ -8,10 +8,12 @@ enum file_kind {
     FILE_PROGRAM,  /* what only a program has was found */
     FILE_ASSEMBLY, /* its text */
     FILE_MODEL,    /* ONNX */
+    FILE_OTHER,    /* another system's; loader and compiler say what it is */
     FILE_UNKNOWN   /* the loader will refuse it with a reason */
 };
 
-/* By the name if it ends in .onnx, else by the content. A stream is read ahead within `limits`, which may be NULL; its
+/* By the content; what is not recognized is a model if its name ends in .onnx. A folder is a model, too, which the
+ * compiler refuses with what it is. A stream is read ahead within `limits`, which may be NULL; its
  * path has to stay. */
 xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enum file_kind *kind, xcvm_error *error);
 enum file_kind file_kind_of_bytes(const void *bytes, size_t count);

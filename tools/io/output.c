@@ -304,3 +304,18 @@ int output_check_stdout(int code)
     report_line("standard output cannot be written%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return code == EXIT_OK ? EXIT_IO : code;
 }
+
+/* ---- Names ---- */
+
+int output_check_name(const char *path, const char *what)
+{
+    static const char *const others[] = {".pt",   ".pth",     ".npz",   ".npy", ".safetensors", ".tflite",
+                                         ".gguf", ".ort",     ".keras", ".h5",  ".hdf5",        ".json",
+                                         ".csv",  ".mlmodel", ".png",   ".jpg", ".svg",         ".xml",
+                                         ".zip",  ".gz",      ".tar",   ".txt", ".html",        ".py"};
+    for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
+        if (file_has_suffix(path, others[i]))
+            return report_usage("%s: the name says another format (%s) than what is written: %s", path, others[i],
+                                what);
+    return EXIT_OK;
+}

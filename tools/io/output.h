@@ -51,4 +51,8 @@ void output_print(const char *text);
  * that is EXIT_OK and printing failed. */
 int output_check_stdout(int code);
 
+/* Whether the name says another format than what is written, which `what` says; then that is an error of usage, else
+ * EXIT_OK. `path` may be NULL. */
+int output_check_name(const char *path, const char *what);
+
 #endif

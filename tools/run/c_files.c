@@ -35,6 +35,17 @@ const struct option c_options[] = {
 bool emits_c(const struct c_flags *flags) { return strcmp(flags->emit, "c") == 0; }
 bool emits_onnx(const struct c_flags *flags) { return strcmp(flags->emit, "onnx") == 0; }
 
+int c_flags_check_name(const struct c_flags *flags, const char *output)
+{
+    if (!emits_c(flags) && file_has_suffix(output, ".c"))
+        return report_usage("%s: C is written with --emit c", output);
+    if (!emits_onnx(flags) && file_has_suffix(output, ".onnx"))
+        return report_usage("%s: an ONNX model is written with --emit onnx; a program wants another name, as %.*s.bin",
+                            output, (int)(strlen(output) - 5), output);
+    return emits_onnx(flags) ? output_check_name(output, "an ONNX model, named as model.onnx")
+                             : output_check_name(output, "a program, named as prog.bin");
+}
+
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
 {
     const char *given = flags->weights_file != NULL && !emits_onnx(flags) ? "weights-file"

@@ -16,6 +16,8 @@ extern const struct option c_options[];
 bool emits_c(const struct c_flags *flags);
 bool emits_onnx(const struct c_flags *flags);
 /* EXIT_OK, or what to leave with where options of one kind of output are given for the other. */
+/* A name of what is written that says another format is an error of usage. */
+int c_flags_check_name(const struct c_flags *flags, const char *output);
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused);
 /* Writes the program as C to `path`, a name in .c, with its header beside it; all files or none. `target` NULL: for any
  * processor. */

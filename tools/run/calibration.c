@@ -2,6 +2,7 @@
 #include "run/calibration.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "run/columns.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
     free(inputs);
     value_budget_name(&c->budget, status, error);
     TRY(status);
+    data_skipped_tell(c->data);
     uint64_t examples = xct_dataset_examples(c->data);
     if (samples > 0 && (uint64_t)samples < examples)
         examples = (uint64_t)samples;

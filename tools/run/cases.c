@@ -206,3 +206,41 @@ xcvm_status data_set_value(const char *data_set, const char *kind, size_t index,
     value_budget_name(budget, status, error);
     return status;
 }
+
+/* ---- Files that a data set has ---- */
+
+/* The number of a file KIND_N.pb, KIND_N_M.pb or of another ending; SIZE_MAX if it is no such file. */
+static size_t number_of_file(const char *name, const char *kind)
+{
+    const size_t length = strlen(kind);
+    if (strncmp(name, kind, length) != 0 || name[length] != '_' || name[length + 1] < '0' || name[length + 1] > '9')
+        return SIZE_MAX;
+    char *end;
+    const unsigned long long number = strtoull(name + length + 1, &end, 10);
+    return (*end == '.' || *end == '_') && number < SIZE_MAX ? (size_t)number : SIZE_MAX;
+}
+
+size_t data_set_inputs(const char *data_set)
+{
+    char **names = list_folder(data_set);
+    size_t count = 0;
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+        const size_t number = number_of_file(names[i], "input");
+        if (number != SIZE_MAX && number >= count)
+            count = number + 1;
+    }
+    release_names(names);
+    return count;
+}
+
+char *data_set_leftover(const char *data_set, const char *kind, size_t count)
+{
+    char **names = list_folder(data_set), *found = NULL;
+    for (size_t i = 0; names != NULL && names[i] != NULL && found == NULL; i++) {
+        const size_t number = number_of_file(names[i], kind);
+        if (number != SIZE_MAX && (number >= count || !file_has_suffix(names[i], ".pb")))
+            found = memory_text(names[i]);
+    }
+    release_names(names);
+    return found;
+}

@@ -33,4 +33,10 @@ xcvm_status data_set_value(const char *data_set, const char *kind, size_t index,
 xcvm_status data_file_load(const char *path, const xcvm_type *type, struct value_budget *budget, char name[128],
                            xcvm_value **value, xcvm_error *error);
 
+/* How many inputs a data set has files for: one more than the highest number. */
+size_t data_set_inputs(const char *data_set);
+/* The name of a file of that kind ("input", "output") whose number is `count` or more, or which is no .pb file; NULL if
+ * there is none. Release with free. */
+char *data_set_leftover(const char *data_set, const char *kind, size_t count);
+
 #endif

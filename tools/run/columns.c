@@ -79,3 +79,13 @@ void columns_release(struct columns *c)
     free(c->items);
     *c = (struct columns){.items = NULL};
 }
+
+void data_skipped_tell(const xct_dataset *data)
+{
+    const char *names;
+    const size_t count = xct_dataset_skipped(data, &names);
+    if (count > 0)
+        report_line("note: %zu %s skipped, as %s no %s: %s%s", count, count == 1 ? "file is" : "files are",
+                    count == 1 ? "it is" : "they are",
+                    count == 1 ? "image that can be read" : "images that can be read", names, count > 3 ? " ..." : "");
+}

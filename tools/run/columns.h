@@ -20,4 +20,7 @@ bool columns_add_inputs(struct columns *columns, const struct text_list *inputs)
 void columns_tell_scales(const struct columns *columns, const xct_dataset *data, const char *input);
 void columns_release(struct columns *columns);
 
+/* A note of the files that were skipped in folders of images, if there are any. */
+void data_skipped_tell(const xct_dataset *data);
+
 #endif

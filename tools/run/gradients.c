@@ -28,6 +28,8 @@ void names_split(const struct text_list *texts, struct names *names)
         }
 }
 
+void names_add(void *names, const char *name) { add_name(names, name, strlen(name)); }
+
 void names_release(struct names *names)
 {
     for (size_t i = 0; i < names->count; i++)

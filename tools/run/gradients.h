@@ -14,6 +14,8 @@ struct names {
 };
 /* Takes texts apart at commas; empty names are left out. */
 void names_split(const struct text_list *texts, struct names *names);
+/* Adds a copy of a name; `names` is a struct names, so that this can be a callback. */
+void names_add(void *names, const char *name);
 void names_release(struct names *names);
 
 /* Adds to `names` what the files DATA_SET/gradient_N.pb, whose tensors are named grad_out@NAME, are gradients by,

@@ -271,14 +271,14 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
     static const struct spec zeros = {.form = SPEC_ZEROS};
     xcvm_type type = known_type(making, index);
     if (binding == NULL && making->program->trains && strcmp(input->name, "learning_rate") == 0) {
-        struct wanted rate = {&type, input->name};
+        struct wanted rate = {&type, input->name, false};
         return spec_value(&zeros, &rate, &filling, &making->values[index], error);
     }
     if (binding == NULL)
         return random_input(making, index, &filling, error);
     if (spec_needs_dims(&binding->spec))
         assume_dims(making, index, &type);
-    struct wanted wanted = {&type, input->name};
+    struct wanted wanted = {&type, input->name, true};
     xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &making->values[index], error);
     if (status != XCVM_OK)
         return callers_mistake(status, error);

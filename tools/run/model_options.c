@@ -37,6 +37,9 @@ const struct option model_options[] = {
     {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
      "whether quantised models are computed in integers: where that is faster on this machine, wherever it can be "
      "done, or nowhere, as the floats that their quantised numbers stand for"},
+    {"keep-input", 0, "NAME", OPTION_LIST, offsetof(struct model_flags, keep_inputs), 0, 0,
+     "keep an input of the model that has a default (an initializer that is an input, too, from IR version 4 on) as an "
+     "input of the program, which has no defaults; else it is a constant. --input NAME=SPEC of a model keeps it, too"},
     END_OF_OPTIONS,
 };
 
@@ -145,6 +148,8 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .weight_blocks = weight_blocks(flags->weights),
                          .integer_activations = strcmp(flags->activations, "int8") == 0,
                          .compute = xcvm_dtype_from_name(flags->compute),
+                         .default_inputs = flags->keep_inputs.items,
+                         .default_input_count = flags->keep_inputs.count,
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
                          .inference = flags->inference,

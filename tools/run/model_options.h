@@ -19,7 +19,8 @@ struct limit_flags {
 struct read_limits reading_limits(const struct limit_flags *limits);
 
 struct model_flags {
-    struct text_list dims; /* NAME=SIZE */
+    struct text_list dims;        /* NAME=SIZE */
+    struct text_list keep_inputs; /* inputs with defaults that stay inputs */
     bool flush_subnormals;
     int64_t optimization;
     const char *layout, *weights, *integer, *activations, *compute;

@@ -90,10 +90,49 @@ xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sin
     return status;
 }
 
+xcvm_status program_default_inputs(const char *path, const struct buffer *model, const struct limit_flags *limits,
+                                   struct names *found, xcvm_error *error)
+{
+    const xcc_options options = {.size = sizeof options,
+                                 .memory_limit = (size_t)limits->max_memory,
+                                 .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
+    return model != NULL ? xcc_default_inputs(model->data, model->length, &options, names_add, found, error)
+                         : xcc_default_inputs_file(path, &options, names_add, found, error);
+}
+
+/* Whether one of NAME=SPEC is about the name. */
+static bool is_given(const struct text_list *inputs, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; inputs != NULL && i < inputs->count; i++)
+        if (strncmp(inputs->items[i], name, length) == 0 && inputs->items[i][length] == '=')
+            return true;
+    return false;
+}
+
+/* Of the inputs that have defaults, those that a value is given for. */
+static xcvm_status choose_inputs(const char *path, const struct buffer *model, const struct program_flags *flags,
+                                 struct names *chosen, xcvm_error *error)
+{
+    struct names all = {0};
+    for (size_t i = 0; i < flags->model.keep_inputs.count; i++)
+        names_add(chosen, flags->model.keep_inputs.items[i]);
+    if (flags->inputs == NULL || flags->inputs->count == 0)
+        return XCVM_OK;
+    const xcvm_status status = program_default_inputs(path, model, &flags->limits, &all, error);
+    for (size_t i = 0; i < all.count; i++)
+        if (is_given(flags->inputs, all.items[i]))
+            names_add(chosen, all.items[i]);
+    names_release(&all);
+    return status;
+}
+
 static xcvm_status compile_into(const char *path, const struct buffer *model, const struct program_flags *flags,
-                                struct program *program, xcvm_error *error)
+                                const struct names *inputs, struct program *program, xcvm_error *error)
 {
     xcc_options options = compiler_options(&flags->model, &flags->limits, &program->dims);
+    options.default_inputs = inputs->items;
+    options.default_input_count = inputs->count;
     options.backprop = flags->backprop;
     options.train = flags->train;
     options.loss = flags->loss;
@@ -140,7 +179,11 @@ static xcvm_status make_bytes(const char *path, const struct program_flags *flag
     xcvm_status status = XCVM_OK;
     program->kind = kind;
     if (kind == FILE_MODEL) {
-        status = compile_into(path, piped ? &content : NULL, flags, program, error);
+        struct names inputs = {0};
+        status = choose_inputs(path, piped ? &content : NULL, flags, &inputs, error);
+        if (status == XCVM_OK)
+            status = compile_into(path, piped ? &content : NULL, flags, &inputs, program, error);
+        names_release(&inputs);
     } else if (kind == FILE_ASSEMBLY) {
         if (!piped)
             status = file_read(path, &limits, &content, error);

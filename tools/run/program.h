@@ -3,6 +3,7 @@
 #define XCVM_TOOLS_RUN_PROGRAM_H
 
 #include "io/file.h"
+#include "run/gradients.h"
 #include "run/kernel_cache.h"
 #include "run/model_options.h"
 
@@ -23,6 +24,7 @@ struct program_flags {
     bool copy, no_libraries;
     const char *library_dir, *isa;
     bool no_notes; /* of the compiler on a model */
+    const struct text_list *inputs; /* NAME=SPEC; a model's inputs with defaults that these name are kept. NULL: none */
 };
 extern const struct option loading_options[];
 /* Of subcommands that measure: a step of training in place of a run. */
@@ -57,6 +59,11 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
 xcvm_status program_bytes(const char *path, const struct program_flags *flags, struct buffer *bytes, bool *made,
                           xcvm_error *error);
 void program_close(struct program *program);
+
+/* Adds to `found` the names of a model's inputs that have defaults, in their order. `model`: its bytes where they were
+ * read from a stream, else NULL. */
+xcvm_status program_default_inputs(const char *path, const struct buffer *model, const struct limit_flags *limits,
+                                   struct names *found, xcvm_error *error);
 
 /* Compiles a model file ("-": standard input), showing progress on a terminal. `options->user` is for the dump alone.
  */

@@ -4,6 +4,8 @@
 #include "io/output.h"
 #include "cli/report.h"
 
+#include <string.h>
+
 int rewrite_bytes(const char *from, const struct buffer *bytes, const char *to, rewriting function, const void *context)
 {
     struct output output;
@@ -48,4 +50,13 @@ xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_
         return output_finish(&output, error);
     output_discard(&output, error);
     return status;
+}
+
+int rewrite_check_name(const char *to)
+{
+    if (to != NULL && file_has_suffix(to, ".c")) {
+        const int stem = (int)(strlen(to) - 2);
+        return report_usage("%s: write %.*s.onnx, then make C of it with xcvm compile --emit c", to, stem, to);
+    }
+    return output_check_name(to, "an ONNX model where the name ends in .onnx, else a program, named as model.bin");
 }

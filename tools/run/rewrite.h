@@ -25,4 +25,8 @@ xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_
 /* Refuses to write to a file of the data; either may be NULL. */
 xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error *error);
 
+/* Refuses the name of an output that rewrite_model would write in another format than the name says, as an error of
+ * usage; else EXIT_OK. `to` may be NULL. */
+int rewrite_check_name(const char *to);
+
 #endif

@@ -229,7 +229,7 @@ static xcvm_status raw_value(const struct spec *spec, const struct wanted *wante
         return literal_value(spec->body, spec->typed ? &spec->type : NULL, wanted->type, filling->budget, value, error);
     case SPEC_FILE:
     case SPEC_DASH: {
-        struct wanted here = {type, wanted->name};
+        struct wanted here = {type, wanted->name, wanted->resize};
         TRY(tensor_file_read(spec->form == SPEC_DASH ? "-" : spec->path, spec->key, &here, filling->budget, value,
                              error));
         if (!spec->typed)

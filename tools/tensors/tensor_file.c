@@ -6,39 +6,52 @@
 #include "tensors/npy.h"
 #include "values/number.h"
 #include "io/output.h"
+#include "tensors/image.h"
 #include "tensors/png.h"
 #include "cli/report.h"
 #include "values/value.h"
 
 #include <xcvm/compiler.h>
+#include <xcvm/files.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_PB, FORMAT_PNG, FORMAT_BIN };
+enum format { FORMAT_UNKNOWN, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_PB, FORMAT_IMAGE, FORMAT_BIN };
 
 static const struct {
     const char *suffix;
     enum format format;
-} suffixes[] = {{".npy", FORMAT_NPY}, {".npz", FORMAT_NPZ}, {".safetensors", FORMAT_SAFETENSORS},
-                {".pb", FORMAT_PB},   {".png", FORMAT_PNG}, {".bin", FORMAT_BIN},
-                {".raw", FORMAT_BIN}, {".f32", FORMAT_BIN}, {".i64", FORMAT_BIN}};
+} suffixes[] = {{".npy", FORMAT_NPY},    {".npz", FORMAT_NPZ},    {".safetensors", FORMAT_SAFETENSORS},
+                {".pb", FORMAT_PB},      {".png", FORMAT_IMAGE},  {".jpg", FORMAT_IMAGE},
+                {".jpeg", FORMAT_IMAGE}, {".webp", FORMAT_IMAGE}, {".bmp", FORMAT_IMAGE},
+                {".tif", FORMAT_IMAGE},  {".tiff", FORMAT_IMAGE}, {".pgm", FORMAT_IMAGE},
+                {".ppm", FORMAT_IMAGE},  {".jp2", FORMAT_IMAGE},  {".bin", FORMAT_BIN},
+                {".raw", FORMAT_BIN},    {".f32", FORMAT_BIN},    {".i64", FORMAT_BIN}};
 
-static enum format format_of(const char *path, const struct buffer *bytes)
+static enum format format_of_name(const char *path)
 {
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (file_has_suffix(path, suffixes[i].suffix))
             return suffixes[i].format;
-    static const struct {
-        const char *mark;
-        size_t length;
-        enum format format;
-    } marks[] = {{"\x93NUMPY", 6, FORMAT_NPY}, {"PK\3\4", 4, FORMAT_NPZ}, {"\x89PNG", 4, FORMAT_PNG}};
-    for (size_t i = 0; bytes != NULL && i < sizeof marks / sizeof *marks; i++)
-        if (bytes->length >= marks[i].length && memcmp(bytes->data, marks[i].mark, marks[i].length) == 0)
-            return marks[i].format;
     return FORMAT_UNKNOWN;
+}
+
+/* Arrays and images are told by their first bytes, whatever they are called; raw elements and messages may begin with
+ * any. */
+static enum format format_of(const char *path, const struct buffer *bytes)
+{
+    const enum format named = format_of_name(path);
+    if (named == FORMAT_BIN || named == FORMAT_PB)
+        return named;
+    if (bytes->length >= 6 && memcmp(bytes->data, "\x93NUMPY", 6) == 0)
+        return FORMAT_NPY;
+    if (bytes->length >= 4 && memcmp(bytes->data, "PK\3\4", 4) == 0)
+        return FORMAT_NPZ;
+    if (xcvm_recognize(bytes->data, bytes->length, XCVM_FILE_IMAGE, NULL, 0) == XCVM_FILE_IMAGE)
+        return FORMAT_IMAGE;
+    return named;
 }
 
 /* The shape of raw elements, of which at most one dimension is open, and the bits that the others take. */
@@ -99,13 +112,22 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, s
     return XCVM_OK;
 }
 
-static xcvm_status unknown_source(xcvm_error *error)
+/* Where bytes are recognized as what no tensor is in, the error says so in place of what it said. */
+static xcvm_status recognize(xcvm_status status, const struct buffer *bytes, xcvm_error *error)
 {
-    return error_set(error, XCVM_INVALID_ARGUMENT,
-                     "the kind of file is not known (.npy, .npz, .safetensors, .pb, .png and .bin can be read)");
+    char text[400];
+    (void)xcvm_recognize(bytes->data, bytes->length, XCVM_FILE_ARRAYS, text, sizeof text);
+    return text[0] != '\0' ? error_set(error, status, "%s", text) : status;
 }
 
-static xcvm_status read_bytes(enum format format, const char *key, const struct buffer *bytes,
+static xcvm_status unknown_source(const struct buffer *bytes, xcvm_error *error)
+{
+    error_set(error, XCVM_INVALID_ARGUMENT,
+              "the kind of file is not known (.npy, .npz, .safetensors, .pb, images and .bin can be read)");
+    return recognize(XCVM_INVALID_ARGUMENT, bytes, error);
+}
+
+static xcvm_status read_bytes(enum format format, const char *path, const char *key, const struct buffer *bytes,
                               const struct wanted *wanted, struct value_budget *budget, xcvm_value **value,
                               xcvm_error *error)
 {
@@ -116,8 +138,8 @@ static xcvm_status read_bytes(enum format format, const char *key, const struct 
     case FORMAT_NPZ:
     case FORMAT_SAFETENSORS:
         return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, budget, value, error);
-    case FORMAT_PNG:
-        return png_read(bytes->data, bytes->length, wanted->type, budget, value, error);
+    case FORMAT_IMAGE:
+        return image_read(bytes->data, bytes->length, wanted->type, wanted->resize, path, budget, value, error);
     case FORMAT_PB:
         return xcc_value_load_within(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget),
                                      value_budget_time_left(budget), name, value, error);
@@ -126,7 +148,7 @@ static xcvm_status read_bytes(enum format format, const char *key, const struct 
     case FORMAT_UNKNOWN:
         break;
     }
-    return unknown_source(error);
+    return unknown_source(bytes, error);
 }
 
 /* How many bytes a file that does not tell its size may have for the shape that is wanted. */
@@ -136,7 +158,7 @@ static xcvm_status most_bytes(enum format format, const xcvm_type *type, uint64_
     int64_t dims[XCVM_MAX_RANK];
     int open;
     size_t bits, count = 1;
-    *most = format == FORMAT_PNG ? INT32_MAX : UINT64_MAX;
+    *most = format == FORMAT_IMAGE ? INT32_MAX : UINT64_MAX;
     if (format == FORMAT_BIN) {
         TRY(raw_shape(type, dims, &open, &bits, error));
         *most = open < 0 ? bytes_of_bits(bits) : UINT64_MAX;
@@ -170,7 +192,7 @@ static xcvm_status look(const struct reading *reading, const char *path, const x
     *format = format_of(path, &reading->bytes);
     *most = UINT64_MAX;
     if (*format == FORMAT_UNKNOWN)
-        return unknown_source(error);
+        return unknown_source(&reading->bytes, error);
     if (reading->size == UINT64_MAX)
         return most_bytes(*format, type, most, error);
     if (*format != FORMAT_BIN)
@@ -182,7 +204,7 @@ static xcvm_status look(const struct reading *reading, const char *path, const x
 static xcvm_status read_value(struct reading *reading, const char *path, const char *key, const struct wanted *wanted,
                               struct value_budget *budget, xcvm_value **value, xcvm_error *error)
 {
-    enum { LONGEST_MARK = 6 };
+    enum { LONGEST_MARK = 512 };
     enum format format;
     uint64_t most;
     TRY(reading_start(reading, LONGEST_MARK, error));
@@ -191,11 +213,11 @@ static xcvm_status read_value(struct reading *reading, const char *path, const c
         TRY(reading_rest(reading, most, "all that its type and shape need", error));
         const size_t held = reading->bytes.length;
         value_budget_hold(budget, held);
-        status = read_bytes(format, key, &reading->bytes, wanted, budget, value, error);
+        status = read_bytes(format, reading->name, key, &reading->bytes, wanted, budget, value, error);
         value_budget_let_go(budget, held);
     }
     if (status == XCVM_INVALID_MODEL) /* of a .pb file, but no model is concerned */
-        status = error->status = XCVM_INVALID_ARGUMENT;
+        status = recognize(error->status = XCVM_INVALID_ARGUMENT, &reading->bytes, error);
     if (status != XCVM_OK)
         error_prefix(error, "%s", reading->name);
     return status;
@@ -247,8 +269,9 @@ static xcvm_status unknown_target(const char *path, xcvm_error *error)
 /* As format_of, of what can be written. */
 static enum format target_format(const char *path)
 {
-    enum format format = format_of(path, NULL);
-    return format != FORMAT_SAFETENSORS ? format : FORMAT_UNKNOWN;
+    enum format format = format_of_name(path);
+    const bool readable = format == FORMAT_SAFETENSORS || (format == FORMAT_IMAGE && !file_has_suffix(path, ".png"));
+    return readable ? FORMAT_UNKNOWN : format;
 }
 
 bool tensor_file_is_archive(const char *path) { return target_format(path) == FORMAT_NPZ; }
@@ -279,7 +302,7 @@ xcvm_status tensor_file_write(struct tensor_files *files, const char *path, cons
         status = npy_write(value, files->budget, output_sink, &output, error);
     else if (format == FORMAT_PB)
         status = xcc_value_save(value, name, output_sink, &output, error);
-    else if (format == FORMAT_PNG)
+    else if (format == FORMAT_IMAGE)
         status = png_write(value, output_sink, &output, error);
     else
         status = write_raw(value, &output, error);

@@ -1,4 +1,4 @@
-/* Tensor files: the format is told by the name, or else by the content. */
+/* Tensor files: the format is told by the content, and where that tells nothing, by the name. */
 #ifndef XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 #define XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 
@@ -9,13 +9,14 @@
 struct wanted {
     const xcvm_type *type; /* NULL: unknown */
     const char *name;      /* of the input or output; the key in an archive that is given none */
+    bool resize;           /* images become as large as the type says */
 };
 
 /* What a budget leaves for reading a file. */
 struct read_limits tensor_file_limits(const struct value_budget *budget);
 
 /* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
- * file says, except for .png and .bin, which have none. The file counts while it is read, beside what it unpacks to;
+ * file says, except for images and .bin, which have none. The file counts while it is read, beside what it unpacks to;
  * `budget` may be NULL. */
 xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
                              struct value_budget *budget, xcvm_value **value, xcvm_error *error);
