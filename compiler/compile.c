@@ -205,8 +205,7 @@ static xcvm_status check_gradients(const xcc_options *o, xcvm_error *error)
                    (differentiates || !o->straight_through),
                INVALID_ARGUMENT, "gradients of some kind are asked for, but backprop is not");
     XCVM_CHECK(error, o->phase == XCC_PHASE_WHOLE || (o->state_count == 0 && o->state_pattern_count == 0),
-               INVALID_ARGUMENT,
-               "forward and backward as programs of their own have no states");
+               INVALID_ARGUMENT, "forward and backward as programs of their own have no states");
     XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
     XCVM_CHECK(error, o->order >= 0 && o->order <= 2, INVALID_ARGUMENT, "there are gradients of order 1 and 2, not %d",
                o->order);

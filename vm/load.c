@@ -54,7 +54,8 @@ static xcvm_status read_all(int file, source *s, xcvm_error *error)
     return XCVM_OK;
 }
 
-static xcvm_status read_file(const char *path, int file, bool copy, const xcvm_allocator *allocator, source *s, xcvm_error *error)
+static xcvm_status read_file(const char *path, int file, bool copy, const xcvm_allocator *allocator, source *s,
+                             xcvm_error *error)
 {
     struct stat about;
     XCVM_CHECK(error, fstat(file, &about) == 0, IO, "cannot be read: %s", strerror(errno));

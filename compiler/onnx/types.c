@@ -8,7 +8,8 @@ static const int64_t largest_dim = (int64_t)1 << 40;
 /* A name that some exporters give to every open dimension; sizes of the same name would have to agree. */
 static bool is_anonymous(const char *name)
 {
-    return strcmp(name, "?") == 0 || (name[0] == '-' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0');
+    return strcmp(name, "?") == 0 ||
+           (name[0] == '-' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0');
 }
 
 static xcvm_status read_dims(xcc_importer *imp, const Onnx__TensorShapeProto *shape, int64_t dims[XCVM_MAX_RANK])

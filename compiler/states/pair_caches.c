@@ -157,11 +157,10 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     xcc_value *mask = a->mask != NULL ? xcc_value_of(a->mask) : NULL;
     if (mask != NULL && mask->type.dtype != XCVM_BOOL && (mask = xcc_build_cast(&b, mask, XCVM_F32)) == NULL)
         return m->error->status;
-    xcc_value *y =
-        xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
-                  .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]), .before = XCC_IN(e->before),
-                  .mask = XCC_IN(mask), .left_window_size = a->left_window_size, .scale = a->scale,
-                  .softcap = a->softcap, .is_causal = a->is_causal);
+    xcc_value *y = xcc_apply(&b, CachedAttention, y, .q = XCC_IN(q), .k = XCC_IN(e->fresh[0]), .v = XCC_IN(e->fresh[1]),
+                             .past_key = XCC_IN(e->past[0]), .past_value = XCC_IN(e->past[1]),
+                             .before = XCC_IN(e->before), .mask = XCC_IN(mask), .left_window_size = a->left_window_size,
+                             .scale = a->scale, .softcap = a->softcap, .is_causal = a->is_causal);
     if (y != NULL && a->q->rank == 3)
         y = xcc_build_heads_together(&b, y);
     if (y == NULL)

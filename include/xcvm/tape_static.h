@@ -148,9 +148,10 @@ typedef struct xcvm_static_save_options {
  * `options` may be NULL. A step of an xcvm_optimizer is the end of the program,
  * which goes on from where that is: what the optimizer keeps are states, the rate is the input learning_rate. A call of
  * the host's has what calls before it have written into captures behind its operands.
- * INVALID_ARGUMENT if there is no schedule, if names do not fit it, or if a captured variable is gone; UNSUPPORTED if it
- * cannot be one, leaves gradients behind, or takes a step that no program can: of an optimizer with update hooks, by a
- * gradient by rows, of several optimizers or several times, or of parameters that have had different numbers of steps. */
+ * INVALID_ARGUMENT if there is no schedule, if names do not fit it, or if a captured variable is gone; UNSUPPORTED if
+ * it cannot be one, leaves gradients behind, or takes a step that no program can: of an optimizer with update hooks, by
+ * a gradient by rows, of several optimizers or several times, or of parameters that have had different numbers of
+ * steps. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
                                                     const xcvm_static_save_options *options, xcvm_sink sink, void *user,
                                                     xcvm_error *error);

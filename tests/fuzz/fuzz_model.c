@@ -48,10 +48,10 @@ static void try_edits(const uint8_t *bytes, size_t count)
         const void *model = turn == 0 ? bytes : written.at;
         const size_t length = turn == 0 ? count : written.count;
         const xcvm_status found = xcc_inference_form_edits(NULL, model, length, &arena, &edits, &error);
-        const xcvm_status put = found == XCVM_OK
-                                    ? xcc_weights_replace(model, length, keep_weight, NULL, &edits, fuzz_collect,
-                                                          turn == 0 ? &written : &again, &error)
-                                    : found;
+        const xcc_replacement how = {.find = keep_weight, .edits = &edits};
+        const xcvm_status put = found == XCVM_OK ? xcc_weights_replace(model, length, &how, fuzz_collect,
+                                                                       turn == 0 ? &written : &again, &error)
+                                                 : found;
         xcvm_arena_release(&arena);
         if (put != XCVM_OK) {
             if (turn > 0)

@@ -117,7 +117,8 @@ START_TEST(png_of_unknown_chunks)
         xcvm_error error;
         ck_assert_int_eq(file_read(FILES "grey.png", NULL, &bytes, &error), XCVM_OK);
         memcpy(bytes.data + 37, rows[i].type, 4);
-        ck_assert_int_eq(image_read(bytes.data, bytes.length, NULL, false, "x", NULL, &value, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_int_eq(image_read(bytes.data, bytes.length, NULL, false, "x", NULL, &value, &error),
+                         XCVM_INVALID_ARGUMENT);
         ck_assert_str_eq(error.message, rows[i].message);
         buffer_release(&bytes);
     }

@@ -23,7 +23,7 @@ struct program_flags {
     const char *train, *loss; /* an optimizer: a model becomes a step of training; and what it makes smaller */
     bool copy, no_libraries;
     const char *library_dir, *isa;
-    bool no_notes; /* of the compiler on a model */
+    bool no_notes;                  /* of the compiler on a model */
     const struct text_list *inputs; /* NAME=SPEC; a model's inputs with defaults that these name are kept. NULL: none */
 };
 extern const struct option loading_options[];
