@@ -160,7 +160,7 @@ fi
 
 # Data sets of training and quantisation count as well: what their arrays unpack to, and their images.
 digits=$data/../../../examples/digits
-learn=(train "$digits/untrained.onnx" -i image=images -l label=labels --loss softmax_cross_entropy --steps 1)
+learn=(train "$digits/untrained.onnx" -i image=images -l label=labels --loss softmax_cross_entropy --steps 1 --dry-run)
 quantise=(quantize "$digits/model.onnx" -i image=images -o never.onnx)
 if command -v python3 >/dev/null; then
     python3 - <<'END'

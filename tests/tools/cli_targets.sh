@@ -78,28 +78,32 @@ err_has '--output and --picture are one file, -'
 
 keep network.onnx line.npz
 ln -s line.npz link.csv
+ln -s line.npz link.bin
+# An output with the name of an array or table is refused for its name, before the data are opened.
+is_refused() {
+    code 2
+    if [ "$target" = -o ]; then err_has 'the name says another format'; else err_has "$1"; fi
+}
+run "${learn[@]}" --checkpoint none -o link.bin
+code 2
+err_has 'link.bin is a file of the data'
 for target in --log --curve -o; do
     run "${learn[@]}" --checkpoint none $target network.onnx
     code 2
     err_has 'the model and '
     run "${learn[@]}" --checkpoint none $target line.npz
-    code 2
-    err_has 'line.npz is a file of the data'
+    is_refused 'line.npz is a file of the data'
     run "${learn[@]}" --checkpoint none $target link.csv
-    code 2
-    err_has 'link.csv is a file of the data'
+    is_refused 'link.csv is a file of the data'
     run train network.onnx -d 'lin*.npz' --checkpoint none $target ./line.npz
-    code 2
-    err_has './line.npz is a file of the data'
+    is_refused './line.npz is a file of the data'
     run train network.onnx -d . --checkpoint none $target line.npz
     code 2
     cp line.npz held.npz
     run train network.onnx -d line.npz --validation held.npz --checkpoint none $target held.npz
-    code 2
-    err_has 'held.npz is a file of the data'
+    is_refused 'held.npz is a file of the data'
     run train network.onnx -d line.npz --weights held.npz --checkpoint none $target held.npz
-    code 2
-    err_has "--weights and "
+    is_refused "--weights and "
     check cmp line.npz held.npz
     rm held.npz
 done

@@ -143,7 +143,7 @@ open("normal.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2
 END
     run run two.bin -i x=47x64xf32=random:3 -i y=47x4xf32=random:4 -o u=@normal.npz:x -o v=@normal.npz:y
     code 0
-    wide=(train normal.onnx -d normal.npz --loss mse -l y --optimizer sgd:lr=0.05,momentum=0.9 -b 8 --threads 1 --epochs 3
+    wide=(train normal.onnx -d normal.npz --loss mse -l y --optimizer sgd:lr=0.05,momentum=0.9 -b 8 --threads 1 --dry-run --epochs 3
         --validation 0.15)
     learn shared 1 --log alone.csv
     for how in $ways; do
