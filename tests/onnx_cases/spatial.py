@@ -276,7 +276,8 @@ def sample(x, grid, mode, padding, corners):
             if mode == "nearest":
                 p = np.rint(p)
             low, high = (0, size - 1) if corners else (-0.5, size - 0.5)
-            if padding == "border" and not low <= p <= high:
+            # With cubic interpolation each neighbor is clamped (fetch), as in PyTorch, and the position is not.
+            if padding == "border" and mode != "cubic" and not low <= p <= high:
                 p = min(max(p, 0), size - 1)
             elif padding == "reflection" and not low <= p <= high:
                 p = reflect(p, low, high)
