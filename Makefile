@@ -9,7 +9,8 @@
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
-#   make generated  renew the pages of docs/ that come from the tables, and the picture of the house
+#   make docs       build the documentation site in build/release/docs/html
+#   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
 #   make size       the bytes of the runtime library, floor by floor
 #   make clean      remove build/ and demo/
 
@@ -17,8 +18,9 @@ PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
 	libopenblas-dev libonnx-dev libstb-dev libpcre2-dev libjpeg-dev libwebp-dev libtiff-dev libopenjp2-7-dev \
 	zlib1g-dev libc6-dev check libsubunit-dev
-TEST_PACKAGES = $(BUILD_PACKAGES) git g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
+TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision openmpi-bin
+DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
 
@@ -71,6 +73,10 @@ install: build
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
+docs:
+	@scripts/install-packages.sh $(DOCS_PACKAGES)
+	@scripts/docs.sh build/release
+
 generated: build
 	@scripts/generated.sh build/release
 
@@ -80,4 +86,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format generated size clean
+.PHONY: all packages build demo test bench bench-quantized bench-generation aarch64 install format docs generated size clean
