@@ -1,19 +1,17 @@
 /*
- * XCVM: load and run compiled neural-network programs.
+ * XCVM: load and run compiled neural-network programs. docs/embedding.md explains the concepts with examples.
  *
- * Ownership. A function whose name ends in _create, _load..., _wrap, _assemble, _copy or _retain gives its caller the
- * result; the matching _destroy or _release takes it back and accepts NULL. Everything an accessor returns is lent by
- * the object asked, and lives no longer than that object; xcvm_value_copy and xcvm_value_retain keep a lent value.
+ * Ownership: functions named _create, _load, _wrap, _copy and _retain transfer ownership to the caller. The matching
+ * _destroy or _release accepts NULL. Accessors lend: the result lives as long as the object that was asked.
  *
- * Threads. A program is immutable: any number of threads may use one. A session, and the values that it lends,
- * belong to one thread at a time; xcvm_session_cancel alone may be called from any thread. Reference counts of
- * values are atomic, and a value that its holder has a reference to may be released on any thread.
+ * Threads: a program is immutable and may be shared. A session and the values that it lends belong to one thread at a
+ * time; only xcvm_session_cancel may be called from any thread. Reference counts of values are atomic.
  *
- * Errors. A call that can fail returns a status and, if `error` is not NULL, fills it. Outputs are written on
- * success only.
+ * Errors: functions that can fail return a status and fill `error`, which may be NULL. Outputs are written on success
+ * only.
  *
- * Option structs start with their size: initialise them with { .size = sizeof(the struct) }; zero in any other
- * field asks for the default.
+ * Options: option structs start with their size, as in { .size = sizeof options }. Zero selects the default of every
+ * other field. Unless stated otherwise, a NULL allocator selects malloc and free.
  */
 #ifndef XCVM_XCVM_H
 #define XCVM_XCVM_H
@@ -38,7 +36,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is running, as "major.minor.patch". */
+/* Returns the version of the loaded library, as "major.minor.patch". */
 XCVM_API const char *xcvm_version(void);
 
 /* ---- Status and error ---- */
@@ -64,24 +62,23 @@ typedef enum xcvm_status {
 #undef XCVM_STATUS
 } xcvm_status;
 
-/* "OUT_OF_MEMORY"; and "memory or the memory limit is used up". NULL for a number that is no status. */
+/* Return the name ("OUT_OF_MEMORY") and a sentence for a status, or NULL for an unknown number. */
 XCVM_API const char *xcvm_status_name(xcvm_status status);
 XCVM_API const char *xcvm_status_summary(xcvm_status status);
 
-/* What went wrong and where. pc is -1 and the strings are empty where they do not apply. */
+/* Describes a failure. Fields that do not apply are -1 or "". */
 typedef struct xcvm_error {
     xcvm_status status;
-    int32_t pc;           /* index of the instruction */
-    char instruction[32]; /* its name, as in "Conv" */
-    char node[128];       /* the source node that it was compiled from */
+    int32_t pc;           /* instruction index */
+    char instruction[32]; /* instruction name, such as "Conv" */
+    char node[128];       /* source node of the model */
     char message[600];
 } xcvm_error;
 
 /* ---- Memory ---- */
 
-/* Where a library object takes all its memory from. `allocate` returns at least `bytes` bytes aligned to `alignment`
- * (a power of two), or NULL; `release` gets the same size back. Both must be callable from every thread that uses the
- * objects made with them. */
+/* Provides all memory of a library object. `allocate` returns `bytes` bytes aligned to `alignment` (a power of two), or
+ * NULL. `release` receives the same size. Both may be called from every thread that uses the object. */
 typedef struct xcvm_allocator {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory, size_t bytes);
@@ -90,9 +87,8 @@ typedef struct xcvm_allocator {
 
 /* ---- Values ---- */
 
-/* Element types. The numbers below 100 are those of ONNX's TensorProto.DataType. From 100 on they are of types that
- * ONNX has not: f24 is the upper three bytes of an f32, which weights may be stored in. Elements of fewer than 8 bits
- * are packed, the first in the lowest bits. */
+/* Element types. Numbers below 100 equal ONNX's TensorProto.DataType. f24, the upper three bytes of an f32, stores
+ * weights. Elements of fewer than 8 bits are packed, the first in the lowest bits. */
 #define XCVM_DTYPE_LIST(X)                                                                                             \
     X(F32, 1, "f32", 32)                                                                                               \
     X(U8, 2, "u8", 8)                                                                                                  \
@@ -129,10 +125,10 @@ typedef enum xcvm_dtype {
 #undef XCVM_DTYPE
 } xcvm_dtype;
 
-/* "f32" for XCVM_F32, "?" for a number that is no element type; bits of one element, 0 likewise. */
+/* Return the name ("f32") and the bits of one element; "?" and 0 for an unknown number. */
 XCVM_API const char *xcvm_dtype_name(xcvm_dtype dtype);
 XCVM_API int xcvm_dtype_bits(xcvm_dtype dtype);
-/* XCVM_NO_DTYPE if no element type has that name. */
+/* Returns XCVM_NO_DTYPE for an unknown name. */
 XCVM_API xcvm_dtype xcvm_dtype_from_name(const char *name);
 
 #define XCVM_KIND_LIST(X)                                                                                              \
@@ -151,58 +147,51 @@ typedef enum xcvm_kind {
 
 enum { XCVM_MAX_RANK = 8 };
 
-/* A tensor (dense, row-major), a sequence of values, an optional (a list of at most one value) or a map (a list of
- * two values: keys and items). Reference counted: _create, _wrap, _copy and _retain return one reference, which
- * xcvm_value_release gives back. What accessors, observers and host functions are given is lent: it has no references
- * of its own, and releasing it does nothing. */
+/* A dense row-major tensor, a sequence, an optional (at most one item) or a map (two items: keys and values). Values
+ * are reference counted. Values that accessors, observers and host functions receive are lent; releasing them does
+ * nothing. */
 typedef struct xcvm_value xcvm_value;
 
-/* A tensor with uninitialised elements. A string tensor is made with xcvm_string_tensor_create. `allocator` may be
- * NULL. */
+/* Creates a tensor with uninitialized elements of any type except strings. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype, int rank,
                                                       const int64_t *dims, xcvm_value **tensor, xcvm_error *error);
-/* A tensor over the caller's memory, which is not copied: `data` holds the elements and must stay valid until `release`
- * (may be NULL) is called with `user`, once, when the last reference is gone. `data` is aligned to the size of an
- * element, at most 8 bytes (INVALID_ARGUMENT if not; 64 bytes are read fastest), and may be NULL if there are no
- * elements. What describes the tensor, some hundred bytes, comes from malloc. In failure `release` is not called. */
+/* Creates a tensor over the caller's memory without a copy. `data` must stay valid until `release` (may be NULL) is
+ * called, once, after the last reference is gone; a failed call does not call it. `data` must be aligned to the element
+ * size, at most 8 bytes; 64-byte alignment is fastest. It may be NULL if there are no elements. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data,
                                                     void (*release)(void *user), void *user, xcvm_value **tensor,
                                                     xcvm_error *error);
-/* A string tensor; strings and lengths (NULL: the strings end with NUL) are copied, in row-major order. */
+/* Creates a string tensor from a copy of `strings` in row-major order. NULL `lengths` means NUL-terminated strings. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_string_tensor_create(const xcvm_allocator *allocator, int rank,
                                                              const int64_t *dims, const char *const *strings,
                                                              const size_t *lengths, xcvm_value **tensor,
                                                              xcvm_error *error);
-/* A sequence, optional or map of `count` values. The list shares their elements, and for that holds references of its
- * own: what is written to a tensor later is seen in the list. Elements of lent values are copied. Lists nest at most 16
- * deep. */
+/* Creates a sequence, optional or map of `count` values. The list shares counted items and copies lent ones. Lists nest
+ * at most 16 deep. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, size_t count,
                                                     xcvm_value *const *items, xcvm_value **list, xcvm_error *error);
-/* A value of its own with the same elements, of lists as deep as they nest, in memory from `allocator` (NULL:
- * malloc's): nothing that happens to `value` or its lender changes it. */
+/* Makes a deep copy. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_value_copy(const xcvm_allocator *allocator, const xcvm_value *value,
                                                    xcvm_value **copy, xcvm_error *error);
-/* Keeps a value: *kept has one reference more for the caller. If `value` is counted, *kept is `value` itself. If it is
- * lent, by a session, a list, an observer's event or to a host function, *kept is a new value that stays as it is now:
- * it shares what the caller has references to anyway (items of a list of the caller's), and copies what lies in memory
- * of a session or program, into memory from malloc. */
+/* Keeps a value beyond its lender. A counted value gets one more reference. A lent value becomes a new value that does
+ * not change any more; memory of a session or program is copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_error *error);
-/* Gives one reference back. NULL and lent values are accepted, and nothing is done. */
+/* Releases one reference. NULL and lent values are ignored. */
 XCVM_API void xcvm_value_release(xcvm_value *value);
 
 XCVM_API xcvm_kind xcvm_value_kind(const xcvm_value *value);
-/* Of a tensor; for a list, the element type of the tensors in it, or XCVM_NO_DTYPE. */
+/* For a list: the element type of its tensors, or XCVM_NO_DTYPE. */
 XCVM_API xcvm_dtype xcvm_value_dtype(const xcvm_value *value);
 XCVM_API int xcvm_value_rank(const xcvm_value *value);
 XCVM_API const int64_t *xcvm_value_dims(const xcvm_value *value);
-/* Elements of a tensor, items of a list. */
+/* Returns the number of elements of a tensor, or of items of a list. */
 XCVM_API size_t xcvm_value_count(const xcvm_value *value);
-/* A tensor's elements; NULL for lists and for string tensors. */
+/* Returns the elements of a tensor; NULL for lists and string tensors. */
 XCVM_API void *xcvm_value_data(const xcvm_value *value);
 XCVM_API size_t xcvm_value_bytes(const xcvm_value *value);
-/* Item `index` of a list, lent; NULL if there is none. */
+/* Lends item `index` of a list; NULL if there is none. */
 XCVM_API const xcvm_value *xcvm_value_item(const xcvm_value *value, size_t index);
-/* String `index` of a string tensor (not NUL-terminated) and its length; NULL if there is none. */
+/* Lends string `index` of a string tensor, which has no terminating NUL; NULL if there is none. */
 XCVM_API const char *xcvm_value_string(const xcvm_value *value, size_t index, size_t *length);
 
 /* ---- Programs ---- */
@@ -211,26 +200,24 @@ typedef struct xcvm_program xcvm_program;
 
 typedef struct xcvm_load_options {
     size_t size;
-    const xcvm_allocator *allocator; /* NULL: malloc's */
-    bool copy;                       /* into memory of its own, instead of mapping the file */
-    bool no_libraries;               /* never open a kernel library; run the unfused instructions */
-    const char *library_dir;         /* where kernel libraries may lie; NULL: beside the program file only */
-    /* The instruction set whose kernels run, as "x86-64-v3", for the same bits on different CPUs, or to compare;
-     * UNSUPPORTED if this CPU is below it, or this library has no kernels for it. NULL: this CPU's best. */
-    const char *isa;
+    const xcvm_allocator *allocator;
+    bool copy;               /* read into own memory instead of mapping the file */
+    bool no_libraries;       /* never open a kernel library */
+    const char *library_dir; /* directory of kernel libraries; NULL: the program file's directory */
+    const char *isa;         /* instruction set of the kernels, such as "x86-64-v3"; NULL: the best of this CPU */
 } xcvm_load_options;
 
-/* Loads and verifies a program. The file is mapped and must not be changed while the program lives, and `bytes` of
- * xcvm_program_load are lent to it and must stay as they are so long; with `options->copy` both are copied. */
+/* Loads and verifies a program. The file is mapped, and `bytes` are borrowed: neither may change while the program
+ * lives, unless `options->copy` is set. UNSUPPORTED if the CPU lacks `options->isa`. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load_file(const char *path, const xcvm_load_options *options,
                                                           xcvm_program **program, xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_program_load(const void *bytes, size_t count, const xcvm_load_options *options,
                                                      xcvm_program **program, xcvm_error *error);
-/* Sessions of a program must be destroyed before it. */
+/* All sessions of the program must have been destroyed. */
 XCVM_API void xcvm_program_destroy(xcvm_program *program);
 
-/* What a value at the edge of a program is declared to be. A dimension below 0 is not fixed; its name, if it has one,
- * is in dim_names (NULL otherwise), and dimensions of one name must agree. rank is -1 if it is not declared. */
+/* The declared type of an input, output or state. A negative dimension is dynamic; dimensions with the same name (NULL:
+ * none) must agree. A rank of -1 is undeclared. */
 typedef struct xcvm_type {
     xcvm_kind kind;
     xcvm_dtype dtype;
@@ -246,13 +233,13 @@ typedef struct xcvm_parameter {
 
 XCVM_API size_t xcvm_program_input_count(const xcvm_program *program);
 XCVM_API size_t xcvm_program_output_count(const xcvm_program *program);
-/* NULL if there is no such input or output. */
+/* Return NULL if there is no such input or output. */
 XCVM_API const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t index);
 XCVM_API const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index);
 
-/* Facts about a program as a whole. */
+/* Facts about a program. */
 typedef struct xcvm_program_info {
-    size_t size;     /* set by the caller */
+    size_t size;
     uint32_t format; /* version of the program format */
     const char *producer;
     size_t instruction_count;
@@ -260,7 +247,7 @@ typedef struct xcvm_program_info {
     size_t constant_count;
     size_t constant_bytes;
     size_t arena_bytes; /* planned memory; 0 if nothing could be planned */
-    const char *notice; /* why a kernel library is not used, as a sentence; NULL if there is nothing to say */
+    const char *notice; /* reason why a kernel library is not used, or NULL */
 } xcvm_program_info;
 XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
 /* The value of a metadata key; NULL if the program has none. The compiler writes "model" (the producer of the model),
@@ -268,24 +255,24 @@ XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_in
  * their order, one on a line) and "class_output" (the output that has the classes' scores). */
 XCVM_API const char *xcvm_program_metadata(const xcvm_program *program, const char *key);
 
-/* Called with successive pieces of a text or file; stops and fails the caller with IO if it returns false. */
+/* Receives successive pieces of a text or file. Returning false makes the calling function fail with IO. */
 typedef bool (*xcvm_sink)(void *user, const void *bytes, size_t count);
 
 typedef struct xcvm_dump_options {
     size_t size;
-    size_t literal_limit;     /* constants of up to this many elements are written out; 0: 16 */
-    const char *program_path; /* larger ones are referred to in this file; NULL: all are written out */
-    bool explain;             /* append each instruction's number and what it does, with its registers filled in */
+    size_t literal_limit;     /* most elements of a constant that is written in full; 0: 16 */
+    const char *program_path; /* file that larger constants refer to; NULL: all are written in full */
+    bool explain;             /* append each instruction's number and meaning */
 } xcvm_dump_options;
 
-/* The text assembly of a program file's bytes (they need not pass the verifier), and back. */
+/* Writes a program's text assembly. The program need not pass the verifier. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_options *options,
                                                     xcvm_sink sink, void *user, xcvm_error *error);
-/* `base_dir`: folder that file references of the text are relative to and opened beneath, links not being followed;
- * NULL allows no references. "" allows any path, relative to the current directory: for texts of the user's own. */
+/* Assembles a text into a program. File references must be below `base_dir` and may not be symbolic links. NULL forbids
+ * references; "" allows any path and is for trusted texts only. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink,
                                                  void *user, xcvm_error *error);
-/* The same program without debug data. */
+/* Writes the same program without debug data. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *user,
                                               xcvm_error *error);
 
@@ -293,11 +280,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, x
 
 typedef struct xcvm_session xcvm_session;
 
-/* A function of the host's that programs may call by name with HostCall, as models do with DoSomething of org.chainer.
- * `call` runs within xcvm_session_run, on its thread, and must not use the session. The inputs are lent for the call
- * and must not be written. It sets outputs[i], NULL before, to a tensor of the type that the program expects, with one
- * reference, which it gives away; inputs may be given back as they are. A status other than OK ends the run with it;
- * `error` (may be NULL) is for the message, as of any call, and what has been put into outputs is released. */
+/* A host function that programs call by name with HostCall. `call` runs on the thread of xcvm_session_run and must not
+ * use the session. Inputs are lent and read-only. It stores a tensor of the expected type, with one reference, in each
+ * outputs[i]; an input may be returned. A status other than OK ends the run. */
 typedef struct xcvm_host_function {
     const char *name;
     xcvm_status (*call)(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
@@ -308,139 +293,114 @@ typedef struct xcvm_host_function {
 typedef struct xcvm_session_options {
     size_t size;
     const xcvm_allocator *allocator;             /* NULL: the program's */
-    int threads;                                 /* including the caller's; 0: what affinity and cgroup quota allow */
-    size_t memory_limit;                         /* bytes that the session may hold at once; 0: no limit */
+    int threads;                                 /* including the caller's; 0: affinity and cgroup quota decide */
+    size_t memory_limit;                         /* bytes that the session may hold; 0: no limit */
     void *arena;                                 /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
     size_t arena_bytes;                          /* at least the program's arena_bytes */
-    uint64_t seed;                               /* for random instructions that have no seed of their own */
-    bool strict_types;                           /* check every result against the types noted by the compiler */
-    bool (*print)(void *user, const char *text); /* receives what Print prints; NULL: discarded */
+    uint64_t seed;                               /* for random instructions without a seed of their own */
+    bool strict_types;                           /* check every result against the compiler's types */
+    bool (*print)(void *user, const char *text); /* receives the text of Print; NULL: discarded */
     void *user;
-    const xcvm_host_function *functions; /* lent for the session's life; a call of any other fails, naming it */
+    const xcvm_host_function *functions; /* borrowed for the session's life */
     size_t function_count;
-    /* Takes and gives subnormal numbers (of f32 below 1.2e-38) as zero, which is faster where there are many and the
-     * processor is slow with them. Constants are folded when a program is compiled: xcc_options.flush_subnormals. */
-    bool flush_subnormals;
-    /* Another session, of this or another program, of which states of the same names, which must be of the same types,
-     * are shared: as of a program that learns and one that evaluates. Sessions that share states belong to one thread
-     * at a time, together; each may be destroyed before the other. NULL: every state is the session's own. */
+    bool flush_subnormals; /* treat subnormal numbers as zero; see also xcc_options.flush_subnormals */
+    /* Another session whose states of the same name and type are shared, or NULL. Sessions that share states belong to
+     * one thread at a time, together. They may be destroyed in any order. */
     const xcvm_session *states_of;
-    /* For AllReduce: replaces each of `count` elements, of f32 or f64, by its sum over all processes that run the
-     * program together, which call it in the same order. On the thread that runs the session. NULL: there is one
-     * process. */
+    /* Several processes (docs/embedding.md): replaces `count` f32 or f64 elements by their sums over all processes,
+     * which make the same calls in the same order. NULL: one process. */
     xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
     void *all_reduce_user;
-    /* The same for AllReduceBegin and AllReduceEnd, sums that are made while the run goes on; all three, or none, and
-     * then all_reduce makes them at once. `begin` is called in the same order by all processes, among calls of
-     * all_reduce, too; the elements belong to the host until `end` has said that it is done, or has failed. `end` waits
-     * for some milliseconds at most, so that a run can be cancelled meanwhile, and is called again. `abandon` is
-     * called, in place of it, when a run has failed in between: the elements are not touched any more when it returns.
-     */
+    /* Asynchronous sums: either all three or none. The host owns the elements from `begin` until `end` sets *done or
+     * fails. `end` waits some milliseconds at most and is called again. `abandon` replaces `end` after a failed run. */
     xcvm_status (*all_reduce_begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
                                     xcvm_error *error);
     xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
     void (*all_reduce_abandon)(void *user, void *request);
-    /* Where the elements that all_reduce_begin is given come from, so that a host may place them where other processes
-     * see them; they count against memory_limit. It is lent for the session's life. NULL: as all else. */
-    const xcvm_allocator *all_reduce_allocator;
+    const xcvm_allocator *all_reduce_allocator; /* memory of these elements; NULL: `allocator` */
 } xcvm_session_options;
 
-/* Takes the memory of the plan, starts the threads and maps the constants; executes nothing. With more than one thread,
- * a run may narrow the affinity of the session's threads, the one that calls it included, and restore it at once, to
- * bring one that lost its processor to another's. */
+/* Creates a session: allocates planned memory and starts threads. With several threads a run may briefly change the
+ * affinity of the session's threads, the caller's included. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_options *options,
                                                        xcvm_session **session, xcvm_error *error);
 XCVM_API void xcvm_session_destroy(xcvm_session *session);
 
-/* Binds a value to an input, checked against the declared type. The session keeps a reference until the input is bound
- * anew or the session is destroyed; elements are not copied and not written. The caller may write them between runs.
- * A lent value may be bound, too, such as an output of this or another session: it is kept as it is now, for which
- * elements that lie in memory of a session's plan or of another session are copied. INVALID_ARGUMENT for a tensor
- * that was wrapped around memory of the session's own plan. */
+/* Binds a value of the declared type to an input without a copy. The session keeps a reference until the next binding.
+ * The caller may change the elements between runs. A lent value, such as an output, is kept as by xcvm_value_retain. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, const xcvm_value *value,
                                                           xcvm_error *error);
-/* Lets output `index` be written straight into a tensor of the caller's, of which the session keeps a reference; NULL
- * unbinds. A run whose result has another type or shape fails. The tensor must be counted, not lent, and may have
- * memory in common neither with another output's nor, unless they are a pair, with an input's: the run fails. Another
- * tensor of the same type and shape, as of two buffers in turn, costs nothing. What a failed run leaves in it is
- * unspecified. */
+/* Makes runs write output `index` into the caller's tensor; NULL unbinds. The session keeps a reference. A run fails if
+ * the result has another type or shape, or if the tensor overlaps another output or an unpaired input. The content is
+ * unspecified after a failed run. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_output(xcvm_session *session, size_t index, xcvm_value *tensor,
                                                            xcvm_error *error);
-/* Declares output `output` and input `input` a pair, one tensor before and after a run, such as a state: from now on
- * they may be bound to the very same memory, all of it. A run that finds them so computes the output elsewhere and
- * copies it once all has been computed, so that every instruction reads what the input was before; a run that fails
- * leaves it unchanged. An output has one pair; a new declaration replaces it. */
+/* Declares an output and an input a pair, which may be bound to the same memory. The run reads the old value everywhere
+ * and writes the new one after success only. A new declaration replaces the output's old one. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input,
                                                      xcvm_error *error);
 
-/* States: tensors that a session keeps from one run to the next, such as parameters that learn and what an optimizer
- * remembers. A program declares them; a session begins with the values that the program has for them, or zeros. What a
- * run changes takes effect when it has ended well: one that fails, is cancelled or out of time leaves every state as it
- * was. No function here may be called during a run of a session that shares the state. */
+/* States are tensors that a session keeps between runs. They start with the program's values or zeros. Changes take
+ * effect together after a successful run; a failed run changes nothing. None of these functions may be called during a
+ * run of a session that shares the state. */
 XCVM_API size_t xcvm_program_state_count(const xcvm_program *program);
-/* Its name, and the type that it always has, of which dimensions may be open. NULL if there is no such state. */
+/* Returns the name and declared type; NULL if there is no such state. */
 XCVM_API const xcvm_parameter *xcvm_program_state(const xcvm_program *program, size_t index);
-/* What a state is, lent until the next run or change; NULL if there is no such state. */
+/* Lends the current value until the next run or change; NULL if there is no such state. */
 XCVM_API const xcvm_value *xcvm_session_state(const xcvm_session *session, size_t index);
-/* Gives a state another value, of its type. Elements are shared, and never written, if the value is counted; else they
- * are copied. */
+/* Replaces a state's value. Counted values are shared and never written; lent values are copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xcvm_value *value,
                                                           xcvm_error *error);
-/* All states become what they were when the session was made. If there is no memory for that, some may have. */
+/* Restores the initial value of every state. After OUT_OF_MEMORY only some may have been restored. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error);
-/* All states as a safetensors file, each under its name, piece by piece. UNSUPPORTED for types that the format has
- * not: packed ones, c128, and 8-bit floating-point other than f8e4m3fn and f8e5m2. */
+/* Writes all states as a safetensors file. UNSUPPORTED for element types that the format lacks: packed types, c128, and
+ * 8-bit floats other than f8e4m3fn and f8e5m2. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, void *user,
                                                             xcvm_error *error);
-/* Gives every state its value in such a file, which may hold more tensors than there are states. In failure, as where
- * one is missing or of another type, no state has changed. */
+/* Reads every state from such a file, which may contain other tensors too. A failed call changes no state. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count,
                                                                xcvm_error *error);
 
 typedef struct xcvm_run_options {
     size_t size;
-    uint64_t fuel;       /* instructions that may run; 0: no limit */
+    uint64_t fuel;       /* most instructions to execute; 0: no limit */
     uint64_t timeout_ns; /* 0: no limit */
 } xcvm_run_options;
 
-/* Makes the first run about as fast as later ones, by what creation leaves out: reads the constants, if they fit into
- * the cache, and runs to warm up. A warm-up run is one on zeros, whatever is bound, of a program that only computes, on
- * inputs of fixed sizes of up to 4 MB, without jumps or random numbers; it stops after 0.2 ms, is repeated a few times
- * if it is over before, and takes up to 64 MB beyond the plan, within the memory limit. Other programs have no warm-up
- * runs. What is bound is neither read nor written; the results of the last run are gone, as after a run. `options` (may
- * be NULL) as for a run: fuel is for each warm-up run, and the timeout for all. OUT_OF_TIME or CANCELLED if that
- * stopped it. That the program fails on zeros is no failure; after any outcome the session can run. */
+/* Makes the first run about as fast as later ones: touches the constants and runs a pure program on zeros for about
+ * 0.2 ms (docs/embedding.md). Bound values are neither read nor written; the last results are gone. `options` may be
+ * NULL. OUT_OF_TIME or CANCELLED if stopped; the session can run after any outcome. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *options,
                                                         xcvm_error *error);
-/* Runs the program on the bound inputs. After any outcome the session can run again. `options` may be NULL. */
+/* Runs the program on the bound inputs. The session can run again after any outcome. `options` may be NULL. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options,
                                                     xcvm_error *error);
-/* The result of the last run, lent until the next one; NULL before the first or after a failed one. */
+/* Lends a result of the last run until the next run; NULL before the first run and after a failed one. */
 XCVM_API const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index);
-/* Makes the current run, or if none is under way the next one, stop with CANCELLED. From any thread. */
+/* Makes the current run, or else the next one, fail with CANCELLED. May be called from any thread. */
 XCVM_API void xcvm_session_cancel(xcvm_session *session);
 
 typedef struct xcvm_memory_info {
-    size_t size;           /* set by the caller */
+    size_t size;
     size_t live_bytes;     /* held by values now */
-    size_t peak_bytes;     /* most ever held by values, arena and scratch */
+    size_t peak_bytes;     /* maximum held by values, arena and scratch */
     size_t reserved_bytes; /* taken from the allocator now */
 } xcvm_memory_info;
 XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
-/* How many threads its runs use, the caller's included; where 0 were asked for, what that came to. */
+/* Returns the number of threads of a run, the caller's included. */
 XCVM_API int xcvm_session_threads(const xcvm_session *session);
 /* How many threads this process may use: the affinity mask, cut to the cgroup's CPU quota; at least 1. */
 XCVM_API int xcvm_available_threads(void);
 
 /* ---- Observers ---- */
 
-/* One executed instruction, as seen by an observer; everything in it is lent for the call. */
+/* One executed instruction. Everything in the event is lent for the call. */
 typedef struct xcvm_event {
     size_t size;
     int32_t pc;
     const char *instruction;
     const char *node;          /* source node, "" if unknown */
-    const char *attributes;    /* as in the text assembly, "" if none; only with want_attributes */
+    const char *attributes;    /* in text assembly; only with want_attributes */
     uint64_t start_ns, end_ns; /* monotonic clock; end_ns is 0 before execution */
     uint64_t flops;            /* 0 if unknown */
     uint64_t bytes_read, bytes_written;
@@ -448,10 +408,10 @@ typedef struct xcvm_event {
     size_t input_count, output_count;
     const xcvm_value *const *inputs; /* NULL entries are absent operands */
     const xcvm_value *const *outputs;
-    const int32_t *input_registers; /* 0: absent; below 0: constant -1 - register */
+    const int32_t *input_registers; /* 0: absent; negative: constant -1 - register */
     const int32_t *output_registers;
-    const char *const *output_names; /* names of the values in the model, "" if unknown */
-    size_t span_count;               /* what each worker did within the instruction, if it was split */
+    const char *const *output_names; /* value names in the model, "" if unknown */
+    size_t span_count;               /* work of each thread, if the instruction was parallel */
     const struct xcvm_span *spans;
 } xcvm_event;
 
@@ -460,7 +420,7 @@ typedef struct xcvm_span {
     uint64_t start_ns, end_ns;
 } xcvm_span;
 
-/* `before` and `after` may be NULL. A status other than OK from `after` stops the run with it. */
+/* Both functions may be NULL. A status other than OK from `after` ends the run. */
 typedef struct xcvm_observer {
     size_t size;
     void (*before)(void *user, const xcvm_event *event);
@@ -470,7 +430,7 @@ typedef struct xcvm_observer {
     bool want_spans;
 } xcvm_observer;
 
-/* The observer is copied; NULL removes it. */
+/* Sets the session's observer, which is copied; NULL removes it. */
 XCVM_API void xcvm_session_set_observer(xcvm_session *session, const xcvm_observer *observer);
 
 /* ---- The instruction set ---- */
@@ -480,9 +440,7 @@ typedef struct xcvm_op_info {
     int number;
     const char *summary;
     const char *shape_rule;
-    const char *gradient; /* the name of its rule of differentiation; "zero": no gradient flows through it, by nature
-                             (of rounding, unless straight-through gradients are asked for); "none": it cannot be
-                             differentiated */
+    const char *gradient; /* name of the gradient rule; "zero": no gradient flows; "none": not differentiable */
     size_t operand_count; /* operands and attributes */
 } xcvm_op_info;
 
@@ -491,12 +449,11 @@ typedef struct xcvm_operand_info {
     const char *role; /* "output", "input", "attribute" */
     const char *kind; /* "tensor", "list", "int", "choice", ... */
     bool optional;
-    char types[200];   /* allowed element types, as "f32 f64"; "" for attributes */
-    char choices[200]; /* of a choice attribute, separated by "|"; otherwise the default, or "" */
+    char types[200];   /* allowed element types, such as "f32 f64"; "" for attributes */
+    char choices[200]; /* choices of the attribute, separated by "|"; otherwise the default or "" */
 } xcvm_operand_info;
 
-/* The instructions, in the order of the reference page. The texts that `info` points to are constants. false past the
- * end. */
+/* Enumerate the instructions in the order of the reference page. Strings are constants. Return false past the end. */
 XCVM_API size_t xcvm_op_count(void);
 XCVM_API bool xcvm_op(size_t index, xcvm_op_info *info);
 XCVM_API bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info);
