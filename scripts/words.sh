@@ -1,25 +1,18 @@
 #!/bin/sh
-# words.sh: the words that docs/glossary.md says are not used stand nowhere else: those for `text` in no file, those for
-# `names` in no C source outside of comments and strings. Every source begins with a comment, the guard of a header is
-# its path, and there is one macro each for checks and failures.
+# words.sh: checks that no file uses a word of scripts/words.txt: kind `text` in any file, kind `names` in C code outside
+# comments and strings. Every source must begin with a comment, and the guard of a header must be its path. There is one
+# macro each for checks and failures.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# "WORD KIND" for each word of the table.
-sed -n '/^## Words that are not used/,/^## [^W]/p' docs/glossary.md | awk -F'|' '
-    /^\| `/ {
-        gsub(/[` ]/, "", $2)
-        gsub(/ /, "", $4)
-        count = split($2, words, ",")
-        for (i = 1; i <= count; i++)
-            print words[i], $4
-    }' >"$work/words"
-[ "$(wc -l <"$work/words")" -gt 30 ] || { echo 'the table of docs/glossary.md is not where it was' >&2; exit 1; }
+# "WORD KIND" for each word of the list.
+awk '!/^#/ { print $1, $2 }' scripts/words.txt >"$work/words"
+[ "$(wc -l <"$work/words")" -gt 30 ] || { echo 'scripts/words.txt has fewer words than expected' >&2; exit 1; }
 
 git ls-files '*.c' '*.h' '*.def' >"$work/sources"
-git ls-files '*.md' '*.sh' '*.awk' '*.py' '*.txt' '*.in' Makefile | grep -vE '^docs/glossary\.md$|^tests/fuzz/corpus/' >"$work/texts"
+git ls-files '*.md' '*.sh' '*.awk' '*.py' '*.txt' '*.in' Makefile | grep -vE '^scripts/words\.txt$|^tests/fuzz/corpus/' >"$work/texts"
 
 # Lines "FILE:LINE:" and what of it is to be looked at.
 {
