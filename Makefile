@@ -86,4 +86,4 @@ size: build
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-generation aarch64 install format docs generated size clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size clean
