@@ -16,7 +16,7 @@ def header_texts(text):
     for match in re.finditer(r"/\*(.*?)\*/", text, re.S):
         line = text.count("\n", 0, match.start()) + 1
         body = re.sub(r"(?m)^\s*\* ?", "", match[1])
-        for paragraph in re.split(r"\n\s*\n", body):
+        for paragraph in re.split(r"\n\s*\n|\n(?=- )", body):
             kept = [row for row in paragraph.split("\n") if not row.startswith("    ")]
             yield line, " ".join(kept)
 

@@ -1,14 +1,12 @@
 /*
- * XCVM's quantizer: from an ONNX model of floats to one that computes with integers. The conventions of xcvm.h hold
- * here too.
+ * XCVM's quantizer: from an ONNX float model to an ONNX model that computes on integers. docs/quantization.md explains
+ * the methods; the conventions of xcvm.h apply.
  *
- * real = scale * (q - zero_point). Activations get one scale a tensor, from the ranges that calibration inputs show,
- * or, where there are none, in each run; weights get one scale a tensor, an output channel, or a block.
+ * real = scale * (q - zero_point). Activations have one scale per tensor, from calibration or computed in each run.
+ * Weights have one scale per tensor, output channel or block.
  *
- * Threads. A quantizer belongs to one thread at a time; callbacks are called on it.
- *
- * Lifetimes. What a call is given is read until it returns and is not kept, but where it says so. What accessors return
- * is lent by the quantizer.
+ * Threads: a quantizer belongs to one thread at a time, and callbacks run on it. Lifetimes: arguments are read only
+ * until the function returns, unless stated otherwise. The quantizer lends the results of accessors.
  */
 #ifndef XCVM_QUANTIZE_H
 #define XCVM_QUANTIZE_H
@@ -19,88 +17,82 @@
 extern "C" {
 #endif
 
-/* How ranges of activations come of what was seen. */
+/* Methods that derive activation ranges from calibration data. */
 typedef enum xcc_range_method {
-    XCC_RANGE_DEFAULT, /* XCC_RANGE_MSE; if max_error does not hold with that and all nodes quantised, XCC_RANGE_MINMAX,
-                          or XCC_RANGE_TAIL if what is measured on goes far beyond what was calibrated with */
-    XCC_RANGE_MINMAX,  /* the least and the greatest of all */
-    XCC_RANGE_MOVING,  /* moving averages of both, batch by batch */
-    XCC_RANGE_ENTROPY, /* the threshold with the least Kullback-Leibler divergence from what was seen */
-    XCC_RANGE_PERCENTILE, /* the range that holds a share */
-    XCC_RANGE_MSE,        /* the range with the least mean squared error of rounding and clipping together; that of
-                             clipping, which does not cancel in sums, counts eight times */
-    XCC_RANGE_TAIL /* the least and the greatest of all, and beyond as far as the greatest magnitudes of the batches
-                      let expect of as many further ones: no clipping of inputs that nobody has seen */
+    XCC_RANGE_DEFAULT,    /* MSE; if max_error fails with all nodes quantized, MINMAX, or TAIL if measured data exceed
+                             the calibration range by far */
+    XCC_RANGE_MINMAX,     /* minimum and maximum */
+    XCC_RANGE_MOVING,     /* moving averages of both over batches */
+    XCC_RANGE_ENTROPY,    /* threshold of least Kullback-Leibler divergence */
+    XCC_RANGE_PERCENTILE, /* range that contains a percentile */
+    XCC_RANGE_MSE,        /* least mean squared error, where clipping counts eight times because it does not cancel
+                             in sums */
+    XCC_RANGE_TAIL        /* minimum and maximum, extrapolated to as many further batches by their extreme values */
 } xcc_range_method;
 
-/* How weights are rounded. */
+/* Rounding of weights. */
 typedef enum xcc_rounding {
-    XCC_ROUNDING_DEFAULT, /* GPTQ where there are data and weights do not learn, else to the nearest */
-    XCC_ROUNDING_NEAREST, /* each by itself */
-    XCC_ROUNDING_GPTQ     /* those of Conv, Gemm and MatMul so that the sums are off least on the data, which are needed
-                             (Frantar et al. 2022) */
+    XCC_ROUNDING_DEFAULT, /* GPTQ with data and fixed weights, else nearest */
+    XCC_ROUNDING_NEAREST, /* each weight separately */
+    XCC_ROUNDING_GPTQ     /* least error of sums on the data, for Conv, Gemm and MatMul (Frantar et al. 2022) */
 } xcc_rounding;
 
-/* How the model says that it is quantised. */
+/* Form of the quantized model. */
 typedef enum xcc_quantize_form {
-    XCC_FORM_QDQ,      /* the float operators, between QuantizeLinear and DequantizeLinear */
-    XCC_FORM_QOPERATOR /* QLinearConv, QLinearMatMul and their like, those of com.microsoft included */
+    XCC_FORM_QDQ,      /* float operators between QuantizeLinear and DequantizeLinear */
+    XCC_FORM_QOPERATOR /* QLinearConv, QLinearMatMul, ..., also of com.microsoft */
 } xcc_quantize_form;
 
 typedef struct xcc_quantize_options {
     size_t size;
-    const xcvm_allocator *allocator; /* NULL: malloc's; it must outlive the quantizer */
-    const xcc_dim *dims; /* named dimensions to fix while measuring; lent until the quantizer is destroyed */
+    const xcvm_allocator *allocator; /* NULL: malloc and free; must outlive the quantizer */
+    const xcc_dim *dims;             /* named dimensions to fix while measuring; borrowed */
     size_t dim_count;
-    int threads;         /* of the runs, as of xcvm_session_options */
-    size_t memory_limit; /* bytes that the quantizer, and a run, may each hold at once; 0: no limit */
-    uint64_t timeout_ns; /* of each call, OUT_OF_TIME beyond; 0: no limit */
+    int threads;         /* as in xcvm_session_options */
+    size_t memory_limit; /* bytes of the quantizer and of each run; 0: no limit */
+    uint64_t timeout_ns; /* of each call; 0: no limit */
     xcc_range_method method;
     double percentile; /* of XCC_RANGE_PERCENTILE, in percent; 0: 99.999 */
     double averaging;  /* weight of a batch in XCC_RANGE_MOVING; 0: 0.01 */
     xcc_quantize_form form;
-    xcvm_dtype activations;     /* u8 (or 0), i8, u16, i16; f32: they stay floats, only weights are quantised */
-    xcvm_dtype weights;         /* i8 (or 0), u8; i4 and u4: in blocks, and activations stay floats */
-    int64_t block;              /* weights that one scale is for, of i4 and u4; 0: 32 */
-    bool per_tensor;            /* one scale for a weight tensor in place of one for each output channel */
-    bool symmetric_activations; /* zero points are in the middle of the type */
-    bool asymmetric_weights;    /* zero points of weights may be other than the middle of the type */
-    bool equalize;              /* cross-layer equalisation (Nagel et al. 2019) before anything is quantised */
-    /* The model is to learn: weights stay floats, which the program rounds as it goes, and scales are constants. With
-     * XCC_FORM_QDQ, weights of 8 bits and data; xcc_options.straight_through takes gradients through the rounding. */
+    xcvm_dtype activations;     /* u8 (or 0), i8, u16, i16; f32: only weights are quantized */
+    xcvm_dtype weights;         /* i8 (or 0), u8; i4 and u4: in blocks with float activations */
+    int64_t block;              /* weights per scale for i4 and u4; 0: 32 */
+    bool per_tensor;            /* one scale per weight tensor instead of per output channel */
+    bool symmetric_activations; /* zero points in the middle of the type */
+    bool asymmetric_weights;    /* allow other zero points of weights */
+    bool equalize;              /* cross-layer equalization first (Nagel et al. 2019) */
+    /* For training with xcc_options.straight_through: weights stay floats that the program rounds, and scales are
+     * constants. Requires XCC_FORM_QDQ, 8-bit weights and data. */
     bool trainable;
-    bool correct_bias;        /* biases make up for the mean error that rounded weights make */
-    const char *const *nodes; /* patterns of the nodes to quantise; none: all. '*' and '?' as in groups of training */
+    bool correct_bias;        /* correct biases for the mean error of rounded weights */
+    const char *const *nodes; /* patterns ('*', '?') of nodes to quantize; none: all */
     size_t node_count;
     const char *const *exclude_nodes; /* patterns of nodes that stay float */
     size_t exclude_node_count;
-    const char *const *types; /* operator types to quantise; none: all that there are rules for */
+    const char *const *types; /* operator types to quantize; none: all supported */
     size_t type_count;
     const char *const *exclude_types;
     size_t exclude_type_count;
-    /* The nodes that harm most stay float until no output is off by more than this share of its range on the data that
-     * is measured on, nor likely to be on as many others, see xcc_quantize_output.likely_error; 0: no bound.
-     * INVALID_ARGUMENT if float's outputs are no finite numbers, or if no node can be quantised within the bounds. */
+    /* Bound of each output's error as a share of its range, measured and extrapolated (likely_error). The most harmful
+     * nodes stay float until it holds. 0: no bound. INVALID_ARGUMENT if no node can be quantized within the bounds. */
     double max_error;
-    double held_out; /* share of the batches that is measured on, and not calibrated with; 0: 0.2 from 5 batches on.
-                        With less than one batch all are calibrated with and measured on */
+    double held_out; /* share of the batches for measurement only; 0: 0.2 if there are 5 batches. Below one batch, all
+                        data serve both purposes */
     void (*progress)(void *user, const char *what, double fraction);
     void *user;
     xcc_rounding rounding; /* of weights */
-    /* As max_error, but until the greatest element stays the same in this share of the rows, see
-     * xcc_quantize_output.likely_agree, of every output that has rows; 0: no bound. INVALID_ARGUMENT if no output has
-     * any. */
+    /* Bound like max_error: the share of rows whose greatest element must stay the same (likely_agree). 0: no bound.
+     * INVALID_ARGUMENT if no output has rows. */
     double min_agreement;
-    const char *agreement_output; /* the one output that min_agreement is about; NULL: all. Lent until the quantizer is
-                                     destroyed */
-    /* Nodes in training form stay as they are. False: they are put into inference form first, so that
-     * BatchNormalization uses its running statistics and can be merged, and Dropout does nothing. With `trainable`,
-     * Dropout stays as it is in any case. */
+    const char *agreement_output; /* output of min_agreement; NULL: all. Borrowed */
+    /* Keeps nodes in training form. Otherwise they are converted to inference form first, so that BatchNormalization
+     * can be merged. With `trainable`, Dropout always stays. */
     bool training_form;
 } xcc_quantize_options;
 
-/* Calibration inputs: `batch_count` batches, which are asked for in order, several times. `read` fills inputs[i] with a
- * tensor for each of the model's inputs, with one reference, which it gives away. */
+/* Calibration data of `batch_count` batches, read in order, several times. `read` stores a tensor per model input, with
+ * one reference, which the quantizer releases. */
 typedef struct xcc_calibration {
     size_t batch_count;
     xcvm_status (*read)(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error);
@@ -109,63 +101,58 @@ typedef struct xcc_calibration {
 
 typedef struct xcc_quantizer xcc_quantizer;
 
-/* Reads a model and finds what can be quantised. INVALID_ARGUMENT, with the name, for patterns of nodes and types that
- * fit nothing; UNSUPPORTED for a model that is quantised already. External data must lie where xcc_compile_file takes
- * them, and will be part of the new model. */
+/* Reads a model and determines the nodes to quantize. INVALID_ARGUMENT for patterns that match nothing; UNSUPPORTED for
+ * a quantized model. External data becomes part of the new model. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_options *options,
                                                              xcc_quantizer **quantizer, xcvm_error *error);
-/* The same for a model in memory, which is lent until the quantizer is destroyed; external data is refused. */
+/* The same for a model in memory without external data, which is borrowed until the quantizer is destroyed. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create(const void *model, size_t count,
                                                         const xcc_quantize_options *options, xcc_quantizer **quantizer,
                                                         xcvm_error *error);
 XCVM_API void xcc_quantizer_destroy(xcc_quantizer *quantizer);
 
-/* The model's inputs, as calibration feeds them. NULL beyond the last. */
+/* Enumerate the model's inputs; NULL past the end. */
 XCVM_API size_t xcc_quantizer_input_count(const xcc_quantizer *quantizer);
 XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantizer, size_t index);
 
-/* Quantises, and measures the error. `data` NULL: activations become u8 in each run, or, where they are f32 or
- * weights have 4 bits, only weights are quantised, and nothing is measured. Memory does not grow with the number of
- * batches, but for up to 64 MB of outputs while nodes are looked for. INVALID_ARGUMENT if there are no batches, for NaN
- * and infinities, or if no node can be quantised; the message names the tensor, or the reason. Once for a quantizer. */
+/* Quantizes the model and measures the error. May be called once. With `data` NULL, activations are quantized in each
+ * run, or only weights are quantized, and nothing is measured. Memory does not grow with the number of batches, except
+ * for up to 64 MB of outputs. INVALID_ARGUMENT for no batches, non-finite values, or no node to quantize. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_run(xcc_quantizer *quantizer, const xcc_calibration *data,
                                                      xcvm_error *error);
-/* The new model, an ONNX file: names, metadata and all that was not quantised are as they were. */
+/* Writes the new ONNX model. Names, metadata and everything that was not quantized are unchanged. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_write(const xcc_quantizer *quantizer, xcvm_sink sink, void *user,
                                                        xcvm_error *error);
 
-/* A tensor of activations that was quantised, worst first by signal to noise. */
+/* A quantized activation tensor, in ascending order of signal-to-noise ratio. */
 typedef struct xcc_quantize_tensor {
-    const char *name, *op;  /* op: of the node that computes it, "" for an input */
-    double low, high;       /* the range that was chosen */
-    double least, greatest; /* that was seen */
+    const char *name, *op;  /* op: operator of its node, "" for an input */
+    double low, high;       /* chosen range */
+    double least, greatest; /* observed range */
     double scale;
     int64_t zero_point;
-    double sqnr;                  /* signal to quantisation noise of float's numbers, in dB */
+    double sqnr;                  /* signal-to-quantization-noise ratio in dB */
     double max_error, mean_error; /* magnitudes */
 } xcc_quantize_tensor;
-/* A node that was to be looked at, in the model's order. */
+/* A node considered for quantization, in the model's order. */
 typedef struct xcc_quantize_node {
     const char *name, *op;
     bool quantized;
-    const char *reason; /* why it stayed float, or what was done about it; "" if there is nothing to say */
-    double harm;        /* mean error of the worst output, as a share of its range, if it alone were quantised, on the
-                           batches that are off most if all nodes are; NaN if that was not looked for, as the bounds
-                           hold without */
+    const char *reason; /* why it stayed float, or a remark, or "" */
+    double harm;        /* mean error of the worst output, as a share of its range, if only this node is quantized; NaN
+                           if not measured */
 } xcc_quantize_node;
-/* An output of the model, measured against float. */
+/* An output of the model, compared with the float model. */
 typedef struct xcc_quantize_output {
     const char *name;
-    double least, greatest;       /* of float's */
+    double least, greatest;       /* of the float output */
     double max_error, mean_error; /* as shares of that range */
     double sqnr;
-    double agree;   /* share of rows, along the last axis, whose greatest element stays the same; NaN if rows have one
-                       element. Of decisions, the share of elements that are the same */
-    bool decisions; /* its elements are integers or truth values: only agree and likely_agree are known, all else is
-                       NaN */
-    /* What as many further inputs of the kind keep within, nine times in ten, going by the tail of the batches'
-     * greatest errors, and by how much the batches' shares of rows differ; no better than what was measured: what
-     * max_error and min_agreement of the options bound. */
+    double agree;   /* share of rows whose greatest element stays the same (NaN for rows of one element); for decisions,
+                       share of equal elements */
+    bool decisions; /* integer or bool elements: only agree and likely_agree are known, others are NaN */
+    /* 90 % bounds for as many further inputs, extrapolated from the batches; never better than the measurement.
+     * max_error and min_agreement bound them. */
     double likely_error, likely_agree;
 } xcc_quantize_output;
 
@@ -176,17 +163,16 @@ typedef struct xcc_quantize_report {
     size_t folded_normalizations, equalized_pairs;
     size_t calibration_batches, measured_batches;
     uint64_t bytes_before, bytes_after; /* of constants */
-    size_t kept_nodes; /* sums of products and recurrent nodes that stayed float for max_error or min_agreement */
-    /* Of the search for these: nodes that were judged one by one, models that were measured on all that is measured on,
-     * and the time that it took; 0: there was none. */
+    size_t kept_nodes; /* products and recurrent nodes that stayed float for max_error or min_agreement */
+    /* The search for them: nodes judged singly, models measured, and time; 0 without a search. */
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
-    size_t data_batches; /* that there were: fewer than were calibrated with and measured on if these are the same */
-    xcc_range_method method; /* that ranges of activations are of; never XCC_RANGE_DEFAULT */
+    size_t data_batches;     /* total batches */
+    xcc_range_method method; /* used method; never XCC_RANGE_DEFAULT */
     size_t inference_nodes;  /* nodes in training form that were put into inference form */
 } xcc_quantize_report;
 XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
-/* By index; NULL beyond the last. */
+/* Enumerate results; NULL past the end. */
 XCVM_API const xcc_quantize_tensor *xcc_quantizer_tensor(const xcc_quantizer *quantizer, size_t index);
 XCVM_API const xcc_quantize_node *xcc_quantizer_node(const xcc_quantizer *quantizer, size_t index);
 XCVM_API const xcc_quantize_output *xcc_quantizer_output(const xcc_quantizer *quantizer, size_t index);

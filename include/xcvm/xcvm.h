@@ -250,9 +250,8 @@ typedef struct xcvm_program_info {
     const char *notice; /* reason why a kernel library is not used, or NULL */
 } xcvm_program_info;
 XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
-/* The value of a metadata key; NULL if the program has none. The compiler writes "model" (the producer of the model),
- * "train" (the optimizer of a training program), and, from the model's own metadata, "class_names" (names of classes in
- * their order, one on a line) and "class_output" (the output that has the classes' scores). */
+/* Lends the value of a metadata key; NULL if there is none. The compiler writes "model" (its producer) and "train" (the
+ * optimizer of a training program). It copies "class_names" (one per line) and "class_output" from the model. */
 XCVM_API const char *xcvm_program_metadata(const xcvm_program *program, const char *key);
 
 /* Receives successive pieces of a text or file. Returning false makes the calling function fail with IO. */
