@@ -36,23 +36,21 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
-compiler/compile.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/codegen
-compiler/compile.h: compiler/ir
-compiler/check.c: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes
+compiler/driver: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/codegen compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/states: compiler/ir compiler/passes
 compiler/layout: compiler/ir compiler/passes
-compiler/recompute: compiler/ir compiler/passes
-compiler/gradients: compiler/ir compiler/passes
-compiler/training: compiler/ir compiler/passes compiler/gradients
+compiler/recompute: compiler/ir compiler/emit
+compiler/gradients: compiler/ir
+compiler/training: compiler/ir compiler/gradients
 compiler/codegen: compiler/ir compiler/codegen/c_runtime
 compiler/codegen/c_runtime:
 compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/files:
-compiler/emit: compiler/ir compiler/passes compiler/codegen
+compiler/emit: compiler/ir compiler/codegen
 compiler/quantize: compiler/ir compiler/onnx compiler/training
 train: train/data
 train/data:

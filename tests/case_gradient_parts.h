@@ -3,7 +3,8 @@
 #define XCVM_TESTS_CASE_GRADIENT_PARTS_H
 
 #include "compiler/ir/compose.h"
-#include "compiler/passes/passes.h"
+#include "compiler/driver/passes.h"
+#include "compiler/emit/emit.h"
 #include "ops/convert.h"
 #include "proto/image.h"
 #include "tests/case_gradient.h"

@@ -179,4 +179,7 @@ bool xcc_codegen_write(const xcc_module *m, xcc_source_part part, FILE *file);
  * without groups. A failure leaves no file behind but options->keep_c. */
 xcvm_status xcc_codegen_build(xcc_module *m);
 
+/* The pass `codegen`. */
+xcvm_status xcc_pass_codegen(xcc_module *m);
+
 #endif

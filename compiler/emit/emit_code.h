@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_EMIT_EMIT_CODE_H
 #define XCVM_COMPILER_EMIT_EMIT_CODE_H
 
-#include "compiler/passes/passes.h"
+#include "compiler/emit/emit.h"
 #include "proto/image.h"
 
 typedef struct xcc_code {

@@ -1,4 +1,4 @@
-/* The emitter: the program while emit.c and its neighbours write it. What returns a status fails with OUT_OF_MEMORY
+/* The emitter: the program while emit_program.c and its neighbors write it. What returns a status fails with OUT_OF_MEMORY
  * alone. */
 #ifndef XCVM_COMPILER_EMIT_EMITTER_H
 #define XCVM_COMPILER_EMIT_EMITTER_H

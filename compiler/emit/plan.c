@@ -2,7 +2,7 @@
  * run of instructions are planned: the rest may be read again after a jump, when something else may already lie there.
  * Runs share the arena, since nothing planned lives across two of them. */
 #include "compiler/ir/liveness.h"
-#include "compiler/passes/passes.h"
+#include "compiler/emit/emit.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* The walk back from the loss. */
 #include "compiler/gradients/control_flow.h"
 #include "compiler/gradients/rule.h"
-#include "compiler/passes/passes.h"
 #include "ops/quantize/quantize_shape.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* The pass `differentiate`: the gradients of a whole model, or their seeds and vectors, as inputs and outputs. */
 #include "compiler/gradients/gradient.h"
 #include "compiler/gradients/rule.h"
-#include "compiler/passes/passes.h"
 
 #include <stdio.h>
 #include <string.h>

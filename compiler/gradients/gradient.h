@@ -63,4 +63,7 @@ bool xcc_is_statistic(const xcc_value *v);
 /* The output that is differentiated: the one that the options ask for, or the only one that can be. */
 xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss);
 
+/* The pass `differentiate`. */
+xcvm_status xcc_pass_differentiate(xcc_module *m);
+
 #endif

@@ -94,4 +94,7 @@ double xcc_layout_conversion_ns(const xcc_layout *s, const xcc_value *v);
 /* Puts instructions on blocked channels in the place of the chosen candidates, with conversions at the borders. */
 xcvm_status xcc_layout_convert(xcc_layout *s);
 
+/* The pass `layout`. */
+xcvm_status xcc_pass_layout(xcc_module *m);
+
 #endif

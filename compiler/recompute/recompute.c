@@ -6,7 +6,7 @@
 #include "compiler/recompute/recompute.h"
 #include "proto/arguments.h"
 #include "compiler/ir/liveness.h"
-#include "compiler/passes/passes.h"
+#include "compiler/emit/emit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

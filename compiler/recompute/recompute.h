@@ -55,4 +55,7 @@ void xcc_put_in_order(const xcc_module *m, xcc_node *const *nodes, size_t count)
  * gradients of large matrices by few rows do. */
 void xcc_let_gradients_wait(xcc_graph *g);
 
+/* The pass `recompute`. */
+xcvm_status xcc_pass_recompute(xcc_module *m);
+
 #endif

@@ -1,7 +1,7 @@
 /* Gradients that share the memory of a state. What updates states in place must not read one under another name, as the
  * gradient of a product of two parameters, or of what depends on one by its shape alone, may: such a one is copied.
  * Updates come last, in their order. */
-#include "compiler/passes/passes.h"
+#include "compiler/training/training.h"
 
 #include "compiler/ir/compose.h"
 

@@ -1,7 +1,6 @@
 /* The pass that makes a training program of a model, or its counterpart for evaluation. */
 #include "compiler/gradients/gradient.h"
 #include "compiler/ir/compose.h"
-#include "compiler/passes/passes.h"
 #include "compiler/training/training.h"
 #include "ops/convert.h"
 

@@ -58,4 +58,9 @@ xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *nam
 /* Whether `name` fits the pattern, in which '*' stands for any characters and '?' for one. */
 bool xcc_pattern_fits(const char *pattern, const char *name);
 
+/* The passes `add_loss`, `train` and `separate`. */
+xcvm_status xcc_pass_add_loss(xcc_module *m);
+xcvm_status xcc_pass_train(xcc_module *m);
+xcvm_status xcc_pass_separate(xcc_module *m);
+
 #endif

@@ -2,7 +2,8 @@
 #ifndef XCVM_TESTS_COMPILER_SUPPORT_H
 #define XCVM_TESTS_COMPILER_SUPPORT_H
 
-#include "compiler/passes/passes.h"
+#include "compiler/driver/passes.h"
+#include "compiler/emit/emit.h"
 #include "tests/support.h"
 
 #include <check.h>

@@ -1,6 +1,7 @@
 /* The import: names, order, types, functions, and models that are wrong. */
 #include "compiler/onnx/lower/operators.h"
-#include "compiler/passes/passes.h"
+#include "compiler/driver/passes.h"
+#include "compiler/emit/emit.h"
 #include "proto/wire.h"
 #include "tests/compiler/onnx/onnx_text.h"
 

@@ -1,4 +1,5 @@
 /* Training programs: what they take, give and keep, and what one step of each kind leaves behind. */
+#include "compiler/training/training.h"
 #include "tests/compiler/training/support.h"
 
 #include <stdio.h>

@@ -1,5 +1,10 @@
 /* The table of passes, and running them. */
-#include "compiler/passes/passes.h"
+#include "compiler/driver/passes.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/gradients/gradient.h"
+#include "compiler/layout/layout.h"
+#include "compiler/recompute/recompute.h"
+#include "compiler/training/training.h"
 
 #include <string.h>
 
@@ -24,8 +29,6 @@ void xcc_progress(const xcc_module *m, const char *what, size_t step)
     if (m->options->progress != NULL)
         m->options->progress(m->options->user, what, (double)step / (PASS_COUNT + 3));
 }
-
-xcvm_status xcc_pass_infer(xcc_module *m) { return xcc_graph_infer(m->graph); }
 
 static xcvm_status dump(const xcc_module *m, const char *name)
 {
@@ -63,20 +66,6 @@ static xcvm_status run_passes(xcc_module *m, size_t begin, size_t end, int round
 {
     for (size_t index = begin; index < end; index++)
         XCVM_TRY(run_pass(m, index, round));
-    return XCVM_OK;
-}
-
-xcvm_status xcc_infer_ahead(xcc_module *m)
-{
-    uint64_t before;
-    int round = 0;
-    XCVM_TRY(xcc_pass_canonicalise(m));
-    do {
-        before = m->changes;
-        XCVM_TRY(xcc_pass_infer(m));
-        XCVM_TRY(xcc_pass_simplify(m));
-        XCVM_TRY(xcc_pass_canonicalise(m));
-    } while (m->changes != before && ++round < XCC_ROUNDS);
     return XCVM_OK;
 }
 

@@ -1,12 +1,13 @@
 /* The compilation: from a model to a program, with its options, limits and report. */
-#include "compiler/compile.h"
+#include "compiler/driver/compile.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/training_form.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
 #include "compiler/onnx/write.h"
-#include "compiler/passes/passes.h"
+#include "compiler/driver/passes.h"
+#include "compiler/emit/emit.h"
 #include "compiler/states/state_pairs.h"
 #include "vm/options.h"
 

@@ -3,7 +3,9 @@
 #include "compiler/ir/training_form.h"
 #include "compiler/onnx/lower/operators.h"
 #include "compiler/onnx/model_file.h"
+#include "compiler/gradients/gradient.h"
 #include "compiler/passes/passes.h"
+#include "compiler/training/training.h"
 #include "proto/image.h"
 
 #include <stdio.h>
