@@ -392,7 +392,8 @@ START_TEST(caches_fill_up)
     const size_t bytes = (size_t)2 * 500000 * 4 * sizeof(float);
     xcvm_session *s = open_default_session(program);
     for (int round = 0; round < 2; round++) {
-        ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_state(s, 0)), bytes), 1);
+        /* Pages at both ends may be shared with other blocks. */
+        ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_state(s, 0)), bytes), 2);
         run(s);
         const float *now = xcvm_value_data(xcvm_session_state(s, 0));
         ck_assert_float_eq(now[(size_t)499999 * 4 + 1], 2);

@@ -31,7 +31,7 @@ bool columns_add(struct columns *c, const char *option, const char *text, bool a
     }
     double scale = 0;
     const char *end = equals != NULL ? find_factor(equals + 1, &scale) : NULL;
-    if (end == equals + 1 && equals != NULL) {
+    if (equals != NULL && end == equals + 1) {
         report_usage("--%s=%s: there is no array before the factor", option, text);
         return false;
     }
