@@ -1,5 +1,5 @@
-/* The emitter: the program while emit_program.c and its neighbors write it. What returns a status fails with OUT_OF_MEMORY
- * alone. */
+/* The emitter: the program while emit_program.c and its neighbors write it. What returns a status fails with
+ * OUT_OF_MEMORY alone. */
 #ifndef XCVM_COMPILER_EMIT_EMITTER_H
 #define XCVM_COMPILER_EMIT_EMITTER_H
 

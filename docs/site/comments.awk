@@ -15,7 +15,7 @@
             line = (grouped ? "/** @} */ " : "") "/** @name " rest " */ /** @{ */"
             grouped = 1
         } else if (FNR == 1)
-            line = "/** @file" rest
+            line = "/** @file\n *" rest
         else
             line = "/**" rest
     } else if (inside && index(line, "*/") > 0)
