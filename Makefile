@@ -18,7 +18,7 @@ PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
 	libopenblas-dev libonnx-dev libstb-dev libpcre2-dev libjpeg-dev libwebp-dev libtiff-dev libopenjp2-7-dev \
 	zlib1g-dev libc6-dev check libsubunit-dev
-TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev python3-onnx \
+TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision openmpi-bin
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \

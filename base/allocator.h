@@ -39,7 +39,7 @@ static inline size_t xcvm_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t xcvm_ceil_div(size_t n, size_t by) { return (n + by - 1) / by; }
 static inline size_t xcvm_round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/* Memory that is all released at once. Zero-initialised apart from `allocator`, it is empty. */
+/* Memory that is all released at once. Zero-initialized apart from `allocator`, it is empty. */
 typedef struct xcvm_arena {
     const xcvm_allocator *allocator;
     struct xcvm_arena_block *blocks;

@@ -16,7 +16,7 @@
 /* The old array stays in the arena, unused; what is new is zeroed. */
 void *xcvm_arena_grow(xcvm_arena *arena, void *array, size_t count, size_t *capacity, size_t size);
 /* The old array is given back to the allocator, as the new one is in the end, with xcvm_deallocate(allocator, array,
- * *capacity * size); what is new is not initialised. */
+ * *capacity * size); what is new is not initialized. */
 void *xcvm_array_grow(const xcvm_allocator *allocator, void *array, size_t count, size_t *capacity, size_t size);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 
-/* Zero-initialised apart from the allocator it is empty. */
+/* Zero-initialized apart from the allocator it is empty. */
 typedef struct xcvm_bytes {
     const xcvm_allocator *allocator;
     uint8_t *at;

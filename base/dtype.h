@@ -32,7 +32,7 @@ typedef uint32_t xcvm_dtypes;
 /* Weights that are brought to f32 as they are read, and those that are read as f32. */
 #define XCVM_TYPES_NARROW (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F24))
 #define XCVM_TYPES_WEIGHT (XCVM_TYPES_NARROW | XCVM_DTYPE_BIT(F32))
-/* Scales and offsets of weights that are quantised in blocks. */
+/* Scales and offsets of weights that are quantized in blocks. */
 #define XCVM_TYPES_SCALE (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_U8_F32 (XCVM_DTYPE_BIT(U8) | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_F32_F64 (XCVM_DTYPE_BIT(F32) | XCVM_DTYPE_BIT(F64))

@@ -29,7 +29,7 @@ static inline uint64_t xcvm_element_get(int bits, const void *data, size_t index
     return bytes[index / per_byte] >> (index % per_byte * (size_t)bits) & ((1u << bits) - 1u);
 }
 
-/* Writes the low `bits` bits of `word`; the neighbours in the same byte stay as they are. */
+/* Writes the low `bits` bits of `word`; the neighbors in the same byte stay as they are. */
 static inline void xcvm_element_set(int bits, void *data, size_t index, uint64_t word)
 {
     unsigned char *bytes = (unsigned char *)data;

@@ -19,7 +19,7 @@ typedef struct xcvm_safetensors_note {
     const char *key, *text;
 } xcvm_safetensors_note;
 
-/* A file taken apart. Zero-initialised apart from arena.allocator. */
+/* A file taken apart. Zero-initialized apart from arena.allocator. */
 typedef struct xcvm_safetensors {
     xcvm_arena arena;
     xcvm_safetensor *tensors; /* in the order of the header */

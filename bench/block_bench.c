@@ -1,4 +1,4 @@
-/* block_bench [SECONDS [ROWS]]: products with weights that are quantised in blocks, as BlockQuantizedGemm computes
+/* block_bench [SECONDS [ROWS]]: products with weights that are quantized in blocks, as BlockQuantizedGemm computes
  * them: of one row beside the rate at which one core reads memory, measured in turn with them, of many beside
  * PackedGemm in f32. SECONDS is the time for each figure (0.2); with ROWS, products of so many rows alone. */
 #include "bench/kernel_bench.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A neighbour takes some of the memory's rate: products and plain reads alternate so often, and the best of each count.
+/* A neighbor takes some of the memory's rate: products and plain reads alternate so often, and the best of each count.
  */
 enum { ROUNDS = 4 };
 

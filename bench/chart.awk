@@ -35,8 +35,8 @@ END {
     print "<rect x=\"" left "\" y=\"36\" width=\"12\" height=\"12\" fill=\"#1f6fb2\"/><text x=\"" left + 18 "\" y=\"47\">1 thread</text>"
     print "<rect x=\"" left + 100 "\" y=\"36\" width=\"12\" height=\"12\" fill=\"#8fbbe0\"/><text x=\"" left + 118 "\" y=\"47\">2 threads</text>"
     for (r = 0.5; r <= most; r *= 2) {
-        colour = r == 1 ? "#444" : "#ddd"
-        print "<line x1=\"" at(r) "\" x2=\"" at(r) "\" y1=\"" top - 6 "\" y2=\"" height - 30 "\" stroke=\"" colour "\"/>"
+        color = r == 1 ? "#444" : "#ddd"
+        print "<line x1=\"" at(r) "\" x2=\"" at(r) "\" y1=\"" top - 6 "\" y2=\"" height - 30 "\" stroke=\"" color "\"/>"
         print "<text x=\"" at(r) "\" y=\"" height - 14 "\" text-anchor=\"middle\" fill=\"#444\">" r "x</text>"
     }
     for (m = 1; m <= models; m++) {

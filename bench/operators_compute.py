@@ -1,4 +1,4 @@
-"""Operators that compute: element-wise maths, products, convolutions, pools, normalisations, reductions."""
+"""Operators that compute: element-wise maths, products, convolutions, pools, normalizations, reductions."""
 import numpy as np
 
 from case import KINDS, rounded
@@ -201,7 +201,7 @@ def pools():
     entry("LRN..f32", [x(MAPS)], size=5)
 
 
-def normalisations():
+def normalizations():
     channels = lambda count: [w([count], low=0.5, high=1.5), w([count])]
     entry("BatchNormalization..f32", [x(MAPS)] + channels(64) + [w([64]), w([64], low=0.5, high=2)])
     entry("InstanceNormalization..f32", [x(MAPS)] + channels(64))
@@ -261,5 +261,5 @@ def reductions():
 
 
 def declare():
-    for family in (elementwise, casts, binary, products, convolutions, pools, normalisations, reductions):
+    for family in (elementwise, casts, binary, products, convolutions, pools, normalizations, reductions):
         family()

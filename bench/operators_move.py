@@ -250,7 +250,7 @@ def text():
           ngram_counts=[0, 100], ngram_indexes=list(range(200)), pool_int64s=list(range(100)) + [item for i in range(100) for item in (i, (7 * i + 1) % 100)])
 
 
-def quantised():
+def quantized():
     scale = w([1024], low=0.01, high=0.05)
     entry("QuantizeLinear..u8", [x(SQUARE), c(0.02, "f32"), c(128, "u8")])
     entry("QuantizeLinear.channels.u8", [x(SQUARE), scale, c([128] * 1024, "u8")], axis=1)
@@ -260,5 +260,5 @@ def quantised():
 
 
 def declare():
-    for family in (movement, lookup, vision, signals, recurrent, learning, text, quantised):
+    for family in (movement, lookup, vision, signals, recurrent, learning, text, quantized):
         family()

@@ -21,7 +21,7 @@ STEPS, FEATURES = 100, 128
 
 class Images:
     """Images with the spectrum of photographs, whose amplitudes fall with the frequency (Field 1987), mostly of light and
-    less of colour, of different brightness, contrast and tint, in 256 levels, normalised as torchvision's models want."""
+    less of color, of different brightness, contrast and tint, in 256 levels, normalized as torchvision's models want."""
 
     MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
@@ -39,10 +39,10 @@ class Images:
     def draw(self):
         exponent = self.rng.uniform(0.8, 1.4)
         light = self.field(exponent)
-        colour = np.stack([self.field(exponent) for _ in range(3)])
+        color = np.stack([self.field(exponent) for _ in range(3)])
         brightness, contrast = self.rng.uniform(0.25, 0.7), self.rng.uniform(0.08, 0.28)
         tint = self.rng.uniform(-0.1, 0.1, 3)
-        image = brightness + tint[:, None, None] + contrast * (light + 0.3 * colour)
+        image = brightness + tint[:, None, None] + contrast * (light + 0.3 * color)
         levels = np.round(np.clip(image, 0, 1) * 255) / 255
         return ((levels - self.MEAN[:, None, None]) / self.DEVIATION[:, None, None])[None].astype(np.float32)
 
@@ -126,7 +126,7 @@ def mean(ratios):
 def table(path):
     models = read(path)
     row("model", "nodes in integers", "kept in float", "max error", "mean error", "SQNR", "same greatest", "size of the file",
-        "of the program", "quantised in")
+        "of the program", "quantized in")
     row("---", *["---:"] * 9)
     for name, lines in models.items():
         e, s = lines["errors", ""], lines["sizes", ""]

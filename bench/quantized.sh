@@ -56,7 +56,7 @@ for name; do
     end=$(date +%s.%N)
     "$xcvm" compile "$model" --fuse -o "$out/floats.bin"
     "$xcvm" compile "$out/integers.onnx" --fuse -o "$out/integers.bin"
-    nodes=$(sed -n 's/^nodes \([0-9]*\) of \([0-9]*\) quantised.*/nodes=\1 all=\2/p' "$out/report.txt")
+    nodes=$(sed -n 's/^nodes \([0-9]*\) of \([0-9]*\) quantized.*/nodes=\1 all=\2/p' "$out/report.txt")
     kept=$(sed -n 's/^nodes .*, \([0-9]*\) kept in float for the bounds.*/\1/p' "$out/report.txt")
     echo "$name sizes $nodes kept=${kept:-0} model=$(stat -c %s "$out/integers.onnx") float_model=$(stat -c %s "$model")" \
         "program=$(stat -c %s "$out/integers.bin") float_program=$(stat -c %s "$out/floats.bin")" \
@@ -80,7 +80,7 @@ for name; do
 done
 [ ! -t 2 ] || printf '\r%-40s\r' '' >&2
 if [ -n "$whole" ]; then
-    echo '# Quantised models'
+    echo '# Quantized models'
     echo
     echo "Written by \`make bench-quantized\`. Machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores;" \
         "$("$xcvm" --version | head -1). Models of bench/make_models.py, with random weights, made integers by" \

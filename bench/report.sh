@@ -22,7 +22,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     echo
     echo "Written by \`make bench\`. Machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores," \
         "Linux $(uname -r | cut -d. -f1-2). $(build/release/tools/xcvm --version | head -1), built by $(cc --version | head -1)" \
-        "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimisations. Both run the same models" \
+        "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimizations. Both run the same models" \
         "in turn, in several rounds; a figure is the best round's median. Ratios above 1 mean that XCVM is faster." \
         "Programs are compiled with --fuse; weights and sums are f32. A first run is that of a new session, which is not" \
         "warmed up."
@@ -42,7 +42,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
     echo 'Two threads on two processors, of which another process keeps one busy: their time over that of one thread, beside' \
         'that process and alone.'
     echo
-    bench/neighbour.sh
+    bench/neighbor.sh
     printf '\n## Whole processes\n\nFrom exec to exit: load, one run, the result printed.\n\n'
     bench/process.sh
     printf '\n## Compile time and the size of a model\n\n'

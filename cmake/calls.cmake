@@ -83,7 +83,7 @@ file(WRITE ${OUTPUT} "/*
  * xcvm/tape.h.
  *
  * C. What a call takes is a struct: the tape, operands, attributes, where results go. Attributes that are left out have
- * the defaults that the macro begins with, and those that are named override them: warnings of initialisers that do are
+ * the defaults that the macro begins with, and those that are named override them: warnings of initializers that do are
  * turned off for who includes this.
  *
  * C++, from C++11 on. Operands are parameters, in the order of the macro, and those that are left out are absent.

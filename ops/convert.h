@@ -24,7 +24,7 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
  * becomes what x86 makes of it: the lowest i32 or i64 (and so do NaNs), of which narrower types keep the low bits.
  * Powers of two alone (f8e8m0) round away from zero and lose their sign.
  * Integers of 4 and 2 bits are rounded to nearest even instead. NaN becomes -0 in f4e2m1, as in ONNX's reference
- * implementation and its cases. Packed elements share bytes with their neighbours: ranges that different threads write
+ * implementation and its cases. Packed elements share bytes with their neighbors: ranges that different threads write
  * must start at multiples of 4. */
 void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, const double *from, bool saturate);
 

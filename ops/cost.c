@@ -6,8 +6,8 @@
 
 enum {
     TRANSCENDENTAL = 8, /* a polynomial or the like */
-    INTERPOLATION = 8,  /* a sample from four neighbours */
-    NORMALISATION = 6   /* mean, variance, scale and shift */
+    INTERPOLATION = 8,  /* a sample from four neighbors */
+    NORMALIZATION = 6   /* mean, variance, scale and shift */
 };
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -227,7 +227,7 @@ uint64_t xcvm_flops_pool(const xcvm_inference *t)
 
 uint64_t xcvm_flops_resize(const xcvm_inference *t) { return times(INTERPOLATION, result_elements(t)); }
 
-uint64_t xcvm_flops_normalisation(const xcvm_inference *t) { return times(NORMALISATION, elements(t->in[0])); }
+uint64_t xcvm_flops_normalization(const xcvm_inference *t) { return times(NORMALIZATION, elements(t->in[0])); }
 
 /* For each step and batch entry, the products with w and r; the gates themselves are small beside them. */
 uint64_t xcvm_flops_recurrent(const xcvm_inference *t)

@@ -1,6 +1,6 @@
 /* Kernels: what an instruction does.
  *
- * When a kernel runs, the shape rule has passed and the results have type, shape and memory (uninitialised, not
+ * When a kernel runs, the shape rule has passed and the results have type, shape and memory (uninitialized, not
  * overlapping any operand, except that the first result may be exactly an IN_PLACE or IN_VIEW operand's memory).
  * Results of unknown size and string results have no memory yet: the kernel calls xcvm_kernel_allocate or
  * xcvm_kernel_allocate_strings. Results that are no tensors are set with the list functions. An operand's memory is

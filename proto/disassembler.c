@@ -20,7 +20,7 @@ typedef struct disassembler {
     xcvm_arena arena;
     xcvm_name_index names; /* of constants */
     size_t first_inline;   /* constants from here on are written as literals where they are used */
-    bool *labelled;        /* instructions that are jumped to; one entry more for the end */
+    bool *labeled;         /* instructions that are jumped to; one entry more for the end */
     xcvm_writer w;
     xcvm_error *error;
 } disassembler;
@@ -81,14 +81,14 @@ static bool has_label(const disassembler *d, int64_t target)
 static xcvm_status find_labels(disassembler *d)
 {
     const xcvm_image *image = d->image;
-    d->labelled = xcvm_arena_allocate(&d->arena, image->instruction_count + 1);
-    XCVM_CHECK(d->error, d->labelled != NULL, OUT_OF_MEMORY, "no memory to write the text");
+    d->labeled = xcvm_arena_allocate(&d->arena, image->instruction_count + 1);
+    XCVM_CHECK(d->error, d->labeled != NULL, OUT_OF_MEMORY, "no memory to write the text");
     for (size_t i = 0; i < image->instruction_count; i++) {
         const xcvm_instruction *instruction = &image->instructions[i];
         for (size_t j = 0; j < instruction->schema->field_count; j++) {
             const xcvm_field *f = &instruction->schema->fields[j];
             if (f->kind == XCVM_FIELD_TARGET && has_label(d, target_of(f, instruction->args)))
-                d->labelled[target_of(f, instruction->args)] = true;
+                d->labeled[target_of(f, instruction->args)] = true;
         }
     }
     return XCVM_OK;
@@ -349,7 +349,7 @@ static void write_instructions(disassembler *d)
     if (count > 0)
         xcvm_writer_text(&d->w, "\n");
     for (size_t i = 0; i <= count && !d->w.failed; i++) {
-        if (d->labelled[i])
+        if (d->labeled[i])
             xcvm_writer_format(&d->w, "L%zu:\n", i);
         if (i < count)
             write_instruction(d, &d->image->instructions[i]);

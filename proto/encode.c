@@ -36,7 +36,7 @@ static void *take(encoder *e, size_t count, size_t size)
             return no_memory(e);                                                                                       \
     } while (0)
 
-/* Makes `pointer` a message, initialised by the generated function; or fails the function. */
+/* Makes `pointer` a message, initialized by the generated function; or fails the function. */
 #define TAKE_MESSAGE(e, pointer, init)                                                                                 \
     do {                                                                                                               \
         TAKE(e, pointer, 1);                                                                                           \

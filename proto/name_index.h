@@ -11,7 +11,7 @@ typedef struct xcvm_indexed_name {
     size_t number;
 } xcvm_indexed_name;
 
-/* Empty when zero-initialised. */
+/* Empty when zero-initialized. */
 typedef struct xcvm_name_index {
     xcvm_indexed_name *at;
     size_t count, capacity;

@@ -3,7 +3,7 @@
 #
 # tests/conformance.txt lists the cases that pass with a looser tolerance only, or not at all, each with its reason; any
 # other failure is one. Then the cases of tests/make_FAMILY_cases.py, which all pass; those of family gradient with their
-# gradients, at every level of optimisation.
+# gradients, at every level of optimization.
 set -eu
 build=$1
 cases=$build/onnx-cases

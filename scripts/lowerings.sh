@@ -21,10 +21,10 @@ for suite in tests/compiler/onnx/test_*.c; do
 done
 # OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name".
 find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | while read -r model; do
-    "$xcvm" compile "$model" -O0 --dump-after canonicalise 2>/dev/null || continue
-    # What is quantised becomes integers where that is faster on this machine, or asked for.
+    "$xcvm" compile "$model" -O0 --dump-after canonicalize 2>/dev/null || continue
+    # What is quantized becomes integers where that is faster on this machine, or asked for.
     ! grep -q Quantize "$model" ||
-        "$xcvm" compile "$model" --integer always --dump-after canonicalise 2>/dev/null || continue
+        "$xcvm" compile "$model" --integer always --dump-after canonicalize 2>/dev/null || continue
 done | sed -n 's/^ *\([^#]* = \)\{0,1\}\([A-Za-z0-9]*\)(.*)  # \([A-Za-z0-9]*\).*/\3 \2/p' | sort -u >"$build/lowerings-seen.txt"
 awk '
 FILENAME ~ /instructions/ { instruction[$1]; next }

@@ -10,7 +10,7 @@ done
 [ $# -gt 1 ] || echo "note: only the digits, no other models are here"
 agree() { "$xcvm" test "$@" --rtol 1e-3 --atol 1e-4; }
 agree "$@"
-# Nor does it matter how far they are optimised, by how many threads they are run, or by which kernels.
+# Nor does it matter how far they are optimized, by how many threads they are run, or by which kernels.
 agree "$@" -O0 --threads 1
 agree "$@" -O1 --threads 2
 agree "$@" -O2 --threads 2

@@ -85,11 +85,11 @@ step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh 
 step 'differential: layouts of random networks' tests/differential/layouts.sh build/release
 step 'conformance: contributed operators of ONNX Runtime' tests/differential/contrib.sh build/release
 step 'differential: gradients at kinks beside f64' tests/differential/kinks.sh build/release
-step 'conformance: models that were quantised, in ONNX Runtime' tests/differential/quantise.sh build/release
+step 'conformance: models that were quantized, in ONNX Runtime' tests/differential/quantize.sh build/release
 step 'conformance: trained models beside eval() of PyTorch' tests/differential/inference.sh build/release
 step 'quantization: small trained networks beside floats' env XCVM_BUILD=build/release bench/quantized_trained.sh --short
 step 'conformance: models of TensorFlow.js, converted' tests/differential/tfjs.sh build/release
-step 'conformance: models that ONNX Runtime optimised' tests/differential/optimised.sh build/release
+step 'conformance: models that ONNX Runtime optimized' tests/differential/optimized.sh build/release
 step 'conformance: models' scripts/models.sh build/release
 step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 step 'conformance: models of scikit-learn' scripts/ml.sh build/release
@@ -106,6 +106,7 @@ step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/
 step 'documentation site' scripts/docs.sh build/release
 step 'floors: no folder includes one above it' scripts/layers.sh
 step 'lengths: of functions and files' scripts/lengths.sh
+step 'spelling: American, by codespell' scripts/spelling.sh
 step 'words: none of scripts/words.txt' scripts/words.sh
 step 'format' format
 step 'lint' lint

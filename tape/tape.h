@@ -293,7 +293,7 @@ xcvm_status tape_variable_allocate(xcvm_tape *t, tape_variable *v);
 /* Whether a gradient can be of such a value: a tensor of a float type, or a list of those. */
 bool tape_carries(const tape_variable *v);
 void tape_variable_require(tape_variable *v, bool wanted);
-/* A constant tensor; data NULL: uninitialised. */
+/* A constant tensor; data NULL: uninitialized. */
 tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data);
 /* A variable, of no call, with the elements of v. */
 tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *v);

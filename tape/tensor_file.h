@@ -10,7 +10,7 @@ typedef struct tape_entry {
     xcvm_value *value; /* lent, with elements of its own */
 } tape_entry;
 
-/* Zero-initialised apart from arena.allocator. */
+/* Zero-initialized apart from arena.allocator. */
 typedef struct tape_entries {
     xcvm_arena arena;
     tape_entry *at;

@@ -217,7 +217,7 @@ def windows():
     write("global_average_pool", [node("GlobalAveragePool", ["x"], ["y"])], {"x": x}, lambda x: F.adaptive_avg_pool2d(x, 1))
 
 
-def normalisations():
+def normalizations():
     x = floats(3, 4, 5)
     write("batch_norm_training", [node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "rm", "rv"],
                                        training_mode=1)],
@@ -541,7 +541,7 @@ def sequences():
           {"x": floats(4)}, lambda x: x * x, opset=18)
 
 
-def quantisation():
+def quantization():
     q = rng.randint(-9, 9, (3, 4)).astype(np.int8)
     zero_point = np.array([1, -2, 0], np.int8)
     write("dequantize", [node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=0)], {"s": positive(3)},
@@ -552,6 +552,6 @@ def quantisation():
 
 
 if __name__ == "__main__":
-    case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalisations, losses,
+    case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalizations, losses,
                                networks, recurrent, resampling, attention, control, regions, signals, recurrences,
-                               sequences, quantisation))
+                               sequences, quantization))

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from onnx_cases.common import Suite
 
-FAMILIES = ("quantisation", "strings", "shapes", "reductions", "elementwise", "spatial", "control")
+FAMILIES = ("quantization", "strings", "shapes", "reductions", "elementwise", "spatial", "control")
 
 if len(sys.argv) < 2:
     sys.exit(__doc__)

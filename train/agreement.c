@@ -15,7 +15,7 @@
     X(STEPS, "numbers of steps", OPTIONS)                                                                              \
     X(OPTIMIZER, "optimizer", OPTIONS)                                                                                 \
     X(LOSS, "loss", OPTIONS)                                                                                           \
-    X(ROUNDING, "rounding of weights and activations, or normalisation of batches", OPTIONS)                           \
+    X(ROUNDING, "rounding of weights and activations, or normalization of batches", OPTIONS)                           \
     X(LEARNERS, "parameters that learn", OPTIONS)                                                                      \
     X(GRADIENTS, "clipping, accumulation, averages or loss scale", OPTIONS)                                            \
     X(SCHEDULE, "schedule", OPTIONS)                                                                                   \

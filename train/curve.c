@@ -234,7 +234,7 @@ static void draw_panel(xcvm_writer *w, const xct_history *h, size_t figure, doub
     draw_points(&p, held);
 }
 
-/* Colours are written out twice, since not everything that draws SVG knows variables. */
+/* Colors are written out twice, since not everything that draws SVG knows variables. */
 static const char style[] =
     "<style>\n"
     "text { font: 12px system-ui, sans-serif; fill: #24292f } text.title { font-size: 15px; font-weight: 600 } "

@@ -537,7 +537,7 @@ xcvm_status xct_trainer_fit(xct_trainer *t, const xct_dataset *data, const xct_f
     fit f = {.t = t, .data = data, .log = {.fd = -1}, .error = error != NULL ? error : &own};
     XCVM_CHECK(f.error, t != NULL && data != NULL, INVALID_ARGUMENT, "trainer or data is NULL");
     XCVM_CHECK(f.error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
-               "report: size is %zu; initialise the struct with { .size = sizeof(the struct) }", report->size);
+               "report: size is %zu; initialize the struct with { .size = sizeof(the struct) }", report->size);
     XCVM_TRY(xcvm_options_read(&f.o, sizeof f.o, options, f.error));
     atomic_store(&t->stop, false);
     xcvm_status status = begin(&f);

@@ -15,7 +15,7 @@ typedef struct xct_record {
     double rate;
 } xct_record;
 
-/* Figures: the loss and the metrics. Zero-initialised apart from those. */
+/* Figures: the loss and the metrics. Zero-initialized apart from those. */
 typedef struct xct_columns {
     const xct_metric *metrics;
     size_t metric_count;
@@ -54,7 +54,7 @@ void xct_log_close(xct_log *log);
 
 enum { XCT_HISTORY_POINTS = 2048 };
 
-/* Points of one figure over the steps, their number bounded: where there would be more, each two neighbours become
+/* Points of one figure over the steps, their number bounded: where there would be more, each two neighbors become
  * their mean. */
 typedef struct xct_series {
     double step[XCT_HISTORY_POINTS], value[XCT_HISTORY_POINTS];

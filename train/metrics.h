@@ -67,7 +67,7 @@ enum {
     XCT_PREDICTION_SUMS = XCT_SUM_examples
 };
 
-/* Zero-initialised apart from those before the sums. */
+/* Zero-initialized apart from those before the sums. */
 typedef struct xct_measure {
     const xcvm_allocator *allocator;
     xct_task task;

@@ -121,7 +121,7 @@ static xcvm_status make_scalars(xct_trainer *t, xcvm_error *error)
 }
 
 /* BatchNormalization is put into its form for training where there is any. */
-static xcvm_status check_normalisation(xct_trainer *t, xcvm_error *error)
+static xcvm_status check_normalization(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};
     const xcc_weight *weights;
@@ -180,9 +180,9 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_CHECK(error, t->compile.train != NULL, INVALID_ARGUMENT, "no optimizer is named");
     XCVM_TRY(xcc_optimizer_rate(t->compile.train, &t->rate, error));
     XCVM_TRY(complete_loss(t, error));
-    XCVM_TRY(check_normalisation(t, error));
+    XCVM_TRY(check_normalization(t, error));
     XCVM_TRY(xct_external_open(t, error));
-    XCVM_TRY(xct_initialise(t, error));
+    XCVM_TRY(xct_initialize(t, error));
     XCVM_TRY(xct_engine_begin(t, error));
     XCVM_TRY(find_edits(t, error));
     XCVM_TRY(index_states(t, error));
@@ -398,7 +398,7 @@ static xcvm_status check_call(const xct_trainer *t, const xcvm_value *const *bat
 {
     XCVM_CHECK(error, t != NULL && batch != NULL, INVALID_ARGUMENT, "trainer or batch is NULL");
     XCVM_CHECK(error, result == NULL || result->size >= sizeof result->size, INVALID_ARGUMENT,
-               "result: size is %zu; initialise the struct with { .size = sizeof(the struct) }", result->size);
+               "result: size is %zu; initialize the struct with { .size = sizeof(the struct) }", result->size);
     return XCVM_OK;
 }
 

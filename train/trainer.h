@@ -122,7 +122,7 @@ xcvm_status xct_measure_join(const xct_trainer *t, xct_measure *measure, xcvm_er
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
 
 /* The model with weights drawn anew, and read from a file, as the options say, in t->changed. */
-xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error);
+xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error);
 
 /* Opens the files beside the model that have weights of its, for what is written elsewhere (external.c). */
 xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error);

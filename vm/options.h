@@ -16,7 +16,7 @@ static inline xcvm_status xcvm_options_read(void *to, size_t to_size, const void
         return XCVM_OK;
     memcpy(&size, from, sizeof size);
     XCVM_CHECK(error, size >= sizeof size, INVALID_ARGUMENT,
-               "options: size is %zu; initialise the struct with { .size = sizeof(the struct) }", size);
+               "options: size is %zu; initialize the struct with { .size = sizeof(the struct) }", size);
     memcpy(to, from, size < to_size ? size : to_size);
     return XCVM_OK;
 }

@@ -1,6 +1,6 @@
 /* Verification of planned slots. The values that live at one time, as far as they have slots, must not overlap, unless
  * one is a view of the other or takes its place. A slot is only given to a value whose whole life is in one block, so
- * that its neighbours in time are those in program order. */
+ * that its neighbors in time are those in program order. */
 #include "vm/verify.h"
 
 #include <endian.h>

@@ -205,7 +205,7 @@ bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known);
 bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation, xcvm_floats params,
                             xcvm_floats affine);
 
-/* A constant xc_window, by name; and the initialiser of one. */
+/* A constant xc_window, by name; and the initializer of one. */
 struct xcvm_window;
 const char *xcc_c_window_table(xcc_c_export *x, const struct xcvm_window *w);
 void xcc_c_put_window(xcc_c_text *to, const struct xcvm_window *w);

@@ -61,7 +61,7 @@ static void write_element(xcc_c_text *to, const xcvm_value *v, size_t i)
     }
 }
 
-/* Of `count` elements those up to the last one that is not zero, bit by bit: what an initialiser leaves out is zero. */
+/* Of `count` elements those up to the last one that is not zero, bit by bit: what an initializer leaves out is zero. */
 static size_t without_zeros(const xcvm_value *v, size_t count)
 {
     const unsigned char *const bytes = v->data;
@@ -140,7 +140,7 @@ static void write_context(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
     const bool separate = x->options->weights != NULL;
-    xcc_c_put(to, "\n/* What a run needs; to be initialised once. */\ntypedef struct %s_context {\n", name);
+    xcc_c_put(to, "\n/* What a run needs; to be initialized once. */\ntypedef struct %s_context {\n", name);
     if (separate)
         xcc_c_put(to, "    const unsigned char *weights;\n");
     for (size_t i = 0; i < x->image->state_count; i++) {

@@ -1,4 +1,4 @@
-/* Instructions on integers of quantised models as C. */
+/* Instructions on integers of quantized models as C. */
 #include "compiler/codegen/c_export.h"
 #include "compiler/codegen/c_runtime/workspace.h"
 

@@ -1,4 +1,4 @@
-/* Reductions, normalisations and attention as C. */
+/* Reductions, normalizations and attention as C. */
 #include "compiler/codegen/c_export.h"
 #include "compiler/codegen/c_runtime/workspace.h"
 
@@ -180,7 +180,7 @@ static const xcc_c_row reduction_rows[] = {{XCVM_OP_ReduceSum, write_reduction},
                                            {XCVM_OP_TopK, write_top}};
 const xcc_c_rows xcc_c_reduction_rows = {reduction_rows, sizeof reduction_rows / sizeof *reduction_rows};
 
-/* ---- Normalisations ---- */
+/* ---- Normalizations ---- */
 
 static bool write_softmax(xcc_c_export *x, xcc_c_step *step)
 {

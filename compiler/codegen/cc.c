@@ -133,7 +133,7 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool
     XCVM_CHECK(error, posix_spawn_file_actions_init(&actions) == 0, OUT_OF_MEMORY, "no memory to start %.100s", name);
     posix_spawnattr_t attributes;
     int failed = posix_spawnattr_init(&attributes);
-    const bool initialised = failed == 0;
+    const bool initialized = failed == 0;
     if (failed == 0 && grouped)
         failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     if (failed == 0)
@@ -141,7 +141,7 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool
     if (failed == 0)
         failed = posix_spawnp(child, arguments[0], &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (initialised)
+    if (initialized)
         posix_spawnattr_destroy(&attributes);
     return failed == 0 ? XCVM_OK : say_unstarted(options, strerror(failed), error);
 }

@@ -148,7 +148,7 @@ static xcc_reading softmax(steps *s, xcc_reading x, bool logarithm)
                      : map_of_two(s, "Mul", e, map_of_one(s, "Reciprocal", sum));
 }
 
-static xcc_reading normalise(steps *s, const xcc_member *member, double epsilon)
+static xcc_reading normalize(steps *s, const xcc_member *member, double epsilon)
 {
     xcc_reading x = read_value(s->l, member->operands[0]);
     if (member->kind == XCC_MEMBER_LAYER_NORM)
@@ -171,9 +171,9 @@ static xcc_reading take(steps *s, const xcc_member *member)
     case XCC_MEMBER_LOG_SOFTMAX:
         return softmax(s, read_value(s->l, member->operands[0]), member->kind == XCC_MEMBER_LOG_SOFTMAX);
     case XCC_MEMBER_LAYER_NORM:
-        return normalise(s, member, XCC_ARGS(LayerNormalization, s->node)->epsilon);
+        return normalize(s, member, XCC_ARGS(LayerNormalization, s->node)->epsilon);
     case XCC_MEMBER_RMS_NORM:
-        return normalise(s, member, XCC_ARGS(RMSNormalization, s->node)->epsilon);
+        return normalize(s, member, XCC_ARGS(RMSNormalization, s->node)->epsilon);
     default:
         return read_value(s->l, member->operands[0]);
     }

@@ -209,7 +209,7 @@ static void print_figures(report *r, const xcc_report *figures)
     const char *open = figures->exact ? "" : " (open dimensions taken as 1)";
     print(r, "flops        %.4g%s\n", (double)figures->flops_after, open);
     print(r, "peak memory  %s%s\n", bytes_text(figures->peak_bytes_after, text), open);
-    print(r, "compiles     %zu nodes as imported, %zu after optimising\n", figures->nodes_before, figures->nodes_after);
+    print(r, "compiles     %zu nodes as imported, %zu after optimizing\n", figures->nodes_before, figures->nodes_after);
 }
 
 /* Options for the compilation, which has what the module leaves of memory and time. */
@@ -235,7 +235,7 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
     char gradients[32], retained[32], peak[32];
     m->report_problem = gradient_line;
     m->problem_user = r;
-    XCVM_TRY(xcc_pass_canonicalise(m));
+    XCVM_TRY(xcc_pass_canonicalize(m));
     XCVM_TRY(xcc_pass_infer(m));
     XCVM_TRY(xcc_pass_add_loss(m));
     XCVM_TRY(xcc_pass_differentiate(m));

@@ -350,7 +350,7 @@ static xcvm_status begin(xcc_options *o, const xcc_options *options, xcvm_sink s
 {
     XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_CHECK(error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
-               "report: size is %zu; initialise the struct with { .size = sizeof(the struct) }", report->size);
+               "report: size is %zu; initialize the struct with { .size = sizeof(the struct) }", report->size);
     XCVM_TRY(xcc_options_read(o, options, error));
     XCVM_TRY(check_options(o, error));
     /* ONNX has no operators for what merged instructions do. */

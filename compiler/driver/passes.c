@@ -48,8 +48,8 @@ static xcvm_status run_pass(xcc_module *m, size_t index, int round)
     if (round == 0)
         xcc_progress(m, p->info.name, index + 1);
     XCVM_TRY(p->run(m));
-    if (p->run != xcc_pass_canonicalise)
-        XCVM_TRY(xcc_pass_canonicalise(m));
+    if (p->run != xcc_pass_canonicalize)
+        XCVM_TRY(xcc_pass_canonicalize(m));
 #ifndef NDEBUG
     xcvm_status status = xcc_graph_verify(m->graph);
     if (status != XCVM_OK) {

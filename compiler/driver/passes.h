@@ -10,19 +10,19 @@
  * Differentiation runs in the first round only: its rules need types and shapes, and see instructions before fusion,
  * packing and layout. */
 #define XCC_PASSES(X)                                                                                                  \
-    X(canonicalise, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
+    X(canonicalize, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
     X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
     X(add_loss, 0, 1, "a loss of a name that is no output becomes one, for gradients and training")                    \
     X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
     X(train, 0, 1, "a training program, if one is asked for: parameters become states that an optimizer updates")      \
-    X(integer, 2, 1, "what is quantised and dequantised around each operator, in integers from end to end")            \
+    X(integer, 2, 1, "what is quantized and dequantized around each operator, in integers from end to end")            \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
     X(descend, 2, XCC_ROUNDS,                                                                                          \
       "states that are stored as themselves, less a rate times a gradient, are updated in place")                      \
     X(factor, 2, XCC_ROUNDS, "optimizers take gradients that are products of few terms as their factors")              \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
-      "neighbouring nodes that one instruction can do, as Conv with BatchNormalization and Add")                       \
+      "neighboring nodes that one instruction can do, as Conv with BatchNormalization and Add")                        \
     X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
     X(split_phases, 0, 1, "of forward and backward, the one that is asked for alone")                                  \
     X(prepack, 2, 1, "constant matrices as products by them need them in memory")                                      \
@@ -33,7 +33,7 @@
     X(separate, 0, 1, "what updates states in place comes last, and reads none of them under another name")            \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
     X(recompute, 0, 1, "what the backward reads of the forward is computed again, as far as that is asked for")        \
-    X(codegen, 0, 1, "element-wise neighbours become one function each of a kernel library, if one is asked for")
+    X(codegen, 0, 1, "element-wise neighbors become one function each of a kernel library, if one is asked for")
 
 /* Runs the passes that the options select. */
 xcvm_status xcc_passes_run(xcc_module *m);

@@ -31,8 +31,8 @@ static bool has_entries(const walk *w, const xcc_value *v) { return v->id >= w->
 
 static size_t entry(const walk *w, const xcc_value *v) { return v->id - w->base; }
 
-/* What quantised numbers may be, and their sums. */
-static bool is_quantised(const xcc_value *v)
+/* What quantized numbers may be, and their sums. */
+static bool is_quantized(const xcc_value *v)
 {
     return v != NULL && v->type.kind == XCVM_KIND_TENSOR &&
            xcvm_dtype_in((xcvm_dtype)v->type.dtype, XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32);
@@ -41,7 +41,7 @@ static bool is_quantised(const xcc_value *v)
 /* What a gradient may have to go through, though it may be of no use there. */
 static bool carries(const walk *w, const xcc_value *v)
 {
-    if (v == NULL || (w->straight_through && is_quantised(v)))
+    if (v == NULL || (w->straight_through && is_quantized(v)))
         return v != NULL;
     return v->type.dtype == XCVM_NO_DTYPE ? v->type.kind != XCVM_KIND_TENSOR
                                           : xcvm_dtype_is_float((xcvm_dtype)v->type.dtype);
@@ -56,7 +56,7 @@ static bool is_zero(const walk *w, const xcc_node *n)
 {
     if (n->kind != XCC_INSTRUCTION)
         return false;
-    /* To integers, Cast cuts off without a scale, which is no quantisation. */
+    /* To integers, Cast cuts off without a scale, which is no quantization. */
     if (n->schema->opcode == XCVM_OP_Cast && !xcc_is_differentiable(xcc_node_output(n, 0)))
         return true;
     return n->schema->gradient.zero || (n->schema->gradient.step != NULL && !w->straight_through);
@@ -207,21 +207,21 @@ static xcvm_status tell_problems(const walk *w)
     return XCVM_UNSUPPORTED;
 }
 
-/* Whether a gradient of quantised numbers would have to come out of the node. */
-static bool takes_quantised(const walk *w, const xcc_node *n)
+/* Whether a gradient of quantized numbers would have to come out of the node. */
+static bool takes_quantized(const walk *w, const xcc_node *n)
 {
     const xcc_outside *outside = outside_of(w, n);
     for (size_t i = 0; i < xcc_node_input_count(n); i++)
-        if (takes(w, n, i) && is_quantised(xcc_node_input(n, i)))
+        if (takes(w, n, i) && is_quantized(xcc_node_input(n, i)))
             return true;
     for (size_t i = 0; i < outside->count; i++)
-        if (is_flagged(w, w->reached, outside->values[i]) && is_quantised(outside->values[i]))
+        if (is_flagged(w, w->reached, outside->values[i]) && is_quantized(outside->values[i]))
             return true;
     return false;
 }
 
 /* Whether the node's rule makes gradients that have not their operands' types. */
-static bool passes_quantised(const xcc_node *n)
+static bool passes_quantized(const xcc_node *n)
 {
     static const xcvm_opcode known[] = {XCVM_OP_DequantizeLinear, XCVM_OP_Cast,     XCVM_OP_Identity,
                                         XCVM_OP_Reshape,          XCVM_OP_Flatten,  XCVM_OP_Squeeze,
@@ -242,9 +242,9 @@ static void find_problems(walk *w, const xcc_node *first)
             find_problems(w, n->bodies[i]->first);
         if (n->kind == XCC_INSTRUCTION && xcc_gradient_rule_of(n->schema->opcode) == NULL)
             note_problem(w, n, "cannot be differentiated");
-        else if (takes_quantised(w, n) && !passes_quantised(n))
+        else if (takes_quantized(w, n) && !passes_quantized(n))
             note_problem(w, n,
-                         "takes quantised numbers, whose straight-through gradients come from DequantizeLinear, Cast "
+                         "takes quantized numbers, whose straight-through gradients come from DequantizeLinear, Cast "
                          "and what moves all of them alone");
     }
 }
@@ -271,7 +271,7 @@ static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value 
     xcc_value **sum = &w->gradients[entry(w, v)], **both = &w->masks[entry(w, v)];
     XCVM_CHECK(w->m->error,
                gradient->type.dtype == v->type.dtype || v->type.kind != XCVM_KIND_TENSOR ||
-                   (w->straight_through && is_quantised(v)),
+                   (w->straight_through && is_quantized(v)),
                INTERNAL, "the gradient of %s is %s, not %s", v->name, xcvm_dtype_name((xcvm_dtype)gradient->type.dtype),
                xcvm_dtype_name((xcvm_dtype)v->type.dtype));
     learn_shape(gradient, v);
@@ -280,7 +280,7 @@ static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value 
         *both = mask;
         return XCVM_OK;
     }
-    if (is_quantised(v))
+    if (is_quantized(v))
         gradient = xcc_build_cast(w->b, gradient, (xcvm_dtype)(*sum)->type.dtype);
     *sum = xcc_accumulate(w->b, *sum, gradient);
     if (*sum == NULL)

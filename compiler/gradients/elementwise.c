@@ -189,7 +189,7 @@ XCC_GRADIENT(Clip)
         xcc_give_where(d, 2, crossed != NULL ? xcc_op2(d, XCVM_OP_Or, high, crossed) : high);
 }
 
-/* Of quantised numbers, gradients are floats. */
+/* Of quantized numbers, gradients are floats. */
 XCC_GRADIENT(Cast)
 {
     xcc_give_each(d, 0, xcc_is_differentiable(X) ? xcc_build_cast(d->b, G, (xcvm_dtype)X->type.dtype) : G);

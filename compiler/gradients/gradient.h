@@ -42,7 +42,7 @@ unsigned xcc_gradient_spares(xcvm_opcode opcode);
  * (NULL: all nodes), at the end of the graph that `b` builds: for each a value of its type or NULL, zero. Nodes that
  * `seeds` do not depend on by way of `wrt` are left alone. Contributions to one value are added up in the order in
  * which their nodes stand, last to first. UNSUPPORTED, with every node in the way that cannot be differentiated.
- * `straight_through`: what rounds is taken for the identity, but where it saturates, and gradients of quantised numbers
+ * `straight_through`: what rounds is taken for the identity, but where it saturates, and gradients of quantized numbers
  * are of some float type. */
 typedef struct xcc_seed {
     xcc_value *value, *gradient;

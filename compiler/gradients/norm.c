@@ -1,4 +1,4 @@
-/* Normalisations in closed form: with xhat = (x - mean) * s and g the gradient times the scale,
+/* Normalizations in closed form: with xhat = (x - mean) * s and g the gradient times the scale,
  * dx = s * (g - mean(g) - xhat * mean(g * xhat)). All is computed in f32 at least. */
 #include "compiler/gradients/rule.h"
 
@@ -29,20 +29,20 @@ typedef struct normal {
     xcc_value *axes, *s, *xhat;
 } normal;
 
-/* x normalised over the axes, about its mean if `centred`. */
-static normal normalise(xcc_vjp *d, xcc_value *x, xcc_value *axes, double epsilon, bool centred)
+/* x normalized over the axes, about its mean if `centered`. */
+static normal normalize(xcc_vjp *d, xcc_value *x, xcc_value *axes, double epsilon, bool centered)
 {
     normal n = {.axes = axes};
-    xcc_value *from_mean = centred ? xcc_sub(d, x, xcc_mean(d, x, axes)) : x;
+    xcc_value *from_mean = centered ? xcc_sub(d, x, xcc_mean(d, x, axes)) : x;
     n.s = inverse_deviation(d, xcc_mean(d, xcc_square(d, from_mean), axes), epsilon);
     n.xhat = xcc_mul(d, from_mean, n.s);
     return n;
 }
 
-static xcc_value *backward(xcc_vjp *d, const normal *n, xcc_value *g, bool centred)
+static xcc_value *backward(xcc_vjp *d, const normal *n, xcc_value *g, bool centered)
 {
     xcc_value *part = xcc_mul(d, n->xhat, xcc_mean(d, xcc_mul(d, g, n->xhat), n->axes));
-    xcc_value *rest = centred ? xcc_sub(d, g, xcc_mean(d, g, n->axes)) : g;
+    xcc_value *rest = centered ? xcc_sub(d, g, xcc_mean(d, g, n->axes)) : g;
     return xcc_mul(d, n->s, xcc_sub(d, rest, part));
 }
 
@@ -204,7 +204,7 @@ static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
         xcc_div(d, xcc_op1(d, XCVM_OP_Size, X),
                 xcc_op2(d, XCVM_OP_Max, xcc_mul(d, xcc_build_dim_of(d->b, X, 0), groups), XCC_BUILD_INTS(d->b, 1)));
     xcc_value *shape = xcc_build_concat(d->b, 3, (xcc_value *[]){xcc_build_dim_of(d->b, X, 0), groups, rest}, 0);
-    const normal n = normalise(d, xcc_build_reshape_to(d->b, x, shape), XCC_BUILD_INTS(d->b, 2), epsilon, true);
+    const normal n = normalize(d, xcc_build_reshape_to(d->b, x, shape), XCC_BUILD_INTS(d->b, 2), epsilon, true);
     if (xcc_wanted(d, 0)) {
         xcc_value *dx = backward(d, &n, xcc_build_reshape_to(d->b, scaled, shape), true);
         give_narrow(d, 0, xcc_reshape_like(d->b, dx, X));
@@ -240,7 +240,7 @@ XCC_GRADIENT(LayerNormalization)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     xcc_value *x = wide(d, X), *scale = xcc_in(d, 1), *sum = NULL;
-    const normal n = normalise(d, x, axes_from(d, a->axis), a->epsilon, true);
+    const normal n = normalize(d, x, axes_from(d, a->axis), a->epsilon, true);
     if (G != NULL) {
         xcc_value *g = wide(d, G);
         sum = xcc_wanted(d, 0) ? backward(d, &n, scale != NULL ? xcc_mul(d, g, wide(d, scale)) : g, true) : NULL;
@@ -270,7 +270,7 @@ XCC_GRADIENT(RMSNormalization)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     xcc_value *g = wide(d, G), *scale = xcc_in(d, 1);
-    const normal n = normalise(d, wide(d, X), axes_from(d, a->axis), a->epsilon, false);
+    const normal n = normalize(d, wide(d, X), axes_from(d, a->axis), a->epsilon, false);
     if (xcc_wanted(d, 0))
         give_narrow(d, 0, backward(d, &n, xcc_mul(d, g, wide(d, scale)), false));
     if (xcc_wanted(d, 1))
@@ -288,8 +288,8 @@ XCC_GRADIENT(LpNormalization)
     give_narrow(d, 0, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, norm, zero), zero, dx));
 }
 
-/* Sums of `size` neighbouring channels, `before` of which lie in front: a convolution of [batch, 1, channels, rest]. */
-static xcc_value *neighbours(xcc_vjp *d, xcc_value *x, int64_t size, int64_t before)
+/* Sums of `size` neighboring channels, `before` of which lie in front: a convolution of [batch, 1, channels, rest]. */
+static xcc_value *neighbors(xcc_vjp *d, xcc_value *x, int64_t size, int64_t before)
 {
     xcc_value *rest = XCC_BUILD_INTS(d->b, 1);
     for (int i = 2; i < X->type.rank; i++)
@@ -306,7 +306,7 @@ static xcc_value *neighbours(xcc_vjp *d, xcc_value *x, int64_t size, int64_t bef
 }
 
 /* With n = bias + alpha / size * sum of squares: g * n^-beta - 2 * alpha * beta / size * x * sum of g * x * n^(-beta -
- * 1) over the channels that have this one for a neighbour. */
+ * 1) over the channels that have this one for a neighbor. */
 XCC_GRADIENT(LRN)
 {
     ARGS(LRN);
@@ -315,9 +315,9 @@ XCC_GRADIENT(LRN)
     xcc_value *x = wide(d, X), *g = wide(d, G);
     const double share = a->alpha / (double)a->size;
     const int64_t before = (a->size - 1) / 2;
-    xcc_value *n = xcc_plus(d, xcc_scale(d, neighbours(d, xcc_square(d, x), a->size, before), share), a->bias);
+    xcc_value *n = xcc_plus(d, xcc_scale(d, neighbors(d, xcc_square(d, x), a->size, before), share), a->bias);
     xcc_value *power = xcc_op2(d, XCVM_OP_Pow, n, xcc_num(d, n, -a->beta)), *direct = xcc_mul(d, g, power);
-    xcc_value *sum = neighbours(d, xcc_div(d, xcc_mul(d, direct, x), n), a->size, a->size - 1 - before);
+    xcc_value *sum = neighbors(d, xcc_div(d, xcc_mul(d, direct, x), n), a->size, a->size - 1 - before);
     give_narrow(d, 0, xcc_sub(d, direct, xcc_scale(d, xcc_mul(d, x, sum), 2 * share * a->beta)));
 }
 

@@ -1,4 +1,4 @@
-/* Constants of weights that are quantised in blocks. */
+/* Constants of weights that are quantized in blocks. */
 #include "compiler/ir/block_weights.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Constants of weights that are quantised in blocks, for BlockQuantizedGemm. */
+/* Constants of weights that are quantized in blocks, for BlockQuantizedGemm. */
 #ifndef XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
 #define XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
 

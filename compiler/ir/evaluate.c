@@ -153,7 +153,7 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
 static bool is_small(const xcc_node *n, size_t limit)
 {
     size_t outputs = xcc_node_output_count(n), count, bytes;
-    /* Weights stay quantised for as long as it is open whether they are multiplied so. */
+    /* Weights stay quantized for as long as it is open whether they are multiplied so. */
     if (!has_constant_operands(n, &bytes) || bytes > limit || xcc_is(n, XCVM_OP_DequantizeLinear))
         return false;
     for (size_t i = 0; i < outputs; i++) {

@@ -72,7 +72,7 @@ struct xcc_node {
     size_t input_count;
     xcc_value **outputs; /* control flow only; entries may be NULL where unused */
     size_t output_count;
-    xcc_value **captures; /* control flow only, filled by canonicalise: values of enclosing graphs used in the bodies */
+    xcc_value **captures; /* control flow only, filled by canonicalize: values of enclosing graphs used in the bodies */
     size_t capture_count;
     xcc_graph *bodies[2];
     size_t body_count;
@@ -192,7 +192,7 @@ struct xcc_module {
     /* For the report: products and convolutions in bf16, and those that stay f32, where bf16 was asked for. */
     size_t bf16_products, exact_products;
     size_t tuned; /* for the report: forms of convolutions that were measured */
-    /* For the report: convolutions and products by quantised weights in integers, and those that stayed in floats, of
+    /* For the report: convolutions and products by quantized weights in integers, and those that stayed in floats, of
      * which so many are faster so. */
     struct {
         size_t made, left, slower;

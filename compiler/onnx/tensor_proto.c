@@ -105,7 +105,7 @@ static xcvm_status read_strings(const Onnx__TensorProto *proto, xcvm_arena *aren
 }
 
 /* C's bool has two values; other bytes must not reach it. */
-static xcvm_status normalise_bools(xcvm_arena *arena, xcc_tensor *t, xcvm_error *error)
+static xcvm_status normalize_bools(xcvm_arena *arena, xcc_tensor *t, xcvm_error *error)
 {
     const uint8_t *bytes = t->data;
     size_t i = 0;
@@ -143,7 +143,7 @@ xcvm_status xcc_tensor_read(const Onnx__TensorProto *proto, xcvm_arena *arena, x
     } else {
         XCVM_TRY(read_entries(proto, arena, tensor, error));
     }
-    return tensor->dtype == XCVM_BOOL ? normalise_bools(arena, tensor, error) : XCVM_OK;
+    return tensor->dtype == XCVM_BOOL ? normalize_bools(arena, tensor, error) : XCVM_OK;
 }
 
 /* Position in the dense tensor of entry i of the indices, which are linear or one row of coordinates each. */

@@ -1,4 +1,4 @@
-/* Values as ONNX serialises them: TensorProto, SequenceProto and OptionalProto. The last two, of onnx-data.proto,
+/* Values as ONNX serializes them: TensorProto, SequenceProto and OptionalProto. The last two, of onnx-data.proto,
  * number their fields alike: a name, which kind the items have, and the items of each kind. */
 #include "base/clock.h"
 #include "compiler/onnx/tensor_proto.h"

@@ -12,7 +12,7 @@ typedef enum xcc_weight_role {
     XCC_WEIGHT_OUT_IN, /* a matrix or filter [out, in, ...] */
     XCC_WEIGHT_IN_OUT, /* [in, out, ...] */
     XCC_WEIGHT_GATES,  /* of a recurrent network, [directions, gates * out, in] */
-    XCC_WEIGHT_SCALE,  /* of a normalisation */
+    XCC_WEIGHT_SCALE,  /* of a normalization */
     XCC_WEIGHT_SHIFT,  /* what is added */
     XCC_WEIGHT_VARIANCE
 } xcc_weight_role;

@@ -1,4 +1,4 @@
-/* Operator fusion: neighbours that one instruction can do. The rules are in fuse_ops_*.c; a value in between must have
+/* Operator fusion: neighbors that one instruction can do. The rules are in fuse_ops_*.c; a value in between must have
  * one use only, so that nothing is computed twice. */
 #include "compiler/passes/fuse_ops.h"
 

@@ -1,4 +1,4 @@
-/* Weights that a model quantised in blocks: a product with them takes them as they are, and rows of a table are turned
+/* Weights that a model quantized in blocks: a product with them takes them as they are, and rows of a table are turned
  * into floats once they have been gathered. The rules come before constants are folded. */
 #include "compiler/ir/block_weights.h"
 #include "compiler/passes/fuse_ops.h"
@@ -142,8 +142,8 @@ static bool gather(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_blocks[] = {
-    {XCVM_OP_MatMul, matmul, "by constants quantised in blocks"},
-    {XCVM_OP_Gemm, gemm, "by constants quantised in blocks"},
-    {XCVM_OP_Gather, gather, "of a table quantised in blocks"},
+    {XCVM_OP_MatMul, matmul, "by constants quantized in blocks"},
+    {XCVM_OP_Gemm, gemm, "by constants quantized in blocks"},
+    {XCVM_OP_Gather, gather, "of a table quantized in blocks"},
 };
 const size_t xcc_rules_blocks_count = sizeof xcc_rules_blocks / sizeof *xcc_rules_blocks;

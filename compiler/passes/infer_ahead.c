@@ -7,12 +7,12 @@ xcvm_status xcc_infer_ahead(xcc_module *m)
 {
     uint64_t before;
     int round = 0;
-    XCVM_TRY(xcc_pass_canonicalise(m));
+    XCVM_TRY(xcc_pass_canonicalize(m));
     do {
         before = m->changes;
         XCVM_TRY(xcc_pass_infer(m));
         XCVM_TRY(xcc_pass_simplify(m));
-        XCVM_TRY(xcc_pass_canonicalise(m));
+        XCVM_TRY(xcc_pass_canonicalize(m));
     } while (m->changes != before && ++round < XCC_ROUNDS);
     return XCVM_OK;
 }

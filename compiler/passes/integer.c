@@ -1,4 +1,4 @@
-/* Integer regions: graphs in which tensors are quantised and dequantised again around every operator become integer
+/* Integer regions: graphs in which tensors are quantized and dequantized again around every operator become integer
  * instructions from end to end. A QuantizeLinear is looked at together with what stands in front of it, up to the
  * DequantizeLinear of each operand: a convolution, product, sum, pool, any function of single elements, or what only
  * moves elements. What fits no rule stays as it is, and means the same. */
@@ -231,12 +231,12 @@ xcvm_status xcc_pass_integer(xcc_module *m)
         {XCVM_OP_QLinearMatMul, xcc_integer_qlinear_matmul, "by a constant matrix"},
     };
     static const xcc_rule to_float[] = {
-        {XCVM_OP_Conv, xcc_integer_conv_to_float, "of dequantised bytes"},
+        {XCVM_OP_Conv, xcc_integer_conv_to_float, "of dequantized bytes"},
         {XCVM_OP_Relu, relu_of_floats, "of a convolution's floats"},
         {XCVM_OP_ReduceMean, mean_of_floats, "of a convolution's floats"},
-        {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantised bytes"},
-        {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantised bytes"},
-        {XCVM_OP_LSTM, xcc_integer_lstm, "by quantised weights"},
+        {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantized bytes"},
+        {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantized bytes"},
+        {XCVM_OP_LSTM, xcc_integer_lstm, "by quantized weights"},
         {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
         {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };

@@ -31,7 +31,7 @@ typedef struct xcc_bytes {
     bool last;    /* it is an image with its channels last, of one that the model has with them first */
 } xcc_bytes;
 
-/* Whether v is dequantised bytes, by one scale. */
+/* Whether v is dequantized bytes, by one scale. */
 bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d);
 /* Whether a scale and a zero point (NULL: 0) are single numbers that mean something. */
 bool xcc_scale_of(const xcc_value *scale, const xcc_value *zero_point, bool is_signed, float *number, int *zero);
@@ -50,7 +50,7 @@ static inline float xcc_integer_scale_at(const xcc_integer_weights *w, size_t ou
 {
     return XCVM_CDATA(float, w->scale)[xcvm_element_count(w->scale) == 1 ? 0 : output];
 }
-/* Those that `v` is dequantised from, with zero points in the middle of their type; outputs lie along `axis`. */
+/* Those that `v` is dequantized from, with zero points in the middle of their type; outputs lie along `axis`. */
 bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, xcc_integer_weights *w);
 
 /* q as u8, in the layout that it has within its region; `images` asks for channels last, for a tensor of rank 4. */
@@ -66,14 +66,14 @@ xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *b
  * sees of the bytes, or NULL. */
 xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
 xcc_value *xcc_integer_elements(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to);
-/* Gemm and MatMul of dequantised bytes whose result stays a float (integer_products.c). */
+/* Gemm and MatMul of dequantized bytes whose result stays a float (integer_products.c). */
 bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n);
 /* Likewise Conv, if it is pointwise (integer_products.c). */
 bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n);
 /* A scaled MatMulInteger, and what is added to it or to any product that stays a float (integer_products.c). */
 bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n);
 bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n);
-/* LSTM by dequantised weights (integer_recurrent.c). */
+/* LSTM by dequantized weights (integer_recurrent.c). */
 bool xcc_integer_lstm(xcc_rewrite *r, xcc_node *n);
 /* QLinearConv and QLinearMatMul (integer_products.c). */
 bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n);
@@ -83,7 +83,7 @@ bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n);
 bool xcc_is_over_images(const xcc_value *axes);
 /* Puts what a rule made, if anything, in the place of y. */
 bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made);
-/* Counts a convolution or product by quantised weights that stayed in floats (integer_products.c). */
+/* Counts a convolution or product by quantized weights that stayed in floats (integer_products.c). */
 void xcc_integer_count_left(xcc_module *m, const xcc_node *n);
 /* The same of LSTM (integer_recurrent.c). */
 void xcc_integer_count_left_lstm(xcc_module *m, const xcc_node *n);

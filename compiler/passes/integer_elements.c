@@ -10,7 +10,7 @@
 /* ---- Tables ---- */
 
 /* Element-wise nodes that make one float of another: their operands are constants of one element, each other's results
- * and one dequantised tensor. */
+ * and one dequantized tensor. */
 enum { MOST_NODES = 12 };
 typedef struct function {
     xcc_dequantized x;
@@ -153,7 +153,7 @@ static xcc_bytes rescaled(xcc_rewrite *r, xcc_node *n, xcc_bytes x, const xcc_de
     return x;
 }
 
-/* Also of a tensor that is quantised anew right away. */
+/* Also of a tensor that is quantized anew right away. */
 static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to)
 {
     function f = {0};

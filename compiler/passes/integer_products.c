@@ -11,7 +11,7 @@
 
 typedef xcc_integer_weights weights;
 
-/* A tensor that training quantises anew each time, as its exports do, is quantised now. */
+/* A tensor that training quantizes anew each time, as its exports do, is quantized now. */
 static void evaluate(xcc_rewrite *r, const xcc_value *v)
 {
     xcc_node *n = xcc_producer(v, XCVM_OP_QuantizeLinear);
@@ -24,7 +24,7 @@ static void evaluate(xcc_rewrite *r, const xcc_value *v)
 }
 
 /* Constant bytes whose zero points are the middle of their type, as s8. */
-static bool read_centred(xcc_rewrite *r, xcc_value *q, const xcc_value *zero_point, weights *w)
+static bool read_centered(xcc_rewrite *r, xcc_value *q, const xcc_value *zero_point, weights *w)
 {
     evaluate(r, q);
     if (!xcc_is_constant(q) || !xcvm_dtype_in((xcvm_dtype)q->type.dtype, XCVM_TYPES_BYTE))
@@ -61,7 +61,7 @@ static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, con
     for (size_t i = 0; i < count; i++)
         if (!(XCVM_CDATA(float, &scale->type)[i] >= 0.0f) || !isfinite(XCVM_CDATA(float, &scale->type)[i]))
             return false;
-    if (!read_centred(r, q, zero_point, w))
+    if (!read_centered(r, q, zero_point, w))
         return false;
     w->scale = &scale->type;
     return true;
@@ -261,7 +261,7 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     return xcc_region_edge(&b, y, to->is_signed);
 }
 
-/* Reads a convolution of dequantised images by dequantised filters behind which nothing is fused. */
+/* Reads a convolution of dequantized images by dequantized filters behind which nothing is fused. */
 static bool read_convolution(xcc_rewrite *r, const xcvm_Conv_args *a, xcc_dequantized *x, weights *w)
 {
     return a->z == NULL && a->activation == XCVM_ACTIVATION_none && a->affine.count == 0 && a->w->rank == 4 &&
@@ -328,7 +328,7 @@ static bool set_matrix(product *p, bool transposed)
     return p->x.q->type.dims[p->x.q->type.rank - 1] == (int64_t)p->rows && p->columns > 0;
 }
 
-/* Reads a Gemm or MatMul of dequantised bytes; *c is what Gemm adds. */
+/* Reads a Gemm or MatMul of dequantized bytes; *c is what Gemm adds. */
 static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xcc_value **c)
 {
     *c = NULL;
@@ -532,7 +532,7 @@ bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n)
     product p = {.x = {.q = xcc_value_of(a->a)}};
     if (a->a->dtype != XCVM_U8 || a->a->rank < 2 || a->b->rank != 2 ||
         (zero != NULL && zero->type.rank != 0 && (zero->type.rank != 1 || zero->type.dims[0] != 1)) ||
-        !read_centred(r, xcc_value_of(a->b), xcc_value_of(a->b_zero_point), &p.w) || !set_matrix(&p, false))
+        !read_centered(r, xcc_value_of(a->b), xcc_value_of(a->b_zero_point), &p.w) || !set_matrix(&p, false))
         return false;
     xcc_builder b = xcc_builder_before(n);
     scale = spread(&b, scale, (int64_t)p.columns);

@@ -1,4 +1,4 @@
-/* Integer regions: LSTM by quantised weights. No operator says what its states are rounded to, so what it computes with
+/* Integer regions: LSTM by quantized weights. No operator says what its states are rounded to, so what it computes with
  * are floats; but its weights stay bytes. States are multiplied in two terms of 8 bits each, which together are as good
  * as floats to 16 bits, and the input as it is: as bytes where the model has it so, else as floats. */
 #include "compiler/ir/block_weights.h"
@@ -50,7 +50,7 @@ static bool read_network(xcc_rewrite *r, const xcc_node *n, network *k)
            xcc_integer_read_weights(r, xcc_value_of(a->r), 1, &k->r);
 }
 
-/* Some neighbouring units of a gate of a direction: the first of them, and the bytes of its weights. */
+/* Some neighboring units of a gate of a direction: the first of them, and the bytes of its weights. */
 typedef struct unit_panel {
     size_t row, units; /* within a direction */
     const int8_t *bytes;

@@ -7,7 +7,7 @@
 /* Maximum rounds of simplification, fusion and folding, each of which may enable the others. */
 enum { XCC_ROUNDS = 4 };
 
-xcvm_status xcc_pass_canonicalise(xcc_module *m);
+xcvm_status xcc_pass_canonicalize(xcc_module *m);
 xcvm_status xcc_pass_infer(xcc_module *m);
 xcvm_status xcc_pass_integer(xcc_module *m);
 xcvm_status xcc_pass_simplify(xcc_module *m);

@@ -216,7 +216,7 @@ static bool softsign(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, y, xcc_apply(&b, Softsign, y, .x = XCC_IN(x)));
 }
 
-/* ---- Normalisation ---- */
+/* ---- Normalization ---- */
 
 /* Number of last axes that a mean is taken over, keeping them as 1; 0 if it is no such mean. */
 static int mean_over_last(const xcc_node *mean)
@@ -256,7 +256,7 @@ static int root_mean_square(const xcc_value *v, xcc_value **d, double *epsilon)
 }
 
 /* d = x - mean of x over as many last axes. */
-static xcc_value *centred(const xcc_value *d, int axes)
+static xcc_value *centered(const xcc_value *d, int axes)
 {
     const xcc_node *sub = xcc_producer(d, XCVM_OP_Sub);
     const xcc_node *mean = sub != NULL ? xcc_producer(xcc_node_input(sub, 1), XCVM_OP_ReduceMean) : NULL;
@@ -273,7 +273,7 @@ static bool layer_normalization(xcc_rewrite *r, xcc_node *n)
     xcc_value *d = xcc_node_input(n, 0), *same, *x, *y = xcc_node_output(n, 0);
     double epsilon;
     int axes = root_mean_square(xcc_node_input(n, 1), &same, &epsilon);
-    if (axes == 0 || (x = centred(d, axes)) == NULL || (same != d && centred(same, axes) != x) || !xcc_is_float(x) ||
+    if (axes == 0 || (x = centered(d, axes)) == NULL || (same != d && centered(same, axes) != x) || !xcc_is_float(x) ||
         !xcc_same_type(x, y))
         return false;
     xcc_builder b = xcc_builder_before(n);
@@ -282,7 +282,7 @@ static bool layer_normalization(xcc_rewrite *r, xcc_node *n)
                                          .stash_type = stash_type(x)));
 }
 
-/* Whether a tensor is of the shape that scale and bias of a normalisation over the last axes have. */
+/* Whether a tensor is of the shape that scale and bias of a normalization over the last axes have. */
 static bool is_per_element(const xcc_value *v, const xcc_value *x, int64_t axis)
 {
     int rank = x->type.rank, axes = rank - (int)(axis < 0 ? axis + rank : axis);
@@ -303,7 +303,7 @@ static const xcc_node *unscaled_layer_normalization(const xcc_value *v)
     return a->b == NULL && a->mean == NULL && a->inv_std_dev == NULL && a->x->rank > 0 ? n : NULL;
 }
 
-static bool normalisation_affine(xcc_rewrite *r, xcc_node *n)
+static bool normalization_affine(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
     bool is_scale = xcc_is(n, XCVM_OP_Mul);
@@ -436,8 +436,8 @@ const xcc_rule xcc_rules_patterns[] = {
     {XCVM_OP_Log, softplus, "Softplus"},
     {XCVM_OP_Div, softsign, "Softsign"},
     {XCVM_OP_Div, layer_normalization, "LayerNormalization without scale and bias"},
-    {XCVM_OP_Mul, normalisation_affine, "the scale of LayerNormalization"},
-    {XCVM_OP_Add, normalisation_affine, "the bias of LayerNormalization"},
+    {XCVM_OP_Mul, normalization_affine, "the scale of LayerNormalization"},
+    {XCVM_OP_Add, normalization_affine, "the bias of LayerNormalization"},
     {XCVM_OP_Mul, rms_normalization, "RMSNormalization"},
 };
 const size_t xcc_rules_patterns_count = sizeof xcc_rules_patterns / sizeof *xcc_rules_patterns;

@@ -68,7 +68,7 @@ xcvm_status xcc_quant_correct(quantizer *q)
     for (size_t i = 0; i < q->node_count; i++) {
         xcc_quant_node *n = &q->nodes[i];
         XCVM_TRY(xcc_poll(&q->m));
-        if (!n->quantised || n->rule->kind != XCC_QUANT_WEIGHTED)
+        if (!n->quantized || n->rule->kind != XCC_QUANT_WEIGHTED)
             continue;
         xcvm_arena arena = {.allocator = q->m.allocator};
         const xcvm_status status = correct(q, n, &arena);

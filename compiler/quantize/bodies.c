@@ -130,7 +130,7 @@ const char *xcc_quant_refuse_body(const quantizer *q, const xcc_quant_node *n)
     if (xcvm_dtype_bits(q->o.weights) == 4)
         return "weights in blocks are for the graph itself";
     if (q->o.form == XCC_FORM_QOPERATOR)
-        return "operators on quantised tensors need ranges, which bodies do not have";
+        return "operators on quantized tensors need ranges, which bodies do not have";
     return q->o.trainable ? "weights in bodies do not learn" : NULL;
 }
 
@@ -155,7 +155,7 @@ static bool is_weighted(const Onnx__NodeProto *p)
     return rule != NULL && (rule->kind == XCC_QUANT_WEIGHTED || rule->kind == XCC_QUANT_RECURRENT);
 }
 
-static xcvm_status put_dequantised(xcc_model_writer *w, const xcc_quant_node *n)
+static xcvm_status put_dequantized(xcc_model_writer *w, const xcc_quant_node *n)
 {
     const size_t operands = n->proto->n_input;
     const char **inputs = xcvm_arena_allocate(&w->arena, (operands + 3) * sizeof *inputs);
@@ -164,7 +164,7 @@ static xcvm_status put_dequantised(xcc_model_writer *w, const xcc_quant_node *n)
     size_t count = operands;
     for (size_t i = 0; i < operands; i++)
         inputs[i] = n->proto->input[i];
-    XCVM_TRY(xcc_put_dequantised(w, n, inputs, &count));
+    XCVM_TRY(xcc_put_dequantized(w, n, inputs, &count));
     (void)xcc_put_like(w, n, inputs, NULL);
     return XCVM_OK;
 }
@@ -255,8 +255,8 @@ static xcvm_status put_body(xcc_model_writer *w, Onnx__GraphProto **body, size_t
         status = xcc_poll(&w->q->m);
         if (status != XCVM_OK)
             break;
-        if (n != NULL && n->quantised) {
-            status = put_dequantised(w, n);
+        if (n != NULL && n->quantized) {
+            status = put_dequantized(w, n);
             continue;
         }
         Onnx__NodeProto *put = xcc_put_like(w, &plain, NULL, NULL);

@@ -14,7 +14,7 @@ static int channel_axis(const quantizer *q, const xcc_quant_tensor *t, int rank)
 {
     for (size_t i = 0; i < t->consumer_count; i++) {
         const xcc_quant_node *n = &q->nodes[t->consumers[i]];
-        if (!n->quantised || n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_input(q, n, 0) != t)
+        if (!n->quantized || n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_input(q, n, 0) != t)
             continue;
         return xcc_quant_is(n, "Conv") ? rank > 1 ? 1 : -1 : rank - 1;
     }
@@ -71,7 +71,7 @@ static xcvm_status look(quantizer *q, xcvm_value *const *inputs, size_t batch)
 {
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
-        if (!t->quantised || t->constant != NULL)
+        if (!t->quantized || t->constant != NULL)
             continue;
         XCVM_TRY(see(q, t, xcc_machine_tensor(q, t, inputs), batch));
     }
@@ -120,7 +120,7 @@ xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
         XCVM_TRY(xcc_poll(&q->m));
-        if (!t->quantised)
+        if (!t->quantized)
             continue;
         if (t->constant != NULL) {
             xcc_tensor shape;

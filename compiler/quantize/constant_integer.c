@@ -8,7 +8,7 @@ xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_ten
     quantizer *q = w->q;
     float *x;
     int32_t least, greatest;
-    if (t->quantised_name != NULL)
+    if (t->quantized_name != NULL)
         return XCVM_OK;
     XCVM_TRY(xcc_quant_floats(q, t, &w->arena, shape, &x));
     const size_t size = (size_t)xcvm_dtype_bits(q->o.activations) / 8;
@@ -24,7 +24,7 @@ xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_ten
         else
             ((uint16_t *)(void *)integers)[i] = (uint16_t)v;
     }
-    t->quantised_name = xcc_put_name(w, t->name, "_quantized");
-    xcc_put_constant(w, t->quantised_name, q->o.activations, shape->rank, shape->dims, integers, shape->count * size);
+    t->quantized_name = xcc_put_name(w, t->name, "_quantized");
+    xcc_put_constant(w, t->quantized_name, q->o.activations, shape->rank, shape->dims, integers, shape->count * size);
     return XCVM_OK;
 }

@@ -46,8 +46,8 @@ static xcvm_status open_model(comparison *c, bool tensors)
         status = xcc_machine_open(q, &bytes, &c->machine);
     for (size_t i = 0; i < q->tensor_count && status == XCVM_OK; i++) {
         const xcc_quant_tensor *t = q->tensors[i];
-        c->tensors[i] = tensors && t->quantised && t->constant == NULL && t->dequantised_name != NULL
-                            ? xcc_machine_output(&c->machine, t->dequantised_name)
+        c->tensors[i] = tensors && t->quantized && t->constant == NULL && t->dequantized_name != NULL
+                            ? xcc_machine_output(&c->machine, t->dequantized_name)
                             : SIZE_MAX;
     }
     xcc_model_end(&w);

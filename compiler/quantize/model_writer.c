@@ -25,7 +25,7 @@ void xcc_model_begin(xcc_model_writer *w, quantizer *q)
         .q = q, .arena = {.allocator = q->m.allocator}, .made = {.key = &q->m.key}, .names = {.key = &q->m.key}};
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
-        t->quantised_name = t->dequantised_name = t->scale_name = t->zero_point_name = NULL;
+        t->quantized_name = t->dequantized_name = t->scale_name = t->zero_point_name = NULL;
     }
 }
 
@@ -230,7 +230,7 @@ void xcc_put_output(xcc_model_writer *w, const char *name)
     outputs[w->output_count++] = name;
 }
 
-/* ---- What quantised tensors have in common ---- */
+/* ---- What quantized tensors have in common ---- */
 
 const char *xcc_quant_domain(xcc_model_writer *w, xcvm_dtype dtype)
 {

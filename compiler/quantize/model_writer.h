@@ -57,10 +57,10 @@ xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *con
 
 /* ---- Forms (write_*.c) ---- */
 
-/* The float model; with the tensors that are to be quantised as outputs, in the order of their `probe`, which is set.
+/* The float model; with the tensors that are to be quantized as outputs, in the order of their `probe`, which is set.
  */
 void xcc_write_float(xcc_model_writer *w);
-/* `tensors`: with the dequantised forms of activations as outputs. */
+/* `tensors`: with the dequantized forms of activations as outputs. */
 xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors);
 xcvm_status xcc_write_qoperator(xcc_model_writer *w);
 xcvm_status xcc_write_dynamic(xcc_model_writer *w);
@@ -101,8 +101,8 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
 xcvm_status xcc_put_float_bias(xcc_model_writer *w, const xcc_quant_node *n, const char **name);
 /* Weights and bias of a node as integers, and what DequantizeLinear makes of them, whose names become `inputs`, for
  * which there is room up to the third (write_qdq.c). */
-xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count);
-/* A constant that is an operand as activations are, as integers of its scale, under t->quantised_name
+xcvm_status xcc_put_dequantized(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count);
+/* A constant that is an operand as activations are, as integers of its scale, under t->quantized_name
  * (constant_integer.c). */
 xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_tensor *shape);
 /* A matrix in blocks of 4 bits, for MatMulNBits (blocks.c). Writes the node for n. */

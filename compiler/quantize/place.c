@@ -1,7 +1,7 @@
 /* Placement: which nodes compute with integers, and which tensors are rounded for them.
  *
- * Sums of products are quantised for their own sake. What is between them is where that leaves a region whole: all
- * that it reads is quantised, and somebody quantised reads it. So softmax or a normalisation that stays float is not
+ * Sums of products are quantized for their own sake. What is between them is where that leaves a region whole: all
+ * that it reads is quantized, and somebody quantized reads it. So softmax or a normalization that stays float is not
  * surrounded by rounding that nobody needs. */
 #include "compiler/quantize/quantizer.h"
 
@@ -97,7 +97,7 @@ static xcvm_status check_patterns(const quantizer *q, const char *const *pattern
     return XCVM_OK;
 }
 
-/* Why a node is not to be quantised, by what was asked for; NULL: it is. */
+/* Why a node is not to be quantized, by what was asked for; NULL: it is. */
 static const char *left_out(const quantizer *q, const xcc_quant_node *n)
 {
     const char *name = xcc_node_label(n->proto), *type = n->proto->op_type;
@@ -112,7 +112,7 @@ static const char *left_out(const quantizer *q, const xcc_quant_node *n)
     return NULL;
 }
 
-/* ---- Forms that can be quantised ---- */
+/* ---- Forms that can be quantized ---- */
 
 static const char *refuse_weighted(const quantizer *q, const xcc_quant_node *n)
 {
@@ -142,7 +142,7 @@ static const char *refuse_weighted(const quantizer *q, const xcc_quant_node *n)
     return NULL;
 }
 
-/* Why it cannot be quantised, by its form; NULL: it can. */
+/* Why it cannot be quantized, by its form; NULL: it can. */
 static const char *refuse(const quantizer *q, const xcc_quant_node *n)
 {
     switch (n->rule->kind) {
@@ -307,7 +307,7 @@ static const char *judge_operands(const quantizer *q, const xcc_quant_node *n)
             continue;
         computed += t->constant == NULL;
         const xcc_quant_node *by = producer_of(q, t);
-        if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantised))
+        if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantized))
             return "what it reads is computed in float";
     }
     if (n->rule->kind == XCC_QUANT_BETWEEN && computed == 0)
@@ -322,7 +322,7 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
         const xcc_quant_tensor *t = xcc_quant_output(q, xcc_quant_last(q, n), i);
         for (size_t k = 0; t != NULL && k < t->consumer_count; k++) {
             const xcc_quant_node *reader = &q->nodes[t->consumers[k]];
-            if (reader->gone || !reader->quantised || reader->rule->kind == XCC_QUANT_RECURRENT)
+            if (reader->gone || !reader->quantized || reader->rule->kind == XCC_QUANT_RECURRENT)
                 continue;
             for (size_t at = 0; at < reader->proto->n_input; at++)
                 if (is_operand(reader, at) && xcc_quant_input(q, reader, at) == t)
@@ -334,7 +334,7 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
 
 static const char kept_in_float[] = "kept in float, as a bound would not hold otherwise";
 
-/* Why a node that is quantised so far cannot be, as things stand; NULL: it can. */
+/* Why a node that is quantized so far cannot be, as things stand; NULL: it can. */
 static const char *judge(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->in_float)
@@ -351,12 +351,12 @@ xcvm_status xcc_quant_place(quantizer *q)
 {
     for (size_t i = 0; i < q->body_node_count; i++) {
         xcc_quant_node *n = &q->body_nodes[i];
-        n->quantised = n->candidate && !n->in_float;
+        n->quantized = n->candidate && !n->in_float;
         if (n->candidate)
             n->reason = n->in_float ? kept_in_float : n->body;
     }
     for (size_t i = 0; i < q->node_count; i++) {
-        q->nodes[i].quantised = q->nodes[i].candidate;
+        q->nodes[i].quantized = q->nodes[i].candidate;
         if (q->nodes[i].candidate)
             q->nodes[i].reason = "";
     }
@@ -367,35 +367,35 @@ xcvm_status xcc_quant_place(quantizer *q)
         for (size_t round = 0; round < 2; round++)
             for (size_t k = 0; k < q->node_count; k++) {
                 xcc_quant_node *n = &q->nodes[round == 0 ? k : q->node_count - 1 - k];
-                const char *reason = n->quantised ? judge(q, n) : NULL;
+                const char *reason = n->quantized ? judge(q, n) : NULL;
                 XCVM_TRY(xcc_poll(&q->m));
                 if (reason == NULL)
                     continue;
-                n->quantised = false;
+                n->quantized = false;
                 n->reason = reason;
                 again = true;
             }
     }
     for (size_t i = 0; i < q->tensor_count; i++) {
-        q->tensors[i]->quantised = false;
+        q->tensors[i]->quantized = false;
         q->tensors[i]->like = q->tensors[i];
     }
     if (q->dynamic || weights_alone(q))
         return XCVM_OK;
     for (size_t i = 0; i < q->node_count; i++) {
         const xcc_quant_node *n = &q->nodes[i];
-        if (!n->quantised || n->rule->kind == XCC_QUANT_RECURRENT)
+        if (!n->quantized || n->rule->kind == XCC_QUANT_RECURRENT)
             continue;
         for (size_t k = 0; k < n->proto->n_input; k++) {
             xcc_quant_tensor *t = is_operand(n, k) ? xcc_quant_input(q, n, k) : NULL;
             const bool weights = n->rule->kind == XCC_QUANT_WEIGHTED && k == 1 && t != NULL && t->constant != NULL;
             if (t != NULL && !weights)
-                t->quantised = true;
+                t->quantized = true;
         }
-        /* Operators on quantised tensors give nothing else. */
+        /* Operators on quantized tensors give nothing else. */
         xcc_quant_tensor *result = xcc_quant_output(q, xcc_quant_last(q, n), 0);
         if (q->o.form == XCC_FORM_QOPERATOR && n->rule->kind == XCC_QUANT_WEIGHTED && result != NULL)
-            result->quantised = true;
+            result->quantized = true;
         if (n->rule->kind != XCC_QUANT_PASS)
             continue;
         /* Nodes stand behind what they read in almost every model; where one does not, its result has its own scale. */

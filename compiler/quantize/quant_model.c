@@ -1,4 +1,4 @@
-/* Nodes and tensors of the model that is quantised. */
+/* Nodes and tensors of the model that is quantized. */
 #include "compiler/quantize/quantizer.h"
 
 #include "compiler/onnx/import.h"

@@ -58,31 +58,31 @@ static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_opti
     XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
                "a share of %g cannot be held out; from 0 to below 1 is needed", o->held_out);
     XCVM_CHECK(error, o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8,
-               INVALID_ARGUMENT, "operators on quantised tensors have activations of u8 or i8, not %s",
+               INVALID_ARGUMENT, "operators on quantized tensors have activations of u8 or i8, not %s",
                xcvm_dtype_name(o->activations));
     XCVM_CHECK(error,
                o->form == XCC_FORM_QDQ || o->weights == XCVM_I8 || (o->weights == XCVM_U8 && o->activations == XCVM_U8),
                INVALID_ARGUMENT,
-               "operators on quantised tensors have weights of i8, or, with activations of u8, of u8; not %s with %s",
+               "operators on quantized tensors have weights of i8, or, with activations of u8, of u8; not %s with %s",
                xcvm_dtype_name(o->weights), xcvm_dtype_name(o->activations));
     return XCVM_OK;
 }
 
 /* ---- Reading the model ---- */
 
-static const char *const quantised_types[] = {"QuantizeLinear",        "DequantizeLinear",   "DynamicQuantizeLinear",
+static const char *const quantized_types[] = {"QuantizeLinear",        "DequantizeLinear",   "DynamicQuantizeLinear",
                                               "MatMulNBits",           "MatMulInteger",      "ConvInteger",
                                               "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"};
 
-static xcvm_status refuse_quantised(const quantizer *q)
+static xcvm_status refuse_quantized(const quantizer *q)
 {
     for (size_t i = 0; i < q->graph->n_node; i++) {
         const Onnx__NodeProto *n = q->graph->node[i];
         bool found = n->op_type != NULL && strncmp(n->op_type, "QLinear", 7) == 0;
-        for (size_t k = 0; k < sizeof quantised_types / sizeof *quantised_types && n->op_type != NULL; k++)
-            found = found || strcmp(n->op_type, quantised_types[k]) == 0;
+        for (size_t k = 0; k < sizeof quantized_types / sizeof *quantized_types && n->op_type != NULL; k++)
+            found = found || strcmp(n->op_type, quantized_types[k]) == 0;
         XCVM_CHECK(q->m.error, !found, UNSUPPORTED,
-                   "the model is quantised already: node '%.200s' is %s; the float model is needed", xcc_node_label(n),
+                   "the model is quantized already: node '%.200s' is %s; the float model is needed", xcc_node_label(n),
                    n->op_type);
     }
     return XCVM_OK;
@@ -115,7 +115,7 @@ static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
     }
     for (size_t i = 0; i < q->graph->n_output; i++)
         XCVM_CHECK(m->error, q->graph->output[i]->name != NULL, INVALID_MODEL, "output %zu has no name", i);
-    XCVM_TRY(refuse_quantised(q));
+    XCVM_TRY(refuse_quantized(q));
     return take_inference_form(q);
 }
 
@@ -143,16 +143,16 @@ static bool is_for_data(const quantizer *q)
     return q->o.rounding == XCC_ROUNDING_GPTQ || (q->o.rounding == XCC_ROUNDING_DEFAULT && !q->o.trainable);
 }
 
-/* The model with the tensors that are to be quantised as outputs; what these are is then known. */
+/* The model with the tensors that are to be quantized as outputs; what these are is then known. */
 static xcvm_status open_probe(quantizer *q)
 {
     xcc_model_writer w;
     xcvm_bytes bytes = {.allocator = q->m.allocator};
     for (size_t i = 0; i < q->tensor_count; i++)
-        q->tensors[i]->probe = q->tensors[i]->quantised && q->tensors[i]->constant == NULL ? 0 : -1;
+        q->tensors[i]->probe = q->tensors[i]->quantized && q->tensors[i]->constant == NULL ? 0 : -1;
     for (size_t i = 0; i < q->node_count && is_for_data(q); i++) {
         const xcc_quant_node *n = &q->nodes[i];
-        xcc_quant_tensor *x = n->quantised && n->rule->kind == XCC_QUANT_WEIGHTED ? xcc_quant_input(q, n, 0) : NULL;
+        xcc_quant_tensor *x = n->quantized && n->rule->kind == XCC_QUANT_WEIGHTED ? xcc_quant_input(q, n, 0) : NULL;
         if (x != NULL && x->constant == NULL)
             x->probe = 0;
     }
@@ -196,7 +196,7 @@ static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
     XCVM_TRY(xcc_quant_prepare(q));
     XCVM_TRY(xcc_quant_choose(q));
     if (q->o.equalize)
-        XCVM_TRY(xcc_quant_equalise(q));
+        XCVM_TRY(xcc_quant_equalize(q));
     q->told_outputs = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->told_outputs);
     if (q->told_outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -296,7 +296,7 @@ static xcvm_status tell_tensors(quantizer *q)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < q->tensor_count; i++) {
         const xcc_quant_tensor *t = q->tensors[i], *like = t->like;
-        if (!t->quantised || t->error == NULL || t->error->count == 0)
+        if (!t->quantized || t->error == NULL || t->error->count == 0)
             continue;
         q->told_tensors[q->told_tensor_count++] =
             (xcc_quantize_tensor){.name = t->name,
@@ -328,12 +328,12 @@ static xcvm_status tell_nodes(quantizer *q)
         while (first->epilogue_of != XCC_NO_NODE)
             first = &q->nodes[first->epilogue_of];
         const char *reason = n->rule == NULL ? "there is no rule for it"
-                             : first != n    ? first->quantised ? "part of what is in front of it" : first->reason
-                             : n->rule->kind == XCC_QUANT_RECURRENT && n->quantised && !q->dynamic ? "its weights alone"
+                             : first != n    ? first->quantized ? "part of what is in front of it" : first->reason
+                             : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
         q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
                                                                   .op = n->proto->op_type,
-                                                                  .quantized = first->quantised,
+                                                                  .quantized = first->quantized,
                                                                   .reason = reason,
                                                                   .harm = n->harm};
     }
@@ -341,7 +341,7 @@ static xcvm_status tell_nodes(quantizer *q)
         const xcc_quant_node *n = &q->body_nodes[i];
         q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
                                                                   .op = n->proto->op_type,
-                                                                  .quantized = n->quantised,
+                                                                  .quantized = n->quantized,
                                                                   .reason = n->reason,
                                                                   .harm = n->harm};
     }
@@ -354,19 +354,19 @@ static xcvm_status need_some(const quantizer *q)
 {
     const xcc_quant_node *weighted = NULL;
     for (size_t i = 0; i < q->node_count; i++) {
-        if (q->nodes[i].quantised && !q->nodes[i].gone)
+        if (q->nodes[i].quantized && !q->nodes[i].gone)
             return XCVM_OK;
         if (weighted == NULL && q->nodes[i].rule != NULL && !q->nodes[i].gone && q->nodes[i].reason[0] != '\0')
             weighted = &q->nodes[i];
     }
     for (size_t i = 0; i < q->body_node_count; i++) {
-        if (q->body_nodes[i].quantised)
+        if (q->body_nodes[i].quantized)
             return XCVM_OK;
         weighted = i == 0 ? &q->body_nodes[i] : weighted;
     }
     XCVM_CHECK(q->m.error, weighted != NULL, INVALID_ARGUMENT,
-               "the model has nothing to quantise: no Conv, Gemm, MatMul or recurrent node");
-    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantised: the first, '%.200s' (%s), %s",
+               "the model has nothing to quantize: no Conv, Gemm, MatMul or recurrent node");
+    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantized: the first, '%.200s' (%s), %s",
                           xcc_node_label(weighted->proto), weighted->proto->op_type, weighted->reason);
 }
 
@@ -415,7 +415,7 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     return tell_tensors(q);
 }
 
-/* Without data: ranges in each run, or only weights are quantised. */
+/* Without data: ranges in each run, or only weights are quantized. */
 static xcvm_status run_without_data(quantizer *q)
 {
     q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
@@ -430,7 +430,7 @@ static xcvm_status run_without_data(quantizer *q)
                "without calibration data activations become u8, with a zero point, in each run, not %s%s",
                q->o.symmetric_activations ? "symmetric " : "", xcvm_dtype_name(q->o.activations));
     XCVM_CHECK(q->m.error, q->o.form == XCC_FORM_QDQ, INVALID_ARGUMENT,
-               "operators on quantised tensors need the ranges that calibration data show");
+               "operators on quantized tensors need the ranges that calibration data show");
     XCVM_TRY(xcc_quant_choose(q));
     XCVM_TRY(xcc_quant_place(q));
     XCVM_TRY(need_some(q));
@@ -529,7 +529,7 @@ void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
                                 .node_count = q->told_node_count,
                                 .output_count = q->told_output_count,
                                 .folded_normalizations = q->folded,
-                                .equalized_pairs = q->equalised,
+                                .equalized_pairs = q->equalized,
                                 .calibration_batches = q->calibrated,
                                 .measured_batches = q->measured,
                                 .bytes_before = q->bytes_before,

@@ -11,21 +11,21 @@
 
 enum { XCC_NO_NODE = -1 };
 
-/* What a node is to quantisation. */
+/* What a node is to quantization. */
 typedef enum xcc_quant_kind {
     XCC_QUANT_NONE,      /* it stays float */
-    XCC_QUANT_WEIGHTED,  /* sums of products: it is worth quantising for its own sake */
-    XCC_QUANT_BETWEEN,   /* computes, and is quantised where what is around it is; its result has a range of its own */
+    XCC_QUANT_WEIGHTED,  /* sums of products: it is worth quantizing for its own sake */
+    XCC_QUANT_BETWEEN,   /* computes, and is quantized where what is around it is; its result has a range of its own */
     XCC_QUANT_PASS,      /* moves or selects elements: its results have its operand's scale */
-    XCC_QUANT_RECURRENT, /* only its weights are quantised */
+    XCC_QUANT_RECURRENT, /* only its weights are quantized */
 } xcc_quant_kind;
 
 /* An operator that there is a rule for. */
 typedef struct xcc_quant_rule {
     const char *op;
     xcc_quant_kind kind;
-    unsigned operands;  /* bits of the inputs that are quantised as activations or weights */
-    const char *linear; /* the operator on quantised tensors, in XCC_FORM_QOPERATOR; NULL: there is none. A pass has
+    unsigned operands;  /* bits of the inputs that are quantized as activations or weights */
+    const char *linear; /* the operator on quantized tensors, in XCC_FORM_QOPERATOR; NULL: there is none. A pass has
                            its own */
     const char *linear_domain;
 } xcc_quant_rule;
@@ -53,7 +53,7 @@ struct xcc_quant_tensor {
     bool captured; /* read within a body of some node */
     bool is_input, is_output;
     bool not_float; /* its elements are known to be no f32 */
-    bool quantised;
+    bool quantized;
     xcc_quant_tensor *like; /* whose scale it has; itself, but behind a pass */
     xcc_statistics *seen;   /* while calibrating */
     double low, high;       /* the range */
@@ -68,15 +68,15 @@ struct xcc_quant_tensor {
     double *means; /* by channel, of inputs of weighted nodes, for the correction of biases */
     size_t mean_count;
     /* While a model is written: the names of its forms, NULL as long as there is none. */
-    const char *quantised_name, *dequantised_name, *scale_name, *zero_point_name;
+    const char *quantized_name, *dequantized_name, *scale_name, *zero_point_name;
 };
 
 typedef struct xcc_quant_node {
     Onnx__NodeProto *proto;
     const xcc_quant_rule *rule; /* NULL: none */
     bool gone;                  /* merged into another one by the preparation */
-    bool candidate;             /* asked for, and of a form that can be quantised */
-    bool quantised;
+    bool candidate;             /* asked for, and of a form that can be quantized */
+    bool quantized;
     bool in_float; /* kept so for the sake of the bounds */
     const char *reason;
     const char *body;       /* "in the body of ..."; NULL: it is a node of the graph */
@@ -103,17 +103,17 @@ struct xcc_quantizer {
     size_t tensor_count, tensor_capacity;
     xcc_quant_node *nodes;
     size_t node_count;
-    xcc_quant_node *body_nodes; /* sums of products and recurrent nodes in bodies, whose weights alone are quantised */
+    xcc_quant_node *body_nodes; /* sums of products and recurrent nodes in bodies, whose weights alone are quantized */
     size_t body_node_count, body_node_capacity;
     xcc_table hoisted;           /* their weights that bodies state, by address: the tensors that took their place */
     xcc_table taken;             /* every name that the model uses, bodies included */
-    struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantised */
+    struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantized */
     xcvm_parameter *inputs;
     size_t input_count;
     bool dynamic;
     bool begun, done;        /* xcc_quantizer_run: was called, and has succeeded */
     xcc_range_method method; /* that ranges are of */
-    size_t folded, equalised;
+    size_t folded, equalized;
     size_t inferred;                    /* nodes that were put into inference form */
     size_t given, calibrated, measured; /* batches */
     /* While nodes are looked for: the outputs of the float model on each batch, in the order of the graph's; NULL where
@@ -173,9 +173,9 @@ xcvm_status xcc_quant_list_bodies(quantizer *q);
 const char *xcc_quant_refuse_body(const quantizer *q, const xcc_quant_node *n);
 /* The rule for an operator; NULL: there is none (place.c). */
 const xcc_quant_rule *xcc_quant_rule_of(const Onnx__NodeProto *n);
-/* Cross-layer equalisation (equalise.c). */
-xcvm_status xcc_quant_equalise(quantizer *q);
-/* Which nodes and tensors are quantised (place.c). The first of them once; the other anew when more is known. */
+/* Cross-layer equalization (equalize.c). */
+xcvm_status xcc_quant_equalize(quantizer *q);
+/* Which nodes and tensors are quantized (place.c). The first of them once; the other anew when more is known. */
 xcvm_status xcc_quant_choose(quantizer *q);
 xcvm_status xcc_quant_place(quantizer *q);
 /* The last of a node with its epilogue: whose result is stored. */

@@ -93,16 +93,16 @@ static void least_squares(const half *below, const half *above, double least, do
 
 /* ---- Entropy ---- */
 
-/* The divergence of `bins` bins, quantised to `levels`, from what was seen, whose rest is in the last of them. As in
+/* The divergence of `bins` bins, quantized to `levels`, from what was seen, whose rest is in the last of them. As in
  * NVIDIA's "8-bit Inference with TensorRT" (2017). */
 static double divergence(const uint64_t *at, int bins, double outside, int levels)
 {
-    double total = outside, quantised = 0, sum = 0;
+    double total = outside, quantized = 0, sum = 0;
     for (int i = 0; i < bins; i++) {
         total += (double)at[i];
-        quantised += (double)at[i];
+        quantized += (double)at[i];
     }
-    if (!(quantised > 0))
+    if (!(quantized > 0))
         return INFINITY;
     for (int level = 0; level < levels; level++) {
         const int from = (int)((int64_t)level * bins / levels), to = (int)((int64_t)(level + 1) * bins / levels);
@@ -118,8 +118,8 @@ static double divergence(const uint64_t *at, int bins, double outside, int level
             const double p = ((double)at[i] + (i == bins - 1 ? outside : 0)) / total;
             if (!(p > 0))
                 continue;
-            const double share = mass / filled / quantised;
-            /* What has no mass at all when it is quantised: an outlier's bin, taken as a tenth of one element. */
+            const double share = mass / filled / quantized;
+            /* What has no mass at all when it is quantized: an outlier's bin, taken as a tenth of one element. */
             sum += p * log(p / (share > 0 ? share : 0.1 / total));
         }
     }

@@ -4,7 +4,7 @@
 
 #include "compiler/quantize/quantizer.h"
 
-/* Whether n is a Relu or Clip, the epilogue of a node that is quantised, which QuantizeLinear behind it does anyway, as
+/* Whether n is a Relu or Clip, the epilogue of a node that is quantized, which QuantizeLinear behind it does anyway, as
  * its integers end where n's bounds are. */
 bool xcc_relu_is_implied(const quantizer *q, const xcc_quant_node *n);
 

@@ -51,7 +51,7 @@ static xcvm_status take_job(quantizer *q, const xcc_quant_node *n, job *j, bool 
     const xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
     const bool conv = n->rule != NULL && xcc_quant_is(n, "Conv");
     *taken = false;
-    if (!n->quantised || n->gone || n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_is(n, "ConvTranspose") ||
+    if (!n->quantized || n->gone || n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_is(n, "ConvTranspose") ||
         !xcc_quant_is_weight(t) || t->consumer_count != 1 || t->captured)
         return XCVM_OK;
     *j = (job){.node = n, .x = xcc_quant_input(q, n, 0)};

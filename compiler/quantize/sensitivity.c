@@ -15,7 +15,7 @@ enum { MOST_BYTES = 64 << 20 };
 /* Of what was seen of a tensor, that others may go beyond it before it counts as one whose tail goes on. */
 #define MOST_EXCESS 0.2
 
-/* A sum of products or a recurrent node, and what it does if it alone is quantised. */
+/* A sum of products or a recurrent node, and what it does if it alone is quantized. */
 typedef struct suspect {
     xcc_quant_node *node;
     double error; /* the greatest on the batches that it is judged by */
@@ -195,18 +195,18 @@ static size_t expect(const search *s)
     return 1;
 }
 
-/* The last that was measured had the node quantised that harms least, and no other. */
+/* The last that was measured had the node quantized that harms least, and no other. */
 static xcvm_status refuse_bounds(const search *s)
 {
     const quantizer *q = s->q;
     XCVM_CHECK(
         q->m.error, !s->too_far, INVALID_ARGUMENT,
-        "the outputs are off by more than %g of their range, or likely to be, with any node quantised (by %.3g with "
+        "the outputs are off by more than %g of their range, or likely to be, with any node quantized (by %.3g with "
         "the one that harms least); a greater bound, or more bits, are needed",
         q->o.max_error, s->error);
     XCVM_FAIL(
         q->m.error, INVALID_ARGUMENT,
-        "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node quantised "
+        "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node quantized "
         "(of %.3g with the one that harms least); a smaller share, or more bits, are needed",
         q->o.min_agreement, s->agreement);
 }
@@ -282,7 +282,7 @@ static xcvm_status search_nodes(search *s)
     XCVM_TRY(take_worst(s, errors));
     for (size_t i = 0; i < q->node_count + q->body_node_count; i++) {
         xcc_quant_node *n = i < q->node_count ? &q->nodes[i] : &q->body_nodes[i - q->node_count];
-        if (n->quantised && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
+        if (n->quantized && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
             s->suspects[s->count++] = (suspect){.node = n, .place = i};
     }
     XCVM_TRY(judge_each(s));

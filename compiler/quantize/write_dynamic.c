@@ -74,12 +74,12 @@ xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least)
 /* A tensor as u8; its scale and zero point are results, too. */
 static xcvm_status put_activations(xcc_model_writer *w, xcc_quant_tensor *t)
 {
-    if (t->quantised_name != NULL)
+    if (t->quantized_name != NULL)
         return XCVM_OK;
-    t->quantised_name = xcc_put_name(w, t->name, "_quantized");
+    t->quantized_name = xcc_put_name(w, t->name, "_quantized");
     t->scale_name = xcc_put_name(w, t->name, "_scale");
     t->zero_point_name = xcc_put_name(w, t->name, "_zero_point");
-    Onnx__NodeProto *n = xcc_put_node(w, "", "DynamicQuantizeLinear", 1, (const char *[]){t->name}, t->quantised_name);
+    Onnx__NodeProto *n = xcc_put_node(w, "", "DynamicQuantizeLinear", 1, (const char *[]){t->name}, t->quantized_name);
     char **results = xcvm_arena_allocate(&w->arena, 3 * sizeof *results);
     if (n == NULL || results == NULL)
         return xcc_out_of_memory(&w->q->m);
@@ -124,7 +124,7 @@ static xcvm_status put_product(xcc_model_writer *w, const xcc_quant_node *n)
                *product = has_bias ? xcc_put_name(w, result, "_product") : result;
     Onnx__NodeProto *node =
         xcc_put_node(w, "", conv ? "ConvInteger" : "MatMulInteger", 4,
-                     (const char *[]){x->quantised_name, weights.name, x->zero_point_name, weights.zero_point}, sums);
+                     (const char *[]){x->quantized_name, weights.name, x->zero_point_name, weights.zero_point}, sums);
     for (size_t i = 0; conv && i < sizeof window / sizeof *window; i++)
         xcc_put_attribute(w, node, n, window[i]);
     xcc_put_int(w, xcc_put_node(w, "", "Cast", 1, (const char *[]){sums}, floats), "to", XCVM_F32);
@@ -220,7 +220,7 @@ xcvm_status xcc_write_dynamic(xcc_model_writer *w)
         XCVM_TRY(xcc_poll(&w->q->m));
         if (n->gone)
             continue;
-        if (!n->quantised)
+        if (!n->quantized)
             (void)xcc_put_like(w, n, NULL, NULL);
         else if (n->rule->kind == XCC_QUANT_RECURRENT)
             XCVM_TRY(put_lstm(w, n));

@@ -8,7 +8,7 @@
 
 static bool is_operand(const xcc_quant_node *n, size_t index)
 {
-    return n->quantised && (index >= 32 || (n->rule->operands >> index & 1) != 0);
+    return n->quantized && (index >= 32 || (n->rule->operands >> index & 1) != 0);
 }
 
 /* ---- Pairs ---- */
@@ -17,17 +17,17 @@ static void put_pair(xcc_model_writer *w, xcc_quant_tensor *t)
 {
     const char *scale = xcc_put_scale(w, t), *zero_point = xcc_put_zero_point(w, t);
     const char *domain = xcc_quant_domain(w, w->q->o.activations);
-    t->quantised_name = xcc_put_name(w, t->name, "_quantized");
-    t->dequantised_name = xcc_put_name(w, t->name, "_dequantized");
-    (void)xcc_put_node(w, domain, "QuantizeLinear", 3, (const char *[]){t->name, scale, zero_point}, t->quantised_name);
-    (void)xcc_put_node(w, domain, "DequantizeLinear", 3, (const char *[]){t->quantised_name, scale, zero_point},
-                       t->dequantised_name);
+    t->quantized_name = xcc_put_name(w, t->name, "_quantized");
+    t->dequantized_name = xcc_put_name(w, t->name, "_dequantized");
+    (void)xcc_put_node(w, domain, "QuantizeLinear", 3, (const char *[]){t->name, scale, zero_point}, t->quantized_name);
+    (void)xcc_put_node(w, domain, "DequantizeLinear", 3, (const char *[]){t->quantized_name, scale, zero_point},
+                       t->dequantized_name);
 }
 
 /* A constant that is an operand as activations are. */
 static xcvm_status put_constant(xcc_model_writer *w, xcc_quant_tensor *t)
 {
-    if (t->dequantised_name != NULL)
+    if (t->dequantized_name != NULL)
         return XCVM_OK;
     if (w->q->o.trainable) {
         put_pair(w, t);
@@ -36,9 +36,9 @@ static xcvm_status put_constant(xcc_model_writer *w, xcc_quant_tensor *t)
     xcc_tensor shape;
     XCVM_TRY(xcc_quant_constant(w, t, &shape));
     const char *scale = xcc_put_scale(w, t), *zero_point = xcc_put_zero_point(w, t);
-    t->dequantised_name = xcc_put_name(w, t->name, "_dequantized");
+    t->dequantized_name = xcc_put_name(w, t->name, "_dequantized");
     (void)xcc_put_node(w, xcc_quant_domain(w, w->q->o.activations), "DequantizeLinear", 3,
-                       (const char *[]){t->quantised_name, scale, zero_point}, t->dequantised_name);
+                       (const char *[]){t->quantized_name, scale, zero_point}, t->dequantized_name);
     return XCVM_OK;
 }
 
@@ -67,7 +67,7 @@ static void put_rounding(xcc_model_writer *w, const char *name, const xcc_intege
         xcc_put_int(w, n, "axis", weights->axis);
 }
 
-xcvm_status xcc_put_dequantised(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
+xcvm_status xcc_put_dequantized(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
 {
     const quantizer *q = w->q;
     const bool activations = q->o.activations != XCVM_F32 && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED;
@@ -103,7 +103,7 @@ static xcvm_status put_sum_bias(xcc_model_writer *w, const xcc_quant_node *n, co
 {
     const quantizer *q = w->q;
     const xcc_quant_node *product = n->epilogue_of != XCC_NO_NODE ? &q->nodes[n->epilogue_of] : NULL;
-    if (product == NULL || product->bias_change == NULL || !product->quantised || !xcc_quant_is(n, "Add"))
+    if (product == NULL || product->bias_change == NULL || !product->quantized || !xcc_quant_is(n, "Add"))
         return XCVM_OK;
     for (size_t i = 0; i < 2; i++) {
         const xcc_quant_tensor *t = xcc_quant_input(q, n, i);
@@ -134,16 +134,16 @@ static xcvm_status put_node(xcc_model_writer *w, const xcc_quant_node *n)
     for (size_t i = 0; i < p->n_input; i++) {
         xcc_quant_tensor *t = xcc_quant_input(q, n, i);
         inputs[i] = p->input[i];
-        if (t == NULL || !t->quantised)
+        if (t == NULL || !t->quantized)
             continue;
         if (t->constant != NULL && is_operand(n, i) && (n->rule->kind != XCC_QUANT_WEIGHTED || i != 1))
             XCVM_TRY(put_constant(w, t));
-        if (t->dequantised_name != NULL && (t->constant == NULL || is_operand(n, i)))
-            inputs[i] = t->dequantised_name;
+        if (t->dequantized_name != NULL && (t->constant == NULL || is_operand(n, i)))
+            inputs[i] = t->dequantized_name;
     }
     size_t input_count = p->n_input;
-    if (n->quantised && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
-        XCVM_TRY(xcc_put_dequantised(w, n, inputs, &input_count));
+    if (n->quantized && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
+        XCVM_TRY(xcc_put_dequantized(w, n, inputs, &input_count));
     XCVM_TRY(put_sum_bias(w, n, inputs));
     for (size_t i = 0; i < p->n_output; i++)
         outputs[i] = p->output[i];
@@ -156,7 +156,7 @@ static xcvm_status put_node(xcc_model_writer *w, const xcc_quant_node *n)
     (void)xcc_put_like(w, &like, inputs, outputs);
     for (size_t i = 0; i < p->n_output; i++) {
         xcc_quant_tensor *t = xcc_quant_find(q, outputs[i]);
-        if (t != NULL && t->quantised && t->constant == NULL)
+        if (t != NULL && t->quantized && t->constant == NULL)
             put_pair(w, t);
     }
     return XCVM_OK;
@@ -167,22 +167,22 @@ xcvm_status xcc_write_qdq(xcc_model_writer *w, bool tensors)
     quantizer *q = w->q;
     w->integers = true;
     for (size_t i = 0; i < q->tensor_count; i++)
-        if (q->tensors[i]->is_input && q->tensors[i]->quantised)
+        if (q->tensors[i]->is_input && q->tensors[i]->quantized)
             put_pair(w, q->tensors[i]);
     for (size_t i = 0; i < q->node_count; i++) {
         const xcc_quant_node *n = &q->nodes[i];
         XCVM_TRY(xcc_poll(&q->m));
         if (n->gone || xcc_relu_is_implied(q, n))
             continue;
-        if (n->quantised && xcvm_dtype_bits(q->o.weights) == 4)
+        if (n->quantized && xcvm_dtype_bits(q->o.weights) == 4)
             XCVM_TRY(xcc_put_blocks(w, n));
         else
             XCVM_TRY(put_node(w, n));
     }
     for (size_t i = 0; i < q->tensor_count && tensors; i++) {
         const xcc_quant_tensor *t = q->tensors[i];
-        if (t->quantised && t->constant == NULL && t->dequantised_name != NULL)
-            xcc_put_output(w, t->dequantised_name);
+        if (t->quantized && t->constant == NULL && t->dequantized_name != NULL)
+            xcc_put_output(w, t->dequantized_name);
     }
     return XCVM_OK;
 }

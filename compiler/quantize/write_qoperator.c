@@ -1,4 +1,4 @@
-/* The QOperator form: operators on quantised tensors. What has none is computed in float, between DequantizeLinear and
+/* The QOperator form: operators on quantized tensors. What has none is computed in float, between DequantizeLinear and
  * QuantizeLinear. */
 #include "compiler/quantize/model_writer.h"
 #include "compiler/quantize/relu.h"
@@ -8,10 +8,10 @@
 /* The float form of a tensor, which is made when it is first asked for; inputs and constants are there. */
 static const char *as_float(xcc_model_writer *w, xcc_quant_tensor *t)
 {
-    if (t->dequantised_name == NULL && t->quantised_name != NULL && t->constant == NULL && !t->is_input) {
-        t->dequantised_name = t->name;
+    if (t->dequantized_name == NULL && t->quantized_name != NULL && t->constant == NULL && !t->is_input) {
+        t->dequantized_name = t->name;
         (void)xcc_put_node(w, xcc_quant_domain(w, w->q->o.activations), "DequantizeLinear", 3,
-                           (const char *[]){t->quantised_name, xcc_put_scale(w, t), xcc_put_zero_point(w, t)}, t->name);
+                           (const char *[]){t->quantized_name, xcc_put_scale(w, t), xcc_put_zero_point(w, t)}, t->name);
     }
     return t->name;
 }
@@ -30,9 +30,9 @@ static xcvm_status as_integers(xcc_model_writer *w, xcc_quant_tensor *t, const c
     xcc_tensor shape;
     if (t->constant != NULL)
         XCVM_TRY(xcc_quant_constant(w, t, &shape));
-    if (t->quantised_name == NULL)
-        t->quantised_name = put_quantize(w, t, t->name);
-    *name = t->quantised_name;
+    if (t->quantized_name == NULL)
+        t->quantized_name = put_quantize(w, t, t->name);
+    *name = t->quantized_name;
     return XCVM_OK;
 }
 
@@ -131,14 +131,14 @@ static xcvm_status put_float(xcc_model_writer *w, const xcc_quant_node *n)
     }
     Onnx__NodeProto widened = *p;
     xcc_quant_node like = *n;
-    if (n->quantised && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
-        XCVM_TRY(xcc_put_dequantised(w, n, inputs, &widened.n_input));
+    if (n->quantized && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
+        XCVM_TRY(xcc_put_dequantized(w, n, inputs, &widened.n_input));
     like.proto = &widened;
     (void)xcc_put_like(w, &like, inputs, NULL);
     for (size_t i = 0; i < p->n_output; i++) {
         xcc_quant_tensor *t = xcc_quant_output(q, n, i);
         if (t != NULL)
-            t->dequantised_name = t->name;
+            t->dequantized_name = t->name;
     }
     return XCVM_OK;
 }
@@ -150,7 +150,7 @@ static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool
     const xcc_quant_node *last = xcc_quant_last(q, n);
     xcc_quant_tensor *result = xcc_quant_output(q, last, 0);
     *done = false;
-    if (!n->quantised || result == NULL || !result->quantised)
+    if (!n->quantized || result == NULL || !result->quantized)
         return XCVM_OK;
     operands o = {.at = xcvm_arena_allocate(&w->arena, (3 * n->proto->n_input + MOST_OPERANDS) * sizeof *o.at)};
     if (o.at == NULL)
@@ -164,7 +164,7 @@ static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool
         XCVM_TRY(as_integers(w, xcc_quant_input(q, n, 0), &o.at[0]));
         for (size_t i = 0; i < n->proto->n_output; i++) {
             xcc_quant_tensor *t = xcc_quant_output(q, n, i);
-            outputs[i] = t != NULL ? t->quantised_name = xcc_put_name(w, t->name, "_quantized") : "";
+            outputs[i] = t != NULL ? t->quantized_name = xcc_put_name(w, t->name, "_quantized") : "";
         }
         (void)xcc_put_like(w, n, o.at, outputs);
         *done = true;
@@ -185,7 +185,7 @@ static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool
         if (strcmp(n->proto->attribute[i]->name, "beta") != 0)
             xcc_put_attribute(w, node, n, n->proto->attribute[i]->name);
     *done = true;
-    result->quantised_name = y;
+    result->quantized_name = y;
     if (last == n || xcc_relu_is_implied(q, last))
         return XCVM_OK;
     /* A bound that no integer ends at: it is drawn in float. */
@@ -199,7 +199,7 @@ static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool
         inputs[i] = last->proto->input[i];
     inputs[0] = x;
     (void)xcc_put_like(w, last, inputs, (const char *[]){bounded});
-    result->quantised_name = put_quantize(w, result, bounded);
+    result->quantized_name = put_quantize(w, result, bounded);
     return XCVM_OK;
 }
 
@@ -217,7 +217,7 @@ xcvm_status xcc_write_qoperator(xcc_model_writer *w)
             first = &q->nodes[first->epilogue_of];
         /* An epilogue stands with what it is part of, if that is computed with integers. */
         const xcc_quant_tensor *own = xcc_quant_output(q, xcc_quant_last(q, first), 0);
-        if (first != n && own != NULL && own->quantised_name != NULL)
+        if (first != n && own != NULL && own->quantized_name != NULL)
             continue;
         XCVM_TRY(put_linear(w, n, &done));
         if (!done)

@@ -322,7 +322,7 @@ static xcvm_status forget_named(recompute *r)
         const int shown = length < 200 ? (int)length : 200;
         const xcc_node *n = find_result(r, name, length);
         XCVM_CHECK(r->m->error, n != NULL, INVALID_ARGUMENT,
-                   "there is no value '%.*s' to forget once the model is optimised (--dump-after schedule shows those "
+                   "there is no value '%.*s' to forget once the model is optimized (--dump-after schedule shows those "
                    "that there are)",
                    shown, name);
         const uint32_t item = r->f.item_of[n->order];

@@ -1,4 +1,4 @@
-/* Normalisation and dropout in the form of training or of evaluation, and the running statistics that go from one to
+/* Normalization and dropout in the form of training or of evaluation, and the running statistics that go from one to
  * the other as states. */
 #include "compiler/training/training.h"
 
@@ -57,7 +57,7 @@ static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
  * which statistics stay what they were. */
 #define USUAL_MOMENTUM 0.9
 
-static xcvm_status train_normalisation(xcc_module *m, statistics *s, xcc_node *n)
+static xcvm_status train_normalization(xcc_module *m, statistics *s, xcc_node *n)
 {
     xcvm_BatchNormalization_args args = *XCC_ARGS(BatchNormalization, n);
     const bool inference = args.training_mode == 0;
@@ -122,7 +122,7 @@ static xcvm_status train(xcc_module *m)
         if (!xcc_is(n, XCVM_OP_BatchNormalization))
             continue;
         any = true;
-        XCVM_TRY(train_normalisation(m, &s, n));
+        XCVM_TRY(train_normalization(m, &s, n));
     }
     XCVM_CHECK(
         m->error, any || !m->options->train_batch_normalization, UNSUPPORTED,

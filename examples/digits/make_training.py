@@ -30,7 +30,7 @@ def main():
         scale, shift = weight(f"{name}.scale", outputs, value=1), weight(f"{name}.shift", outputs)
         mean, variance = weight(f"{name}.mean", outputs), weight(f"{name}.variance", outputs, value=1)
         nodes.append(helper.make_node("BatchNormalization", [f"{name}.sums", scale, shift, mean, variance],
-                                      [f"{name}.normal"], f"{name}.normalisation"))
+                                      [f"{name}.normal"], f"{name}.normalization"))
         nodes.append(helper.make_node("Relu", [f"{name}.normal"], [f"{name}.y"], f"{name}.relu"))
         return f"{name}.y"
 

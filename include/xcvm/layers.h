@@ -126,7 +126,7 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_restore(xcvm_optimizer *optimi
 
 /* Initial values of parameters. inputs and outputs are the fans of an [outputs, inputs] matrix times the filter size.
  */
-typedef enum xcvm_initialiser_kind {
+typedef enum xcvm_initializer_kind {
     XCVM_INIT_DEFAULT, /* the layer's default */
     XCVM_INIT_ZERO,
     XCVM_INIT_ONE,
@@ -141,19 +141,19 @@ typedef enum xcvm_initialiser_kind {
     XCVM_INIT_ORTHOGONAL,     /* orthonormal rows or columns times scale (Saxe et al.) */
     XCVM_INIT_IDENTITY,       /* scale on the diagonal of a square matrix */
     XCVM_INIT_DATA            /* a copy of `data`, of the parameter's type and size */
-} xcvm_initialiser_kind;
-typedef struct xcvm_initialiser {
-    xcvm_initialiser_kind kind;
+} xcvm_initializer_kind;
+typedef struct xcvm_initializer {
+    xcvm_initializer_kind kind;
     double scale;     /* 0: 1 */
     uint64_t seed;    /* own generator; 0: the tape's generator */
     const void *data; /* read during the creating call */
-} xcvm_initialiser;
+} xcvm_initializer;
 
 /* Options of layers. Each layer uses the fields that apply to it. */
 typedef struct xcvm_layer_options {
     size_t size;
     xcvm_dtype dtype;                       /* of parameters; 0: f32 */
-    xcvm_initialiser weight, bias;          /* of W or gamma; of b or beta */
+    xcvm_initializer weight, bias;          /* of W or gamma; of b or beta */
     bool no_bias;                           /* no b */
     xcvm_int_list strides, pads, dilations; /* of convolutions, per axis; pads apply to both ends; defaults 1, 0, 1 */
     int64_t groups;                         /* 0: 1 */

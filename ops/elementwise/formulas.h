@@ -7,9 +7,9 @@
  * - kernel: PLAIN, made from this line; OWN, written out beside the loops; VARIANT, no instruction, but what one does
  * for certain attributes.
  * - grain: CHEAP or COSTLY, by which elements enough for a thread are counted.
- * - f32: EACH(formula), a loop over it and a function of fused kernels; PERIODIC(function, general), vectorised, but
+ * - f32: EACH(formula), a loop over it and a function of fused kernels; PERIODIC(function, general), vectorized, but
  * for large arguments, which the function of libm takes.
- * - f64: EACH(formula) as for f32; FUNCTION(name) and PERIODIC(name, general), vectorised, and compiled for each
+ * - f64: EACH(formula) as for f32; FUNCTION(name) and PERIODIC(name, general), vectorized, and compiled for each
  *   instruction set; SCALAR(formula), compiled once, as calls of libm are.
  * - integers: INTEGER(formula), on all integer types, where `negated` is -v, wrapping round, and low and high are
  * bounds; THROUGH_F64, the formula of f64, rounded; NONE.

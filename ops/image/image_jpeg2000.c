@@ -72,7 +72,7 @@ static uint8_t byte_of(const opj_image_comp_t *c, size_t i)
     return (uint8_t)(byte < 0 ? 0 : byte > 255 ? 255 : byte);
 }
 
-/* Those beyond the colours, too. */
+/* Those beyond the colors, too. */
 static xcvm_status check_channels(const xcvm_image_source *s, const opj_image_t *image)
 {
     const opj_image_comp_t *c = image->comps;
@@ -88,7 +88,7 @@ static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *im
     const bool color = image->numcomps >= 3, alpha = image->numcomps == 2 || image->numcomps == 4;
     const size_t step = s->channels;
     XCVM_CHECK(s->error, image->color_space != OPJ_CLRSPC_SYCC && image->color_space != OPJ_CLRSPC_CMYK, UNSUPPORTED,
-               "the colours of the JPEG 2000 image are not supported");
+               "the colors of the JPEG 2000 image are not supported");
     XCVM_TRY(check_channels(s, image));
     for (uint32_t i = 0; i < image->numcomps; i++)
         XCVM_CHECK(s->error, c[i].data != NULL, INVALID_ARGUMENT, "the JPEG 2000 image cannot be decoded");

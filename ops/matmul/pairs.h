@@ -1,6 +1,6 @@
 /* Products of bf16: numbers in pairs, as the instructions for them (AVX512_BF16) take them.
  *
- * A word of 32 bits holds two neighbours of a sum, the first in its lower half; where their number is odd, the last
+ * A word of 32 bits holds two neighbors of a sum, the first in its lower half; where their number is odd, the last
  * half is zero. A sum takes a pair in two steps, the second number's product first: each product is exact in f32, and
  * is added with one rounding to nearest even. So the bits of a sum follow from the order of its pairs, whatever
  * computes it, as long as no product and no sum leaves the normal numbers of f32: what is subnormal is zero where there

@@ -35,7 +35,7 @@ static xcvm_status matmul_shape(const xcvm_inference *t, const xcvm_value *a, co
 
 /* A scale or zero point: one number, one for each row (axis rank - 2 of the matrix) or column, as a vector or
  * with the matrix's rank and all other dimensions 1 or those of the matrix. */
-static xcvm_status check_quantisation(const xcvm_inference *t, const xcvm_value *q, const xcvm_value *matrix, bool rows,
+static xcvm_status check_quantization(const xcvm_inference *t, const xcvm_value *q, const xcvm_value *matrix, bool rows,
                                       const char *what)
 {
     if (q == NULL || q->rank < 0 || matrix->rank < 0)
@@ -63,18 +63,18 @@ XCVM_SHAPE_RULE(MatMul)
 {
     if (t->schema->opcode == XCVM_OP_MatMulInteger) {
         const xcvm_MatMulInteger_args *a = t->args;
-        XCVM_TRY(check_quantisation(t, a->a_zero_point, a->a, true, "a_zero_point"));
-        XCVM_TRY(check_quantisation(t, a->b_zero_point, a->b, false, "b_zero_point"));
+        XCVM_TRY(check_quantization(t, a->a_zero_point, a->a, true, "a_zero_point"));
+        XCVM_TRY(check_quantization(t, a->b_zero_point, a->b, false, "b_zero_point"));
     }
     return matmul_shape(t, t->in[0], t->in[1], t->out[0]);
 }
 
 XCVM_SHAPE_RULE_OF(QLinearMatMul)
 {
-    XCVM_TRY(check_quantisation(t, a->a_scale, a->a, true, "a_scale"));
-    XCVM_TRY(check_quantisation(t, a->a_zero_point, a->a, true, "a_zero_point"));
-    XCVM_TRY(check_quantisation(t, a->b_scale, a->b, false, "b_scale"));
-    XCVM_TRY(check_quantisation(t, a->b_zero_point, a->b, false, "b_zero_point"));
+    XCVM_TRY(check_quantization(t, a->a_scale, a->a, true, "a_scale"));
+    XCVM_TRY(check_quantization(t, a->a_zero_point, a->a, true, "a_zero_point"));
+    XCVM_TRY(check_quantization(t, a->b_scale, a->b, false, "b_scale"));
+    XCVM_TRY(check_quantization(t, a->b_zero_point, a->b, false, "b_zero_point"));
     bool known;
     XCVM_TRY(xcvm_scalar_check(t->error, a->y_scale, "y_scale", &known));
     XCVM_TRY(xcvm_scalar_check(t->error, a->y_zero_point, "y_zero_point", &known));

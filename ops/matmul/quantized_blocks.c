@@ -1,4 +1,4 @@
-/* Weights quantised in blocks: rounding them, and the empty layout. */
+/* Weights quantized in blocks: rounding them, and the empty layout. */
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/convert.h"
 

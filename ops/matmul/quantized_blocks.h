@@ -1,4 +1,4 @@
-/* Matrices of weights that are quantised in blocks along their columns: the layout of BlockQuantizedGemm's operands,
+/* Matrices of weights that are quantized in blocks along their columns: the layout of BlockQuantizedGemm's operands,
  * the same for every CPU.
  *
  * A matrix of k rows and n columns lies in panels of 16 columns, as those of ops/matmul/packed.h do. An element is
@@ -20,7 +20,7 @@ enum {
     XCVM_QBLOCKS_LINE = 64,      /* bytes of a line */
     XCVM_QBLOCKS_LEAST = 16,     /* blocks are a multiple of this, */
     XCVM_QBLOCKS_MOST = 1 << 16, /* and so long that a sum of products of bytes fits in 32 bits */
-    XCVM_QBLOCKS_USUAL = 32      /* rows of a block where the compiler quantises */
+    XCVM_QBLOCKS_USUAL = 32      /* rows of a block where the compiler quantizes */
 };
 
 typedef struct xcvm_qblocks {

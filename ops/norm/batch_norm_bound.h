@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Whether f32 does not have the differences from a channel's centre, whose squares add up to `squares`, or the slope
+/* Whether f32 does not have the differences from a channel's center, whose squares add up to `squares`, or the slope
  * that they are multiplied by. Differences of at most the root of the bound have slopes that f32 has as normal numbers.
  */
 static inline int xcvm_batch_norm_is_wide(double squares, double slope)

@@ -1,4 +1,4 @@
-/* Shape rules of quantisation, and which scale an element has. */
+/* Shape rules of quantization, and which scale an element has. */
 #include "ops/quantize/quantize_shape.h"
 
 xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xcvm_value *scale, int64_t axis,
@@ -48,7 +48,7 @@ void xcvm_quantized_spread(const xcvm_quantized *p, const float *values, size_t 
         const float *from =
             p->by_inner ? values + (outer * blocks + along / p->block) * p->inner + inner : values + along;
         bool constant = p->by_inner == (p->inner == 1);
-        /* Up to where neighbours have the same value, or follow each other in `values`. */
+        /* Up to where neighbors have the same value, or follow each other in `values`. */
         if (p->inner != 1)
             run = p->inner - inner;
         else
@@ -95,7 +95,7 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
         dtype = XCVM_U8;
     char types[160];
     XCVM_CHECK(t->error, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_QUANTIZED), TYPE_MISMATCH,
-               "x cannot be quantised to %s, but to %s", xcvm_dtype_name(dtype),
+               "x cannot be quantized to %s, but to %s", xcvm_dtype_name(dtype),
                xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED, types, sizeof types));
     XCVM_CHECK(t->error, a->zero_point == NULL || a->output_dtype == XCVM_NO_DTYPE || a->output_dtype == dtype,
                TYPE_MISMATCH, "zero_point is %s, output_dtype %s", xcvm_dtype_name(dtype),

@@ -1,4 +1,4 @@
-/* Which scale and zero point the elements of a quantised tensor have. */
+/* Which scale and zero point the elements of a quantized tensor have. */
 #ifndef XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
 #define XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
 
@@ -8,7 +8,7 @@
 #define XCVM_TYPES_QUANTIZED                                                                                           \
     (XCVM_TYPES_BYTE | XCVM_DTYPE_BIT(U16) | XCVM_DTYPE_BIT(I16) | XCVM_TYPES_F8 | XCVM_TYPES_PACKED)
 
-/* How x is divided into pieces of one scale each: outer x axis x inner elements, of which `block` neighbours on the
+/* How x is divided into pieces of one scale each: outer x axis x inner elements, of which `block` neighbors on the
  * axis share a scale (all of them: block is the axis' size); a scale for each inner element too if `by_inner`. */
 typedef struct xcvm_quantized {
     size_t outer, axis, inner, block;

@@ -1,6 +1,6 @@
 /* Filters and matrices of s8 as QuantizedConv and QuantizedGemm have them in memory, the same for every processor.
  *
- * The bytes of x that one result is a sum over are `segments` runs of `length` neighbours: of a matrix the row; of a
+ * The bytes of x that one result is a sum over are `segments` runs of `length` neighbors: of a matrix the row; of a
  * convolution of channels-last images, where the window's columns lie side by side (one group, no dilation along the
  * width), the rows of the window, else its positions. Each run is made up to whole quads, four bytes, of which an
  * instruction like vpdpbusd multiplies and adds all at once; what fills a quad up is zero in the weights, and may be

@@ -11,7 +11,7 @@ uint64_t xcvm_random_start(int64_t seed, uint64_t *session)
 {
     if (seed == -1)
         return session != NULL ? xcvm_random_next(session) : 0;
-    /* Seeds are often small and neighbours; one step takes their sequences apart. */
+    /* Seeds are often small and neighbors; one step takes their sequences apart. */
     uint64_t state = (uint64_t)seed;
     return xcvm_random_next(&state);
 }

@@ -1,4 +1,4 @@
-/* Elementary functions of f32, one element at a time and without branches, so that a loop over them is vectorised by
+/* Elementary functions of f32, one element at a time and without branches, so that a loop over them is vectorized by
  * the compiler. They give the same bits wherever in a vector an element lies.
  *
  * The errors stated are the greatest found over all floats (of the range named), in units of the last place of the

@@ -85,9 +85,9 @@ static xcvm_layer *make(xcvm_tape *tape, const layer_kind *kind, int64_t in, int
     if (l != NULL)
         l->settings = s;
     layer_add_tensor(l, "W", o.dtype, (int)kernel.count + 2, dims, &o.weight,
-                     (xcvm_initialiser){.kind = XCVM_INIT_LECUN_NORMAL}, true);
+                     (xcvm_initializer){.kind = XCVM_INIT_LECUN_NORMAL}, true);
     if (!o.no_bias)
-        layer_add_tensor(l, "b", o.dtype, 1, &out, &o.bias, (xcvm_initialiser){.kind = XCVM_INIT_ZERO}, true);
+        layer_add_tensor(l, "b", o.dtype, 1, &out, &o.bias, (xcvm_initializer){.kind = XCVM_INIT_ZERO}, true);
     return layer_made(l);
 }
 

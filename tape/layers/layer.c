@@ -105,7 +105,7 @@ static bool add_variable(xcvm_layer *l, const char *name, xcvm_var v, bool learn
 
 /* The elements of a new tensor, in memory that the caller gives back; NULL with the failure noted. */
 static void *make_elements(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims,
-                           const xcvm_initialiser *initialiser, size_t *bytes)
+                           const xcvm_initializer *initializer, size_t *bytes)
 {
     size_t count;
     if (!xcvm_tensor_size(dtype, rank, dims, &count, bytes) || count > SIZE_MAX / sizeof(double)) {
@@ -117,10 +117,10 @@ static void *make_elements(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64
     bool good = numbers != NULL && elements != NULL;
     if (!good)
         tape_fail(t, XCVM_OUT_OF_MEMORY, "no memory for the %zu bytes of a layer's tensor", *bytes);
-    if (good && initialiser->kind == XCVM_INIT_DATA && initialiser->data != NULL) {
-        memcpy(elements, initialiser->data, *bytes);
+    if (good && initializer->kind == XCVM_INIT_DATA && initializer->data != NULL) {
+        memcpy(elements, initializer->data, *bytes);
     } else if (good) {
-        good = layer_draw(t, initialiser, rank, dims, numbers, count);
+        good = layer_draw(t, initializer, rank, dims, numbers, count);
         if (good && dtype == XCVM_I64)
             memset(elements, 0, *bytes);
         else if (good)
@@ -134,14 +134,14 @@ static void *make_elements(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64
 }
 
 void layer_add_tensor(xcvm_layer *l, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
-                      const xcvm_initialiser *initialiser, xcvm_initialiser otherwise, bool learned)
+                      const xcvm_initializer *initializer, xcvm_initializer otherwise, bool learned)
 {
     if (l == NULL || tape_is_unusable(l->tape))
         return;
     xcvm_tape *t = l->tape;
     size_t bytes;
-    const bool given = initialiser != NULL && initialiser->kind != XCVM_INIT_DEFAULT;
-    void *elements = make_elements(t, dtype, rank, dims, given ? initialiser : &otherwise, &bytes);
+    const bool given = initializer != NULL && initializer->kind != XCVM_INIT_DEFAULT;
+    void *elements = make_elements(t, dtype, rank, dims, given ? initializer : &otherwise, &bytes);
     if (elements == NULL)
         return;
     const xcvm_var v = learned ? xcvm_tape_parameter(t, dtype, rank, dims, elements)

@@ -61,9 +61,9 @@ xcvm_layer *layer_make(xcvm_tape *t, const layer_kind *kind);
 bool layer_read_options(xcvm_tape *t, xcvm_layer_options *o, const xcvm_layer_options *given);
 /* Fails, and is false, unless the number is at least 1. */
 bool layer_check_size(xcvm_tape *t, const char *what, int64_t size);
-/* Adds a tensor that an initialiser makes; `otherwise` is that of the kind XCVM_INIT_DEFAULT. Fails for l of NULL. */
+/* Adds a tensor that an initializer makes; `otherwise` is that of the kind XCVM_INIT_DEFAULT. Fails for l of NULL. */
 void layer_add_tensor(xcvm_layer *l, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
-                      const xcvm_initialiser *initialiser, xcvm_initialiser otherwise, bool learned);
+                      const xcvm_initializer *initializer, xcvm_initializer otherwise, bool learned);
 /* Adds the tensor of another layer, which both keep. */
 void layer_share_tensor(xcvm_layer *l, const layer_tensor *tensor);
 /* What a maker gives: l, or NULL if something has failed, with l gone. */
@@ -79,9 +79,9 @@ xcvm_var layer_state(const xcvm_layer *l, size_t state);
 /* v becomes a state in the place of the one so far. */
 void layer_set_state(xcvm_layer *l, size_t state, xcvm_var v);
 
-/* Elements that an initialiser makes, in `count` doubles; those of XCVM_INIT_DATA are none of its. False with the
+/* Elements that an initializer makes, in `count` doubles; those of XCVM_INIT_DATA are none of its. False with the
  * failure noted. */
-bool layer_draw(xcvm_tape *t, const xcvm_initialiser *initialiser, int rank, const int64_t *dims, double *to,
+bool layer_draw(xcvm_tape *t, const xcvm_initializer *initializer, int rank, const int64_t *dims, double *to,
                 size_t count);
 
 #endif

@@ -68,7 +68,7 @@ static void copy_tensor(xcvm_layer *to, const layer_tensor *from)
     if (tape_evaluate(from->variable) != XCVM_OK)
         return;
     const xcvm_value *type = &from->variable->value.type;
-    const xcvm_initialiser data = {.kind = XCVM_INIT_DATA, .data = type->data};
+    const xcvm_initializer data = {.kind = XCVM_INIT_DATA, .data = type->data};
     layer_add_tensor(to, from->name, (xcvm_dtype)type->dtype, type->rank, type->dims, &data, data, from->learned);
     if (!to->tape->failed) {
         tape_variable *copy = to->tensors[to->tensor_count - 1].variable;

@@ -45,9 +45,9 @@ xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xc
         return NULL;
     xcvm_layer *l = layer_make(tape, &linear);
     layer_add_tensor(l, "W", o.dtype, 2, (const int64_t[]){out, in}, &o.weight,
-                     (xcvm_initialiser){.kind = XCVM_INIT_LECUN_NORMAL}, true);
+                     (xcvm_initializer){.kind = XCVM_INIT_LECUN_NORMAL}, true);
     if (!o.no_bias)
-        layer_add_tensor(l, "b", o.dtype, 1, &out, &o.bias, (xcvm_initialiser){.kind = XCVM_INIT_ZERO}, true);
+        layer_add_tensor(l, "b", o.dtype, 1, &out, &o.bias, (xcvm_initializer){.kind = XCVM_INIT_ZERO}, true);
     return layer_made(l);
 }
 
@@ -90,7 +90,7 @@ xcvm_layer *xcvm_layer_embedding(xcvm_tape *tape, int64_t count, int64_t width, 
         return NULL;
     xcvm_layer *l = layer_make(tape, &embedding);
     layer_add_tensor(l, "W", o.dtype, 2, (const int64_t[]){count, width}, &o.weight,
-                     (xcvm_initialiser){.kind = XCVM_INIT_NORMAL}, true);
+                     (xcvm_initializer){.kind = XCVM_INIT_NORMAL}, true);
     if (l != NULL && l->tensor_count > 0)
         l->tensors[0].variable->sparse = !o.dense;
     return layer_made(l);

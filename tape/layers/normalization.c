@@ -1,4 +1,4 @@
-/* Normalisations. Running statistics are those of PyTorch and Chainer: of the sample, where the instruction's are of
+/* Normalizations. Running statistics are those of PyTorch and Chainer: of the sample, where the instruction's are of
  * the population. */
 #include "tape/layers/layer.h"
 
@@ -38,7 +38,7 @@ static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
     const xcvm_var y =
         xcvm_BatchNormalization(t, x, gamma, beta, mean, var, .epsilon = l->settings.epsilon, .momentum = decay,
                                 .training_mode = 1, .out = {.running_mean = &moved[0], .running_var = &moved[1]});
-    const tape_variable *result = t->failed ? NULL : tape_resolve(t, y, "a normalised batch");
+    const tape_variable *result = t->failed ? NULL : tape_resolve(t, y, "a normalized batch");
     if (result == NULL)
         return TAPE_FAILED;
     const size_t channels = xcvm_element_count(&statistics[1]->value.type);
@@ -57,14 +57,14 @@ static const layer_kind batch_normalization = {"batch_normalization", call_batch
 
 static void add_scales(xcvm_layer *l, const xcvm_layer_options *o, int64_t size)
 {
-    layer_add_tensor(l, "gamma", o->dtype, 1, &size, &o->weight, (xcvm_initialiser){.kind = XCVM_INIT_ONE}, true);
-    layer_add_tensor(l, "beta", o->dtype, 1, &size, &o->bias, (xcvm_initialiser){.kind = XCVM_INIT_ZERO}, true);
+    layer_add_tensor(l, "gamma", o->dtype, 1, &size, &o->weight, (xcvm_initializer){.kind = XCVM_INIT_ONE}, true);
+    layer_add_tensor(l, "beta", o->dtype, 1, &size, &o->bias, (xcvm_initializer){.kind = XCVM_INIT_ZERO}, true);
 }
 
 xcvm_layer *xcvm_layer_batch_normalization(xcvm_tape *tape, int64_t channels, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    const xcvm_initialiser zero = {.kind = XCVM_INIT_ZERO}, one = {.kind = XCVM_INIT_ONE};
+    const xcvm_initializer zero = {.kind = XCVM_INIT_ZERO}, one = {.kind = XCVM_INIT_ONE};
     if (!TAPE_ENTER(tape, xcvm_layer_batch_normalization) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "channels", channels))
         return NULL;

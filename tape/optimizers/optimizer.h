@@ -69,7 +69,7 @@ tape_learner *tape_learner_of(const xcvm_optimizer *o, const tape_variable *para
 const char *tape_kept_name(const xcvm_optimizer *o, size_t kept);
 /* What is kept begins with the parameter's elements. */
 void tape_learner_copy(const tape_learner *l, xcvm_value *kept);
-/* A tensor in the tape's heap, null before; not initialised. */
+/* A tensor in the tape's heap, null before; not initialized. */
 xcvm_status tape_value_make(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, xcvm_value *value);
 
 #endif

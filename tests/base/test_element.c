@@ -74,7 +74,7 @@ START_TEST(every_pattern_is_its_number)
 }
 END_TEST
 
-/* Between two neighbours of a type everything below the middle goes down, everything above up, the middle to the even
+/* Between two neighbors of a type everything below the middle goes down, everything above up, the middle to the even
  * code. */
 START_TEST(rounding_is_to_the_nearest)
 {

@@ -1,4 +1,4 @@
-/* Random graphs give the same results however far they are optimised. */
+/* Random graphs give the same results however far they are optimized. */
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
@@ -202,7 +202,7 @@ static void random_loop(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     output(&body, pick(&inner));
     ok(b->graph->module, xcc_loop_infer_body(n));
     ok(b->graph->module, xcc_node_infer(n));
-    /* Without a trip, dimensions of scans that are not known are 0, and more of them are known after optimisation. */
+    /* Without a trip, dimensions of scans that are not known are 0, and more of them are known after optimization. */
     int64_t trips;
     for (int i = 0; i < (xcc_loop_trips(n, &trips) && trips > 0 ? 3 : 2); i++)
         keep(p, out[i]);

@@ -1,5 +1,5 @@
 """ONNX Runtime's contributed operators (com.microsoft) on floats. NumPy decides those that the peer has for graphics
-processors alone; contrib_attention.py and contrib_quantised.py have the others."""
+processors alone; contrib_attention.py and contrib_quantized.py have the others."""
 import math
 
 import numpy as np
@@ -130,7 +130,7 @@ def bias_dropout(case):
     case.output(results[1], "bool", np.ones(shape, bool))
 
 
-# ---- Normalisation ----
+# ---- Normalization ----
 
 
 @contrib("SkipLayerNormalization", weight=4)

@@ -12,12 +12,12 @@ from retype import retype
 from table import OPERATORS
 import contrib  # noqa: F401 (these fill the table)
 import contrib_attention  # noqa: F401
-import contrib_quantised  # noqa: F401
+import contrib_quantized  # noqa: F401
 import control  # noqa: F401
 import earliest  # noqa: F401
 import elementwise  # noqa: F401
 import graphs  # noqa: F401
-import quantised_graphs  # noqa: F401
+import quantized_graphs  # noqa: F401
 import language  # noqa: F401
 import layouts  # noqa: F401
 import learning  # noqa: F401
@@ -27,7 +27,7 @@ import neural  # noqa: F401
 import newest  # noqa: F401
 import plus  # noqa: F401
 import pooling  # noqa: F401
-import quantised  # noqa: F401
+import quantized  # noqa: F401
 import recurrent  # noqa: F401
 import reductions  # noqa: F401
 import sequences  # noqa: F401

@@ -303,7 +303,7 @@ def product(g, case):
         g.add(case.node(case.choice(["Relu", "Tanh", "Sigmoid"]), [y]), shape[:-1] + [columns], bound)
 
 
-def normalise(g, case):
+def normalize(g, case):
     value = g.pick(lambda shape: len(shape) >= 1 and shape[-1] >= 3)
     if value is None:
         return
@@ -313,7 +313,7 @@ def normalise(g, case):
     if case.chance(0.5):
         g.add(case.node("Softmax", [name], axis=len(shape) - 1), shape, 1)
         return
-    # Layer normalisation, as exporters write it.
+    # Layer normalization, as exporters write it.
     operand = case.opset >= 18
     axes = [case.constant(np.array([-1], np.int64), "i64")] if operand else []
     attribute = None if operand else [len(shape) - 1]
@@ -421,7 +421,7 @@ def halved(g, case):
 
 
 STEPS = [gelu, heads, spread] + [halved] * 2 + [unary] * 5 + [binary] * 6 + [reduce] * 2 + [transpose] * 3 + [reshape] * 3 + \
-    [concat] * 2 + [split] * 2 + [cut] * 2 + [convolution] * 4 + [pool] * 2 + [product] * 3 + [normalise] * 2 + [select] * 2
+    [concat] * 2 + [split] * 2 + [cut] * 2 + [convolution] * 4 + [pool] * 2 + [product] * 3 + [normalize] * 2 + [select] * 2
 
 
 @operator("Graph", weight=60)
@@ -433,7 +433,7 @@ def graph(case):
         shape = case.shape(low=1, limit=2000, zero=0.01)
         g.add(case.feed(case.values(shape, "f32"), "f32", 0), shape, 2)
     steps = case.choice([STEPS, STEPS, [unary, binary, reduce, transpose, reshape], [convolution, convolution, pool, unary, binary, cut],
-                         [product, normalise, transpose, reshape, split, binary, heads, gelu]])
+                         [product, normalize, transpose, reshape, split, binary, heads, gelu]])
     length = case.integer(5, 30)
     while len(case.nodes) < length and case.counter < 300:
         case.choice(steps)(g, case)

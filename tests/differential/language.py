@@ -1,5 +1,5 @@
 """Random networks on sequences, recurrent and of attention, for the passes that pack constant matrices and merge attention,
-normalisation and activations."""
+normalization and activations."""
 import math
 
 import numpy as np
@@ -58,7 +58,7 @@ class Network:
         operand = self.case.opset >= 18
         return self.case.node("ReduceMean", [x] + ([self.number([-1], "i64")] if operand else []), axes=None if operand else [2])
 
-    def normalised(self, x):
+    def normalized(self, x):
         case = self.case
         scale, shift = self.uniform([self.width], 1.5), self.uniform([self.width], 0.5)
         if case.opset >= 17 and case.chance(0.5):
@@ -149,13 +149,13 @@ def wide(net, x):
 
 
 def residual(net, x):
-    """A transformer's layer, or half of it; normalised before or after."""
+    """A transformer's layer, or half of it; normalized before or after."""
     case = net.case
     before = case.chance(0.5)
     for layer in case.choice([[heads, wide], [heads], [wide]]):
-        y = layer(net, net.normalised(x) if before else x)
+        y = layer(net, net.normalized(x) if before else x)
         x = case.node("Add", [x, y] if case.chance(0.5) else [y, x])
-        x = x if before else net.normalised(x)
+        x = x if before else net.normalized(x)
     return x
 
 

@@ -1,4 +1,4 @@
-"""Convolutions, products, normalisation and resampling."""
+"""Convolutions, products, normalization and resampling."""
 import math
 
 import numpy as np
@@ -253,7 +253,7 @@ def einsum(case):
         case.sums(count)
 
 
-def normalised(case, low):
+def normalized(case, low):
     shape = case.shape(rank=case.integer(low, 4), limit=6000, zero=0)
     if low == 3 and math.prod(shape[2:]) < 3:
         shape[-1] = 7
@@ -355,7 +355,7 @@ def dropout(case):
 
 
 def near_ties(shape, sizes, scales):
-    """Whether a nearest sample is a matter of the last bit, with pixels' centres or corners in place."""
+    """Whether a nearest sample is a matter of the last bit, with pixels' centers or corners in place."""
     for axis, (size, result) in enumerate(zip(shape, sizes)):
         scale = scales[axis] if scales else result / size
         if scale in (0.5, 1, 2, 3, 4):
@@ -483,7 +483,7 @@ def grid_sample(case):
     grid = case.values([batch] + places + [rank], kind, -1.3, 1.3)
     padding = case.choice([None, "zeros", "border", "reflection"])
     if mode in ("cubic", "bicubic") and padding == "border":
-        padding = None  # the peer clamps the neighbours; ONNX's reference clamps the point first
+        padding = None  # the peer clamps the neighbors; ONNX's reference clamps the point first
     y = case.node("GridSample", [case.feed(x, kind), case.feed(grid, kind)], mode=mode,
                   padding_mode=padding, align_corners=case.choice([None, 0, 1]))
     case.output(y, kind)

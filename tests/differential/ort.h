@@ -25,7 +25,7 @@ enum slot {
     CREATE_SESSION = 7,
     RUN = 9,
     CREATE_OPTIONS = 10,
-    SET_OPTIMISED_PATH = 11,
+    SET_OPTIMIZED_PATH = 11,
     SET_LOG_SEVERITY = 22,
     SET_OPT_LEVEL = 23,
     SET_INTRA = 24,

@@ -8,7 +8,7 @@
  *   crashed FOLDER
  *
  * A file peer.onnx beside model.onnx is run in its stead. Cases run in a child process, which is replaced when it
- * crashes. Graph optimisations are off: a peer that rewrites the model computes something else.
+ * crashes. Graph optimizations are off: a peer that rewrites the model computes something else.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

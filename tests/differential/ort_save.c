@@ -1,5 +1,5 @@
 /*
- * ort_save LEVEL IN.onnx OUT.onnx: the model as ONNX Runtime saves it when it has optimised it. LEVEL is 1 (basic), 2
+ * ort_save LEVEL IN.onnx OUT.onnx: the model as ONNX Runtime saves it when it has optimized it. LEVEL is 1 (basic), 2
  * (extended) or 99 (all, for this CPU), as in its C API.
  */
 #include "ort.h"
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     must(CALL(CREATE_OPTIONS, &options));
     must(CALL(SET_OPT_LEVEL, options, atoi(argv[1])));
     must(CALL(SET_LOG_SEVERITY, options, 4));
-    must(CALL(SET_OPTIMISED_PATH, options, argv[3]));
+    must(CALL(SET_OPTIMIZED_PATH, options, argv[3]));
     must(CALL(CREATE_SESSION, environment, argv[2], options, &session));
     RELEASE(RELEASE_SESSION, session);
     return 0;

@@ -1,4 +1,4 @@
-"""Reductions, and what normalises or orders along an axis."""
+"""Reductions, and what normalizes or orders along an axis."""
 import math
 
 import numpy as np

@@ -32,7 +32,7 @@ class Network:
     def like(self, x, name):
         return self.made(name, *x[1:])
 
-    def convolution(self, x, out, kernel=(3, 3), stride=1, groups=1, normalise=True):
+    def convolution(self, x, out, kernel=(3, 3), stride=1, groups=1, normalize=True):
         case = self.case
         dilation = 2 if kernel != (1, 1) and min(x.height, x.width) > 6 and case.chance(0.1) else 1
         reach = [(size - 1) * dilation + 1 for size in kernel]
@@ -47,9 +47,9 @@ class Network:
         y = case.node("Conv", operands, strides=[stride] * 2 if stride > 1 or case.chance(0.5) else None,
                       dilations=[dilation] * 2 if dilation > 1 else None, group=groups, kernel_shape=list(kernel), **attributes)
         y = self.made(y, out, -(-x.height // stride), -(-x.width // stride))
-        return self.normalised(y) if normalise and case.chance(0.5) else y
+        return self.normalized(y) if normalize and case.chance(0.5) else y
 
-    def normalised(self, x):
+    def normalized(self, x):
         case = self.case
         count = x.channels
         kind = case.choice(["batch", "batch", "batch", "affine", "instance"])
@@ -123,8 +123,8 @@ def squeezed(net, x):
     case = net.case
     y = case.node("GlobalAveragePool", [x.name]) if case.chance(0.6) or case.opset >= 18 else \
         case.node("ReduceMean", [x.name], axes=[2, 3], keepdims=1)
-    y = net.activation(net.convolution(Map(y, x.channels, 1, 1), case.choice([4, 8, 16]), kernel=(1, 1), normalise=False))
-    y = net.convolution(y, x.channels, kernel=(1, 1), normalise=False)
+    y = net.activation(net.convolution(Map(y, x.channels, 1, 1), case.choice([4, 8, 16]), kernel=(1, 1), normalize=False))
+    y = net.convolution(y, x.channels, kernel=(1, 1), normalize=False)
     gate = case.node(case.choice(["Sigmoid", "HardSigmoid"]), [y.name])
     return net.like(x, case.node("Mul", [x.name, gate]))
 
@@ -144,7 +144,7 @@ def inverted(net, x):
 
 def dense(net, x):
     for _ in range(net.case.integer(2, 4)):
-        grown = net.layer(net.activation(net.normalised(x)), net.case.choice([8, 12, 16]))
+        grown = net.layer(net.activation(net.normalized(x)), net.case.choice([8, 12, 16]))
         x = net.joined([x, grown])
     return net.layer(x, width(net.case), kernel=(1, 1))
 
@@ -215,7 +215,7 @@ def hourglass(net, x):
 
 def scaled(net, x):
     """A branch with another one's gate, as in attention over places."""
-    gate = net.case.node("Sigmoid", [net.convolution(x, 1, kernel=(1, 1), normalise=False).name])
+    gate = net.case.node("Sigmoid", [net.convolution(x, 1, kernel=(1, 1), normalize=False).name])
     return net.like(x, net.case.node("Mul", [net.layer(x, x.channels).name, gate]))
 
 

@@ -197,7 +197,7 @@ static const xcvm_layer_options *layer_options(tape_fuzz *f, xcvm_layer_options 
     *o = (xcvm_layer_options){.size = sizeof *o,
                               .dtype = fuzz_chance(f, 90) ? XCVM_F32 : (xcvm_dtype)fuzz_pick(f, 20),
                               .no_bias = fuzz_chance(f, 30),
-                              .weight = {.kind = (xcvm_initialiser_kind)fuzz_pick(f, 14), .seed = fuzz_pick(f, 3)},
+                              .weight = {.kind = (xcvm_initializer_kind)fuzz_pick(f, 14), .seed = fuzz_pick(f, 3)},
                               .dense = fuzz_chance(f, 40),
                               .dropout = fuzz_chance(f, 30) ? 0.5 : 0};
     return fuzz_chance(f, 60) ? o : NULL;

@@ -88,6 +88,11 @@ static void run_mode(const arguments *a, fuzz_mode mode)
     fflush(stdout);
 }
 
+/* Sanitizers end the process at an allocation beyond their own limit, unless told that it may fail. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+
 int main(int argc, char **argv)
 {
     const arguments a = read_arguments(argc, argv);

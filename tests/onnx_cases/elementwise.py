@@ -1,4 +1,4 @@
-"""Element-wise operators, normalisations, losses, signals and generators that opsets 18 to 24 brought or extended."""
+"""Element-wise operators, normalizations, losses, signals and generators that opsets 18 to 24 brought or extended."""
 import math
 
 import numpy as np
@@ -74,7 +74,7 @@ def predicates(suite, rng):
         suite.op(18, "BitwiseNot", np.dtype(kind).name, [a], [np.invert(a)])
 
 
-def normalisations(suite, rng):
+def normalizations(suite, rng):
     x = rng.standard_normal((2, 6, 3, 4)).astype(np.float32)
 
     def grouped(groups, epsilon=1e-5):
@@ -205,7 +205,7 @@ def make(suite):
     rng = np.random.default_rng(22)
     unary(suite, rng)
     predicates(suite, rng)
-    normalisations(suite, rng)
+    normalizations(suite, rng)
     losses_and_generators(suite, rng)
     signals(suite, rng)
     products(suite, rng)

@@ -188,7 +188,7 @@ def resize(suite, rng):
 def crop_and_scatter(suite, rng):
     x = rng.standard_normal((20, 8, 3)).astype(np.float32)
 
-    def centred(x, axis, size):
+    def centered(x, axis, size):
         n = x.shape[axis]
         if size <= n:
             start = (n - size) // 2
@@ -200,9 +200,9 @@ def crop_and_scatter(suite, rng):
     for label, shape in (("crop", (10, 7, 3)), ("pad", (21, 11, 6)), ("both", (5, 13, 3))):
         y = x
         for axis, size in enumerate(shape):
-            y = centred(y, axis, size)
+            y = centered(y, axis, size)
         suite.op(18, "CenterCropPad", label, [x, np.array(shape)], [y])
-    suite.op(18, "CenterCropPad", "axes", [x, np.array([10, 9])], [centred(centred(x, 1, 10), 0, 9)], axes=[1, -3])
+    suite.op(18, "CenterCropPad", "axes", [x, np.array([10, 9])], [centered(centered(x, 1, 10), 0, 9)], axes=[1, -3])
 
     data = rng.standard_normal((3, 4)).astype(np.float32)
     rows = np.array([[0, 1, 1, 2], [1, 1, 0, 0]])

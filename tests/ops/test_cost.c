@@ -55,7 +55,7 @@ START_TEST(unknown_and_huge)
     ck_assert_uint_eq(cost(xcvm_flops_element, XCVM_OP_Add, NULL, &unknown, &unknown, &unknown, NULL), 0);
     ck_assert_uint_eq(cost(xcvm_flops_MatMul, XCVM_OP_MatMul, NULL, &unknown, &unknown, &unknown, NULL), 0);
     ck_assert_uint_eq(cost(xcvm_flops_MatMul, XCVM_OP_MatMul, NULL, &huge, &huge, &huge, NULL), UINT64_MAX);
-    ck_assert_uint_eq(cost(xcvm_flops_normalisation, XCVM_OP_LRN, NULL, &huge, &huge, NULL, NULL), UINT64_MAX);
+    ck_assert_uint_eq(cost(xcvm_flops_normalization, XCVM_OP_LRN, NULL, &huge, &huge, NULL, NULL), UINT64_MAX);
     ck_assert_uint_eq(cost(xcvm_flops_resize, XCVM_OP_Resize, NULL, &unknown, &open, NULL, NULL), 0);
 }
 END_TEST

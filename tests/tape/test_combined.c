@@ -62,7 +62,7 @@ START_TEST(layers_that_keep_something_in_static_functions)
 }
 END_TEST
 
-START_TEST(batch_normalisation_on_lazy_tapes)
+START_TEST(batch_normalization_on_lazy_tapes)
 {
     xcvm_tape *t = open_lazy_tape((xcvm_batching)_i), *eager = open_tape();
     xcvm_layer *l = make_layer(t, 0), *same = make_layer(eager, 0);
@@ -570,7 +570,7 @@ Suite *suite_tape_combined(void)
     tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);
     tcase_add_loop_test(tcase, optimizers_of_tables_in_static_functions, 0, 3);
     tcase_add_loop_test(tcase, layers_that_keep_something_in_static_functions, 0, 3);
-    tcase_add_loop_test(tcase, batch_normalisation_on_lazy_tapes, 0, 4);
+    tcase_add_loop_test(tcase, batch_normalization_on_lazy_tapes, 0, 4);
     tcase_add_loop_test(tcase, gradients_that_are_changed_in_static_functions, 0, 6);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -26,8 +26,8 @@ START_TEST(c2_5_linear_and_convolutions)
     float w[WAVE_ROOM], b[WAVE_ROOM];
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
-    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
+    o.bias = (xcvm_initializer){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
     xcvm_var x = wave_parameter(t, 5, 3, DIMS(3, 2, 4));
     xcvm_layer *l = xcvm_layer_linear(t, 8, 5, &o);
     check_layer(t, l, x, 2, weight_and_bias, COUNT_OF(linear_y), linear_y, linear_gradients);
@@ -54,13 +54,13 @@ START_TEST(c2_5_linear_and_convolutions)
 }
 END_TEST
 
-START_TEST(c2_5_normalisations)
+START_TEST(c2_5_normalizations)
 {
     float w[WAVE_ROOM], b[WAVE_ROOM];
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
-    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_DATA, .data = wave(6, w)};
+    o.bias = (xcvm_initializer){.kind = XCVM_INIT_DATA, .data = wave(7, b)};
     xcvm_var x = wave_parameter(t, 5, 2, DIMS(3, 4));
     xcvm_layer *l = xcvm_layer_layer_normalization(t, 4, &o);
     check_layer(t, l, x, 2, gamma_and_beta, COUNT_OF(layer_norm_y), layer_norm_y, layer_norm_gradients);
@@ -239,8 +239,8 @@ START_TEST(c5_5_linear_fill_mean_sgd)
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
     xcvm_layer_options o = plain();
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_CONSTANT, .scale = 0.5};
-    o.bias = (xcvm_initialiser){.kind = XCVM_INIT_ONE};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_CONSTANT, .scale = 0.5};
+    o.bias = (xcvm_initializer){.kind = XCVM_INIT_ONE};
     xcvm_layer *l = xcvm_layer_linear(t, 2, 3, &o);
     xcvm_optimizer *sgd;
     must(xcvm_optimizer_create(t, "sgd:lr=1", NULL, &sgd, &error), &error);
@@ -271,6 +271,6 @@ END_TEST
 Suite *suite_tape_layers(void);
 Suite *suite_tape_layers(void)
 {
-    return SUITE_OF("tape_layers", c2_5_linear_and_convolutions, c2_5_normalisations, c4_8_recurrent_layers,
+    return SUITE_OF("tape_layers", c2_5_linear_and_convolutions, c2_5_normalizations, c4_8_recurrent_layers,
                     c2_5_learning, dropout_and_embeddings, c4_8_functions, c5_5_linear_fill_mean_sgd);
 }

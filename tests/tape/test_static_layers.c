@@ -216,14 +216,14 @@ END_TEST
 
 /* ---- Running statistics ---- */
 
-static xcvm_layer *make_normalisation(xcvm_tape *t, int dtype)
+static xcvm_layer *make_normalization(xcvm_tape *t, int dtype)
 {
     const xcvm_layer_options options = {.size = sizeof options, .dtype = (xcvm_dtype)dtype, .decay = 0.75};
     return xcvm_layer_batch_normalization(t, 3, &options);
 }
 
 /* The layer in training is a schedule, which moves the running statistics, and in test mode another that reads them. */
-START_TEST(a11_11_batch_normalisation_layers)
+START_TEST(a11_11_batch_normalization_layers)
 {
     const struct {
         xcvm_dtype dtype;
@@ -232,7 +232,7 @@ START_TEST(a11_11_batch_normalisation_layers)
     const char *const paths[] = {"avg_mean", "avg_var"}, *const learned[] = {"gamma", "beta"};
     const double tolerance = types[_i].tolerance;
     twin w[2];
-    open_twins(w, run_layer, make_normalisation, (int)types[_i].dtype);
+    open_twins(w, run_layer, make_normalization, (int)types[_i].dtype);
     for (int i = 0; i < 6; i++) {
         xcvm_var y[2];
         for (int k = 0; k < 2; k++) {
@@ -266,7 +266,7 @@ END_TEST
 START_TEST(running_statistics_are_of_the_sample)
 {
     xcvm_tape *t = open_tape();
-    xcvm_layer *l = make_normalisation(t, XCVM_F32);
+    xcvm_layer *l = make_normalization(t, XCVM_F32);
     const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), F32S(0, 1, 2, 2, 5, 2));
     xcvm_layer_call(l, x);
     CHECK_F32(t, xcvm_layer_parameter(l, "avg_mean"), 0.25f, 0.75f, 0.5f);
@@ -404,7 +404,7 @@ Suite *suite_tape_static_layers(void)
     tcase_add_loop_test(tcase, d5_states_that_are_reset_within, 0, 4);
     tcase_add_loop_test(tcase, d5_stateful_layers_are_saved, 0, 2);
     tcase_add_loop_test(tcase, states_that_were_released, 0, 2);
-    tcase_add_loop_test(tcase, a11_11_batch_normalisation_layers, 0, 3);
+    tcase_add_loop_test(tcase, a11_11_batch_normalization_layers, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,15 +1,15 @@
-/* Tests of static schedules of networks: normalisation and its statistics, dropout, states of recurrent networks. */
+/* Tests of static schedules of networks: normalization and its statistics, dropout, states of recurrent networks. */
 #include "tests/tape/static_support.h"
 
-/* Batch normalisation, whose running statistics are written into captures without a gradient. */
-typedef struct normalised {
+/* Batch normalization, whose running statistics are written into captures without a gradient. */
+typedef struct normalized {
     xcvm_var gamma, beta, mean, variance;
-} normalised;
+} normalized;
 
-static xcvm_status run_normalised(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
+static xcvm_status run_normalized(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                   xcvm_var *out)
 {
-    const normalised *n = user;
+    const normalized *n = user;
     xcvm_var mean, variance;
     (void)in_count;
     (void)out_count;
@@ -22,9 +22,9 @@ static xcvm_status run_normalised(void *user, xcvm_tape *t, size_t in_count, con
     return XCVM_OK;
 }
 
-static normalised make_normalised(xcvm_tape *t, xcvm_dtype dtype)
+static normalized make_normalized(xcvm_tape *t, xcvm_dtype dtype)
 {
-    normalised n;
+    normalized n;
     n.gamma = cast_parameter(t, dtype, 1, DIMS(3), F32S(1, 2, 0.5f));
     n.beta = cast_parameter(t, dtype, 1, DIMS(3), F32S(0, -1, 1));
     n.mean = cast_parameter(t, dtype, 1, DIMS(3), F32S(0, 0, 0));
@@ -35,17 +35,17 @@ static normalised make_normalised(xcvm_tape *t, xcvm_dtype dtype)
     return n;
 }
 
-START_TEST(a11_11_batch_normalisation)
+START_TEST(a11_11_batch_normalization)
 {
     const xcvm_dtype dtypes[] = {XCVM_F32, XCVM_F64};
     for (int d = 0; d < 2; d++) {
         xcvm_tape *t = open_tape(), *eager = open_tape();
-        normalised n = make_normalised(t, dtypes[d]), same = make_normalised(eager, dtypes[d]);
-        xcvm_static *s = make_static(t, run_normalised, &n, NULL);
+        normalized n = make_normalized(t, dtypes[d]), same = make_normalized(eager, dtypes[d]);
+        xcvm_static *s = make_static(t, run_normalized, &n, NULL);
         for (int i = 0; i < 4; i++) {
             const xcvm_var x = batch(eager, dtypes[d], 5, (float)i), y = call1(s, batch(t, dtypes[d], 5, (float)i));
             xcvm_var z;
-            run_normalised(&same, eager, 1, &x, 1, &z);
+            run_normalized(&same, eager, 1, &x, 1, &z);
             check_bytes(t, y, eager, z, 1e-5);
             backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, xcvm_Mul(t, y, y))));
             backward(eager, xcvm_ReduceSum(eager, xcvm_Mul(eager, z, xcvm_Mul(eager, z, z))));
@@ -209,5 +209,5 @@ END_TEST
 Suite *suite_tape_static_networks(void);
 Suite *suite_tape_static_networks(void)
 {
-    return SUITE_OF("tape_static_networks", a11_11_batch_normalisation, a11_2_dropout, d5_stateful_recurrent_networks);
+    return SUITE_OF("tape_static_networks", a11_11_batch_normalization, a11_2_dropout, d5_stateful_recurrent_networks);
 }

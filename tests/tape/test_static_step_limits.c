@@ -13,7 +13,7 @@ static xcvm_status fail_when_asked(void *user, xcvm_tape *t, size_t in_count, co
 }
 
 typedef struct failing {
-    xcvm_layer *recurrent, *normalised;
+    xcvm_layer *recurrent, *normalized;
     xcvm_optimizer *o;
     int fails, runs;
     xcvm_operation operation;
@@ -27,7 +27,7 @@ static xcvm_status run_failing(void *user, xcvm_tape *t, size_t in_count, const 
     (void)in_count;
     (void)out_count;
     f->runs++;
-    const xcvm_var h = xcvm_layer_call(f->normalised, xcvm_layer_call(f->recurrent, in[0])),
+    const xcvm_var h = xcvm_layer_call(f->normalized, xcvm_layer_call(f->recurrent, in[0])),
                    loss = xcvm_ReduceSum(t, xcvm_Mul(t, h, h), .keepdims = 0);
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     xcvm_layer_unchain(f->recurrent);
@@ -51,12 +51,12 @@ START_TEST(a_run_that_fails)
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
     failing f = {.recurrent = xcvm_layer_lstm(t, 3, 2, &with_seed),
-                 .normalised = xcvm_layer_batch_normalization(t, 2, NULL)};
+                 .normalized = xcvm_layer_batch_normalization(t, 2, NULL)};
     f.operation =
         (xcvm_operation){.size = sizeof f.operation, .name = "may fail", .forward = fail_when_asked, .user = &f.fails};
     must(xcvm_optimizer_create(t, "adam:lr=0.1", NULL, &f.o, &error), &error);
     must(xcvm_optimizer_add_layer(f.o, f.recurrent, &error), &error);
-    must(xcvm_optimizer_add_layer(f.o, f.normalised, &error), &error);
+    must(xcvm_optimizer_add_layer(f.o, f.normalized, &error), &error);
     messages log = {.count = 0};
     const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
     xcvm_static *s = make_static(t, run_failing, &f, &options);
@@ -69,7 +69,7 @@ START_TEST(a_run_that_fails)
     const xcvm_var w = xcvm_layer_parameter(f.recurrent, "lateral/W"), before = copy_of(t, w);
     xcvm_var statistics[2];
     for (int i = 0; i < 2; i++)
-        statistics[i] = copy_of(t, xcvm_layer_parameter(f.normalised, paths[i]));
+        statistics[i] = copy_of(t, xcvm_layer_parameter(f.normalized, paths[i]));
     test_bytes kept[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
     must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, test_bytes_sink, &kept[0], &error), &error);
     f.fails = 1;
@@ -77,7 +77,7 @@ START_TEST(a_run_that_fails)
     check_failed(t, XCVM_IO, "the operation failed");
     check_bytes(t, w, t, before, 0);
     for (int i = 0; i < 2; i++)
-        check_bytes(t, xcvm_layer_parameter(f.normalised, paths[i]), t, statistics[i], 0);
+        check_bytes(t, xcvm_layer_parameter(f.normalized, paths[i]), t, statistics[i], 0);
     must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, test_bytes_sink, &kept[1], &error), &error);
     ck_assert_uint_eq(kept[0].length, kept[1].length);
     ck_assert_int_eq(memcmp(kept[0].at, kept[1].at, kept[0].length), 0);
@@ -93,7 +93,7 @@ START_TEST(a_run_that_fails)
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(f.o);
     xcvm_layer_destroy(f.recurrent);
-    xcvm_layer_destroy(f.normalised);
+    xcvm_layer_destroy(f.normalized);
     close_tape(t);
 }
 END_TEST

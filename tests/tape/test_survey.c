@@ -157,7 +157,7 @@ START_TEST(c5_2_sums_and_targets)
 }
 END_TEST
 
-/* C5.4: initialisation and updates happen on the side: what is recorded is the network alone, anew in each iteration.
+/* C5.4: initialization and updates happen on the side: what is recorded is the network alone, anew in each iteration.
  */
 START_TEST(c5_4_iterations_are_reset)
 {

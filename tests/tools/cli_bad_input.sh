@@ -187,7 +187,7 @@ done
 head -c 100 "$files/float32.npy" >short.npy
 run run relu.bin -i x=@short.npy
 refused 2 'short.npy: the file ends'
-run run zero.onnx -i "x=@$files/grey.png"
+run run zero.onnx -i "x=@$files/gray.png"
 refused 2 'zero.onnx: input x: ' 'an image cannot become a tensor of [0x3]: it has no elements'
 printf 'something else' >broken.pb
 run run relu.bin -i x=@broken.pb

@@ -91,10 +91,10 @@ run check kept.onnx
 err_has '2 nodes are in training form'
 run quantize learned.onnx -d data.npz -o learned.q.onnx
 code 0
-out_has '1 normalisations folded'
+out_has '1 normalizations folded'
 run quantize kept.onnx -d data.npz -o kept.q.onnx
 code 0
-out_has '2 put into inference form, 1 normalisations folded'
+out_has '2 put into inference form, 1 normalizations folded'
 check cmp learned.q.onnx kept.q.onnx
 run quantize kept.onnx -d data.npz -o kept.t.onnx --training-form
 code 0

@@ -158,10 +158,10 @@ END
     err_has 'the memory limit of 1048576'
 fi
 
-# Data sets of training and quantisation count as well: what their arrays unpack to, and their images.
+# Data sets of training and quantization count as well: what their arrays unpack to, and their images.
 digits=$data/../../../examples/digits
 learn=(train "$digits/untrained.onnx" -i image=images -l label=labels --loss softmax_cross_entropy --steps 1 --dry-run)
-quantise=(quantize "$digits/model.onnx" -i image=images -o never.onnx)
+quantize=(quantize "$digits/model.onnx" -i image=images -o never.onnx)
 if command -v python3 >/dev/null; then
     python3 - <<'END'
 import struct, zipfile
@@ -178,11 +178,11 @@ END
     err_has 'digits.npz: array "images": no memory for the 51200128 bytes of a member; the data may take 20971520 bytes'
     run "${learn[@]}" -d digits.npz --max-memory 200M
     code 0
-    run "${quantise[@]}" -d digits.npz --samples 16 --max-memory 20M
+    run "${quantize[@]}" -d digits.npz --samples 16 --max-memory 20M
     code 5
     err_has '--data: it takes 51200128 bytes, and the memory limit of 20971520 leaves 2'
     check test ! -e never.onnx
-    run "${quantise[@]}" -d digits.npz --samples 16 --timeout 0.01
+    run "${quantize[@]}" -d digits.npz --samples 16 --timeout 0.01
     code 5
     err_has 'takes longer than its 10 ms'
     check test ! -e never.onnx
@@ -205,12 +205,12 @@ run "${learn[@]}" -d photos --max-memory 8M
 code 5
 err_has 'photos/one/1.png: '
 err_has 'would go past the memory limit of 8388608'
-run "${quantise[@]}" -d photos --max-memory 8M
+run "${quantize[@]}" -d photos --max-memory 8M
 code 5
 err_has 'photos/one/1.png: '
 err_has 'would go past the memory limit of 8388608'
 check test ! -e never.onnx
-run "${quantise[@]}" -d photos --max-memory 200M
+run "${quantize[@]}" -d photos --max-memory 200M
 code 0
 run check never.onnx
 code 0

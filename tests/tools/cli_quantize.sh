@@ -7,7 +7,7 @@ model=$digits/model.onnx
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 400 -o digits.q.onnx --picture errors.svg
 code 0
 out_like '^probabilities +0 \.\. 1 '
-out_like '^nodes 10 of 11 quantised'
+out_like '^nodes 10 of 11 quantized'
 out_like '^calibrated with 40 batches, measured on 10 others; likely: '
 out_like '^/14/Softmax +Softmax +- +nothing that computes with integers reads it'
 check grep -q '</svg>' errors.svg
@@ -17,7 +17,7 @@ run run digits.q.onnx -i 2x1x8x8xf32=random:3
 code 0
 run quantize digits.q.onnx -d "$digits/digits.npz" -i image=images -o again.onnx
 code 4
-err_has 'the model is quantised already'
+err_has 'the model is quantized already'
 check test ! -e again.onnx
 
 # Accuracy on digits that were not calibrated with, as programs: within half a point.
@@ -65,11 +65,11 @@ code 0
 out_has 'kept in float, as a bound would not hold otherwise'
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
 code 2
-check grep -qE 'with any node quantised \(by [0-9.]+e-1[0-9] with the one that harms least\)' "$work/.err"
+check grep -qE 'with any node quantized \(by [0-9.]+e-1[0-9] with the one that harms least\)' "$work/.err"
 check test ! -e impossible.onnx
 run quantize "$model" -d "$digits/digits.npz" -i image=images --held-out 0.5 --min-agreement probabilities=0.98 -o agreeing.onnx
 code 0
-out_like 'quantised, [0-9]+ kept in float for the bounds'
+out_like 'quantized, [0-9]+ kept in float for the bounds'
 check awk '/^probabilities / { exit !($NF >= 98 && $(NF - 1) >= $NF) }' "$work/.out"
 
 # Training with rounding in the model: it learns from where it was, and its weights stay floats between pairs.
@@ -191,7 +191,7 @@ raise SystemExit(not 0 < error < 0.02)"
     out_like '^within +MatMul +- +left out by its name'
     run quantize bodies.onnx -d bodies.npz --exclude-nodes within --exclude-nodes second -o none.onnx
     code 2
-    err_has 'no node can be quantised'
+    err_has 'no node can be quantized'
     check test ! -e none.onnx
 fi
 # Weights that nodes Constant give are not written twice.

@@ -98,7 +98,7 @@ run compile add.onnx --report --weights q8 --activations int8 --integer always -
 code 0
 out_line 'products with matrices in blocks: 0'
 out_line 'forms of convolutions that were measured: 0'
-out_line 'convolutions and products with quantised weights: 0 in integers, 0 in floats'
+out_line 'convolutions and products with quantized weights: 0 in integers, 0 in floats'
 run compile add.onnx --report --compute bf16
 code 0
 out_line 'products, convolutions, attentions and recurrences: 0 in bf16, 0 in f32'

@@ -229,7 +229,7 @@ differ() {
     check test "$(grep -c "the processes do not have the same $what: all must be given the same options" "$work/.err")" -eq 1
 }
 differ optimizer --optimizer sgd:lr=0.1
-differ 'rounding of weights and activations, or normalisation of batches' --quantize
+differ 'rounding of weights and activations, or normalization of batches' --quantize
 
 # What all of them meet is said once.
 train 2 --schedule sine

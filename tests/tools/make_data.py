@@ -118,5 +118,5 @@ def png(path, pixels):
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-png(f"{files}/grey.png", np.array([[[0], [51], [102]], [[153], [204], [255]]], np.uint8))
-png(f"{files}/colour.png", np.arange(18, dtype=np.uint8).reshape(2, 3, 3))
+png(f"{files}/gray.png", np.array([[[0], [51], [102]], [[153], [204], [255]]], np.uint8))
+png(f"{files}/color.png", np.arange(18, dtype=np.uint8).reshape(2, 3, 3))

@@ -219,17 +219,17 @@ END_TEST
 
 START_TEST(images)
 {
-    expect("", "@" FILES "grey.png", "2x3x1xu8=0 51 102 153 204 255");
-    expect("1x1x2x3xf32", "@" FILES "grey.png", "1x1x2x3xf32=0 0.2 0.4 0.6 0.8 1");
-    expect("?x1x?x?xf32", "@" FILES "grey.png", "1x1x2x3xf32=0 0.2 0.4 0.6 0.8 1");
-    expect("2x3xf32", "@" FILES "grey.png", "2x3xf32=0 0.2 0.4 0.6 0.8 1");
-    expect("1x6xf32", "@" FILES "grey.png", "1x6xf32=0 0.2 0.4 0.6 0.8 1");
-    expect("1x2x3x1xi64", "@" FILES "grey.png", "1x2x3x1xi64=0 51 102 153 204 255");
-    expect("1x3x2x3xu8", "@" FILES "colour.png", "1x3x2x3xu8=0 3 6 9 12 15 1 4 7 10 13 16 2 5 8 11 14 17");
-    expect("2x3x3xu8", "@" FILES "colour.png", "2x3x3xu8=0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17");
-    refuse("1x1x4x4xf32", "@" FILES "grey.png", "3 wide and 2 high");
-    refuse("1x5x2x3xf32", "@" FILES "grey.png", "does not fit");
-    refuse("1x1x2x3xbool", "@" FILES "grey.png", "cannot become bool");
+    expect("", "@" FILES "gray.png", "2x3x1xu8=0 51 102 153 204 255");
+    expect("1x1x2x3xf32", "@" FILES "gray.png", "1x1x2x3xf32=0 0.2 0.4 0.6 0.8 1");
+    expect("?x1x?x?xf32", "@" FILES "gray.png", "1x1x2x3xf32=0 0.2 0.4 0.6 0.8 1");
+    expect("2x3xf32", "@" FILES "gray.png", "2x3xf32=0 0.2 0.4 0.6 0.8 1");
+    expect("1x6xf32", "@" FILES "gray.png", "1x6xf32=0 0.2 0.4 0.6 0.8 1");
+    expect("1x2x3x1xi64", "@" FILES "gray.png", "1x2x3x1xi64=0 51 102 153 204 255");
+    expect("1x3x2x3xu8", "@" FILES "color.png", "1x3x2x3xu8=0 3 6 9 12 15 1 4 7 10 13 16 2 5 8 11 14 17");
+    expect("2x3x3xu8", "@" FILES "color.png", "2x3x3xu8=0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17");
+    refuse("1x1x4x4xf32", "@" FILES "gray.png", "3 wide and 2 high");
+    refuse("1x5x2x3xf32", "@" FILES "gray.png", "does not fit");
+    refuse("1x1x2x3xbool", "@" FILES "gray.png", "cannot become bool");
 }
 END_TEST
 

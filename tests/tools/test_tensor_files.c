@@ -115,7 +115,7 @@ START_TEST(png_of_unknown_chunks)
         struct buffer bytes = {0};
         xcvm_value *value;
         xcvm_error error;
-        ck_assert_int_eq(file_read(FILES "grey.png", NULL, &bytes, &error), XCVM_OK);
+        ck_assert_int_eq(file_read(FILES "gray.png", NULL, &bytes, &error), XCVM_OK);
         memcpy(bytes.data + 37, rows[i].type, 4);
         ck_assert_int_eq(image_read(bytes.data, bytes.length, NULL, false, "x", NULL, &value, &error),
                          XCVM_INVALID_ARGUMENT);
@@ -193,7 +193,7 @@ static xcvm_status read_any(const char *path, const void *bytes, size_t count, x
 }
 
 static const char *const samples[] = {FILES "float32.npy",  FILES "text.npy", FILES "fortran.npy", FILES "stored.npz",
-                                      FILES "deflated.npz", FILES "grey.png", FILES "colour.png"};
+                                      FILES "deflated.npz", FILES "gray.png", FILES "color.png"};
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
 /* Every prefix, in memory of exactly its size, is refused or read without harm. */

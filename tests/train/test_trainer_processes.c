@@ -280,7 +280,7 @@ static const struct {
     {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
     {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
     {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
-    {"rounding of weights and activations, or normalisation of batches",
+    {"rounding of weights and activations, or normalization of batches",
      {.train = "sgd:lr=0.05", .local_batch_normalization = true},
      0,
      NULL,

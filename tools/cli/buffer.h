@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-/* Zero-initialised it is empty. `data` is aligned to 64 bytes, as constants in a program are, and has a NUL behind it
+/* Zero-initialized it is empty. `data` is aligned to 64 bytes, as constants in a program are, and has a NUL behind it
  * unless it is NULL. */
 struct buffer {
     char *data;

@@ -50,7 +50,7 @@ static const struct example environment_rows[] = {
     {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
                              "~/.cache/xcvm, which may be removed at any time"},
     {"TMPDIR", "where --fuse works for a model that is compiled in memory; /tmp if not set"},
-    {"NO_COLOR", "if set and not empty, no colours are used on a terminal"},
+    {"NO_COLOR", "if set and not empty, no colors are used on a terminal"},
 };
 
 static const struct exit_row {

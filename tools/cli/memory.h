@@ -7,7 +7,7 @@
 
 /* Zeroed; release with free. */
 void *memory_take(size_t count, size_t size);
-/* `old` (may be NULL) with room for `count` elements of `size` bytes; what is new is not initialised. */
+/* `old` (may be NULL) with room for `count` elements of `size` bytes; what is new is not initialized. */
 void *memory_grow(void *old, size_t count, size_t size);
 char *memory_text(const char *text);
 char *memory_text_n(const char *text, size_t length);

@@ -59,7 +59,7 @@ bool parse_size(const char *text, uint64_t *bytes)
     return *end == '\0' && !__builtin_mul_overflow(number, factor, bytes);
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; words of up to 63 characters. */
+/* Insertions, deletions, replacements and swaps of neighbors that turn a into b; words of up to 63 characters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 64 };

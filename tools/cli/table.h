@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Zero-initialised it is empty. A cell whose format begins with > stands at the right of its column. */
+/* Zero-initialized it is empty. A cell whose format begins with > stands at the right of its column. */
 struct table {
     struct table_row {
         struct table_text {

@@ -75,7 +75,7 @@ static const struct option options[] = {
      "with --backprop, 2: give hvp_out@NAME, too, the second derivatives times the vectors that inputs vector@NAME "
      "are"},
     {"straight-through", 0, NULL, OPTION_FLAG, offsetof(struct compile_flags, straight_through), 0, 0,
-     "with --backprop or --train, gradients go through what rounds, as Round, Floor, Ceil, Sign and quantisation do, "
+     "with --backprop or --train, gradients go through what rounds, as Round, Floor, Ceil, Sign and quantization do, "
      "as if it did not"},
     {"vjp", 0, "FUNCTION=NAME", OPTION_LIST, offsetof(struct compile_flags, vjps), 0, 0,
      "with --backprop or --train, the host function NAME is the vector-Jacobian product of the host function FUNCTION"},

@@ -77,7 +77,7 @@ static const struct option own_options[] = {
     {"form", 0, "qdq|qoperator", OPTION_CHOICE, AT(form), 0, 0,
      "float operators between QuantizeLinear and DequantizeLinear, or operators on integers as QLinearConv"},
     {"activations", 0, "u8|i8|u16|i16|f32", OPTION_CHOICE, AT(activations), 0, 0,
-     "type of activations; with f32 only weights are quantised"},
+     "type of activations; with f32 only weights are quantized"},
     {"weights", 0, "i8|u8|i4|u4", OPTION_CHOICE, AT(weights), 0, 0,
      "type of weights; i4 and u4 in blocks, of matrix products alone, and activations stay f32"},
     {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "weights of 4 bits that share a scale, a power of two"},
@@ -95,9 +95,9 @@ static const struct option own_options[] = {
     {"training-form", 0, NULL, OPTION_FLAG, AT(training_form), 0, 0,
      "leave nodes in training form as they are; without, BatchNormalization uses running statistics, so that it can be "
      "merged, and Dropout does nothing"},
-    {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantise these nodes alone, as 'layer1.*'"},
+    {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantize these nodes alone, as 'layer1.*'"},
     {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "leave these nodes in float"},
-    {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantise nodes of these operators alone, as Conv"},
+    {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantize nodes of these operators alone, as Conv"},
     {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
      "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02, "
@@ -111,7 +111,7 @@ static const struct option own_options[] = {
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what comes of it: for a name that ends in .onnx the quantised model, else a program of it; -: to standard "
+     "what comes of it: for a name that ends in .onnx the quantized model, else a program of it; -: to standard "
      "output, and the tables to standard error"},
     {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0, "the errors of the tensors as a picture, worst first"},
     {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX, "rows of each table that are printed; 0: all"},
@@ -129,7 +129,7 @@ static const struct option machine_options_of_quantize[] = {
 
 static const struct option_group groups[] = {
     {"Data", data_options, 0},
-    {"Quantisation", own_options, 0},
+    {"Quantization", own_options, 0},
     {"Results", file_options, 0},
     {"Machine", machine_options_of_quantize, 0},
 };
@@ -282,7 +282,7 @@ static bool read_flags(struct quantizing *t)
     const struct quantize_flags *f = t->flags;
     xcvm_error error;
     if (f->output == NULL) {
-        report_usage("-o is needed, the file that the quantised model is written to");
+        report_usage("-o is needed, the file that the quantized model is written to");
         return false;
     }
     if (!columns_add_inputs(&t->columns, &f->inputs))
@@ -449,15 +449,15 @@ static void print_report(const struct quantizing *t)
     print_outputs(t);
     print_tensors(t);
     print_float_nodes(t);
-    printf("nodes %zu of %zu quantised", report.quantized_nodes, report.node_count);
+    printf("nodes %zu of %zu quantized", report.quantized_nodes, report.node_count);
     if (t->options.max_error > 0 || t->options.min_agreement > 0)
         printf(", %zu kept in float for the bounds", report.kept_nodes);
     if (report.inference_nodes > 0)
         printf(", %zu put into inference form", report.inference_nodes);
     if (report.folded_normalizations > 0)
-        printf(", %zu normalisations folded", report.folded_normalizations);
+        printf(", %zu normalizations folded", report.folded_normalizations);
     if (report.equalized_pairs > 0)
-        printf(", %zu pairs of convolutions equalised", report.equalized_pairs);
+        printf(", %zu pairs of convolutions equalized", report.equalized_pairs);
     putchar('\n');
     if (report.tried_models > 1)
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
@@ -585,7 +585,7 @@ const struct command command_quantize = {
         "errors of its outputs, as shares of their range, and how often the greatest element of a row, or an element "
         "of an integer output, stays the same; likely is what as many other examples stay within, nine times in ten, "
         "and what the bounds are about. "
-        "The second has the tensors that were rounded, those with the least signal to quantisation noise (SQNR) first; "
+        "The second has the tensors that were rounded, those with the least signal to quantization noise (SQNR) first; "
         "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "
         "--method, --activations u16, or --max-error and --min-agreement, which keep the nodes that harm most in "
         "float.\n\n"

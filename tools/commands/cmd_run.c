@@ -5,7 +5,7 @@
 #include "cli/memory.h"
 #include "io/file.h"
 #include "io/output.h"
-#include "cli/colour.h"
+#include "cli/color.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "values/parameters.h"
@@ -234,8 +234,8 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     compare_values(actual, expected, (struct tolerance){running->flags->rtol, running->flags->atol}, &comparison);
     comparison_print(&text, &comparison);
     bool good = comparison.agrees;
-    printf("%s%s%s %s: %s\n", good ? colour_good(1) : colour_bad(1), good ? "PASS" : "FAIL", colour_end(1),
-           binding->name, buffer_string(&text));
+    printf("%s%s%s %s: %s\n", good ? color_good(1) : color_bad(1), good ? "PASS" : "FAIL", color_end(1), binding->name,
+           buffer_string(&text));
     *differ |= !good;
     buffer_release(&text);
     xcvm_value_release(expected);

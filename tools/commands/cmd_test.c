@@ -6,7 +6,7 @@
 #include "run/gradients.h"
 #include "run/subprocess.h"
 #include "cli/memory.h"
-#include "cli/colour.h"
+#include "cli/color.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
@@ -341,15 +341,15 @@ static void done(void *context, size_t index, enum verdict verdict, const char *
     struct testing *testing = context;
     const char *name = testing->cases.items[index].name;
     static const char *const words[] = {"PASS", "FAIL", "SKIP"};
-    const char *colour = verdict == VERDICT_PASS   ? colour_good(1)
-                         : verdict == VERDICT_FAIL ? colour_bad(1)
-                                                   : colour_faint(1);
+    const char *color = verdict == VERDICT_PASS   ? color_good(1)
+                        : verdict == VERDICT_FAIL ? color_bad(1)
+                                                  : color_faint(1);
     testing->passed += verdict == VERDICT_PASS;
     testing->failed += verdict == VERDICT_FAIL;
     testing->skipped += verdict == VERDICT_SKIP;
     progress_end(&testing->progress);
     if (verdict != VERDICT_PASS || !testing->flags->quiet)
-        printf("%s%s%s %s: %s\n", colour, words[verdict], colour_end(1), name, text);
+        printf("%s%s%s %s: %s\n", color, words[verdict], color_end(1), name, text);
     if (verdict == VERDICT_FAIL)
         buffer_format(&testing->failures, "  %s: %s\n", name, text);
     fflush(stdout);

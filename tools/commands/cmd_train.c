@@ -100,7 +100,7 @@ static const struct option own_options[] = {
     {"quantize", 0, NULL, OPTION_FLAG, AT(quantize), 0, 0,
      "learn with activations and weights rounded to 8 bits, as xcvm quantize places them; gradients go straight "
      "through "
-     "the rounding, and normalisations are merged into convolutions first"},
+     "the rounding, and normalizations are merged into convolutions first"},
     {"init", 0, "he|glorot|normal|uniform|orthogonal", OPTION_CHOICE, AT(init), 0, 0,
      "draw the weights anew; biases become 0, scales 1"},
     {"weights", 0, "FILE", OPTION_FILE, AT(weights), 0, 0,

@@ -79,7 +79,7 @@ void compile_report_print(const struct model_flags *model, const xcc_report *rep
     if (model->tune)
         printf("forms of convolutions that were measured: %zu\n", report->tuned);
     if (report->integer_products != 0 || report->float_products != 0 || strcmp(model->integer, "always") == 0) {
-        printf("convolutions and products with quantised weights: %zu in integers, %zu in floats",
+        printf("convolutions and products with quantized weights: %zu in integers, %zu in floats",
                report->integer_products, report->float_products);
         if (report->faster_as_floats != 0)
             printf(" (%zu because that is faster here)", report->faster_as_floats);

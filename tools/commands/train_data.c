@@ -158,7 +158,7 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
 
 /* ---- Models ---- */
 
-/* Exporters that merge normalisations into convolutions give the weights numbers for names. */
+/* Exporters that merge normalizations into convolutions give the weights numbers for names. */
 void train_data_warn_of_merged(const xct_trainer *trainer)
 {
     for (size_t i = 0; i < xct_trainer_parameter_count(trainer); i++) {

@@ -15,7 +15,7 @@ void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data,
 /* Says which loss suits the labels of the data, where a model has been refused since it gives none. */
 void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
                              const struct columns *columns, const char *label);
-/* Says that the model looks as if it had been exported for inference, with normalisations merged. */
+/* Says that the model looks as if it had been exported for inference, with normalizations merged. */
 void train_data_warn_of_merged(const xct_trainer *trainer);
 
 #endif

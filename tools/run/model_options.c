@@ -18,7 +18,7 @@ const struct option shared_options[] = {
 
 const struct option model_options[] = {
     {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct model_flags, optimization), 0, 2,
-     "how far a model is optimised: 0 only what is needed to run, 1 no merging, 2 all"},
+     "how far a model is optimized: 0 only what is needed to run, 1 no merging, 2 all"},
     {"inference", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, inference), 0, 0,
      "take a model in training form for inference: BatchNormalization uses its running statistics, and Dropout does "
      "nothing; without, the model does what ONNX says, and a warning names such nodes"},
@@ -35,8 +35,8 @@ const struct option model_options[] = {
      "what matrix products with constants, and convolutions but those that are depthwise, of the model's inputs or by "
      "Winograd's algorithm, round their operands to; sums are f32"},
     {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
-     "whether quantised models are computed in integers: where that is faster on this machine, wherever it can be "
-     "done, or nowhere, as the floats that their quantised numbers stand for"},
+     "whether quantized models are computed in integers: where that is faster on this machine, wherever it can be "
+     "done, or nowhere, as the floats that their quantized numbers stand for"},
     {"keep-input", 0, "NAME", OPTION_LIST, offsetof(struct model_flags, keep_inputs), 0, 0,
      "keep an input of the model that has a default (an initializer that is an input, too, from IR version 4 on) as an "
      "input of the program, which has no defaults; else it is a constant. --input NAME=SPEC of a model keeps it, too"},
@@ -48,7 +48,7 @@ const struct option machine_options[] = {
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
     {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, fuse), 0, 0,
-     "make groups of neighbouring instructions one function each of a kernel library, with the C compiler; the program "
+     "make groups of neighboring instructions one function each of a kernel library, with the C compiler; the program "
      "runs without it too"},
     END_OF_OPTIONS,
 };

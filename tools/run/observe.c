@@ -19,7 +19,7 @@ const struct option observe_options[] = {
     {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_shapes), 0, 0,
      "print a line for each instruction with its node of the model and the types and shapes of its results"},
     {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_values), 0, 0,
-     "print a line for each instruction with its results, whole or summarised"},
+     "print a line for each instruction with its results, whole or summarized"},
     {"dump-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct observe_flags, dump_dir), 0, 0,
      "write every result to DIR/NNNNN_name.npy (.pb if it is no tensor)"},
     {"check-nan", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_nan), 0, 0,

@@ -12,7 +12,7 @@ struct profile_row {
     uint64_t calls, ns, flops, bytes;
 };
 
-/* Zero-initialised it is empty. */
+/* Zero-initialized it is empty. */
 struct profile {
     struct profile_row *rows; /* by pc */
     size_t count;

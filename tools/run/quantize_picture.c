@@ -1,4 +1,4 @@
-/* Bars of signal to quantisation noise. */
+/* Bars of signal to quantization noise. */
 #include "run/quantize_picture.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void quantize_picture(struct buffer *svg, const xcc_quantizer *quantizer, const 
     buffer_text(svg, "<style>.title{font-size:15px}.name{fill:#333}.tick{fill:#777}.bar{fill:#3b7dd8}.bad{fill:#d1495b}"
                      ".grid{stroke:#ddd}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     put_text(svg, 16, 24, "start", "title", title);
-    put_text(svg, WIDTH - 16, 24, "end", "tick", "signal to quantisation noise, dB; worst first, red below 20");
+    put_text(svg, WIDTH - 16, 24, "end", "tick", "signal to quantization noise, dB; worst first, red below 20");
     for (int tick = 0; tick <= scale_end; tick += TICK) {
         const int at = LABELS + span * tick / scale_end;
         char text[16];

@@ -1,4 +1,4 @@
-/* The errors of a quantised model as a picture. */
+/* The errors of a quantized model as a picture. */
 #ifndef XCVM_TOOLS_RUN_QUANTIZE_PICTURE_H
 #define XCVM_TOOLS_RUN_QUANTIZE_PICTURE_H
 
@@ -6,7 +6,7 @@
 
 #include <xcvm/quantize.h>
 
-/* Appends an SVG: a bar for each tensor, its signal to quantisation noise in dB, worst first. */
+/* Appends an SVG: a bar for each tensor, its signal to quantization noise in dB, worst first. */
 void quantize_picture(struct buffer *svg, const xcc_quantizer *quantizer, const char *title);
 
 #endif

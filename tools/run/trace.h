@@ -6,7 +6,7 @@
 #include "cli/buffer.h"
 
 /* Events of one process, noted briefly while they happen and written as JSON when all is over, so that the trace shows
- * the program's time and little of its own. Zero-initialised it is empty. */
+ * the program's time and little of its own. Zero-initialized it is empty. */
 struct trace {
     struct buffer records; /* struct trace_record, each with its types, dimensions and spans behind it */
     struct trace_name {    /* by pc */

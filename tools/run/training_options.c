@@ -34,7 +34,7 @@ const struct option training_options[] = {
     {"local-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, local_batch_normalization), 0,
      0, "with --all-reduce, BatchNormalization takes mean and variance of the process's own part of the batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
-     "make the counterpart that reads the same states and changes none, with normalisation and dropout as for "
+     "make the counterpart that reads the same states and changes none, with normalization and dropout as for "
      "inference"},
     {"train-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, train_batch_normalization), 0,
      0, "put BatchNormalization that was exported for inference into training form"},

@@ -13,7 +13,7 @@ struct class_names {
     char *text;
 };
 
-/* Zero-initialised it has none. */
+/* Zero-initialized it has none. */
 void class_names_read(struct class_names *names, const xcvm_program *program);
 void class_names_release(struct class_names *names);
 /* Lines with the greatest scores of each example, "scores[0]: class 2 "dog" 4.3, class 0 "cat" 1.2"; nothing if the

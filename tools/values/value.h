@@ -8,7 +8,7 @@
 #include "values/type.h"
 
 /* The value as a SPEC: "2x3xf32=1 2 3 4 5 6", "seq(f32=1; 2xf32=1 2)". Tensors of more than `limit` elements are
- * summarised, as "64x64xf32 min=-1 max=2 mean=0.5 first 1 2 3 ...". */
+ * summarized, as "64x64xf32 min=-1 max=2 mean=0.5 first 1 2 3 ...". */
 void value_print(struct buffer *text, const xcvm_value *value, size_t limit);
 /* A string with quotes and escapes. */
 void string_print(struct buffer *text, const char *string, size_t length);

@@ -18,7 +18,7 @@ typedef struct xct_images {
     size_t path_room, label_room;
 } xct_images;
 
-/* Paths of what is in a folder, in memory of an arena. Zero-initialised it is empty. */
+/* Paths of what is in a folder, in memory of an arena. Zero-initialized it is empty. */
 typedef struct xct_paths {
     const char **items;
     size_t count, capacity;

@@ -1,4 +1,4 @@
-/* Products with weights that are quantised in blocks (ops/matmul/quantized_blocks.h tells how they lie). */
+/* Products with weights that are quantized in blocks (ops/matmul/quantized_blocks.h tells how they lie). */
 #ifndef XC_BLOCKS_H
 #define XC_BLOCKS_H
 

@@ -6,7 +6,7 @@
 #include "compiler/codegen/c_runtime/numbers.h"
 
 /* Put before a loop whose iterations do not depend on each other, even where its pointers are equal. clang finds that
- * out by itself, and warns of loops that it was told to vectorise and does not. */
+ * out by itself, and warns of loops that it was told to vectorize and does not. */
 #undef XCVM_INDEPENDENT
 #if defined(__GNUC__) && !defined(__clang__)
 #define XCVM_INDEPENDENT _Pragma("GCC ivdep")
@@ -14,7 +14,7 @@
 #define XCVM_INDEPENDENT
 #endif
 
-/* Put before a short loop that gcc is to vectorise: unrolled, as it would be first, it stays one of single numbers. */
+/* Put before a short loop that gcc is to vectorize: unrolled, as it would be first, it stays one of single numbers. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define XC_ROLLED _Pragma("GCC unroll 1")
 #else

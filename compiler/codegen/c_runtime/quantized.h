@@ -1,4 +1,4 @@
-/* Integers of quantised models. Sums are of 32 bits and wrap around; behind them stand floats that are rounded one by
+/* Integers of quantized models. Sums are of 32 bits and wrap around; behind them stand floats that are rounded one by
  * one, so that results are the machine's to the bit. */
 #ifndef XC_QUANTIZED_H
 #define XC_QUANTIZED_H

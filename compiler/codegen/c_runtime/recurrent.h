@@ -168,7 +168,7 @@ static XC_ROUNDED void xc_unquantized_recurrent_product(const xc_recurrent *q, c
         }
 }
 
-/* The state is quantised by its own range, and so is what that leaves of it. */
+/* The state is quantized by its own range, and so is what that leaves of it. */
 static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h,
                                                           float *to)
 {

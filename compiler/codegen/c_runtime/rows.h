@@ -1,4 +1,4 @@
-/* What goes over rows: softmax, normalisations, attention. */
+/* What goes over rows: softmax, normalizations, attention. */
 #ifndef XC_ROWS_H
 #define XC_ROWS_H
 

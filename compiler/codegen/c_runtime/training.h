@@ -57,7 +57,7 @@ static void xc_drop_value(uint64_t *state, const value_t *x, value_t *y, uint8_t
     }
 }
 
-/* ---- Normalisation ---- */
+/* ---- Normalization ---- */
 
 /* By the batch's own mean and variance, which move the running ones; these may be NULL. */
 static void xc_batch_norm_training_value(const value_t *x, value_t *y, const value_t *scale, const value_t *b,
@@ -112,11 +112,11 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
     const double count = (double)batch * (double)plane;
     for (size_t c = 0; c < channels; c++) {
         double sums[4] = {0}, part[4][16] = {{0}};
-        const double centre = count > 0 ? (double)x[c * plane] : 0;
+        const double center = count > 0 ? (double)x[c * plane] : 0;
         for (size_t n = 0; n < batch; n++) {
             const value_t *const from = x + (n * channels + c) * plane, *const by = g + (n * channels + c) * plane;
             for (size_t i = 0; i < plane; i++) {
-                const double d = (double)from[i] - centre, v = (double)by[i];
+                const double d = (double)from[i] - center, v = (double)by[i];
                 part[0][i % 16] += d;
                 part[1][i % 16] += d * d;
                 part[2][i % 16] += v;
@@ -131,7 +131,7 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
         const double both = count > 0 ? s * (sums[3] - moved * sums[2]) : 0, factor = s * (double)scale[c];
         const double share = count > 0 ? -factor / count : 0;
         const double by_x = share * s * both;
-        const value_t first = (value_t)centre, times = (value_t)factor;
+        const value_t first = (value_t)center, times = (value_t)factor;
         const double offset = share * sums[2] - moved * by_x;
         const value_t slope = (value_t)by_x, shift = (value_t)offset;
         const int wide = xcvm_batch_norm_is_wide(sums[1], by_x);
@@ -144,7 +144,7 @@ static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, con
             value_t *const to = dx + (n * channels + c) * plane;
             if (wide) {
                 for (size_t i = 0; i < plane; i++)
-                    to[i] = (value_t)((double)by[i] * factor + (((double)from[i] - centre) * by_x + offset));
+                    to[i] = (value_t)((double)by[i] * factor + (((double)from[i] - center) * by_x + offset));
                 continue;
             }
             XCVM_INDEPENDENT

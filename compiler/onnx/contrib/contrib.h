@@ -18,21 +18,21 @@ xcvm_status xcc_contrib_need_ranks(const xcc_lowering *n, const xcc_value *x, co
 /* Reads an attribute that has to be there, and to lie in the range. */
 xcvm_status xcc_contrib_need_int(xcc_lowering *n, const char *name, int64_t least, int64_t most, int64_t *value);
 
-/* ---- Quantised values (contrib_quantised.c) ---- */
+/* ---- Quantized values (contrib_quantized.c) ---- */
 
 /* Fail unless x has bytes, or operand i is there. */
 xcvm_status xcc_contrib_need_byte(const xcc_lowering *n, const xcc_value *x, const char *what);
 xcvm_status xcc_contrib_need_operand(const xcc_lowering *n, size_t i, const char *what);
 
 /* (x - zero_point) * scale; zero_point NULL: 0. Scales and zero points of one element may have any rank. */
-xcc_value *xcc_contrib_dequantised(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point,
+xcc_value *xcc_contrib_dequantized(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point,
                                    int64_t axis);
 /* Bits of bytes, low ones first: [..., k] of u8 to [..., k * 8 / bits]. */
 xcc_value *xcc_contrib_unpacked(xcc_lowering *n, xcc_value *bytes, int64_t bits);
 
 /* ---- Attention (contrib_attention.c) ---- */
 
-/* What Attention, MultiHeadAttention and their quantised and packed relatives come to. */
+/* What Attention, MultiHeadAttention and their quantized and packed relatives come to. */
 typedef struct xcc_contrib_attention {
     xcc_value *q, *k, *v; /* of rank 3, heads side by side, or of rank 4, [batch, heads, length, size] */
     xcc_value *mask;      /* ONNX Runtime's key padding mask or mask index; NULL: none */

@@ -1,4 +1,4 @@
-/* Contributed operators whose weights are quantised in blocks. */
+/* Contributed operators whose weights are quantized in blocks. */
 #include "compiler/onnx/contrib/contrib.h"
 
 #include "compiler/ir/block_weights.h"
@@ -85,7 +85,7 @@ static xcvm_status zero_points(xcc_lowering *n, const block_weights *w, xcc_valu
 }
 
 /* The weights [rows, columns] as floats. */
-static xcvm_status dequantised_blocks(xcc_lowering *n, const block_weights *w, xcc_value *packed, xcc_value *scale,
+static xcvm_status dequantized_blocks(xcc_lowering *n, const block_weights *w, xcc_value *packed, xcc_value *scale,
                                       xcc_value *zero, xcc_value **y)
 {
     const int64_t whole = w->blocks * w->block, dims[2] = {w->rows, whole};
@@ -101,8 +101,8 @@ static xcvm_status dequantised_blocks(xcc_lowering *n, const block_weights *w, x
         const int64_t apart[1] = {2};
         xcc_value *blocks = xcc_build_reshape(&n->b, xcc_build_cast(&n->b, q, (xcvm_dtype)scale->type.dtype),
                                               XCC_BUILD_INTS(&n->b, w->rows, w->blocks, w->block));
-        xcc_value *centred = xcc_build_sub(&n->b, blocks, xcc_build_unsqueeze(&n->b, zero, 1, apart));
-        *y = xcc_build_reshape(&n->b, xcc_build_mul(&n->b, centred, xcc_build_unsqueeze(&n->b, scale, 1, apart)),
+        xcc_value *centered = xcc_build_sub(&n->b, blocks, xcc_build_unsqueeze(&n->b, zero, 1, apart));
+        *y = xcc_build_reshape(&n->b, xcc_build_mul(&n->b, centered, xcc_build_unsqueeze(&n->b, scale, 1, apart)),
                                xcc_build_ints(&n->b, 2, dims));
     }
     if (whole != w->columns)
@@ -213,7 +213,7 @@ xcvm_status xcc_lower_contrib_mat_mul_nbits(xcc_lowering *n)
         return xcc_bind(n, 0, b);
     }
     XCVM_TRY(zero_points(n, &w, xcc_input(n, 3), &zero));
-    XCVM_TRY(dequantised_blocks(n, &w, n->inputs[1], n->inputs[2], zero, &b));
+    XCVM_TRY(dequantized_blocks(n, &w, n->inputs[1], n->inputs[2], zero, &b));
     xcc_value *y = xcc_build_binary(&n->b, XCVM_OP_MatMul, n->inputs[0],
                                     xcc_build_transpose(&n->b, b, 2, (const int64_t[]){1, 0}));
     return xcc_bind(n, 0, xcc_contrib_biased(n, y, xcc_input(n, 5)));

@@ -264,10 +264,10 @@ static xcvm_status refuse_unsupported(xcc_lowering *n)
     for (size_t i = 0; i < 2; i++) {
         xcvm_text kind;
         XCVM_TRY(xcc_attribute_text(n, kinds[i], "NONE", &kind));
-        XCVM_CHECK(n->m->error, xcc_text_is(kind, "NONE"), UNSUPPORTED, "caches that are quantised are not supported");
+        XCVM_CHECK(n->m->error, xcc_text_is(kind, "NONE"), UNSUPPORTED, "caches that are quantized are not supported");
     }
     XCVM_CHECK(n->m->error, xcc_input(n, 12) == NULL && xcc_input(n, 13) == NULL, UNSUPPORTED,
-               "caches that are quantised are not supported");
+               "caches that are quantized are not supported");
     XCVM_CHECK(n->m->error, !sliding, UNSUPPORTED, "attribute 'sliding_window_cache' is not supported");
     XCVM_CHECK(n->m->error, !scores && !xcc_wants(n, 3), UNSUPPORTED, "attribute 'qk_output' is not supported");
     return XCVM_OK;

@@ -85,14 +85,14 @@ xcvm_status xcc_lower_contrib_fused_gemm(xcc_lowering *n)
 /* ---- Mixtures of experts ---- */
 
 /* The weights of experts for each token, [tokens, experts], 0 for all but the k greatest, which come to 1 where the
- * attribute asks for it, or always, as ONNX Runtime has it for quantised experts. */
+ * attribute asks for it, or always, as ONNX Runtime has it for quantized experts. */
 static xcvm_status route(xcc_lowering *n, xcc_value *logits, bool always, xcc_value **weights)
 {
     int64_t k;
-    bool normalise, sparse;
+    bool normalize, sparse;
     XCVM_TRY(xcc_attribute_int(n, "k", 1, &k));
-    XCVM_TRY(xcc_attribute_bool(n, "normalize_routing_weights", false, &normalise));
-    normalise = normalise || always;
+    XCVM_TRY(xcc_attribute_bool(n, "normalize_routing_weights", false, &normalize));
+    normalize = normalize || always;
     XCVM_TRY(xcc_attribute_bool(n, "use_sparse_mixer", false, &sparse));
     XCVM_CHECK(n->m->error, !sparse, UNSUPPORTED, "the sparse mixer is not supported");
     XCVM_TRY(xcc_contrib_need_ranks(n, logits, "router_probs", 2, 2));
@@ -105,7 +105,7 @@ static xcvm_status route(xcc_lowering *n, xcc_value *logits, bool always, xcc_va
     if (xcc_emit(&n->b, TopK, .values = XCC_OUT(values), .indices = XCC_OUT(indices), .x = XCC_IN(p),
                  .k = XCC_IN(count), .axis = 1, .largest = 1, .sorted = 1) == NULL)
         return xcc_failure(n);
-    if (normalise)
+    if (normalize)
         values = xcc_build_div(&n->b, values,
                                xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, values, XCC_BUILD_INTS(&n->b, 1), true));
     xcc_value *none = xcc_build_expand(&n->b, xcc_build_number(&n->b, p, 0), xcc_build_shape_of(&n->b, p));

@@ -1,4 +1,4 @@
-/* DynamicQuantizeLSTM: as integers where the processor gains by them, else with weights that are dequantised ahead of
+/* DynamicQuantizeLSTM: as integers where the processor gains by them, else with weights that are dequantized ahead of
  * time. */
 #include "compiler/onnx/contrib/contrib.h"
 #include "ops/matmul/packed.h"
@@ -22,8 +22,8 @@ static xcc_value *recurrence_weights(xcc_lowering *n, xcc_value *w, xcc_value *s
     const bool single = scale->type.rank == 1;
     xcc_value *s = xcc_build_unsqueeze(&n->b, scale, single ? 2 : 1, single ? both : column);
     xcc_value *z = xcc_build_unsqueeze(&n->b, zero, single ? 2 : 1, single ? both : column);
-    xcc_value *centred = xcc_build_sub(&n->b, xcc_build_cast(&n->b, w, XCVM_F32), xcc_build_cast(&n->b, z, XCVM_F32));
-    return xcc_build_transpose(&n->b, xcc_build_mul(&n->b, centred, s), 3, (const int64_t[]){0, 2, 1});
+    xcc_value *centered = xcc_build_sub(&n->b, xcc_build_cast(&n->b, w, XCVM_F32), xcc_build_cast(&n->b, z, XCVM_F32));
+    return xcc_build_transpose(&n->b, xcc_build_mul(&n->b, centered, s), 3, (const int64_t[]){0, 2, 1});
 }
 
 /* ---- As integers ---- */

@@ -3,7 +3,7 @@
 
 enum { MOST_AXES = 3 };
 
-/* Coordinates of `size` (a scalar of `work`) points from -1 to 1: of their centres, or with the outer ones at the
+/* Coordinates of `size` (a scalar of `work`) points from -1 to 1: of their centers, or with the outer ones at the
  * borders; one point is 0. */
 static xcc_value *coordinates(xcc_lowering *n, xcc_value *size, bool corners)
 {

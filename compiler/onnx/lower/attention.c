@@ -1,4 +1,4 @@
-/* Lowering of attention, of gated activations, and of normalisations around them. */
+/* Lowering of attention, of gated activations, and of normalizations around them. */
 #include "compiler/onnx/lower/lower.h"
 
 /* Until opset 23 a mask broadcasts in all dimensions; later, keys behind the last of a shorter mask are hidden. */

@@ -81,7 +81,7 @@ static xcvm_status read_subscript(xcc_lowering *n, size_t first, size_t count, s
 }
 
 /* Indices of several axes belong together, one tuple for each element of their common shape. The axes of that come
- * first, or in the place of the indexed ones where these are neighbours, as in NumPy. */
+ * first, or in the place of the indexed ones where these are neighbors, as in NumPy. */
 static xcvm_status gather_tuples(xcc_lowering *n, const subscript *s, xcc_value *x, xcc_value **y)
 {
     static const int64_t behind[1] = {-1};

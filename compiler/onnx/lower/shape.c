@@ -166,7 +166,7 @@ xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, before, XCC_BUILD_INTS(&n->b, -1), false));
 }
 
-/* Cut down where the shape asked for is smaller, padded where it is larger, both around the centre. */
+/* Cut down where the shape asked for is smaller, padded where it is larger, both around the center. */
 xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
 {
     xcvm_ints given;

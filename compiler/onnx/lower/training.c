@@ -20,7 +20,7 @@ static xcc_value *scaled(xcc_lowering *n, xcc_value *x, double factor)
 }
 
 /* The gradient with its penalty, norm * x + g. */
-static xcc_value *regularised(xcc_lowering *n, xcc_value *x, xcc_value *g, double norm)
+static xcc_value *regularized(xcc_lowering *n, xcc_value *x, xcc_value *g, double norm)
 {
     return norm == 0 ? g : xcc_build_add(&n->b, scaled(n, x, norm), g);
 }
@@ -42,7 +42,7 @@ xcvm_status xcc_lower_adagrad(xcc_lowering *n)
     rate = xcc_build_div(&n->b, rate, factor);
     for (size_t i = 0; i < count; i++) {
         xcc_value *x = n->inputs[2 + i], *h = n->inputs[2 + 2 * count + i];
-        xcc_value *g = regularised(n, x, n->inputs[2 + count + i], norm);
+        xcc_value *g = regularized(n, x, n->inputs[2 + count + i], norm);
         xcc_value *h_new = xcc_build_add(&n->b, h, square(n, g));
         xcc_value *adapted =
             xcc_build_add(&n->b, xcc_build_unary(&n->b, XCVM_OP_Sqrt, h_new), xcc_build_number(&n->b, x, epsilon));
@@ -75,7 +75,7 @@ xcvm_status xcc_lower_adam(xcc_lowering *n)
     rate = xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){later, corrected, rate});
     for (size_t i = 0; i < count; i++) {
         xcc_value *x = n->inputs[2 + i], *v = n->inputs[2 + 2 * count + i], *h = n->inputs[2 + 3 * count + i];
-        xcc_value *g = regularised(n, x, n->inputs[2 + count + i], norm);
+        xcc_value *g = regularized(n, x, n->inputs[2 + count + i], norm);
         xcc_value *v_new = xcc_build_add(&n->b, scaled(n, v, alpha), scaled(n, g, 1 - alpha));
         xcc_value *h_new = xcc_build_add(&n->b, scaled(n, h, beta), scaled(n, square(n, g), 1 - beta));
         xcc_value *root_h =
@@ -111,7 +111,7 @@ xcvm_status xcc_lower_momentum(xcc_lowering *n)
                        (xcc_value *[]){first, xcc_build_number(&n->b, rate, beta), xcc_build_number(&n->b, rate, 1)});
     for (size_t i = 0; i < count; i++) {
         xcc_value *x = n->inputs[2 + i], *v = n->inputs[2 + 2 * count + i];
-        xcc_value *g = regularised(n, x, n->inputs[2 + count + i], norm);
+        xcc_value *g = regularized(n, x, n->inputs[2 + count + i], norm);
         xcc_value *v_new = xcc_build_add(&n->b, scaled(n, v, alpha), xcc_build_mul(&n->b, share, g));
         xcc_value *step = nesterov ? xcc_build_add(&n->b, g, scaled(n, v_new, alpha)) : v_new;
         XCVM_TRY(xcc_bind(n, i, xcc_build_sub(&n->b, x, xcc_build_mul(&n->b, rate, step))));

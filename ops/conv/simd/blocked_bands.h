@@ -13,9 +13,9 @@ enum {
 };
 
 typedef struct xcvm_bands {
-    size_t images, stacks, groups; /* stacks: of neighbouring images, each by itself unless they are whole bands */
+    size_t images, stacks, groups; /* stacks: of neighboring images, each by itself unless they are whole bands */
     size_t per_group, parts; /* blocks of outputs of a group of channels, and of the parts that they are cut into */
-    size_t slices, slabs;    /* of an image, and of the slabs of neighbouring slices */
+    size_t slices, slabs;    /* of an image, and of the slabs of neighboring slices */
     size_t rows, bands;      /* of a slice, or pixels where they are one row; and of the bands */
 } xcvm_bands;
 

@@ -112,7 +112,7 @@ XCVM_INLINE xcvm_lanes spread(const float *at, const size_t lane, const size_t g
     }
 }
 
-/* Adds a row of windows whose columns meet pixels of their neighbours': each pixel is spread once for all of them, as
+/* Adds a row of windows whose columns meet pixels of their neighbors': each pixel is spread once for all of them, as
  * processors with vectors of 16 lanes have one port for that, on which they multiply, too. */
 XCVM_INLINE void add_close_row(xcvm_lanes *sum, const float *from, const float *w, const size_t channels,
                                const size_t pixels)

@@ -38,7 +38,7 @@ typedef struct plan {
     size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
     size_t steps, length, last_length; /* of all portions; channels of a step */
     size_t chain;                      /* steps that are summed up by themselves */
-    size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbours meet */
+    size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbors meet */
     size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
     size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
     size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters, if not f32 */

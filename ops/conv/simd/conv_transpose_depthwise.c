@@ -1,6 +1,6 @@
 /* With strides s, results whose places have the same remainder by s meet the same positions of the window: they are a
  * convolution of stride 1 by these. A band of the image is copied between zeros, so that each such position is the band
- * shifted by a constant, and the sums of all rows lie on one line; lines of neighbouring remainders are then merged. */
+ * shifted by a constant, and the sums of all rows lie on one line; lines of neighboring remainders are then merged. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/conv_transpose.h"
 #include "ops/grain.h"

@@ -1,4 +1,4 @@
-/* DeformConv: columns of bilinear samples, times the filters. Where a sample lies and how its neighbours weigh is found
+/* DeformConv: columns of bilinear samples, times the filters. Where a sample lies and how its neighbors weigh is found
  * once for all channels of an offset group; in f32 images are first rearranged, so that a vector is the same pixel of
  * several channels. */
 #include "ops/matmul/blas.h"
@@ -29,7 +29,7 @@ typedef struct deform_conv_loop {
     uint32_t status;      /* atomic */
 } deform_conv_loop;
 
-/* The four neighbours of each sample: places in their plane, and weights. One that is outside has weight 0; in f32 one
+/* The four neighbors of each sample: places in their plane, and weights. One that is outside has weight 0; in f32 one
  * without weight is the zeros behind the last pixel, so infinities stay away from what they are not part of. */
 typedef struct samples {
     int32_t at[4][MOST_POSITIONS];
@@ -105,7 +105,7 @@ XCVM_INLINE void find_samples(const deform_conv_loop *t, size_t group, size_t ta
 
 /* ---- f64 ---- */
 
-/* A neighbour without weight is not looked at: infinities stay away from what they are not part of. */
+/* A neighbor without weight is not looked at: infinities stay away from what they are not part of. */
 static void sample_plane(const samples *s, const double *plane, size_t count, double *line)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* What element-wise instructions do with one f32 element, without branches, so that loops over them are vectorised: the
+/* What element-wise instructions do with one f32 element, without branches, so that loops over them are vectorized: the
  * kernels' loops, and those of the fused kernels that the compiler makes, which contain the text of this file. */
 #ifndef XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H
 #define XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H

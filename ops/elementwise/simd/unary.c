@@ -39,7 +39,7 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
             y[i] = general(x[i]);
 }
 
-#define LOOP_PERIODIC(Name, vectorised, general)                                                                       \
+#define LOOP_PERIODIC(Name, vectorized, general)                                                                       \
     static void map_##Name(const float *from, float *to, size_t blocks, const double *p)                               \
     {                                                                                                                  \
         (void)p;                                                                                                       \
@@ -49,7 +49,7 @@ static __attribute__((noinline)) void map_far(const float *x, float *y, size_t c
             memcpy(x, from, count * sizeof *x);                                                                        \
             XCVM_INDEPENDENT                                                                                           \
             for (size_t i = 0; i < (count & ~(size_t)(LANES - 1)); i++)                                                \
-                to[i] = vectorised(x[i]);                                                                              \
+                to[i] = vectorized(x[i]);                                                                              \
             map_far(x, to, count, general);                                                                            \
         }                                                                                                              \
     }
@@ -78,7 +78,7 @@ static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double 
         }                                                                                                              \
     }
 
-/* Loops of f64 that are vectorised; the last elements are padded, as those of f32 are. */
+/* Loops of f64 that are vectorized; the last elements are padded, as those of f32 are. */
 #define F64_FUNCTION(Name, function)                                                                                   \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
     {                                                                                                                  \

@@ -87,7 +87,7 @@ typedef struct weights {
     float *weight;
     size_t count; /* of points */
     bool inside;  /* no offset is below 0 */
-    /* Of linear interpolation in a plane: the taps side by side of a point are mostly neighbours in memory, and read as
+    /* Of linear interpolation in a plane: the taps side by side of a point are mostly neighbors in memory, and read as
      * one. Points of which they are not, at borders, are named. */
     bool pairs;
     int32_t above[POINTS], below[POINTS];

@@ -26,7 +26,7 @@ typedef struct tap {
 typedef struct axis {
     size_t *first;
     tap *taps;
-    bool *zero; /* for maxima: of cell i some sample is outside, or weighs a neighbour by 0 */
+    bool *zero; /* for maxima: of cell i some sample is outside, or weighs a neighbor by 0 */
 } axis;
 
 typedef struct region {

@@ -1,4 +1,4 @@
-/* Products of rows that are rounded to 8 bits, with a scale for each block, with weights that are quantised in blocks:
+/* Products of rows that are rounded to 8 bits, with a scale for each block, with weights that are quantized in blocks:
  * sums within a block are of integers, and exact. */
 #ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_INTEGERS_H
 #define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_INTEGERS_H

@@ -1,4 +1,4 @@
-/* Few rows times weights that are quantised in blocks. */
+/* Few rows times weights that are quantized in blocks. */
 #include "ops/matmul/simd/quantized_blocks_row.h"
 
 enum { CODES_AHEAD = 8192, SCALES_AHEAD = 2048 };

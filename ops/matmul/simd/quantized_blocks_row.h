@@ -1,4 +1,4 @@
-/* Products of few rows with weights that are quantised in blocks (ops/matmul/quantized_blocks.h): the codes stream by
+/* Products of few rows with weights that are quantized in blocks (ops/matmul/quantized_blocks.h): the codes stream by
  * once, and are brought to f32 in registers. */
 #ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 #define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
@@ -95,7 +95,7 @@ XCVM_INLINE xcvm_lanes_bits xcvm_qblocks_line(const uint8_t *from)
 
 /* What the few rows multiply by: codes of row `row` of a line times xcvm_qblocks_multiple(row), less an origin. Those
  * of 4 bits are taken where they lie, whose place makes the multiple, and have the origin 0: there is no time for more.
- * Those of 8 bits are centred, which loses less to rounding. */
+ * Those of 8 bits are centered, which loses less to rounding. */
 XCVM_INLINE float xcvm_qblocks_multiple(const unsigned bits, size_t row)
 {
     return bits == 4 && xcvm_qblocks_bit(row) != 28 ? (float)(1u << xcvm_qblocks_bit(row)) : 1.0f;

@@ -48,7 +48,7 @@ static void affine_range(void *context, size_t begin, size_t end, int worker)
         affine_elements(t, i * t->size, t->size, i % t->channels);
 }
 
-/* For f32 without spatial axes, where neighbours are of different channels. The range is over items. */
+/* For f32 without spatial axes, where neighbors are of different channels. The range is over items. */
 static void affine_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -65,8 +65,8 @@ static void affine_rows(void *context, size_t begin, size_t end, int worker)
 /* Sums side by side: as many additions go on at once. Their number is the same for every instruction set. */
 enum { SUMS = 32 };
 
-/* Adds the numbers less `centre`, or the squares of that, to the sums in turn. */
-static void add_to_sums(const float *x, size_t count, double centre, const bool squares, double sums[SUMS])
+/* Adds the numbers less `center`, or the squares of that, to the sums in turn. */
+static void add_to_sums(const float *x, size_t count, double center, const bool squares, double sums[SUMS])
 {
     size_t i = 0;
     if (count >= SUMS) {
@@ -75,26 +75,26 @@ static void add_to_sums(const float *x, size_t count, double centre, const bool 
             part[s] = sums[s];
         for (; i + SUMS <= count; i += SUMS)
             for (size_t s = 0; s < SUMS; s++) {
-                const double d = (double)x[i + s] - centre;
+                const double d = (double)x[i + s] - center;
                 part[s] += squares ? d * d : d;
             }
         for (size_t s = 0; s < SUMS; s++)
             sums[s] = part[s];
     }
     for (size_t s = 0; i + s < count; s++) {
-        const double d = (double)x[i + s] - centre;
+        const double d = (double)x[i + s] - center;
         sums[s] += squares ? d * d : d;
     }
 }
 
-static void add_elements(const batch_norm_loop *t, size_t first, size_t count, double centre, bool squares,
+static void add_elements(const batch_norm_loop *t, size_t first, size_t count, double center, bool squares,
                          double sums[SUMS])
 {
     float block[XCVM_BLOCK];
     const float *x = block;
     if (t->dtype == XCVM_F64) {
         for (size_t i = 0; i < count; i++) {
-            const double d = ((const double *)t->x)[first + i] - centre;
+            const double d = ((const double *)t->x)[first + i] - center;
             sums[i % SUMS] += squares ? d * d : d;
         }
         return;
@@ -104,9 +104,9 @@ static void add_elements(const batch_norm_loop *t, size_t first, size_t count, d
     else
         xcvm_halves_load(t->dtype, t->x, first, count, block);
     if (squares)
-        add_to_sums(x, count, centre, true, sums);
+        add_to_sums(x, count, center, true, sums);
     else
-        add_to_sums(x, count, centre, false, sums);
+        add_to_sums(x, count, center, false, sums);
 }
 
 /* Mean and variance of channel c over `items` items. */
@@ -227,7 +227,7 @@ static xcvm_status load_numbers(xcvm_kernel *k, const batch_norm_call *a, size_t
     return XCVM_OK;
 }
 
-static xcvm_status normalise(xcvm_kernel *k, const batch_norm_call *a)
+static xcvm_status normalize(xcvm_kernel *k, const batch_norm_call *a)
 {
     const size_t channels = (size_t)a->x->dims[1], count = xcvm_element_count(a->x), items = (size_t)a->x->dims[0];
     channel_numbers n;
@@ -261,7 +261,7 @@ static xcvm_status normalise(xcvm_kernel *k, const batch_norm_call *a)
 
 XCVM_KERNEL(BatchNormalization)
 {
-    return normalise(k, &(batch_norm_call){.x = a->x,
+    return normalize(k, &(batch_norm_call){.x = a->x,
                                            .scale = a->scale,
                                            .b = a->b,
                                            .mean = a->mean,
@@ -276,7 +276,7 @@ XCVM_KERNEL(BatchNormalization)
 
 XCVM_KERNEL(SyncBatchNormalization)
 {
-    return normalise(k, &(batch_norm_call){.x = a->x,
+    return normalize(k, &(batch_norm_call){.x = a->x,
                                            .scale = a->scale,
                                            .b = a->b,
                                            .mean = a->mean,

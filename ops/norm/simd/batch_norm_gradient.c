@@ -29,9 +29,9 @@ typedef struct gradient_loop {
     double *shared; /* sums of g, then of its products with x less the mean, of all processes */
 } gradient_loop;
 
-/* dx = g * factor + ((x - centre) * slope + shift) */
+/* dx = g * factor + ((x - center) * slope + shift) */
 typedef struct channel_line {
-    double centre, factor, slope, shift;
+    double center, factor, slope, shift;
     bool wide; /* f32 does not have the differences, or the slope */
 } channel_line;
 
@@ -42,38 +42,38 @@ typedef union block {
 
 #define DEFINE_ROUNDS(name, type)                                                                                      \
     typedef type name##_run __attribute__((vector_size(SUMS * sizeof(type)), aligned(sizeof(type)), may_alias));       \
-    XCVM_INLINE void add_run_##name(const type *x, const type *g, double centre, channel_sums *s)                      \
+    XCVM_INLINE void add_run_##name(const type *x, const type *g, double center, channel_sums *s)                      \
     {                                                                                                                  \
-        const wide v = __builtin_convertvector(*(const name##_run *)x, wide) - centre;                                 \
+        const wide v = __builtin_convertvector(*(const name##_run *)x, wide) - center;                                 \
         const wide u = __builtin_convertvector(*(const name##_run *)g, wide);                                          \
         s->x += v;                                                                                                     \
         s->squares += v * v;                                                                                           \
         s->g += u;                                                                                                     \
         s->products += u * v;                                                                                          \
     }                                                                                                                  \
-    static void add_##name(const type *x, const type *g, size_t count, double centre, channel_sums *all)               \
+    static void add_##name(const type *x, const type *g, size_t count, double center, channel_sums *all)               \
     {                                                                                                                  \
         channel_sums s = *all;                                                                                         \
         type last_x[SUMS], last_g[SUMS] = {0};                                                                         \
         size_t i = 0;                                                                                                  \
         for (; i + SUMS <= count; i += SUMS)                                                                           \
-            add_run_##name(x + i, g + i, centre, &s);                                                                  \
+            add_run_##name(x + i, g + i, center, &s);                                                                  \
         if (i < count) {                                                                                               \
             for (size_t j = 0; j < SUMS; j++)                                                                          \
-                last_x[j] = i + j < count ? x[i + j] : (type)centre;                                                   \
+                last_x[j] = i + j < count ? x[i + j] : (type)center;                                                   \
             for (size_t j = 0; i + j < count; j++)                                                                     \
                 last_g[j] = g[i + j];                                                                                  \
-            add_run_##name(last_x, last_g, centre, &s);                                                                \
+            add_run_##name(last_x, last_g, center, &s);                                                                \
         }                                                                                                              \
         *all = s;                                                                                                      \
     }                                                                                                                  \
     static void draw_##name(const type *x, const type *g, size_t count, const channel_line *line, type *dx)            \
     {                                                                                                                  \
-        const type centre = (type)line->centre, factor = (type)line->factor, slope = (type)line->slope;                \
+        const type center = (type)line->center, factor = (type)line->factor, slope = (type)line->slope;                \
         const type shift = (type)line->shift;                                                                          \
         XCVM_INDEPENDENT                                                                                               \
         for (size_t i = 0; i < count; i++)                                                                             \
-            dx[i] = g[i] * factor + ((x[i] - centre) * slope + shift);                                                 \
+            dx[i] = g[i] * factor + ((x[i] - center) * slope + shift);                                                 \
     }
 DEFINE_ROUNDS(f32, float)
 DEFINE_ROUNDS(f64, double)
@@ -82,7 +82,7 @@ DEFINE_ROUNDS(f64, double)
 static void draw_wide(const float *x, const float *g, size_t count, const channel_line *line, float *dx)
 {
     for (size_t i = 0; i < count; i++)
-        dx[i] = (float)((double)g[i] * line->factor + (((double)x[i] - line->centre) * line->slope + line->shift));
+        dx[i] = (float)((double)g[i] * line->factor + (((double)x[i] - line->center) * line->slope + line->shift));
 }
 
 /* Elements of a channel are counted over all items. Those of one item lie one behind the other. */
@@ -152,7 +152,7 @@ static double total_of(const wide *sums)
 /* With c = x - mean, s = 1 / sqrt(variance + epsilon) and sums over the n elements of a channel:
  * dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). Sums are taken about the first element, and so is what
  * is drawn from them, so that a mean far from 0 takes nothing from the digits. */
-static channel_line sum_up(const gradient_loop *t, size_t channel, const channel_sums *sums, double centre)
+static channel_line sum_up(const gradient_loop *t, size_t channel, const channel_sums *sums, double center)
 {
     const double n = (double)(t->items * t->size), of_g = total_of(&sums->g), moved = total_of(&sums->x) / n;
     const double squares = total_of(&sums->squares), variance = squares / n - moved * moved;
@@ -161,11 +161,11 @@ static channel_line sum_up(const gradient_loop *t, size_t channel, const channel
     const double factor = s * t->scale[channel], share = -factor / n, slope = share * s * of_both;
     t->dscale[channel] = of_both;
     t->db[channel] = of_g;
-    return (channel_line){centre, factor, slope, share * of_g - moved * slope, xcvm_batch_norm_is_wide(squares, slope)};
+    return (channel_line){center, factor, slope, share * of_g - moved * slope, xcvm_batch_norm_is_wide(squares, slope)};
 }
 
-/* Sums about `centre`, which, where there are no statistics of all processes, becomes the channel's first element. */
-static xcvm_status add_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller, double *centre,
+/* Sums about `center`, which, where there are no statistics of all processes, becomes the channel's first element. */
+static xcvm_status add_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller, double *center,
                                channel_sums *sums)
 {
     const size_t all = t->items * t->size;
@@ -178,11 +178,11 @@ static xcvm_status add_channel(const gradient_loop *t, size_t channel, xcvm_poll
         const cursor c = cursor_at(t, channel, from);
         const void *x = read_elements(t, t->x, c, count, &room[0]), *g = read_elements(t, t->g, c, count, &room[1]);
         if (from == 0 && t->statistics == NULL)
-            *centre = is_f64 ? *(const double *)x : (double)*(const float *)x;
+            *center = is_f64 ? *(const double *)x : (double)*(const float *)x;
         if (is_f64)
-            add_f64(x, g, count, *centre, sums);
+            add_f64(x, g, count, *center, sums);
         else
-            add_f32(x, g, count, *centre, sums);
+            add_f32(x, g, count, *center, sums);
     }
     return XCVM_OK;
 }
@@ -216,11 +216,11 @@ static void differentiate_channels(void *context, size_t begin, size_t end, int 
     const gradient_loop *t = context;
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t c = begin; c < end; c++) {
-        double centre = 0.0;
+        double center = 0.0;
         channel_sums sums;
-        if (add_channel(t, c, &poller, &centre, &sums) != XCVM_OK)
+        if (add_channel(t, c, &poller, &center, &sums) != XCVM_OK)
             return;
-        const channel_line line = sum_up(t, c, &sums, centre);
+        const channel_line line = sum_up(t, c, &sums, center);
         if (draw_channel(t, c, &poller, &line) != XCVM_OK)
             return;
     }
@@ -235,9 +235,9 @@ static void add_channels(void *context, size_t begin, size_t end, int worker)
     const gradient_loop *t = context;
     xcvm_poller poller = xcvm_poller_of(t->k);
     for (size_t c = begin; c < end; c++) {
-        double centre = t->statistics[1 + c];
+        double center = t->statistics[1 + c];
         channel_sums sums;
-        if (add_channel(t, c, &poller, &centre, &sums) != XCVM_OK)
+        if (add_channel(t, c, &poller, &center, &sums) != XCVM_OK)
             return;
         const double s = 1.0 / sqrt(t->statistics[1 + t->channels + c] + t->epsilon);
         t->db[c] = t->shared[c] = total_of(&sums.g);
@@ -257,8 +257,8 @@ static void draw_channels(void *context, size_t begin, size_t end, int worker)
         const double s = 1.0 / sqrt(variance + t->epsilon), factor = s * t->scale[c], share = -factor / n;
         const double slope = share * s * s * t->shared[t->channels + c];
         /* f32 does not have the mean, but a number near it. */
-        const double centre = t->dtype == XCVM_F64 ? mean : (double)(float)mean;
-        const channel_line line = {centre, factor, slope, share * t->shared[c] + slope * (centre - mean),
+        const double center = t->dtype == XCVM_F64 ? mean : (double)(float)mean;
+        const channel_line line = {center, factor, slope, share * t->shared[c] + slope * (center - mean),
                                    xcvm_batch_norm_is_wide(n * variance, slope)};
         if (draw_channel(t, c, &poller, &line) != XCVM_OK)
             return;

@@ -17,7 +17,7 @@ typedef struct parameter {
 typedef struct norm {
     parameter scale, bias;
     double epsilon;
-    bool centred;     /* the mean is taken off */
+    bool centered;    /* the mean is taken off */
     size_t groups;    /* lines that make one item of a batch, where parameters are per channel; else 0 */
     size_t channels;  /* of a line */
     xcvm_value *mean; /* statistics that are asked for, or NULL */
@@ -100,7 +100,7 @@ static bool measure_line(const norm *n, const xcvm_tile *t, float *mean, float *
 {
     const double count = (double)t->length;
     double sum = 0.0, spread = 0.0;
-    for (size_t at = 0; at < t->length && n->centred; at += STRETCH) {
+    for (size_t at = 0; at < t->length && n->centered; at += STRETCH) {
         sum += sum_of(t->x + at, xcvm_min(t->length - at, STRETCH));
         if (!goes_on(t))
             return false;
@@ -165,7 +165,7 @@ static void norm_f64(const xcvm_kernel *k, const void *context, const double *x,
     const norm *n = context;
     double mean = 0.0, spread = 0.0, count = (double)length;
     xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < length && n->centred && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
+    for (size_t i = 0; i < length && n->centered && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         mean += x[i] / count;
     for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         spread += (x[i] - mean) * (x[i] - mean);
@@ -211,7 +211,7 @@ static float *widen(parameter *p, const xcvm_value *v, float *scratch)
     return scratch + widened_size(v);
 }
 
-static xcvm_status normalise_lines(xcvm_kernel *k, xcvm_lines *lines, norm *n, const xcvm_value *scale,
+static xcvm_status normalize_lines(xcvm_kernel *k, xcvm_lines *lines, norm *n, const xcvm_value *scale,
                                    const xcvm_value *bias)
 {
     lines->f32 = norm_f32;
@@ -266,12 +266,12 @@ static xcvm_status run_trailing(xcvm_kernel *k, norm *n, xcvm_value *y, const xc
         if (parameters[i]->spread)
             xcvm_broadcast_plan(&parameters[i]->plan, x, &values[i], 1);
     }
-    return normalise_lines(k, &lines, n, scale, bias);
+    return normalize_lines(k, &lines, n, scale, bias);
 }
 
 XCVM_KERNEL(LayerNormalization)
 {
-    norm n = {.epsilon = a->epsilon, .centred = true, .mean = a->mean, .inverse = a->inv_std_dev};
+    norm n = {.epsilon = a->epsilon, .centered = true, .mean = a->mean, .inverse = a->inv_std_dev};
     return run_trailing(k, &n, a->y, a->x, a->axis, a->scale, a->b);
 }
 
@@ -298,10 +298,10 @@ static xcvm_status run_groups(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x
     size_t count = xcvm_element_count(x);
     if (count == 0)
         return XCVM_OK;
-    norm n = {.epsilon = epsilon, .centred = true, .groups = (size_t)groups, .channels = (size_t)(channels / groups)};
+    norm n = {.epsilon = epsilon, .centered = true, .groups = (size_t)groups, .channels = (size_t)(channels / groups)};
     xcvm_lines lines = {.outer = (size_t)(x->dims[0] * groups), .dtype = x->dtype, .x = x->data, .y = y->data};
     lines.length = count / lines.outer;
-    return normalise_lines(k, &lines, &n, scale, bias);
+    return normalize_lines(k, &lines, &n, scale, bias);
 }
 
 XCVM_KERNEL(InstanceNormalization) { return run_groups(k, a->y, a->x, a->scale, a->b, a->epsilon, 0); }

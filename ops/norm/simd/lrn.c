@@ -1,4 +1,4 @@
-/* LRN: local response normalisation over neighbouring channels. */
+/* LRN: local response normalization over neighboring channels. */
 #include "ops/simd/lines.h"
 #include "ops/simd/math.h"
 

@@ -1,4 +1,4 @@
-/* Rows quantised by their own range. */
+/* Rows quantized by their own range. */
 #include "ops/quantize/simd/dynamic_rows.h"
 #include "ops/quantize/simd/quantized_product.h"
 #include "ops/simd/math.h"

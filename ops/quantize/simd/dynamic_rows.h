@@ -1,4 +1,4 @@
-/* Rows of f32 that are quantised by their own range, as by DynamicQuantizeLinear, and their products with packed s8
+/* Rows of f32 that are quantized by their own range, as by DynamicQuantizeLinear, and their products with packed s8
  * panels (ops/quantize/quantized_panels.h): exact sums, behind which each step of f32 is rounded by itself. */
 #ifndef XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
 #define XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
@@ -24,7 +24,7 @@ static inline xcvm_dynamic_scale xcvm_dynamic_scale_of(float low, float high)
     return s;
 }
 
-/* A row in memory: whole quads, filled up with anything that is initialised. */
+/* A row in memory: whole quads, filled up with anything that is initialized. */
 typedef struct xcvm_dynamic_row {
     float scale;
     int32_t zero;

@@ -8,7 +8,7 @@ typedef struct integer_conv_loop {
     xcvm_conv_shape shape;
     const xcvm_value *x, *w, *x_zero_point, *w_zero_point;
     xcvm_value *y;
-    const xcvm_QLinearConv_args *quantised; /* NULL: sums are the result */
+    const xcvm_QLinearConv_args *quantized; /* NULL: sums are the result */
     int16_t *w_zeros;                       /* of all outputs */
 } integer_conv_loop;
 
@@ -66,10 +66,10 @@ static float scale_at(const xcvm_value *scale, size_t i)
     return XCVM_CDATA(float, scale)[xcvm_element_count(scale) == 1 ? 0 : i];
 }
 
-static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
+static void store_quantized(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
     const integer_conv_loop *t = g->context;
-    const xcvm_QLinearConv_args *q = t->quantised;
+    const xcvm_QLinearConv_args *q = t->quantized;
     const size_t output = g->item % t->shape.group * g->m + i;
     const float x_scale = scale_at(q->x_scale, 0), w_scale = scale_at(q->w_scale, output),
                 y_scale = scale_at(q->y_scale, 0), unit = x_scale * w_scale;
@@ -79,7 +79,7 @@ static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, siz
     int32_t biased[XCVM_GEMM_PANEL];
     for (size_t j = 0; j < n1 - n0; j++)
         biased[j] = (int32_t)((uint32_t)sums[j] + bias); /* wraps, as the sums do */
-    xcvm_quantise_sums(biased, n1 - n0, scale, NULL, xcvm_zero_point(q->y_zero_point, 0), t->y->dtype == XCVM_I8,
+    xcvm_quantize_sums(biased, n1 - n0, scale, NULL, xcvm_zero_point(q->y_zero_point, 0), t->y->dtype == XCVM_I8,
                        XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
 }
 
@@ -97,8 +97,8 @@ static xcvm_status convolve(xcvm_kernel *k, integer_conv_loop *t)
                                       .b_signed = t->x->dtype == XCVM_I8,
                                       .b_zero_of_all = xcvm_zero_point(t->x_zero_point, 0),
                                       .row = read_row,
-                                      .c = t->quantised == NULL ? t->y->data : NULL,
-                                      .finish = store_quantised,
+                                      .c = t->quantized == NULL ? t->y->data : NULL,
+                                      .finish = store_quantized,
                                       .context = t};
     const size_t zeros = xcvm_round_up(outputs * sizeof(int16_t), XCVM_ALIGNMENT);
     char *scratch = xcvm_kernel_scratch(k, zeros + xcvm_integer_gemm_scratch(&batch, xcvm_threads_count(k->threads)));
@@ -129,6 +129,6 @@ XCVM_KERNEL(QLinearConv)
                            .x_zero_point = a->x_zero_point,
                            .w_zero_point = a->w_zero_point,
                            .y = a->y,
-                           .quantised = a};
+                           .quantized = a};
     return convolve(k, &t);
 }

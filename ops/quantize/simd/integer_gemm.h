@@ -1,5 +1,5 @@
 /* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
- * the 32. Differences are held as 16-bit integers, of which two neighbours along k are multiplied and added at a time;
+ * the 32. Differences are held as 16-bit integers, of which two neighbors along k are multiplied and added at a time;
  * or, where the processor can, four bytes are, and what zero points make of the sums is put right behind. */
 #ifndef XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 #define XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
@@ -54,11 +54,11 @@ static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index
                                         : XCVM_CDATA(uint8_t, zero_point)[index];
 }
 
-/* Results of a quantised product: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated.
+/* Results of a quantized product: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated.
  * A scale beyond f32 is the greatest of f32: any sum but 0 saturates by it, and 0 stays 0, which times infinity is
  * none.
  */
-static inline void xcvm_quantise_sums(const int32_t *sums, size_t count, float scale, const float *scales, int16_t zero,
+static inline void xcvm_quantize_sums(const int32_t *sums, size_t count, float scale, const float *scales, int16_t zero,
                                       bool is_signed, void *to)
 {
     const float low = (float)((is_signed ? INT8_MIN : 0) - zero),

@@ -7,8 +7,8 @@ typedef struct integer_matmul_loop {
     xcvm_product shape;
     const xcvm_value *a, *b, *a_zero_point, *b_zero_point;
     xcvm_value *y;
-    const xcvm_QLinearMatMul_args *quantised; /* NULL: sums are the result */
-    /* Zero points of all rows of a and columns of b, and the quantised product's scales. */
+    const xcvm_QLinearMatMul_args *quantized; /* NULL: sums are the result */
+    /* Zero points of all rows of a and columns of b, and the quantized product's scales. */
     int16_t *a_zeros, *b_zeros;
     float *a_scales, *b_scales;
 } integer_matmul_loop;
@@ -34,13 +34,13 @@ static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, 
     return (n1 - n0) % XCVM_LANES == 0 ? row : memcpy(buffer, row, n1 - n0);
 }
 
-static void store_quantised(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
+static void store_quantized(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums)
 {
     const integer_matmul_loop *t = g->context;
     size_t a, b;
     xcvm_product_at(&t->shape, g->item, &a, &b);
-    xcvm_quantise_sums(sums, n1 - n0, t->a_scales[a * g->m + i], t->b_scales + b * g->n + n0,
-                       xcvm_zero_point(t->quantised->y_zero_point, 0), t->y->dtype == XCVM_I8,
+    xcvm_quantize_sums(sums, n1 - n0, t->a_scales[a * g->m + i], t->b_scales + b * g->n + n0,
+                       xcvm_zero_point(t->quantized->y_zero_point, 0), t->y->dtype == XCVM_I8,
                        XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
 }
 
@@ -78,8 +78,8 @@ static xcvm_status multiply(xcvm_kernel *k, integer_matmul_loop *t)
                                       .a_signed = t->a->dtype == XCVM_I8,
                                       .b_signed = t->b->dtype == XCVM_I8,
                                       .row = read_row,
-                                      .c = t->quantised == NULL ? t->y->data : NULL,
-                                      .finish = store_quantised,
+                                      .c = t->quantized == NULL ? t->y->data : NULL,
+                                      .finish = store_quantized,
                                       .context = t};
     const size_t numbers = xcvm_round_up((rows + columns) * (sizeof(float) + sizeof(int16_t)), XCVM_ALIGNMENT);
     const int threads = xcvm_threads_count(k->threads);
@@ -92,12 +92,12 @@ static xcvm_status multiply(xcvm_kernel *k, integer_matmul_loop *t)
     t->b_zeros = t->a_zeros + rows;
     spread_zeros(t->a_zero_point, rows, s->m, t->a_zeros);
     spread_zeros(t->b_zero_point, columns, s->n, t->b_zeros);
-    if (t->quantised != NULL) {
+    if (t->quantized != NULL) {
         double y_scale;
-        XCVM_TRY(xcvm_read_double(k->error, t->quantised->y_scale, "y_scale", &y_scale));
+        XCVM_TRY(xcvm_read_double(k->error, t->quantized->y_scale, "y_scale", &y_scale));
         const float factor = 1.0f / (float)y_scale;
-        spread_scales(t->quantised->a_scale, rows, s->m, factor, t->a_scales);
-        spread_scales(t->quantised->b_scale, columns, s->n, 1.0f, t->b_scales);
+        spread_scales(t->quantized->a_scale, rows, s->m, factor, t->a_scales);
+        spread_scales(t->quantized->b_scale, columns, s->n, 1.0f, t->b_scales);
     }
     return xcvm_integer_gemm_run(k, &batch, scratch + numbers);
 }
@@ -116,6 +116,6 @@ XCVM_KERNEL(QLinearMatMul)
                              .a_zero_point = a->a_zero_point,
                              .b_zero_point = a->b_zero_point,
                              .y = a->y,
-                             .quantised = a};
+                             .quantized = a};
     return multiply(k, &t);
 }

@@ -12,7 +12,7 @@ typedef struct quantize_loop {
     const float *scales, *zero_points;
     bool saturate;
     xcvm_dtype precision; /* f16 or bf16, to which operands and quotients are rounded, or another: they are not */
-    float low, high;      /* of the quantised integers; both 0 for floats */
+    float low, high;      /* of the quantized integers; both 0 for floats */
 } quantize_loop;
 
 static void load(const xcvm_value *v, size_t first, size_t count, float *to)

@@ -39,7 +39,7 @@ xcvm_status xcvm_quantized_product_run(const xcvm_kernel *k, const xcvm_quantize
 size_t xcvm_quantized_ways(void);
 xcvm_status xcvm_quantized_product_by(const xcvm_kernel *k, const xcvm_quantized_product *p, void *scratch, size_t way);
 
-/* Sums alone, to[i * to_row + column]: of `count` rows of `quads` quads, `row` bytes apart, with `panels` neighbouring
+/* Sums alone, to[i * to_row + column]: of `count` rows of `quads` quads, `row` bytes apart, with `panels` neighboring
  * panels. */
 #define xcvm_quantized_sums XCVM_PER_ISA(xcvm_quantized_sums)
 void xcvm_quantized_sums(const uint8_t *x, size_t row, size_t count, const int8_t *w, size_t quads, size_t panels,

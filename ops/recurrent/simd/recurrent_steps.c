@@ -18,7 +18,7 @@ typedef struct recurrent_steps_loop {
     size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
     float *h, *next_h, *c, *gates, *update, *reset;
     float *p, *reset_bias;   /* rows of units; NULL: none */
-    char *rows;              /* quantised weights: the states of a step as rows of products, of row_bytes each */
+    char *rows;              /* quantized weights: the states of a step as rows of products, of row_bytes each */
     size_t row_bytes, terms; /* rows of a state */
     float *rest;             /* of a state, in two terms */
     size_t step;
@@ -26,7 +26,7 @@ typedef struct recurrent_steps_loop {
     uint32_t status;  /* atomic; the first failure */
 } recurrent_steps_loop;
 
-static bool is_quantised(const xcvm_recurrent *n) { return n->weights != XCVM_RECURRENT_PANELS; }
+static bool is_quantized(const xcvm_recurrent *n) { return n->weights != XCVM_RECURRENT_PANELS; }
 static size_t terms_of(const xcvm_recurrent *n) { return n->weights == XCVM_RECURRENT_BYTES && n->two_terms ? 2 : 1; }
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
@@ -129,7 +129,7 @@ static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size
     }
 }
 
-/* ---- Products with quantised weights ---- */
+/* ---- Products with quantized weights ---- */
 
 /* Where the row of a batch entry is laid out. */
 static char *row_at(const recurrent_steps_loop *r, size_t d, size_t b)
@@ -267,7 +267,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
     const bool in_place = starts_in_place(r);
     xcvm_poller poller = xcvm_poller_of(r->k);
     float *gates = r->gates + d * n->batch * r->width;
-    if (!second && (is_quantised(n) || !in_place))
+    if (!second && (is_quantized(n) || !in_place))
         for (size_t b = 0; b < n->batch; b++) {
             const float *projected = projected_row(r, d, b);
             for (size_t i = begin; i < end; i++)
@@ -279,7 +279,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .a = (second ? r->reset : r->h) + d * n->batch * r->units,
                    .a_row = r->units,
                    .a_column = 1,
-                   .b = is_quantised(n) ? NULL : panel_at(n, d * r->blocks * n->gates),
+                   .b = is_quantized(n) ? NULL : panel_at(n, d * r->blocks * n->gates),
                    .b_ahead = true,
                    .b_dtype = n->panel_dtype,
                    .c = gates,
@@ -287,11 +287,11 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
                    .c_column = 1,
                    .start = in_place ? projected_row(r, d, 0) : gates,
                    .alpha = 1.0f};
-    if (!phases && !is_quantised(n))
+    if (!phases && !is_quantized(n))
         XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, begin * n->gates * UNITS, end * n->gates * UNITS, NULL));
     for (size_t i = begin; i < end; i++) {
         const size_t at = i * n->gates * UNITS;
-        if (is_quantised(n))
+        if (is_quantized(n))
             XCVM_TRY(multiply_rows(r, &poller, d, i, second ? 2 : 0, r->first_phase ? 2 : n->gates));
         else if (phases)
             XCVM_TRY(xcvm_gemm_part(r->k, &g, 0, n->batch, second ? at + 2 * UNITS : at,
@@ -312,7 +312,7 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
     for (size_t at = begin, last; at < end; at = last) {
         const size_t d = at / r->blocks, first = at % r->blocks;
         last = (d + 1) * r->blocks < end ? (d + 1) * r->blocks : end;
-        if (r->n->batch > 1 || is_quantised(r->n)) {
+        if (r->n->batch > 1 || is_quantized(r->n)) {
             const xcvm_status status = run_blocks(r, d, first, first + (last - at));
             if (status != XCVM_OK)
                 __atomic_store_n(&r->status, (uint32_t)status, __ATOMIC_RELAXED);
@@ -335,7 +335,7 @@ static xcvm_status run_steps(recurrent_steps_loop *r, size_t begin, size_t end, 
         r->next_h = r->step % 2 == 0 ? next_h : h;
         for (int phase = has_phases(r->n) ? 0 : 1; phase < 2; phase++) {
             r->first_phase = phase == 0;
-            if (is_quantised(r->n))
+            if (is_quantized(r->n))
                 XCVM_TRY(make_rows(r, begin, end));
             if (grain < blocks)
                 xcvm_parallel(r->k->threads, blocks, grain, run_range, r);
@@ -379,7 +379,7 @@ static bool lay_out(recurrent_steps_loop *r, const xcvm_recurrent *n, char *scra
                  {&r->p, n->p != NULL ? 3 * n->directions : 0, r->units},
                  {&r->reset_bias, n->reset_bias != NULL ? n->directions : 0, r->units}};
     *bytes = 0;
-    if (is_quantised(n)) {
+    if (is_quantized(n)) {
         r->row_bytes = n->weights == XCVM_RECURRENT_BYTES ? xcvm_dynamic_row_bytes(n->hidden)
                                                           : xcvm_qblocks_row_bytes(&n->blocks.layout);
         if (!xcvm_size_mul(rows * r->terms, r->row_bytes, bytes) || *bytes > SIZE_MAX / 8)

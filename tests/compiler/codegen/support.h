@@ -34,7 +34,7 @@ static UNUSED void begin_fused(compilation *c)
     c->options.fuse = library;
 }
 
-/* Optimises, and compiles the library. */
+/* Optimizes, and compiles the library. */
 static UNUSED void build_library(compilation *c)
 {
     passes(c);

@@ -21,11 +21,11 @@ static test_bytes export_text(const char *text, xcvm_error *error)
     return source;
 }
 
-/* An initialiser ends with the last element that is not zero; a zero below zero is none. */
+/* An initializer ends with the last element that is not zero; a zero below zero is none. */
 START_TEST(zeros_are_left_out)
 {
     static const struct {
-        const char *elements, *initialiser;
+        const char *elements, *initializer;
     } constants[] = {{"f32[6] 0 0 0 0 0 0", "const float xc_constant_0[6] = {0};"},
                      {"f32[6] 0 1.5 0 -2 0 0", "const float xc_constant_0[6] = {0.0f, 1.5f, 0.0f, -2.0f};"},
                      {"f32[6] 0 0 -0.0 0 0 0", "const float xc_constant_0[6] = {0.0f, 0.0f, -0.0f};"},
@@ -42,7 +42,7 @@ START_TEST(zeros_are_left_out)
                  "input x %.*s\noutput y %.*s\n$1 = In(name=\"x\")\n$2 = Add($1, %s)\nOut($2, name=\"y\")\n", type,
                  elements, type, elements, elements);
         test_bytes source = export_text(text, &error);
-        ck_assert_msg(strstr(source.at, constants[i].initialiser) != NULL, "%s: %s", elements, source.at);
+        ck_assert_msg(strstr(source.at, constants[i].initializer) != NULL, "%s: %s", elements, source.at);
         test_bytes_free(&source);
     }
 }

@@ -24,7 +24,7 @@ static UNUSED xcc_value *sum(xcc_builder *b, xcc_value *x)
 
 static UNUSED xcvm_status differentiate(compilation *c)
 {
-    ok(&c->m, xcc_pass_canonicalise(&c->m));
+    ok(&c->m, xcc_pass_canonicalize(&c->m));
     ok(&c->m, xcc_pass_infer(&c->m));
     return xcc_pass_differentiate(&c->m);
 }

@@ -189,7 +189,7 @@ END_TEST
 
 /* ---- Straight through ---- */
 
-/* Between quantisation and its undoing may stand what moves all numbers, and nothing else. */
+/* Between quantization and its undoing may stand what moves all numbers, and nothing else. */
 START_TEST(straight_through)
 {
     for (int pooled = 0; pooled < 2; pooled++) {
@@ -211,7 +211,7 @@ START_TEST(straight_through)
         xcc_value *y = must(b, xcc_apply(b, DequantizeLinear, y, .x = XCC_IN(q), .scale = XCC_IN(scale)));
         output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, y, NULL, false)));
         if (pooled) {
-            check_refused(&c, XCVM_UNSUPPORTED, "MaxPool takes quantised numbers");
+            check_refused(&c, XCVM_UNSUPPORTED, "MaxPool takes quantized numbers");
             continue;
         }
         passes(&c);

@@ -85,7 +85,7 @@ START_TEST(path_alone)
     c.options.loss = loss->name;
     const size_t tanhs = count_in(c.m.graph, XCVM_OP_Tanh), products = count_in(c.m.graph, XCVM_OP_Mul);
     ok(&c.m, differentiate(&c));
-    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    ok(&c.m, xcc_pass_canonicalize(&c.m));
     CHECK_COUNT(&c, Tanh, tanhs);
     CHECK_COUNT(&c, Mul, products + 1); /* of the gradient with what w is multiplied by */
     CHECK_COUNT(&c, Cos, 0);
@@ -106,7 +106,7 @@ START_TEST(loss_of_classes)
     output(&c.b, must(&c.b, xcc_apply(&c.b, NegativeLogLikelihoodLoss, y, .x = XCC_IN(logs), .target = XCC_IN(target),
                                       .ignore_index = -100, .reduction = XCVM_LOSS_REDUCTION_mean)));
     ok(&c.m, differentiate(&c));
-    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    ok(&c.m, xcc_pass_canonicalize(&c.m));
     CHECK_COUNT(&c, ScatterElements, 1);
     CHECK_COUNT(&c, Sub, 0);
     CHECK_COUNT(&c, Expand, 0);

@@ -53,7 +53,7 @@ static UNUSED xcc_value *mean(xcc_builder *b, xcc_value *x, int64_t keepdims)
     return APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(ints(b, 2, DIMS(2, -1))), .keepdims = keepdims);
 }
 
-static UNUSED xcc_value *normalised(xcc_builder *b, xcc_value *x)
+static UNUSED xcc_value *normalized(xcc_builder *b, xcc_value *x)
 {
     int64_t n = x->type.dims[1];
     xcc_value *var = APPLY(Abs, y, .x = XCC_IN(weights(b, 1, &n)));

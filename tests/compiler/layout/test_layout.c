@@ -113,10 +113,10 @@ static void make_dense(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv(b, image(b, "x", 3), 32));
     for (int i = 0; i < 3; i++) {
-        xcc_value *y = conv(b, relu(b, normalised(b, x)), 16);
+        xcc_value *y = conv(b, relu(b, normalized(b, x)), 16);
         x = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(x), XCC_IN(y)}, 2}, .axis = 1);
     }
-    output(b, conv(b, normalised(b, x), 20));
+    output(b, conv(b, normalized(b, x), 20));
 }
 
 START_TEST(dense_blocks)

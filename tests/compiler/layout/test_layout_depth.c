@@ -35,7 +35,7 @@ static xcc_value *conv(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t sl
 
 static xcc_value *relu(xcc_builder *b, xcc_value *x) { return APPLY(Relu, y, .x = XCC_IN(x)); }
 
-static xcc_value *normalised(xcc_builder *b, xcc_value *x)
+static xcc_value *normalized(xcc_builder *b, xcc_value *x)
 {
     int64_t n = x->type.dims[1];
     xcc_value *var = APPLY(Abs, y, .x = XCC_IN(weights(b, 1, &n)));
@@ -61,9 +61,9 @@ static void make_network(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, video(b, "x", 3), 32, 3, 7, 2, 1));
     xcc_value *y = relu(b, conv(b, conv(b, x, 48, 1, 3), 48, 3, 1));
-    xcc_value *z = relu(b, normalised(b, conv(b, max_pool(b, x), 16, 1, 1)));
+    xcc_value *z = relu(b, normalized(b, conv(b, max_pool(b, x), 16, 1, 1)));
     y = APPLY(Concat, y, .xs = {(const xcvm_value *[]){XCC_IN(y), XCC_IN(z)}, 2}, .axis = -4);
-    y = relu(b, normalised(b, y));
+    y = relu(b, normalized(b, y));
     xcc_value *residual = conv_of(b, y, 40, 1, 1, 1, 1);
     y = relu(b, APPLY(Add, y, .a = XCC_IN(conv(b, y, 40, 3, 3)), .b = XCC_IN(residual)));
     y = APPLY(AveragePool, y, .x = XCC_IN(y), .kernel_shape = XCC_INTS(2, 3, 3), .strides = XCC_INTS(1, 2, 2),

@@ -19,7 +19,7 @@ static xcc_value *random_channels(xcc_builder *b, xcc_value *x)
                              .ends = XCC_IN(ints(b, 1, DIMS(1000))), .axes = XCC_IN(ints(b, 1, DIMS(1))))
                      : x;
     default:
-        return normalised(b, x);
+        return normalized(b, x);
     }
 }
 

@@ -265,7 +265,7 @@ START_TEST(pooling_of_everything)
 }
 END_TEST
 
-START_TEST(normalisations)
+START_TEST(normalizations)
 {
     onnx_expect(
         "opset 8\ninput x f32[1x2]\ninit s f32[2] 1 2\ninit b f32[2] 0 1\ninit m f32[2] 1 1\ninit v f32[2] 4 4\n"
@@ -446,7 +446,7 @@ Suite *suite_compiler_lower(void)
     tcase_add_test(elements, windows_of_convolutions);
     tcase_add_test(elements, transposed_convolutions);
     tcase_add_test(elements, pooling_of_everything);
-    tcase_add_test(elements, normalisations);
+    tcase_add_test(elements, normalizations);
     tcase_add_test(elements, dropout_in_inference);
     tcase_add_test(elements, einsum);
     tcase_add_test(elements, window_functions);

@@ -153,7 +153,7 @@ START_TEST(blocks_that_do_not_fit)
 }
 END_TEST
 
-START_TEST(quantised_values_that_do_not_fit)
+START_TEST(quantized_values_that_do_not_fit)
 {
     onnx_refuse(MS "input x u8[2]\ninput s f32[]\noutput y\ny = com.microsoft::QLinearAdd(x, s, _, x, s)\n",
                 XCVM_INVALID_MODEL, "operand 6");
@@ -280,7 +280,7 @@ START_TEST(blocked_layout_of_eight)
 END_TEST
 
 /* Which ONNX Runtime puts into ONNX's own domain, as of any opset. */
-START_TEST(normalisation_in_the_domain_of_onnx)
+START_TEST(normalization_in_the_domain_of_onnx)
 {
     onnx_expect("opset 11\ninput x f32[2]\ninit s f32[2] 1 10\noutput y\noutput i\noutput z\n"
                 "y, i = SimplifiedLayerNormalization(x, s) epsilon=0.0 stash_type=1\n"
@@ -335,11 +335,11 @@ Suite *suite_compiler_lower_contrib(void)
     tcase_add_test(tests, attention_that_does_not_fit);
     tcase_add_test(tests, blocks_that_are_seen);
     tcase_add_test(tests, blocks_that_do_not_fit);
-    tcase_add_test(tests, quantised_values_that_do_not_fit);
+    tcase_add_test(tests, quantized_values_that_do_not_fit);
     tcase_add_test(tests, recurrence_of_bytes);
     tcase_add_test(tests, operators_that_are_refused_by_name);
     tcase_add_test(tests, blocked_layout_of_eight);
-    tcase_add_test(tests, normalisation_in_the_domain_of_onnx);
+    tcase_add_test(tests, normalization_in_the_domain_of_onnx);
     tcase_add_test(tests, products);
     tcase_add_test(tests, experts);
     tcase_add_test(tests, channels_last);

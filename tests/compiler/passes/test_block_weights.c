@@ -1,4 +1,4 @@
-/* Weights in blocks: which constants are rounded, what a model has quantised itself, and caches that are appended to.
+/* Weights in blocks: which constants are rounded, what a model has quantized itself, and caches that are appended to.
  */
 #include "compiler/states/state_pairs.h"
 #include "tests/compiler/support.h"
@@ -133,7 +133,7 @@ START_TEST(tables)
 }
 END_TEST
 
-/* ---- What a model has quantised ---- */
+/* ---- What a model has quantized ---- */
 
 static const struct {
     xcvm_dtype dtype;
@@ -149,7 +149,7 @@ static xcc_value *bytes_of(xcc_builder *b, xcvm_dtype dtype, const int64_t *dims
     return v;
 }
 
-static int quantised_case;
+static int quantized_case;
 
 static xcc_value *small_scales(xcc_builder *b, const int64_t *dims)
 {
@@ -160,14 +160,14 @@ static xcc_value *small_scales(xcc_builder *b, const int64_t *dims)
 }
 
 /* x times a matrix that DequantizeLinear makes of blocks of 32, and rows of such a table. */
-static void make_quantised(xcc_builder *b)
+static void make_quantized(xcc_builder *b)
 {
-    const bool turned = codes[quantised_case].transposed;
-    const xcvm_dtype dtype = codes[quantised_case].dtype;
+    const bool turned = codes[quantized_case].transposed;
+    const xcvm_dtype dtype = codes[quantized_case].dtype;
     const int64_t *dims = turned ? DIMS(COLUMNS, ROWS) : DIMS(ROWS, COLUMNS);
     const int64_t *blocks = turned ? DIMS(COLUMNS, ROWS / 32) : DIMS(ROWS / 32, COLUMNS);
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(-1, ROWS)), *q = bytes_of(b, dtype, dims, 1);
-    xcc_value *zero = codes[quantised_case].zero ? bytes_of(b, dtype, blocks, 2) : NULL;
+    xcc_value *zero = codes[quantized_case].zero ? bytes_of(b, dtype, blocks, 2) : NULL;
     xcc_value *w = must(b, xcc_apply(b, DequantizeLinear, y, .x = XCC_IN(q), .scale = XCC_IN(small_scales(b, blocks)),
                                      .zero_point = XCC_IN(zero), .axis = turned ? 1 : 0, .block_size = 32));
     if (turned)
@@ -182,9 +182,9 @@ static void make_quantised(xcc_builder *b)
 START_TEST(models_own)
 {
     compilation c;
-    quantised_case = _i;
+    quantized_case = _i;
     begin(&c, 2);
-    check_results(make_quantised, &c);
+    check_results(make_quantized, &c);
     CHECK_COUNT(&c, BlockQuantizedGemm, 1);
     CHECK_COUNT(&c, DequantizeLinear, 1);
     const xcvm_BlockQuantizedGemm_args *a = XCC_ARGS(BlockQuantizedGemm, only(&c, XCVM_OP_BlockQuantizedGemm));

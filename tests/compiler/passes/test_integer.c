@@ -1,4 +1,4 @@
-/* Tests of the pass integer: quantised graphs compute the same in integers, scales being powers of two, with which
+/* Tests of the pass integer: quantized graphs compute the same in integers, scales being powers of two, with which
  * floats are exact, and what cannot be done so stays as it is. */
 #include "tests/compiler/support.h"
 
@@ -234,7 +234,7 @@ START_TEST(column)
 }
 END_TEST
 
-/* x quantised by its own range, as bytes, a scale and a zero point. */
+/* x quantized by its own range, as bytes, a scale and a zero point. */
 static xcc_value *dynamic(xcc_builder *b, xcc_value *x, xcc_value **scale, xcc_value **zero)
 {
     xcc_value *q = must(b, xcc_value_create(b->graph, NULL));

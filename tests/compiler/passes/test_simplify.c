@@ -325,7 +325,7 @@ START_TEST(gelus)
 }
 END_TEST
 
-static void make_normalisations(xcc_builder *b)
+static void make_normalizations(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(2, -1, 4)), *axes = ints(b, 1, DIMS(-1));
     xcc_value *mean = APPLY(ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = 1);
@@ -345,10 +345,10 @@ static void make_normalisations(xcc_builder *b)
     output(b, APPLY(Mul, y, .a = XCC_IN(weights(b, 1, DIMS(4))), .b = XCC_IN(normal)));
 }
 
-START_TEST(normalisations)
+START_TEST(normalizations)
 {
     compilation c;
-    check_same_results(make_normalisations, &c);
+    check_same_results(make_normalizations, &c);
     CHECK_COUNT(&c, LayerNormalization, 1);
     CHECK_COUNT(&c, RMSNormalization, 1);
     CHECK_NODES(&c, 3);
@@ -470,7 +470,7 @@ Suite *suite_compiler_simplify(void)
     tcase_add_test(tests, rewritten_arithmetic);
     tcase_add_test(tests, gates);
     tcase_add_test(tests, gelus);
-    tcase_add_test(tests, normalisations);
+    tcase_add_test(tests, normalizations);
     tcase_add_test(tests, sums_of_items);
     tcase_add_test(tests, equal_nodes);
     tcase_add_test(tests, decided_control_flow);

@@ -83,7 +83,7 @@ UNUSED static void close_quantizing(quantizing *z)
 #define OPTIONS(...)                                                                                                   \
     &(const xcc_quantize_options) { .size = sizeof(xcc_quantize_options), .threads = 1, __VA_ARGS__ }
 
-/* Convolutions with a normalisation and a residual, pools and a product. */
+/* Convolutions with a normalization and a residual, pools and a product. */
 UNUSED static const char block[] =
     "opset 13\ninput x f32[Nx2x4x4]\noutput y\n"
     "init w f32[3x2x1x1] 0.5 -1 0.25 0.75 -0.3 0.9\ninit s f32[3] 1 2 0.5\ninit b f32[3] 0.1 -0.1 0\n"
@@ -104,7 +104,7 @@ typedef struct result {
     Onnx__ModelProto *model;
 } result;
 
-/* Quantises a model, with data between -2 and 2 or none, and writes what then has to compile. */
+/* Quantizes a model, with data between -2 and 2 or none, and writes what then has to compile. */
 UNUSED static void open_result(result *r, const char *text, const xcc_quantize_options *options, bool with_data)
 {
     xcvm_error error = {0};

@@ -20,7 +20,7 @@ static xcvm_status read_numbers(void *user, size_t batch, xcvm_value **inputs, x
 
 static source numbers(void) { return (source){.batches = 60, .read = read_numbers}; }
 
-/* A model is quantised, to be closed, and the report. */
+/* A model is quantized, to be closed, and the report. */
 static void bound(quantizing *z, const char *text, const xcc_quantize_options *options, xcc_quantize_report *report)
 {
     source s = numbers();
@@ -238,7 +238,7 @@ START_TEST(refusals)
     refuse(alone, ROUGHLY(.min_agreement = 0.9), "no output has rows of two and more");
     refuse(alone, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), "y has rows");
     refuse(ties, ROUGHLY(.min_agreement = 1),
-           "less than 1 of the rows stay the same, or are likely to, with any node quantised (of 0");
+           "less than 1 of the rows stay the same, or are likely to, with any node quantized (of 0");
     /* Without data there are no rows. */
     quantizing z;
     xcvm_error error = {0};

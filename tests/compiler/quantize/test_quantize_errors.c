@@ -43,7 +43,7 @@ static const char uneven[] = "opset 13\ninput x f32[Nx2x2x2]\noutput y\ninit w f
                              "init u f32[2x3x1x1] 0.01 3 0.2 -0.02 5 -0.1\ninit b f32[3] 1 0.001 0.01\n"
                              "c = Conv(x, w, b)\nr = Relu(c)\ny = Conv(r, u)\n";
 
-START_TEST(equalisation)
+START_TEST(equalization)
 {
     result plain, equal;
     xcc_quantize_report report = {.size = sizeof report};
@@ -174,7 +174,7 @@ Suite *suite_compiler_quantize_errors(void)
     TCase *tc = tcase_create("quantize");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, ranges_of_gates);
-    tcase_add_test(tc, equalisation);
+    tcase_add_test(tc, equalization);
     tcase_add_test(tc, biases_that_make_up);
     tcase_add_test(tc, bounded_errors);
     tcase_add_test(tc, bounds_by_the_worst_inputs);

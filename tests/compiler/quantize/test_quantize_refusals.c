@@ -31,10 +31,10 @@ START_TEST(refusals)
     static const char *const frob[] = {"frob"};
     const xcc_quantize_options *plain = OPTIONS(.method = XCC_RANGE_MSE);
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ninit s f32[] 1\ny = QuantizeLinear(x, s)\n", plain,
-                 XCVM_UNSUPPORTED, "quantised already: node 'y' is QuantizeLinear");
+                 XCVM_UNSUPPORTED, "quantized already: node 'y' is QuantizeLinear");
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ny = Relu(x)\n", plain, XCVM_INVALID_ARGUMENT, "no node can be");
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ny = Erf(x)\n", plain, XCVM_INVALID_ARGUMENT,
-                 "nothing to quantise");
+                 "nothing to quantize");
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ninit w f32[2x2] 1 nan 1 1\ny = MatMul(x, w)\n", plain,
                  XCVM_INVALID_ARGUMENT, "\"w\" has NaN");
     refuse_model(block, OPTIONS(.nodes = frob, .node_count = 1), XCVM_INVALID_ARGUMENT, "no node called \"frob\"");

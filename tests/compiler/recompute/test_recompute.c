@@ -197,7 +197,7 @@ START_TEST(budgets_are_used)
 }
 END_TEST
 
-/* The copies of a normalisation give no running statistics. */
+/* The copies of a normalization give no running statistics. */
 START_TEST(running_statistics)
 {
     network plain, n;

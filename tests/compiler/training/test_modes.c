@@ -1,4 +1,4 @@
-/* Losses that are added, and normalisation and dropout in the forms of training and of evaluation. */
+/* Losses that are added, and normalization and dropout in the forms of training and of evaluation. */
 #include "compiler/ir/training_form.h"
 #include "tests/compiler/training/support.h"
 
@@ -120,9 +120,9 @@ START_TEST(labels_that_are_an_input)
 }
 END_TEST
 
-/* ---- Normalisation ---- */
+/* ---- Normalization ---- */
 
-static xcc_value *normalise(xcc_builder *b, xcc_value *x, xcc_value *mean, xcc_value *var, int64_t training)
+static xcc_value *normalize(xcc_builder *b, xcc_value *x, xcc_value *mean, xcc_value *var, int64_t training)
 {
     xcc_value *ones = must(b, xcc_constant(b->graph, NULL, XCVM_F32, 1, DIMS(2), FLOATS(1, 1), false));
     return must(b, xcc_apply(b, BatchNormalization, y, .x = XCC_IN(x), .scale = XCC_IN(ones), .b = XCC_IN(ones),
@@ -131,20 +131,20 @@ static xcc_value *normalise(xcc_builder *b, xcc_value *x, xcc_value *mean, xcc_v
 }
 
 /* Two that share their statistics, one behind the other, times w. */
-static void normalised(xcc_builder *b, int64_t training)
+static void normalized(xcc_builder *b, int64_t training)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(b, "w", 0, NULL, FLOATS(1));
     xcc_value *mean = parameter(b, "mean", 1, DIMS(2), FLOATS(0, 4)),
               *var = parameter(b, "var", 1, DIMS(2), FLOATS(1, 4));
-    xcc_value *y = normalise(b, normalise(b, x, mean, var, training), mean, var, training);
+    xcc_value *y = normalize(b, normalize(b, x, mean, var, training), mean, var, training);
     output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, must(b, xcc_build_mul(b, y, w)), NULL, false)));
 }
 
 /* With the statistics that the model has: of channel 0 2 and 6, of channel 1 -1 and 0. */
 #define RESTING (2 + 6 - 1 + 0)
 
-/* An output that is a normalisation's keeps its name though its node is made anew. */
-START_TEST(normalised_output)
+/* An output that is a normalization's keeps its name though its node is made anew. */
+START_TEST(normalized_output)
 {
     compilation c;
     begin_mode(&c, false);
@@ -152,7 +152,7 @@ START_TEST(normalised_output)
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(&c.b, "w", 0, NULL, FLOATS(1));
     xcc_value *mean = parameter(&c.b, "mean", 1, DIMS(2), FLOATS(0, 4)),
               *var = parameter(&c.b, "var", 1, DIMS(2), FLOATS(1, 4));
-    xcc_value *y = normalise(&c.b, must(&c.b, xcc_build_mul(&c.b, x, w)), mean, var, 1);
+    xcc_value *y = normalize(&c.b, must(&c.b, xcc_build_mul(&c.b, x, w)), mean, var, 1);
     y->name = "normal";
     output(&c.b, y);
     passes(&c);
@@ -162,17 +162,17 @@ START_TEST(normalised_output)
 }
 END_TEST
 
-static void normalised_once(xcc_builder *b, double momentum)
+static void normalized_once(xcc_builder *b, double momentum)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(b, "w", 0, NULL, FLOATS(1));
     xcc_value *mean = parameter(b, "mean", 1, DIMS(2), FLOATS(0, 4)),
               *var = parameter(b, "var", 1, DIMS(2), FLOATS(1, 4));
-    xcc_value *y = normalise(b, x, mean, var, 0);
+    xcc_value *y = normalize(b, x, mean, var, 0);
     XCC_ARGS(BatchNormalization, y->producer)->momentum = momentum;
     output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, must(b, xcc_build_mul(b, y, w)), NULL, false)));
 }
 
-static void run_normalised(machine *k, bool learns)
+static void run_normalized(machine *k, bool learns)
 {
     machine_give(k, 0, XCVM_F32, 2, DIMS(2, 2), FLOATS(0, 2, 4, 6));
     if (learns)
@@ -191,14 +191,14 @@ START_TEST(running_statistics)
     /* Of one process alone: the sums are what there is. */
     c.options.all_reduce = _i >= 2;
     c.options.local_batch_normalization = _i == 3;
-    normalised(&c.b, _i != 1);
+    normalized(&c.b, _i != 1);
     passes(&c);
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     /* The number of samples is one message, the loss and all statistics are another. */
     ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_AllReduce), _i >= 2 ? 2 : 0);
     ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_SyncBatchNormalization), _i == 2 ? 2 : 0);
-    run_normalised(&k, true);
+    run_normalized(&k, true);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     expect_state(&k, "mean", 2, FLOATS(0.5f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
     expect_state(&k, "var", 2, FLOATS(1.75f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
@@ -214,10 +214,10 @@ START_TEST(momentum_of_one)
     machine k;
     begin_mode(&c, false);
     c.options.train_batch_normalization = true;
-    normalised_once(&c.b, 1.0);
+    normalized_once(&c.b, 1.0);
     passes(&c);
     machine_open(&k, &c);
-    run_normalised(&k, true);
+    run_normalized(&k, true);
     expect_state(&k, "mean", 2, FLOATS(0.2f, 4));
     expect_state(&k, "var", 2, FLOATS(1.3f, 4));
     machine_close(&k);
@@ -225,17 +225,17 @@ START_TEST(momentum_of_one)
 }
 END_TEST
 
-/* In the form of inference nothing is stored, as where a model with frozen normalisation is fine-tuned. */
+/* In the form of inference nothing is stored, as where a model with frozen normalization is fine-tuned. */
 START_TEST(statistics_at_rest)
 {
     compilation c;
     machine k;
     begin_mode(&c, false);
-    normalised(&c.b, 0);
+    normalized(&c.b, 0);
     passes(&c);
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 2);
-    run_normalised(&k, true);
+    run_normalized(&k, true);
     expect_output(&k, 0, 0, NULL, FLOATS(RESTING));
     machine_close(&k);
     finish(&c);
@@ -248,12 +248,12 @@ START_TEST(evaluation_reads_statistics)
     machine k;
     begin_mode(&c, true);
     c.options.train_batch_normalization = _i == 1;
-    normalised(&c.b, _i == 0);
+    normalized(&c.b, _i == 0);
     passes(&c);
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 3);
-    run_normalised(&k, false);
+    run_normalized(&k, false);
     expect_output(&k, 0, 0, NULL, FLOATS(RESTING));
     expect_state(&k, "mean", 2, FLOATS(0, 4));
     machine_close(&k);
@@ -261,7 +261,7 @@ START_TEST(evaluation_reads_statistics)
 }
 END_TEST
 
-START_TEST(no_normalisation)
+START_TEST(no_normalization)
 {
     compilation c;
     begin_mode(&c, false);
@@ -314,7 +314,7 @@ START_TEST(built_for_inference)
     begin_mode(&c, false);
     c.options.train = NULL;
     c.options.inference = _i == 1;
-    normalised(&c.b, 1);
+    normalized(&c.b, 1);
     dropped(&c.b);
     ck_assert_int_eq(xcc_training_form_resolve(&c.m), XCVM_OK);
     ck_assert_uint_eq(c.m.training_nodes, _i == 1 ? 0 : 3);
@@ -335,9 +335,9 @@ Suite *suite_compiler_modes(void)
     tcase_add_loop_test(forms, running_statistics, 0, 4);
     tcase_add_test(forms, statistics_at_rest);
     tcase_add_test(forms, momentum_of_one);
-    tcase_add_test(forms, normalised_output);
+    tcase_add_test(forms, normalized_output);
     tcase_add_loop_test(forms, evaluation_reads_statistics, 0, 2);
-    tcase_add_test(forms, no_normalisation);
+    tcase_add_test(forms, no_normalization);
     tcase_add_loop_test(forms, dropout, 0, 2);
     tcase_add_loop_test(forms, built_for_inference, 0, 2);
     suite_add_tcase(suite, forms);

@@ -302,7 +302,7 @@ START_TEST(sound_graphs)
     c.options.clip_norm = c.options.loss_scale = 1;
     c.options.average = 0.5;
     linear(&c.b);
-    ok(&c.m, xcc_pass_canonicalise(&c.m));
+    ok(&c.m, xcc_pass_canonicalize(&c.m));
     ok(&c.m, xcc_pass_infer(&c.m));
     ok(&c.m, xcc_pass_train(&c.m));
     ok(&c.m, xcc_graph_verify(c.m.graph));

@@ -1,4 +1,4 @@
-/* Products with weights quantised in blocks: against sums in f64 at every edge of lines, blocks and panels, with every
+/* Products with weights quantized in blocks: against sums in f64 at every edge of lines, blocks and panels, with every
  * instruction set that this CPU has, to the same bits with any number of threads; and the rounding of weights. */
 /* Takes long. */
 #include "base/isas.h"

@@ -35,7 +35,7 @@ static void fill_bytes(void *bytes, size_t count, fill how, uint8_t extreme)
 }
 
 /* Half a step below the limit, ties included: what the kernels say of a sum. */
-static int64_t requantised(int64_t sum, float scale, int64_t zero, int64_t low, int64_t high)
+static int64_t requantized(int64_t sum, float scale, int64_t zero, int64_t low, int64_t high)
 {
     const float v = (float)(int32_t)sum * scale;
     const int64_t q = v != v ? low : v < -1e9f ? low : v > 1e9f ? high : (int64_t)rintf(v) + zero;
@@ -107,7 +107,7 @@ static void check_elements(const conv_case *c, const xcvm_QuantizedConv_args *a,
                     const int64_t sum =
                         expected_at(c, a->x->data, w, a->x_zero_point, n, i, j, o) + XCVM_CDATA(int32_t, a->b)[o];
                     const int64_t q =
-                        requantised(sum, XCVM_CDATA(float, a->scale)[o], a->y_zero_point, a->low, a->high);
+                        requantized(sum, XCVM_CDATA(float, a->scale)[o], a->y_zero_point, a->low, a->high);
                     ck_assert_msg(XCVM_CDATA(uint8_t, a->y)[at] == q, "isa %zu, (%d, %d, %d, %d): %d, not %d", isa,
                                   (int)n, (int)i, (int)j, (int)o, XCVM_CDATA(uint8_t, a->y)[at], (int)q);
                 }

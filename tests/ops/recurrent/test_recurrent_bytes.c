@@ -60,7 +60,7 @@ static void make_weights(network *t, bool extreme)
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 /* A state as bytes of its own range, less their zero point; returns the scale. */
-static float quantise(const float *x, size_t count, int64_t *q)
+static float quantize(const float *x, size_t count, int64_t *q)
 {
     float low = 0, high = 0;
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +74,7 @@ static float quantise(const float *x, size_t count, int64_t *q)
     return scale;
 }
 
-/* One step of one unit: the state quantised, and each float operation in its place. */
+/* One step of one unit: the state quantized, and each float operation in its place. */
 static void expect_step(const network *t, const float *x, const float *h, const float *c, size_t d, size_t unit,
                         double *next_h, double *next_c)
 {
@@ -87,7 +87,7 @@ static void expect_step(const network *t, const float *x, const float *h, const 
         volatile float all = x[column];
         memcpy(state, h, hidden * sizeof *state);
         for (int64_t term = 0; term <= t->two_terms; term++) {
-            const float scale = quantise(state, hidden, q);
+            const float scale = quantize(state, hidden, q);
             int64_t sum = 0;
             for (size_t p = 0; p < hidden; p++) {
                 const volatile float taken = (float)q[p] * scale;

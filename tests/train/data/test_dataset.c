@@ -351,11 +351,11 @@ START_TEST(folders_with_marks)
 }
 END_TEST
 
-static void write_image(const char *name, int64_t height, int64_t width, int colour)
+static void write_image(const char *name, int64_t height, int64_t width, int color)
 {
     xcvm_value *image = tensor(XCVM_U8, 3, (int64_t[]){height, width, 3});
     struct output output;
-    memset(xcvm_value_data(image), colour, xcvm_value_bytes(image));
+    memset(xcvm_value_data(image), color, xcvm_value_bytes(image));
     ck_assert_int_eq(output_open(&output, in_folder(name), NULL), XCVM_OK);
     ck_assert_int_eq(png_write(image, output_sink, &output, NULL), XCVM_OK);
     ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
@@ -394,7 +394,7 @@ START_TEST(images_within_limits)
 }
 END_TEST
 
-/* Two classes of pictures of one colour each, of another size than the input. */
+/* Two classes of pictures of one color each, of another size than the input. */
 START_TEST(image_folders)
 {
     static const char *const names[] = {"black/1.png", "black/2.png", "white/1.png"};

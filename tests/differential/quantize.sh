@@ -1,17 +1,17 @@
 #!/bin/sh
-# quantise.sh BUILD: models that `xcvm quantize` writes, in every form, in ONNX Runtime and in XCVM, which have to agree,
+# quantize.sh BUILD: models that `xcvm quantize` writes, in every form, in ONNX Runtime and in XCVM, which have to agree,
 # and for onnx.checker. Fails without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
-work=$build/quantised
+work=$build/quantized
 export PYTHONDONTWRITEBYTECODE=1
 /usr/bin/python3 -c 'import numpy, onnx' 2>/dev/null || { echo "python3-onnx is not installed; make test installs it"; exit 1; }
 library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { code=$?; tail -n 1 "$build/onnxruntime.log"; exit $code; }
 rm -rf "$work"
 mkdir -p "$work"
 cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$library")"
-/usr/bin/python3 "$here/quantise.py" "$build/tools/xcvm" "$work/cases" >"$work/list.txt"
+/usr/bin/python3 "$here/quantize.py" "$build/tools/xcvm" "$work/cases" >"$work/list.txt"
 "$work/ort_run" <"$work/list.txt" >"$work/judged.txt"
 refused=$(grep -cv '^ok ' "$work/judged.txt" || true)
 grep -v '^ok ' "$work/judged.txt" || true

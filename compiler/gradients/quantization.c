@@ -1,4 +1,4 @@
-/* Quantisation. What rounds has no gradient but where straight-through gradients are asked for. */
+/* Quantization. What rounds has no gradient but where straight-through gradients are asked for. */
 #include "compiler/gradients/rule.h"
 #include "ops/quantize/quantize_shape.h"
 
@@ -77,7 +77,7 @@ static xcc_value *gather_up(xcc_vjp *d, const layout *l, xcc_value *g, xcc_value
         d->b, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, parts, XCC_BUILD_INTS(d->b, l->axis + 1), false), v);
 }
 
-/* In a type that has room for products of quantised numbers. */
+/* In a type that has room for products of quantized numbers. */
 static xcc_value *wide(xcc_vjp *d, xcc_value *v)
 {
     const bool f64 = v != NULL && (v->type.dtype == XCVM_F64 || G->type.dtype == XCVM_F64);
@@ -106,7 +106,7 @@ XCC_GRADIENT(DequantizeLinear)
     xcc_give(d, 1, xcc_build_cast(d->b, gather_up(d, &l, xcc_mul(d, g, x), scale), (xcvm_dtype)scale->type.dtype));
 }
 
-/* The least and the greatest number of a quantised type. */
+/* The least and the greatest number of a quantized type. */
 static void find_range(xcvm_dtype dtype, double *low, double *high)
 {
     const int bits = xcvm_dtype_bits(dtype);

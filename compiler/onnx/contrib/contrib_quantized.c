@@ -1,4 +1,4 @@
-/* Contributed operators on quantised values: what ONNX has on floats, between DequantizeLinear and QuantizeLinear, and
+/* Contributed operators on quantized values: what ONNX has on floats, between DequantizeLinear and QuantizeLinear, and
  * products of integers. */
 #include "compiler/onnx/contrib/contrib.h"
 
@@ -12,7 +12,7 @@ static xcc_value *plain(xcc_lowering *n, xcc_value *x)
     return xcc_build_reshape(&n->b, x, xcc_build_ints(&n->b, 0, NULL));
 }
 
-xcc_value *xcc_contrib_dequantised(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point, int64_t axis)
+xcc_value *xcc_contrib_dequantized(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point, int64_t axis)
 {
     if (x == NULL || scale == NULL)
         return NULL;
@@ -25,7 +25,7 @@ xcc_value *xcc_contrib_dequantised(xcc_lowering *n, xcc_value *x, xcc_value *sca
 }
 
 /* x in steps of scale from zero_point on; NULL: 0 of that type. */
-static xcc_value *quantised(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point, xcvm_dtype dtype)
+static xcc_value *quantized(xcc_lowering *n, xcc_value *x, xcc_value *scale, xcc_value *zero_point, xcvm_dtype dtype)
 {
     if (x == NULL || scale == NULL)
         return NULL;
@@ -53,18 +53,18 @@ xcvm_status xcc_contrib_need_operand(const xcc_lowering *n, size_t i, const char
 /* Operand i with the scale and zero point that follow, as floats. */
 static xcvm_status read_value(xcc_lowering *n, size_t i, xcc_value **x)
 {
-    XCVM_TRY(xcc_contrib_need_operand(n, i, "a quantised value"));
+    XCVM_TRY(xcc_contrib_need_operand(n, i, "a quantized value"));
     XCVM_TRY(xcc_contrib_need_operand(n, i + 1, "a scale"));
-    XCVM_TRY(xcc_contrib_need_byte(n, n->inputs[i], "a quantised value"));
-    *x = xcc_contrib_dequantised(n, n->inputs[i], n->inputs[i + 1], xcc_input(n, i + 2), 0);
+    XCVM_TRY(xcc_contrib_need_byte(n, n->inputs[i], "a quantized value"));
+    *x = xcc_contrib_dequantized(n, n->inputs[i], n->inputs[i + 1], xcc_input(n, i + 2), 0);
     return *x != NULL ? XCVM_OK : xcc_failure(n);
 }
 
 /* Result 0 is y by the scale that is operand i and the zero point behind it. */
-static xcvm_status bind_quantised(xcc_lowering *n, xcc_value *y, size_t i)
+static xcvm_status bind_quantized(xcc_lowering *n, xcc_value *y, size_t i)
 {
     XCVM_TRY(xcc_contrib_need_operand(n, i, "the result's scale"));
-    return xcc_bind(n, 0, quantised(n, y, n->inputs[i], xcc_input(n, i + 1), (xcvm_dtype)n->inputs[0]->type.dtype));
+    return xcc_bind(n, 0, quantized(n, y, n->inputs[i], xcc_input(n, i + 1), (xcvm_dtype)n->inputs[0]->type.dtype));
 }
 
 /* ---- Element-wise ---- */
@@ -76,7 +76,7 @@ xcvm_status xcc_lower_contrib_qlinear_binary(xcc_lowering *n)
     XCVM_TRY(read_value(n, 0, &a));
     XCVM_TRY(read_value(n, 3, &b));
     const bool product = strcmp(n->op->info.name, "QLinearMul") == 0;
-    return bind_quantised(n, xcc_build_binary(&n->b, product ? XCVM_OP_Mul : XCVM_OP_Add, a, b), 6);
+    return bind_quantized(n, xcc_build_binary(&n->b, product ? XCVM_OP_Mul : XCVM_OP_Add, a, b), 6);
 }
 
 xcvm_status xcc_lower_contrib_qlinear_leaky_relu(xcc_lowering *n)
@@ -86,7 +86,7 @@ xcvm_status xcc_lower_contrib_qlinear_leaky_relu(xcc_lowering *n)
     XCVM_TRY(xcc_need_inputs(n, 1, 5));
     XCVM_TRY(xcc_attribute_float(n, "alpha", 0.01, &alpha));
     XCVM_TRY(read_value(n, 0, &x));
-    return bind_quantised(n, xcc_apply(&n->b, LeakyRelu, y, .x = XCC_IN(x), .alpha = alpha), 3);
+    return bind_quantized(n, xcc_apply(&n->b, LeakyRelu, y, .x = XCC_IN(x), .alpha = alpha), 3);
 }
 
 xcvm_status xcc_lower_contrib_qlinear_sigmoid(xcc_lowering *n)
@@ -94,7 +94,7 @@ xcvm_status xcc_lower_contrib_qlinear_sigmoid(xcc_lowering *n)
     xcc_value *x;
     XCVM_TRY(xcc_need_inputs(n, 1, 5));
     XCVM_TRY(read_value(n, 0, &x));
-    return bind_quantised(n, xcc_build_unary(&n->b, XCVM_OP_Sigmoid, x), 3);
+    return bind_quantized(n, xcc_build_unary(&n->b, XCVM_OP_Sigmoid, x), 3);
 }
 
 /* The softmax along one axis since opset 13, before over all dimensions from axis on; the attribute says which. */
@@ -106,7 +106,7 @@ xcvm_status xcc_lower_contrib_qlinear_softmax(xcc_lowering *n)
     XCVM_TRY(xcc_contrib_need_int(n, "opset", 1, 1000, &opset));
     XCVM_TRY(read_value(n, 0, &x));
     XCVM_TRY(xcc_lower_inner(n, "", "Softmax", opset < 13 ? 1 : 13, 1, &x, 1, &y));
-    return bind_quantised(n, y, 3);
+    return bind_quantized(n, y, 3);
 }
 
 xcvm_status xcc_lower_contrib_qlinear_where(xcc_lowering *n)
@@ -116,7 +116,7 @@ xcvm_status xcc_lower_contrib_qlinear_where(xcc_lowering *n)
     XCVM_TRY(read_value(n, 1, &x));
     XCVM_TRY(read_value(n, 4, &y));
     xcc_value *z = xcc_build_call(&n->b, XCVM_OP_Where, 3, (xcc_value *[]){n->inputs[0], x, y});
-    return xcc_bind(n, 0, quantised(n, z, n->inputs[7], n->inputs[8], XCVM_NO_DTYPE));
+    return xcc_bind(n, 0, quantized(n, z, n->inputs[7], n->inputs[8], XCVM_NO_DTYPE));
 }
 
 xcvm_status xcc_lower_contrib_qlinear_concat(xcc_lowering *n)
@@ -133,7 +133,7 @@ xcvm_status xcc_lower_contrib_qlinear_concat(xcc_lowering *n)
     for (size_t i = 0; i < count; i++)
         XCVM_TRY(read_value(n, 2 + 3 * i, &parts[i]));
     return xcc_bind(
-        n, 0, quantised(n, xcc_build_concat(&n->b, count, parts, axis), n->inputs[0], n->inputs[1], XCVM_NO_DTYPE));
+        n, 0, quantized(n, xcc_build_concat(&n->b, count, parts, axis), n->inputs[0], n->inputs[1], XCVM_NO_DTYPE));
 }
 
 /* ---- Means ---- */
@@ -149,7 +149,7 @@ xcvm_status xcc_lower_contrib_qlinear_reduce_mean(xcc_lowering *n)
     XCVM_TRY(read_value(n, 0, &x));
     xcc_value *list = axes.count > 0 ? xcc_build_ints(&n->b, axes.count, axes.at) : NULL;
     XCVM_CHECK(n->m->error, axes.count == 0 || list != NULL, OUT_OF_MEMORY, "no memory for the axes");
-    return bind_quantised(n, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, list, keep), 3);
+    return bind_quantized(n, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, list, keep), 3);
 }
 
 /* ONNX's pool of the name behind "QLinear", on images whose channels may be last. */
@@ -163,7 +163,7 @@ xcvm_status xcc_lower_contrib_qlinear_pool(xcc_lowering *n)
     if (last && (x = xcc_contrib_channels_first(n, x)) == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_lower_inner(n, "", n->op->info.name + strlen("QLinear"), 11, 1, &x, 1, &y));
-    return bind_quantised(n, last ? xcc_contrib_channels_last(n, y) : y, 3);
+    return bind_quantized(n, last ? xcc_contrib_channels_last(n, y) : y, 3);
 }
 
 xcvm_status xcc_lower_contrib_qlinear_conv(xcc_lowering *n)
@@ -227,7 +227,7 @@ static xcc_value *transposed(xcc_lowering *n, xcc_value *x, bool transpose)
     return transpose ? xcc_build_transpose(&n->b, x, 2, (const int64_t[]){1, 0}) : x;
 }
 
-/* alpha * (a * b + c), in floats or quantised again; c is an integer in steps of both scales. */
+/* alpha * (a * b + c), in floats or quantized again; c is an integer in steps of both scales. */
 xcvm_status xcc_lower_contrib_qgemm(xcc_lowering *n)
 {
     bool exchange[2];
@@ -245,5 +245,5 @@ xcvm_status xcc_lower_contrib_qgemm(xcc_lowering *n)
         y = xcc_build_mul(&n->b, y, xcc_build_number(&n->b, y, alpha));
     if (xcc_input(n, 7) == NULL)
         return xcc_bind(n, 0, y);
-    return xcc_bind(n, 0, quantised(n, y, n->inputs[7], xcc_input(n, 8), (xcvm_dtype)n->inputs[0]->type.dtype));
+    return xcc_bind(n, 0, quantized(n, y, n->inputs[7], xcc_input(n, 8), (xcvm_dtype)n->inputs[0]->type.dtype));
 }

@@ -1,4 +1,4 @@
-/* Contributed operators: normalisation, with what is added before it. */
+/* Contributed operators: normalization, with what is added before it. */
 #include "compiler/onnx/contrib/contrib.h"
 
 /* ONNX Runtime's for sums with a residual, and for embeddings. */
@@ -97,8 +97,8 @@ xcvm_status xcc_lower_contrib_skip_simplified_layer_normalization(xcc_lowering *
 
 /* ---- Embeddings ---- */
 
-/* Embeddings of words, positions and segments added and normalised; and how many words each mask leaves. All tables and
- * gamma and beta are dequantised already. */
+/* Embeddings of words, positions and segments added and normalized; and how many words each mask leaves. All tables and
+ * gamma and beta are dequantized already. */
 static xcvm_status embed(xcc_lowering *n, xcc_value *const *tables, xcc_value *gamma, xcc_value *beta, xcc_value *mask,
                          xcc_value *position_ids)
 {
@@ -149,17 +149,17 @@ xcvm_status xcc_lower_contrib_embed_layer_normalization(xcc_lowering *n)
 /* The tables, gamma and beta are bytes; scales and then zero points of them follow. */
 xcvm_status xcc_lower_contrib_qembed_layer_normalization(xcc_lowering *n)
 {
-    enum { TABLES = 2, MASK = 7, SCALES = 8, ZERO_POINTS = 13, QUANTISED = 5 };
-    xcc_value *floats[QUANTISED] = {NULL};
+    enum { TABLES = 2, MASK = 7, SCALES = 8, ZERO_POINTS = 13, QUANTIZED = 5 };
+    xcc_value *floats[QUANTIZED] = {NULL};
     XCVM_TRY(xcc_need_inputs(n, 1, 18));
-    for (size_t i = 0; i < QUANTISED; i++) {
+    for (size_t i = 0; i < QUANTIZED; i++) {
         xcc_value *x = xcc_input(n, TABLES + i), *scale = xcc_input(n, SCALES + i),
                   *zero = xcc_input(n, ZERO_POINTS + i);
         if (i == 2 && x == NULL)
             continue;
         XCVM_CHECK(n->m->error, x != NULL && scale != NULL && zero != NULL, INVALID_MODEL,
                    "operand %zu, its scale or its zero point is missing", TABLES + i);
-        if ((floats[i] = xcc_contrib_dequantised(n, x, scale, zero, 0)) == NULL)
+        if ((floats[i] = xcc_contrib_dequantized(n, x, scale, zero, 0)) == NULL)
             return xcc_failure(n);
     }
     return embed(n, floats, floats[3], floats[4], xcc_input(n, MASK), NULL);

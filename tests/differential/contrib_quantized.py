@@ -1,18 +1,18 @@
-"""ONNX Runtime's contributed operators on quantised values."""
+"""ONNX Runtime's contributed operators on quantized values."""
 import math
 
 import numpy as np
 
 from contrib import contrib, narrow, node, value
 from neural import image_of, window
-from quantised import LIMITS, scale_of
+from quantized import LIMITS, scale_of
 
 
 def number(case, array, kind):
     return case.feed(np.asarray(array), kind, 0.8)
 
 
-def quantised(case, shape, kind, constant=None):
+def quantized(case, shape, kind, constant=None):
     """Names of a value, its scale and its zero point; the scale is a power of two."""
     low, high = LIMITS[kind]
     return [case.feed(case.ints(shape, kind, low, high), kind, constant), number(case, scale_of(case, []), "f32"),
@@ -41,7 +41,7 @@ def byte(case):
 def binary(case, name):
     kind = byte(case)
     shape = case.shape(zero=0)
-    operands, to = quantised(case, shape, kind) + quantised(case, case.broadcastable(shape), kind), result(case, kind)
+    operands, to = quantized(case, shape, kind) + quantized(case, case.broadcastable(shape), kind), result(case, kind)
     out(case, node(case, name, operands + to), to)
 
 
@@ -59,14 +59,14 @@ def qlinear_mul(case):
 def qlinear_leaky_relu(case):
     kind = byte(case)
     to = result(case, kind)
-    out(case, node(case, "QLinearLeakyRelu", quantised(case, case.shape(zero=0), kind) + to, alpha=case.choice([None, 0.25])), to)
+    out(case, node(case, "QLinearLeakyRelu", quantized(case, case.shape(zero=0), kind) + to, alpha=case.choice([None, 0.25])), to)
 
 
 @contrib("QLinearSigmoid")
 def qlinear_sigmoid(case):
     kind = byte(case)
     to = result(case, kind, 1 / 256, 0)
-    out(case, node(case, "QLinearSigmoid", quantised(case, case.shape(zero=0), kind) + to), to)
+    out(case, node(case, "QLinearSigmoid", quantized(case, case.shape(zero=0), kind) + to), to)
 
 
 @contrib("QLinearSoftmax")
@@ -77,7 +77,7 @@ def qlinear_softmax(case):
     to = result(case, kind, 1 / 128, LIMITS[kind][0])
     axis = case.integer(1, len(shape) - 1) if opset == 11 else case.axis(len(shape))
     case.known("sizes")
-    out(case, node(case, "QLinearSoftmax", quantised(case, shape, kind) + to, axis=axis, opset=opset), to)
+    out(case, node(case, "QLinearSoftmax", quantized(case, shape, kind) + to, axis=axis, opset=opset), to)
 
 
 @contrib("QLinearConcat")
@@ -90,7 +90,7 @@ def qlinear_concat(case):
     for _ in range(case.integer(1, 3)):
         part = list(shape)
         part[axis] = case.choice([1, 2, 3, 5])
-        operands += quantised(case, part, kind)
+        operands += quantized(case, part, kind)
     out(case, node(case, "QLinearConcat", operands, axis=axis), to)
 
 
@@ -120,7 +120,7 @@ def qlinear_average_pool(case):
     case.known("sizes")
     shape = [case.integer(1, 2)] + (image + [case.choice([1, 3, 16])] if last else [case.choice([1, 3, 16])] + image)
     to = result(case, kind)
-    out(case, node(case, "QLinearAveragePool", quantised(case, shape, kind) + to, kernel_shape=kernel, channels_last=last,
+    out(case, node(case, "QLinearAveragePool", quantized(case, shape, kind) + to, kernel_shape=kernel, channels_last=last,
                    count_include_pad=case.choice([0, 1]), **attributes), to)
 
 
@@ -130,7 +130,7 @@ def qlinear_global_average_pool(case):
     image = [min(size, 17) for size in image_of(case, 2)]
     channels = case.choice([1, 3, 16, 17])
     to = result(case, kind)
-    operands = quantised(case, [case.integer(1, 2)] + (image + [channels] if last else [channels] + image), kind) + to
+    operands = quantized(case, [case.integer(1, 2)] + (image + [channels] if last else [channels] + image), kind) + to
     out(case, node(case, "QLinearGlobalAveragePool", operands, channels_last=last), to)
 
 
@@ -158,7 +158,7 @@ def qlinear_conv(case):
     first, second = case.choice([("u8", "u8"), ("u8", "i8"), ("i8", "i8")])
     case.known("sizes")
     shape = [case.integer(1, 2)] + (image + [into * groups] if last else [into * groups] + image)
-    operands = quantised(case, shape, first) + [case.feed(case.ints([out_ * groups, into] + kernel, second, -128, 255), second, 1),
+    operands = quantized(case, shape, first) + [case.feed(case.ints([out_ * groups, into] + kernel, second, -128, 255), second, 1),
                                                 case.constant(scale_of(case, []), "f32"), case.constant(np.array(0, np.uint8 if second == "u8" else np.int8), second)]
     to = result(case, first)
     operands += to + ([case.constant(case.ints([out_ * groups], "i32", -1000, 1000), "i32")] if case.chance(0.5) else [])
@@ -256,7 +256,7 @@ def qembed_layer_normalization(case):
     batch, length, width = case.choice([1, 2, 3]), case.choice([1, 2, 5]), case.choice([4, 8, 15])
     case.known("sizes")
     ids = [case.feed(case.ints([batch, length], "i32", 0, high), "i32", 0) for high in (9, 1)]
-    tables = [quantised(case, shape, "u8") for shape in ([10, width], [length + 2, width], [2, width], [width], [width])]
+    tables = [quantized(case, shape, "u8") for shape in ([10, width], [length + 2, width], [2, width], [width], [width])]
     operands = ids + [table[0] for table in tables] + [""] + [table[1] for table in tables] + [table[2] for table in tables]
     results = node(case, "QEmbedLayerNormalization", operands, 2, epsilon=1e-5)
     case.output(results[0], "f32")
@@ -367,7 +367,7 @@ def gather_block_quantized(case):
 
 
 @contrib("QMoE", weight=2)
-def quantised_mixture(case):
+def quantized_mixture(case):
     tokens, hidden, inner, experts = case.choice([1, 3, 8]), case.choice([16, 32]), case.choice([16, 32]), case.choice([2, 4])
     bits = case.choice([4, 8])
     kind = case.choice(["relu", "gelu", "silu", "identity", "swiglu"])

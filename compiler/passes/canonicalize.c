@@ -157,7 +157,7 @@ static xcvm_status capture_graph(capturing *c, xcc_graph *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pass_canonicalise(xcc_module *m)
+xcvm_status xcc_pass_canonicalize(xcc_module *m)
 {
     XCVM_TRY(drop_unused(m->graph));
     capturing c = {.m = m};

@@ -21,7 +21,7 @@ static fans fans_of(int rank, const int64_t *dims, size_t count)
     return (fans){fmax(second * field, 1), fmax(first * field, 1), rows, rows > 0 ? count / rows : 0};
 }
 
-static double deviation_of(xcvm_initialiser_kind kind, const fans *f)
+static double deviation_of(xcvm_initializer_kind kind, const fans *f)
 {
     switch (kind) {
     case XCVM_INIT_LECUN_NORMAL:
@@ -35,7 +35,7 @@ static double deviation_of(xcvm_initialiser_kind kind, const fans *f)
     }
 }
 
-static double bound_of(xcvm_initialiser_kind kind, const fans *f)
+static double bound_of(xcvm_initializer_kind kind, const fans *f)
 {
     return kind == XCVM_INIT_GLOROT_UNIFORM ? sqrt(6 / (f->in + f->out))
            : kind == XCVM_INIT_HE_UNIFORM   ? sqrt(6 / f->in)
@@ -69,13 +69,13 @@ static bool draw_identity(xcvm_tape *t, double *to, size_t count, int rank, cons
     return true;
 }
 
-bool layer_draw(xcvm_tape *t, const xcvm_initialiser *initialiser, int rank, const int64_t *dims, double *to,
+bool layer_draw(xcvm_tape *t, const xcvm_initializer *initializer, int rank, const int64_t *dims, double *to,
                 size_t count)
 {
-    const xcvm_initialiser_kind kind = initialiser->kind;
+    const xcvm_initializer_kind kind = initializer->kind;
     const fans f = fans_of(rank, dims, count);
-    const double scale = initialiser->scale != 0.0 ? initialiser->scale : 1;
-    uint64_t state = initialiser->seed;
+    const double scale = initializer->scale != 0.0 ? initializer->scale : 1;
+    uint64_t state = initializer->seed;
     const bool random = kind >= XCVM_INIT_NORMAL && kind <= XCVM_INIT_ORTHOGONAL;
     if (random && state == 0)
         state = xcvm_random_next(&t->random);
@@ -88,7 +88,7 @@ bool layer_draw(xcvm_tape *t, const xcvm_initialiser *initialiser, int rank, con
         fill(to, count, 1);
         return true;
     case XCVM_INIT_CONSTANT:
-        fill(to, count, initialiser->scale);
+        fill(to, count, initializer->scale);
         return true;
     case XCVM_INIT_NORMAL:
     case XCVM_INIT_LECUN_NORMAL:
@@ -111,6 +111,6 @@ bool layer_draw(xcvm_tape *t, const xcvm_initialiser *initialiser, int rank, con
     case XCVM_INIT_DATA:
         break;
     }
-    tape_fail(t, XCVM_INVALID_ARGUMENT, "%d is no kind of initialiser, or its data is NULL", (int)kind);
+    tape_fail(t, XCVM_INVALID_ARGUMENT, "%d is no kind of initializer, or its data is NULL", (int)kind);
     return false;
 }

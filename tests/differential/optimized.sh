@@ -1,11 +1,11 @@
 #!/bin/sh
-# optimised.sh BUILD: models as ONNX Runtime saves them when it has optimised them, at its extended level and at that for
+# optimized.sh BUILD: models as ONNX Runtime saves them when it has optimized them, at its extended level and at that for
 # this CPU, compile and give what the models before gave: the digits, those in ../shared/models, and those that
 # bench/make_models.sh made in $XCVM_MODELS or bench/out/models. Fails without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
-work=$build/optimised
+work=$build/optimized
 /usr/bin/python3 -c 'import onnx' 2>/dev/null || { echo "python3-onnx is not installed; make test installs it"; exit 1; }
 library=$("$here/../../scripts/onnxruntime.sh" 2>"$build/onnxruntime.log") || { code=$?; tail -n 1 "$build/onnxruntime.log"; exit $code; }
 rm -rf "$work"

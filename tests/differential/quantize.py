@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""quantise.py XCVM FOLDER: small float models, quantised by the command in every form, each as a case of ONNX's layout in
+"""quantize.py XCVM FOLDER: small float models, quantized by the command in every form, each as a case of ONNX's layout in
 FOLDER/TOLERANCE_NAME, with inputs. Prints the folders. What onnx.checker knows of a model it must accept."""
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Quantised operators."""
+"""Quantized operators."""
 import math
 
 import numpy as np
@@ -14,7 +14,7 @@ def scale_of(case, shape, low=0.005, high=0.1):
     return (2.0 ** case.numpy.integers(math.floor(math.log2(low)), math.ceil(math.log2(high)), shape, endpoint=True)).astype(np.float32)
 
 
-def quantisation(case):
+def quantization(case):
     """Shape of x, axis, shape of scale, attributes."""
     shape = case.shape(low=1, zero=0)
     attributes = {}
@@ -48,7 +48,7 @@ def kinds_at(opset):
 def quantize_linear(case):
     kind = case.choice(kinds_at(case.opset))
     low, high = LIMITS[kind]
-    shape, scaled, attributes = quantisation(case)
+    shape, scaled, attributes = quantization(case)
     scale = scale_of(case, scaled)
     x = case.values(shape, "f32", low / 16 - 1, high / 16 + 1)
     operands = [case.feed(x, "f32"), case.feed(scale, "f32", 0.6)]
@@ -62,7 +62,7 @@ def quantize_linear(case):
 def dequantize_linear(case):
     kind = case.choice(kinds_at(case.opset) + ["i32"])
     low, high = LIMITS.get(kind, (-10000, 10000))
-    shape, scaled, attributes = quantisation(case)
+    shape, scaled, attributes = quantization(case)
     operands = [case.feed(case.ints(shape, kind, low, high), kind), case.feed(case.floats(scaled, "f32", 0.01, 1), "f32", 0.6)]
     if case.chance(0.7) and kind != "i32":
         operands.append(case.feed(case.ints(scaled, kind, low, high), kind, 0.6))

@@ -1,4 +1,4 @@
-"""Small random networks that are quantised and dequantised around every operator, which the compiler makes integer
+"""Small random networks that are quantized and dequantized around every operator, which the compiler makes integer
 instructions of. Scales are powers of two, with which floats are exact, so that steps do not add up; what is compared is
 the last tensor, within a step."""
 import numpy as np
@@ -10,7 +10,7 @@ class Region:
     def __init__(self, case):
         self.case = case
         self.kind = case.choice(["u8", "u8", "i8"])
-        self.values = []  # names of dequantised tensors, and their shapes
+        self.values = []  # names of dequantized tensors, and their shapes
         self.steps = {}   # their scales
 
     def zero(self, low, high):
@@ -28,7 +28,7 @@ class Region:
         return name
 
     def weights(self, shape, axis):
-        """Dequantised, by a scale for each output or one; sometimes u8 around 128."""
+        """Dequantized, by a scale for each output or one; sometimes u8 around 128."""
         case = self.case
         kind = "u8" if case.chance(0.2) else "i8"
         middle = 128 if kind == "u8" else 0
@@ -162,8 +162,8 @@ def move(g, case, name, shape):
     return True
 
 
-@operator("QuantisedGraph", 13, weight=12)
-def quantised_graph(case):
+@operator("QuantizedGraph", 13, weight=12)
+def quantized_graph(case):
     g = Region(case)
     case.declaring = "sizes"
     shape = case.choice([[case.integer(1, 2), case.choice([1, 3, 4, 16, 18]), case.integer(1, 9), case.integer(1, 9)],

@@ -1,4 +1,4 @@
-/* Cross-layer equalisation (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
+/* Cross-layer equalization (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
  * 2019): what a channel is multiplied by in one convolution is divided out in the next. Relu in between lets it pass;
  * Clip would not. */
 #include "compiler/quantize/quantizer.h"
@@ -82,7 +82,7 @@ static float largest(const float *x, size_t count, float most)
 }
 
 /* Scales channels so that both weights have the same range in each; returns the greatest change. */
-static double equalise(pair *p)
+static double equalize(pair *p)
 {
     double most = 0;
     const size_t each = p->shapes[0].count / p->channels;
@@ -111,7 +111,7 @@ static double equalise(pair *p)
     return most;
 }
 
-xcvm_status xcc_quant_equalise(quantizer *q)
+xcvm_status xcc_quant_equalize(quantizer *q)
 {
     for (int round = 0; round < ROUNDS; round++) {
         double most = 0;
@@ -124,13 +124,13 @@ xcvm_status xcc_quant_equalise(quantizer *q)
             if (!found)
                 continue;
             pairs++;
-            most = fmax(most, equalise(&p));
+            most = fmax(most, equalize(&p));
             for (int k = 0; k < 2; k++)
                 XCVM_TRY(xcc_quant_set(q, p.weights[k], p.shapes[k].rank, p.shapes[k].dims, p.w[k]));
             if (p.bias != NULL)
                 XCVM_TRY(xcc_quant_set(q, p.bias, p.bias_shape.rank, p.bias_shape.dims, p.b));
         }
-        q->equalised = pairs;
+        q->equalized = pairs;
         if (most < 0.01)
             break;
     }

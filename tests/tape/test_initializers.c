@@ -1,7 +1,7 @@
 /* Tests of how parameters of layers begin: distributions, seeds. */
 #include "tests/tape/learning.h"
 
-static void moments_of(xcvm_initialiser init, double *mean, double *deviation, double *most)
+static void moments_of(xcvm_initializer init, double *mean, double *deviation, double *most)
 {
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
@@ -21,10 +21,10 @@ static void moments_of(xcvm_initialiser init, double *mean, double *deviation, d
     close_with(t, l);
 }
 
-START_TEST(c4_2_initialisers)
+START_TEST(c4_2_initializers)
 {
     static const struct {
-        xcvm_initialiser_kind kind;
+        xcvm_initializer_kind kind;
         double scale, deviation, most; /* most 0: it is normal */
     } kinds[] = {{XCVM_INIT_ZERO, 0, 0, 1e-300},
                  {XCVM_INIT_ONE, 0, 1, 1},
@@ -39,7 +39,7 @@ START_TEST(c4_2_initialisers)
                  {XCVM_INIT_HE_UNIFORM, 0, 0.06667, 0.11547}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         double mean, deviation, most;
-        moments_of((xcvm_initialiser){.kind = kinds[i].kind, .scale = kinds[i].scale}, &mean, &deviation, &most);
+        moments_of((xcvm_initializer){.kind = kinds[i].kind, .scale = kinds[i].scale}, &mean, &deviation, &most);
         ck_assert_msg(fabs(deviation - kinds[i].deviation) < 0.02 * kinds[i].deviation + 1e-12, "%zu: %g", i,
                       deviation);
         if (kinds[i].most > 0)
@@ -50,18 +50,18 @@ START_TEST(c4_2_initialisers)
     /* Orthogonal: W W^T is 1, scaled. */
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_ORTHOGONAL, .scale = 2};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_ORTHOGONAL, .scale = 2};
     xcvm_layer *l = xcvm_layer_linear(t, 7, 4, &o);
     const xcvm_var w = xcvm_layer_parameter(l, "W"), square = xcvm_Gemm(t, w, w, .transB = 1);
     CHECK_F32(t, square, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4);
     xcvm_layer_destroy(l);
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_IDENTITY};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_IDENTITY};
     l = xcvm_layer_linear(t, 2, 2, &o);
     CHECK_F32(t, xcvm_layer_parameter(l, "W"), 1, 0, 0, 1);
     xcvm_layer_destroy(l);
     ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
     check_failed(t, XCVM_SHAPE_MISMATCH, "only a square matrix");
-    o.weight = (xcvm_initialiser){.kind = XCVM_INIT_DATA};
+    o.weight = (xcvm_initializer){.kind = XCVM_INIT_DATA};
     ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
     check_failed(t, XCVM_INVALID_ARGUMENT, "its data is NULL");
     close_with(t, NULL);
@@ -78,7 +78,7 @@ START_TEST(seeds)
         xcvm_layer *net = xcvm_layer_chain(t);
         xcvm_layer_add(net, "a", xcvm_layer_linear(t, 3, 2, &o));
         xcvm_layer_add(net, "b", xcvm_layer_linear(t, 3, 2, &o));
-        o.weight = (xcvm_initialiser){.kind = XCVM_INIT_NORMAL, .seed = 3};
+        o.weight = (xcvm_initializer){.kind = XCVM_INIT_NORMAL, .seed = 3};
         xcvm_layer_add(net, "c", xcvm_layer_linear(t, 3, 2, &o));
         xcvm_layer_add(net, "d", xcvm_layer_linear(t, 3, 2, &o));
         const void *a = value_of(t, xcvm_layer_parameter(net, "a/W"))->data,
@@ -94,5 +94,5 @@ START_TEST(seeds)
 }
 END_TEST
 
-Suite *suite_tape_initialisers(void);
-Suite *suite_tape_initialisers(void) { return SUITE_OF("tape_initialisers", c4_2_initialisers, seeds); }
+Suite *suite_tape_initializers(void);
+Suite *suite_tape_initializers(void) { return SUITE_OF("tape_initializers", c4_2_initializers, seeds); }

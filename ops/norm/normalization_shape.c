@@ -1,4 +1,4 @@
-/* Shape rules of normalisations. */
+/* Shape rules of normalizations. */
 #include "ops/shape.h"
 
 /* Whether a per-channel operand fits the channels of x: a vector of so many elements. */

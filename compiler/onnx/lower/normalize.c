@@ -1,8 +1,8 @@
-/* Normalisations, Softmax, its like and its loss, Dropout, quantisation. */
+/* Normalizations, Softmax, its like and its loss, Dropout, quantization. */
 #include "compiler/onnx/lower/lower.h"
 
 /* Scale, bias, mean and variance of the whole of one batch entry rather than of a channel; opsets before 9. */
-static xcvm_status normalise_each(xcc_lowering *n)
+static xcvm_status normalize_each(xcc_lowering *n)
 {
     double epsilon;
     XCVM_TRY(xcc_attribute_float(n, "epsilon", 1e-5, &epsilon));
@@ -14,7 +14,7 @@ static xcvm_status normalise_each(xcc_lowering *n)
 }
 
 /* Training before opset 14: wanted are, besides y, the running mean and variance, and those of the batch. */
-static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
+static xcvm_status normalize_batch(xcc_lowering *n, bool spatial)
 {
     XCVM_CHECK(n->m->error, spatial, UNSUPPORTED,
                "training without attribute 'spatial' is not supported; its inference form is");
@@ -26,10 +26,10 @@ static xcvm_status normalise_batch(xcc_lowering *n, bool spatial)
         xcc_value *rest = xcc_build_axes_from(&n->b, x, 2);
         axes = xcc_build_concat(&n->b, 2, (xcc_value *[]){XCC_BUILD_INTS(&n->b, 0), rest}, 0);
         xcc_value *mean = xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, axes, true);
-        xcc_value *centred = xcc_build_sub(&n->b, x, mean);
+        xcc_value *centered = xcc_build_sub(&n->b, x, mean);
         XCVM_TRY(xcc_bind(n, 3, xcc_build_reshape(&n->b, mean, XCC_BUILD_INTS(&n->b, -1))));
         xcc_value *var =
-            xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centred, centred), axes, false);
+            xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centered, centered), axes, false);
         if (wanted > 4)
             XCVM_TRY(xcc_bind(n, 4, var));
     }
@@ -57,10 +57,10 @@ xcvm_status xcc_lower_batch_normalization(xcc_lowering *n)
     }
     xcc_attribute_ignore(n, "consumed_inputs");
     if (training)
-        return normalise_batch(n, spatial);
+        return normalize_batch(n, spatial);
     n->output_count = n->output_count > 0;
     xcc_attribute_ignore(n, "momentum");
-    return spatial ? xcc_lower_one_to_one(n) : normalise_each(n);
+    return spatial ? xcc_lower_one_to_one(n) : normalize_each(n);
 }
 
 /* Before opset 21 scale and bias are given for groups, since then for channels. */
@@ -95,12 +95,12 @@ xcvm_status xcc_lower_mean_variance_normalization(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_ints(n, "axes", &given));
     xcc_value *x = n->inputs[0];
     xcc_value *axes = given.count > 0 ? xcc_build_ints(&n->b, given.count, given.at) : XCC_BUILD_INTS(&n->b, 0, 2, 3);
-    xcc_value *centred = xcc_build_sub(&n->b, x, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, axes, true));
+    xcc_value *centered = xcc_build_sub(&n->b, x, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, axes, true));
     xcc_value *variance =
-        xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centred, centred), axes, true);
+        xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, xcc_build_mul(&n->b, centered, centered), axes, true);
     xcc_value *deviation =
         xcc_build_add(&n->b, xcc_build_unary(&n->b, XCVM_OP_Sqrt, variance), xcc_build_number(&n->b, x, 1e-9));
-    return xcc_bind(n, 0, xcc_build_div(&n->b, centred, deviation));
+    return xcc_bind(n, 0, xcc_build_div(&n->b, centered, deviation));
 }
 
 /* Softmax, LogSoftmax and Hardmax; before opset 13 over all dimensions from axis on, made one. */

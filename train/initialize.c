@@ -331,7 +331,7 @@ static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
     return XCVM_OK;
 }
 
-xcvm_status xct_initialise(xct_trainer *t, xcvm_error *error)
+xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error)
 {
     if (t->options.init == NULL && t->options.weights == NULL)
         return XCVM_OK;

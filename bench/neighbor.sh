@@ -1,6 +1,6 @@
 #!/bin/sh
-# neighbour.sh [MODEL...]: XCVM and ONNX Runtime beside a process that keeps one processor busy, as a Markdown table: time of
-# two threads over that of one, with the neighbour and without. Models as for compare.sh. On more than two processors all
+# neighbor.sh [MODEL...]: XCVM and ONNX Runtime beside a process that keeps one processor busy, as a Markdown table: time of
+# two threads over that of one, with the neighbor and without. Models as for compare.sh. On more than two processors all
 # is held to two.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,11 +11,11 @@ rounds=${XCVM_ROUNDS:-5}
 xcvm=build/release/tools/xcvm
 bench/peer.sh
 [ $# != 0 ] || set -- "$models/resnet18" "$models/mobilenet_v2" "$models/transformer_small"
-[ "$(nproc)" -ge 2 ] || { echo 'neighbour.sh: one processor cannot be shared with a neighbour and left, too' >&2; exit 2; }
+[ "$(nproc)" -ge 2 ] || { echo 'neighbor.sh: one processor cannot be shared with a neighbor and left, too' >&2; exit 2; }
 [ "$(nproc)" -eq 2 ] || exec taskset -c 0,1 "$0" "$@"
 
-neighbour=
-trap '[ -z "$neighbour" ] || kill "$neighbour"' EXIT
+neighbor=
+trap '[ -z "$neighbor" ] || kill "$neighbor"' EXIT
 
 field() { sed -n "s/.* median_ms=\([0-9.]*\).*/\1/p"; }
 ours() { "$xcvm" bench "$model/model.onnx" --threads "$1" --iterations "$runs" | tail -1 | field; }
@@ -28,22 +28,22 @@ time_rounds() {
     done
 }
 
-printf '| model | alone: ms, 1 thread | 2 threads | over 1 | ONNX Runtime | neighbour: ms, 1 thread | 2 threads | over 1 | ONNX Runtime |\n'
+printf '| model | alone: ms, 1 thread | 2 threads | over 1 | ONNX Runtime | neighbor: ms, 1 thread | 2 threads | over 1 | ONNX Runtime |\n'
 printf '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n'
 for model; do
     {
         time_rounds alone
         sh -c 'while :; do :; done' &
-        neighbour=$!
+        neighbor=$!
         time_rounds beside
-        kill "$neighbour"
-        wait "$neighbour" 2>/dev/null || true
-        neighbour=
-    } >"$out/neighbour.txt"
+        kill "$neighbor"
+        wait "$neighbor" 2>/dev/null || true
+        neighbor=
+    } >"$out/neighbor.txt"
     # The median round.
     for word in alone beside; do
         for column in 2 3 4 5; do
-            grep "^$word" "$out/neighbour.txt" | cut -d' ' -f"$column" | sort -n | sed -n "$(((rounds + 1) / 2))p"
+            grep "^$word" "$out/neighbor.txt" | cut -d' ' -f"$column" | sort -n | sed -n "$(((rounds + 1) / 2))p"
         done
     done | paste -sd' ' - | awk -v model="$(basename "$model")" '{
         printf "| %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n",

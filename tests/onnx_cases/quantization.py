@@ -106,7 +106,7 @@ def spread(value, shape, axis, block):
     return np.repeat(value, block, axis).take(np.arange(shape[axis]), axis)
 
 
-def quantised(kind, x, scale, zero=0, axis=1, block=0, saturate=True, precision=np.float32):
+def quantized(kind, x, scale, zero=0, axis=1, block=0, saturate=True, precision=np.float32):
     quotient = (x.astype(precision) / spread(scale, x.shape, axis, block).astype(precision)).astype(np.float64)
     zero = spread(zero, x.shape, axis, block)
     if kind in FORMATS:
@@ -124,43 +124,43 @@ def quantize(suite, rng):
                 continue
             zero = 0 if kind in FORMATS else RANGES[kind][0] // 2 + RANGES[kind][1] // 2
             as_zero = encode(kind, np.float32(0)) if kind in FORMATS else integers(kind, zero)
-            suite.op(version, "QuantizeLinear", kind, [x, scale, as_zero], [quantised(kind, x, scale, zero)])
+            suite.op(version, "QuantizeLinear", kind, [x, scale, as_zero], [quantized(kind, x, scale, zero)])
             if version >= 21:
-                suite.op(version, "QuantizeLinear", f"{kind}_output_dtype", [x, scale], [quantised(kind, x, scale)],
+                suite.op(version, "QuantizeLinear", f"{kind}_output_dtype", [x, scale], [quantized(kind, x, scale)],
                          output_dtype=TYPES[kind])
                 scales = (rng.random((3, 2, 5)) + 0.25).astype(np.float32)
-                suite.op(version, "QuantizeLinear", f"{kind}_blocked", [x, scales], [quantised(kind, x, scales, block=2)],
+                suite.op(version, "QuantizeLinear", f"{kind}_blocked", [x, scales], [quantized(kind, x, scales, block=2)],
                          output_dtype=TYPES[kind], block_size=2)
         scales = (rng.random(4) + 0.25).astype(np.float32)
         zeros = np.zeros(4) if kind in FORMATS else rng.integers(RANGES[kind][0], RANGES[kind][1] + 1, 4)
         as_zeros = encode(kind, zeros) if kind in FORMATS else integers(kind, zeros)
         suite.op(max(opset, 21), "QuantizeLinear", f"{kind}_axis", [x, scales, as_zeros],
-                 [quantised(kind, x, scales, zeros, axis=-2)], axis=-2)
+                 [quantized(kind, x, scales, zeros, axis=-2)], axis=-2)
     for kind in F8:
         suite.op(19, "QuantizeLinear", f"{kind}_no_saturate", [x, np.float32(1e-3), encode(kind, np.float32(0))],
-                 [quantised(kind, x, np.float32(1e-3), saturate=False)], saturate=0)
+                 [quantized(kind, x, np.float32(1e-3), saturate=False)], saturate=0)
     blocks = (rng.random((3, 2, 5)) + 0.25).astype(np.float32)
     zeros = rng.integers(0, 16, (3, 2, 5))
     suite.op(21, "QuantizeLinear", "u4_blocked_short", [x[:, :3], blocks, integers("u4", zeros)],
-             [quantised("u4", x[:, :3], blocks, zeros, block=2)], block_size=2)
+             [quantized("u4", x[:, :3], blocks, zeros, block=2)], block_size=2)
     half, step = x.astype(np.float16), np.float16(0.3)
     suite.op(19, "QuantizeLinear", "f16_to_f8e4m3fn", [half, step, encode("f8e4m3fn", np.float32(0))],
-             [quantised("f8e4m3fn", half, step)])
-    suite.op(23, "QuantizeLinear", "f16", [half, step], [quantised("u8", half, step, precision=np.float16)])
-    suite.op(23, "QuantizeLinear", "f16_precision_f32", [half, step], [quantised("u8", half, step)],
+             [quantized("f8e4m3fn", half, step)])
+    suite.op(23, "QuantizeLinear", "f16", [half, step], [quantized("u8", half, step, precision=np.float16)])
+    suite.op(23, "QuantizeLinear", "f16_precision_f32", [half, step], [quantized("u8", half, step)],
              precision=TYPES["f32"])
     suite.op(23, "QuantizeLinear", "f32_precision_f16", [np.clip(x, -9, 9), np.float32(0.01)],
-             [quantised("i16", np.clip(x, -9, 9), np.float32(0.01), precision=np.float16)], precision=TYPES["f16"],
+             [quantized("i16", np.clip(x, -9, 9), np.float32(0.01), precision=np.float16)], precision=TYPES["f16"],
              output_dtype=TYPES["i16"])
     whole = rng.integers(-500, 500, (2, 6)).astype(np.int32)
-    suite.op(21, "QuantizeLinear", "i32", [whole, np.float32(4), np.int8(3)], [quantised("i8", whole, np.float32(4), 3)])
+    suite.op(21, "QuantizeLinear", "i32", [whole, np.float32(4), np.int8(3)], [quantized("i8", whole, np.float32(4), 3)])
     suite.op(23, "QuantizeLinear", "f16_to_f8e4m3fn", [half, step, encode("f8e4m3fn", np.float32(0))],
-             [quantised("f8e4m3fn", half, step, precision=np.float16)])
+             [quantized("f8e4m3fn", half, step, precision=np.float16)])
     suite.op(21, "QuantizeLinear", "bf16", [bf16(x), bf16(np.float32(0.5)), np.int8(1)],
-             [quantised("i8", decode("bf16", bf16(x).bits), np.float32(0.5), 1)])
+             [quantized("i8", decode("bf16", bf16(x).bits), np.float32(0.5), 1)])
     powers = Narrow("f8e8m0", rng.integers(124, 130, (3, 2, 5)))
     suite.op(24, "QuantizeLinear", "f8e8m0_scale", [x, powers],
-             [quantised("f4e2m1", x, decode("f8e8m0", powers.bits), block=2)], output_dtype=TYPES["f4e2m1"], block_size=2,
+             [quantized("f4e2m1", x, decode("f8e8m0", powers.bits), block=2)], output_dtype=TYPES["f4e2m1"], block_size=2,
              precision=TYPES["f32"])
 
 
