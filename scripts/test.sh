@@ -106,6 +106,7 @@ step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/
 step 'documentation site' scripts/docs.sh build/release
 step 'floors: no folder includes one above it' scripts/layers.sh
 step 'lengths: of functions and files' scripts/lengths.sh
+step 'subjects of commits' scripts/subjects.sh
 step 'spelling: American, by codespell' scripts/spelling.sh
 step 'words: none of scripts/words.txt' scripts/words.sh
 step 'format' format
