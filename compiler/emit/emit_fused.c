@@ -1,7 +1,7 @@
 /* Groups that a function of the kernel library can do: a Fused instruction, and the instructions that it stands for. */
 #include "compiler/emit/emitter.h"
-#include "compiler/codegen/codegen.h"
-#include "compiler/codegen/cc.h"
+#include "compiler/kernel_library/kernel_library.h"
+#include "compiler/kernel_library/cc.h"
 
 #include <string.h>
 

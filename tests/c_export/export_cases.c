@@ -3,7 +3,7 @@
  * with those of the machine. TARGET is the instruction set that vectors are for, "any" for none. What is refused is
  * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. Of each file the first case is one of
  * them, so that every instruction is. `export_cases --without-c` lists the instructions that there is no C for. */
-#include "compiler/codegen/c_export.h"
+#include "compiler/export_c/export_c.h"
 #include "tests/case_text.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
