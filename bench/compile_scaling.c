@@ -1,6 +1,6 @@
 /* How compile time and memory grow with models of each kind: one line a kind, a time for each size, and how many times
  * the time grew with each step of ten, where n log n is up to 12. compile_scaling [LARGEST [KIND...]] */
-#include "tests/compiler/onnx/scale_models.h"
+#include "tests/compiler/import_onnx/scale_models.h"
 
 #include <xcvm/compiler.h>
 

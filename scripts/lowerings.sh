@@ -1,5 +1,5 @@
 #!/bin/sh
-# lowerings.sh BUILD: whether each ONNX operator becomes the instructions that compiler/onnx/lower/
+# lowerings.sh BUILD: whether each ONNX operator becomes the instructions that compiler/import_onnx/lower/
 # operators.def says. The models of the suites of lowerings and all conformance cases, with those of tests/differential/contrib.sh, are compiled, and the graph is
 # looked at as it was imported.
 # Without the cases that tests/differential/contrib.sh makes, those of com.microsoft are left out.
@@ -15,7 +15,7 @@ ls "$build"/*-cases/complete >/dev/null 2>&1 || { echo "there are no conformance
     >"$build/lowerings-said.txt"
 rm -rf "$build/lowerings-models"
 mkdir "$build/lowerings-models"
-for suite in tests/compiler/onnx/test_*.c; do
+for suite in tests/compiler/import_onnx/test_*.c; do
     suite=$(basename "$suite" .c)
     XCVM_KEEP_MODELS=$build/lowerings-models "$build/tests/xcvm_tests" "compiler_${suite#test_}" >/dev/null
 done

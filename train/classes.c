@@ -1,5 +1,5 @@
 /* Names of classes: in a model's metadata, and of data sets. */
-#include "compiler/onnx/weights.h"
+#include "compiler/onnx_model/weights.h"
 #include "train/trainer.h"
 
 static xcvm_status check_names(const xct_trainer *t, const char *const *names, size_t count, xcvm_error *error)

@@ -1,5 +1,5 @@
 /* Weights of the model that lie in other files. */
-#include "compiler/onnx/weights.h"
+#include "compiler/onnx_model/weights.h"
 #include "train/trainer.h"
 
 /* The folder of the model's file, in memory of the arena. */

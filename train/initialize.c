@@ -1,7 +1,7 @@
 /* Initial weights: drawn anew, or read from a file. */
 #include "train/trainer.h"
 
-#include "compiler/onnx/weights.h"
+#include "compiler/onnx_model/weights.h"
 #include "compiler/training/draw.h"
 #include "train/data/convert_rows.h"
 

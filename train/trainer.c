@@ -1,7 +1,7 @@
 /* Trainers: making one, its steps, and what it knows. */
 #include "train/trainer.h"
 
-#include "compiler/onnx/weights.h"
+#include "compiler/onnx_model/weights.h"
 #include "compiler/training/losses.h"
 #include "proto/recognize.h"
 #include "train/data/convert_rows.h"

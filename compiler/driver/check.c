@@ -1,8 +1,8 @@
 /* Checking a model: what it is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
 #include "compiler/ir/training_form.h"
-#include "compiler/onnx/lower/operators.h"
-#include "compiler/onnx/model_file.h"
+#include "compiler/import_onnx/operators.h"
+#include "compiler/onnx_model/model_file.h"
 #include "compiler/gradients/gradient.h"
 #include "compiler/passes/passes.h"
 #include "compiler/training/training.h"

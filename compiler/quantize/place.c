@@ -5,7 +5,7 @@
  * surrounded by rounding that nobody needs. */
 #include "compiler/quantize/quantizer.h"
 
-#include "compiler/onnx/import.h"
+#include "compiler/import_onnx/lower/importer.h"
 #include "compiler/training/training.h"
 
 #include <float.h>

@@ -1,7 +1,7 @@
 /* Preparation: what stands between a sum of products and its result is merged into its weights and bias. */
 #include "compiler/quantize/quantizer.h"
 
-#include "compiler/onnx/import.h"
+#include "compiler/import_onnx/lower/importer.h"
 
 #include <float.h>
 #include <math.h>

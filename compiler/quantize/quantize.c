@@ -1,9 +1,9 @@
 /* The quantizer, from a model to a model: the public calls, and the order of the steps. */
 #include "compiler/quantize/machine.h"
 
-#include "compiler/onnx/import.h"
-#include "compiler/onnx/inference_form.h"
-#include "compiler/onnx/model_file.h"
+#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/inference_form.h"
+#include "compiler/onnx_model/model_file.h"
 #include "vm/options.h"
 
 #include <math.h>

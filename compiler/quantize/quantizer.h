@@ -4,7 +4,7 @@
 #define XCVM_COMPILER_QUANTIZE_QUANTIZER_H
 
 #include "compiler/ir/graph.h"
-#include "compiler/onnx/tensor_proto.h"
+#include "compiler/onnx_model/tensor_proto.h"
 #include "compiler/quantize/histogram.h"
 
 #include "xcvm/quantize.h"

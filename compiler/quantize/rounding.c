@@ -4,7 +4,7 @@
 #include "compiler/quantize/machine.h"
 
 #include "base/value.h"
-#include "compiler/onnx/import.h"
+#include "compiler/import_onnx/lower/importer.h"
 #include "ops/conv/window.h"
 
 #include <string.h>

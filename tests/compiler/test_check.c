@@ -1,5 +1,5 @@
 /* What xcc_check_file says of models. */
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
 
 #include <check.h>

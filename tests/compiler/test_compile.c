@@ -1,5 +1,5 @@
 /* From ONNX bytes to a program: options, report, progress, failures. */
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 #include "tests/compiler/support.h"
 
 #include <unistd.h>

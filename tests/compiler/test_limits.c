@@ -1,6 +1,6 @@
 /* A compilation's memory and time: limits that it keeps to, and what it takes being in proportion to the model. */
 /* Takes long. */
-#include "tests/compiler/onnx/scale_models.h"
+#include "tests/compiler/import_onnx/scale_models.h"
 #include "tests/compiler/support.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* Lists that grow item by item: sequences that nothing else needs are changed where they lie, so that what is copied
  * grows with the number of items, and not with its square. */
 #include "base/value.h"
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
 
 #include <check.h>

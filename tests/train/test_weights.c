@@ -1,6 +1,6 @@
 /* The weights of trainers: what they begin with, what is kept of the best epoch, and what is exported. */
 #include "base/clock.h"
-#include "tests/compiler/onnx/model_writer.h"
+#include "tests/compiler/import_onnx/model_writer.h"
 #include "tests/suites.h"
 #include "tests/train/trainers.h"
 

@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_TRAIN_TRAINERS_H
 #define XCVM_TESTS_TRAIN_TRAINERS_H
 
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 #include "tests/train/folder.h"
 #include "train/trainer.h"
 

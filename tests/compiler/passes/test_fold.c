@@ -1,5 +1,5 @@
 /* Constants folded at compile time are what a run would make of them. */
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 #include "tests/compiler/support.h"
 
 /* Whether 1e-40 > 0, folded, is true. */

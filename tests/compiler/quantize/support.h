@@ -4,7 +4,7 @@
 #define XCVM_TESTS_COMPILER_QUANTIZE_SUPPORT_H
 
 #include "compiler/quantize/quantizer.h"
-#include "tests/compiler/onnx/onnx_text.h"
+#include "tests/compiler/import_onnx/onnx_text.h"
 
 #include "onnx/onnx.pb-c.h"
 

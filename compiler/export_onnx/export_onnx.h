@@ -1,0 +1,58 @@
+/* Writing a module as an ONNX model, instruction by instruction, as they are spelt as ONNX spells its operators.
+ * write.c makes the model, graphs and tensors, write_nodes.c the nodes. Messages are made in the module's arena and
+ * lend the constants' elements. */
+#ifndef XCVM_COMPILER_EXPORT_ONNX_EXPORT_ONNX_H
+#define XCVM_COMPILER_EXPORT_ONNX_EXPORT_ONNX_H
+
+#include "compiler/import_onnx/lower/importer.h"
+
+/* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
+ * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
+ * options' onnx_data tells goes there. */
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user);
+
+/* ---- What the files share ---- */
+
+typedef struct xcc_onnx_nodes {
+    Onnx__NodeProto **at;
+    size_t count, capacity;
+} xcc_onnx_nodes;
+
+typedef struct xcc_onnx_writer {
+    xcc_module *m;
+    xcc_operator_finder find_operator;
+    int64_t opset; /* the least that has all operators so far */
+    Onnx__TensorProto **initializers;
+    size_t initializer_count, initializer_capacity;
+    char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
+    size_t numbered; /* names that were made up */
+    xcc_table node_names;
+    xcc_table output_names; /* of the model */
+    /* What is refused, all of it. */
+    char refusals[400];
+    size_t refused;
+    const xcc_node *node; /* at hand */
+} xcc_onnx_writer;
+
+/* Notes that the node at hand, or the model where there is none, cannot be written, and why. Returns XCVM_OK, so that
+ * the others are looked at, too. */
+xcvm_status xcc_onnx_refuse(xcc_onnx_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A new node at the end, with room for so many names; NULL with the module's error set. `outputs` and `inputs` are
+ * filled in by the caller. */
+Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const char *operator_name, size_t inputs,
+                               size_t outputs, size_t attributes);
+/* The name of a value, "" for none; constants become initializers. NULL with the module's error set. */
+char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v);
+/* A name that no value has. */
+char *xcc_onnx_new_name(xcc_onnx_writer *w);
+Onnx__AttributeProto *xcc_onnx_attribute(xcc_onnx_writer *w, Onnx__NodeProto *node, const char *name,
+                                         Onnx__AttributeProto__AttributeType type);
+Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, const char *name);
+/* An initializer of its own, of integers, by name. */
+char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints);
+/* The body of a control node. */
+xcvm_status xcc_onnx_graph(xcc_onnx_writer *w, xcc_graph *g, Onnx__GraphProto **graph);
+/* All nodes of a graph. */
+xcvm_status xcc_onnx_write_nodes(xcc_onnx_writer *w, const xcc_graph *g, xcc_onnx_nodes *nodes);
+
+#endif

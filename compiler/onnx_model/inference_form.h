@@ -1,0 +1,54 @@
+/* The inference form of a model, as messages: nodes in training form change, everything else stays as it is.
+ *
+ * - BatchNormalization (with training_mode, or before opset 14 with several results) uses its running statistics. Its
+ *   further results, where anything reads them, become copies of the statistics that the node takes.
+ * - Dropout, BiasDropout and the other ones of ONNX Runtime lose their input training_mode. Before opset 7 Dropout and
+ *   BatchNormalization have is_test set.
+ *
+ * Bodies of If, Loop and Scan and the model's functions change, too. */
+#ifndef XCVM_COMPILER_ONNX_MODEL_INFERENCE_FORM_H
+#define XCVM_COMPILER_ONNX_MODEL_INFERENCE_FORM_H
+
+#include "compiler/ir/training_form.h"
+
+#include "onnx/onnx.pb-c.h"
+
+/* What has become of a model's nodes and functions. */
+typedef struct xcc_rewritten {
+    struct xcc_placed {
+        size_t first, count; /* the nodes of the graph that a node has become */
+        bool changed;
+    } * nodes;         /* of the model's graph, as they were */
+    bool *functions;   /* whether they have changed */
+    const char **gone; /* names of values that there are no longer */
+    size_t gone_count;
+    xcc_node_names names; /* of nodes that were in training form */
+} xcc_rewritten;
+
+/* Puts a model, whose messages are of the module's arena and may be changed, into inference form. `uses` says which
+ * kinds of nodes change, XCC_USES_BATCH and XCC_USES_RANDOM. */
+xcvm_status xcc_inference_form_rewrite(xcc_module *m, Onnx__ModelProto *model, unsigned uses, xcc_rewritten *form);
+
+/* A whole field of a message that stands in place of another one; NULL: that one stays. */
+typedef struct xcc_edit {
+    const void *bytes;
+    size_t count;
+} xcc_edit;
+
+/* What changes in the bytes of a model. */
+typedef struct xcc_model_edits {
+    const xcc_edit *nodes, *functions; /* of the model's graph, and of the model, in their order */
+    size_t node_count, function_count;
+    const char *const *gone; /* names of values that there are no longer, sorted */
+    size_t gone_count;
+    xcc_node_names names; /* of the nodes that change */
+} xcc_model_edits;
+
+/* Finds the edits that put a serialized model into inference form. They are of the arena. The work takes memory and
+ * time within the options' limits, and leaves the model's initializers alone. */
+xcvm_status xcc_inference_form_edits(const xcc_options *options, const void *model, size_t count, xcvm_arena *arena,
+                                     xcc_model_edits *edits, xcvm_error *error);
+/* Whether a value is one that there is no longer. */
+bool xcc_model_edits_drop(const xcc_model_edits *edits, const char *name, size_t length);
+
+#endif

@@ -1,0 +1,176 @@
+/* Unpacking ModelProto: checked by a walk over its fields, then by protobuf-c with memory of the module. */
+#include "compiler/onnx_model/message.h"
+#include "base/clock.h"
+#include "compiler/onnx_model/wire.h"
+#include "proto/recognize.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
+
+/* A deadline, and how often it was asked for. */
+typedef struct timer {
+    uint64_t deadline_ns;
+    uint32_t polls;
+} timer;
+
+static bool is_late(timer *t)
+{
+    enum { OFTEN = 256 };
+    return t->deadline_ns != 0 && t->polls++ % OFTEN == 0 && xcvm_clock_ns() >= t->deadline_ns;
+}
+
+static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire wire, int depth, int graphs, timer *t,
+                        xcvm_error *error)
+{
+    graphs += descriptor == &onnx__graph_proto__descriptor;
+    XCVM_CHECK(error, graphs <= DEEPEST_GRAPH + 1, INVALID_MODEL, "subgraphs are nested deeper than %d", DEEPEST_GRAPH);
+    XCVM_CHECK(error, depth <= DEEPEST_MESSAGE, INVALID_MODEL, "messages are nested deeper than %d", DEEPEST_MESSAGE);
+    uint64_t seen = 0;
+    for (;;) {
+        xcvm_wire_field field;
+        bool more;
+        XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
+        if (!more)
+            return XCVM_OK;
+        XCVM_CHECK(error, !is_late(t), OUT_OF_TIME, "the deadline has passed");
+        const ProtobufCFieldDescriptor *known =
+            protobuf_c_message_descriptor_get_field(descriptor, (unsigned)field.number);
+        if (known == NULL || known->type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        XCVM_CHECK(error, field.type == XCVM_WIRE_BYTES, INVALID_MODEL, "%s.%s is no message", descriptor->short_name,
+                   known->name);
+        if (known->label != PROTOBUF_C_LABEL_REPEATED) {
+            uint64_t bit = UINT64_C(1) << (known - descriptor->fields) % 64;
+            XCVM_CHECK(error, (seen & bit) == 0, INVALID_MODEL, "%s.%s is given more than once", descriptor->short_name,
+                       known->name);
+            seen |= bit;
+        }
+        XCVM_TRY(scan(known->descriptor, field.inside, depth + 1, graphs, t, error));
+    }
+}
+
+/* protobuf-c gives back the tables that it parses a message with; kept by size, they serve for the next message. */
+enum { CLASSES = 48 };
+
+typedef struct block {
+    struct block *next;
+    size_t bytes;
+} block;
+
+_Static_assert(sizeof(block) == 16, "blocks must keep the arena's alignment");
+
+typedef struct pool {
+    xcvm_arena *arena;
+    block *free[CLASSES];
+    timer timer;
+    bool exhausted, late;
+} pool;
+
+static unsigned size_class(size_t bytes)
+{
+    unsigned class = 0;
+    while (class + 1 < CLASSES && (size_t)1 << (class + 1) <= bytes)
+        class ++;
+    return class;
+}
+
+static void *pool_allocate(void *data, size_t bytes)
+{
+    pool *p = data;
+    p->late = p->late || is_late(&p->timer);
+    if (p->late)
+        return NULL;
+    /* Every block of a class holds at least the smallest size of it. */
+    unsigned class = size_class(bytes);
+    if ((size_t)1 << class < bytes)
+        class ++;
+    if (class < CLASSES && p->free[class] != NULL) {
+        block *b = p->free[class];
+        p->free[class] = b->next;
+        return b + 1;
+    }
+    block *b = bytes < SIZE_MAX - sizeof *b ? xcvm_arena_allocate(p->arena, bytes + sizeof *b) : NULL;
+    if (b == NULL) {
+        p->exhausted = true;
+        return NULL;
+    }
+    b->bytes = bytes;
+    return b + 1;
+}
+
+static void pool_free(void *data, void *memory)
+{
+    pool *p = data;
+    if (memory == NULL)
+        return;
+    block *b = (block *)memory - 1;
+    unsigned class = size_class(b->bytes);
+    b->next = p->free[class];
+    p->free[class] = b;
+}
+
+xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
+                               uint64_t deadline_ns, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error)
+{
+    XCVM_CHECK(error, count <= INT_MAX, INVALID_MODEL,
+               "%zu bytes: a protobuf message has less than 2 GB; larger weights belong in external data", count);
+    pool p = {.arena = arena, .timer = {deadline_ns, 0}};
+    XCVM_TRY(scan(descriptor, xcvm_wire_of(bytes, count), 1, 0, &p.timer, error));
+    ProtobufCAllocator allocator = {pool_allocate, pool_free, &p};
+    *message = protobuf_c_message_unpack(descriptor, &allocator, count, count > 0 ? bytes : (const uint8_t *)"");
+    XCVM_CHECK(error, !p.late, OUT_OF_TIME, "the deadline has passed");
+    XCVM_CHECK(error, !p.exhausted, OUT_OF_MEMORY, "no memory for a message of %zu bytes", count);
+    XCVM_CHECK(error, *message != NULL, INVALID_MODEL, "the file is no %s", descriptor->name);
+    return XCVM_OK;
+}
+
+static xcvm_status unpack_model(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+                                Onnx__ModelProto **model, xcvm_error *error)
+{
+    ProtobufCMessage *message;
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, deadline_ns, arena, &message, error));
+    *model = (Onnx__ModelProto *)message;
+    XCVM_CHECK(error, (*model)->graph != NULL, INVALID_MODEL, "the model has no graph");
+    return XCVM_OK;
+}
+
+xcvm_status xcc_model_unpack(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+                             Onnx__ModelProto **model, xcvm_error *error)
+{
+    const xcvm_status status = unpack_model(bytes, count, deadline_ns, arena, model, error);
+    return xcvm_recognize_failure(status, bytes, count, XCVM_FILE_MODEL, error);
+}
+
+bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
+                         size_t *count)
+{
+    while (*next < message->n_unknown_fields) {
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[(*next)++];
+        if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            continue;
+        xcvm_wire wire = xcvm_wire_of(field->data, field->len);
+        uint64_t length;
+        if (!xcvm_wire_varint(&wire, &length) || length != (uint64_t)(wire.end - wire.at))
+            continue;
+        *bytes = wire.at;
+        *count = (size_t)length;
+        return true;
+    }
+    return false;
+}
+
+/* ---- Names ---- */
+
+const char *xcc_node_label(const Onnx__NodeProto *node)
+{
+    if (node->name != NULL && node->name[0] != '\0')
+        return node->name;
+    for (size_t i = 0; i < node->n_output; i++)
+        if (node->output[i][0] != '\0')
+            return node->output[i];
+    return "";
+}
+
+const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }

@@ -1,0 +1,77 @@
+/* The weights of a model file, without importing it: which there are, what the nodes take them for, and the same model
+ * with others. */
+#ifndef XCVM_COMPILER_ONNX_MODEL_WEIGHTS_H
+#define XCVM_COMPILER_ONNX_MODEL_WEIGHTS_H
+
+#include "base/value.h"
+#include "compiler/onnx_model/inference_form.h"
+
+/* What the first node that takes a weight takes it for. */
+typedef enum xcc_weight_role {
+    XCC_WEIGHT_OTHER,
+    XCC_WEIGHT_OUT_IN, /* a matrix or filter [out, in, ...] */
+    XCC_WEIGHT_IN_OUT, /* [in, out, ...] */
+    XCC_WEIGHT_GATES,  /* of a recurrent network, [directions, gates * out, in] */
+    XCC_WEIGHT_SCALE,  /* of a normalization */
+    XCC_WEIGHT_SHIFT,  /* what is added */
+    XCC_WEIGHT_VARIANCE
+} xcc_weight_role;
+
+typedef struct xcc_weight {
+    const char *name;
+    xcvm_dtype dtype;
+    int rank;
+    int64_t dims[XCVM_MAX_RANK];
+    xcc_weight_role role;
+    int64_t gates; /* of XCC_WEIGHT_GATES */
+    bool external; /* its elements lie in another file */
+} xcc_weight;
+
+/* The initializers of the model's graph, sorted by name, in memory of the arena. */
+xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena, const xcc_weight **weights,
+                             size_t *weight_count, xcvm_error *error);
+/* Where one of that name, of any length, is; NULL if there is none. */
+const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name, size_t length);
+
+/* What a model is written with. Values are those that `find` gives for names of initializers, which end with their
+ * length (NULL: the model's own stays), and must have their types and shapes. */
+typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name, size_t length);
+typedef struct xcc_replacement {
+    xcc_weight_finder find;
+    void *find_user;
+    const xcc_model_edits *edits;           /* NULL: none */
+    const char *class_names, *class_output; /* metadata; NULL class_names: the model's own stay */
+    const char *location;                   /* of the file that new values of 1 KB and more go to, by `data` */
+    xcvm_sink data;                         /* NULL: they are in the model */
+    void *data_user;
+} xcc_replacement;
+
+/* Writes the model with other values. Every other byte stays as it is, in its order. */
+xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
+                                void *user, xcvm_error *error);
+
+/* The loss of classes that a node of the model's graph computes of an input's labels. */
+typedef struct xcc_label_loss {
+    bool found, ignores;
+    int64_t ignored; /* label, if `ignores` */
+} xcc_label_loss;
+xcvm_status xcc_label_loss_find(const void *model, size_t count, const char *label, xcc_label_loss *loss,
+                                xcvm_error *error);
+
+/* The names of classes in the model's metadata, in memory of the arena; 0 if there are none. */
+xcvm_status xcc_classes_read(const void *model, size_t count, xcvm_arena *arena, const char ***names,
+                             size_t *name_count, xcvm_error *error);
+
+/* The initializers of the model's graph whose elements lie in other files, which are mapped until they are closed.
+ * `folder` is the model's. */
+typedef struct xcc_external_weights xcc_external_weights;
+xcvm_status xcc_external_weights_open(const void *model, size_t count, const char *folder,
+                                      const xcvm_allocator *allocator, xcc_external_weights **external,
+                                      xcvm_error *error);
+void xcc_external_weights_close(xcc_external_weights *external);
+/* An xcc_weight_finder whose user they are. */
+const xcvm_value *xcc_external_weights_find(void *external, const char *name, size_t length);
+/* The name of a tensor of a node's or of a body's that lies in another file, and cannot be found here; NULL: none. */
+const char *xcc_external_weights_nested(const xcc_external_weights *external);
+
+#endif
