@@ -2,15 +2,17 @@
 #ifndef XCVM_OPS_IMAGE_IMAGE_H
 #define XCVM_OPS_IMAGE_IMAGE_H
 
-#include "ops/kernel.h"
+#include "base/heap.h"
 
 /* Makes room for an image, which the decoder fills with rows of red, green and blue bytes, and of alpha where it has 4
  * channels; NULL with the error set if there is none. */
 typedef uint8_t *(*xcvm_image_room)(void *user, size_t height, size_t width);
 
-/* The budget of decoding: memory and time of the session. */
+/* Limits of decoding. */
 typedef struct xcvm_image_budget {
-    xcvm_kernel *k;
+    xcvm_heap *heap;
+    xcvm_status (*poll)(void *user, xcvm_error *error); /* fails where decoding must stop */
+    void *user;
     size_t claimed;     /* bytes that are counted against the session's limit */
     xcvm_error refused; /* the first refusal of memory or time: what decoding fails with, whatever the library says */
 } xcvm_image_budget;
@@ -46,9 +48,11 @@ xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s);
 /* PNG, BMP, and the binary PGM and PPM. */
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s);
 
-/* Decodes an image of any of these formats, told by its first bytes, into 3 or 4 channels, with memory and time of `k`.
- * An orientation that EXIF data ask for is left to the caller, but of TIFF, whose own tag it is. */
-xcvm_status xcvm_image_decode_any(xcvm_kernel *k, const void *bytes, size_t count, size_t channels,
-                                  xcvm_image_room room, void *user);
+/* Decodes an image of any of these formats, recognized by its first bytes, into the channels of the source. The caller
+ * applies an orientation in EXIF data; TIFF has a tag for it, which its decoder applies. */
+xcvm_status xcvm_image_decode_source(const xcvm_image_source *s);
+/* Takes back what was claimed, and returns the failure of a decoding: the refusal of memory or time, if there was one.
+ */
+const xcvm_error *xcvm_image_finish(xcvm_image_budget *budget, const xcvm_error *error);
 
 #endif

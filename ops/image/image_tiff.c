@@ -175,7 +175,7 @@ xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
     TIFFOpenOptions *options = tiff_library.TIFFOpenOptionsAlloc();
     XCVM_CHECK(s->error, options != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
     /* What is claimed for the pixels is checked by their sizes; this is for what stands in front of them. */
-    const size_t left = xcvm_heap_left(s->budget->k->heap);
+    const size_t left = xcvm_heap_left(s->budget->heap);
     if (left <= PTRDIFF_MAX)
         tiff_library.TIFFOpenOptionsSetMaxSingleMemAlloc(options, left != 0 ? (tmsize_t)left : 1);
     tiff_library.TIFFOpenOptionsSetErrorHandlerExtR(options, say_nothing, NULL);

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/element.h"
-#include "ops/image/image.h"
+#include "ops/image/image_decoder.h"
 #include "proto/recognize.h"
 #include "vm/options.h"
 #include "xcvm/train.h"
