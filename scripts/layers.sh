@@ -52,7 +52,6 @@ compiler/import_onnx/contrib: compiler/ir compiler/onnx_model compiler/import_on
 compiler/import_onnx/lower: compiler/ir compiler/onnx_model compiler/gradients
 compiler/export_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower
 compiler/onnx_model: compiler/ir compiler/import_onnx/lower
-compiler/files:
 compiler/emit: compiler/ir compiler/kernel_library
 compiler/quantize: compiler/ir compiler/onnx_model compiler/training compiler/import_onnx/lower
 train: train/data

@@ -1,10 +1,10 @@
 /* Tensors under names: safetensors, and NumPy's archives. */
 #include "tape/tensor_file.h"
 #include "base/array.h"
-#include "base/safetensors.h"
-#include "compiler/files/npy.h"
-#include "compiler/files/npz_write.h"
-#include "compiler/files/zip.h"
+#include "formats/safetensors.h"
+#include "formats/npy.h"
+#include "formats/npz_write.h"
+#include "formats/zip.h"
 #include "compiler/training/optimizer.h"
 
 #include <stdarg.h>

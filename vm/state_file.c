@@ -1,6 +1,6 @@
 /* States as a safetensors file, which any tool reads: each under its name. */
 #include "base/budget.h"
-#include "base/safetensors.h"
+#include "formats/safetensors.h"
 #include "proto/recognize.h"
 #include "vm/session.h"
 

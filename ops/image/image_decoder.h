@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_IMAGE_IMAGE_DECODER_H
 #define XCVM_OPS_IMAGE_IMAGE_DECODER_H
 
-#include "ops/image/image.h"
+#include "formats/image.h"
 #include "ops/kernel.h"
 
 /* As xcvm_image_decode_source, with memory and time of `k`. */

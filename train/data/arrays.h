@@ -3,10 +3,10 @@
 #define XCVM_TRAIN_DATA_ARRAYS_H
 
 #include "train/data/mapping.h"
-#include "compiler/files/npy.h"
-#include "compiler/files/zip.h"
+#include "formats/npy.h"
+#include "formats/zip.h"
 
-#include "base/safetensors.h"
+#include "formats/safetensors.h"
 #include "xcvm/train.h"
 
 /* An array that can be read row by row. */

@@ -1,5 +1,5 @@
 /* Images as tensors: decoding, turning as EXIF says, resizing, and the layout that is wanted. */
-#include "train/data/image_header.h"
+#include "formats/image_header.h"
 #include "train/data/images.h"
 #include "train/data/mapping.h"
 #include "train/data/resample.h"

@@ -1,6 +1,6 @@
 /* NumPy's array files: versions 1 to 3 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
-#ifndef XCVM_COMPILER_FILES_NPY_H
-#define XCVM_COMPILER_FILES_NPY_H
+#ifndef XCVM_FORMATS_NPY_H
+#define XCVM_FORMATS_NPY_H
 
 #include "base/value.h"
 

@@ -1,5 +1,5 @@
 /* Safetensors: the JSON header, as far as the format uses JSON, and the places of the elements. */
-#include "base/safetensors.h"
+#include "formats/safetensors.h"
 
 #include "base/array.h"
 #include "base/scan.h"

@@ -1,7 +1,7 @@
 /* ZIP archives, as NumPy's .npz files are (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT): the directory,
  * and members that are stored or deflated. */
-#ifndef XCVM_COMPILER_FILES_ZIP_H
-#define XCVM_COMPILER_FILES_ZIP_H
+#ifndef XCVM_FORMATS_ZIP_H
+#define XCVM_FORMATS_ZIP_H
 
 #include "base/allocator.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* TIFF, by libtiff: an optional dependency, XCVM_HAVE_TIFF. */
 #include "base/lazy_library.h"
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #ifdef XCVM_HAVE_TIFF
 

@@ -1,6 +1,6 @@
 /* What the header of an image file says besides its pixels. */
-#ifndef XCVM_TRAIN_DATA_IMAGE_HEADER_H
-#define XCVM_TRAIN_DATA_IMAGE_HEADER_H
+#ifndef XCVM_FORMATS_IMAGE_HEADER_H
+#define XCVM_FORMATS_IMAGE_HEADER_H
 
 #include <stddef.h>
 

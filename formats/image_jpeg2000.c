@@ -1,6 +1,6 @@
 /* JPEG 2000, by OpenJPEG: an optional dependency, XCVM_HAVE_OPENJPEG. */
 #include "base/lazy_library.h"
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #ifdef XCVM_HAVE_OPENJPEG
 

@@ -1,6 +1,6 @@
 /* WebP, by libwebp: an optional dependency, XCVM_HAVE_WEBP. */
 #include "base/lazy_library.h"
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #ifdef XCVM_HAVE_WEBP
 

@@ -1,5 +1,5 @@
 /* ZIP archives: the directory, and members that zlib inflates. */
-#include "compiler/files/zip.h"
+#include "formats/zip.h"
 #include "base/clock.h"
 
 #include <string.h>

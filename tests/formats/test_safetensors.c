@@ -1,5 +1,5 @@
 /* Safetensors: what is written is read again, and no broken file does harm. */
-#include "base/safetensors.h"
+#include "formats/safetensors.h"
 #include "tests/suites.h"
 #include "tests/support.h"
 
@@ -165,9 +165,9 @@ START_TEST(without_memory)
 }
 END_TEST
 
-Suite *suite_base_safetensors(void)
+Suite *suite_formats_safetensors(void)
 {
-    Suite *suite = suite_create("base_safetensors");
+    Suite *suite = suite_create("formats_safetensors");
     TCase *tests = tcase_create("safetensors");
     tcase_add_test(tests, round_trip);
     tcase_add_test(tests, headers);

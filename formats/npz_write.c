@@ -1,6 +1,6 @@
 /* .npz files: arrays one behind the other, as ZIP members that are stored, and at last the directory. */
-#include "compiler/files/npz_write.h"
-#include "compiler/files/zip.h"
+#include "formats/npz_write.h"
+#include "formats/zip.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Headers of image files: EXIF's orientation (CIPA DC-008, 4.6.4) in JPEG, PNG and WebP, and the channels. */
-#include "train/data/image_header.h"
+#include "formats/image_header.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Writing NumPy's archives (.npz): ZIP files with an array file for each name, stored. */
-#ifndef XCVM_COMPILER_FILES_NPZ_WRITE_H
-#define XCVM_COMPILER_FILES_NPZ_WRITE_H
+#ifndef XCVM_FORMATS_NPZ_WRITE_H
+#define XCVM_FORMATS_NPZ_WRITE_H
 
-#include "base/safetensors.h"
+#include "formats/safetensors.h"
 
 /* Writes tensors one behind the other under their names, in which '/' may stand, in the order given; names must differ.
  * UNSUPPORTED for texts and other types that NumPy has not (but for bf16, which it stores as V2), and for archives of 4

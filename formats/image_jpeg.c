@@ -1,6 +1,6 @@
 /* JPEG, by libjpeg: an optional dependency, XCVM_HAVE_JPEG. */
 #include "base/lazy_library.h"
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #ifdef XCVM_HAVE_JPEG
 

@@ -1,5 +1,5 @@
 /* Decoding images: the limits, and the choice of the decoder by the first bytes. */
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #include <string.h>
 

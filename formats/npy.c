@@ -1,5 +1,5 @@
 /* .npy files: reading headers and elements, in either byte order and index order. */
-#include "compiler/files/npy.h"
+#include "formats/npy.h"
 #include "base/clock.h"
 #include "base/scan.h"
 #include "base/utf8.h"

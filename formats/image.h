@@ -1,6 +1,6 @@
 /* Decoding images: one function for each library. */
-#ifndef XCVM_OPS_IMAGE_IMAGE_H
-#define XCVM_OPS_IMAGE_IMAGE_H
+#ifndef XCVM_FORMATS_IMAGE_H
+#define XCVM_FORMATS_IMAGE_H
 
 #include "base/heap.h"
 

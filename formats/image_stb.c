@@ -1,5 +1,5 @@
 /* PNG, BMP, PGM and PPM, by stb_image: an optional dependency, XCVM_HAVE_STB. */
-#include "ops/image/image.h"
+#include "formats/image.h"
 
 #ifdef XCVM_HAVE_STB
 

@@ -1,7 +1,7 @@
 /* The safetensors format (https://huggingface.co/docs/safetensors, "Format"): 8 bytes with the size of a JSON header,
  * the header, which names each tensor's type, shape and place, and the elements. */
-#ifndef XCVM_BASE_SAFETENSORS_H
-#define XCVM_BASE_SAFETENSORS_H
+#ifndef XCVM_FORMATS_SAFETENSORS_H
+#define XCVM_FORMATS_SAFETENSORS_H
 
 #include "base/value.h"
 
