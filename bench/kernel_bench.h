@@ -2,7 +2,7 @@
 #ifndef XCVM_BENCH_KERNEL_BENCH_H
 #define XCVM_BENCH_KERNEL_BENCH_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* A tensor of f32 with made-up elements; the same for every run. Exits if there is no memory. */
 typedef struct bench_tensor {

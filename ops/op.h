@@ -152,8 +152,8 @@ typedef enum xcvm_class {
     XCVM_CLASS_append = 64     /* writes some rows of its state, which fills up from run to run */
 } xcvm_class;
 
-typedef struct xcvm_inference xcvm_inference; /* ops/shape.h */
-typedef struct xcvm_kernel xcvm_kernel;       /* ops/kernel.h */
+typedef struct xcvm_inference xcvm_inference; /* ops/util/shape.h */
+typedef struct xcvm_kernel xcvm_kernel;       /* ops/util/kernel.h */
 typedef xcvm_status (*xcvm_shape_rule)(const xcvm_inference *t);
 typedef uint64_t (*xcvm_cost_rule)(const xcvm_inference *t);
 typedef xcvm_status (*xcvm_kernel_run)(xcvm_kernel *k, const void *args);

@@ -9,26 +9,27 @@ cd "$(dirname "$0")/.."
 # Each room and the rooms of its floor that it may use, beside itself, the floor's own files and its folder simd. A floor's
 # own files use none, but for those named in a line of their own.
 rooms='
-ops/cost.c: ops/conv ops/optimizer
-ops/simd:
-ops/elementwise:
-ops/reduce:
-ops/norm:
-ops/data:
-ops/text:
-ops/image:
-ops/signal:
-ops/ml:
-ops/random:
-ops/optimizer:
-ops/sequence: ops/data
-ops/matmul: ops/elementwise
-ops/conv: ops/elementwise ops/matmul
-ops/conv_gradient: ops/conv ops/matmul
-ops/pool: ops/conv
-ops/quantize: ops/conv ops/matmul
-ops/attention: ops/matmul
-ops/recurrent: ops/matmul ops/quantize
+ops/table: ops/util ops/conv ops/optimizer
+ops/util:
+ops/simd: ops/util
+ops/elementwise: ops/util
+ops/reduce: ops/util
+ops/norm: ops/util
+ops/data: ops/util
+ops/text: ops/util
+ops/image: ops/util
+ops/signal: ops/util
+ops/ml: ops/util
+ops/random: ops/util
+ops/optimizer: ops/util
+ops/sequence: ops/util ops/data
+ops/matmul: ops/util ops/elementwise
+ops/conv: ops/util ops/elementwise ops/matmul
+ops/conv_gradient: ops/util ops/conv ops/matmul
+ops/pool: ops/util ops/conv
+ops/quantize: ops/util ops/conv ops/matmul
+ops/attention: ops/util ops/matmul
+ops/recurrent: ops/util ops/matmul ops/quantize
 tools/main.c: tools/cli tools/io tools/commands
 tools/cli:
 tools/io: tools/cli

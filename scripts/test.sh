@@ -53,7 +53,7 @@ lint() {
     mkdir -p "$logs/include/xcvm" && cp build/release/generated/xcvm/tape_calls.h "$logs/include/xcvm" || return 1
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
         -D__GNUC__ -D__x86_64__ -I. -Iinclude "-I$logs/include" -j2 \
-        base ops proto vm compiler train tape tools examples
+        base formats ops proto vm compiler train tape tools examples
 }
 
 header_alone() {

@@ -1,5 +1,5 @@
 /* Derivatives of functions of variables: products with vectors, Jacobians, checks. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tape/tape.h"
 
 #include <string.h>

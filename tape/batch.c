@@ -1,5 +1,5 @@
 /* Batches: running calls as one, with their operands together and their results apart. */
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "tape/batch.h"
 
 #include <string.h>

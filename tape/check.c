@@ -1,5 +1,5 @@
 /* Gradients against central differences. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/random/random.h"
 #include "tape/tape.h"
 #include "vm/options.h"

@@ -1,7 +1,7 @@
 /* Forms: how calls of an instruction are one call on the operands of all. What belongs to a member lies in one block,
  * and the blocks in the order of members, whatever the dimensions are: those of operands are chosen so that the
  * results' blocks are the members' results. */
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "proto/arguments.h"
 #include "tape/batch.h"
 

@@ -1,6 +1,6 @@
 /* The public side of gradients: roots, seeds, hooks, what was added up. */
 #include "compiler/ir/compose.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tape/batch.h"
 #include "vm/options.h"
 

@@ -1,6 +1,6 @@
 /* Lazy tapes: calls have their types at once, and run when a value is asked for. */
 #include "ops/random/random.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "tape/batch.h"
 
 #include <string.h>

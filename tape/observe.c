@@ -1,6 +1,6 @@
 /* Following a tape: observers, creators, NaN checks, drawings. */
 #include "base/clock.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tape/tape.h"
 
 #include <math.h>

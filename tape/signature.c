@@ -1,5 +1,5 @@
 /* Signatures: what two calls must have in common to run as one. */
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "tape/batch.h"
 
 #include <string.h>

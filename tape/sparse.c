@@ -1,6 +1,6 @@
 /* Gradients by rows: of tables of which a call gathers few rows, so that no tensor of the table's size is made. */
-#include "ops/convert.h"
-#include "ops/index.h"
+#include "ops/util/convert.h"
+#include "ops/util/index.h"
 #include "tape/walk.h"
 #include "xcvm/layers.h"
 

@@ -1,6 +1,6 @@
 /* Variables: their names and references, their elements. */
 #include "base/keep.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tape/batch.h"
 
 #include <math.h>

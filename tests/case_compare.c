@@ -1,7 +1,7 @@
 /* What a case expects of a run, compared with what came of it. */
 #include "tests/case_compare.h"
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "proto/image.h"
 #include "tests/case_tolerance.h"
 #include "tests/support.h"

@@ -5,7 +5,7 @@
 #include "compiler/ir/compose.h"
 #include "compiler/driver/passes.h"
 #include "compiler/emit/emit.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "proto/image.h"
 #include "tests/case_gradient.h"
 #include "tests/case_tolerance.h"

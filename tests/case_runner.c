@@ -2,7 +2,7 @@
 #include "tests/case_runner.h"
 
 #include "base/status.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "tests/case_compare.h"
 #include "tests/case_gradient.h"
 #include "tests/case_host.h"

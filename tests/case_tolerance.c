@@ -1,7 +1,7 @@
 /* Tolerances of results, by instruction and element type. */
 #include "tests/case_tolerance.h"
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "proto/image.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_VM_PROGRAM_H
 #define XCVM_VM_PROGRAM_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "proto/image.h"
 #include "vm/kernel_abi.h"
 

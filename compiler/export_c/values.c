@@ -1,7 +1,7 @@
 /* The values of a program that is exported: their types, which are all known before it runs, and where they lie. */
 #include "base/array.h"
 #include "compiler/export_c/export_c.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 #include <stdlib.h>
 #include <string.h>

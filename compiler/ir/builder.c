@@ -1,6 +1,6 @@
 /* The builder: makes nodes, constants, parameters and states. */
 #include "compiler/ir/graph.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "base/budget.h"
 #include "base/hash.h"
 #include "compiler/ir/recorder.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "xcvm/compiler.h"
 
 typedef struct xcc_module xcc_module;

@@ -1,7 +1,7 @@
 /* Nodes in training form: finding them, naming them, and putting them into inference form. */
 #include "compiler/ir/training_form.h"
 
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "compiler/ir/block_weights.h"
 #include "compiler/ir/compose.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/element.h"
 #include "ops/conv/blocked.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 

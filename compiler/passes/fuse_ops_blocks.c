@@ -2,7 +2,7 @@
  * into floats once they have been gathered. The rules come before constants are folded. */
 #include "compiler/ir/block_weights.h"
 #include "compiler/passes/fuse_ops.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 /* Whether there is a scale, and a zero point where there are any, for each block along `axis`: the shape rule leaves
  * that to the kernel. */

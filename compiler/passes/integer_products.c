@@ -4,7 +4,7 @@
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"
 #include "ops/quantize/quantized_panels.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "compiler/passes/integer.h"
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "compiler/gradients/gradient.h"
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The operands of Attention as its kernels share them, and its kernel for f64. */
 #include "ops/attention/attention_operands.h"
-#include "ops/convert.h"
-#include "ops/strided.h"
+#include "ops/util/convert.h"
+#include "ops/util/strided.h"
 
 #include <math.h>
 

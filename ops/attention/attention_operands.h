@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_ATTENTION_ATTENTION_OPERANDS_H
 #define XCVM_OPS_ATTENTION_ATTENTION_OPERANDS_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* Where row `r` of head `h` of batch `b` begins, in elements: at b * batch + h * head + r * row. */
 typedef struct xcvm_attention_rows {

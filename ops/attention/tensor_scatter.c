@@ -1,5 +1,5 @@
 /* TensorScatter: rows of a cache replaced, in place where nobody else needs the old ones. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(TensorScatter)
 {

@@ -1,7 +1,7 @@
 /* The shape rule of BlockedAffine. */
 #include "ops/conv/blocked_axes.h"
 #include "ops/elementwise/activation.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, int64_t blocks, const char *what)
 {

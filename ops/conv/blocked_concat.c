@@ -1,7 +1,7 @@
 /* BlockedConcat: channels in blocks of 16 one behind the other, where a block may take channels of several operands. */
 #include "ops/conv/blocked_axes.h"
-#include "ops/kernel.h"
-#include "ops/shape.h"
+#include "ops/util/kernel.h"
+#include "ops/util/shape.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Convolutions of f64: each output as the sum over its window. */
 #include "ops/conv/conv_f64.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 typedef struct conv_f64_loop {
     const xcvm_kernel *k;

@@ -3,7 +3,7 @@
 #define XCVM_OPS_CONV_CONV_F64_H
 
 #include "ops/elementwise/activation.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/conv/window.h"
 
 /* Conv of f64 by the definition, over the session's threads; fails only as xcvm_kernel_poll does. */

@@ -1,5 +1,5 @@
 /* The shape of DeformConv. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* A dimension of offset or mask; `name` for messages. */
 static xcvm_status need_dim(const xcvm_inference *t, const xcvm_value *v, const char *name, int axis, int64_t needed)

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_CONV_WINDOW_H
 #define XCVM_OPS_CONV_WINDOW_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* Axes that a window may have; fewer are preceded by axes of size 1. */
 enum { XCVM_WINDOW_AXES = 3 };

@@ -1,7 +1,7 @@
 /* AllReduce: sums over the processes that learn together. Several tensors travel as one: each message has its price.
  * AllReduceBegin and AllReduceEnd are the same in two, between which the run goes on. */
 #include "base/array.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(AllReduce)
 {

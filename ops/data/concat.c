@@ -1,8 +1,8 @@
 /* Concat: its kernel, and its inverse for Split. */
 #include "ops/data/concat.h"
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/strided.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
+#include "ops/util/strided.h"
 
 XCVM_SHAPE_RULE_OF(Concat)
 {

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_DATA_CONCAT_H
 #define XCVM_OPS_DATA_CONCAT_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* y, of known shape and with memory, from `count` tensors that each fill a part of y's axis `axis`; or, where y has one
  * more axis than they, one place each. */

@@ -1,5 +1,5 @@
 /* DepthToSpace and SpaceToDepth: blocks of channels to pixels and back; ops/data/simd/depth_space.c moves them. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* The greatest whose square fits an int. */
 enum { LARGEST_BLOCK = 46340 };

@@ -1,5 +1,5 @@
 /* Shape and Size: what is known of a tensor without its elements. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* Python's slice of [0, rank). */
 static int clamp(int64_t position, int rank)

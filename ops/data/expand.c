@@ -1,6 +1,6 @@
 /* Expand and Tile: elements repeated along dimensions. */
-#include "ops/move.h"
-#include "ops/strided.h"
+#include "ops/util/move.h"
+#include "ops/util/strided.h"
 
 XCVM_SHAPE_RULE_OF(Expand)
 {

@@ -1,7 +1,7 @@
 /* Gather, GatherElements and GatherND: slices and elements at indices. */
 #include "ops/data/gather.h"
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 
 enum {
     GRAIN_BYTES = 64 * 1024, /* moved by a range that is worth a thread */

@@ -2,8 +2,8 @@
 #ifndef XCVM_OPS_DATA_GATHER_H
 #define XCVM_OPS_DATA_GATHER_H
 
-#include "ops/index.h"
-#include "ops/strided.h"
+#include "ops/util/index.h"
+#include "ops/util/strided.h"
 
 /* Elements of x, one for each of indices: where indices stand, but at their value along axis. */
 typedef struct xcvm_elementwise {

@@ -1,5 +1,5 @@
 /* HostCall: functions of the program that runs the session. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(HostCall)
 {

@@ -1,6 +1,6 @@
 /* Identity and Print. */
 #include "base/decimal.h"
-#include "ops/move.h"
+#include "ops/util/move.h"
 
 #include <inttypes.h>
 #include <stdio.h>

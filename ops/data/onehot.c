@@ -1,6 +1,6 @@
 /* OneHot. */
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Pad: constant, reflected, replicated and wrapped borders. */
-#include "ops/move.h"
+#include "ops/util/move.h"
 
 /* What is added to each dimension; below 0, what is taken away. */
 typedef struct padding {

@@ -1,5 +1,5 @@
 /* Range. */
-#include "ops/index.h"
+#include "ops/util/index.h"
 
 #include <math.h>
 

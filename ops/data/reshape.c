@@ -1,5 +1,5 @@
 /* Reshape, Flatten, Squeeze and Unsqueeze: the same elements in another shape. */
-#include "ops/move.h"
+#include "ops/util/move.h"
 
 /* Divides both products, of `from` and of `to`, by the symbols and numbers that they have in common; so what is left
  * may be known although the dimensions are not. */

@@ -1,6 +1,6 @@
 /* ReverseSequence. */
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 
 static xcvm_status reverse(const xcvm_moving *m, const void *context)
 {

@@ -1,7 +1,7 @@
 /* ScatterElements and ScatterND: updates written into a copy of x, or combined with what is there. */
 #include "ops/data/gather.h"
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 #include "ops/data/simd/gather_elements.h"
 
 /* ---- Combining ---- */

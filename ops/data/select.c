@@ -1,7 +1,7 @@
 /* NonZero and Compress: what a condition holds for. */
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/strided.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
+#include "ops/util/strided.h"
 
 XCVM_SHAPE_RULE_OF(NonZero)
 {

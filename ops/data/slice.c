@@ -1,6 +1,6 @@
 /* Slice. */
-#include "ops/move.h"
-#include "ops/strided.h"
+#include "ops/util/move.h"
+#include "ops/util/strided.h"
 
 /* One axis of a slice: `count` elements from `start` on, `step` apart. */
 typedef struct range {

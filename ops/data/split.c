@@ -1,8 +1,8 @@
 /* Split. */
 #include "ops/data/concat.h"
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/strided.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
+#include "ops/util/strided.h"
 
 /* Sizes of the pieces must be given for each result and sum up to x's dimension, where that is known. */
 static xcvm_status check_sizes(const xcvm_inference *t, const xcvm_value *split, size_t count, int64_t dim)

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_DATA_TRANSPOSE_H
 #define XCVM_OPS_DATA_TRANSPOSE_H
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* The axis of x that axis i of the result is: perm, or the reverse order where that is empty. */
 static inline int xcvm_transposed_axis(const xcvm_Transpose_args *a, int rank, int i)

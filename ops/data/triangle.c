@@ -1,6 +1,6 @@
 /* EyeLike and Trilu: matrices by their diagonals. */
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 
 XCVM_SHAPE_RULE_OF(EyeLike)
 {

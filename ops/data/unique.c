@@ -1,7 +1,7 @@
 /* Unique: sorts keys of elements or of slices. */
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/order.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
+#include "ops/util/order.h"
 
 /* So many slices are sorted faster by comparing them, and so are slices of more elements. */
 enum { SHORT = 256, FEW_ELEMENTS = 8 };

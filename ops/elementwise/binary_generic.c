@@ -1,8 +1,8 @@
 /* Loops of binary instructions that processors do one element at a time: of f64, of wide integers, of truth values. */
 #include "ops/elementwise/binary_generic.h"
 
-#include "ops/broadcast.h"
-#include "ops/convert.h"
+#include "ops/util/broadcast.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #define XCVM_OPS_ELEMENTWISE_BINARY_GENERIC_H
 
 #include "ops/elementwise/formulas.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 typedef enum xcvm_binary {
 #define XCVM_BINARY_ENTRY(Name, kernel, grain, result, f32, f64, integers, booleans) XCVM_BINARY_##Name,

@@ -1,5 +1,5 @@
 /* BitCast: the same bits as another type of the same width. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(BitCast)
 {

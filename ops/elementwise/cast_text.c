@@ -2,7 +2,7 @@
 #include "ops/elementwise/cast_text.h"
 
 #include "base/decimal.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_ELEMENTWISE_CAST_TEXT_H
 #define XCVM_OPS_ELEMENTWISE_CAST_TEXT_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* y = x, of which at least one is a tensor of strings; y has its type and shape, and memory unless it is strings.
  *

@@ -3,7 +3,7 @@
 #define XCVM_OPS_ELEMENTWISE_UNARY_GENERIC_H
 
 #include "ops/elementwise/formulas.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* y[i] = f(x[i]); x and y may be equal. `p` are alpha and beta of ops/elementwise/formulas.h. */
 typedef void (*xcvm_unary_f64)(const double *x, double *y, size_t count, const double *p);

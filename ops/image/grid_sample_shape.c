@@ -1,5 +1,5 @@
 /* GridSample: sampling at given points, in any number of spatial dimensions; ops/image/simd/grid_sample.c samples. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(GridSample)
 {

@@ -1,5 +1,5 @@
 /* The shape rule of NonMaxSuppression. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(NonMaxSuppression)
 {

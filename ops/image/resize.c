@@ -1,5 +1,5 @@
 /* Resize: resampling along chosen axes, one axis after the other. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/image/resize_plan.h"
 #include "ops/image/resize_row.h"
 

@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_IMAGE_RESIZE_PLAN_H
 #define XCVM_OPS_IMAGE_RESIZE_PLAN_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* The input positions and weights that one axis' output positions are made of: `taps` for each, 0 where the axis stays
  * as it is. */

@@ -1,6 +1,6 @@
 /* Rows of images enlarged by copying pixels. */
 #include "ops/image/resize_row.h"
-#include "ops/interleave.h"
+#include "ops/util/interleave.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_IMAGE_ROI_H
 #define XCVM_OPS_IMAGE_ROI_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* One bilinear sample of the image of x (N x C x H x W) that begins at element `plane`, at a place in [-1, H] x [-1,
  * W]; 0 elsewhere. */

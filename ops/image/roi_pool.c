@@ -1,5 +1,5 @@
 /* RoiPool and MaxRoiPool: regions of an image pooled pixel by pixel, or sample by sample. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/image/roi.h"
 #include "ops/image/sampling.h"
 

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_MATMUL_PACKED_SHAPE_H
 #define XCVM_OPS_MATMUL_PACKED_SHAPE_H
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* Checks a number for each column, c, and what is added, z, either NULL if absent, and sets y: f32, of the shape of a
  * but for the last dimension, which is `columns`. a is no scalar. */

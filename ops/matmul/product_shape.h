@@ -3,7 +3,7 @@
 #define XCVM_OPS_MATMUL_PRODUCT_SHAPE_H
 
 #include "ops/elementwise/activation.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* `count` products of an m x k with a k x n matrix, whose results lie one behind the other. */
 typedef struct xcvm_product {

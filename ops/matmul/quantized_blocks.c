@@ -1,6 +1,6 @@
 /* Weights quantized in blocks: rounding them, and the empty layout. */
 #include "ops/matmul/quantized_blocks.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_SHAPE_H
 
 #include "ops/matmul/quantized_blocks.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 typedef struct xcvm_qblocks_operands {
     const char *name;                           /* of the codes */

@@ -1,7 +1,7 @@
 /* LabelEncoder: looking elements up in a list of keys. */
-#include "ops/convert.h"
-#include "ops/keys.h"
-#include "ops/move.h"
+#include "ops/util/convert.h"
+#include "ops/util/keys.h"
+#include "ops/util/move.h"
 
 XCVM_SHAPE_RULE_OF(LabelEncoder)
 {

@@ -1,5 +1,5 @@
 /* Maps: lists of two tensors of rank 1, keys and items. The element type of a map is that of its items. */
-#include "ops/keys.h"
+#include "ops/util/keys.h"
 
 /* ---- Making maps ---- */
 

@@ -2,7 +2,7 @@
  *
  * T.-F. Wu, C.-J. Lin, R. C. Weng, Probability Estimates for Multi-class Classification by Pairwise Coupling, JMLR 5
  * (2004), algorithm 2, with the bounds on its steps that LIBSVM uses, so that results agree with it. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * A tree is walked for a block of rows before the next one, so that it stays in the cache; within a block several rows
  * go down side by side, so that one does not wait for the memory of the other. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include <math.h>
 

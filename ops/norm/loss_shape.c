@@ -1,5 +1,5 @@
 /* The shape rule of NegativeLogLikelihoodLoss. */
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)
 {

@@ -1,5 +1,5 @@
 /* Shape rules of normalizations. */
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* Whether a per-channel operand fits the channels of x: a vector of so many elements. */
 static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t channels)

@@ -1,6 +1,6 @@
 /* Shape rules of optimizers: all that can be wrong, since their kernels cannot fail. */
 #include "ops/optimizer/factors.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 static xcvm_status check_like(xcvm_error *error, const xcvm_value *v, const xcvm_value *parameter, const char *what,
                               size_t i)

@@ -1,5 +1,5 @@
 /* MaxUnpool. */
-#include "ops/move.h"
+#include "ops/util/move.h"
 
 /* The shape that MaxPool had as its operand if it was the smallest possible; to this shape indices refer. */
 static xcvm_status pooled_from(xcvm_error *error, const xcvm_MaxUnpool_args *a, int64_t dims[XCVM_MAX_RANK])

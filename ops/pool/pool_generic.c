@@ -1,7 +1,7 @@
 /* The general kernel of pooling: one window at a time, for any type. */
 #include "ops/pool/pool_generic.h"
 
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/conv/window.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_POOL_POOL_GENERIC_H
 #define XCVM_OPS_POOL_POOL_GENERIC_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 typedef enum xcvm_pool_kind { XCVM_POOL_MAX, XCVM_POOL_MEAN, XCVM_POOL_NORM } xcvm_pool_kind;
 

@@ -2,8 +2,8 @@
 #ifndef XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
 #define XCVM_OPS_QUANTIZE_QUANTIZE_SHAPE_H
 
-#include "ops/convert.h"
-#include "ops/kernel.h"
+#include "ops/util/convert.h"
+#include "ops/util/kernel.h"
 
 #define XCVM_TYPES_QUANTIZED                                                                                           \
     (XCVM_TYPES_BYTE | XCVM_DTYPE_BIT(U16) | XCVM_DTYPE_BIT(I16) | XCVM_TYPES_F8 | XCVM_TYPES_PACKED)

@@ -1,6 +1,6 @@
 /* Multinomial, and the shapes of RandomNormal, RandomUniform, Bernoulli and Dropout. */
-#include "ops/convert.h"
-#include "ops/kernel.h"
+#include "ops/util/convert.h"
+#include "ops/util/kernel.h"
 #include "ops/random/random.h"
 #include "ops/simd/math_f64.h"
 

@@ -1,6 +1,6 @@
 /* The shape rules of LSTMCell and its gradient. */
 #include "ops/recurrent/lstm_cell.h"
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* What x says of a state: its shape but for the last axis, which has a unit for so many columns. */
 static xcvm_status read_state(const xcvm_inference *t, const xcvm_value *x, int64_t children, xcvm_value *state)

@@ -1,7 +1,7 @@
 /* Reductions over any axes: the choice of loops, partial results of threads, and their combination. */
 #include "ops/reduce/reduction.h"
 
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #include <math.h>
 

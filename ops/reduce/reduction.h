@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_REDUCE_REDUCTION_H
 #define XCVM_OPS_REDUCE_REDUCTION_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* The operation of a reduction: how elements are combined. */
 typedef enum xcvm_reduce_op {

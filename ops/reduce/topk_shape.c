@@ -1,5 +1,5 @@
 /* TopK; ops/reduce/simd/topk.c selects. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(TopK)
 {

@@ -1,6 +1,6 @@
 /* Accumulate and ZerosLike: sums and zeros of values of any kind, which the gradients of lists are made of. */
-#include "ops/convert.h"
-#include "ops/move.h"
+#include "ops/util/convert.h"
+#include "ops/util/move.h"
 
 /* A result that is like `x`, of whatever kind that is known to be. */
 static void set_like(xcvm_value *y, const xcvm_value *x)

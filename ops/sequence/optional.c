@@ -1,5 +1,5 @@
 /* Optionals: lists of one value or none. */
-#include "ops/move.h"
+#include "ops/util/move.h"
 #include "ops/sequence/sequence.h"
 
 XCVM_SHAPE_RULE_OF(Optional)

@@ -1,5 +1,5 @@
 /* Sequences, item by item. */
-#include "ops/index.h"
+#include "ops/util/index.h"
 #include "ops/sequence/sequence.h"
 
 xcvm_status xcvm_list_join_dtypes(xcvm_error *error, xcvm_dtype *dtype, const xcvm_value *item)

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_SEQUENCE_SEQUENCE_H
 #define XCVM_OPS_SEQUENCE_SEQUENCE_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* Makes place `index` of a list result, null so far, the value `item`, and keeps the list's element type and depth up
  * to date. */

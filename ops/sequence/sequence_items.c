@@ -1,5 +1,5 @@
 /* Python's operations on lists: a + b, s[i] = x, s[a:b:c]. */
-#include "ops/index.h"
+#include "ops/util/index.h"
 #include "ops/sequence/sequence.h"
 
 /* ---- Extend ---- */

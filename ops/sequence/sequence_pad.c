@@ -1,6 +1,6 @@
 /* Sequences of tensors of different lengths, as one padded tensor and back. The length of a tensor is dimension 0. */
-#include "ops/index.h"
-#include "ops/move.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
 
 static xcvm_status check_item(xcvm_kernel *k, const xcvm_value *s, size_t i)
 {

@@ -1,6 +1,6 @@
 /* Tensors to sequences of their slices, and back. */
 #include "ops/data/concat.h"
-#include "ops/index.h"
+#include "ops/util/index.h"
 
 /* ---- Splitting ---- */
 

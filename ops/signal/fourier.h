@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_SIGNAL_FOURIER_H
 #define XCVM_OPS_SIGNAL_FOURIER_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* What transforms of n complex points in one direction have in common: roots of unity and, where n is no power of two,
  * the chirp and its spectrum. */

@@ -1,7 +1,7 @@
 /* DFT, STFT and MelWeightMatrix. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/signal/fourier.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
 #ifndef XCVM_OPS_SIMD_HALVES_H
 #define XCVM_OPS_SIMD_HALVES_H
 
-#include "ops/convert.h"
-#include "ops/kernel.h"
+#include "ops/util/convert.h"
+#include "ops/util/kernel.h"
 
 /* Elements [first, first + count) at `data`, of type f16, bf16 or f32, for loading of f24 too; rounded to nearest even
  * on the way back. */

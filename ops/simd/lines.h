@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_SIMD_LINES_H
 #define XCVM_OPS_SIMD_LINES_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 enum { XCVM_TILE_COLUMNS = 64, XCVM_ROW_LENGTH = 4096 };
 

@@ -1,6 +1,6 @@
 /* RegexFullMatch, by PCRE2: an optional dependency, XCVM_HAVE_PCRE2. */
 #include "base/lazy_library.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/text/regex_syntax.h"
 
 XCVM_SHAPE_RULE_OF(RegexFullMatch)

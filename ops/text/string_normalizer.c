@@ -1,5 +1,5 @@
 /* StringNormalizer. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "base/utf8.h"
 
 #include <locale.h>

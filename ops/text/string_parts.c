@@ -1,6 +1,6 @@
 /* StringConcat and StringSplit. */
-#include "ops/broadcast.h"
-#include "ops/kernel.h"
+#include "ops/util/broadcast.h"
+#include "ops/util/kernel.h"
 #include "base/utf8.h"
 
 /* ---- StringConcat ---- */

@@ -1,5 +1,5 @@
 /* TfIdfVectorizer: counting n-grams of a pool. */
-#include "ops/keys.h"
+#include "ops/util/keys.h"
 
 /* Numbers of n-grams, and of tokens, in the pool. */
 static size_t gram_count(const xcvm_TfIdfVectorizer_args *a) { return a->ngram_indexes.count; }

@@ -1,7 +1,7 @@
 /* Layers as a tree: their tensors by name, their children, and walks over them. */
 #include "tape/layers/layer.h"
 #include "base/array.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "vm/options.h"
 
 #include <stdio.h>

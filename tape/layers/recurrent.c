@@ -1,5 +1,5 @@
 /* Layers that keep a state from call to call. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tape/layers/layer.h"
 
 /* 1 - x */

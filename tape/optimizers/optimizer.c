@@ -2,7 +2,7 @@
  * the same instruction, made of the same text. */
 #include "tape/optimizers/optimizer.h"
 #include "base/array.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "vm/options.h"
 
 #include <math.h>

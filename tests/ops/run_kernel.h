@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_OPS_RUN_KERNEL_H
 #define XCVM_TESTS_OPS_RUN_KERNEL_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include <check.h>
 

@@ -4,9 +4,9 @@
 #include "tests/vm/support.h"
 
 #include "base/clock.h"
-#include "ops/convert.h"
-#include "ops/kernel.h"
-#include "ops/shape.h"
+#include "ops/util/convert.h"
+#include "ops/util/kernel.h"
+#include "ops/util/shape.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 #ifndef XCVM_TRAIN_DATA_RESAMPLE_H
 #define XCVM_TRAIN_DATA_RESAMPLE_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* Rows of `height` x `width` pixels of 1 to 4 bytes. */
 typedef struct xct_pixels {

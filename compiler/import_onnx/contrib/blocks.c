@@ -2,7 +2,7 @@
 #include "compiler/import_onnx/contrib/contrib.h"
 
 #include "compiler/ir/block_weights.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 /* ---- Bits ---- */
 

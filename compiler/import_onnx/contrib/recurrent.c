@@ -3,7 +3,7 @@
 #include "compiler/import_onnx/contrib/contrib.h"
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 
 enum { GATES = 4, PANEL = XCVM_PACKED_COLUMNS, W = 1, R = 2, BIAS = 3, SCALES = 8, OPERANDS = 8, RESULTS = 3 };
 

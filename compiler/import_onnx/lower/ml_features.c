@@ -1,7 +1,7 @@
 /* Lowering of the operators of ai.onnx.ml that prepare features. */
 #include "compiler/import_onnx/lower/ml.h"
 
-#include "ops/keys.h"
+#include "ops/util/keys.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * values are packed once for all queries that a thread has for them. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/reductions.h"
 #include "ops/matmul/simd/gemm.h"

@@ -2,7 +2,7 @@
  * so that a step of generation copies none of them. Many queries take the way of Attention. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/dot.h"
 #include "ops/simd/halves.h"
 

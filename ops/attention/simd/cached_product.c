@@ -1,6 +1,6 @@
 /* CachedMatMul: products by rows that lie in two places, the first in a cache and the others where they were made, so
  * that a step of generation copies none of them. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/matmul/simd/gemm.h"
 
 /* The product by the rows that lie in one of the places, of which there are `stride` for each head; of a or, if they

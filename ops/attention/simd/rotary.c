@@ -1,5 +1,5 @@
 /* RotaryEmbedding: pairs of elements turned by angles whose cosines and sines are given. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 

@@ -5,7 +5,7 @@
 #define XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 
 #include "ops/conv/simd/blocked_product.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 enum {
     /* Multiply-adds that are worth a thread of their own. */

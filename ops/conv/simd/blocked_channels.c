@@ -1,6 +1,6 @@
 /* BlockChannels and UnblockChannels: between planes of a channel each and blocks of 16 channels. */
 #include "ops/conv/blocked.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 enum {

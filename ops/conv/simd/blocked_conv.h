@@ -4,7 +4,7 @@
 
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 enum {

@@ -5,7 +5,7 @@
  * vector, or it is a part of them: each in turn is spread over the group's outputs. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_span.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Col2Im: each element of a block adds its places, a row of them at a time, to the image. */
 #include "ops/conv/col2im_blocks.h"
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 
 enum {
     RUN = 64, /* places of a row that all elements of a block's row are added of in turn, while their images are near */

@@ -3,7 +3,7 @@
 #define XCVM_OPS_CONV_SIMD_CONV_H
 
 #include "ops/elementwise/activation.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 #include "ops/conv/window.h"
 

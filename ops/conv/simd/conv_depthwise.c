@@ -2,7 +2,7 @@
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 enum { THREAD_WORK = 50 * 1000 };
 

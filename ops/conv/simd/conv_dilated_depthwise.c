@@ -3,7 +3,7 @@
  * are few, and the image with its padding would be large. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 enum {
     RUN = 512, /* results of a row that are computed at a time */

@@ -5,7 +5,7 @@
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/elementwise/simd/activation_rows.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 

@@ -3,7 +3,7 @@
 #define XCVM_OPS_CONV_SIMD_CONV_TRANSPOSE_H
 
 #include "ops/conv/window.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 typedef struct xcvm_transposed {

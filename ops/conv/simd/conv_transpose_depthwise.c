@@ -3,7 +3,7 @@
  * shifted by a constant, and the sums of all rows lie on one line; lines of neighboring remainders are then merged. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/conv_transpose.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 enum {
     TAPS = 64,

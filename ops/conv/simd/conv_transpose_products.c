@@ -1,7 +1,7 @@
 /* The product of the filters, transposed, with the image gives what each input position adds to the outputs under its
  * window; adding that up follows, block by block. */
 #include "ops/conv/simd/conv_transpose.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/gemm.h"
 
 enum {

@@ -3,7 +3,7 @@
  * several channels. */
 #include "ops/matmul/blas.h"
 #include "ops/simd/halves.h"
-#include "ops/move.h"
+#include "ops/util/move.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/window.h"
 

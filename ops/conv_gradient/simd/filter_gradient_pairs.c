@@ -1,7 +1,7 @@
 /* Gradients of filters of groups of few channels: sums channel by channel, of places that lie in planes (planes.h). */
 #include "ops/conv/simd/planes.h"
 #include "ops/conv_gradient/simd/filter_gradient.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 
 #include <math.h>
 

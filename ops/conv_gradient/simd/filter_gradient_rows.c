@@ -7,7 +7,7 @@
  * take blocks of channels, for all outputs or a share of them, and add what they sum up to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/planes.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/row_tile.h"
 #include "ops/simd/reductions.h"
 

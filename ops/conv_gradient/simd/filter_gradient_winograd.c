@@ -7,7 +7,7 @@
  * points stay in the cache, and add the filters that they make to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/winograd.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/matmul/simd/gemm.h"
 
 enum {

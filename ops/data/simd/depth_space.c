@@ -1,6 +1,6 @@
 /* DepthToSpace and SpaceToDepth: a row of pixels is taken apart into a row for each place in a block, or put together
  * of them. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/math.h"
 
 enum { MOST_PIXELS = 1 << 16 /* of a row, between polls */ };

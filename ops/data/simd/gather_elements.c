@@ -1,6 +1,6 @@
 /* GatherElements, and the walk over indices that it has in common with ScatterElements. */
 #include "ops/data/simd/gather_elements.h"
-#include "ops/move.h"
+#include "ops/util/move.h"
 
 enum { BLOCK = 256, MOST_FETCHED = 1 << 14 /* bytes */ };
 

@@ -1,8 +1,8 @@
-/* Transpose: panels of elements of four bytes by squares of vectors; all else is ops/strided.c's. */
+/* Transpose: panels of elements of four bytes by squares of vectors; all else is ops/util/strided.c's. */
 #include "ops/data/transpose.h"
-#include "ops/move.h"
+#include "ops/util/move.h"
 #include "ops/simd/lanes.h"
-#include "ops/strided.h"
+#include "ops/util/strided.h"
 
 /* Rows whose elements alternate in `from`; inlined for a constant number of them. */
 XCVM_INLINE void split_rows(float *restrict to, ptrdiff_t to_stride, const float *restrict from, size_t rows,

@@ -3,7 +3,7 @@
 #define XCVM_OPS_ELEMENTWISE_SIMD_ACTIVATION_ROWS_H
 
 #include "ops/elementwise/activation.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include "ops/simd/math.h"
 

@@ -1,6 +1,6 @@
 /* The element-wise instructions of two operands, broadcast to each other. */
 #include "ops/elementwise/binary_generic.h"
-#include "ops/broadcast.h"
+#include "ops/util/broadcast.h"
 
 #include "ops/simd/halves.h"
 #include "ops/elementwise/simd/binary_integers.h"

@@ -1,7 +1,7 @@
 /* Loops of binary instructions on integers, on each element type as it is. */
 #include "ops/elementwise/simd/binary_integers.h"
 
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/simd/math.h"
 
 /* `wide` is the type that the formula is of, whose low bits are the result's. One element for all (a step of 0 beside

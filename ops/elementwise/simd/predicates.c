@@ -1,5 +1,5 @@
 /* Not, BitwiseNot, IsNaN and IsInf: what looks at bits. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/math.h"
 
 /* Bytes worth a thread of their own. */

@@ -1,6 +1,6 @@
 /* Element-wise instructions on whole numbers. Sums wrap, so the lowest number is its own absolute value and negative.
  */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/elementwise/unary_generic.h"
 
 #include "ops/simd/math.h"

@@ -1,7 +1,7 @@
 /* Where, for elements of any type. */
-#include "ops/broadcast.h"
-#include "ops/convert.h"
-#include "ops/move.h"
+#include "ops/util/broadcast.h"
+#include "ops/util/convert.h"
+#include "ops/util/move.h"
 
 #include "ops/simd/math.h"
 

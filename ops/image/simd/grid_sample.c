@@ -1,8 +1,8 @@
 /* GridSample: the positions and weights around some dozens of points at a time, then the sums of all channels there.
  * Positions and weights are computed in f64. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/image/sampling.h"
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* NonMaxSuppression: the best boxes of each class, none of which overlaps a better one. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * A cell's bilinear samples weigh pixels by products of a weight for the row and one for the column. So the weights are
  * made once for each region and axis, and pixels are reduced along their rows first, then across them: added up, or,
  * since none of the weights is below 0, the greatest taken. A vector holds the same pixel of several channels. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/image/roi.h"
 #include "ops/image/sampling.h"
 #include "ops/simd/lanes.h"

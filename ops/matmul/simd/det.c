@@ -1,6 +1,6 @@
 /* Determinants by Gaussian elimination with partial pivoting, in f64. */
-#include "ops/convert.h"
-#include "ops/kernel.h"
+#include "ops/util/convert.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@
 #ifndef XCVM_OPS_MATMUL_SIMD_GEMM_H
 #define XCVM_OPS_MATMUL_SIMD_GEMM_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/elementwise/activation.h"
 #include "ops/simd/lanes.h"
 

@@ -1,7 +1,7 @@
 /* MatMul and Gemm. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/matmul/product_shape.h"
-#include "ops/strided.h"
+#include "ops/util/strided.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"

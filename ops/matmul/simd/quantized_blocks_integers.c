@@ -2,7 +2,7 @@
  * weights a word of each row, which holds its four bytes, or two words that hold two 16-bit numbers, elements 0 and 2,
  * then 1 and 3; behind them of each row what the block's sum starts with, its scale and the sum of its integers. */
 #include "ops/matmul/simd/quantized_blocks_integers.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 #include "ops/simd/sums.h"
 
 #include <math.h>

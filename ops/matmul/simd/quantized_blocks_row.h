@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 #define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/simd/half_lanes.h"
 

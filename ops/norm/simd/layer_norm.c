@@ -1,6 +1,6 @@
 /* LayerNormalization, RMSNormalization, GroupNormalization and InstanceNormalization: lines of adjacent elements, each
  * brought to mean 0 and variance 1, or to a mean square of 1. */
-#include "ops/broadcast.h"
+#include "ops/util/broadcast.h"
 
 #include "ops/simd/reductions.h"
 #include "ops/simd/halves.h"

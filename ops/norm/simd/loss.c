@@ -1,7 +1,7 @@
 /* NegativeLogLikelihoodLoss. */
-#include "ops/convert.h"
-#include "ops/floats.h"
-#include "ops/kernel.h"
+#include "ops/util/convert.h"
+#include "ops/util/floats.h"
+#include "ops/util/kernel.h"
 
 /* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. By the
  * highest bits of differences, since GCC makes of comparisons masked loads of constants: such a load whose mask is zero

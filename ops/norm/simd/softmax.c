@@ -1,5 +1,5 @@
 /* Softmax, LogSoftmax and Hardmax. */
-#include "ops/index.h"
+#include "ops/util/index.h"
 
 #include "ops/simd/exp_line.h"
 #include "ops/simd/lines.h"

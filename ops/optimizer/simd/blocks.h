@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_OPTIMIZER_SIMD_BLOCKS_H
 #define XCVM_OPS_OPTIMIZER_SIMD_BLOCKS_H
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* Takes `count` elements of tensor i from element `first` on, which are block number `block` of all. */
 typedef void (*block_function)(void *context, size_t i, size_t first, size_t count, size_t block);

@@ -10,7 +10,7 @@
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 
 /* Steps are limited by memory, and parameters that a core's own cache holds have to change to another's: a range takes
  * several times as long as that. */

@@ -1,6 +1,6 @@
 /* Pooling of tensors with blocked channels: a vector of channels at a time, windows over the axes before the blocks. */
 #include "ops/conv/simd/blocked_conv.h"
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/pool/simd/blocked_pool.h"
 
 #include <math.h>

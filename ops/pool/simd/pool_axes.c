@@ -1,6 +1,6 @@
 /* Pooling axis by axis: the reduction of a window is that of its rows' reductions, along one axis after the other,
  * whatever the number of axes and the size of the window. */
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/pool/simd/pool_axes.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/simd/halves.h"

@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
 #define XCVM_OPS_QUANTIZE_SIMD_DYNAMIC_ROWS_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/quantize/quantized_panels.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Products of bytes: packing, tiles and corrections for zero points. */
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/quantize/simd/integer_gemm.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 #include "ops/simd/math.h"
 #include "ops/simd/sums.h"
 

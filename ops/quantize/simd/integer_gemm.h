@@ -4,7 +4,7 @@
 #ifndef XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 #define XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/matmul/simd/gemm.h"
 
 #include <float.h>

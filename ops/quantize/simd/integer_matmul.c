@@ -1,5 +1,5 @@
 /* MatMulInteger and QLinearMatMul. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/matmul/product_shape.h"
 #include "ops/quantize/simd/integer_gemm.h"
 

@@ -2,7 +2,7 @@
  * are interleaved, so that each channel's lie in one lane beside each other, as those of a quad do in products; the
  * filters, which are few, are put into that order in scratch. */
 #include "ops/quantize/quantized_panels.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 #include "ops/simd/sums.h"
 #include "ops/quantize/simd/quantized_padding.h"
 

@@ -1,6 +1,6 @@
 /* QuantizedAdd, QuantizedMul and Lookup. */
-#include "ops/broadcast.h"
-#include "ops/kernel.h"
+#include "ops/util/broadcast.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/sums.h"
 
 enum { GRAIN = 1 << 14 };

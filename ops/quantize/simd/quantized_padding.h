@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
 #define XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 typedef struct xcvm_quantized_padding {
     const uint8_t *x;

@@ -1,5 +1,5 @@
 /* QuantizedMaxPool and QuantizedAveragePool: loops over the channels of a position, for each position of a window. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/simd/sums.h"
 
 /* Channels that are summed up at a time; steps that are worth a thread's while. */

@@ -1,7 +1,7 @@
 /* Products of u8 rows with packed s8 panels: tiles, and how they are shared out. */
-#include "ops/grain.h"
+#include "ops/util/grain.h"
 #include "ops/quantize/simd/quantized_product.h"
-#include "ops/quads.h"
+#include "ops/util/quads.h"
 #include "ops/simd/sums.h"
 
 enum {

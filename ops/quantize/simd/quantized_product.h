@@ -5,7 +5,7 @@
 #ifndef XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PRODUCT_H
 #define XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PRODUCT_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/quantize/quantized_panels.h"
 
 /* Rows are images x height x width positions, whose first bytes lie image, line and pixel bytes apart; the bytes that a

@@ -2,7 +2,7 @@
 #ifndef XCVM_OPS_RANDOM_SIMD_RANDOM_BLOCK_H
 #define XCVM_OPS_RANDOM_SIMD_RANDOM_BLOCK_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 
 /* `count` numbers as xcvm_random_uniform returns them. */
 #define xcvm_random_uniforms XCVM_PER_ISA(xcvm_random_uniforms)

@@ -1,5 +1,5 @@
 /* RandomNormal, RandomUniform, Bernoulli and Dropout. */
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/random/random.h"
 
 #include "ops/random/simd/random_block.h"

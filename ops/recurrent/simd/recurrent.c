@@ -1,7 +1,7 @@
 /* RNN, GRU and LSTM, and their packed forms. The products with x are hoisted out of the loop over time, as one; weights
  * that come as ONNX has them are packed first. Gates are in f32. */
 #include "ops/recurrent/simd/recurrent.h"
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/matmul/simd/gemm.h"
 
 /* The attributes that all have in common, the dimensions of x, and lengths that are in range. */

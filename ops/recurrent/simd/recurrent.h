@@ -3,7 +3,7 @@
 #ifndef XCVM_OPS_RECURRENT_SIMD_RECURRENT_H
 #define XCVM_OPS_RECURRENT_SIMD_RECURRENT_H
 
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "ops/matmul/packed.h"
 #include "ops/matmul/simd/quantized_blocks_row.h"
 #include "ops/quantize/simd/dynamic_rows.h"

@@ -1,6 +1,6 @@
 /* The loop over time of recurrent networks: in each step the product with the state, then the gates. A unit's sums are
  * made and used in one place, so that the hidden units can be split over threads. */
-#include "ops/floats.h"
+#include "ops/util/floats.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/matmul/simd/panels.h"
 #include "ops/recurrent/simd/recurrent.h"

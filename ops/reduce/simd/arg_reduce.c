@@ -1,6 +1,6 @@
 /* ArgMax and ArgMin: the best element so far of columns side by side, and its row. Lines of adjacent elements are such
  * columns, too: long ones every so many elements, short ones several lines at a time. */
-#include "ops/index.h"
+#include "ops/util/index.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lanes.h"
 #include "ops/simd/math.h"

@@ -1,6 +1,6 @@
 /* CumSum and CumProd. */
-#include "ops/convert.h"
-#include "ops/index.h"
+#include "ops/util/convert.h"
+#include "ops/util/index.h"
 #include "ops/simd/math.h"
 
 typedef struct cumulative_loop {

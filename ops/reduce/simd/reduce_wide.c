@@ -1,7 +1,7 @@
 /* The loops of reductions for f64 and for integers, which are combined as f64 and i64. */
 #include "ops/reduce/simd/reduce_wide.h"
 
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/simd/lanes.h"
 #include "ops/simd/math.h"
 

@@ -1,7 +1,7 @@
 /* TopK: few of many are kept in a heap, the last at its top; of most, rows are sorted; columns are copied first. */
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/order.h"
+#include "ops/util/index.h"
+#include "ops/util/move.h"
+#include "ops/util/order.h"
 
 enum { SINK_STEPS = 16, MOST_SORTED = 1 << 21 };
 

@@ -2,7 +2,7 @@
 #include "tests/compiler/import_onnx/onnx_reader.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 
-#include "ops/shape.h"
+#include "ops/util/shape.h"
 #include "xcvm/compiler.h"
 
 #include <check.h>

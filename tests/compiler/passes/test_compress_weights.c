@@ -1,7 +1,7 @@
 /* Weights in half precision: which constants are compressed, how they are rounded, and what is left alone. */
 #include "base/dtype.h"
 #include "tests/compiler/support.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 

@@ -3,7 +3,7 @@
 
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "tests/ops/run_kernel.h"
 #include "tests/support.h"
 

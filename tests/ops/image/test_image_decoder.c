@@ -1,5 +1,5 @@
 /* Images that declare or hold more than they should: decoding stays within the session's memory and time. */
-#include "ops/kernel.h"
+#include "ops/util/kernel.h"
 #include "tests/support.h"
 
 #include <check.h>

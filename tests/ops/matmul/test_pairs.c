@@ -1,7 +1,7 @@
 /* Products of pairs of bf16 at every edge of tiles, panels and blocks: against sums in f64 of what operands are rounded
  * to, and the same bits from every instruction set that this CPU has and for any number of threads. */
 #include "base/isas.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/matmul/pairs.h"
 #include "tests/ops/support.h"
 

@@ -2,7 +2,7 @@
  * instruction set that this CPU has, to the same bits with any number of threads; and the rounding of weights. */
 /* Takes long. */
 #include "base/isas.h"
-#include "ops/convert.h"
+#include "ops/util/convert.h"
 #include "ops/matmul/simd/quantized_blocks_integers.h"
 #include "tests/ops/support.h"
 
