@@ -2,7 +2,7 @@
 #include "train/trainer.h"
 
 #include "compiler/onnx_model/weights.h"
-#include "compiler/training/draw.h"
+#include "ops/random/draw.h"
 #include "train/data/convert_rows.h"
 
 #include <math.h>

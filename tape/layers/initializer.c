@@ -1,6 +1,6 @@
 /* What parameters begin with. The rules are those of chainer.initializers: fans of a matrix or filter W of [outputs,
  * inputs, ...] are those of its first two axes, times the elements of a filter. */
-#include "compiler/training/draw.h"
+#include "ops/random/draw.h"
 #include "ops/random/random.h"
 #include "tape/layers/layer.h"
 

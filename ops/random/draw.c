@@ -1,5 +1,5 @@
 /* Drawing weights. */
-#include "compiler/training/draw.h"
+#include "ops/random/draw.h"
 #include "ops/random/random.h"
 
 #include <math.h>

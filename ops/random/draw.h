@@ -1,6 +1,6 @@
 /* Random numbers to begin with: what weights are drawn from. */
-#ifndef XCVM_COMPILER_TRAINING_DRAW_H
-#define XCVM_COMPILER_TRAINING_DRAW_H
+#ifndef XCVM_OPS_RANDOM_DRAW_H
+#define XCVM_OPS_RANDOM_DRAW_H
 
 #include <stddef.h>
 #include <stdint.h>
