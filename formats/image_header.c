@@ -110,7 +110,7 @@ static span find_exif(span s)
     return has(exif, 0, mark, sizeof mark) ? part(exif, sizeof mark, exif.count) : exif;
 }
 
-int xct_image_orientation(const void *bytes, size_t count)
+int xcvm_image_orientation(const void *bytes, size_t count)
 {
     enum { ORIENTATION = 0x0112 };
     const uint32_t orientation = tag_of(find_exif((span){bytes, count}), ORIENTATION, 1);
@@ -145,7 +145,7 @@ static int tiff_channels(span s)
     return photometric <= GRAY && samples == 1 ? 1 : 3;
 }
 
-int xct_image_channels(const void *bytes, size_t count)
+int xcvm_image_channels(const void *bytes, size_t count)
 {
     enum { COMPONENTS = 5 };
     const span s = {bytes, count};

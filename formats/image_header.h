@@ -6,8 +6,8 @@
 
 /* The orientation of EXIF, 1 to 8: where the first row and the first column are seen. 1, as they are, if the file says
  * nothing; of TIFF, too, whose decoder turns it. */
-int xct_image_orientation(const void *bytes, size_t count);
+int xcvm_image_orientation(const void *bytes, size_t count);
 /* Channels of its own: 1 (grayscale), 3, or 4 with alpha. */
-int xct_image_channels(const void *bytes, size_t count);
+int xcvm_image_channels(const void *bytes, size_t count);
 
 #endif

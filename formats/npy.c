@@ -46,7 +46,7 @@ static bool take_dim(xcvm_scanner *s, int64_t *dim)
     return true;
 }
 
-static bool take_shape(xcvm_scanner *s, xcc_npy *npy)
+static bool take_shape(xcvm_scanner *s, xcvm_npy *npy)
 {
     if (!xcvm_scan_take(s, '('))
         return false;
@@ -60,7 +60,7 @@ static bool take_shape(xcvm_scanner *s, xcc_npy *npy)
     return true;
 }
 
-static xcvm_status parse_descr(const char *descr, xcc_npy *npy, xcvm_error *error)
+static xcvm_status parse_descr(const char *descr, xcvm_npy *npy, xcvm_error *error)
 {
     const char *at = descr;
     npy->swapped = *at == '>';
@@ -79,7 +79,7 @@ static xcvm_status parse_descr(const char *descr, xcc_npy *npy, xcvm_error *erro
     return XCVM_OK;
 }
 
-static xcvm_status parse_header(const char *text, size_t length, xcc_npy *npy, xcvm_error *error)
+static xcvm_status parse_header(const char *text, size_t length, xcvm_npy *npy, xcvm_error *error)
 {
     xcvm_scanner s = {text, text + length};
     bool descr = false, order = false, shape = false, good = xcvm_scan_take(&s, '{');
@@ -113,7 +113,7 @@ static xcvm_status parse_header(const char *text, size_t length, xcc_npy *npy, x
     return XCVM_OK;
 }
 
-static xcvm_dtype element_type(const xcc_npy *npy, xcvm_dtype wanted)
+static xcvm_dtype element_type(const xcvm_npy *npy, xcvm_dtype wanted)
 {
     static const xcvm_dtype signed_types[] = {XCVM_I8, XCVM_I16, XCVM_NO_DTYPE, XCVM_I32};
     static const xcvm_dtype unsigned_types[] = {XCVM_U8, XCVM_U16, XCVM_NO_DTYPE, XCVM_U32};
@@ -138,8 +138,8 @@ static xcvm_dtype element_type(const xcc_npy *npy, xcvm_dtype wanted)
     }
 }
 
-xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcc_npy *npy,
-                          xcvm_error *error)
+xcvm_status xcvm_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcvm_npy *npy,
+                           xcvm_error *error)
 {
     const unsigned char *at = bytes;
     XCVM_CHECK(error, count >= 10 && memcmp(at, magic, 6) == 0, INVALID_ARGUMENT, "not a NumPy array file");
@@ -150,7 +150,7 @@ xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dt
     if (start == 12 && count >= 12)
         length |= (size_t)at[10] << 16 | (size_t)at[11] << 24;
     XCVM_CHECK(error, count >= start && length <= count - start, INVALID_ARGUMENT, "the file ends within its header");
-    *npy = (xcc_npy){.data = at + start + length};
+    *npy = (xcvm_npy){.data = at + start + length};
     XCVM_TRY(parse_header((const char *)at + start, length, npy, error));
     npy->dtype = element_type(npy, wanted);
     XCVM_CHECK(error, npy->dtype != XCVM_NO_DTYPE, UNSUPPORTED, "elements of kind '%c' and %zu bytes%s", npy->kind,
@@ -169,7 +169,7 @@ xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dt
     return XCVM_OK;
 }
 
-bool xcc_npy_plain(const xcc_npy *npy)
+bool xcvm_npy_plain(const xcvm_npy *npy)
 {
     /* Bools of other values than 0 and 1 would be no bools, so they are looked at. */
     return !npy->fortran && !npy->swapped && npy->dtype != XCVM_STRING && npy->dtype != XCVM_BOOL &&
@@ -179,7 +179,7 @@ bool xcc_npy_plain(const xcc_npy *npy)
 /* ---- Elements ---- */
 
 /* Where element `index` in row-major order lies in the file. */
-static const unsigned char *element(const xcc_npy *npy, size_t index)
+static const unsigned char *element(const xcvm_npy *npy, size_t index)
 {
     if (!npy->fortran)
         return npy->data + index * npy->size;
@@ -202,7 +202,7 @@ static void copy_swapped(unsigned char *to, const unsigned char *from, size_t si
 }
 
 /* One text of the array, as UTF-8, to `to` if that is not NULL; its bytes. */
-static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
+static xcvm_status read_text(const xcvm_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
 {
     const unsigned char *from = element(npy, index);
     size_t size = npy->size;
@@ -232,7 +232,7 @@ static xcvm_status read_text(const xcc_npy *npy, size_t index, char *to, size_t 
 }
 
 /* Looks at the clock each million of elements. */
-static xcvm_status check_time(const xcc_npy *npy, size_t index, xcvm_error *error)
+static xcvm_status check_time(const xcvm_npy *npy, size_t index, xcvm_error *error)
 {
     enum { MILLION_MASK = (1 << 20) - 1 };
     XCVM_CHECK(error, (index & MILLION_MASK) != 0 || npy->deadline_ns == 0 || xcvm_clock_ns() < npy->deadline_ns,
@@ -240,7 +240,7 @@ static xcvm_status check_time(const xcc_npy *npy, size_t index, xcvm_error *erro
     return XCVM_OK;
 }
 
-static xcvm_status copy_plain(const xcc_npy *npy, unsigned char *to, xcvm_error *error)
+static xcvm_status copy_plain(const xcvm_npy *npy, unsigned char *to, xcvm_error *error)
 {
     const size_t bytes = npy->count * npy->size, portion = (size_t)1 << 20;
     for (size_t at = 0; at < bytes; at += portion) {
@@ -250,7 +250,7 @@ static xcvm_status copy_plain(const xcc_npy *npy, unsigned char *to, xcvm_error 
     return XCVM_OK;
 }
 
-static xcvm_status read_strings(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
+static xcvm_status read_strings(const xcvm_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
                                 xcvm_error *error)
 {
     size_t characters = 0, length = 0, heads, bytes;
@@ -281,7 +281,7 @@ static xcvm_status read_strings(const xcc_npy *npy, const xcvm_allocator *alloca
     return status;
 }
 
-static void read_element(const xcc_npy *npy, unsigned char *to, size_t index, int bits)
+static void read_element(const xcvm_npy *npy, unsigned char *to, size_t index, int bits)
 {
     const unsigned char *from = element(npy, index);
     const size_t parts = npy->kind == 'c' ? 2 : 1, size = npy->size / parts;
@@ -298,11 +298,11 @@ static void read_element(const xcc_npy *npy, unsigned char *to, size_t index, in
     }
 }
 
-static xcvm_status read_elements(const xcc_npy *npy, xcvm_value *tensor, xcvm_error *error)
+static xcvm_status read_elements(const xcvm_npy *npy, xcvm_value *tensor, xcvm_error *error)
 {
     unsigned char *to = xcvm_value_data(tensor);
     const int bits = xcvm_dtype_bits(npy->dtype);
-    if (xcc_npy_plain(npy))
+    if (xcvm_npy_plain(npy))
         return copy_plain(npy, to, error);
     if (bits < 8)
         memset(to, 0, xcvm_value_bytes(tensor));
@@ -313,7 +313,8 @@ static xcvm_status read_elements(const xcc_npy *npy, xcvm_value *tensor, xcvm_er
     return XCVM_OK;
 }
 
-xcvm_status xcc_npy_tensor(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error)
+xcvm_status xcvm_npy_tensor(const xcvm_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
+                            xcvm_error *error)
 {
     if (npy->dtype == XCVM_STRING)
         return read_strings(npy, allocator, tensor, error);

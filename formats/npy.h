@@ -5,7 +5,7 @@
 #include "base/value.h"
 
 /* An array file taken apart; it lends from the file's bytes. */
-typedef struct xcc_npy {
+typedef struct xcvm_npy {
     xcvm_dtype dtype;
     char kind;    /* f i u b c V U S */
     bool swapped; /* big-endian */
@@ -15,17 +15,18 @@ typedef struct xcc_npy {
     int64_t dims[XCVM_MAX_RANK];
     size_t count;
     const unsigned char *data;
-    uint64_t deadline_ns; /* monotonic clock, behind which xcc_npy_tensor fails with OUT_OF_TIME; 0: none */
-} xcc_npy;
+    uint64_t deadline_ns; /* monotonic clock, behind which xcvm_npy_tensor fails with OUT_OF_TIME; 0: none */
+} xcvm_npy;
 
 /* Reads the header from the first `count` bytes of a file of `total`, and finds that all elements are there. `wanted`
  * says which element type bytes without one are (V1 and V2, as NumPy stores bfloat16, float8 and types of fewer than 8
  * bits); XCVM_NO_DTYPE: V2 is bf16, and V1 is refused. */
-xcvm_status xcc_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcc_npy *npy,
-                          xcvm_error *error);
+xcvm_status xcvm_npy_parse(const void *bytes, size_t count, size_t total, xcvm_dtype wanted, xcvm_npy *npy,
+                           xcvm_error *error);
 /* Whether the elements lie in the file as they do in a tensor's memory. */
-bool xcc_npy_plain(const xcc_npy *npy);
+bool xcvm_npy_plain(const xcvm_npy *npy);
 /* A tensor of them: both byte orders and both element orders are read, text arrays (U and S) become strings. */
-xcvm_status xcc_npy_tensor(const xcc_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor, xcvm_error *error);
+xcvm_status xcvm_npy_tensor(const xcvm_npy *npy, const xcvm_allocator *allocator, xcvm_value **tensor,
+                            xcvm_error *error);
 
 #endif

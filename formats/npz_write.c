@@ -26,7 +26,7 @@ static unsigned char *put_facts(unsigned char *to, const member *m, size_t name)
     enum { VERSION = 20, DATE_1980 = 0x21 };
     to = put(to, VERSION, 2);
     to = put(to, 0, 2);
-    to = put(to, XCC_ZIP_STORED, 2);
+    to = put(to, XCVM_ZIP_STORED, 2);
     to = put(to, 0, 2);
     to = put(to, DATE_1980, 2);
     to = put(to, m->crc, 4);
@@ -91,15 +91,15 @@ static xcvm_status check(const archive *a, const xcvm_safetensor *t)
                t->name, xcvm_dtype_name(t->dtype));
     XCVM_CHECK(a->error, strlen(t->name) + 4 < NAME_ROOM, UNSUPPORTED,
                "\"%.100s...\" is too long a name for an archive", t->name);
-    XCVM_CHECK(a->error, a->written + t->bytes + XCC_ZIP_LOCAL_SIZE + NAME_ROOM + HEADER_ROOM < UINT32_MAX, UNSUPPORTED,
-               "archives of 4 GB and more are not written");
+    XCVM_CHECK(a->error, a->written + t->bytes + XCVM_ZIP_LOCAL_SIZE + NAME_ROOM + HEADER_ROOM < UINT32_MAX,
+               UNSUPPORTED, "archives of 4 GB and more are not written");
     return XCVM_OK;
 }
 
 static xcvm_status add(archive *a, const xcvm_safetensor *t, member *m)
 {
     char header[HEADER_ROOM], name[NAME_ROOM];
-    unsigned char local[XCC_ZIP_LOCAL_SIZE] = XCC_ZIP_LOCAL;
+    unsigned char local[XCVM_ZIP_LOCAL_SIZE] = XCVM_ZIP_LOCAL;
     XCVM_TRY(check(a, t));
     const size_t length = write_header(t, descr_of(t->dtype), header);
     const size_t named = (size_t)snprintf(name, sizeof name, "%s.npy", t->name);
@@ -116,7 +116,7 @@ static xcvm_status add(archive *a, const xcvm_safetensor *t, member *m)
 static xcvm_status add_entry(archive *a, const xcvm_safetensor *t, const member *m)
 {
     char name[NAME_ROOM];
-    unsigned char entry[XCC_ZIP_ENTRY_SIZE] = XCC_ZIP_ENTRY;
+    unsigned char entry[XCVM_ZIP_ENTRY_SIZE] = XCVM_ZIP_ENTRY;
     const size_t named = (size_t)snprintf(name, sizeof name, "%s.npy", t->name);
     unsigned char *to = put(entry + 4, 20, 2);
     to = put_facts(to, m, named);
@@ -134,7 +134,7 @@ static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t 
     for (size_t i = 0; i < count; i++)
         XCVM_TRY(add_entry(a, &tensors[i], &members[i]));
     XCVM_CHECK(a->error, a->written < UINT32_MAX, UNSUPPORTED, "archives of 4 GB and more are not written");
-    unsigned char end[XCC_ZIP_END_SIZE] = XCC_ZIP_END, *to = put(end + 4, 0, 4);
+    unsigned char end[XCVM_ZIP_END_SIZE] = XCVM_ZIP_END, *to = put(end + 4, 0, 4);
     to = put(to, count, 2);
     to = put(to, count, 2);
     to = put(to, a->written - start, 4);
@@ -143,8 +143,8 @@ static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t 
     return give(a, end, sizeof end);
 }
 
-xcvm_status xcc_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator, xcvm_sink sink,
-                          void *user, xcvm_error *error)
+xcvm_status xcvm_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator,
+                           xcvm_sink sink, void *user, xcvm_error *error)
 {
     archive a = {.sink = sink, .user = user, .error = error};
     XCVM_CHECK(error, count < UINT16_MAX, UNSUPPORTED, "%zu arrays; an archive holds fewer than 65535", count);

@@ -21,15 +21,15 @@ static xcvm_status broken(xcvm_error *error, const char *what)
     return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "the archive is broken: %s", what);
 }
 
-xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_error *error)
+xcvm_status xcvm_zip_open(xcvm_zip *zip, const void *bytes, size_t count, xcvm_error *error)
 {
     const unsigned char *at = bytes;
-    XCVM_CHECK(error, count >= XCC_ZIP_END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
+    XCVM_CHECK(error, count >= XCVM_ZIP_END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
                "not a NumPy archive (a ZIP file)");
     /* The end record has a comment of up to 65535 bytes behind it. */
-    size_t end = count - XCC_ZIP_END_SIZE;
+    size_t end = count - XCVM_ZIP_END_SIZE;
     const size_t limit = end > 65535 ? end - 65535 : 0;
-    while (memcmp(at + end, XCC_ZIP_END, 4) != 0) {
+    while (memcmp(at + end, XCVM_ZIP_END, 4) != 0) {
         if (end == limit)
             return broken(error, "it has no directory");
         end--;
@@ -45,12 +45,12 @@ xcvm_status xcc_zip_open(xcc_zip *zip, const void *bytes, size_t count, xcvm_err
     }
     if (start > end || size > end - start)
         return broken(error, "its directory lies outside the file");
-    *zip = (xcc_zip){.bytes = at, .size = count, .at = start, .end = start + size};
+    *zip = (xcvm_zip){.bytes = at, .size = count, .at = start, .end = start + size};
     return XCVM_OK;
 }
 
 /* The 64-bit sizes of an entry, from its extra field. */
-static bool read_wide_sizes(const unsigned char *extra, size_t length, xcc_zip_member *member)
+static bool read_wide_sizes(const unsigned char *extra, size_t length, xcvm_zip_member *member)
 {
     while (length >= 4) {
         const size_t kind = (size_t)little(extra, 2), size = (size_t)little(extra + 2, 2);
@@ -75,44 +75,44 @@ static bool read_wide_sizes(const unsigned char *extra, size_t length, xcc_zip_m
     return true;
 }
 
-xcvm_status xcc_zip_next(xcc_zip *zip, xcc_zip_member *member, bool *more, xcvm_error *error)
+xcvm_status xcvm_zip_next(xcvm_zip *zip, xcvm_zip_member *member, bool *more, xcvm_error *error)
 {
     const uint64_t left = zip->end - zip->at;
     const unsigned char *at = zip->bytes + zip->at;
     *more = left != 0;
     if (left == 0)
         return XCVM_OK;
-    if (left < XCC_ZIP_ENTRY_SIZE || memcmp(at, XCC_ZIP_ENTRY, 4) != 0)
+    if (left < XCVM_ZIP_ENTRY_SIZE || memcmp(at, XCVM_ZIP_ENTRY, 4) != 0)
         return broken(error, "its directory ends too early");
     const size_t name = (size_t)little(at + 28, 2), extra = (size_t)little(at + 30, 2);
     const size_t comment = (size_t)little(at + 32, 2);
-    if (name + extra + comment > left - XCC_ZIP_ENTRY_SIZE)
+    if (name + extra + comment > left - XCVM_ZIP_ENTRY_SIZE)
         return broken(error, "an entry of its directory is longer than the directory");
-    *member = (xcc_zip_member){.name = (const char *)at + XCC_ZIP_ENTRY_SIZE,
-                               .name_length = name,
-                               .flags = (unsigned)little(at + 8, 2),
-                               .method = (unsigned)little(at + 10, 2),
-                               .crc = (uint32_t)little(at + 16, 4),
-                               .packed = little(at + 20, 4),
-                               .size = little(at + 24, 4),
-                               .offset = little(at + 42, 4)};
-    if (!read_wide_sizes(at + XCC_ZIP_ENTRY_SIZE + name, extra, member))
+    *member = (xcvm_zip_member){.name = (const char *)at + XCVM_ZIP_ENTRY_SIZE,
+                                .name_length = name,
+                                .flags = (unsigned)little(at + 8, 2),
+                                .method = (unsigned)little(at + 10, 2),
+                                .crc = (uint32_t)little(at + 16, 4),
+                                .packed = little(at + 20, 4),
+                                .size = little(at + 24, 4),
+                                .offset = little(at + 42, 4)};
+    if (!read_wide_sizes(at + XCVM_ZIP_ENTRY_SIZE + name, extra, member))
         return broken(error, "the sizes of an entry cannot be read");
-    zip->at += XCC_ZIP_ENTRY_SIZE + name + extra + comment;
+    zip->at += XCVM_ZIP_ENTRY_SIZE + name + extra + comment;
     return XCVM_OK;
 }
 
 /* A member is unpacked, and summed up, so many bytes at a time. */
 enum { PORTION = 1 << 22 };
 
-static xcvm_status check_time(const xcc_zip *zip, xcvm_error *error)
+static xcvm_status check_time(const xcvm_zip *zip, xcvm_error *error)
 {
     XCVM_CHECK(error, zip->deadline_ns == 0 || xcvm_clock_ns() < zip->deadline_ns, OUT_OF_TIME,
                "unpacking a member takes longer than it may");
     return XCVM_OK;
 }
 
-static xcvm_status check_sum(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char *data,
+static xcvm_status check_sum(const xcvm_zip *zip, const xcvm_zip_member *member, const unsigned char *data,
                              xcvm_error *error)
 {
     const size_t size = (size_t)member->size;
@@ -125,7 +125,7 @@ static xcvm_status check_sum(const xcc_zip *zip, const xcc_zip_member *member, c
 }
 
 /* Unpacks the first `size` bytes of a member; *ended tells whether it ends with them. */
-static xcvm_status inflate_bytes(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char *data,
+static xcvm_status inflate_bytes(const xcvm_zip *zip, const xcvm_zip_member *member, const unsigned char *data,
                                  unsigned char *to, uint64_t size, bool *ended, xcvm_error *error)
 {
     z_stream stream = {0};
@@ -155,37 +155,37 @@ static xcvm_status inflate_bytes(const xcc_zip *zip, const xcc_zip_member *membe
 }
 
 /* Where a member's bytes lie in the archive. */
-static xcvm_status find_data(const xcc_zip *zip, const xcc_zip_member *member, const unsigned char **data,
+static xcvm_status find_data(const xcvm_zip *zip, const xcvm_zip_member *member, const unsigned char **data,
                              xcvm_error *error)
 {
-    if (member->offset > zip->size || zip->size - member->offset < XCC_ZIP_LOCAL_SIZE ||
-        memcmp(zip->bytes + member->offset, XCC_ZIP_LOCAL, 4) != 0)
+    if (member->offset > zip->size || zip->size - member->offset < XCVM_ZIP_LOCAL_SIZE ||
+        memcmp(zip->bytes + member->offset, XCVM_ZIP_LOCAL, 4) != 0)
         return broken(error, "a member is not where the directory says");
     const unsigned char *at = zip->bytes + member->offset;
-    const uint64_t left = zip->size - member->offset - XCC_ZIP_LOCAL_SIZE,
+    const uint64_t left = zip->size - member->offset - XCVM_ZIP_LOCAL_SIZE,
                    skip = little(at + 26, 2) + little(at + 28, 2);
     if (skip > left || member->packed > left - skip)
         return broken(error, "a member reaches past the end of the file");
     XCVM_CHECK(error, (member->flags & 1) == 0, UNSUPPORTED, "an encrypted archive");
-    XCVM_CHECK(error, member->method == XCC_ZIP_DEFLATED || member->method == XCC_ZIP_STORED, UNSUPPORTED,
+    XCVM_CHECK(error, member->method == XCVM_ZIP_DEFLATED || member->method == XCVM_ZIP_STORED, UNSUPPORTED,
                "compression method %u (stored and deflated can be read)", member->method);
-    if (member->method == XCC_ZIP_STORED && member->size != member->packed)
+    if (member->method == XCVM_ZIP_STORED && member->size != member->packed)
         return broken(error, "a stored member has two sizes");
     /* Deflate makes at most 1032 bytes out of one. */
-    if (member->method == XCC_ZIP_DEFLATED && member->size / 1032 > member->packed + 1)
+    if (member->method == XCVM_ZIP_DEFLATED && member->size / 1032 > member->packed + 1)
         return broken(error, "a member says that it is larger than it can be");
-    *data = at + XCC_ZIP_LOCAL_SIZE + skip;
+    *data = at + XCVM_ZIP_LOCAL_SIZE + skip;
     return XCVM_OK;
 }
 
-xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const xcvm_allocator *allocator,
-                         const unsigned char **data, unsigned char **unpacked, xcvm_error *error)
+xcvm_status xcvm_zip_read(const xcvm_zip *zip, const xcvm_zip_member *member, const xcvm_allocator *allocator,
+                          const unsigned char **data, unsigned char **unpacked, xcvm_error *error)
 {
     const size_t size = (size_t)member->size;
     xcvm_status status = XCVM_OK;
     *unpacked = NULL;
     XCVM_TRY(find_data(zip, member, data, error));
-    if (member->method == XCC_ZIP_DEFLATED) {
+    if (member->method == XCVM_ZIP_DEFLATED) {
         bool ended = false;
         *unpacked = xcvm_allocate(allocator, size);
         XCVM_CHECK(error, *unpacked != NULL, OUT_OF_MEMORY, "no memory for the %zu bytes of a member", size);
@@ -203,14 +203,14 @@ xcvm_status xcc_zip_read(const xcc_zip *zip, const xcc_zip_member *member, const
     return status;
 }
 
-xcvm_status xcc_zip_peek(const xcc_zip *zip, const xcc_zip_member *member, void *to, size_t size, size_t *got,
-                         xcvm_error *error)
+xcvm_status xcvm_zip_peek(const xcvm_zip *zip, const xcvm_zip_member *member, void *to, size_t size, size_t *got,
+                          xcvm_error *error)
 {
     const unsigned char *data = NULL;
     bool ended;
     XCVM_TRY(find_data(zip, member, &data, error));
     *got = member->size < size ? (size_t)member->size : size;
-    if (member->method == XCC_ZIP_DEFLATED)
+    if (member->method == XCVM_ZIP_DEFLATED)
         return inflate_bytes(zip, member, data, to, *got, &ended, error);
     memcpy(to, data, *got);
     return XCVM_OK;

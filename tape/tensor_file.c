@@ -54,7 +54,7 @@ static xcvm_status write_tensors(const tape_entries *entries, xcvm_safetensor *t
     }
     const xcvm_allocator *allocator = entries->arena.allocator;
     if (format == XCVM_NPZ)
-        return xcc_npz_write(tensors, entries->count, allocator, sink, user, error);
+        return xcvm_npz_write(tensors, entries->count, allocator, sink, user, error);
     return xcvm_safetensors_write(tensors, entries->count, NULL, 0, allocator, sink, user, error);
 }
 
@@ -154,10 +154,10 @@ static xcvm_status find_safetensors(reading *r, const xcvm_safetensors *file)
     return XCVM_OK;
 }
 
-static xcvm_status find_member(reading *r, const xcc_zip *zip, const xcc_zip_member *member)
+static xcvm_status find_member(reading *r, const xcvm_zip *zip, const xcvm_zip_member *member)
 {
     const tape_entry *entry;
-    xcc_npy npy;
+    xcvm_npy npy;
     const bool named = member->name_length > 4 && memcmp(member->name + member->name_length - 4, ".npy", 4) == 0;
     found *place = place_of(r, member->name, member->name_length - (named ? 4 : 0), &entry);
     if (place == NULL)
@@ -165,30 +165,30 @@ static xcvm_status find_member(reading *r, const xcc_zip *zip, const xcc_zip_mem
     XCVM_CHECK(r->error, place->data == NULL, INVALID_ARGUMENT, "\"%.100s\" stands in the archive twice", entry->name);
     const unsigned char *bytes;
     const xcvm_allocator *allocator = r->entries->arena.allocator;
-    XCVM_TRY(xcc_zip_read(zip, member, allocator, &bytes, &place->unpacked, r->error));
+    XCVM_TRY(xcvm_zip_read(zip, member, allocator, &bytes, &place->unpacked, r->error));
     place->unpacked_bytes = (size_t)member->size;
-    XCVM_TRY(xcc_npy_parse(bytes, (size_t)member->size, (size_t)member->size, (xcvm_dtype)entry->value->dtype, &npy,
-                           r->error));
+    XCVM_TRY(xcvm_npy_parse(bytes, (size_t)member->size, (size_t)member->size, (xcvm_dtype)entry->value->dtype, &npy,
+                            r->error));
     place->data = nothing;
     if (!is_fit(r, entry, npy.dtype, npy.rank, npy.dims))
         return XCVM_OK;
-    if (xcc_npy_plain(&npy)) {
+    if (xcvm_npy_plain(&npy)) {
         place->data = npy.data;
         return XCVM_OK;
     }
-    XCVM_TRY(xcc_npy_tensor(&npy, allocator, &place->tensor, r->error));
+    XCVM_TRY(xcvm_npy_tensor(&npy, allocator, &place->tensor, r->error));
     place->data = place->tensor->bytes > 0 ? place->tensor->data : nothing;
     return XCVM_OK;
 }
 
 static xcvm_status find_npz(reading *r, const void *bytes, size_t count)
 {
-    xcc_zip zip;
-    xcc_zip_member member;
+    xcvm_zip zip;
+    xcvm_zip_member member;
     bool more;
-    XCVM_TRY(xcc_zip_open(&zip, bytes, count, r->error));
+    XCVM_TRY(xcvm_zip_open(&zip, bytes, count, r->error));
     for (;;) {
-        XCVM_TRY(xcc_zip_next(&zip, &member, &more, r->error));
+        XCVM_TRY(xcvm_zip_next(&zip, &member, &more, r->error));
         if (!more)
             return XCVM_OK;
         XCVM_TRY(find_member(r, &zip, &member));

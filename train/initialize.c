@@ -67,25 +67,25 @@ static void draw(double *to, size_t count, scheme s, const fan *f, uint64_t *sta
     for (size_t i = 0; i < count; i++)
         switch (s) {
         case HE:
-            to[i] = xcc_draw_normal(state) * sqrt(2 / in);
+            to[i] = xcvm_draw_normal(state) * sqrt(2 / in);
             break;
         case GLOROT:
-            to[i] = xcc_draw_uniform(state, sqrt(6 / (in + out)));
+            to[i] = xcvm_draw_uniform(state, sqrt(6 / (in + out)));
             break;
         case NORMAL:
-            to[i] = xcc_draw_normal(state) * 0.02;
+            to[i] = xcvm_draw_normal(state) * 0.02;
             break;
         case UNIFORM:
-            to[i] = xcc_draw_uniform(state, 1 / sqrt(in));
+            to[i] = xcvm_draw_uniform(state, 1 / sqrt(in));
             break;
         case ORTHOGONAL:
         case SCHEMES:
-            to[i] = xcc_draw_normal(state);
+            to[i] = xcvm_draw_normal(state);
             break;
         }
     const size_t block = f->rows * f->columns;
     for (size_t at = 0; s == ORTHOGONAL && block > 0 && at + block <= count; at += block)
-        xcc_orthogonalise(to + at, f->rows, f->columns);
+        xcvm_orthogonalize(to + at, f->rows, f->columns);
 }
 
 static void store(xcvm_value *value, size_t index, double number)

@@ -6,7 +6,7 @@
 #include "compiler/quantize/quantizer.h"
 
 #include "compiler/import_onnx/lower/importer.h"
-#include "compiler/training/training.h"
+#include "base/pattern.h"
 
 #include <float.h>
 #include <math.h>
@@ -75,7 +75,7 @@ static bool weights_alone(const quantizer *q) { return in_blocks(q) || q->o.acti
 static bool fits_one(const char *const *patterns, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
-        if (xcc_pattern_fits(patterns[i], name))
+        if (xcvm_pattern_fits(patterns[i], name))
             return true;
     return false;
 }
@@ -89,7 +89,7 @@ static xcvm_status check_patterns(const quantizer *q, const char *const *pattern
         bool found = false;
         for (size_t n = 0; n < q->node_count + q->body_node_count && !found; n++) {
             const Onnx__NodeProto *p = n < q->node_count ? q->nodes[n].proto : q->body_nodes[n - q->node_count].proto;
-            found = xcc_pattern_fits(patterns[i], types ? p->op_type : xcc_node_label(p));
+            found = xcvm_pattern_fits(patterns[i], types ? p->op_type : xcc_node_label(p));
         }
         XCVM_CHECK(q->m.error, found, INVALID_ARGUMENT, "the model has no %s \"%.200s\"",
                    types ? "node of type" : "node called", patterns[i]);

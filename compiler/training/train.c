@@ -1,4 +1,5 @@
 /* The pass that makes a training program of a model, or its counterpart for evaluation. */
+#include "base/pattern.h"
 #include "compiler/gradients/gradient.h"
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"
@@ -8,30 +9,6 @@
 #include <string.h>
 
 /* ---- Names ---- */
-
-/* The last star is where to go on when something does not fit: that takes one more character, so no pattern takes more
- * than the product of the lengths. */
-bool xcc_pattern_fits(const char *pattern, const char *name)
-{
-    const char *star = NULL, *from = NULL;
-    while (*name != '\0') {
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            name = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
 
 xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what, xcvm_dtype dtype, int rank,
                               const int64_t *dims, const void *initial)
@@ -75,7 +52,7 @@ xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *nam
 static size_t find_group(const xcc_options *o, const char *name)
 {
     size_t i = 0;
-    while (i < o->group_count && !xcc_pattern_fits(o->groups[i].pattern, name))
+    while (i < o->group_count && !xcvm_pattern_fits(o->groups[i].pattern, name))
         i++;
     return i;
 }
@@ -84,7 +61,7 @@ static bool is_wanted(const xcc_options *o, const char *name)
 {
     bool wanted = o->wrt_count == 0;
     for (size_t i = 0; i < o->wrt_count && !wanted; i++)
-        wanted = xcc_pattern_fits(o->wrt[i], name);
+        wanted = xcvm_pattern_fits(o->wrt[i], name);
     return wanted;
 }
 
@@ -97,7 +74,7 @@ static bool is_learnable(const xcc_module *m, const xcc_value *v)
 static xcvm_status check_pattern(const xcc_module *m, const char *pattern)
 {
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
-        if (is_learnable(m, v) && xcc_pattern_fits(pattern, v->name))
+        if (is_learnable(m, v) && xcvm_pattern_fits(pattern, v->name))
             return XCVM_OK;
     return xcvm_error_set(
         m->error, XCVM_INVALID_ARGUMENT,

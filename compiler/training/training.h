@@ -55,8 +55,6 @@ static inline xcvm_dtype xcc_training_type(const xcc_value *parameter)
 const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter);
 /* One more output of the top graph, of that name, which must last. */
 xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *name);
-/* Whether `name` fits the pattern, in which '*' stands for any characters and '?' for one. */
-bool xcc_pattern_fits(const char *pattern, const char *name);
 
 /* The passes `add_loss`, `train` and `separate`. */
 xcvm_status xcc_pass_add_loss(xcc_module *m);

@@ -6,16 +6,16 @@
 #include <stdbool.h>
 
 /* Box and Muller's method. */
-double xcc_draw_normal(uint64_t *state)
+double xcvm_draw_normal(uint64_t *state)
 {
     const double u = 1 - xcvm_random_uniform(state), v = xcvm_random_uniform(state);
     return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
 }
 
-double xcc_draw_uniform(uint64_t *state, double bound) { return (2 * xcvm_random_uniform(state) - 1) * bound; }
+double xcvm_draw_uniform(uint64_t *state, double bound) { return (2 * xcvm_random_uniform(state) - 1) * bound; }
 
 /* By the modified Gram-Schmidt process, twice, as rounding asks for. */
-void xcc_orthogonalise(double *matrix, size_t rows, size_t columns)
+void xcvm_orthogonalize(double *matrix, size_t rows, size_t columns)
 {
     const bool by_rows = rows <= columns;
     const size_t vectors = by_rows ? rows : columns, length = by_rows ? columns : rows;

@@ -51,8 +51,8 @@ static void fill(double *to, size_t count, double number)
 static void draw_orthogonal(double *to, size_t count, const fans *f, double scale, uint64_t *state)
 {
     for (size_t i = 0; i < count; i++)
-        to[i] = xcc_draw_normal(state);
-    xcc_orthogonalise(to, f->rows, f->columns);
+        to[i] = xcvm_draw_normal(state);
+    xcvm_orthogonalize(to, f->rows, f->columns);
     for (size_t i = 0; i < count; i++)
         to[i] *= scale;
 }
@@ -95,13 +95,13 @@ bool layer_draw(xcvm_tape *t, const xcvm_initializer *initializer, int rank, con
     case XCVM_INIT_GLOROT_NORMAL:
     case XCVM_INIT_HE_NORMAL:
         for (size_t i = 0; i < count; i++)
-            to[i] = xcc_draw_normal(&state) * scale * deviation_of(kind, &f);
+            to[i] = xcvm_draw_normal(&state) * scale * deviation_of(kind, &f);
         return true;
     case XCVM_INIT_UNIFORM:
     case XCVM_INIT_GLOROT_UNIFORM:
     case XCVM_INIT_HE_UNIFORM:
         for (size_t i = 0; i < count; i++)
-            to[i] = xcc_draw_uniform(&state, scale * bound_of(kind, &f));
+            to[i] = xcvm_draw_uniform(&state, scale * bound_of(kind, &f));
         return true;
     case XCVM_INIT_ORTHOGONAL:
         draw_orthogonal(to, count, &f, scale, &state);

@@ -10,8 +10,8 @@ struct xct_arrays {
     xct_mapping mapping;
     const unsigned char *bytes;
     size_t count;
-    xcc_zip zip;
-    xcc_zip_member *members; /* of an .npz file */
+    xcvm_zip zip;
+    xcvm_zip_member *members; /* of an .npz file */
     const char **names;
     size_t array_count;
     xcvm_safetensors tensors;
@@ -29,17 +29,18 @@ static xcvm_status out_of_memory(xcvm_error *error)
 static xcvm_status read_directory(xct_arrays *a, xcvm_error *error)
 {
     size_t member_room = 0, name_room = 0;
-    XCVM_TRY(xcc_zip_open(&a->zip, a->bytes, a->count, error));
+    XCVM_TRY(xcvm_zip_open(&a->zip, a->bytes, a->count, error));
     for (;;) {
-        xcc_zip_member member;
+        xcvm_zip_member member;
         bool more;
-        XCVM_TRY(xcc_zip_next(&a->zip, &member, &more, error));
+        XCVM_TRY(xcvm_zip_next(&a->zip, &member, &more, error));
         if (!more)
             return XCVM_OK;
         size_t length = member.name_length;
         if (length > 4 && memcmp(member.name + length - 4, ".npy", 4) == 0)
             length -= 4;
-        xcc_zip_member *members = xcvm_arena_grow(&a->arena, a->members, a->array_count, &member_room, sizeof *members);
+        xcvm_zip_member *members =
+            xcvm_arena_grow(&a->arena, a->members, a->array_count, &member_room, sizeof *members);
         const char **names = xcvm_arena_grow(&a->arena, a->names, a->array_count, &name_room, sizeof *names);
         const char *name = xcvm_arena_string(&a->arena, member.name, length);
         if (members == NULL || names == NULL || name == NULL)
@@ -54,7 +55,7 @@ static xcvm_status read_directory(xct_arrays *a, xcvm_error *error)
 static bool has_array_file(const xct_arrays *a)
 {
     for (size_t i = 0; i < a->array_count; i++) {
-        const xcc_zip_member *member = &a->members[i];
+        const xcvm_zip_member *member = &a->members[i];
         if (member->name_length > 4 && memcmp(member->name + member->name_length - 4, ".npy", 4) == 0)
             return true;
     }
@@ -188,18 +189,18 @@ size_t xct_arrays_find(const xct_arrays *a, const char *name)
 /* ---- Elements ---- */
 
 /* The .npy file that an array is; of a deflated one it lies in *unpacked. */
-static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wanted, uint64_t deadline_ns, xcc_npy *npy,
-                               unsigned char **unpacked, xcvm_error *error)
+static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wanted, uint64_t deadline_ns,
+                               xcvm_npy *npy, unsigned char **unpacked, xcvm_error *error)
 {
     *unpacked = NULL;
     if (a->single)
-        return xcc_npy_parse(a->bytes, a->count, a->count, wanted, npy, error);
+        return xcvm_npy_parse(a->bytes, a->count, a->count, wanted, npy, error);
     const unsigned char *data;
-    const xcc_zip_member *member = &a->members[index];
-    xcc_zip zip = a->zip;
+    const xcvm_zip_member *member = &a->members[index];
+    xcvm_zip zip = a->zip;
     zip.deadline_ns = deadline_ns;
-    XCVM_TRY(xcc_zip_read(&zip, member, a->arena.allocator, &data, unpacked, error));
-    const xcvm_status status = xcc_npy_parse(data, (size_t)member->size, (size_t)member->size, wanted, npy, error);
+    XCVM_TRY(xcvm_zip_read(&zip, member, a->arena.allocator, &data, unpacked, error));
+    const xcvm_status status = xcvm_npy_parse(data, (size_t)member->size, (size_t)member->size, wanted, npy, error);
     if (status != XCVM_OK) {
         xcvm_deallocate(a->arena.allocator, *unpacked, (size_t)member->size);
         *unpacked = NULL;
@@ -226,12 +227,12 @@ xcvm_status xct_arrays_value(const xct_arrays *a, size_t index, xcvm_dtype wante
                index);
     if (!a->single && !a->archive)
         return tensor_of(&a->tensors.tensors[index], a->arena.allocator, value, error);
-    xcc_npy npy;
+    xcvm_npy npy;
     unsigned char *unpacked;
     const uint64_t deadline_ns = xcvm_clock_deadline(a->timeout_ns);
     XCVM_TRY(parse_array(a, index, wanted, deadline_ns, &npy, &unpacked, error));
     npy.deadline_ns = deadline_ns;
-    const xcvm_status status = xcc_npy_tensor(&npy, a->arena.allocator, value, error);
+    const xcvm_status status = xcvm_npy_tensor(&npy, a->arena.allocator, value, error);
     if (unpacked != NULL)
         xcvm_deallocate(a->arena.allocator, unpacked, (size_t)a->members[index].size);
     return status;
@@ -261,16 +262,16 @@ static xcvm_status check_rows(xcvm_dtype dtype, int rank, xcvm_error *error)
 }
 
 /* The .npy header of an array, of a deflated one only its beginning is unpacked. */
-static xcvm_status peek_array(const xct_arrays *a, size_t index, xcc_npy *npy, xcvm_error *error)
+static xcvm_status peek_array(const xct_arrays *a, size_t index, xcvm_npy *npy, xcvm_error *error)
 {
     enum { BEGINNING = 4096 };
     unsigned char beginning[BEGINNING];
     if (a->single)
-        return xcc_npy_parse(a->bytes, a->count, a->count, XCVM_NO_DTYPE, npy, error);
-    const xcc_zip_member *member = &a->members[index];
+        return xcvm_npy_parse(a->bytes, a->count, a->count, XCVM_NO_DTYPE, npy, error);
+    const xcvm_zip_member *member = &a->members[index];
     size_t got;
-    XCVM_TRY(xcc_zip_peek(&a->zip, member, beginning, sizeof beginning, &got, error));
-    XCVM_TRY(xcc_npy_parse(beginning, got, (size_t)member->size, XCVM_NO_DTYPE, npy, error));
+    XCVM_TRY(xcvm_zip_peek(&a->zip, member, beginning, sizeof beginning, &got, error));
+    XCVM_TRY(xcvm_npy_parse(beginning, got, (size_t)member->size, XCVM_NO_DTYPE, npy, error));
     npy->data = NULL;
     return XCVM_OK;
 }
@@ -279,7 +280,7 @@ xcvm_status xct_arrays_shape(const xct_arrays *a, size_t index, xct_rows *shape,
 {
     *shape = (xct_rows){.allocator = a->arena.allocator};
     if (a->single || a->archive) {
-        xcc_npy npy;
+        xcvm_npy npy;
         XCVM_TRY(peek_array(a, index, &npy, error));
         describe_rows(shape, npy.dtype, npy.rank, npy.dims, NULL);
     } else {
@@ -299,15 +300,15 @@ xcvm_status xct_arrays_rows(const xct_arrays *a, size_t index, uint64_t deadline
     } else if (tensor != NULL) {
         status = tensor_of(tensor, a->arena.allocator, &rows->value, error);
     } else {
-        xcc_npy npy;
+        xcvm_npy npy;
         XCVM_TRY(parse_array(a, index, XCVM_NO_DTYPE, deadline_ns, &npy, &rows->unpacked, error));
         npy.deadline_ns = deadline_ns;
         if (rows->unpacked != NULL)
             rows->unpacked_bytes = (size_t)a->members[index].size;
-        if (xcc_npy_plain(&npy))
+        if (xcvm_npy_plain(&npy))
             describe_rows(rows, npy.dtype, npy.rank, npy.dims, npy.data);
         else
-            status = xcc_npy_tensor(&npy, a->arena.allocator, &rows->value, error);
+            status = xcvm_npy_tensor(&npy, a->arena.allocator, &rows->value, error);
     }
     if (status == XCVM_OK && rows->value != NULL)
         describe_rows(rows, xcvm_value_dtype(rows->value), xcvm_value_rank(rows->value), xcvm_value_dims(rows->value),

@@ -222,7 +222,7 @@ static xcvm_status make_gray(const xcvm_kernel *k, xct_pixels *pixels)
 static xcvm_status decode(xcvm_kernel *k, const void *bytes, size_t count, int64_t channels, xct_pixels *pixels)
 {
     char text[400];
-    const size_t own = (size_t)(channels > 0 ? channels : xct_image_channels(bytes, count));
+    const size_t own = (size_t)(channels > 0 ? channels : xcvm_image_channels(bytes, count));
     XCVM_CHECK(k->error, xcvm_recognize(bytes, count, XCVM_FILE_IMAGE, text, sizeof text) != XCVM_FILE_OTHER,
                INVALID_ARGUMENT, "%s", text);
     room r = {.k = k, .channels = own == 4 ? 4 : 3};
@@ -230,7 +230,7 @@ static xcvm_status decode(xcvm_kernel *k, const void *bytes, size_t count, int64
     if (status == XCVM_OK && own == 1)
         status = make_gray(k, &r.pixels);
     if (status == XCVM_OK)
-        status = turn(k, xct_image_orientation(bytes, count), &r.pixels);
+        status = turn(k, xcvm_image_orientation(bytes, count), &r.pixels);
     if (status != XCVM_OK)
         xct_pixels_release(&r.pixels);
     *pixels = r.pixels;
@@ -281,7 +281,7 @@ static xcvm_status load(xcvm_kernel *k, const void *bytes, size_t count, const x
         choose_size(&l, &pixels, &height, &width);
         *info = (xct_image_info){.height = (int64_t)pixels.height,
                                  .width = (int64_t)pixels.width,
-                                 .channels = xct_image_channels(bytes, count),
+                                 .channels = xcvm_image_channels(bytes, count),
                                  .to_height = (int64_t)height,
                                  .to_width = (int64_t)width};
         status = check_flat(&l, wanted, &pixels, k->error);
