@@ -2,6 +2,7 @@
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
 #include "bench/measure.h"
+#include "ops/table/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

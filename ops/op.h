@@ -178,9 +178,6 @@ static inline bool xcvm_row_is(const xcvm_schema *schema, unsigned classes) { re
 
 enum { XCVM_OPCODE_LIMIT = 1024 };
 
-/* NULL if no instruction has that number or name. */
-const xcvm_schema *xcvm_schema_of(int64_t opcode);
-const xcvm_schema *xcvm_schema_named(const char *name, size_t length);
 /* The set that an operand's types stand for, the row's variables resolved. */
 xcvm_dtypes xcvm_field_types(const xcvm_schema *schema, const xcvm_field *field);
 /* Index of a choice's name, or -1. */
@@ -202,18 +199,5 @@ const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, si
 /* Puts operands and results, in row order, into an argument struct in which the counts of lists are. Lists lie in `in`
  * and `out` themselves. */
 void xcvm_bind_operands(const xcvm_schema *schema, void *args, const xcvm_value **in, xcvm_value **out);
-
-/* The kernel for this CPU. Never NULL for an instruction other than CONTROL. */
-xcvm_kernel_run xcvm_kernel_of(xcvm_opcode opcode);
-/* The kernel for CPUs of the instruction set `isa`, which xcvm_isa_runs knows. */
-xcvm_kernel_run xcvm_kernel_for(xcvm_opcode opcode, const char *isa);
-/* "x86-64-v3", the instruction set whose kernels are used. */
-const char *xcvm_kernel_isa(void);
-/* Those that this CPU has, the least first; NULL beyond the last. */
-const char *xcvm_isa_at(size_t index);
-/* Whether this CPU runs code that was compiled for `isa`, one of those names; false for any other. */
-bool xcvm_isa_runs(const char *isa);
-/* Whether CPUs of the instruction set `limit` run code that was compiled for `isa`. */
-bool xcvm_isa_within(const char *isa, const char *limit);
 
 #endif

@@ -1,5 +1,6 @@
 /* The assembler of one instruction: results, operands, attributes and debug data. */
 #include "proto/assembler.h"
+#include "ops/table/table.h"
 #include "proto/attributes.h"
 #include "proto/literals.h"
 

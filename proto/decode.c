@@ -1,5 +1,6 @@
 /* The decoder: from a program file to an image. */
 #include "proto/arguments.h"
+#include "ops/table/table.h"
 #include "proto/image.h"
 #include "proto/literals.h"
 #include "proto/wire.h"

@@ -1,5 +1,6 @@
 /* Calls: executing one at once, and recording it. */
 #include "tape/tape.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * and the blocks in the order of members, whatever the dimensions are: those of operands are chosen so that the
  * results' blocks are the members' results. */
 #include "ops/util/shape.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 #include "tape/batch.h"
 

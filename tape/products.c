@@ -5,6 +5,7 @@
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/compose.h"
 #include "ops/matmul/packed.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 #include "tape/walk.h"
 

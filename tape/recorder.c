@@ -1,5 +1,6 @@
 /* What the builder of a tape's module does: it executes. */
 #include "tape/tape.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

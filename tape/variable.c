@@ -1,5 +1,6 @@
 /* Variables: their names and references, their elements. */
 #include "base/keep.h"
+#include "ops/table/table.h"
 #include "ops/util/convert.h"
 #include "tape/batch.h"
 

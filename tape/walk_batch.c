@@ -1,6 +1,7 @@
 /* The walk back over a batch: one run of the rule for all members. What comes to results of a batch, in order, is added
  * up for all of them, and is there when the walk comes to that batch. */
 #include "tape/walk.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Literals of a case as inputs of its program. */
 #include "tests/case_literals.h"
+#include "ops/table/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

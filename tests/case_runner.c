@@ -1,5 +1,6 @@
 /* The runner of text cases: assembles, runs each way there is, and compares. */
 #include "tests/case_runner.h"
+#include "ops/table/table.h"
 
 #include "base/status.h"
 #include "ops/util/shape.h"

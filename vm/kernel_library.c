@@ -1,6 +1,7 @@
 /* Kernel libraries: finding, checking by hash, ABI and instruction set, and opening them. */
 #include "vm/kernel_library.h"
 #include "base/sha256.h"
+#include "ops/table/table.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Linking: each instruction gets the kernel for this CPU, its jump target, input or output, and its places in a
  * session; dimensions that must agree get linked to each other. */
 #include "vm/verify.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

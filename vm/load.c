@@ -1,5 +1,6 @@
 /* Loading: from a file or bytes to a verified program. */
 #include "vm/options.h"
+#include "ops/table/table.h"
 #include "proto/recognize.h"
 #include "vm/kernel_library.h"
 #include "vm/program.h"

@@ -1,6 +1,7 @@
 /* Reflection: the instruction table for users of the library, told from the rows when it is asked for. */
 #include "base/decimal.h"
 #include "ops/op.h"
+#include "ops/table/table.h"
 
 #include <stdio.h>
 

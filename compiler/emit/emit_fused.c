@@ -2,6 +2,7 @@
 #include "compiler/emit/emitter.h"
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/kernel_library/cc.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

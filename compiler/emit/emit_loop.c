@@ -1,5 +1,6 @@
 /* Loop: states and the iteration in registers, scan outputs in sequences, a jump back. */
 #include "compiler/emit/emitter.h"
+#include "ops/table/table.h"
 
 typedef struct loop {
     const xcc_node *node;

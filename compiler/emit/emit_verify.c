@@ -1,6 +1,7 @@
 /* Verification of an emitted program, before its first byte is written: the loader accepts every program that the
  * compiler writes. */
 #include "compiler/emit/emitter.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 #include "vm/program.h"
 

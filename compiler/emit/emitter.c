@@ -1,5 +1,6 @@
 /* Emission of single instructions, and of Frees where the values in registers end. */
 #include "compiler/emit/emitter.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The builder: makes nodes, constants, parameters and states. */
 #include "compiler/ir/graph.h"
+#include "ops/table/table.h"
 #include "ops/util/convert.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Composition: what is built with several instructions. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/evaluate.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 
 #include <string.h>

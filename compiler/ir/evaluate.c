@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/denormals.h"
 #include "compiler/ir/evaluate.h"
+#include "ops/table/table.h"
 
 /* A result is not worth its bytes in the program where it has more than this many and is so many times larger than what
  * it is made from. */

@@ -4,6 +4,7 @@
 #include "base/isas.h"
 #include "base/threads.h"
 #include "ops/op.h"
+#include "ops/table/table.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
+#include "ops/table/table.h"
 #include "ops/util/kernel.h"
 
 #include <time.h>

@@ -1,6 +1,7 @@
 /* Attention out of what exporters write for it: softmax(q * k transposed * scale + mask) * v, with the transpositions
  * that bring heads in front of tokens and back. */
 #include "compiler/passes/fuse_ops.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* The end of a training program: what becomes of the gradients, and the instructions that update the parameters. */
 #include "compiler/training/losses.h"
 #include "compiler/training/training.h"
+#include "ops/table/table.h"
 
 #include "compiler/ir/compose.h"
 #include "proto/arguments.h"

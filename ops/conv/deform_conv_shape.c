@@ -42,7 +42,6 @@ XCVM_SHAPE_RULE_OF(DeformConv)
                                  .dilations = a->dilations,
                                  .group = a->group};
     xcvm_inference of_conv = *t;
-    of_conv.schema = xcvm_schema_of(XCVM_OP_Conv);
     of_conv.args = &conv;
     XCVM_TRY(xcvm_shape_Conv(&of_conv));
     if (a->y->rank < 0)

@@ -1,5 +1,5 @@
 /* Execution of one instruction outside a session. */
-#include "ops/util/kernel.h"
+#include "ops/table/table.h"
 
 /* Lists the operands (or results) of an instruction in row order, spread out. `values` may be NULL to count them. */
 static size_t collect(const xcvm_schema *schema, const void *args, bool results, const xcvm_value **values)

@@ -1,7 +1,7 @@
 /* Dispatch: which kernel an instruction runs, the generic one or the one built for the instruction set that this CPU
  * has. */
 #include "base/isas.h"
-#include "ops/util/kernel.h"
+#include "ops/table/table.h"
 
 #include <string.h>
 

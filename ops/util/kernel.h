@@ -132,8 +132,4 @@ static inline bool xcvm_kernel_is_last_use(const xcvm_kernel *k, size_t operand)
     return operand < 32 && (k->last_use >> operand & 1) != 0;
 }
 
-/* Runs one instruction outside a session, as constant reducing does: infers, allocates, calls the kernel. Results must
- * be null values; they own their memory. */
-xcvm_status xcvm_kernel_execute(xcvm_kernel *k, const xcvm_schema *schema, const void *args);
-
 #endif

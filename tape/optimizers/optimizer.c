@@ -2,6 +2,7 @@
  * the same instruction, made of the same text. */
 #include "tape/optimizers/optimizer.h"
 #include "base/array.h"
+#include "ops/table/table.h"
 #include "ops/util/convert.h"
 #include "vm/options.h"
 

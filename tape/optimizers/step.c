@@ -3,6 +3,7 @@
  * those of each number of steps, since some may have had no gradient in a step before, and of these one more for those
  * whose gradients are given as two factors. */
 #include "tape/optimizers/optimizer.h"
+#include "ops/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. Of each file the first case is one of
  * them, so that every instruction is. `export_cases --without-c` lists the instructions that there is no C for. */
 #include "compiler/export_c/export_c.h"
+#include "ops/table/table.h"
 #include "tests/case_text.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"

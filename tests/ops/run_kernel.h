@@ -3,6 +3,7 @@
 #define XCVM_TESTS_OPS_RUN_KERNEL_H
 
 #include "ops/util/kernel.h"
+#include "ops/table/table.h"
 
 #include <check.h>
 

@@ -1,6 +1,7 @@
 /* The text cases of all instructions: one test for each file, and one that no instruction is without. */
 /* Takes long. */
 #include "compiler/gradients/gradient.h"
+#include "ops/table/table.h"
 #include "tests/case_runner.h"
 #include "tests/case_tolerance.h"
 #include "tests/support.h"

@@ -1,6 +1,7 @@
 /* What the kernels in the folders simd promise: the same bits for any number of threads, for any place of an element,
  * and in place; and nearly the same for every instruction set. */
 #include "ops/util/kernel.h"
+#include "ops/table/table.h"
 #include "tests/ops/run_kernel.h"
 #include "tests/support.h"
 

@@ -1,5 +1,6 @@
 /* Text assembly: every program and value comes back exactly, and what is wrong is named. */
 #include "proto/attributes.h"
+#include "ops/table/table.h"
 #include "proto/image.h"
 #include "proto/literals.h"
 #include "tests/support.h"

@@ -1,5 +1,6 @@
 /* Tests of calls: every instruction, its defaults, lists and results; failures and their places. */
 #include "proto/arguments.h"
+#include "ops/table/table.h"
 #include "tests/tape/support.h"
 
 /* ---- Every row ---- */

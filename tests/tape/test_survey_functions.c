@@ -2,6 +2,7 @@
  * Autograd (C1), Chainer (C2), DyNet (C4), Paddle's tape (C5), static_graph (A11), and of what they left undone (D6).
  */
 #include "compiler/ir/compose.h"
+#include "ops/table/table.h"
 #include "tests/tape/f64_support.h"
 #include "tests/tape/static_support.h"
 #include "xcvm/layers.h"

@@ -1,6 +1,7 @@
 /* Every kernel notices that its run was cancelled, or that its deadline has passed, before long. */
 /* Takes long. */
 #include "tests/vm/deadline_cases.h"
+#include "ops/table/table.h"
 #include "tests/vm/support.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* Tests of the instruction table as the public API tells it. */
 #include "tests/vm/support.h"
+#include "ops/table/table.h"
 
 START_TEST(all_instructions)
 {

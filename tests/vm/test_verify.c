@@ -1,5 +1,6 @@
 /* Tests of the verifier: programs that it must refuse. */
 #include "tests/vm/support.h"
+#include "ops/table/table.h"
 
 START_TEST(registers)
 {

@@ -2,6 +2,7 @@
  * Runtime's blocked layout. */
 #include "base/isas.h"
 #include "compiler/import_onnx/contrib/contrib.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 
 /* Of ONNX's pools that these are made of. */

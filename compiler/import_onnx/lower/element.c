@@ -1,6 +1,7 @@
 /* Element-wise operators whose meaning changed, and those of any number of operands. */
 #include "base/element.h"
 #include "compiler/import_onnx/lower/lower.h"
+#include "ops/table/table.h"
 
 /* The result of xcc_lower_one_to_one for the operator's own instruction. */
 static xcvm_opcode own_opcode(const xcc_lowering *n)

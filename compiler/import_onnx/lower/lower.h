@@ -5,6 +5,7 @@
 #include "compiler/ir/compose.h"
 #include "compiler/import_onnx/lower/attributes.h"
 #include "compiler/import_onnx/lower/lowering.h"
+#include "ops/table/table.h"
 
 /* An integer list that was an attribute before opset `since` becomes operand i; absent, it stays absent. */
 xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, int64_t since);

@@ -1,5 +1,6 @@
 /* Normalizations, Softmax, its like and its loss, Dropout, quantization. */
 #include "compiler/import_onnx/lower/lower.h"
+#include "ops/table/table.h"
 
 /* Scale, bias, mean and variance of the whole of one batch entry rather than of a channel; opsets before 9. */
 static xcvm_status normalize_each(xcc_lowering *n)

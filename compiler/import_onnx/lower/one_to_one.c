@@ -1,5 +1,6 @@
 /* Operators that are one instruction: its arguments from the attributes and operands of the node. */
 #include "compiler/import_onnx/lower/lower.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 
 #include <stdio.h>

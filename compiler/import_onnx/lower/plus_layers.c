@@ -1,6 +1,7 @@
 /* ONNX+: layers, losses and what their gradients need. */
 #include "compiler/import_onnx/lower/plus.h"
 #include "ops/image/sampling.h"
+#include "ops/table/table.h"
 #include "proto/arguments.h"
 
 /* y = x * w transposed + b; the first n_batch_axes axes of x are rows, the others one row. */

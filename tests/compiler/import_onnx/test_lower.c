@@ -2,6 +2,7 @@
  * values follow from the operators' definitions. */
 #include "compiler/import_onnx/lower/lower.h"
 #include "compiler/import_onnx/operators.h"
+#include "ops/table/table.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 
 #include <check.h>

@@ -1,6 +1,7 @@
 /* Building kernel libraries: compilers and targets, failures that are told, the cache, and libraries that do not fit.
  */
 #include "base/isas.h"
+#include "ops/table/table.h"
 #include "tests/compiler/kernel_library/support.h"
 #include "vm/program.h"
 

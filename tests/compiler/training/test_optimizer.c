@@ -1,5 +1,6 @@
 /* The language in which optimizers are asked for. */
 #include "compiler/training/optimizer.h"
+#include "ops/table/table.h"
 
 #include <check.h>
 #include <math.h>

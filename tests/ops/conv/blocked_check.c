@@ -1,5 +1,6 @@
 /* Convolutions of blocked channels beside their definition. */
 #include "tests/ops/conv/blocked_check.h"
+#include "ops/table/table.h"
 
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"

@@ -3,6 +3,7 @@
 /* Takes long. */
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
+#include "ops/table/table.h"
 #include "ops/util/convert.h"
 #include "tests/ops/run_kernel.h"
 #include "tests/support.h"

@@ -1,5 +1,6 @@
 /* Images that declare or hold more than they should: decoding stays within the session's memory and time. */
 #include "ops/util/kernel.h"
+#include "ops/table/table.h"
 #include "tests/support.h"
 
 #include <check.h>

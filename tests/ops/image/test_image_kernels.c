@@ -1,5 +1,6 @@
 /* Kernels of images on sizes that take all of their ways, for each instruction set, beside plain sums. */
 #include "ops/util/kernel.h"
+#include "ops/table/table.h"
 #include "tests/ops/run_kernel.h"
 #include "tests/support.h"
 #include "tests/suites.h"

@@ -1,6 +1,7 @@
 /* Packing, and products and recurrences with what was packed, at every edge of tiles and panels: against sums in f64,
  * with every instruction set that this CPU has, and to the same bits with any number of threads. */
 #include "base/isas.h"
+#include "ops/table/table.h"
 #include "ops/util/convert.h"
 #include "ops/matmul/packed.h"
 #include "tests/ops/support.h"

@@ -1,5 +1,6 @@
 /* Maxima that a convolution finds as it stores its results: those of the results stored whole. */
 #include "ops/conv/blocked.h"
+#include "ops/table/table.h"
 #include "tests/ops/run_kernel.h"
 #include "tests/support.h"
 

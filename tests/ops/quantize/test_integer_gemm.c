@@ -1,6 +1,7 @@
 /* Products of bytes are exact at every edge of tiles and blocks, for all kinds of bytes and zero points, with every
  * instruction set that this CPU has and any number of threads. */
 #include "tests/ops/support.h"
+#include "ops/table/table.h"
 
 xcvm_status xcvm_MatMulInteger_run(xcvm_kernel *k, const void *args);
 xcvm_status xcvm_ConvInteger_run(xcvm_kernel *k, const void *args);

@@ -2,6 +2,7 @@
  * CPU has, and to the same bits with any number of threads. */
 #include "base/isas.h"
 #include "ops/matmul/quantized_blocks.h"
+#include "ops/table/table.h"
 #include "tests/ops/support.h"
 
 #include <math.h>

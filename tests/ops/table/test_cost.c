@@ -1,5 +1,6 @@
 /* Tests of cost rules. */
 #include "ops/util/shape.h"
+#include "ops/table/table.h"
 
 #include <check.h>
 

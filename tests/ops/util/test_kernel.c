@@ -1,6 +1,7 @@
 /* Tests of what kernels call: memory, polling, single instructions. */
 #include "ops/util/kernel.h"
 #include "base/clock.h"
+#include "ops/table/table.h"
 #include "tests/support.h"
 
 #include <check.h>

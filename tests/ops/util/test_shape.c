@@ -1,5 +1,6 @@
 /* Inference where less is known than at run time; what is known is tested by the case files. */
 #include "ops/util/shape.h"
+#include "ops/table/table.h"
 
 #include <check.h>
 
