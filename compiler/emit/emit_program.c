@@ -1,6 +1,7 @@
 /* Writes a module as a program: each value gets a register that nothing else uses, control flow becomes jumps. Where
  * paths meet, the same registers are set. */
 #include "compiler/emit/emitter.h"
+#include "compiler/ir/builder.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

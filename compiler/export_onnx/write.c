@@ -1,5 +1,6 @@
 /* A module as an ONNX model: the model, its graphs, types and tensors. */
 #include "compiler/export_onnx/export_onnx.h"
+#include "compiler/ir/builder.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

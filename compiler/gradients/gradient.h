@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_GRADIENTS_GRADIENT_H
 #define XCVM_COMPILER_GRADIENTS_GRADIENT_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 
 /* One node's vector-Jacobian product, which a rule builds: from the gradients of the node's results those of its
  * operands. A gradient has the type of the value that it is of; that of a sequence or an optional is such a list of the

@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
 #define XCVM_COMPILER_IR_BLOCK_WEIGHTS_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 #include "ops/matmul/quantized_blocks.h"
 
 typedef struct xcc_block_weights {

@@ -1,5 +1,5 @@
 /* The builder: makes nodes, constants, parameters and states. */
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 #include "ops/table/table.h"
 #include "ops/util/convert.h"
 

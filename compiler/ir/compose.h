@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_IR_COMPOSE_H
 #define XCVM_COMPILER_IR_COMPOSE_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 
 /* All give NULL, with the error set, on failure, and for NULL operands, which are failures of what made them. New nodes
  * go where the builder puts them; at the end of its graph, what is small and depends on constants alone is computed at

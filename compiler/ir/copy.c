@@ -1,5 +1,5 @@
 /* Copies of nodes. */
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 #include "proto/arguments.h"
 
 #include <string.h>

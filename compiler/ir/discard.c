@@ -1,5 +1,5 @@
 /* Discarding what has been removed: values, their names, and the memory of nodes. */
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Constant evaluation: nodes whose operands are constants are computed by the machine's own kernels. */
 #include "base/clock.h"
 #include "base/denormals.h"
+#include "compiler/ir/builder.h"
 #include "compiler/ir/evaluate.h"
 #include "ops/table/table.h"
 

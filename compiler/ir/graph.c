@@ -136,6 +136,33 @@ static xcc_value **copy_values(xcc_module *m, size_t count, xcc_value *const *va
     return copy;
 }
 
+xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_error *error)
+{
+    static const xcc_options defaults = {.size = sizeof defaults};
+    memset(m, 0, sizeof *m);
+    m->options = options != NULL ? options : &defaults;
+    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->memory_limit);
+    m->allocator = &m->budget.allocator;
+    m->arena.allocator = m->allocator;
+    m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
+    m->key = xcvm_hash_key_make();
+    m->error = error;
+    m->producer = "";
+    XCVM_TRY(xcvm_heap_create(m->allocator, 0, &m->heap, error));
+    m->graph = xcc_graph_create(m, NULL, "main");
+    return m->graph != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+}
+
+void xcc_module_release(xcc_module *m)
+{
+    for (xcc_value *v = m->owned; v != NULL; v = v->next_owned)
+        xcvm_value_clear(&v->type);
+    m->owned = NULL;
+    xcvm_heap_destroy(m->heap);
+    m->heap = NULL;
+    xcvm_arena_release(&m->arena);
+}
+
 xcvm_status xcc_graph_set_inputs(xcc_graph *g, size_t count, xcc_value *const *values)
 {
     xcc_value **copy = copy_values(g->module, count, values);

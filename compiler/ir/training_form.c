@@ -1,5 +1,6 @@
 /* Nodes in training form: finding them, naming them, and putting them into inference form. */
 #include "compiler/ir/training_form.h"
+#include "compiler/ir/builder.h"
 
 #include "ops/util/convert.h"
 

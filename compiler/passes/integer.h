@@ -7,6 +7,7 @@
 #define XCVM_COMPILER_PASSES_INTEGER_H
 
 #include "compiler/passes/rewrite.h"
+#include "compiler/ir/builder.h"
 
 enum { XCC_BYTES = 256 };
 

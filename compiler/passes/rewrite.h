@@ -3,6 +3,7 @@
 #define XCVM_COMPILER_PASSES_REWRITE_H
 
 #include "compiler/passes/passes.h"
+#include "compiler/ir/builder.h"
 
 typedef struct xcc_rewrite {
     xcc_module *m;

@@ -1,6 +1,7 @@
 /* The cut between a forward and its backward. Both are made of the same model in the same way, so they agree on what is
  * kept, and in which order; and they are cut apart when all is simplified, so that nothing is kept in vain. */
 #include "compiler/passes/passes.h"
+#include "compiler/ir/builder.h"
 
 #include <stdio.h>
 #include <string.h>

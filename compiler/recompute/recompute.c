@@ -4,6 +4,7 @@
  * worth. What draws random numbers or can be seen from outside is kept; running statistics are given by the originals
  * alone. */
 #include "compiler/recompute/recompute.h"
+#include "compiler/ir/builder.h"
 #include "proto/arguments.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/emit/emit.h"

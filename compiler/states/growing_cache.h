@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_STATES_GROWING_CACHE_H
 #define XCVM_COMPILER_STATES_GROWING_CACHE_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 
 /* How many rows the runs so far have added to caches of so many batch entries, so many at a time. */
 typedef struct xcc_rows_added {

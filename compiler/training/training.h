@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_TRAINING_TRAINING_H
 #define XCVM_COMPILER_TRAINING_TRAINING_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 #include "compiler/training/optimizer.h"
 
 /* A parameter that learns. */

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/passes.h"
 #include "compiler/emit/emit.h"
+#include "compiler/ir/builder.h"
 #include "tests/support.h"
 
 #include <check.h>

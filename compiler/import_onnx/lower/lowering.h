@@ -3,6 +3,7 @@
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_LOWERING_H
 
 #include "compiler/import_onnx/lower/importer.h"
+#include "compiler/ir/builder.h"
 
 typedef struct xcc_lowering xcc_lowering;
 typedef xcvm_status (*xcc_lower)(xcc_lowering *n);

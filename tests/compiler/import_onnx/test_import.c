@@ -1,5 +1,6 @@
 /* The import: names, order, types, functions, and models that are wrong. */
 #include "compiler/import_onnx/operators.h"
+#include "compiler/ir/builder.h"
 #include "compiler/driver/passes.h"
 #include "compiler/emit/emit.h"
 #include "proto/wire.h"

@@ -3,6 +3,7 @@
 #define XCVM_TESTS_COMPILER_KERNEL_LIBRARY_SUPPORT_H
 
 #include "compiler/kernel_library/kernel_library.h"
+#include "compiler/ir/builder.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #define XCVM_TESTS_COMPILER_LAYOUT_NETWORKS_H
 
 #include "tests/compiler/support.h"
+#include "compiler/ir/builder.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 
