@@ -1,8 +1,9 @@
 /* Checking a model: what it is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
 #include "compiler/ir/training_form.h"
-#include "compiler/import_onnx/operators.h"
+#include "compiler/import_onnx/import_onnx.h"
 #include "compiler/onnx_model/model_file.h"
+#include "compiler/onnx_model/tensor_proto.h"
 #include "compiler/gradients/gradient.h"
 #include "compiler/passes/passes.h"
 #include "compiler/training/training.h"
@@ -263,11 +264,9 @@ static void print_declared(report *r, xcc_module *m, const char *what, Onnx__Val
                            size_t count)
 {
     const xcvm_error kept = *m->error;
-    xcc_importer imp = {.m = m};
     for (size_t i = 0; i < count; i++) {
         xcvm_value type = {.rank = -1};
-        if (values[i]->name != NULL && values[i]->type != NULL &&
-            xcc_type_read(&imp, values[i]->type, &type) == XCVM_OK)
+        if (values[i]->name != NULL && values[i]->type != NULL && xcc_type_read(m, values[i]->type, &type) == XCVM_OK)
             print_type(r, m, what, values[i]->name, &type);
     }
     *m->error = kept;
@@ -281,7 +280,7 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_TRY(print_census(r, m, model));
     if (!m->options->backprop)
         xcc_parameters_freeze(m);
-    xcvm_status status = xcc_import(m, xcc_operator_find, file->bytes, file->count, file->dir, problem_line, r);
+    xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;
     if (status == XCVM_UNSUPPORTED && !r->problems)

@@ -3,7 +3,7 @@
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/training_form.h"
-#include "compiler/import_onnx/operators.h"
+#include "compiler/import_onnx/import_onnx.h"
 #include "compiler/onnx_model/model_file.h"
 #include "compiler/export_onnx/export_onnx.h"
 #include "compiler/driver/passes.h"
@@ -294,7 +294,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     XCVM_TRY(xcc_passes_run(m));
     if (m->options->onnx) {
         xcc_progress(m, "write", xcc_pass_count() + 1);
-        return xcc_onnx_write(m, xcc_operator_find, sink, user);
+        return xcc_onnx_write(m, xcc_operator_info_find, sink, user);
     }
     xcc_plan plan;
     xcc_progress(m, "plan", xcc_pass_count() + 1);
@@ -332,8 +332,8 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
         if (!m.options->backprop && m.options->train == NULL)
             xcc_parameters_freeze(&m);
         xcc_progress(&m, "import", 0);
-        status = path != NULL ? xcc_import(&m, xcc_operator_find, file.bytes, file.count, file.dir, NULL, NULL)
-                              : xcc_import(&m, xcc_operator_find, model, count, NULL, NULL, NULL);
+        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
+                              : xcc_import(&m, model, count, NULL, NULL, NULL);
     }
     if (path != NULL)
         xcc_model_file_close(&file);

@@ -1,5 +1,5 @@
 /* Listing the inputs of a model that have defaults, field by field, without unpacking its weights. */
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 #include "compiler/onnx_model/model_file.h"
 #include "compiler/onnx_model/wire.h"
 #include "proto/recognize.h"

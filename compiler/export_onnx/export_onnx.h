@@ -4,12 +4,13 @@
 #ifndef XCVM_COMPILER_EXPORT_ONNX_EXPORT_ONNX_H
 #define XCVM_COMPILER_EXPORT_ONNX_EXPORT_ONNX_H
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/ir/graph.h"
+#include "compiler/onnx_model/message.h"
 
 /* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
  * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
  * options' onnx_data tells goes there. */
-xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user);
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink, void *user);
 
 /* ---- What the files share ---- */
 
@@ -20,7 +21,7 @@ typedef struct xcc_onnx_nodes {
 
 typedef struct xcc_onnx_writer {
     xcc_module *m;
-    xcc_operator_finder find_operator;
+    xcc_operator_info_finder find_operator;
     int64_t opset; /* the least that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;

@@ -411,7 +411,7 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     return XCVM_OK;
 }
 
-xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_finder find, xcvm_sink sink, void *user)
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink, void *user)
 {
     xcc_onnx_writer w = {.m = m, .find_operator = find, .opset = LEAST_OPSET};
     Onnx__GraphProto *graph = NULL;

@@ -2,8 +2,6 @@
  * attributes in the table's order; what differs stands in the tables here. */
 #include "compiler/export_onnx/export_onnx.h"
 
-#include "compiler/import_onnx/lower/lowering.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -248,7 +246,7 @@ static Onnx__NodeProto *begin_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, co
 /* The operator of the instruction's name; since when ONNX has it decides on the opset. */
 static xcvm_status write_same(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n, const char *name)
 {
-    const xcc_operator_row *op = w->find_operator("", name);
+    const xcc_operator_info *op = w->find_operator("", name);
     if (op == NULL)
         return xcc_onnx_refuse(w, "ONNX has no such operator");
     const int64_t since = xcc_operator_since(op);

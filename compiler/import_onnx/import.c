@@ -1,5 +1,7 @@
 /* The import: an ONNX model becomes a module, by its opsets, inputs, initializers, nodes and outputs. */
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/import_onnx/import_onnx.h"
+#include "compiler/import_onnx/import.h"
+#include "compiler/import_onnx/operators.h"
 #include "compiler/onnx_model/inference_form.h"
 
 #include <stdio.h>
@@ -125,7 +127,7 @@ static xcvm_status bind_inputs(xcc_importer *imp, xcc_scope *scope, const Onnx__
         if (v == NULL)
             return XCVM_OUT_OF_MEMORY;
         v->name = name;
-        if (xcc_type_read(imp, g->input[i]->type, &v->type) != XCVM_OK) {
+        if (xcc_type_read(imp->m, g->input[i]->type, &v->type) != XCVM_OK) {
             xcvm_error_prefix(m->error, "input '%s'", name);
             return m->error->status;
         }
@@ -272,15 +274,17 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     return imp->problem_count > 0 ? fail(imp, report, user) : XCVM_OK;
 }
 
-xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
-                       xcvm_sink report, void *user)
+xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user)
 {
     /* What failed is read back from the error, so there must be one. */
     xcvm_error *error = m->error, own = {.pc = -1};
     if (error == NULL)
         m->error = &own;
     *m->error = own;
-    xcc_importer imp = {.m = m, .find_operator = find, .files = {.module = m, .dir = dir}};
+    xcc_importer imp = {.m = m,
+                        .find_operator = xcc_operator_find,
+                        .import_graph = xcc_import_graph,
+                        .files = {.module = m, .dir = dir}};
     xcvm_status status = import_model(&imp, model, count, report, user);
     if (status == XCVM_OK)
         *m->error = own;

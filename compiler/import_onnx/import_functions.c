@@ -1,5 +1,5 @@
 /* Functions of a model: which of them a node calls, and what is looked up in one by name. */
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/import_onnx/import.h"
 
 #include <stdio.h>
 #include <string.h>

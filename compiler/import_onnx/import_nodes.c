@@ -1,5 +1,6 @@
 /* Import of nodes, one after the other; calls of the model's own functions are replaced by their nodes. */
 #include "compiler/ir/evaluate.h"
+#include "compiler/import_onnx/import.h"
 #include "compiler/import_onnx/lower/attributes.h"
 #include "compiler/import_onnx/lower/lowering.h"
 
@@ -7,35 +8,10 @@
 
 enum { DEEPEST_CALL = 32, SPARE_INPUTS = 8 };
 
-/* All sparse tensors of a model may have so many bytes, or so many times the model's, when they are dense. */
-enum { DENSE_RATIO = 64 };
-#define DENSE_BYTES ((size_t)64 << 20)
-
 /* What calls of functions may come to: so many nodes more than the model itself has, its functions' included, and of
  * their messages' bytes so many, or so many times the model's. */
 enum { MOST_INLINED = 1 << 18, INLINED_RATIO = 4 };
 #define INLINED_BYTES ((size_t)256 << 20)
-
-/* ---- Names ---- */
-
-bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value)
-{
-    for (; scope != NULL; scope = scope->parent) {
-        const struct xcc_table_entry *entry = xcc_table_lookup(&scope->names, name);
-        if (entry != NULL) {
-            *value = (xcc_value *)(intptr_t)entry->value;
-            return true;
-        }
-    }
-    return false;
-}
-
-xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name, xcc_value *value, const char *what)
-{
-    XCVM_CHECK(imp->m->error, xcc_table_lookup(&scope->names, name) == NULL, INVALID_MODEL,
-               "%s '%s' has the name of another value", what, name);
-    return xcc_table_put(imp->m, &scope->names, name, (intptr_t)value);
-}
 
 int64_t xcc_opset_version(const xcc_frame *frame, const char *domain)
 {
@@ -82,9 +58,9 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
         return xcvm_error_set(error, XCVM_UNSUPPORTED, "there is no such operator%s%s", domain[0] != '\0' ? " in " : "",
                               domain);
     XCVM_CHECK(error, version > 0, INVALID_MODEL, "the model does not say which opset of '%s' it uses", domain);
-    XCVM_CHECK(error, version >= xcc_operator_since(op), UNSUPPORTED,
+    XCVM_CHECK(error, version >= xcc_operator_since(&op->info), UNSUPPORTED,
                "opset %lld has no such operator, it came with %lld", (long long)version,
-               (long long)xcc_operator_since(op));
+               (long long)xcc_operator_since(&op->info));
     return XCVM_OK;
 }
 
@@ -243,7 +219,7 @@ static xcvm_status import_node(xcc_importer *imp, xcc_scope *scope, const Onnx__
     if (f == NULL) {
         n.op = imp->find_operator(domain, node->op_type);
         /* The survey has noted these. */
-        poisoned = poisoned || n.op == NULL || n.version < xcc_operator_since(n.op);
+        poisoned = poisoned || n.op == NULL || n.version < xcc_operator_since(&n.op->info);
     }
     if (!poisoned) {
         xcc_node *last = scope->graph->last;
@@ -273,15 +249,6 @@ xcvm_status xcc_import_nodes(xcc_importer *imp, xcc_scope *scope, Onnx__NodeProt
 }
 
 /* ---- Graphs ---- */
-
-xcvm_status xcc_sparse_read(xcc_importer *imp, const Onnx__SparseTensorProto *proto, xcc_tensor *tensor)
-{
-    xcc_module *m = imp->m;
-    const size_t most = imp->model_bytes / DENSE_RATIO < DENSE_BYTES ? DENSE_BYTES : imp->model_bytes * DENSE_RATIO;
-    XCVM_TRY(xcc_sparse_tensor_read(proto, &m->arena, &imp->files, most - imp->dense_bytes, tensor, m->error));
-    imp->dense_bytes += tensor->bytes;
-    return XCVM_OK;
-}
 
 /* Initializers are what learning changes, but for integers, booleans and strings, which have no gradient, and what has
  * no elements. Those that decide shapes become constants where that shows (xcc_parameter_fix). */
@@ -317,13 +284,4 @@ xcvm_status xcc_import_graph(xcc_importer *imp, xcc_scope *scope, const Onnx__Gr
         XCVM_TRY(bind_tensor(imp, scope, proto->name, &t));
     }
     return xcc_import_nodes(imp, scope, graph->node, graph->n_node);
-}
-
-xcvm_status xcc_import_output(xcc_importer *imp, const xcc_scope *scope, const char *name, xcc_value **value)
-{
-    XCVM_CHECK(imp->m->error, name != NULL && name[0] != '\0', INVALID_MODEL, "an output of graph '%s' has no name",
-               scope->graph->name);
-    XCVM_CHECK(imp->m->error, xcc_scope_find(scope, name, value) && *value != NULL, INVALID_MODEL,
-               "nothing gives the output '%s'", name);
-    return XCVM_OK;
 }

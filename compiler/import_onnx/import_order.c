@@ -1,5 +1,5 @@
 /* Topological order of the nodes of a graph, and whether every name that they use is there. */
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/import_onnx/import.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The table of operators that the compiler knows. */
 #include "compiler/import_onnx/operators.h"
+#include "compiler/import_onnx/import_onnx.h"
 #include "compiler/import_onnx/lower/lower.h"
 
 #include <stdlib.h>
@@ -37,6 +38,12 @@ const xcc_operator_row *xcc_operator_find(const char *domain, const char *name)
     if (row == NULL && strncmp(name, prefix, sizeof prefix - 1) == 0 && (*domain == '\0' || strcmp(domain, plus) == 0))
         row = find(plus, name + sizeof prefix - 1);
     return row;
+}
+
+const xcc_operator_info *xcc_operator_info_find(const char *domain, const char *name)
+{
+    const xcc_operator_row *row = xcc_operator_find(domain, name);
+    return row != NULL ? &row->info : NULL;
 }
 
 size_t xcc_operator_count(void) { return COUNT; }

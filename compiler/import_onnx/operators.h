@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_IMPORT_ONNX_OPERATORS_H
 #define XCVM_COMPILER_IMPORT_ONNX_OPERATORS_H
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/import_onnx/lower/lowering.h"
 
 /* An xcc_operator_finder for all of them. */
 const xcc_operator_row *xcc_operator_find(const char *domain, const char *name);

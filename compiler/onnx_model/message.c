@@ -5,6 +5,7 @@
 #include "proto/recognize.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
@@ -174,3 +175,5 @@ const char *xcc_node_label(const Onnx__NodeProto *node)
 }
 
 const char *xcc_domain(const char *domain) { return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+
+int64_t xcc_operator_since(const xcc_operator_info *op) { return strtol(op->versions, NULL, 10); }

@@ -25,4 +25,7 @@ xcvm_status xcc_sparse_tensor_read(const Onnx__SparseTensorProto *proto, xcvm_ar
 /* Element type of ONNX's number; fails with the number if there is no such type. */
 xcvm_status xcc_dtype_read(int64_t number, xcvm_dtype *dtype, xcvm_error *error);
 
+/* Types of the model. Dimensions are numbers, symbols, or fixed by the options; rank -1: not declared. */
+xcvm_status xcc_type_read(xcc_module *m, const Onnx__TypeProto *type, xcvm_value *value);
+
 #endif

@@ -5,7 +5,7 @@
  * surrounded by rounding that nobody needs. */
 #include "compiler/quantize/quantizer.h"
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 #include "base/pattern.h"
 
 #include <float.h>

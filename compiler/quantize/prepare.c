@@ -1,7 +1,7 @@
 /* Preparation: what stands between a sum of products and its result is merged into its weights and bias. */
 #include "compiler/quantize/quantizer.h"
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Nodes and tensors of the model that is quantized. */
 #include "compiler/quantize/quantizer.h"
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 #include "compiler/quantize/model_writer.h"
 
 #include <float.h>

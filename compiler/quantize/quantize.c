@@ -1,7 +1,7 @@
 /* The quantizer, from a model to a model: the public calls, and the order of the steps. */
 #include "compiler/quantize/machine.h"
 
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 #include "compiler/onnx_model/inference_form.h"
 #include "compiler/onnx_model/model_file.h"
 #include "vm/options.h"

@@ -4,7 +4,7 @@
 #include "compiler/quantize/machine.h"
 
 #include "base/value.h"
-#include "compiler/import_onnx/lower/importer.h"
+#include "compiler/onnx_model/message.h"
 #include "ops/conv/window.h"
 
 #include <string.h>

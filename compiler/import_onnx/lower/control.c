@@ -16,7 +16,7 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
         XCVM_CHECK(n->m->error, name != NULL && name[0] != '\0', INVALID_MODEL, "input %zu of the body has no name", i);
         XCVM_TRY(xcc_scope_bind(imp, &scope, name, arguments[i], "the body's input"));
     }
-    XCVM_TRY(xcc_import_graph(imp, &scope, graph));
+    XCVM_TRY(imp->import_graph(imp, &scope, graph));
     *outputs = xcc_alloc(n->m, graph->n_output * sizeof **outputs);
     if (*outputs == NULL)
         return XCVM_OUT_OF_MEMORY;

@@ -1,13 +1,10 @@
-/* The state of one import of an ONNX model, which its files have in common. */
+/* The state of one import of an ONNX model, and the scopes of its names. */
 #ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_IMPORTER_H
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_IMPORTER_H
 
 #include "compiler/ir/graph.h"
 #include "compiler/onnx_model/message.h"
 #include "compiler/onnx_model/tensor_proto.h"
-
-/* The first version of the IR in which initializers that are inputs, too, are defaults that callers may override. */
-enum { XCC_DEFAULTS_VERSION = 4 };
 
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
  * visible in a body. */
@@ -48,9 +45,14 @@ typedef struct xcc_operator_row xcc_operator_row; /* lowering.h */
 /* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
 typedef const xcc_operator_row *(*xcc_operator_finder)(const char *domain, const char *name);
 
-typedef struct xcc_importer {
+typedef struct xcc_importer xcc_importer;
+/* Imports the initializers and nodes of a graph whose inputs are bound. */
+typedef xcvm_status (*xcc_graph_importer)(xcc_importer *imp, xcc_scope *scope, const Onnx__GraphProto *graph);
+
+struct xcc_importer {
     xcc_module *m;
     xcc_operator_finder find_operator;
+    xcc_graph_importer import_graph;
     const Onnx__ModelProto *model;
     xcc_external_files files;
     const xcc_frame *frame;
@@ -73,52 +75,16 @@ typedef struct xcc_importer {
     uint32_t lowerings;                     /* of nodes so far */
     size_t attempts;                        /* bodies of loops that were lowered anew */
     int64_t nchwc_block; /* channels in a block of the model's blocked weights; 0: not looked for yet */
-} xcc_importer;
-
-/* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
- * for each family). `dir` is the folder beneath which external data is opened; NULL refuses it. Unsupported nodes are
- * all collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of
- * them.
- */
-xcvm_status xcc_import(xcc_module *m, xcc_operator_finder find, const void *model, size_t count, const char *dir,
-                       xcvm_sink report, void *user);
+};
 
 /* false if nothing of that name is visible. */
 bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value);
 /* Fails if the scope itself has that name already; `what` is what the name is given to. */
 xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name, xcc_value *value, const char *what);
 
-/* The opset of a domain that `frame` imports; 0 if it imports none. */
-int64_t xcc_opset_version(const xcc_frame *frame, const char *domain);
-/* The versions that a model or a function imports, by domain; the highest, where it imports several. */
-xcvm_status xcc_opsets_read(xcc_module *m, Onnx__OperatorSetIdProto *const *opsets, size_t count, xcc_table *table);
-
-/* Lists the model's functions (import_functions.c). */
-xcvm_status xcc_functions_read(xcc_importer *imp);
-/* The model's function that a node calls; NULL if its operator is none. */
-xcvm_status xcc_function_find(xcc_importer *imp, const Onnx__NodeProto *node, xcc_function **function);
-/* Fills its tables. */
-xcvm_status xcc_function_open(xcc_importer *imp, xcc_function *function);
-
-/* Notes module->error as a problem of the node, so that the import can go on to find more. Statuses that say nothing of
- * the node, as OUT_OF_MEMORY, are returned. */
-xcvm_status xcc_problem_note(xcc_importer *imp, const Onnx__NodeProto *node, int64_t version);
-/* Notes every operator in `nodes`, their subgraphs and the functions they call that cannot be imported. */
-xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__NodeProto *const *nodes, size_t count);
-
 /* Reads a sparse tensor, if it is not too large, with those before, for a model of this size. */
 xcvm_status xcc_sparse_read(xcc_importer *imp, const Onnx__SparseTensorProto *proto, struct xcc_tensor *tensor);
 
-/* Types of the model. Dimensions are numbers, symbols, or fixed by the options; rank -1: not declared. */
-xcvm_status xcc_type_read(xcc_importer *imp, const Onnx__TypeProto *type, xcvm_value *value);
-
-/* Order in which the nodes can run, as they stand where possible. Checks that all names are there, and once. */
-xcvm_status xcc_import_order(xcc_importer *imp, const xcc_scope *scope, Onnx__NodeProto *const *nodes, size_t count,
-                             size_t *order);
-/* Lowers nodes at the end of scope->graph and binds their results. */
-xcvm_status xcc_import_nodes(xcc_importer *imp, xcc_scope *scope, Onnx__NodeProto *const *nodes, size_t count);
-/* Initializers and nodes of a graph whose inputs are bound. */
-xcvm_status xcc_import_graph(xcc_importer *imp, xcc_scope *scope, const Onnx__GraphProto *graph);
 /* The value of a graph's output. */
 xcvm_status xcc_import_output(xcc_importer *imp, const xcc_scope *scope, const char *name, xcc_value **value);
 

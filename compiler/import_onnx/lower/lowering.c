@@ -1,10 +1,7 @@
 /* Operands and results of the node being lowered. */
 #include "compiler/import_onnx/lower/lowering.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int64_t xcc_operator_since(const xcc_operator_row *op) { return strtol(op->info.versions, NULL, 10); }
 
 xcvm_status xcc_failure(const xcc_lowering *n)
 {

@@ -13,9 +13,6 @@ struct xcc_operator_row {
     xcc_lower lower;
 };
 
-/* The first opset that has it. */
-int64_t xcc_operator_since(const xcc_operator_row *op);
-
 /* One node of the model being lowered. Its results are bound, all that have a name, before the function returns. */
 struct xcc_lowering {
     xcc_importer *importer;

@@ -253,7 +253,7 @@ static xcvm_status expect_result(xcc_lowering *n, size_t i, int64_t *dtype, int6
     if (xcc_wants(n, i) && n->importer->frame->caller == NULL)
         type = declared_type(n->importer->model->graph, n->proto->output[i]);
     if (type != NULL && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET) {
-        XCVM_TRY(xcc_type_read(n->importer, type, &declared));
+        XCVM_TRY(xcc_type_read(n->m, type, &declared));
         XCVM_CHECK(n->m->error, declared.kind == XCVM_KIND_TENSOR, UNSUPPORTED,
                    "result %zu is declared to be no tensor", i);
     }

@@ -215,7 +215,7 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
     inputs[0] = xcc_build_unary(&n->b, XCVM_OP_SequenceLength, n->inputs[0]);
     for (size_t i = 0; i < count; i++) {
         xcvm_value type = {.rank = -1};
-        if (graph->output[i]->type != NULL && xcc_type_read(n->importer, graph->output[i]->type, &type) != XCVM_OK)
+        if (graph->output[i]->type != NULL && xcc_type_read(n->m, graph->output[i]->type, &type) != XCVM_OK)
             return xcc_failure(n);
         inputs[i + 2] = xcc_apply(&n->b, SequenceConstruct, y, .dtype = (xcvm_dtype)type.dtype);
     }

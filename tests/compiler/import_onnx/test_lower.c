@@ -420,7 +420,7 @@ START_TEST(table_is_sorted_and_complete)
         ck_assert_ptr_nonnull(row);
         ck_assert_ptr_eq(&row->info, info);
         ck_assert_ptr_nonnull(info->lowering);
-        ck_assert_int_ge(xcc_operator_since(row), 1);
+        ck_assert_int_ge(xcc_operator_since(&row->info), 1);
         if (row->lower == xcc_lower_one_to_one)
             ck_assert_msg(xcvm_schema_named(info->name, strlen(info->name)) != NULL, "%s is no instruction",
                           info->name);
