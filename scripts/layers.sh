@@ -1,15 +1,15 @@
 #!/bin/sh
-# layers.sh: the house stands. A folder includes those below it in docs/architecture.md's table of floors, never one above it
-# or beside it; a room of a floor includes those that the table below grants it; no two files include each other in a
-# circle. A folder of more than 40 sources is a warning. Tools and examples include public headers alone,
-# and none but the compiler sees ONNX.
+# layers.sh [BUILD]: checks the order of the modules. A directory uses the layers below it in the table of docs/architecture.md,
+# never one above it or a sibling. A module of a layer uses the modules that the table below grants it, and the grants form no
+# circle. Both hold for what files include and, with BUILD, for the symbols that the objects of that build use. Files include each
+# other in no circle. Tools and examples include public headers alone, and only the compiler includes ONNX's messages. A
+# directory of more than 40 sources is a warning.
 set -eu
 cd "$(dirname "$0")/.."
 
-# Each room and the rooms of its floor that it may use, beside itself, the floor's own files and its folder simd. A floor's
-# own files use none, but for those named in a line of their own.
-rooms='
-ops/table: ops/util ops/conv ops/optimizer
+# Each module and the modules of its layer that it may use, besides the layer's own files and its own directory simd. A layer's
+# own files use the modules that a line of their own names.
+modules='
 ops/util:
 ops/simd: ops/util
 ops/elementwise: ops/util
@@ -30,6 +30,30 @@ ops/pool: ops/util ops/conv
 ops/quantize: ops/util ops/conv ops/matmul
 ops/attention: ops/util ops/matmul
 ops/recurrent: ops/util ops/matmul ops/quantize
+ops/table: ops/util ops/simd ops/elementwise ops/reduce ops/norm ops/data ops/text ops/image ops/signal ops/ml ops/random ops/optimizer ops/sequence ops/matmul ops/conv ops/conv_gradient ops/pool ops/quantize ops/attention ops/recurrent
+compiler/ir:
+compiler/gradients: compiler/ir
+compiler/onnx_model: compiler/ir
+compiler/import_onnx/lower: compiler/ir compiler/onnx_model compiler/gradients
+compiler/import_onnx/contrib: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/import_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower compiler/import_onnx/contrib
+compiler/export_onnx: compiler/ir compiler/onnx_model
+compiler/export_c/c_runtime:
+compiler/export_c: compiler/export_c/c_runtime
+compiler/training: compiler/ir compiler/gradients
+compiler/passes: compiler/ir
+compiler/states: compiler/ir compiler/passes
+compiler/layout: compiler/ir compiler/passes
+compiler/kernel_library: compiler/ir
+compiler/emit: compiler/ir compiler/kernel_library
+compiler/recompute: compiler/ir compiler/emit
+compiler/driver: compiler/ir compiler/onnx_model compiler/import_onnx compiler/export_onnx compiler/gradients compiler/training compiler/passes compiler/states compiler/layout compiler/recompute compiler/kernel_library compiler/emit
+compiler/quantize: compiler/ir compiler/onnx_model compiler/driver
+tape/layers:
+tape/optimizers: tape/layers
+tape/static:
+train: train/data
+train/data:
 tools/main.c: tools/cli tools/io tools/commands
 tools/cli:
 tools/io: tools/cli
@@ -37,99 +61,106 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
-compiler/driver: compiler/ir compiler/import_onnx compiler/export_onnx compiler/onnx_model compiler/passes compiler/states compiler/kernel_library compiler/emit compiler/gradients compiler/layout compiler/recompute compiler/training
-compiler/ir:
-compiler/passes: compiler/ir
-compiler/states: compiler/ir compiler/passes
-compiler/layout: compiler/ir compiler/passes
-compiler/recompute: compiler/ir compiler/emit
-compiler/gradients: compiler/ir
-compiler/training: compiler/ir compiler/gradients
-compiler/kernel_library: compiler/ir
-compiler/export_c: compiler/export_c/c_runtime
-compiler/export_c/c_runtime:
-compiler/import_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower
-compiler/import_onnx/contrib: compiler/ir compiler/onnx_model compiler/import_onnx/lower
-compiler/import_onnx/lower: compiler/ir compiler/onnx_model compiler/gradients
-compiler/export_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower
-compiler/onnx_model: compiler/ir compiler/import_onnx/lower
-compiler/emit: compiler/ir compiler/kernel_library
-compiler/quantize: compiler/ir compiler/onnx_model compiler/training compiler/import_onnx/lower
-train: train/data
-train/data:
-tape/layers:
-tape/optimizers:
-tape/static:
 '
-# Files that are one thing in several parts, so that a part includes the header of the whole: the products of f32, whose
-# special shapes are tried by the general one.
+# Files that include each other in a circle, because their functions call each other: the product of f32 tries the special
+# shapes, which use the product for their rest.
 circles='ops/matmul/simd/gemm ops/matmul/simd/gemm_small ops/matmul/simd/gemm_tile ops/matmul/simd/gemv'
 
+# Symbols that the objects define (T, D, B, R, V, W) and use (U, w), a line each: the source, the letter, the name.
+symbols=
+if [ $# -gt 0 ]; then
+    symbols=$(mktemp)
+    trap 'rm -f "$symbols"' EXIT
+    for objects in "$1"/CMakeFiles/xcvm_*.dir "$1"/tools/CMakeFiles/xcvm_tool_objects.dir; do
+        case $objects in */tools/*) prefix=tools/ ;; *) prefix= ;; esac
+        (cd "$objects" && find . -name '*.c.o' | xargs nm -A -g | sed "s#^\./#$prefix#; s#\.o:[0-9a-f ]*# #")
+    done >"$symbols"
+fi
+
 git ls-files -co --exclude-standard '*.c' '*.h' '*.def' '*.in' | grep -vE '^(tests|bench|cmake)/' |
-    xargs awk -v rooms="$rooms" -v circles="$circles" '
+    xargs awk -v table="$modules" -v circles="$circles" -v symbols="$symbols" '
 function fail(text) { print text; wrong++ }
-function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
-# The room that a file is in: its folder, without simd below a family.
-function room(file) {
-    file = folder(file)
+function directory(file) { sub(/\/[^\/]*$/, "", file); return file }
+# The module that a file belongs to: its directory, and that of a family for its simd.
+function module(file) {
+    file = directory(file)
     if (file ~ /\/.*\/simd$/)
         sub(/\/simd$/, "", file)
     return file
 }
-# A table (.def) is none of the file of its name, which may be made of it.
-function module(file) { if (file !~ /\.def$/) sub(/\.[a-z]*$/, "", file); return file }
+function layer_of(file) { sub(/\/.*/, "", file); return file }
+# A header and its source are one. A table (.def) is not one with the source of its name, which may be made from it.
+function unit(file) { if (file !~ /\.def$/) sub(/\.[a-z]*$/, "", file); return file }
+# True if a file may use another one of its layer.
+function may_use(file, other, here, there) {
+    here = module(file)
+    there = module(other)
+    if (there == here || there == layer_of(file) "/simd" || (here, there) in grant || (file, there) in grant)
+        return 1
+    # The files of a layer itself are below its modules, unless they use some.
+    return there == layer_of(file) && !(there in known)
+}
 BEGIN {
-    # The table of floors: | 6 | `train/` | ...
+    # The table of layers: | 6 | `train/` | ...
     while ((getline line <"docs/architecture.md") > 0)
         if (line ~ /^\| [0-9]+ \| `/) {
             split(line, cell, "|")
             count = split(cell[3], part, "`")
             for (i = 2; i <= count; i += 2) {
                 sub(/\/.*/, "", part[i])
-                floor[part[i]] = cell[2] + 1
+                layer[part[i]] = cell[2] + 1
             }
         }
-    count = split(rooms, lines, "\n")
+    count = split(table, lines, "\n")
     for (i = 1; i <= count; i++) {
         split(lines[i], part, ":")
+        if (part[1] == "")
+            continue
         known[part[1]] = 1
         granted = split(part[2], names, " ")
-        for (j = 1; j <= granted; j++)
+        for (j = 1; j <= granted; j++) {
+            # The lines are in the order of the modules, the lowest first, so the grants form no circle.
+            if (!(names[j] in known) && part[1] !~ /^(train|tools\/main\.c)$/)
+                fail("scripts/layers.sh: " part[1] " is granted " names[j] ", whose line must be above")
             grant[part[1], names[j]] = 1
+        }
     }
     count = split(circles, names, " ")
     for (i = 1; i <= count; i++)
         whole[names[i]] = 1
 }
+FILENAME == symbols {
+    if ($2 == "U" || $2 == "w")
+        uses[$1, $3] = 1
+    else if (!($3 in definer))
+        definer[$3] = $1
+    next
+}
 FNR == 1 {
     present[FILENAME] = 1
-    files[folder(FILENAME)]++
+    files[directory(FILENAME)]++
 }
 /^[ \t]*#[ \t]*include[ \t]*["<]/ {
-    split(FILENAME, path, "/")
-    from = path[1]
+    from = layer_of(FILENAME)
     split($0, part, /["<>]/)
     split(part[2], name, "/")
     to = name[1] == "xcvm" ? "include" : name[1]
     seen++
     if (name[1] == "onnx" && from != "compiler")
-        fail(FILENAME ":" FNR ": " from " must not see " part[2])
+        fail(FILENAME ":" FNR ": " from " must not include " part[2])
     target = part[2]
-    if (from == "tools" && !(to in floor))
+    if (from == "tools" && !(to in layer))
         target = "tools/" target
     if (name[1] == "xcvm")
         target = "include/" target
-    else if (from == "include" && !(to in floor))
-        target = folder(FILENAME) "/" target
-    edge[module(FILENAME), ++edges[module(FILENAME)]] = module(target)
-    if (!(to in floor))
+    else if (from == "include" && !(to in layer))
+        target = directory(FILENAME) "/" target
+    edge[unit(FILENAME), ++edges[unit(FILENAME)]] = unit(target)
+    if (!(to in layer))
         next
     if (to == from) {
-        here = room(FILENAME)
-        there = room(target)
-        if (from != "examples" && there != here && there != from && there != from "/simd" && !((here, there) in grant) &&
-            !((FILENAME, there) in grant))
-            fail(FILENAME ":" FNR ": " here " must not include " target)
+        if (from != "examples" && !may_use(FILENAME, target))
+            fail(FILENAME ":" FNR ": " module(FILENAME) " must not include " target)
         next
     }
     # The two tables that the tools share with the library depend on the public header alone, or on nothing.
@@ -137,22 +168,33 @@ FNR == 1 {
         next
     if (FILENAME == "tools/run/isa_choices.h" && part[2] == "base/isas.h")
         next
-    if (floor[to] >= floor[from] || floor[from] == floor["tools"] && to != "include" || FILENAME ~ /^base\/(element|isas)\.h$/)
+    if (layer[to] >= layer[from] || layer[from] == layer["tools"] && to != "include" || FILENAME ~ /^base\/(element|isas)\.h$/)
         fail(FILENAME ":" FNR ": " from " must not include " part[2])
 }
 END {
+    for (key in uses) {
+        split(key, part, SUBSEP)
+        file = part[1]
+        other = definer[part[2]]
+        # Objects of sources that are gone may be left in the build, and generated sources belong to no module.
+        if (!(file in present) || !(other in present))
+            continue
+        checked++
+        if (layer_of(file) == layer_of(other) ? !may_use(file, other) : layer[layer_of(other)] >= layer[layer_of(file)])
+            fail(file ": " module(file) " must not use " part[2] " of " other)
+    }
     for (file in present) {
-        here = room(file)
-        split(file, path, "/")
-        if (here ~ /\// && path[1] != "include" && path[1] != "examples" && !(here in known) && !(here in told)) {
+        here = module(file)
+        in_layer = layer_of(file)
+        if (here ~ /\// && in_layer != "include" && in_layer != "examples" && !(here in known) && !(here in told)) {
             told[here] = 1
-            fail(here ": a room that scripts/layers.sh does not know")
+            fail(here ": scripts/layers.sh does not list this module")
         }
-        if (!(path[1] in floor) && !(path[1] in told)) {
-            told[path[1]] = 1
-            fail(path[1] ": a folder that the table of docs/architecture.md does not know")
+        if (!(in_layer in layer) && !(in_layer in told)) {
+            told[in_layer] = 1
+            fail(in_layer ": the table of docs/architecture.md does not list this directory")
         }
-        modules[module(file)] = 1
+        units[unit(file)] = 1
     }
     for (here in files)
         if (files[here] > 40)
@@ -160,12 +202,12 @@ END {
     # What includes nothing that is left is in no circle.
     do {
         removed = 0
-        for (m in modules) {
+        for (m in units) {
             free = 1
             for (i = 1; i <= edges[m] && free; i++)
-                free = !(edge[m, i] in modules) || edge[m, i] == m || (m in whole && edge[m, i] in whole)
+                free = !(edge[m, i] in units) || edge[m, i] == m || (m in whole && edge[m, i] in whole)
             if (free) {
-                delete modules[m]
+                delete units[m]
                 removed++
             }
         }
@@ -174,18 +216,18 @@ END {
     do {
         removed = 0
         split("", used)
-        for (m in modules)
+        for (m in units)
             for (i = 1; i <= edges[m]; i++)
                 if (edge[m, i] != m)
                     used[edge[m, i]] = 1
-        for (m in modules)
+        for (m in units)
             if (!(m in used)) {
-                delete modules[m]
+                delete units[m]
                 removed++
             }
     } while (removed > 0)
-    for (m in modules)
+    for (m in units)
         fail(m ": includes itself through others")
-    print seen " includes, " wrong + 0 " against the order of the house"
-    exit wrong > 0 || seen < 1000
-}'
+    print seen " includes and " checked + 0 " uses of symbols, " wrong + 0 " against the order of the modules"
+    exit wrong > 0 || seen < 1000 || symbols != "" && checked < 10000
+}' ${symbols:+"$symbols"}
