@@ -2,6 +2,7 @@
 #include "ops/simd/lines.h"
 
 #include "ops/simd/halves.h"
+#include "ops/util/index.h"
 
 /* Elements of scratch for one worker: room for a tile's operand and result where they are converted or moved. */
 static bool slice_of(const xcvm_lines *lines, size_t *elements)
@@ -157,4 +158,22 @@ xcvm_status xcvm_lines_apply(xcvm_kernel *k, const xcvm_lines *lines)
             return XCVM_OUT_OF_MEMORY;
     }
     return xcvm_lines_run(k, lines, scratch);
+}
+
+xcvm_status xcvm_lines_along(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, int64_t axis, xcvm_lines lines)
+{
+    /* A scalar is one line of one element. */
+    xcvm_around around = {1, 1, 1};
+    if (x->rank != 0) {
+        int resolved;
+        XCVM_TRY(xcvm_resolve_axis(k->error, axis, x->rank, &resolved));
+        around = xcvm_around_axis(x, resolved);
+    }
+    lines.outer = around.outer;
+    lines.length = around.dim;
+    lines.inner = around.inner;
+    lines.dtype = x->dtype;
+    lines.x = x->data;
+    lines.y = y->data;
+    return xcvm_lines_apply(k, &lines);
 }

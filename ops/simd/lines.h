@@ -42,5 +42,8 @@ xcvm_status xcvm_lines_run(xcvm_kernel *k, const xcvm_lines *lines, void *scratc
 /* Takes the scratch from the kernel and runs. */
 #define xcvm_lines_apply XCVM_PER_ISA(xcvm_lines_apply)
 xcvm_status xcvm_lines_apply(xcvm_kernel *k, const xcvm_lines *lines);
+/* The same for the lines of tensors along an axis, whose shape and elements it fills in. */
+#define xcvm_lines_along XCVM_PER_ISA(xcvm_lines_along)
+xcvm_status xcvm_lines_along(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, int64_t axis, xcvm_lines lines);
 
 #endif

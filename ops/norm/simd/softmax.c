@@ -509,92 +509,21 @@ static void hardmax_f64(const xcvm_kernel *k, const void *context, const double 
     y[at] = 1.0;
 }
 
-static xcvm_status along_axis(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, int64_t axis, xcvm_lines lines)
-{
-    /* A scalar is one line of one element. */
-    xcvm_around around = {1, 1, 1};
-    if (x->rank != 0) {
-        int resolved;
-        XCVM_TRY(xcvm_resolve_axis(k->error, axis, x->rank, &resolved));
-        around = xcvm_around_axis(x, resolved);
-    }
-    lines.outer = around.outer;
-    lines.length = around.dim;
-    lines.inner = around.inner;
-    lines.dtype = x->dtype;
-    lines.x = x->data;
-    lines.y = y->data;
-    return xcvm_lines_apply(k, &lines);
-}
-
 XCVM_KERNEL(Softmax)
 {
-    return along_axis(k, a->y, a->x, a->axis,
-                      (xcvm_lines){.f32 = softmax_f32, .rows = softmax_rows, .f64 = softmax_f64, .cost = 4});
+    return xcvm_lines_along(k, a->y, a->x, a->axis,
+                            (xcvm_lines){.f32 = softmax_f32, .rows = softmax_rows, .f64 = softmax_f64, .cost = 4});
 }
 
 XCVM_KERNEL(LogSoftmax)
 {
-    return along_axis(
+    return xcvm_lines_along(
         k, a->y, a->x, a->axis,
         (xcvm_lines){.f32 = log_softmax_f32, .rows = log_softmax_rows, .f64 = log_softmax_f64, .cost = 4});
 }
 
 XCVM_KERNEL(Hardmax)
 {
-    return along_axis(k, a->y, a->x, a->axis,
-                      (xcvm_lines){.f32 = hardmax_f32, .rows = hardmax_rows, .f64 = hardmax_f64, .cost = 4});
-}
-
-/* ---- LpNormalization, which divides by a norm in the same way ---- */
-
-static void lp_f32(const void *context, const xcvm_tile *t)
-{
-    bool squares = *(const int64_t *)context == 2;
-    xcvm_poller poller = xcvm_poller_of(t->k);
-    for (size_t j = 0; j < t->columns; j++) {
-        const float *x = t->x + j;
-        float *y = t->y + j;
-        double sum = 0.0;
-        for (size_t at = 0, n; at < t->length; at += n) {
-            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
-            if (xcvm_poll_after(&poller, n) != XCVM_OK)
-                return;
-            if (t->x_stride == 1)
-                sum += squares ? xcvm_reduce_sum(xcvm_lanes_square, x + at, n)
-                               : xcvm_reduce_sum(xcvm_lanes_absolute, x + at, n);
-            else
-                for (size_t i = at; i < at + n; i++) {
-                    double v = (double)x[i * t->x_stride];
-                    sum += squares ? v * v : fabs(v);
-                }
-        }
-        /* A line of zeros stays one. */
-        float scale = sum == 0.0 ? 0.0f : (float)(1.0 / (squares ? sqrt(sum) : sum));
-        for (size_t at = 0, n; at < t->length; at += n) {
-            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
-            if (xcvm_poll_after(&poller, n) != XCVM_OK)
-                return;
-            for (size_t i = at; i < at + n; i++)
-                y[i * t->y_stride] = x[i * t->x_stride] * scale;
-        }
-    }
-}
-
-static void lp_f64(const xcvm_kernel *k, const void *context, const double *x, double *y, size_t length, size_t index)
-{
-    (void)index;
-    bool squares = *(const int64_t *)context == 2;
-    double sum = 0.0;
-    xcvm_poller poller = xcvm_poller_of(k);
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        sum += squares ? x[i] * x[i] : fabs(x[i]);
-    double norm = squares ? sqrt(sum) : sum;
-    for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
-        y[i] = norm == 0.0 ? 0.0 : x[i] / norm;
-}
-
-XCVM_KERNEL(LpNormalization)
-{
-    return along_axis(k, a->y, a->x, a->axis, (xcvm_lines){.f32 = lp_f32, .f64 = lp_f64, .context = &a->p, .cost = 1});
+    return xcvm_lines_along(k, a->y, a->x, a->axis,
+                            (xcvm_lines){.f32 = hardmax_f32, .rows = hardmax_rows, .f64 = hardmax_f64, .cost = 4});
 }
