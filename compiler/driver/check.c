@@ -1,5 +1,6 @@
 /* Checking a model: what it is, and everything that keeps it from compiling, as text. */
 #include "base/clock.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/ir/training_form.h"
 #include "compiler/import_onnx/import_onnx.h"
 #include "compiler/onnx_model/model_file.h"
@@ -234,8 +235,8 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
 {
     xcc_report parts[3];
     char gradients[32], retained[32], peak[32];
-    m->report_problem = gradient_line;
-    m->problem_user = r;
+    m->compilation->report_problem = gradient_line;
+    m->compilation->problem_user = r;
     XCVM_TRY(xcc_pass_canonicalize(m));
     XCVM_TRY(xcc_pass_infer(m));
     XCVM_TRY(xcc_pass_add_loss(m));
@@ -295,9 +296,9 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
         print_declared(r, m, "output      ", model->graph->output, model->graph->n_output);
     XCVM_TRY(status);
     XCVM_TRY(xcc_training_form_resolve(m));
-    if (m->training_nodes > 0)
+    if (m->compilation->training_nodes > 0)
         print(r, "form         training: results of %zu nodes depend on the batch or on random numbers\n",
-              m->training_nodes);
+              m->compilation->training_nodes);
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));

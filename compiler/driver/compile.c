@@ -1,5 +1,6 @@
 /* The compilation: from a model to a program, with its options, limits and report. */
 #include "compiler/driver/compile.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/training_form.h"
@@ -259,24 +260,24 @@ static xcvm_status make_report(xcc_module *m, const figures *before, const figur
                            .peak_bytes_after = after->peak,
                            .arena_bytes = plan->arena_bytes,
                            .arena_lower_bound = plan->lower_bound,
-                           .weight_bytes_before = m->weight_bytes_before,
-                           .weight_bytes_after = m->weight_bytes_after,
-                           .uncompressed = m->uncompressed,
-                           .bf16_products = m->bf16_products,
-                           .exact_products = m->exact_products,
+                           .weight_bytes_before = m->compilation->weight_bytes_before,
+                           .weight_bytes_after = m->compilation->weight_bytes_after,
+                           .uncompressed = m->compilation->uncompressed,
+                           .bf16_products = m->compilation->bf16_products,
+                           .exact_products = m->compilation->exact_products,
                            .block_products = after->block_products,
-                           .tuned = m->tuned,
-                           .integer_products = m->integers.made,
-                           .float_products = m->integers.left,
-                           .faster_as_floats = m->integers.slower,
-                           .gradient_count = m->gradient_count,
-                           .gradient_bytes = m->gradient_bytes,
-                           .retained_count = m->retained_count,
-                           .retained_bytes = m->retained_bytes,
-                           .recompute_peak_before = m->recomputation.peak_before,
-                           .recomputed = m->recomputation.copies,
-                           .recompute_time = m->recomputation.time,
-                           .training_nodes = m->training_nodes};
+                           .tuned = m->compilation->tuned,
+                           .integer_products = m->compilation->integers.made,
+                           .float_products = m->compilation->integers.left,
+                           .faster_as_floats = m->compilation->integers.slower,
+                           .gradient_count = m->compilation->gradient_count,
+                           .gradient_bytes = m->compilation->gradient_bytes,
+                           .retained_count = m->compilation->retained_count,
+                           .retained_bytes = m->compilation->retained_bytes,
+                           .recompute_peak_before = m->compilation->recomputation.peak_before,
+                           .recomputed = m->compilation->recomputation.copies,
+                           .recompute_time = m->compilation->recomputation.time,
+                           .training_nodes = m->compilation->training_nodes};
     return parameter_bytes(m, &report->parameter_bytes);
 }
 

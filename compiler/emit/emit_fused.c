@@ -1,5 +1,6 @@
 /* Groups that a function of the kernel library can do: a Fused instruction, and the instructions that it stands for. */
 #include "compiler/emit/emitter.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/kernel_library/cc.h"
 #include "ops/table/table.h"
@@ -99,7 +100,7 @@ xcvm_status xcc_emit_library(xcc_emitter *e)
     const char *slash = strrchr(m->options->fuse, '/');
     image->libraries[0] = (xcvm_library){
         .file = slash != NULL ? slash + 1 : m->options->fuse, .abi = XCVM_LIBRARY_ABI, .isa = xcc_cc_isa(m->options)};
-    memcpy(image->libraries[0].hash, m->library_hash, sizeof image->libraries[0].hash);
+    memcpy(image->libraries[0].hash, m->compilation->library_hash, sizeof image->libraries[0].hash);
     image->library_count = 1;
     return XCVM_OK;
 }

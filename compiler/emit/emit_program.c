@@ -2,6 +2,7 @@
  * paths meet, the same registers are set. */
 #include "compiler/emit/emitter.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/compilation.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -126,14 +127,14 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
         if (xcc_graph_output_state(g, i) == NULL)
             image->outputs[image->output_count++] =
                 (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
-    if (m->producer[0] != '\0')
-        image->metadata[image->metadata_count++] = (xcvm_metadata){"model", m->producer};
-    if (m->optimizer != NULL)
-        image->metadata[image->metadata_count++] = (xcvm_metadata){"train", m->optimizer};
-    if (m->class_names != NULL)
-        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_NAMES, m->class_names};
-    if (m->class_names != NULL && m->class_output != NULL)
-        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_OUTPUT, m->class_output};
+    if (m->compilation->producer[0] != '\0')
+        image->metadata[image->metadata_count++] = (xcvm_metadata){"model", m->compilation->producer};
+    if (m->compilation->optimizer != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){"train", m->compilation->optimizer};
+    if (m->compilation->class_names != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_NAMES, m->compilation->class_names};
+    if (m->compilation->class_names != NULL && m->compilation->class_output != NULL)
+        image->metadata[image->metadata_count++] = (xcvm_metadata){XCC_CLASS_OUTPUT, m->compilation->class_output};
     return XCVM_OK;
 }
 

@@ -1,6 +1,7 @@
 /* A module as an ONNX model: the model, its graphs, types and tensors. */
 #include "compiler/export_onnx/export_onnx.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/compilation.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -379,9 +380,11 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     xcc_module *m = w->m;
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
-    const char *const notes[][2] = {{"model", m->producer != NULL && m->producer[0] != '\0' ? m->producer : NULL},
-                                    {XCC_CLASS_NAMES, m->class_names},
-                                    {XCC_CLASS_OUTPUT, m->class_output}};
+    const char *const notes[][2] = {{"model", m->compilation->producer != NULL && m->compilation->producer[0] != '\0'
+                                                  ? m->compilation->producer
+                                                  : NULL},
+                                    {XCC_CLASS_NAMES, m->compilation->class_names},
+                                    {XCC_CLASS_OUTPUT, m->compilation->class_output}};
     Onnx__StringStringEntryProto *metadata[sizeof notes / sizeof *notes];
     opset.domain = (char *)(uintptr_t)protobuf_c_empty_string;
     opset.has_version = 1;

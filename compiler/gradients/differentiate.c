@@ -1,6 +1,7 @@
 /* The walk back from the loss. */
 #include "compiler/gradients/control_flow.h"
 #include "compiler/gradients/rule.h"
+#include "compiler/ir/compilation.h"
 #include "ops/quantize/quantize_shape.h"
 
 #include <stdio.h>
@@ -174,13 +175,13 @@ static const char *kind_of(const xcc_node *n)
 /* All problems are told, as many as fit into the message. */
 static void note_problem(walk *w, const xcc_node *n, const char *why)
 {
-    if (w->m->report_problem != NULL) {
+    if (w->m->compilation->report_problem != NULL) {
         char line[480];
         const int written =
             snprintf(line, sizeof line, "node '%.100s' (%.60s): %s %s\n", n->name, n->origin, kind_of(n), why);
         if (written > 0)
-            (void)w->m->report_problem(w->m->problem_user, line,
-                                       (size_t)written < sizeof line ? (size_t)written : sizeof line - 1);
+            (void)w->m->compilation->report_problem(w->m->compilation->problem_user, line,
+                                                    (size_t)written < sizeof line ? (size_t)written : sizeof line - 1);
     }
     const size_t used = strlen(w->message), room = sizeof w->message - used;
     const int length = snprintf(w->message + used, room, "%snode '%s' (%s): %s %s", used > 0 ? "\n" : "", n->name,
@@ -364,8 +365,9 @@ static xcvm_status walk_back(walk *w, xcc_graph *g)
     for (xcc_node *n = g->last; n != w->behind; n = previous) {
         previous = n->previous;
         XCVM_TRY(xcc_poll(w->m));
-        XCVM_CHECK(w->m->error, w->m->value_limit == 0 || w->m->value_count <= w->m->value_limit, UNSUPPORTED,
-                   "the gradients of the model take too many nodes");
+        XCVM_CHECK(w->m->error,
+                   w->m->compilation->value_limit == 0 || w->m->value_count <= w->m->compilation->value_limit,
+                   UNSUPPORTED, "the gradients of the model take too many nodes");
         if (!is_zero(w, n) && depends(w, n) && is_needed(w, n))
             XCVM_TRY(differentiate_node(w, n));
     }

@@ -1,6 +1,7 @@
 /* The pass `differentiate`: the gradients of a whole model, or their seeds and vectors, as inputs and outputs. */
 #include "compiler/gradients/gradient.h"
 #include "compiler/gradients/rule.h"
+#include "compiler/ir/compilation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,8 @@ xcvm_status xcc_find_loss(xcc_module *m, xcc_value **loss)
     const xcc_graph *g = m->graph;
     const char *wanted = m->options->loss;
     size_t found = 0;
-    *loss = m->loss;
-    if (m->loss != NULL)
+    *loss = m->compilation->loss;
+    if (m->compilation->loss != NULL)
         return XCVM_OK;
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
@@ -187,8 +188,8 @@ static xcvm_status find_seeds(xcc_builder *b, xcc_seed *seeds, size_t *count)
     }
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *v = g->outputs[i];
-        const bool wanted = m->loss != NULL
-                                ? v == m->loss
+        const bool wanted = m->compilation->loss != NULL
+                                ? v == m->compilation->loss
                                 : m->options->loss == NULL || strcmp(m->options->loss, g->output_names[i]) == 0;
         if (!wanted || !xcc_is_differentiable(v))
             continue;
@@ -242,8 +243,8 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     if (!o->backprop)
         return XCVM_OK;
     xcc_graph *g = m->graph;
-    const size_t outputs = m->forward_outputs = g->output_count;
-    m->forward_inputs = g->input_count;
+    const size_t outputs = m->compilation->forward_outputs = g->output_count;
+    m->compilation->forward_inputs = g->input_count;
     xcc_builder b = {.graph = g, .name = "grad_out", .origin = "Gradient"};
     xcc_seed *seeds = xcc_alloc(m, (outputs + 1) * sizeof *seeds);
     if (seeds == NULL)
@@ -255,12 +256,12 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     XCVM_TRY(xcc_differentiate(&b, g, NULL, seeds, seed_count, wrt, count, o->straight_through, gradients));
     XCVM_TRY(add_outputs(&b, "grad_out@", wrt, gradients, count));
     for (size_t i = 0; i < count; i++) {
-        m->gradient_count += gradients[i] != NULL;
-        m->gradient_bytes += gradients[i] != NULL ? wrt[i]->type.bytes : 0;
+        m->compilation->gradient_count += gradients[i] != NULL;
+        m->compilation->gradient_bytes += gradients[i] != NULL ? wrt[i]->type.bytes : 0;
     }
     XCVM_CHECK(m->error, g->output_count > outputs, INVALID_ARGUMENT,
                "the loss depends on none of the model's parameters");
-    XCVM_TRY(drop_inputs(g, m->forward_inputs));
+    XCVM_TRY(drop_inputs(g, m->compilation->forward_inputs));
     if (o->order == 2)
         XCVM_TRY(add_second(&b, wrt, gradients, count));
     /* Nothing is learned by a program that gives gradients alone, so what follows may compute with the values. */

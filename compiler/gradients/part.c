@@ -1,6 +1,7 @@
 /* The gradient of a part of a graph, at a point that need not be the one that the graph computes it at. */
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/gradient.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/ir/compose.h"
 
 typedef struct part {
@@ -69,8 +70,9 @@ static xcvm_status copy_part(part *p, xcc_graph *g, xcc_node *last, xcc_graph *t
     const xcc_node *end = last != NULL ? last->next : NULL;
     for (xcc_node *n = last != NULL ? g->first : NULL; n != end; n = n->next) {
         XCVM_TRY(xcc_poll(p->c.m));
-        XCVM_CHECK(p->c.m->error, p->c.m->value_limit == 0 || p->c.m->value_count <= p->c.m->value_limit, UNSUPPORTED,
-                   "the gradients of the model take too many nodes");
+        XCVM_CHECK(p->c.m->error,
+                   p->c.m->compilation->value_limit == 0 || p->c.m->value_count <= p->c.m->compilation->value_limit,
+                   UNSUPPORTED, "the gradients of the model take too many nodes");
         if (!makes_needed(p, n) || !reads_copies(p, n))
             continue;
         XCVM_CHECK(p->c.m->error, !xcc_bodies_draw(n), UNSUPPORTED,

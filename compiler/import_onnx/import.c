@@ -2,6 +2,7 @@
 #include "compiler/import_onnx/import_onnx.h"
 #include "compiler/import_onnx/import.h"
 #include "compiler/import_onnx/operators.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/onnx_model/inference_form.h"
 
 #include <stdio.h>
@@ -26,15 +27,15 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
     if (producer == NULL)
         return XCVM_OUT_OF_MEMORY;
     snprintf(producer, length, "%s%s%s", name, version[0] != '\0' ? " " : "", version);
-    m->producer = producer;
+    m->compilation->producer = producer;
     for (size_t i = 0; i < imp->model->n_metadata_props; i++) {
         const Onnx__StringStringEntryProto *entry = imp->model->metadata_props[i];
         if (entry->key == NULL || entry->value == NULL || entry->value[0] == '\0')
             continue;
         if (strcmp(entry->key, XCC_CLASS_NAMES) == 0)
-            m->class_names = entry->value;
+            m->compilation->class_names = entry->value;
         else if (strcmp(entry->key, XCC_CLASS_OUTPUT) == 0)
-            m->class_output = entry->value;
+            m->compilation->class_output = entry->value;
     }
     return XCVM_OK;
 }

@@ -1,5 +1,6 @@
 /* Values, and the links between values, nodes and graphs. */
 #include "compiler/ir/graph.h"
+#include "compiler/ir/compilation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -147,7 +148,10 @@ xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_erro
     m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
     m->key = xcvm_hash_key_make();
     m->error = error;
-    m->producer = "";
+    m->compilation = xcc_alloc(m, sizeof *m->compilation);
+    if (m->compilation == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    m->compilation->producer = "";
     XCVM_TRY(xcvm_heap_create(m->allocator, 0, &m->heap, error));
     m->graph = xcc_graph_create(m, NULL, "main");
     return m->graph != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;

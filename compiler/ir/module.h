@@ -13,6 +13,7 @@ typedef struct xcc_graph xcc_graph;
 typedef struct xcc_node xcc_node;
 typedef struct xcc_value xcc_value;
 typedef struct xcc_group xcc_group;
+typedef struct xcc_compilation xcc_compilation;
 
 /* Names and what they stand for; all in the module's arena. Models choose the names, so the hash has a key. */
 typedef struct xcc_table {
@@ -60,45 +61,14 @@ struct xcc_module {
     xcc_symbol_entry *symbols; /* dimension -2 - i is symbols[i] */
     size_t symbol_count, symbol_capacity;
     uint32_t value_count;
-    /* Where forward and backward become two programs: how many inputs and outputs, the first, are the model's. */
-    size_t forward_inputs, forward_outputs;
-    uint32_t value_limit;     /* 0: none; differentiation makes no values beyond so many in all */
-    xcvm_sink report_problem; /* may be NULL: gets every node that cannot be differentiated, a line each */
-    void *problem_user;
-    /* For the report. */
-    size_t gradient_count, retained_count;
-    uint64_t gradient_bytes, retained_bytes;
-    size_t constant_bytes;    /* of all constants but those on the heap: those of the model, above all */
-    size_t copied_bytes;      /* of weights that rules wrote anew */
-    uint64_t folding_ns;      /* that folding has taken so far */
-    uint64_t changes;         /* that passes have made so far */
-    const char *resolved_dir; /* the folder of the model's file behind symbolic links; NULL: there are none */
-    const char *producer;     /* of the model, for metadata */
-    xcc_value *loss; /* that is differentiated, once it is added or found; NULL: an output of the options' name */
-    const char *class_names, *class_output; /* of the model, for metadata (docs/training.md); NULL: it has none */
-    xcc_recorder *recorder;                 /* executes what is built; NULL: nodes are kept */
-    const char *optimizer;                  /* of a training program, for metadata; NULL: it is none */
-    xcc_group *groups;                      /* all of them */
+    size_t constant_bytes;  /* of all constants but those on the heap: those of the model, above all */
+    size_t copied_bytes;    /* of weights that rules wrote anew */
+    uint64_t folding_ns;    /* that folding has taken so far */
+    uint64_t changes;       /* that passes have made so far */
+    xcc_recorder *recorder; /* executes what is built; NULL: nodes are kept */
+    xcc_group *groups;      /* all of them */
     uint32_t group_count;
-    uint8_t library_hash[32]; /* of the kernel library that was built for them */
-    xcc_node **unscheduled;   /* nodes of the top-level graph in the order that scheduling changed; NULL: it did not */
-    struct {
-        uint64_t peak_before, peak; /* bytes without recomputation, and with it as planned */
-        double time;                /* that a step is estimated to take, as a multiple of one without */
-        size_t copies;              /* nodes that are computed again */
-    } recomputation;
-    /* For the report: constants that could be compressed, as packed and as they are; how many are out of range. */
-    uint64_t weight_bytes_before, weight_bytes_after;
-    size_t uncompressed;
-    /* For the report: products and convolutions in bf16, and those that stay f32, where bf16 was asked for. */
-    size_t bf16_products, exact_products;
-    size_t tuned; /* for the report: forms of convolutions that were measured */
-    /* For the report: convolutions and products by quantized weights in integers, and those that stayed in floats, of
-     * which so many are faster so. */
-    struct {
-        size_t made, left, slower;
-    } integers;
-    size_t training_nodes; /* for the report: in training form as imported */
+    xcc_compilation *compilation; /* switches and results of passes (compilation.h) */
 };
 
 /* ---- Limits and memory. Failures leave module->error filled and return NULL or a status. ---- */

@@ -1,6 +1,7 @@
 /* Nodes in training form: finding them, naming them, and putting them into inference form. */
 #include "compiler/ir/training_form.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/compilation.h"
 
 #include "ops/util/convert.h"
 
@@ -105,7 +106,7 @@ xcvm_status xcc_training_form_resolve(xcc_module *m)
     const xcc_options *o = m->options;
     xcc_node_names names = {.count = 0};
     XCVM_TRY(resolve(m, m->graph, &names));
-    m->training_nodes = names.count;
+    m->compilation->training_nodes = names.count;
     if (!o->backprop && o->train == NULL)
         xcc_node_names_note(&names, o, XCC_NOTE_TRAINING_FORM, what[names.uses]);
     return XCVM_OK;

@@ -1,6 +1,7 @@
 /* Building the kernel library: its source in parts, the C compiler on each, and the cache. */
 #include "base/isas.h"
 #include "base/sha256.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/kernel_library/cc.h"
 
@@ -197,7 +198,7 @@ static xcvm_status finish(build *b)
     xcvm_sha256_begin(&hash);
     if (!add_file(&hash, b->object))
         return io_error(b, "cannot be read", b->object);
-    xcvm_sha256_end(&hash, b->m->library_hash);
+    xcvm_sha256_end(&hash, b->m->compilation->library_hash);
     if (rename(b->object, b->m->options->fuse) != 0)
         return io_error(b, "cannot be written", b->m->options->fuse);
     return XCVM_OK;

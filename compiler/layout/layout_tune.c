@@ -1,5 +1,6 @@
 /* Auto-tuning: the fastest algorithm for a convolution on this machine, by measurement. */
 #include "base/clock.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
 #include "ops/table/table.h"
@@ -223,7 +224,7 @@ const xcc_layout_algorithm *xcc_layout_fastest(xcc_layout *s, const xcc_layout_s
     if (entry != NULL) {
         *entry = (xcc_layout_tuning){*c, algorithm, s->tuned};
         s->tuned = entry;
-        s->m->tuned++;
+        s->m->compilation->tuned++;
     }
     return algorithm;
 }

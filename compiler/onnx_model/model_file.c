@@ -1,6 +1,7 @@
 /* Model files: mapped or read. */
 #include "compiler/onnx_model/model_file.h"
 #include "base/array.h"
+#include "compiler/ir/compilation.h"
 #include "proto/recognize.h"
 
 #include <errno.h>
@@ -48,8 +49,8 @@ static xcvm_status resolve_dir(const char *path, xcc_module *m)
     if (realpath(path, real) == NULL)
         return XCVM_OK;
     const char *slash = strrchr(real, '/');
-    m->resolved_dir = xcc_string(m, real, slash != real ? (size_t)(slash - real) : 1);
-    return m->resolved_dir != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    m->compilation->resolved_dir = xcc_string(m, real, slash != real ? (size_t)(slash - real) : 1);
+    return m->compilation->resolved_dir != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 /* Until there is something to read from a pipe, whose writer may never come. */

@@ -1,6 +1,7 @@
 /* Weights in blocks: constants that products and recurrences multiply by, and tables of which rows are read, are
  * rounded to 4 or 8 bits with a scale, in f16, for each block of 32. */
 #include "compiler/passes/compress.h"
+#include "compiler/ir/compilation.h"
 
 #include "compiler/ir/block_weights.h"
 #include "compiler/ir/compose.h"
@@ -93,17 +94,17 @@ static const xcc_compressed_panels *compress_panels(xcc_module *m, const xcc_val
         return NULL;
     *of = (xcc_compressed_panels){.panels = panels, .columns = columns, .next = *known};
     *known = of;
-    m->weight_bytes_before += panels->type.bytes;
+    m->compilation->weight_bytes_before += panels->type.bytes;
     /* Fewer rows than a block has would be filled up. */
     if (panels->type.dims[1] < XCVM_QBLOCKS_USUAL) {
         of->stays = true;
     } else {
         if (round_panels(m, panels, of) != XCVM_OK)
             return NULL;
-        m->uncompressed += of->stays;
+        m->compilation->uncompressed += of->stays;
     }
     const xcc_block_weights *w = &of->weights;
-    m->weight_bytes_after +=
+    m->compilation->weight_bytes_after +=
         of->stays ? panels->type.bytes
                   : w->codes->type.bytes + w->scales->type.bytes + (w->offsets != NULL ? w->offsets->type.bytes : 0);
     return of;
@@ -257,11 +258,11 @@ xcvm_status xcc_compress_table(xcc_module *m, xcc_value *v)
     table t = {.codes = NULL};
     bool stays;
     XCVM_TRY(round_table(m, v, &t, &stays));
-    m->weight_bytes_before += v->type.bytes;
-    m->weight_bytes_after +=
+    m->compilation->weight_bytes_before += v->type.bytes;
+    m->compilation->weight_bytes_after +=
         stays ? v->type.bytes
               : t.codes->type.bytes + t.scales->type.bytes + (t.offsets != NULL ? t.offsets->type.bytes : 0);
-    m->uncompressed += stays;
+    m->compilation->uncompressed += stays;
     if (stays)
         return XCVM_OK;
     for (xcc_use *u = v->users, *next; u != NULL && r.status == XCVM_OK; u = next) {

@@ -3,6 +3,7 @@
  * come in half the time. For halves, tables of which rows alone are read become halves too, and the rows are cast.
  * Blocks of 4 or 8 bits are of compress_blocks.c. */
 #include "compiler/passes/compress.h"
+#include "compiler/ir/compilation.h"
 
 #include "base/element.h"
 #include "ops/conv/blocked.h"
@@ -86,21 +87,21 @@ static xcvm_status compress(xcc_module *m, const xcc_use *use, bool table)
 {
     xcc_value *v = use->value;
     const xcvm_dtype dtype = choose(m, table);
-    m->weight_bytes_before += v->type.bytes;
+    m->compilation->weight_bytes_before += v->type.bytes;
     if (dtype == XCVM_F32) {
-        m->weight_bytes_after += v->type.bytes;
+        m->compilation->weight_bytes_after += v->type.bytes;
         return XCVM_OK;
     }
     if (!xcc_in_range(v, dtype)) {
-        m->weight_bytes_after += v->type.bytes;
-        m->uncompressed++;
+        m->compilation->weight_bytes_after += v->type.bytes;
+        m->compilation->uncompressed++;
         return XCVM_OK;
     }
     xcc_value *halves = xcc_constant_blank(v->graph, dtype, v->type.rank, v->type.dims);
     if (halves == NULL)
         return m->error->status;
     xcvm_store_f32(dtype, halves->type.data, 0, xcvm_element_count(&v->type), v->type.data);
-    m->weight_bytes_after += halves->type.bytes;
+    m->compilation->weight_bytes_after += halves->type.bytes;
     for (xcc_use *u = v->users, *next; u != NULL; u = next) {
         next = u->next;
         if (is_weight(u))

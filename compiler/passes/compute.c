@@ -4,6 +4,7 @@
  * stays f32, and so do filters that are small: depthwise ones, and those of the first convolution, whose input is not
  * blocked. */
 #include "compiler/passes/compress.h"
+#include "compiler/ir/compilation.h"
 
 #include "base/element.h"
 #include "ops/conv/blocked.h"
@@ -43,8 +44,8 @@ static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
         for (int64_t panel = 0; panel < dims[0]; panel++, from += lines * columns, to += 2 * (size_t)dims[1] * columns)
             xcvm_pairs_write(lines, from, to);
     }
-    m->weight_bytes_before += v->type.bytes;
-    m->weight_bytes_after += pairs->type.bytes;
+    m->compilation->weight_bytes_before += v->type.bytes;
+    m->compilation->weight_bytes_after += pairs->type.bytes;
     return pairs;
 }
 
@@ -64,7 +65,7 @@ static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
         (void)xcc_rewrite_ok(&w->r, entry->pairs != NULL ? XCVM_OK : w->r.m->error->status);
     } else {
         /* Where weights are stored as bf16, whoever stores them counts it. */
-        w->r.m->uncompressed += w->r.m->options->weights != XCVM_BF16;
+        w->r.m->compilation->uncompressed += w->r.m->options->weights != XCVM_BF16;
     }
     return entry->pairs;
 }
@@ -131,8 +132,8 @@ static void walk(compute_walk *w, xcc_graph *g)
         xcc_value *y = xcc_is(n, XCVM_OP_PackedGemm)    ? product_of_pairs(w, n)
                        : xcc_is(n, XCVM_OP_BlockedConv) ? convolution_of_pairs(w, n)
                                                         : NULL;
-        w->r.m->bf16_products += y != NULL;
-        w->r.m->exact_products += y == NULL;
+        w->r.m->compilation->bf16_products += y != NULL;
+        w->r.m->compilation->exact_products += y == NULL;
         if (y != NULL && xcc_rewrite_replace(&w->r, xcc_node_output(n, 0), y))
             xcc_rewrite_sweep(n);
     }

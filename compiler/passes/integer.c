@@ -3,6 +3,7 @@
  * DequantizeLinear of each operand: a convolution, product, sum, pool, any function of single elements, or what only
  * moves elements. What fits no rule stays as it is, and means the same. */
 #include "compiler/passes/integer.h"
+#include "compiler/ir/compilation.h"
 
 #include <math.h>
 
@@ -214,8 +215,9 @@ static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
 static void count(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
-        g->module->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) || xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
-                                    xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
+        g->module->compilation->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) ||
+                                                 xcc_is(n, XCVM_OP_QuantizedDepthwiseConv) ||
+                                                 xcc_is(n, XCVM_OP_QuantizedGemm) || xcc_is(n, XCVM_OP_QuantizedLSTM);
         xcc_integer_count_left(g->module, n);
         xcc_integer_count_left_lstm(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)

@@ -1,6 +1,7 @@
 /* Integer regions: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
  * sums must be certain to fit 32 bits; else the node stays as it is. */
 #include "compiler/ir/compose.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"
 #include "ops/quantize/quantized_panels.h"
@@ -166,8 +167,8 @@ static void count_weights(xcc_module *m, const weights *w, const xcc_value *y)
 {
     if (y == NULL)
         return;
-    m->weight_bytes_before += xcvm_element_count(w->q) * sizeof(float);
-    m->weight_bytes_after += xcc_node_input(y->producer, 1)->type.bytes;
+    m->compilation->weight_bytes_before += xcvm_element_count(w->q) * sizeof(float);
+    m->compilation->weight_bytes_after += xcc_node_input(y->producer, 1)->type.bytes;
 }
 
 /* ---- Convolutions ---- */
@@ -576,11 +577,11 @@ void xcc_integer_count_left(xcc_module *m, const xcc_node *n)
     const xcc_node *w = xcc_producer(xcc_node_input(n, 1), XCVM_OP_DequantizeLinear);
     if (w == NULL || !xcc_is_constant(xcc_node_input(w, 0)))
         return;
-    m->integers.left++;
+    m->compilation->integers.left++;
     if (!is_conv || xcc_node_input(w, 0)->type.rank != 4)
         return;
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
     const convolution c = {
         .w = {.q = &xcc_node_input(w, 0)->type}, .strides = a->strides, .dilations = a->dilations, .group = a->group};
-    m->integers.slower += !pays(m, &c);
+    m->compilation->integers.slower += !pays(m, &c);
 }

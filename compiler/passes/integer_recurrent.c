@@ -2,6 +2,7 @@
  * are floats; but its weights stay bytes. States are multiplied in two terms of 8 bits each, which together are as good
  * as floats to 16 bits, and the input as it is: as bytes where the model has it so, else as floats. */
 #include "compiler/ir/block_weights.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/passes/integer.h"
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
@@ -195,8 +196,9 @@ bool xcc_integer_lstm(xcc_rewrite *r, xcc_node *n)
                  .activation_alpha = a->activation_alpha, .activation_beta = a->activation_beta, .clip = a->clip,
                  .two_terms = 1) == NULL)
         return xcc_rewrite_ok(r, r->m->error->status) && false;
-    r->m->weight_bytes_before += (k.w.q->bytes + k.r.q->bytes) * sizeof(float);
-    r->m->weight_bytes_after += xcc_node_input(projected->producer, 1)->type.bytes + state.panels->type.bytes;
+    r->m->compilation->weight_bytes_before += (k.w.q->bytes + k.r.q->bytes) * sizeof(float);
+    r->m->compilation->weight_bytes_after +=
+        xcc_node_input(projected->producer, 1)->type.bytes + state.panels->type.bytes;
     return replace_results(r, n, y);
 }
 
@@ -207,6 +209,6 @@ void xcc_integer_count_left_lstm(xcc_module *m, const xcc_node *n)
     const xcc_node *w = xcc_producer(xcc_node_input(n, 1), XCVM_OP_DequantizeLinear);
     if (w == NULL || !xcc_is_constant(xcc_node_input(w, 0)))
         return;
-    m->integers.left++;
-    m->integers.slower += !pays(m);
+    m->compilation->integers.left++;
+    m->compilation->integers.slower += !pays(m);
 }

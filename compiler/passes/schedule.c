@@ -2,6 +2,7 @@
  * order is kept where its peak is below that of the model's own. */
 #include "compiler/ir/liveness.h"
 #include "base/array.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/passes/passes.h"
 
 #include <string.h>
@@ -281,10 +282,10 @@ static void restore(scheduler *s)
 /* The order that there was, for what plans by it. */
 static xcvm_status remember(scheduler *s)
 {
-    s->m->unscheduled = xcc_alloc(s->m, s->count * sizeof *s->m->unscheduled);
-    for (uint32_t i = 0; i < s->count && s->m->unscheduled != NULL; i++)
-        s->m->unscheduled[i] = s->places[i].node;
-    return s->m->unscheduled != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    s->m->compilation->unscheduled = xcc_alloc(s->m, s->count * sizeof *s->m->compilation->unscheduled);
+    for (uint32_t i = 0; i < s->count && s->m->compilation->unscheduled != NULL; i++)
+        s->m->compilation->unscheduled[i] = s->places[i].node;
+    return s->m->compilation->unscheduled != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 static xcvm_status schedule_with(scheduler *s)

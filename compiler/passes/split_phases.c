@@ -2,6 +2,7 @@
  * kept, and in which order; and they are cut apart when all is simplified, so that nothing is kept in vain. */
 #include "compiler/passes/passes.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/compilation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static bool belongs_forward(const xcc_node *n)
 static xcvm_status mark_nodes(cut *c)
 {
     xcc_graph *g = c->g;
-    for (size_t i = c->m->forward_inputs; i < g->input_count; i++)
+    for (size_t i = c->m->compilation->forward_inputs; i < g->input_count; i++)
         c->flags[g->inputs[i]->id] = true;
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(c->m));
@@ -79,7 +80,7 @@ static xcvm_status mark_nodes(cut *c)
                 c->flags[xcc_node_output(n, i)->id] = true;
     }
     memset(c->flags, 0, c->m->value_count * sizeof *c->flags);
-    for (size_t i = 0; i < c->m->forward_outputs; i++)
+    for (size_t i = 0; i < c->m->compilation->forward_outputs; i++)
         c->flags[g->outputs[i]->id] = true;
     for (xcc_node *n = g->last; n != NULL; n = n->previous) {
         XCVM_TRY(xcc_poll(c->m));
@@ -98,7 +99,7 @@ static bool is_backward(const cut *c, const xcc_use *use)
 {
     const xcc_node *n = use->node;
     if (n == NULL && use->graph->owner == NULL)
-        return use->index >= c->m->forward_outputs;
+        return use->index >= c->m->compilation->forward_outputs;
     for (n = n != NULL ? n : use->graph->owner; n->graph->owner != NULL;)
         n = n->graph->owner;
     return n->mark == BACKWARD;
@@ -159,14 +160,14 @@ static xcvm_status keep(cut *c, xcc_value *v)
         return XCVM_OUT_OF_MEMORY;
     c->kept = grown;
     c->kept[c->count++] = v;
-    c->m->retained_count++;
-    c->m->retained_bytes += bytes_of(v);
+    c->m->compilation->retained_count++;
+    c->m->compilation->retained_bytes += bytes_of(v);
     return XCVM_OK;
 }
 
 static xcvm_status find_kept(cut *c)
 {
-    for (size_t i = 0; i < c->m->forward_inputs; i++)
+    for (size_t i = 0; i < c->m->compilation->forward_inputs; i++)
         XCVM_TRY(keep(c, c->g->inputs[i]));
     const xcc_node *next; /* what is put in behind n is kept already */
     for (const xcc_node *n = c->g->first; n != NULL; n = next) {
@@ -220,7 +221,7 @@ static xcvm_status set_outputs(xcc_graph *g, size_t count, xcc_value *const *out
 static xcvm_status keep_forward(cut *c)
 {
     xcc_graph *g = c->g;
-    const size_t own = c->m->forward_outputs, count = own + c->count;
+    const size_t own = c->m->compilation->forward_outputs, count = own + c->count;
     xcc_value **outputs = xcc_alloc(c->m, count * sizeof *outputs);
     const char **names = xcc_alloc(c->m, count * sizeof *names);
     if (outputs == NULL || names == NULL)
@@ -232,17 +233,17 @@ static xcvm_status keep_forward(cut *c)
     }
     XCVM_TRY(set_outputs(g, count, outputs, names));
     remove_nodes(g, BACKWARD);
-    return xcc_graph_set_inputs(g, c->m->forward_inputs, g->inputs);
+    return xcc_graph_set_inputs(g, c->m->compilation->forward_inputs, g->inputs);
 }
 
 static xcvm_status keep_backward(cut *c)
 {
     xcc_graph *g = c->g;
-    const size_t own = g->input_count - c->m->forward_inputs, first = c->m->forward_outputs;
+    const size_t own = g->input_count - c->m->compilation->forward_inputs, first = c->m->compilation->forward_outputs;
     xcc_value **inputs = xcc_alloc(c->m, (own + c->count) * sizeof *inputs);
     if (inputs == NULL)
         return XCVM_OUT_OF_MEMORY;
-    memcpy(inputs, g->inputs + c->m->forward_inputs, own * sizeof *inputs);
+    memcpy(inputs, g->inputs + c->m->compilation->forward_inputs, own * sizeof *inputs);
     for (size_t i = 0; i < c->count; i++) {
         xcc_value *v = c->kept[i], *input = inputs[own + i] = xcc_value_create(g, NULL);
         if (input == NULL || (input->name = name_of(c, v)) == NULL)

@@ -5,6 +5,7 @@
  * alone. */
 #include "compiler/recompute/recompute.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ir/compilation.h"
 #include "proto/arguments.h"
 #include "compiler/ir/liveness.h"
 #include "compiler/emit/emit.h"
@@ -402,10 +403,10 @@ static xcvm_status fit(recompute *r)
     XCVM_CHECK(r->m->error, asked == 0 || arena <= asked, OUT_OF_MEMORY,
                "a step needs %llu bytes, more than the memory budget of %llu; without recomputation it needs %llu",
                (unsigned long long)arena, (unsigned long long)asked,
-               (unsigned long long)r->m->recomputation.peak_before);
-    r->m->recomputation.peak = arena;
-    r->m->recomputation.time = r->f.time > 0 ? r->came_to.time / r->f.time : 1;
-    r->m->recomputation.copies = r->added_count;
+               (unsigned long long)r->m->compilation->recomputation.peak_before);
+    r->m->compilation->recomputation.peak = arena;
+    r->m->compilation->recomputation.time = r->f.time > 0 ? r->came_to.time / r->f.time : 1;
+    r->m->compilation->recomputation.copies = r->added_count;
     return XCVM_OK;
 }
 
@@ -415,7 +416,7 @@ static xcvm_status fit(recompute *r)
 static xcvm_status plan_in_order(recompute *r)
 {
     xcc_module *m = r->m;
-    const uint64_t before = m->recomputation.peak_before, asked = m->options->memory_budget;
+    const uint64_t before = m->compilation->recomputation.peak_before, asked = m->options->memory_budget;
     xcc_node **scheduled = NULL;
     size_t count = 0;
     if (r->method != CUSTOM && asked > 0 && before <= asked)
@@ -427,19 +428,19 @@ static xcvm_status plan_in_order(recompute *r)
             return XCVM_OUT_OF_MEMORY;
         for (xcc_node *n = r->g->first; n != NULL; n = n->next)
             scheduled[n->order] = n;
-        if (m->unscheduled != NULL)
-            xcc_put_in_order(m, m->unscheduled, count);
+        if (m->compilation->unscheduled != NULL)
+            xcc_put_in_order(m, m->compilation->unscheduled, count);
         xcc_let_gradients_wait(r->g);
     }
     XCVM_TRY(begin(r));
     XCVM_TRY(fit(r));
-    if (r->method == CUSTOM || m->recomputation.peak < before)
+    if (r->method == CUSTOM || m->compilation->recomputation.peak < before)
         return XCVM_OK;
     undo(r);
     xcc_put_in_order(m, scheduled, count);
-    m->recomputation.peak = before;
-    m->recomputation.time = 1;
-    m->recomputation.copies = 0;
+    m->compilation->recomputation.peak = before;
+    m->compilation->recomputation.time = 1;
+    m->compilation->recomputation.copies = 0;
     return XCVM_OK;
 }
 
@@ -448,10 +449,10 @@ xcvm_status xcc_pass_recompute(xcc_module *m)
     recompute r = {.m = m, .g = m->graph, .f = {.m = m}};
     xcc_plan plan;
     XCVM_TRY(read_method(m, &r.method));
-    if (r.method == NONE || m->forward_outputs == 0)
+    if (r.method == NONE || m->compilation->forward_outputs == 0)
         return XCVM_OK;
     XCVM_TRY(xcc_plan_make(m, &plan));
-    m->recomputation.peak_before = m->recomputation.peak = plan.arena_bytes;
-    m->recomputation.time = 1;
+    m->compilation->recomputation.peak_before = m->compilation->recomputation.peak = plan.arena_bytes;
+    m->compilation->recomputation.time = 1;
     return plan_in_order(&r);
 }

@@ -1,6 +1,7 @@
 /* The forward of a graph that was differentiated: its nodes as items, what these read, and what becomes of their
  * results. */
 #include "compiler/ir/liveness.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/recompute/recompute.h"
 
 double xcc_forward_time_of(const xcc_node *n)
@@ -40,7 +41,7 @@ static xcvm_status mark_producer(xcc_forward *f, const xcc_value *v, xcc_node **
 static xcvm_status find_forward(xcc_forward *f, xcc_node **stack)
 {
     size_t count = 0;
-    for (size_t i = 0; i < f->m->forward_outputs; i++)
+    for (size_t i = 0; i < f->m->compilation->forward_outputs; i++)
         XCVM_TRY(mark_producer(f, f->g->outputs[i], stack, &count));
     while (count > 0) {
         const xcc_node *n = stack[--count];

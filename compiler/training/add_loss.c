@@ -1,5 +1,6 @@
 /* The pass that adds the loss that gradients or training are asked for by name, and says what there is if none is. */
 #include "compiler/gradients/gradient.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/training/losses.h"
 #include "compiler/training/training.h"
 
@@ -75,7 +76,7 @@ static xcvm_status find_own_loss(xcc_module *m)
         found++;
     }
     if (numbers == 1) {
-        m->loss = number;
+        m->compilation->loss = number;
         return XCVM_OK;
     }
     list_losses(known, sizeof known);
@@ -117,6 +118,6 @@ xcvm_status xcc_pass_add_loss(xcc_module *m)
         return XCVM_OK;
     if (!xcc_loss_is_known(o->loss))
         return unknown_loss(m);
-    XCVM_TRY(xcc_loss_add(m, o->loss, &m->loss));
-    return xcc_training_output(m, m->loss, "loss");
+    XCVM_TRY(xcc_loss_add(m, o->loss, &m->compilation->loss));
+    return xcc_training_output(m, m->compilation->loss, "loss");
 }

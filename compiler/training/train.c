@@ -1,6 +1,7 @@
 /* The pass that makes a training program of a model, or its counterpart for evaluation. */
 #include "base/pattern.h"
 #include "compiler/gradients/gradient.h"
+#include "compiler/ir/compilation.h"
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"
 #include "ops/util/convert.h"
@@ -124,7 +125,7 @@ static xcvm_status differentiate(xcc_training *t)
         one = xcc_build_cast(b, t->loss_scale, (xcvm_dtype)t->loss->type.dtype);
     if (t->share != NULL)
         one = xcc_build_mul(b, one, xcc_build_cast(b, t->share, (xcvm_dtype)t->loss->type.dtype));
-    m->forward_outputs = m->graph->output_count;
+    m->compilation->forward_outputs = m->graph->output_count;
     const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
     if (seed.gradient == NULL)
         return m->error->status;
@@ -199,8 +200,8 @@ static xcvm_status note_optimizer(xcc_module *m, const xcc_optimizer_spec *spec)
 {
     char text[600];
     xcc_optimizer_write(spec, text, sizeof text);
-    m->optimizer = xcc_string(m, text, strlen(text));
-    return m->optimizer != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
+    m->compilation->optimizer = xcc_string(m, text, strlen(text));
+    return m->compilation->optimizer != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
 xcvm_status xcc_pass_train(xcc_module *m)

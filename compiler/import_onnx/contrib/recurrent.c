@@ -1,6 +1,7 @@
 /* DynamicQuantizeLSTM: as integers where the processor gains by them, else with weights that are dequantized ahead of
  * time. */
 #include "compiler/import_onnx/contrib/contrib.h"
+#include "compiler/ir/compilation.h"
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
 #include "ops/util/quads.h"
@@ -103,8 +104,8 @@ static bool chooses_integers(xcc_lowering *n, network *k)
     if (!may_be_integers(o))
         return false;
     const bool pays = o->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once(), chosen = pays && read_network(n, k);
-    n->m->integers.slower += !pays;
-    n->m->integers.left += !chosen;
+    n->m->compilation->integers.slower += !pays;
+    n->m->compilation->integers.left += !chosen;
     return chosen;
 }
 

@@ -2,6 +2,7 @@
  * imported, so that the gradient of a gradient is one of nodes like others. */
 #include "compiler/gradients/rule.h"
 #include "compiler/import_onnx/lower/lower.h"
+#include "compiler/ir/compilation.h"
 
 /* Gradients of gradients multiply what is imported: values that they may come to, in all, and that may be looked at. */
 enum { MOST_VALUES = 1 << 18, MOST_STEPS = 1 << 27 };
@@ -41,9 +42,9 @@ static xcvm_status differentiate(xcc_lowering *n, xcc_value *y, xcc_value *const
     imp->gradient_steps += before;
     XCVM_CHECK(n->m->error, imp->gradient_steps <= MOST_STEPS, UNSUPPORTED,
                "the model has too many gradients for its size");
-    n->m->value_limit = before + (uint32_t)(MOST_VALUES - imp->gradient_values);
+    n->m->compilation->value_limit = before + (uint32_t)(MOST_VALUES - imp->gradient_values);
     xcvm_status status = xcc_differentiate_part(&n->b, y, variables, n->inputs, count, wrt, gradients);
-    n->m->value_limit = 0;
+    n->m->compilation->value_limit = 0;
     imp->gradient_values += n->m->value_count - before;
     if (status == XCVM_OK && imp->gradient_values > MOST_VALUES)
         status = xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");

@@ -1,5 +1,6 @@
 /* Forward and backward apart, the second order, straight through what rounds, and functions of the host. */
 #include "tests/compiler/support.h"
+#include "compiler/ir/compilation.h"
 
 #include "compiler/ir/compose.h"
 
@@ -64,8 +65,8 @@ START_TEST(two_programs)
         passes(&c);
         machine_open(phase == XCC_PHASE_FORWARD ? &forward : &backward, &c);
         if (phase == XCC_PHASE_FORWARD) {
-            ck_assert_uint_eq(c.m.retained_count, 2);
-            ck_assert_uint_eq(c.m.retained_bytes, 16);
+            ck_assert_uint_eq(c.m.compilation->retained_count, 2);
+            ck_assert_uint_eq(c.m.compilation->retained_bytes, 16);
         }
         finish(&c);
     }

@@ -1,6 +1,7 @@
 /* Weights in blocks: which constants are rounded, what a model has quantized itself, and caches that are appended to.
  */
 #include "compiler/states/state_pairs.h"
+#include "compiler/ir/compilation.h"
 #include "tests/compiler/support.h"
 
 #include "ops/matmul/quantized_blocks.h"
@@ -52,8 +53,9 @@ START_TEST(products)
     ck_assert_int_eq(got->activations, XCVM_BLOCK_ACTIVATIONS_f32);
     const size_t panels = 2, blocks = ROWS / XCVM_QBLOCKS_USUAL, columns = panels * 16;
     ck_assert_uint_eq(got->w->bytes, columns * ROWS * forms[_i].bits / 8);
-    ck_assert_uint_eq(c.m.weight_bytes_before, columns * ROWS * sizeof(float));
-    ck_assert_uint_eq(c.m.weight_bytes_after, got->w->bytes + columns * blocks * (2 + forms[_i].offset_bytes));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_before, columns * ROWS * sizeof(float));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_after,
+                      got->w->bytes + columns * blocks * (2 + forms[_i].offset_bytes));
     machine_open(&k, &c);
     machine_give(&k, 0, XCVM_F32, 2, DIMS(1, ROWS), x);
     machine_run(&k);
@@ -93,8 +95,8 @@ START_TEST(what_stays)
         passes(&c);
         CHECK_COUNT(&c, BlockQuantizedGemm, 0);
         CHECK_COUNT(&c, PackedGemm, 2);
-        ck_assert_uint_eq(c.m.uncompressed, 1);
-        ck_assert_uint_eq(c.m.weight_bytes_after, c.m.weight_bytes_before);
+        ck_assert_uint_eq(c.m.compilation->uncompressed, 1);
+        ck_assert_uint_eq(c.m.compilation->weight_bytes_after, c.m.compilation->weight_bytes_before);
         finish(&c);
     }
 }
@@ -258,7 +260,7 @@ START_TEST(recurrences)
         CHECK_COUNT(&c, BlockQuantizedGemm, 2 * (size_t)in_blocks);
         CHECK_COUNT(&c, PackedLSTM, 1 - (size_t)in_blocks);
         CHECK_COUNT(&c, PackedGRU, 1);
-        ck_assert_uint_eq(c.m.uncompressed, 0);
+        ck_assert_uint_eq(c.m.compilation->uncompressed, 0);
         machine_open(&k, &c);
         machine_give(&k, 0, XCVM_F32, 3, DIMS(STEPS, 1, INPUTS), x);
         machine_run(&k);

@@ -1,5 +1,6 @@
 /* Weights in half precision: which constants are compressed, how they are rounded, and what is left alone. */
 #include "base/dtype.h"
+#include "compiler/ir/compilation.h"
 #include "tests/compiler/support.h"
 #include "ops/util/convert.h"
 
@@ -96,9 +97,9 @@ START_TEST(rounding)
         xcvm_load_f64((xcvm_dtype)w->dtype, w->data, 0, 1, &stored);
         ck_assert_double_eq(stored, (double)numbers[i].to);
         CHECK_COUNT(&c, PackedGemm, 3);
-        ck_assert_uint_eq(c.m.weight_bytes_before, 2 * ROWS * 16 * sizeof(float));
-        ck_assert_uint_eq(c.m.weight_bytes_after, 2 * ROWS * 16 * xcvm_dtype_size(numbers[i].dtype));
-        ck_assert_uint_eq(c.m.uncompressed, 0);
+        ck_assert_uint_eq(c.m.compilation->weight_bytes_before, 2 * ROWS * 16 * sizeof(float));
+        ck_assert_uint_eq(c.m.compilation->weight_bytes_after, 2 * ROWS * 16 * xcvm_dtype_size(numbers[i].dtype));
+        ck_assert_uint_eq(c.m.compilation->uncompressed, 0);
         for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
             for (size_t body = 0; body < n->body_count; body++)
                 for (const xcc_node *inner = n->bodies[body]->first; inner != NULL; inner = inner->next)
@@ -130,10 +131,10 @@ START_TEST(out_of_range)
         make_products(&c.b, data);
         multiply(&c.b, input(&c.b, "v", XCVM_F32, 2, DIMS(2, 5)), weights(&c.b, 2, DIMS(5, 16)));
         passes(&c);
-        ck_assert_uint_eq(c.m.uncompressed, numbers[i].stays);
+        ck_assert_uint_eq(c.m.compilation->uncompressed, numbers[i].stays);
         const size_t first = 2 * ROWS * 16, second = 5 * 16, size = xcvm_dtype_size(numbers[i].dtype);
-        ck_assert_uint_eq(c.m.weight_bytes_before, (first + second) * sizeof(float));
-        ck_assert_uint_eq(c.m.weight_bytes_after, first * (numbers[i].stays ? 4 : size) + second * size);
+        ck_assert_uint_eq(c.m.compilation->weight_bytes_before, (first + second) * sizeof(float));
+        ck_assert_uint_eq(c.m.compilation->weight_bytes_after, first * (numbers[i].stays ? 4 : size) + second * size);
         for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
             if (xcc_is(n, XCVM_OP_PackedGemm)) {
                 const xcvm_PackedGemm_args *a = XCC_ARGS(PackedGemm, n);
@@ -224,8 +225,8 @@ START_TEST(tables)
     check_results(make_tables, &c);
     CHECK_COUNT(&c, Gather, 6);
     CHECK_COUNT(&c, Cast, stays ? 0 : 4);
-    ck_assert_uint_eq(c.m.weight_bytes_before, (uint64_t)TABLE_ROWS * WIDTH * sizeof(float));
-    ck_assert_uint_eq(c.m.weight_bytes_after, (uint64_t)TABLE_ROWS * WIDTH * (stays ? 4 : 2));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_before, (uint64_t)TABLE_ROWS * WIDTH * sizeof(float));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_after, (uint64_t)TABLE_ROWS * WIDTH * (stays ? 4 : 2));
     finish(&c);
 }
 END_TEST
@@ -258,7 +259,7 @@ START_TEST(convolutions)
             ck_assert_int_eq(a->w->dtype, stays ? XCVM_F32 : types[_i]);
         }
     ck_assert_uint_eq(depthwise, 1);
-    ck_assert_uint_eq(c.m.uncompressed, 0);
+    ck_assert_uint_eq(c.m.compilation->uncompressed, 0);
     machine k;
     machine_open(&k, &c);
     machine_fill(&k, 0, 1);
@@ -276,7 +277,7 @@ START_TEST(not_asked_for)
     for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
         if (xcc_is(n, XCVM_OP_PackedGemm))
             ck_assert_int_eq(XCC_ARGS(PackedGemm, n)->w->dtype, XCVM_F32);
-    ck_assert_uint_eq(c.m.weight_bytes_after, c.m.weight_bytes_before);
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_after, c.m.compilation->weight_bytes_before);
     finish(&c);
 }
 END_TEST
@@ -293,8 +294,8 @@ START_TEST(large)
     for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
         if (xcc_is(n, XCVM_OP_PackedGemm))
             ck_assert_int_eq(XCC_ARGS(PackedGemm, n)->w->dtype, stored);
-    ck_assert_uint_eq(c.m.weight_bytes_before, 1100 * 1024 * 4);
-    ck_assert_uint_eq(c.m.weight_bytes_after, 1100 * 1024 * (stored == XCVM_F32 ? 4 : 3));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_before, 1100 * 1024 * 4);
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_after, 1100 * 1024 * (stored == XCVM_F32 ? 4 : 3));
     finish(&c);
 }
 END_TEST

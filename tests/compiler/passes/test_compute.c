@@ -1,5 +1,6 @@
 /* Products in bf16: which are, how they are rounded, and what stays f32. */
 #include "base/dtype.h"
+#include "compiler/ir/compilation.h"
 #include "ops/conv/blocked.h"
 #include "tests/compiler/support.h"
 
@@ -42,11 +43,11 @@ START_TEST(products)
     passes(&c);
     CHECK_COUNT(&c, Bf16Gemm, 2);
     CHECK_NODES(&c, 2);
-    ck_assert_uint_eq(c.m.bf16_products, 2);
-    ck_assert_uint_eq(c.m.exact_products, 0);
+    ck_assert_uint_eq(c.m.compilation->bf16_products, 2);
+    ck_assert_uint_eq(c.m.compilation->exact_products, 0);
     /* The matrix was rounded once: 2 panels. */
-    ck_assert_uint_eq(c.m.weight_bytes_before, 2 * 16 * K * sizeof(float));
-    ck_assert_uint_eq(c.m.weight_bytes_after, 2 * 16 * (K + 1) * sizeof(uint16_t));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_before, 2 * 16 * K * sizeof(float));
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_after, 2 * 16 * (K + 1) * sizeof(uint16_t));
     machine_open(&k, &c);
     machine_give(&k, 0, XCVM_F32, 2, DIMS(M, K), x);
     machine_run(&k);
@@ -97,8 +98,8 @@ START_TEST(convolutions)
         ck_assert_int_eq(a->w->dtype, is_pairs ? XCVM_BF16 : XCVM_F32);
     }
     ck_assert_uint_eq(pairs, _i != 0 ? 2 : 0);
-    ck_assert_uint_eq(c.m.bf16_products, pairs);
-    ck_assert_uint_eq(c.m.exact_products, _i != 0 ? 2 : 0);
+    ck_assert_uint_eq(c.m.compilation->bf16_products, pairs);
+    ck_assert_uint_eq(c.m.compilation->exact_products, _i != 0 ? 2 : 0);
     finish(&c);
 }
 END_TEST
@@ -118,9 +119,9 @@ START_TEST(what_stays)
     CHECK_COUNT(&c, Bf16Gemm, 1);
     CHECK_COUNT(&c, PackedGemm, 1);
     CHECK_COUNT(&c, MatMul, 1);
-    ck_assert_uint_eq(c.m.bf16_products, 1);
-    ck_assert_uint_eq(c.m.exact_products, 2);
-    ck_assert_uint_eq(c.m.uncompressed, 1);
+    ck_assert_uint_eq(c.m.compilation->bf16_products, 1);
+    ck_assert_uint_eq(c.m.compilation->exact_products, 2);
+    ck_assert_uint_eq(c.m.compilation->uncompressed, 1);
     finish(&c);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* Tests of the pass integer: quantized graphs compute the same in integers, scales being powers of two, with which
  * floats are exact, and what cannot be done so stays as it is. */
 #include "tests/compiler/support.h"
+#include "compiler/ir/compilation.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
 
@@ -124,10 +125,10 @@ START_TEST(network)
     /* At the edges alone. */
     CHECK_COUNT(&c, QuantizeLinear, 1);
     CHECK_COUNT(&c, DequantizeLinear, 0);
-    ck_assert_uint_eq(c.m.integers.made, 6);
-    ck_assert_uint_eq(c.m.weight_bytes_before, (540 + 180 + 400 + 3840 + 608 + 160) * sizeof(float));
-    ck_assert_uint_ge(c.m.weight_bytes_after, 540 + 180 + 400 + 3840 + 608 + 160);
-    ck_assert_uint_lt(c.m.weight_bytes_after, c.m.weight_bytes_before);
+    ck_assert_uint_eq(c.m.compilation->integers.made, 6);
+    ck_assert_uint_eq(c.m.compilation->weight_bytes_before, (540 + 180 + 400 + 3840 + 608 + 160) * sizeof(float));
+    ck_assert_uint_ge(c.m.compilation->weight_bytes_after, 540 + 180 + 400 + 3840 + 608 + 160);
+    ck_assert_uint_lt(c.m.compilation->weight_bytes_after, c.m.compilation->weight_bytes_before);
     finish(&c);
 }
 END_TEST
@@ -141,7 +142,7 @@ START_TEST(never)
     check_results(make_network, &c);
     CHECK_COUNT(&c, QuantizedConv, 0);
     CHECK_COUNT(&c, QuantizedAdd, 0);
-    ck_assert_uint_eq(c.m.integers.made, 0);
+    ck_assert_uint_eq(c.m.compilation->integers.made, 0);
     finish(&c);
 }
 END_TEST
@@ -389,9 +390,9 @@ START_TEST(recurrences)
     CHECK_COUNT(&c, BlockQuantizedGemm, 1);
     CHECK_COUNT(&c, QuantizedGemm, 1);
     CHECK_COUNT(&c, PackedLSTM, 1);
-    ck_assert_uint_eq(c.m.integers.made, 3);
-    ck_assert_uint_eq(c.m.integers.left, 1);
-    ck_assert_uint_eq(c.m.integers.slower, 0);
+    ck_assert_uint_eq(c.m.compilation->integers.made, 3);
+    ck_assert_uint_eq(c.m.compilation->integers.left, 1);
+    ck_assert_uint_eq(c.m.compilation->integers.slower, 0);
     finish(&c);
 }
 END_TEST

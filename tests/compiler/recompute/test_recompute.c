@@ -1,5 +1,6 @@
 /* Recomputation gives the same bits in less memory, within the budget, and updates running statistics once. */
 #include "tests/compiler/support.h"
+#include "compiler/ir/compilation.h"
 
 #include "compiler/ir/compose.h"
 
@@ -141,21 +142,22 @@ START_TEST(random_networks)
         for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
             open(&n, seed, methods[i], 0);
             expect_bits(&plain, &n);
-            ck_assert_uint_eq(n.c.m.recomputation.copies > 0, i > 0 && n.c.m.recomputation.time > 1);
+            ck_assert_uint_eq(n.c.m.compilation->recomputation.copies > 0,
+                              i > 0 && n.c.m.compilation->recomputation.time > 1);
             if (i > 0)
-                ck_assert_uint_eq(n.c.m.recomputation.peak, n.arena);
+                ck_assert_uint_eq(n.c.m.compilation->recomputation.peak, n.arena);
             ck_assert_uint_le(n.arena, plain.arena);
             smaller += n.arena < plain.arena;
             /* Half the way to the least is a budget that can be obeyed. */
             const uint64_t budget = (n.arena + plain.arena) / 2;
-            const double least = n.c.m.recomputation.time;
+            const double least = n.c.m.compilation->recomputation.time;
             shut(&n);
             if (i < 2)
                 continue;
             open(&n, seed, methods[i], budget);
             expect_bits(&plain, &n);
             ck_assert_uint_le(n.arena, budget);
-            within += n.c.m.recomputation.time < least;
+            within += n.c.m.compilation->recomputation.time < least;
             shut(&n);
         }
         shut(&plain);
@@ -179,15 +181,15 @@ START_TEST(budgets_are_used)
         for (size_t i = 0; i < 2; i++) {
             open(&n, seed, methods[i], 0);
             const uint64_t least = n.arena;
-            const double slowest = n.c.m.recomputation.time;
+            const double slowest = n.c.m.compilation->recomputation.time;
             shut(&n);
             if (least == most)
                 continue;
             const uint64_t budget = least + (most - least) * 3 / 4;
             open(&n, seed, methods[i], budget);
             ck_assert_uint_le(n.arena, budget);
-            ck_assert_double_le(n.c.m.recomputation.time, slowest);
-            unused += n.c.m.recomputation.time >= slowest;
+            ck_assert_double_le(n.c.m.compilation->recomputation.time, slowest);
+            unused += n.c.m.compilation->recomputation.time >= slowest;
             all++;
             shut(&n);
         }
@@ -259,7 +261,7 @@ START_TEST(by_name)
         c.options.recompute = methods[i];
         make_chain(&c.b);
         passes(&c);
-        ck_assert_uint_eq(c.m.recomputation.copies, copies[i]);
+        ck_assert_uint_eq(c.m.compilation->recomputation.copies, copies[i]);
         CHECK_COUNT(&c, Sin, i == 1 || i == 3 ? 2u : 1u);
         CHECK_COUNT(&c, Sinh, i > 1 ? 2u : 1u);
         finish(&c);

@@ -1,5 +1,6 @@
 /* Losses that are added, and normalization and dropout in the forms of training and of evaluation. */
 #include "compiler/ir/training_form.h"
+#include "compiler/ir/compilation.h"
 #include "tests/compiler/training/support.h"
 
 static void begin_mode(compilation *c, bool evaluate)
@@ -317,7 +318,7 @@ START_TEST(built_for_inference)
     normalized(&c.b, 1);
     dropped(&c.b);
     ck_assert_int_eq(xcc_training_form_resolve(&c.m), XCVM_OK);
-    ck_assert_uint_eq(c.m.training_nodes, _i == 1 ? 0 : 3);
+    ck_assert_uint_eq(c.m.compilation->training_nodes, _i == 1 ? 0 : 3);
     finish(&c);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* Training programs: what they take, give and keep, and what one step of each kind leaves behind. */
 #include "compiler/training/training.h"
+#include "compiler/ir/compilation.h"
 #include "tests/compiler/training/support.h"
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ START_TEST(one_step)
     ck_assert_str_eq(xcvm_program_input(k.program, 1)->name, "learning_rate");
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 5);
-    ck_assert_str_eq(c.m.optimizer, "sgd:lr=0.5,weight_decay=0,momentum=0.5,dampening=0,nesterov=false,maximize=false");
+    ck_assert_str_eq(c.m.compilation->optimizer,
+                     "sgd:lr=0.5,weight_decay=0,momentum=0.5,dampening=0,nesterov=false,maximize=false");
     step(&k, FLOATS(2, -4), 0.5f);
     expect_output(&k, 0, 0, NULL, FLOATS(1));
     EXPECT_STATE(&k, "w", 0, 4);
