@@ -1,5 +1,5 @@
 /* Tapes that build: calls become nodes of the compiler's graph. */
-#include "compiler/driver/compile.h"
+#include "compiler/driver/driver.h"
 #include "compiler/ir/compose.h"
 #include "tape/tape.h"
 

@@ -2,7 +2,7 @@
 #ifndef XCVM_TAPE_TAPE_H
 #define XCVM_TAPE_TAPE_H
 
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "tape/entry.h"
 
 typedef struct xcvm_variable tape_variable;

@@ -3,7 +3,7 @@
 #define XCVM_TESTS_CASE_GRADIENT_PARTS_H
 
 #include "compiler/ir/compose.h"
-#include "compiler/driver/passes.h"
+#include "compiler/driver/pass_table.h"
 #include "compiler/emit/emit.h"
 #include "ops/util/convert.h"
 #include "proto/image.h"

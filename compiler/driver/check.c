@@ -5,7 +5,7 @@
 #include "compiler/import_onnx/import_onnx.h"
 #include "compiler/onnx_model/model_file.h"
 #include "compiler/onnx_model/tensor_proto.h"
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/passes/passes.h"
 #include "compiler/training/training.h"
 #include "proto/image.h"

@@ -1,5 +1,5 @@
 /* The compilation: from a model to a program, with its options, limits and report. */
-#include "compiler/driver/compile.h"
+#include "compiler/driver/driver.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
 #include "compiler/ir/liveness.h"
@@ -7,9 +7,9 @@
 #include "compiler/import_onnx/import_onnx.h"
 #include "compiler/onnx_model/model_file.h"
 #include "compiler/export_onnx/export_onnx.h"
-#include "compiler/driver/passes.h"
+#include "compiler/driver/pass_table.h"
 #include "compiler/emit/emit.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "vm/options.h"
 
 #include <float.h>

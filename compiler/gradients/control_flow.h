@@ -3,7 +3,7 @@
 #ifndef XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
 #define XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
 
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 
 void xcc_gradient_of_if(xcc_vjp *d);
 void xcc_gradient_of_loop(xcc_vjp *d);

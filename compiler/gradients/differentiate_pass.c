@@ -1,5 +1,5 @@
 /* The pass `differentiate`: the gradients of a whole model, or their seeds and vectors, as inputs and outputs. */
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/compilation.h"
 

@@ -1,6 +1,6 @@
 /* The gradient of a part of a graph, at a point that need not be the one that the graph computes it at. */
 #include "compiler/gradients/copying.h"
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/ir/compose.h"
 

@@ -3,7 +3,7 @@
 #ifndef XCVM_COMPILER_GRADIENTS_RULE_H
 #define XCVM_COMPILER_GRADIENTS_RULE_H
 
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/ir/compose.h"
 
 /* Defines the rule that rows name by GRAD(name). */

@@ -1,6 +1,6 @@
 /* Which elements a rule does not read. Who records calls one by one needs to know that before the rule is run: elements
  * that no rule will read need not be retained. */
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 
 enum { OPERANDS = XCC_SPARES_OPERANDS, RESULTS = XCC_SPARES_RESULTS, ALL = OPERANDS | RESULTS };
 

@@ -9,7 +9,7 @@
 typedef struct xcc_recorder xcc_recorder;
 typedef struct xcc_value xcc_value; /* compiler/ir/graph.h */
 typedef struct xcc_node xcc_node;
-struct xcc_seed; /* compiler/gradients/gradient.h */
+struct xcc_seed; /* compiler/gradients/gradients.h */
 
 struct xcc_recorder {
     xcc_node *node; /* what xcc_append gives for what it has executed */

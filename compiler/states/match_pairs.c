@@ -1,6 +1,6 @@
 /* Patterns of pairs that become states, matched with the names of a model's outputs and inputs. */
 #include "compiler/states/pair_names.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 #include <stdarg.h>
 #include <stdio.h>

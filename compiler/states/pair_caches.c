@@ -4,7 +4,7 @@
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/states/growing_cache.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 /* An Attention of f32, and the cache that it extends. */
 typedef struct extension {

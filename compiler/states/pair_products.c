@@ -5,7 +5,7 @@
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/states/growing_cache.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 #include <string.h>
 

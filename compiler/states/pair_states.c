@@ -1,6 +1,6 @@
 /* Recurrent states: an output of the model that is an input of its next run becomes a state of the program. */
 #include "compiler/passes/rewrite.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* States that the graph itself shows: an output that is an input with new rows, or the next state of a recurrence that
  * begins with the input. */
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 /* Steps from an output to an input. */
 enum { MOST_STEPS = 64 };

@@ -1,6 +1,6 @@
 /* Sizes that states with open dimensions begin with. A session takes a dimension of a state from the input that has a
  * dimension of the same name, and others begin as 0. */
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The pass that adds the loss that gradients or training are asked for by name, and says what there is if none is. */
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/training/losses.h"
 #include "compiler/training/training.h"

@@ -1,6 +1,6 @@
 /* The pass that makes a training program of a model, or its counterpart for evaluation. */
 #include "base/pattern.h"
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"

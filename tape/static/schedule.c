@@ -1,7 +1,7 @@
 /* Compiling traces. */
 #include "tape/static/schedule.h"
 #include "base/bytes.h"
-#include "compiler/driver/compile.h"
+#include "compiler/driver/driver.h"
 #include "vm/session.h"
 
 #include <stdio.h>

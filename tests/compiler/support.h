@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_COMPILER_SUPPORT_H
 #define XCVM_TESTS_COMPILER_SUPPORT_H
 
-#include "compiler/driver/passes.h"
+#include "compiler/driver/pass_table.h"
 #include "compiler/emit/emit.h"
 #include "compiler/ir/builder.h"
 #include "tests/support.h"

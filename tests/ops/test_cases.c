@@ -1,6 +1,6 @@
 /* The text cases of all instructions: one test for each file, and one that no instruction is without. */
 /* Takes long. */
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "ops/table/table.h"
 #include "tests/case_runner.h"
 #include "tests/case_tolerance.h"

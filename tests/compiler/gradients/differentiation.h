@@ -2,7 +2,7 @@
 #ifndef XCVM_TESTS_COMPILER_GRADIENTS_DIFFERENTIATION_H
 #define XCVM_TESTS_COMPILER_GRADIENTS_DIFFERENTIATION_H
 
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/ir/compose.h"
 #include "tests/compiler/support.h"
 

@@ -1,6 +1,6 @@
 /* The import: names, order, types, functions, and models that are wrong. */
 #include "compiler/import_onnx/import_onnx.h"
-#include "compiler/driver/passes.h"
+#include "compiler/driver/pass_table.h"
 #include "compiler/emit/emit.h"
 #include "compiler/ir/builder.h"
 #include "proto/wire.h"

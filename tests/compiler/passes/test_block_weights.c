@@ -1,6 +1,6 @@
 /* Weights in blocks: which constants are rounded, what a model has quantized itself, and caches that are appended to.
  */
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "compiler/ir/compilation.h"
 #include "tests/compiler/support.h"
 

@@ -1,6 +1,6 @@
 /* Pairs of outputs and inputs that patterns, conventions of exporters and the graph show to be states. */
 #include "compiler/ir/compose.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Caches of keys and values that Attention extends: as states of known sizes they are read where they lie, and rows are
  * added to them. What such a program gives is what Attention gives for all that it was fed, at once. */
 #include "compiler/ir/compose.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * read where they lie, and rows are added to them. What such a program gives is what the model gives for all at once.
  */
 #include "compiler/ir/compose.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Outputs that are inputs of the next run become states, which programs load and store. */
 #include "compiler/ir/compose.h"
-#include "compiler/states/state_pairs.h"
+#include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 enum { LEVELS = 3 };

@@ -1,6 +1,6 @@
 /* Differentiation in reverse: nodes that compute gradients are built behind the nodes that they are of. */
-#ifndef XCVM_COMPILER_GRADIENTS_GRADIENT_H
-#define XCVM_COMPILER_GRADIENTS_GRADIENT_H
+#ifndef XCVM_COMPILER_GRADIENTS_GRADIENTS_H
+#define XCVM_COMPILER_GRADIENTS_GRADIENTS_H
 
 #include "compiler/ir/builder.h"
 

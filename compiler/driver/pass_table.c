@@ -1,7 +1,7 @@
 /* The table of passes, and running them. */
-#include "compiler/driver/passes.h"
+#include "compiler/driver/pass_table.h"
 #include "compiler/kernel_library/kernel_library.h"
-#include "compiler/gradients/gradient.h"
+#include "compiler/gradients/gradients.h"
 #include "compiler/layout/layout.h"
 #include "compiler/recompute/recompute.h"
 #include "compiler/training/training.h"

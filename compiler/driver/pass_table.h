@@ -1,6 +1,6 @@
 /* The table of passes and the loop that runs them. */
-#ifndef XCVM_COMPILER_DRIVER_PASSES_H
-#define XCVM_COMPILER_DRIVER_PASSES_H
+#ifndef XCVM_COMPILER_DRIVER_PASS_TABLE_H
+#define XCVM_COMPILER_DRIVER_PASS_TABLE_H
 
 #include "compiler/passes/passes.h"
 

@@ -1,6 +1,6 @@
 /* Compiling a graph that was built, not imported. */
-#ifndef XCVM_COMPILER_DRIVER_COMPILE_H
-#define XCVM_COMPILER_DRIVER_COMPILE_H
+#ifndef XCVM_COMPILER_DRIVER_DRIVER_H
+#define XCVM_COMPILER_DRIVER_DRIVER_H
 
 #include "compiler/ir/graph.h"
 

@@ -1,6 +1,6 @@
 /* The pairs of outputs and inputs that options make states of, by their names, and what becomes of them. */
-#ifndef XCVM_COMPILER_STATES_STATE_PAIRS_H
-#define XCVM_COMPILER_STATES_STATE_PAIRS_H
+#ifndef XCVM_COMPILER_STATES_STATES_H
+#define XCVM_COMPILER_STATES_STATES_H
 
 #include "compiler/states/growing_cache.h"
 
