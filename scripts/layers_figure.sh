@@ -12,7 +12,7 @@ function folder(file) {
 }
 function layer_of(module) { sub(/\/.*/, "", module); return module }
 BEGIN {
-    layers = split("tools train tape compiler vm proto ops base include", order)
+    layers = split("tools train tape compiler vm proto ops formats base include", order)
     says["tools"] = "the xcvm command"
     says["train"] = "data sets, training loop, checkpoints"
     says["tape"] = "define-by-run networks, at the same level as train"
@@ -20,6 +20,7 @@ BEGIN {
     says["vm"] = "libxcvm: load, verify, run"
     says["proto"] = "the codec and the text form"
     says["ops"] = "op definitions and kernels, one module per family"
+    says["formats"] = "readers and writers of files of other programs"
     says["base"] = "memory, values, threads"
     says["include"] = "the public headers"
 }
