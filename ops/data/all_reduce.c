@@ -2,6 +2,7 @@
  * AllReduceBegin and AllReduceEnd are the same in two, between which the run goes on. */
 #include "base/array.h"
 #include "ops/util/kernel.h"
+#include "ops/util/reducer_message.h"
 
 XCVM_SHAPE_RULE_OF(AllReduce)
 {
@@ -54,19 +55,6 @@ XCVM_SHAPE_RULE_OF(AllReduceEnd)
     XCVM_CHECK(t->error, at == a->dims.count, INVALID_ARGUMENT, "dims are %zu, but all ranks together %zu",
                a->dims.count, at);
     return XCVM_OK;
-}
-
-/* The message, on failure, where the host has given none. */
-static xcvm_status explain(xcvm_error *error, xcvm_status status)
-{
-    if (status != XCVM_OK && (error == NULL || error->status != status))
-        return xcvm_error_set(error, status, "the sum over all processes failed");
-    return status;
-}
-
-xcvm_status xcvm_reducer_sum(const xcvm_reducer *r, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
-{
-    return r->sum != NULL && count > 0 ? explain(error, r->sum(r->user, dtype, elements, count, error)) : XCVM_OK;
 }
 
 static xcvm_status copy(xcvm_kernel *k, void *to, const void *from, size_t bytes)
@@ -160,13 +148,6 @@ static xcvm_status take(xcvm_kernel *k, size_t bytes, xcvm_message *message)
     return status;
 }
 
-static void drop(xcvm_heap *heap, xcvm_message *message)
-{
-    xcvm_storage_release(message->elements);
-    (void)xcvm_heap_account(heap, -(ptrdiff_t)message->counted, NULL);
-    *message = (xcvm_message){.elements = NULL};
-}
-
 static void add_f32(float *restrict to, const float *restrict x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -209,8 +190,8 @@ static xcvm_status begin(xcvm_kernel *k, xcvm_message *message)
     const xcvm_reducer *r = &k->reducer;
     if (r->begin == NULL || message->count == 0)
         return xcvm_reducer_sum(r, message->dtype, message->elements->data, message->count, k->error);
-    XCVM_TRY(explain(k->error, r->begin(r->user, message->dtype, message->elements->data, message->count,
-                                        &message->request, k->error)));
+    XCVM_TRY(xcvm_reducer_explain(k->error, r->begin(r->user, message->dtype, message->elements->data, message->count,
+                                                     &message->request, k->error)));
     message->asked = true;
     return XCVM_OK;
 }
@@ -231,7 +212,7 @@ XCVM_KERNEL(AllReduceBegin)
     if (status == XCVM_OK && apply)
         status = begin(k, message);
     if (status != XCVM_OK)
-        drop(k->heap, message);
+        xcvm_reducer_drop(k->heap, message);
     *(int64_t *)a->message->data = (int64_t)number;
     return status;
 }
@@ -255,30 +236,10 @@ XCVM_KERNEL(AllReduceEnd)
         bool done = false;
         const xcvm_status status = r->end(r->user, message->request, &done, k->error);
         message->asked = status == XCVM_OK && !done;
-        XCVM_TRY(explain(k->error, status));
+        XCVM_TRY(xcvm_reducer_explain(k->error, status));
         XCVM_TRY(xcvm_kernel_poll(k));
     }
     XCVM_TRY(scatter(k, message->elements->data, a->y, a->ys));
-    drop(k->heap, message);
+    xcvm_reducer_drop(k->heap, message);
     return XCVM_OK;
-}
-
-void xcvm_reducer_abandon(xcvm_reducer *r, xcvm_heap *heap)
-{
-    for (size_t i = 0; i < r->message_count; i++) {
-        if (r->messages[i].asked)
-            r->abandon(r->user, r->messages[i].request);
-        if (r->messages[i].elements != NULL)
-            drop(heap, &r->messages[i]);
-    }
-}
-
-void xcvm_reducer_release(xcvm_reducer *r, xcvm_heap *heap, const xcvm_allocator *allocator)
-{
-    xcvm_reducer_abandon(r, heap);
-    xcvm_heap_destroy(r->heap);
-    r->heap = NULL;
-    xcvm_deallocate(allocator, r->messages, r->message_capacity * sizeof *r->messages);
-    r->messages = NULL;
-    r->message_count = r->message_capacity = 0;
 }
