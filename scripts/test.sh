@@ -104,7 +104,7 @@ step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md \
     docs/architecture.md docs/architecture/*.md
 step 'documentation site' scripts/docs.sh build/release
-step 'floors: no folder includes one above it' scripts/layers.sh
+step 'layers: what directories include and use' scripts/layers.sh build/release
 step 'lengths: of functions and files' scripts/lengths.sh
 step 'subjects of commits' scripts/subjects.sh
 step 'spelling: American, by codespell' scripts/spelling.sh
