@@ -111,7 +111,7 @@ static int cgroup_quota(void)
     return least;
 }
 
-int xcvm_available_threads(void)
+int xcvm_available_thread_count(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);

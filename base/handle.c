@@ -65,20 +65,19 @@ xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype
 /* Storage around memory of the caller's. */
 typedef struct wrapped_storage {
     xcvm_storage storage;
-    void (*release)(void *user);
-    void *user;
+    xcvm_finalizer release;
 } wrapped_storage;
 
 static void destroy_wrapped(xcvm_storage *storage)
 {
     wrapped_storage wrapped = *(wrapped_storage *)storage;
     xcvm_deallocate(NULL, storage, sizeof wrapped);
-    if (wrapped.release != NULL)
-        wrapped.release(wrapped.user);
+    if (wrapped.release.call != NULL)
+        wrapped.release.call(wrapped.release.user);
 }
 
-xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data, void (*release)(void *user),
-                             void *user, xcvm_value **tensor, xcvm_error *error)
+xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data, xcvm_finalizer release,
+                             xcvm_value **tensor, xcvm_error *error)
 {
     size_t count, bytes;
     XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "tensor is NULL");
@@ -104,8 +103,7 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
                                              .bytes = bytes,
                                              .data = data != NULL ? data : (void *)wrapped,
                                              .destroy = destroy_wrapped},
-                                 .release = release,
-                                 .user = user};
+                                 .release = release};
     xcvm_value_set_tensor(created, dtype, rank, dims);
     created->memory_kind = XCVM_MEMORY_OWNED;
     created->storage = &wrapped->storage;
@@ -265,12 +263,12 @@ size_t xcvm_value_bytes(const xcvm_value *value)
     return value != NULL && value->kind == XCVM_KIND_TENSOR ? value->bytes : 0;
 }
 
-const xcvm_value *xcvm_value_item(const xcvm_value *value, size_t index)
+const xcvm_value *xcvm_value_item_at(const xcvm_value *value, size_t index)
 {
     return value != NULL && xcvm_kind_is_list(value->kind) && index < value->count ? xcvm_items(value) + index : NULL;
 }
 
-const char *xcvm_value_string(const xcvm_value *value, size_t index, size_t *length)
+const char *xcvm_value_string_at(const xcvm_value *value, size_t index, size_t *length)
 {
     if (value == NULL || value->kind != XCVM_KIND_TENSOR || value->dtype != XCVM_STRING || value->data == NULL ||
         index >= xcvm_value_count(value))

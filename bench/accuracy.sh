@@ -16,7 +16,7 @@ for model; do
     [ -f "$model/model.onnx" ] || continue
     case $model in *_dynamic) continue ;; esac
     data=$model/test_data_set_0
-    "$xcvm" compile "$model/model.onnx" --fuse -o "$out/accuracy.bin"
+    "$xcvm" compile "$model/model.onnx" --kernel-library -o "$out/accuracy.bin"
     "$xcvm" run "$out/accuracy.bin" --input "@$data/input_0.pb" --output "y=@$out/accuracy.npy"
     "$out/ort_bench" "$model/model.onnx" 1 0 --data "$data" --set "$out" >/dev/null
     /usr/bin/python3 bench/accuracy.py "$model" "$out/accuracy.npy" "$out/ort_output_0.raw"

@@ -304,7 +304,7 @@ static double measure(const char *name, xcvm_tape_mode mode, xcvm_batching batch
         const double begun = now();
         const xcvm_var l = f(t, model);
         const double recorded = now();
-        loss = xcvm_var_number(t, l);
+        loss = xcvm_var_get_number(t, l);
         const double evaluated = now();
         must(xcvm_tape_backward(t, l, NULL, &error));
         if (i >= 0) {
@@ -316,9 +316,9 @@ static double measure(const char *name, xcvm_tape_mode mode, xcvm_batching batch
                                        tags_model.b[0], tags_model.b[1], tags_model.w_out, tags_model.b_out};
         const xcvm_var of_trees[] = {tree.w_leaf, tree.b_leaf, tree.u, tree.b, tree.w_out, tree.b_out};
         for (size_t k = 0; !trees && k < sizeof parameters / sizeof *parameters; k++)
-            xcvm_var_clear_grad(t, parameters[k]);
+            xcvm_var_clear_gradient(t, parameters[k]);
         for (size_t k = 0; trees && k < sizeof of_trees / sizeof *of_trees; k++)
-            xcvm_var_clear_grad(t, of_trees[k]);
+            xcvm_var_clear_gradient(t, of_trees[k]);
         xcvm_tape_reset(t);
     }
     must(xcvm_tape_status(t, &error));

@@ -27,7 +27,7 @@ for model; do
     case $model in *_dynamic) continue ;; esac
     name=$(basename "$model")
     begin=$(date +%s.%N)
-    if ! "$xcvm" compile "$model/model.onnx" --fuse -o "$out/$name.bin"; then
+    if ! "$xcvm" compile "$model/model.onnx" --kernel-library -o "$out/$name.bin"; then
         continue
     fi
     echo "$name sizes model_bytes=$(stat -c %s "$model/model.onnx") program_bytes=$(stat -c %s "$out/$name.bin")" \

@@ -54,13 +54,14 @@ static double compile(scale_kind kind, size_t size, double *bytes_each)
     xcc_state_pair *pairs = scale_state_pairs(kind, size, &pair_count);
     const xcc_options options = {.size = sizeof options,
                                  .allocator = &allocator,
-                                 .states = pairs,
-                                 .state_count = pair_count,
-                                 .cache_rows = pair_count > 0 ? SCALE_CACHE_ROWS : 0};
+                                 .states.pairs = pairs,
+                                 .states.pair_count = pair_count,
+                                 .states.cache_rows = pair_count > 0 ? SCALE_CACHE_ROWS : 0};
     size_t written = 0;
     xcvm_error error;
     const double start = now();
-    const xcvm_status status = xcc_compile(model.at, model.length, &options, discard, &written, NULL, &error);
+    const xcvm_status status =
+        xcc_compile(model.at, model.length, &options, (xcvm_sink){discard, &written}, NULL, &error);
     const double seconds = now() - start;
     *bytes_each = (double)memory.peak / (double)model.length;
     test_bytes_free(&model);

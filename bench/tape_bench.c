@@ -3,7 +3,7 @@
  * compiled program. One line each: name, nanoseconds (or bytes). */
 #include "tape_tensors.h"
 #include "xcvm/compiler.h"
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 #include "xcvm/tape_static.h"
 
 #include <stdio.h>
@@ -158,8 +158,8 @@ static void descend(xcvm_tape *t, const network *m)
         const xcvm_var parameters[] = {m->w[i], m->b[i]};
         for (int k = 0; k < 2; k++) {
             const xcvm_var p = parameters[k];
-            xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_grad(t, p), m->rate), .into = p);
-            xcvm_var_clear_grad(t, p);
+            xcvm_Sub(t, p, xcvm_Mul(t, xcvm_var_get_gradient(t, p), m->rate), .into = p);
+            xcvm_var_clear_gradient(t, p);
         }
     }
     xcvm_tape_set_recording(t, true);
@@ -177,7 +177,7 @@ static xcvm_status learn(void *user, xcvm_tape *t, size_t in_count, const xcvm_v
     (void)in_count;
     (void)out_count;
     out[0] = xcvm_NegativeLogLikelihoodLoss(t, xcvm_LogSoftmax(t, xcvm_layer_call(l->net, in[0])), in[1]);
-    xcvm_optimizer_clear_grads(l->sgd);
+    xcvm_optimizer_clear_gradients(l->sgd);
     must(xcvm_tape_backward(t, out[0], NULL, &error));
     must(xcvm_optimizer_step(l->sgd, &error));
     return XCVM_OK;
@@ -190,11 +190,11 @@ static double mlp(xcvm_tape *t, size_t count, bool is_static)
     float pixels[PIXELS];
     for (int i = 0; i < PIXELS; i++)
         pixels[i] = (float)(i % 7) / 7;
-    learning l = {.net = xcvm_layer_mlp(t, 4, (const int64_t[]){PIXELS, 100, 100, 10}, NULL)};
+    learning l = {.net = xcvm_layer_create_mlp(t, 4, (const int64_t[]){PIXELS, 100, 100, 10}, NULL)};
     xcvm_static *s;
     must(xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &l.sgd, &error));
     must(xcvm_optimizer_add_layer(l.sgd, l.net, &error));
-    must(xcvm_static_create(t, learn, &l, NULL, &s, &error));
+    must(xcvm_static_create(t, (xcvm_static_function){learn, &l}, NULL, &s, &error));
     xcvm_static_set_enabled(s, is_static);
     const xcvm_var x = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 2, (const int64_t[]){1, PIXELS}, pixels));
     const xcvm_var target =
@@ -240,14 +240,16 @@ static xcvm_status step(void *user, xcvm_tape *t, size_t in_count, const xcvm_va
     return status;
 }
 
-static double mlp_static(xcvm_tape *t, size_t count, xcvm_static_function function)
+static double mlp_static(xcvm_tape *t, size_t count,
+                         xcvm_status (*function)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in,
+                                                 size_t out_count, xcvm_var *out))
 {
     network m = make_network(t);
     const xcvm_var in[] = {m.x, m.target};
     xcvm_var loss;
     xcvm_static *s;
     double begun = 0;
-    must(xcvm_static_create(t, function, &m, NULL, &s, &error));
+    must(xcvm_static_create(t, (xcvm_static_function){function, &m}, NULL, &s, &error));
     for (size_t n = 0; n < count + 2; n++) {
         if (n == 2) /* behind the calls that record and compile */
             begun = now();
@@ -365,14 +367,14 @@ static void compare_network(void)
     xcvm_var y;
     must(run_layers(&same, b, 1, &x, 1, &y));
     const xcvm_tape_output output = {"y", y};
-    must(xcvm_tape_compile(b, 1, &output, &plain, append, &program_bytes, NULL, &error));
+    must(xcvm_tape_compile(b, 1, &output, &plain, (xcvm_sink){append, &program_bytes}, NULL, &error));
     must(xcvm_program_load(program_bytes.bytes, program_bytes.count, NULL, &program, &error));
     must(xcvm_session_create(program, &one, &session, &error));
     xcvm_value *image;
     must(xcvm_tensor_create(NULL, XCVM_F32, 4, image_dims, &image, &error));
     memset(xcvm_value_data(image), 0, xcvm_value_bytes(image));
     must(xcvm_session_set_input(session, 0, image, &error));
-    must(xcvm_static_create(t, run_layers, &m, NULL, &s, &error));
+    must(xcvm_static_create(t, (xcvm_static_function){run_layers, &m}, NULL, &s, &error));
     const xcvm_var z = xcvm_var_keep(t, xcvm_tape_value(t, image));
     xcvm_tape_set_recording(t, false);
     double compiled[ROUNDS], statics[ROUNDS];
@@ -390,9 +392,9 @@ static void compare_network(void)
     qsort(compiled, ROUNDS, sizeof *compiled, bench_by_value);
     qsort(statics, ROUNDS, sizeof *statics, bench_by_value);
     xcvm_memory_info memory = {.size = sizeof memory};
-    xcvm_static_stats stats = {.size = sizeof stats};
-    xcvm_session_memory(session, &memory);
-    xcvm_static_get_stats(s, &stats);
+    xcvm_static_info stats = {.size = sizeof stats};
+    xcvm_session_get_memory_info(session, &memory);
+    xcvm_static_get_info(s, &stats);
     printf("%-28s %10.1f\n%-28s %10.1f\n", "network_compiled", compiled[ROUNDS / 2], "network_static",
            statics[ROUNDS / 2]);
     printf("%-28s %10zu\n%-28s %10zu\n", "network_compiled_bytes", memory.reserved_bytes, "network_static_bytes",

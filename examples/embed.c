@@ -27,7 +27,7 @@ typedef struct job {
 
 static xcvm_status run_job(job *j)
 {
-    const xcvm_type *type = &xcvm_program_input(j->program, 0)->type;
+    const xcvm_type *type = &xcvm_program_input_at(j->program, 0)->type;
     int64_t dims[XCVM_MAX_RANK];
     size_t count = 1;
     for (int i = 0; i < type->rank; i++) {
@@ -44,7 +44,7 @@ static xcvm_status run_job(job *j)
     xcvm_value *input = NULL;
     xcvm_session *session = NULL;
     const xcvm_session_options options = {.size = sizeof options, .threads = 1};
-    xcvm_status status = xcvm_tensor_wrap(XCVM_F32, type->rank, dims, data, NULL, NULL, &input, &j->error);
+    xcvm_status status = xcvm_tensor_wrap(XCVM_F32, type->rank, dims, data, (xcvm_finalizer){0}, &input, &j->error);
     if (status == XCVM_OK)
         status = xcvm_session_create(j->program, &options, &session, &j->error);
     if (status == XCVM_OK)
@@ -52,7 +52,7 @@ static xcvm_status run_job(job *j)
     for (int i = 0; i < RUNS && status == XCVM_OK; i++)
         status = xcvm_session_run(session, NULL, &j->error);
     if (status == XCVM_OK) {
-        const xcvm_value *output = xcvm_session_output(session, 0); /* lent until the next run */
+        const xcvm_value *output = xcvm_session_get_output(session, 0); /* lent until the next run */
         const float *elements = xcvm_value_data(output);
         bool floats = xcvm_value_kind(output) == XCVM_KIND_TENSOR && xcvm_value_dtype(output) == XCVM_F32;
         for (size_t i = 0; floats && i < xcvm_value_count(output); i++)
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     xcvm_value *wrong;
     const int64_t dims[] = {1};
     float nothing = 0;
-    if (xcvm_tensor_wrap(XCVM_F32, 1, dims, &nothing, NULL, NULL, &wrong, &error) == XCVM_OK) {
+    if (xcvm_tensor_wrap(XCVM_F32, 1, dims, &nothing, (xcvm_finalizer){0}, &wrong, &error) == XCVM_OK) {
         xcvm_session *session;
         if (xcvm_session_create(program, NULL, &session, &error) == XCVM_OK) {
             if (xcvm_session_set_input(session, 0, wrong, &error) != XCVM_OK)

@@ -66,13 +66,13 @@ int main(int argc, char **argv)
     const xcc_options compile = {.size = sizeof compile,
                                  .train = "adam:lr=0.003",
                                  .loss = "softmax_cross_entropy",
-                                 .train_batch_normalization = true};
-    const xct_options options = {.size = sizeof options,
-                                 .compile = &compile,
-                                 .label = "label",
-                                 .metrics = metrics,
-                                 .metric_count = 1,
-                                 .init = "he"};
+                                 .training.train_batch_normalization = true};
+    const xct_trainer_options options = {.size = sizeof options,
+                                         .compile = &compile,
+                                         .label = "label",
+                                         .metrics = metrics,
+                                         .metric_count = 1,
+                                         .init = "he"};
     xct_trainer *trainer = NULL;
     xct_arrays *arrays = NULL;
     xcvm_value *images = NULL, *labels = NULL, *image = NULL, *label = NULL;
@@ -80,9 +80,9 @@ int main(int argc, char **argv)
     FILE *file = NULL;
     int code = EXIT_FAILURE;
     if (xct_trainer_create_file(argv[1], &options, &trainer, &error) != XCVM_OK ||
-        xct_arrays_open(argv[2], NULL, &arrays, &error) != XCVM_OK ||
-        xct_arrays_value(arrays, xct_arrays_find(arrays, "images"), XCVM_NO_DTYPE, &images, &error) != XCVM_OK ||
-        xct_arrays_value(arrays, xct_arrays_find(arrays, "labels"), XCVM_NO_DTYPE, &labels, &error) != XCVM_OK ||
+        xct_arrays_load_file(argv[2], NULL, &arrays, &error) != XCVM_OK ||
+        xct_arrays_read(arrays, xct_arrays_find(arrays, "images"), XCVM_NO_DTYPE, &images, &error) != XCVM_OK ||
+        xct_arrays_read(arrays, xct_arrays_find(arrays, "labels"), XCVM_NO_DTYPE, &labels, &error) != XCVM_OK ||
         xcvm_tensor_create(NULL, XCVM_F32, 4, (int64_t[]){BATCH, 1, 8, 8}, &image, &error) != XCVM_OK ||
         xcvm_tensor_create(NULL, XCVM_I64, 1, (int64_t[]){BATCH}, &label, &error) != XCVM_OK)
         code = fail(&error);
@@ -90,7 +90,8 @@ int main(int argc, char **argv)
         code = learn(trainer, images, labels, image, label);
     if (code == EXIT_SUCCESS) {
         file = fopen(argv[3], "wb");
-        if (file == NULL || xct_trainer_export(trainer, write_file, file, &error) != XCVM_OK || fclose(file) != 0) {
+        if (file == NULL || xct_trainer_export(trainer, (xcvm_sink){write_file, file}, &error) != XCVM_OK ||
+            fclose(file) != 0) {
             fprintf(stderr, "%s cannot be written\n", argv[3]);
             code = EXIT_FAILURE;
         }
@@ -99,7 +100,7 @@ int main(int argc, char **argv)
     xcvm_value_release(labels);
     xcvm_value_release(image);
     xcvm_value_release(label);
-    xct_arrays_close(arrays);
+    xct_arrays_destroy(arrays);
     xct_trainer_destroy(trainer);
     return code;
 }

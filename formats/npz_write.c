@@ -73,7 +73,6 @@ static size_t write_header(const xcvm_safetensor *t, const char *descr, char hea
 
 typedef struct archive {
     xcvm_sink sink;
-    void *user;
     uint64_t written;
     xcvm_error *error;
 } archive;
@@ -81,7 +80,7 @@ typedef struct archive {
 static xcvm_status give(archive *a, const void *bytes, size_t count)
 {
     a->written += count;
-    XCVM_CHECK(a->error, count == 0 || a->sink(a->user, bytes, count), IO, "the archive cannot be written");
+    XCVM_CHECK(a->error, count == 0 || a->sink.call(a->sink.user, bytes, count), IO, "the archive cannot be written");
     return XCVM_OK;
 }
 
@@ -144,9 +143,9 @@ static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t 
 }
 
 xcvm_status xcvm_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator,
-                           xcvm_sink sink, void *user, xcvm_error *error)
+                           xcvm_sink sink, xcvm_error *error)
 {
-    archive a = {.sink = sink, .user = user, .error = error};
+    archive a = {.sink = sink, .error = error};
     XCVM_CHECK(error, count < UINT16_MAX, UNSUPPORTED, "%zu arrays; an archive holds fewer than 65535", count);
     member *members = xcvm_allocate(allocator, count * sizeof *members);
     XCVM_CHECK(error, members != NULL, OUT_OF_MEMORY, "no memory for the directory of %zu arrays", count);

@@ -8,6 +8,6 @@
  * UNSUPPORTED for texts and other types that NumPy has not (but for bf16, which it stores as V2), and for archives of 4
  * GB or more. The sink's refusal is IO. */
 xcvm_status xcvm_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator,
-                           xcvm_sink sink, void *user, xcvm_error *error);
+                           xcvm_sink sink, xcvm_error *error);
 
 #endif

@@ -385,7 +385,7 @@ static void put_header(text *t, const xcvm_safetensor *tensors, size_t count, co
 }
 
 xcvm_status xcvm_safetensors_write(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors_note *notes,
-                                   size_t note_count, const xcvm_allocator *allocator, xcvm_sink sink, void *user,
+                                   size_t note_count, const xcvm_allocator *allocator, xcvm_sink sink,
                                    xcvm_error *error)
 {
     for (size_t i = 0; i < count; i++)
@@ -397,11 +397,12 @@ xcvm_status xcvm_safetensors_write(const xcvm_safetensor *tensors, size_t count,
     text header = {.allocator = allocator};
     put_header(&header, tensors, count, notes, note_count);
     const uint64_t size = header.length;
-    bool good = !header.failed && sink(user, &size, sizeof size) && sink(user, header.at, header.length);
+    bool good =
+        !header.failed && sink.call(sink.user, &size, sizeof size) && sink.call(sink.user, header.at, header.length);
     xcvm_deallocate(allocator, header.at, header.capacity);
     XCVM_CHECK(error, !header.failed, OUT_OF_MEMORY, "no memory for the header of a safetensors file");
     for (size_t i = 0; i < count && good; i++)
-        good = tensors[i].bytes == 0 || sink(user, tensors[i].data, tensors[i].bytes);
+        good = tensors[i].bytes == 0 || sink.call(sink.user, tensors[i].data, tensors[i].bytes);
     XCVM_CHECK(error, good, IO, "the tensors cannot be written");
     return XCVM_OK;
 }

@@ -39,7 +39,7 @@ void xcvm_safetensors_release(xcvm_safetensors *file);
 /* Writes tensors one behind the other, in the order given, from a multiple of 64 bytes on. Names must differ; tensors
  * of texts, and of types that the format has not, are UNSUPPORTED. */
 xcvm_status xcvm_safetensors_write(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors_note *notes,
-                                   size_t note_count, const xcvm_allocator *allocator, xcvm_sink sink, void *user,
+                                   size_t note_count, const xcvm_allocator *allocator, xcvm_sink sink,
                                    xcvm_error *error);
 
 #endif

@@ -29,7 +29,7 @@ static xcvm_status expect_word(xcvm_reader *r, const char *name)
     return XCVM_OK;
 }
 
-static xcvm_status read_parameter(xcvm_reader *r, xcvm_parameter *parameter)
+static xcvm_status read_parameter(xcvm_reader *r, xcvm_value_info *parameter)
 {
     XCVM_TRY(xcvm_reader_name(r, &parameter->name));
     return xcvm_type_read(r, &parameter->type);
@@ -159,7 +159,7 @@ xcvm_status xcvm_assemble_header(xcvm_assembler *a, const char *word, size_t len
 {
     xcvm_image *image = &a->image;
     xcvm_reader *r = &a->r;
-    xcvm_parameter *parameter;
+    xcvm_value_info *parameter;
     xcvm_library *library;
     if (is_word(word, length, "producer"))
         return read_text(r, &image->producer);

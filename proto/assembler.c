@@ -121,15 +121,14 @@ xcvm_status xcvm_image_assemble(const char *text, size_t length, const char *bas
     return status;
 }
 
-xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink, void *user,
-                          xcvm_error *error)
+xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_arena arena = {0};
     xcvm_image image;
     xcvm_status status = xcvm_image_assemble(text, length, base_dir, NULL, &arena, &image, error);
     status = xcvm_recognize_failure(status, text, length, XCVM_FILE_ASSEMBLY, error);
     if (status == XCVM_OK)
-        status = xcvm_image_encode(&image, NULL, sink, user, error);
+        status = xcvm_image_encode(&image, NULL, sink, error);
     xcvm_arena_release(&arena);
     return status;
 }

@@ -94,7 +94,7 @@ const char *xcvm_attributes_describe(const xcvm_schema *schema, const void *args
     bool first = true;
     if (size > 0)
         text[0] = '\0';
-    xcvm_writer_start(&w, xcvm_cut_text_sink, &cut);
+    xcvm_writer_start(&w, (xcvm_sink){xcvm_cut_text_sink, &cut});
     for (size_t i = 0; i < schema->field_count; i++) {
         const xcvm_field *f = &schema->fields[i];
         if (!xcvm_field_is_attribute(f))

@@ -138,7 +138,7 @@ static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_typ
 }
 
 static xcvm_status decode_parameter(decoder *d, const char *what, const ProtobufCMessage *message, size_t index,
-                                    xcvm_parameter *parameter)
+                                    xcvm_value_info *parameter)
 {
     const Xcvm__XCParameter *from = (const Xcvm__XCParameter *)message;
     XCVM_TRY(copy_string(d, from->name, &parameter->name));

@@ -16,7 +16,7 @@ typedef struct constant_use {
 
 typedef struct disassembler {
     const xcvm_image *image;
-    xcvm_dump_options options;
+    xcvm_disassemble_options options;
     xcvm_arena arena;
     xcvm_name_index names; /* of constants */
     size_t first_inline;   /* constants from here on are written as literals where they are used */
@@ -96,7 +96,7 @@ static xcvm_status find_labels(disassembler *d)
 
 /* ---- Header ---- */
 
-static void write_parameters(disassembler *d, const char *word, const xcvm_parameter *parameters, size_t count)
+static void write_parameters(disassembler *d, const char *word, const xcvm_value_info *parameters, size_t count)
 {
     for (size_t i = 0; i < count && !d->w.failed; i++) {
         xcvm_writer_text(&d->w, word);
@@ -356,15 +356,15 @@ static void write_instructions(disassembler *d)
     }
 }
 
-xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_dump_options *options, xcvm_sink sink,
-                                   void *user, xcvm_error *error)
+xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_disassemble_options *options, xcvm_sink sink,
+                                   xcvm_error *error)
 {
     disassembler d = {.image = image, .error = error};
     if (options != NULL)
         memcpy(&d.options, options, options->size < sizeof d.options ? options->size : sizeof d.options);
     if (d.options.literal_limit == 0)
         d.options.literal_limit = LITERAL_LIMIT;
-    xcvm_writer_start(&d.w, sink, user);
+    xcvm_writer_start(&d.w, sink);
     xcvm_status status = choose_literals(&d);
     if (status == XCVM_OK)
         status = name_constants(&d);
@@ -379,15 +379,15 @@ xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_dump_opti
     return status;
 }
 
-xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_options *options, xcvm_sink sink,
-                             void *user, xcvm_error *error)
+xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_disassemble_options *options, xcvm_sink sink,
+                             xcvm_error *error)
 {
     xcvm_arena arena = {0};
     xcvm_image image;
     xcvm_status status = xcvm_image_decode(bytes, count, NULL, &arena, &image, error);
     status = xcvm_recognize_failure(status, bytes, count, XCVM_FILE_PROGRAM, error);
     if (status == XCVM_OK)
-        status = xcvm_image_disassemble(&image, options, sink, user, error);
+        status = xcvm_image_disassemble(&image, options, sink, error);
     xcvm_arena_release(&arena);
     return status;
 }

@@ -80,7 +80,7 @@ static xcvm_status encode_type(encoder *e, const xcvm_type *type, Xcvm__XCType *
     return XCVM_OK;
 }
 
-static xcvm_status encode_parameters(encoder *e, const xcvm_parameter *parameters, size_t count,
+static xcvm_status encode_parameters(encoder *e, const xcvm_value_info *parameters, size_t count,
                                      Xcvm__XCParameter ***out)
 {
     TAKE(e, *out, count);
@@ -448,7 +448,7 @@ static void write_data(xcvm_writer *w, const xcvm_image *image, uint64_t data_by
     }
 }
 
-static xcvm_status write_program(encoder *e, Xcvm__XCProgram *program, uint64_t data_bytes, xcvm_sink sink, void *user)
+static xcvm_status write_program(encoder *e, Xcvm__XCProgram *program, uint64_t data_bytes, xcvm_sink sink)
 {
     /* Of a fixed width, but left out if it is 0. */
     program->file_bytes = 1;
@@ -464,7 +464,7 @@ static xcvm_status write_program(encoder *e, Xcvm__XCProgram *program, uint64_t 
         return no_memory(e);
     xcvm__xcprogram__pack(program, packed);
     xcvm_writer w;
-    xcvm_writer_start(&w, sink, user);
+    xcvm_writer_start(&w, sink);
     xcvm_writer_put(&w, packed, bytes);
     xcvm_deallocate(e->arena.allocator, packed, bytes);
     if (data_bytes > 0) {
@@ -474,7 +474,7 @@ static xcvm_status write_program(encoder *e, Xcvm__XCProgram *program, uint64_t 
     return xcvm_writer_finish(&w, e->error);
 }
 
-xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *allocator, xcvm_sink sink, void *user,
+xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *allocator, xcvm_sink sink,
                               xcvm_error *error)
 {
     encoder e = {.image = image, .arena = {.allocator = allocator}, .error = error};
@@ -482,7 +482,7 @@ xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *all
     uint64_t data_bytes;
     xcvm_status status = encode_program(&e, &program, &data_bytes);
     if (status == XCVM_OK)
-        status = write_program(&e, &program, data_bytes, sink, user);
+        status = write_program(&e, &program, data_bytes, sink);
     xcvm_arena_release(&e.arena);
     return status;
 }

@@ -40,8 +40,8 @@ typedef struct xcvm_constant {
 
 /* A tensor that a session keeps from one run to the next. */
 typedef struct xcvm_state_declaration {
-    xcvm_parameter declared; /* its name, and what it always is; dimensions may be open */
-    uint32_t initial;        /* index of the constant that it begins with, plus 1; 0: zeros, open dimensions being 0 */
+    xcvm_value_info declared; /* its name, and what it always is; dimensions may be open */
+    uint32_t initial;         /* index of the constant that it begins with, plus 1; 0: zeros, open dimensions being 0 */
 } xcvm_state_declaration;
 
 typedef struct xcvm_library {
@@ -58,7 +58,7 @@ typedef struct xcvm_metadata {
 typedef struct xcvm_image {
     uint32_t format;
     const char *producer;
-    xcvm_parameter *inputs, *outputs;
+    xcvm_value_info *inputs, *outputs;
     size_t input_count, output_count;
     xcvm_instruction *instructions;
     size_t instruction_count;
@@ -88,7 +88,7 @@ xcvm_status xcvm_image_decode(const void *bytes, size_t count, const xcvm_alloca
                               xcvm_image *image, xcvm_error *error);
 /* Writes the file: deterministic, so that equal images give equal bytes. Constants are brought into the form that
  * decode demands; their elements go to the sink piece by piece. `allocator` may be NULL. */
-xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *allocator, xcvm_sink sink, void *user,
+xcvm_status xcvm_image_encode(const xcvm_image *image, const xcvm_allocator *allocator, xcvm_sink sink,
                               xcvm_error *error);
 
 /* Lays out one instruction: args are copied into `arena` with operands cut off as described above. NULL if there is no
@@ -97,8 +97,8 @@ void *xcvm_args_detach(xcvm_arena *arena, const xcvm_schema *schema, const void 
 
 /* Text assembly (assembler.c, disassembler.c); see docs/assembly.md for the language. What assemble makes is allocated
  * in `arena`, constants included. */
-xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_dump_options *options, xcvm_sink sink,
-                                   void *user, xcvm_error *error);
+xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_disassemble_options *options, xcvm_sink sink,
+                                   xcvm_error *error);
 xcvm_status xcvm_image_assemble(const char *text, size_t length, const char *base_dir, const xcvm_allocator *allocator,
                                 xcvm_arena *arena, xcvm_image *image, xcvm_error *error);
 /* Attributes of one instruction as they stand in the text, e.g. "strides=[2 2] group=1"; cut to `size`. */

@@ -2,7 +2,7 @@
 #include "proto/image.h"
 #include "proto/recognize.h"
 
-xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_arena arena = {0};
     xcvm_image image;
@@ -11,7 +11,7 @@ xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *us
     if (status == XCVM_OK) {
         for (size_t i = 0; i < image.instruction_count; i++)
             image.instructions[i].debug = (xcvm_debug){.node = ""};
-        status = xcvm_image_encode(&image, NULL, sink, user, error);
+        status = xcvm_image_encode(&image, NULL, sink, error);
     }
     xcvm_arena_release(&arena);
     return status;

@@ -72,7 +72,7 @@ const char *xcvm_type_describe(const xcvm_type *type, char *text, size_t size)
     xcvm_writer w;
     if (size > 0)
         text[0] = '\0';
-    xcvm_writer_start(&w, xcvm_cut_text_sink, &cut);
+    xcvm_writer_start(&w, (xcvm_sink){xcvm_cut_text_sink, &cut});
     xcvm_type_write(&w, type);
     (void)xcvm_writer_finish(&w, NULL);
     return text;

@@ -18,10 +18,9 @@ bool xcvm_cut_text_sink(void *cut_text, const void *bytes, size_t count)
     return true;
 }
 
-void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink, void *user)
+void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink)
 {
     w->sink = sink;
-    w->user = user;
     w->used = 0;
     w->total = 0;
     w->failed = false;
@@ -29,7 +28,7 @@ void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink, void *user)
 
 static void hand_on(xcvm_writer *w, const void *bytes, size_t count)
 {
-    if (!w->failed && count > 0 && !w->sink(w->user, bytes, count))
+    if (!w->failed && count > 0 && !w->sink.call(w->sink.user, bytes, count))
         w->failed = true;
 }
 

@@ -6,7 +6,6 @@
 
 typedef struct xcvm_writer {
     xcvm_sink sink;
-    void *user;
     size_t used;
     uint64_t total; /* bytes written since the start */
     bool failed;    /* the sink has refused something; nothing more is given to it */
@@ -22,7 +21,7 @@ bool xcvm_cut_text_sink(void *cut_text, const void *bytes, size_t count);
 
 /* Bytes are gathered before they go to the sink; once it has failed nothing more goes there, and xcvm_writer_finish,
  * which must end the writing, tells. */
-void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink, void *user);
+void xcvm_writer_start(xcvm_writer *w, xcvm_sink sink);
 void xcvm_writer_put(xcvm_writer *w, const void *bytes, size_t count);
 void xcvm_writer_zeros(xcvm_writer *w, size_t count);
 void xcvm_writer_text(xcvm_writer *w, const char *text);

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for header in tape tape_static layers; do
+for header in tape tape_static layers optimizers functions; do
     tr '\n' ' ' <"include/xcvm/$header.h" | grep -oE 'XCVM_API[^;]*;' | grep -oE '\bxcvm_[a-z0-9_]+\(' | tr -d '('
 done | sort -u >"$work/declared"
 sed -nE 's/^TAPE_(NO_)?ENTRY\((xcvm_[a-z0-9_]+).*/\2/p' tape/entries.def | sort >"$work/rows"

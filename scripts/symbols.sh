@@ -1,5 +1,6 @@
 #!/bin/sh
-# symbols.sh BUILD: what the shared objects export is what the public headers declare, no more and no less.
+# symbols.sh BUILD: the shared objects export exactly the functions that the public headers declare, and each of them has an
+# example, a test or a page that uses it.
 set -eu
 build=$1
 exported() { nm -D --defined-only "$build/$1" | awk '$2 ~ /[TDBR]/ { print $3 }' | sort -u; }
@@ -18,3 +19,8 @@ mkdir -p "$build/symbols"
 compare libxcvm.so include/xcvm/xcvm.h include/xcvm/files.h
 # The compiler's library has all others.
 compare libxcvm-compiler.so $(ls include/xcvm/*.h | grep -vE "/(xcvm|files).h")
+
+# Each public function is used by an example, a test or a page.
+git ls-files examples tests 'docs/*.md' README.md | xargs cat 2>/dev/null | grep -aoE '\bxc(vm|c|t)_[A-Za-z0-9_]+' | sort -u >"$build/symbols/used"
+for header in include/xcvm/*.h; do api "$header"; done | sort -u | comm -23 - "$build/symbols/used" >"$build/symbols/unused"
+[ ! -s "$build/symbols/unused" ] || { cat "$build/symbols/unused"; echo 'no example, test or page uses these functions' >&2; exit 1; }

@@ -96,7 +96,8 @@ step 'conformance: models of scikit-learn' scripts/ml.sh build/release
 step 'operators become what is said of them' scripts/lowerings.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'public headers alone, as C and C++' header_alone
-step 'exported symbols are the headers' scripts/symbols.sh build/release
+step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
+step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
 step 'public functions of the tape check what they are called on' scripts/entries.sh
 step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/run.sh build/release 3
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release

@@ -15,10 +15,10 @@ typedef struct traced {
     xcvm_var value;
 } traced;
 
-static xcvm_status trace(traced *f, xcvm_tape *t, xcvm_tape_function function, void *user, size_t count,
-                         const xcvm_var *xs, xcvm_error *error)
+static xcvm_status trace(traced *f, xcvm_tape *t, xcvm_tape_function function, size_t count, const xcvm_var *xs,
+                         xcvm_error *error)
 {
-    XCVM_CHECK(error, function != NULL && count > 0 && xs != NULL, INVALID_ARGUMENT,
+    XCVM_CHECK(error, function.call != NULL && count > 0 && xs != NULL, INVALID_ARGUMENT,
                "there is no function, or nothing to differentiate by");
     *f = (traced){.tape = t, .scope = xcvm_tape_scope_begin(t), .recording = t->recording, .count = count};
     XCVM_CHECK(error, count < SIZE_MAX / 64, INVALID_ARGUMENT, "there are too many arguments");
@@ -41,7 +41,7 @@ static xcvm_status trace(traced *f, xcvm_tape *t, xcvm_tape_function function, v
     }
     t->recording = true;
     t->traces++;
-    f->value = t->failed ? TAPE_FAILED : function(user, t, count, f->xs);
+    f->value = t->failed ? TAPE_FAILED : function.call(function.user, t, count, f->xs);
     t->traces--;
     if (!t->failed)
         tape_resolve(t, f->value, "the value of the function");
@@ -85,14 +85,13 @@ static xcvm_var release_value(const traced *f)
     return f->connected || f->tape->failed ? f->value : xcvm_var_detach(f->tape, f->value);
 }
 
-xcvm_status xcvm_tape_value_and_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user, size_t count,
-                                          const xcvm_var *xs, xcvm_var seed, xcvm_var *value, xcvm_var *gradients,
-                                          xcvm_error *error)
+xcvm_status xcvm_tape_vector_jacobian_product(xcvm_tape *tape, xcvm_tape_function f, size_t count, const xcvm_var *xs,
+                                              xcvm_var seed, xcvm_var *value, xcvm_var *gradients, xcvm_error *error)
 {
     traced g;
-    TAPE_BEGIN(tape, xcvm_tape_value_and_gradients, error);
+    TAPE_BEGIN(tape, xcvm_tape_vector_jacobian_product, error);
     XCVM_CHECK(error, value != NULL && gradients != NULL, INVALID_ARGUMENT, "value or gradients is NULL");
-    XCVM_TRY(trace(&g, tape, f, user, count, xs, error));
+    XCVM_TRY(trace(&g, tape, f, count, xs, error));
     differentiate(&g, 1, &g.value, &seed, count, g.xs, g.connected, g.connected, g.gradients);
     g.gradients[count] = release_value(&g);
     if (!tape->failed) {
@@ -154,15 +153,15 @@ static xcvm_var change_of(const traced *f, const xcvm_var *directions)
     return sum;
 }
 
-xcvm_status xcvm_tape_value_and_change(xcvm_tape *tape, xcvm_tape_function f, void *user, size_t count,
-                                       const xcvm_var *xs, const xcvm_var *directions, xcvm_var *value,
-                                       xcvm_var *change, xcvm_error *error)
+xcvm_status xcvm_tape_jacobian_vector_product(xcvm_tape *tape, xcvm_tape_function f, size_t count, const xcvm_var *xs,
+                                              const xcvm_var *directions, xcvm_var *value, xcvm_var *change,
+                                              xcvm_error *error)
 {
     traced g;
-    TAPE_BEGIN(tape, xcvm_tape_value_and_change, error);
+    TAPE_BEGIN(tape, xcvm_tape_jacobian_vector_product, error);
     XCVM_CHECK(error, value != NULL && change != NULL && directions != NULL, INVALID_ARGUMENT,
                "directions, value or change is NULL");
-    XCVM_TRY(trace(&g, tape, f, user, count, xs, error));
+    XCVM_TRY(trace(&g, tape, f, count, xs, error));
     const xcvm_var results[] = {release_value(&g), change_of(&g, directions)};
     if (!tape->failed) {
         *value = results[0];
@@ -205,13 +204,12 @@ static xcvm_var join_rows(xcvm_tape *t, const xcvm_var *rows, size_t count, cons
     return xcvm_Reshape(t, xcvm_Concat(t, {rows, count}, .axis = 0), shape, .allowzero = 1);
 }
 
-xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, void *user, xcvm_var x, xcvm_var *jacobian,
-                               xcvm_error *error)
+xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, xcvm_var x, xcvm_var *jacobian, xcvm_error *error)
 {
     traced g;
     TAPE_BEGIN(tape, xcvm_tape_jacobian, error);
     XCVM_CHECK(error, jacobian != NULL, INVALID_ARGUMENT, "jacobian is NULL");
-    XCVM_TRY(trace(&g, tape, f, user, 1, &x, error));
+    XCVM_TRY(trace(&g, tape, f, 1, &x, error));
     xcvm_var result = TAPE_FAILED;
     if (is_differentiable(&g)) {
         const xcvm_value *y = type_of(g.value), *of = type_of(g.xs[0]);
@@ -239,15 +237,15 @@ xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, void *user
     return finish(&g, 1, &result, error);
 }
 
-xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function f, void *user, xcvm_var x,
-                                             xcvm_var vector, xcvm_var *product, xcvm_error *error)
+xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function f, xcvm_var x, xcvm_var vector,
+                                             xcvm_var *product, xcvm_error *error)
 {
     traced g;
     xcvm_var result = XCVM_ABSENT;
     const xcvm_var none = XCVM_ABSENT;
     TAPE_BEGIN(tape, xcvm_tape_hessian_vector_product, error);
     XCVM_CHECK(error, product != NULL, INVALID_ARGUMENT, "product is NULL");
-    XCVM_TRY(trace(&g, tape, f, user, 1, &x, error));
+    XCVM_TRY(trace(&g, tape, f, 1, &x, error));
     differentiate(&g, 1, &g.value, &none, 1, g.xs, true, true, g.gradients);
     if (!tape->failed && tape_resolve(tape, vector, "the vector") != NULL && g.gradients[0].at != NULL)
         differentiate(&g, 1, g.gradients, &vector, 1, g.xs, true, g.connected, &result);

@@ -195,7 +195,7 @@ static xcvm_status name_output(xcvm_tape *t, const xcvm_tape_output *output, xcc
 }
 
 xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_output *outputs,
-                              const struct xcc_options *options, xcvm_sink sink, void *user, struct xcc_report *report,
+                              const struct xcc_options *options, xcvm_sink sink, struct xcc_report *report,
                               xcvm_error *error)
 {
     xcvm_tape *t = tape;
@@ -212,5 +212,5 @@ xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_out
         status = tape_stick(t, xcc_graph_set_outputs(t->module.graph, count, values));
     if (status != XCVM_OK)
         return tape_report(t, error);
-    return xcc_compile_graph(&t->module, options, sink, user, report, error);
+    return xcc_compile_graph(&t->module, options, sink, report, error);
 }

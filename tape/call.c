@@ -191,12 +191,12 @@ xcvm_status tape_infer(xcvm_tape *t, const tape_record *r)
 xcvm_status tape_run_kernel(xcvm_tape *t, const tape_record *r, uint32_t placed)
 {
     XCVM_TRY(place_results(t, r, placed));
-    const uint64_t begun = t->observer != NULL ? tape_observe(t, r, 0) : 0;
+    const uint64_t begun = t->observer.call != NULL ? tape_observe(t, r, 0) : 0;
     xcvm_status status;
     if (t->batching == XCVM_BATCHING_NONE || !tape_panels_multiply(t, r, &status))
         status = xcvm_kernel_of(r->schema->opcode)(&t->kernel, r->args);
     XCVM_TRY(status);
-    if (t->observer != NULL)
+    if (t->observer.call != NULL)
         tape_observe(t, r, begun);
     if (t->check_nan)
         XCVM_TRY(tape_check_nan(t, r));

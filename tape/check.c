@@ -10,7 +10,6 @@
 /* The function, weighted to one number, and its derivatives of some order along directions. */
 typedef struct checked {
     xcvm_tape_function f;
-    void *user;
     const xcvm_var *directions;
     xcvm_var weights; /* made at the first call, when the type of the value is known */
     uint64_t random;
@@ -36,7 +35,7 @@ static xcvm_var derivative(void *user, xcvm_tape *t, size_t count, const xcvm_va
 
 static xcvm_var weighted(checked *c, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
-    const xcvm_var y = c->f(c->user, t, count, xs);
+    const xcvm_var y = c->f.call(c->f.user, t, count, xs);
     tape_variable *v = tape_is_unusable(t) ? NULL : tape_resolve(t, y, "the value of the function");
     if (v == NULL)
         return TAPE_FAILED;
@@ -57,8 +56,8 @@ static xcvm_var derivative(void *user, xcvm_tape *t, size_t count, const xcvm_va
     if (gradients == NULL)
         return TAPE_FAILED;
     c->order--;
-    const xcvm_status status =
-        xcvm_tape_value_and_gradients(t, derivative, c, count, xs, XCVM_ABSENT, &value, gradients, &error);
+    const xcvm_status status = xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){derivative, c}, count, xs,
+                                                                 XCVM_ABSENT, &value, gradients, &error);
     c->order++;
     if (status != XCVM_OK) {
         t->error = error;
@@ -87,7 +86,7 @@ static double derivative_at(checked *c, xcvm_tape *t, size_t count, const xcvm_v
         moved[i] = xcvm_Add(t, xs[i], xcvm_Mul(t, c->directions[i], xcvm_tape_scalar(t, dtype, step)));
     }
     c->order = order;
-    const double number = t->failed ? NAN : xcvm_var_number(t, derivative(c, t, count, moved));
+    const double number = t->failed ? NAN : xcvm_var_get_number(t, derivative(c, t, count, moved));
     xcvm_tape_scope_end(t, scope, 0, NULL);
     tape_give_back(t, moved, bytes);
     return number;
@@ -104,18 +103,18 @@ static double change_at(checked *c, xcvm_tape *t, size_t count, const xcvm_var *
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     xcvm_var value, change;
     xcvm_error error;
-    const xcvm_status status =
-        xcvm_tape_value_and_change(t, weighted_of, c, count, xs, c->directions, &value, &change, &error);
+    const xcvm_status status = xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){weighted_of, c}, count, xs,
+                                                                 c->directions, &value, &change, &error);
     if (status != XCVM_OK) {
         t->error = error;
         tape_stick(t, status);
     }
-    const double number = status != XCVM_OK ? NAN : change.at != NULL ? xcvm_var_number(t, change) : 0;
+    const double number = status != XCVM_OK ? NAN : change.at != NULL ? xcvm_var_get_number(t, change) : 0;
     xcvm_tape_scope_end(t, scope, 0, NULL);
     return number;
 }
 
-static void compare(xcvm_tape *t, const xcvm_gradient_check *o, const char *mode, int order, double got,
+static void compare(xcvm_tape *t, const xcvm_gradient_check_options *o, const char *mode, int order, double got,
                     double expected)
 {
     if (!t->failed && !(fabs(got - expected) <= o->atol + o->rtol * fmax(fabs(expected), fabs(got))))
@@ -123,7 +122,7 @@ static void compare(xcvm_tape *t, const xcvm_gradient_check *o, const char *mode
                   order, mode, got, expected);
 }
 
-static void check_all(checked *c, xcvm_tape *t, size_t count, const xcvm_var *xs, const xcvm_gradient_check *o)
+static void check_all(checked *c, xcvm_tape *t, size_t count, const xcvm_var *xs, const xcvm_gradient_check_options *o)
 {
     for (int order = 1; order <= o->order && !t->failed; order++) {
         const double got = derivative_at(c, t, count, xs, 0, order),
@@ -136,20 +135,20 @@ static void check_all(checked *c, xcvm_tape *t, size_t count, const xcvm_var *xs
     }
 }
 
-xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user, size_t count,
-                                      const xcvm_var *xs, const xcvm_gradient_check *check, xcvm_error *error)
+xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, size_t count, const xcvm_var *xs,
+                                      const xcvm_gradient_check_options *check, xcvm_error *error)
 {
-    xcvm_gradient_check o;
+    xcvm_gradient_check_options o;
     TAPE_BEGIN(tape, xcvm_tape_check_gradients, error);
     XCVM_TRY(xcvm_options_read(&o, sizeof o, check, error));
-    XCVM_CHECK(error, f != NULL && count > 0 && count < SIZE_MAX / 64 && xs != NULL, INVALID_ARGUMENT,
+    XCVM_CHECK(error, f.call != NULL && count > 0 && count < SIZE_MAX / 64 && xs != NULL, INVALID_ARGUMENT,
                "there is no function, or nothing to differentiate by");
     XCVM_CHECK(error, o.order >= 0 && o.order <= 8, INVALID_ARGUMENT, "order is %d, not from 1 to 8", o.order);
     const size_t bytes = count * sizeof *xs;
     xcvm_var *directions = tape_take(tape, bytes);
     if (directions == NULL)
         return tape_report(tape, error);
-    checked c = {.f = f, .user = user, .directions = directions, .random = o.seed};
+    checked c = {.f = f, .directions = directions, .random = o.seed};
     const xcvm_scope scope = xcvm_tape_scope_begin(tape);
     const bool recording = xcvm_tape_set_recording(tape, false);
     bool exact = true;

@@ -73,7 +73,7 @@ static xcvm_status conclude(xcvm_tape *t, xcc_node *n, xcc_value *const *outputs
     return XCVM_OK;
 }
 
-static xcvm_status build_branches(xcvm_tape *t, const tape_variable *cond, const xcvm_tape_branch *branches, void *user,
+static xcvm_status build_branches(xcvm_tape *t, const tape_variable *cond, const xcvm_tape_branch *branches,
                                   size_t count, xcvm_var *results)
 {
     const xcc_builder around = t->builder;
@@ -85,7 +85,7 @@ static xcvm_status build_branches(xcvm_tape *t, const tape_variable *cond, const
         if (count > 0)
             memset(results, 0, count * sizeof *results);
         t->builder.graph = n->bodies[i];
-        branches[i](user, t, count, results);
+        branches[i].call(branches[i].user, t, count, results);
         if (!t->failed)
             end_body(t, n->bodies[i], count, results, NULL);
     }
@@ -99,12 +99,12 @@ static xcvm_status build_branches(xcvm_tape *t, const tape_variable *cond, const
 /* ---- If ---- */
 
 void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, xcvm_tape_branch else_branch,
-                  void *user, size_t count, xcvm_var *results)
+                  size_t count, xcvm_var *results)
 {
     xcvm_tape *t = tape;
     const xcvm_tape_branch branches[] = {then_branch, else_branch};
     const bool usable = TAPE_ENTER(t, xcvm_tape_if);
-    if (usable && (then_branch == NULL || else_branch == NULL || (count > 0 && results == NULL)))
+    if (usable && (then_branch.call == NULL || else_branch.call == NULL || (count > 0 && results == NULL)))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "a branch is missing, or the place for its results");
     const tape_variable *condition = tape_is_unusable(t) ? NULL : scalar(t, cond, XCVM_BOOL, "cond");
     if (condition == NULL && !tape_is_unusable(t))
@@ -112,12 +112,13 @@ void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, 
     if (tape_is_unusable(t)) {
         fail_all(results != NULL ? count : 0, results);
     } else if (t->building) {
-        if (build_branches(t, condition, branches, user, count, results) != XCVM_OK)
+        if (build_branches(t, condition, branches, count, results) != XCVM_OK)
             fail_all(count, results);
     } else {
         if (count > 0)
             memset(results, 0, count * sizeof *results);
-        branches[is_true(condition) ? 0 : 1](user, t, count, results);
+        const xcvm_tape_branch taken = branches[is_true(condition) ? 0 : 1];
+        taken.call(taken.user, t, count, results);
         for (size_t i = 0; i < count && !t->failed; i++)
             tape_resolve(t, results[i], "a result of a branch");
         if (t->failed)
@@ -130,8 +131,7 @@ void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, 
 typedef struct loop {
     xcvm_tape *tape;
     const tape_variable *trips, *cond;
-    xcvm_tape_round body;
-    void *user;
+    xcvm_tape_loop_body body;
     size_t state_count, scan_count;
     xcvm_var *states, *scans;
 } loop;
@@ -209,8 +209,8 @@ static void run_rounds(const loop *l)
     for (int64_t i = 0; i < trips && goes_on && !t->failed; i++) {
         xcvm_var go_on = XCVM_ABSENT;
         forget_scans(l);
-        l->body(l->user, t, xcvm_tape_constant(t, XCVM_I64, 0, NULL, &i), l->state_count, l->states, l->scan_count,
-                l->scans, &go_on);
+        l->body.call(l->body.user, t, xcvm_tape_constant(t, XCVM_I64, 0, NULL, &i), l->state_count, l->states,
+                     l->scan_count, l->scans, &go_on);
         for (size_t k = 0; k < l->state_count && !t->failed; k++)
             tape_resolve(t, l->states[k], "a state of the loop");
         for (size_t k = 0; k < l->scan_count && !t->failed; k++)
@@ -263,7 +263,7 @@ static xcvm_status build_round(const loop *l, xcc_node *n, xcc_value *const *inp
     t->builder.graph = n->bodies[0];
     XCVM_TRY(begin_round(l, n->bodies[0], inputs, &iteration));
     forget_scans(l);
-    l->body(l->user, t, tape_handle(iteration), l->state_count, l->states, l->scan_count, l->scans, &go_on);
+    l->body.call(l->body.user, t, tape_handle(iteration), l->state_count, l->states, l->scan_count, l->scans, &go_on);
     const tape_variable *said = t->failed ? NULL : scalar(t, go_on, XCVM_BOOL, "go_on");
     xcc_value *cond = t->failed ? NULL : said != NULL ? tape_built_operand(t, said) : n->bodies[0]->inputs[1];
     if (cond == NULL)
@@ -309,12 +309,12 @@ static void build_loop(const loop *l)
     copy_variables(l->scans, results + l->state_count, l->scan_count);
 }
 
-void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_round body, void *user,
-                    size_t state_count, xcvm_var *states, size_t scan_count, xcvm_var *scans)
+void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_loop_body body, size_t state_count,
+                    xcvm_var *states, size_t scan_count, xcvm_var *scans)
 {
     xcvm_tape *t = tape;
     if (TAPE_ENTER(t, xcvm_tape_loop) &&
-        (body == NULL || (state_count > 0 && states == NULL) || (scan_count > 0 && scans == NULL) ||
+        (body.call == NULL || (state_count > 0 && states == NULL) || (scan_count > 0 && scans == NULL) ||
          state_count > UINT32_MAX || scan_count > UINT32_MAX))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "the body of a loop is missing, or the place for its results");
     if (!tape_is_unusable(t)) {
@@ -322,7 +322,6 @@ void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_ro
                         .trips = scalar(t, trips, XCVM_I64, "trips"),
                         .cond = scalar(t, cond, XCVM_BOOL, "cond"),
                         .body = body,
-                        .user = user,
                         .state_count = state_count,
                         .scan_count = scan_count,
                         .states = states,

@@ -1,5 +1,6 @@
 /* Functions that are made of several calls. */
 #include "tape/tape.h"
+#include "xcvm/functions.h"
 #include "xcvm/layers.h"
 
 static int rank_of(xcvm_tape *t, xcvm_var x)
@@ -92,5 +93,5 @@ xcvm_var xcvm_tape_scale_gradient(xcvm_tape *tape, xcvm_var x, double scale)
         return TAPE_FAILED;
     const xcvm_var in[] = {x, number_like(tape, x, scale)};
     xcvm_var y;
-    return xcvm_tape_operate(tape, &operation, 2, in, 1, &y);
+    return xcvm_tape_call_operation(tape, &operation, 2, in, 1, &y);
 }

@@ -6,20 +6,22 @@
 
 /* ---- What was added up ---- */
 
-xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v)
+xcvm_var xcvm_var_get_gradient(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable =
-        TAPE_ENTER(tape, xcvm_var_grad) ? tape_resolve(tape, v, "the variable whose gradient is asked for") : NULL;
+    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_get_gradient)
+                                  ? tape_resolve(tape, v, "the variable whose gradient is asked for")
+                                  : NULL;
     const tape_variable *gradient = variable != NULL ? tape_variable_gradient(variable) : NULL;
     if (variable == NULL || tape->failed)
         return TAPE_FAILED;
     return gradient != NULL ? tape_handle(gradient) : XCVM_ABSENT;
 }
 
-void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v)
+void xcvm_var_clear_gradient(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable =
-        TAPE_ENTER(tape, xcvm_var_clear_grad) ? tape_resolve(tape, v, "the variable whose gradient is cleared") : NULL;
+    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_clear_gradient)
+                                  ? tape_resolve(tape, v, "the variable whose gradient is cleared")
+                                  : NULL;
     if (variable != NULL)
         tape_variable_clear_gradient(variable);
 }
@@ -32,9 +34,9 @@ static void ask_for_single(const tape_variable *v)
         v->tape->singles = true;
 }
 
-void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
+void xcvm_var_retain_gradient(xcvm_tape *tape, xcvm_var v)
 {
-    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_retain_grad)
+    tape_variable *variable = TAPE_ENTER(tape, xcvm_var_retain_gradient)
                                   ? tape_resolve(tape, v, "the variable that is to retain its gradient")
                                   : NULL;
     if (variable == NULL)
@@ -44,16 +46,16 @@ void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v)
     tape_refuse(tape, "a variable retains its gradient");
 }
 
-xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user, xcvm_error *error)
+xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_gradient_hook hook, xcvm_error *error)
 {
     TAPE_BEGIN(tape, xcvm_var_add_hook, error);
-    XCVM_CHECK(error, hook != NULL, INVALID_ARGUMENT, "hook is NULL");
+    XCVM_CHECK(error, hook.call != NULL, INVALID_ARGUMENT, "hook is NULL");
     tape_variable *variable = tape_resolve(tape, v, "the variable of the hook");
     tape_hook *added = variable != NULL ? tape_take(tape, sizeof *added) : NULL;
     if (added == NULL)
         return tape_report(tape, error);
     tape_refuse(tape, "a gradient has a hook");
-    *added = (tape_hook){.call = hook, .user = user};
+    *added = (tape_hook){.hook = hook};
     tape_hook **last = &variable->hooks;
     while (*last != NULL)
         last = &(*last)->next;

@@ -191,9 +191,9 @@ xcvm_status tape_execute_into(xcvm_tape *t, tape_record *r, tape_variable *targe
     return status;
 }
 
-xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes, xcvm_error *error)
+xcvm_status xcvm_var_set_data(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes, xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_var_set, error);
+    TAPE_BEGIN(tape, xcvm_var_set_data, error);
     tape_variable *variable = tape_resolve(tape, v, "the variable to be set");
     if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
         return tape_report(tape, error);

@@ -48,9 +48,9 @@ static void add_panels(void *user, const tape_variable *v)
         *bytes += v->panels->packed[i] != NULL ? v->panels->packed[i]->bytes : 0;
 }
 
-xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error)
+xcvm_status xcvm_tape_get_memory_info(xcvm_tape *tape, xcvm_tape_memory_info *memory, xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_tape_get_memory, error);
+    TAPE_BEGIN(tape, xcvm_tape_get_memory_info, error);
     XCVM_CHECK(error, memory != NULL && memory->size >= sizeof memory->size, INVALID_ARGUMENT,
                "memory is NULL, or its size is not set");
     size_t slots = 64;
@@ -69,7 +69,7 @@ xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm
     tape_variables_each(tape, add_panels, &scratch);
     const size_t reserved = xcvm_heap_reserved(tape->kernel.heap);
     const size_t held = tape->budget.held;
-    const xcvm_tape_memory all = {
+    const xcvm_tape_memory_info all = {
         .size = memory->size,
         .values = bytes[VALUE],
         .gradients = bytes[GRADIENT],

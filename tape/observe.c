@@ -12,12 +12,11 @@ static const char *name_of(const tape_record *r) { return r->operation != NULL ?
 
 /* ---- Observers ---- */
 
-void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *user, const xcvm_call_event *event), void *user)
+void xcvm_tape_set_observer(xcvm_tape *tape, const xcvm_tape_observer *observer)
 {
     if (!TAPE_ENTER(tape, xcvm_tape_set_observer))
         return;
-    tape->observer = observer;
-    tape->observer_user = user;
+    tape->observer = observer != NULL ? *observer : (xcvm_tape_observer){0};
 }
 
 uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
@@ -29,29 +28,30 @@ uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
                                    .done = begun != 0,
                                    .ns = begun != 0 ? now - begun : 0,
                                    .live_bytes = xcvm_heap_live(t->kernel.heap)};
-    t->observer(t->observer_user, &event);
+    t->observer.call(t->observer.user, &event);
     return begun != 0 ? now : xcvm_clock_ns();
 }
 
 /* ---- Creators ---- */
 
-bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creator)
+bool xcvm_var_get_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator_info *creator)
 {
-    const tape_variable *variable =
-        !TAPE_ENTER(tape, xcvm_var_creator) ? NULL : tape_resolve(tape, v, "the variable whose creator is asked for");
+    const tape_variable *variable = !TAPE_ENTER(tape, xcvm_var_get_creator)
+                                        ? NULL
+                                        : tape_resolve(tape, v, "the variable whose creator is asked for");
     const tape_record *r = variable != NULL ? variable->creator : NULL;
     if (r == NULL)
         return false;
     size_t result = 0;
     while (r->out[result] != variable)
         result++;
-    const xcvm_creator found = {.size = creator->size,
-                                .name = name_of(r),
-                                .number = r->number,
-                                .operand_count = r->in_count,
-                                .result_count = r->out_count,
-                                .result = result,
-                                .backward = r->backward};
+    const xcvm_creator_info found = {.size = creator->size,
+                                     .name = name_of(r),
+                                     .number = r->number,
+                                     .operand_count = r->in_count,
+                                     .result_count = r->out_count,
+                                     .result = result,
+                                     .backward = r->backward};
     memcpy(creator, &found, creator->size < sizeof found ? creator->size : sizeof found);
     return true;
 }
@@ -89,7 +89,6 @@ xcvm_status tape_check_nan(xcvm_tape *t, const tape_record *r)
 
 typedef struct drawing {
     xcvm_sink sink;
-    void *user;
     bool failed;
 } drawing;
 
@@ -102,7 +101,7 @@ static void write(drawing *d, const char *format, ...)
     const int length = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     const size_t count = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
-    d->failed = d->failed || length < 0 || !d->sink(d->user, line, count);
+    d->failed = d->failed || length < 0 || !d->sink.call(d->sink.user, line, count);
 }
 
 static void draw_variable(drawing *d, const tape_variable *v)
@@ -154,11 +153,11 @@ static void draw_call(drawing *d, const tape_record *r)
     }
 }
 
-xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, xcvm_error *error)
 {
     TAPE_BEGIN(tape, xcvm_tape_draw, error);
-    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
-    drawing d = {sink, user, false};
+    XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
+    drawing d = {sink, false};
     write(&d, "digraph tape {\n  node [shape=ellipse];\n");
     for (const tape_record *r = tape->first; r != NULL && !d.failed; r = r->next)
         draw_call(&d, r);

@@ -59,14 +59,14 @@ static xcvm_status operate(xcvm_tape *t, tape_record *r, const xcvm_var *in, xcv
     return status;
 }
 
-xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count, const xcvm_var *in,
-                           size_t out_count, xcvm_var *out)
+xcvm_var xcvm_tape_call_operation(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count, const xcvm_var *in,
+                                  size_t out_count, xcvm_var *out)
 {
     xcvm_tape *t = tape;
     void *behind;
     for (size_t i = 0; i < out_count && out != NULL; i++)
         out[i] = TAPE_FAILED;
-    if (!TAPE_ENTER(t, xcvm_tape_operate))
+    if (!TAPE_ENTER(t, xcvm_tape_call_operation))
         return TAPE_FAILED;
     if (operation == NULL || operation->forward == NULL || (out_count > 0 && out == NULL)) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "an operation needs a function for its results, and a place for them");

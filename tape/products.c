@@ -267,7 +267,7 @@ bool tape_product_is_left(const tape_walk *w, const tape_record *r)
     const bool gemm = r->operation == NULL && r->schema->opcode == XCVM_OP_Gemm;
     if ((!gemm && (r->operation != NULL || r->schema->opcode != XCVM_OP_MatMul)) || w->request->kind != TAPE_BACKWARD ||
         w->request->create || tape_has_overwritten(r) || t->batching != XCVM_BATCHING_NONE || t->tracer != NULL ||
-        t->observer != NULL || t->check_nan)
+        t->observer.call != NULL || t->check_nan)
         return false;
     const tape_variable *weight = r->in[1], *x = r->in[0], *g = r->out[0]->sum;
     if (!weight->requires || weight->creator != NULL || weight->gradient != NULL || weight->rows != NULL ||

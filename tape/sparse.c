@@ -204,9 +204,9 @@ tape_variable *tape_rows_dense(xcvm_tape *t, tape_variable *v)
 
 /* ---- The host's side ---- */
 
-xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error)
+xcvm_status xcvm_var_set_sparse_gradient(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_var_set_sparse, error);
+    TAPE_BEGIN(tape, xcvm_var_set_sparse_gradient, error);
     tape_variable *variable = tape_resolve(tape, v, "the parameter whose gradient is kept by rows");
     if (variable == NULL)
         return tape_report(tape, error);
@@ -219,9 +219,10 @@ xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_e
     return XCVM_OK;
 }
 
-xcvm_status xcvm_var_grad_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows, xcvm_var *gradients, xcvm_error *error)
+xcvm_status xcvm_var_get_gradient_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows, xcvm_var *gradients,
+                                       xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_var_grad_rows, error);
+    TAPE_BEGIN(tape, xcvm_var_get_gradient_rows, error);
     XCVM_CHECK(error, rows != NULL && gradients != NULL, INVALID_ARGUMENT, "rows or gradients is NULL");
     const tape_variable *variable = tape_resolve(tape, v, "the variable whose gradient is asked for");
     if (variable == NULL)

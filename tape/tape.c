@@ -174,7 +174,7 @@ static void release_slabs(xcvm_tape *t)
 
 static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *error)
 {
-    const int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
+    const int threads = o->threads != 0 ? o->threads : xcvm_available_thread_count();
     XCVM_TRY(xcc_module_init(&t->module, NULL, error));
     XCVM_TRY(xcvm_heap_create(t->allocator, o->memory_limit, &t->kernel.heap, error));
     xcvm_heap_set_reclaim(t->kernel.heap, tape_panels_reclaim, t);
@@ -185,8 +185,8 @@ static xcvm_status begin(xcvm_tape *t, const xcvm_tape_options *o, xcvm_error *e
     t->kernel.allocator = t->allocator;
     t->kernel.random = &t->random;
     t->check_nan = o->check_nan;
-    t->kernel.print = o->print;
-    t->kernel.print_user = o->user;
+    t->kernel.print = o->print.call;
+    t->kernel.print_user = o->print.user;
     t->kernel.functions = o->functions;
     t->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     t->scratch.allocator = t->allocator;
@@ -248,17 +248,17 @@ void xcvm_tape_destroy(xcvm_tape *t)
     xcvm_deallocate(t->budget.from, t, sizeof *t);
 }
 
-void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats)
+void xcvm_tape_get_info(const xcvm_tape *tape, xcvm_tape_info *stats)
 {
-    if (!TAPE_ENTER((xcvm_tape *)(uintptr_t)tape, xcvm_tape_get_stats))
+    if (!TAPE_ENTER((xcvm_tape *)(uintptr_t)tape, xcvm_tape_get_info))
         return;
-    const xcvm_tape_stats all = {.size = stats->size,
-                                 .calls = tape->calls,
-                                 .recorded = tape->recorded,
-                                 .variables = tape->variables,
-                                 .live_bytes = xcvm_heap_live(tape->kernel.heap),
-                                 .peak_bytes = xcvm_heap_peak(tape->kernel.heap),
-                                 .total_bytes = tape->budget.held};
+    const xcvm_tape_info all = {.size = stats->size,
+                                .calls = tape->calls,
+                                .recorded = tape->recorded,
+                                .variables = tape->variables,
+                                .live_bytes = xcvm_heap_live(tape->kernel.heap),
+                                .peak_bytes = xcvm_heap_peak(tape->kernel.heap),
+                                .total_bytes = tape->budget.held};
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }
 

@@ -67,8 +67,7 @@ struct xcvm_variable {
 };
 
 struct tape_hook {
-    xcvm_grad_hook call;
-    void *user;
+    xcvm_gradient_hook hook;
     tape_hook *next;
 };
 static inline size_t tape_hook_count(const tape_variable *v)
@@ -198,8 +197,7 @@ struct xcvm_tape {
     size_t pieces_taken;
     tape_slab *slabs, *slab; /* the first, and that which is cut now */
     tape_walk *walk;         /* the innermost that goes on */
-    void (*observer)(void *user, const xcvm_call_event *event);
-    void *observer_user;
+    xcvm_tape_observer observer;
     bool check_nan;
     bool packing;                   /* memory is asked for panels, which have none of other panels */
     tape_tracer *tracer;            /* that is told of calls; NULL: none */

@@ -41,7 +41,7 @@ void tape_entries_release(tape_entries *entries) { xcvm_arena_release(&entries->
 /* ---- Writing ---- */
 
 static xcvm_status write_tensors(const tape_entries *entries, xcvm_safetensor *tensors, xcvm_tensor_format format,
-                                 xcvm_sink sink, void *user, xcvm_error *error)
+                                 xcvm_sink sink, xcvm_error *error)
 {
     for (size_t i = 0; i < entries->count; i++) {
         const xcvm_value *value = entries->at[i].value;
@@ -54,19 +54,19 @@ static xcvm_status write_tensors(const tape_entries *entries, xcvm_safetensor *t
     }
     const xcvm_allocator *allocator = entries->arena.allocator;
     if (format == XCVM_NPZ)
-        return xcvm_npz_write(tensors, entries->count, allocator, sink, user, error);
-    return xcvm_safetensors_write(tensors, entries->count, NULL, 0, allocator, sink, user, error);
+        return xcvm_npz_write(tensors, entries->count, allocator, sink, error);
+    return xcvm_safetensors_write(tensors, entries->count, NULL, 0, allocator, sink, error);
 }
 
-xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink, void *user,
+xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink,
                                xcvm_error *error)
 {
-    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_CHECK(error, format == XCVM_SAFETENSORS || format == XCVM_NPZ, INVALID_ARGUMENT, "format is %d", (int)format);
     const size_t bytes = entries->count * sizeof(xcvm_safetensor);
     xcvm_safetensor *tensors = xcvm_allocate(entries->arena.allocator, bytes);
     XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory to save %zu tensors", entries->count);
-    const xcvm_status status = write_tensors(entries, tensors, format, sink, user, error);
+    const xcvm_status status = write_tensors(entries, tensors, format, sink, error);
     xcvm_deallocate(entries->arena.allocator, tensors, bytes);
     return status;
 }

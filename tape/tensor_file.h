@@ -3,7 +3,7 @@
 #define XCVM_TAPE_TENSOR_FILE_H
 
 #include "tape/tape.h"
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 
 typedef struct tape_entry {
     const char *name;
@@ -21,7 +21,7 @@ typedef struct tape_entries {
 xcvm_status tape_entries_add(tape_entries *entries, const char *name, xcvm_value *value, xcvm_error *error);
 void tape_entries_release(tape_entries *entries);
 
-xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink, void *user,
+xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink,
                                xcvm_error *error);
 /* Reads elements in place. In failure, which names all entries that are missing or of another type or shape, and, if
  * `all`, tensors that are no entry and not an optimizer's own, nothing has changed. */

@@ -387,9 +387,9 @@ xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
     return tape_handle(v);
 }
 
-xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value, xcvm_error *error)
+xcvm_status xcvm_var_get_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value, xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_var_value, error);
+    TAPE_BEGIN(tape, xcvm_var_get_value, error);
     XCVM_CHECK(error, value != NULL, INVALID_ARGUMENT, "value is NULL");
     tape_variable *variable = tape_resolve(tape, v, "the variable whose value is asked for");
     if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
@@ -398,10 +398,10 @@ xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value
     return XCVM_OK;
 }
 
-double xcvm_var_number(xcvm_tape *tape, xcvm_var v)
+double xcvm_var_get_number(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =
-        TAPE_ENTER(tape, xcvm_var_number) ? tape_resolve(tape, v, "the variable whose number is asked for") : NULL;
+        TAPE_ENTER(tape, xcvm_var_get_number) ? tape_resolve(tape, v, "the variable whose number is asked for") : NULL;
     if (variable == NULL)
         return NAN;
     const xcvm_value *type = &variable->value.type;
@@ -452,9 +452,9 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
     tape_variable_unname(result);
 }
 
-xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)
+xcvm_status xcvm_var_set_requires_gradient(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error)
 {
-    TAPE_BEGIN(tape, xcvm_var_require_grad, error);
+    TAPE_BEGIN(tape, xcvm_var_set_requires_gradient, error);
     tape_variable *variable = tape_resolve(tape, v, "the variable that is to have a gradient");
     if (variable == NULL)
         return tape_report(tape, error);
@@ -472,9 +472,9 @@ xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm
     return XCVM_OK;
 }
 
-bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v)
+bool xcvm_var_requires_gradient(xcvm_tape *tape, xcvm_var v)
 {
     const tape_variable *variable =
-        TAPE_ENTER(tape, xcvm_var_requires_grad) ? tape_resolve(tape, v, "the variable that is asked about") : NULL;
+        TAPE_ENTER(tape, xcvm_var_requires_gradient) ? tape_resolve(tape, v, "the variable that is asked about") : NULL;
     return variable != NULL && variable->requires;
 }

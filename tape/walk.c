@@ -113,7 +113,7 @@ static xcvm_status call_hooks(tape_walk *w, tape_variable *v)
         const bool recording = xcvm_tape_set_recording(t, w->request->create);
         v->sum->lenders++;
         tape_variable *lent = v->sum;
-        const xcvm_var given = hook->call(hook->user, t, tape_handle(lent));
+        const xcvm_var given = hook->hook.call(hook->hook.user, t, tape_handle(lent));
         tape_variable *other = t->failed ? NULL : tape_operand(t, given, "the gradient that a hook returned");
         lent->lenders--;
         t->recording = recording;

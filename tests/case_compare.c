@@ -64,7 +64,7 @@ static bool compare_strings(const comparison *c, const char *what, const xcvm_va
 {
     for (size_t i = 0; i < xcvm_element_count(expected); i++) {
         size_t length, expected_length;
-        const char *text = xcvm_value_string(got, i, &length);
+        const char *text = xcvm_value_string_at(got, i, &length);
         const char *wanted = xcvm_string_at(expected, i, &expected_length);
         if (text == NULL || length != expected_length || memcmp(text, wanted, length) != 0)
             return case_fail(c->why, "%s: string %zu is \"%.*s\", not \"%.*s\"", what, i,
@@ -95,7 +95,7 @@ static bool compare_elements(const comparison *c, const char *what, const xcvm_v
         test_bytes text = {0};
         xcvm_writer w;
         copy.data = (void *)data;
-        xcvm_writer_start(&w, test_bytes_sink, &text);
+        xcvm_writer_start(&w, (xcvm_sink){test_bytes_sink, &text});
         xcvm_elements_write(&w, &copy);
         xcvm_writer_text(&w, ", not ");
         xcvm_elements_write(&w, expected);
@@ -128,7 +128,7 @@ static bool compare_value(const comparison *c, const char *what, const xcvm_valu
         return case_fail(c->why, "%s: has %zu items, not %zu", what, xcvm_value_count(got), expected->count);
     for (size_t i = 0; i < expected->count; i++) {
         snprintf(item, sizeof item, "%.150s[%zu]", what, i);
-        if (!compare_value(c, item, xcvm_value_item(got, i), &expected->items[i], e))
+        if (!compare_value(c, item, xcvm_value_item_at(got, i), &expected->items[i], e))
             return false;
     }
     return true;
@@ -169,9 +169,9 @@ static const xcvm_value *find_result(const comparison *c, const xcvm_program *pr
 {
     const size_t count = e->state ? xcvm_program_state_count(program) : xcvm_program_output_count(program);
     for (size_t i = 0; i < count; i++) {
-        const xcvm_parameter *p = e->state ? xcvm_program_state(program, i) : xcvm_program_output(program, i);
+        const xcvm_value_info *p = e->state ? xcvm_program_state_at(program, i) : xcvm_program_output_at(program, i);
         if (strcmp(p->name, e->output) == 0)
-            return e->state ? xcvm_session_state(session, i) : xcvm_session_output(session, i);
+            return e->state ? xcvm_session_get_state(session, i) : xcvm_session_get_output(session, i);
     }
     case_fail(c->why, "there is no %s %s", e->state ? "state" : "output", e->output);
     return NULL;

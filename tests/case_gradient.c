@@ -57,14 +57,14 @@ static bool compile(case_checking *c, const case_form *f, int order, xcc_phase p
     const xcc_options options = {.size = sizeof options,
                                  .optimization = f->optimization,
                                  .backprop = true,
-                                 .straight_through = c->gradient->straight,
-                                 .order = order,
-                                 .phase = phase,
-                                 .vjps = vjps,
-                                 .vjp_count = 2,
+                                 .gradients.straight_through = c->gradient->straight,
+                                 .gradients.order = order,
+                                 .gradients.phase = phase,
+                                 .gradients.vjps = vjps,
+                                 .gradients.vjp_count = 2,
                                  .loss = "loss",
-                                 .wrt = c->wrt,
-                                 .wrt_count = c->count};
+                                 .gradients.wrt = c->wrt,
+                                 .gradients.wrt_count = c->count};
     *k = (compiled){.program = NULL};
     xcvm_status status = xcc_module_init(&m, &options, &c->error);
     *made = status == XCVM_OK && case_gradient_graph(c, &m, f);
@@ -75,7 +75,7 @@ static bool compile(case_checking *c, const case_form *f, int order, xcc_phase p
     if (*made && status == XCVM_OK)
         status = xcc_plan_make(&m, &plan);
     if (*made && status == XCVM_OK)
-        status = xcc_emit_program(&m, &plan, test_bytes_sink, &k->bytes);
+        status = xcc_emit_program(&m, &plan, (xcvm_sink){test_bytes_sink, &k->bytes});
     xcc_module_release(&m);
     if (!*made)
         return true;
@@ -121,7 +121,8 @@ static bool run(case_checking *c, const case_form *f, compiled *k, size_t change
 /* The gradient of literal i; output 0 is the loss. NULL, and told, if it has not the literal's type. */
 static const xcvm_value *gradient_of(const case_checking *c, const case_form *f, const compiled *k, size_t i)
 {
-    const xcvm_value *v = xcvm_session_output(k->session, i + 1), *literal = &c->image.constants[c->literals[i]].value;
+    const xcvm_value *v = xcvm_session_get_output(k->session, i + 1),
+                     *literal = &c->image.constants[c->literals[i]].value;
     char got[100], expected[100];
     if (v->dtype == f->dtype && xcvm_same_shape(v, literal))
         return v;
@@ -130,7 +131,7 @@ static const xcvm_value *gradient_of(const case_checking *c, const case_form *f,
     return NULL;
 }
 
-static double loss(const compiled *k) { return xcvm_element_as_double(xcvm_session_output(k->session, 0), 0); }
+static double loss(const compiled *k) { return xcvm_element_as_double(xcvm_session_get_output(k->session, 0), 0); }
 
 /* ---- Comparing ---- */
 
@@ -255,7 +256,7 @@ static bool run_along(case_checking *c, compiled *k, double step)
 static bool copy_outputs(case_checking *c, const compiled *k, size_t first, xcvm_value **copies)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (xcvm_value_copy(NULL, xcvm_session_output(k->session, first + i), &copies[i], &c->error) != XCVM_OK)
+        if (xcvm_value_copy(NULL, xcvm_session_get_output(k->session, first + i), &copies[i], &c->error) != XCVM_OK)
             return case_fail(c->why, "gradient, second order: %s", c->error.message);
     return true;
 }
@@ -309,7 +310,7 @@ static bool check_second(case_checking *c)
 
 /* ---- Two programs ---- */
 
-static size_t index_of(size_t count, const xcvm_parameter *(*get)(const xcvm_program *, size_t),
+static size_t index_of(size_t count, const xcvm_value_info *(*get)(const xcvm_program *, size_t),
                        const xcvm_program *program, const char *name)
 {
     size_t i = 0;
@@ -323,18 +324,18 @@ static bool run_backward(case_checking *c, const compiled *forward, compiled *ba
 {
     const size_t outputs = xcvm_program_output_count(forward->program);
     for (size_t i = 0; i < xcvm_program_input_count(backward->program); i++) {
-        const char *name = xcvm_program_input(backward->program, i)->name;
-        const size_t output = index_of(outputs, xcvm_program_output, forward->program, name);
+        const char *name = xcvm_program_input_at(backward->program, i)->name;
+        const size_t output = index_of(outputs, xcvm_program_output_at, forward->program, name);
         xcvm_value *v = NULL;
         xcvm_status status = XCVM_OK;
         if (output < outputs) {
-            status =
-                xcvm_session_set_input(backward->session, i, xcvm_session_output(forward->session, output), &c->error);
+            status = xcvm_session_set_input(backward->session, i, xcvm_session_get_output(forward->session, output),
+                                            &c->error);
         } else if (strcmp(name, "grad_in@loss") != 0) {
             return case_fail(c->why, "gradient, forward and backward apart: nothing is %s", name);
         } else {
             const double one = 1;
-            const xcvm_dtype dtype = xcvm_program_input(backward->program, i)->type.dtype;
+            const xcvm_dtype dtype = xcvm_program_input_at(backward->program, i)->type.dtype;
             status = xcvm_tensor_create(NULL, dtype, 0, NULL, &v, &c->error);
             if (status == XCVM_OK) {
                 xcvm_store_f64(dtype, xcvm_value_data(v), 0, 1, &one, false);
@@ -358,7 +359,7 @@ static bool check_phases(case_checking *c, const case_form *f, xcvm_value *const
                 compile(c, f, 1, XCC_PHASE_BACKWARD, &backward, &made) && made && run(c, f, &forward, SIZE_MAX, 0, 0) &&
                 run_backward(c, &forward, &backward);
     for (size_t i = 0; good && i < c->count; i++)
-        good = case_gradient_compare(c, f, i, xcvm_session_output(backward.session, i), expected[i],
+        good = case_gradient_compare(c, f, i, xcvm_session_get_output(backward.session, i), expected[i],
                                      (case_tolerance){1e-9, 1e-9 * fmax(1, case_gradient_greatest(expected[i]))});
     compiled_close(&forward);
     compiled_close(&backward);

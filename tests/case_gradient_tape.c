@@ -59,7 +59,7 @@ static bool compare_called(const case_checking *c, const case_form *f, xcvm_tape
                         case_fail(c->why, "gradient, tape, %s: that of literal %zu has another type", f->name, i));
         good = good && case_gradient_compare(c, f, i, got, expected[i], tolerance);
         xcvm_value_release(zeros);
-        xcvm_var_clear_grad(t, tape_handle(literals[i]));
+        xcvm_var_clear_gradient(t, tape_handle(literals[i]));
     }
     return good;
 }

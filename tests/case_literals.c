@@ -17,7 +17,7 @@ static int32_t last_register(const xcvm_image *image)
     return last;
 }
 
-static bool lift_parameter(case_literals *lifted, bool typed, size_t i, xcvm_parameter *input)
+static bool lift_parameter(case_literals *lifted, bool typed, size_t i, xcvm_value_info *input)
 {
     char name[32];
     const xcvm_value *literal = &lifted->constants[i].value;
@@ -67,7 +67,7 @@ static bool lift(case_literals *lifted, bool typed, xcvm_image *image)
 {
     const size_t n = lifted->count;
     const int32_t first_register = last_register(image) + 1;
-    xcvm_parameter *inputs = xcvm_arena_allocate(&lifted->arena, (image->input_count + n) * sizeof *inputs);
+    xcvm_value_info *inputs = xcvm_arena_allocate(&lifted->arena, (image->input_count + n) * sizeof *inputs);
     xcvm_instruction *instructions =
         xcvm_arena_allocate(&lifted->arena, (image->instruction_count + n) * sizeof *instructions);
     bool good = inputs != NULL && instructions != NULL;
@@ -102,7 +102,7 @@ xcvm_status case_literals_lift(const test_bytes *file, bool typed, case_literals
     lifted->first = image.input_count;
     if (!lift(lifted, typed, &image))
         return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a case");
-    return xcvm_image_encode(&image, NULL, test_bytes_sink, &lifted->file, error);
+    return xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &lifted->file}, error);
 }
 
 void case_literals_free(case_literals *lifted)
@@ -153,7 +153,7 @@ static xcvm_status bind_elements(const xcvm_value *literal, int rank, const int6
         memcpy(at + done, literal->data, piece);
         done += piece;
     }
-    return xcvm_tensor_wrap(dtype, rank, dims, at, free, *block, value, error);
+    return xcvm_tensor_wrap(dtype, rank, dims, at, (xcvm_finalizer){free, *block}, value, error);
 }
 
 static xcvm_status bind_strings(const xcvm_value *literal, int rank, const int64_t *dims, xcvm_value **value,

@@ -63,8 +63,8 @@ static xcvm_status make_value(const xcvm_value *tensor, xcvm_value **value, xcvm
 {
     size_t count = xcvm_element_count(tensor);
     if (tensor->dtype != XCVM_STRING)
-        return xcvm_tensor_wrap((xcvm_dtype)tensor->dtype, tensor->rank, tensor->dims, tensor->data, NULL, NULL, value,
-                                error);
+        return xcvm_tensor_wrap((xcvm_dtype)tensor->dtype, tensor->rank, tensor->dims, tensor->data,
+                                (xcvm_finalizer){0}, value, error);
     const char **strings = calloc(count + 1, sizeof *strings);
     size_t *lengths = calloc(count + 1, sizeof *lengths);
     xcvm_status status = XCVM_OUT_OF_MEMORY;
@@ -83,7 +83,7 @@ static bool bind_inputs(case_run *run, const xcvm_program *program, xcvm_session
         const case_binding *binding = &run->c->bindings[i];
         size_t index = 0, count = xcvm_program_input_count(program);
         xcvm_value *value;
-        while (index < count && strcmp(xcvm_program_input(program, index)->name, binding->input) != 0)
+        while (index < count && strcmp(xcvm_program_input_at(program, index)->name, binding->input) != 0)
             index++;
         if (index == count)
             return case_fail(&run->why, "there is no input %s", binding->input);
@@ -160,12 +160,11 @@ static xcvm_session_options options_of(case_run *run, int threads)
     return (xcvm_session_options){.size = sizeof(xcvm_session_options),
                                   .threads = threads,
                                   .seed = 1,
-                                  .print = keep_printed,
-                                  .user = run,
-                                  .all_reduce = reduce_two,
-                                  .all_reduce_begin = begin_sum,
-                                  .all_reduce_end = end_sum,
-                                  .all_reduce_abandon = abandon_sum,
+                                  .print = {keep_printed, run},
+                                  .all_reduce.sum = reduce_two,
+                                  .all_reduce.begin = begin_sum,
+                                  .all_reduce.end = end_sum,
+                                  .all_reduce.abandon = abandon_sum,
                                   .functions = case_host_functions,
                                   .function_count = case_host_function_count};
 }
@@ -355,9 +354,9 @@ static bool check_round_trip(case_run *run, const test_bytes *file)
 {
     test_bytes text = {0}, again = {0};
     bool good = true;
-    if (xcvm_disassemble(file->at, file->length, NULL, test_bytes_sink, &text, &run->error) != XCVM_OK)
+    if (xcvm_disassemble(file->at, file->length, NULL, (xcvm_sink){test_bytes_sink, &text}, &run->error) != XCVM_OK)
         good = case_fail(&run->why, "disassembly: %s", run->error.message);
-    else if (xcvm_assemble(text.at, text.length, NULL, test_bytes_sink, &again, &run->error) != XCVM_OK)
+    else if (xcvm_assemble(text.at, text.length, NULL, (xcvm_sink){test_bytes_sink, &again}, &run->error) != XCVM_OK)
         good = case_fail(&run->why, "assembly of the dump: %s", run->error.message);
     else if (again.length != file->length || memcmp(again.at, file->at, again.length) != 0)
         good = case_fail(&run->why, "the dump does not assemble to the same file");
@@ -383,8 +382,8 @@ static bool check_refusal(case_run *run)
 static void run_case(case_run *run)
 {
     test_bytes file = {0};
-    const bool assembled =
-        xcvm_assemble(run->c->program, run->c->program_length, NULL, test_bytes_sink, &file, &run->error) == XCVM_OK;
+    const bool assembled = xcvm_assemble(run->c->program, run->c->program_length, NULL,
+                                         (xcvm_sink){test_bytes_sink, &file}, &run->error) == XCVM_OK;
     run->exact = assembled && case_is_exact(&file);
     if (!assembled)
         refuse(run, "assembly");

@@ -59,9 +59,9 @@ static double hash_of_loss(const xct_trainer *t)
 static double hash_of_rounding(const xct_trainer *t)
 {
     digest d = {0};
-    add_number(&d, t->compile.train_batch_normalization);
-    add_number(&d, t->compile.straight_through);
-    add_number(&d, t->compile.local_batch_normalization);
+    add_number(&d, t->compile.training.train_batch_normalization);
+    add_number(&d, t->compile.gradients.straight_through);
+    add_number(&d, t->compile.training.local_batch_normalization);
     return number_of(&d);
 }
 
@@ -75,10 +75,10 @@ static double hash_of_text(const char *text)
 static double hash_of_learners(const xcc_options *o)
 {
     digest d = {0};
-    for (size_t i = 0; i < o->wrt_count; i++)
-        add_text(&d, o->wrt[i]);
-    for (size_t i = 0; i < o->group_count; i++) {
-        const xcc_training_group *g = &o->groups[i];
+    for (size_t i = 0; i < o->gradients.wrt_count; i++)
+        add_text(&d, o->gradients.wrt[i]);
+    for (size_t i = 0; i < o->training.group_count; i++) {
+        const xcc_training_group *g = &o->training.groups[i];
         add_text(&d, g->pattern);
         add_number(&d, g->rate);
         add_number(&d, g->own_decay);
@@ -89,8 +89,8 @@ static double hash_of_learners(const xcc_options *o)
 
 static double hash_of_gradients(const xcc_options *c, const xct_fit_options *o)
 {
-    const double numbers[] = {c->clip_norm, c->clip_value, c->accumulate,
-                              c->average,   c->loss_scale, (double)o->accumulate};
+    const double numbers[] = {c->training.clip_norm, c->training.clip_value, c->training.accumulate,
+                              c->training.average,   c->training.loss_scale, (double)o->accumulate};
     digest d = {0};
     add_bytes(&d, numbers, sizeof numbers);
     return number_of(&d);
@@ -127,7 +127,7 @@ static double hash_of_weights(const xct_trainer *t)
     digest d = {0};
     const char *name;
     const xcvm_value *v;
-    for (size_t i = 0; (v = xct_trainer_parameter(t, i, &name)) != NULL; i++) {
+    for (size_t i = 0; (v = xct_trainer_parameter_at(t, i, &name)) != NULL; i++) {
         add_text(&d, name);
         add_bytes(&d, v->data, v->bytes);
     }
@@ -164,7 +164,7 @@ xcvm_status xct_agree(const xct_trainer *t, const xct_fit_options *o, const xct_
                                [WEIGHTS] = hash_of_weights(t)};
     double all[COUNT];
     memcpy(all, own, sizeof all);
-    XCVM_TRY(t->options.all_reduce(t->options.all_reduce_user, XCVM_F64, all, COUNT, error));
+    XCVM_TRY(t->options.all_reduce.sum(t->options.all_reduce.user, XCVM_F64, all, COUNT, error));
     for (size_t i = 0; i < COUNT; i++)
         XCVM_CHECK(error, own[i] * ranks == all[i], INVALID_ARGUMENT,
                    "the processes do not have the same %s: all must %s", what[i],

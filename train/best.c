@@ -23,8 +23,8 @@ const char *xct_best_name(xcvm_arena *arena, const char *state)
 static xcvm_status provide(xct_trainer *t, size_t count, xcvm_error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        const xcvm_value *state = xcvm_session_state(t->root.session, i);
-        if (xct_best_keeps(xcvm_program_state(t->root.program, i)->name))
+        const xcvm_value *state = xcvm_session_get_state(t->root.session, i);
+        if (xct_best_keeps(xcvm_program_state_at(t->root.program, i)->name))
             XCVM_TRY(xcvm_tensor_create(t->allocator, (xcvm_dtype)state->dtype, state->rank, state->dims, &t->best[i],
                                         error));
     }
@@ -48,7 +48,7 @@ void xct_best_take(xct_trainer *t)
 {
     for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
         if (t->best[i] != NULL && t->best[i]->bytes > 0)
-            memcpy(t->best[i]->data, xcvm_session_state(t->root.session, i)->data, t->best[i]->bytes);
+            memcpy(t->best[i]->data, xcvm_session_get_state(t->root.session, i)->data, t->best[i]->bytes);
 }
 
 xcvm_status xct_best_give(xct_trainer *t, xcvm_error *error)

@@ -156,8 +156,8 @@ static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count, const xcvm_
 
 static void describe(const xct_trainer *t, size_t state, xcvm_safetensor *tensor)
 {
-    const xcvm_value *value = xcvm_session_state(t->root.session, state);
-    *tensor = (xcvm_safetensor){.name = xcvm_program_state(t->root.program, state)->name,
+    const xcvm_value *value = xcvm_session_get_state(t->root.session, state);
+    *tensor = (xcvm_safetensor){.name = xcvm_program_state_at(t->root.program, state)->name,
                                 .dtype = (xcvm_dtype)value->dtype,
                                 .rank = value->rank,
                                 .data = value->data,
@@ -188,7 +188,7 @@ static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *are
 }
 
 static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *tensors, size_t count, xcvm_sink sink,
-                                 void *user, xcvm_error *error)
+                                 xcvm_error *error)
 {
     notes n = {.items = {{version_key, version}}, .count = 1};
     add_note(&n, "seed", t->options.seed);
@@ -197,17 +197,17 @@ static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *te
     CIRCUMSTANCES(PUT)
 #undef PUT
     add_note(&n, sum_key, sum_of(tensors, count, n.items, n.count));
-    return xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, user, error);
+    return xcvm_safetensors_write(tensors, count, n.items, n.count, t->allocator, sink, error);
 }
 
-static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
+static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};
     xcvm_safetensor *tensors;
     size_t count;
     xcvm_status status = list_tensors(t, t->best != NULL && t->position.best_step > 0, &arena, &tensors, &count, error);
     if (status == XCVM_OK)
-        status = write_tensors(t, tensors, count, sink, user, error);
+        status = write_tensors(t, tensors, count, sink, error);
     xcvm_arena_release(&arena);
     return status;
 }
@@ -216,8 +216,8 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, void *user
 static bool has_accumulated(const xct_trainer *t)
 {
     for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
-        if (strcmp(xcvm_program_state(t->root.program, i)->name, "optimizer@micro_batches") == 0)
-            return *(const int64_t *)xcvm_session_state(t->root.session, i)->data > 0;
+        if (strcmp(xcvm_program_state_at(t->root.program, i)->name, "optimizer@micro_batches") == 0)
+            return *(const int64_t *)xcvm_session_get_state(t->root.session, i)->data > 0;
     return false;
 }
 
@@ -232,7 +232,7 @@ xcvm_status xct_trainer_save(const xct_trainer *t, const char *path, xcvm_error 
                "step that takes them",
                t->options.ranks);
     XCVM_TRY(xct_whole_file_open(&file, path, NULL, error));
-    const xcvm_status status = write_states(t, xct_whole_file_sink, &file, error);
+    const xcvm_status status = write_states(t, (xcvm_sink){xct_whole_file_sink, &file}, error);
     return xct_whole_file_close(&file, status, error);
 }
 
@@ -317,7 +317,7 @@ static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_map
     size_t count;
     XCVM_TRY(list_tensors(t, best, &file->arena, &own, &count, error));
     XCVM_TRY(check_tensors(own, count, file, error));
-    XCVM_TRY(xcvm_session_restore_states(t->root.session, bytes->bytes, bytes->count, error));
+    XCVM_TRY(xcvm_session_load_states(t->root.session, bytes->bytes, bytes->count, error));
     for (size_t i = xcvm_program_state_count(t->root.program); i < count; i++)
         if (own[i].bytes > 0)
             memcpy((void *)(uintptr_t)own[i].data, xcvm_safetensors_find(file, own[i].name)->data, own[i].bytes);
@@ -343,7 +343,7 @@ static xcvm_status restore_file(xct_trainer *t, const char *path, const uint64_t
     return status;
 }
 
-xcvm_status xct_trainer_restore(xct_trainer *t, const char *path, xcvm_error *error)
+xcvm_status xct_trainer_load(xct_trainer *t, const char *path, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;
@@ -478,8 +478,8 @@ xcvm_status xct_checkpoints_room(const xct_trainer *t, const char *folder, uint6
     struct statvfs disk;
     uint64_t bytes = 0;
     for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++) {
-        const xcvm_value *state = xcvm_session_state(t->root.session, i);
-        const char *name = xcvm_program_state(t->root.program, i)->name;
+        const xcvm_value *state = xcvm_session_get_state(t->root.session, i);
+        const char *name = xcvm_program_state_at(t->root.program, i)->name;
         bytes += state != NULL ? state->bytes * (t->best != NULL && xct_best_keeps(name) ? 2 : 1) : 0;
     }
     XCVM_CHECK(error, access(folder, W_OK) == 0, IO, "%s: no checkpoint can be written there: %s", folder,

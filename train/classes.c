@@ -63,7 +63,7 @@ xcvm_status xct_classes_read(xct_trainer *t, xcvm_error *error)
 
 size_t xct_trainer_class_count(const xct_trainer *t) { return t != NULL ? t->class_count : 0; }
 
-const char *xct_trainer_class(const xct_trainer *t, size_t index)
+const char *xct_trainer_class_at(const xct_trainer *t, size_t index)
 {
     return index < xct_trainer_class_count(t) ? t->classes[index] : NULL;
 }

@@ -246,12 +246,12 @@ static const char style[] =
     ".raw, .learn { stroke: #58a6ff } .line { stroke: #f0883e } circle.held { fill: #f0883e } }\n"
     "</style>\n";
 
-xcvm_status xct_curve_write(const xct_history *h, const char *title, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xct_curve_write(const xct_history *h, const char *title, xcvm_sink sink, xcvm_error *error)
 {
     const bool metric = h->columns.metric_count > 0 && (h->figures[1].count > 0 || h->validation[1].count > 0);
     const int height = HEAD + PANEL * (metric ? 2 : 1);
     xcvm_writer w;
-    xcvm_writer_start(&w, sink, user);
+    xcvm_writer_start(&w, sink);
     xcvm_writer_format(&w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" ", WIDTH, height);
     xcvm_writer_format(&w, "viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, height);
     xcvm_writer_text(&w, style);

@@ -27,7 +27,7 @@ size_t xct_averaged(const char *state, const char **parameter)
 static size_t find_input(const xcvm_program *program, const char *name)
 {
     for (size_t i = 0; i < xcvm_program_input_count(program); i++)
-        if (strcmp(xcvm_program_input(program, i)->name, name) == 0)
+        if (strcmp(xcvm_program_input_at(program, i)->name, name) == 0)
             return i;
     return SIZE_MAX;
 }
@@ -35,7 +35,7 @@ static size_t find_input(const xcvm_program *program, const char *name)
 static size_t find_output(const xcvm_program *program, const char *name, size_t length)
 {
     for (size_t i = 0; i < xcvm_program_output_count(program); i++) {
-        const char *own = xcvm_program_output(program, i)->name;
+        const char *own = xcvm_program_output_at(program, i)->name;
         if (strlen(own) == length && memcmp(own, name, length) == 0)
             return i;
     }
@@ -52,14 +52,14 @@ static bool is_number(const xcvm_type *type)
 
 static const char *output_name(const xcvm_program *p, size_t output)
 {
-    return output != SIZE_MAX ? xcvm_program_output(p, output)->name : NULL;
+    return output != SIZE_MAX ? xcvm_program_output_at(p, output)->name : NULL;
 }
 
 /* The first output of a float type other than the loss that is one number, or is not; SIZE_MAX if there is none. */
 static size_t find_float(const xcvm_program *p, size_t loss, bool number)
 {
     for (size_t i = 0; i < xcvm_program_output_count(p); i++) {
-        const xcvm_parameter *output = xcvm_program_output(p, i);
+        const xcvm_value_info *output = xcvm_program_output_at(p, i);
         if (i != loss && strcmp(output->name, norm_name) != 0 && output->type.kind == XCVM_KIND_TENSOR &&
             xcvm_dtype_is_float(output->type.dtype) && is_number(&output->type) == number)
             return i;
@@ -134,8 +134,9 @@ static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *opt
 {
     e->bytes.allocator = t->allocator;
     const xcvm_status status =
-        t->path != NULL ? xcc_compile_file(t->path, options, xcvm_bytes_sink, &e->bytes, report, error)
-                        : xcc_compile(t->model, t->model_count, options, xcvm_bytes_sink, &e->bytes, report, error);
+        t->path != NULL
+            ? xcc_compile_file(t->path, options, (xcvm_sink){xcvm_bytes_sink, &e->bytes}, report, error)
+            : xcc_compile(t->model, t->model_count, options, (xcvm_sink){xcvm_bytes_sink, &e->bytes}, report, error);
     XCVM_CHECK(error, !e->bytes.failed, OUT_OF_MEMORY, "no memory for the program");
     return status;
 }
@@ -153,20 +154,20 @@ static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, con
     xcc_options options = t->compile;
     options.dims = dims;
     options.dim_count = dim_count;
-    options.evaluate = what == JUDGE;
+    options.training.evaluate = what == JUDGE;
     /* What processes measure for validation is added up behind the last batch. */
-    options.all_reduce = what != JUDGE && t->options.ranks > 1;
+    options.training.all_reduce = what != JUDGE && t->options.ranks > 1;
     /* Notes on the model are the same for all programs. */
     if (what != LEARN_ANY)
-        options.note = NULL;
+        options.diagnostics.call = NULL;
     if (what != LEARN) {
-        options.recompute = NULL;
-        options.memory_budget = 0;
+        options.recompute.method = NULL;
+        options.recompute.memory_budget = 0;
     }
     xcc_report report = {.size = sizeof report};
     XCVM_TRY(compile(t, e, &options, &report, error));
-    if (options.recompute != NULL && t->options.planned != NULL)
-        t->options.planned(t->options.planned_user, &report);
+    if (options.recompute.method != NULL && t->options.planned.call != NULL)
+        t->options.planned.call(t->options.planned.user, &report);
     const xcvm_load_options load = {.size = sizeof load, .allocator = t->allocator};
     return xcvm_program_load(e->bytes.at, e->bytes.count, &load, &e->program, error);
 }
@@ -179,12 +180,12 @@ static xcvm_status make_session(const xct_trainer *t, xct_engine *e, xcvm_error 
                                           .memory_limit = t->options.memory_limit,
                                           .seed = t->options.seed,
                                           .states_of = t->root.session,
-                                          .all_reduce = t->options.all_reduce,
-                                          .all_reduce_user = t->options.all_reduce_user,
-                                          .all_reduce_begin = t->options.all_reduce_begin,
-                                          .all_reduce_end = t->options.all_reduce_end,
-                                          .all_reduce_abandon = t->options.all_reduce_abandon,
-                                          .all_reduce_allocator = t->options.all_reduce_allocator};
+                                          .all_reduce.sum = t->options.all_reduce.sum,
+                                          .all_reduce.user = t->options.all_reduce.user,
+                                          .all_reduce.begin = t->options.all_reduce.begin,
+                                          .all_reduce.end = t->options.all_reduce.end,
+                                          .all_reduce.abandon = t->options.all_reduce.abandon,
+                                          .all_reduce.allocator = t->options.all_reduce.allocator};
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)
         xcvm_error_prefix(error, "a step does not fit into memory; a smaller batch may");
@@ -208,13 +209,13 @@ static xcvm_status take_feed(xct_trainer *t, xcvm_error *error)
 {
     const xcvm_program *p = t->root.program;
     const size_t count = xcvm_program_input_count(p);
-    xcvm_parameter *inputs = xcvm_arena_allocate(&t->arena, (count + 1) * sizeof *inputs);
+    xcvm_value_info *inputs = xcvm_arena_allocate(&t->arena, (count + 1) * sizeof *inputs);
     XCVM_CHECK(error, inputs != NULL, OUT_OF_MEMORY, "no memory for a trainer");
     t->fixed = true;
     for (size_t i = 0; i < count; i++) {
         if (i == t->root.rate || i == t->root.apply)
             continue;
-        const xcvm_parameter *input = xcvm_program_input(p, i);
+        const xcvm_value_info *input = xcvm_program_input_at(p, i);
         inputs[t->feed.count++] = *input;
         for (int d = 0; d < input->type.rank; d++)
             t->fixed &= input->type.dims[d] >= 0;
@@ -229,7 +230,7 @@ xcvm_status xct_engine_begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(make_program(t, &t->root, LEARN_ANY, t->compile.dims, t->compile.dim_count, error));
     XCVM_TRY(find_edges(t, &t->root, error));
     XCVM_TRY(take_feed(t, error));
-    if (t->fixed && t->compile.recompute != NULL) {
+    if (t->fixed && t->compile.recompute.method != NULL) {
         t->feed = (xct_feed){.inputs = NULL};
         xct_engine_release(t, &t->root);
         XCVM_TRY(make_program(t, &t->root, LEARN, t->compile.dims, t->compile.dim_count, error));
@@ -264,7 +265,7 @@ static xcvm_status keep_sizes(const xct_trainer *t, xct_engine *e, const xcvm_va
 static xcvm_status check_ranks(const xct_trainer *t, const xcvm_value *const *batch, xcvm_error *error)
 {
     for (size_t i = 0; i < t->feed.count; i++) {
-        const xcvm_parameter *input = &t->feed.inputs[i];
+        const xcvm_value_info *input = &t->feed.inputs[i];
         XCVM_CHECK(error, batch[i] != NULL && batch[i]->kind == XCVM_KIND_TENSOR, INVALID_ARGUMENT,
                    "input \"%s\" of the batch is no tensor", input->name);
         XCVM_CHECK(error, input->type.rank < 0 || batch[i]->rank == input->type.rank, SHAPE_MISMATCH,

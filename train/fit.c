@@ -48,7 +48,7 @@ static xcvm_status check_options(const fit *f)
     const xct_fit_options *o = &f->o;
     XCVM_CHECK(f->error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
                "the share of data that is held out must be from 0 to below 1");
-    XCVM_CHECK(f->error, o->accumulate <= 1 || f->t->compile.accumulate, INVALID_ARGUMENT,
+    XCVM_CHECK(f->error, o->accumulate <= 1 || f->t->compile.training.accumulate, INVALID_ARGUMENT,
                "gradients are accumulated by trainers whose compile options have accumulate alone");
     XCVM_CHECK(f->error, !o->resume || o->checkpoints != NULL, INVALID_ARGUMENT,
                "there is no folder of checkpoints to resume from");
@@ -174,7 +174,8 @@ static xcvm_status check_targets(const fit *f)
     } targets[] = {{"log", f->o.log}, {"curve", f->o.curve}};
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         XCVM_CHECK(f->error,
-                   !xct_dataset_holds(f->data, targets[i].path) && !xct_dataset_holds(f->o.validation, targets[i].path),
+                   !xct_dataset_has_file(f->data, targets[i].path) &&
+                       !xct_dataset_has_file(f->o.validation, targets[i].path),
                    INVALID_ARGUMENT, "%s is a file of the data; the %s wants one of its own", targets[i].path,
                    targets[i].what);
     return XCVM_OK;
@@ -208,7 +209,7 @@ static xcvm_status begin_best(fit *f)
 
 static xcvm_status add_up(const fit *f, double *numbers, size_t count)
 {
-    return f->t->options.all_reduce(f->t->options.all_reduce_user, XCVM_F64, numbers, count, f->error);
+    return f->t->options.all_reduce.sum(f->t->options.all_reduce.user, XCVM_F64, numbers, count, f->error);
 }
 
 static xcvm_status check_that_all_agree(const fit *f)
@@ -418,22 +419,23 @@ static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
         fill_figures(&f->held_result, r.validation);
     xct_history_add(f->history, &r);
     XCVM_TRY(xct_log_add(&f->log, &r, f->error));
-    if (f->o.progress == NULL)
+    if (f->o.progress.call == NULL)
         return XCVM_OK;
     const double seconds = (double)(xcvm_clock_ns() - f->began) * 1e-9;
     const double done = (double)(r.step - f->first_step), left = (double)(f->steps - r.step);
-    f->o.progress(f->o.user, &(xct_progress){.size = sizeof(xct_progress),
-                                             .step = r.step,
-                                             .steps = f->steps,
-                                             .epoch = epoch,
-                                             .epochs = f->epochs,
-                                             .rate = rate,
-                                             .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
-                                             .seconds_left = seconds / done * left,
-                                             .batch = &f->step_result,
-                                             .validation = ended && f->measured_held ? &f->held_result : NULL,
-                                             .training = ended || left == 0 ? training_result(f) : NULL,
-                                             .epoch_ends = ended});
+    f->o.progress.call(f->o.progress.user,
+                       &(xct_progress){.size = sizeof(xct_progress),
+                                       .step = r.step,
+                                       .steps = f->steps,
+                                       .epoch = epoch,
+                                       .epochs = f->epochs,
+                                       .rate = rate,
+                                       .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
+                                       .seconds_left = seconds / done * left,
+                                       .batch = &f->step_result,
+                                       .validation = ended && f->measured_held ? &f->held_result : NULL,
+                                       .training = ended || left == 0 ? training_result(f) : NULL,
+                                       .epoch_ends = ended});
     return XCVM_OK;
 }
 
@@ -447,8 +449,8 @@ static xcvm_status write_curve(fit *f)
     if (status == XCVM_CANCELLED)
         return XCVM_OK;
     XCVM_TRY(status);
-    status =
-        xct_curve_write(f->history, f->o.title != NULL ? f->o.title : "Training", xct_whole_file_sink, &file, f->error);
+    status = xct_curve_write(f->history, f->o.title != NULL ? f->o.title : "Training",
+                             (xcvm_sink){xct_whole_file_sink, &file}, f->error);
     status = xct_whole_file_close(&file, status, f->error);
     f->curve_unread = status == XCVM_CANCELLED;
     return f->curve_unread ? XCVM_OK : status;

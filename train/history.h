@@ -71,7 +71,6 @@ struct xct_history {
 void xct_history_add(xct_history *history, const xct_record *record);
 /* A picture of the loss, and of the first metric if there is one, over the steps (SVG 1.1), readable on light and dark
  * ground. */
-xcvm_status xct_curve_write(const xct_history *history, const char *title, xcvm_sink sink, void *user,
-                            xcvm_error *error);
+xcvm_status xct_curve_write(const xct_history *history, const char *title, xcvm_sink sink, xcvm_error *error);
 
 #endif

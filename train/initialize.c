@@ -226,7 +226,7 @@ static xcvm_status take_array(const xct_trainer *t, const xct_arrays *arrays, si
     XCVM_CHECK(error, !v->read[at], INVALID_ARGUMENT, "%s: there are two arrays \"%.100s\"", t->options.weights,
                w->name);
     xcvm_value *value = NULL;
-    XCVM_TRY(xct_arrays_value(arrays, index, w->dtype, &value, error));
+    XCVM_TRY(xct_arrays_read(arrays, index, w->dtype, &value, error));
     xcvm_value_release(v->items[at]);
     v->items[at] = value;
     v->read[at] = true;
@@ -240,7 +240,7 @@ static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, v
     const char *prefixed = NULL, *stripped = NULL;
     size_t taken = 0;
     for (size_t i = 0; i < xct_arrays_count(arrays); i++) {
-        const char *name = xct_arrays_name(arrays, i);
+        const char *name = xct_arrays_name_at(arrays, i);
         const xcc_weight *w = xcc_weights_find(v->weights, v->count, name, strlen(name));
         if (w != NULL) {
             XCVM_TRY(take_array(t, arrays, i, w, v, error));
@@ -268,44 +268,43 @@ static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, v
     return XCVM_OK;
 }
 
-static bool tell(const xct_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool tell(const xct_trainer *t, const char *format, ...)
+static void tell(const xct_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(const xct_trainer *t, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    return length < 0 || t->options.remarks(t->options.remarks_user, line, xcvm_min((size_t)length, sizeof line - 1));
+    if (length >= 0)
+        t->compile.diagnostics.call(t->compile.diagnostics.user, XCC_DIAGNOSTIC_WEIGHTS, line);
 }
 
-static xcvm_status tell_weights(const xct_trainer *t, const values *v, xcvm_error *error)
+static void tell_weights(const xct_trainer *t, const values *v)
 {
-    if (t->options.remarks == NULL)
-        return XCVM_OK;
+    if (t->compile.diagnostics.call == NULL)
+        return;
     const char *path = t->options.weights;
-    bool good = tell(t, "%s: %zu of %zu parameters taken", path, v->report.taken, v->report.wanted);
-    if (good && v->report.missing_count > 0)
-        good = tell(t, "%s: has no array for %zu parameters, which stay as they are: %s", path, v->report.missing_count,
-                    v->report.missing);
-    if (good && v->report.unused_count > 0)
-        good = tell(t, "%s: %zu arrays have names of no parameter and are not used: %s", path, v->report.unused_count,
-                    v->report.unused);
-    if (good && v->report.rounded > 0)
-        good = tell(t, "%s: numbers of %zu arrays are rounded from %s to %s", path, v->report.rounded,
-                    xcvm_dtype_name(v->report.from), xcvm_dtype_name(v->report.to));
-    XCVM_CHECK(error, good, IO, "remarks cannot be written");
-    return XCVM_OK;
+    tell(t, "%s: %zu of %zu parameters taken", path, v->report.taken, v->report.wanted);
+    if (v->report.missing_count > 0)
+        tell(t, "%s: has no array for %zu parameters, which stay as they are: %s", path, v->report.missing_count,
+             v->report.missing);
+    if (v->report.unused_count > 0)
+        tell(t, "%s: %zu arrays have names of no parameter and are not used: %s", path, v->report.unused_count,
+             v->report.unused);
+    if (v->report.rounded > 0)
+        tell(t, "%s: numbers of %zu arrays are rounded from %s to %s", path, v->report.rounded,
+             xcvm_dtype_name(v->report.from), xcvm_dtype_name(v->report.to));
 }
 
 static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
 {
     xct_arrays *arrays = NULL;
-    XCVM_TRY(xct_arrays_open(t->options.weights, &t->initial.allocator, &arrays, error));
-    xcvm_status status = take_arrays(t, arrays, v, error);
+    XCVM_TRY(xct_arrays_load_file(t->options.weights, &t->initial.allocator, &arrays, error));
+    const xcvm_status status = take_arrays(t, arrays, v, error);
     if (status == XCVM_OK)
-        status = tell_weights(t, v, error);
-    xct_arrays_close(arrays);
+        tell_weights(t, v);
+    xct_arrays_destroy(arrays);
     return status;
 }
 
@@ -322,7 +321,8 @@ static const xcvm_value *new_value(void *user, const char *name, size_t length)
 static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
 {
     const xcc_replacement how = {.find = new_value, .find_user = v};
-    const xcvm_status status = xcc_weights_replace(t->model, t->model_count, &how, xcvm_bytes_sink, &t->changed, error);
+    const xcvm_status status =
+        xcc_weights_replace(t->model, t->model_count, &how, (xcvm_sink){xcvm_bytes_sink, &t->changed}, error);
     XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
     XCVM_TRY(status);
     t->model = t->changed.at;

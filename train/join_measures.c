@@ -5,7 +5,7 @@ static size_t ranks_of(const xct_trainer *t) { return t->options.ranks > 1 ? (si
 
 static xcvm_status add_up(const xct_trainer *t, double *numbers, size_t count, xcvm_error *error)
 {
-    return t->options.all_reduce(t->options.all_reduce_user, XCVM_F64, numbers, count, error);
+    return t->options.all_reduce.sum(t->options.all_reduce.user, XCVM_F64, numbers, count, error);
 }
 
 /* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */

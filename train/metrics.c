@@ -16,6 +16,7 @@ static const struct {
 #undef XCT_METRIC
 };
 
+size_t xct_metric_count(void) { return XCT_METRICS; }
 const char *xct_metric_at(size_t index) { return index < XCT_METRICS ? metrics[index].name : NULL; }
 const char *xct_metric_name(xct_metric metric) { return metrics[metric].name; }
 bool xct_metric_more_is_better(xct_metric metric) { return metrics[metric].more; }

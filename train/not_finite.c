@@ -53,10 +53,10 @@ xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *e, xcvm_error *error
     /* What the step before made of a parameter is no instruction's fault of this step. */
     for (size_t i = 0; i < xcvm_program_state_count(e->program); i++)
         XCVM_CHECK(
-            error, !is_bad(xcvm_session_state(e->session, i), true), INVALID_ARGUMENT,
+            error, !is_bad(xcvm_session_get_state(e->session, i), true), INVALID_ARGUMENT,
             "step %llu: the loss is not finite, as \"%s\" is not since the step before, whose gradients were too "
             "large; a lower learning rate, or clipping gradients, may help",
-            step, xcvm_program_state(e->program, i)->name);
+            step, xcvm_program_state_at(e->program, i)->name);
     const uint64_t random = e->session->random;
     /* Of several processes each would find another instruction, and wait for the others in vain. */
     XCVM_CHECK(error, t->options.ranks <= 1, INVALID_ARGUMENT, "step %llu: the loss is not finite", step);

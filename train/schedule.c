@@ -92,6 +92,7 @@ static double (*const functions[])(const double *values, double step, double all
 enum { KINDS = sizeof kinds / sizeof *kinds, PLATEAU = KINDS - 1 };
 _Static_assert(sizeof functions / sizeof *functions == KINDS, "every kind has a function");
 
+size_t xct_schedule_count(void) { return KINDS; }
 const char *xct_schedule_at(size_t index) { return index < KINDS ? kinds[index].name : NULL; }
 
 xcvm_status xct_schedule_parse(const char *text, const xct_span *span, xct_schedule *schedule, xcvm_error *error)

@@ -21,8 +21,8 @@ static xcvm_status complete_loss(xct_trainer *t, xcvm_error *error)
     if (loss == NULL || label == NULL || strchr(loss, '(') != NULL)
         return XCVM_OK;
     bool known = false;
-    for (size_t i = 0; xcc_loss(i) != NULL && !known; i++)
-        known = strcmp(xcc_loss(i)->name, loss) == 0;
+    for (size_t i = 0; xcc_loss_at(i) != NULL && !known; i++)
+        known = strcmp(xcc_loss_at(i)->name, loss) == 0;
     if (!known)
         return XCVM_OK;
     const size_t size = strlen(loss) + strlen(label) + 4;
@@ -54,8 +54,8 @@ static xcvm_status find_label_rule(xct_trainer *t, xcvm_error *error)
     xcc_label_loss own;
     if (t->label == SIZE_MAX || e->predictions == SIZE_MAX)
         return XCVM_OK;
-    const xcvm_type *scores = &xcvm_program_output(e->program, e->predictions)->type;
-    const xcvm_parameter *labels = &t->feed.inputs[t->label];
+    const xcvm_type *scores = &xcvm_program_output_at(e->program, e->predictions)->type;
+    const xcvm_value_info *labels = &t->feed.inputs[t->label];
     const bool added = t->compile.loss != NULL && strcmp(t->compile.loss, t->loss_output) != 0;
     int axis = added ? xcc_loss_class_axis(t->compile.loss, scores->rank) : -1;
     XCVM_TRY(xcc_label_loss_find(t->model, t->model_count, labels->name, &own, error));
@@ -82,7 +82,7 @@ static void choose_metric(xct_trainer *t)
 
 static xcvm_status find_metrics(xct_trainer *t, xcvm_error *error)
 {
-    const xct_options *o = &t->options;
+    const xct_trainer_options *o = &t->options;
     XCVM_CHECK(error, o->metric_count <= XCT_RESULT_METRICS && (o->metrics != NULL || o->metric_count == 0),
                INVALID_ARGUMENT, "at most %d metrics can be measured", XCT_RESULT_METRICS);
     t->measure = (xct_measure){.allocator = t->allocator, .axis = -1, .threshold = 0.5};
@@ -93,7 +93,7 @@ static xcvm_status find_metrics(xct_trainer *t, xcvm_error *error)
         t->measure.ignores = t->feed.labels.ignores;
         t->measure.ignored = t->feed.labels.ignored;
     } else if (e->predictions != SIZE_MAX && t->label != SIZE_MAX)
-        t->measure.task = xct_task_of(&xcvm_program_output(e->program, e->predictions)->type,
+        t->measure.task = xct_task_of(&xcvm_program_output_at(e->program, e->predictions)->type,
                                       &t->feed.inputs[t->label].type, &t->measure.axis);
     /* Numbers from 0 to 1 that a binary cross-entropy compares are probabilities of class 1, or scores around 0. */
     if (t->compile.loss != NULL && strncmp(t->compile.loss, "bce", 3) == 0 && t->measure.task == XCT_NUMBERS) {
@@ -127,12 +127,12 @@ static xcvm_status check_normalization(xct_trainer *t, xcvm_error *error)
     const xcc_weight *weights;
     size_t count;
     bool any = false;
-    if (!t->compile.train_batch_normalization)
+    if (!t->compile.training.train_batch_normalization)
         return XCVM_OK;
     const xcvm_status status = xcc_weights_list(t->model, t->model_count, &arena, &weights, &count, error);
     for (size_t i = 0; status == XCVM_OK && i < count; i++)
         any |= weights[i].role == XCC_WEIGHT_VARIANCE;
-    t->compile.train_batch_normalization = any;
+    t->compile.training.train_batch_normalization = any;
     xcvm_arena_release(&arena);
     return status;
 }
@@ -148,7 +148,7 @@ static xcvm_status index_states(xct_trainer *t, xcvm_error *error)
     t->parameters = xcvm_arena_allocate(&t->arena, (count + 1) * sizeof *t->parameters);
     bool good = t->parameters != NULL;
     for (size_t i = 0; good && i < count; i++) {
-        const char *name = xcvm_program_state(t->root.program, i)->name, *parameter;
+        const char *name = xcvm_program_state_at(t->root.program, i)->name, *parameter;
         const size_t averaged = xct_averaged(name, &parameter);
         if (averaged > 0)
             good = xcvm_name_index_add(&t->averages, &t->arena, parameter, averaged, i);
@@ -168,8 +168,8 @@ static xcvm_status find_edits(xct_trainer *t, xcvm_error *error)
 {
     const xcc_options limits = {.size = sizeof limits,
                                 .allocator = t->compile.allocator,
-                                .memory_limit = t->compile.memory_limit,
-                                .timeout_ns = t->compile.timeout_ns};
+                                .limits.memory_bytes = t->compile.limits.memory_bytes,
+                                .limits.timeout_ns = t->compile.limits.timeout_ns};
     if (t->options.training_form)
         return XCVM_OK;
     return xcc_inference_form_edits(&limits, t->model, t->model_count, &t->arena, &t->edits, error);
@@ -194,16 +194,16 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     return make_scalars(t, error);
 }
 
-static xcvm_status create(const char *path, const void *model, size_t count, const xct_options *given,
+static xcvm_status create(const char *path, const void *model, size_t count, const xct_trainer_options *given,
                           xct_trainer **made, xcvm_error *error)
 {
-    xct_options options;
+    xct_trainer_options options;
     XCVM_CHECK(error, made != NULL, INVALID_ARGUMENT, "trainer is NULL");
     XCVM_TRY(xcvm_options_read(&options, sizeof options, given, error));
     XCVM_CHECK(error, options.compile != NULL, INVALID_ARGUMENT, "options: compile is NULL, so there is no optimizer");
     XCVM_CHECK(error, options.rank == 0 || (options.rank > 0 && options.rank < options.ranks), INVALID_ARGUMENT,
                "there is no process %d of %d", options.rank, options.ranks);
-    XCVM_CHECK(error, options.ranks <= 1 || options.all_reduce != NULL, INVALID_ARGUMENT,
+    XCVM_CHECK(error, options.ranks <= 1 || options.all_reduce.sum != NULL, INVALID_ARGUMENT,
                "%d processes have no all_reduce", options.ranks);
     xcvm_arena arena = {.allocator = xcvm_allocator_or_default(options.compile->allocator)};
     xct_trainer *t = xcvm_arena_allocate(&arena, sizeof *t);
@@ -218,7 +218,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     t->model_count = count;
     xcvm_status status = xcvm_options_read(&t->compile, sizeof t->compile, options.compile, error);
     t->compile.size = sizeof t->compile;
-    xcvm_budget_begin(&t->initial, t->allocator, t->compile.memory_limit);
+    xcvm_budget_begin(&t->initial, t->allocator, t->compile.limits.memory_bytes);
     t->changed.allocator = &t->initial.allocator;
     if (status == XCVM_OK && path != NULL) {
         t->path = xcvm_arena_string(&t->arena, path, strlen(path));
@@ -238,7 +238,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     return status;
 }
 
-xcvm_status xct_trainer_create_file(const char *model, const xct_options *options, xct_trainer **trainer,
+xcvm_status xct_trainer_create_file(const char *model, const xct_trainer_options *options, xct_trainer **trainer,
                                     xcvm_error *error)
 {
     xcvm_error own;
@@ -247,8 +247,8 @@ xcvm_status xct_trainer_create_file(const char *model, const xct_options *option
     return create(model, NULL, 0, options, trainer, error);
 }
 
-xcvm_status xct_trainer_create(const void *model, size_t count, const xct_options *options, xct_trainer **trainer,
-                               xcvm_error *error)
+xcvm_status xct_trainer_create(const void *model, size_t count, const xct_trainer_options *options,
+                               xct_trainer **trainer, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;
@@ -339,14 +339,14 @@ xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *e, const xcvm_value *con
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *e, const xcvm_value *const *batch,
                                 size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error)
 {
-    measured->loss = number_of(xcvm_session_output(e->session, e->loss));
+    measured->loss = number_of(xcvm_session_get_output(e->session, e->loss));
     measured->weight = (double)examples;
     /* Losses of several processes are weighted by examples, as the program does. */
     if (measure->ignores && (t->options.ranks <= 1 || e->rate == SIZE_MAX))
         measured->weight *= xct_measure_counted(measure, batch[t->label]);
     const bool predicted = measure->task != XCT_NO_TASK && t->metric_count > 0 && e->predictions != SIZE_MAX;
     return xct_measure_add(measure, measured->loss, examples, measured->weight,
-                           predicted ? xcvm_session_output(e->session, e->predictions) : NULL,
+                           predicted ? xcvm_session_get_output(e->session, e->predictions) : NULL,
                            predicted ? batch[t->label] : NULL, error);
 }
 
@@ -389,7 +389,7 @@ static xcvm_status measure_once(xct_trainer *t, const xct_engine *e, const xcvm_
         return XCVM_OK;
     xct_trainer_report(t, &t->measure, result);
     if (norm && e->norm != SIZE_MAX && result->size >= sizeof *result)
-        result->gradient_norm = number_of(xcvm_session_output(e->session, e->norm));
+        result->gradient_norm = number_of(xcvm_session_get_output(e->session, e->norm));
     return XCVM_OK;
 }
 
@@ -436,23 +436,23 @@ xcvm_status xct_trainer_evaluate(xct_trainer *t, const xcvm_value *const *batch,
 
 size_t xct_trainer_input_count(const xct_trainer *t) { return t != NULL ? t->feed.count : 0; }
 
-const xcvm_parameter *xct_trainer_input(const xct_trainer *t, size_t index)
+const xcvm_value_info *xct_trainer_input_at(const xct_trainer *t, size_t index)
 {
     return t != NULL && index < t->feed.count ? &t->feed.inputs[index] : NULL;
 }
 
-uint64_t xct_trainer_steps(const xct_trainer *t) { return t != NULL ? t->position.step : 0; }
+uint64_t xct_trainer_step_count(const xct_trainer *t) { return t != NULL ? t->position.step : 0; }
 
 size_t xct_trainer_parameter_count(const xct_trainer *t) { return t != NULL ? t->parameter_count : 0; }
 
-const xcvm_value *xct_trainer_parameter(const xct_trainer *t, size_t index, const char **name)
+const xcvm_value *xct_trainer_parameter_at(const xct_trainer *t, size_t index, const char **name)
 {
     if (index >= xct_trainer_parameter_count(t))
         return NULL;
     const size_t state = t->parameters[index];
     if (name != NULL)
-        *name = xcvm_program_state(t->root.program, state)->name;
-    return xcvm_session_state(t->root.session, state);
+        *name = xcvm_program_state_at(t->root.program, state)->name;
+    return xcvm_session_get_state(t->root.session, state);
 }
 
 static size_t find_state(const xcvm_name_index *names, const char *name, size_t length)
@@ -481,7 +481,7 @@ static const xcvm_value *learned(void *user, const char *name, size_t length)
     size_t state = find_state(&t->averages, name, length);
     if (state == SIZE_MAX)
         state = find_state(&t->names, name, length);
-    return state != SIZE_MAX ? xcvm_session_state(t->root.session, state)
+    return state != SIZE_MAX ? xcvm_session_get_state(t->root.session, state)
                              : xcc_external_weights_find(t->external, name, length);
 }
 
@@ -507,8 +507,7 @@ static xcvm_status join_classes(const xct_trainer *t, char **text, size_t *size,
     return XCVM_OK;
 }
 
-static xcvm_status export_model(const xct_trainer *t, xcc_replacement *how, xcvm_sink sink, void *user,
-                                xcvm_error *error)
+static xcvm_status export_model(const xct_trainer *t, xcc_replacement *how, xcvm_sink sink, xcvm_error *error)
 {
     const char *nested = xcc_external_weights_nested(t->external);
     XCVM_CHECK(error, nested == NULL, UNSUPPORTED,
@@ -523,38 +522,38 @@ static xcvm_status export_model(const xct_trainer *t, xcc_replacement *how, xcvm
     how->class_names = classes;
     how->class_output = t->predictions_output;
     how->edits = t->options.training_form ? NULL : &t->edits;
-    const xcvm_status status = xcc_weights_replace(t->model, t->model_count, how, sink, user, error);
+    const xcvm_status status = xcc_weights_replace(t->model, t->model_count, how, sink, error);
     if (classes != NULL)
         xcvm_deallocate(t->allocator, classes, size);
     if (status == XCVM_OK && how->edits != NULL)
-        xcc_node_names_note(&how->edits->names, &t->compile, XCC_NOTE_INFERENCE_FORM, "in inference form now");
+        xcc_node_names_note(&how->edits->names, &t->compile, XCC_DIAGNOSTIC_INFERENCE_FORM, "in inference form now");
     return status;
 }
 
-xcvm_status xct_trainer_export_external(const xct_trainer *t, const char *location, xcvm_sink sink, void *user,
-                                        xcvm_sink data, void *data_user, xcvm_error *error)
+xcvm_status xct_trainer_export_external(const xct_trainer *t, const char *location, xcvm_sink sink, xcvm_sink data,
+                                        xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;
-    XCVM_CHECK(error, t != NULL && location != NULL && sink != NULL && data != NULL, INVALID_ARGUMENT,
+    XCVM_CHECK(error, t != NULL && location != NULL && sink.call != NULL && data.call != NULL, INVALID_ARGUMENT,
                "trainer, location or a sink is NULL");
-    xcc_replacement how = {.location = location, .data = data, .data_user = data_user};
-    return export_model(t, &how, sink, user, error);
+    xcc_replacement how = {.location = location, .data = data};
+    return export_model(t, &how, sink, error);
 }
 
-xcvm_status xct_trainer_export(const xct_trainer *t, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xct_trainer_export(const xct_trainer *t, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;
-    XCVM_CHECK(error, t != NULL && sink != NULL, INVALID_ARGUMENT, "trainer or sink is NULL");
+    XCVM_CHECK(error, t != NULL && sink.call != NULL, INVALID_ARGUMENT, "trainer or sink is NULL");
     xcc_replacement how = {.location = NULL};
-    return export_model(t, &how, sink, user, error);
+    return export_model(t, &how, sink, error);
 }
 
 /* ---- Data ---- */
 
-xcvm_status xct_dataset_open(const xct_trainer *t, const char *const *paths, size_t path_count,
-                             const xct_column *columns, size_t column_count, xct_dataset **dataset, xcvm_error *error)
+xcvm_status xct_dataset_create(const xct_trainer *t, const char *const *paths, size_t path_count,
+                               const xct_column *columns, size_t column_count, xct_dataset **dataset, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;

@@ -51,7 +51,7 @@ enum { XCT_ENGINES = 2 };
 struct xct_trainer {
     xcvm_arena arena; /* this struct and what it points to for good */
     const xcvm_allocator *allocator;
-    xct_options options;
+    xct_trainer_options options;
     xcc_options compile;
     const char *path; /* of the model, where that is what is compiled; NULL: `model` is */
     xct_mapping file;

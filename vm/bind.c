@@ -33,7 +33,7 @@ bool xcvm_type_is_fixed(const xcvm_type *type)
     return fixed;
 }
 
-static xcvm_status check_type(const xcvm_parameter *input, const xcvm_value *value, xcvm_error *error)
+static xcvm_status check_type(const xcvm_value_info *input, const xcvm_value *value, xcvm_error *error)
 {
     const xcvm_type *type = &input->type;
     xcvm_status status = value->kind != XCVM_KIND_NULL ? xcvm_type_match(type, value) : XCVM_TYPE_MISMATCH;

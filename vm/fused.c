@@ -1,5 +1,5 @@
-/* Fused instructions: a function of a kernel library in place of unfused instructions. What those would leave behind,
- * types and memory included, is the same, so that nothing else need know which of the two ran. */
+/* KernelCall instructions: a function of a kernel library in place of unfused instructions. What those would leave
+ * behind, types and memory included, is the same, so that nothing else need know which of the two ran. */
 #include "vm/session.h"
 
 typedef struct call {

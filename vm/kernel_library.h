@@ -8,8 +8,8 @@ struct xcvm_load_options;
 
 /* Opens the libraries that a verified program names, each from the program's folder or options->library_dir, if its
  * content has the hash that the program states, its ABI is this machine's and its instruction set the CPU's; and finds
- * the functions of the program's Fused instructions. What does not fit is left out, and program->notice says why: the
- * unfused instructions run then. `path` is the program's file, NULL if it has none. */
+ * the functions of the program's KernelCall instructions. What does not fit is left out, and program->notice says why:
+ * the unfused instructions run then. `path` is the program's file, NULL if it has none. */
 void xcvm_program_open_libraries(xcvm_program *program, const char *path, const struct xcvm_load_options *options);
 void xcvm_program_close_libraries(xcvm_program *program);
 

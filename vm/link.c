@@ -54,7 +54,7 @@ static xcvm_status link_step(xcvm_verifier *v, size_t pc)
         step->action = XCVM_ACTION_JUMP_FALSE;
         target = ((const xcvm_JmpFalse_args *)args)->to;
         break;
-    case XCVM_OP_Fused:
+    case XCVM_OP_KernelCall:
         step->action = XCVM_ACTION_FUSED;
         v->program->fused_count++;
         return XCVM_OK;

@@ -43,7 +43,7 @@ static void count_live(xcvm_session *s, size_t pc, size_t released)
     }
 }
 
-/* Results of a Fused instruction that ran in place of those behind it. */
+/* Results of a KernelCall instruction that ran in place of those behind it. */
 static void count_fused(xcvm_session *s, size_t pc)
 {
     const xcvm_fused *f = &s->program->fused[s->program->steps[pc].target];
@@ -119,7 +119,7 @@ static xcvm_status check_types(xcvm_session *s, size_t pc)
     const xcvm_step *step = &s->program->steps[pc];
     if (step->action == XCVM_ACTION_OUT) {
         const size_t index = (size_t)step->target;
-        const xcvm_parameter *output = xcvm_program_result(s->program, index);
+        const xcvm_value_info *output = xcvm_program_result(s->program, index);
         return check_noted(s, &output->type, &s->outputs[index], xcvm_program_result_word(s->program, index),
                            output->name);
     }

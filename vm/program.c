@@ -13,12 +13,12 @@ size_t xcvm_program_output_count(const xcvm_program *program)
     return program != NULL ? program->image.output_count : 0;
 }
 
-const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t index)
+const xcvm_value_info *xcvm_program_input_at(const xcvm_program *program, size_t index)
 {
     return index < xcvm_program_input_count(program) ? &program->image.inputs[index] : NULL;
 }
 
-const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index)
+const xcvm_value_info *xcvm_program_output_at(const xcvm_program *program, size_t index)
 {
     return index < xcvm_program_output_count(program) ? &program->image.outputs[index] : NULL;
 }
@@ -28,12 +28,12 @@ size_t xcvm_program_state_count(const xcvm_program *program)
     return program != NULL ? program->image.state_count : 0;
 }
 
-const xcvm_parameter *xcvm_program_state(const xcvm_program *program, size_t index)
+const xcvm_value_info *xcvm_program_state_at(const xcvm_program *program, size_t index)
 {
     return index < xcvm_program_state_count(program) ? &program->image.states[index].declared : NULL;
 }
 
-void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info)
+void xcvm_program_get_info(const xcvm_program *program, xcvm_program_info *info)
 {
     if (program == NULL || info == NULL || info->size < sizeof info->size)
         return;

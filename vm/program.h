@@ -71,7 +71,7 @@ typedef struct xcvm_producer {
     int32_t next; /* another output that the same instruction makes, or -1 */
 } xcvm_producer;
 
-/* A Fused instruction, its indices checked. */
+/* A KernelCall instruction, its indices checked. */
 typedef struct xcvm_fused {
     uint32_t library, kernel;
     uint32_t count; /* instructions behind it that it stands for */
@@ -129,7 +129,7 @@ static inline size_t xcvm_program_result_count(const xcvm_program *program)
 {
     return program->image.output_count + program->image.state_count;
 }
-static inline const xcvm_parameter *xcvm_program_result(const xcvm_program *program, size_t index)
+static inline const xcvm_value_info *xcvm_program_result(const xcvm_program *program, size_t index)
 {
     const xcvm_image *image = &program->image;
     return index < image->output_count ? &image->outputs[index] : &image->states[index - image->output_count].declared;

@@ -27,7 +27,7 @@ static const char *gradient_of(const xcvm_schema *schema)
     return schema->gradient.rule != NULL ? schema->gradient.rule : "none";
 }
 
-bool xcvm_op(size_t index, xcvm_op_info *info)
+bool xcvm_op_at(size_t index, xcvm_op_info *info)
 {
     const xcvm_schema *schema = row_at(index);
     if (schema == NULL)
@@ -86,7 +86,7 @@ static void describe_default(const xcvm_field *field, char *text, size_t size)
     }
 }
 
-bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info)
+bool xcvm_op_operand_at(size_t index, size_t operand, xcvm_operand_info *info)
 {
     const xcvm_schema *schema = row_at(index);
     for (size_t i = 0; schema != NULL && i < schema->field_count; i++) {

@@ -19,7 +19,7 @@ static void run_in(xcvm_session *s, size_t pc)
 /* That what is stored is what its state is declared to be. */
 static xcvm_status check_stored_type(const xcvm_session *s, size_t index, const xcvm_value *v)
 {
-    const xcvm_parameter *state = xcvm_program_result(s->program, index);
+    const xcvm_value_info *state = xcvm_program_result(s->program, index);
     const xcvm_status status = xcvm_type_match(&state->type, v);
     char declared[256], given[192];
     if (status != XCVM_OK)

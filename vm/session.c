@@ -106,7 +106,7 @@ static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
 
 static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_error *error)
 {
-    int threads = o->threads != 0 ? o->threads : xcvm_available_threads();
+    int threads = o->threads != 0 ? o->threads : xcvm_available_thread_count();
     XCVM_TRY(xcvm_heap_create(&s->allocator, o->memory_limit, &s->kernel.heap, error));
     XCVM_TRY(xcvm_heap_account(s->kernel.heap, (ptrdiff_t)s->block_bytes, error));
     if (threads > 1)
@@ -126,16 +126,16 @@ static xcvm_status fill(xcvm_session *s, const xcvm_session_options *o, xcvm_err
     s->kernel.allocator = &s->allocator;
     s->kernel.cancelled = &s->cancelled;
     s->kernel.random = &s->random;
-    s->kernel.print = o->print;
-    s->kernel.print_user = o->user;
+    s->kernel.print = o->print.call;
+    s->kernel.print_user = o->print.user;
     s->kernel.functions = o->functions;
-    s->kernel.reducer = (xcvm_reducer){.sum = o->all_reduce,
-                                       .begin = o->all_reduce_begin,
-                                       .end = o->all_reduce_end,
-                                       .abandon = o->all_reduce_abandon,
-                                       .user = o->all_reduce_user};
-    if (o->all_reduce_allocator != NULL)
-        XCVM_TRY(xcvm_heap_create(o->all_reduce_allocator, 0, &s->kernel.reducer.heap, error));
+    s->kernel.reducer = (xcvm_reducer){.sum = o->all_reduce.sum,
+                                       .begin = o->all_reduce.begin,
+                                       .end = o->all_reduce.end,
+                                       .abandon = o->all_reduce.abandon,
+                                       .user = o->all_reduce.user};
+    if (o->all_reduce.allocator != NULL)
+        XCVM_TRY(xcvm_heap_create(o->all_reduce.allocator, 0, &s->kernel.reducer.heap, error));
     s->kernel.function_count = o->functions != NULL ? o->function_count : 0;
     for (size_t pc = 0; pc < s->program->image.instruction_count; pc++)
         bind_instruction(s, pc);
@@ -150,8 +150,8 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "%d threads were asked for", o.threads);
     XCVM_CHECK(error,
-               (o.all_reduce_begin != NULL) == (o.all_reduce_end != NULL) &&
-                   (o.all_reduce_begin != NULL) == (o.all_reduce_abandon != NULL),
+               (o.all_reduce.begin != NULL) == (o.all_reduce.end != NULL) &&
+                   (o.all_reduce.begin != NULL) == (o.all_reduce.abandon != NULL),
                INVALID_ARGUMENT, "of all_reduce_begin, _end and _abandon some are there, and some are NULL");
     if (o.arena != NULL) {
         XCVM_CHECK(error, (uintptr_t)o.arena % XCVM_ALIGNMENT == 0, INVALID_ARGUMENT,
@@ -210,7 +210,7 @@ void xcvm_session_destroy(xcvm_session *session)
     xcvm_deallocate(&allocator, session, session->block_bytes);
 }
 
-const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index)
+const xcvm_value *xcvm_session_get_output(const xcvm_session *session, size_t index)
 {
     return session != NULL && session->has_results && index < session->program->image.output_count
                ? &session->outputs[index]
@@ -223,14 +223,14 @@ void xcvm_session_cancel(xcvm_session *session)
         __atomic_store_n(&session->cancelled, 1, __ATOMIC_RELAXED);
 }
 
-int xcvm_session_threads(const xcvm_session *session)
+int xcvm_session_thread_count(const xcvm_session *session)
 {
     if (session == NULL)
         return 0;
     return session->kernel.threads != NULL ? xcvm_threads_count(session->kernel.threads) : 1;
 }
 
-void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info)
+void xcvm_session_get_memory_info(const xcvm_session *session, xcvm_memory_info *info)
 {
     if (session == NULL || info == NULL || info->size < sizeof info->size)
         return;

@@ -150,8 +150,8 @@ void xcvm_session_map_constants(const xcvm_session *s);
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
 /* After the kernel of an instruction whose shapes are not valid: every result was made. */
 xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
-/* Runs a Fused instruction's function, if it has one that fits: *next is then behind the instructions that it stands
- * for (fused.c). */
+/* Runs a KernelCall instruction's function, if it has one that fits: *next is then behind the instructions that it
+ * stands for (fused.c). */
 xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next);
 /* Around a run, or what else may be timed or cancelled: the deadline, and where kernels report to (run.c). */
 void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error);

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-static xcvm_status write_states(const xcvm_session *s, xcvm_safetensor *tensors, xcvm_sink sink, void *user,
-                                xcvm_error *error)
+static xcvm_status write_states(const xcvm_session *s, xcvm_safetensor *tensors, xcvm_sink sink, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
     for (size_t i = 0; i < image->state_count; i++) {
@@ -19,17 +18,17 @@ static xcvm_status write_states(const xcvm_session *s, xcvm_safetensor *tensors,
                                        .bytes = value->bytes};
         memcpy(tensors[i].dims, value->dims, sizeof tensors[i].dims);
     }
-    return xcvm_safetensors_write(tensors, image->state_count, NULL, 0, &s->allocator, sink, user, error);
+    return xcvm_safetensors_write(tensors, image->state_count, NULL, 0, &s->allocator, sink, error);
 }
 
-xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, xcvm_error *error)
 {
-    XCVM_CHECK(error, session != NULL && sink != NULL, INVALID_ARGUMENT, "session or sink is NULL");
+    XCVM_CHECK(error, session != NULL && sink.call != NULL, INVALID_ARGUMENT, "session or sink is NULL");
     const size_t bytes = session->program->image.state_count * sizeof(xcvm_safetensor);
     xcvm_safetensor *tensors = xcvm_allocate(&session->allocator, bytes);
     XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory to save %zu states",
                session->program->image.state_count);
-    xcvm_status status = write_states(session, tensors, sink, user, error);
+    xcvm_status status = write_states(session, tensors, sink, error);
     xcvm_deallocate(&session->allocator, tensors, bytes);
     return status;
 }
@@ -38,7 +37,7 @@ xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink
 static xcvm_status read_state(xcvm_session *s, size_t index, const xcvm_safetensors *file, xcvm_value *value,
                               xcvm_error *error)
 {
-    const xcvm_parameter *declared = &s->program->image.states[index].declared;
+    const xcvm_value_info *declared = &s->program->image.states[index].declared;
     const xcvm_safetensor *tensor = xcvm_safetensors_find(file, declared->name);
     XCVM_CHECK(error, tensor != NULL, INVALID_ARGUMENT, "state \"%.100s\" is not among the file's %zu tensors",
                declared->name, file->count);
@@ -96,7 +95,7 @@ static xcvm_status read_header(xcvm_safetensors *file, xcvm_budget *budget, cons
     return status;
 }
 
-xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count, xcvm_error *error)
+xcvm_status xcvm_session_load_states(xcvm_session *session, const void *bytes, size_t count, xcvm_error *error)
 {
     XCVM_CHECK(error, session != NULL && bytes != NULL, INVALID_ARGUMENT, "session or bytes is NULL");
     xcvm_heap *heap = session->kernel.heap;

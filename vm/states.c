@@ -69,8 +69,8 @@ static xcvm_status create_state(xcvm_session *s, size_t index, xcvm_error *error
 
 static xcvm_status share_state(xcvm_session *s, size_t index, const xcvm_session *with, size_t other, xcvm_error *error)
 {
-    const xcvm_parameter *mine = &s->program->image.states[index].declared,
-                         *theirs = &with->program->image.states[other].declared;
+    const xcvm_value_info *mine = &s->program->image.states[index].declared,
+                          *theirs = &with->program->image.states[other].declared;
     bool same = mine->type.dtype == theirs->type.dtype && mine->type.rank == theirs->type.rank;
     for (int i = 0; same && i < mine->type.rank; i++)
         same = mine->type.dims[i] == theirs->type.dims[i] || (mine->type.dims[i] < 0 && theirs->type.dims[i] < 0);
@@ -215,7 +215,7 @@ static xcvm_status enlarge(xcvm_session *s, size_t index, const int64_t *dims, x
 static xcvm_status refuse_size(const xcvm_session *s, const xcvm_state_link *link, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
-    const xcvm_parameter *state = &image->states[link->state].declared;
+    const xcvm_value_info *state = &image->states[link->state].declared;
     return xcvm_error_set(
         error, XCVM_SHAPE_MISMATCH,
         "dimension %.60s is %lld in state \"%.100s\" (axis %u), but %lld in input \"%.100s\" (axis %u). "
@@ -334,7 +334,7 @@ xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
 
 /* ---- The caller's side ---- */
 
-const xcvm_value *xcvm_session_state(const xcvm_session *session, size_t index)
+const xcvm_value *xcvm_session_get_state(const xcvm_session *session, size_t index)
 {
     return session != NULL && index < session->program->image.state_count ? &session->states[index]->value : NULL;
 }
@@ -345,7 +345,7 @@ xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xc
     const xcvm_image *image = &session->program->image;
     XCVM_CHECK(error, index < image->state_count, INVALID_ARGUMENT, "there is no state %zu; the program has %zu", index,
                image->state_count);
-    const xcvm_parameter *declared = &image->states[index].declared;
+    const xcvm_value_info *declared = &image->states[index].declared;
     char given[192], type[256];
     xcvm_status status = xcvm_type_match(&declared->type, value);
     if (status != XCVM_OK)

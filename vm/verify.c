@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static xcvm_status index_parameters(xcvm_verifier *v, const xcvm_parameter *parameters, size_t count, const char *what,
+static xcvm_status index_parameters(xcvm_verifier *v, const xcvm_value_info *parameters, size_t count, const char *what,
                                     xcvm_name_index *names)
 {
     XCVM_CHECK(v->error, count < INT32_MAX, INVALID_PROGRAM, "%zu %ss are too many", count, what);

@@ -76,8 +76,8 @@ xcvm_status xcvm_link_steps(xcvm_verifier *v);
 xcvm_status xcvm_link_dims(xcvm_verifier *v);
 /* Cuts the program into blocks and orders them. */
 xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
-/* Instructions that a Fused one stands for: all in its block, none but kernels of fixed results and Frees of what they
- * make, and what they leave set is its results. Fills program->fused. */
+/* Instructions that a KernelCall one stands for: all in its block, none but kernels of fixed results and Frees of what
+ * they make, and what they leave set is its results. Fills program->fused. */
 xcvm_status xcvm_verify_fused(xcvm_verifier *v);
 /* Follows what is set, and of which type, along all paths. Fills program->live_at_exit. */
 xcvm_status xcvm_verify_flow(xcvm_verifier *v);

@@ -1,16 +1,16 @@
-/* Verification of Fused instructions and the unfused ones that they stand for. */
+/* Verification of KernelCall instructions and the unfused ones that they stand for. */
 #include "vm/verify.h"
 
 typedef struct range {
-    size_t pc; /* of the Fused instruction */
-    const xcvm_Fused_args *args;
+    size_t pc; /* of the KernelCall instruction */
+    const xcvm_KernelCall_args *args;
     size_t end;       /* behind the last instruction it stands for */
     uint32_t *writer; /* of each register: 1 + the number of the instruction in the range that set it; 0: none has */
 } range;
 
 static xcvm_status check_numbers(xcvm_verifier *v, const range *r)
 {
-    const xcvm_Fused_args *a = r->args;
+    const xcvm_KernelCall_args *a = r->args;
     const xcvm_instruction *instruction = &v->image->instructions[r->pc];
     if ((uint64_t)a->library >= v->image->library_count)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "there is no library %lld; the program names %zu",

@@ -11,7 +11,7 @@ static xcvm_static_type type_of_operand(const xcvm_verifier *v, int32_t id)
     return (xcvm_static_type){constant->kind, constant->dtype, 0};
 }
 
-static xcvm_static_type type_of_parameter(const xcvm_parameter *parameter)
+static xcvm_static_type type_of_parameter(const xcvm_value_info *parameter)
 {
     const xcvm_type *type = &parameter->type;
     return (xcvm_static_type){type->kind == XCVM_KIND_NULL ? XCVM_KIND_UNKNOWN : (uint8_t)type->kind,
@@ -141,7 +141,7 @@ static xcvm_static_type type_of_result(const xcvm_verifier *v, uint32_t pc, cons
 static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
 {
     const size_t index = (size_t)v->program->steps[pc].target;
-    const xcvm_parameter *output = xcvm_program_result(v->program, index);
+    const xcvm_value_info *output = xcvm_program_result(v->program, index);
     xcvm_static_type declared = type_of_parameter(output);
     xcvm_static_type given = type_of_operand(v, v->image->instructions[pc].in[0]);
     bool kinds_agree =

@@ -15,14 +15,13 @@
 
 typedef struct report {
     xcvm_sink sink;
-    void *user;
     bool failed;
     bool problems; /* their heading is written */
 } report;
 
 static void put(report *r, const char *text, size_t length)
 {
-    r->failed = r->failed || !r->sink(r->user, text, length);
+    r->failed = r->failed || !r->sink.call(r->sink.user, text, length);
 }
 
 static void print(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -219,14 +218,14 @@ static xcvm_status options_left(xcc_module *m, xcc_options *left)
 {
     *left = *m->options;
     left->allocator = m->allocator;
-    left->memory_limit = 0;
-    left->note = NULL; /* the module's own import has noted what there is */
+    left->limits.memory_bytes = 0;
+    left->diagnostics.call = NULL; /* the module's own import has noted what there is */
     if (m->deadline_ns == 0)
         return XCVM_OK;
     const uint64_t now = xcvm_clock_ns();
     if (now >= m->deadline_ns)
         return xcc_out_of_time(m);
-    left->timeout_ns = m->deadline_ns - now;
+    left->limits.timeout_ns = m->deadline_ns - now;
     return XCVM_OK;
 }
 
@@ -235,8 +234,7 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
 {
     xcc_report parts[3];
     char gradients[32], retained[32], peak[32];
-    m->compilation->report_problem = gradient_line;
-    m->compilation->problem_user = r;
+    m->compilation->report_problem = (xcvm_sink){gradient_line, r};
     XCVM_TRY(xcc_pass_canonicalize(m));
     XCVM_TRY(xcc_pass_infer(m));
     XCVM_TRY(xcc_pass_add_loss(m));
@@ -244,9 +242,9 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
     for (int phase = XCC_PHASE_WHOLE; phase <= XCC_PHASE_BACKWARD; phase++) {
         xcc_options rest;
         XCVM_TRY(options_left(m, &rest));
-        rest.phase = (xcc_phase)phase;
+        rest.gradients.phase = (xcc_phase)phase;
         parts[phase] = (xcc_report){.size = sizeof *parts};
-        XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &parts[phase], m->error));
+        XCVM_TRY(xcc_compile_file(path, &rest, (xcvm_sink){discard, NULL}, &parts[phase], m->error));
     }
     const xcc_report *whole = &parts[XCC_PHASE_WHOLE], *forward = &parts[XCC_PHASE_FORWARD];
     const char *open = whole->exact ? "" : " (open dimensions taken as 1)";
@@ -281,7 +279,7 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_TRY(print_census(r, m, model));
     if (!m->options->backprop)
         xcc_parameters_freeze(m);
-    xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, problem_line, r);
+    xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, (xcvm_sink){problem_line, r});
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
         return status;
     if (status == XCVM_UNSUPPORTED && !r->problems)
@@ -302,24 +300,24 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));
-    rest.backprop = rest.straight_through = false;
+    rest.backprop = rest.gradients.straight_through = false;
     rest.loss = NULL;
-    rest.own_ignore_label = false;
-    rest.wrt_count = 0;
-    XCVM_TRY(xcc_compile_file(path, &rest, discard, NULL, &figures, m->error));
+    rest.training.own_ignore_label = false;
+    rest.gradients.wrt_count = 0;
+    XCVM_TRY(xcc_compile_file(path, &rest, (xcvm_sink){discard, NULL}, &figures, m->error));
     print_figures(r, &figures);
     return m->options->backprop ? check_training(r, m, path) : XCVM_OK;
 }
 
-xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_error own;
     xcc_options o;
     xcc_model_file file;
     xcc_module m;
-    report r = {.sink = sink, .user = user};
+    report r = {.sink = sink};
     error = error != NULL ? error : &own;
-    XCVM_CHECK(error, path != NULL && sink != NULL, INVALID_ARGUMENT, "a path and a sink are needed");
+    XCVM_CHECK(error, path != NULL && sink.call != NULL, INVALID_ARGUMENT, "a path and a sink are needed");
     XCVM_TRY(xcc_options_read(&o, options, error));
     xcvm_status status = xcc_module_init(&m, &o, error);
     if (status == XCVM_OK && (status = xcc_model_file_open(&file, path, &m)) == XCVM_OK) {

@@ -99,23 +99,27 @@ static bool is_setting(double x) { return x >= 0.0 && x <= DBL_MAX; }
 
 static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
 {
-    const bool asked = o->clip_norm != 0.0 || o->clip_value != 0.0 || o->accumulate || o->average != 0.0 ||
-                       o->loss_scale != 0.0 || o->evaluate || o->all_reduce || o->train_batch_normalization ||
-                       o->local_batch_normalization || o->group_count != 0;
+    const bool asked = o->training.clip_norm != 0.0 || o->training.clip_value != 0.0 || o->training.accumulate ||
+                       o->training.average != 0.0 || o->training.loss_scale != 0.0 || o->training.evaluate ||
+                       o->training.all_reduce || o->training.train_batch_normalization ||
+                       o->training.local_batch_normalization || o->training.group_count != 0;
     XCVM_CHECK(error, o->train != NULL || !asked, INVALID_ARGUMENT,
                "an option of training programs is set, but there is no optimizer");
     XCVM_CHECK(error, o->train == NULL || !o->backprop, INVALID_ARGUMENT,
                "a training program has no outputs for gradients; ask for one of the two");
     XCVM_CHECK(error, o->train == NULL || !o->inference, INVALID_ARGUMENT,
                "a training program is in training form; ask for training or for the inference form");
-    XCVM_CHECK(error, is_setting(o->clip_norm) && is_setting(o->clip_value), INVALID_ARGUMENT,
-               "gradients cannot be clipped to %g", is_setting(o->clip_norm) ? o->clip_value : o->clip_norm);
-    XCVM_CHECK(error, o->average >= 0.0 && o->average < 1.0, INVALID_ARGUMENT,
-               "the decay of averages cannot be %g, it is from 0 to below 1", o->average);
-    XCVM_CHECK(error, o->loss_scale == 0.0 || (o->loss_scale > 0.0 && o->loss_scale <= (double)FLT_MAX),
-               INVALID_ARGUMENT, "the loss cannot be scaled by %g", o->loss_scale);
-    for (size_t i = 0; i < o->group_count; i++) {
-        const xcc_training_group *group = o->groups != NULL ? &o->groups[i] : NULL;
+    XCVM_CHECK(error, is_setting(o->training.clip_norm) && is_setting(o->training.clip_value), INVALID_ARGUMENT,
+               "gradients cannot be clipped to %g",
+               is_setting(o->training.clip_norm) ? o->training.clip_value : o->training.clip_norm);
+    XCVM_CHECK(error, o->training.average >= 0.0 && o->training.average < 1.0, INVALID_ARGUMENT,
+               "the decay of averages cannot be %g, it is from 0 to below 1", o->training.average);
+    XCVM_CHECK(error,
+               o->training.loss_scale == 0.0 ||
+                   (o->training.loss_scale > 0.0 && o->training.loss_scale <= (double)FLT_MAX),
+               INVALID_ARGUMENT, "the loss cannot be scaled by %g", o->training.loss_scale);
+    for (size_t i = 0; i < o->training.group_count; i++) {
+        const xcc_training_group *group = o->training.groups != NULL ? &o->training.groups[i] : NULL;
         XCVM_CHECK(error, group != NULL && group->pattern != NULL, INVALID_ARGUMENT,
                    "a group of parameters has no pattern");
         XCVM_CHECK(error, is_setting(group->rate) && is_setting(group->weight_decay), INVALID_ARGUMENT,
@@ -127,20 +131,23 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
 /* A model is written before the passes that these options are for. */
 static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
 {
-    XCVM_CHECK(error, o->onnx_data_sink == NULL || (o->onnx && o->onnx_data_location != NULL), INVALID_ARGUMENT,
-               "a file for constants needs an ONNX model, and a name");
-    if (!o->onnx)
+    XCVM_CHECK(error,
+               o->onnx_export.data.call == NULL || (o->onnx_export.enabled && o->onnx_export.data_location != NULL),
+               INVALID_ARGUMENT, "a file for constants needs an ONNX model, and a name");
+    if (!o->onnx_export.enabled)
         return XCVM_OK;
     XCVM_CHECK(error,
-               (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32) && o->weight_blocks == XCC_WEIGHTS_PLAIN &&
-                   o->fuse == NULL,
+               (o->weights.dtype == XCVM_NO_DTYPE || o->weights.dtype == XCVM_F32) &&
+                   o->weights.blocks == XCC_WEIGHTS_PLAIN && o->kernel_library.path == NULL,
                INVALID_ARGUMENT, "an ONNX model has neither packed weights nor a kernel library");
     XCVM_CHECK(error,
-               (o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32) && !o->integer_activations &&
-                   o->integer == XCC_INTEGER_AUTO,
+               (o->weights.compute == XCVM_NO_DTYPE || o->weights.compute == XCVM_F32) &&
+                   !o->weights.integer_activations && o->quantized.integers == XCC_INTEGER_AUTO,
                INVALID_ARGUMENT, "an ONNX model does not say what products are computed in");
-    XCVM_CHECK(error, (o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32) && o->cache_rows == 0, INVALID_ARGUMENT,
-               "an ONNX model has no caches, as it has no states");
+    XCVM_CHECK(error,
+               (o->states.cache_dtype == XCVM_NO_DTYPE || o->states.cache_dtype == XCVM_F32) &&
+                   o->states.cache_rows == 0,
+               INVALID_ARGUMENT, "an ONNX model has no caches, as it has no states");
     return XCVM_OK;
 }
 
@@ -159,23 +166,26 @@ static xcvm_status check_dims(const xcc_options *o, xcvm_error *error)
 static xcvm_status check_weights(const xcc_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error,
-               o->weights == XCVM_NO_DTYPE ||
-                   (xcvm_dtype_bits(o->weights) != 0 && xcvm_dtype_in(o->weights, XCVM_TYPES_WEIGHT)),
+               o->weights.dtype == XCVM_NO_DTYPE ||
+                   (xcvm_dtype_bits(o->weights.dtype) != 0 && xcvm_dtype_in(o->weights.dtype, XCVM_TYPES_WEIGHT)),
                INVALID_ARGUMENT, "weights cannot be stored as %s, f32, f24, f16 or bf16 is needed",
-               xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->weight_blocks == XCC_WEIGHTS_PLAIN || o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32,
-               INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->weight_blocks >= XCC_WEIGHTS_PLAIN && o->weight_blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
-               "there is no form %d of weights in blocks", (int)o->weight_blocks);
-    XCVM_CHECK(error, o->integer >= XCC_INTEGER_AUTO && o->integer <= XCC_INTEGER_NEVER, INVALID_ARGUMENT,
-               "integer is %d, which is none of auto, always and never", (int)o->integer);
-    XCVM_CHECK(error, o->compute == XCVM_NO_DTYPE || o->compute == XCVM_F32 || o->compute == XCVM_BF16,
-               INVALID_ARGUMENT, "products cannot be computed in %s, f32 or bf16 is needed",
-               xcvm_dtype_name(o->compute));
+               xcvm_dtype_name(o->weights.dtype));
+    XCVM_CHECK(
+        error,
+        o->weights.blocks == XCC_WEIGHTS_PLAIN || o->weights.dtype == XCVM_NO_DTYPE || o->weights.dtype == XCVM_F32,
+        INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights.dtype));
+    XCVM_CHECK(error, o->weights.blocks >= XCC_WEIGHTS_PLAIN && o->weights.blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
+               "there is no form %d of weights in blocks", (int)o->weights.blocks);
+    XCVM_CHECK(error, o->quantized.integers >= XCC_INTEGER_AUTO && o->quantized.integers <= XCC_INTEGER_NEVER,
+               INVALID_ARGUMENT, "integer is %d, which is none of auto, always and never", (int)o->quantized.integers);
     XCVM_CHECK(error,
-               o->compute != XCVM_BF16 ||
-                   (o->weight_blocks == XCC_WEIGHTS_PLAIN &&
-                    (o->weights == XCVM_NO_DTYPE || o->weights == XCVM_F32 || o->weights == XCVM_BF16)),
+               o->weights.compute == XCVM_NO_DTYPE || o->weights.compute == XCVM_F32 || o->weights.compute == XCVM_BF16,
+               INVALID_ARGUMENT, "products cannot be computed in %s, f32 or bf16 is needed",
+               xcvm_dtype_name(o->weights.compute));
+    XCVM_CHECK(error,
+               o->weights.compute != XCVM_BF16 || (o->weights.blocks == XCC_WEIGHTS_PLAIN &&
+                                                   (o->weights.dtype == XCVM_NO_DTYPE || o->weights.dtype == XCVM_F32 ||
+                                                    o->weights.dtype == XCVM_BF16)),
                INVALID_ARGUMENT, "products in bf16 need a program whose weights are f32 or bf16");
     return XCVM_OK;
 }
@@ -183,15 +193,18 @@ static xcvm_status check_weights(const xcc_options *o, xcvm_error *error)
 static xcvm_status check_states(const xcc_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error,
-               o->caches == XCVM_NO_DTYPE || o->caches == XCVM_F32 || o->caches == XCVM_F16 || o->caches == XCVM_BF16,
-               INVALID_ARGUMENT, "caches cannot be of %s, f32, f16 or bf16 is needed", xcvm_dtype_name(o->caches));
-    XCVM_CHECK(error, o->cache_rows >= 0 && o->cache_rows <= INT32_MAX, INVALID_ARGUMENT,
-               "caches cannot have %lld rows, 0 to %d is expected", (long long)o->cache_rows, INT32_MAX);
-    for (size_t i = 0; i < o->state_count; i++)
-        XCVM_CHECK(error, o->states != NULL && o->states[i].output != NULL && o->states[i].input != NULL,
+               o->states.cache_dtype == XCVM_NO_DTYPE || o->states.cache_dtype == XCVM_F32 ||
+                   o->states.cache_dtype == XCVM_F16 || o->states.cache_dtype == XCVM_BF16,
+               INVALID_ARGUMENT, "caches cannot be of %s, f32, f16 or bf16 is needed",
+               xcvm_dtype_name(o->states.cache_dtype));
+    XCVM_CHECK(error, o->states.cache_rows >= 0 && o->states.cache_rows <= INT32_MAX, INVALID_ARGUMENT,
+               "caches cannot have %lld rows, 0 to %d is expected", (long long)o->states.cache_rows, INT32_MAX);
+    for (size_t i = 0; i < o->states.pair_count; i++)
+        XCVM_CHECK(error,
+                   o->states.pairs != NULL && o->states.pairs[i].output != NULL && o->states.pairs[i].input != NULL,
                    INVALID_ARGUMENT, "a pair of an output and an input lacks a name");
-    for (size_t i = 0; i < o->state_pattern_count; i++)
-        XCVM_CHECK(error, o->state_patterns != NULL && o->state_patterns[i] != NULL, INVALID_ARGUMENT,
+    for (size_t i = 0; i < o->states.pattern_count; i++)
+        XCVM_CHECK(error, o->states.patterns != NULL && o->states.patterns[i] != NULL, INVALID_ARGUMENT,
                    "a pattern of state pairs is NULL");
     return XCVM_OK;
 }
@@ -200,39 +213,45 @@ static xcvm_status check_states(const xcc_options *o, xcvm_error *error)
 static xcvm_status check_gradients(const xcc_options *o, xcvm_error *error)
 {
     const bool differentiates = o->backprop || o->train != NULL;
-    XCVM_CHECK(error, differentiates || (o->loss == NULL && o->wrt_count == 0), INVALID_ARGUMENT,
+    XCVM_CHECK(error, differentiates || (o->loss == NULL && o->gradients.wrt_count == 0), INVALID_ARGUMENT,
                "a loss, or what to differentiate it by, is named, but no gradients are asked for");
     XCVM_CHECK(error,
-               (o->backprop || (o->phase == XCC_PHASE_WHOLE && o->order == 0)) &&
-                   (differentiates || !o->straight_through),
+               (o->backprop || (o->gradients.phase == XCC_PHASE_WHOLE && o->gradients.order == 0)) &&
+                   (differentiates || !o->gradients.straight_through),
                INVALID_ARGUMENT, "gradients of some kind are asked for, but backprop is not");
-    XCVM_CHECK(error, o->phase == XCC_PHASE_WHOLE || (o->state_count == 0 && o->state_pattern_count == 0),
+    XCVM_CHECK(error,
+               o->gradients.phase == XCC_PHASE_WHOLE || (o->states.pair_count == 0 && o->states.pattern_count == 0),
                INVALID_ARGUMENT, "forward and backward as programs of their own have no states");
-    XCVM_CHECK(error, o->phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d", (int)o->phase);
-    XCVM_CHECK(error, o->order >= 0 && o->order <= 2, INVALID_ARGUMENT, "there are gradients of order 1 and 2, not %d",
-               o->order);
-    XCVM_CHECK(error, o->order < 2 || (!o->straight_through && o->phase == XCC_PHASE_WHOLE), INVALID_ARGUMENT,
-               "the second order is neither straight-through nor in two programs");
-    for (size_t i = 0; i < o->vjp_count; i++)
-        XCVM_CHECK(error, o->vjps != NULL && o->vjps[i].function != NULL && o->vjps[i].vjp != NULL, INVALID_ARGUMENT,
-                   "a vector-Jacobian product is NULL, or that of NULL");
-    XCVM_CHECK(error, differentiates || o->recompute == NULL || strcmp(o->recompute, "none") == 0, INVALID_ARGUMENT,
-               "recomputation is asked for, but no gradients");
-    XCVM_CHECK(error, o->recompute != NULL || o->memory_budget == 0, INVALID_ARGUMENT,
+    XCVM_CHECK(error, o->gradients.phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d",
+               (int)o->gradients.phase);
+    XCVM_CHECK(error, o->gradients.order >= 0 && o->gradients.order <= 2, INVALID_ARGUMENT,
+               "there are gradients of order 1 and 2, not %d", o->gradients.order);
+    XCVM_CHECK(error,
+               o->gradients.order < 2 || (!o->gradients.straight_through && o->gradients.phase == XCC_PHASE_WHOLE),
+               INVALID_ARGUMENT, "the second order is neither straight-through nor in two programs");
+    for (size_t i = 0; i < o->gradients.vjp_count; i++)
+        XCVM_CHECK(error,
+                   o->gradients.vjps != NULL && o->gradients.vjps[i].function != NULL &&
+                       o->gradients.vjps[i].vjp != NULL,
+                   INVALID_ARGUMENT, "a vector-Jacobian product is NULL, or that of NULL");
+    XCVM_CHECK(error, differentiates || o->recompute.method == NULL || strcmp(o->recompute.method, "none") == 0,
+               INVALID_ARGUMENT, "recomputation is asked for, but no gradients");
+    XCVM_CHECK(error, o->recompute.method != NULL || o->recompute.memory_budget == 0, INVALID_ARGUMENT,
                "a memory budget is given, but no recomputation asked for that would obey it");
-    for (size_t i = 0; i < o->wrt_count; i++)
-        XCVM_CHECK(error, o->wrt != NULL && o->wrt[i] != NULL, INVALID_ARGUMENT, "a name to differentiate by is NULL");
+    for (size_t i = 0; i < o->gradients.wrt_count; i++)
+        XCVM_CHECK(error, o->gradients.wrt != NULL && o->gradients.wrt[i] != NULL, INVALID_ARGUMENT,
+                   "a name to differentiate by is NULL");
     return XCVM_OK;
 }
 
 static xcvm_status check_dump(const xcc_options *o, xcvm_error *error)
 {
-    if (o->dump_after == NULL || strcmp(o->dump_after, "all") == 0)
+    if (o->debug.dump_after == NULL || strcmp(o->debug.dump_after, "all") == 0)
         return XCVM_OK;
     for (size_t i = 0; i < xcc_pass_count(); i++)
-        if (strcmp(o->dump_after, xcc_pass(i)->name) == 0)
+        if (strcmp(o->debug.dump_after, xcc_pass_at(i)->name) == 0)
             return XCVM_OK;
-    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "there is no pass %s", o->dump_after);
+    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "there is no pass %s", o->debug.dump_after);
 }
 
 static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
@@ -281,7 +300,7 @@ static xcvm_status make_report(xcc_module *m, const figures *before, const figur
     return parameter_bytes(m, &report->parameter_bytes);
 }
 
-static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc_report *report)
+static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *report)
 {
     for (size_t i = 0; i < m->options->dim_count; i++)
         XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
@@ -293,34 +312,34 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, void *user, xcc
     if (report != NULL)
         XCVM_TRY(take_figures(m, &before));
     XCVM_TRY(xcc_passes_run(m));
-    if (m->options->onnx) {
-        xcc_progress(m, "write", xcc_pass_count() + 1);
-        return xcc_onnx_write(m, xcc_operator_info_find, sink, user);
+    if (m->options->onnx_export.enabled) {
+        xcc_module_progress(m, "write", xcc_pass_count() + 1);
+        return xcc_onnx_write(m, xcc_operator_info_find, sink);
     }
     xcc_plan plan;
-    xcc_progress(m, "plan", xcc_pass_count() + 1);
+    xcc_module_progress(m, "plan", xcc_pass_count() + 1);
     XCVM_TRY(xcc_plan_make(m, &plan));
     if (report != NULL) {
         XCVM_TRY(take_figures(m, &after));
         XCVM_TRY(make_report(m, &before, &after, &plan, &told));
     }
     XCVM_TRY(xcc_codegen_build(m));
-    xcc_progress(m, "emit", xcc_pass_count() + 2);
-    xcvm_status status = xcc_emit_program(m, &plan, sink, user);
+    xcc_module_progress(m, "emit", xcc_pass_count() + 2);
+    xcvm_status status = xcc_emit_program(m, &plan, sink);
     if (status != XCVM_OK) {
         if (m->group_count > 0)
-            (void)unlink(m->options->fuse);
+            (void)unlink(m->options->kernel_library.path);
         return status;
     }
     if (report != NULL)
         give_report(report, &told);
-    xcc_progress(m, "done", xcc_pass_count() + 3);
+    xcc_module_progress(m, "done", xcc_pass_count() + 3);
     return XCVM_OK;
 }
 
 /* The model is the caller's memory, or, where path is not NULL, a file. */
 static xcvm_status compile_in(const char *path, const void *model, size_t count, const xcc_options *options,
-                              xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error)
+                              xcvm_sink sink, xcc_report *report, xcvm_error *error)
 {
     xcc_module m;
     xcc_model_file file = {.dir = NULL};
@@ -332,14 +351,14 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     if (status == XCVM_OK) {
         if (!m.options->backprop && m.options->train == NULL)
             xcc_parameters_freeze(&m);
-        xcc_progress(&m, "import", 0);
-        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, NULL, NULL)
-                              : xcc_import(&m, model, count, NULL, NULL, NULL);
+        xcc_module_progress(&m, "import", 0);
+        status = path != NULL ? xcc_import(&m, file.bytes, file.count, file.dir, (xcvm_sink){0})
+                              : xcc_import(&m, model, count, NULL, (xcvm_sink){0});
     }
     if (path != NULL)
         xcc_model_file_close(&file);
     if (status == XCVM_OK)
-        status = compile_module(&m, sink, user, report);
+        status = compile_module(&m, sink, report);
     xcc_name_limit(&m, status);
     xcc_module_release(&m);
     return status;
@@ -349,40 +368,40 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
 static xcvm_status begin(xcc_options *o, const xcc_options *options, xcvm_sink sink, const xcc_report *report,
                          xcvm_error *error)
 {
-    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_CHECK(error, report == NULL || report->size >= sizeof report->size, INVALID_ARGUMENT,
                "report: size is %zu; initialize the struct with { .size = sizeof(the struct) }", report->size);
     XCVM_TRY(xcc_options_read(o, options, error));
     XCVM_TRY(check_options(o, error));
     /* ONNX has no operators for what merged instructions do. */
-    if (o->onnx && (o->optimization == 0 || o->optimization > 1))
+    if (o->onnx_export.enabled && (o->optimization == 0 || o->optimization > 1))
         o->optimization = 1;
     return XCVM_OK;
 }
 
-xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options, xcvm_sink sink, void *user,
-                        xcc_report *report, xcvm_error *error)
+xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options, xcvm_sink sink, xcc_report *report,
+                        xcvm_error *error)
 {
     xcc_options o;
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, model != NULL || count == 0, INVALID_ARGUMENT, "model is NULL");
     XCVM_TRY(begin(&o, options, sink, report, error));
-    return compile_in(NULL, model, count, &o, sink, user, report, error);
+    return compile_in(NULL, model, count, &o, sink, report, error);
 }
 
-xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink, void *user,
-                             xcc_report *report, xcvm_error *error)
+xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink, xcc_report *report,
+                             xcvm_error *error)
 {
     xcc_options o;
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_CHECK(error, path != NULL, INVALID_ARGUMENT, "path is NULL");
     XCVM_TRY(begin(&o, options, sink, report, error));
-    return compile_in(path, NULL, 0, &o, sink, user, report, error);
+    return compile_in(path, NULL, 0, &o, sink, report, error);
 }
 
-xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                               xcvm_error *error)
 {
     xcc_options o;
@@ -394,10 +413,10 @@ xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_si
     xcvm_error_set(error, XCVM_OK, "%s", "");
     m->options = &o;
     m->error = error;
-    m->budget.limit = o.memory_limit;
-    m->deadline_ns = o.timeout_ns != 0 ? xcc_deadline_within(m, o.timeout_ns) : 0;
+    m->budget.limit = o.limits.memory_bytes;
+    m->deadline_ns = o.limits.timeout_ns != 0 ? xcc_deadline_within(m, o.limits.timeout_ns) : 0;
     xcc_parameters_freeze(m);
-    const xcvm_status status = compile_module(m, sink, user, report);
+    const xcvm_status status = compile_module(m, sink, report);
     xcc_name_limit(m, status);
     m->options = before;
     m->error = errors;

@@ -15,8 +15,6 @@ enum {
     SPARSE_VALUES = 1
 };
 
-typedef void (*visitor)(void *user, const char *name);
-
 /* The first field of bytes with that number; no bytes if there is none. */
 static xcvm_status find_bytes(xcc_module *m, xcvm_wire message, uint32_t number, xcvm_wire *found)
 {
@@ -45,7 +43,7 @@ static xcvm_status name_of(xcc_module *m, const xcvm_wire_field *field, const ch
 }
 
 /* Names of initializers go into the table; of inputs that are there, to the visitor. */
-static xcvm_status walk_graph(xcc_module *m, xcvm_wire graph, xcc_table *initializers, visitor visit, void *user)
+static xcvm_status walk_graph(xcc_module *m, xcvm_wire graph, xcc_table *initializers, xcc_name_visitor visit)
 {
     for (;;) {
         xcvm_wire_field field;
@@ -56,18 +54,18 @@ static xcvm_status walk_graph(xcc_module *m, xcvm_wire graph, xcc_table *initial
             return XCVM_OK;
         const bool input = field.number == GRAPH_INPUT;
         const bool initializer = field.number == GRAPH_INITIALIZER || field.number == GRAPH_SPARSE_INITIALIZER;
-        if (field.type != XCVM_WIRE_BYTES || (visit != NULL ? !input : !initializer))
+        if (field.type != XCVM_WIRE_BYTES || (visit.call != NULL ? !input : !initializer))
             continue;
         XCVM_TRY(xcc_poll(m));
         XCVM_TRY(name_of(m, &field, &name));
-        if (visit == NULL)
+        if (visit.call == NULL)
             XCVM_TRY(xcc_table_put(m, initializers, name, 0));
         else if (xcc_table_lookup(initializers, name) != NULL)
-            visit(user, name);
+            visit.call(visit.user, name);
     }
 }
 
-static xcvm_status walk_model(xcc_module *m, const void *bytes, size_t count, visitor visit, void *user)
+static xcvm_status walk_model(xcc_module *m, const void *bytes, size_t count, xcc_name_visitor visit)
 {
     xcvm_wire model = xcvm_wire_of(bytes, count), graph = {NULL, NULL};
     uint64_t version = 0;
@@ -86,19 +84,19 @@ static xcvm_status walk_model(xcc_module *m, const void *bytes, size_t count, vi
     if (version < XCC_DEFAULTS_VERSION || version > INT64_MAX)
         return XCVM_OK;
     xcc_table initializers = {.count = 0};
-    XCVM_TRY(walk_graph(m, graph, &initializers, NULL, NULL));
-    return walk_graph(m, graph, &initializers, visit, user);
+    XCVM_TRY(walk_graph(m, graph, &initializers, (xcc_name_visitor){0}));
+    return walk_graph(m, graph, &initializers, visit);
 }
 
-static xcvm_status list(const char *path, const void *bytes, size_t count, const xcc_options *options, visitor visit,
-                        void *user, xcvm_error *error)
+static xcvm_status list(const char *path, const void *bytes, size_t count, const xcc_options *options,
+                        xcc_name_visitor visit, xcvm_error *error)
 {
     xcc_module m;
     xcc_options o;
     xcc_model_file file = {.bytes = NULL};
     xcvm_error own;
     error = error != NULL ? error : &own;
-    XCVM_CHECK(error, visit != NULL, INVALID_ARGUMENT, "visit is NULL");
+    XCVM_CHECK(error, visit.call != NULL, INVALID_ARGUMENT, "visit is NULL");
     XCVM_TRY(xcc_options_read(&o, options, error));
     xcvm_status status = xcc_module_init(&m, &o, error);
     if (status == XCVM_OK && path != NULL)
@@ -106,7 +104,7 @@ static xcvm_status list(const char *path, const void *bytes, size_t count, const
     if (status == XCVM_OK) {
         bytes = path != NULL ? file.bytes : bytes;
         count = path != NULL ? file.count : count;
-        status = walk_model(&m, bytes, count, visit, user);
+        status = walk_model(&m, bytes, count, visit);
         (void)xcvm_recognize_failure(status, bytes, count, XCVM_FILE_MODEL, error);
     }
     if (path != NULL)
@@ -116,16 +114,16 @@ static xcvm_status list(const char *path, const void *bytes, size_t count, const
     return status;
 }
 
-xcvm_status xcc_default_inputs_file(const char *path, const xcc_options *options,
-                                    void (*visit)(void *user, const char *name), void *user, xcvm_error *error)
+xcvm_status xcc_visit_default_inputs_file(const char *path, const xcc_options *options, xcc_name_visitor visit,
+                                          xcvm_error *error)
 {
     XCVM_CHECK(error, path != NULL, INVALID_ARGUMENT, "path is NULL");
-    return list(path, NULL, 0, options, visit, user, error);
+    return list(path, NULL, 0, options, visit, error);
 }
 
-xcvm_status xcc_default_inputs(const void *model, size_t count, const xcc_options *options,
-                               void (*visit)(void *user, const char *name), void *user, xcvm_error *error)
+xcvm_status xcc_visit_default_inputs(const void *model, size_t count, const xcc_options *options,
+                                     xcc_name_visitor visit, xcvm_error *error)
 {
     XCVM_CHECK(error, model != NULL || count == 0, INVALID_ARGUMENT, "model is NULL");
-    return list(NULL, model, count, options, visit, user, error);
+    return list(NULL, model, count, options, visit, error);
 }

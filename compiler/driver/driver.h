@@ -6,7 +6,7 @@
 
 /* Runs passes, plan and emission over the module, whose graph is no more what it was afterwards. As xcc_compile
  * otherwise; `options` may be NULL, and name no loss. */
-xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                               xcvm_error *error);
 
 #endif

@@ -22,21 +22,22 @@ enum { PASS_COUNT = sizeof passes / sizeof *passes };
 
 size_t xcc_pass_count(void) { return PASS_COUNT; }
 
-const xcc_pass_info *xcc_pass(size_t index) { return index < PASS_COUNT ? &passes[index].info : NULL; }
+const xcc_pass_info *xcc_pass_at(size_t index) { return index < PASS_COUNT ? &passes[index].info : NULL; }
 
-void xcc_progress(const xcc_module *m, const char *what, size_t step)
+void xcc_module_progress(const xcc_module *m, const char *what, size_t step)
 {
-    if (m->options->progress != NULL)
-        m->options->progress(m->options->user, what, (double)step / (PASS_COUNT + 3));
+    if (m->options->progress.call != NULL)
+        m->options->progress.call(m->options->progress.user, what, (double)step / (PASS_COUNT + 3));
 }
 
 static xcvm_status dump(const xcc_module *m, const char *name)
 {
     static const char head[] = "# after ";
-    if (!m->options->dump(m->options->user, head, sizeof head - 1) ||
-        !m->options->dump(m->options->user, name, strlen(name)) || !m->options->dump(m->options->user, "\n", 1))
+    const xcvm_sink sink = m->options->debug.dump;
+    if (!sink.call(sink.user, head, sizeof head - 1) || !sink.call(sink.user, name, strlen(name)) ||
+        !sink.call(sink.user, "\n", 1))
         return xcvm_error_set(m->error, XCVM_IO, "the dump cannot be written");
-    return xcc_graph_dump(m->graph, m->options->dump, m->options->user);
+    return xcc_graph_dump(m->graph, sink);
 }
 
 static xcvm_status run_pass(xcc_module *m, size_t index, int round)
@@ -46,7 +47,7 @@ static xcvm_status run_pass(xcc_module *m, size_t index, int round)
     if (level < p->info.level || round >= p->info.rounds)
         return XCVM_OK;
     if (round == 0)
-        xcc_progress(m, p->info.name, index + 1);
+        xcc_module_progress(m, p->info.name, index + 1);
     XCVM_TRY(p->run(m));
     if (p->run != xcc_pass_canonicalize)
         XCVM_TRY(xcc_pass_canonicalize(m));
@@ -57,9 +58,9 @@ static xcvm_status run_pass(xcc_module *m, size_t index, int round)
         return status;
     }
 #endif
-    const char *wanted = m->options->dump_after;
+    const char *wanted = m->options->debug.dump_after;
     const bool is_wanted = wanted != NULL && (strcmp(wanted, "all") == 0 || strcmp(wanted, p->info.name) == 0);
-    return is_wanted && m->options->dump != NULL ? dump(m, p->info.name) : XCVM_OK;
+    return is_wanted && m->options->debug.dump.call != NULL ? dump(m, p->info.name) : XCVM_OK;
 }
 
 static xcvm_status run_passes(xcc_module *m, size_t begin, size_t end, int round)

@@ -38,6 +38,6 @@
 /* Runs the passes that the options select. */
 xcvm_status xcc_passes_run(xcc_module *m);
 /* Reports progress to options->progress; `step` counts import, passes, plan and emission. */
-void xcc_progress(const xcc_module *m, const char *what, size_t step);
+void xcc_module_progress(const xcc_module *m, const char *what, size_t step);
 
 #endif

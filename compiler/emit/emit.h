@@ -16,6 +16,6 @@ typedef struct xcc_plan {
 xcvm_status xcc_plan_make(xcc_module *m, xcc_plan *plan);
 
 /* Writes the program: registers, In, Out, Free, jumps for control flow, constants. */
-xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user);
+xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink);
 
 #endif

@@ -1,4 +1,5 @@
-/* Groups that a function of the kernel library can do: a Fused instruction, and the instructions that it stands for. */
+/* Groups that a function of the kernel library can do: a KernelCall instruction, and the instructions that it stands
+ * for. */
 #include "compiler/emit/emitter.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
@@ -14,8 +15,8 @@ static bool is_from_outside(const xcc_kernel_group *f, const xcc_value *v)
     return v != NULL && (v->producer == NULL || v->producer->group != &f->group);
 }
 
-/* The Fused instruction in front of a group; what the group reads is fetched before it, so that nothing but the group's
- * instructions follows. */
+/* The KernelCall instruction in front of a group; what the group reads is fetched before it, so that nothing but the
+ * group's instructions follows. */
 static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
 {
     int32_t in[XCVM_FUSED_OPERANDS];
@@ -37,14 +38,15 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
             (int64_t)xcvm_element_count(&xcc_node_output(f->group.nodes[f->results[i]], 0)->type);
     for (size_t i = 0; i < f->group.node_count; i++)
         flops += xcc_node_flops(f->group.nodes[i]);
-    xcvm_Fused_args args = {.xs = {.count = f->group.x_count},
-                            .kernel = f->group.number,
-                            .count = 1,
-                            .results = {e->fused_results, f->result_count},
-                            .elements = {elements, f->group.x_count + f->result_count}};
+    xcvm_KernelCall_args args = {.xs = {.count = f->group.x_count},
+                                 .kernel = f->group.number,
+                                 .count = 1,
+                                 .results = {e->fused_results, f->result_count},
+                                 .elements = {elements, f->group.x_count + f->result_count}};
     xcc_code_debug debug = {.node = f->group.nodes[0]};
     e->fused = xcc_emit_position(e);
-    XCVM_TRY(xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_Fused), &args, in, f->group.x_count, NULL, 0, &debug));
+    XCVM_TRY(
+        xcc_code_append(&e->code, xcvm_schema_of(XCVM_OP_KernelCall), &args, in, f->group.x_count, NULL, 0, &debug));
     e->code.image.instructions[e->fused].debug.flops = e->code.m->options->strip ? 0 : flops;
     return XCVM_OK;
 }
@@ -62,7 +64,7 @@ static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 {
     const xcc_kernel_group *f = xcc_fusion_of(last->group);
-    xcvm_Fused_args *args = e->code.image.instructions[e->fused].args;
+    xcvm_KernelCall_args *args = e->code.image.instructions[e->fused].args;
     args->count = (int64_t)(xcc_emit_position(e) - e->fused - 1);
     args->results.at = e->fused_results;
     for (size_t i = 0; i < f->group.node_count; i++)
@@ -97,9 +99,10 @@ xcvm_status xcc_emit_library(xcc_emitter *e)
     image->libraries = xcc_alloc(m, sizeof *image->libraries);
     if (image->libraries == NULL)
         return XCVM_OUT_OF_MEMORY;
-    const char *slash = strrchr(m->options->fuse, '/');
-    image->libraries[0] = (xcvm_library){
-        .file = slash != NULL ? slash + 1 : m->options->fuse, .abi = XCVM_LIBRARY_ABI, .isa = xcc_cc_isa(m->options)};
+    const char *slash = strrchr(m->options->kernel_library.path, '/');
+    image->libraries[0] = (xcvm_library){.file = slash != NULL ? slash + 1 : m->options->kernel_library.path,
+                                         .abi = XCVM_LIBRARY_ABI,
+                                         .isa = xcc_cc_isa(m->options)};
     memcpy(image->libraries[0].hash, m->compilation->library_hash, sizeof image->libraries[0].hash);
     image->library_count = 1;
     return XCVM_OK;

@@ -104,7 +104,7 @@ static xcvm_status declare_states(xcc_emitter *e)
         if (v->kind != XCC_STATE || (v->uses == 0 && !stored[v->id]))
             continue;
         xcvm_state_declaration *state = &states[image->state_count++];
-        state->declared = (xcvm_parameter){v->name, xcc_value_type(m, v)};
+        state->declared = (xcvm_value_info){v->name, xcc_value_type(m, v)};
         if (v->initial != NULL)
             XCVM_TRY(xcc_code_initial(&e->code, v, &state->initial));
     }
@@ -122,11 +122,11 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
         return XCVM_OUT_OF_MEMORY;
     image->input_count = g->input_count;
     for (size_t i = 0; i < g->input_count; i++)
-        image->inputs[i] = (xcvm_parameter){g->inputs[i]->name, xcc_value_type(m, g->inputs[i])};
+        image->inputs[i] = (xcvm_value_info){g->inputs[i]->name, xcc_value_type(m, g->inputs[i])};
     for (size_t i = 0; i < g->output_count; i++)
         if (xcc_graph_output_state(g, i) == NULL)
             image->outputs[image->output_count++] =
-                (xcvm_parameter){g->output_names[i], xcc_value_type(m, g->outputs[i])};
+                (xcvm_value_info){g->output_names[i], xcc_value_type(m, g->outputs[i])};
     if (m->compilation->producer[0] != '\0')
         image->metadata[image->metadata_count++] = (xcvm_metadata){"model", m->compilation->producer};
     if (m->compilation->optimizer != NULL)
@@ -181,7 +181,6 @@ static xcvm_status emit_program(xcc_emitter *e)
 typedef struct timed_sink {
     xcc_module *m;
     xcvm_sink sink;
-    void *user;
     xcvm_status status;
 } timed_sink;
 
@@ -189,7 +188,7 @@ static bool pass_on(void *user, const void *bytes, size_t count)
 {
     timed_sink *timed = user;
     timed->status = xcc_poll(timed->m);
-    return timed->status == XCVM_OK && timed->sink(timed->user, bytes, count);
+    return timed->status == XCVM_OK && timed->sink.call(timed->sink.user, bytes, count);
 }
 
 /* A program has constants and states; what is to become of a parameter has been decided before. */
@@ -201,7 +200,7 @@ static xcvm_status refuse_parameters(const xcc_module *m)
     return XCVM_OK;
 }
 
-xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink, void *user)
+xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink)
 {
     XCVM_TRY(refuse_parameters(m));
     xcc_emitter e = {.zero = xcc_scalar_i64(m->graph, 0)};
@@ -219,7 +218,7 @@ xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink
     e.code.image.arena_bytes = plan->arena_bytes;
     XCVM_TRY(emit_program(&e));
     XCVM_TRY(xcc_emit_verify(m, &e.code.image));
-    timed_sink timed = {m, sink, user, XCVM_OK};
-    xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, pass_on, &timed, m->error);
+    timed_sink timed = {m, sink, XCVM_OK};
+    xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, (xcvm_sink){pass_on, &timed}, m->error);
     return timed.status != XCVM_OK ? xcc_out_of_time(m) : status;
 }

@@ -46,5 +46,5 @@ xcvm_status xcc_emit_verify(xcc_module *m, const xcvm_image *image)
     return xcvm_error_set(m->error, XCVM_INTERNAL,
                           "the compiler made a program that the loader would refuse: %.300s. This is a defect of the "
                           "compiler, please report it. Compile with a lower optimization level (-O 1 or -O 0)%s",
-                          refusal.message, m->options->recompute != NULL ? ", or without recomputation" : "");
+                          refusal.message, m->options->recompute.method != NULL ? ", or without recomputation" : "");
 }

@@ -10,7 +10,7 @@ typedef struct xcc_emitter {
     const xcc_graph **owner; /* by value id: the graph whose instructions free it; NULL: freed elsewhere */
     xcc_value *zero, *one, *yes;
     uint32_t *last; /* by value id: 1 + position of its last use in the owner; 0: none, or freed; XCC_KEPT: its end */
-    size_t fused;   /* the last Fused instruction, and its attribute */
+    size_t fused;   /* the last KernelCall instruction, and its attribute */
     int64_t *fused_results;
 } xcc_emitter;
 
@@ -42,7 +42,7 @@ xcvm_status xcc_emit_fetch(xcc_emitter *e, const xcc_value *v);
 
 /* The instruction of a node, its operands having been fetched. */
 xcvm_status xcc_emit_instruction(xcc_emitter *e, const xcc_node *n);
-/* A node of a group, with the Fused instruction if it is the first. */
+/* A node of a group, with the KernelCall instruction if it is the first. */
 xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n);
 /* The kernel library that the groups are in, if there are any. */
 xcvm_status xcc_emit_library(xcc_emitter *e);

@@ -1,5 +1,6 @@
 /* Export as C: the entry, and the instructions in their order. */
 #include "compiler/export_c/export_c.h"
+#include "xcvm/export_c.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -219,10 +220,10 @@ static void write_steps(xcc_c_export *x)
 
 /* ---- The entry ---- */
 
-static xcvm_status check_options(const xcc_c_options *o, xcvm_error *error)
+static xcvm_status check_options(const xcc_export_c_options *o, xcvm_error *error)
 {
-    XCVM_CHECK(error, o != NULL && o->size == sizeof *o && o->sink != NULL, INVALID_ARGUMENT,
-               "options need a sink, and size = sizeof(xcc_c_options)");
+    XCVM_CHECK(error, o != NULL && o->size == sizeof *o && o->source.call != NULL && o->header.call != NULL,
+               INVALID_ARGUMENT, "options need sinks for source and header, and size = sizeof(xcc_export_c_options)");
     const char *const names[] = {o->name, o->arena_in};
     for (size_t i = 0; i < 2; i++) {
         const char *name = names[i];
@@ -259,12 +260,12 @@ static xcvm_status export_program(xcc_c_export *x)
     return xcc_c_write_files(x);
 }
 
-xcvm_status xcc_export_c(const void *program, size_t count, const xcc_c_options *options, xcvm_error *error)
+xcvm_status xcc_export_c(const void *program, size_t count, const xcc_export_c_options *options, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;
     XCVM_TRY(check_options(options, error));
-    xcc_c_options o = *options;
+    xcc_export_c_options o = *options;
     o.header_name = o.header_name != NULL ? o.header_name : "net.h";
     const xcvm_load_options load = {.size = sizeof load, .allocator = o.allocator, .no_libraries = true};
     xcvm_program *loaded;

@@ -11,6 +11,7 @@
 #include "proto/name_index.h"
 #include "vm/program.h"
 #include "xcvm/compiler.h"
+#include "xcvm/export_c.h"
 
 /* ---- Text that grows ---- */
 
@@ -88,7 +89,7 @@ typedef struct xcc_c_export {
     const char *file; /* the program's bytes */
     const xcvm_program *program;
     const xcvm_image *image;
-    const xcc_c_options *options;
+    const xcc_export_c_options *options;
     const char *name;                   /* of what the C declares, a prefix */
     bool vectors;                       /* for an instruction set, by vector types */
     xcvm_arena arena;                   /* of all that is made here */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool send(xcc_c_export *x, void *user, xcc_c_text *text)
+static bool send(xcvm_sink sink, xcc_c_text *text)
 {
-    const bool sent = !text->failed && (text->count == 0 || x->options->sink(user, text->at, text->count));
+    const bool sent = !text->failed && (text->count == 0 || sink.call(sink.user, text->at, text->count));
     text->count = 0;
     return sent;
 }
@@ -77,7 +77,7 @@ static bool write_constants(xcc_c_export *x)
 {
     xcc_c_text text = {.allocator = x->arena.allocator};
     bool sent = true;
-    for (size_t i = 0; i < x->image->constant_count && sent && x->options->weights == NULL; i++) {
+    for (size_t i = 0; i < x->image->constant_count && sent && x->options->weights.call == NULL; i++) {
         const xcvm_value *v = &x->image->constants[i].value;
         if (!x->used_constants[i])
             continue;
@@ -89,11 +89,11 @@ static bool write_constants(xcc_c_export *x)
             xcc_c_put(&text, "%s", k == 0 ? "" : k % 16 == 0 ? ",\n    " : ", ");
             write_element(&text, v, k);
             if (text.count > 60000)
-                sent = send(x, x->options->source, &text);
+                sent = send(x->options->source, &text);
         }
         xcc_c_put(&text, "%s};\n", written == 0 ? "0" : "");
     }
-    sent = sent && send(x, x->options->source, &text);
+    sent = sent && send(x->options->source, &text);
     xcc_c_text_release(&text);
     return sent;
 }
@@ -101,8 +101,9 @@ static bool write_constants(xcc_c_export *x)
 /* The file has the program's data as it is, in which each constant has its offset. */
 static bool write_weights(const xcc_c_export *x)
 {
-    return x->options->weights == NULL || x->image->data_bytes == 0 ||
-           x->options->sink(x->options->weights, x->file + x->image->data_offset, (size_t)x->image->data_bytes);
+    return x->options->weights.call == NULL || x->image->data_bytes == 0 ||
+           x->options->weights.call(x->options->weights.user, x->file + x->image->data_offset,
+                                    (size_t)x->image->data_bytes);
 }
 
 static bool in_section(const xcc_c_export *x)
@@ -119,7 +120,7 @@ static void write_parameters(xcc_c_export *x, xcc_c_text *to)
     for (size_t i = 0; i < x->image->output_count; i++)
         xcc_c_put(to, ", %s *%s", xcc_c_type((xcvm_dtype)xcc_c_output_value(x, i)->dtype), xcc_c_output_name(x, i));
 }
-static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name, const xcvm_parameter *declared,
+static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name, const xcvm_value_info *declared,
                                const xcvm_value *v)
 {
     char shape[200];
@@ -133,13 +134,13 @@ static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name
 /* Whether a context has no members but the arena. */
 static bool is_nothing(const xcc_c_export *x)
 {
-    return x->options->weights == NULL && x->image->state_count == 0 && !x->draws && !x->loops;
+    return x->options->weights.call == NULL && x->image->state_count == 0 && !x->draws && !x->loops;
 }
 
 static void write_context(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
-    const bool separate = x->options->weights != NULL;
+    const bool separate = x->options->weights.call != NULL;
     xcc_c_put(to, "\n/* What a run needs; to be initialized once. */\ntypedef struct %s_context {\n", name);
     if (separate)
         xcc_c_put(to, "    const unsigned char *weights;\n");
@@ -162,7 +163,7 @@ static void write_context(xcc_c_export *x, xcc_c_text *to)
 static void write_declarations(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
-    const bool separate = x->options->weights != NULL;
+    const bool separate = x->options->weights.call != NULL;
     if (separate)
         xcc_c_put(
             to,
@@ -190,7 +191,7 @@ static void write_declarations(xcc_c_export *x, xcc_c_text *to)
 static void write_header(xcc_c_export *x, xcc_c_text *to)
 {
     const char *const name = x->name, *const macro = xcc_c_upper(x, name);
-    const bool separate = x->options->weights != NULL;
+    const bool separate = x->options->weights.call != NULL;
     xcc_c_put(to,
               "/* A network as C, written by xcvm compile --emit c. Any number of contexts may run at a time, each in "
               "one thread. */\n"
@@ -223,7 +224,7 @@ static void write_header(xcc_c_export *x, xcc_c_text *to)
 
 static void write_init(xcc_c_export *x, xcc_c_text *to)
 {
-    const bool separate = x->options->weights != NULL;
+    const bool separate = x->options->weights.call != NULL;
     xcc_c_put(to, "\nvoid %s_init(%s_context *context%s)\n{\n", x->name, x->name,
               separate ? ", const void *weights_at" : "");
     if (separate)
@@ -299,7 +300,7 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
         xcc_c_put(to, "    unsigned char *const arena = %s + (64 - (uintptr_t)%s %% 64);\n    (void)arena;\n", from,
                   from);
     }
-    if (x->options->weights != NULL)
+    if (x->options->weights.call != NULL)
         xcc_c_put(to, "    const unsigned char *const weights = context->weights;\n    (void)weights;\n");
     for (uint32_t i = 0; i < x->stack_count; i++)
         xcc_c_put(to, "    size_t stack_%u = 0;\n", i);
@@ -395,8 +396,8 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
     bool sent = xcc_c_take_functions(&top, &rest, &x->arena) && !x->body.failed && !rest.failed && !x->tables.failed &&
                 !header.failed;
     const bool made = sent;
-    sent = sent && send(x, x->options->header, &header) && send(x, x->options->source, &top) && write_constants(x) &&
-           send(x, x->options->source, &rest) && write_weights(x);
+    sent = sent && send(x->options->header, &header) && send(x->options->source, &top) && write_constants(x) &&
+           send(x->options->source, &rest) && write_weights(x);
     xcc_c_text_release(&rest);
     xcc_c_text_release(&top);
     xcc_c_text_release(&header);

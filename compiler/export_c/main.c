@@ -21,7 +21,7 @@ static void put_static(xcc_c_export *x, xcc_c_text *to, const xcvm_value *v, con
 
 static void write_weights(const xcc_c_export *x, xcc_c_text *to, const char *macro)
 {
-    if (x->options->weights == NULL)
+    if (x->options->weights.call == NULL)
         return;
     xcc_c_put(to,
               "    if ((file = xc_open(arguments[next], \"rb\")) == NULL)\n        return 1;\n"
@@ -51,7 +51,7 @@ static void write_states(const xcc_c_export *x, xcc_c_text *to, const char *macr
 
 static void write_usage(xcc_c_export *x, xcc_c_text *to)
 {
-    const bool separate = x->options->weights != NULL, states = x->image->state_count > 0;
+    const bool separate = x->options->weights.call != NULL, states = x->image->state_count > 0;
     if (states)
         xcc_c_put(to, "    while (next + 1 < count && (strcmp(arguments[next], \"--load\") == 0 || "
                       "strcmp(arguments[next], \"--save\") == 0)) {\n"
@@ -90,7 +90,7 @@ static void write_reading(xcc_c_export *x, xcc_c_text *to)
 static void write_variables(xcc_c_export *x, xcc_c_text *to, const char *macro)
 {
     const size_t inputs = x->image->input_count, outputs = x->image->output_count;
-    const bool separate = x->options->weights != NULL, states = x->image->state_count > 0;
+    const bool separate = x->options->weights.call != NULL, states = x->image->state_count > 0;
     xcc_c_put(to, "    static %s_context context;\n", x->name);
     if (separate)
         xcc_c_put(to,
@@ -140,7 +140,7 @@ static void write_runs(xcc_c_export *x, xcc_c_text *to)
 void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to)
 {
     const size_t inputs = x->image->input_count;
-    const bool separate = x->options->weights != NULL;
+    const bool separate = x->options->weights.call != NULL;
     const char *const macro = xcc_c_upper(x, x->name);
     xcc_c_put_bytes(to, functions, sizeof functions - 1);
     xcc_c_put(

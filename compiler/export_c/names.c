@@ -111,7 +111,7 @@ static const char *place_of(xcc_c_export *x, const xcvm_value *v, const char *qu
     switch (value->place) {
     case XCC_C_CONSTANT:
         x->used_constants[value->index] = true;
-        if (x->options->weights == NULL)
+        if (x->options->weights.call == NULL)
             return xcc_c_format(x, "(const %s *)xc_constant_%u", type, (unsigned)value->index);
         /* An empty constant's offset may lie behind all data. */
         return xcc_c_format(x, "(const %s *)(const void *)(weights + %" PRIu64 ")", type,

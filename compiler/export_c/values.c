@@ -8,7 +8,7 @@
 
 /* ---- Types ---- */
 
-static bool set_declared(xcc_c_export *x, xcc_c_value *v, const xcvm_parameter *declared, const char *word)
+static bool set_declared(xcc_c_export *x, xcc_c_value *v, const xcvm_value_info *declared, const char *word)
 {
     const xcvm_type *type = &declared->type;
     bool known = type->kind == XCVM_KIND_TENSOR && type->rank >= 0;

@@ -10,7 +10,7 @@
 /* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
  * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
  * options' onnx_data tells goes there. */
-xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink, void *user);
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink);
 
 /* ---- What the files share ---- */
 

@@ -317,7 +317,7 @@ typedef struct external {
 static bool send_data(external *e, const void *bytes, size_t count)
 {
     e->at += count;
-    return count == 0 || e->options->onnx_data_sink(e->options->onnx_data_user, bytes, count);
+    return count == 0 || e->options->onnx_export.data.call(e->options->onnx_export.data.user, bytes, count);
 }
 
 static Onnx__StringStringEntryProto *entry(xcc_onnx_writer *w, const char *key, const char *value)
@@ -347,7 +347,7 @@ static xcvm_status write_external(xcc_onnx_writer *w, external *e)
         e->sent = e->sent && send_data(e, t->raw_data.data, t->raw_data.len);
         t->external_data = (Onnx__StringStringEntryProto **)room(w, 3);
         if (t->external_data == NULL ||
-            (t->external_data[0] = entry(w, "location", e->options->onnx_data_location)) == NULL ||
+            (t->external_data[0] = entry(w, "location", e->options->onnx_export.data_location)) == NULL ||
             (t->external_data[1] = entry(w, "offset", offset)) == NULL ||
             (t->external_data[2] = entry(w, "length", length)) == NULL)
             return xcc_out_of_memory(w->m);
@@ -365,17 +365,16 @@ static xcvm_status write_external(xcc_onnx_writer *w, external *e)
 typedef struct sink_buffer {
     ProtobufCBuffer base;
     xcvm_sink sink;
-    void *user;
     bool failed;
 } sink_buffer;
 
 static void append(ProtobufCBuffer *buffer, size_t count, const uint8_t *bytes)
 {
     sink_buffer *b = (sink_buffer *)(void *)buffer;
-    b->failed = b->failed || (count > 0 && !b->sink(b->user, bytes, count));
+    b->failed = b->failed || (count > 0 && !b->sink.call(b->sink.user, bytes, count));
 }
 
-static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_sink sink, void *user)
+static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_sink sink)
 {
     xcc_module *m = w->m;
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
@@ -403,18 +402,18 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     graph->n_initializer = w->initializer_count;
     graph->initializer = w->initializers;
     external e = {.options = m->options, .sent = true};
-    if (m->options->onnx_data_sink != NULL)
+    if (m->options->onnx_export.data.call != NULL)
         XCVM_TRY(write_external(w, &e));
     XCVM_CHECK(m->error, e.sent, IO, "the constants' file cannot be written");
     XCVM_CHECK(m->error, onnx__model_proto__get_packed_size(&model) <= INT32_MAX, UNSUPPORTED,
                "an ONNX model of 2 GB or more needs its constants in a file of their own");
-    sink_buffer b = {.base = {.append = append}, .sink = sink, .user = user};
+    sink_buffer b = {.base = {.append = append}, .sink = sink};
     (void)onnx__model_proto__pack_to_buffer(&model, &b.base);
     XCVM_CHECK(m->error, !b.failed, IO, "the model cannot be written");
     return XCVM_OK;
 }
 
-xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink, void *user)
+xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink)
 {
     xcc_onnx_writer w = {.m = m, .find_operator = find, .opset = LEAST_OPSET};
     Onnx__GraphProto *graph = NULL;
@@ -430,5 +429,5 @@ xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_si
     XCVM_CHECK(m->error, w.refused == 0, UNSUPPORTED, "%zu %s as ONNX: %s%s", w.refused,
                w.refused == 1 ? "thing cannot be had" : "things cannot be had", w.refusals,
                strlen(w.refusals) + 100 > sizeof w.refusals ? " ..." : "");
-    return send_model(&w, graph, sink, user);
+    return send_model(&w, graph, sink);
 }

@@ -175,13 +175,14 @@ static const char *kind_of(const xcc_node *n)
 /* All problems are told, as many as fit into the message. */
 static void note_problem(walk *w, const xcc_node *n, const char *why)
 {
-    if (w->m->compilation->report_problem != NULL) {
+    if (w->m->compilation->report_problem.call != NULL) {
         char line[480];
         const int written =
             snprintf(line, sizeof line, "node '%.100s' (%.60s): %s %s\n", n->name, n->origin, kind_of(n), why);
         if (written > 0)
-            (void)w->m->compilation->report_problem(w->m->compilation->problem_user, line,
-                                                    (size_t)written < sizeof line ? (size_t)written : sizeof line - 1);
+            (void)w->m->compilation->report_problem.call(w->m->compilation->report_problem.user, line,
+                                                         (size_t)written < sizeof line ? (size_t)written
+                                                                                       : sizeof line - 1);
     }
     const size_t used = strlen(w->message), room = sizeof w->message - used;
     const int length = snprintf(w->message + used, room, "%snode '%s' (%s): %s %s", used > 0 ? "\n" : "", n->name,

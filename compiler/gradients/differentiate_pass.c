@@ -68,17 +68,17 @@ static xcc_value *find_named(const xcc_module *m, const char *name)
 static xcvm_status list_named(xcc_module *m, xcc_value **wrt, size_t *count)
 {
     const xcc_options *o = m->options;
-    for (size_t i = 0; i < o->wrt_count; i++) {
-        xcc_value *v = find_named(m, o->wrt[i]);
+    for (size_t i = 0; i < o->gradients.wrt_count; i++) {
+        xcc_value *v = find_named(m, o->gradients.wrt[i]);
         XCVM_CHECK(
             m->error, v != NULL, INVALID_ARGUMENT,
             "there is no parameter or input '%.200s' to differentiate by: it is not in the model, is no float, or "
             "decides a shape",
-            o->wrt[i]);
+            o->gradients.wrt[i]);
         XCVM_CHECK(m->error, xcc_is_differentiable(v), INVALID_ARGUMENT,
-                   "input '%.200s' is no tensor of a float type, so it has no gradient", o->wrt[i]);
+                   "input '%.200s' is no tensor of a float type, so it has no gradient", o->gradients.wrt[i]);
         for (size_t k = 0; k < *count; k++)
-            XCVM_CHECK(m->error, wrt[k] != v, INVALID_ARGUMENT, "'%.200s' is named twice", o->wrt[i]);
+            XCVM_CHECK(m->error, wrt[k] != v, INVALID_ARGUMENT, "'%.200s' is named twice", o->gradients.wrt[i]);
         wrt[(*count)++] = v;
     }
     return XCVM_OK;
@@ -86,13 +86,13 @@ static xcvm_status list_named(xcc_module *m, xcc_value **wrt, size_t *count)
 
 static xcvm_status list_wrt(xcc_module *m, xcc_value ***wrt, size_t *count)
 {
-    size_t capacity = m->options->wrt_count;
+    size_t capacity = m->options->gradients.wrt_count;
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
         capacity++;
     *count = 0;
     if ((*wrt = xcc_alloc(m, capacity * sizeof **wrt)) == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (m->options->wrt_count > 0)
+    if (m->options->gradients.wrt_count > 0)
         return list_named(m, *wrt, count);
     for (xcc_value *v = m->variables; v != NULL; v = v->next_owned)
         if (v->kind == XCC_PARAMETER && v->graph == m->graph && !xcc_is_statistic(v))
@@ -145,7 +145,7 @@ static xcvm_status add_outputs(xcc_builder *b, const char *prefix, xcc_value *co
     XCVM_TRY(list_names(g, &names));
     for (size_t i = 0; i < count; i++) {
         xcc_value *gradient = gradients[i];
-        if (gradient == NULL && m->options->wrt_count == 0)
+        if (gradient == NULL && m->options->gradients.wrt_count == 0)
             continue;
         if (gradient == NULL)
             gradient = xcc_zeros_like(b, wrt[i]);
@@ -180,7 +180,7 @@ static xcvm_status find_seeds(xcc_builder *b, xcc_seed *seeds, size_t *count)
     xcc_module *m = g->module;
     xcc_value *loss;
     *count = 0;
-    if (m->options->phase == XCC_PHASE_WHOLE) {
+    if (m->options->gradients.phase == XCC_PHASE_WHOLE) {
         XCVM_TRY(xcc_find_loss(m, &loss));
         seeds[0] = (xcc_seed){loss, xcc_full_like(b, loss, 1)};
         *count = 1;
@@ -223,7 +223,7 @@ static xcvm_status add_second(xcc_builder *b, xcc_value *const *wrt, xcc_value *
     if (seeds == NULL || second == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        if (gradients[i] == NULL && m->options->wrt_count == 0)
+        if (gradients[i] == NULL && m->options->gradients.wrt_count == 0)
             continue;
         xcc_value *vector = add_input(b->graph, "vector@", wrt[i]);
         if (vector == NULL)
@@ -253,7 +253,7 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     XCVM_TRY(list_wrt(m, &wrt, &count));
     if ((gradients = xcc_alloc(m, count * sizeof *gradients)) == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(xcc_differentiate(&b, g, NULL, seeds, seed_count, wrt, count, o->straight_through, gradients));
+    XCVM_TRY(xcc_differentiate(&b, g, NULL, seeds, seed_count, wrt, count, o->gradients.straight_through, gradients));
     XCVM_TRY(add_outputs(&b, "grad_out@", wrt, gradients, count));
     for (size_t i = 0; i < count; i++) {
         m->compilation->gradient_count += gradients[i] != NULL;
@@ -262,7 +262,7 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     XCVM_CHECK(m->error, g->output_count > outputs, INVALID_ARGUMENT,
                "the loss depends on none of the model's parameters");
     XCVM_TRY(drop_inputs(g, m->compilation->forward_inputs));
-    if (o->order == 2)
+    if (o->gradients.order == 2)
         XCVM_TRY(add_second(&b, wrt, gradients, count));
     /* Nothing is learned by a program that gives gradients alone, so what follows may compute with the values. */
     xcc_parameters_freeze(m);

@@ -7,9 +7,9 @@
 
 static const char *vjp_of(const xcc_options *options, xcvm_text function)
 {
-    for (size_t i = 0; i < options->vjp_count; i++)
-        if (strcmp(options->vjps[i].function, function.at) == 0)
-            return options->vjps[i].vjp;
+    for (size_t i = 0; i < options->gradients.vjp_count; i++)
+        if (strcmp(options->gradients.vjps[i].function, function.at) == 0)
+            return options->gradients.vjps[i].vjp;
     return NULL;
 }
 

@@ -104,7 +104,7 @@ static trained differentiate_trained(xcc_vjp *d, xcc_value *x, xcc_value *scale,
 static bool may_be_own(const xcc_vjp *d)
 {
     const xcc_module *m = d->b->graph->module;
-    return m->recorder != NULL || (m->options != NULL && !m->options->onnx);
+    return m->recorder != NULL || (m->options != NULL && !m->options->onnx_export.enabled);
 }
 
 /* With the statistics of the batch. */

@@ -105,7 +105,8 @@ static xcvm_status differentiate(part *p, xcc_builder *b, xcc_value *y, xcc_valu
     const xcc_seed seed = {value, xcc_build_expand(b, xcc_build_number(b, value, 1), xcc_build_shape_of(b, value))};
     if (seed.gradient == NULL)
         return p->c.m->error->status;
-    return xcc_differentiate(b, g, behind, &seed, 1, stands, wrt, p->c.m->options->straight_through, gradients);
+    return xcc_differentiate(b, g, behind, &seed, 1, stands, wrt, p->c.m->options->gradients.straight_through,
+                             gradients);
 }
 
 xcvm_status xcc_differentiate_part(xcc_builder *b, xcc_value *y, xcc_value *const *variables, xcc_value *const *points,

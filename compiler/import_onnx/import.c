@@ -218,7 +218,7 @@ static void copy_text(char *to, size_t size, const char *text)
 }
 
 /* All problems go to the sink, one on a line, and as many as fit into the message. */
-static xcvm_status fail(xcc_importer *imp, xcvm_sink report, void *user)
+static xcvm_status fail(xcc_importer *imp, xcvm_sink report)
 {
     char message[sizeof imp->m->error->message] = "", line[1024], more[48] = "";
     size_t used = 0, shown = 0;
@@ -240,7 +240,7 @@ static xcvm_status fail(xcc_importer *imp, xcvm_sink report, void *user)
             shown++;
         }
         line[length++] = '\n';
-        if (report != NULL && !report(user, line, length))
+        if (report.call != NULL && !report.call(report.user, line, length))
             return xcvm_error_set(imp->m->error, XCVM_IO, "the report cannot be written");
     }
     if (shown == 0)
@@ -253,7 +253,7 @@ static xcvm_status fail(xcc_importer *imp, xcvm_sink report, void *user)
     return status;
 }
 
-static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t count, xcvm_sink report, void *user)
+static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t count, xcvm_sink report)
 {
     xcc_module *m = imp->m;
     XCVM_TRY(read_model(imp, bytes, count));
@@ -272,10 +272,10 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     XCVM_TRY(xcc_import_graph(imp, &scope, g));
     XCVM_TRY(bind_outputs(imp, &scope, g));
     XCVM_TRY(open_unread_inputs(imp));
-    return imp->problem_count > 0 ? fail(imp, report, user) : XCVM_OK;
+    return imp->problem_count > 0 ? fail(imp, report) : XCVM_OK;
 }
 
-xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user)
+xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report)
 {
     /* What failed is read back from the error, so there must be one. */
     xcvm_error *error = m->error, own = {.pc = -1};
@@ -286,7 +286,7 @@ xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const cha
                         .find_operator = xcc_operator_find,
                         .import_graph = xcc_import_graph,
                         .files = {.module = m, .dir = dir}};
-    xcvm_status status = import_model(&imp, model, count, report, user);
+    xcvm_status status = import_model(&imp, model, count, report);
     if (status == XCVM_OK)
         *m->error = own;
     m->error = error;

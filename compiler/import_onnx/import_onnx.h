@@ -9,7 +9,7 @@
  * all collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of
  * them.
  */
-xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report, void *user);
+xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report);
 
 /* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
 const xcc_operator_info *xcc_operator_info_find(const char *domain, const char *name);

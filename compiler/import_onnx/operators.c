@@ -48,4 +48,4 @@ const xcc_operator_info *xcc_operator_info_find(const char *domain, const char *
 
 size_t xcc_operator_count(void) { return COUNT; }
 
-const xcc_operator_info *xcc_operator(size_t index) { return index < COUNT ? &operators[index].info : NULL; }
+const xcc_operator_info *xcc_operator_at(size_t index) { return index < COUNT ? &operators[index].info : NULL; }

@@ -35,7 +35,7 @@ xcc_value *xcc_block_weights_product(xcc_builder *b, const xcc_block_weights *w,
     return xcc_apply(b, BlockQuantizedGemm, y, .a = (xcvm_value *)(uintptr_t)a, .w = XCC_IN(w->codes),
                      .scales = XCC_IN(w->scales), .offsets = XCC_IN(w->offsets), .c = rest->c, .z = rest->z,
                      .columns = (int64_t)l->n, .depth = (int64_t)l->k, .bits = l->bits, .block_size = (int64_t)l->block,
-                     .activations = b->graph->module->options->integer_activations ? XCVM_BLOCK_ACTIVATIONS_int8
-                                                                                   : XCVM_BLOCK_ACTIVATIONS_f32,
+                     .activations = b->graph->module->options->weights.integer_activations ? XCVM_BLOCK_ACTIVATIONS_int8
+                                                                                           : XCVM_BLOCK_ACTIVATIONS_f32,
                      .activation = rest->activation, .activation_params = rest->activation_params);
 }

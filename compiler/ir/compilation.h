@@ -9,7 +9,6 @@ struct xcc_compilation {
     /* ---- Switches of differentiation ---- */
     uint32_t value_limit;     /* values that the module may have in all; 0: no limit */
     xcvm_sink report_problem; /* gets each node that cannot be differentiated, a line each; may be NULL */
-    void *problem_user;
 
     /* ---- The model, for metadata ---- */
     const char *producer;

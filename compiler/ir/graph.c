@@ -142,10 +142,10 @@ xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_erro
     static const xcc_options defaults = {.size = sizeof defaults};
     memset(m, 0, sizeof *m);
     m->options = options != NULL ? options : &defaults;
-    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->memory_limit);
+    xcvm_budget_begin(&m->budget, m->options->allocator, m->options->limits.memory_bytes);
     m->allocator = &m->budget.allocator;
     m->arena.allocator = m->allocator;
-    m->deadline_ns = m->options->timeout_ns != 0 ? xcc_deadline_within(m, m->options->timeout_ns) : 0;
+    m->deadline_ns = m->options->limits.timeout_ns != 0 ? xcc_deadline_within(m, m->options->limits.timeout_ns) : 0;
     m->key = xcvm_hash_key_make();
     m->error = error;
     m->compilation = xcc_alloc(m, sizeof *m->compilation);

@@ -214,6 +214,6 @@ void xcc_graph_number(xcc_graph *g);
 /* In debug builds: links, uses, producers, order and types are consistent; INTERNAL with what is not. */
 xcvm_status xcc_graph_verify(xcc_graph *g);
 /* The graph as text, for dump_after: names of constants behind @, of parameters behind %, of states behind &. */
-xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink, void *user);
+xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink);
 
 #endif

@@ -8,13 +8,12 @@
 typedef struct writer {
     const xcc_module *m;
     xcvm_sink sink;
-    void *user;
     bool failed;
 } writer;
 
 static void put(writer *w, const char *text)
 {
-    if (!w->failed && !w->sink(w->user, text, strlen(text)))
+    if (!w->failed && !w->sink.call(w->sink.user, text, strlen(text)))
         w->failed = true;
 }
 
@@ -167,9 +166,9 @@ static void put_graph(writer *w, const xcc_graph *g)
     put(w, "\n");
 }
 
-xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink, void *user)
+xcvm_status xcc_graph_dump(const xcc_graph *g, xcvm_sink sink)
 {
-    writer w = {.m = g->module, .sink = sink, .user = user};
+    writer w = {.m = g->module, .sink = sink};
     put_graph(&w, g);
     return w.failed ? xcvm_error_set(g->module->error, XCVM_IO, "the dump cannot be written") : XCVM_OK;
 }

@@ -24,16 +24,17 @@ void xcc_node_names_add(xcc_node_names *names, const char *name, const char *op,
     names->named++;
 }
 
-void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_note_kind kind, const char *what)
+void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_diagnostic_kind kind,
+                         const char *what)
 {
     char text[700], more[40] = "";
-    if (names->count == 0 || options->note == NULL)
+    if (names->count == 0 || options->diagnostics.call == NULL)
         return;
     if (names->count > names->named)
         (void)snprintf(more, sizeof more, " and %zu more", names->count - names->named);
     (void)snprintf(text, sizeof text, "%zu %s %s: %s%s", names->count, names->count == 1 ? "node is" : "nodes are",
                    what, names->text, more);
-    options->note(options->note_user, kind, text);
+    options->diagnostics.call(options->diagnostics.user, kind, text);
 }
 
 /* ---- Nodes ---- */
@@ -108,6 +109,6 @@ xcvm_status xcc_training_form_resolve(xcc_module *m)
     XCVM_TRY(resolve(m, m->graph, &names));
     m->compilation->training_nodes = names.count;
     if (!o->backprop && o->train == NULL)
-        xcc_node_names_note(&names, o, XCC_NOTE_TRAINING_FORM, what[names.uses]);
+        xcc_node_names_note(&names, o, XCC_DIAGNOSTIC_TRAINING_FORM, what[names.uses]);
     return XCVM_OK;
 }

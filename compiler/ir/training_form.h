@@ -22,7 +22,8 @@ typedef struct xcc_node_names {
 void xcc_node_names_add(xcc_node_names *names, const char *name, const char *op, unsigned uses);
 /* Passes "COUNT node is|nodes are WHAT: 'a' (Op), 'b' (Op) and N more" to the options' note, if there are nodes, and if
  * there is a note. */
-void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_note_kind kind, const char *what);
+void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_diagnostic_kind kind,
+                         const char *what);
 
 /* XCC_USES_... of an instruction in training form; 0: it is in inference form, or an input of the model decides. */
 unsigned xcc_node_training_form(const xcc_node *n);

@@ -35,7 +35,7 @@ static int name_temporary(const build *b, char *path, size_t size, const char *b
 
 static xcvm_status name_file(build *b, char path[PATH_SIZE], const char *suffix)
 {
-    int length = name_temporary(b, path, PATH_SIZE, b->m->options->fuse, suffix);
+    int length = name_temporary(b, path, PATH_SIZE, b->m->options->kernel_library.path, suffix);
     XCVM_CHECK(b->m->error, length > 0 && length < PATH_SIZE, INVALID_ARGUMENT,
                "the path of the kernel library is too long");
     return XCVM_OK;
@@ -72,7 +72,7 @@ static bool add_file(xcvm_sha256 *hash, const char *path)
 /* The place in the cache is named by source, compiler and flags. */
 static void name_cached(build *b)
 {
-    const char *dir = b->m->options->cache_dir, *flags[XCC_MOST_FLAGS];
+    const char *dir = b->m->options->kernel_library.cache_dir, *flags[XCC_MOST_FLAGS];
     const char *compiler = xcc_cc_name(b->m->options);
     uint8_t digest[XCVM_SHA256_BYTES];
     xcvm_sha256 hash;
@@ -120,7 +120,7 @@ static void keep(build *b)
     char temporary[PATH_SIZE + 64];
     if (b->cached[0] == '\0')
         return;
-    (void)mkdir(b->m->options->cache_dir, 0700);
+    (void)mkdir(b->m->options->kernel_library.cache_dir, 0700);
     name_temporary(b, temporary, sizeof temporary, b->cached, "");
     if (copy_file(b->object, temporary) && rename(temporary, b->cached) != 0)
         unlink(temporary);
@@ -199,8 +199,8 @@ static xcvm_status finish(build *b)
     if (!add_file(&hash, b->object))
         return io_error(b, "cannot be read", b->object);
     xcvm_sha256_end(&hash, b->m->compilation->library_hash);
-    if (rename(b->object, b->m->options->fuse) != 0)
-        return io_error(b, "cannot be written", b->m->options->fuse);
+    if (rename(b->object, b->m->options->kernel_library.path) != 0)
+        return io_error(b, "cannot be written", b->m->options->kernel_library.path);
     return XCVM_OK;
 }
 
@@ -213,12 +213,13 @@ xcvm_status xcc_codegen_build(xcc_module *m)
     if (m->group_count == 0)
         return XCVM_OK;
     XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
-               "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ), options->target);
+               "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ),
+               options->kernel_library.target);
     for (xcc_group *group = m->groups; group != NULL; group = group->next)
         XCVM_TRY(xcc_kernel_group_loops(m, xcc_fusion_of(group)));
     /* Before it is compiled, so that it can be looked at if that fails. */
-    if (options->keep_c != NULL)
-        XCVM_TRY(write_source(&b, options->keep_c, entire));
+    if (options->kernel_library.source_path != NULL)
+        XCVM_TRY(write_source(&b, options->kernel_library.source_path, entire));
     XCVM_TRY(name_file(&b, b.source, ".c"));
     XCVM_TRY(name_file(&b, b.object, ".tmp"));
     XCVM_TRY(name_file(&b, b.messages, ".log"));

@@ -348,7 +348,7 @@ static void write_table(const xcc_module *m, FILE *file)
 
 bool xcc_codegen_write(const xcc_module *m, xcc_source_part part, FILE *file)
 {
-    fputs("/* Kernels of one program, written by xcvm compile --fuse. */\n#include <stddef.h>\n", file);
+    fputs("/* Kernels of one program, written by xcvm compile --kernel-library. */\n#include <stddef.h>\n", file);
     fputs(xcc_fused_functions, file);
     fputs(helpers, file);
     fputs("\n" TEXT(XCVM_LIBRARY_TYPES) "\n", file);

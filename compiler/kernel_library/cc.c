@@ -46,18 +46,18 @@ static const target *find_target(const char *isa)
 
 const char *xcc_cc_isa(const xcc_options *options)
 {
-    if (options->target == NULL || strcmp(options->target, "native") == 0)
+    if (options->kernel_library.target == NULL || strcmp(options->kernel_library.target, "native") == 0)
         return xcvm_kernel_isa();
-    if (strcmp(options->target, "generic") == 0)
+    if (strcmp(options->kernel_library.target, "generic") == 0)
         return xcvm_isa_at(0);
-    const target *t = find_target(options->target);
+    const target *t = find_target(options->kernel_library.target);
     return t != NULL ? t->name : NULL;
 }
 
 const char *xcc_cc_name(const xcc_options *options)
 {
-    if (options->cc != NULL)
-        return options->cc;
+    if (options->kernel_library.compiler != NULL)
+        return options->kernel_library.compiler;
     bool arm = strcmp(xcc_cc_isa(options), "aarch64") == 0;
     if (arm == (strcmp(xcvm_isa_at(0), "aarch64") == 0))
         return "cc";
@@ -188,7 +188,7 @@ static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job
         text[--length] = '\0';
     if (code == NOT_FOUND && length == 0)
         return say_unstarted(options, strerror(ENOENT), error);
-    const char *kept = options->keep_c;
+    const char *kept = options->kernel_library.source_path;
     return xcvm_error_set(error, XCVM_UNSUPPORTED,
                           "the C compiler %.60s does not make the kernel library for %s (%s%.80s): %s",
                           xcc_cc_name(options), xcc_cc_isa(options),
@@ -200,7 +200,7 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
 {
     bool late = false;
     pid_t children[MOST_JOBS];
-    int allowed = xcvm_available_threads();
+    int allowed = xcvm_available_thread_count();
     size_t side_by_side = allowed < 1 ? 1 : allowed > MOST_JOBS ? MOST_JOBS : (size_t)allowed;
     xcvm_status status = XCVM_OK;
     size_t started = 0, ended = 0;

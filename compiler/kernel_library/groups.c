@@ -221,7 +221,7 @@ static xcvm_status codegen_graph(xcc_module *m, xcc_graph *graph, growth *g)
 
 xcvm_status xcc_pass_codegen(xcc_module *m)
 {
-    if (m->options->fuse == NULL)
+    if (m->options->kernel_library.path == NULL)
         return XCVM_OK;
     growth *g = xcc_alloc(m, sizeof *g);
     if (g == NULL)

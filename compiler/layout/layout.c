@@ -197,8 +197,8 @@ static xcvm_status find_candidates(xcc_layout *s)
     }
     const xcc_options *o = s->m->options;
     for (size_t i = 0; i < s->count; i++) {
-        if (o->tune && o->progress != NULL)
-            o->progress(o->user, "tune", (double)i / (double)s->count);
+        if (o->tune && o->progress.call != NULL)
+            o->progress.call(o->progress.user, "tune", (double)i / (double)s->count);
         XCVM_TRY(xcc_poll(s->m));
         xcc_layout_estimate(s, &s->candidates[i]);
     }
@@ -243,7 +243,7 @@ static xcvm_status block_graph(xcc_layout *s, xcc_graph *g)
 
 xcvm_status xcc_pass_layout(xcc_module *m)
 {
-    if (m->options->plain_layout)
+    if (m->options->debug.plain_layout)
         return XCVM_OK;
     xcc_layout s = {.m = m, .value_count = m->value_count};
     size_t room = s.value_count * sizeof *s.values;

@@ -309,7 +309,7 @@ static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate
     const xcvm_Conv_args *a = XCC_ARGS(Conv, c->node);
     const double *in = s->values[xcc_value_of(a->x)->id].size, *out = s->values[xcc_value_of(a->y)->id].size;
     const int64_t *w = a->w->dims;
-    const xcvm_dtype weights = s->m->options->weights;
+    const xcvm_dtype weights = s->m->options->weights.dtype;
     xcc_layout_shape shape = {.axes = xcc_layout_axes(xcc_value_of(a->y)),
                               .batch = a->y->dims[0] > 0 ? a->y->dims[0] : 1,
                               .group = a->group,
@@ -317,7 +317,8 @@ static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate
                               .outputs = w[0],
                               .plain_input = c->plain_input,
                               .rounded = weights != XCVM_NO_DTYPE && weights != XCVM_F32};
-    shape.pairs = s->m->options->compute == XCVM_BF16 && xcvm_blocked_takes_pairs(w[1], a->dilations, c->plain_input);
+    shape.pairs =
+        s->m->options->weights.compute == XCVM_BF16 && xcvm_blocked_takes_pairs(w[1], a->dilations, c->plain_input);
     for (int i = 0; i < shape.axes; i++) {
         shape.in[i] = (int64_t)fmin(in[i], LARGEST_SIZE);
         shape.out[i] = (int64_t)fmin(out[i], LARGEST_SIZE);

@@ -171,14 +171,7 @@ static xcvm_status make_list(reader *r, xcvm_wire wire, xcvm_kind kind, char nam
 }
 
 xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type, const xcvm_allocator *allocator,
-                           char name[128], xcvm_value **value, xcvm_error *error)
-{
-    return xcc_value_load_within(bytes, count, type, allocator, 0, name, value, error);
-}
-
-xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_type *type,
-                                  const xcvm_allocator *allocator, uint64_t timeout_ns, char name[128],
-                                  xcvm_value **value, xcvm_error *error)
+                           uint64_t timeout_ns, char name[128], xcvm_value **value, xcvm_error *error)
 {
     reader r = {.allocator = xcvm_allocator_or_default(allocator),
                 .deadline_ns = xcvm_clock_deadline(timeout_ns),
@@ -205,7 +198,6 @@ xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_ty
 /* Without a sink it only counts, as a message's length comes before it. */
 typedef struct writer {
     xcvm_sink sink;
-    void *user;
     uint64_t count;
     bool failed;
 } writer;
@@ -213,8 +205,8 @@ typedef struct writer {
 static void put_bytes(writer *w, const void *bytes, size_t count)
 {
     w->count += count;
-    if (w->sink != NULL && count > 0 && !w->failed)
-        w->failed = !w->sink(w->user, bytes, count);
+    if (w->sink.call != NULL && count > 0 && !w->failed)
+        w->failed = !w->sink.call(w->sink.user, bytes, count);
 }
 
 static void put_varint(writer *w, uint64_t value)
@@ -270,7 +262,7 @@ static void put_list(writer *w, const xcvm_value *list, const char *name)
     if (list->count > 0)
         put_number(w, FIELD_ITEM_KIND, kinds[items[0].kind]);
     for (size_t i = 0; i < list->count; i++) {
-        writer length = {.sink = NULL};
+        writer length = {.sink.call = NULL};
         put_value(&length, &items[i], "");
         put_varint(w, (uint64_t)fields[items[i].kind] << 3 | XCVM_WIRE_BYTES);
         put_varint(w, length.count);
@@ -302,15 +294,15 @@ static bool can_be_saved(const xcvm_value *value, size_t *left)
     return true;
 }
 
-xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, xcvm_error *error)
 {
-    XCVM_CHECK(error, value != NULL && sink != NULL, INVALID_ARGUMENT, "a value and a sink are needed");
+    XCVM_CHECK(error, value != NULL && sink.call != NULL, INVALID_ARGUMENT, "a value and a sink are needed");
     enum { MOST_VALUES = 1 << 22 };
     size_t left = MOST_VALUES;
     const bool whole = can_be_saved(value, &left);
     XCVM_CHECK(error, whole || left != 0, OUT_OF_RANGE, "a list of more than %d values is not saved", MOST_VALUES);
     XCVM_CHECK(error, whole, UNSUPPORTED, "only tensors, and sequences and optionals of them, are saved");
-    writer w = {.sink = sink, .user = user};
+    writer w = {.sink = sink};
     put_value(&w, value, name != NULL ? name : "");
     XCVM_CHECK(error, !w.failed, IO, "the value cannot be written");
     return XCVM_OK;

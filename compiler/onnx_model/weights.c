@@ -246,7 +246,6 @@ xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena,
 typedef struct writing {
     const xcc_replacement *how;
     xcvm_sink sink; /* NULL: bytes are only counted */
-    void *user;
     uint64_t total;
     uint64_t offset; /* in the file of elements */
     bool failed;
@@ -256,8 +255,8 @@ typedef struct writing {
 static void put(writing *w, const void *bytes, size_t count)
 {
     w->total += count;
-    if (w->sink != NULL && !w->failed && count > 0)
-        w->failed = !w->sink(w->user, bytes, count);
+    if (w->sink.call != NULL && !w->failed && count > 0)
+        w->failed = !w->sink.call(w->sink.user, bytes, count);
 }
 
 static void put_varint(writing *w, uint64_t value)
@@ -330,9 +329,9 @@ static void put_external(writing *w, const xcvm_value *value)
     put_entry(w, TENSOR_EXTERNAL, "length", number);
     put_varint(w, TENSOR_LOCATION << 3);
     put_varint(w, 1);
-    if (w->sink != NULL && !w->failed)
-        w->failed =
-            !w->how->data(w->how->data_user, zeros, gap) || !w->how->data(w->how->data_user, value->data, value->bytes);
+    if (w->sink.call != NULL && !w->failed)
+        w->failed = !w->how->data.call(w->how->data.user, zeros, gap) ||
+                    !w->how->data.call(w->how->data.user, value->data, value->bytes);
     w->offset += gap + value->bytes;
 }
 
@@ -349,7 +348,7 @@ static xcvm_status write_tensor(writing *w, xcvm_wire tensor, const xcvm_value *
             put(w, start, (size_t)(tensor.at - start));
     }
     enum { LARGE = 1024 };
-    if (w->how->data != NULL && value->bytes >= LARGE) {
+    if (w->how->data.call != NULL && value->bytes >= LARGE) {
         put_external(w, value);
         return XCVM_OK;
     }
@@ -427,7 +426,7 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
             continue;
         }
         writing counting = *w;
-        counting.sink = NULL;
+        counting.sink.call = NULL;
         counting.total = 0;
         XCVM_TRY(write_tensor(&counting, field.inside, value));
         put_head(w, GRAPH_INITIALIZER, counting.total);
@@ -464,7 +463,7 @@ static xcvm_status names_classes(xcvm_wire entry, bool *names, xcvm_error *error
 static xcvm_status replace_graph(writing *w, xcvm_wire graph)
 {
     writing counting = *w;
-    counting.sink = NULL;
+    counting.sink.call = NULL;
     counting.total = 0;
     XCVM_TRY(write_graph(&counting, graph));
     XCVM_CHECK(w->error, counting.total < INT32_MAX, UNSUPPORTED,
@@ -474,9 +473,9 @@ static xcvm_status replace_graph(writing *w, xcvm_wire graph)
 }
 
 xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
-                                void *user, xcvm_error *error)
+                                xcvm_error *error)
 {
-    writing w = {.how = replacement, .sink = sink, .user = user, .error = error};
+    writing w = {.how = replacement, .sink = sink, .error = error};
     const xcc_model_edits *edits = replacement->edits;
     xcvm_wire wire = xcvm_wire_of(model, count);
     size_t functions = 0;

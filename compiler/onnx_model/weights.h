@@ -43,12 +43,11 @@ typedef struct xcc_replacement {
     const char *class_names, *class_output; /* metadata; NULL class_names: the model's own stay */
     const char *location;                   /* of the file that new values of 1 KB and more go to, by `data` */
     xcvm_sink data;                         /* NULL: they are in the model */
-    void *data_user;
 } xcc_replacement;
 
 /* Writes the model with other values. Every other byte stays as it is, in its order. */
 xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
-                                void *user, xcvm_error *error);
+                                xcvm_error *error);
 
 /* The loss of classes that a node of the model's graph computes of an input's labels. */
 typedef struct xcc_label_loss {

@@ -9,11 +9,11 @@
 
 #include <math.h>
 
-static unsigned bits_of(const xcc_module *m) { return m->options->weight_blocks == XCC_WEIGHTS_Q8 ? 8 : 4; }
+static unsigned bits_of(const xcc_module *m) { return m->options->weights.blocks == XCC_WEIGHTS_Q8 ? 8 : 4; }
 
 static xcvm_qblocks_form form_of(const xcc_module *m)
 {
-    return m->options->weight_blocks == XCC_WEIGHTS_Q4A ? XCVM_QBLOCKS_ASYMMETRIC : XCVM_QBLOCKS_SYMMETRIC;
+    return m->options->weights.blocks == XCC_WEIGHTS_Q4A ? XCVM_QBLOCKS_ASYMMETRIC : XCVM_QBLOCKS_SYMMETRIC;
 }
 
 static bool all_finite(const xcc_value *v)

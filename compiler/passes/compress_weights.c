@@ -79,7 +79,7 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
 /* The type for a constant; `table`: nothing but Gather reads it. */
 static xcvm_dtype choose(const xcc_module *m, bool table)
 {
-    const xcvm_dtype asked = m->options->weights != XCVM_NO_DTYPE ? m->options->weights : XCVM_F32;
+    const xcvm_dtype asked = m->options->weights.dtype != XCVM_NO_DTYPE ? m->options->weights.dtype : XCVM_F32;
     return table && asked == XCVM_F24 ? XCVM_F32 : asked;
 }
 
@@ -161,5 +161,5 @@ xcvm_status xcc_pass_compress_weights(xcc_module *m)
 {
     xcc_rewrite r = {.m = m};
     xcc_compressed_panels *known = NULL;
-    return m->options->weight_blocks == XCC_WEIGHTS_PLAIN ? walk(m->graph) : walk_blocks(&r, m->graph, &known);
+    return m->options->weights.blocks == XCC_WEIGHTS_PLAIN ? walk(m->graph) : walk_blocks(&r, m->graph, &known);
 }

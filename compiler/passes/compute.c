@@ -65,7 +65,7 @@ static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
         (void)xcc_rewrite_ok(&w->r, entry->pairs != NULL ? XCVM_OK : w->r.m->error->status);
     } else {
         /* Where weights are stored as bf16, whoever stores them counts it. */
-        w->r.m->compilation->uncompressed += w->r.m->options->weights != XCVM_BF16;
+        w->r.m->compilation->uncompressed += w->r.m->options->weights.dtype != XCVM_BF16;
     }
     return entry->pairs;
 }
@@ -142,7 +142,7 @@ static void walk(compute_walk *w, xcc_graph *g)
 xcvm_status xcc_pass_compute(xcc_module *m)
 {
     compute_walk w = {.r = {.m = m}};
-    if (m->options->compute == XCVM_BF16)
+    if (m->options->weights.compute == XCVM_BF16)
         walk(&w, m->graph);
     return w.r.status;
 }

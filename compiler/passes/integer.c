@@ -243,7 +243,7 @@ xcvm_status xcc_pass_integer(xcc_module *m)
         {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
     };
     const xcc_options *o = m->options;
-    if (o->backprop || o->train != NULL || o->evaluate || o->integer == XCC_INTEGER_NEVER)
+    if (o->backprop || o->train != NULL || o->training.evaluate || o->quantized.integers == XCC_INTEGER_NEVER)
         return XCVM_OK;
     XCVM_TRY(xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL));
     XCVM_TRY(xcc_rewrite_run(m, to_float, sizeof to_float / sizeof *to_float, NULL));

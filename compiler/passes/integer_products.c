@@ -194,7 +194,7 @@ enum {
 /* Whether the processor gains by bytes, which it does by far if it multiplies four at a time. */
 static bool pays(const xcc_module *m, const convolution *c)
 {
-    if (m->options->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once())
+    if (m->options->quantized.integers == XCC_INTEGER_ALWAYS || xcvm_quads_at_once())
         return true;
     const int64_t *d = c->w.q->dims;
     return !(c->group == 1 && d[2] == 3 && d[3] == 3 && c->strides.at[0] == 1 && c->strides.at[1] == 1 &&
@@ -460,7 +460,7 @@ bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
     p.rows = p.column = (size_t)a->w->dims[1];
     p.columns = (size_t)a->w->dims[0];
     return p.x.q->type.rank == 4 && p.x.q->type.dims[1] == a->w->dims[1] && p.columns > 0 &&
-           (p.rows >= LEAST_SUMMED || r->m->options->integer == XCC_INTEGER_ALWAYS) &&
+           (p.rows >= LEAST_SUMMED || r->m->options->quantized.integers == XCC_INTEGER_ALWAYS) &&
            replace_by_floats(r, n, &p, xcc_value_of(a->b));
 }
 

@@ -26,7 +26,10 @@ typedef struct network {
     size_t hidden, inputs, directions, panels; /* panels of all directions */
 } network;
 
-static bool pays(const xcc_module *m) { return m->options->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once(); }
+static bool pays(const xcc_module *m)
+{
+    return m->options->quantized.integers == XCC_INTEGER_ALWAYS || xcvm_quads_at_once();
+}
 
 static bool has_dims(const xcvm_value *v, int64_t first, int64_t second, int64_t third)
 {

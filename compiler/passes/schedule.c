@@ -329,7 +329,7 @@ static xcvm_status schedule_graph(xcc_module *m, xcc_graph *g)
 
 xcvm_status xcc_pass_schedule(xcc_module *m)
 {
-    if (m->options->scheduling == XCC_SCHEDULE_NAIVE || m->options->optimization < 0)
+    if (m->options->debug.scheduling == XCC_SCHEDULE_NAIVE || m->options->optimization < 0)
         return XCVM_OK;
     return schedule_graph(m, m->graph);
 }

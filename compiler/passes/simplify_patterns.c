@@ -383,7 +383,7 @@ static bool add_one_item(xcc_rewrite *r, xcc_node *n)
 
 /* ---- The other way round ---- */
 
-static bool is_for_onnx(const xcc_rewrite *r) { return r->m->options != NULL && r->m->options->onnx; }
+static bool is_for_onnx(const xcc_rewrite *r) { return r->m->options != NULL && r->m->options->onnx_export.enabled; }
 
 /* All operands of a node, which the formulas of LSTMCell take. */
 static xcc_value **operands_of(const xcc_rewrite *r, const xcc_node *n)

@@ -262,12 +262,12 @@ static xcvm_status keep_backward(cut *c)
 xcvm_status xcc_pass_split_phases(xcc_module *m)
 {
     cut c = {.m = m, .g = m->graph};
-    if (m->options->phase == XCC_PHASE_WHOLE)
+    if (m->options->gradients.phase == XCC_PHASE_WHOLE)
         return XCVM_OK;
     c.flags = xcc_alloc(m, m->value_count * sizeof *c.flags);
     if (c.flags == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(mark_nodes(&c));
     XCVM_TRY(find_kept(&c));
-    return m->options->phase == XCC_PHASE_FORWARD ? keep_forward(&c) : keep_backward(&c);
+    return m->options->gradients.phase == XCC_PHASE_FORWARD ? keep_forward(&c) : keep_backward(&c);
 }

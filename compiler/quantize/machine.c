@@ -28,9 +28,9 @@ xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine 
                            .dims = q->o.dims,
                            .dim_count = q->o.dim_count,
                            .optimization = 2};
-    XCVM_TRY(time_left(q, &options.timeout_ns));
+    XCVM_TRY(time_left(q, &options.limits.timeout_ns));
     const xcvm_status status =
-        xcc_compile(model->at, model->count, &options, xcvm_bytes_sink, &machine->bytes, NULL, error);
+        xcc_compile(model->at, model->count, &options, (xcvm_sink){xcvm_bytes_sink, &machine->bytes}, NULL, error);
     XCVM_CHECK(error, !machine->bytes.failed, OUT_OF_MEMORY, "no memory for the program that ranges are seen with");
     XCVM_TRY(status);
     const xcvm_load_options load = {.size = sizeof load, .allocator = q->m.allocator};
@@ -66,7 +66,7 @@ xcvm_status xcc_machine_run(quantizer *q, xcc_machine *machine, xcvm_value *cons
 const xcvm_value *xcc_machine_tensor(const quantizer *q, const xcc_quant_tensor *t, xcvm_value *const *inputs)
 {
     if (!t->is_input)
-        return xcvm_session_output(q->machine->session, (size_t)t->probe);
+        return xcvm_session_get_output(q->machine->session, (size_t)t->probe);
     for (size_t i = 0; i < q->input_count; i++)
         if (strcmp(q->inputs[i].name, t->name) == 0)
             return inputs[i];
@@ -76,7 +76,7 @@ const xcvm_value *xcc_machine_tensor(const quantizer *q, const xcc_quant_tensor 
 size_t xcc_machine_output(const xcc_machine *machine, const char *name)
 {
     for (size_t i = 0; i < xcvm_program_output_count(machine->program); i++)
-        if (strcmp(xcvm_program_output(machine->program, i)->name, name) == 0)
+        if (strcmp(xcvm_program_output_at(machine->program, i)->name, name) == 0)
             return i;
     return SIZE_MAX;
 }

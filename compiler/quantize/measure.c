@@ -121,7 +121,7 @@ static const xcvm_value *right_of(const comparison *c, size_t i, size_t batch)
 {
     const quantizer *q = c->q;
     return q->right != NULL && q->right[batch] != NULL ? &q->right[batch][i]
-                                                       : xcvm_session_output(q->machine->session, c->rights[i]);
+                                                       : xcvm_session_get_output(q->machine->session, c->rights[i]);
 }
 
 /* Keeps the float model's outputs on a batch, so that it need not run on it again, if there is room for them. */
@@ -174,7 +174,7 @@ static void add_batch(spread *s, const xcc_difference *batch)
 static xcvm_status compare_output(comparison *c, size_t i, size_t batch, size_t number)
 {
     const quantizer *q = c->q;
-    const xcvm_value *a = right_of(c, i, batch), *b = xcvm_session_output(c->machine.session, c->outputs[i]);
+    const xcvm_value *a = right_of(c, i, batch), *b = xcvm_session_get_output(c->machine.session, c->outputs[i]);
     xcc_difference one = {.count = 0};
     const bool decisions = are_decisions(a, b);
     if (!decisions && !are_comparable(a, b))
@@ -203,7 +203,7 @@ static xcvm_status compare(comparison *c, size_t batch, size_t number, bool tens
         if (c->tensors[i] == SIZE_MAX)
             continue;
         const xcvm_value *a = xcc_machine_tensor(q, t, c->inputs),
-                         *b = xcvm_session_output(c->machine.session, c->tensors[i]);
+                         *b = xcvm_session_get_output(c->machine.session, c->tensors[i]);
         if (!are_comparable(a, b))
             continue;
         if (t->error == NULL)
@@ -271,8 +271,8 @@ static void tell_outputs(const comparison *c)
         const double unit = unit_of(d), unknown = (double)NAN;
         if (d->count == 0 && d->rows == 0)
             continue;
-        xcc_quantize_output *o = &q->told_outputs[q->told_output_count++];
-        *o = (xcc_quantize_output){
+        xcc_quantizer_output_info *o = &q->told_outputs[q->told_output_count++];
+        *o = (xcc_quantizer_output_info){
             .name = q->graph->output[i]->name,
             .least = unknown,
             .greatest = unknown,

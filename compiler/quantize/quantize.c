@@ -12,13 +12,13 @@
 
 void xcc_quant_progress(const quantizer *q, const char *what, double fraction)
 {
-    if (q->o.progress != NULL)
-        q->o.progress(q->o.user, what, fraction);
+    if (q->o.progress.call != NULL)
+        q->o.progress.call(q->o.progress.user, what, fraction);
 }
 
 /* ---- Options ---- */
 
-static xcvm_status read_options(xcc_quantize_options *o, const xcc_quantize_options *given, xcvm_error *error)
+static xcvm_status read_options(xcc_quantizer_options *o, const xcc_quantizer_options *given, xcvm_error *error)
 {
     XCVM_TRY(xcvm_options_read(o, sizeof *o, given, error));
     o->size = sizeof *o;
@@ -129,7 +129,7 @@ static xcvm_status take_inputs(quantizer *q)
     if (q->inputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < q->input_count; i++) {
-        q->inputs[i] = *xcvm_program_input(p, i);
+        q->inputs[i] = *xcvm_program_input_at(p, i);
         q->inputs[i].name = xcc_string(&q->m, q->inputs[i].name, strlen(q->inputs[i].name));
         if (q->inputs[i].name == NULL)
             return XCVM_OUT_OF_MEMORY;
@@ -179,7 +179,7 @@ static xcvm_status open_probe(quantizer *q)
             continue;
         const size_t output = xcc_machine_output(q->machine, t->name);
         XCVM_CHECK(q->m.error, output != SIZE_MAX, INTERNAL, "\"%.200s\" is lost", t->name);
-        const xcvm_type *type = &xcvm_program_output(q->machine->program, output)->type;
+        const xcvm_type *type = &xcvm_program_output_at(q->machine->program, output)->type;
         t->probe = (int)output;
         t->not_float = type->kind != XCVM_KIND_TENSOR || type->dtype != XCVM_F32;
     }
@@ -206,10 +206,10 @@ static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
     return xcc_quant_place(q);
 }
 
-static xcvm_status create(const char *path, const void *model, size_t count, const xcc_quantize_options *options,
+static xcvm_status create(const char *path, const void *model, size_t count, const xcc_quantizer_options *options,
                           xcc_quantizer **made, xcvm_error *error)
 {
-    xcc_quantize_options o;
+    xcc_quantizer_options o;
     XCVM_TRY(read_options(&o, options, error));
     const xcvm_allocator *allocator = xcvm_allocator_or_default(o.allocator);
     quantizer *q = xcvm_allocate_zeroed(allocator, sizeof *q);
@@ -217,8 +217,10 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     q->o = o;
     q->o.allocator = allocator;
     q->method = o.method != XCC_RANGE_DEFAULT ? o.method : XCC_RANGE_MSE;
-    q->compiler = (xcc_options){
-        .size = sizeof q->compiler, .allocator = allocator, .memory_limit = o.memory_limit, .timeout_ns = o.timeout_ns};
+    q->compiler = (xcc_options){.size = sizeof q->compiler,
+                                .allocator = allocator,
+                                .limits.memory_bytes = o.memory_limit,
+                                .limits.timeout_ns = o.timeout_ns};
     xcc_model_file file = {.dir = NULL};
     xcvm_status status = xcc_module_init(&q->m, &q->compiler, &q->error);
     if (status == XCVM_OK) {
@@ -246,7 +248,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     return status;
 }
 
-xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_options *options, xcc_quantizer **made,
+xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantizer_options *options, xcc_quantizer **made,
                                       xcvm_error *error)
 {
     xcvm_error own;
@@ -255,7 +257,7 @@ xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_optio
     return create(path, NULL, 0, options, made, error);
 }
 
-xcvm_status xcc_quantizer_create(const void *model, size_t count, const xcc_quantize_options *options,
+xcvm_status xcc_quantizer_create(const void *model, size_t count, const xcc_quantizer_options *options,
                                  xcc_quantizer **made, xcvm_error *error)
 {
     xcvm_error own;
@@ -284,7 +286,7 @@ static const char *op_of(const quantizer *q, const xcc_quant_tensor *t)
 
 static int by_noise(const void *a, const void *b)
 {
-    const xcc_quantize_tensor *x = a, *y = b;
+    const xcc_quantizer_tensor_info *x = a, *y = b;
     const int order = (x->sqnr > y->sqnr) - (x->sqnr < y->sqnr);
     return order != 0 ? order : strcmp(x->name, y->name);
 }
@@ -299,17 +301,17 @@ static xcvm_status tell_tensors(quantizer *q)
         if (!t->quantized || t->error == NULL || t->error->count == 0)
             continue;
         q->told_tensors[q->told_tensor_count++] =
-            (xcc_quantize_tensor){.name = t->name,
-                                  .op = op_of(q, t),
-                                  .low = like->low,
-                                  .high = like->high,
-                                  .least = t->error->least,
-                                  .greatest = t->error->greatest,
-                                  .scale = (double)like->scale,
-                                  .zero_point = like->zero_point,
-                                  .sqnr = xcc_difference_sqnr(t->error),
-                                  .max_error = t->error->max,
-                                  .mean_error = t->error->magnitudes / (double)t->error->count};
+            (xcc_quantizer_tensor_info){.name = t->name,
+                                        .op = op_of(q, t),
+                                        .low = like->low,
+                                        .high = like->high,
+                                        .least = t->error->least,
+                                        .greatest = t->error->greatest,
+                                        .scale = (double)like->scale,
+                                        .zero_point = like->zero_point,
+                                        .sqnr = xcc_difference_sqnr(t->error),
+                                        .max_error = t->error->max,
+                                        .mean_error = t->error->magnitudes / (double)t->error->count};
     }
     qsort(q->told_tensors, q->told_tensor_count, sizeof *q->told_tensors, by_noise);
     return XCVM_OK;
@@ -331,19 +333,19 @@ static xcvm_status tell_nodes(quantizer *q)
                              : first != n    ? first->quantized ? "part of what is in front of it" : first->reason
                              : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
-        q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
-                                                                  .op = n->proto->op_type,
-                                                                  .quantized = first->quantized,
-                                                                  .reason = reason,
-                                                                  .harm = n->harm};
+        q->told_nodes[q->told_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
+                                                                        .op = n->proto->op_type,
+                                                                        .quantized = first->quantized,
+                                                                        .reason = reason,
+                                                                        .harm = n->harm};
     }
     for (size_t i = 0; i < q->body_node_count; i++) {
         const xcc_quant_node *n = &q->body_nodes[i];
-        q->told_nodes[q->told_node_count++] = (xcc_quantize_node){.name = xcc_node_label(n->proto),
-                                                                  .op = n->proto->op_type,
-                                                                  .quantized = n->quantized,
-                                                                  .reason = n->reason,
-                                                                  .harm = n->harm};
+        q->told_nodes[q->told_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
+                                                                        .op = n->proto->op_type,
+                                                                        .quantized = n->quantized,
+                                                                        .reason = n->reason,
+                                                                        .harm = n->harm};
     }
     return XCVM_OK;
 }
@@ -479,13 +481,13 @@ xcvm_status xcc_write_form(xcc_model_writer *w)
     return q->o.form == XCC_FORM_QOPERATOR ? xcc_write_qoperator(w) : xcc_write_qdq(w, false);
 }
 
-xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcc_quantizer_save(const xcc_quantizer *given, xcvm_sink sink, xcvm_error *error)
 {
     /* What is written beside the message is noted in tensors, which nobody sees. */
     quantizer *q = (quantizer *)(uintptr_t)given;
     xcvm_error own;
     error = error != NULL ? error : &own;
-    XCVM_CHECK(error, q != NULL && sink != NULL, INVALID_ARGUMENT, "quantizer or sink is NULL");
+    XCVM_CHECK(error, q != NULL && sink.call != NULL, INVALID_ARGUMENT, "quantizer or sink is NULL");
     XCVM_CHECK(error, q->done, INVALID_ARGUMENT, "the quantizer has not been run, or has failed");
     xcc_model_writer w;
     xcvm_bytes bytes = {.allocator = q->m.allocator};
@@ -494,7 +496,7 @@ xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void
     if (status == XCVM_OK)
         status = xcc_model_pack(&w, &bytes, NULL);
     xcc_model_end(&w);
-    if (status == XCVM_OK && !sink(user, bytes.at, bytes.count))
+    if (status == XCVM_OK && !sink.call(sink.user, bytes.at, bytes.count))
         status = xcvm_error_set(q->m.error, XCVM_IO, "the model cannot be written");
     xcvm_bytes_release(&bytes);
     xcc_name_limit(&q->m, status);
@@ -506,40 +508,40 @@ xcvm_status xcc_quantizer_write(const xcc_quantizer *given, xcvm_sink sink, void
 /* ---- Accessors ---- */
 
 size_t xcc_quantizer_input_count(const xcc_quantizer *q) { return q->input_count; }
-const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *q, size_t index)
+const xcvm_value_info *xcc_quantizer_input_at(const xcc_quantizer *q, size_t index)
 {
     return index < q->input_count ? &q->inputs[index] : NULL;
 }
-const xcc_quantize_tensor *xcc_quantizer_tensor(const xcc_quantizer *q, size_t index)
+const xcc_quantizer_tensor_info *xcc_quantizer_tensor_at(const xcc_quantizer *q, size_t index)
 {
     return index < q->told_tensor_count ? &q->told_tensors[index] : NULL;
 }
-const xcc_quantize_node *xcc_quantizer_node(const xcc_quantizer *q, size_t index)
+const xcc_quantizer_node_info *xcc_quantizer_node_at(const xcc_quantizer *q, size_t index)
 {
     return index < q->told_node_count ? &q->told_nodes[index] : NULL;
 }
-const xcc_quantize_output *xcc_quantizer_output(const xcc_quantizer *q, size_t index)
+const xcc_quantizer_output_info *xcc_quantizer_output_at(const xcc_quantizer *q, size_t index)
 {
     return index < q->told_output_count ? &q->told_outputs[index] : NULL;
 }
 
-void xcc_quantizer_report(const xcc_quantizer *q, xcc_quantize_report *report)
+void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *report)
 {
-    xcc_quantize_report told = {.tensor_count = q->told_tensor_count,
-                                .node_count = q->told_node_count,
-                                .output_count = q->told_output_count,
-                                .folded_normalizations = q->folded,
-                                .equalized_pairs = q->equalized,
-                                .calibration_batches = q->calibrated,
-                                .measured_batches = q->measured,
-                                .bytes_before = q->bytes_before,
-                                .bytes_after = q->bytes_after,
-                                .judged_nodes = q->judged_nodes,
-                                .tried_models = q->tried_models,
-                                .search_ns = q->search_ns,
-                                .data_batches = q->given,
-                                .method = q->method,
-                                .inference_nodes = q->inferred};
+    xcc_quantizer_report told = {.tensor_count = q->told_tensor_count,
+                                 .node_count = q->told_node_count,
+                                 .output_count = q->told_output_count,
+                                 .folded_normalizations = q->folded,
+                                 .equalized_pairs = q->equalized,
+                                 .calibration_batches = q->calibrated,
+                                 .measured_batches = q->measured,
+                                 .bytes_before = q->bytes_before,
+                                 .bytes_after = q->bytes_after,
+                                 .judged_nodes = q->judged_nodes,
+                                 .tried_models = q->tried_models,
+                                 .search_ns = q->search_ns,
+                                 .data_batches = q->given,
+                                 .method = q->method,
+                                 .inference_nodes = q->inferred};
     for (size_t i = 0; i < q->told_node_count; i++)
         told.quantized_nodes += q->told_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)

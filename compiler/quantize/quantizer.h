@@ -92,7 +92,7 @@ struct xcc_quantizer {
     xcc_module m;
     xcc_options compiler; /* that the module was begun with */
     xcvm_error error;     /* of the module */
-    xcc_quantize_options o;
+    xcc_quantizer_options o;
     xcc_external_files files;
     Onnx__ModelProto *model;
     Onnx__GraphProto *graph;
@@ -108,7 +108,7 @@ struct xcc_quantizer {
     xcc_table hoisted;           /* their weights that bodies state, by address: the tensors that took their place */
     xcc_table taken;             /* every name that the model uses, bodies included */
     struct xcc_machine *machine; /* the float model, which gives the tensors that are to be quantized */
-    xcvm_parameter *inputs;
+    xcvm_value_info *inputs;
     size_t input_count;
     bool dynamic;
     bool begun, done;        /* xcc_quantizer_run: was called, and has succeeded */
@@ -121,11 +121,11 @@ struct xcc_quantizer {
     xcvm_value **right;
     size_t right_room; /* bytes that may still be kept */
     uint64_t bytes_before, bytes_after;
-    xcc_quantize_tensor *told_tensors;
+    xcc_quantizer_tensor_info *told_tensors;
     size_t told_tensor_count;
-    xcc_quantize_node *told_nodes;
+    xcc_quantizer_node_info *told_nodes;
     size_t told_node_count;
-    xcc_quantize_output *told_outputs;
+    xcc_quantizer_output_info *told_outputs;
     size_t told_output_count;
     /* Of the search for nodes that stay float. */
     size_t judged_nodes, tried_models;

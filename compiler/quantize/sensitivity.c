@@ -43,7 +43,7 @@ static double worst(const quantizer *q, bool likely)
 {
     double most = 0;
     for (size_t i = 0; i < q->told_output_count; i++) {
-        const xcc_quantize_output *o = &q->told_outputs[i];
+        const xcc_quantizer_output_info *o = &q->told_outputs[i];
         const double error = likely ? fmax(o->max_error, o->likely_error) : o->max_error;
         if (!o->decisions)
             most = fmax(most, isnan(o->max_error) ? (double)INFINITY : error);
@@ -92,7 +92,7 @@ static double harm(const quantizer *q)
 {
     double most = 0;
     for (size_t i = 0; i < q->told_output_count; i++) {
-        const xcc_quantize_output *o = &q->told_outputs[i];
+        const xcc_quantizer_output_info *o = &q->told_outputs[i];
         const double error = o->decisions ? 1 - o->agree : o->mean_error;
         if (q->o.max_error > 0 || xcc_quant_must_agree(q, o->name))
             most = fmax(most, isnan(error) ? (double)INFINITY : error);

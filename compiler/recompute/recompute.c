@@ -19,9 +19,11 @@ typedef enum method { NONE, CHEN, TIME, MEMORY, CUSTOM } method;
 static const char *const method_names[] = {"none", "chen", "time", "memory"};
 static const char custom[] = "custom:";
 
-const char *xcc_recomputation_at(size_t index)
+size_t xcc_recompute_method_count(void) { return sizeof method_names / sizeof *method_names; }
+
+const char *xcc_recompute_method_at(size_t index)
 {
-    return index < sizeof method_names / sizeof *method_names ? method_names[index] : NULL;
+    return index < xcc_recompute_method_count() ? method_names[index] : NULL;
 }
 
 /* What a proposal would come to. */
@@ -285,7 +287,7 @@ static xcvm_status keep_what_fits(recompute *r)
 
 static xcvm_status read_method(xcc_module *m, method *asked)
 {
-    const char *text = m->options->recompute;
+    const char *text = m->options->recompute.method;
     *asked = NONE;
     if (text == NULL)
         return XCVM_OK;
@@ -319,7 +321,7 @@ static xcvm_status forget_named(recompute *r)
     bool *forgotten = xcc_alloc(r->m, r->f.count);
     if (forgotten == NULL)
         return XCVM_OUT_OF_MEMORY;
-    for (const char *name = r->m->options->recompute + sizeof custom - 1; *name != '\0';) {
+    for (const char *name = r->m->options->recompute.method + sizeof custom - 1; *name != '\0';) {
         const size_t length = strcspn(name, ",");
         const int shown = length < 200 ? (int)length : 200;
         const xcc_node *n = find_result(r, name, length);
@@ -359,7 +361,7 @@ static xcvm_status choose(recompute *r)
         return forget_named(r);
     if (r->came_to.peak <= r->budget)
         return XCVM_OK;
-    const bool coarse = r->method == MEMORY, has_budget = r->m->options->memory_budget > 0;
+    const bool coarse = r->method == MEMORY, has_budget = r->m->options->recompute.memory_budget > 0;
     XCVM_TRY(r->method == CHEN ? xcc_propose_chen(&r->f, &to) : xcc_propose_lower_sets(&r->f, coarse, &to));
     /* A budget is to be kept, even if it takes the other kind of schedule. */
     if (has_budget && r->came_to.peak > r->budget)
@@ -390,7 +392,7 @@ static xcvm_status choose_plan(recompute *r, uint64_t budget, uint64_t *arena)
 static xcvm_status fit(recompute *r)
 {
     enum { ATTEMPTS = 6 };
-    const uint64_t asked = r->m->options->memory_budget;
+    const uint64_t asked = r->m->options->recompute.memory_budget;
     uint64_t arena, budget = asked;
     XCVM_TRY(choose_plan(r, budget, &arena));
     for (int attempt = 1; attempt <= ATTEMPTS && arena > asked && asked > 0 && r->method != CUSTOM; attempt++) {
@@ -416,7 +418,7 @@ static xcvm_status fit(recompute *r)
 static xcvm_status plan_in_order(recompute *r)
 {
     xcc_module *m = r->m;
-    const uint64_t before = m->compilation->recomputation.peak_before, asked = m->options->memory_budget;
+    const uint64_t before = m->compilation->recomputation.peak_before, asked = m->options->recompute.memory_budget;
     xcc_node **scheduled = NULL;
     size_t count = 0;
     if (r->method != CUSTOM && asked > 0 && before <= asked)

@@ -38,7 +38,7 @@ void xcc_bound_cache(const xcc_module *m, xcc_value *past)
 {
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, past->type.dims, sizeof dims);
-    dims[2] = m->options->cache_rows;
+    dims[2] = m->options->states.cache_rows;
     xcvm_value_set_tensor(&past->type, XCVM_F32, 4, dims);
 }
 

@@ -18,20 +18,18 @@ typedef struct matching {
     size_t capacity;
 } matching;
 
-static xcvm_status report_note(const matching *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static xcvm_status report_note(const matching *k, const char *format, ...)
+static void report_note(const matching *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_note(const matching *k, const char *format, ...)
 {
     const xcc_options *o = k->m->options;
-    char text[1024] = "note: ";
+    char text[1024];
     va_list arguments;
-    if (o->remarks == NULL)
-        return XCVM_OK;
+    if (o->diagnostics.call == NULL)
+        return;
     va_start(arguments, format);
-    vsnprintf(text + 6, sizeof text - 7, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    strcat(text, "\n");
-    XCVM_CHECK(k->m->error, o->remarks(o->remarks_user, text, strlen(text)), IO, "a note on a state cannot be written");
-    return XCVM_OK;
+    o->diagnostics.call(o->diagnostics.user, XCC_DIAGNOSTIC_STATE_PAIR, text);
 }
 
 static xcvm_status take_pair(matching *k, size_t output, size_t input)
@@ -158,11 +156,11 @@ static xcvm_status match_output(matching *k, const char *text, const pattern *ou
         return XCVM_OK;
     if (s.count == 1)
         return take_pair(k, index, s.found);
-    return s.count == 0
-               ? report_note(k, "output \"%.200s\" fits \"%.200s\", but no free input does; it stays an output", name,
-                             text)
-               : report_note(k, "output \"%.200s\" fits \"%.200s\" with %zu inputs; it stays an output", name, text,
-                             s.count);
+    if (s.count == 0)
+        report_note(k, "output \"%.200s\" fits \"%.200s\", but no free input does; it stays an output", name, text);
+    else
+        report_note(k, "output \"%.200s\" fits \"%.200s\" with %zu inputs; it stays an output", name, text, s.count);
+    return XCVM_OK;
 }
 
 /* The first names, with commas between them. */
@@ -305,17 +303,16 @@ static xcvm_status report_left(const matching *k, const conventions *c)
         if (k->input_taken[i] || !(name->marked || (name->memory && name->first_key != NULL)))
             continue;
         const bool several = name->key != NULL && xcc_table_lookup(&c->by_key, name->key) != NULL;
-        XCVM_TRY(report_note(k, "input \"%.200s\" looks like a state, but %s; it stays an input", g->inputs[i]->name,
-                             is_of_encoder(name) ? "the keys and values of an encoder do not change"
-                             : several           ? "its name or type fits no single output"
-                                                 : "no output has a name that fits"));
+        report_note(k, "input \"%.200s\" looks like a state, but %s; it stays an input", g->inputs[i]->name,
+                    is_of_encoder(name) ? "the keys and values of an encoder do not change"
+                    : several           ? "its name or type fits no single output"
+                                        : "no output has a name that fits");
     }
     for (size_t i = 0; i < g->output_count; i++)
         if (!k->output_taken[i] && c->outputs[i].marked && c->outputs[i].memory)
-            XCVM_TRY(report_note(k, "output \"%.200s\" looks like a state, but %s; it stays an output",
-                                 g->output_names[i],
-                                 is_of_encoder(&c->outputs[i]) ? "the keys and values of an encoder do not change"
-                                                               : "no single input fits"));
+            report_note(k, "output \"%.200s\" looks like a state, but %s; it stays an output", g->output_names[i],
+                        is_of_encoder(&c->outputs[i]) ? "the keys and values of an encoder do not change"
+                                                      : "no single input fits");
     return XCVM_OK;
 }
 
@@ -331,8 +328,8 @@ static xcvm_status match_auto(matching *k)
     if (made == 0)
         return refuse_pattern(k, "auto", "no output is the next value of an input by its name or by the graph");
     const xcc_state_pair *pair = &k->made[before];
-    XCVM_TRY(report_note(k, "%zu %s by \"auto\", as %.200s:%.200s", made, made == 1 ? "state" : "states", pair->output,
-                         pair->input));
+    report_note(k, "%zu %s by \"auto\", as %.200s:%.200s", made, made == 1 ? "state" : "states", pair->output,
+                pair->input);
     return report_left(k, &c);
 }
 
@@ -350,9 +347,9 @@ static xcvm_status begin_matching(matching *k)
     for (size_t i = 0; i < g->input_count; i++)
         if (xcc_table_lookup(&k->inputs, g->inputs[i]->name) == NULL)
             XCVM_TRY(xcc_table_put(m, &k->inputs, g->inputs[i]->name, (int64_t)i));
-    for (size_t i = 0; i < o->state_count; i++) {
-        const struct xcc_table_entry *input = xcc_table_lookup(&k->inputs, o->states[i].input),
-                                     *output = xcc_table_lookup(&k->pairs->outputs, o->states[i].output);
+    for (size_t i = 0; i < o->states.pair_count; i++) {
+        const struct xcc_table_entry *input = xcc_table_lookup(&k->inputs, o->states.pairs[i].input),
+                                     *output = xcc_table_lookup(&k->pairs->outputs, o->states.pairs[i].output);
         if (input != NULL)
             k->input_taken[input->value] = true;
         if (output != NULL)
@@ -360,7 +357,7 @@ static xcvm_status begin_matching(matching *k)
         k->made = xcc_grow(m, k->made, k->pairs->count, &k->capacity, sizeof *k->made);
         if (k->made == NULL)
             return XCVM_OUT_OF_MEMORY;
-        k->made[k->pairs->count++] = o->states[i];
+        k->made[k->pairs->count++] = o->states.pairs[i];
     }
     k->pairs->at = k->made;
     return XCVM_OK;
@@ -372,7 +369,8 @@ xcvm_status xcc_match_pairs(xcc_module *m, xcc_state_pairs *pairs)
     matching k = {.m = m, .pairs = pairs, .inputs = {.count = 0}};
     pairs->count = 0;
     XCVM_TRY(begin_matching(&k));
-    for (size_t i = 0; i < o->state_pattern_count; i++)
-        XCVM_TRY(strcmp(o->state_patterns[i], "auto") == 0 ? match_auto(&k) : match_pattern(&k, o->state_patterns[i]));
+    for (size_t i = 0; i < o->states.pattern_count; i++)
+        XCVM_TRY(strcmp(o->states.patterns[i], "auto") == 0 ? match_auto(&k)
+                                                            : match_pattern(&k, o->states.patterns[i]));
     return XCVM_OK;
 }

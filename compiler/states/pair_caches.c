@@ -84,7 +84,7 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
     for (size_t i = 0; i < 2; i++)
         if (e->pairs[i] == SIZE_MAX)
             return "its Attention has keys or values that are no state";
-    if (m->options->cache_rows == 0)
+    if (m->options->states.cache_rows == 0)
         return "how many rows it is to hold is not said";
     for (size_t i = 0; i < 2; i++)
         if (!xcc_is_growing_cache(e->past[i]))
@@ -193,10 +193,10 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
     xcc_rows_added added = {NULL, 0, 0};
     /* CachedAttention has no gradient, and is no operator of ONNX. */
     const bool differentiated = m->options->train != NULL || m->options->backprop;
-    if (pairs->count == 0 || m->options->onnx)
+    if (pairs->count == 0 || m->options->onnx_export.enabled)
         return XCVM_OK;
     /* What caches grow by often follows from shapes that the model computes. */
-    if (m->options->cache_rows > 0 && !differentiated && has_growing_cache(m, pairs))
+    if (m->options->states.cache_rows > 0 && !differentiated && has_growing_cache(m, pairs))
         XCVM_TRY(xcc_infer_ahead(m));
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         next = n->next;

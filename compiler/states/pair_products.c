@@ -148,7 +148,7 @@ static size_t output_uses(const xcc_value *v)
 static const char *why_not(const xcc_module *m, const extension *e)
 {
     const xcvm_value *past = &e->past->type, *fresh = &e->fresh->type;
-    if (m->options->cache_rows == 0)
+    if (m->options->states.cache_rows == 0)
         return "how many rows it is to hold is not said";
     if (!xcc_is_growing_cache(e->past) || past->dims[0] == 0)
         return "Concat extends it, and it is not f32, or not the number of its rows alone is open";

@@ -101,7 +101,7 @@ static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
  * reads it. */
 static bool is_rounded(const xcc_module *m, const xcc_value *state, const xcc_node *scatter)
 {
-    const xcvm_dtype asked = m->options->caches;
+    const xcvm_dtype asked = m->options->states.cache_dtype;
     bool rounded = (asked == XCVM_F16 || asked == XCVM_BF16) && state->type.dtype == XCVM_F32;
     for (const xcc_use *u = state->users; u != NULL; u = u->next)
         rounded = rounded && (u->node == scatter || xcc_is(u->node, XCVM_OP_CachedAttention));
@@ -146,8 +146,8 @@ static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_va
     if (is_rounded(g->module, state, pad != NULL ? pad : scatter)) {
         int64_t dims[XCVM_MAX_RANK];
         memcpy(dims, state->type.dims, sizeof dims);
-        xcvm_value_set_tensor(&state->type, g->module->options->caches, state->type.rank, dims);
-        update = xcc_apply(&b, Cast, y, .x = a->update, .to = g->module->options->caches, .saturate = 1);
+        xcvm_value_set_tensor(&state->type, g->module->options->states.cache_dtype, state->type.rank, dims);
+        update = xcc_apply(&b, Cast, y, .x = a->update, .to = g->module->options->states.cache_dtype, .saturate = 1);
     }
     if (update == NULL ||
         xcc_emit(&b, CacheAppend, .update = XCC_IN(update), .at = a->write_indices, .cache = XCC_IN(state)) == NULL)
@@ -156,47 +156,44 @@ static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_va
 }
 
 /* A line of what became of a state. `difference` is what why_written_whole says. */
-static xcvm_status tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *state, const char *difference)
+static void tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *state, const char *difference)
 {
     const xcc_options *o = m->options;
     const struct xcc_table_entry *pair = xcc_table_lookup(&pairs->inputs, state->name);
-    if (o->remarks == NULL || pair == NULL)
-        return XCVM_OK;
-    const bool asked = o->caches != XCVM_NO_DTYPE && o->caches != XCVM_F32, rounded = state->type.dtype == o->caches;
+    if (o->diagnostics.call == NULL || pair == NULL)
+        return;
+    const bool asked = o->states.cache_dtype != XCVM_NO_DTYPE && o->states.cache_dtype != XCVM_F32,
+               rounded = state->type.dtype == o->states.cache_dtype;
     const char *type = xcvm_dtype_name((xcvm_dtype)state->type.dtype);
     const char *why = pairs->why[pair->value] != NULL ? pairs->why[pair->value] : difference;
     char text[512];
     if (difference != NULL)
-        snprintf(text, sizeof text, "state %.200s is written whole in each run: %s\n", state->name, why);
+        snprintf(text, sizeof text, "state %.200s is written whole in each run: %s", state->name, why);
     else
-        snprintf(text, sizeof text, "state %.200s is a cache of %lld rows of %s%s, which are added where it lies\n",
+        snprintf(text, sizeof text, "state %.200s is a cache of %lld rows of %s%s, which are added where it lies",
                  state->name, (long long)state->type.dims[2], type,
                  !asked || rounded               ? ""
                  : state->type.dtype == XCVM_F32 ? ", as something besides CachedAttention reads it"
                                                  : ", as f32 alone is rounded");
-    XCVM_CHECK(m->error, o->remarks(o->remarks_user, text, strlen(text)), IO,
-               "what became of a state cannot be written");
-    return XCVM_OK;
+    o->diagnostics.call(o->diagnostics.user, XCC_DIAGNOSTIC_STATE, text);
 }
 
 /* A cache whose batch is open grows, whatever number of rows it is to hold. */
-static xcvm_status note_open_batch(const xcc_module *m, const xcc_value *state)
+static void note_open_batch(const xcc_module *m, const xcc_value *state)
 {
     const char *name = xcc_symbol_name(m, state->type.dims[0]);
     char text[512];
     snprintf(text, sizeof text,
-             "note: state \"%.200s\" has an open batch, so that it grows and is copied in each run, and its number of "
-             "rows has no effect%s%.100s%s\n",
+             "state \"%.200s\" has an open batch, so that it grows and is copied in each run, and its number of "
+             "rows has no effect%s%.100s%s",
              state->name, name != NULL ? "; fix it: --dim " : "", name != NULL ? name : "", name != NULL ? "=1" : "");
-    XCVM_CHECK(m->error, m->options->remarks(m->options->remarks_user, text, strlen(text)), IO,
-               "a note on a state cannot be written");
-    return XCVM_OK;
+    m->options->diagnostics.call(m->options->diagnostics.user, XCC_DIAGNOSTIC_STATE_PAIR, text);
 }
 
 static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pairs)
 {
     xcc_graph *g = m->graph;
-    bool noted = m->options->cache_rows == 0 || m->options->remarks == NULL;
+    bool noted = m->options->states.cache_rows == 0 || m->options->diagnostics.call == NULL;
     bool *removed = xcc_alloc(m, g->output_count * sizeof *removed);
     if (removed == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -209,10 +206,10 @@ static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pai
         XCVM_TRY(xcc_poll(m));
         if (removed[i])
             XCVM_TRY(append_in_place(g, stored, state));
-        XCVM_TRY(tell(m, pairs, state, difference));
+        tell(m, pairs, state, difference);
         if (!noted && difference != NULL && state->type.rank == 4 && state->type.dims[0] < 0) {
             noted = true;
-            XCVM_TRY(note_open_batch(m, state));
+            note_open_batch(m, state);
         }
     }
     return xcc_graph_remove_outputs(g, removed);
@@ -221,7 +218,7 @@ static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pai
 xcvm_status xcc_pair_states(xcc_module *m)
 {
     xcc_state_pairs pairs;
-    if (m->options->state_count == 0 && m->options->state_pattern_count == 0)
+    if (m->options->states.pair_count == 0 && m->options->states.pattern_count == 0)
         return XCVM_OK;
     XCVM_TRY(index_pairs(m, &pairs));
     XCVM_TRY(xcc_pair_caches(m, &pairs));

@@ -18,8 +18,8 @@ static void append(char *text, size_t size, const char *name)
 static void list_losses(char *text, size_t size)
 {
     text[0] = '\0';
-    for (size_t i = 0; xcc_loss(i) != NULL; i++)
-        append(text, size, xcc_loss(i)->name);
+    for (size_t i = 0; xcc_loss_at(i) != NULL; i++)
+        append(text, size, xcc_loss_at(i)->name);
 }
 
 /* The losses that suit an output, by what computes it and by its shape. */
@@ -108,12 +108,12 @@ xcvm_status xcc_pass_add_loss(xcc_module *m)
     if (!o->backprop && o->train == NULL)
         return XCVM_OK;
     const bool own = o->loss == NULL || has_output(m->graph, o->loss);
-    XCVM_CHECK(m->error, !o->own_ignore_label || (!own && xcc_loss_takes_classes(o->loss)), INVALID_ARGUMENT,
+    XCVM_CHECK(m->error, !o->training.own_ignore_label || (!own && xcc_loss_takes_classes(o->loss)), INVALID_ARGUMENT,
                "a label to ignore (%lld) is for a loss of classes that is added, as softmax_cross_entropy; a loss of "
                "the model's own decides itself, by the attribute ignore_index",
-               (long long)o->ignore_label);
+               (long long)o->training.ignore_label);
     if (o->loss == NULL)
-        return o->phase == XCC_PHASE_WHOLE ? find_own_loss(m) : XCVM_OK;
+        return o->gradients.phase == XCC_PHASE_WHOLE ? find_own_loss(m) : XCVM_OK;
     if (own)
         return XCVM_OK;
     if (!xcc_loss_is_known(o->loss))

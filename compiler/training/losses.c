@@ -120,7 +120,9 @@ static const loss_row rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-const xcc_loss_info *xcc_loss(size_t index) { return index < ROW_COUNT ? &rows[index].info : NULL; }
+size_t xcc_loss_count(void) { return ROW_COUNT; }
+
+const xcc_loss_info *xcc_loss_at(size_t index) { return index < ROW_COUNT ? &rows[index].info : NULL; }
 
 static bool is_integer(xcvm_dtype dtype)
 {
@@ -163,7 +165,7 @@ int xcc_loss_class_axis(const char *text, int rank)
 int64_t xcc_loss_ignores(const xcc_options *options)
 {
     enum { USUAL = -100 };
-    return options->own_ignore_label ? options->ignore_label : USUAL;
+    return options->training.own_ignore_label ? options->training.ignore_label : USUAL;
 }
 
 xcc_value *xcc_input_named(const xcc_graph *g, const char *name)

@@ -65,7 +65,7 @@ static xcvm_status train_normalization(xcc_module *m, statistics *s, xcc_node *n
     const bool kept = is_kept(m, args.mean) && is_kept(m, args.var);
     if (!inference && !kept)
         xcc_node_names_add(&s->still, n->name, n->schema->name, XCC_USES_BATCH);
-    if ((inference && !m->options->train_batch_normalization) || !kept)
+    if ((inference && !m->options->training.train_batch_normalization) || !kept)
         return XCVM_OK;
     args.training_mode = 1;
     if (args.momentum >= 1) {
@@ -125,14 +125,14 @@ static xcvm_status train(xcc_module *m)
         XCVM_TRY(train_normalization(m, &s, n));
     }
     XCVM_CHECK(
-        m->error, any || !m->options->train_batch_normalization, UNSUPPORTED,
+        m->error, any || !m->options->training.train_batch_normalization, UNSUPPORTED,
         "the model has no BatchNormalization to be put into training form; exporters for inference merge it into "
         "convolutions, so export the model for training");
     XCVM_TRY(list_bodies(m, &s, m->graph));
-    xcc_node_names_note(&s.still, m->options, XCC_NOTE_STATISTICS,
+    xcc_node_names_note(&s.still, m->options, XCC_DIAGNOSTIC_STATISTICS,
                         "normalized by the batch without moving running statistics, which are of no initializer of the "
                         "model's graph or are read in a body, so that the inference form will not fit");
-    xcc_node_names_note(&s.fixed, m->options, XCC_NOTE_MOMENTUM,
+    xcc_node_names_note(&s.fixed, m->options, XCC_DIAGNOSTIC_MOMENTUM,
                         "trained with momentum 0.9 in place of 1, with which running statistics never move");
     return store(m, &s);
 }
@@ -144,7 +144,8 @@ static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
         XCVM_TRY(xcc_poll(m));
         for (size_t i = 0; i < n->body_count; i++)
             XCVM_TRY(evaluate(m, n->bodies[i]));
-        const bool moves = (xcc_node_training_form(n) & XCC_USES_BATCH) != 0 || m->options->train_batch_normalization;
+        const bool moves =
+            (xcc_node_training_form(n) & XCC_USES_BATCH) != 0 || m->options->training.train_batch_normalization;
         XCVM_TRY(xcc_node_to_inference(n));
         if (!xcc_is(n, XCVM_OP_BatchNormalization) || !moves || g != m->graph)
             continue;
@@ -157,4 +158,7 @@ static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
     return XCVM_OK;
 }
 
-xcvm_status xcc_training_modes(xcc_module *m) { return m->options->evaluate ? evaluate(m, m->graph) : train(m); }
+xcvm_status xcc_training_modes(xcc_module *m)
+{
+    return m->options->training.evaluate ? evaluate(m, m->graph) : train(m);
+}

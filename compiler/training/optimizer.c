@@ -105,14 +105,24 @@ static const xcc_optimizer_row rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-const xcc_optimizer_info *xcc_optimizer(size_t index) { return index < ROW_COUNT ? &rows[index].info : NULL; }
+size_t xcc_optimizer_count(void) { return ROW_COUNT; }
+
+const xcc_optimizer_info *xcc_optimizer_at(size_t index) { return index < ROW_COUNT ? &rows[index].info : NULL; }
 
 static bool has_setting(const xcc_optimizer_row *row, size_t i)
 {
     return i < XCC_OPTIMIZER_SETTINGS && row->settings[i].info.name != NULL;
 }
 
-const xcc_setting_info *xcc_optimizer_setting(size_t optimizer, size_t index)
+size_t xcc_optimizer_setting_count(size_t optimizer)
+{
+    size_t count = 0;
+    while (optimizer < ROW_COUNT && has_setting(&rows[optimizer], count))
+        count++;
+    return count;
+}
+
+const xcc_setting_info *xcc_optimizer_setting_at(size_t optimizer, size_t index)
 {
     return optimizer < ROW_COUNT && has_setting(&rows[optimizer], index) ? &rows[optimizer].settings[index].info : NULL;
 }

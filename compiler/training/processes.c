@@ -55,7 +55,7 @@ static xcvm_status share_statistics(xcc_module *m, xcc_node *n)
 
 xcvm_status xcc_processes_normalize(xcc_module *m)
 {
-    if (m->options->local_batch_normalization)
+    if (m->options->training.local_batch_normalization)
         return XCVM_OK;
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         next = n->next;

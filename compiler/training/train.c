@@ -53,16 +53,16 @@ xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *nam
 static size_t find_group(const xcc_options *o, const char *name)
 {
     size_t i = 0;
-    while (i < o->group_count && !xcvm_pattern_fits(o->groups[i].pattern, name))
+    while (i < o->training.group_count && !xcvm_pattern_fits(o->training.groups[i].pattern, name))
         i++;
     return i;
 }
 
 static bool is_wanted(const xcc_options *o, const char *name)
 {
-    bool wanted = o->wrt_count == 0;
-    for (size_t i = 0; i < o->wrt_count && !wanted; i++)
-        wanted = xcvm_pattern_fits(o->wrt[i], name);
+    bool wanted = o->gradients.wrt_count == 0;
+    for (size_t i = 0; i < o->gradients.wrt_count && !wanted; i++)
+        wanted = xcvm_pattern_fits(o->gradients.wrt[i], name);
     return wanted;
 }
 
@@ -89,10 +89,10 @@ static xcvm_status list_learners(xcc_training *t)
     xcc_module *m = t->m;
     const xcc_options *o = m->options;
     size_t capacity = 0;
-    for (size_t i = 0; i < o->wrt_count; i++)
-        XCVM_TRY(check_pattern(m, o->wrt[i]));
-    for (size_t i = 0; i < o->group_count; i++)
-        XCVM_TRY(check_pattern(m, o->groups[i].pattern));
+    for (size_t i = 0; i < o->gradients.wrt_count; i++)
+        XCVM_TRY(check_pattern(m, o->gradients.wrt[i]));
+    for (size_t i = 0; i < o->training.group_count; i++)
+        XCVM_TRY(check_pattern(m, o->training.groups[i].pattern));
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
         capacity++;
     if ((t->learners = xcc_alloc(m, capacity * sizeof *t->learners)) == NULL)
@@ -100,7 +100,8 @@ static xcvm_status list_learners(xcc_training *t)
     for (xcc_value *v = m->variables; v != NULL; v = v->next_owned) {
         XCVM_TRY(xcc_poll(m));
         const size_t group = find_group(o, v->name);
-        if (is_learnable(m, v) && is_wanted(o, v->name) && (group == o->group_count || o->groups[group].rate != 0.0))
+        if (is_learnable(m, v) && is_wanted(o, v->name) &&
+            (group == o->training.group_count || o->training.groups[group].rate != 0.0))
             t->learners[t->count++] = (xcc_learner){.parameter = v, .group = group};
     }
     XCVM_CHECK(
@@ -129,7 +130,8 @@ static xcvm_status differentiate(xcc_training *t)
     const xcc_seed seed = {t->loss, xcc_build_expand(b, one, xcc_build_shape_of(b, t->loss))};
     if (seed.gradient == NULL)
         return m->error->status;
-    XCVM_TRY(xcc_differentiate(b, m->graph, NULL, &seed, 1, both, t->count, m->options->straight_through, gradients));
+    XCVM_TRY(xcc_differentiate(b, m->graph, NULL, &seed, 1, both, t->count, m->options->gradients.straight_through,
+                               gradients));
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++)
         if (gradients[i] != NULL) {
@@ -146,7 +148,7 @@ static xcvm_status differentiate(xcc_training *t)
 static xcvm_status train(xcc_training *t)
 {
     xcc_module *m = t->m;
-    const double scale = m->options->loss_scale;
+    const double scale = m->options->training.loss_scale;
     const float initial = (float)scale;
     if (scale != 0.0) {
         float *begin = xcc_alloc(m, sizeof *begin);
@@ -156,17 +158,17 @@ static xcvm_status train(xcc_training *t)
         if ((t->loss_scale = xcc_training_state(m, NULL, "loss_scale", XCVM_F32, 0, NULL, begin)) == NULL)
             return m->error->status;
     }
-    if (m->options->all_reduce) {
+    if (m->options->training.all_reduce) {
         XCVM_TRY(xcc_processes_normalize(m));
         XCVM_TRY(xcc_processes_order(t));
         XCVM_TRY(xcc_processes_share(t));
     }
     XCVM_TRY(differentiate(t));
     XCVM_TRY(xcc_training_inputs(t));
-    if (m->options->all_reduce)
+    if (m->options->training.all_reduce)
         XCVM_TRY(xcc_processes_gradients(t));
     XCVM_TRY(xcc_training_update(t));
-    if (m->options->all_reduce)
+    if (m->options->training.all_reduce)
         XCVM_TRY(xcc_processes_results(t));
     for (size_t i = 0; i < t->count; i++)
         xcc_values_keep(1, &t->learners[i].parameter);
@@ -179,7 +181,7 @@ static xcvm_status evaluate(xcc_training *t)
     xcc_module *m = t->m;
     for (size_t i = 0; i < t->count; i++) {
         xcc_value *p = t->learners[i].parameter;
-        if (m->options->average == 0.0) {
+        if (m->options->training.average == 0.0) {
             xcc_values_keep(1, &p);
             continue;
         }
@@ -215,7 +217,7 @@ xcvm_status xcc_pass_train(xcc_module *m)
     XCVM_TRY(list_learners(&t));
     XCVM_TRY(xcc_training_modes(m));
     XCVM_TRY(xcc_find_loss(m, &t.loss));
-    XCVM_TRY(m->options->evaluate ? evaluate(&t) : train(&t));
+    XCVM_TRY(m->options->training.evaluate ? evaluate(&t) : train(&t));
     xcc_parameters_freeze(m);
     return XCVM_OK;
 }

@@ -125,7 +125,7 @@ static xcvm_status use_norm(update *u)
 {
     xcc_training *t = u->t;
     xcc_builder *b = &t->b;
-    const double limit = t->m->options->clip_norm;
+    const double limit = t->m->options->training.clip_norm;
     if (limit == 0.0 && t->loss_scale == NULL)
         return XCVM_OK;
     xcc_value *raw = global_norm(u, false, t->count, u->gradients, u->summands);
@@ -180,16 +180,16 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t learner, size
     xcc_module *m = u->t->m;
     const xcc_learner *l = &u->t->learners[learner];
     const xcc_value *p = l->parameter;
-    const void *initial = half || m->options->average != 0.0 ? xcc_training_initial(m, p) : NULL;
+    const void *initial = half || m->options->training.average != 0.0 ? xcc_training_initial(m, p) : NULL;
     lists[0].values[i] = l->gradient;
     lists[1].values[i] = l->parameter;
-    if ((half || m->options->average != 0.0) && initial == NULL)
+    if ((half || m->options->training.average != 0.0) && initial == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (half && (lists[2].values[i] = kept_of(m, p, "master", initial)) == NULL)
         return m->error->status;
     if (u->accumulators != NULL)
         lists[3].values[i] = u->accumulators[learner];
-    if (m->options->average != 0.0 && (lists[4].values[i] = kept_of(m, p, "average", initial)) == NULL)
+    if (m->options->training.average != 0.0 && (lists[4].values[i] = kept_of(m, p, "average", initial)) == NULL)
         return m->error->status;
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++) {
         const xcc_moment *moment = &u->t->spec.row->moments[j];
@@ -205,9 +205,9 @@ static double attribute(const update *u, const char *name, double decay)
     if (strcmp(name, "weight_decay") == 0)
         return decay;
     if (strcmp(name, "clip") == 0)
-        return u->t->m->options->clip_value;
+        return u->t->m->options->training.clip_value;
     if (strcmp(name, "average_decay") == 0)
-        return u->t->m->options->average;
+        return u->t->m->options->training.average;
     if (strcmp(name, "accumulated") == 0)
         return u->accumulators != NULL && u->summands == NULL;
     return xcc_optimizer_attribute(&u->t->spec, name);
@@ -253,7 +253,7 @@ static xcvm_status update_group(update *u, size_t group, bool half)
                          {"parameters", NULL},
                          {half ? "masters" : NULL, NULL},
                          {u->accumulators != NULL ? "accumulators" : NULL, NULL},
-                         {m->options->average != 0.0 ? "averages" : NULL, NULL}};
+                         {m->options->training.average != 0.0 ? "averages" : NULL, NULL}};
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++)
         lists[5 + j].field =
             xcc_optimizer_keeps(&t->spec, &t->spec.row->moments[j]) ? t->spec.row->moments[j].field : NULL;
@@ -265,7 +265,8 @@ static xcvm_status update_group(update *u, size_t group, bool half)
             XCVM_TRY(fill_lists(u, lists, i, count++, half));
     if (count == 0)
         return XCVM_OK;
-    const xcc_training_group *options = group < m->options->group_count ? &m->options->groups[group] : NULL;
+    const xcc_training_group *options =
+        group < m->options->training.group_count ? &m->options->training.groups[group] : NULL;
     const bool own = options != NULL && options->own_decay;
     const double decay = own ? options->weight_decay : xcc_optimizer_value(&t->spec, "weight_decay");
     xcc_value *rate = u->rate, *norms[2] = {NULL, NULL};
@@ -296,15 +297,15 @@ static xcvm_status begin(update *u)
     const size_t bytes = t->count * sizeof(xcc_value *);
     if ((u->gradients = xcc_alloc(m, bytes)) == NULL)
         return XCVM_OUT_OF_MEMORY;
-    if (m->options->accumulate && (u->accumulators = xcc_alloc(m, bytes)) == NULL)
+    if (m->options->training.accumulate && (u->accumulators = xcc_alloc(m, bytes)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < t->count; i++) {
         u->gradients[i] = t->learners[i].gradient;
-        if (m->options->accumulate)
+        if (m->options->training.accumulate)
             u->accumulators[i] = t->learners[i].accumulator;
     }
     /* What processes have accumulated is in the sums over all of them. */
-    u->summands = m->options->all_reduce ? NULL : u->accumulators;
+    u->summands = m->options->training.all_reduce ? NULL : u->accumulators;
     return XCVM_OK;
 }
 
@@ -312,7 +313,7 @@ xcvm_status xcc_training_inputs(xcc_training *t)
 {
     if ((t->rate = xcc_input_add(t->b.graph, "learning_rate", XCVM_F32, 0, NULL)) == NULL)
         return t->m->error->status;
-    if (!t->m->options->accumulate)
+    if (!t->m->options->training.accumulate)
         return XCVM_OK;
     for (size_t i = 0; i < t->count; i++)
         XCVM_TRY(keep(t->m, t->learners[i].parameter, "accumulator", 0.0, &t->learners[i].accumulator));
@@ -332,7 +333,7 @@ xcvm_status xcc_training_update(xcc_training *t)
         XCVM_TRY(count_batches(&u));
     XCVM_TRY(use_norm(&u));
     XCVM_TRY(count_steps(&u));
-    for (size_t group = 0; group <= t->m->options->group_count; group++)
+    for (size_t group = 0; group <= t->m->options->training.group_count; group++)
         for (int half = 0; half < 2; half++)
             XCVM_TRY(update_group(&u, group, half == 1));
     return XCVM_OK;

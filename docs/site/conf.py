@@ -7,7 +7,7 @@ root = Path(__file__).resolve().parents[2]
 
 project = "XCVM"
 author = "the XCVM authors"
-version = release = re.search(r"^project\(xcvm VERSION (\S+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
+version = release = ".".join(re.findall(r"^#define XCVM_VERSION_\w+ (\d+)", (root / "include/xcvm/xcvm.h").read_text(), re.M))
 
 extensions = ["myst_parser", "breathe"]
 source_suffix = {".md": "markdown"}

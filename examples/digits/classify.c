@@ -52,7 +52,7 @@ static int classify(xcvm_session *session, const char *path, xcvm_error *error)
 
     const int64_t dims[] = {1, 1, SIDE, SIDE};
     xcvm_value *input;
-    xcvm_status status = xcvm_tensor_wrap(XCVM_F32, 4, dims, pixels, NULL, NULL, &input, error);
+    xcvm_status status = xcvm_tensor_wrap(XCVM_F32, 4, dims, pixels, (xcvm_finalizer){0}, &input, error);
     if (status == XCVM_OK) {
         status = xcvm_session_set_input(session, 0, input, error);
         xcvm_value_release(input); /* the session has its own reference */
@@ -64,7 +64,7 @@ static int classify(xcvm_session *session, const char *path, xcvm_error *error)
         return 1;
     }
     const char *slash = strrchr(path, '/');
-    show(pixels, xcvm_value_data(xcvm_session_output(session, 0)), slash ? slash + 1 : path);
+    show(pixels, xcvm_value_data(xcvm_session_get_output(session, 0)), slash ? slash + 1 : path);
     return 0;
 }
 

@@ -153,7 +153,7 @@ static void put(xcvm_dtype dtype, void *elements, size_t index, int64_t value)
 
 static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t *ids, size_t count)
 {
-    const xcvm_parameter *input = xcvm_program_input(d->program, index);
+    const xcvm_value_info *input = xcvm_program_input_at(d->program, index);
     const xcvm_dtype dtype = input->type.dtype;
     const int64_t total = d->read + (int64_t)count, numbers[] = {0, 0, 1, total, total - 1, d->read > 0, 1};
     const size_t length = kind == MASK ? (size_t)total : kind <= POSITIONS ? count : 1;
@@ -168,7 +168,8 @@ static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t 
     for (size_t i = 0; i < length; i++)
         put(dtype, elements, i, kind == TOKENS ? ids[i] : kind == POSITIONS ? d->read + (int64_t)i : numbers[kind]);
     xcvm_value *value = NULL;
-    xcvm_status status = xcvm_tensor_wrap(dtype, input->type.rank, dims, elements, NULL, NULL, &value, &d->error);
+    xcvm_status status =
+        xcvm_tensor_wrap(dtype, input->type.rank, dims, elements, (xcvm_finalizer){0}, &value, &d->error);
     if (status == XCVM_OK)
         status = xcvm_session_set_input(d->session, index, value, &d->error);
     xcvm_value_release(value);
@@ -178,7 +179,7 @@ static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t 
 static xcvm_status set_inputs(decoder *d, const int64_t *ids, size_t count)
 {
     for (size_t i = 0; i < xcvm_program_input_count(d->program); i++) {
-        const char *name = xcvm_program_input(d->program, i)->name;
+        const char *name = xcvm_program_input_at(d->program, i)->name;
         size_t k = 0;
         while (k < sizeof roles / sizeof *roles && strcmp(roles[k].name, name) != 0)
             k++;
@@ -203,10 +204,10 @@ static xcvm_status read_tokens(decoder *d, const int64_t *ids, size_t count, con
         status = xcvm_session_run(d->session, NULL, &d->error);
     if (status != XCVM_OK)
         return status;
-    const xcvm_value *scores = xcvm_session_output(d->session, d->logits);
+    const xcvm_value *scores = xcvm_session_get_output(d->session, d->logits);
     const int rank = xcvm_value_rank(scores);
     if (xcvm_value_dtype(scores) != XCVM_F32 || rank < 1 || xcvm_value_count(scores) == 0)
-        return fail(d, "there are no logits of f32 in the output", xcvm_program_output(d->program, d->logits)->name);
+        return fail(d, "there are no logits of f32 in the output", xcvm_program_output_at(d->program, d->logits)->name);
     *choices = (size_t)xcvm_value_dims(scores)[rank - 1];
     *logits = (const float *)xcvm_value_data(scores) + xcvm_value_count(scores) - *choices;
     d->read += (int64_t)count;
@@ -252,10 +253,10 @@ static bool collect(void *user, const void *more, size_t count)
 }
 
 /* Notes of the compiler on states. */
-static bool print_note(void *user, const void *text, size_t count)
+static void print_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
-    (void)user;
-    return count < 6 || memcmp(text, "note: ", 6) != 0 || fwrite(text, 1, count, stderr) == count;
+    if (kind == XCC_DIAGNOSTIC_STATE_PAIR)
+        fprintf(user, "note: %s\n", text);
 }
 
 static xcvm_status compile(decoder *d, const settings *s)
@@ -264,11 +265,9 @@ static xcvm_status compile(decoder *d, const settings *s)
     const xcc_options options = {.size = sizeof options,
                                  .dims = s->dims,
                                  .dim_count = s->dim_count,
-                                 .state_patterns = &s->states,
-                                 .state_pattern_count = 1,
-                                 .cache_rows = s->cache_rows,
-                                 .remarks = print_note};
-    xcvm_status status = xcc_compile_file(s->path, &options, collect, &program, NULL, &d->error);
+                                 .diagnostics = {print_note, stderr},
+                                 .states = {.patterns = &s->states, .pattern_count = 1, .cache_rows = s->cache_rows}};
+    xcvm_status status = xcc_compile_file(s->path, &options, (xcvm_sink){collect, &program}, NULL, &d->error);
     if (status == XCVM_OK)
         status = xcvm_program_load(program.at, program.count,
                                    &(xcvm_load_options){.size = sizeof(xcvm_load_options), .copy = true}, &d->program,
@@ -292,7 +291,7 @@ static xcvm_status open_decoder(decoder *d, const settings *s)
     if (d->numbers == NULL)
         return fail(d, "there is no memory for the inputs of", s->path);
     for (size_t i = 0; i < xcvm_program_output_count(d->program); i++)
-        if (strcmp(xcvm_program_output(d->program, i)->name, "logits") == 0)
+        if (strcmp(xcvm_program_output_at(d->program, i)->name, "logits") == 0)
             d->logits = i;
     return XCVM_OK;
 }

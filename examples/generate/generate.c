@@ -115,13 +115,13 @@ static xcvm_status open_program(writer *w, const char *path)
         return status;
     for (size_t i = 0; i < 3; i++) {
         for (*at[i] = 0; *at[i] < xcvm_program_input_count(w->program); ++*at[i])
-            if (strcmp(xcvm_program_input(w->program, *at[i])->name, names[i]) == 0)
+            if (strcmp(xcvm_program_input_at(w->program, *at[i])->name, names[i]) == 0)
                 break;
         if (*at[i] == xcvm_program_input_count(w->program))
             return fail(w, XCVM_INVALID_ARGUMENT, "the program lacks an input: tokens, last or total");
     }
     for (w->logits = 0; w->logits < xcvm_program_output_count(w->program); w->logits++)
-        if (strcmp(xcvm_program_output(w->program, w->logits)->name, "logits") == 0)
+        if (strcmp(xcvm_program_output_at(w->program, w->logits)->name, "logits") == 0)
             return xcvm_session_create(w->program, NULL, &w->session, &w->error);
     return fail(w, XCVM_INVALID_ARGUMENT, "the program has no output logits");
 }
@@ -129,7 +129,7 @@ static xcvm_status open_program(writer *w, const char *path)
 static xcvm_status bind(writer *w, size_t input, xcvm_dtype dtype, int rank, const int64_t *dims, void *data)
 {
     xcvm_value *value = NULL;
-    xcvm_status status = xcvm_tensor_wrap(dtype, rank, dims, data, NULL, NULL, &value, &w->error);
+    xcvm_status status = xcvm_tensor_wrap(dtype, rank, dims, data, (xcvm_finalizer){0}, &value, &w->error);
     if (status == XCVM_OK)
         status = xcvm_session_set_input(w->session, input, value, &w->error);
     xcvm_value_release(value);
@@ -149,7 +149,7 @@ static xcvm_status read_tokens(writer *w, int64_t *tokens, size_t count, const f
         status = xcvm_session_run(w->session, NULL, &w->error);
     if (status != XCVM_OK)
         return status;
-    const xcvm_value *scores = xcvm_session_output(w->session, w->logits);
+    const xcvm_value *scores = xcvm_session_get_output(w->session, w->logits);
     const int64_t *dims = xcvm_value_dims(scores);
     if (xcvm_value_dtype(scores) != XCVM_F32 || xcvm_value_rank(scores) != 3 || dims[0] != 1 ||
         dims[1] != (int64_t)count || dims[2] < 1)

@@ -16,7 +16,9 @@ static xcvm_var slope(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs
     xcvm_error error;
     xcvm_var value, gradient;
     (void)user;
-    must(xcvm_tape_value_and_gradients(t, hyperbolic, NULL, count, xs, XCVM_ABSENT, &value, &gradient, &error), &error);
+    must(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){hyperbolic, NULL}, count, xs, XCVM_ABSENT, &value,
+                                           &gradient, &error),
+         &error);
     return gradient;
 }
 
@@ -25,12 +27,16 @@ int main(void)
     xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
     xcvm_error error;
     xcvm_var value, gradient, x = xcvm_tape_scalar(t, XCVM_F32, 1);
-    must(xcvm_tape_value_and_gradients(t, hyperbolic, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error), &error);
+    must(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){hyperbolic, NULL}, 1, &x, XCVM_ABSENT, &value,
+                                           &gradient, &error),
+         &error);
     print(t, "tanh(1)", value);
     print(t, "slope", gradient);
-    must(xcvm_tape_value_and_gradients(t, slope, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error), &error);
+    must(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){slope, NULL}, 1, &x, XCVM_ABSENT, &value, &gradient,
+                                           &error),
+         &error);
     print(t, "curvature", gradient);
-    must(xcvm_tape_check_gradients(t, slope, NULL, 1, &x, NULL, &error), &error);
+    must(xcvm_tape_check_gradients(t, (xcvm_tape_function){slope, NULL}, 1, &x, NULL, &error), &error);
     close_tape(t);
     return 0;
 }

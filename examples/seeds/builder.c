@@ -37,9 +37,10 @@ int main(void)
     xcvm_error error;
     xcvm_tape *t = open_tape(XCVM_TAPE_BUILDING);
     xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL), root = x;
-    xcvm_tape_loop(t, xcvm_tape_scalar(t, XCVM_I64, 50), XCVM_ABSENT, newton, &x, 1, &root, 0, NULL);
+    xcvm_tape_loop(t, xcvm_tape_scalar(t, XCVM_I64, 50), XCVM_ABSENT, (xcvm_tape_loop_body){newton, &x}, 1, &root, 0,
+                   NULL);
     const xcvm_tape_output output = {"root", root};
-    must(xcvm_tape_compile(t, 1, &output, NULL, collect, &bytes, NULL, &error), &error);
+    must(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){collect, &bytes}, NULL, &error), &error);
     xcvm_tape_destroy(t);
 
     xcvm_program *program;
@@ -48,10 +49,10 @@ int main(void)
     float elements[] = {1, 2, 9, 100, 0.25f};
     must(xcvm_program_load(bytes.data, bytes.count, NULL, &program, &error), &error);
     must(xcvm_session_create(program, NULL, &session, &error), &error);
-    must(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(5), elements, NULL, NULL, &input, &error), &error);
+    must(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(5), elements, (xcvm_finalizer){0}, &input, &error), &error);
     must(xcvm_session_set_input(session, 0, input, &error), &error);
     must(xcvm_session_run(session, NULL, &error), &error);
-    print_value("root", xcvm_session_output(session, 0));
+    print_value("root", xcvm_session_get_output(session, 0));
     xcvm_value_release(input);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

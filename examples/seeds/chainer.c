@@ -1,6 +1,7 @@
 /* As in Chainer: a perceptron that is a set of functions, an optimizer that is set up with it, and for each batch
  * gradients cleared, forward, backward, update. */
 #include "seed.h"
+#include "xcvm/functions.h"
 
 #include <math.h>
 
@@ -17,16 +18,16 @@ static xcvm_layer *linear(xcvm_tape *t, int64_t in, int64_t out, double seed)
 {
     static float w[PIXELS * HIDDEN];
     make(w, (size_t)(in * out), 0.37, seed, 0.05);
-    return xcvm_layer_linear(
+    return xcvm_layer_create_linear(
         t, in, out,
         &(xcvm_layer_options){.size = sizeof(xcvm_layer_options), .weight = {.kind = XCVM_INIT_DATA, .data = w}});
 }
 
 static xcvm_var forward(xcvm_tape *t, xcvm_layer *model, xcvm_var x, xcvm_var answers)
 {
-    const xcvm_var h1 = xcvm_Relu(t, xcvm_layer_call(xcvm_layer_child(model, "l1"), x));
-    const xcvm_var h2 = xcvm_Relu(t, xcvm_layer_call(xcvm_layer_child(model, "l2"), h1));
-    const xcvm_var y = xcvm_layer_call(xcvm_layer_child(model, "l3"), h2);
+    const xcvm_var h1 = xcvm_Relu(t, xcvm_layer_call(xcvm_layer_get_child(model, "l1"), x));
+    const xcvm_var h2 = xcvm_Relu(t, xcvm_layer_call(xcvm_layer_get_child(model, "l2"), h1));
+    const xcvm_var y = xcvm_layer_call(xcvm_layer_get_child(model, "l3"), h2);
     return xcvm_ReduceMean(t, xcvm_tape_pick_neg_log_softmax(t, y, answers), .keepdims = 0);
 }
 
@@ -40,7 +41,7 @@ int main(void)
 
     xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
     xcvm_error error;
-    xcvm_layer *model = xcvm_layer_chain(t);
+    xcvm_layer *model = xcvm_layer_create_chain(t);
     xcvm_layer_add(model, "l1", linear(t, PIXELS, HIDDEN, 1));
     xcvm_layer_add(model, "l2", linear(t, HIDDEN, HIDDEN, 2));
     xcvm_layer_add(model, "l3", linear(t, HIDDEN, CLASSES, 3));
@@ -55,16 +56,16 @@ int main(void)
         for (int i = 0; i < IMAGES; i += BATCH) {
             const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(BATCH, PIXELS), images + i * PIXELS);
             const xcvm_var answer = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(BATCH), answers + i);
-            xcvm_optimizer_clear_grads(opt);
+            xcvm_optimizer_clear_gradients(opt);
             const xcvm_var loss = forward(t, model, x, answer);
-            total += xcvm_var_number(t, loss);
+            total += xcvm_var_get_number(t, loss);
             backward(t, loss);
             must(xcvm_optimizer_step(opt, &error), &error);
             xcvm_tape_reset(t);
         }
         printf("epoch %d loss %.4f\n", epoch, total / (IMAGES / BATCH));
     }
-    print(t, "l3/b", xcvm_layer_parameter(model, "l3/b"));
+    print(t, "l3/b", xcvm_layer_get_parameter(model, "l3/b"));
     xcvm_optimizer_destroy(opt);
     xcvm_layer_destroy(model);
     close_tape(t);

@@ -1,6 +1,7 @@
 /* As in DyNet: a classifier of pairs of words. W * concatenate([E[a], E[b]]) + b, and the negative logarithm of the
  * softmax at the answer; one graph for each example. The gradient of the words E is of those two alone. */
 #include "seed.h"
+#include "xcvm/functions.h"
 
 enum { WORDS = 4, WIDTH = 2, CLASSES = 2, PAIRS = 4, ROUNDS = 20 };
 static const int64_t pairs[PAIRS][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, answers[PAIRS] = {0, 1, 1, 0};
@@ -17,7 +18,7 @@ int main(void)
 {
     xcvm_tape *t = open_tape(XCVM_TAPE_EAGER);
     xcvm_error error;
-    xcvm_layer *e = xcvm_layer_embedding(
+    xcvm_layer *e = xcvm_layer_create_embedding(
         t, WORDS, WIDTH,
         &(xcvm_layer_options){
             .size = sizeof(xcvm_layer_options),
@@ -34,10 +35,10 @@ int main(void)
         double total = 0;
         for (int i = 0; i < PAIRS; i++) {
             const xcvm_var loss = loss_of(t, e, w, b, i);
-            total += xcvm_var_number(t, loss);
+            total += xcvm_var_get_number(t, loss);
             backward(t, loss);
             must(xcvm_optimizer_step(trainer, &error), &error);
-            xcvm_optimizer_clear_grads(trainer);
+            xcvm_optimizer_clear_gradients(trainer);
             xcvm_tape_reset(t);
         }
         if (round == 0 || round == ROUNDS - 1)

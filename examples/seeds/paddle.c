@@ -33,9 +33,9 @@ int main(void)
         const xcvm_var loss = xcvm_ReduceMean(t, apply(t, &second, apply(t, &first, input)), .keepdims = 0);
         backward(t, loss);
         print(t, "loss", loss);
-        print(t, "db", xcvm_var_grad(t, first.b));
+        print(t, "db", xcvm_var_get_gradient(t, first.b));
         must(xcvm_optimizer_step(sgd, &error), &error);
-        xcvm_optimizer_clear_grads(sgd);
+        xcvm_optimizer_clear_gradients(sgd);
     }
     xcvm_optimizer_destroy(sgd);
     close_tape(t);

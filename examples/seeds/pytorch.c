@@ -14,8 +14,8 @@ int main(void)
     xcvm_error error;
     must(xcvm_tape_backward(t, z, &ones, &error), &error);
     print(t, "z", z);
-    print(t, "dz/dx", xcvm_var_grad(t, x));
-    print(t, "dz/dy", xcvm_var_grad(t, y));
+    print(t, "dz/dx", xcvm_var_get_gradient(t, x));
+    print(t, "dz/dy", xcvm_var_get_gradient(t, y));
     close_tape(t);
     return 0;
 }

@@ -62,7 +62,7 @@ int main(void)
                .out_b = make(t, 1, DIMS(WORDS), 5)};
     xcvm_var *const held[] = {&m.h, &m.c};
     const xcvm_static_options options = {.size = sizeof options, .name = "step", .held = held, .held_count = 2};
-    must(xcvm_static_create(t, step, &m, &options, &schedule, &error), &error);
+    must(xcvm_static_create(t, (xcvm_static_function){step, &m}, &options, &schedule, &error), &error);
     xcvm_optimizer *sgd =
         optimize(t, "sgd:lr=0.5", 6, (const xcvm_var[]){m.embedding, m.w, m.r, m.b, m.out_w, m.out_b});
     for (int round = 0, at = 0; round < 40; round++) {

@@ -2,7 +2,7 @@
 #ifndef XCVM_EXAMPLES_SEEDS_SEED_H
 #define XCVM_EXAMPLES_SEEDS_SEED_H
 
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static inline void print(xcvm_tape *t, const char *name, xcvm_var v)
 {
     xcvm_error error;
     const xcvm_value *value;
-    must(xcvm_var_value(t, v, &value, &error), &error);
+    must(xcvm_var_get_value(t, v, &value, &error), &error);
     print_value(name, value);
 }
 
@@ -73,7 +73,7 @@ static inline void learn(xcvm_optimizer *o)
 {
     xcvm_error error;
     must(xcvm_optimizer_step(o, &error), &error);
-    xcvm_optimizer_clear_grads(o);
+    xcvm_optimizer_clear_gradients(o);
 }
 
 static inline void backward(xcvm_tape *t, xcvm_var root)

@@ -48,7 +48,7 @@ static xcvm_status forward(void *user, xcvm_tape *t, size_t in_count, const xcvm
         h = xcvm_Gemm(t, h, m->w[i], m->b[i]);
         h = i + 1 < LAYERS ? xcvm_Relu(t, h) : h;
     }
-    xcvm_tape_operate(t, &m->report, 0, NULL, 0, NULL);
+    xcvm_tape_call_operation(t, &m->report, 0, NULL, 0, NULL);
     out[0] = h;
     return XCVM_OK;
 }
@@ -64,7 +64,7 @@ int main(void)
         m.w[i] = make(t, true, 2, (const int64_t[]){sizes[i], sizes[i + 1]}, i);
         m.b[i] = make(t, true, 1, &sizes[i + 1], i + 5);
     }
-    must(xcvm_static_create(t, forward, &m, NULL, &chain, &error), &error);
+    must(xcvm_static_create(t, (xcvm_static_function){forward, &m}, NULL, &chain, &error), &error);
     xcvm_var parameters[2 * LAYERS];
     for (int i = 0; i < LAYERS; i++) {
         parameters[2 * i] = m.w[i];

@@ -45,146 +45,150 @@ typedef enum xcc_weight_blocks { XCC_WEIGHTS_PLAIN, XCC_WEIGHTS_Q8, XCC_WEIGHTS_
 typedef enum xcc_phase { XCC_PHASE_WHOLE, XCC_PHASE_FORWARD, XCC_PHASE_BACKWARD } xcc_phase;
 
 /* Integer computation of quantized models: where it is faster on this machine, wherever possible, or nowhere. */
-typedef enum xcc_integers { XCC_INTEGER_AUTO, XCC_INTEGER_ALWAYS, XCC_INTEGER_NEVER } xcc_integer_use;
+typedef enum xcc_integer_use { XCC_INTEGER_AUTO, XCC_INTEGER_ALWAYS, XCC_INTEGER_NEVER } xcc_integer_use;
 
-/* Topics of notes. */
-typedef enum xcc_note_kind {
-    XCC_NOTE_TRAINING_FORM,  /* nodes in training form: results depend on the batch or on random numbers */
-    XCC_NOTE_INFERENCE_FORM, /* nodes of the written model were converted to inference form */
-    XCC_NOTE_MOMENTUM,       /* BatchNormalization with momentum 1 is trained with 0.9 */
-    XCC_NOTE_STATISTICS      /* BatchNormalization learns without moving its running statistics */
-} xcc_note_kind;
+typedef enum xcc_diagnostic_kind {
+    XCC_DIAGNOSTIC_TRAINING_FORM,  /* nodes in training form: results depend on the batch or on random numbers */
+    XCC_DIAGNOSTIC_INFERENCE_FORM, /* nodes of the written model were converted to inference form */
+    XCC_DIAGNOSTIC_MOMENTUM,       /* BatchNormalization with momentum 1 is trained with 0.9 */
+    XCC_DIAGNOSTIC_STATISTICS,     /* BatchNormalization learns without moving its running statistics */
+    XCC_DIAGNOSTIC_STATE,          /* a state is updated in place, or why not; once per state */
+    XCC_DIAGNOSTIC_STATE_PAIR,     /* a name without a unique partner, or a cache that grows */
+    XCC_DIAGNOSTIC_WEIGHTS         /* use of the arrays of xct_trainer_options.weights */
+} xcc_diagnostic_kind;
+/* Receives a diagnostic: one line of text. */
+typedef struct xcc_diagnostics {
+    void (*call)(void *user, xcc_diagnostic_kind kind, const char *text);
+    void *user;
+} xcc_diagnostics;
+/* Receives the current step and the finished fraction. */
+typedef struct xcc_progress {
+    void (*call)(void *user, const char *step, double fraction);
+    void *user;
+} xcc_progress;
+/* Receives names, one by one. */
+typedef struct xcc_name_visitor {
+    void (*call)(void *user, const char *name);
+    void *user;
+} xcc_name_visitor;
 
 typedef enum xcc_scheduling { XCC_SCHEDULE_MEMORY, XCC_SCHEDULE_NAIVE } xcc_scheduling;
 
-typedef struct xcc_options {
-    size_t size;
-    const xcvm_allocator *allocator; /* NULL: malloc and free */
-    const xcc_dim *dims;             /* named dimensions to fix */
-    size_t dim_count;
-    xcc_scheduling scheduling;
-    int optimization;       /* 0: default (2); -1: required passes only; 1: no fusion; 2: all */
-    bool strip;             /* omit debug data */
+/* ---- Groups of options. Zero selects the default of every member. ---- */
+
+typedef struct xcc_limits {
+    size_t memory_bytes; /* memory of the compilation, without mapped files; OUT_OF_MEMORY beyond. 0: no limit */
+    uint64_t timeout_ns; /* time from the call; OUT_OF_TIME beyond. 0: no limit */
+} xcc_limits;
+
+typedef struct xcc_debug_options {
     const char *dump_after; /* pass name, "all" or NULL */
     xcvm_sink dump;         /* receives the graphs of dump_after */
-    void (*progress)(void *user, const char *pass, double fraction); /* current pass and finished fraction */
-    void *user;                                                      /* for dump and progress */
-    bool plain_layout;                                               /* skip the pass `layout` */
-    /* Kernel library: native code for groups of instructions, in a shared object beside the program. */
-    const char *fuse;      /* file of the library; NULL: none */
-    const char *keep_c;    /* file that keeps its source; NULL: not kept */
-    const char *cc;        /* C compiler with arguments; NULL: "cc" or a cross compiler */
-    const char *cache_dir; /* directory of a library cache; NULL: none */
-    const char *target;    /* instruction set: "x86-64-v3", ..., "native" (or NULL), "generic" */
-    /* Chooses convolution algorithms by measurement on this machine. Two compilations may differ. */
-    bool tune;
-    /* Storage type of constant weights: XCVM_F32 (or 0), XCVM_F24, XCVM_F16 or XCVM_BF16 (docs/weights.md). */
-    xcvm_dtype weights;
-    bool flush_subnormals; /* fold constants with subnormal numbers as zero */
-    /* Memory limit of the compilation in bytes; OUT_OF_MEMORY beyond. 0: no limit. Mapped files do not count. */
-    size_t memory_limit;
-    /* Time limit from the call; OUT_OF_TIME beyond. 0: no limit. */
-    uint64_t timeout_ns;
-    /* Gradients: adds an output "grad_out@NAME" for each float parameter that the loss depends on. UNSUPPORTED, with
-     * all nodes named, if some node has no gradient. */
-    bool backprop;
-    /* The output that is differentiated, of one element, or a loss that is added, as of `train`. NULL: the only output
-     * of a float type that is one number. */
-    const char *loss;
+    xcc_scheduling scheduling;
+    bool plain_layout; /* skip the pass `layout` */
+} xcc_debug_options;
+
+/* Native code for groups of instructions, in a shared object beside the program. */
+typedef struct xcc_kernel_library_options {
+    const char *path;        /* file of the library; NULL: none */
+    const char *source_path; /* file that keeps its C source; NULL: not kept */
+    const char *compiler;    /* C compiler with arguments; NULL: "cc" or a cross compiler */
+    const char *cache_dir;   /* directory of a library cache; NULL: none */
+    const char *target;      /* instruction set: "x86-64-v3", ..., "native" (or NULL), "generic" */
+} xcc_kernel_library_options;
+
+/* Storage and arithmetic of constant weights (docs/weights.md). */
+typedef struct xcc_weight_options {
+    xcvm_dtype dtype;         /* storage type: XCVM_F32 (or 0), XCVM_F24, XCVM_F16 or XCVM_BF16 */
+    xcc_weight_blocks blocks; /* of matrices of products, and of tables that only Gather reads; not with dtype */
+    bool integer_activations; /* products with weights in blocks round the other operand to 8 bits in blocks */
+    xcvm_dtype compute;       /* operands of products: XCVM_F32 (or 0), or XCVM_BF16 without blocks, f16 and f24 */
+} xcc_weight_options;
+
+typedef struct xcc_gradient_options {
     const char *const *wrt; /* parameters and inputs to differentiate by */
     size_t wrt_count;       /* 0: all parameters except running statistics */
-    /* Output/input pairs to turn into program states, such as recurrent states or key/value caches. Each state is named
-     * after the input and starts as zeros; docs/decoders.md states the sizes. */
-    const xcc_state_pair *states;
-    size_t state_count;
-    /* Training: the optimizer and its settings, such as "adam:lr=1e-3,betas=0.9/0.999". The program takes a batch,
-     * returns the loss and updates its states. `wrt` and `loss` then accept patterns and added losses
-     * (docs/compiling.md). */
-    const char *train;
+    xcc_phase phase;        /* one program, or one of two */
+    int order;              /* 2: also Hessian-vector products (docs/compiling.md); without straight_through, phase */
+    const xcc_vjp_function *vjps; /* of differentiable host functions */
+    size_t vjp_count;
+    bool straight_through; /* straight-through gradients of rounding instructions instead of 0 */
+} xcc_gradient_options;
+
+typedef struct xcc_training_options {
     const xcc_training_group *groups;
     size_t group_count;
     double clip_norm;  /* maximum 2-norm of all gradients together; 0: no clipping */
     double clip_value; /* maximum magnitude of an element, after clip_norm; 0: no clipping */
-    /* Gradient accumulation: runs with input "apply" set to false accumulate gradients; the next run with "apply" set
-     * to true applies their mean. */
-    bool accumulate;
-    double average; /* decay of moving averages, kept as "optimizer@NAME.average"; 0: none */
-    /* Initial loss scale, kept as "optimizer@loss_scale". It halves after a non-finite gradient, whose step changes
-     * only running statistics, and doubles after 2000 good steps. 0: no scaling. */
-    double loss_scale;
-    /* The program is one of several processes, each with its part of every batch. It sums gradients and averages losses
-     * and statistics with the session's all_reduce. Axis 0 of the first input is the batch. BatchNormalization uses the
-     * statistics of the whole batch, except in bodies of control flow. */
-    bool all_reduce;
-    /* The evaluation counterpart of a training program of the same options: inference form, reads the same states (or
-     * the averages) and changes none. */
-    bool evaluate;
-    /* Puts inference-form BatchNormalization into training form. */
-    bool train_batch_normalization;
-    /* Straight-through gradients of Round, Floor, Ceil, Sign, QuantizeLinear (where it does not saturate) and
-     * DynamicQuantizeLinear; otherwise these gradients are 0. */
-    bool straight_through;
-    /* Two programs by two compilations: the forward program returns the outputs and "retained_NAME" values; the
-     * backward program takes these and "grad_in@OUTPUT" and returns the gradients. */
-    xcc_phase phase;
-    /* 2: also Hessian-vector products, inputs "vector@NAME" and outputs "hvp_out@NAME". Not with straight_through or
-     * phase. */
-    int order;
-    const xcc_vjp_function *vjps; /* of differentiable host functions */
-    size_t vjp_count;
-    /* Recomputation of forward results in the backward pass: NULL or "none", "chen" (arXiv 1604.06174), "time" or
-     * "memory" (arXiv 1905.11722), "custom:NAMES". Results are the same bits. Needs known sizes. */
-    const char *recompute;
-    /* Bytes for the arena of a step, without inputs and parameters. OUT_OF_MEMORY if impossible. 0: no budget. */
-    uint64_t memory_budget;
-    /* Integer instructions for quantized operators. Results are the same bits on every machine and differ from floats
-     * by at most one step. */
-    xcc_integer_use integer;
-    /* Writes an ONNX model instead of a program (docs/onnx-export.md). `optimization` is at most 1. */
-    bool onnx;
-    /* Receives the elements of constants of 1 KB and more, if not NULL; required from 2 GB. The model refers to them as
-     * `onnx_data_location`, a path relative to its own directory. */
-    xcvm_sink onnx_data_sink;
-    void *onnx_data_user;
-    const char *onnx_data_location;
-    /* Stores constant matrices of products, and tables that only Gather reads, in blocks. Not with `weights`. */
-    xcc_weight_blocks weight_blocks;
-    /* Products with weights in blocks round the other operand to 8 bits, with a scale per block. */
-    bool integer_activations;
-    /* Operand type of products: XCVM_F32 (or 0) or XCVM_BF16 with f32 sums (docs/weights.md). bf16 requires `weights`
-     * f32 or bf16 and excludes `weight_blocks`. */
-    xcvm_dtype compute;
-    /* Storage type of caches that only attention reads: XCVM_F32 (or 0), XCVM_F16 or XCVM_BF16. */
-    xcvm_dtype caches;
-    /* Capacity in rows, up to INT32_MAX, of caches that Attention or Concat extends (docs/generation.md). Runs append
-     * rows in place and fail with OUT_OF_RANGE if they do not fit. 0: such a cache grows and is copied in each run. */
-    int64_t cache_rows;
-    /* Called once per state with one line of text that says whether the state is updated in place and, if not, why. May
-     * be NULL. */
-    xcvm_sink remarks;
-    void *remarks_user;
-    /* Compiles the inference form of the model: BatchNormalization uses running statistics and Dropout does nothing.
-     * Otherwise the model is compiled as ONNX defines it. Not with `train`. */
-    bool inference;
-    /* Called once per kind of note on the model with one line of text. May be NULL. Training form is noted if neither
-     * gradients nor training are requested. */
-    void (*note)(void *user, xcc_note_kind kind, const char *text);
-    void *note_user;
-    /* Patterns of further pairs, such as "present.*:past.*", or "auto" for exported decoders and recurrent networks
-     * (docs/decoders.md). A pattern without a match fails with INVALID_ARGUMENT. `remarks` receives a line that begins
-     * with "note: " for each name without a unique partner. */
-    const char *const *state_patterns;
-    size_t state_pattern_count;
-    /* With `all_reduce`: BatchNormalization uses the statistics of the process's own part of the batch. */
-    bool local_batch_normalization;
-    /* Label that an added class loss ignores: -100, as in PyTorch, or this one with `own_ignore_label`. The loss of a
-     * batch without other labels is 0. */
+    bool accumulate;   /* runs with input "apply" false accumulate gradients; one with true applies their mean */
+    double average;    /* decay of moving averages, kept as "optimizer@NAME.average"; 0: none */
+    double loss_scale; /* initial loss scale, kept as "optimizer@loss_scale"; 0: no scaling */
+    bool all_reduce;   /* one of several processes, each with its part of every batch (docs/compiling.md) */
+    bool local_batch_normalization; /* with all_reduce: statistics of the process's own part of the batch */
+    bool evaluate; /* the evaluation counterpart: inference form, reads the same states and changes none */
+    bool train_batch_normalization; /* puts inference-form BatchNormalization into training form */
+    bool own_ignore_label;          /* an added class loss ignores ignore_label instead of -100 */
     int64_t ignore_label;
-    bool own_ignore_label;
-    /* Initializers that are also model inputs and stay inputs of the program, which has no default for them. Other
-     * names than those of xcc_default_inputs fail with INVALID_ARGUMENT. */
-    const char *const *default_inputs;
+} xcc_training_options;
+
+/* Inputs that become states of the program (docs/decoders.md). */
+typedef struct xcc_state_options {
+    const xcc_state_pair *pairs; /* each state is named after the input and starts as zeros */
+    size_t pair_count;
+    const char *const *patterns; /* of further pairs, such as "present.*:past.*", or "auto" */
+    size_t pattern_count;
+    int64_t cache_rows;     /* capacity of caches that Attention or Concat extends in place; 0: copied in each run */
+    xcvm_dtype cache_dtype; /* storage of caches that only attention reads: XCVM_F32 (or 0), XCVM_F16, XCVM_BF16 */
+} xcc_state_options;
+
+/* Recomputation of forward results in the backward pass. Results are the same bits. Needs known sizes. */
+typedef struct xcc_recompute_options {
+    const char *method;     /* see xcc_recompute_method_at; "custom:NAMES"; NULL: "none" */
+    uint64_t memory_budget; /* bytes of a step's arena; OUT_OF_MEMORY if impossible. 0: no budget */
+} xcc_recompute_options;
+
+/* Writes an ONNX model instead of a program (docs/onnx-export.md). `optimization` is at most 1. */
+typedef struct xcc_onnx_export_options {
+    bool enabled;
+    xcvm_sink data;            /* receives elements of constants of 1 KB and more; required from 2 GB */
+    const char *data_location; /* path of `data` in the model, relative to the model's directory */
+} xcc_onnx_export_options;
+
+typedef struct xcc_quantized_options {
+    xcc_integer_use integers;
+} xcc_quantized_options;
+
+/* Options of a compilation. The most common ones come first. */
+typedef struct xcc_options {
+    size_t size;
+    const xcvm_allocator *allocator; /* NULL: malloc and free */
+
+    const xcc_dim *dims; /* sizes of named dimensions */
+    size_t dim_count;
+    int optimization;  /* 0: default (2); -1: required passes only; 1: no fusion; 2: all */
+    bool inference;    /* compile the inference form of the model; else as ONNX defines it. Not with `train` */
+    bool backprop;     /* add an output "grad_out@NAME" for each parameter that the loss depends on */
+    const char *loss;  /* float output of one number, or a loss to add; NULL: the only such output */
+    const char *train; /* optimizer, such as "adam:lr=1e-3": compile a training program; NULL: none */
+    xcc_diagnostics diagnostics;
+    xcc_progress progress;
+
+    bool strip;                        /* omit debug data */
+    bool tune;                         /* choose convolution algorithms by measurement on this machine */
+    bool flush_subnormals;             /* fold constants with subnormal numbers as zero */
+    const char *const *default_inputs; /* inputs with defaults that stay inputs; see xcc_visit_default_inputs */
     size_t default_input_count;
+
+    xcc_limits limits;
+    xcc_debug_options debug;
+    xcc_kernel_library_options kernel_library;
+    xcc_weight_options weights;
+    xcc_gradient_options gradients;
+    xcc_training_options training;
+    xcc_state_options states;
+    xcc_recompute_options recompute;
+    xcc_onnx_export_options onnx_export;
+    xcc_quantized_options quantized;
 } xcc_options;
 
 /* Memory and arithmetic before and after compilation. Dynamic dimensions count as 1, and `exact` is false then. */
@@ -223,49 +227,26 @@ typedef struct xcc_report {
  * NULL. External data must be below the directory of the model, or of the file that a symbolic link leads to. Time and
  * memory are proportional to the model, up to a logarithm; docs/compiling.md lists the bounds. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile_file(const char *path, const xcc_options *options, xcvm_sink sink,
-                                                    void *user, xcc_report *report, xcvm_error *error);
+                                                    xcc_report *report, xcvm_error *error);
 /* The same for a model in memory, which must not have external data. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_compile(const void *model, size_t count, const xcc_options *options,
-                                               xcvm_sink sink, void *user, xcc_report *report, xcvm_error *error);
+                                               xcvm_sink sink, xcc_report *report, xcvm_error *error);
 
 /* Calls `visit` with each input that has a default: an initializer that is also an input, from IR version 4 on. Such
  * inputs are constants unless xcc_options.default_inputs names them. `options` (may be NULL) gives allocator and
  * limits. */
-XCVM_API XCVM_MUST_USE xcvm_status xcc_default_inputs_file(const char *path, const xcc_options *options,
-                                                           void (*visit)(void *user, const char *name), void *user,
-                                                           xcvm_error *error);
-XCVM_API XCVM_MUST_USE xcvm_status xcc_default_inputs(const void *model, size_t count, const xcc_options *options,
-                                                      void (*visit)(void *user, const char *name), void *user,
-                                                      xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_visit_default_inputs_file(const char *path, const xcc_options *options,
+                                                                 xcc_name_visitor visit, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_visit_default_inputs(const void *model, size_t count, const xcc_options *options,
+                                                            xcc_name_visitor visit, xcvm_error *error);
 
 /* Writes a report as text: every reason why the model does not compile, and its opsets, inputs, outputs, parameters,
  * flops and memory. With `backprop` also nodes without a gradient, and memory and flops of training. Returns the status
  * of compilation. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_check_file(const char *path, const xcc_options *options, xcvm_sink sink,
-                                                  void *user, xcvm_error *error);
+                                                  xcvm_error *error);
 
-/* ---- Export as C ---- */
-
-typedef struct xcc_c_options {
-    size_t size;                     /* set by the caller */
-    const xcvm_allocator *allocator; /* NULL: malloc's */
-    const char *name;                /* prefix of all declarations; NULL: "net" */
-    const char *header_name;         /* name of the included header; NULL: "net.h" */
-    /* Instruction set of vector code: "x86-64-v3", "aarch64", ...; NULL: C99 for any processor. */
-    const char *target;
-    /* Name of a host-defined array, or of a linker section if it contains a point, that holds the arena. Only one run
-     * at a time may use it. NULL: the context holds the arena. */
-    const char *arena_in;
-    bool with_main; /* add a main that reads inputs from files */
-    /* Receives the files, each with its user pointer; weights NULL: part of the source. */
-    xcvm_sink sink;
-    void *source, *header, *weights;
-} xcc_c_options;
-
-/* Exports a program as reentrant C99 that needs only libm and does not allocate (docs/c-export.md). UNSUPPORTED, with
- * all obstacles named and nothing written, for unsupported instructions, types or dynamic sizes. */
-XCVM_API XCVM_MUST_USE xcvm_status xcc_export_c(const void *program, size_t count, const xcc_c_options *options,
-                                                xcvm_error *error);
+/* ---- Enumerations. An _at function returns NULL past the end. ---- */
 
 typedef struct xcc_pass_info {
     const char *name;
@@ -274,7 +255,7 @@ typedef struct xcc_pass_info {
     int rounds; /* maximum number of rounds */
 } xcc_pass_info;
 XCVM_API size_t xcc_pass_count(void);
-XCVM_API const xcc_pass_info *xcc_pass(size_t index);
+XCVM_API const xcc_pass_info *xcc_pass_at(size_t index);
 
 /* A supported ONNX operator. `versions` lists the opsets at which its meaning changed. */
 typedef struct xcc_operator_info {
@@ -284,9 +265,9 @@ typedef struct xcc_operator_info {
     const char *lowering; /* resulting instructions */
 } xcc_operator_info;
 XCVM_API size_t xcc_operator_count(void);
-XCVM_API const xcc_operator_info *xcc_operator(size_t index);
+XCVM_API const xcc_operator_info *xcc_operator_at(size_t index);
 
-/* Enumerate optimizers, their settings, and losses; NULL past the end. */
+/* Optimizers, their settings, and losses. */
 typedef struct xcc_optimizer_info {
     const char *name;
     const char *summary;
@@ -300,11 +281,15 @@ typedef struct xcc_loss_info {
     const char *name;
     const char *summary; /* includes the types of labels */
 } xcc_loss_info;
-XCVM_API const xcc_optimizer_info *xcc_optimizer(size_t index);
-XCVM_API const xcc_setting_info *xcc_optimizer_setting(size_t optimizer, size_t index);
-XCVM_API const xcc_loss_info *xcc_loss(size_t index);
-/* Enumerates the methods of xcc_options.recompute except custom; NULL past the end. */
-XCVM_API const char *xcc_recomputation_at(size_t index);
+XCVM_API size_t xcc_optimizer_count(void);
+XCVM_API const xcc_optimizer_info *xcc_optimizer_at(size_t index);
+XCVM_API size_t xcc_optimizer_setting_count(size_t optimizer);
+XCVM_API const xcc_setting_info *xcc_optimizer_setting_at(size_t optimizer, size_t index);
+XCVM_API size_t xcc_loss_count(void);
+XCVM_API const xcc_loss_info *xcc_loss_at(size_t index);
+/* Methods of recomputation, except custom. */
+XCVM_API size_t xcc_recompute_method_count(void);
+XCVM_API const char *xcc_recompute_method_at(size_t index);
 /* Returns the loss that suits labels of a type and rank; NULL if there is none. The output has `output_rank` axes and
  * `classes` along axis 1 (-1: unknown). Integer labels are classes; float labels of the output's rank are numbers. */
 XCVM_API const char *xcc_loss_suggest(int output_rank, int64_t classes, xcvm_dtype label_type, int label_rank);
@@ -313,15 +298,11 @@ XCVM_API const char *xcc_loss_suggest(int output_rank, int64_t classes, xcvm_dty
 XCVM_API XCVM_MUST_USE xcvm_status xcc_optimizer_rate(const char *train, double *rate, xcvm_error *error);
 
 /* Reads a serialized TensorProto, SequenceProto or OptionalProto. `type` selects the message; NULL means a tensor. The
- * value is a copy. `name` receives up to 127 bytes of the value's name. */
+ * value is a copy. `name` receives up to 127 bytes of the value's name. `timeout_ns` limits the time; 0: no limit. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load(const void *bytes, size_t count, const xcvm_type *type,
-                                                  const xcvm_allocator *allocator, char name[128], xcvm_value **value,
-                                                  xcvm_error *error);
-/* The same with a time limit; 0: none. */
-XCVM_API XCVM_MUST_USE xcvm_status xcc_value_load_within(const void *bytes, size_t count, const xcvm_type *type,
-                                                         const xcvm_allocator *allocator, uint64_t timeout_ns,
-                                                         char name[128], xcvm_value **value, xcvm_error *error);
-XCVM_API XCVM_MUST_USE xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink, void *user,
+                                                  const xcvm_allocator *allocator, uint64_t timeout_ns, char name[128],
+                                                  xcvm_value **value, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_value_save(const xcvm_value *value, const char *name, xcvm_sink sink,
                                                   xcvm_error *error);
 
 #ifdef __cplusplus

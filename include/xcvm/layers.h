@@ -1,20 +1,19 @@
 /*
- * Optimizers and layers for the tape. An optimizer updates parameters by their accumulated gradients. A layer is a tree
- * of named parameters and the computation that uses them. Part of libxcvm-compiler; the conventions of xcvm.h and
- * tape.h apply.
+ * Layers for the tape. A layer is a tree of named parameters and the computation that uses them. Part of
+ * libxcvm-compiler; the conventions of xcvm.h and tape.h apply.
  *
- *     xcvm_layer *net = xcvm_layer_mlp(t, 4, (const int64_t[]){784, 100, 100, 10}, NULL);
- *     if (xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error) != XCVM_OK ||
+ *     xcvm_layer *net = xcvm_layer_create_mlp(t, 4, (const int64_t[]){784, 100, 100, 10}, NULL);
+ *     if (xcvm_optimizer_create(t, "sgd:lr=0.01", NULL, &sgd, &error) != XCVM_OK ||   (optimizers.h)
  *         xcvm_optimizer_add_layer(sgd, net, &error) != XCVM_OK) ...
  *     for (...) {
- *         xcvm_var losses = xcvm_tape_pick_neg_log_softmax(t, xcvm_layer_call(net, x), classes);
+ *         xcvm_var losses = xcvm_tape_pick_neg_log_softmax(t, xcvm_layer_call(net, x), classes);   (functions.h)
  *         xcvm_var loss = xcvm_ReduceMean(t, losses, .keepdims = 0);
  *         if (xcvm_tape_backward(t, loss, NULL, &error) != XCVM_OK || xcvm_optimizer_step(sgd, &error) != XCVM_OK) ...
- *         xcvm_optimizer_clear_grads(sgd);
+ *         xcvm_optimizer_clear_gradients(sgd);
  *         xcvm_tape_reset(t);
  *     }
  *
- * Layers and optimizers belong to the thread of their tape and must be destroyed before it.
+ * Layers belong to the thread of their tape and must be destroyed before it.
  */
 #ifndef XCVM_LAYERS_H
 #define XCVM_LAYERS_H
@@ -26,103 +25,12 @@ extern "C" {
 #endif
 
 typedef struct xcvm_layer xcvm_layer;
-typedef struct xcvm_optimizer xcvm_optimizer;
 
 /* File formats of named tensors. Readers detect the format. */
 typedef enum xcvm_tensor_format {
     XCVM_SAFETENSORS,
     XCVM_NPZ /* with Chainer's names, such as "predictor/l1/W" */
 } xcvm_tensor_format;
-
-/* ---- Gradients by rows ---- */
-
-/* Sets whether xcvm_tape_backward stores the gradient of Gather along axis 0 as rows instead of a full tensor. Use it
- * for tables of which few rows are read. Hooks are not called for rows. create_graph ignores the setting. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_sparse(xcvm_tape *tape, xcvm_var v, bool sparse, xcvm_error *error);
-/* Returns the distinct rows (i64, ascending) that have a gradient, and their gradients, as new variables; XCVM_ABSENT
- * if there are none. xcvm_var_clear_grad clears them. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_grad_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows, xcvm_var *gradients,
-                                                      xcvm_error *error);
-
-/* ---- Optimizers ---- */
-
-typedef struct xcvm_optimizer_options {
-    size_t size;
-    double clip_norm;  /* maximum 2-norm of all gradients together; 0: no clipping */
-    double clip_value; /* maximum magnitude of an element, applied after clip_norm; 0: none */
-    double average;    /* decay of a moving average of each parameter; 0: none */
-} xcvm_optimizer_options;
-
-/* Creates an optimizer from a text such as "adam:lr=1e-3,betas=0.9/0.99" (xcc_options.train in compiler.h). Names and
- * formulas are PyTorch's. Half-precision parameters have f32 master copies. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_create(xcvm_tape *tape, const char *text,
-                                                         const xcvm_optimizer_options *options,
-                                                         xcvm_optimizer **optimizer, xcvm_error *error);
-/* Accepts NULL. Within an update hook the destruction is delayed to the end of the step. */
-XCVM_API void xcvm_optimizer_destroy(xcvm_optimizer *optimizer);
-/* Adds a trainable parameter, a float leaf, under a unique name that is copied. Adding it again has no effect. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_add(xcvm_optimizer *optimizer, const char *name, xcvm_var parameter,
-                                                      xcvm_error *error);
-/* Adds all parameters of a layer under their paths. The optimizer keeps the layer until it is destroyed. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *layer,
-                                                            xcvm_error *error);
-
-/* Updates all parameters that have gradients, in place. A sparse gradient updates only its rows, of moments and
- * averages too. Recorded calls that need the old elements fail in a later backward pass. A failed step changes nothing.
- */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error);
-XCVM_API void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer);
-
-/* Sets and gets the learning rate, which starts with the text's. */
-XCVM_API void xcvm_optimizer_set_rate(xcvm_optimizer *optimizer, double rate);
-XCVM_API double xcvm_optimizer_rate(const xcvm_optimizer *optimizer);
-/* Sets the factor of gradients, 1 by default. For a scaled loss, use the reciprocal of the scale. */
-XCVM_API void xcvm_optimizer_set_gradient_scale(xcvm_optimizer *optimizer, double scale);
-/* Sets whether steps update a parameter; true by default. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_set_updated(xcvm_optimizer *optimizer, xcvm_var parameter,
-                                                              bool updated, xcvm_error *error);
-/* Returns the gradients' 2-norm before the last clipping by norm, or NaN. */
-XCVM_API double xcvm_optimizer_gradient_norm(const xcvm_optimizer *optimizer);
-
-/* Returns the moving average of a parameter as a new constant; XCVM_ABSENT if there is none. */
-XCVM_API xcvm_var xcvm_optimizer_average(xcvm_optimizer *optimizer, xcvm_var parameter);
-/* Swaps parameters and their averages, for evaluation and back. UNSUPPORTED for half precision. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_swap_averages(xcvm_optimizer *optimizer, xcvm_error *error);
-
-/* A pending update. For a sparse gradient, parameter and gradient contain only its rows. */
-typedef struct xcvm_update {
-    const char *name;
-    xcvm_var parameter, gradient; /* constants, lent until the hook returns */
-    uint64_t step;                /* step of the parameter, from 1 */
-} xcvm_update;
-/* Returns a replacement of the gradient, of the same type, or XCVM_ABSENT. Calls in a hook are not recorded. */
-typedef xcvm_var (*xcvm_update_hook)(void *user, xcvm_tape *tape, const xcvm_update *update);
-/* Adds a hook that each step calls for each parameter before clipping, in the order of addition. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook hook, void *user,
-                                                           xcvm_error *error);
-/* Ready-made hooks. `user` is a borrowed const double *, which is read in each step. */
-/* Adds number * parameter. */
-XCVM_API xcvm_var xcvm_hook_weight_decay(void *number, xcvm_tape *tape, const xcvm_update *update);
-/* Adds number * sign(parameter). */
-XCVM_API xcvm_var xcvm_hook_lasso(void *number, xcvm_tape *tape, const xcvm_update *update);
-/* Clips each element to [-number, number]. */
-XCVM_API xcvm_var xcvm_hook_clip(void *number, xcvm_tape *tape, const xcvm_update *update);
-/* Scales the gradient so that its 2-norm is at most the number. */
-XCVM_API xcvm_var xcvm_hook_clip_norm(void *number, xcvm_tape *tape, const xcvm_update *update);
-/* Adds normal noise of variance number / step^0.55 (Neelakantan et al., "Adding Gradient Noise Improves Learning for
- * Very Deep Networks", 2015). */
-XCVM_API xcvm_var xcvm_hook_noise(void *number, xcvm_tape *tape, const xcvm_update *update);
-
-/* Saves a checkpoint: parameters, layer statistics, moments ("optimizer@NAME.exp_avg"), learning rate and the state of
- * the random generator. Resuming from it reproduces the uninterrupted run bit for bit. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format format,
-                                                       xcvm_sink sink, void *user, xcvm_error *error);
-/* Restores a checkpoint in place. Other tensors are ignored. A failure names all missing or mismatched tensors and
- * changes nothing. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_restore(xcvm_optimizer *optimizer, const void *bytes, size_t count,
-                                                          xcvm_error *error);
-
-/* ---- Layers ---- */
 
 /* Initial values of parameters. inputs and outputs are the fans of an [outputs, inputs] matrix times the filter size.
  */
@@ -168,34 +76,37 @@ typedef struct xcvm_layer_options {
  */
 
 /* Calls its children in order. Has no parameters of its own. */
-XCVM_API xcvm_layer *xcvm_layer_chain(xcvm_tape *tape);
+XCVM_API xcvm_layer *xcvm_layer_create_chain(xcvm_tape *tape);
 /* x W^T + b with the axes of x after the first flattened. W [out, in], LeCun normal; b [out], zero. */
-XCVM_API xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options);
-/* Linear layers l1, l2 ... with Relu between them. `sizes` has `count` entries, input and output included. */
-XCVM_API xcvm_layer *xcvm_layer_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes,
-                                    const xcvm_layer_options *options);
-/* Convolution of [batch, channels, ...]. W [out, in / groups, kernel ...], LeCun normal; b [out]. */
-XCVM_API xcvm_layer *xcvm_layer_convolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
-                                            const xcvm_layer_options *options);
-/* Transposed convolution. W [in, out / groups, kernel ...]. */
-XCVM_API xcvm_layer *xcvm_layer_deconvolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
+XCVM_API xcvm_layer *xcvm_layer_create_linear(xcvm_tape *tape, int64_t in, int64_t out,
                                               const xcvm_layer_options *options);
+/* Linear layers l1, l2 ... with Relu between them. `sizes` has `count` entries, input and output included. */
+XCVM_API xcvm_layer *xcvm_layer_create_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes,
+                                           const xcvm_layer_options *options);
+/* Convolution of [batch, channels, ...]. W [out, in / groups, kernel ...], LeCun normal; b [out]. */
+XCVM_API xcvm_layer *xcvm_layer_create_convolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
+                                                   const xcvm_layer_options *options);
+/* Transposed convolution. W [in, out / groups, kernel ...]. */
+XCVM_API xcvm_layer *xcvm_layer_create_deconvolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
+                                                     const xcvm_layer_options *options);
 /* Per channel: gamma and beta; running statistics avg_mean, avg_var (sample variance) and N. */
-XCVM_API xcvm_layer *xcvm_layer_batch_normalization(xcvm_tape *tape, int64_t channels,
-                                                    const xcvm_layer_options *options);
+XCVM_API xcvm_layer *xcvm_layer_create_batch_normalization(xcvm_tape *tape, int64_t channels,
+                                                           const xcvm_layer_options *options);
 /* Over the last axis: gamma, beta. */
-XCVM_API xcvm_layer *xcvm_layer_layer_normalization(xcvm_tape *tape, int64_t size, const xcvm_layer_options *options);
+XCVM_API xcvm_layer *xcvm_layer_create_layer_normalization(xcvm_tape *tape, int64_t size,
+                                                           const xcvm_layer_options *options);
 /* Rows of W [count, width], normal, at indices. The gradient is sparse. */
-XCVM_API xcvm_layer *xcvm_layer_embedding(xcvm_tape *tape, int64_t count, int64_t width,
-                                          const xcvm_layer_options *options);
+XCVM_API xcvm_layer *xcvm_layer_create_embedding(xcvm_tape *tape, int64_t count, int64_t width,
+                                                 const xcvm_layer_options *options);
 /* One LSTM step on x [batch, in]; the layer keeps h and c. upward/W [4 out, in], upward/b, lateral/W [4 out, out]. Each
  * unit's rows a, i, f, o are adjacent: c = tanh(a) sigmoid(i) + sigmoid(f) c, h = sigmoid(o) tanh(c). The bias of f
  * starts at 1. */
-XCVM_API xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options);
+XCVM_API xcvm_layer *xcvm_layer_create_lstm(xcvm_tape *tape, int64_t in, int64_t out,
+                                            const xcvm_layer_options *options);
 /* One GRU step; the layer keeps h. Linear layers W_r, U_r, W_z, U_z, W, U; h = (1 - z) h + z tanh(W x + U (r h)). */
-XCVM_API xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options);
+XCVM_API xcvm_layer *xcvm_layer_create_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options);
 /* In training: zero with probability `ratio`, else x / (1 - ratio). */
-XCVM_API xcvm_layer *xcvm_layer_dropout(xcvm_tape *tape, double ratio);
+XCVM_API xcvm_layer *xcvm_layer_create_dropout(xcvm_tape *tape, double ratio);
 
 /* Adds and removes an owner. The last owner's destroy frees the layer. */
 XCVM_API xcvm_layer *xcvm_layer_retain(xcvm_layer *layer);
@@ -206,8 +117,8 @@ XCVM_API xcvm_layer *xcvm_layer_add(xcvm_layer *parent, const char *name, xcvm_l
 /* Adds a parameter that the caller created; the layer keeps it. */
 XCVM_API xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, xcvm_var parameter);
 /* Lend a child or parameter by path, such as "l1" or "l1/W"; NULL or XCVM_ABSENT if there is none. */
-XCVM_API xcvm_layer *xcvm_layer_child(const xcvm_layer *layer, const char *path);
-XCVM_API xcvm_var xcvm_layer_parameter(const xcvm_layer *layer, const char *path);
+XCVM_API xcvm_layer *xcvm_layer_get_child(const xcvm_layer *layer, const char *path);
+XCVM_API xcvm_var xcvm_layer_get_parameter(const xcvm_layer *layer, const char *path);
 
 /* Applies the layer to x. */
 XCVM_API xcvm_var xcvm_layer_call(xcvm_layer *layer, xcvm_var x);
@@ -219,12 +130,15 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_layer_set_frozen(xcvm_layer *layer, bool
  * pass. */
 XCVM_API void xcvm_layer_reset(xcvm_layer *layer);
 XCVM_API void xcvm_layer_unchain(xcvm_layer *layer);
-XCVM_API void xcvm_layer_clear_grads(xcvm_layer *layer);
+XCVM_API void xcvm_layer_clear_gradients(xcvm_layer *layer);
 
 /* Receives each tensor with its path, in the order of addition. `learned` is false for statistics. A shared tensor is
  * visited once per path. A status other than XCVM_OK ends the traversal and is its result. */
-typedef xcvm_status (*xcvm_layer_visitor)(void *user, const char *path, xcvm_var v, bool learned);
-XCVM_API xcvm_status xcvm_layer_visit(const xcvm_layer *layer, xcvm_layer_visitor visitor, void *user);
+typedef struct xcvm_layer_visitor {
+    xcvm_status (*call)(void *user, const char *path, xcvm_var v, bool learned);
+    void *user;
+} xcvm_layer_visitor;
+XCVM_API xcvm_status xcvm_layer_visit(const xcvm_layer *layer, xcvm_layer_visitor visitor);
 /* Returns the number of elements of all distinct parameters. */
 XCVM_API size_t xcvm_layer_element_count(const xcvm_layer *layer);
 /* Copies the tree with copied or, if `share`, shared parameters, and without h and c. */
@@ -233,20 +147,9 @@ XCVM_API xcvm_layer *xcvm_layer_copy(const xcvm_layer *layer, bool share);
 /* Save and load all tensors under their paths. Loading requires equal paths, types and shapes; a failure names every
  * difference and changes nothing. Optimizer entries of a checkpoint are ignored. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, xcvm_sink sink,
-                                                   void *user, xcvm_error *error);
+                                                   xcvm_error *error);
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_layer_load(xcvm_layer *layer, const void *bytes, size_t count,
                                                    xcvm_error *error);
-
-/* ---- Functions with DyNet's names ---- */
-
-/* -log(softmax(scores)[target]) over the last axis: [classes] and a rank-0 index, or [batch, classes] and [batch]. */
-XCVM_API xcvm_var xcvm_tape_pick_neg_log_softmax(xcvm_tape *tape, xcvm_var scores, xcvm_var target);
-/* b + W1 x1 + W2 x2 ... `terms` are b, W1, x1, ..., an odd number. */
-XCVM_API xcvm_var xcvm_tape_affine_transform(xcvm_tape *tape, size_t count, const xcvm_var *terms);
-/* Sum over i != target of max(0, margin - scores[target] + scores[i]); scores [classes], target of rank 0. */
-XCVM_API xcvm_var xcvm_tape_hinge(xcvm_tape *tape, xcvm_var scores, xcvm_var target, double margin);
-/* Returns x; multiplies its gradient by `scale`. */
-XCVM_API xcvm_var xcvm_tape_scale_gradient(xcvm_tape *tape, xcvm_var x, double scale);
 
 #ifdef __cplusplus
 }

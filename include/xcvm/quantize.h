@@ -43,7 +43,7 @@ typedef enum xcc_quantize_form {
     XCC_FORM_QOPERATOR /* QLinearConv, QLinearMatMul, ..., also of com.microsoft */
 } xcc_quantize_form;
 
-typedef struct xcc_quantize_options {
+typedef struct xcc_quantizer_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc and free; must outlive the quantizer */
     const xcc_dim *dims;             /* named dimensions to fix while measuring; borrowed */
@@ -62,8 +62,8 @@ typedef struct xcc_quantize_options {
     bool symmetric_activations; /* zero points in the middle of the type */
     bool asymmetric_weights;    /* allow other zero points of weights */
     bool equalize;              /* cross-layer equalization first (Nagel et al. 2019) */
-    /* For training with xcc_options.straight_through: weights stay floats that the program rounds, and scales are
-     * constants. Requires XCC_FORM_QDQ, 8-bit weights and data. */
+    /* For training with xcc_options.gradients.straight_through: weights stay floats that the program rounds, and scales
+     * are constants. Requires XCC_FORM_QDQ, 8-bit weights and data. */
     bool trainable;
     bool correct_bias;        /* correct biases for the mean error of rounded weights */
     const char *const *nodes; /* patterns ('*', '?') of nodes to quantize; none: all */
@@ -79,8 +79,7 @@ typedef struct xcc_quantize_options {
     double max_error;
     double held_out; /* share of the batches for measurement only; 0: 0.2 if there are 5 batches. Below one batch, all
                         data serve both purposes */
-    void (*progress)(void *user, const char *what, double fraction);
-    void *user;
+    xcc_progress progress;
     xcc_rounding rounding; /* of weights */
     /* Bound like max_error: the share of rows whose greatest element must stay the same (likely_agree). 0: no bound.
      * INVALID_ARGUMENT if no output has rows. */
@@ -89,7 +88,7 @@ typedef struct xcc_quantize_options {
     /* Keeps nodes in training form. Otherwise they are converted to inference form first, so that BatchNormalization
      * can be merged. With `trainable`, Dropout always stays. */
     bool training_form;
-} xcc_quantize_options;
+} xcc_quantizer_options;
 
 /* Calibration data of `batch_count` batches, read in order, several times. `read` stores a tensor per model input, with
  * one reference, which the quantizer releases. */
@@ -103,17 +102,17 @@ typedef struct xcc_quantizer xcc_quantizer;
 
 /* Reads a model and determines the nodes to quantize. INVALID_ARGUMENT for patterns that match nothing; UNSUPPORTED for
  * a quantized model. External data becomes part of the new model. */
-XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantize_options *options,
+XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create_file(const char *path, const xcc_quantizer_options *options,
                                                              xcc_quantizer **quantizer, xcvm_error *error);
 /* The same for a model in memory without external data, which is borrowed until the quantizer is destroyed. */
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_create(const void *model, size_t count,
-                                                        const xcc_quantize_options *options, xcc_quantizer **quantizer,
+                                                        const xcc_quantizer_options *options, xcc_quantizer **quantizer,
                                                         xcvm_error *error);
 XCVM_API void xcc_quantizer_destroy(xcc_quantizer *quantizer);
 
 /* Enumerate the model's inputs; NULL past the end. */
 XCVM_API size_t xcc_quantizer_input_count(const xcc_quantizer *quantizer);
-XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantizer, size_t index);
+XCVM_API const xcvm_value_info *xcc_quantizer_input_at(const xcc_quantizer *quantizer, size_t index);
 
 /* Quantizes the model and measures the error. May be called once. With `data` NULL, activations are quantized in each
  * run, or only weights are quantized, and nothing is measured. Memory does not grow with the number of batches, except
@@ -121,11 +120,11 @@ XCVM_API const xcvm_parameter *xcc_quantizer_input(const xcc_quantizer *quantize
 XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_run(xcc_quantizer *quantizer, const xcc_calibration *data,
                                                      xcvm_error *error);
 /* Writes the new ONNX model. Names, metadata and everything that was not quantized are unchanged. */
-XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_write(const xcc_quantizer *quantizer, xcvm_sink sink, void *user,
-                                                       xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcc_quantizer_save(const xcc_quantizer *quantizer, xcvm_sink sink,
+                                                      xcvm_error *error);
 
 /* A quantized activation tensor, in ascending order of signal-to-noise ratio. */
-typedef struct xcc_quantize_tensor {
+typedef struct xcc_quantizer_tensor_info {
     const char *name, *op;  /* op: operator of its node, "" for an input */
     double low, high;       /* chosen range */
     double least, greatest; /* observed range */
@@ -133,17 +132,17 @@ typedef struct xcc_quantize_tensor {
     int64_t zero_point;
     double sqnr;                  /* signal-to-quantization-noise ratio in dB */
     double max_error, mean_error; /* magnitudes */
-} xcc_quantize_tensor;
+} xcc_quantizer_tensor_info;
 /* A node considered for quantization, in the model's order. */
-typedef struct xcc_quantize_node {
+typedef struct xcc_quantizer_node_info {
     const char *name, *op;
     bool quantized;
     const char *reason; /* why it stayed float, or a remark, or "" */
     double harm;        /* mean error of the worst output, as a share of its range, if only this node is quantized; NaN
                            if not measured */
-} xcc_quantize_node;
+} xcc_quantizer_node_info;
 /* An output of the model, compared with the float model. */
-typedef struct xcc_quantize_output {
+typedef struct xcc_quantizer_output_info {
     const char *name;
     double least, greatest;       /* of the float output */
     double max_error, mean_error; /* as shares of that range */
@@ -154,9 +153,9 @@ typedef struct xcc_quantize_output {
     /* 90 % bounds for as many further inputs, extrapolated from the batches; never better than the measurement.
      * max_error and min_agreement bound them. */
     double likely_error, likely_agree;
-} xcc_quantize_output;
+} xcc_quantizer_output_info;
 
-typedef struct xcc_quantize_report {
+typedef struct xcc_quantizer_report {
     size_t size; /* set by the caller */
     size_t tensor_count, node_count, output_count;
     size_t quantized_nodes;
@@ -170,12 +169,12 @@ typedef struct xcc_quantize_report {
     size_t data_batches;     /* total batches */
     xcc_range_method method; /* used method; never XCC_RANGE_DEFAULT */
     size_t inference_nodes;  /* nodes in training form that were put into inference form */
-} xcc_quantize_report;
-XCVM_API void xcc_quantizer_report(const xcc_quantizer *quantizer, xcc_quantize_report *report);
+} xcc_quantizer_report;
+XCVM_API void xcc_quantizer_get_report(const xcc_quantizer *quantizer, xcc_quantizer_report *report);
 /* Enumerate results; NULL past the end. */
-XCVM_API const xcc_quantize_tensor *xcc_quantizer_tensor(const xcc_quantizer *quantizer, size_t index);
-XCVM_API const xcc_quantize_node *xcc_quantizer_node(const xcc_quantizer *quantizer, size_t index);
-XCVM_API const xcc_quantize_output *xcc_quantizer_output(const xcc_quantizer *quantizer, size_t index);
+XCVM_API const xcc_quantizer_tensor_info *xcc_quantizer_tensor_at(const xcc_quantizer *quantizer, size_t index);
+XCVM_API const xcc_quantizer_node_info *xcc_quantizer_node_at(const xcc_quantizer *quantizer, size_t index);
+XCVM_API const xcc_quantizer_output_info *xcc_quantizer_output_at(const xcc_quantizer *quantizer, size_t index);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
  *     xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 2, (const int64_t[]){5, 5}, xs);
  *     xcvm_var y = xcvm_ReduceMean(t, xcvm_Mul(t, x, xcvm_Sigmoid(t, x)));
  *     if (xcvm_tape_backward(t, y, NULL, &error) == XCVM_OK)
- *         show(xcvm_var_grad(t, x));
+ *         show(xcvm_var_get_gradient(t, x));
  *
  * Calls: xcvm/tape_calls.h has a call per instruction, with operands in the order of `xcvm ops` and attributes by name,
  * as in xcvm_Conv(t, x, w, b, .strides = XCVM_INTS(2, 2)). `.out = {&y, &indices}` requests all results. `.into = w`
@@ -113,12 +113,11 @@ typedef enum xcvm_batching {
 
 typedef struct xcvm_tape_options {
     size_t size;
-    const xcvm_allocator *allocator;             /* NULL: malloc and free */
-    int threads;                                 /* including the caller's; 0: affinity and cgroup quota decide */
-    size_t memory_limit;                         /* bytes of elements that the tape may hold; 0: no limit */
-    uint64_t seed;                               /* for random instructions without a seed of their own */
-    bool (*print)(void *user, const char *text); /* receives the text of Print; NULL: discarded */
-    void *user;
+    const xcvm_allocator *allocator;     /* NULL: malloc and free */
+    int threads;                         /* including the caller's; 0: affinity and cgroup quota decide */
+    size_t memory_limit;                 /* bytes of elements that the tape may hold; 0: no limit */
+    uint64_t seed;                       /* for random instructions without a seed of their own */
+    xcvm_printer print;                  /* none: the text of Print is discarded */
     const xcvm_host_function *functions; /* for HostCall; borrowed for the tape's life */
     size_t function_count;
     xcvm_tape_mode mode;
@@ -135,7 +134,7 @@ XCVM_API xcvm_status xcvm_tape_status(xcvm_tape *tape, xcvm_error *error);
  * made them. An unreported failure stays. */
 XCVM_API void xcvm_tape_reset(xcvm_tape *tape);
 
-typedef struct xcvm_tape_stats {
+typedef struct xcvm_tape_info {
     size_t size;
     uint64_t calls;     /* made so far, recorded or not */
     size_t recorded;    /* calls recorded now */
@@ -143,20 +142,21 @@ typedef struct xcvm_tape_stats {
     size_t live_bytes;  /* of elements */
     size_t peak_bytes;  /* maximum of live_bytes */
     size_t total_bytes; /* taken from the allocator in total */
-} xcvm_tape_stats;
-XCVM_API void xcvm_tape_get_stats(const xcvm_tape *tape, xcvm_tape_stats *stats);
+} xcvm_tape_info;
+XCVM_API void xcvm_tape_get_info(const xcvm_tape *tape, xcvm_tape_info *stats);
 
 /* Memory by purpose, in bytes. Shared elements count once. A reset releases everything except parameters, kept
  * variables and their gradients. */
-typedef struct xcvm_tape_memory {
+typedef struct xcvm_tape_memory_info {
     size_t size;
     size_t values;     /* elements of other variables */
     size_t gradients;  /* accumulated gradients */
     size_t parameters; /* elements of leaves that require a gradient */
     size_t scratch;    /* kernel workspace and packed weights */
     size_t records;    /* calls, variables and other bookkeeping */
-} xcvm_tape_memory;
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_get_memory(xcvm_tape *tape, xcvm_tape_memory *memory, xcvm_error *error);
+} xcvm_tape_memory_info;
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_get_memory_info(xcvm_tape *tape, xcvm_tape_memory_info *memory,
+                                                             xcvm_error *error);
 
 /* Switches recording, which is on at first, and returns the previous setting. Results of unrecorded calls are constants
  * for gradients. */
@@ -171,12 +171,15 @@ typedef struct xcvm_call_event {
     uint64_t ns;       /* duration, if done */
     size_t live_bytes; /* of elements, now */
 } xcvm_call_event;
-/* Sets the observer; NULL removes it. The observer must not call the tape. */
-XCVM_API void xcvm_tape_set_observer(xcvm_tape *tape, void (*observer)(void *user, const xcvm_call_event *event),
-                                     void *user);
+typedef struct xcvm_tape_observer {
+    void (*call)(void *user, const xcvm_call_event *event);
+    void *user;
+} xcvm_tape_observer;
+/* Sets the observer, which is copied; NULL removes it. The observer must not call the tape. */
+XCVM_API void xcvm_tape_set_observer(xcvm_tape *tape, const xcvm_tape_observer *observer);
 /* Writes the recorded calls as a Graphviz graph: calls are boxes (dashed if a backward pass made them), parameters are
  * filled. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, void *user, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, xcvm_error *error);
 
 /* Sets a checkpoint. A revert to it releases all later calls and variables except parameters and kept ones. Checkpoints
  * nest; a reset removes them. Overwritten elements and accumulated gradients are not restored. */
@@ -217,13 +220,13 @@ XCVM_API xcvm_var xcvm_tape_scalar(xcvm_tape *tape, xcvm_dtype dtype, double num
 XCVM_API xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value);
 
 /* Lends the value until the variable is released. Evaluates it on a lazy tape. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value,
-                                                  xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_get_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value,
+                                                      xcvm_error *error);
 /* Returns the only element as a double. Returns NaN and sets the tape's failure if there is not exactly one. */
-XCVM_API double xcvm_var_number(xcvm_tape *tape, xcvm_var v);
+XCVM_API double xcvm_var_get_number(xcvm_tape *tape, xcvm_var v);
 /* Overwrites the elements of a tensor and its views. `bytes` must be its size. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes,
-                                                xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_data(xcvm_tape *tape, xcvm_var v, const void *data, size_t bytes,
+                                                     xcvm_error *error);
 
 /* Takes a variable out of its scope and returns it. It lives until it is released. */
 XCVM_API xcvm_var xcvm_var_keep(xcvm_tape *tape, xcvm_var v);
@@ -234,34 +237,46 @@ XCVM_API xcvm_var xcvm_var_detach(xcvm_tape *tape, xcvm_var v);
 /* Makes a variable a constant and releases the call that made it. */
 XCVM_API void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v);
 /* Sets whether a float leaf requires a gradient; tells whether a gradient can flow to a variable. */
-XCVM_API xcvm_status xcvm_var_require_grad(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error);
-XCVM_API bool xcvm_var_requires_grad(xcvm_tape *tape, xcvm_var v);
+XCVM_API xcvm_status xcvm_var_set_requires_gradient(xcvm_tape *tape, xcvm_var v, bool wanted, xcvm_error *error);
+XCVM_API bool xcvm_var_requires_gradient(xcvm_tape *tape, xcvm_var v);
 
 /* The recorded call that made a variable. */
-typedef struct xcvm_creator {
+typedef struct xcvm_creator_info {
     size_t size;
     const char *name; /* instruction or host operation; lent while the call is recorded */
     uint64_t number;  /* call number; operands have lower numbers */
     size_t operand_count, result_count;
     size_t result; /* index of the variable among the results */
     bool backward; /* made by a backward pass */
-} xcvm_creator;
+} xcvm_creator_info;
 /* Returns false for parameters, constants and unrecorded or released calls. */
-XCVM_API bool xcvm_var_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator *creator);
+XCVM_API bool xcvm_var_get_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator_info *creator);
 
 /* ---- Gradients ---- */
 
 /* Returns the accumulated gradient, or XCVM_ABSENT for zero. It lives as long as `v` or until it is cleared. A gradient
  * kept as two factors is materialized here; without memory for it the tape fails. */
-XCVM_API xcvm_var xcvm_var_grad(xcvm_tape *tape, xcvm_var v);
-XCVM_API void xcvm_var_clear_grad(xcvm_tape *tape, xcvm_var v);
+XCVM_API xcvm_var xcvm_var_get_gradient(xcvm_tape *tape, xcvm_var v);
+XCVM_API void xcvm_var_clear_gradient(xcvm_tape *tape, xcvm_var v);
 /* Makes backward passes keep the gradient of a result. */
-XCVM_API void xcvm_var_retain_grad(xcvm_tape *tape, xcvm_var v);
+XCVM_API void xcvm_var_retain_gradient(xcvm_tape *tape, xcvm_var v);
 /* Receives the complete gradient of v and may return a replacement (XCVM_ABSENT: none). A hook may make calls but not
  * run a backward pass. Hooks run in the order in which they were added. */
-typedef xcvm_var (*xcvm_grad_hook)(void *user, xcvm_tape *tape, xcvm_var gradient);
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_grad_hook hook, void *user,
+typedef struct xcvm_gradient_hook {
+    xcvm_var (*call)(void *user, xcvm_tape *tape, xcvm_var gradient);
+    void *user;
+} xcvm_gradient_hook;
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_add_hook(xcvm_tape *tape, xcvm_var v, xcvm_gradient_hook hook,
                                                      xcvm_error *error);
+
+/* Sets whether xcvm_tape_backward stores the gradient of Gather along axis 0 as rows instead of a full tensor. Use it
+ * for tables of which few rows are read. Hooks are not called for rows. create_graph ignores the setting. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_sparse_gradient(xcvm_tape *tape, xcvm_var v, bool sparse,
+                                                                xcvm_error *error);
+/* Returns the distinct rows (i64, ascending) that have a gradient, and their gradients, as new variables; XCVM_ABSENT
+ * if there are none. xcvm_var_clear_gradient clears them. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_get_gradient_rows(xcvm_tape *tape, xcvm_var v, xcvm_var *rows,
+                                                              xcvm_var *gradients, xcvm_error *error);
 
 typedef struct xcvm_backward_options {
     size_t size;
@@ -286,40 +301,44 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_gradients(xcvm_tape *tape, size_t r
 
 /* A function of variables that returns a value. Its failure is the failure of the function that called it. It may
  * differentiate in turn. The arguments are stand-ins for the caller's variables. */
-typedef xcvm_var (*xcvm_tape_function)(void *user, xcvm_tape *tape, size_t count, const xcvm_var *xs);
+typedef struct xcvm_tape_function {
+    xcvm_var (*call)(void *user, xcvm_tape *tape, size_t count, const xcvm_var *xs);
+    void *user;
+} xcvm_tape_function;
 
 /* Vector-Jacobian product: the value of f at float tensors xs, and its gradients weighted by `seed` (absent: 1, for a
  * value of one element). Structural zeros are absent. Results are differentiable. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_value_and_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user,
-                                                                 size_t count, const xcvm_var *xs, xcvm_var seed,
-                                                                 xcvm_var *value, xcvm_var *gradients,
-                                                                 xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_vector_jacobian_product(xcvm_tape *tape, xcvm_tape_function f,
+                                                                     size_t count, const xcvm_var *xs, xcvm_var seed,
+                                                                     xcvm_var *value, xcvm_var *gradients,
+                                                                     xcvm_error *error);
 /* Jacobian-vector product along `directions` (absent: 0), computed by two vector-Jacobian products (Townsend, 2017). An
  * absent change is zero. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_value_and_change(xcvm_tape *tape, xcvm_tape_function f, void *user,
-                                                              size_t count, const xcvm_var *xs,
-                                                              const xcvm_var *directions, xcvm_var *value,
-                                                              xcvm_var *change, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_jacobian_vector_product(xcvm_tape *tape, xcvm_tape_function f,
+                                                                     size_t count, const xcvm_var *xs,
+                                                                     const xcvm_var *directions, xcvm_var *value,
+                                                                     xcvm_var *change, xcvm_error *error);
 /* Jacobian of f at x: a tensor of the value's dimensions followed by those of x. Runs a backward pass per element. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, void *user, xcvm_var x,
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_jacobian(xcvm_tape *tape, xcvm_tape_function f, xcvm_var x,
                                                       xcvm_var *jacobian, xcvm_error *error);
 /* Hessian of f at x times a vector of the type of x. f returns one element. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function f, void *user,
-                                                                    xcvm_var x, xcvm_var vector, xcvm_var *product,
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_hessian_vector_product(xcvm_tape *tape, xcvm_tape_function f, xcvm_var x,
+                                                                    xcvm_var vector, xcvm_var *product,
                                                                     xcvm_error *error);
 
-typedef struct xcvm_gradient_check {
+typedef struct xcvm_gradient_check_options {
     size_t size;
     int order;         /* highest derivative; 0: 1 */
     double step;       /* difference step; 0: 1e-5 for f64, 1e-2 for others */
     double rtol, atol; /* both 0: 1e-6 for f64, 2e-2 for others */
     uint64_t seed;     /* of the directions */
-} xcvm_gradient_check;
+} xcvm_gradient_check_options;
 /* Compares the derivatives of f, forward and reverse, with central differences along random directions. Fails with
  * OUT_OF_RANGE and both numbers if they disagree. f is called several times and must be deterministic. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, void *user,
-                                                             size_t count, const xcvm_var *xs,
-                                                             const xcvm_gradient_check *check, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_check_gradients(xcvm_tape *tape, xcvm_tape_function f, size_t count,
+                                                             const xcvm_var *xs,
+                                                             const xcvm_gradient_check_options *check,
+                                                             xcvm_error *error);
 
 /* A host operation with its own gradient. */
 typedef struct xcvm_operation {
@@ -336,8 +355,8 @@ typedef struct xcvm_operation {
 } xcvm_operation;
 /* Calls an operation, which is borrowed while the call is recorded. Returns the first result and stores all in `out`.
  */
-XCVM_API xcvm_var xcvm_tape_operate(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count,
-                                    const xcvm_var *in, size_t out_count, xcvm_var *out);
+XCVM_API xcvm_var xcvm_tape_call_operation(xcvm_tape *tape, const xcvm_operation *operation, size_t in_count,
+                                           const xcvm_var *in, size_t out_count, xcvm_var *out);
 
 /* ---- Programs ---- */
 
@@ -351,26 +370,33 @@ typedef struct xcvm_tape_output {
 } xcvm_tape_output;
 struct xcc_options; /* compiler.h */
 struct xcc_report;
-/* Compiles the built graph to a program with the given outputs, or to an ONNX model (xcc_options.onnx). Parameters
- * become constants. `options` and `report` may be NULL. Afterwards, even on failure, the tape can only be destroyed. */
+/* Compiles the built graph to a program with the given outputs, or to an ONNX model (xcc_options.onnx_export).
+ * Parameters become constants. `options` and `report` may be NULL. Afterwards, even on failure, the tape can only be
+ * destroyed. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_compile(xcvm_tape *tape, size_t count, const xcvm_tape_output *outputs,
-                                                     const struct xcc_options *options, xcvm_sink sink, void *user,
+                                                     const struct xcc_options *options, xcvm_sink sink,
                                                      struct xcc_report *report, xcvm_error *error);
 
 /* ---- Control flow ---- */
 
 /* A branch stores its results. An eager tape calls the branch that `cond`, a bool of one element, selects. A building
  * tape calls both, each in its own subgraph. */
-typedef void (*xcvm_tape_branch)(void *user, xcvm_tape *tape, size_t count, xcvm_var *results);
+typedef struct xcvm_tape_branch {
+    void (*call)(void *user, xcvm_tape *tape, size_t count, xcvm_var *results);
+    void *user;
+} xcvm_tape_branch;
 XCVM_API void xcvm_tape_if(xcvm_tape *tape, xcvm_var cond, xcvm_tape_branch then_branch, xcvm_tape_branch else_branch,
-                           void *user, size_t count, xcvm_var *results);
+                           size_t count, xcvm_var *results);
 /* One iteration of a loop. It replaces `states` by the next ones, stores the values to stack in `scans`, and may set
  * `*go_on` to false, a bool of one element. A building tape calls it once. */
-typedef void (*xcvm_tape_round)(void *user, xcvm_tape *tape, xcvm_var iteration, size_t state_count, xcvm_var *states,
-                                size_t scan_count, xcvm_var *scans, xcvm_var *go_on);
+typedef struct xcvm_tape_loop_body {
+    void (*call)(void *user, xcvm_tape *tape, xcvm_var iteration, size_t state_count, xcvm_var *states,
+                 size_t scan_count, xcvm_var *scans, xcvm_var *go_on);
+    void *user;
+} xcvm_tape_loop_body;
 /* ONNX's Loop: at most `trips` iterations (i64, one element; absent: no limit) while `cond` is true (absent: true).
  * `states` holds the initial and then the final states; `scans` receives the stacked values. */
-XCVM_API void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_round body, void *user,
+XCVM_API void xcvm_tape_loop(xcvm_tape *tape, xcvm_var trips, xcvm_var cond, xcvm_tape_loop_body body,
                              size_t state_count, xcvm_var *states, size_t scan_count, xcvm_var *scans);
 
 /* ---- Calls ---- */

@@ -3,7 +3,7 @@
  * docs/tape-static.md states all rules.
  *
  *     xcvm_static *step;
- *     xcvm_static_create(t, forward, &model, NULL, &step, &error);
+ *     xcvm_static_create(t, (xcvm_static_function){forward, &model}, NULL, &step, &error);
  *     for (...) {
  *         xcvm_var loss;
  *         xcvm_static_call(step, 2, (xcvm_var[]){x, labels}, 1, &loss);
@@ -31,8 +31,17 @@ extern "C" {
 typedef struct xcvm_static xcvm_static;
 
 /* Stores its results in `out`. A failed call in it, or a status other than OK, fails the call. */
-typedef xcvm_status (*xcvm_static_function)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in,
-                                            size_t out_count, xcvm_var *out);
+typedef struct xcvm_static_function {
+    xcvm_status (*call)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
+                        xcvm_var *out);
+    void *user;
+} xcvm_static_function;
+
+/* Receives a line of text. */
+typedef struct xcvm_static_log {
+    void (*call)(void *user, int level, const char *text);
+    void *user;
+} xcvm_static_log;
 
 typedef struct xcvm_static_options {
     size_t size;
@@ -48,11 +57,10 @@ typedef struct xcvm_static_options {
     int optimization;              /* as in xcc_options */
     /* Log level: 0: warnings; 1: recording, compilation and eviction; 2: every call. */
     int verbosity;
-    void (*log)(void *user, int level, const char *text);
-    void *log_user;
+    xcvm_static_log log;
 } xcvm_static_options;
 
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function,
                                                       const xcvm_static_options *options, xcvm_static **static_function,
                                                       xcvm_error *error);
 /* Accepts NULL. Results of calls stay but can no longer be differentiated. Fails the tape, without effect, while a
@@ -74,9 +82,9 @@ XCVM_API bool xcvm_static_set_checking(xcvm_static *static_function, bool checki
 /* Frees the activations of calls that no backward pass will visit. Their results become constants. */
 XCVM_API void xcvm_static_end_forward(xcvm_static *static_function);
 /* Removes all schedules. Not allowed while one or a backward pass runs. */
-XCVM_API void xcvm_static_clear(xcvm_static *static_function);
+XCVM_API void xcvm_static_reset(xcvm_static *static_function);
 
-typedef struct xcvm_static_stats {
+typedef struct xcvm_static_info {
     size_t size;
     size_t schedules;    /* kept now */
     size_t in_use;       /* calls that a backward pass may still visit */
@@ -86,12 +94,11 @@ typedef struct xcvm_static_stats {
     uint64_t evicted;    /* schedules evicted from the cache */
     uint64_t different;  /* differences found by checking */
     size_t memory_bytes; /* of the schedules' sessions */
-} xcvm_static_stats;
-XCVM_API void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats *stats);
+} xcvm_static_info;
+XCVM_API void xcvm_static_get_info(const xcvm_static *static_function, xcvm_static_info *stats);
 
 /* Writes all schedules as text: key and recorded graph. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user,
-                                                        xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_dump(xcvm_static *static_function, xcvm_sink sink, xcvm_error *error);
 /* A state of the saved program, by the variable that it stands for: a capture, or what a place holds now. */
 typedef struct xcvm_static_state {
     xcvm_var variable;
@@ -117,7 +124,7 @@ typedef struct xcvm_static_save_options {
  * INVALID_ARGUMENT if there is no schedule, if names do not fit, or if a captured variable is gone; UNSUPPORTED for the
  * cases listed in docs/tape-static.md. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
-                                                    const xcvm_static_save_options *options, xcvm_sink sink, void *user,
+                                                    const xcvm_static_save_options *options, xcvm_sink sink,
                                                     xcvm_error *error);
 
 #ifdef __cplusplus

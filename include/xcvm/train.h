@@ -2,7 +2,7 @@
  * XCVM's trainer: trains models on data from files or memory. docs/training.md is the guide; the conventions of xcvm.h
  * apply.
  *
- * Threads: a trainer, a data set and arrays belong to one thread at a time. Only xct_trainer_stop may be called from
+ * Threads: a trainer and a data set belong to one thread at a time. Only xct_trainer_stop may be called from
  * any thread and from signal handlers. xct_trainer_fit uses a reader thread while it runs. Callbacks run on the
  * caller's thread.
  *
@@ -13,61 +13,11 @@
 #define XCVM_TRAIN_H
 
 #include "compiler.h"
+#include "data.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- Files of arrays ---- */
-
-/* The arrays of an .npy, .npz or .safetensors file. The content determines the format. */
-typedef struct xct_arrays xct_arrays;
-
-/* Maps a file, which must not change until xct_arrays_close. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_open(const char *path, const xcvm_allocator *allocator,
-                                                   xct_arrays **arrays, xcvm_error *error);
-/* The same for a file in memory, which is borrowed until xct_arrays_close. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_open_memory(const void *bytes, size_t count,
-                                                          const xcvm_allocator *allocator, xct_arrays **arrays,
-                                                          xcvm_error *error);
-XCVM_API void xct_arrays_close(xct_arrays *arrays);
-/* Sets the time limit of each later call of xct_arrays_value; OUT_OF_TIME beyond. 0: no limit. */
-XCVM_API void xct_arrays_set_timeout(xct_arrays *arrays, uint64_t timeout_ns);
-XCVM_API size_t xct_arrays_count(const xct_arrays *arrays);
-/* Returns the name of an array, without ".npy"; "" for an .npy file; NULL past the end. */
-XCVM_API const char *xct_arrays_name(const xct_arrays *arrays, size_t index);
-/* Returns the index of an array by name; SIZE_MAX if there is none. */
-XCVM_API size_t xct_arrays_find(const xct_arrays *arrays, const char *name);
-/* Reads an array as a new tensor. `wanted` is the element type of raw bytes, which NumPy stores for bfloat16, float8
- * and types below 8 bits. XCVM_NO_DTYPE reads two-byte elements as bf16 and refuses one-byte ones. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_value(const xct_arrays *arrays, size_t index, xcvm_dtype wanted,
-                                                    xcvm_value **value, xcvm_error *error);
-
-/* ---- Images ---- */
-
-typedef struct xct_image_options {
-    size_t size;
-    const xcvm_allocator *allocator; /* of the tensor; NULL: malloc's */
-    size_t memory_limit;             /* bytes that decoding may hold at once, OUT_OF_MEMORY beyond; 0: no limit */
-    uint64_t timeout_ns;             /* OUT_OF_TIME beyond; 0: no limit */
-} xct_image_options;
-
-/* Size of an image after orientation, and its channels: 1 (grayscale), 3, or 4 with alpha. */
-typedef struct xct_image_info {
-    size_t size; /* set by the caller */
-    int64_t height, width, channels;
-    int64_t to_height, to_width; /* of the tensor */
-} xct_image_info;
-
-/* Reads an image file in memory (PNG, JPEG, WebP, TIFF, BMP, PGM, PPM, JPEG 2000) as a tensor.
- *
- * `wanted` declares element type and layout: [1,] C x H x W, [1,] H x W x C or H x W; NULL: u8 H x W x C. C is 1, 3
- * or 4. EXIF orientation is applied. A bilinear filter like Pillow's resizes to known H and W. Alpha is dropped unless
- * C is 4. Floats range from 0 to 1, integers from 0 to 255. `info` may be NULL. INVALID_ARGUMENT for a damaged or other
- * file; SHAPE_MISMATCH or TYPE_MISMATCH if `wanted` is impossible. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_image_load(const void *bytes, size_t count, const xcvm_type *wanted,
-                                                  const xct_image_options *options, xct_image_info *info,
-                                                  xcvm_value **image, xcvm_error *error);
 
 /* ---- Trainers ---- */
 
@@ -76,11 +26,16 @@ typedef struct xct_trainer xct_trainer;
 
 enum { XCT_RESULT_METRICS = 8 };
 
-typedef struct xct_options {
+/* Receives the report of a compiled training program. */
+typedef struct xct_plan_visitor {
+    void (*call)(void *user, const xcc_report *report);
+    void *user;
+} xct_plan_visitor;
+
+typedef struct xct_trainer_options {
     size_t size;
-    /* Compile options; borrowed until the trainer is destroyed. `train` is required. `loss`, `wrt`, `groups`,
-     * clip_norm, clip_value, accumulate, average, loss_scale, train_batch_normalization and the limits apply.
-     * `recompute` and memory_budget are planned per batch size. A `loss` without parentheses uses `label`. */
+    /* Compile options; borrowed until the trainer is destroyed. `train` is required. `loss`, `limits`, `training`
+     * and `gradients.wrt` apply. `recompute` is planned per batch size. A `loss` without parentheses uses `label`. */
     const xcc_options *compile;
     /* Input of the labels; NULL: "labels" for an added loss, else the last input. */
     const char *label;
@@ -95,39 +50,29 @@ typedef struct xct_options {
      * normalization scales 1. NULL: the model's weights. */
     const char *init;
     /* A file of arrays that have the names of parameters, with the values to begin with, for all of them or some; after
-     * `init`. Float types are converted to those of the parameters. NULL: none. */
+     * `init`. compile->diagnostics reports their use. Float types are converted to those of the parameters. NULL: none.
+     */
     const char *weights;
     /* Several processes: number `rank` of `ranks` (0: 1). All make the same calls on the same data with the same
      * options except `rank`. Rank 0 writes files. During training f1 covers the process's own part; other results cover
-     * all. The callbacks are those of xcvm_session_options. */
+     * all. `all_reduce` is as in xcvm_session_options. */
     int rank, ranks;
-    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
-    void *all_reduce_user;
-    xcvm_status (*all_reduce_begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
-                                    xcvm_error *error);
-    xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
-    void (*all_reduce_abandon)(void *user, void *request);
-    /* With `recompute`: receives the report of each compiled program, one per batch size. May be NULL. */
-    void (*planned)(void *user, const xcc_report *report);
-    void *planned_user;
-    const xcvm_allocator *all_reduce_allocator; /* as of xcvm_session_options */
-    bool training_form;                         /* xct_trainer_export leaves nodes in training form as they are */
-    /* Receives lines of text about the initial weights: how many parameters a file had, which ones it did not have, and
-     * which arrays were converted with rounding or not used. NULL: nobody does. */
-    xcvm_sink remarks;
-    void *remarks_user;
-} xct_options;
+    xcvm_all_reduce all_reduce;
+    xct_plan_visitor planned; /* with compile->recompute: called for each compiled program, one per batch size */
+    bool training_form;       /* xct_trainer_export leaves nodes in training form as they are */
+} xct_trainer_options;
 
-XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_options *options,
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create_file(const char *model, const xct_trainer_options *options,
                                                            xct_trainer **trainer, xcvm_error *error);
 /* The same for a model in memory, which is borrowed until the trainer is destroyed. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create(const void *model, size_t count, const xct_options *options,
-                                                      xct_trainer **trainer, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_create(const void *model, size_t count,
+                                                      const xct_trainer_options *options, xct_trainer **trainer,
+                                                      xcvm_error *error);
 XCVM_API void xct_trainer_destroy(xct_trainer *trainer);
 
 /* Enumerate the values of a batch: the model's inputs, and the labels of an added loss. NULL past the end. */
 XCVM_API size_t xct_trainer_input_count(const xct_trainer *trainer);
-XCVM_API const xcvm_parameter *xct_trainer_input(const xct_trainer *trainer, size_t index);
+XCVM_API const xcvm_value_info *xct_trainer_input_at(const xct_trainer *trainer, size_t index);
 
 /* Loss and metrics of a batch or a data set. */
 typedef struct xct_result {
@@ -157,11 +102,11 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_step(xct_trainer *trainer, const 
 /* Evaluates a batch in inference form. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_evaluate(xct_trainer *trainer, const xcvm_value *const *batch,
                                                         xct_result *result, xcvm_error *error);
-XCVM_API uint64_t xct_trainer_steps(const xct_trainer *trainer);
+XCVM_API uint64_t xct_trainer_step_count(const xct_trainer *trainer);
 
 /* Enumerate trainable parameters and running statistics, lent until the next step; NULL past the end. */
 XCVM_API size_t xct_trainer_parameter_count(const xct_trainer *trainer);
-XCVM_API const xcvm_value *xct_trainer_parameter(const xct_trainer *trainer, size_t index, const char **name);
+XCVM_API const xcvm_value *xct_trainer_parameter_at(const xct_trainer *trainer, size_t index, const char **name);
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_parameter(xct_trainer *trainer, const char *name,
                                                              const xcvm_value *value, xcvm_error *error);
 
@@ -170,22 +115,20 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_parameter(xct_trainer *traine
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_save(const xct_trainer *trainer, const char *path, xcvm_error *error);
 /* Restores a checkpoint. Training then reproduces the uninterrupted run bit for bit. INVALID_ARGUMENT, without any
  * change, for a damaged file or another model, optimizer or data. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_restore(xct_trainer *trainer, const char *path, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_load(xct_trainer *trainer, const char *path, xcvm_error *error);
 /* The model as it was given, with what has been learned: moving averages, if they are kept, in place of the weights. It
  * is in inference form, unless the options have `training_form`: BatchNormalization uses its running statistics,
- * Dropout does nothing. compile->note is called with XCC_NOTE_INFERENCE_FORM if that changes nodes. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, void *user,
-                                                      xcvm_error *error);
+ * Dropout does nothing. compile->diagnostics is called with XCC_DIAGNOSTIC_INFERENCE_FORM if that changes nodes. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, xcvm_error *error);
 /* The same with external data, for models of 2 GB and more: `data` receives initializers of 1 KB and more. The model
  * refers to them as `location`, a path relative to its directory. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export_external(const xct_trainer *trainer, const char *location,
-                                                               xcvm_sink sink, void *user, xcvm_sink data,
-                                                               void *data_user, xcvm_error *error);
+                                                               xcvm_sink sink, xcvm_sink data, xcvm_error *error);
 
 /* Enumerate class names: the model's, or those of the first data set of images. xct_trainer_export writes them as
  * metadata "class_names", one per line, and "class_output", the output with the scores. NULL past the end. */
 XCVM_API size_t xct_trainer_class_count(const xct_trainer *trainer);
-XCVM_API const char *xct_trainer_class(const xct_trainer *trainer, size_t index);
+XCVM_API const char *xct_trainer_class_at(const xct_trainer *trainer, size_t index);
 /* Sets the names, which are copied; 0: there are none. INVALID_ARGUMENT for a name that is empty, has a line feed or is
  * there twice, and if the model has fewer scores. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_classes(xct_trainer *trainer, const char *const *names, size_t count,
@@ -214,15 +157,15 @@ typedef struct xct_column {
  *
  * Images become tensors as by xct_image_load; other files beside them are skipped. Types, shapes and lengths are
  * checked. Integers and narrower floats are converted. Files must not change until the data set is destroyed. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open(const xct_trainer *trainer, const char *const *paths,
-                                                    size_t path_count, const xct_column *columns, size_t column_count,
-                                                    xct_dataset **dataset, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_create(const xct_trainer *trainer, const char *const *paths,
+                                                      size_t path_count, const xct_column *columns, size_t column_count,
+                                                      xct_dataset **dataset, xcvm_error *error);
 /* The same for any inputs, such as those of a program. Names and types are copied. */
-XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_count,
-                                                           const char *const *paths, size_t path_count,
-                                                           const xct_column *columns, size_t column_count,
-                                                           const xcvm_allocator *allocator, xct_dataset **dataset,
-                                                           xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_create_for_inputs(const xcvm_value_info *inputs, size_t input_count,
+                                                                 const char *const *paths, size_t path_count,
+                                                                 const xct_column *columns, size_t column_count,
+                                                                 const xcvm_allocator *allocator, xct_dataset **dataset,
+                                                                 xcvm_error *error);
 XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
 /* Sets the memory limit of image decoding and the time limit of each xct_dataset_read; 0: no limit. */
 XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, uint64_t timeout_ns);
@@ -230,11 +173,11 @@ XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, 
  * OUT_OF_RANGE past the end. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,
                                                     xcvm_value **values, xcvm_error *error);
-XCVM_API uint64_t xct_dataset_examples(const xct_dataset *dataset);
+XCVM_API uint64_t xct_dataset_example_count(const xct_dataset *dataset);
 /* Names of the classes of a data set of images, in the order of their numbers; NULL beyond the last. Other data sets
  * have none. */
 XCVM_API size_t xct_dataset_class_count(const xct_dataset *dataset);
-XCVM_API const char *xct_dataset_class(const xct_dataset *dataset, size_t index);
+XCVM_API const char *xct_dataset_class_at(const xct_dataset *dataset, size_t index);
 /* Gives the classes of a data set of images the numbers that their names have among these. INVALID_ARGUMENT for a class
  * that has none of these names. Other data sets stay as they are. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset, const char *const *names, size_t count,
@@ -243,9 +186,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset,
 XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
 /* Returns the number of skipped files that are not images. *names (may be NULL) lends a text with some of their names.
  */
-XCVM_API size_t xct_dataset_skipped(const xct_dataset *dataset, const char **names);
+XCVM_API size_t xct_dataset_skipped_count(const xct_dataset *dataset, const char **names);
 /* Returns true if a path (may be NULL) is one of the data set's files, which must not be overwritten. */
-XCVM_API bool xct_dataset_holds(const xct_dataset *dataset, const char *path);
+XCVM_API bool xct_dataset_has_file(const xct_dataset *dataset, const char *path);
 
 /* ---- Training ---- */
 
@@ -279,6 +222,11 @@ typedef struct xct_progress {
     bool epoch_ends; /* with this step */
 } xct_progress;
 
+typedef struct xct_progress_visitor {
+    void (*call)(void *user, const xct_progress *progress);
+    void *user;
+} xct_progress_visitor;
+
 typedef struct xct_fit_options {
     size_t size;
     uint64_t epochs;               /* 0: derived from `steps`, or 1 */
@@ -291,16 +239,15 @@ typedef struct xct_fit_options {
     double held_out;               /* share of the data kept for validation, 0 to 1 */
     uint64_t patience;             /* epochs without improvement before stopping; 0: never stop */
     xct_weights weights;
-    bool overfit_batch;        /* train on the first batch only */
-    const char *log;           /* a CSV file; NULL: none */
-    const char *curve;         /* an SVG file; NULL: none */
-    const char *title;         /* title of the curve */
-    const char *checkpoints;   /* directory of checkpoints, created if missing; NULL: none */
-    uint64_t checkpoint_every; /* steps; 0: each epoch. The end always saves one */
-    size_t keep;               /* number of checkpoints to keep; 0: 3 */
-    bool resume;               /* continue from the latest of `checkpoints`, if any */
-    void (*progress)(void *user, const xct_progress *progress); /* after each step; NULL: none */
-    void *user;
+    bool overfit_batch;            /* train on the first batch only */
+    const char *log;               /* a CSV file; NULL: none */
+    const char *curve;             /* an SVG file; NULL: none */
+    const char *title;             /* title of the curve */
+    const char *checkpoints;       /* directory of checkpoints, created if missing; NULL: none */
+    uint64_t checkpoint_every;     /* steps; 0: each epoch. The end always saves one */
+    size_t keep;                   /* number of checkpoints to keep; 0: 3 */
+    bool resume;                   /* continue from the latest of `checkpoints`, if any */
+    xct_progress_visitor progress; /* after each step */
 } xct_fit_options;
 
 typedef struct xct_fit_report {
@@ -321,8 +268,10 @@ typedef struct xct_fit_report {
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_fit(xct_trainer *trainer, const xct_dataset *data,
                                                    const xct_fit_options *options, xct_fit_report *report,
                                                    xcvm_error *error);
-/* Names of metrics for xct_options.metrics, and of schedules for xct_fit_options.schedule; NULL beyond the last. */
+/* Names for xct_trainer_options.metrics and xct_fit_options.schedule; NULL past the end. */
+XCVM_API size_t xct_metric_count(void);
 XCVM_API const char *xct_metric_at(size_t index);
+XCVM_API size_t xct_schedule_count(void);
 XCVM_API const char *xct_schedule_at(size_t index);
 
 /* Makes xct_trainer_fit save a checkpoint and return after the current step. May be called from any thread and from

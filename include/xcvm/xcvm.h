@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define XCVM_VERSION_MAJOR 0
-#define XCVM_VERSION_MINOR 1
+#define XCVM_VERSION_MINOR 2
 #define XCVM_VERSION_PATCH 0
 
 #if defined(__GNUC__)
@@ -75,7 +75,27 @@ typedef struct xcvm_error {
     char message[600];
 } xcvm_error;
 
-/* ---- Memory ---- */
+/* ---- Callbacks and memory ---- */
+
+/* A callback is a struct of a function and the `user` pointer that it receives. A NULL function means no callback. */
+
+/* Receives successive pieces of a text or file. Returning false makes the calling function fail with IO. */
+typedef struct xcvm_sink {
+    bool (*call)(void *user, const void *bytes, size_t count);
+    void *user;
+} xcvm_sink;
+
+/* Receives the text of Print instructions. Returning false makes the instruction fail with IO. */
+typedef struct xcvm_printer {
+    bool (*call)(void *user, const char *text);
+    void *user;
+} xcvm_printer;
+
+/* Called once when the memory of a wrapped tensor is no longer used. */
+typedef struct xcvm_finalizer {
+    void (*call)(void *user);
+    void *user;
+} xcvm_finalizer;
 
 /* Provides all memory of a library object. `allocate` returns `bytes` bytes aligned to `alignment` (a power of two), or
  * NULL. `release` receives the same size. Both may be called from every thread that uses the object. */
@@ -155,12 +175,11 @@ typedef struct xcvm_value xcvm_value;
 /* Creates a tensor with uninitialized elements of any type except strings. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype, int rank,
                                                       const int64_t *dims, xcvm_value **tensor, xcvm_error *error);
-/* Creates a tensor over the caller's memory without a copy. `data` must stay valid until `release` (may be NULL) is
- * called, once, after the last reference is gone; a failed call does not call it. `data` must be aligned to the element
+/* Creates a tensor over the caller's memory without a copy. `data` must stay valid until `release` is called, once,
+ * after the last reference is gone; a failed call does not call it. `data` must be aligned to the element
  * size, at most 8 bytes; 64-byte alignment is fastest. It may be NULL if there are no elements. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, void *data,
-                                                    void (*release)(void *user), void *user, xcvm_value **tensor,
-                                                    xcvm_error *error);
+                                                    xcvm_finalizer release, xcvm_value **tensor, xcvm_error *error);
 /* Creates a string tensor from a copy of `strings` in row-major order. NULL `lengths` means NUL-terminated strings. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_string_tensor_create(const xcvm_allocator *allocator, int rank,
                                                              const int64_t *dims, const char *const *strings,
@@ -190,9 +209,9 @@ XCVM_API size_t xcvm_value_count(const xcvm_value *value);
 XCVM_API void *xcvm_value_data(const xcvm_value *value);
 XCVM_API size_t xcvm_value_bytes(const xcvm_value *value);
 /* Lends item `index` of a list; NULL if there is none. */
-XCVM_API const xcvm_value *xcvm_value_item(const xcvm_value *value, size_t index);
+XCVM_API const xcvm_value *xcvm_value_item_at(const xcvm_value *value, size_t index);
 /* Lends string `index` of a string tensor, which has no terminating NUL; NULL if there is none. */
-XCVM_API const char *xcvm_value_string(const xcvm_value *value, size_t index, size_t *length);
+XCVM_API const char *xcvm_value_string_at(const xcvm_value *value, size_t index, size_t *length);
 
 /* ---- Programs ---- */
 
@@ -226,16 +245,16 @@ typedef struct xcvm_type {
     const char *dim_names[XCVM_MAX_RANK];
 } xcvm_type;
 
-typedef struct xcvm_parameter {
+typedef struct xcvm_value_info {
     const char *name;
     xcvm_type type;
-} xcvm_parameter;
+} xcvm_value_info;
 
 XCVM_API size_t xcvm_program_input_count(const xcvm_program *program);
 XCVM_API size_t xcvm_program_output_count(const xcvm_program *program);
 /* Return NULL if there is no such input or output. */
-XCVM_API const xcvm_parameter *xcvm_program_input(const xcvm_program *program, size_t index);
-XCVM_API const xcvm_parameter *xcvm_program_output(const xcvm_program *program, size_t index);
+XCVM_API const xcvm_value_info *xcvm_program_input_at(const xcvm_program *program, size_t index);
+XCVM_API const xcvm_value_info *xcvm_program_output_at(const xcvm_program *program, size_t index);
 
 /* Facts about a program. */
 typedef struct xcvm_program_info {
@@ -249,31 +268,28 @@ typedef struct xcvm_program_info {
     size_t arena_bytes; /* planned memory; 0 if nothing could be planned */
     const char *notice; /* reason why a kernel library is not used, or NULL */
 } xcvm_program_info;
-XCVM_API void xcvm_program_describe(const xcvm_program *program, xcvm_program_info *info);
+XCVM_API void xcvm_program_get_info(const xcvm_program *program, xcvm_program_info *info);
 /* Lends the value of a metadata key; NULL if there is none. The compiler writes "model" (its producer) and "train" (the
  * optimizer of a training program). It copies "class_names" (one per line) and "class_output" from the model. */
 XCVM_API const char *xcvm_program_metadata(const xcvm_program *program, const char *key);
 
-/* Receives successive pieces of a text or file. Returning false makes the calling function fail with IO. */
-typedef bool (*xcvm_sink)(void *user, const void *bytes, size_t count);
-
-typedef struct xcvm_dump_options {
+typedef struct xcvm_disassemble_options {
     size_t size;
     size_t literal_limit;     /* most elements of a constant that is written in full; 0: 16 */
     const char *program_path; /* file that larger constants refer to; NULL: all are written in full */
     bool explain;             /* append each instruction's number and meaning */
-} xcvm_dump_options;
+} xcvm_disassemble_options;
 
 /* Writes a program's text assembly. The program need not pass the verifier. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_disassemble(const void *bytes, size_t count, const xcvm_dump_options *options,
-                                                    xcvm_sink sink, void *user, xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_disassemble(const void *bytes, size_t count,
+                                                    const xcvm_disassemble_options *options, xcvm_sink sink,
+                                                    xcvm_error *error);
 /* Assembles a text into a program. File references must be below `base_dir` and may not be symbolic links. NULL forbids
  * references; "" allows any path and is for trusted texts only. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_assemble(const char *text, size_t length, const char *base_dir, xcvm_sink sink,
-                                                 void *user, xcvm_error *error);
+                                                 xcvm_error *error);
 /* Writes the same program without debug data. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, void *user,
-                                              xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_strip(const void *bytes, size_t count, xcvm_sink sink, xcvm_error *error);
 
 /* ---- Sessions ---- */
 
@@ -289,34 +305,36 @@ typedef struct xcvm_host_function {
     void *user;
 } xcvm_host_function;
 
+/* Sums over several processes that make the same calls in the same order (docs/embedding.md). */
+typedef struct xcvm_all_reduce {
+    /* Replaces `count` f32 or f64 elements by their sums over all processes. */
+    xcvm_status (*sum)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
+    /* Asynchronous sums: either all three or none. The host owns the elements from `begin` until `end` sets *done or
+     * fails. `end` waits some milliseconds at most and is called again. `abandon` replaces `end` after a failed run. */
+    xcvm_status (*begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request, xcvm_error *error);
+    xcvm_status (*end)(void *user, void *request, bool *done, xcvm_error *error);
+    void (*abandon)(void *user, void *request);
+    void *user;
+    const xcvm_allocator *allocator; /* memory of the elements; NULL: the session's */
+} xcvm_all_reduce;
+
 typedef struct xcvm_session_options {
     size_t size;
-    const xcvm_allocator *allocator;             /* NULL: the program's */
-    int threads;                                 /* including the caller's; 0: affinity and cgroup quota decide */
-    size_t memory_limit;                         /* bytes that the session may hold; 0: no limit */
-    void *arena;                                 /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
-    size_t arena_bytes;                          /* at least the program's arena_bytes */
-    uint64_t seed;                               /* for random instructions without a seed of their own */
-    bool strict_types;                           /* check every result against the compiler's types */
-    bool (*print)(void *user, const char *text); /* receives the text of Print; NULL: discarded */
-    void *user;
+    const xcvm_allocator *allocator;     /* NULL: the program's */
+    int threads;                         /* including the caller's; 0: affinity and cgroup quota decide */
+    size_t memory_limit;                 /* bytes that the session may hold; 0: no limit */
+    void *arena;                         /* caller's memory for the plan, 64-byte aligned; NULL: allocated */
+    size_t arena_bytes;                  /* at least the program's arena_bytes */
+    uint64_t seed;                       /* for random instructions without a seed of their own */
+    bool strict_types;                   /* check every result against the compiler's types */
+    xcvm_printer print;                  /* none: the text of Print is discarded */
     const xcvm_host_function *functions; /* borrowed for the session's life */
     size_t function_count;
     bool flush_subnormals; /* treat subnormal numbers as zero; see also xcc_options.flush_subnormals */
     /* Another session whose states of the same name and type are shared, or NULL. Sessions that share states belong to
      * one thread at a time, together. They may be destroyed in any order. */
     const xcvm_session *states_of;
-    /* Several processes (docs/embedding.md): replaces `count` f32 or f64 elements by their sums over all processes,
-     * which make the same calls in the same order. NULL: one process. */
-    xcvm_status (*all_reduce)(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
-    void *all_reduce_user;
-    /* Asynchronous sums: either all three or none. The host owns the elements from `begin` until `end` sets *done or
-     * fails. `end` waits some milliseconds at most and is called again. `abandon` replaces `end` after a failed run. */
-    xcvm_status (*all_reduce_begin)(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
-                                    xcvm_error *error);
-    xcvm_status (*all_reduce_end)(void *user, void *request, bool *done, xcvm_error *error);
-    void (*all_reduce_abandon)(void *user, void *request);
-    const xcvm_allocator *all_reduce_allocator; /* memory of these elements; NULL: `allocator` */
+    xcvm_all_reduce all_reduce; /* none: one process */
 } xcvm_session_options;
 
 /* Creates a session: allocates planned memory and starts threads. With several threads a run may briefly change the
@@ -344,9 +362,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_pair(xcvm_session *session, size
  * run of a session that shares the state. */
 XCVM_API size_t xcvm_program_state_count(const xcvm_program *program);
 /* Returns the name and declared type; NULL if there is no such state. */
-XCVM_API const xcvm_parameter *xcvm_program_state(const xcvm_program *program, size_t index);
+XCVM_API const xcvm_value_info *xcvm_program_state_at(const xcvm_program *program, size_t index);
 /* Lends the current value until the next run or change; NULL if there is no such state. */
-XCVM_API const xcvm_value *xcvm_session_state(const xcvm_session *session, size_t index);
+XCVM_API const xcvm_value *xcvm_session_get_state(const xcvm_session *session, size_t index);
 /* Replaces a state's value. Counted values are shared and never written; lent values are copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xcvm_value *value,
                                                           xcvm_error *error);
@@ -354,11 +372,11 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session,
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error);
 /* Writes all states as a safetensors file. UNSUPPORTED for element types that the format lacks: packed types, c128, and
  * 8-bit floats other than f8e4m3fn and f8e5m2. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink, void *user,
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink,
                                                             xcvm_error *error);
 /* Reads every state from such a file, which may contain other tensors too. A failed call changes no state. */
-XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_restore_states(xcvm_session *session, const void *bytes, size_t count,
-                                                               xcvm_error *error);
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_load_states(xcvm_session *session, const void *bytes, size_t count,
+                                                            xcvm_error *error);
 
 typedef struct xcvm_run_options {
     size_t size;
@@ -375,7 +393,7 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_warm_up(xcvm_session *session, c
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *options,
                                                     xcvm_error *error);
 /* Lends a result of the last run until the next run; NULL before the first run and after a failed one. */
-XCVM_API const xcvm_value *xcvm_session_output(const xcvm_session *session, size_t index);
+XCVM_API const xcvm_value *xcvm_session_get_output(const xcvm_session *session, size_t index);
 /* Makes the current run, or else the next one, fail with CANCELLED. May be called from any thread. */
 XCVM_API void xcvm_session_cancel(xcvm_session *session);
 
@@ -385,11 +403,11 @@ typedef struct xcvm_memory_info {
     size_t peak_bytes;     /* maximum held by values, arena and scratch */
     size_t reserved_bytes; /* taken from the allocator now */
 } xcvm_memory_info;
-XCVM_API void xcvm_session_memory(const xcvm_session *session, xcvm_memory_info *info);
+XCVM_API void xcvm_session_get_memory_info(const xcvm_session *session, xcvm_memory_info *info);
 /* Returns the number of threads of a run, the caller's included. */
-XCVM_API int xcvm_session_threads(const xcvm_session *session);
+XCVM_API int xcvm_session_thread_count(const xcvm_session *session);
 /* How many threads this process may use: the affinity mask, cut to the cgroup's CPU quota; at least 1. */
-XCVM_API int xcvm_available_threads(void);
+XCVM_API int xcvm_available_thread_count(void);
 
 /* ---- Observers ---- */
 
@@ -454,8 +472,8 @@ typedef struct xcvm_operand_info {
 
 /* Enumerate the instructions in the order of the reference page. Strings are constants. Return false past the end. */
 XCVM_API size_t xcvm_op_count(void);
-XCVM_API bool xcvm_op(size_t index, xcvm_op_info *info);
-XCVM_API bool xcvm_op_operand(size_t index, size_t operand, xcvm_operand_info *info);
+XCVM_API bool xcvm_op_at(size_t index, xcvm_op_info *info);
+XCVM_API bool xcvm_op_operand_at(size_t index, size_t operand, xcvm_operand_info *info);
 
 #ifdef __cplusplus
 }

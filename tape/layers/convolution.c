@@ -91,14 +91,15 @@ static xcvm_layer *make(xcvm_tape *tape, const layer_kind *kind, int64_t in, int
     return layer_made(l);
 }
 
-xcvm_layer *xcvm_layer_convolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
-                                   const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_convolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
+                                          const xcvm_layer_options *options)
 {
-    return TAPE_ENTER(tape, xcvm_layer_convolution) ? make(tape, &convolution, in, out, kernel, options) : NULL;
+    return TAPE_ENTER(tape, xcvm_layer_create_convolution) ? make(tape, &convolution, in, out, kernel, options) : NULL;
 }
 
-xcvm_layer *xcvm_layer_deconvolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
-                                     const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_deconvolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
+                                            const xcvm_layer_options *options)
 {
-    return TAPE_ENTER(tape, xcvm_layer_deconvolution) ? make(tape, &deconvolution, in, out, kernel, options) : NULL;
+    return TAPE_ENTER(tape, xcvm_layer_create_deconvolution) ? make(tape, &deconvolution, in, out, kernel, options)
+                                                             : NULL;
 }

@@ -264,7 +264,7 @@ xcvm_var xcvm_layer_add_parameter(xcvm_layer *layer, const char *name, xcvm_var 
 {
     if (!TAPE_ENTER(TAPE_OF(layer), xcvm_layer_add_parameter))
         return TAPE_FAILED;
-    if (!xcvm_var_requires_grad(layer->tape, parameter) && !layer->tape->failed)
+    if (!xcvm_var_requires_gradient(layer->tape, parameter) && !layer->tape->failed)
         tape_fail(layer->tape, XCVM_INVALID_ARGUMENT, "\"%.100s\" is no parameter: it requires no gradient",
                   name != NULL ? name : "");
     return !layer->tape->failed && add_variable(layer, name, parameter, true) ? parameter : TAPE_FAILED;
@@ -296,14 +296,14 @@ static const char *descend(const xcvm_layer **l, const char *path)
     return path;
 }
 
-xcvm_layer *xcvm_layer_child(const xcvm_layer *layer, const char *path)
+xcvm_layer *xcvm_layer_get_child(const xcvm_layer *layer, const char *path)
 {
     const char *name = descend(&layer, path);
     const layer_child *child = child_of(layer, name, strlen(name));
     return child != NULL ? child->layer : NULL;
 }
 
-xcvm_var xcvm_layer_parameter(const xcvm_layer *layer, const char *path)
+xcvm_var xcvm_layer_get_parameter(const xcvm_layer *layer, const char *path)
 {
     const char *name = descend(&layer, path);
     return layer_tensor_of(layer, name);
@@ -314,7 +314,6 @@ xcvm_var xcvm_layer_parameter(const xcvm_layer *layer, const char *path)
 typedef struct visit {
     char path[LAYER_PATH];
     xcvm_layer_visitor visitor;
-    void *user;
 } visit;
 
 /* The path has room: layers nest no deeper, and names are no longer, than it was made for. */
@@ -323,7 +322,7 @@ static xcvm_status visit_layer(visit *v, const xcvm_layer *l, size_t used)
     for (size_t i = 0; i < l->tensor_count; i++) {
         const layer_tensor *tensor = &l->tensors[i];
         snprintf(v->path + used, sizeof v->path - used, "%s", tensor->name);
-        XCVM_TRY(v->visitor(v->user, v->path, tensor->v, tensor->learned));
+        XCVM_TRY(v->visitor.call(v->visitor.user, v->path, tensor->v, tensor->learned));
     }
     for (size_t i = 0; i < l->child_count; i++) {
         const int length = snprintf(v->path + used, sizeof v->path - used, "%s/", l->children[i].name);
@@ -332,10 +331,10 @@ static xcvm_status visit_layer(visit *v, const xcvm_layer *l, size_t used)
     return XCVM_OK;
 }
 
-xcvm_status xcvm_layer_visit(const xcvm_layer *layer, xcvm_layer_visitor visitor, void *user)
+xcvm_status xcvm_layer_visit(const xcvm_layer *layer, xcvm_layer_visitor visitor)
 {
-    visit v = {.visitor = visitor, .user = user};
-    return layer != NULL && visitor != NULL ? visit_layer(&v, layer, 0) : XCVM_INVALID_ARGUMENT;
+    visit v = {.visitor = visitor};
+    return layer != NULL && visitor.call != NULL ? visit_layer(&v, layer, 0) : XCVM_INVALID_ARGUMENT;
 }
 
 /* Calls body for each layer of the tree, which may come by several paths. */
@@ -403,9 +402,9 @@ static void clear_grads(xcvm_layer *l, bool flag)
     for (size_t i = 0; i < l->tensor_count; i++)
         tape_variable_clear_gradient(l->tensors[i].variable);
 }
-void xcvm_layer_clear_grads(xcvm_layer *layer)
+void xcvm_layer_clear_gradients(xcvm_layer *layer)
 {
-    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_clear_grads))
+    if (TAPE_ENTER(TAPE_OF(layer), xcvm_layer_clear_gradients))
         each_layer(layer, clear_grads, false);
 }
 
@@ -434,7 +433,7 @@ static xcvm_status count_tensor(void *user, const char *path, xcvm_var v, bool l
     c->wanted = v.at;
     c->at = 0;
     c->found = false;
-    if (learned && xcvm_layer_visit(c->root, find_before, c) == XCVM_OK && !c->found)
+    if (learned && xcvm_layer_visit(c->root, (xcvm_layer_visitor){find_before, c}) == XCVM_OK && !c->found)
         c->count += xcvm_element_count(v.at->built != NULL ? &v.at->built->type : &v.at->value.type);
     c->seen++;
     return XCVM_OK;
@@ -443,7 +442,7 @@ static xcvm_status count_tensor(void *user, const char *path, xcvm_var v, bool l
 size_t xcvm_layer_element_count(const xcvm_layer *layer)
 {
     counting c = {.root = layer};
-    (void)xcvm_layer_visit(layer, count_tensor, &c);
+    (void)xcvm_layer_visit(layer, (xcvm_layer_visitor){count_tensor, &c});
     return c.count;
 }
 
@@ -462,7 +461,7 @@ xcvm_var xcvm_layer_call(xcvm_layer *layer, xcvm_var x)
 
 xcvm_var layer_call_child(xcvm_layer *l, const char *name, xcvm_var x)
 {
-    return xcvm_layer_call(xcvm_layer_child(l, name), x);
+    return xcvm_layer_call(xcvm_layer_get_child(l, name), x);
 }
 
 xcvm_var layer_state(const xcvm_layer *l, size_t state) { return tape_place_read(l->states[state]); }

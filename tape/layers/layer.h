@@ -4,7 +4,7 @@
 
 #include "tape/tape.h"
 #include "tape/tensor_file.h"
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 
 enum {
     LAYER_STATES = 2,                                /* h and c */

@@ -29,20 +29,19 @@ static xcvm_status begin(gathering *g, const xcvm_layer *layer, bool writing, xc
                      .tape = layer->tape,
                      .writing = writing,
                      .error = error};
-    const xcvm_status status = xcvm_layer_visit(layer, gather, g);
+    const xcvm_status status = xcvm_layer_visit(layer, (xcvm_layer_visitor){gather, g});
     if (status != XCVM_OK)
         tape_entries_release(&g->entries);
     return status;
 }
 
-xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, xcvm_sink sink, void *user,
-                            xcvm_error *error)
+xcvm_status xcvm_layer_save(const xcvm_layer *layer, xcvm_tensor_format format, xcvm_sink sink, xcvm_error *error)
 {
     gathering g;
     XCVM_CHECK(error, layer != NULL, INVALID_ARGUMENT, "layer is NULL");
     TAPE_BEGIN(layer->tape, xcvm_layer_save, error);
     XCVM_TRY(begin(&g, layer, false, error));
-    const xcvm_status status = tape_entries_write(&g.entries, format, sink, user, error);
+    const xcvm_status status = tape_entries_write(&g.entries, format, sink, error);
     tape_entries_release(&g.entries);
     return status;
 }

@@ -21,9 +21,9 @@ static xcvm_var call_chain(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind chain = {"chain", call_chain, 0};
 
-xcvm_layer *xcvm_layer_chain(xcvm_tape *tape)
+xcvm_layer *xcvm_layer_create_chain(xcvm_tape *tape)
 {
-    return TAPE_ENTER(tape, xcvm_layer_chain) ? layer_make(tape, &chain) : NULL;
+    return TAPE_ENTER(tape, xcvm_layer_create_chain) ? layer_make(tape, &chain) : NULL;
 }
 
 /* ---- Linear ---- */
@@ -37,10 +37,10 @@ static xcvm_var call_linear(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind linear = {"linear", call_linear, 0};
 
-xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_linear(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!TAPE_ENTER(tape, xcvm_layer_linear) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_linear) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     xcvm_layer *l = layer_make(tape, &linear);
@@ -53,11 +53,12 @@ xcvm_layer *xcvm_layer_linear(xcvm_tape *tape, int64_t in, int64_t out, const xc
 
 /* ---- MLP ---- */
 
-xcvm_layer *xcvm_layer_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes,
+                                  const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
     char name[32];
-    if (!TAPE_ENTER(tape, xcvm_layer_mlp) || !layer_read_options(tape, &o, options))
+    if (!TAPE_ENTER(tape, xcvm_layer_create_mlp) || !layer_read_options(tape, &o, options))
         return NULL;
     if (count < 2 || sizes == NULL || !(o.dropout >= 0 && o.dropout < 1)) {
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "an MLP has 2 sizes at least, not %zu, and a dropout in [0, 1), not %g",
@@ -67,7 +68,7 @@ xcvm_layer *xcvm_layer_mlp(xcvm_tape *tape, size_t count, const int64_t *sizes, 
     xcvm_layer *l = layer_make(tape, &chain);
     for (size_t i = 0; l != NULL && i + 1 < count; i++) {
         snprintf(name, sizeof name, "l%zu", i + 1);
-        xcvm_layer_add(l, name, xcvm_layer_linear(tape, sizes[i], sizes[i + 1], options));
+        xcvm_layer_add(l, name, xcvm_layer_create_linear(tape, sizes[i], sizes[i + 1], options));
     }
     if (l != NULL) {
         l->settings.relu = true;
@@ -82,10 +83,11 @@ static xcvm_var call_embedding(xcvm_layer *l, xcvm_var x) { return xcvm_Gather(l
 
 static const layer_kind embedding = {"embedding", call_embedding, 0};
 
-xcvm_layer *xcvm_layer_embedding(xcvm_tape *tape, int64_t count, int64_t width, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_embedding(xcvm_tape *tape, int64_t count, int64_t width,
+                                        const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!TAPE_ENTER(tape, xcvm_layer_embedding) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_embedding) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "count", count) || !layer_check_size(tape, "width", width))
         return NULL;
     xcvm_layer *l = layer_make(tape, &embedding);
@@ -107,9 +109,9 @@ static xcvm_var call_dropout(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind dropout = {"dropout", call_dropout, 0};
 
-xcvm_layer *xcvm_layer_dropout(xcvm_tape *tape, double ratio)
+xcvm_layer *xcvm_layer_create_dropout(xcvm_tape *tape, double ratio)
 {
-    if (TAPE_ENTER(tape, xcvm_layer_dropout) && !(ratio >= 0 && ratio < 1))
+    if (TAPE_ENTER(tape, xcvm_layer_create_dropout) && !(ratio >= 0 && ratio < 1))
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "the ratio of dropout is %g; it is from 0 to below 1", ratio);
     xcvm_layer *l = layer_make(tape, &dropout);
     if (l != NULL)

@@ -61,11 +61,11 @@ static void add_scales(xcvm_layer *l, const xcvm_layer_options *o, int64_t size)
     layer_add_tensor(l, "beta", o->dtype, 1, &size, &o->bias, (xcvm_initializer){.kind = XCVM_INIT_ZERO}, true);
 }
 
-xcvm_layer *xcvm_layer_batch_normalization(xcvm_tape *tape, int64_t channels, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_batch_normalization(xcvm_tape *tape, int64_t channels, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
     const xcvm_initializer zero = {.kind = XCVM_INIT_ZERO}, one = {.kind = XCVM_INIT_ONE};
-    if (!TAPE_ENTER(tape, xcvm_layer_batch_normalization) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_batch_normalization) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "channels", channels))
         return NULL;
     xcvm_layer *l = layer_make(tape, &batch_normalization);
@@ -91,10 +91,10 @@ static xcvm_var call_layer(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind layer_normalization = {"layer_normalization", call_layer, 0};
 
-xcvm_layer *xcvm_layer_layer_normalization(xcvm_tape *tape, int64_t size, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_layer_normalization(xcvm_tape *tape, int64_t size, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
-    if (!TAPE_ENTER(tape, xcvm_layer_layer_normalization) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_layer_normalization) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "size", size))
         return NULL;
     xcvm_layer *l = layer_make(tape, &layer_normalization);

@@ -32,16 +32,16 @@ static void open_forget_gates(xcvm_layer *l, int64_t out)
 {
     xcvm_tape *t = l->tape;
     const double one = 1;
-    tape_variable *b = tape_is_unusable(t) ? NULL : tape_operand(t, xcvm_layer_parameter(l, "upward/b"), "a bias");
+    tape_variable *b = tape_is_unusable(t) ? NULL : tape_operand(t, xcvm_layer_get_parameter(l, "upward/b"), "a bias");
     const xcvm_value *type = b == NULL ? NULL : b->built != NULL ? &b->built->type : &b->value.type;
     for (size_t i = 0; type != NULL && type->data != NULL && i < (size_t)out; i++)
         xcvm_store_f64((xcvm_dtype)type->dtype, type->data, 4 * i + 2, 1, &one, false);
 }
 
-xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
     xcvm_layer_options o, lateral;
-    if (!TAPE_ENTER(tape, xcvm_layer_lstm) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_lstm) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     if (out > INT64_MAX / 4) {
@@ -55,8 +55,8 @@ xcvm_layer *xcvm_layer_lstm(xcvm_tape *tape, int64_t in, int64_t out, const xcvm
     lateral.no_bias = true;
     l->settings.dtype = o.dtype;
     l->settings.size = out;
-    xcvm_layer_add(l, "upward", xcvm_layer_linear(tape, in, 4 * out, &o));
-    xcvm_layer_add(l, "lateral", xcvm_layer_linear(tape, out, 4 * out, &lateral));
+    xcvm_layer_add(l, "upward", xcvm_layer_create_linear(tape, in, 4 * out, &o));
+    xcvm_layer_add(l, "lateral", xcvm_layer_create_linear(tape, out, 4 * out, &lateral));
     if (o.bias.kind == XCVM_INIT_DEFAULT && !o.no_bias)
         open_forget_gates(l, out);
     return layer_made(l);
@@ -85,11 +85,11 @@ static xcvm_var call_gru(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind gru = {"gru", call_gru, 1};
 
-xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
+xcvm_layer *xcvm_layer_create_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_layer_options *options)
 {
     static const char *const names[] = {"W_r", "U_r", "W_z", "U_z", "W", "U"};
     xcvm_layer_options o;
-    if (!TAPE_ENTER(tape, xcvm_layer_gru) || !layer_read_options(tape, &o, options) ||
+    if (!TAPE_ENTER(tape, xcvm_layer_create_gru) || !layer_read_options(tape, &o, options) ||
         !layer_check_size(tape, "in", in) || !layer_check_size(tape, "out", out))
         return NULL;
     xcvm_layer *l = layer_make(tape, &gru);
@@ -98,6 +98,6 @@ xcvm_layer *xcvm_layer_gru(xcvm_tape *tape, int64_t in, int64_t out, const xcvm_
     l->settings.dtype = o.dtype;
     l->settings.size = out;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        xcvm_layer_add(l, names[i], xcvm_layer_linear(tape, names[i][0] == 'W' ? in : out, out, options));
+        xcvm_layer_add(l, names[i], xcvm_layer_create_linear(tape, names[i][0] == 'W' ? in : out, out, options));
     return layer_made(l);
 }

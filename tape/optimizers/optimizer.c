@@ -314,7 +314,7 @@ xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *laye
                                           &optimizer->layer_capacity, sizeof *layers);
     XCVM_CHECK(error, layers != NULL, OUT_OF_MEMORY, "no memory for a layer of an optimizer");
     optimizer->layers = layers;
-    XCVM_TRY(xcvm_layer_visit(layer, add_visited, &a));
+    XCVM_TRY(xcvm_layer_visit(layer, (xcvm_layer_visitor){add_visited, &a}));
     layers[optimizer->layer_count++] = xcvm_layer_retain(layer);
     return XCVM_OK;
 }
@@ -327,9 +327,9 @@ void xcvm_optimizer_set_rate(xcvm_optimizer *optimizer, double rate)
         optimizer->rate = rate;
 }
 
-double xcvm_optimizer_rate(const xcvm_optimizer *optimizer)
+double xcvm_optimizer_get_rate(const xcvm_optimizer *optimizer)
 {
-    return TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_rate) ? optimizer->rate : (double)NAN;
+    return TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_get_rate) ? optimizer->rate : (double)NAN;
 }
 
 void xcvm_optimizer_set_gradient_scale(xcvm_optimizer *optimizer, double scale)
@@ -364,22 +364,22 @@ xcvm_status xcvm_optimizer_set_updated(xcvm_optimizer *optimizer, xcvm_var param
     return XCVM_OK;
 }
 
-xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook hook, void *user, xcvm_error *error)
+xcvm_status xcvm_optimizer_add_hook(xcvm_optimizer *optimizer, xcvm_update_hook hook, xcvm_error *error)
 {
-    XCVM_CHECK(error, optimizer != NULL && hook != NULL, INVALID_ARGUMENT, "%s is NULL",
+    XCVM_CHECK(error, optimizer != NULL && hook.call != NULL, INVALID_ARGUMENT, "%s is NULL",
                optimizer == NULL ? "optimizer" : "hook");
     TAPE_BEGIN(optimizer->tape, xcvm_optimizer_add_hook, error);
-    tape_update_hook *hooks = xcvm_array_grow(optimizer->tape->allocator, optimizer->hooks, optimizer->hook_count,
+    xcvm_update_hook *hooks = xcvm_array_grow(optimizer->tape->allocator, optimizer->hooks, optimizer->hook_count,
                                               &optimizer->hook_capacity, sizeof *hooks);
     XCVM_CHECK(error, hooks != NULL, OUT_OF_MEMORY, "no memory for a hook");
     optimizer->hooks = hooks;
-    hooks[optimizer->hook_count++] = (tape_update_hook){hook, user};
+    hooks[optimizer->hook_count++] = hook;
     return XCVM_OK;
 }
 
-void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
+void xcvm_optimizer_clear_gradients(xcvm_optimizer *optimizer)
 {
-    if (!TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_clear_grads))
+    if (!TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_clear_gradients))
         return;
     for (size_t i = 0; i < optimizer->count; i++)
         tape_variable_clear_gradient(optimizer->learners[i]->parameter);
@@ -387,9 +387,10 @@ void xcvm_optimizer_clear_grads(xcvm_optimizer *optimizer)
 
 /* ---- Averages ---- */
 
-xcvm_var xcvm_optimizer_average(xcvm_optimizer *optimizer, xcvm_var parameter)
+xcvm_var xcvm_optimizer_get_average(xcvm_optimizer *optimizer, xcvm_var parameter)
 {
-    const tape_learner *l = TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_average) ? find(optimizer, parameter) : NULL;
+    const tape_learner *l =
+        TAPE_ENTER(TAPE_OF(optimizer), xcvm_optimizer_get_average) ? find(optimizer, parameter) : NULL;
     if (l == NULL)
         return TAPE_FAILED;
     const xcvm_value *average = &l->kept[KEPT_AVERAGE];
@@ -480,7 +481,7 @@ static xcvm_status gather_all(xcvm_optimizer *o, gathering *g)
     xcvm_value *numbers = xcvm_arena_allocate(&g->entries.arena, (o->count + 2) * sizeof *numbers);
     XCVM_CHECK(g->error, numbers != NULL, OUT_OF_MEMORY, "no memory for %zu parameters", o->count);
     for (size_t i = 0; i < o->layer_count; i++)
-        XCVM_TRY(xcvm_layer_visit(o->layers[i], gather_visited, g));
+        XCVM_TRY(xcvm_layer_visit(o->layers[i], (xcvm_layer_visitor){gather_visited, g}));
     for (size_t i = 0; i < o->count; i++)
         XCVM_TRY(gather_learner(o, g, o->learners[i], &numbers[i + 2]));
     xcvm_value_set_tensor(&numbers[0], XCVM_F64, 0, NULL);
@@ -491,8 +492,7 @@ static xcvm_status gather_all(xcvm_optimizer *o, gathering *g)
     return gather_kept(g, NULL, "random", &numbers[1]);
 }
 
-xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format format, xcvm_sink sink, void *user,
-                                xcvm_error *error)
+xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format format, xcvm_sink sink, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     TAPE_BEGIN(optimizer->tape, xcvm_optimizer_save, error);
@@ -500,16 +500,16 @@ xcvm_status xcvm_optimizer_save(xcvm_optimizer *optimizer, xcvm_tensor_format fo
         .entries = {.arena = {.allocator = optimizer->tape->allocator}}, .error = error, .tape = optimizer->tape};
     xcvm_status status = gather_all(optimizer, &g);
     if (status == XCVM_OK)
-        status = tape_entries_write(&g.entries, format, sink, user, error);
+        status = tape_entries_write(&g.entries, format, sink, error);
     tape_entries_release(&g.entries);
     return status;
 }
 
-xcvm_status xcvm_optimizer_restore(xcvm_optimizer *optimizer, const void *bytes, size_t count, xcvm_error *error)
+xcvm_status xcvm_optimizer_load(xcvm_optimizer *optimizer, const void *bytes, size_t count, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     xcvm_tape *t = optimizer->tape;
-    TAPE_BEGIN(t, xcvm_optimizer_restore, error);
+    TAPE_BEGIN(t, xcvm_optimizer_load, error);
     for (size_t i = 0; i < optimizer->count; i++)
         if (tape_stick(t, tape_own_elements(t, optimizer->learners[i]->parameter)) != XCVM_OK)
             return tape_report(t, error);

@@ -28,11 +28,6 @@ typedef struct tape_learner {
     xcvm_value parts[KEPT_COUNT]; /* of what is kept: likewise */
 } tape_learner;
 
-typedef struct tape_update_hook {
-    xcvm_update_hook call;
-    void *user;
-} tape_update_hook;
-
 struct xcvm_optimizer {
     tape_effect effect; /* first; a step, and who refers to it */
     xcvm_tape *tape;
@@ -42,7 +37,7 @@ struct xcvm_optimizer {
     bool stepping;
     tape_learner **learners; /* in the order in which they were added */
     size_t count, capacity;
-    tape_update_hook *hooks;
+    xcvm_update_hook *hooks;
     size_t hook_count, hook_capacity;
     xcvm_layer **layers;
     size_t layer_count, layer_capacity;

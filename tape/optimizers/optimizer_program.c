@@ -55,7 +55,8 @@ static xcvm_status check(const xcvm_optimizer *o, xcc_module *m, size_t count, c
         const tape_learner *l = tape_learner_of(o, changes[i].variable);
         XCVM_CHECK(m->error, l != NULL, INTERNAL, "a parameter is none of the optimizer's");
         XCVM_CHECK(m->error, !changes[i].by_rows, UNSUPPORTED,
-                   "the gradient of \"%.80s\" is kept by rows (xcvm_var_set_sparse), which no program has", l->name);
+                   "the gradient of \"%.80s\" is kept by rows (xcvm_var_set_sparse_gradient), which no program has",
+                   l->name);
         XCVM_CHECK(m->error, *steps < 0 || *steps == l->steps, UNSUPPORTED,
                    "\"%.80s\" has had %lld steps, others %lld; a program counts them for all", l->name,
                    (long long)l->steps, (long long)*steps);
@@ -93,9 +94,9 @@ xcvm_status tape_optimizer_build(tape_effect *e, xcc_module *m, size_t count, co
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(check(o, m, count, changes, steps));
     *options = *before;
-    options->clip_norm = o->options.clip_norm;
-    options->clip_value = o->options.clip_value;
-    options->average = o->options.average;
+    options->training.clip_norm = o->options.clip_norm;
+    options->training.clip_value = o->options.clip_value;
+    options->training.average = o->options.average;
     m->options = options;
     const xcvm_status status = update(o, m, count, changes);
     m->options = before;

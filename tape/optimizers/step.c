@@ -407,7 +407,7 @@ xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
 static xcvm_var number_like(xcvm_tape *t, const xcvm_update *update, double number)
 {
     const xcvm_value *type;
-    return xcvm_var_value(t, update->gradient, &type, NULL) == XCVM_OK
+    return xcvm_var_get_value(t, update->gradient, &type, NULL) == XCVM_OK
                ? xcvm_tape_scalar(t, (xcvm_dtype)xcvm_value_dtype(type), number)
                : TAPE_FAILED;
 }
@@ -451,7 +451,7 @@ xcvm_var xcvm_hook_noise(void *number, xcvm_tape *tape, const xcvm_update *updat
         return TAPE_FAILED;
     const double variance = *(const double *)number / pow((double)update->step, 0.55);
     const xcvm_value *type;
-    if (xcvm_var_value(tape, update->gradient, &type, NULL) != XCVM_OK)
+    if (xcvm_var_get_value(tape, update->gradient, &type, NULL) != XCVM_OK)
         return TAPE_FAILED;
     const xcvm_int_list shape = {type->dims, (size_t)type->rank};
     const xcvm_var dims = xcvm_tape_constant(tape, XCVM_I64, 1, (const int64_t[]){type->rank}, shape.at);

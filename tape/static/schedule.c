@@ -55,7 +55,7 @@ size_t tape_schedule_memory(const tape_schedule *s)
     size_t bytes = 0;
     for (size_t i = 0; i < 2; i++) {
         xcvm_memory_info info = {.size = sizeof info};
-        xcvm_session_memory(programs[i]->session, &info);
+        xcvm_session_get_memory_info(programs[i]->session, &info);
         bytes += info.reserved_bytes;
     }
     return bytes;
@@ -64,7 +64,7 @@ size_t tape_schedule_memory(const tape_schedule *s)
 /* ---- Programs ---- */
 
 xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_options *options, trace_form form,
-                               xcvm_sink sink, void *user)
+                               xcvm_sink sink)
 {
     const xcc_options own = {.size = sizeof own, .allocator = t->allocator};
     xcc_module m;
@@ -72,7 +72,7 @@ xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_opti
     if (status == XCVM_OK)
         status = tape_trace_build(k, &m, form, options->backprop);
     if (status == XCVM_OK)
-        status = xcc_compile_graph(&m, options, sink, user, NULL, &t->error);
+        status = xcc_compile_graph(&m, options, sink, NULL, &t->error);
     xcc_module_release(&m);
     return status;
 }
@@ -83,8 +83,7 @@ static xcvm_status load(xcvm_tape *t, const tape_schedule *s, const xcvm_bytes *
     const xcvm_session_options options = {.size = sizeof options,
                                           .allocator = t->allocator,
                                           .threads = 1,
-                                          .print = t->kernel.print,
-                                          .user = t->kernel.print_user,
+                                          .print = {t->kernel.print, t->kernel.print_user},
                                           .functions = s->functions,
                                           .function_count = s->function_count};
     XCVM_TRY(xcvm_program_load(b->at, b->count, &how, &p->program, &t->error));
@@ -97,7 +96,7 @@ static xcvm_status make_program(xcvm_tape *t, const tape_schedule *s, const xcc_
                                 schedule_program *p)
 {
     xcvm_bytes b = {.allocator = t->allocator};
-    xcvm_status status = tape_schedule_emit(t, s->trace, options, form, xcvm_bytes_sink, &b);
+    xcvm_status status = tape_schedule_emit(t, s->trace, options, form, (xcvm_sink){xcvm_bytes_sink, &b});
     if (b.failed)
         status = xcvm_error_set(&t->error, XCVM_OUT_OF_MEMORY, "no memory for a program of over %zu bytes", b.count);
     if (status == XCVM_OK)
@@ -139,7 +138,7 @@ static void link_states(tape_schedule *s)
 {
     const xcvm_program *program = s->forward.program;
     for (size_t i = 0; i < s->state_count; i++) {
-        const xcvm_parameter *p = xcvm_program_state(program, i);
+        const xcvm_value_info *p = xcvm_program_state_at(program, i);
         const bool updated = (program->state_uses[i] & XCVM_STATE_UPDATED) != 0;
         s->outputs[s->output_count + i] = (schedule_output){.role = updated ? SCHEDULE_UPDATED : SCHEDULE_WRITTEN,
                                                             .index = tape_trace_operand_named(s->trace, p->name),
@@ -162,7 +161,7 @@ static xcvm_status link_outputs(xcvm_tape *t, tape_schedule *s)
     link_states(s);
     for (size_t i = 0; i < count; i++) {
         schedule_output *o = &s->outputs[i];
-        const xcvm_parameter *p = xcvm_program_output(s->forward.program, i);
+        const xcvm_value_info *p = xcvm_program_output_at(s->forward.program, i);
         char operand[32] = "";
         *o = (schedule_output){.index = i, .name = p->name, .type = &p->type, .fixed = xcvm_type_is_fixed(&p->type)};
         if (i < s->result_count)
@@ -195,7 +194,7 @@ static xcvm_status link_forward(xcvm_tape *t, tape_schedule *s)
         s->results == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
-        s->forward_inputs[i] = tape_trace_operand_named(k, xcvm_program_input(s->forward.program, i)->name);
+        s->forward_inputs[i] = tape_trace_operand_named(k, xcvm_program_input_at(s->forward.program, i)->name);
     return XCVM_OK;
 }
 
@@ -217,7 +216,7 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
     if (s->backward_inputs == NULL || s->backward_outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < inputs; i++) {
-        const char *name = xcvm_program_input(program, i)->name;
+        const char *name = xcvm_program_input_at(program, i)->name;
         const bool is_gradient = strncmp(name, seed, sizeof seed - 1) == 0;
         s->backward_inputs[i] =
             (schedule_input){is_gradient, find_output(s, is_gradient ? name + sizeof seed - 1 : name)};
@@ -225,7 +224,7 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
                    "the backward of a schedule reads %.100s, which the forward does not give", name);
     }
     for (size_t i = 0; i < outputs; i++) {
-        const xcvm_parameter *p = xcvm_program_output(program, i);
+        const xcvm_value_info *p = xcvm_program_output_at(program, i);
         s->backward_outputs[i] = tape_trace_operand_named(s->trace, p->name + sizeof gradient - 1);
         XCVM_CHECK(&t->error, s->backward_outputs[i] != SIZE_MAX && xcvm_type_is_fixed(&p->type), UNSUPPORTED,
                    "the shape of %.100s is known when it runs alone", p->name);
@@ -278,10 +277,10 @@ static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
         if (k->operands[i].value == NULL || !k->operands[i].requires || !flowing[k->operands[i].value->id])
             continue;
         tape_trace_name(k, i, name);
-        if ((names[o->wrt_count++] = xcvm_arena_string(&s->arena, name, strlen(name))) == NULL)
+        if ((names[o->gradients.wrt_count++] = xcvm_arena_string(&s->arena, name, strlen(name))) == NULL)
             return xcvm_error_set(&t->error, XCVM_OUT_OF_MEMORY, "no memory for a schedule");
     }
-    o->wrt = names;
+    o->gradients.wrt = names;
     return XCVM_OK;
 }
 
@@ -293,8 +292,8 @@ static xcvm_status list_vjps(xcvm_tape *t, tape_schedule *s, xcc_options *o)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < k->operation_count; i++)
         if (k->operations[i].operation->backward != NULL)
-            vjps[o->vjp_count++] = (xcc_vjp_function){k->operations[i].name, k->operations[i].vjp};
-    o->vjps = vjps;
+            vjps[o->gradients.vjp_count++] = (xcc_vjp_function){k->operations[i].name, k->operations[i].vjp};
+    o->gradients.vjps = vjps;
     return XCVM_OK;
 }
 
@@ -348,7 +347,7 @@ static xcvm_status compile(xcvm_tape *t, tape_schedule *s)
         XCVM_TRY(note_constants(t, s));
     if (s->trace->differentiable) {
         o.backprop = true;
-        o.phase = XCC_PHASE_FORWARD;
+        o.gradients.phase = XCC_PHASE_FORWARD;
         XCVM_TRY(list_wrt(t, s, &o));
         XCVM_TRY(list_vjps(t, s, &o));
     }
@@ -356,7 +355,7 @@ static xcvm_status compile(xcvm_tape *t, tape_schedule *s)
     XCVM_TRY(link_forward(t, s));
     if (!s->trace->differentiable)
         return XCVM_OK;
-    o.phase = XCC_PHASE_BACKWARD;
+    o.gradients.phase = XCC_PHASE_BACKWARD;
     XCVM_TRY(make_program(t, s, &o, TRACE_INPUTS, &s->backward));
     return link_backward(t, s);
 }

@@ -95,6 +95,6 @@ void tape_schedule_exchange(xcvm_value *to, xcvm_value *next);
 xcvm_status tape_schedule_functions(xcvm_tape *t, tape_schedule *s);
 /* The program of the trace in some form: bytes for `sink`. */
 xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_options *options, trace_form form,
-                               xcvm_sink sink, void *user);
+                               xcvm_sink sink);
 
 #endif

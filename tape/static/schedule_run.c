@@ -95,7 +95,7 @@ static xcvm_status keep_results(xcvm_tape *t, const tape_schedule *s, const tape
             continue;
         xcvm_value *to = &r->out[o->index]->value.type;
         *to = (xcvm_value){.refs = 0};
-        XCVM_TRY(xcvm_value_keep(&keeping, to, xcvm_session_output(s->forward.session, i), &t->error));
+        XCVM_TRY(xcvm_value_keep(&keeping, to, xcvm_session_get_output(s->forward.session, i), &t->error));
     }
     return XCVM_OK;
 }
@@ -209,10 +209,10 @@ static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
     for (size_t i = 0; i < s->output_count && !s->aside; i++)
         s->aside = !s->outputs[i].fixed;
     XCVM_TRY(bind(t, s, r));
-    const uint64_t begun = t->observer != NULL ? tape_observe(t, r, 0) : 0;
+    const uint64_t begun = t->observer.call != NULL ? tape_observe(t, r, 0) : 0;
     XCVM_TRY(run(t, s->forward.session));
     XCVM_TRY(keep_results(t, s, r));
-    if (t->observer != NULL)
+    if (t->observer.call != NULL)
         tape_observe(t, r, begun);
     return t->check_nan ? tape_check_nan(t, r) : XCVM_OK;
 }

@@ -19,12 +19,12 @@ static char *copy_name(xcvm_tape *t, const char *name)
     return copy;
 }
 
-xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, void *user,
-                               const xcvm_static_options *options, xcvm_static **static_function, xcvm_error *error)
+xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, const xcvm_static_options *options,
+                               xcvm_static **static_function, xcvm_error *error)
 {
     xcvm_static_options o;
     TAPE_BEGIN(tape, xcvm_static_create, error);
-    XCVM_CHECK(error, function != NULL && static_function != NULL, INVALID_ARGUMENT,
+    XCVM_CHECK(error, function.call != NULL && static_function != NULL, INVALID_ARGUMENT,
                "there is no function, or no place for the static function");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, o.held != NULL || o.held_count == 0, INVALID_ARGUMENT, "held is NULL");
@@ -34,8 +34,7 @@ xcvm_status xcvm_static_create(xcvm_tape *tape, xcvm_static_function function, v
                o.verbosity);
     xcvm_static *s = xcvm_allocate_zeroed(tape->allocator, sizeof *s);
     XCVM_CHECK(error, s != NULL, OUT_OF_MEMORY, "no memory for a static function");
-    *s = (xcvm_static){
-        .tape = tape, .function = function, .user = user, .options = o, .enabled = true, .training = true};
+    *s = (xcvm_static){.tape = tape, .function = function, .options = o, .enabled = true, .training = true};
     s->options.name = s->name = copy_name(tape, o.name != NULL ? o.name : "static");
     if (s->options.cache_limit == 0)
         s->options.cache_limit = CACHE_LIMIT;
@@ -53,13 +52,13 @@ void tape_static_say(const xcvm_static *s, int level, const char *format, ...)
 {
     char text[640];
     va_list arguments;
-    if (s->options.log == NULL || level > s->options.verbosity)
+    if (s->options.log.call == NULL || level > s->options.verbosity)
         return;
     va_start(arguments, format);
     const int length = snprintf(text, sizeof text, "%.100s: ", s->name);
     vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
     va_end(arguments);
-    s->options.log(s->options.log_user, level, text);
+    s->options.log.call(s->options.log.user, level, text);
 }
 
 /* Takes a schedule out of the list that it is in; its records, if any, are forgotten. */
@@ -96,10 +95,10 @@ static const char *use_of(const xcvm_static *s)
                                               : NULL;
 }
 
-void xcvm_static_clear(xcvm_static *static_function)
+void xcvm_static_reset(xcvm_static *static_function)
 {
     xcvm_tape *t = TAPE_OF(static_function);
-    if (!TAPE_ENTER(t, xcvm_static_clear))
+    if (!TAPE_ENTER(t, xcvm_static_reset))
         return;
     const char *use = use_of(static_function);
     if (use != NULL)
@@ -209,7 +208,7 @@ static xcvm_status call_function(xcvm_static *s, size_t in_count, const xcvm_var
 {
     xcvm_tape *t = s->tape;
     s->stats.runs++;
-    const xcvm_status status = s->function(s->user, t, in_count, in, out_count, out);
+    const xcvm_status status = s->function.call(s->function.user, t, in_count, in, out_count, out);
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the function %.100s failed", s->name);
     for (size_t i = 0; i < out_count && !t->failed; i++)
@@ -242,7 +241,7 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
         if (v != NULL && from->sparse) {
             v->sparse = true;
             if (t->recording && from->requires)
-                tape_trace_refuse(k, "the gradient of an operand is kept by rows (xcvm_var_set_sparse)");
+                tape_trace_refuse(k, "the gradient of an operand is kept by rows (xcvm_var_set_sparse_gradient)");
         }
         XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires, NULL));
     }
@@ -487,7 +486,8 @@ xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const x
         return give(status, out_count, out);
     }
     static_function->calls++;
-    const xcvm_status status = static_function->function(static_function->user, t, in_count, in, out_count, out);
+    const xcvm_status status =
+        static_function->function.call(static_function->function.user, t, in_count, in, out_count, out);
     static_function->calls--;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the function %.100s failed", static_function->name);

@@ -8,7 +8,6 @@
 struct xcvm_static {
     xcvm_tape *tape;
     xcvm_static_function function;
-    void *user;
     char *name;
     xcvm_static_options options;
     bool enabled, training, checking;
@@ -16,7 +15,7 @@ struct xcvm_static {
     tape_schedule *schedules; /* the latest first */
     size_t count;
     uint64_t clock; /* of their use */
-    xcvm_static_stats stats;
+    xcvm_static_info stats;
 };
 
 /* Tells the log, if it wants to know as much. */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats *stats)
+void xcvm_static_get_info(const xcvm_static *static_function, xcvm_static_info *stats)
 {
-    if (!TAPE_ENTER(TAPE_OF(static_function), xcvm_static_get_stats))
+    if (!TAPE_ENTER(TAPE_OF(static_function), xcvm_static_get_info))
         return;
-    xcvm_static_stats all = static_function->stats;
+    xcvm_static_info all = static_function->stats;
     all.size = stats->size;
     all.schedules = static_function->count;
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next) {
@@ -21,9 +21,9 @@ void xcvm_static_get_stats(const xcvm_static *static_function, xcvm_static_stats
 
 /* ---- Text ---- */
 
-static bool write_text(xcvm_sink sink, void *user, const char *text) { return sink(user, text, strlen(text)); }
+static bool write_text(xcvm_sink sink, const char *text) { return sink.call(sink.user, text, strlen(text)); }
 
-static bool describe_operands(const tape_schedule *s, xcvm_sink sink, void *user)
+static bool describe_operands(const tape_schedule *s, xcvm_sink sink)
 {
     const tape_trace *k = s->trace;
     for (size_t i = 0; i < k->operand_count; i++) {
@@ -34,13 +34,13 @@ static bool describe_operands(const tape_schedule *s, xcvm_sink sink, void *user
         snprintf(line, sizeof line, "#   %s = %s, %s%s%s\n", tape_trace_name(k, i, name), o->value->name,
                  xcvm_value_describe(&o->value->type, type, sizeof type), o->requires ? ", with gradient" : "",
                  o->now != o->value ? ", written" : "");
-        if (!write_text(sink, user, line))
+        if (!write_text(sink, line))
             return false;
     }
     return true;
 }
 
-static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_sink sink, void *user)
+static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_sink sink)
 {
     const tape_trace *k = s->trace;
     char head[480];
@@ -50,18 +50,18 @@ static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_s
              : s->forward.session != NULL ? "compiled"
                                           : "recorded",
              k->refusal);
-    if (!write_text(sink, user, head) || !describe_operands(s, sink, user))
+    if (!write_text(sink, head) || !describe_operands(s, sink))
         return xcvm_error_set(&f->tape->error, XCVM_IO, "the text cannot be written");
-    return xcc_graph_dump(k->module.graph, sink, user);
+    return xcc_graph_dump(k->module.graph, sink);
 }
 
-xcvm_status xcvm_static_describe(xcvm_static *static_function, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status xcvm_static_dump(xcvm_static *static_function, xcvm_sink sink, xcvm_error *error)
 {
     xcvm_tape *t = TAPE_OF(static_function);
-    TAPE_BEGIN(t, xcvm_static_describe, error);
-    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    TAPE_BEGIN(t, xcvm_static_dump, error);
+    XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
-        if (tape_stick(t, describe(static_function, s, sink, user)) != XCVM_OK)
+        if (tape_stick(t, describe(static_function, s, sink)) != XCVM_OK)
             return tape_report(t, error);
     return XCVM_OK;
 }
@@ -133,13 +133,13 @@ static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool conti
 }
 
 xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_save_options *options, xcvm_sink sink,
-                             void *user, xcvm_error *error)
+                             xcvm_error *error)
 {
     xcvm_tape *t = TAPE_OF(static_function);
     xcvm_static_save_options o;
     tape_schedule *last = NULL;
     TAPE_BEGIN(t, xcvm_static_save, error);
-    XCVM_CHECK(error, sink != NULL, INVALID_ARGUMENT, "sink is NULL");
+    XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     for (tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         if (last == NULL || s->used > last->used)
@@ -170,7 +170,7 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
     }
     const xcc_options how = {
         .size = sizeof how, .allocator = t->allocator, .optimization = static_function->options.optimization};
-    const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink, user);
+    const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink);
     k->naming = NULL;
     return tape_stick(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
 }

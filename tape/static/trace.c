@@ -558,7 +558,7 @@ xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
         }
     XCVM_TRY(tape_trace_leave(k));
     if (k->gathers && k->differentiable)
-        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse)");
+        tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse_gradient)");
     for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
         if (was_changed(k, &k->operands[i]))
             tape_trace_refuse(k, "what the function reads is changed by the host while it runs");

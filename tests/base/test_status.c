@@ -2,11 +2,14 @@
 #include "base/status.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(names)
 {
-    ck_assert_str_eq(xcvm_version(), "0.1.0");
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", XCVM_VERSION_MAJOR, XCVM_VERSION_MINOR, XCVM_VERSION_PATCH);
+    ck_assert_str_eq(xcvm_version(), version);
     ck_assert_str_eq(xcvm_status_name(XCVM_OUT_OF_MEMORY), "OUT_OF_MEMORY");
     ck_assert_str_eq(xcvm_status_summary(XCVM_OK), "success");
     ck_assert_ptr_null(xcvm_status_name((xcvm_status)99));

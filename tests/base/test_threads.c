@@ -376,8 +376,8 @@ END_TEST
 
 START_TEST(processors_and_clock)
 {
-    ck_assert_int_ge(xcvm_available_threads(), 1);
-    ck_assert_int_le(xcvm_available_threads(), (int)sysconf(_SC_NPROCESSORS_CONF));
+    ck_assert_int_ge(xcvm_available_thread_count(), 1);
+    ck_assert_int_le(xcvm_available_thread_count(), (int)sysconf(_SC_NPROCESSORS_CONF));
     uint64_t before = xcvm_clock_ns();
     ck_assert_uint_gt(before, 0);
     ck_assert_uint_ge(xcvm_clock_ns(), before);

@@ -67,7 +67,7 @@ START_TEST(tensors)
     ck_assert_uint_eq(xcvm_value_count(tensor), 6);
     ck_assert_uint_eq(xcvm_value_bytes(tensor), 24);
     ck_assert_uint_eq((uintptr_t)xcvm_value_data(tensor) % XCVM_ALIGNMENT, 0);
-    ck_assert_ptr_null(xcvm_value_item(tensor, 0));
+    ck_assert_ptr_null(xcvm_value_item_at(tensor, 0));
     ck_assert_int_eq(xcvm_value_retain(tensor, &kept, &error), XCVM_OK);
     ck_assert_ptr_eq(kept, tensor);
     xcvm_value_release(tensor);
@@ -91,11 +91,13 @@ START_TEST(bad_tensors)
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 1, NULL, &tensor, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_STRING, 0, NULL, &tensor, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, 0, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 0, NULL, NULL, NULL, NULL, &tensor, &error), XCVM_INVALID_ARGUMENT);
-    float data[2] = {1, 2};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 0, NULL, (char *)data + 1, NULL, NULL, &tensor, &error),
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 0, NULL, NULL, (xcvm_finalizer){0}, &tensor, &error),
                      XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_STRING, 0, NULL, data, NULL, NULL, &tensor, &error), XCVM_INVALID_ARGUMENT);
+    float data[2] = {1, 2};
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 0, NULL, (char *)data + 1, (xcvm_finalizer){0}, &tensor, &error),
+                     XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_STRING, 0, NULL, data, (xcvm_finalizer){0}, &tensor, &error),
+                     XCVM_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -105,7 +107,8 @@ START_TEST(wrapped_anywhere)
     char data[8];
     for (size_t shift = 0; shift < 3; shift++) {
         xcvm_value *tensor;
-        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F24, 1, dims2(1, 0), data + shift, NULL, NULL, &tensor, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F24, 1, dims2(1, 0), data + shift, (xcvm_finalizer){0}, &tensor, NULL),
+                         XCVM_OK);
         xcvm_value_release(tensor);
     }
 }
@@ -119,16 +122,17 @@ START_TEST(wrapped)
     xcvm_error error;
     float data[2] = {1, 2};
     int released = 0;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, dims2(2, 0), data, count_release, &released, &tensor, &error),
-                     XCVM_OK);
+    ck_assert_int_eq(
+        xcvm_tensor_wrap(XCVM_F32, 1, dims2(2, 0), data, (xcvm_finalizer){count_release, &released}, &tensor, &error),
+        XCVM_OK);
     ck_assert_ptr_eq(xcvm_value_data(tensor), data);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_OPTIONAL, 1, &tensor, &list, &error), XCVM_OK);
     xcvm_value_release(tensor);
     ck_assert_int_eq(released, 0);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_value_item(list, 0)), data);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_value_item_at(list, 0)), data);
     xcvm_value_release(list);
     ck_assert_int_eq(released, 1);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, dims2(0, 0), NULL, NULL, NULL, &tensor, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, dims2(0, 0), NULL, (xcvm_finalizer){0}, &tensor, &error), XCVM_OK);
     ck_assert_ptr_nonnull(xcvm_value_data(tensor));
     xcvm_value_release(tensor);
 }
@@ -142,10 +146,10 @@ START_TEST(strings)
     xcvm_error error;
     size_t length;
     ck_assert_int_eq(xcvm_string_tensor_create(NULL, 1, dims2(3, 0), texts, NULL, &tensor, &error), XCVM_OK);
-    ck_assert_mem_eq(xcvm_value_string(tensor, 2, &length), "three", 5);
+    ck_assert_mem_eq(xcvm_value_string_at(tensor, 2, &length), "three", 5);
     ck_assert_uint_eq(length, 5);
-    ck_assert_ptr_nonnull(xcvm_value_string(tensor, 1, NULL));
-    ck_assert_ptr_null(xcvm_value_string(tensor, 3, &length));
+    ck_assert_ptr_nonnull(xcvm_value_string_at(tensor, 1, NULL));
+    ck_assert_ptr_null(xcvm_value_string_at(tensor, 3, &length));
     ck_assert_ptr_null(xcvm_value_data(tensor));
     ck_assert(xcvm_strings_valid(tensor->data, tensor->bytes, 3));
     ck_assert(!xcvm_strings_valid(tensor->data, tensor->bytes - 1, 3));
@@ -154,7 +158,7 @@ START_TEST(strings)
     ck_assert(!xcvm_strings_valid(tensor->data, tensor->bytes, 3));
     xcvm_value_release(tensor);
     ck_assert_int_eq(xcvm_string_tensor_create(NULL, 1, dims2(3, 0), texts, lengths, &tensor, &error), XCVM_OK);
-    xcvm_value_string(tensor, 0, &length);
+    xcvm_value_string_at(tensor, 0, &length);
     ck_assert_uint_eq(length, 2);
     xcvm_value_release(tensor);
     ck_assert_int_eq(xcvm_string_tensor_create(NULL, 1, dims2(1, 0), NULL, NULL, &tensor, &error),
@@ -177,13 +181,13 @@ START_TEST(lists)
     ck_assert_int_eq(xcvm_value_dtype(list), XCVM_I64);
     ck_assert_int_eq(xcvm_value_rank(list), -1);
     ck_assert_ptr_null(xcvm_value_dims(list));
-    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_value_item(list, 1)), 42);
-    ck_assert_ptr_null(xcvm_value_item(list, 2));
+    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_value_item_at(list, 1)), 42);
+    ck_assert_ptr_null(xcvm_value_item_at(list, 2));
     /* An item is lent: it is kept as a value of its own that shares the elements, and outlives the list. */
     xcvm_value *item;
-    ck_assert_int_eq(xcvm_value_retain(xcvm_value_item(list, 1), &item, &error), XCVM_OK);
-    ck_assert_ptr_ne(item, xcvm_value_item(list, 1));
-    ck_assert_ptr_eq(xcvm_value_data(item), xcvm_value_data(xcvm_value_item(list, 1)));
+    ck_assert_int_eq(xcvm_value_retain(xcvm_value_item_at(list, 1), &item, &error), XCVM_OK);
+    ck_assert_ptr_ne(item, xcvm_value_item_at(list, 1));
+    ck_assert_ptr_eq(xcvm_value_data(item), xcvm_value_data(xcvm_value_item_at(list, 1)));
     xcvm_value_release(list);
     ck_assert_int_eq(*(const int64_t *)xcvm_value_data(item), 42);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 1, &item, &list, &error), XCVM_OK);
@@ -212,7 +216,7 @@ START_TEST(lent_items_are_copied)
     lent.data = data;
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 1, &pointer, &list, NULL), XCVM_OK);
     data[0] = 9;
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_value_item(list, 0)))[0], 1);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_value_item_at(list, 0)))[0], 1);
     xcvm_value_release(list);
 }
 END_TEST

@@ -8,6 +8,7 @@
 #include "tests/case_text.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
+#include "xcvm/export_c.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,10 +49,10 @@ static bool bind(const test_case *c, const result *r, xcvm_error *error)
         const xcvm_value *v = &c->bindings[i].tensor;
         xcvm_value *value;
         size_t index = 0;
-        while (strcmp(xcvm_program_input(r->program, index)->name, c->bindings[i].input) != 0)
+        while (strcmp(xcvm_program_input_at(r->program, index)->name, c->bindings[i].input) != 0)
             index++;
-        if (v->dtype == XCVM_STRING ||
-            xcvm_tensor_wrap((xcvm_dtype)v->dtype, v->rank, v->dims, v->data, NULL, NULL, &value, error) != XCVM_OK)
+        if (v->dtype == XCVM_STRING || xcvm_tensor_wrap((xcvm_dtype)v->dtype, v->rank, v->dims, v->data,
+                                                        (xcvm_finalizer){0}, &value, error) != XCVM_OK)
             return false;
         const xcvm_status status = xcvm_session_set_input(r->session, index, value, error);
         xcvm_value_release(value);
@@ -154,29 +155,29 @@ static void write_case(const export_job *w, const test_case *c, const char *path
             "    int status, wrong = 0;\n",
             n, n, n);
     for (size_t i = 0; i < inputs; i++) {
-        const xcvm_value *v = binding_of(c, xcvm_program_input(r->program, i)->name);
+        const xcvm_value *v = binding_of(c, xcvm_program_input_at(r->program, i)->name);
         write_bytes(w->cases, "in", i, v->data, v->bytes);
     }
     for (size_t i = 0; i < outputs && !r->failed; i++) {
-        const xcvm_value *v = xcvm_session_output(r->session, i);
+        const xcvm_value *v = xcvm_session_get_output(r->session, i);
         write_bytes(w->cases, "expected", i, xcvm_value_data(v), xcvm_value_bytes(v));
     }
     const size_t states = r->failed ? 0 : xcvm_program_state_count(r->program);
     for (size_t i = 0; i < states; i++) {
-        const xcvm_value *v = xcvm_session_state(r->session, i);
+        const xcvm_value *v = xcvm_session_get_state(r->session, i);
         write_bytes(w->cases, "state", i, xcvm_value_data(v), xcvm_value_bytes(v));
     }
     for (size_t i = 0; i < outputs; i++)
         fprintf(w->cases,
                 "    static union {\n        unsigned char bytes[%zu];\n        double aligned;\n    } out_%zu;\n",
-                r->failed ? (size_t)1 << 19 : xcvm_value_bytes(xcvm_session_output(r->session, i)) + 1, i);
+                r->failed ? (size_t)1 << 19 : xcvm_value_bytes(xcvm_session_get_output(r->session, i)) + 1, i);
     fprintf(w->cases, "    case_%zu_init(&context);\n", n);
     if (draws(w, header_name))
         fprintf(w->cases, "    context.random = 1;\n");
     fprintf(w->cases, "    status = case_%zu_run(&context", n);
     for (size_t i = 0; i < inputs; i++)
-        fprintf(w->cases, ", (const %s *)(const void *)&in_%zu", type_of(xcvm_program_input(r->program, i)->type.dtype),
-                i);
+        fprintf(w->cases, ", (const %s *)(const void *)&in_%zu",
+                type_of(xcvm_program_input_at(r->program, i)->type.dtype), i);
     for (size_t i = 0; i < outputs; i++)
         fprintf(w->cases, ", (void *)&out_%zu", i);
     fprintf(w->cases, ");\n");
@@ -190,13 +191,13 @@ static void write_case(const export_job *w, const test_case *c, const char *path
             fprintf(w->cases, "    (void)out_%zu;\n", i);
             continue;
         }
-        const xcvm_value *v = xcvm_session_output(r->session, i);
+        const xcvm_value *v = xcvm_session_get_output(r->session, i);
         snprintf(at, sizeof at, "(const void *)&out_%zu", i);
         write_comparison(w->cases, v, at, "expected", i);
     }
     for (size_t i = 0; i < states; i++) {
         snprintf(at, sizeof at, "case_%zu_state_at(&context, %zu).elements", n, i);
-        write_comparison(w->cases, xcvm_session_state(r->session, i), at, "state", i);
+        write_comparison(w->cases, xcvm_session_get_state(r->session, i), at, "state", i);
     }
     fprintf(w->cases, "    return wrong;\n}\n");
     const char *base = strrchr(path, '/');
@@ -207,10 +208,10 @@ static void write_case(const export_job *w, const test_case *c, const char *path
 static bool is_comparable(const test_case *c, const result *r)
 {
     for (size_t i = 0; i < xcvm_program_input_count(r->program); i++)
-        if (binding_of(c, xcvm_program_input(r->program, i)->name) == NULL)
+        if (binding_of(c, xcvm_program_input_at(r->program, i)->name) == NULL)
             return false;
     for (size_t i = 0; i < xcvm_program_output_count(r->program); i++)
-        if (!r->failed && xcvm_session_output(r->session, i) == NULL)
+        if (!r->failed && xcvm_session_get_output(r->session, i) == NULL)
             return false;
     return true;
 }
@@ -227,13 +228,12 @@ static void export_case(export_job *w, const test_case *c, const char *path, con
         snprintf(source_name, sizeof source_name, "%s.c", name);
         snprintf(header_name, sizeof header_name, "%s.h", name);
         FILE *source = open_file(w, source_name), *header = open_file(w, header_name);
-        const xcc_c_options options = {.size = sizeof options,
-                                       .name = name,
-                                       .header_name = header_name,
-                                       .target = w->target,
-                                       .sink = file_sink,
-                                       .source = source,
-                                       .header = header};
+        const xcc_export_c_options options = {.size = sizeof options,
+                                              .name = name,
+                                              .header_name = header_name,
+                                              .target = w->target,
+                                              .source = {file_sink, source},
+                                              .header = {file_sink, header}};
         const xcvm_status status = xcc_export_c(file->at, file->length, &options, &error);
         fclose(source);
         fclose(header);
@@ -268,7 +268,7 @@ static void export_file(export_job *w, const char *path)
         if (i % w->step == 0)
             w->seen++;
         if (i % w->step == 0 &&
-            xcvm_assemble(c.program, c.program_length, NULL, test_bytes_sink, &file, &error) == XCVM_OK)
+            xcvm_assemble(c.program, c.program_length, NULL, (xcvm_sink){test_bytes_sink, &file}, &error) == XCVM_OK)
             export_case(w, &c, path, &file);
         test_bytes_free(&file);
     }

@@ -135,7 +135,7 @@ static UNUSED test_bytes emit(compilation *c)
     test_bytes bytes = {0};
     xcc_plan plan;
     ok(&c->m, xcc_plan_make(&c->m, &plan));
-    ok(&c->m, xcc_emit_program(&c->m, &plan, test_bytes_sink, &bytes));
+    ok(&c->m, xcc_emit_program(&c->m, &plan, (xcvm_sink){test_bytes_sink, &bytes}));
     return bytes;
 }
 
@@ -168,7 +168,7 @@ static UNUSED void machine_close(machine *k)
  */
 static UNUSED void machine_fill(machine *k, size_t index, unsigned seed)
 {
-    const xcvm_parameter *p = xcvm_program_input(k->program, index);
+    const xcvm_value_info *p = xcvm_program_input_at(k->program, index);
     int64_t dims[XCVM_MAX_RANK];
     xcvm_value *v = NULL;
     for (int i = 0; i < p->type.rank; i++)
@@ -209,7 +209,7 @@ static UNUSED void machine_run(machine *k)
 
 static UNUSED void expect_output(const machine *k, size_t index, int rank, const int64_t *dims, const float *data)
 {
-    const xcvm_value *v = xcvm_session_output(k->session, index);
+    const xcvm_value *v = xcvm_session_get_output(k->session, index);
     ck_assert_ptr_nonnull(v);
     ck_assert_int_eq(xcvm_value_rank(v), rank);
     for (int i = 0; i < rank; i++)
@@ -227,6 +227,14 @@ static void expect_equal(const xcvm_value *a, const xcvm_value *b)
         ck_assert_msg((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= 1e-5 + 1e-4 * fabs(y), "element %zu: %g, %g",
                       i, x, y);
     }
+}
+
+/* Appends a diagnostic to a test_bytes, as a line; those of pairs of states begin with "note: ". */
+static UNUSED void keep_diagnostic(void *user, xcc_diagnostic_kind kind, const char *text)
+{
+    const char *begin = kind == XCC_DIAGNOSTIC_STATE_PAIR ? "note: " : "";
+    ck_assert(test_bytes_sink(user, begin, strlen(begin)) && test_bytes_sink(user, text, strlen(text)) &&
+              test_bytes_sink(user, "\n", 1));
 }
 
 /* Compiles what `make` makes without optimization, and with the options of *c, which has begun; runs both on the same
@@ -251,8 +259,9 @@ static UNUSED void check_results(graph_function make, compilation *c)
         machine_run(&after);
         ck_assert_uint_eq(xcvm_program_output_count(before.program), xcvm_program_output_count(after.program));
         for (size_t i = 0; i < xcvm_program_output_count(before.program); i++) {
-            ck_assert_str_eq(xcvm_program_output(before.program, i)->name, xcvm_program_output(after.program, i)->name);
-            expect_equal(xcvm_session_output(before.session, i), xcvm_session_output(after.session, i));
+            ck_assert_str_eq(xcvm_program_output_at(before.program, i)->name,
+                             xcvm_program_output_at(after.program, i)->name);
+            expect_equal(xcvm_session_get_output(before.session, i), xcvm_session_get_output(after.session, i));
         }
     }
     machine_close(&before);

@@ -15,7 +15,7 @@ static xcvm_status check(const char *text, test_bytes *report, xcvm_error *error
     ck_assert_int_ge(file, 0);
     ck_assert_int_eq(write(file, model.at, model.length), (ssize_t)model.length);
     close(file);
-    xcvm_status status = xcc_check_file(path, NULL, test_bytes_sink, report, error);
+    xcvm_status status = xcc_check_file(path, NULL, (xcvm_sink){test_bytes_sink, report}, error);
     test_bytes_sink(report, "", 1);
     unlink(path);
     test_bytes_free(&model);
@@ -83,10 +83,13 @@ START_TEST(files_that_are_no_models)
 {
     test_bytes report = {0};
     xcvm_error error;
-    ck_assert_int_eq(xcc_check_file("/nowhere/model.onnx", NULL, test_bytes_sink, &report, &error), XCVM_IO);
-    ck_assert_int_eq(xcc_check_file("/proc/self/status", NULL, test_bytes_sink, &report, &error), XCVM_INVALID_MODEL);
-    ck_assert_int_eq(xcc_check_file(NULL, NULL, test_bytes_sink, &report, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcc_check_file(XCVM_TEST_DATA "/main.c", NULL, test_full_sink, NULL, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_check_file("/nowhere/model.onnx", NULL, (xcvm_sink){test_bytes_sink, &report}, &error),
+                     XCVM_IO);
+    ck_assert_int_eq(xcc_check_file("/proc/self/status", NULL, (xcvm_sink){test_bytes_sink, &report}, &error),
+                     XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_check_file(NULL, NULL, (xcvm_sink){test_bytes_sink, &report}, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_check_file(XCVM_TEST_DATA "/main.c", NULL, (xcvm_sink){test_full_sink, NULL}, &error),
+                     XCVM_INVALID_MODEL);
     test_bytes_free(&report);
 }
 END_TEST

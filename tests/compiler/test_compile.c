@@ -13,7 +13,8 @@ static test_bytes small_model(void)
 static xcvm_status compile(const xcc_options *options, test_bytes *program, xcc_report *report, xcvm_error *error)
 {
     test_bytes model = small_model();
-    xcvm_status status = xcc_compile(model.at, model.length, options, test_bytes_sink, program, report, error);
+    xcvm_status status =
+        xcc_compile(model.at, model.length, options, (xcvm_sink){test_bytes_sink, program}, report, error);
     test_bytes_free(&model);
     return status;
 }
@@ -34,9 +35,9 @@ START_TEST(open_dimension)
     ck_assert_uint_eq(report.arena_bytes, 0);
     xcvm_program *p = NULL;
     ck_assert_int_eq(xcvm_program_load(program.at, program.length, NULL, &p, &error), XCVM_OK);
-    ck_assert_str_eq(xcvm_program_input(p, 0)->type.dim_names[0], "N");
-    ck_assert_str_eq(xcvm_program_output(p, 0)->type.dim_names[0], "N");
-    ck_assert_str_eq(xcvm_program_output(p, 0)->name, "y");
+    ck_assert_str_eq(xcvm_program_input_at(p, 0)->type.dim_names[0], "N");
+    ck_assert_str_eq(xcvm_program_output_at(p, 0)->type.dim_names[0], "N");
+    ck_assert_str_eq(xcvm_program_output_at(p, 0)->name, "y");
     xcvm_program_destroy(p);
     test_bytes_free(&program);
 }
@@ -55,7 +56,7 @@ START_TEST(structs_of_another_header)
     r.report.size = offsetof(xcc_report, peak_bytes_before);
     xcc_options options;
     memset(&options, 0xa5, sizeof options);
-    options.size = offsetof(xcc_options, scheduling);
+    options.size = offsetof(xcc_options, optimization);
     options.allocator = NULL;
     options.dims = &(const xcc_dim){"N", 4};
     options.dim_count = 1;
@@ -86,10 +87,13 @@ START_TEST(calls_that_make_no_sense)
     ck_assert_ptr_nonnull(strstr(error.message, "size is 0"));
     ck_assert_int_eq(compile(NULL, &program, &report, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "size is 0"));
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, NULL, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcc_compile(NULL, 1, NULL, test_bytes_sink, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcc_compile_file(NULL, NULL, test_bytes_sink, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcc_check_file("/", &options, test_bytes_sink, &program, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, (xcvm_sink){0}, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile(NULL, 1, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error),
+                     XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile_file(NULL, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error),
+                     XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_check_file("/", &options, (xcvm_sink){test_bytes_sink, &program}, &error),
+                     XCVM_INVALID_ARGUMENT);
     ck_assert_uint_eq(program.length, 0);
     test_bytes_free(&model);
 }
@@ -123,47 +127,47 @@ START_TEST(types_of_weights)
 {
     test_bytes program = {0};
     xcvm_error error = {0};
-    xcc_options options = {.size = sizeof options, .weights = XCVM_F64};
+    xcc_options options = {.size = sizeof options, .weights.dtype = XCVM_F64};
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "weights cannot be stored as f64, f32, f24, f16 or bf16 is needed");
-    options.weights = (xcvm_dtype)27;
+    options.weights.dtype = (xcvm_dtype)27;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_uint_eq(program.length, 0);
-    options.weights = XCVM_BF16;
+    options.weights.dtype = XCVM_BF16;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     test_bytes_free(&program);
-    options.weight_blocks = XCC_WEIGHTS_Q4;
+    options.weights.blocks = XCC_WEIGHTS_Q4;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "weights cannot be stored both as bf16 and in blocks");
-    options.weights = XCVM_F32;
-    options.weight_blocks = (xcc_weight_blocks)4;
+    options.weights.dtype = XCVM_F32;
+    options.weights.blocks = (xcc_weight_blocks)4;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "there is no form 4 of weights in blocks");
-    options.weight_blocks = XCC_WEIGHTS_Q4A;
+    options.weights.blocks = XCC_WEIGHTS_Q4A;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     test_bytes_free(&program);
-    options.compute = XCVM_BF16;
+    options.weights.compute = XCVM_BF16;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "products in bf16 need a program whose weights are f32 or bf16");
-    options.weight_blocks = XCC_WEIGHTS_PLAIN;
-    options.weights = XCVM_F16;
+    options.weights.blocks = XCC_WEIGHTS_PLAIN;
+    options.weights.dtype = XCVM_F16;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
-    options.compute = XCVM_F16;
+    options.weights.compute = XCVM_F16;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "products cannot be computed in f16, f32 or bf16 is needed");
-    options.compute = XCVM_NO_DTYPE;
-    options.caches = XCVM_F24;
+    options.weights.compute = XCVM_NO_DTYPE;
+    options.states.cache_dtype = XCVM_F24;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "caches cannot be of f24, f32, f16 or bf16 is needed");
-    options.caches = XCVM_NO_DTYPE;
+    options.states.cache_dtype = XCVM_NO_DTYPE;
 
     /* Of a program with an LSTM and a Gemm. */
     xcc_report wide = {.size = sizeof wide}, half = wide;
     test_bytes before = {0}, after = {0};
-    options.weights = XCVM_F32;
-    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &before, &wide, &error), XCVM_OK);
-    options.weights = XCVM_F16;
-    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &after, &half, &error), XCVM_OK);
+    options.weights.dtype = XCVM_F32;
+    ck_assert_int_eq(xcc_compile_file(layers, &options, (xcvm_sink){test_bytes_sink, &before}, &wide, &error), XCVM_OK);
+    options.weights.dtype = XCVM_F16;
+    ck_assert_int_eq(xcc_compile_file(layers, &options, (xcvm_sink){test_bytes_sink, &after}, &half, &error), XCVM_OK);
     ck_assert_uint_gt(wide.weight_bytes_before, 0);
     ck_assert_uint_eq(wide.weight_bytes_after, wide.weight_bytes_before);
     ck_assert_uint_eq(half.weight_bytes_before, wide.weight_bytes_before);
@@ -184,7 +188,7 @@ START_TEST(stripped)
     ck_assert_int_eq(compile(NULL, &full, NULL, &error), XCVM_OK);
     ck_assert_int_eq(compile(&options, &strip, NULL, &error), XCVM_OK);
     test_bytes expected = {0};
-    ck_assert_int_eq(xcvm_strip(full.at, full.length, test_bytes_sink, &expected, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_strip(full.at, full.length, (xcvm_sink){test_bytes_sink, &expected}, &error), XCVM_OK);
     ck_assert(test_bytes_equal(&strip, &expected));
     test_bytes_free(&full);
     test_bytes_free(&strip);
@@ -216,7 +220,7 @@ static size_t pass_index(const char *name, size_t length)
 {
     size_t i = 0;
     while (i < xcc_pass_count() &&
-           (strlen(xcc_pass(i)->name) != length || strncmp(xcc_pass(i)->name, name, length) != 0))
+           (strlen(xcc_pass_at(i)->name) != length || strncmp(xcc_pass_at(i)->name, name, length) != 0))
         i++;
     ck_assert_uint_lt(i, xcc_pass_count());
     return i;
@@ -230,18 +234,19 @@ static void check_order(const char *dumps)
     int runs[32] = {0};
     size_t first = 0, next = 0, last = xcc_pass_count() - 1;
     ck_assert_uint_lt(xcc_pass_count(), sizeof runs / sizeof *runs);
-    while (xcc_pass(first)->rounds == 1)
+    while (xcc_pass_at(first)->rounds == 1)
         first++;
-    while (xcc_pass(last)->rounds == 1)
+    while (xcc_pass_at(last)->rounds == 1)
         last--;
     for (const char *at = strstr(dumps, head); at != NULL; at = strstr(at, head)) {
         at += sizeof head - 1;
         const size_t i = pass_index(at, strcspn(at, "\n"));
         const bool again = i == first && next == last + 1;
-        while (next < i && runs[next] == xcc_pass(next)->rounds)
+        while (next < i && runs[next] == xcc_pass_at(next)->rounds)
             next++;
-        ck_assert_msg(i == next || again, "%s after %s", xcc_pass(i)->name, next > 0 ? xcc_pass(next - 1)->name : "-");
-        ck_assert_int_le(++runs[i], xcc_pass(i)->rounds);
+        ck_assert_msg(i == next || again, "%s after %s", xcc_pass_at(i)->name,
+                      next > 0 ? xcc_pass_at(next - 1)->name : "-");
+        ck_assert_int_le(++runs[i], xcc_pass_at(i)->rounds);
         next = i + 1;
     }
     ck_assert_uint_eq(next, xcc_pass_count());
@@ -254,17 +259,17 @@ START_TEST(passes_can_be_followed)
     test_bytes program = {0};
     xcvm_error error = {0};
     xcc_options options = {
-        .size = sizeof options, .progress = follow, .dump = follow_dump, .dump_after = "all", .user = &f};
+        .size = sizeof options, .progress = {follow, &f}, .debug = {.dump = {follow_dump, &f}, .dump_after = "all"}};
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     ck_assert_int_gt(f.calls, (int)xcc_pass_count());
     ck_assert_double_eq(f.fraction, 1);
     ck_assert(test_bytes_sink(&f.text, "", 1));
     for (size_t i = 0; i < xcc_pass_count(); i++)
-        ck_assert_ptr_nonnull(strstr(f.text.at, xcc_pass(i)->name));
-    ck_assert_ptr_null(xcc_pass(xcc_pass_count()));
+        ck_assert_ptr_nonnull(strstr(f.text.at, xcc_pass_at(i)->name));
+    ck_assert_ptr_null(xcc_pass_at(xcc_pass_count()));
     test_bytes_free(&f.text);
     test_bytes_free(&program);
-    options.dump_after = "nonsense";
+    options.debug.dump_after = "nonsense";
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_uint_eq(program.length, 0);
 }
@@ -275,9 +280,9 @@ START_TEST(passes_in_order)
     follower f = {.calls = 0};
     test_bytes program = {0};
     xcvm_error error = {0};
-    xcc_options options = {.size = sizeof options, .dump = follow_dump, .dump_after = "all", .user = &f};
-    ck_assert_msg(xcc_compile_file(layers, &options, test_bytes_sink, &program, NULL, &error) == XCVM_OK, "%s",
-                  error.message);
+    xcc_options options = {.size = sizeof options, .debug = {.dump = {follow_dump, &f}, .dump_after = "all"}};
+    ck_assert_msg(xcc_compile_file(layers, &options, (xcvm_sink){test_bytes_sink, &program}, NULL, &error) == XCVM_OK,
+                  "%s", error.message);
     ck_assert(test_bytes_sink(&f.text, "", 1));
     check_order(f.text.at);
     test_bytes_free(&f.text);
@@ -289,8 +294,9 @@ START_TEST(full_disk)
 {
     test_bytes model = small_model();
     xcvm_error error = {0};
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, &error), XCVM_IO);
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_full_sink, NULL, NULL, NULL), XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_full_sink, NULL}, NULL, &error),
+                     XCVM_IO);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_full_sink, NULL}, NULL, NULL), XCVM_IO);
     test_bytes_free(&model);
 }
 END_TEST
@@ -304,13 +310,13 @@ START_TEST(files)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, model.at, model.length), (ssize_t)model.length);
     close(fd);
-    ck_assert_int_eq(xcc_compile_file(path, NULL, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_compile_file(path, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error), XCVM_OK);
     ck_assert_int_eq(compile(NULL, &direct, NULL, &error), XCVM_OK);
     ck_assert(test_bytes_equal(&program, &direct));
     unlink(path);
-    ck_assert_int_eq(xcc_compile_file(path, NULL, test_bytes_sink, &program, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_compile_file(path, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error), XCVM_IO);
     ck_assert_ptr_nonnull(strstr(error.message, path));
-    ck_assert_int_eq(xcc_compile_file("/tmp", NULL, test_bytes_sink, &program, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_compile_file("/tmp", NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error), XCVM_IO);
     test_bytes_free(&model);
     test_bytes_free(&program);
     test_bytes_free(&direct);
@@ -345,8 +351,8 @@ START_TEST(memory_runs_out_in_layers)
         test_bytes program = {0};
         xcvm_error error = {0};
         test_allocator_start(&a, i);
-        xcc_options options = {.size = sizeof options, .allocator = &a.allocator, .weights = XCVM_F16};
-        status = xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error);
+        xcc_options options = {.size = sizeof options, .allocator = &a.allocator, .weights.dtype = XCVM_F16};
+        status = xcc_compile(model.at, model.length, &options, (xcvm_sink){test_bytes_sink, &program}, NULL, &error);
         ck_assert_uint_eq(a.live, 0);
         ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "request %zu: %s", i, error.message);
         test_bytes_free(&program);
@@ -379,16 +385,17 @@ START_TEST(memory_runs_out_in_a_run)
 {
     static float ones[16 * 16 * 16];
     const xcc_options options = {
-        .size = sizeof options, .plain_layout = _i == 1, .weights = _i == 2 ? XCVM_BF16 : XCVM_F32};
+        .size = sizeof options, .debug.plain_layout = _i == 1, .weights.dtype = _i == 2 ? XCVM_BF16 : XCVM_F32};
     xcvm_status status = XCVM_OUT_OF_MEMORY;
     test_bytes program = {0};
     xcvm_value *x = NULL;
     xcvm_error error = {0};
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
         ones[i] = 1;
-    ck_assert_int_eq(xcc_compile_file(layers, &options, test_bytes_sink, &program, NULL, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, (const int64_t[]){1, 16, 16, 16}, ones, NULL, NULL, &x, &error),
-                     XCVM_OK);
+    ck_assert_int_eq(xcc_compile_file(layers, &options, (xcvm_sink){test_bytes_sink, &program}, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(
+        xcvm_tensor_wrap(XCVM_F32, 4, (const int64_t[]){1, 16, 16, 16}, ones, (xcvm_finalizer){0}, &x, &error),
+        XCVM_OK);
     size_t i = 0;
     while (status != XCVM_OK) {
         test_allocator a;

@@ -49,7 +49,7 @@ static outcome compile_with(const test_bytes *model, const xcc_options *asked)
     options.size = sizeof options;
     options.allocator = &allocator;
     outcome o = {.written = 0};
-    o.status = xcc_compile(model->at, model->length, &options, count_bytes, &o.written, NULL, &o.error);
+    o.status = xcc_compile(model->at, model->length, &options, (xcvm_sink){count_bytes, &o.written}, NULL, &o.error);
     o.peak = memory.peak;
     ck_assert_uint_eq(memory.held, 0);
     return o;
@@ -57,7 +57,7 @@ static outcome compile_with(const test_bytes *model, const xcc_options *asked)
 
 static outcome compile(const test_bytes *model, size_t memory_limit, uint64_t timeout_ns)
 {
-    return compile_with(model, &(xcc_options){.memory_limit = memory_limit, .timeout_ns = timeout_ns});
+    return compile_with(model, &(xcc_options){.limits.memory_bytes = memory_limit, .limits.timeout_ns = timeout_ns});
 }
 
 /* A model of a kind with the options that it needs. */
@@ -70,9 +70,9 @@ typedef struct scaled {
 static scaled begin_kind(scale_kind kind, size_t size)
 {
     scaled s = {.model = scale_model(kind, size)};
-    s.pairs = scale_state_pairs(kind, size, &s.options.state_count);
-    s.options.states = s.pairs;
-    s.options.cache_rows = s.pairs != NULL ? SCALE_CACHE_ROWS : 0;
+    s.pairs = scale_state_pairs(kind, size, &s.options.states.pair_count);
+    s.options.states.pairs = s.pairs;
+    s.options.states.cache_rows = s.pairs != NULL ? SCALE_CACHE_ROWS : 0;
     return s;
 }
 
@@ -85,7 +85,7 @@ static void end_kind(scaled *s)
 static outcome compile_kind(scale_kind kind, size_t size, uint64_t timeout_ns)
 {
     scaled s = begin_kind(kind, size);
-    s.options.timeout_ns = timeout_ns;
+    s.options.limits.timeout_ns = timeout_ns;
     outcome o = compile_with(&s.model, &s.options);
     ck_assert_msg(o.status == XCVM_OK, "%s of %zu: %s", scale_kinds[kind].name, size, o.error.message);
     end_kind(&s);
@@ -200,7 +200,7 @@ START_TEST(memory_limit_holds)
     ck_assert_msg(whole.status == XCVM_OK, "%s: %s", scale_kinds[kind].name, whole.error.message);
     for (size_t step = 1; step <= STEPS; step++) {
         const size_t limit = whole.peak * step / STEPS;
-        s.options.memory_limit = limit;
+        s.options.limits.memory_bytes = limit;
         const outcome o = compile_with(&s.model, &s.options);
         ck_assert_uint_le(o.peak, limit);
         if (o.status == XCVM_OK)
@@ -258,11 +258,12 @@ static void check_step(const test_bytes *model, const char *step)
     for (uint64_t timeout = 50 * millisecond; !w.came && timeout < longest; timeout *= 4) {
         w = (waiting){.step = step, .until_ns = xcvm_clock_ns() + timeout + 10 * millisecond};
         const xcc_options options = {
-            .size = sizeof options, .timeout_ns = timeout, .progress = wait_at, .user = &w, .tune = false};
+            .size = sizeof options, .limits.timeout_ns = timeout, .progress = {wait_at, &w}, .tune = false};
         size_t written = 0;
         char limit[32];
         xcvm_error error;
-        const xcvm_status status = xcc_compile(model->at, model->length, &options, count_bytes, &written, NULL, &error);
+        const xcvm_status status =
+            xcc_compile(model->at, model->length, &options, (xcvm_sink){count_bytes, &written}, NULL, &error);
         ck_assert_msg(w.came || status != XCVM_OK, "there is no step %s", step);
         ck_assert_msg(status == XCVM_OUT_OF_TIME, "%s: %s", step, xcvm_status_name(status));
         ck_assert_msg(!w.passed, "%s does not look at the deadline", step);
@@ -278,7 +279,7 @@ START_TEST(every_step_looks_at_the_deadline)
     test_bytes model = scale_model(SCALE_convolutions, 40);
     check_step(&model, "import");
     for (size_t i = 0; i < xcc_pass_count(); i++)
-        check_step(&model, xcc_pass(i)->name);
+        check_step(&model, xcc_pass_at(i)->name);
     check_step(&model, "plan");
     check_step(&model, "emit");
     test_bytes_free(&model);
@@ -289,7 +290,7 @@ START_TEST(deadline_holds)
 {
     const scale_kind kind = (scale_kind)_i;
     scaled s = begin_kind(kind, 100000);
-    s.options.timeout_ns = 50000000;
+    s.options.limits.timeout_ns = 50000000;
     const uint64_t start = test_cpu_ns();
     const outcome o = compile_with(&s.model, &s.options);
     const double took = (double)(test_cpu_ns() - start) / 1e9;
@@ -302,9 +303,10 @@ END_TEST
 START_TEST(old_options_have_no_limits)
 {
     test_bytes model = scale_model(SCALE_nodes, 10);
-    xcc_options options = {.size = offsetof(xcc_options, memory_limit), .memory_limit = 1, .timeout_ns = 1};
+    xcc_options options = {.size = offsetof(xcc_options, limits), .limits = {.memory_bytes = 1, .timeout_ns = 1}};
     size_t written = 0;
-    ck_assert_int_eq(xcc_compile(model.at, model.length, &options, count_bytes, &written, NULL, NULL), XCVM_OK);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, &options, (xcvm_sink){count_bytes, &written}, NULL, NULL),
+                     XCVM_OK);
     ck_assert_uint_gt(written, 0);
     test_bytes_free(&model);
 }

@@ -28,7 +28,7 @@ static size_t moved_by(const char *text, int64_t trips, int64_t length)
 {
     test_bytes model = onnx_from_text(text), bytes = {0};
     xcvm_error error;
-    xcvm_status status = xcc_compile(model.at, model.length, NULL, test_bytes_sink, &bytes, NULL, &error);
+    xcvm_status status = xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s\n%s", error.message, text);
     xcvm_program *program;
     xcvm_session *session;
@@ -47,7 +47,7 @@ static size_t moved_by(const char *text, int64_t trips, int64_t length)
         moved = 0;
         status = xcvm_session_run(session, NULL, &error);
         ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", error.instruction, error.message, text);
-        ck_assert_int_eq(*XCVM_CDATA(int64_t, xcvm_session_output(session, 0)), length);
+        ck_assert_int_eq(*XCVM_CDATA(int64_t, xcvm_session_get_output(session, 0)), length);
     }
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

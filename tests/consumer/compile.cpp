@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         return 2;
     xcvm_error error;
     std::vector<unsigned char> bytes;
-    if (xcc_compile_file(argv[1], nullptr, append, &bytes, nullptr, &error) != XCVM_OK)
+    if (xcc_compile_file(argv[1], nullptr, xcvm_sink{append, &bytes}, nullptr, &error) != XCVM_OK)
         return fail(error);
     xcvm_program *program = nullptr;
     xcvm_session *session = nullptr;
@@ -35,11 +35,12 @@ int main(int argc, char **argv)
     const std::int64_t dims[] = {1, 1, 8, 8};
     if (xcvm_program_load(bytes.data(), bytes.size(), nullptr, &program, &error) != XCVM_OK ||
         xcvm_session_create(program, nullptr, &session, &error) != XCVM_OK ||
-        xcvm_tensor_wrap(XCVM_F32, 4, dims, pixels.data(), nullptr, nullptr, &input, &error) != XCVM_OK ||
+        xcvm_tensor_wrap(XCVM_F32, 4, dims, pixels.data(), xcvm_finalizer{nullptr, nullptr}, &input, &error) !=
+            XCVM_OK ||
         xcvm_session_set_input(session, 0, input, &error) != XCVM_OK ||
         xcvm_session_run(session, nullptr, &error) != XCVM_OK)
         return fail(error);
-    std::printf("%zu probabilities\n", xcvm_value_count(xcvm_session_output(session, 0)));
+    std::printf("%zu probabilities\n", xcvm_value_count(xcvm_session_get_output(session, 0)));
     xcvm_value_release(input);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

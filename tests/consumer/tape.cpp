@@ -17,7 +17,7 @@ static int fail(xcvm_tape *tape, const char *what)
 static bool is(xcvm_tape *tape, xcvm_var v, std::size_t count, const float *expected)
 {
     const xcvm_value *value = nullptr;
-    if (xcvm_var_value(tape, v, &value, nullptr) != XCVM_OK || xcvm_value_count(value) != count)
+    if (xcvm_var_get_value(tape, v, &value, nullptr) != XCVM_OK || xcvm_value_count(value) != count)
         return false;
     const float *elements = static_cast<const float *>(xcvm_value_data(value));
     for (std::size_t i = 0; i < count; i++)
@@ -59,14 +59,14 @@ int main()
     const xcvm_value *order = nullptr;
     const xcvm_var k = xcvm_tape_constant(t, XCVM_I64, 1, one, two);
     const xcvm_var top = xcvm_TopK(t, xcvm_TopK_attributes().values(&values).indices(&indices), row, k);
-    if (top.at != values.at || !is(t, values, 2, most) || xcvm_var_value(t, indices, &order, nullptr) != XCVM_OK)
+    if (top.at != values.at || !is(t, values, 2, most) || xcvm_var_get_value(t, indices, &order, nullptr) != XCVM_OK)
         return fail(t, "TopK");
     // The gradient of the sum of squares.
     if (xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_ReduceSum_attributes().keepdims(0), xcvm_Mul(t, x, x)), nullptr,
                            &error) != XCVM_OK)
         return fail(t, error.message);
     const float slopes[] = {2, 4, 6, 8, 10, 12, 14, 16, 18};
-    if (!is(t, xcvm_var_grad(t, x), 9, slopes))
+    if (!is(t, xcvm_var_get_gradient(t, x), 9, slopes))
         return fail(t, "gradient");
     xcvm_tape_destroy(t);
     std::printf("calls of the tape in C++\n");

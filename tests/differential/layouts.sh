@@ -46,7 +46,7 @@ check 2e-2 2e-2 -O 2 --weights f16 --threads 1
 check 1e-1 2e-1 -O 2 --weights bf16 --threads 1
 check 1e-1 2e-1 -O 2 --compute bf16 --threads 1
 check 1e-3 1e-3 -O 2 --tune --threads 1 --filter 'Layout-*0'
-check 1e-3 1e-3 -O 2 --fuse --threads 1 --filter 'Layout-*77'
+check 1e-3 1e-3 -O 2 --kernel-library --threads 1 --filter 'Layout-*77'
 cut -c1-400 "$work/failures.txt"
 awk '{ print $2 }' "$work/failures.txt" | sed 's/:$//' | sort -u >"$work/failed.txt"
 find "$cases" -mindepth 2 -maxdepth 2 -type d | while read -r folder; do

@@ -85,7 +85,7 @@ while [ "$first" -lt "$count" ]; do
     # A program with a kernel library is compiled into the case's folder beforehand.
     find "$cases" -name 'Graph-*[05]' -o -name 'Vision-*[05]' -o -name 'Language-*[05]' >"$work/fused.txt"
     while read -r folder; do
-        "$xcvm" compile "$folder/model.onnx" -o "$folder/fused.bin" --fuse 2>>"$work/compile.txt" || true
+        "$xcvm" compile "$folder/model.onnx" -o "$folder/fused.bin" --kernel-library 2>>"$work/compile.txt" || true
     done <"$work/fused.txt"
     {
         results -O0 --threads 1

@@ -17,7 +17,8 @@ static const xcvm_safetensors_note notes[] = {{"step", "12"}, {"title", "Größe
 static void write_sample(test_bytes *bytes)
 {
     xcvm_error error;
-    const xcvm_status status = xcvm_safetensors_write(tensors, 3, notes, 2, NULL, test_bytes_sink, bytes, &error);
+    const xcvm_status status =
+        xcvm_safetensors_write(tensors, 3, notes, 2, NULL, (xcvm_sink){test_bytes_sink, bytes}, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
 }
 
@@ -136,11 +137,13 @@ START_TEST(refused_to_write)
 {
     xcvm_error error;
     const xcvm_safetensor text = {.name = "t", .dtype = XCVM_STRING};
-    ck_assert_int_eq(xcvm_safetensors_write(&text, 1, NULL, 0, NULL, test_full_sink, NULL, &error), XCVM_UNSUPPORTED);
-    ck_assert_int_eq(xcvm_safetensors_write(tensors, 3, NULL, 0, NULL, test_full_sink, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xcvm_safetensors_write(&text, 1, NULL, 0, NULL, (xcvm_sink){test_full_sink, NULL}, &error),
+                     XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcvm_safetensors_write(tensors, 3, NULL, 0, NULL, (xcvm_sink){test_full_sink, NULL}, &error),
+                     XCVM_IO);
     xcvm_safetensor notes_name = tensors[0];
     notes_name.name = "__metadata__";
-    ck_assert_int_eq(xcvm_safetensors_write(&notes_name, 1, NULL, 0, NULL, test_full_sink, NULL, &error),
+    ck_assert_int_eq(xcvm_safetensors_write(&notes_name, 1, NULL, 0, NULL, (xcvm_sink){test_full_sink, NULL}, &error),
                      XCVM_UNSUPPORTED);
 }
 END_TEST

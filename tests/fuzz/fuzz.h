@@ -42,14 +42,14 @@ static inline bool fuzz_run_session(xcvm_session *session, const xcvm_run_option
 {
     xcvm_error error;
     fuzz_bytes before = {0}, after = {0};
-    const bool saved = xcvm_session_save_states(session, fuzz_collect, &before, &error) == XCVM_OK;
+    const bool saved = xcvm_session_save_states(session, (xcvm_sink){fuzz_collect, &before}, &error) == XCVM_OK;
     const xcvm_status status = xcvm_session_run(session, run, &error);
     if (saved && status != XCVM_OK) {
-        if (xcvm_session_save_states(session, fuzz_collect, &after, &error) != XCVM_OK || after.count != before.count ||
-            memcmp(after.at, before.at, before.count) != 0)
+        if (xcvm_session_save_states(session, (xcvm_sink){fuzz_collect, &after}, &error) != XCVM_OK ||
+            after.count != before.count || memcmp(after.at, before.at, before.count) != 0)
             abort();
     }
-    if (saved && xcvm_session_restore_states(session, before.at, before.count, &error) != XCVM_OK &&
+    if (saved && xcvm_session_load_states(session, before.at, before.count, &error) != XCVM_OK &&
         error.status != XCVM_OUT_OF_MEMORY)
         abort();
     free(before.at);
@@ -70,7 +70,7 @@ static inline void fuzz_run_program(const uint8_t *bytes, size_t count)
     if (xcvm_session_create(program, &options, &session, &error) == XCVM_OK) {
         bool bound = true;
         for (size_t i = 0; i < xcvm_program_input_count(program) && bound; i++) {
-            const xcvm_type *type = &xcvm_program_input(program, i)->type;
+            const xcvm_type *type = &xcvm_program_input_at(program, i)->type;
             int64_t dims[XCVM_MAX_RANK];
             size_t elements = 1;
             for (int d = 0; d < type->rank; d++) {

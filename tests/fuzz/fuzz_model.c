@@ -18,7 +18,7 @@ static void try_model(const uint8_t *bytes, size_t count, bool inference)
     xcvm_error error;
     fuzz_bytes program = {0};
     const xcc_options options = {.size = sizeof options, .inference = inference};
-    if (xcc_compile(bytes, count, &options, fuzz_collect, &program, NULL, &error) == XCVM_OK) {
+    if (xcc_compile(bytes, count, &options, (xcvm_sink){fuzz_collect, &program}, NULL, &error) == XCVM_OK) {
         xcvm_program *loaded;
         const xcvm_load_options load = {.size = sizeof load, .copy = true};
         if (xcvm_program_load(program.at, program.count, &load, &loaded, &error) != XCVM_OK)
@@ -49,9 +49,10 @@ static void try_edits(const uint8_t *bytes, size_t count)
         const size_t length = turn == 0 ? count : written.count;
         const xcvm_status found = xcc_inference_form_edits(NULL, model, length, &arena, &edits, &error);
         const xcc_replacement how = {.find = keep_weight, .edits = &edits};
-        const xcvm_status put = found == XCVM_OK ? xcc_weights_replace(model, length, &how, fuzz_collect,
-                                                                       turn == 0 ? &written : &again, &error)
-                                                 : found;
+        const xcvm_status put =
+            found == XCVM_OK ? xcc_weights_replace(model, length, &how,
+                                                   (xcvm_sink){fuzz_collect, turn == 0 ? &written : &again}, &error)
+                             : found;
         xcvm_arena_release(&arena);
         if (put != XCVM_OK) {
             if (turn > 0)

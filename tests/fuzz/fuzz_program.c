@@ -26,7 +26,7 @@ static bool encode_again(const uint8_t *bytes, size_t count, fuzz_bytes *encoded
     xcvm_arena arena = {0};
     xcvm_image image;
     const bool done = xcvm_image_decode(bytes, count, NULL, &arena, &image, NULL) == XCVM_OK &&
-                      xcvm_image_encode(&image, NULL, fuzz_collect, encoded, NULL) == XCVM_OK;
+                      xcvm_image_encode(&image, NULL, (xcvm_sink){fuzz_collect, encoded}, NULL) == XCVM_OK;
     xcvm_arena_release(&arena);
     return done;
 }
@@ -37,17 +37,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     xcvm_error error;
     fuzz_bytes encoded = {0}, text = {0}, again = {0};
     if (is_sound(bytes, count) && encode_again(bytes, count, &encoded)) {
-        if (xcvm_disassemble(encoded.at, encoded.count, NULL, fuzz_collect, &text, &error) != XCVM_OK)
+        if (xcvm_disassemble(encoded.at, encoded.count, NULL, (xcvm_sink){fuzz_collect, &text}, &error) != XCVM_OK)
             abort();
-        if (xcvm_assemble((const char *)text.at, text.count, NULL, fuzz_collect, &again, &error) != XCVM_OK)
+        if (xcvm_assemble((const char *)text.at, text.count, NULL, (xcvm_sink){fuzz_collect, &again}, &error) !=
+            XCVM_OK)
             abort();
         if (again.count != encoded.count || memcmp(again.at, encoded.at, encoded.count) != 0)
             abort();
-    } else if (xcvm_disassemble(bytes, count, NULL, fuzz_collect, &text, &error) == XCVM_OK && text.at != NULL) {
-        (void)!xcvm_assemble((const char *)text.at, text.count, NULL, fuzz_collect, &again, &error);
+    } else if (xcvm_disassemble(bytes, count, NULL, (xcvm_sink){fuzz_collect, &text}, &error) == XCVM_OK &&
+               text.at != NULL) {
+        (void)!xcvm_assemble((const char *)text.at, text.count, NULL, (xcvm_sink){fuzz_collect, &again}, &error);
     }
     again.count = 0;
-    (void)!xcvm_strip(bytes, count, fuzz_collect, &again, &error);
+    (void)!xcvm_strip(bytes, count, (xcvm_sink){fuzz_collect, &again}, &error);
     free(encoded.at);
     free(text.at);
     free(again.at);

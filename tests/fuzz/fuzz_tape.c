@@ -193,7 +193,7 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions };
 static const action frequent[] = {
     {"xcvm_tape_backward", fuzz_xcvm_tape_backward},   {"xcvm_tape_gradients", fuzz_xcvm_tape_gradients},
     {"xcvm_tape_forward", fuzz_xcvm_tape_forward},     {"xcvm_tape_invalidate", fuzz_xcvm_tape_invalidate},
-    {"xcvm_var_value", fuzz_xcvm_var_value},           {"xcvm_var_set", fuzz_xcvm_var_set},
+    {"xcvm_var_get_value", fuzz_xcvm_var_get_value},   {"xcvm_var_set_data", fuzz_xcvm_var_set_data},
     {"xcvm_var_release", fuzz_xcvm_var_release},       {"xcvm_layer_call", fuzz_xcvm_layer_call},
     {"xcvm_optimizer_step", fuzz_xcvm_optimizer_step}, {"xcvm_static_call", fuzz_xcvm_static_call}};
 static const action of_static[] = {
@@ -308,7 +308,7 @@ static bool begin(tape_fuzz *f)
     if (xcvm_tape_create(&plain, &f->other, &error) != XCVM_OK)
         abort();
     f->variables[0] = xcvm_tape_parameter(f->other, XCVM_F32, f->rank, f->dims, NULL);
-    if (xcvm_var_value(f->other, f->variables[0], &f->value, &error) != XCVM_OK)
+    if (xcvm_var_get_value(f->other, f->variables[0], &f->value, &error) != XCVM_OK)
         abort();
     for (int i = 0; i < 8; i++)
         (void)fuzz_make(f);
@@ -318,7 +318,7 @@ static bool begin(tape_fuzz *f)
         fuzz_xcvm_optimizer_add(f);
     }
     if (fuzz_chance(f, 40))
-        fuzz_xcvm_layer_linear(f);
+        fuzz_xcvm_layer_create_linear(f);
     if (fuzz_chance(f, mode == FUZZ_STATIC ? 95 : 30))
         fuzz_xcvm_static_create(f);
     (void)xcvm_tape_status(f->tape, &error);
@@ -340,7 +340,7 @@ static void check_works(tape_fuzz *f)
         return;
     }
     if (xcvm_tape_backward(f->tape, y, NULL, &error) != XCVM_OK ||
-        xcvm_var_number(f->tape, xcvm_var_grad(f->tape, p)) != 6) {
+        xcvm_var_get_number(f->tape, xcvm_var_get_gradient(f->tape, p)) != 6) {
         fprintf(stderr, "a tape that was reset does not work: %s\n", error.message);
         abort();
     }

@@ -59,17 +59,17 @@ void fuzz_xcvm_tape_reset(tape_fuzz *f)
         xcvm_tape_reset(any_tape(f));
 }
 
-void fuzz_xcvm_tape_get_stats(tape_fuzz *f)
+void fuzz_xcvm_tape_get_info(tape_fuzz *f)
 {
-    xcvm_tape_stats stats = {.size = sizeof stats};
-    xcvm_tape_get_stats(any_tape(f), &stats);
+    xcvm_tape_info stats = {.size = sizeof stats};
+    xcvm_tape_get_info(any_tape(f), &stats);
 }
 
-void fuzz_xcvm_tape_get_memory(tape_fuzz *f)
+void fuzz_xcvm_tape_get_memory_info(tape_fuzz *f)
 {
-    xcvm_tape_memory memory = {.size = sizeof memory};
+    xcvm_tape_memory_info memory = {.size = sizeof memory};
     xcvm_error error;
-    fuzz_note(f, xcvm_tape_get_memory(any_tape(f), fuzz_chance(f, 97) ? &memory : NULL, &error), &error);
+    fuzz_note(f, xcvm_tape_get_memory_info(any_tape(f), fuzz_chance(f, 97) ? &memory : NULL, &error), &error);
 }
 
 void fuzz_xcvm_tape_set_recording(tape_fuzz *f) { xcvm_tape_set_recording(any_tape(f), fuzz_chance(f, 75)); }
@@ -83,13 +83,13 @@ static void observe(void *user, const xcvm_call_event *event)
 
 void fuzz_xcvm_tape_set_observer(tape_fuzz *f)
 {
-    xcvm_tape_set_observer(any_tape(f), fuzz_chance(f, 50) ? observe : NULL, f);
+    xcvm_tape_set_observer(any_tape(f), &(xcvm_tape_observer){fuzz_chance(f, 50) ? observe : NULL, f});
 }
 
 void fuzz_xcvm_tape_draw(tape_fuzz *f)
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_tape_draw(any_tape(f), fuzz_chance(f, 97) ? fuzz_discard : NULL, f, &error), &error);
+    fuzz_note(f, xcvm_tape_draw(any_tape(f), (xcvm_sink){fuzz_chance(f, 97) ? fuzz_discard : NULL, f}, &error), &error);
 }
 
 void fuzz_xcvm_tape_checkpoint(tape_fuzz *f) { (void)!xcvm_tape_checkpoint(any_tape(f), NULL); }
@@ -165,22 +165,22 @@ void fuzz_xcvm_tape_value(tape_fuzz *f)
     xcvm_error error;
     if (fuzz_chance(f, 50))
         value = f->value;
-    else if (fuzz_note(f, xcvm_var_value(f->tape, fuzz_variable(f), &value, &error), &error) != XCVM_OK)
+    else if (fuzz_note(f, xcvm_var_get_value(f->tape, fuzz_variable(f), &value, &error), &error) != XCVM_OK)
         value = NULL;
     fuzz_keep(f, xcvm_tape_value(any_tape(f), value));
 }
 
-void fuzz_xcvm_var_value(tape_fuzz *f)
+void fuzz_xcvm_var_get_value(tape_fuzz *f)
 {
     const xcvm_value *value;
     xcvm_error error;
-    if (fuzz_note(f, xcvm_var_value(any_tape(f), fuzz_variable(f), &value, &error), &error) == XCVM_OK)
+    if (fuzz_note(f, xcvm_var_get_value(any_tape(f), fuzz_variable(f), &value, &error), &error) == XCVM_OK)
         read_elements(value);
 }
 
-void fuzz_xcvm_var_number(tape_fuzz *f) { (void)xcvm_var_number(any_tape(f), fuzz_float(f)); }
+void fuzz_xcvm_var_get_number(tape_fuzz *f) { (void)xcvm_var_get_number(any_tape(f), fuzz_float(f)); }
 
-void fuzz_xcvm_var_set(tape_fuzz *f)
+void fuzz_xcvm_var_set_data(tape_fuzz *f)
 {
     float data[64];
     const xcvm_var v = fuzz_variable(f);
@@ -191,7 +191,8 @@ void fuzz_xcvm_var_set(tape_fuzz *f)
     for (size_t i = 0; i < 64; i++)
         data[i] = (float)fuzz_pick(f, 5) / 2;
     xcvm_error error;
-    fuzz_note(f, xcvm_var_set(any_tape(f), v, fuzz_chance(f, 97) ? data : NULL, count * sizeof *data, &error), &error);
+    fuzz_note(f, xcvm_var_set_data(any_tape(f), v, fuzz_chance(f, 97) ? data : NULL, count * sizeof *data, &error),
+              &error);
 }
 
 void fuzz_xcvm_var_keep(tape_fuzz *f) { fuzz_keep(f, xcvm_var_keep(any_tape(f), fuzz_variable(f))); }
@@ -199,18 +200,18 @@ void fuzz_xcvm_var_release(tape_fuzz *f) { xcvm_var_release(any_tape(f), fuzz_va
 void fuzz_xcvm_var_detach(tape_fuzz *f) { fuzz_keep(f, xcvm_var_detach(any_tape(f), fuzz_variable(f))); }
 void fuzz_xcvm_var_unchain(tape_fuzz *f) { xcvm_var_unchain(any_tape(f), fuzz_variable(f)); }
 
-void fuzz_xcvm_var_require_grad(tape_fuzz *f)
+void fuzz_xcvm_var_set_requires_gradient(tape_fuzz *f)
 {
     xcvm_error error;
-    (void)xcvm_var_require_grad(any_tape(f), fuzz_float(f), fuzz_chance(f, 75), &error);
+    (void)xcvm_var_set_requires_gradient(any_tape(f), fuzz_float(f), fuzz_chance(f, 75), &error);
 }
 
-void fuzz_xcvm_var_requires_grad(tape_fuzz *f) { (void)xcvm_var_requires_grad(any_tape(f), fuzz_variable(f)); }
+void fuzz_xcvm_var_requires_gradient(tape_fuzz *f) { (void)xcvm_var_requires_gradient(any_tape(f), fuzz_variable(f)); }
 
-void fuzz_xcvm_var_creator(tape_fuzz *f)
+void fuzz_xcvm_var_get_creator(tape_fuzz *f)
 {
-    xcvm_creator creator = {.size = sizeof creator};
-    if (xcvm_var_creator(any_tape(f), fuzz_variable(f), &creator)) {
+    xcvm_creator_info creator = {.size = sizeof creator};
+    if (xcvm_var_get_creator(any_tape(f), fuzz_variable(f), &creator)) {
         volatile size_t length = strlen(creator.name);
         (void)length;
     }
@@ -218,18 +219,18 @@ void fuzz_xcvm_var_creator(tape_fuzz *f)
 
 /* ---- Gradients ---- */
 
-void fuzz_xcvm_var_grad(tape_fuzz *f)
+void fuzz_xcvm_var_get_gradient(tape_fuzz *f)
 {
-    const xcvm_var v = xcvm_var_grad(any_tape(f), fuzz_float(f));
+    const xcvm_var v = xcvm_var_get_gradient(any_tape(f), fuzz_float(f));
     const xcvm_value *value;
     xcvm_error error;
     fuzz_keep(f, v);
-    if (fuzz_chance(f, 30) && xcvm_var_value(f->tape, v, &value, &error) == XCVM_OK)
+    if (fuzz_chance(f, 30) && xcvm_var_get_value(f->tape, v, &value, &error) == XCVM_OK)
         read_elements(value);
 }
 
-void fuzz_xcvm_var_clear_grad(tape_fuzz *f) { xcvm_var_clear_grad(any_tape(f), fuzz_float(f)); }
-void fuzz_xcvm_var_retain_grad(tape_fuzz *f) { xcvm_var_retain_grad(any_tape(f), fuzz_float(f)); }
+void fuzz_xcvm_var_clear_gradient(tape_fuzz *f) { xcvm_var_clear_gradient(any_tape(f), fuzz_float(f)); }
+void fuzz_xcvm_var_retain_gradient(tape_fuzz *f) { xcvm_var_retain_gradient(any_tape(f), fuzz_float(f)); }
 
 static xcvm_var hook(void *user, xcvm_tape *t, xcvm_var gradient)
 {
@@ -253,7 +254,10 @@ static xcvm_var hook(void *user, xcvm_tape *t, xcvm_var gradient)
 void fuzz_xcvm_var_add_hook(tape_fuzz *f)
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_var_add_hook(any_tape(f), fuzz_float(f), fuzz_chance(f, 97) ? hook : NULL, f, &error), &error);
+    fuzz_note(f,
+              xcvm_var_add_hook(any_tape(f), fuzz_float(f), (xcvm_gradient_hook){fuzz_chance(f, 97) ? hook : NULL, f},
+                                &error),
+              &error);
 }
 
 static xcvm_backward_options backward_options(tape_fuzz *f, xcvm_var root)
@@ -303,16 +307,16 @@ static xcvm_var function(void *user, xcvm_tape *t, size_t count, const xcvm_var 
     return fuzz_chance(f, 75) ? xcvm_ReduceSum(t, y, .keepdims = 0) : fuzz_chance(f, 95) ? y : fuzz_variable(f);
 }
 
-void fuzz_xcvm_tape_value_and_gradients(tape_fuzz *f)
+void fuzz_xcvm_tape_vector_jacobian_product(tape_fuzz *f)
 {
     const xcvm_var xs[] = {fuzz_float(f), fuzz_float(f)};
     xcvm_var value = XCVM_ABSENT, gradients[2] = {{0}};
     xcvm_error error;
     const size_t count = 1 + fuzz_pick(f, 2);
     if (fuzz_note(f,
-                  xcvm_tape_value_and_gradients(any_tape(f), function, f, count, xs,
-                                                fuzz_chance(f, 30) ? fuzz_float(f) : XCVM_ABSENT, &value, gradients,
-                                                &error),
+                  xcvm_tape_vector_jacobian_product(any_tape(f), (xcvm_tape_function){function, f}, count, xs,
+                                                    fuzz_chance(f, 30) ? fuzz_float(f) : XCVM_ABSENT, &value, gradients,
+                                                    &error),
                   &error) != XCVM_OK)
         return;
     fuzz_keep(f, value);
@@ -320,15 +324,15 @@ void fuzz_xcvm_tape_value_and_gradients(tape_fuzz *f)
         fuzz_keep(f, gradients[i]);
 }
 
-void fuzz_xcvm_tape_value_and_change(tape_fuzz *f)
+void fuzz_xcvm_tape_jacobian_vector_product(tape_fuzz *f)
 {
     const xcvm_var xs[] = {fuzz_float(f), fuzz_float(f)},
                    directions[] = {fuzz_variable_of(f, XCVM_F32, xs[0]), XCVM_ABSENT};
     xcvm_var value = XCVM_ABSENT, change = XCVM_ABSENT;
     xcvm_error error;
     if (fuzz_note(f,
-                  xcvm_tape_value_and_change(any_tape(f), function, f, 1 + fuzz_pick(f, 2), xs, directions, &value,
-                                             &change, &error),
+                  xcvm_tape_jacobian_vector_product(any_tape(f), (xcvm_tape_function){function, f}, 1 + fuzz_pick(f, 2),
+                                                    xs, directions, &value, &change, &error),
                   &error) != XCVM_OK)
         return;
     fuzz_keep(f, value);
@@ -339,7 +343,8 @@ void fuzz_xcvm_tape_jacobian(tape_fuzz *f)
 {
     xcvm_var result = XCVM_ABSENT;
     xcvm_error error;
-    if (fuzz_note(f, xcvm_tape_jacobian(any_tape(f), function, f, fuzz_float(f), &result, &error), &error) == XCVM_OK)
+    if (fuzz_note(f, xcvm_tape_jacobian(any_tape(f), (xcvm_tape_function){function, f}, fuzz_float(f), &result, &error),
+                  &error) == XCVM_OK)
         fuzz_keep(f, result);
 }
 
@@ -348,17 +353,22 @@ void fuzz_xcvm_tape_hessian_vector_product(tape_fuzz *f)
     const xcvm_var x = fuzz_float(f), vector = fuzz_variable_of(f, XCVM_F32, x);
     xcvm_var result = XCVM_ABSENT;
     xcvm_error error;
-    if (fuzz_note(f, xcvm_tape_hessian_vector_product(any_tape(f), function, f, x, vector, &result, &error), &error) ==
-        XCVM_OK)
+    if (fuzz_note(f,
+                  xcvm_tape_hessian_vector_product(any_tape(f), (xcvm_tape_function){function, f}, x, vector, &result,
+                                                   &error),
+                  &error) == XCVM_OK)
         fuzz_keep(f, result);
 }
 
 void fuzz_xcvm_tape_check_gradients(tape_fuzz *f)
 {
     const xcvm_var xs[] = {fuzz_float(f), fuzz_float(f)};
-    const xcvm_gradient_check check = {.size = sizeof check, .order = (int)fuzz_pick(f, 4) - 1};
+    const xcvm_gradient_check_options check = {.size = sizeof check, .order = (int)fuzz_pick(f, 4) - 1};
     xcvm_error error;
-    fuzz_note(f, xcvm_tape_check_gradients(any_tape(f), function, f, fuzz_pick(f, 3), xs, &check, &error), &error);
+    fuzz_note(
+        f,
+        xcvm_tape_check_gradients(any_tape(f), (xcvm_tape_function){function, f}, fuzz_pick(f, 3), xs, &check, &error),
+        &error);
 }
 
 static xcvm_status operation_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
@@ -400,7 +410,7 @@ static xcvm_status backward(void *user, xcvm_tape *t, size_t in_count, const xcv
     return operation_backward(running, t, in_count, in, out_count, out, out_gradients, in_gradients);
 }
 
-void fuzz_xcvm_tape_operate(tape_fuzz *f)
+void fuzz_xcvm_tape_call_operation(tape_fuzz *f)
 {
     static const xcvm_operation operations[] = {
         {.size = sizeof(xcvm_operation), .name = "operation", .forward = forward, .backward = backward},
@@ -409,7 +419,8 @@ void fuzz_xcvm_tape_operate(tape_fuzz *f)
     xcvm_var out[2];
     running = f;
     const size_t count = fuzz_pick(f, 3);
-    fuzz_keep(f, xcvm_tape_operate(any_tape(f), &operations[fuzz_pick(f, 5) / 4], fuzz_pick(f, 3), in, count, out));
+    fuzz_keep(f,
+              xcvm_tape_call_operation(any_tape(f), &operations[fuzz_pick(f, 5) / 4], fuzz_pick(f, 3), in, count, out));
     for (size_t i = 1; i < count; i++)
         fuzz_keep(f, out[i]);
 }
@@ -438,7 +449,7 @@ void fuzz_xcvm_tape_compile(tape_fuzz *f)
     xcvm_error error;
     fuzz_note(f,
               xcvm_tape_compile(any_tape(f), 1 + fuzz_pick(f, 2), outputs, fuzz_chance(f, 80) ? &options : NULL,
-                                fuzz_discard, f, NULL, &error),
+                                (xcvm_sink){fuzz_discard, f}, NULL, &error),
               &error);
 }
 
@@ -457,8 +468,8 @@ void fuzz_xcvm_tape_if(tape_fuzz *f)
 {
     xcvm_var results[2] = {{0}};
     const size_t count = fuzz_pick(f, 3);
-    xcvm_tape_if(any_tape(f), fuzz_variable_of(f, XCVM_BOOL, XCVM_ABSENT), branch, fuzz_chance(f, 95) ? branch : NULL,
-                 f, count, results);
+    xcvm_tape_if(any_tape(f), fuzz_variable_of(f, XCVM_BOOL, XCVM_ABSENT), (xcvm_tape_branch){branch, f},
+                 (xcvm_tape_branch){fuzz_chance(f, 95) ? branch : NULL, f}, count, results);
     for (size_t i = 0; i < count; i++)
         fuzz_keep(f, results[i]);
 }
@@ -483,8 +494,8 @@ void fuzz_xcvm_tape_loop(tape_fuzz *f)
     const size_t state_count = fuzz_pick(f, 3), scan_count = fuzz_pick(f, 3);
     if (trips.at == NULL) /* or it would go on for ever */
         return;
-    xcvm_tape_loop(any_tape(f), trips, fuzz_chance(f, 20) ? fuzz_variable(f) : XCVM_ABSENT, loop_round, f, state_count,
-                   states, scan_count, scans);
+    xcvm_tape_loop(any_tape(f), trips, fuzz_chance(f, 20) ? fuzz_variable(f) : XCVM_ABSENT,
+                   (xcvm_tape_loop_body){loop_round, f}, state_count, states, scan_count, scans);
     for (size_t i = 0; i < state_count; i++)
         fuzz_keep(f, states[i]);
     for (size_t i = 0; i < scan_count; i++)

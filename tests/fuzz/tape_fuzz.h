@@ -4,7 +4,8 @@
 
 #include "ops/op.h"
 #include "tests/fuzz/fuzz.h"
-#include "xcvm/layers.h"
+#include "xcvm/functions.h"
+#include "xcvm/optimizers.h"
 #include "xcvm/tape.h"
 #include "xcvm/tape_static.h"
 

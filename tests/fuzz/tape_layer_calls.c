@@ -36,17 +36,18 @@ static size_t spoil(tape_fuzz *f)
 
 /* ---- Gradients by rows ---- */
 
-void fuzz_xcvm_var_set_sparse(tape_fuzz *f)
+void fuzz_xcvm_var_set_sparse_gradient(tape_fuzz *f)
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_var_set_sparse(any_tape(f), fuzz_float(f), fuzz_chance(f, 75), &error), &error);
+    fuzz_note(f, xcvm_var_set_sparse_gradient(any_tape(f), fuzz_float(f), fuzz_chance(f, 75), &error), &error);
 }
 
-void fuzz_xcvm_var_grad_rows(tape_fuzz *f)
+void fuzz_xcvm_var_get_gradient_rows(tape_fuzz *f)
 {
     xcvm_var rows = XCVM_ABSENT, gradients = XCVM_ABSENT;
     xcvm_error error;
-    if (fuzz_note(f, xcvm_var_grad_rows(any_tape(f), fuzz_float(f), &rows, &gradients, &error), &error) != XCVM_OK)
+    if (fuzz_note(f, xcvm_var_get_gradient_rows(any_tape(f), fuzz_float(f), &rows, &gradients, &error), &error) !=
+        XCVM_OK)
         return;
     fuzz_keep(f, rows);
     fuzz_keep(f, gradients);
@@ -104,9 +105,9 @@ void fuzz_xcvm_optimizer_step(tape_fuzz *f)
     fuzz_note(f, xcvm_optimizer_step(any_optimizer(f), &error), &error);
 }
 
-void fuzz_xcvm_optimizer_clear_grads(tape_fuzz *f) { xcvm_optimizer_clear_grads(any_optimizer(f)); }
+void fuzz_xcvm_optimizer_clear_gradients(tape_fuzz *f) { xcvm_optimizer_clear_gradients(any_optimizer(f)); }
 void fuzz_xcvm_optimizer_set_rate(tape_fuzz *f) { xcvm_optimizer_set_rate(any_optimizer(f), 0.01); }
-void fuzz_xcvm_optimizer_rate(tape_fuzz *f) { (void)xcvm_optimizer_rate(any_optimizer(f)); }
+void fuzz_xcvm_optimizer_get_rate(tape_fuzz *f) { (void)xcvm_optimizer_get_rate(any_optimizer(f)); }
 void fuzz_xcvm_optimizer_set_gradient_scale(tape_fuzz *f) { xcvm_optimizer_set_gradient_scale(any_optimizer(f), 0.5); }
 void fuzz_xcvm_optimizer_gradient_norm(tape_fuzz *f) { (void)xcvm_optimizer_gradient_norm(any_optimizer(f)); }
 
@@ -116,9 +117,9 @@ void fuzz_xcvm_optimizer_set_updated(tape_fuzz *f)
     fuzz_note(f, xcvm_optimizer_set_updated(any_optimizer(f), fuzz_float(f), fuzz_chance(f, 60), &error), &error);
 }
 
-void fuzz_xcvm_optimizer_average(tape_fuzz *f)
+void fuzz_xcvm_optimizer_get_average(tape_fuzz *f)
 {
-    fuzz_keep(f, xcvm_optimizer_average(any_optimizer(f), fuzz_float(f)));
+    fuzz_keep(f, xcvm_optimizer_get_average(any_optimizer(f), fuzz_float(f)));
 }
 
 void fuzz_xcvm_optimizer_swap_averages(tape_fuzz *f)
@@ -145,10 +146,12 @@ xcvm_var fuzz_update_hook(void *user, xcvm_tape *t, const xcvm_update *update)
 
 static const double hook_number = 0.5;
 /* One of those that are ready-made, by its own fuzz function. */
-static void add_hook(tape_fuzz *f, xcvm_update_hook hook)
+static void add_hook(tape_fuzz *f, xcvm_var (*hook)(void *user, xcvm_tape *tape, const xcvm_update *update))
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_optimizer_add_hook(any_optimizer(f), hook, (void *)(uintptr_t)&hook_number, &error), &error);
+    fuzz_note(
+        f, xcvm_optimizer_add_hook(any_optimizer(f), (xcvm_update_hook){hook, (void *)(uintptr_t)&hook_number}, &error),
+        &error);
 }
 void fuzz_xcvm_hook_weight_decay(tape_fuzz *f) { add_hook(f, xcvm_hook_weight_decay); }
 void fuzz_xcvm_hook_lasso(tape_fuzz *f) { add_hook(f, xcvm_hook_lasso); }
@@ -159,7 +162,9 @@ void fuzz_xcvm_hook_noise(tape_fuzz *f) { add_hook(f, xcvm_hook_noise); }
 void fuzz_xcvm_optimizer_add_hook(tape_fuzz *f)
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_optimizer_add_hook(any_optimizer(f), fuzz_chance(f, 97) ? fuzz_update_hook : NULL, f, &error),
+    fuzz_note(f,
+              xcvm_optimizer_add_hook(any_optimizer(f),
+                                      (xcvm_update_hook){fuzz_chance(f, 97) ? fuzz_update_hook : NULL, f}, &error),
               &error);
 }
 
@@ -167,14 +172,16 @@ void fuzz_xcvm_optimizer_save(tape_fuzz *f)
 {
     xcvm_error error;
     f->saved.count = 0;
-    fuzz_note(f, xcvm_optimizer_save(any_optimizer(f), (xcvm_tensor_format)fuzz_pick(f, 3), save, f, &error), &error);
+    fuzz_note(f,
+              xcvm_optimizer_save(any_optimizer(f), (xcvm_tensor_format)fuzz_pick(f, 3), (xcvm_sink){save, f}, &error),
+              &error);
 }
 
-void fuzz_xcvm_optimizer_restore(tape_fuzz *f)
+void fuzz_xcvm_optimizer_load(tape_fuzz *f)
 {
     xcvm_error error;
     const size_t count = spoil(f);
-    fuzz_note(f, xcvm_optimizer_restore(any_optimizer(f), f->saved.at, count, &error), &error);
+    fuzz_note(f, xcvm_optimizer_load(any_optimizer(f), f->saved.at, count, &error), &error);
 }
 
 /* ---- Layers ---- */
@@ -205,68 +212,68 @@ static const xcvm_layer_options *layer_options(tape_fuzz *f, xcvm_layer_options 
 
 static int64_t size(tape_fuzz *f) { return fuzz_chance(f, 95) ? 1 + (int64_t)fuzz_pick(f, 4) : -1; }
 
-void fuzz_xcvm_layer_chain(tape_fuzz *f) { put_layer(f, xcvm_layer_chain(any_tape(f))); }
+void fuzz_xcvm_layer_create_chain(tape_fuzz *f) { put_layer(f, xcvm_layer_create_chain(any_tape(f))); }
 
-void fuzz_xcvm_layer_linear(tape_fuzz *f)
+void fuzz_xcvm_layer_create_linear(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_linear(any_tape(f), size(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_linear(any_tape(f), size(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_mlp(tape_fuzz *f)
+void fuzz_xcvm_layer_create_mlp(tape_fuzz *f)
 {
     xcvm_layer_options o;
     const int64_t sizes[] = {size(f), size(f), size(f)};
-    put_layer(f, xcvm_layer_mlp(any_tape(f), fuzz_pick(f, 4), sizes, layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_mlp(any_tape(f), fuzz_pick(f, 4), sizes, layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_convolution(tape_fuzz *f)
+void fuzz_xcvm_layer_create_convolution(tape_fuzz *f)
 {
     xcvm_layer_options o;
     const xcvm_int_list kernel = {(const int64_t[]){1, 2, 1}, fuzz_pick(f, 4)};
-    put_layer(f, xcvm_layer_convolution(any_tape(f), size(f), size(f), kernel, layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_convolution(any_tape(f), size(f), size(f), kernel, layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_deconvolution(tape_fuzz *f)
+void fuzz_xcvm_layer_create_deconvolution(tape_fuzz *f)
 {
     xcvm_layer_options o;
     const xcvm_int_list kernel = {(const int64_t[]){2, 1, 1}, fuzz_pick(f, 4)};
-    put_layer(f, xcvm_layer_deconvolution(any_tape(f), size(f), size(f), kernel, layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_deconvolution(any_tape(f), size(f), size(f), kernel, layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_batch_normalization(tape_fuzz *f)
+void fuzz_xcvm_layer_create_batch_normalization(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_batch_normalization(any_tape(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_batch_normalization(any_tape(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_layer_normalization(tape_fuzz *f)
+void fuzz_xcvm_layer_create_layer_normalization(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_layer_normalization(any_tape(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_layer_normalization(any_tape(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_embedding(tape_fuzz *f)
+void fuzz_xcvm_layer_create_embedding(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_embedding(any_tape(f), size(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_embedding(any_tape(f), size(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_lstm(tape_fuzz *f)
+void fuzz_xcvm_layer_create_lstm(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_lstm(any_tape(f), size(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_lstm(any_tape(f), size(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_gru(tape_fuzz *f)
+void fuzz_xcvm_layer_create_gru(tape_fuzz *f)
 {
     xcvm_layer_options o;
-    put_layer(f, xcvm_layer_gru(any_tape(f), size(f), size(f), layer_options(f, &o)));
+    put_layer(f, xcvm_layer_create_gru(any_tape(f), size(f), size(f), layer_options(f, &o)));
 }
 
-void fuzz_xcvm_layer_dropout(tape_fuzz *f)
+void fuzz_xcvm_layer_create_dropout(tape_fuzz *f)
 {
-    put_layer(f, xcvm_layer_dropout(any_tape(f), fuzz_pick(f, 4) / 2.0 - 0.5));
+    put_layer(f, xcvm_layer_create_dropout(any_tape(f), fuzz_pick(f, 4) / 2.0 - 0.5));
 }
 void fuzz_xcvm_layer_retain(tape_fuzz *f) { put_layer(f, xcvm_layer_retain(any_layer(f))); }
 
@@ -301,8 +308,11 @@ static const char *path(tape_fuzz *f)
     return paths[fuzz_pick(f, 7)];
 }
 
-void fuzz_xcvm_layer_child(tape_fuzz *f) { put_layer(f, xcvm_layer_retain(xcvm_layer_child(any_layer(f), path(f)))); }
-void fuzz_xcvm_layer_parameter(tape_fuzz *f) { fuzz_keep(f, xcvm_layer_parameter(any_layer(f), path(f))); }
+void fuzz_xcvm_layer_get_child(tape_fuzz *f)
+{
+    put_layer(f, xcvm_layer_retain(xcvm_layer_get_child(any_layer(f), path(f))));
+}
+void fuzz_xcvm_layer_get_parameter(tape_fuzz *f) { fuzz_keep(f, xcvm_layer_get_parameter(any_layer(f), path(f))); }
 void fuzz_xcvm_layer_call(tape_fuzz *f) { fuzz_keep(f, xcvm_layer_call(any_layer(f), fuzz_float(f))); }
 void fuzz_xcvm_layer_set_training(tape_fuzz *f) { xcvm_layer_set_training(any_layer(f), fuzz_chance(f, 60)); }
 
@@ -314,7 +324,7 @@ void fuzz_xcvm_layer_set_frozen(tape_fuzz *f)
 
 void fuzz_xcvm_layer_reset(tape_fuzz *f) { xcvm_layer_reset(any_layer(f)); }
 void fuzz_xcvm_layer_unchain(tape_fuzz *f) { xcvm_layer_unchain(any_layer(f)); }
-void fuzz_xcvm_layer_clear_grads(tape_fuzz *f) { xcvm_layer_clear_grads(any_layer(f)); }
+void fuzz_xcvm_layer_clear_gradients(tape_fuzz *f) { xcvm_layer_clear_gradients(any_layer(f)); }
 
 static xcvm_status visitor(void *user, const char *name, xcvm_var v, bool learned)
 {
@@ -330,7 +340,7 @@ void fuzz_xcvm_layer_visit(tape_fuzz *f)
 {
     const bool visiting = f->visiting;
     f->visiting = true;
-    (void)xcvm_layer_visit(any_layer(f), visitor, f);
+    (void)xcvm_layer_visit(any_layer(f), (xcvm_layer_visitor){visitor, f});
     f->visiting = visiting;
 }
 
@@ -341,7 +351,8 @@ void fuzz_xcvm_layer_save(tape_fuzz *f)
 {
     xcvm_error error;
     f->saved.count = 0;
-    fuzz_note(f, xcvm_layer_save(any_layer(f), (xcvm_tensor_format)fuzz_pick(f, 3), save, f, &error), &error);
+    fuzz_note(f, xcvm_layer_save(any_layer(f), (xcvm_tensor_format)fuzz_pick(f, 3), (xcvm_sink){save, f}, &error),
+              &error);
 }
 
 void fuzz_xcvm_layer_load(tape_fuzz *f)
@@ -423,7 +434,7 @@ void fuzz_xcvm_static_create(tape_fuzz *f)
         return;
     f->scripts[slot] = (fuzz_script){f, ((uint64_t)fuzz_pick(f, 1 << 16) << 8) + slot};
     fuzz_note(f,
-              xcvm_static_create(any_tape(f), fuzz_static_function, &f->scripts[slot],
+              xcvm_static_create(any_tape(f), (xcvm_static_function){fuzz_static_function, &f->scripts[slot]},
                                  fuzz_chance(f, 85) ? &options : NULL, &f->statics[slot], &error),
               &error);
 }
@@ -461,24 +472,25 @@ void fuzz_xcvm_static_set_training(tape_fuzz *f) { xcvm_static_set_training(any_
 void fuzz_xcvm_static_set_checking(tape_fuzz *f) { xcvm_static_set_checking(any_static(f), fuzz_chance(f, 40)); }
 void fuzz_xcvm_static_end_forward(tape_fuzz *f) { xcvm_static_end_forward(any_static(f)); }
 
-void fuzz_xcvm_static_clear(tape_fuzz *f) { xcvm_static_clear(any_static(f)); }
+void fuzz_xcvm_static_reset(tape_fuzz *f) { xcvm_static_reset(any_static(f)); }
 
-void fuzz_xcvm_static_get_stats(tape_fuzz *f)
+void fuzz_xcvm_static_get_info(tape_fuzz *f)
 {
-    xcvm_static_stats stats = {.size = sizeof stats};
-    xcvm_static_get_stats(any_static(f), &stats);
+    xcvm_static_info stats = {.size = sizeof stats};
+    xcvm_static_get_info(any_static(f), &stats);
 }
 
-void fuzz_xcvm_static_describe(tape_fuzz *f)
+void fuzz_xcvm_static_dump(tape_fuzz *f)
 {
     xcvm_error error;
-    fuzz_note(f, xcvm_static_describe(any_static(f), fuzz_discard, f, &error), &error);
+    fuzz_note(f, xcvm_static_dump(any_static(f), (xcvm_sink){fuzz_discard, f}, &error), &error);
 }
 
 void fuzz_xcvm_static_save(tape_fuzz *f)
 {
     const xcvm_static_save_options options = {.size = sizeof options, .states = fuzz_chance(f, 40)};
     xcvm_error error;
-    fuzz_note(f, xcvm_static_save(any_static(f), fuzz_chance(f, 80) ? &options : NULL, fuzz_discard, f, &error),
-              &error);
+    fuzz_note(
+        f, xcvm_static_save(any_static(f), fuzz_chance(f, 80) ? &options : NULL, (xcvm_sink){fuzz_discard, f}, &error),
+        &error);
 }

@@ -14,7 +14,7 @@ static xcvm_error error;
 static test_bytes assembled(const char *text, size_t length)
 {
     test_bytes file = {0};
-    xcvm_status status = xcvm_assemble(text, length, NULL, test_bytes_sink, &file, &error);
+    xcvm_status status = xcvm_assemble(text, length, NULL, (xcvm_sink){test_bytes_sink, &file}, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     return file;
 }
@@ -41,15 +41,15 @@ static xcvm_status decode(const char *bytes, size_t count)
         memcpy(copy, bytes, count);
     xcvm_status status = xcvm_image_decode(copy, count, NULL, &arena, &image, &error);
     if (status == XCVM_OK) {
-        ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &file, &error), XCVM_OK);
-        ck_assert_int_eq(xcvm_disassemble(copy, count, NULL, test_bytes_sink, &text, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &file}, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_disassemble(copy, count, NULL, (xcvm_sink){test_bytes_sink, &text}, &error), XCVM_OK);
         status = xcvm_image_decode(file.at, file.length, NULL, &again_arena, &again, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
-        ck_assert_int_eq(xcvm_image_encode(&again, NULL, test_bytes_sink, &file_again, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_image_encode(&again, NULL, (xcvm_sink){test_bytes_sink, &file_again}, &error), XCVM_OK);
         ck_assert(test_bytes_equal(&file, &file_again));
         test_bytes_free(&file_again);
         /* And so does its text, whatever is in it. */
-        status = xcvm_assemble(text.at, text.length, NULL, test_bytes_sink, &file_again, &error);
+        status = xcvm_assemble(text.at, text.length, NULL, (xcvm_sink){test_bytes_sink, &file_again}, &error);
         ck_assert_msg(status == XCVM_OK, "%s in\n%.*s", error.message, (int)text.length, text.at);
         ck_assert(test_bytes_equal(&file, &file_again));
     } else {
@@ -130,7 +130,7 @@ START_TEST(test_no_memory)
         test_bytes again = {0};
         status = xcvm_image_decode(file.at, file.length, &a.allocator, &arena, &image, &error);
         if (status == XCVM_OK)
-            status = xcvm_image_encode(&image, &a.allocator, test_bytes_sink, &again, &error);
+            status = xcvm_image_encode(&image, &a.allocator, (xcvm_sink){test_bytes_sink, &again}, &error);
         ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "%s", error.message);
         xcvm_arena_release(&arena);
         test_bytes_free(&again);
@@ -160,11 +160,12 @@ START_TEST(test_full_disk)
     test_bytes file = everything();
     for (size_t room = 0; room < file.length; room += 97) {
         limited_sink sink = {room};
-        ck_assert_int_eq(xcvm_strip(file.at, file.length, take_until_full, &sink, &error),
+        ck_assert_int_eq(xcvm_strip(file.at, file.length, (xcvm_sink){take_until_full, &sink}, &error),
                          room < 4096 ? XCVM_IO : error.status);
         sink.left = room;
-        ck_assert_int_eq(
-            xcvm_disassemble(file.at, file.length, NULL, take_until_full, &(limited_sink){room / 8}, &error), XCVM_IO);
+        ck_assert_int_eq(xcvm_disassemble(file.at, file.length, NULL,
+                                          (xcvm_sink){take_until_full, &(limited_sink){room / 8}}, &error),
+                         XCVM_IO);
     }
     test_bytes_free(&file);
 }
@@ -208,7 +209,7 @@ START_TEST(test_large)
     constants[1].value.data = path;
     xcvm_image image = {.format = XCVM_FORMAT, .producer = "", .constants = constants, .constant_count = 2};
     limited_sink sink = {SIZE_MAX};
-    ck_assert_int_eq(xcvm_image_encode(&image, NULL, take_until_full, &sink, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){take_until_full, &sink}, &error), XCVM_OK);
     ck_assert_uint_eq(SIZE_MAX - sink.left, 4096 + bytes + 1);
     /* The head of such a file, and nothing but a hole behind it. */
     test_bytes head = {0};
@@ -221,7 +222,7 @@ START_TEST(test_large)
     dims[0] = 1;
     xcvm_value_set_tensor(&constants[0].value, XCVM_U8, 1, dims);
     constants[0].value.data = path;
-    ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &head, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &head}, &error), XCVM_OK);
     test_bytes_free(&head);
     close(fd);
 }
@@ -467,9 +468,10 @@ START_TEST(test_constant_forms)
     }
     xcvm_image image = {.format = XCVM_FORMAT, .producer = "", .constants = constants, .constant_count = 3};
     test_bytes file = {0}, text = {0};
-    ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &file, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &file}, &error), XCVM_OK);
     ck_assert_int_eq(decode(file.at, file.length), XCVM_OK);
-    ck_assert_int_eq(xcvm_disassemble(file.at, file.length, NULL, test_bytes_sink, &text, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_disassemble(file.at, file.length, NULL, (xcvm_sink){test_bytes_sink, &text}, &error),
+                     XCVM_OK);
     ck_assert_ptr_nonnull(memmem(text.at, text.length, "= \"abc\" \"abc\" \"b\"\n", 18));
     ck_assert_ptr_nonnull(memmem(text.at, text.length, "= false true true\n", 18));
     ck_assert_ptr_nonnull(memmem(text.at, text.length, "= 1 2 3\n", 8));

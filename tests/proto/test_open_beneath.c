@@ -87,7 +87,7 @@ static void check_text(const char *dir, const char *reference, xcvm_status expec
     char text[400];
     test_bytes file = {0};
     snprintf(text, sizeof text, "xcvm 1\nconstant c %s\n", reference);
-    xcvm_status status = xcvm_assemble(text, strlen(text), dir, test_bytes_sink, &file, &error);
+    xcvm_status status = xcvm_assemble(text, strlen(text), dir, (xcvm_sink){test_bytes_sink, &file}, &error);
     ck_assert_msg(status == expected, "%s: %s", text, status != XCVM_OK ? error.message : "taken");
     if (status != XCVM_OK)
         ck_assert_msg(strstr(error.message, message) != NULL, "%s", error.message);

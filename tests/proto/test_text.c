@@ -17,21 +17,21 @@ static xcvm_error error;
 static test_bytes assembled(const char *text, size_t length)
 {
     test_bytes file = {0};
-    xcvm_status status = xcvm_assemble(text, length, "", test_bytes_sink, &file, &error);
+    xcvm_status status = xcvm_assemble(text, length, "", (xcvm_sink){test_bytes_sink, &file}, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     return file;
 }
 
-static test_bytes dumped(const test_bytes *file, const xcvm_dump_options *options)
+static test_bytes dumped(const test_bytes *file, const xcvm_disassemble_options *options)
 {
     test_bytes text = {0};
-    xcvm_status status = xcvm_disassemble(file->at, file->length, options, test_bytes_sink, &text, &error);
+    xcvm_status status = xcvm_disassemble(file->at, file->length, options, (xcvm_sink){test_bytes_sink, &text}, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     return text;
 }
 
 /* The dump of a file assembles to the same file. */
-static void check_round_trip(const test_bytes *file, const xcvm_dump_options *options)
+static void check_round_trip(const test_bytes *file, const xcvm_disassemble_options *options)
 {
     test_bytes text = dumped(file, options);
     test_bytes again = assembled(text.at, text.length);
@@ -54,9 +54,9 @@ START_TEST(test_everything)
     test_bytes file = everything();
     for (int explain = 0; explain < 2; explain++)
         for (size_t limit = 0; limit < 30; limit += 10)
-            check_round_trip(&file, &(xcvm_dump_options){.size = sizeof(xcvm_dump_options),
-                                                         .literal_limit = limit,
-                                                         .explain = explain != 0});
+            check_round_trip(&file, &(xcvm_disassemble_options){.size = sizeof(xcvm_disassemble_options),
+                                                                .literal_limit = limit,
+                                                                .explain = explain != 0});
     check_round_trip(&file, NULL);
     test_bytes_free(&file);
 }
@@ -70,7 +70,7 @@ START_TEST(test_references)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, file.at, file.length), (ssize_t)file.length);
     close(fd);
-    xcvm_dump_options options = {.size = sizeof options, .literal_limit = 1, .program_path = path};
+    xcvm_disassemble_options options = {.size = sizeof options, .literal_limit = 1, .program_path = path};
     test_bytes text = dumped(&file, &options);
     ck_assert_ptr_nonnull(memmem(text.at, text.length, "\":4096", 6));
     test_bytes_free(&text);
@@ -150,7 +150,7 @@ static test_bytes program_of(const xcvm_schema *schema, bool full)
                         .constants = &constant,
                         .constant_count = 1};
     test_bytes file = {0};
-    ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &file, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &file}, &error), XCVM_OK);
     xcvm_arena_release(&arena);
     return file;
 }
@@ -164,15 +164,15 @@ START_TEST(test_instruction)
         test_bytes file = program_of(schema, full != 0), again = {0};
         xcvm_status status = xcvm_image_decode(file.at, file.length, NULL, &arena, &image, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
-        ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &again, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);
         ck_assert(test_bytes_equal(&file, &again));
         void *detached = xcvm_args_detach(&arena, schema, image.instructions[0].args);
         ck_assert_ptr_nonnull(detached);
         image.instructions[0].args = detached;
         again.length = 0;
-        ck_assert_int_eq(xcvm_image_encode(&image, NULL, test_bytes_sink, &again, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);
         ck_assert(test_bytes_equal(&file, &again));
-        check_round_trip(&file, &(xcvm_dump_options){.size = sizeof(xcvm_dump_options), .explain = true});
+        check_round_trip(&file, &(xcvm_disassemble_options){.size = sizeof(xcvm_disassemble_options), .explain = true});
         test_bytes_free(&file);
         test_bytes_free(&again);
         xcvm_arena_release(&arena);
@@ -202,7 +202,7 @@ static void check_literal(const xcvm_value *tensor)
     xcvm_reader r;
     xcvm_value back;
     test_bytes text = {0};
-    xcvm_writer_start(&w, test_bytes_sink, &text);
+    xcvm_writer_start(&w, (xcvm_sink){test_bytes_sink, &text});
     xcvm_literal_write(&w, tensor);
     ck_assert_int_eq(xcvm_writer_finish(&w, &error), XCVM_OK);
     xcvm_reader_start(&r, text.at, text.length, &arena, &error);
@@ -298,7 +298,7 @@ START_TEST(test_special_numbers)
         ck_assert_msg(bits == numbers[i].bits, "%s is 0x%llx", text, (unsigned long long)bits);
         test_bytes back = {0};
         xcvm_writer w;
-        xcvm_writer_start(&w, test_bytes_sink, &back);
+        xcvm_writer_start(&w, (xcvm_sink){test_bytes_sink, &back});
         xcvm_literal_write(&w, &tensor);
         ck_assert_int_eq(xcvm_writer_finish(&w, &error), XCVM_OK);
         ck_assert_msg(back.length == (size_t)length && memcmp(back.at, text, back.length) == 0, "%s, not %.*s", text,
@@ -327,7 +327,8 @@ END_TEST
 static void check_dump(const char *source, const char *part, bool explain)
 {
     test_bytes file = assembled(source, strlen(source));
-    test_bytes text = dumped(&file, &(xcvm_dump_options){.size = sizeof(xcvm_dump_options), .explain = explain});
+    test_bytes text =
+        dumped(&file, &(xcvm_disassemble_options){.size = sizeof(xcvm_disassemble_options), .explain = explain});
     ck_assert_msg(memmem(text.at, text.length, part, strlen(part)) != NULL, "`%s` is not in\n%.*s", part,
                   (int)text.length, text.at);
     test_bytes_free(&file);
@@ -462,7 +463,7 @@ START_TEST(test_refusal)
 {
     test_bytes file = {0};
     xcvm_status status =
-        xcvm_assemble(refusals[_i].text, strlen(refusals[_i].text), NULL, test_bytes_sink, &file, &error);
+        xcvm_assemble(refusals[_i].text, strlen(refusals[_i].text), NULL, (xcvm_sink){test_bytes_sink, &file}, &error);
     ck_assert_msg(status != XCVM_OK, "taken: %s", refusals[_i].text);
     ck_assert_uint_eq(file.length, 0);
     ck_assert_msg(strstr(error.message, refusals[_i].message) != NULL, "%s\nis refused with: %s\nnot: %s",
@@ -482,12 +483,12 @@ START_TEST(test_broken_text)
         char *copy = malloc(i + 1);
         ck_assert_ptr_nonnull(copy);
         memcpy(copy, text.at, i);
-        (void)!xcvm_assemble(copy, i, NULL, test_bytes_sink, &file, &error);
+        (void)!xcvm_assemble(copy, i, NULL, (xcvm_sink){test_bytes_sink, &file}, &error);
         free(copy);
         file.length = 0;
         char kept = text.at[i];
         text.at[i] = replacements[i % (sizeof replacements - 1)];
-        (void)!xcvm_assemble(text.at, text.length, NULL, test_bytes_sink, &file, &error);
+        (void)!xcvm_assemble(text.at, text.length, NULL, (xcvm_sink){test_bytes_sink, &file}, &error);
         text.at[i] = kept;
         test_bytes_free(&file);
     }

@@ -4,7 +4,7 @@
 
 #include "tests/tape/learning_values.h"
 #include "tests/tape/support.h"
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 
 enum { WAVE_ROOM = 1024 };
 
@@ -34,7 +34,7 @@ UNUSED static void set_wave(xcvm_tape *t, xcvm_var v, double seed)
     float data[WAVE_ROOM];
     xcvm_error error;
     const size_t bytes = xcvm_value_count(value_of(t, v)) * sizeof *data;
-    ck_assert_int_eq(xcvm_var_set(t, v, wave(seed, data), bytes, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, v, wave(seed, data), bytes, &error), XCVM_OK);
 }
 
 UNUSED static void must(xcvm_status status, const xcvm_error *error)

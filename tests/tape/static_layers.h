@@ -3,7 +3,7 @@
 #define XCVM_TESTS_TAPE_STATIC_LAYERS_H
 
 #include "tests/tape/static_support.h"
-#include "xcvm/layers.h"
+#include "xcvm/optimizers.h"
 
 UNUSED static const xcvm_layer_options with_seed = {.size = sizeof(xcvm_layer_options), .weight = {.seed = 3}};
 
@@ -25,7 +25,7 @@ UNUSED static xcvm_status learn_from(xcvm_tape *t, xcvm_optimizer *o, xcvm_var l
     xcvm_error error;
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     XCVM_TRY(xcvm_optimizer_step(o, &error));
-    xcvm_optimizer_clear_grads(o);
+    xcvm_optimizer_clear_gradients(o);
     return XCVM_OK;
 }
 

@@ -23,19 +23,18 @@ UNUSED static void take_message(void *user, int level, const char *text)
     snprintf(m->text + length, sizeof m->text - length, "%d %s\n", level, text);
 }
 
-UNUSED static xcvm_static *make_static(xcvm_tape *t, xcvm_static_function f, void *user,
-                                       const xcvm_static_options *options)
+UNUSED static xcvm_static *make_static(xcvm_tape *t, xcvm_static_function f, const xcvm_static_options *options)
 {
     xcvm_static *s;
     xcvm_error error = {0};
-    ck_assert_msg(xcvm_static_create(t, f, user, options, &s, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcvm_static_create(t, f, options, &s, &error) == XCVM_OK, "%s", error.message);
     return s;
 }
 
-UNUSED static xcvm_static_stats figures(const xcvm_static *s)
+UNUSED static xcvm_static_info figures(const xcvm_static *s)
 {
-    xcvm_static_stats stats = {.size = sizeof stats};
-    xcvm_static_get_stats(s, &stats);
+    xcvm_static_info stats = {.size = sizeof stats};
+    xcvm_static_get_info(s, &stats);
     return stats;
 }
 
@@ -70,7 +69,8 @@ UNUSED static saved open_saved(xcvm_static *s)
     saved p = {.program = NULL};
     xcvm_error error = {0};
     const xcvm_static_save_options options = {.size = sizeof options, .continue_states = true};
-    ck_assert_msg(xcvm_static_save(s, &options, test_bytes_sink, &p.bytes, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcvm_static_save(s, &options, (xcvm_sink){test_bytes_sink, &p.bytes}, &error) == XCVM_OK, "%s",
+                  error.message);
     ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
                   error.message);
     ck_assert_msg(xcvm_session_create(p.program, NULL, &p.session, &error) == XCVM_OK, "%s", error.message);
@@ -88,7 +88,7 @@ UNUSED static void set_saved(const saved *p, const char *name, const xcvm_value 
 {
     xcvm_error error = {0};
     size_t i = 0;
-    while (i < xcvm_program_input_count(p->program) && strcmp(xcvm_program_input(p->program, i)->name, name) != 0)
+    while (i < xcvm_program_input_count(p->program) && strcmp(xcvm_program_input_at(p->program, i)->name, name) != 0)
         i++;
     ck_assert_msg(xcvm_session_set_input(p->session, i, value, &error) == XCVM_OK, "%s: %s", name, error.message);
 }
@@ -99,7 +99,7 @@ UNUSED static void check_saved_call(const saved *p, xcvm_tape *t, xcvm_var x, xc
     xcvm_error error = {0};
     set_saved(p, "in0", value_of(t, x));
     ck_assert_msg(xcvm_session_run(p->session, NULL, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
-    check_bytes(t, xcvm_tape_value(t, xcvm_session_output(p->session, 0)), t, y, 1e-5);
+    check_bytes(t, xcvm_tape_value(t, xcvm_session_get_output(p->session, 0)), t, y, 1e-5);
 }
 
 /* ---- A chain of layers ---- */
@@ -151,16 +151,16 @@ UNUSED static xcvm_var batch(xcvm_tape *t, xcvm_dtype dtype, int64_t rows, float
 UNUSED static void clear_chain(xcvm_tape *t, const chain *c)
 {
     for (int i = 0; i < 2; i++) {
-        xcvm_var_clear_grad(t, c->w[i]);
-        xcvm_var_clear_grad(t, c->b[i]);
+        xcvm_var_clear_gradient(t, c->w[i]);
+        xcvm_var_clear_gradient(t, c->b[i]);
     }
 }
 
 UNUSED static void check_chain_gradients(xcvm_tape *a, const chain *x, xcvm_tape *b, const chain *y, double tolerance)
 {
     for (int i = 0; i < 2; i++) {
-        check_bytes(a, xcvm_var_grad(a, x->w[i]), b, xcvm_var_grad(b, y->w[i]), tolerance);
-        check_bytes(a, xcvm_var_grad(a, x->b[i]), b, xcvm_var_grad(b, y->b[i]), tolerance);
+        check_bytes(a, xcvm_var_get_gradient(a, x->w[i]), b, xcvm_var_get_gradient(b, y->w[i]), tolerance);
+        check_bytes(a, xcvm_var_get_gradient(a, x->b[i]), b, xcvm_var_get_gradient(b, y->b[i]), tolerance);
     }
 }
 

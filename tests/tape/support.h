@@ -60,7 +60,7 @@ UNUSED static const xcvm_value *value_of(xcvm_tape *t, xcvm_var v)
 {
     const xcvm_value *value;
     xcvm_error error = {0};
-    ck_assert_msg(xcvm_var_value(t, v, &value, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcvm_var_get_value(t, v, &value, &error) == XCVM_OK, "%s", error.message);
     return value;
 }
 
@@ -83,10 +83,10 @@ UNUSED static void check_failed(xcvm_tape *t, xcvm_status status, const char *me
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
 }
 
-UNUSED static xcvm_tape_stats stats_of(const xcvm_tape *t)
+UNUSED static xcvm_tape_info stats_of(const xcvm_tape *t)
 {
-    xcvm_tape_stats stats = {.size = sizeof stats};
-    xcvm_tape_get_stats(t, &stats);
+    xcvm_tape_info stats = {.size = sizeof stats};
+    xcvm_tape_get_info(t, &stats);
     return stats;
 }
 

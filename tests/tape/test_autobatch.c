@@ -167,7 +167,7 @@ static size_t run(xcvm_tape *t, uint64_t seed, float *got)
     size_t count = read_floats(t, loss, got);
     backward(t, loss);
     for (int i = 0; i < PARAMETERS; i++) {
-        count += read_floats(t, xcvm_var_grad(t, parameters[i]), got + count);
+        count += read_floats(t, xcvm_var_get_gradient(t, parameters[i]), got + count);
         xcvm_var_release(t, parameters[i]);
     }
     xcvm_tape_reset(t);
@@ -181,7 +181,7 @@ START_TEST(c4_7_random_graphs_agree)
     counted calls[STRATEGIES] = {{0, 0}};
     for (int k = 0; k < STRATEGIES; k++) {
         tapes[k] = open_batching(strategies[k]);
-        xcvm_tape_set_observer(tapes[k], count_call, &calls[k]);
+        xcvm_tape_set_observer(tapes[k], &(xcvm_tape_observer){count_call, &calls[k]});
     }
     for (uint64_t seed = 0; seed < 400; seed++) {
         float expected[MOST], got[MOST];
@@ -231,7 +231,7 @@ START_TEST(c4_7_calls_run_together)
     enum { EXAMPLES = 5 };
     xcvm_tape *t = open_batching(strategies[1 + _i]);
     call_log l = {""};
-    xcvm_tape_set_observer(t, note, &l);
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){note, &l});
     const network n = make_network(t, 1);
     xcvm_var rows[EXAMPLES];
     for (int i = 0; i < EXAMPLES; i++)
@@ -289,15 +289,15 @@ START_TEST(c4_7_parts_of_batches)
         losses[i] = xcvm_ReduceSum(t, xcvm_Mul(t, hidden[i], hidden[i]), .keepdims = 0);
     }
     const xcvm_var sum = sum_of(t, losses, EXAMPLES);
-    ck_assert(!isnan(xcvm_var_number(t, sum)));
+    ck_assert(!isnan(xcvm_var_get_number(t, sum)));
     float one[SIDE * SIDE], all[SIDE * SIDE], separate[SIDE * SIDE] = {0};
     const xcvm_backward_options retain = {.size = sizeof retain, .retain_graph = true};
     for (int i = 0; i < EXAMPLES; i++) {
         backward_with(t, losses[i], &retain);
-        read_floats(t, xcvm_var_grad(t, n.weight), one);
+        read_floats(t, xcvm_var_get_gradient(t, n.weight), one);
         for (int k = 0; k < SIDE * SIDE; k++)
             separate[k] += one[k];
-        xcvm_var_clear_grad(t, n.weight);
+        xcvm_var_clear_gradient(t, n.weight);
     }
     /* By what is in the middle, and by two of four. */
     xcvm_var gradients[2];
@@ -310,19 +310,19 @@ START_TEST(c4_7_parts_of_batches)
             ck_assert_float_eq_tol(g[k], 2 * h[k], 1e-6f);
     }
     /* Retained in the middle. */
-    xcvm_var_retain_grad(t, hidden[2]);
+    xcvm_var_retain_gradient(t, hidden[2]);
     backward_with(t, sum, &retain);
-    read_floats(t, xcvm_var_grad(t, n.weight), all);
+    read_floats(t, xcvm_var_get_gradient(t, n.weight), all);
     for (int k = 0; k < SIDE * SIDE; k++)
         ck_assert_float_eq_tol(all[k], separate[k], 1e-4f);
-    ck_assert_ptr_nonnull(xcvm_var_grad(t, hidden[2]).at);
-    xcvm_var_clear_grad(t, n.weight);
+    ck_assert_ptr_nonnull(xcvm_var_get_gradient(t, hidden[2]).at);
+    xcvm_var_clear_gradient(t, n.weight);
     /* Unchained: nothing comes through it. */
     xcvm_var_unchain(t, hidden[0]);
     backward_with(t, losses[0], &retain);
-    ck_assert_ptr_null(xcvm_var_grad(t, n.weight).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, n.weight).at);
     backward(t, losses[3]);
-    read_floats(t, xcvm_var_grad(t, n.weight), all);
+    read_floats(t, xcvm_var_get_gradient(t, n.weight), all);
     for (int k = 0; k < SIDE * SIDE; k++)
         ck_assert_float_eq_tol(all[k], one[k], 1e-5f);
     ck_assert_int_eq(xcvm_tape_backward(t, losses[3], NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -354,8 +354,8 @@ START_TEST(c4_7_only_the_loss_is_named)
         }
         const xcvm_var sum = sum_of(t, losses, EXAMPLES);
         backward(t, sum);
-        read_floats(t, xcvm_var_grad(t, n.weight), got[k]);
-        xcvm_var_clear_grad(t, n.weight);
+        read_floats(t, xcvm_var_get_gradient(t, n.weight), got[k]);
+        xcvm_var_clear_gradient(t, n.weight);
         xcvm_var_release(t, sum);
         ck_assert_uint_eq(stats_of(t).variables, before);
         close_tape(t);
@@ -384,10 +384,10 @@ START_TEST(c4_7_gradients_of_gradients)
                 .keepdims = 0);
         }
         const xcvm_var sum = sum_of(t, rows, 4);
-        xcvm_tape_set_observer(t, count_call, &calls[k]);
+        xcvm_tape_set_observer(t, &(xcvm_tape_observer){count_call, &calls[k]});
         ck_assert_int_eq(xcvm_tape_gradients(t, 1, &sum, NULL, 1, &n.weight, &create, &gradient, &error), XCVM_OK);
         backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, gradient, gradient), .keepdims = 0));
-        read_floats(t, xcvm_var_grad(t, n.weight), got[k]);
+        read_floats(t, xcvm_var_get_gradient(t, n.weight), got[k]);
         close_tape(t);
     }
     for (int i = 0; i < SIDE * SIDE; i++)
@@ -417,7 +417,7 @@ START_TEST(c4_7_the_same_bits)
         const xcvm_var all = xcvm_Concat(t, (xcvm_var_list){rows, EXAMPLES}, .axis = 0);
         size_t count = read_floats(t, all, got[k]);
         backward(t, xcvm_ReduceSum(t, all, .keepdims = 0));
-        count += read_floats(t, xcvm_var_grad(t, n.table), got[k] + count);
+        count += read_floats(t, xcvm_var_get_gradient(t, n.table), got[k] + count);
         ck_assert_uint_eq(count, EXAMPLES * SIDE + COUNT);
         close_tape(t);
     }
@@ -437,7 +437,7 @@ START_TEST(c4_7_equal_operands_are_set)
         ys[i] = xcvm_Clip(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(2), F32S(-2, 2)), lows[i]);
     }
     const float one = 1;
-    ck_assert_int_eq(xcvm_var_set(t, lows[1], &one, sizeof one, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, lows[1], &one, sizeof one, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_forward(t, XCVM_ABSENT, &error), XCVM_OK);
     CHECK_F32(t, ys[0], 0, 2);
     CHECK_F32(t, ys[1], 1, 2);
@@ -457,12 +457,12 @@ START_TEST(c4_7_a_member_fails)
     for (int i = 0; i < 4; i++)
         rows[i] = xcvm_Gather(t, n.table, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(i == 2 ? 99 : i)));
     const xcvm_var all = xcvm_Concat(t, (xcvm_var_list){rows, 4}, .axis = 0);
-    ck_assert_int_eq(xcvm_var_value(t, all, &value, &error), XCVM_OUT_OF_RANGE);
+    ck_assert_int_eq(xcvm_var_get_value(t, all, &value, &error), XCVM_OUT_OF_RANGE);
     ck_assert_str_eq(error.instruction, "Gather");
     ck_assert_int_eq(error.pc, 2);
     value_of(t, rows[3]);
     /* What is read again is batched again. */
-    ck_assert_int_eq(xcvm_var_value(t, all, &value, &error), XCVM_OUT_OF_RANGE);
+    ck_assert_int_eq(xcvm_var_get_value(t, all, &value, &error), XCVM_OUT_OF_RANGE);
     close_tape(t);
 }
 END_TEST
@@ -480,11 +480,11 @@ START_TEST(c4_7_values_are_read_again)
     const xcvm_var sum = sum_of(t, ys, 3);
     CHECK_F32(t, sum, 1 + expf(2) + expf(4));
     const float minus = -1;
-    ck_assert_int_eq(xcvm_var_set(t, xs[1], &minus, sizeof minus, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, xs[1], &minus, sizeof minus, &error), XCVM_OK);
     xcvm_tape_invalidate(t);
     CHECK_F32(t, sum, 1 + expf(-2) + expf(4));
     backward(t, sum);
-    CHECK_F32(t, xcvm_var_grad(t, w), -expf(-2) + 2 * expf(4));
+    CHECK_F32(t, xcvm_var_get_gradient(t, w), -expf(-2) + 2 * expf(4));
     close_tape(t);
 }
 END_TEST
@@ -506,7 +506,7 @@ START_TEST(c4_1_revert_into_a_batch)
     float got[SIDE], g[SIDE * SIDE];
     read_floats(t, a, got);
     backward(t, xcvm_ReduceSum(t, a));
-    read_floats(t, xcvm_var_grad(t, n.weight), g);
+    read_floats(t, xcvm_var_get_gradient(t, n.weight), g);
     for (int i = 0; i < SIDE; i++)
         for (int k = 0; k < SIDE; k++)
             ck_assert_float_eq_tol(g[i * SIDE + k], x[i] * (1 - got[k] * got[k]), 1e-5f);

@@ -62,7 +62,7 @@ START_TEST(c4_7_batches_that_lie_apart)
     for (int k = 0; k < 3; k++) {
         xcvm_tape *t = tapes[k];
         counted c = {.name = "Tanh"};
-        xcvm_tape_set_observer(t, count_calls, &c);
+        xcvm_tape_set_observer(t, &(xcvm_tape_observer){count_calls, &c});
         const xcvm_var w[] = {random_parameter(t, 1, SIDE, WIDE), random_parameter(t, 2, SIDE, WIDE)};
         xcvm_var ys[2 * EXAMPLES], products[2 * EXAMPLES];
         for (uint32_t i = 0; i < 2 * EXAMPLES; i++) {
@@ -78,8 +78,8 @@ START_TEST(c4_7_batches_that_lie_apart)
             ck_assert_ptr_eq(b->operands[0].base, products[i].at->creator->batch->call->out[0]);
         }
         backward(t, xcvm_ReduceSum(t, all));
-        gradients[k] = xcvm_var_grad(t, w[1]);
-        xcvm_tape_set_observer(t, NULL, NULL);
+        gradients[k] = xcvm_var_get_gradient(t, w[1]);
+        xcvm_tape_set_observer(t, NULL);
     }
     for (int k = 1; k < 3; k++)
         check_close(tapes[k], gradients[k], tapes[0], gradients[0]);
@@ -97,7 +97,7 @@ START_TEST(c4_7_small_batches_are_copied_together)
     xcvm_var ys[2 * 64];
     const uint32_t count = 2 * examples[_i];
     counted c = {.name = "Tanh"};
-    xcvm_tape_set_observer(t, count_calls, &c);
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){count_calls, &c});
     for (uint32_t i = 0; i < count; i++)
         ys[i] = xcvm_Tanh(t, xcvm_MatMul(t, random_rows(t, i / 2, 1, SIDE), w[i % 2]));
     value_of(t, xcvm_Concat(t, (xcvm_var_list){ys, count}, .axis = 0));
@@ -171,7 +171,7 @@ START_TEST(c4_7_steps_are_one_product)
     xcvm_tape *tapes[] = {one, all};
     xcvm_var u[2];
     counted c = {.name = "Gemm"};
-    xcvm_tape_set_observer(all, count_calls, &c);
+    xcvm_tape_set_observer(all, &(xcvm_tape_observer){count_calls, &c});
     for (int k = 0; k < 2; k++) {
         u[k] = random_parameter(tapes[k], 3, SIDE, SIDE);
         const xcvm_var sum = last_states(tapes[k], r, u[k]);
@@ -180,7 +180,7 @@ START_TEST(c4_7_steps_are_one_product)
     }
     /* The states' gradients, but for those that the first step begins with, are products too. */
     ck_assert_uint_eq(c.backward, weight_products[_i] + (size_t)r->steps - 1);
-    check_close(all, xcvm_var_grad(all, u[1]), one, xcvm_var_grad(one, u[0]));
+    check_close(all, xcvm_var_get_gradient(all, u[1]), one, xcvm_var_get_gradient(one, u[0]));
     /* By request, and again. */
     xcvm_error error;
     xcvm_var gradients[2];
@@ -216,13 +216,13 @@ START_TEST(c4_7_hooks_of_products)
         xcvm_tape *t = tapes[k];
         h[k].weight = random_parameter(t, 3, SIDE, SIDE);
         xcvm_error error;
-        ck_assert_int_eq(xcvm_var_add_hook(t, h[k].weight, halve, &h[k], &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_add_hook(t, h[k].weight, (xcvm_gradient_hook){halve, &h[k]}, &error), XCVM_OK);
         backward(t, last_states(t, &recurrences[0], h[k].weight));
     }
     ck_assert_float_eq_tol(h[1].seen, h[0].seen, 1e-4f);
-    ck_assert_float_eq_tol(*(const float *)xcvm_value_data(value_of(all, xcvm_var_grad(all, h[1].weight))),
+    ck_assert_float_eq_tol(*(const float *)xcvm_value_data(value_of(all, xcvm_var_get_gradient(all, h[1].weight))),
                            h[1].seen / 2, 1e-6f);
-    check_close(all, xcvm_var_grad(all, h[1].weight), one, xcvm_var_grad(one, h[0].weight));
+    check_close(all, xcvm_var_get_gradient(all, h[1].weight), one, xcvm_var_get_gradient(one, h[0].weight));
     close_tape(one);
     close_tape(all);
 }
@@ -284,7 +284,7 @@ START_TEST(c4_7_batches_without_room)
         counted c = {.name = "Exp"};
         ck_assert_uint_le(limit, 1 << 20);
         ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
-        xcvm_tape_set_observer(t, count_calls, &c);
+        xcvm_tape_set_observer(t, &(xcvm_tape_observer){count_calls, &c});
         for (int i = 0; i < MEMBERS; i++)
             xcvm_Exp(t, xcvm_tape_constant(t, XCVM_F32, 1, DIMS(COUNT), data));
         const xcvm_status status = xcvm_tape_forward(t, XCVM_ABSENT, &error);
@@ -308,7 +308,7 @@ static void check_type(xcvm_tape *t, xcvm_var v, int64_t rows, int64_t columns, 
     ck_assert_int_eq(type->rank, 2);
     ck_assert_int_eq(type->dims[0], rows);
     ck_assert_int_eq(type->dims[1], columns);
-    ck_assert(xcvm_var_requires_grad(t, v) == requires);
+    ck_assert(xcvm_var_requires_gradient(t, v) == requires);
 }
 
 /* What a call gives is known from one like it: of as many operands, of their types, with equal attributes, and with
@@ -380,8 +380,9 @@ START_TEST(c4_7_weights_are_packed_once)
             backward(tapes[k], loss[k]);
         }
         check_close(tapes[1], loss[1], tapes[0], loss[0]);
-        check_close(tapes[1], xcvm_var_grad(tapes[1], w[1]), tapes[0], xcvm_var_grad(tapes[0], w[0]));
-        check_close(tapes[1], xcvm_var_grad(tapes[1], bias[1]), tapes[0], xcvm_var_grad(tapes[0], bias[0]));
+        check_close(tapes[1], xcvm_var_get_gradient(tapes[1], w[1]), tapes[0], xcvm_var_get_gradient(tapes[0], w[0]));
+        check_close(tapes[1], xcvm_var_get_gradient(tapes[1], bias[1]), tapes[0],
+                    xcvm_var_get_gradient(tapes[0], bias[0]));
         ck_assert_ptr_null(w[0].at->panels);
         const tape_panels *panels = w[1].at->panels;
         ck_assert_ptr_nonnull(panels);
@@ -394,15 +395,15 @@ START_TEST(c4_7_weights_are_packed_once)
             xcvm_error error;
             uint32_t state = 3 + round;
             fill(&state, other, UNITS * UNITS);
-            xcvm_var_clear_grad(tapes[k], w[k]);
-            xcvm_var_clear_grad(tapes[k], bias[k]);
+            xcvm_var_clear_gradient(tapes[k], w[k]);
+            xcvm_var_clear_gradient(tapes[k], bias[k]);
             const size_t live = stats_of(tapes[k]).live_bytes;
             if (round == 1)
                 xcvm_tape_reset(tapes[k]);
             ck_assert_uint_eq(w[k].at->panels != NULL, round != 1 && k == 1);
             if (round == 1 && k == 1)
                 ck_assert_uint_le(stats_of(tapes[k]).live_bytes + 2 * sizeof other, live);
-            ck_assert_int_eq(xcvm_var_set(tapes[k], w[k], other, sizeof other, &error), XCVM_OK);
+            ck_assert_int_eq(xcvm_var_set_data(tapes[k], w[k], other, sizeof other, &error), XCVM_OK);
         }
     }
     for (int k = 0; k < 2; k++)
@@ -521,9 +522,9 @@ START_TEST(c4_7_kinds_are_forgotten)
         xcvm_tape_scope_end(t, scope, 0, NULL);
         if (i + 1 != FEW && i + 1 != KINDS)
             continue;
-        xcvm_tape_memory memory = {.size = sizeof memory};
+        xcvm_tape_memory_info memory = {.size = sizeof memory};
         xcvm_error error;
-        ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_OK);
         if (i + 1 == FEW)
             records = memory.records;
         else

@@ -16,13 +16,14 @@ START_TEST(c1_6_value_and_gradients)
     const xcvm_var xs[] = {F64S(t, 1, 2), F64S(t, 0.5, 0.25)};
     xcvm_var value, gradients[2];
     const size_t before = stats_of(t).variables;
-    OK(xcvm_tape_value_and_gradients(t, product, NULL, 2, xs, XCVM_ABSENT, &value, gradients, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){product, NULL}, 2, xs, XCVM_ABSENT, &value, gradients,
+                                         ok));
     CHECK_F64(t, value, sin(0.5) + 2 * sin(0.25));
     CHECK_F64(t, gradients[0], sin(0.5), sin(0.25));
     CHECK_F64(t, gradients[1], cos(0.5), 2 * cos(0.25));
     ck_assert_uint_eq(stats_of(t).variables, before + 3);
     ck_assert_uint_eq(stats_of(t).recorded, 0);
-    ck_assert(!xcvm_var_requires_grad(t, value));
+    ck_assert(!xcvm_var_requires_gradient(t, value));
     close_tape(t);
 }
 END_TEST
@@ -57,22 +58,27 @@ START_TEST(c1_1_no_dependence_and_errors)
     const xcvm_var x = F64S(t, 1, 2);
     xcvm_var value, gradient;
     xcvm_error error;
-    OK(xcvm_tape_value_and_gradients(t, constant_of, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){constant_of, NULL}, 1, &x, XCVM_ABSENT, &value,
+                                         &gradient, ok));
     ck_assert_ptr_null(gradient.at);
     CHECK_F64(t, value, 7);
-    ck_assert_int_eq(xcvm_tape_value_and_gradients(t, elements_of, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error),
+    ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){elements_of, NULL}, 1, &x, XCVM_ABSENT,
+                                                       &value, &gradient, &error),
                      XCVM_SHAPE_MISMATCH);
-    OK(xcvm_tape_value_and_gradients(t, elements_of, NULL, 1, &x, F64S(t, 1, 10), &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){elements_of, NULL}, 1, &x, F64S(t, 1, 10), &value,
+                                         &gradient, ok));
     CHECK_F64(t, gradient, sin(1) + cos(1), 10 * (sin(2) + 2 * cos(2)));
-    ck_assert_int_eq(xcvm_tape_value_and_gradients(t, broken, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error),
+    ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){broken, NULL}, 1, &x, XCVM_ABSENT,
+                                                       &value, &gradient, &error),
                      XCVM_TYPE_MISMATCH);
     ck_assert_str_eq(error.instruction, "Add");
     ck_assert(xcvm_tape_set_recording(t, true));
     const xcvm_var whole = xcvm_tape_scalar(t, XCVM_I64, 1);
-    ck_assert_int_eq(
-        xcvm_tape_value_and_gradients(t, elements_of, NULL, 1, &whole, XCVM_ABSENT, &value, &gradient, &error),
-        XCVM_TYPE_MISMATCH);
-    OK(xcvm_tape_value_and_gradients(t, constant_of, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, ok));
+    ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){elements_of, NULL}, 1, &whole,
+                                                       XCVM_ABSENT, &value, &gradient, &error),
+                     XCVM_TYPE_MISMATCH);
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){constant_of, NULL}, 1, &x, XCVM_ABSENT, &value,
+                                         &gradient, ok));
     close_tape(t);
 }
 END_TEST
@@ -89,7 +95,8 @@ static xcvm_var powers(void *user, xcvm_tape *t, size_t count, const xcvm_var *x
         return xcvm_Mul(t, xcvm_Mul(t, xs[0], xs[0]), xcvm_Mul(t, xs[0], xcvm_Exp(t, xs[0])));
     n->order--;
     xcvm_var value, gradient;
-    OK(xcvm_tape_value_and_gradients(t, powers, n, count, xs, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){powers, n}, count, xs, XCVM_ABSENT, &value, &gradient,
+                                         ok));
     n->order++;
     return gradient;
 }
@@ -103,8 +110,8 @@ static xcvm_var powers_or_fail(void *user, xcvm_tape *t, size_t count, const xcv
     xcvm_error error;
     xcvm_var value, gradient;
     n->order--;
-    const xcvm_status status =
-        xcvm_tape_value_and_gradients(t, powers_or_fail, n, count, xs, XCVM_ABSENT, &value, &gradient, &error);
+    const xcvm_status status = xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){powers_or_fail, n}, count, xs,
+                                                                 XCVM_ABSENT, &value, &gradient, &error);
     n->order++;
     return status == XCVM_OK ? gradient : TAPE_FAILED;
 }
@@ -120,7 +127,8 @@ START_TEST(c1_2_nested_functions)
     for (int order = 0; order < 3; order++) {
         nested n = {order};
         xcvm_var value, gradient;
-        OK(xcvm_tape_value_and_gradients(t, powers, &n, 1, &x, XCVM_ABSENT, &value, &gradient, ok));
+        OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){powers, &n}, 1, &x, XCVM_ABSENT, &value, &gradient,
+                                             ok));
         CHECK_F64(t, gradient, expected[order]);
     }
     xcvm_tape_reset(t);
@@ -142,7 +150,7 @@ static xcvm_var outer(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs
     (void)count;
     const xcvm_var y = number(t, 1), one = number(t, 1);
     xcvm_var value, change, x = xs[0];
-    OK(xcvm_tape_value_and_change(t, inner, &x, 1, &y, &one, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){inner, &x}, 1, &y, &one, &value, &change, ok));
     return xcvm_Mul(t, xs[0], change);
 }
 
@@ -151,7 +159,7 @@ START_TEST(c1_2_perturbations_are_apart)
     xcvm_tape *t = open_tape();
     const xcvm_var x = number(t, 3), one = number(t, 1);
     xcvm_var value, change;
-    OK(xcvm_tape_value_and_change(t, outer, NULL, 1, &x, &one, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){outer, NULL}, 1, &x, &one, &value, &change, ok));
     CHECK_F64(t, value, 3);
     CHECK_F64(t, change, 1);
     close_tape(t);
@@ -171,7 +179,8 @@ static xcvm_var capturing(void *user, xcvm_tape *t, size_t count, const xcvm_var
     (void)count;
     const xcvm_var y = number(t, 5);
     xcvm_var value, gradient, x = xs[0];
-    OK(xcvm_tape_value_and_gradients(t, captured, &x, 1, &y, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){captured, &x}, 1, &y, XCVM_ABSENT, &value, &gradient,
+                                         ok));
     return gradient; /* 2 * x * 5 */
 }
 
@@ -180,7 +189,8 @@ static xcvm_var failing_within(void *user, xcvm_tape *t, size_t count, const xcv
     xcvm_error error;
     xcvm_var value, gradient;
     (void)user;
-    ck_assert_int_eq(xcvm_tape_value_and_gradients(t, broken, NULL, count, xs, XCVM_ABSENT, &value, &gradient, &error),
+    ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){broken, NULL}, count, xs, XCVM_ABSENT,
+                                                       &value, &gradient, &error),
                      XCVM_TYPE_MISMATCH);
     return TAPE_FAILED;
 }
@@ -192,9 +202,9 @@ START_TEST(c1_2_failures_within)
     xcvm_error error;
     xcvm_var value, gradient;
     const xcvm_var x = number(t, 1);
-    ck_assert_int_eq(
-        xcvm_tape_value_and_gradients(t, failing_within, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, &error),
-        XCVM_TYPE_MISMATCH);
+    ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){failing_within, NULL}, 1, &x,
+                                                       XCVM_ABSENT, &value, &gradient, &error),
+                     XCVM_TYPE_MISMATCH);
     ck_assert_str_eq(error.instruction, "Add");
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
     close_tape(t);
@@ -206,7 +216,8 @@ START_TEST(c1_6_captured_variables)
     xcvm_tape *t = open_tape();
     const xcvm_var x = number(t, 3);
     xcvm_var value, gradient;
-    OK(xcvm_tape_value_and_gradients(t, capturing, NULL, 1, &x, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){capturing, NULL}, 1, &x, XCVM_ABSENT, &value,
+                                         &gradient, ok));
     CHECK_F64(t, value, 30);
     CHECK_F64(t, gradient, 10);
     close_tape(t);
@@ -226,15 +237,16 @@ START_TEST(c1_6_products_and_matrices)
     xcvm_tape *t = open_tape();
     const xcvm_var xs[] = {F64S(t, 1, 2), F64S(t, 0.5, 0.25)}, directions[] = {F64S(t, 3, 4), XCVM_ABSENT};
     xcvm_var value, change, matrix;
-    OK(xcvm_tape_value_and_change(t, product, NULL, 2, xs, directions, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){product, NULL}, 2, xs, directions, &value, &change,
+                                         ok));
     CHECK_F64(t, change, 3 * sin(0.5) + 4 * sin(0.25));
     const xcvm_var none[] = {XCVM_ABSENT, XCVM_ABSENT};
-    OK(xcvm_tape_value_and_change(t, product, NULL, 2, xs, none, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){product, NULL}, 2, xs, none, &value, &change, ok));
     ck_assert_ptr_null(change.at);
-    OK(xcvm_tape_jacobian(t, elements_of, NULL, xs[0], &matrix, ok));
+    OK(xcvm_tape_jacobian(t, (xcvm_tape_function){elements_of, NULL}, xs[0], &matrix, ok));
     CHECK_F64(t, matrix, sin(1) + cos(1), 0, 0, sin(2) + 2 * cos(2));
     ck_assert_int_eq(xcvm_value_rank(value_of(t, matrix)), 2);
-    OK(xcvm_tape_hessian_vector_product(t, cubes, NULL, xs[0], directions[0], &matrix, ok));
+    OK(xcvm_tape_hessian_vector_product(t, (xcvm_tape_function){cubes, NULL}, xs[0], directions[0], &matrix, ok));
     CHECK_F64(t, matrix, 6 * 1 * 3, 6 * 2 * 4);
     ck_assert_uint_eq(stats_of(t).recorded, 0);
     close_tape(t);
@@ -287,7 +299,7 @@ static xcvm_var doubled_sum(void *user, xcvm_tape *t, size_t count, const xcvm_v
 {
     xcvm_var y;
     (void)count;
-    return xcvm_Sin(t, xcvm_tape_operate(t, user, 1, xs, 1, &y));
+    return xcvm_Sin(t, xcvm_tape_call_operation(t, user, 1, xs, 1, &y));
 }
 
 /* C1.3, C1.7: gradients of the host's own, to any order; a check finds one that is wrong. */
@@ -299,15 +311,17 @@ START_TEST(c1_7_operations_and_checks)
     const xcvm_var x = F64S(t, 1, 0.5);
     xcvm_var value, gradient;
     xcvm_error error;
-    OK(xcvm_tape_value_and_gradients(t, doubled_sum, &good, 1, &x, F64S(t, 1, 1), &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){doubled_sum, &good}, 1, &x, F64S(t, 1, 1), &value,
+                                         &gradient, ok));
     CHECK_F64(t, gradient, 4 * cos(2), 2 * cos(0.5));
-    const xcvm_gradient_check second = {.size = sizeof second, .order = 3, .rtol = 1e-5, .atol = 1e-5};
-    OK(xcvm_tape_check_gradients(t, doubled_sum, &good, 1, &x, &second, ok));
-    ck_assert_int_eq(xcvm_tape_check_gradients(t, doubled_sum, &bad, 1, &x, NULL, &error), XCVM_OUT_OF_RANGE);
+    const xcvm_gradient_check_options second = {.size = sizeof second, .order = 3, .rtol = 1e-5, .atol = 1e-5};
+    OK(xcvm_tape_check_gradients(t, (xcvm_tape_function){doubled_sum, &good}, 1, &x, &second, ok));
+    ck_assert_int_eq(xcvm_tape_check_gradients(t, (xcvm_tape_function){doubled_sum, &bad}, 1, &x, NULL, &error),
+                     XCVM_OUT_OF_RANGE);
     ck_assert_ptr_nonnull(strstr(error.message, "the derivative of order 1 (reverse) is"));
     const xcvm_var xs[] = {F64S(t, 1, 2), F64S(t, 0.5, 0.25)};
-    OK(xcvm_tape_check_gradients(t, product, NULL, 2, xs, &second, ok));
-    OK(xcvm_tape_check_gradients(t, constant_of, NULL, 2, xs, NULL, ok));
+    OK(xcvm_tape_check_gradients(t, (xcvm_tape_function){product, NULL}, 2, xs, &second, ok));
+    OK(xcvm_tape_check_gradients(t, (xcvm_tape_function){constant_of, NULL}, 2, xs, NULL, ok));
     close_tape(t);
 }
 END_TEST
@@ -335,9 +349,9 @@ START_TEST(operations_that_release)
     xcvm_var y;
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F64, 1, DIMS(2), (const double[]){1, 3});
     const size_t before = stats_of(t).variables;
-    xcvm_tape_operate(t, &operation, 1, &x, 1, &y);
+    xcvm_tape_call_operation(t, &operation, 1, &x, 1, &y);
     CHECK_F64(t, y, 2, 18);
-    ck_assert(xcvm_var_requires_grad(t, y));
+    ck_assert(xcvm_var_requires_gradient(t, y));
     backward(t, xcvm_ReduceSum(t, y));
     xcvm_tape_reset(t);
     ck_assert_uint_le(stats_of(t).variables, before + 1);
@@ -353,24 +367,24 @@ START_TEST(operations_that_fail)
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F64, 1, DIMS(2), NULL);
     doubled d = {.fail_forward = true};
     xcvm_operation operation = operation_of(&d);
-    xcvm_tape_operate(t, &operation, 1, &x, 1, &y);
+    xcvm_tape_call_operation(t, &operation, 1, &x, 1, &y);
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_IO);
     ck_assert_str_eq(error.instruction, "double");
     d = (doubled){.fail_backward = true};
     ck_assert_int_eq(
-        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_operate(t, &operation, 1, &x, 1, &y)), NULL, &error),
+        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_call_operation(t, &operation, 1, &x, 1, &y)), NULL, &error),
         XCVM_IO);
     ck_assert_str_eq(error.instruction, "double");
     d = (doubled){.wrong_shape = true};
     ck_assert_int_eq(
-        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_operate(t, &operation, 1, &x, 1, &y)), NULL, &error),
+        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_call_operation(t, &operation, 1, &x, 1, &y)), NULL, &error),
         XCVM_SHAPE_MISMATCH);
     operation.backward = NULL;
     ck_assert_int_eq(
-        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_operate(t, &operation, 1, &x, 1, &y)), NULL, &error),
+        xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_tape_call_operation(t, &operation, 1, &x, 1, &y)), NULL, &error),
         XCVM_UNSUPPORTED);
     ck_assert_str_eq(error.message, "double cannot be differentiated");
-    xcvm_tape_operate(t, NULL, 1, &x, 1, &y);
+    xcvm_tape_call_operation(t, NULL, 1, &x, 1, &y);
     check_failed(t, XCVM_INVALID_ARGUMENT, "an operation needs a function");
     xcvm_tape_reset(t);
     ck_assert_uint_eq(stats_of(t).variables, 1);
@@ -387,17 +401,19 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     xcvm_var value, result, y;
     const double numbers[] = {1, 0.5};
     const xcvm_var x = xcvm_tape_constant(t, XCVM_F64, 1, DIMS(2), numbers), one = number(t, 0.5);
-    xcvm_status status = xcvm_tape_value_and_change(t, elements_of, NULL, 1, &x, &x, &value, &result, error);
+    xcvm_status status = xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){elements_of, NULL}, 1, &x, &x,
+                                                           &value, &result, error);
     if (status == XCVM_OK)
-        status = xcvm_tape_jacobian(t, elements_of, NULL, x, &result, error);
+        status = xcvm_tape_jacobian(t, (xcvm_tape_function){elements_of, NULL}, x, &result, error);
     if (status == XCVM_OK)
-        status = xcvm_tape_hessian_vector_product(t, cubes, NULL, x, x, &result, error);
+        status = xcvm_tape_hessian_vector_product(t, (xcvm_tape_function){cubes, NULL}, x, x, &result, error);
     if (status == XCVM_OK)
-        status = xcvm_tape_value_and_gradients(t, powers_or_fail, &n, 1, &one, XCVM_ABSENT, &value, &result, error);
+        status = xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){powers_or_fail, &n}, 1, &one, XCVM_ABSENT,
+                                                   &value, &result, error);
     if (status == XCVM_OK)
-        status = xcvm_tape_check_gradients(t, doubled_sum, &operation, 1, &x, NULL, error);
+        status = xcvm_tape_check_gradients(t, (xcvm_tape_function){doubled_sum, &operation}, 1, &x, NULL, error);
     const xcvm_var p = xcvm_tape_parameter(t, XCVM_F64, 1, DIMS(2), numbers);
-    const xcvm_var loss = xcvm_ReduceSum(t, xcvm_tape_operate(t, &operation, 1, &p, 1, &y));
+    const xcvm_var loss = xcvm_ReduceSum(t, xcvm_tape_call_operation(t, &operation, 1, &p, 1, &y));
     const xcvm_status learned = xcvm_tape_backward(t, loss, NULL, status == XCVM_OK ? error : NULL);
     xcvm_var_release(t, p);
     xcvm_tape_reset(t);

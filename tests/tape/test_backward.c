@@ -34,8 +34,8 @@ START_TEST(c3_2_non_scalar_with_a_seed)
         dx[i] = 2 * xs[i] + 2 + ys[i];
         dy[i] = xs[i] + 1;
     }
-    check_f32(t, xcvm_var_grad(t, x), 25, dx);
-    check_f32(t, xcvm_var_grad(t, y), 25, dy);
+    check_f32(t, xcvm_var_get_gradient(t, x), 25, dx);
+    check_f32(t, xcvm_var_get_gradient(t, y), 25, dy);
     close_tape(t);
 }
 END_TEST
@@ -46,15 +46,15 @@ START_TEST(c2_3_gradients_add_up_until_cleared)
 {
     xcvm_tape *t = open_tape();
     const xcvm_var x = parameter(t, 3);
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     backward(t, xcvm_Mul(t, x, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), 6);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 6);
     backward(t, xcvm_Add(t, xcvm_Add(t, x, x), x));
-    CHECK_F32(t, xcvm_var_grad(t, x), 9);
-    xcvm_var_clear_grad(t, x);
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 9);
+    xcvm_var_clear_gradient(t, x);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     backward(t, xcvm_Neg(t, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), -1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), -1);
     close_tape(t);
 }
 END_TEST
@@ -65,12 +65,12 @@ START_TEST(shared_gradients_are_apart)
     xcvm_tape *t = open_tape();
     const xcvm_var x = parameter(t, 3), y = parameter(t, 4);
     backward(t, xcvm_Add(t, x, y));
-    const xcvm_var gradient = xcvm_var_grad(t, y);
-    xcvm_var_clear_grad(t, x);
+    const xcvm_var gradient = xcvm_var_get_gradient(t, y);
+    xcvm_var_clear_gradient(t, x);
     CHECK_F32(t, gradient, 1);
     backward(t, xcvm_Add(t, x, y));
-    CHECK_F32(t, xcvm_var_grad(t, x), 1);
-    CHECK_F32(t, xcvm_var_grad(t, y), 2);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, y), 2);
     close_tape(t);
 }
 END_TEST
@@ -88,9 +88,9 @@ START_TEST(c3_4_second_backward)
     ck_assert_ptr_nonnull(strstr(error.message, "were gone over by a backward before"));
     /* What leads through them is refused before any gradient changes. */
     const float before = 2 * 4 * expf(3);
-    CHECK_F32(t, xcvm_var_grad(t, x), before);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), before);
     ck_assert_int_eq(xcvm_tape_backward(t, u, NULL, &error), XCVM_INVALID_ARGUMENT);
-    CHECK_F32(t, xcvm_var_grad(t, x), before);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), before);
     CHECK_F32(t, y, expf(3));
     close_tape(t);
 }
@@ -120,7 +120,7 @@ START_TEST(c3_4_buffers_are_freed)
     value_of(t, middle);
     xcvm_error error;
     const xcvm_value *value;
-    ck_assert_int_eq(xcvm_var_value(t, y, &value, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_var_get_value(t, y, &value, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "is stale"));
     close_tape(t);
 }
@@ -135,21 +135,21 @@ START_TEST(c3_5_no_grad_and_detach)
     ck_assert(xcvm_tape_set_recording(t, false));
     const xcvm_var y = xcvm_Mul(t, x, x);
     ck_assert(!xcvm_tape_set_recording(t, true));
-    ck_assert(!xcvm_var_requires_grad(t, y));
+    ck_assert(!xcvm_var_requires_gradient(t, y));
     ck_assert_uint_eq(stats_of(t).recorded, 0);
     ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "depends on nothing that requires a gradient"));
     backward(t, xcvm_Mul(t, y, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), 9);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 9);
     const xcvm_var z = xcvm_Mul(t, x, x), detached = xcvm_var_detach(t, z);
-    ck_assert(xcvm_var_requires_grad(t, z));
-    ck_assert(!xcvm_var_requires_grad(t, detached));
-    xcvm_var_clear_grad(t, x);
+    ck_assert(xcvm_var_requires_gradient(t, z));
+    ck_assert(!xcvm_var_requires_gradient(t, detached));
+    xcvm_var_clear_gradient(t, x);
     backward(t, xcvm_Mul(t, detached, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), 9);
-    ck_assert_int_eq(xcvm_var_require_grad(t, z, false, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcvm_var_require_grad(t, x, false, &error), XCVM_OK);
-    ck_assert(!xcvm_var_requires_grad(t, xcvm_Sin(t, x)));
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 9);
+    ck_assert_int_eq(xcvm_var_set_requires_gradient(t, z, false, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_var_set_requires_gradient(t, x, false, &error), XCVM_OK);
+    ck_assert(!xcvm_var_requires_gradient(t, xcvm_Sin(t, x)));
     close_tape(t);
 }
 END_TEST
@@ -164,7 +164,7 @@ START_TEST(c3_4_only_what_is_on_the_way)
     ck_assert_uint_eq(stats_of(t).recorded, 3);
     backward(t, small);
     ck_assert_uint_eq(stats_of(t).recorded, 2);
-    CHECK_F32(t, xcvm_var_grad(t, x), cosf(3));
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), cosf(3));
     xcvm_var_release(t, deeper);
     ck_assert_uint_eq(stats_of(t).recorded, 1);
     xcvm_var_release(t, big);
@@ -184,10 +184,10 @@ START_TEST(c2_4_gradients_of_gradients)
     for (int i = 0; i < 3; i++) {
         xcvm_var next;
         ck_assert_int_eq(xcvm_tape_gradients(t, 1, &order, NULL, 1, &x, &create, &next, &error), XCVM_OK);
-        ck_assert_double_eq_tol(xcvm_var_number(t, next), expected[i], 1e-12);
+        ck_assert_double_eq_tol(xcvm_var_get_number(t, next), expected[i], 1e-12);
         order = next;
     }
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     /* The fourth is zero by structure: nothing leads back to x. */
     xcvm_var zero;
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &order, NULL, 1, &x, &create, &zero, &error), XCVM_OK);
@@ -210,14 +210,14 @@ START_TEST(c2_4_gradients_by_any_variable)
     CHECK_F32(t, gradients[0], 3 + 10);
     ck_assert_ptr_null(gradients[1].at);
     CHECK_F32(t, gradients[2], 9 + (3 + 10) * 2 * 3);
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
-    ck_assert_ptr_null(xcvm_var_grad(t, y).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, y).at);
     value_of(t, b);
     /* By y alone, x is constant, and what made y stays as it is. */
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &a, NULL, 1, &y, NULL, gradients, &error), XCVM_OK);
     CHECK_F32(t, gradients[0], 3);
     backward(t, y);
-    CHECK_F32(t, xcvm_var_grad(t, x), 6);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 6);
     close_tape(t);
 }
 END_TEST
@@ -247,12 +247,13 @@ START_TEST(gradients_have_elements_of_their_own)
     const xcvm_var seed = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, 2), fives);
     const xcvm_var z = xcvm_Reshape(t, xcvm_Add(t, x, y), xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 2)));
     backward_with(t, z, &(xcvm_backward_options){.size = sizeof(xcvm_backward_options), .seed = seed});
-    const void *of_x = value_of(t, xcvm_var_grad(t, x))->data, *of_y = value_of(t, xcvm_var_grad(t, y))->data;
+    const void *of_x = value_of(t, xcvm_var_get_gradient(t, x))->data,
+               *of_y = value_of(t, xcvm_var_get_gradient(t, y))->data;
     ck_assert_ptr_ne(of_x, of_y);
     ck_assert_ptr_ne(of_x, value_of(t, seed)->data);
     ck_assert_ptr_ne(of_y, value_of(t, seed)->data);
-    CHECK_F32(t, xcvm_var_grad(t, x), 5, 5);
-    CHECK_F32(t, xcvm_var_grad(t, y), 5, 5);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 5, 5);
+    CHECK_F32(t, xcvm_var_get_gradient(t, y), 5, 5);
     close_tape(t);
 }
 END_TEST
@@ -268,7 +269,7 @@ typedef struct hooked {
 static xcvm_var hook(void *user, xcvm_tape *t, xcvm_var gradient)
 {
     hooked *h = user;
-    h->seen[h->count++] = (float)xcvm_var_number(t, gradient);
+    h->seen[h->count++] = (float)xcvm_var_get_number(t, gradient);
     if (h->release.at != NULL)
         xcvm_var_release(t, h->release);
     if (h->fail)
@@ -283,16 +284,16 @@ START_TEST(c3_5_hooks)
     xcvm_error error;
     const xcvm_var x = parameter(t, 3), y = xcvm_Mul(t, x, x), z = xcvm_Add(t, xcvm_Mul(t, y, y), y);
     hooked of_y = {.factor = 10, .release = y}, of_x = {.factor = 0}, last = {.factor = 0.5f};
-    ck_assert_int_eq(xcvm_var_add_hook(t, y, hook, &of_y, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_var_add_hook(t, x, hook, &of_x, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_var_add_hook(t, x, hook, &last, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, y, (xcvm_gradient_hook){hook, &of_y}, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, x, (xcvm_gradient_hook){hook, &of_x}, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, x, (xcvm_gradient_hook){hook, &last}, &error), XCVM_OK);
     backward(t, z);
     ck_assert_int_eq(of_y.count, 1);
     ck_assert_float_eq(of_y.seen[0], 2 * 9 + 1);
     ck_assert_int_eq(of_x.count, 1);
     ck_assert_float_eq(of_x.seen[0], 190 * 6);
     ck_assert_float_eq(last.seen[0], 190 * 6);
-    CHECK_F32(t, xcvm_var_grad(t, x), 190 * 3);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 190 * 3);
     close_tape(t);
 }
 END_TEST
@@ -304,12 +305,12 @@ START_TEST(failing_hooks)
     xcvm_error error;
     const xcvm_var x = parameter(t, 3), y = xcvm_Mul(t, x, x), z = xcvm_Sin(t, y), w = xcvm_Exp(t, x);
     hooked bad = {.fail = true};
-    ck_assert_int_eq(xcvm_var_add_hook(t, y, hook, &bad, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, y, (xcvm_gradient_hook){hook, &bad}, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, z, NULL, &error), XCVM_TYPE_MISMATCH);
     ck_assert_str_eq(error.instruction, "Add");
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     backward(t, w);
-    CHECK_F32(t, xcvm_var_grad(t, x), expf(3));
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), expf(3));
     close_tape(t);
 }
 END_TEST
@@ -336,10 +337,10 @@ START_TEST(hooks_do_not_go_back_or_reset)
     xcvm_error error;
     xcvm_status status = XCVM_OK;
     const xcvm_var x = parameter(t, 3);
-    ck_assert_int_eq(xcvm_var_add_hook(t, x, hook_back, &status, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, x, (xcvm_gradient_hook){hook_back, &status}, &error), XCVM_OK);
     backward(t, xcvm_Sin(t, x));
     ck_assert_int_eq(status, XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcvm_var_add_hook(t, x, hook_reset, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_add_hook(t, x, (xcvm_gradient_hook){hook_reset, NULL}, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, xcvm_Sin(t, x), NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "xcvm_tape_reset is called while a backward goes on");
     close_tape(t);
@@ -351,10 +352,10 @@ START_TEST(c2_3_retained_gradients)
 {
     xcvm_tape *t = open_tape();
     const xcvm_var x = parameter(t, 3), y = xcvm_var_keep(t, xcvm_Mul(t, x, x));
-    xcvm_var_retain_grad(t, y);
+    xcvm_var_retain_gradient(t, y);
     backward(t, xcvm_Mul(t, y, y));
-    CHECK_F32(t, xcvm_var_grad(t, y), 18);
-    CHECK_F32(t, xcvm_var_grad(t, x), 108);
+    CHECK_F32(t, xcvm_var_get_gradient(t, y), 18);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 108);
     close_tape(t);
 }
 END_TEST
@@ -374,9 +375,9 @@ START_TEST(c1_3_without_a_rule)
     ck_assert_str_eq(error.instruction, "UnblockChannels");
     ck_assert_int_eq(error.pc, 3);
     ck_assert_str_eq(error.message, "UnblockChannels cannot be differentiated");
-    ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+    ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     ck_assert_uint_eq(stats_of(t).recorded, 5);
-    ck_assert(!xcvm_var_requires_grad(t, xcvm_Floor(t, x)));
+    ck_assert(!xcvm_var_requires_gradient(t, xcvm_Floor(t, x)));
     backward(t, xcvm_ReduceSum(t, kept));
     close_tape(t);
 }
@@ -389,7 +390,7 @@ START_TEST(structural_zeros)
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(0, 4));
     const xcvm_var positive = xcvm_Greater(t, x, constant(t, 0));
     backward_with(t, xcvm_ReduceSum(t, xcvm_Where(t, positive, xcvm_Sqrt(t, x), x)), &create);
-    CHECK_F32(t, xcvm_var_grad(t, x), 1, 0.25f);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 1, 0.25f);
     close_tape(t);
 }
 END_TEST
@@ -402,7 +403,7 @@ START_TEST(results_for_rules_alone)
     const xcvm_var k = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2));
     const xcvm_var y = xcvm_TopK(t, x, k);
     backward(t, xcvm_ReduceSum(t, y));
-    CHECK_F32(t, xcvm_var_grad(t, x), 1, 0, 0, 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 1, 0, 0, 1);
     float ones[1000];
     for (int i = 0; i < 1000; i++)
         ones[i] = 1;
@@ -411,7 +412,7 @@ START_TEST(results_for_rules_alone)
     backward(t, xcvm_ReduceSum(t, z));
     /* What was dropped has no gradient, and the rest that by which it was scaled. */
     const float *kept = xcvm_value_data(value_of(t, z)),
-                *gradient = xcvm_value_data(value_of(t, xcvm_var_grad(t, long_x)));
+                *gradient = xcvm_value_data(value_of(t, xcvm_var_get_gradient(t, long_x)));
     size_t dropped = 0;
     for (int i = 0; i < 1000; i++) {
         ck_assert_float_eq(kept[i], gradient[i]);
@@ -436,7 +437,7 @@ START_TEST(long_chains)
         y = next;
     }
     ck_assert_uint_eq(stats_of(t).recorded, COUNT);
-    ck_assert_double_eq(xcvm_var_number(t, y), COUNT);
+    ck_assert_double_eq(xcvm_var_get_number(t, y), COUNT);
     xcvm_var_release(t, y);
     ck_assert_uint_eq(stats_of(t).recorded, 0);
     y = parameter(t, 0);
@@ -444,7 +445,7 @@ START_TEST(long_chains)
     for (int i = 0; i < COUNT; i++)
         y = xcvm_Add(t, y, one);
     backward(t, y);
-    CHECK_F32(t, xcvm_var_grad(t, begin), 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, begin), 1);
     close_tape(t);
 }
 END_TEST
@@ -473,14 +474,14 @@ START_TEST(c3_3_in_place)
     check_failed(t, XCVM_INVALID_ARGUMENT, "what the result goes into is the result of a call that failed");
     ck_assert_uint_eq(stats_of(t).variables, variables);
     xcvm_tape_set_recording(t, true);
-    ck_assert(xcvm_var_requires_grad(t, w));
+    ck_assert(xcvm_var_requires_gradient(t, w));
     /* In a leaf that requires a gradient, and where one would flow, it is refused. */
     xcvm_Add(t, w, two, .into = w);
     check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
     xcvm_Add(t, w, two, .into = view);
     check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
     backward(t, xcvm_ReduceSum(t, w));
-    xcvm_Neg(t, xcvm_var_grad(t, w), .into = xcvm_var_grad(t, w));
+    xcvm_Neg(t, xcvm_var_get_gradient(t, w), .into = xcvm_var_get_gradient(t, w));
     check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient that was added up may be that of several variables");
     close_tape(t);
 }
@@ -496,23 +497,23 @@ START_TEST(c3_3_overwritten_values)
     const xcvm_var sum = xcvm_Add(t, x, c), product = xcvm_Mul(t, sum, c), shaped = xcvm_var_detach(t, c);
     xcvm_Add(t, shaped, one, .into = shaped); /* call 2 */
     backward_with(t, sum, &retain);
-    CHECK_F32(t, xcvm_var_grad(t, x), 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 1);
     ck_assert_int_eq(xcvm_tape_backward(t, product, &retain, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(error.pc, 1);
     ck_assert_str_eq(error.instruction, "Mul");
     ck_assert_ptr_nonnull(
         strstr(error.message, "call 1 (Mul) needs variable 2 for its gradient, which call 2 has overwritten"));
-    CHECK_F32(t, xcvm_var_grad(t, x), 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 1);
     /* A result that its own rule reads; set by the host; and in a rule that differentiates a formula. */
     const xcvm_var y = xcvm_Exp(t, x);
-    ck_assert_int_eq(xcvm_var_set(t, y, F32S(7), 4, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, y, F32S(7), 4, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "(Exp) needs variable"));
     const float numbers[24] = {0};
     const xcvm_var q = xcvm_tape_parameter(t, XCVM_F32, 4, DIMS(1, 1, 3, 4), numbers),
                    k = xcvm_tape_constant(t, XCVM_F32, 4, DIMS(1, 1, 3, 4), numbers);
     const xcvm_var attended = xcvm_ReduceSum(t, xcvm_Attention(t, q, k, k));
-    ck_assert_int_eq(xcvm_var_set(t, k, numbers, 48, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, k, numbers, 48, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, attended, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.instruction, "Attention");
     /* Gradients that are given back are variables of their own, which may be overwritten. */
@@ -536,7 +537,7 @@ START_TEST(iterations_do_not_grow)
     size_t bytes = 0;
     for (int i = 0; i < COUNT; i++) {
         const xcvm_var y = xcvm_ReduceMean(t, xcvm_Softmax(t, xcvm_MatMul(t, x, w)));
-        xcvm_var_clear_grad(t, w);
+        xcvm_var_clear_gradient(t, w);
         backward(t, y);
         xcvm_tape_reset(t);
         if (i == WARM)

@@ -27,13 +27,15 @@ static built compile(xcvm_tape *t, size_t count, const xcvm_tape_output *outputs
     test_bytes model = {NULL, 0, 0};
     xcvm_error error = {0};
     const bool onnx = optimization == THROUGH_ONNX;
-    const xcc_options options = {.size = sizeof options, .optimization = onnx ? 0 : optimization, .onnx = onnx};
+    const xcc_options options = {
+        .size = sizeof options, .optimization = onnx ? 0 : optimization, .onnx_export.enabled = onnx};
     const xcvm_session_options one = {.size = sizeof one, .threads = 1};
-    ck_assert_msg(xcvm_tape_compile(t, count, outputs, &options, test_bytes_sink, onnx ? &model : &p.bytes, NULL,
-                                    &error) == XCVM_OK,
+    ck_assert_msg(xcvm_tape_compile(t, count, outputs, &options, (xcvm_sink){test_bytes_sink, onnx ? &model : &p.bytes},
+                                    NULL, &error) == XCVM_OK,
                   "%s: %s", error.instruction, error.message);
     if (onnx)
-        ck_assert_msg(xcc_compile(model.at, model.length, NULL, test_bytes_sink, &p.bytes, NULL, &error) == XCVM_OK,
+        ck_assert_msg(xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &p.bytes}, NULL, &error) ==
+                          XCVM_OK,
                       "%s: %s", error.instruction, error.message);
     test_bytes_free(&model);
     ck_assert_msg(xcvm_program_load(p.bytes.at, p.bytes.length, NULL, &p.program, &error) == XCVM_OK, "%s",
@@ -68,7 +70,7 @@ static void run(built *p)
 
 static void check_same(const built *p, size_t output, xcvm_tape *t, xcvm_var v)
 {
-    const xcvm_value *got = xcvm_session_output(p->session, output), *expected = value_of(t, v);
+    const xcvm_value *got = xcvm_session_get_output(p->session, output), *expected = value_of(t, v);
     ck_assert_int_eq(xcvm_value_dtype(got), xcvm_value_dtype(expected));
     ck_assert_uint_eq(xcvm_value_bytes(got), xcvm_value_bytes(expected));
     for (size_t i = 0; i < xcvm_value_count(got); i++)
@@ -118,8 +120,8 @@ START_TEST(networks_and_their_gradients)
         const network same = make_network(eager, xcvm_tape_constant(eager, XCVM_F32, 4, DIMS(2, 1, 3, 3), xs));
         backward(eager, same.loss);
         check_same(&p, 0, eager, same.loss);
-        check_same(&p, 1, eager, xcvm_var_grad(eager, same.w));
-        check_same(&p, 2, eager, xcvm_var_grad(eager, same.filter));
+        check_same(&p, 1, eager, xcvm_var_get_gradient(eager, same.w));
+        check_same(&p, 2, eager, xcvm_var_get_gradient(eager, same.filter));
         close_built(&p);
         close_tape(eager);
     }
@@ -175,7 +177,7 @@ START_TEST(lstm_cells)
         backward(eager, same.loss);
         check_same(&p, 0, eager, same.h);
         check_same(&p, 1, eager, same.c);
-        check_same(&p, 2, eager, xcvm_var_grad(eager, same.w));
+        check_same(&p, 2, eager, xcvm_var_get_gradient(eager, same.w));
         close_built(&p);
         close_tape(eager);
     }
@@ -211,7 +213,8 @@ static xcvm_var branch(xcvm_tape *t, branching *b, xcvm_var *second)
 {
     xcvm_var results[2];
     const xcvm_var sum = xcvm_ReduceSum(t, b->x, .keepdims = 0);
-    xcvm_tape_if(t, xcvm_Greater(t, sum, constant(t, 0)), squared, negated, b, 2, results);
+    xcvm_tape_if(t, xcvm_Greater(t, sum, constant(t, 0)), (xcvm_tape_branch){squared, b},
+                 (xcvm_tape_branch){negated, b}, 2, results);
     *second = results[1];
     return xcvm_Add(t, results[0], results[1]);
 }
@@ -236,7 +239,7 @@ START_TEST(branches)
         check_same(&p, 0, eager, z);
         check_same(&p, 1, eager, second);
         backward(eager, xcvm_ReduceSum(eager, z));
-        check_f32(eager, xcvm_var_grad(eager, same.x), 2, i == 0 ? F32S(3, 5) : F32S(-1, -1));
+        check_f32(eager, xcvm_var_get_gradient(eager, same.x), 2, i == 0 ? F32S(3, 5) : F32S(-1, -1));
         close_tape(eager);
     }
     close_built(&p);
@@ -260,8 +263,8 @@ static xcvm_var loop(xcvm_tape *t, xcvm_var x, xcvm_var *last)
     const xcvm_var factor = constant(t, 1.5f);
     xcvm_var scan;
     *last = x;
-    xcvm_tape_loop(t, xcvm_tape_scalar(t, XCVM_I64, 20), XCVM_ABSENT, grow, (void *)(uintptr_t)&factor, 1, last, 1,
-                   &scan);
+    xcvm_tape_loop(t, xcvm_tape_scalar(t, XCVM_I64, 20), XCVM_ABSENT,
+                   (xcvm_tape_loop_body){grow, (void *)(uintptr_t)&factor}, 1, last, 1, &scan);
     return scan;
 }
 
@@ -285,7 +288,7 @@ START_TEST(loops)
     check_same(&p, 1, eager, last);
     ck_assert_uint_gt(xcvm_value_count(value_of(eager, rows)), 3);
     backward(eager, last);
-    check_same(&p, 2, eager, xcvm_var_grad(eager, same));
+    check_same(&p, 2, eager, xcvm_var_get_gradient(eager, same));
     close_built(&p);
     close_tape(eager);
 }
@@ -321,8 +324,8 @@ START_TEST(refused)
     test_bytes bytes = {NULL, 0, 0};
     const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL);
     const xcvm_value *value;
-    ck_assert_int_eq(xcvm_var_value(t, x, &value, &error), XCVM_UNSUPPORTED);
-    ck_assert(isnan(xcvm_var_number(t, x)));
+    ck_assert_int_eq(xcvm_var_get_value(t, x, &value, &error), XCVM_UNSUPPORTED);
+    ck_assert(isnan(xcvm_var_get_number(t, x)));
     check_failed(t, XCVM_UNSUPPORTED, "a tape that builds has no elements");
     ck_assert_int_eq(xcvm_tape_backward(t, x, NULL, &error), XCVM_UNSUPPORTED);
     xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL);
@@ -333,37 +336,40 @@ START_TEST(refused)
     /* What a branch makes is none outside. */
     xcvm_var leaked, result;
     const xcvm_var cond = xcvm_Greater(t, xcvm_ReduceSum(t, x, .keepdims = 0), constant(t, 0));
-    xcvm_tape_if(t, cond, leaking, leaking, &leaked, 1, &result);
+    xcvm_tape_if(t, cond, (xcvm_tape_branch){leaking, &leaked}, (xcvm_tape_branch){leaking, &leaked}, 1, &result);
     xcvm_Neg(t, leaked);
     check_failed(t, XCVM_INVALID_ARGUMENT, "was made in a branch or a round, and is used outside");
     const xcvm_tape_output output = {"y", xcvm_Mul(t, result, x)};
-    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error),
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
+                     XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                      XCVM_INVALID_ARGUMENT);
     xcvm_Neg(t, x);
     check_failed(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
     xcvm_tape_destroy(t);
     test_bytes_free(&bytes);
     /* A callback that fails in the middle, or leaves a result out. */
-    const xcvm_tape_branch bad[] = {failing, forgetful};
+    void (*const bad[])(void *user, xcvm_tape *tape, size_t count, xcvm_var *results) = {failing, forgetful};
     for (int i = 0; i < 2; i++) {
         t = open_building();
         xcvm_var y = xcvm_tape_input(t, "y", XCVM_F32, 0, NULL, NULL);
-        xcvm_tape_if(t, xcvm_Greater(t, y, constant(t, 0)), bad[i], leaking, &y, 1, &result);
+        xcvm_tape_if(t, xcvm_Greater(t, y, constant(t, 0)), (xcvm_tape_branch){bad[i], &y},
+                     (xcvm_tape_branch){leaking, &y}, 1, &result);
         ck_assert_int_ne(xcvm_tape_status(t, &error), XCVM_OK);
         ck_assert_ptr_null(result.at);
         const xcvm_tape_output left = {"z", xcvm_Neg(t, y)};
-        ck_assert_int_eq(xcvm_tape_compile(t, 1, &left, NULL, test_bytes_sink, &bytes, NULL, &error),
+        ck_assert_int_eq(xcvm_tape_compile(t, 1, &left, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                          XCVM_INVALID_ARGUMENT);
         ck_assert_str_eq(error.message, "a branch or a round has failed; what was built is incomplete");
         xcvm_tape_destroy(t);
     }
     t = open_tape();
-    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, test_bytes_sink, &bytes, NULL, &error),
+    ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                      XCVM_INVALID_ARGUMENT);
     xcvm_tape_input(t, "x", XCVM_F32, 0, NULL, NULL);
     check_failed(t, XCVM_INVALID_ARGUMENT, "xcvm_tape_input needs a tape that builds");
-    xcvm_tape_if(t, constant(t, 1), leaking, leaking, &leaked, 1, &result);
+    xcvm_tape_if(t, constant(t, 1), (xcvm_tape_branch){leaking, &leaked}, (xcvm_tape_branch){leaking, &leaked}, 1,
+                 &result);
     check_failed(t, XCVM_TYPE_MISMATCH, "cond is f32[], one element of type bool is needed");
     close_tape(t);
 }

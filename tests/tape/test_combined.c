@@ -1,7 +1,8 @@
 /* Tests of what is combined: layers, optimizers, hooks and rows of gradients in static functions and on lazy tapes,
  * each against the same on an eager tape. */
 #include "tests/tape/static_support.h"
-#include "xcvm/layers.h"
+#include "xcvm/functions.h"
+#include "xcvm/optimizers.h"
 
 static xcvm_var rows_of(xcvm_tape *t, int64_t count, float shift)
 {
@@ -27,16 +28,16 @@ static const xcvm_layer_options with_seed = {.size = sizeof(xcvm_layer_options),
 
 static xcvm_layer *make_layer(xcvm_tape *t, int kind)
 {
-    xcvm_layer *l = kind == 0   ? xcvm_layer_batch_normalization(t, 3, NULL)
-                    : kind == 1 ? xcvm_layer_lstm(t, 3, 2, &with_seed)
-                                : xcvm_layer_gru(t, 3, 2, &with_seed);
+    xcvm_layer *l = kind == 0   ? xcvm_layer_create_batch_normalization(t, 3, NULL)
+                    : kind == 1 ? xcvm_layer_create_lstm(t, 3, 2, &with_seed)
+                                : xcvm_layer_create_gru(t, 3, 2, &with_seed);
     ck_assert_ptr_nonnull(l);
     return l;
 }
 
 static void check_same_tensors(xcvm_tape *a, const xcvm_layer *x, xcvm_tape *b, const xcvm_layer *y, const char *path)
 {
-    check_bytes(a, xcvm_layer_parameter(x, path), b, xcvm_layer_parameter(y, path), 1e-6);
+    check_bytes(a, xcvm_layer_get_parameter(x, path), b, xcvm_layer_get_parameter(y, path), 1e-6);
 }
 
 /* What a layer keeps from call to call, it keeps in a static function, too. */
@@ -44,7 +45,7 @@ START_TEST(layers_that_keep_something_in_static_functions)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
     xcvm_layer *l = make_layer(t, _i), *same = make_layer(eager, _i);
-    xcvm_static *s = make_static(t, run_layer, l, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_layer, l}, NULL);
     for (int i = 0; i < 4; i++) {
         const xcvm_var y = call1(s, rows_of(t, 4, (float)i / 8)),
                        z = xcvm_layer_call(same, rows_of(eager, 4, (float)i / 8));
@@ -108,7 +109,7 @@ START_TEST(statistics_that_were_released)
 {
     xcvm_tape *t = open_tape();
     xcvm_layer *l = make_layer(t, 0);
-    xcvm_var_release(t, xcvm_layer_parameter(l, "avg_mean"));
+    xcvm_var_release(t, xcvm_layer_get_parameter(l, "avg_mean"));
     xcvm_layer_call(l, rows_of(t, 4, 0));
     check_failed(t, XCVM_INVALID_ARGUMENT, "a running statistic is stale");
     xcvm_layer_destroy(l);
@@ -140,13 +141,13 @@ static xcvm_status run_pair(void *user, xcvm_tape *t, size_t in_count, const xcv
     if (p->what == 0 || p->what == 5) /* what was computed of it before has no way back either */
         xcvm_var_unchain(t, h);
     else if (p->what == 1)
-        ck_assert_int_eq(xcvm_var_add_hook(t, h, twice, &p->hooked, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_add_hook(t, h, (xcvm_gradient_hook){twice, &p->hooked}, NULL), XCVM_OK);
     else if (p->what == 2)
         h = xcvm_tape_scale_gradient(t, h, -2);
     else if (p->what == 3)
         h = xcvm_var_detach(t, h);
     else
-        xcvm_var_retain_grad(t, h);
+        xcvm_var_retain_gradient(t, h);
     out[0] = xcvm_Mul(t, p->what == 5 ? xcvm_Add(t, h, before) : h, p->w[1]);
     if (p->what == 4)
         out[1] = h;
@@ -158,7 +159,7 @@ START_TEST(gradients_that_are_changed_in_static_functions)
     xcvm_tape *t = open_tape(), *eager = open_tape();
     pair p = {{parameter(t, 0.5f), parameter(t, -2)}, _i, 0},
          q = {{parameter(eager, 0.5f), parameter(eager, -2)}, _i, 0};
-    xcvm_static *s = make_static(t, run_pair, &p, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_pair, &p}, NULL);
     for (int i = 0; i < 4; i++) {
         const xcvm_var x = constant(t, (float)i + 1), same = constant(eager, (float)i + 1);
         xcvm_var y[2], z[2];
@@ -172,15 +173,15 @@ START_TEST(gradients_that_are_changed_in_static_functions)
         backward(t, y[0]);
         backward(eager, z[0]);
         for (int k = 0; k < 2; k++) {
-            const xcvm_var a = xcvm_var_grad(t, p.w[k]), b = xcvm_var_grad(eager, q.w[k]);
+            const xcvm_var a = xcvm_var_get_gradient(t, p.w[k]), b = xcvm_var_get_gradient(eager, q.w[k]);
             ck_assert_msg((a.at == NULL) == (b.at == NULL), "call %d, parameter %d", i, k);
             if (a.at != NULL)
                 check_bytes(t, a, eager, b, 1e-6);
-            xcvm_var_clear_grad(t, p.w[k]);
-            xcvm_var_clear_grad(eager, q.w[k]);
+            xcvm_var_clear_gradient(t, p.w[k]);
+            xcvm_var_clear_gradient(eager, q.w[k]);
         }
         if (outs == 2)
-            check_bytes(t, xcvm_var_grad(t, y[1]), eager, xcvm_var_grad(eager, z[1]), 1e-6);
+            check_bytes(t, xcvm_var_get_gradient(t, y[1]), eager, xcvm_var_get_gradient(eager, z[1]), 1e-6);
     }
     ck_assert_int_eq(p.hooked, q.hooked);
     xcvm_static_destroy(s);
@@ -206,7 +207,7 @@ START_TEST(operands_that_are_written_into)
 {
     xcvm_tape *t = open_tape();
     xcvm_var w = constant(t, 10);
-    xcvm_static *s = make_static(t, run_writing, &w, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_writing, &w}, NULL);
     for (int i = 0; i < 3; i++)
         CHECK_F32(t, call1(s, constant(t, 5)), 10);
     CHECK_F32(t, w, 13);
@@ -239,7 +240,8 @@ static xcvm_status run_absolute(void *user, xcvm_tape *t, size_t in_count, const
     xcvm_var x = in[0];
     ++*(int *)user;
     (void)out_count;
-    xcvm_tape_if(t, in_count > 1 ? in[1] : xcvm_Less(t, x, constant(t, 0)), take_negative, take_same, &x, 1, out);
+    xcvm_tape_if(t, in_count > 1 ? in[1] : xcvm_Less(t, x, constant(t, 0)), (xcvm_tape_branch){take_negative, &x},
+                 (xcvm_tape_branch){take_same, &x}, 1, out);
     return XCVM_OK;
 }
 
@@ -248,7 +250,7 @@ START_TEST(branches_in_static_functions)
 {
     xcvm_tape *t = open_tape();
     int runs = 0;
-    xcvm_static *s = make_static(t, run_absolute, &runs, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_absolute, &runs}, NULL);
     for (int i = 0; i < 6; i++)
         CHECK_F32(t, call1(s, constant(t, i % 2 == 0 ? 3 : -3)), 3);
     ck_assert_int_eq(runs, 6);
@@ -274,8 +276,8 @@ static xcvm_status run_rows(void *user, xcvm_tape *t, size_t in_count, const xcv
     const xcvm_var x = xcvm_Gather(t, *table, in[0]);
     const xcvm_var loss = xcvm_ReduceSum(t, xcvm_Mul(t, x, x), .keepdims = 0);
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, NULL));
-    XCVM_TRY(xcvm_var_grad_rows(t, *table, &out[0], &out[1], NULL));
-    xcvm_var_clear_grad(t, *table);
+    XCVM_TRY(xcvm_var_get_gradient_rows(t, *table, &out[0], &out[1], NULL));
+    xcvm_var_clear_gradient(t, *table);
     return XCVM_OK;
 }
 
@@ -285,9 +287,9 @@ START_TEST(rows_of_a_backward_in_a_static_function)
     const float numbers[] = {1, 2, 3, 4, 5, 6};
     xcvm_var table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), numbers),
              same = xcvm_tape_parameter(eager, XCVM_F32, 2, DIMS(3, 2), numbers);
-    ck_assert_int_eq(xcvm_var_set_sparse(t, table, true, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_var_set_sparse(eager, same, true, NULL), XCVM_OK);
-    xcvm_static *s = make_static(t, run_rows, &table, NULL);
+    ck_assert_int_eq(xcvm_var_set_sparse_gradient(t, table, true, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_sparse_gradient(eager, same, true, NULL), XCVM_OK);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_rows, &table}, NULL);
     for (int64_t i = 0; i < 3; i++) {
         const int64_t index[2] = {i, (i + 1) % 3};
         const xcvm_var x = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), index),
@@ -327,12 +329,12 @@ START_TEST(optimizers_of_tables_in_static_functions)
         ck_assert_int_eq(xcvm_optimizer_create(t[k], "adam:lr=0.1", NULL, &o[k], NULL), XCVM_OK);
         ck_assert_int_eq(xcvm_optimizer_add(o[k], "table", tables[k], NULL), XCVM_OK);
     }
-    s = make_static(t[0], run_gather, &tables[0], NULL);
+    s = make_static(t[0], (xcvm_static_function){run_gather, &tables[0]}, NULL);
     for (int64_t i = 0; i < 6; i++) {
         const int64_t index[1] = {i % 3};
         for (int k = 0; k < 2; k++) {
             if (i == (_i == 1 ? 2 : 0))
-                ck_assert_int_eq(xcvm_var_set_sparse(t[k], tables[k], true, NULL), XCVM_OK);
+                ck_assert_int_eq(xcvm_var_set_sparse_gradient(t[k], tables[k], true, NULL), XCVM_OK);
             const xcvm_var in[] = {xcvm_tape_constant(t[k], XCVM_I64, 1, DIMS(1), index), tables[k]};
             xcvm_var loss;
             const size_t ins = _i == 2 ? 2 : 1;
@@ -342,7 +344,7 @@ START_TEST(optimizers_of_tables_in_static_functions)
                 ck_assert_int_eq(run_gather(&tables[1], t[1], ins, in, 1, &loss), XCVM_OK);
             backward(t[k], loss);
             ck_assert_int_eq(xcvm_optimizer_step(o[k], NULL), XCVM_OK);
-            xcvm_optimizer_clear_grads(o[k]);
+            xcvm_optimizer_clear_gradients(o[k]);
         }
         check_bytes(t[0], tables[0], t[1], tables[1], 1e-6);
     }
@@ -360,14 +362,14 @@ START_TEST(tables_that_are_frozen_behind_a_call)
     xcvm_tape *t = open_tape();
     const float numbers[] = {1, 2, 3, 4, 5, 6};
     xcvm_var table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), numbers), w = parameter(t, 2), rows, gradients;
-    ck_assert_int_eq(xcvm_var_set_sparse(t, table, true, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_sparse_gradient(t, table, true, NULL), XCVM_OK);
     for (int64_t i = 0; i < 2; i++) {
         const xcvm_var x = xcvm_Gather(t, table, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), &i)),
                        loss = xcvm_ReduceSum(t, xcvm_Mul(t, x, w), .keepdims = 0);
-        ck_assert_int_eq(xcvm_var_require_grad(t, table, i > 0, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_set_requires_gradient(t, table, i > 0, NULL), XCVM_OK);
         backward(t, loss);
-        ck_assert_int_eq(xcvm_var_require_grad(t, table, true, NULL), XCVM_OK);
-        ck_assert_int_eq(xcvm_var_grad_rows(t, table, &rows, &gradients, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_set_requires_gradient(t, table, true, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, NULL), XCVM_OK);
         ck_assert((rows.at != NULL) == (i > 0));
     }
     ck_assert_uint_eq(xcvm_value_count(value_of(t, rows)), 1);
@@ -398,7 +400,7 @@ START_TEST(a_step_in_an_update_hook)
     learning l = {.w = parameter(t, 3)};
     ck_assert_int_eq(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &l.o, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_optimizer_add(l.o, "w", l.w, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_optimizer_add_hook(l.o, step_in_hook, &l, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add_hook(l.o, (xcvm_update_hook){step_in_hook, &l}, NULL), XCVM_OK);
     backward(t, xcvm_Mul(t, l.w, l.w));
     ck_assert_int_eq(xcvm_optimizer_step(l.o, NULL), XCVM_OK);
     ck_assert_int_eq(l.status, XCVM_INVALID_ARGUMENT);
@@ -430,8 +432,8 @@ static xcvm_status run_step(void *user, xcvm_tape *t, size_t in_count, const xcv
     const xcvm_var loss = xcvm_Mul(t, xcvm_Mul(t, l->w, l->w), in[0]);
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, NULL));
     const xcvm_var detached = xcvm_var_detach(t, loss);
-    out[0] = xcvm_tape_operate(t, &step, 1, &detached, 1, out);
-    xcvm_optimizer_clear_grads(l->o);
+    out[0] = xcvm_tape_call_operation(t, &step, 1, &detached, 1, out);
+    xcvm_optimizer_clear_gradients(l->o);
     return XCVM_OK;
 }
 
@@ -441,7 +443,7 @@ START_TEST(a_step_in_an_operation_of_a_static_function)
     learning l = {.w = parameter(t, 64)};
     ck_assert_int_eq(xcvm_optimizer_create(t, "sgd:lr=0.25", NULL, &l.o, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_optimizer_add(l.o, "w", l.w, NULL), XCVM_OK);
-    xcvm_static *s = make_static(t, run_step, &l, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_step, &l}, NULL);
     float w = 64;
     for (int i = 0; i < 4; i++) {
         CHECK_F32(t, call1(s, constant(t, 1)), w * w);
@@ -480,7 +482,8 @@ static xcvm_status run_last(void *user, xcvm_tape *t, size_t in_count, const xcv
     (void)in_count;
     (void)out_count;
     const xcvm_var y = xcvm_tape_scale_gradient(t, xcvm_layer_call(n->last, in[0]), 2);
-    xcvm_tape_if(t, xcvm_tape_scalar(t, XCVM_BOOL, 1), take_negative, take_same, (xcvm_var[]){y}, 1, out);
+    xcvm_tape_if(t, xcvm_tape_scalar(t, XCVM_BOOL, 1), (xcvm_tape_branch){take_negative, (xcvm_var[]){y}},
+                 (xcvm_tape_branch){take_same, (xcvm_var[]){y}}, 1, out);
     out[0] = xcvm_ReduceSum(t, out[0], .keepdims = 0);
     return XCVM_OK;
 }
@@ -508,7 +511,7 @@ static xcvm_status learn(xcvm_tape *t, const network *n, xcvm_optimizer *o, xcvm
         XCVM_TRY(xcvm_tape_backward(t, loss, NULL, error));
         XCVM_TRY(xcvm_optimizer_step(o, error));
         XCVM_TRY(xcvm_optimizer_swap_averages(o, error));
-        xcvm_optimizer_clear_grads(o);
+        xcvm_optimizer_clear_gradients(o);
         xcvm_layer_reset(n->all);
         xcvm_tape_reset(t);
     }
@@ -518,22 +521,22 @@ static xcvm_status learn(xcvm_tape *t, const network *n, xcvm_optimizer *o, xcvm
 static xcvm_status make_and_learn(xcvm_tape *t, xcvm_error *error)
 {
     const xcvm_optimizer_options average = {.size = sizeof average, .average = 0.5};
-    network n = {.all = xcvm_layer_chain(t)};
+    network n = {.all = xcvm_layer_create_chain(t)};
     xcvm_optimizer *o = NULL;
     xcvm_static *s = NULL, *last = NULL;
-    n.words = xcvm_layer_add(n.all, "words", xcvm_layer_embedding(t, 5, 3, &with_seed));
-    n.first = xcvm_layer_add(n.all, "first", xcvm_layer_lstm(t, 3, 2, &with_seed));
-    n.second = xcvm_layer_add(n.all, "second", xcvm_layer_batch_normalization(t, 2, NULL));
-    n.last = xcvm_layer_add(n.all, "last", xcvm_layer_linear(t, 2, 2, &with_seed));
+    n.words = xcvm_layer_add(n.all, "words", xcvm_layer_create_embedding(t, 5, 3, &with_seed));
+    n.first = xcvm_layer_add(n.all, "first", xcvm_layer_create_lstm(t, 3, 2, &with_seed));
+    n.second = xcvm_layer_add(n.all, "second", xcvm_layer_create_batch_normalization(t, 2, NULL));
+    n.last = xcvm_layer_add(n.all, "last", xcvm_layer_create_linear(t, 2, 2, &with_seed));
     xcvm_status status = xcvm_tape_status(t, error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_create(t, "adam:lr=0.1", &average, &o, error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_add_layer(o, n.all, error);
     if (status == XCVM_OK)
-        status = xcvm_static_create(t, run_network, &n, NULL, &s, error);
+        status = xcvm_static_create(t, (xcvm_static_function){run_network, &n}, NULL, &s, error);
     if (status == XCVM_OK)
-        status = xcvm_static_create(t, run_last, &n, NULL, &last, error);
+        status = xcvm_static_create(t, (xcvm_static_function){run_last, &n}, NULL, &last, error);
     if (status == XCVM_OK)
         status = learn(t, &n, o, s, last, error);
     xcvm_layer_reset(n.all);

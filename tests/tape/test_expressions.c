@@ -90,7 +90,7 @@ static double derivative(xcvm_tape *t, uint64_t seed, const point *p, double mov
                 sum = xcvm_Add(t, sum, xcvm_ReduceSum(t, xcvm_Mul(t, gradients[i], directions[i]), .keepdims = 0));
         y = sum;
     }
-    const double result = xcvm_var_number(t, y);
+    const double result = xcvm_var_get_number(t, y);
     for (int i = 0; i < LEAVES; i++)
         xcvm_var_release(t, leaves[i]);
     xcvm_tape_reset(t);

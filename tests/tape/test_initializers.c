@@ -7,8 +7,8 @@ static void moments_of(xcvm_initializer init, double *mean, double *deviation, d
     xcvm_layer_options o = plain();
     o.weight = init;
     o.dtype = XCVM_F64;
-    xcvm_layer *l = xcvm_layer_convolution(t, 50, 40, XCVM_INTS(3, 3), &o); /* fans 450 and 360 */
-    const xcvm_value *v = value_of(t, xcvm_layer_parameter(l, "W"));
+    xcvm_layer *l = xcvm_layer_create_convolution(t, 50, 40, XCVM_INTS(3, 3), &o); /* fans 450 and 360 */
+    const xcvm_value *v = value_of(t, xcvm_layer_get_parameter(l, "W"));
     const size_t count = xcvm_value_count(v);
     *mean = *deviation = *most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -51,18 +51,18 @@ START_TEST(c4_2_initializers)
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
     o.weight = (xcvm_initializer){.kind = XCVM_INIT_ORTHOGONAL, .scale = 2};
-    xcvm_layer *l = xcvm_layer_linear(t, 7, 4, &o);
-    const xcvm_var w = xcvm_layer_parameter(l, "W"), square = xcvm_Gemm(t, w, w, .transB = 1);
+    xcvm_layer *l = xcvm_layer_create_linear(t, 7, 4, &o);
+    const xcvm_var w = xcvm_layer_get_parameter(l, "W"), square = xcvm_Gemm(t, w, w, .transB = 1);
     CHECK_F32(t, square, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4);
     xcvm_layer_destroy(l);
     o.weight = (xcvm_initializer){.kind = XCVM_INIT_IDENTITY};
-    l = xcvm_layer_linear(t, 2, 2, &o);
-    CHECK_F32(t, xcvm_layer_parameter(l, "W"), 1, 0, 0, 1);
+    l = xcvm_layer_create_linear(t, 2, 2, &o);
+    CHECK_F32(t, xcvm_layer_get_parameter(l, "W"), 1, 0, 0, 1);
     xcvm_layer_destroy(l);
-    ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
+    ck_assert_ptr_null(xcvm_layer_create_linear(t, 2, 3, &o));
     check_failed(t, XCVM_SHAPE_MISMATCH, "only a square matrix");
     o.weight = (xcvm_initializer){.kind = XCVM_INIT_DATA};
-    ck_assert_ptr_null(xcvm_layer_linear(t, 2, 3, &o));
+    ck_assert_ptr_null(xcvm_layer_create_linear(t, 2, 3, &o));
     check_failed(t, XCVM_INVALID_ARGUMENT, "its data is NULL");
     close_with(t, NULL);
 }
@@ -75,16 +75,16 @@ START_TEST(seeds)
     for (int i = 0; i < 2; i++) {
         xcvm_tape *t = open_tape();
         xcvm_layer_options o = plain();
-        xcvm_layer *net = xcvm_layer_chain(t);
-        xcvm_layer_add(net, "a", xcvm_layer_linear(t, 3, 2, &o));
-        xcvm_layer_add(net, "b", xcvm_layer_linear(t, 3, 2, &o));
+        xcvm_layer *net = xcvm_layer_create_chain(t);
+        xcvm_layer_add(net, "a", xcvm_layer_create_linear(t, 3, 2, &o));
+        xcvm_layer_add(net, "b", xcvm_layer_create_linear(t, 3, 2, &o));
         o.weight = (xcvm_initializer){.kind = XCVM_INIT_NORMAL, .seed = 3};
-        xcvm_layer_add(net, "c", xcvm_layer_linear(t, 3, 2, &o));
-        xcvm_layer_add(net, "d", xcvm_layer_linear(t, 3, 2, &o));
-        const void *a = value_of(t, xcvm_layer_parameter(net, "a/W"))->data,
-                   *b = value_of(t, xcvm_layer_parameter(net, "b/W"))->data,
-                   *c = value_of(t, xcvm_layer_parameter(net, "c/W"))->data,
-                   *d = value_of(t, xcvm_layer_parameter(net, "d/W"))->data;
+        xcvm_layer_add(net, "c", xcvm_layer_create_linear(t, 3, 2, &o));
+        xcvm_layer_add(net, "d", xcvm_layer_create_linear(t, 3, 2, &o));
+        const void *a = value_of(t, xcvm_layer_get_parameter(net, "a/W"))->data,
+                   *b = value_of(t, xcvm_layer_get_parameter(net, "b/W"))->data,
+                   *c = value_of(t, xcvm_layer_get_parameter(net, "c/W"))->data,
+                   *d = value_of(t, xcvm_layer_get_parameter(net, "d/W"))->data;
         ck_assert_mem_ne(a, b, sizeof first[0]);
         ck_assert_mem_eq(c, d, sizeof first[0]);
         memcpy(first[i], a, sizeof first[i]);

@@ -28,7 +28,7 @@ START_TEST(c2_5_observers)
 {
     xcvm_tape *t = open_tape();
     followed f = {.text = ""};
-    xcvm_tape_set_observer(t, follow, &f);
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){follow, &f});
     const xcvm_var x = parameter(t, 2);
     backward(t, xcvm_Sin(t, xcvm_Exp(t, x)));
     ck_assert_str_eq(f.text, "Exp Sin *Cos *Mul *Mul ");
@@ -36,7 +36,7 @@ START_TEST(c2_5_observers)
     xcvm_MatMul(t, x, x);
     check_failed(t, XCVM_SHAPE_MISMATCH, "");
     ck_assert_uint_eq(f.done, 5);
-    xcvm_tape_set_observer(t, NULL, NULL);
+    xcvm_tape_set_observer(t, NULL);
     xcvm_Neg(t, x);
     ck_assert_uint_eq(f.done, 5);
     close_tape(t);
@@ -74,7 +74,7 @@ START_TEST(c5_6_drawings)
     test_bytes bytes = {NULL, 0, 0};
     const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
     const xcvm_var x = parameter(t, 2), two = constant(t, 2), y = xcvm_Exp(t, xcvm_Mul(t, x, two));
-    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &bytes, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_draw(t, (xcvm_sink){test_bytes_sink, &bytes}, &error), XCVM_OK);
     ck_assert(test_bytes_sink(&bytes, "", 1));
     ck_assert_str_eq(bytes.at, "digraph tape {\n"
                                "  node [shape=ellipse];\n"
@@ -92,11 +92,11 @@ START_TEST(c5_6_drawings)
                                "}\n");
     backward_with(t, y, &create);
     bytes.length = 0;
-    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &bytes, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_draw(t, (xcvm_sink){test_bytes_sink, &bytes}, &error), XCVM_OK);
     ck_assert(test_bytes_sink(&bytes, "", 1));
     ck_assert_ptr_nonnull(strstr(bytes.at, "[label=\"Mul\", shape=box, style=dashed]"));
-    ck_assert_int_eq(xcvm_tape_draw(t, test_full_sink, NULL, &error), XCVM_IO);
-    ck_assert_int_eq(xcvm_tape_draw(t, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_tape_draw(t, (xcvm_sink){test_full_sink, NULL}, &error), XCVM_IO);
+    ck_assert_int_eq(xcvm_tape_draw(t, (xcvm_sink){0}, &error), XCVM_INVALID_ARGUMENT);
     test_bytes_free(&bytes);
     close_tape(t);
 }
@@ -110,14 +110,14 @@ START_TEST(c2_3_unchain)
     const xcvm_var sine = xcvm_Sin(t, y);
     ck_assert_uint_eq(stats_of(t).recorded, 3);
     xcvm_var_unchain(t, y);
-    ck_assert(!xcvm_var_requires_grad(t, y));
+    ck_assert(!xcvm_var_requires_gradient(t, y));
     /* The exponential is still named. */
     ck_assert_uint_eq(stats_of(t).recorded, 2);
     backward(t, xcvm_Mul(t, y, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), 2 * expf(2));
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 2 * expf(2));
     value_of(t, sine);
     xcvm_var_unchain(t, x);
-    ck_assert(!xcvm_var_requires_grad(t, x));
+    ck_assert(!xcvm_var_requires_gradient(t, x));
     /* Of several results one can be unchained and released, though the rule of the call reads it, or its shape. */
     const xcvm_var v = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(3, 1, 2, 5));
     xcvm_var pieces[2], values, indices;
@@ -132,7 +132,7 @@ START_TEST(c2_3_unchain)
     for (int i = 0; i < 8; i++) /* take the slots that are free */
         xcvm_tape_constant(t, XCVM_F64, 3, DIMS(1, 1, 1), NULL);
     backward(t, xcvm_Add(t, xcvm_ReduceSum(t, pieces[1]), xcvm_ReduceSum(t, values)));
-    CHECK_F32(t, xcvm_var_grad(t, v), 1, 1, 1, 2);
+    CHECK_F32(t, xcvm_var_get_gradient(t, v), 1, 1, 1, 2);
     close_tape(t);
 }
 END_TEST
@@ -143,13 +143,13 @@ START_TEST(c4_6_memory_by_purpose)
     enum { COUNT = 4096, BYTES = COUNT * sizeof(float) };
     xcvm_tape *t = open_tape();
     xcvm_error error;
-    xcvm_tape_memory memory = {.size = sizeof memory};
-    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    xcvm_tape_memory_info memory = {.size = sizeof memory};
+    ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_OK);
     ck_assert_uint_eq(memory.values + memory.gradients + memory.parameters, 0);
     const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(COUNT), NULL), y = xcvm_Exp(t, w);
     const xcvm_var loss =
         xcvm_ReduceSum(t, xcvm_Reshape(t, y, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(64, 64))));
-    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_OK);
     ck_assert_uint_ge(memory.parameters, BYTES);
     ck_assert_uint_lt(memory.parameters, 2 * BYTES);
     ck_assert_uint_ge(memory.values, BYTES);
@@ -158,16 +158,16 @@ START_TEST(c4_6_memory_by_purpose)
     ck_assert_uint_gt(memory.records, 0);
     backward(t, loss);
     xcvm_tape_reset(t);
-    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_OK);
     ck_assert_uint_ge(memory.gradients, BYTES);
     ck_assert_uint_lt(memory.gradients, 2 * BYTES);
     ck_assert_uint_lt(memory.parameters, 2 * BYTES);
     ck_assert_uint_eq(memory.values, 0);
-    xcvm_var_clear_grad(t, w);
-    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_OK);
+    xcvm_var_clear_gradient(t, w);
+    ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_OK);
     ck_assert_uint_eq(memory.gradients, 0);
     memory.size = 0;
-    ck_assert_int_eq(xcvm_tape_get_memory(t, &memory, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_tape_get_memory_info(t, &memory, &error), XCVM_INVALID_ARGUMENT);
     close_tape(t);
 }
 END_TEST
@@ -183,7 +183,7 @@ START_TEST(c4_6_limits_name_the_call)
     ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(1 << 17), NULL);
     const xcvm_var y = xcvm_ReduceSum(t, xcvm_Tanh(t, xcvm_Exp(t, x)));
-    ck_assert_int_eq(xcvm_var_value(t, y, &value, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_int_eq(xcvm_var_get_value(t, y, &value, &error), XCVM_OUT_OF_MEMORY);
     ck_assert_str_eq(error.instruction, "Exp");
     ck_assert_int_eq(error.pc, 0);
     CHECK_F32(t, xcvm_ReduceMax(t, x), 0);

@@ -35,8 +35,8 @@ static void one_step(learning *l, int s)
     if (s != SKIPPED)
         add_gradient(l->tape, l->b, 20 + s);
     must(xcvm_optimizer_step(l->optimizer, &error), &error);
-    xcvm_optimizer_clear_grads(l->optimizer);
-    ck_assert_ptr_null(xcvm_var_grad(l->tape, l->w).at);
+    xcvm_optimizer_clear_gradients(l->optimizer);
+    ck_assert_ptr_null(xcvm_var_get_gradient(l->tape, l->w).at);
     xcvm_tape_reset(l->tape);
 }
 
@@ -73,7 +73,7 @@ START_TEST(rates_and_types)
     const xcvm_dtype types[] = {XCVM_F64, XCVM_BF16, XCVM_F16};
     xcvm_error error = {0};
     xcvm_var others[3];
-    ck_assert_double_eq(xcvm_optimizer_rate(l.optimizer), 7);
+    ck_assert_double_eq(xcvm_optimizer_get_rate(l.optimizer), 7);
     for (int i = 0; i < 3; i++) {
         others[i] = xcvm_tape_parameter(l.tape, types[i], 1, DIMS(2), NULL);
         must(xcvm_optimizer_add(l.optimizer, i == 0 ? "f64" : i == 1 ? "bf16" : "f16", others[i], &error), &error);
@@ -111,14 +111,14 @@ START_TEST(masters)
     for (int i = 0; i < 8; i++) {
         backward(t, p);
         must(xcvm_optimizer_step(o, &error), &error);
-        xcvm_optimizer_clear_grads(o);
+        xcvm_optimizer_clear_gradients(o);
     }
-    ck_assert_double_eq_tol(xcvm_var_number(t, p), 0.992, 2e-3);
+    ck_assert_double_eq_tol(xcvm_var_get_number(t, p), 0.992, 2e-3);
     const uint16_t two = 0x4000;
-    must(xcvm_var_set(t, p, &two, sizeof two, &error), &error);
+    must(xcvm_var_set_data(t, p, &two, sizeof two, &error), &error);
     backward(t, p);
     must(xcvm_optimizer_step(o, &error), &error);
-    ck_assert_double_eq_tol(xcvm_var_number(t, p), 2, 1e-2);
+    ck_assert_double_eq_tol(xcvm_var_get_number(t, p), 2, 1e-2);
     xcvm_optimizer_destroy(o);
     close_tape(t);
 }
@@ -147,7 +147,7 @@ static xcvm_var check_hook(void *user, xcvm_tape *t, const xcvm_update *update)
     int *count = user;
     ck_assert(strcmp(update->name, "w") == 0 || strcmp(update->name, "b") == 0);
     ck_assert_uint_eq(update->step, (uint64_t)*count / 2 + 1);
-    ck_assert(!xcvm_var_requires_grad(t, update->parameter));
+    ck_assert(!xcvm_var_requires_gradient(t, update->parameter));
     ++*count;
     return XCVM_ABSENT;
 }
@@ -155,7 +155,7 @@ static xcvm_var check_hook(void *user, xcvm_tape *t, const xcvm_update *update)
 START_TEST(c2_5_update_hooks)
 {
     static const struct {
-        xcvm_update_hook hook;
+        xcvm_var (*hook)(void *user, xcvm_tape *tape, const xcvm_update *update);
         double number;
         const float *after;
     } hooks[] = {{xcvm_hook_weight_decay, 0.3, after_decay},
@@ -166,14 +166,14 @@ START_TEST(c2_5_update_hooks)
         double number = hooks[i].number;
         xcvm_error error = {0};
         int count = 0;
-        must(xcvm_optimizer_add_hook(l.optimizer, check_hook, &count, &error), &error);
-        must(xcvm_optimizer_add_hook(l.optimizer, hooks[i].hook, &number, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){check_hook, &count}, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){hooks[i].hook, &number}, &error), &error);
         one_step(&l, 0);
         one_step(&l, 1);
         ck_assert_int_eq(count, 4);
         end(&l);
         l = begin("sgd:lr=0.1", NULL);
-        must(xcvm_optimizer_add_hook(l.optimizer, hooks[i].hook, &number, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){hooks[i].hook, &number}, &error), &error);
         for (int s = 0; s < STEPS; s++)
             one_step(&l, s);
         check_after(&l, hooks[i].after);
@@ -190,7 +190,7 @@ START_TEST(c2_5_norms_and_noise)
         learning l = begin("sgd:lr=1", NULL);
         xcvm_error error = {0};
         double limit = 0.1, variance = 0.01;
-        must(xcvm_optimizer_add_hook(l.optimizer, xcvm_hook_clip_norm, &limit, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){xcvm_hook_clip_norm, &limit}, &error), &error);
         float before[12], first[WAVE_ROOM];
         memcpy(before, value_of(l.tape, l.w)->data, sizeof before);
         one_step(&l, 0);
@@ -199,7 +199,7 @@ START_TEST(c2_5_norms_and_noise)
         for (int i = 0; i < 12; i++)
             norm += pow((double)(((float *)value_of(l.tape, l.w)->data)[i] - before[i]), 2);
         ck_assert_double_eq_tol(sqrt(norm), 0.1, 1e-6);
-        must(xcvm_optimizer_add_hook(l.optimizer, xcvm_hook_noise, &variance, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){xcvm_hook_noise, &variance}, &error), &error);
         memcpy(before, value_of(l.tape, l.w)->data, sizeof before);
         one_step(&l, 1);
         memcpy(w[round], value_of(l.tape, l.w)->data, sizeof before);
@@ -229,7 +229,7 @@ static xcvm_var failing(void *user, xcvm_tape *t, const xcvm_update *update)
 START_TEST(c2_6_hooks_that_fail)
 {
     const struct {
-        xcvm_update_hook hook;
+        xcvm_var (*hook)(void *user, xcvm_tape *tape, const xcvm_update *update);
         xcvm_status status;
         const char *message;
     } hooks[] = {{wrong_shape, XCVM_SHAPE_MISMATCH, "an update hook returned f32[] for the gradient of \"b\", f32[3]"},
@@ -239,7 +239,7 @@ START_TEST(c2_6_hooks_that_fail)
         xcvm_error error = {0};
         float before[12];
         memcpy(before, value_of(l.tape, l.w)->data, sizeof before);
-        must(xcvm_optimizer_add_hook(l.optimizer, hooks[i].hook, NULL, &error), &error);
+        must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){hooks[i].hook, NULL}, &error), &error);
         add_gradient(l.tape, l.w, 1);
         add_gradient(l.tape, l.b, 1);
         check_status(xcvm_optimizer_step(l.optimizer, &error), hooks[i].status, &error, hooks[i].message);
@@ -271,13 +271,13 @@ START_TEST(c4_2_updated_flags_and_averages)
     for (int s = 0; s < STEPS; s++)
         one_step(&l, s);
     check_after(&l, after_sgd);
-    check_f32(l.tape, xcvm_optimizer_average(l.optimizer, l.w), 12, averages);
+    check_f32(l.tape, xcvm_optimizer_get_average(l.optimizer, l.w), 12, averages);
     must(xcvm_optimizer_swap_averages(l.optimizer, &error), &error);
     check_after(&l, averages);
     must(xcvm_optimizer_swap_averages(l.optimizer, &error), &error);
     check_after(&l, after_sgd);
     must(xcvm_optimizer_set_updated(l.optimizer, l.w, false, &error), &error);
-    must(xcvm_var_require_grad(l.tape, l.b, false, &error), &error);
+    must(xcvm_var_set_requires_gradient(l.tape, l.b, false, &error), &error);
     add_gradient(l.tape, l.w, 3);
     must(xcvm_optimizer_step(l.optimizer, &error), &error);
     check_after(&l, after_sgd);
@@ -297,15 +297,16 @@ START_TEST(c2_5_saved_and_restored)
         float straight[12], resumed[12];
         for (int round = 0; round < 2; round++) {
             learning l = begin("adam:lr=0.01,amsgrad=true", &options);
-            must(xcvm_optimizer_add_hook(l.optimizer, xcvm_hook_noise, &variance, &error), &error);
+            must(xcvm_optimizer_add_hook(l.optimizer, (xcvm_update_hook){xcvm_hook_noise, &variance}, &error), &error);
             for (int s = 0; round == 0 && s < SKIPPED + 1; s++)
                 one_step(&l, s);
             if (round == 0) {
                 xcvm_optimizer_set_rate(l.optimizer, 0.03);
-                must(xcvm_optimizer_save(l.optimizer, (xcvm_tensor_format)format, test_bytes_sink, &file, &error),
+                must(xcvm_optimizer_save(l.optimizer, (xcvm_tensor_format)format, (xcvm_sink){test_bytes_sink, &file},
+                                         &error),
                      &error);
             } else {
-                must(xcvm_optimizer_restore(l.optimizer, file.at, file.length, &error), &error);
+                must(xcvm_optimizer_load(l.optimizer, file.at, file.length, &error), &error);
             }
             for (int s = SKIPPED + 1; s < STEPS; s++)
                 one_step(&l, s);
@@ -314,10 +315,10 @@ START_TEST(c2_5_saved_and_restored)
         }
         ck_assert_mem_eq(straight, resumed, sizeof straight);
         learning l = begin("rmsprop", NULL);
-        check_status(xcvm_optimizer_restore(l.optimizer, file.at, file.length, &error), XCVM_SHAPE_MISMATCH, &error,
+        check_status(xcvm_optimizer_load(l.optimizer, file.at, file.length, &error), XCVM_SHAPE_MISMATCH, &error,
                      "\"optimizer@w.square_avg\" is missing; \"optimizer@b.square_avg\" is missing");
         for (size_t cut = 0; cut < file.length; cut += 97)
-            ck_assert_int_ne(xcvm_optimizer_restore(l.optimizer, file.at, cut, &error), XCVM_OK);
+            ck_assert_int_ne(xcvm_optimizer_load(l.optimizer, file.at, cut, &error), XCVM_OK);
         end(&l);
         test_bytes_free(&file);
     }
@@ -333,7 +334,7 @@ static void learn_table(const char *text, bool sparse, const float *after)
     xcvm_error error = {0};
     const xcvm_var table = wave_parameter(t, 3, 2, DIMS(6, 2));
     xcvm_optimizer *o;
-    must(xcvm_var_set_sparse(t, table, sparse, &error), &error);
+    must(xcvm_var_set_sparse_gradient(t, table, sparse, &error), &error);
     must(xcvm_optimizer_create(t, text, NULL, &o, &error), &error);
     must(xcvm_optimizer_add(o, "table", table, &error), &error);
     for (int s = 0; s < STEPS; s++) {
@@ -342,9 +343,9 @@ static void learn_table(const char *text, bool sparse, const float *after)
             rows[i] = (rows[i] + s) % 6 - (i % 2 == 0 ? 6 : 0); /* some count from the end */
         const xcvm_var x = xcvm_Gather(t, table, xcvm_tape_constant(t, XCVM_I64, 2, DIMS(2, 3), rows));
         backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, x, wave_constant(t, 30 + s, 3, DIMS(2, 3, 2))), .keepdims = 0));
-        ck_assert_int_eq(xcvm_var_grad(t, table).at == NULL, sparse);
+        ck_assert_int_eq(xcvm_var_get_gradient(t, table).at == NULL, sparse);
         must(xcvm_optimizer_step(o, &error), &error);
-        xcvm_optimizer_clear_grads(o);
+        xcvm_optimizer_clear_gradients(o);
         xcvm_tape_reset(t);
     }
     check_f32(t, table, 12, after);
@@ -369,29 +370,29 @@ START_TEST(c4_4_sparse_gradients)
     xcvm_error error = {0};
     const xcvm_var table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(4, 2), F32S(1, 2, 3, 4, 5, 6, 7, 8));
     xcvm_var rows, gradients;
-    must(xcvm_var_set_sparse(t, table, true, &error), &error);
-    must(xcvm_var_grad_rows(t, table, &rows, &gradients, &error), &error);
+    must(xcvm_var_set_sparse_gradient(t, table, true, &error), &error);
+    must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
     /* Over two backwards; a use as a whole is a gradient as a whole. */
     const xcvm_var first = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(3), DIMS(3, -4, 3)),
                    second = xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(1));
     backward(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, first), .keepdims = 0));
     backward(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, second), .keepdims = 0));
-    must(xcvm_var_grad_rows(t, table, &rows, &gradients, &error), &error);
+    must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     const xcvm_value *v = value_of(t, rows);
     ck_assert_uint_eq(xcvm_value_count(v), 3);
     const int64_t used[] = {0, 1, 3};
     ck_assert_mem_eq(v->data, used, sizeof used);
     CHECK_F32(t, gradients, 1, 1, 1, 1, 2, 2);
     backward(t, xcvm_ReduceSum(t, table, .keepdims = 0));
-    CHECK_F32(t, xcvm_var_grad(t, table), 1, 1, 1, 1, 1, 1, 1, 1);
+    CHECK_F32(t, xcvm_var_get_gradient(t, table), 1, 1, 1, 1, 1, 1, 1, 1);
     xcvm_optimizer *o;
     must(xcvm_optimizer_create(t, "sgd:lr=1", NULL, &o, &error), &error);
     must(xcvm_optimizer_add(o, "table", table, &error), &error);
     must(xcvm_optimizer_step(o, &error), &error);
     CHECK_F32(t, table, -1, 0, 1, 2, 4, 5, 4, 5);
-    xcvm_var_clear_grad(t, table);
-    must(xcvm_var_grad_rows(t, table, &rows, &gradients, &error), &error);
+    xcvm_var_clear_gradient(t, table);
+    must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
     /* A backward that fails leaves none. */
     const xcvm_var y = xcvm_Gather(t, table, first), bad = xcvm_Det(t, xcvm_Exp(t, y));
@@ -399,17 +400,17 @@ START_TEST(c4_4_sparse_gradients)
     (void)bad;
     const xcvm_var indices = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(2));
     const xcvm_var z = xcvm_ReduceSum(t, xcvm_Gather(t, table, indices), .keepdims = 0);
-    must(xcvm_var_set(t, indices, DIMS(3), sizeof(int64_t), &error), &error);
+    must(xcvm_var_set_data(t, indices, DIMS(3), sizeof(int64_t), &error), &error);
     check_status(xcvm_tape_backward(t, z, NULL, &error), XCVM_INVALID_ARGUMENT, &error, "has overwritten");
-    must(xcvm_var_grad_rows(t, table, &rows, &gradients, &error), &error);
+    must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
     /* Of gradients that are to be differentiated, and by other axes, it is one as a whole. */
     const xcvm_var columns = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(0));
     backward(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, columns, .axis = 1), .keepdims = 0));
-    CHECK_F32(t, xcvm_var_grad(t, table), 1, 0, 1, 0, 1, 0, 1, 0);
+    CHECK_F32(t, xcvm_var_get_gradient(t, table), 1, 0, 1, 0, 1, 0, 1, 0);
     const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
     backward_with(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, columns), .keepdims = 0), &create);
-    CHECK_F32(t, xcvm_var_grad(t, table), 2, 1, 1, 0, 1, 0, 1, 0);
+    CHECK_F32(t, xcvm_var_get_gradient(t, table), 2, 1, 1, 0, 1, 0, 1, 0);
     xcvm_optimizer_destroy(o);
     close_tape(t);
 }
@@ -454,7 +455,7 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     double number = 0.1;
     test_bytes file = {0};
     const xcvm_var p = parameter(t, 2), table = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(3, 2), NULL);
-    xcvm_status status = xcvm_var_set_sparse(t, table, true, error);
+    xcvm_status status = xcvm_var_set_sparse_gradient(t, table, true, error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_create(t, "adam", &options, &o, error);
     if (status == XCVM_OK)
@@ -462,7 +463,7 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = xcvm_optimizer_add(o, "table", table, error);
     if (status == XCVM_OK)
-        status = xcvm_optimizer_add_hook(o, xcvm_hook_weight_decay, &number, error);
+        status = xcvm_optimizer_add_hook(o, (xcvm_update_hook){xcvm_hook_weight_decay, &number}, error);
     if (status == XCVM_OK) {
         const xcvm_var rows = xcvm_Gather(t, table, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 1)));
         status = xcvm_tape_backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, rows, p), .keepdims = 0), NULL, error);
@@ -470,9 +471,9 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = xcvm_optimizer_step(o, error);
     if (status == XCVM_OK)
-        status = xcvm_optimizer_save(o, XCVM_NPZ, test_bytes_sink, &file, error);
+        status = xcvm_optimizer_save(o, XCVM_NPZ, (xcvm_sink){test_bytes_sink, &file}, error);
     if (status == XCVM_OK)
-        status = xcvm_optimizer_restore(o, file.at, file.length, error);
+        status = xcvm_optimizer_load(o, file.at, file.length, error);
     xcvm_optimizer_destroy(o);
     test_bytes_free(&file);
     xcvm_var_release(t, p);
@@ -494,7 +495,7 @@ START_TEST(steps_on_lazy_tapes)
     const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2));
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &o, &error), &error);
     must(xcvm_optimizer_add(o, "w", w, &error), &error);
-    must(xcvm_optimizer_add_hook(o, xcvm_hook_weight_decay, &factor, &error), &error);
+    must(xcvm_optimizer_add_hook(o, (xcvm_update_hook){xcvm_hook_weight_decay, &factor}, &error), &error);
     const xcvm_var before = xcvm_Neg(t, w);
     backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, w, w)));
     must(xcvm_optimizer_step(o, &error), &error);
@@ -523,7 +524,7 @@ static xcvm_status step_within(void *user, xcvm_tape *t, size_t in_count, const 
     xcvm_status status = xcvm_tape_backward(t, out[0], NULL, &error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_step(s->optimizer, &error);
-    xcvm_optimizer_clear_grads(s->optimizer);
+    xcvm_optimizer_clear_gradients(s->optimizer);
     return status;
 }
 
@@ -538,7 +539,7 @@ START_TEST(steps_within_static_functions)
     xcvm_var loss;
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &s.optimizer, &error), &error);
     must(xcvm_optimizer_add(s.optimizer, "w", s.w, &error), &error);
-    must(xcvm_static_create(t, step_within, &s, NULL, &schedule, &error), &error);
+    must(xcvm_static_create(t, (xcvm_static_function){step_within, &s}, NULL, &schedule, &error), &error);
     for (int i = 0; i < 4; i++) {
         xcvm_static_call(schedule, 1, &x, 1, &loss);
         xcvm_tape_reset(t);

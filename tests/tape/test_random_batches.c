@@ -99,11 +99,11 @@ static void meddle(run *r, xcvm_var v)
             note(r, v);
         break;
     case 1:
-        xcvm_var_retain_grad(t, v);
+        xcvm_var_retain_gradient(t, v);
         r->retained[r->retained_count++] = xcvm_var_keep(t, v);
         break;
     case 2:
-        ck_assert_int_eq(xcvm_var_add_hook(t, v, count_gradients, r, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_add_hook(t, v, (xcvm_gradient_hook){count_gradients, r}, &error), XCVM_OK);
         break;
     case 3: /* a call in place, of what no gradient flows to: calls before it have read the buffer as it was */
         recording = xcvm_tape_set_recording(t, false);
@@ -131,7 +131,7 @@ static xcvm_var loss_of(run *r, const example *e, xcvm_var *middle, bool meddles
                 meddle(r, y);
             /* What the host reads decides what it calls. */
             if (r->forces && meddles && next(r) % 40 == 0 &&
-                xcvm_var_number(t, xcvm_ReduceSum(t, y, .keepdims = 0)) > 0)
+                xcvm_var_get_number(t, xcvm_ReduceSum(t, y, .keepdims = 0)) > 0)
                 h[0] = xcvm_Neg(t, h[0]);
         }
         if (k == 0)
@@ -145,12 +145,12 @@ static xcvm_var loss_of(run *r, const example *e, xcvm_var *middle, bool meddles
 static void forget(run *r)
 {
     for (int i = 0; i + 1 < WEIGHTS; i++) {
-        note(r, xcvm_var_grad(r->tape, r->weights[i]));
-        xcvm_var_clear_grad(r->tape, r->weights[i]);
+        note(r, xcvm_var_get_gradient(r->tape, r->weights[i]));
+        xcvm_var_clear_gradient(r->tape, r->weights[i]);
     }
     r->got[r->count++] = (float)r->hooked;
     for (size_t i = 0; i < r->retained_count; i++) {
-        note(r, xcvm_var_grad(r->tape, r->retained[i]));
+        note(r, xcvm_var_get_gradient(r->tape, r->retained[i]));
         xcvm_var_release(r->tape, r->retained[i]);
     }
     r->retained_count = 0;

@@ -2,6 +2,7 @@
  * batched or not, static functions. What is expected is what an eager tape gives on which everything stays. */
 #include "tests/tape/random.h"
 #include "tests/tape/static_layers.h"
+#include "xcvm/functions.h"
 
 enum { SIDE = 3, TABLE = 5, PARAMETERS = 4, MOST = 128, POOL = 24, CALLS = 3 };
 
@@ -253,8 +254,8 @@ static size_t read_gradient(program *p, int i, float *to)
     xcvm_var rows, gradients;
     const size_t count = xcvm_value_count(value_of(t, p->parameters[i]));
     memset(to, 0, count * sizeof *to);
-    read_floats(t, xcvm_var_grad(t, p->parameters[i]), to);
-    ck_assert_int_eq(xcvm_var_grad_rows(t, p->parameters[i], &rows, &gradients, NULL), XCVM_OK);
+    read_floats(t, xcvm_var_get_gradient(t, p->parameters[i]), to);
+    ck_assert_int_eq(xcvm_var_get_gradient_rows(t, p->parameters[i], &rows, &gradients, NULL), XCVM_OK);
     for (size_t k = 0; rows.at != NULL && k < xcvm_value_count(value_of(t, rows)); k++)
         for (size_t j = 0; j < SIDE; j++)
             to[(size_t)((const int64_t *)xcvm_value_data(value_of(t, rows)))[k] * SIDE + j] +=
@@ -310,13 +311,13 @@ static size_t run(uint64_t seed, const setting *how, float *got)
             numbers[k] = number(&p);
         p.parameters[i] = xcvm_tape_parameter(t, XCVM_F32, i == 1 ? 1 : 2, dims[i], numbers);
     }
-    ck_assert_int_eq(xcvm_var_set_sparse(t, p.parameters[2], how->sparse, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_sparse_gradient(t, p.parameters[2], how->sparse, NULL), XCVM_OK);
     p.count = xcvm_var_keep(t, constant(t, 0));
     if (how->order < 2 && seed % 2 != 0)
         make_optimizer(&p);
     const xcvm_static_options twice = {.size = sizeof twice, .double_backprop = how->order > 1};
     if (how->is_static)
-        s = make_static(t, run_program, &p, &twice);
+        s = make_static(t, (xcvm_static_function){run_program, &p}, &twice);
     for (int call = 0; call < CALLS; call++) {
         p.state = seed * 31 + (uint64_t)call;
         for (int k = 0; k < 4 * SIDE; k++)

@@ -9,22 +9,22 @@ START_TEST(a11_11_layers_as_define_by_run)
     for (int d = 0; d < 3; d++) {
         xcvm_tape *t = open_tape(), *eager = open_tape();
         chain c = make_chain(t, dtypes[d]), same = make_chain(eager, dtypes[d]);
-        xcvm_static *s = make_static(t, run_chain, &c, NULL);
+        xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, NULL);
         for (int i = 0; i < 5; i++) {
             xcvm_var x = batch(t, dtypes[d], 2, (float)i / 8), y;
             xcvm_error error;
-            ck_assert_int_eq(xcvm_var_require_grad(t, x, true, &error), XCVM_OK);
+            ck_assert_int_eq(xcvm_var_set_requires_gradient(t, x, true, &error), XCVM_OK);
             const xcvm_var loss = xcvm_ReduceSum(t, xcvm_Mul(t, call1(s, xcvm_Exp(t, x)), call1(s, x)));
             backward(t, loss);
             xcvm_var z = batch(eager, dtypes[d], 2, (float)i / 8), e = xcvm_Exp(eager, z), other;
-            ck_assert_int_eq(xcvm_var_require_grad(eager, z, true, &error), XCVM_OK);
+            ck_assert_int_eq(xcvm_var_set_requires_gradient(eager, z, true, &error), XCVM_OK);
             e = xcvm_Exp(eager, z);
             ck_assert_int_eq(run_chain(&same, eager, 1, &e, 1, &y), XCVM_OK);
             ck_assert_int_eq(run_chain(&same, eager, 1, &z, 1, &other), XCVM_OK);
             const xcvm_var expected = xcvm_ReduceSum(eager, xcvm_Mul(eager, y, other));
             backward(eager, expected);
             check_bytes(t, loss, eager, expected, tolerances[d]);
-            check_bytes(t, xcvm_var_grad(t, x), eager, xcvm_var_grad(eager, z), tolerances[d]);
+            check_bytes(t, xcvm_var_get_gradient(t, x), eager, xcvm_var_get_gradient(eager, z), tolerances[d]);
             check_chain_gradients(t, &c, eager, &same, tolerances[d]);
             if (i == 2) { /* accumulated before, cleared from here on */
                 clear_chain(t, &c);
@@ -51,7 +51,7 @@ START_TEST(a11_1_first_call_runs_others_replay)
 {
     xcvm_tape *t = open_tape();
     chain c = make_chain(t, XCVM_F32);
-    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, NULL);
     const xcvm_var x = batch(t, XCVM_F32, 2, 0), y = call1(s, x), z = call1(s, x);
     ck_assert_int_eq(c.runs, 1);
     check_bytes(t, y, t, z, 1e-6);
@@ -69,7 +69,7 @@ START_TEST(a11_1_first_call_runs_others_replay)
     ck_assert_uint_eq(stats_of(t).calls, calls + 1);
     xcvm_error error;
     test_bytes drawing = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_tape_draw(t, test_bytes_sink, &drawing, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tape_draw(t, (xcvm_sink){test_bytes_sink, &drawing}, &error), XCVM_OK);
     ck_assert(test_bytes_sink(&drawing, "", 1));
     ck_assert_ptr_nonnull(strstr(drawing.at, "[label=\"static\", shape=box]"));
     test_bytes_free(&drawing);
@@ -94,8 +94,8 @@ START_TEST(a11_1_disabled_passes_the_callers_variables)
     xcvm_tape *t = open_tape();
     xcvm_var seen = XCVM_ABSENT;
     messages m = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &m};
-    xcvm_static *s = make_static(t, passed_on, &seen, &options);
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &m}};
+    xcvm_static *s = make_static(t, (xcvm_static_function){passed_on, &seen}, &options);
     const xcvm_var x = parameter(t, 3);
     xcvm_static_set_enabled(s, false);
     const xcvm_var y = call1(s, x);
@@ -105,9 +105,9 @@ START_TEST(a11_1_disabled_passes_the_callers_variables)
     for (int i = 0; i < 3; i++) { /* an operand that is the result */
         const xcvm_var z = call1(s, x);
         ck_assert_msg(seen.at != x.at && z.at != x.at, "%s", m.text);
-        xcvm_var_clear_grad(t, x);
+        xcvm_var_clear_gradient(t, x);
         backward(t, xcvm_Mul(t, z, z));
-        CHECK_F32(t, xcvm_var_grad(t, x), 6);
+        CHECK_F32(t, xcvm_var_get_gradient(t, x), 6);
     }
     xcvm_static_destroy(s);
     close_tape(t);
@@ -119,7 +119,7 @@ START_TEST(a11_2_keys)
 {
     xcvm_tape *t = open_tape();
     chain c = make_chain(t, XCVM_F32);
-    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, NULL);
     for (int round = 0; round < 3; round++) {
         call1(s, batch(t, XCVM_F32, 2, 0));
         call1(s, batch(t, XCVM_F32, 3, 0));
@@ -134,7 +134,7 @@ START_TEST(a11_2_keys)
     }
     xcvm_var x = batch(t, XCVM_F32, 2, 0);
     xcvm_error error;
-    ck_assert_int_eq(xcvm_var_require_grad(t, x, true, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_requires_gradient(t, x, true, &error), XCVM_OK);
     call1(s, x);
     ck_assert_uint_eq(figures(s).schedules, 5);
     /* Other types, which the layers do not take. */
@@ -162,7 +162,7 @@ START_TEST(a11_2_shapes_that_operands_decide)
 {
     xcvm_tape *t = open_tape();
     int runs = 0;
-    xcvm_static *s = make_static(t, reshape, &runs, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){reshape, &runs}, NULL);
     const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 1, DIMS(6), F32S(1, 2, 3, 4, 5, 6));
     for (int i = 0; i < 3; i++) {
         const xcvm_var rows = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(2, 3)),
@@ -182,7 +182,7 @@ START_TEST(a11_3_activations_of_each_call)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
     chain c = make_chain(t, XCVM_F32), same = make_chain(eager, XCVM_F32);
-    xcvm_static *s = make_static(t, run_chain, &c, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, NULL);
     call1(s, batch(t, XCVM_F32, 2, 0));
     for (int round = 0; round < 3; round++) {
         xcvm_var sum = XCVM_ABSENT, expected = XCVM_ABSENT;
@@ -212,7 +212,7 @@ START_TEST(a11_3_activations_of_each_call)
     xcvm_static_end_forward(s);
     ck_assert_uint_eq(figures(s).in_use, 0);
     ck_assert_uint_lt(stats_of(t).live_bytes, before);
-    ck_assert(!xcvm_var_requires_grad(t, y));
+    ck_assert(!xcvm_var_requires_gradient(t, y));
     check_bytes(t, y, t, z, 0);
     xcvm_static_destroy(s);
     close_tape(t);
@@ -227,7 +227,7 @@ START_TEST(a11_4_cache_size)
     chain c = make_chain(t, XCVM_F32), same = make_chain(eager, XCVM_F32);
     const xcvm_static_options two = {.size = sizeof two, .cache_limit = 2},
                               minimal = {.size = sizeof minimal, .minimize_cache_size = true};
-    xcvm_static *s = make_static(t, run_chain, &c, &two);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, &two);
     const bool recording = xcvm_tape_set_recording(t, false);
     for (int64_t rows = 1; rows < 4; rows++) {
         call1(s, batch(t, XCVM_F32, rows, 0));
@@ -240,12 +240,12 @@ START_TEST(a11_4_cache_size)
     ck_assert_int_eq(c.runs, 3);
     call1(s, batch(t, XCVM_F32, 2, 0)); /* went */
     ck_assert_int_eq(c.runs, 4);
-    xcvm_static_clear(s);
+    xcvm_static_reset(s);
     ck_assert_uint_eq(figures(s).schedules, 0);
     xcvm_static_destroy(s);
 
     c.runs = 0;
-    s = make_static(t, run_chain, &c, &minimal);
+    s = make_static(t, (xcvm_static_function){run_chain, &c}, &minimal);
     for (int i = 0; i < 4; i++) {
         xcvm_static_set_training(s, i % 2 == 0);
         call1(s, batch(t, XCVM_F32, 2, 0));
@@ -287,8 +287,8 @@ START_TEST(a11_5_verbosity)
         messages m = {.count = 0};
         chain c = make_chain(t, XCVM_F32);
         const xcvm_static_options options = {
-            .size = sizeof options, .name = "layers", .verbosity = level, .log = take_message, .log_user = &m};
-        xcvm_static *s = make_static(t, run_chain, &c, &options);
+            .size = sizeof options, .name = "layers", .verbosity = level, .log = {take_message, &m}};
+        xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, &options);
         for (int i = 0; i < 3; i++)
             call1(s, batch(t, XCVM_F32, 2, 0));
         ck_assert_msg(m.count == expected[level], "%s", m.text);
@@ -304,8 +304,9 @@ START_TEST(a11_5_verbosity)
     xcvm_static *s = NULL;
     xcvm_error error;
     const xcvm_static_options loud = {.size = sizeof loud, .verbosity = 3};
-    ck_assert_int_eq(xcvm_static_create(t, run_chain, NULL, &loud, &s, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_int_eq(xcvm_static_create(t, NULL, NULL, NULL, &s, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_static_create(t, (xcvm_static_function){run_chain, NULL}, &loud, &s, &error),
+                     XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_static_create(t, (xcvm_static_function){0}, NULL, &s, &error), XCVM_INVALID_ARGUMENT);
     close_tape(t);
 }
 END_TEST
@@ -315,7 +316,7 @@ START_TEST(a11_5_define_by_run_in_test_mode)
     xcvm_tape *t = open_tape();
     chain c = make_chain(t, XCVM_F32);
     const xcvm_static_options options = {.size = sizeof options, .force_test_define_by_run = true};
-    xcvm_static *s = make_static(t, run_chain, &c, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_chain, &c}, &options);
     for (int i = 0; i < 3; i++)
         call1(s, batch(t, XCVM_F32, 2, 0));
     ck_assert_int_eq(c.runs, 1);
@@ -350,7 +351,7 @@ START_TEST(a11_5_double_backprop)
     const xcvm_var x = parameter(t, 3), none = XCVM_ABSENT;
     const xcvm_static_options options = {.size = sizeof options, .double_backprop = true};
     const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
-    xcvm_static *s = make_static(t, cube, &w, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){cube, &w}, &options);
     for (int i = 0; i < 3; i++) {
         const xcvm_var y = call1(s, x), wrt[] = {x, w};
         xcvm_var g[2], h[2], third;
@@ -367,7 +368,7 @@ START_TEST(a11_5_double_backprop)
     }
     xcvm_static_destroy(s);
     /* It has to be asked for. */
-    s = make_static(t, cube, &w, NULL);
+    s = make_static(t, (xcvm_static_function){cube, &w}, NULL);
     call1(s, x);
     const xcvm_var y = call1(s, x);
     xcvm_var g;
@@ -394,7 +395,8 @@ START_TEST(a11_6_nested_functions_are_refused)
     xcvm_tape *t = open_tape();
     xcvm_error error;
     chain c = make_chain(t, XCVM_F32);
-    xcvm_static *inner = make_static(t, run_chain, &c, NULL), *outer = make_static(t, nested, &inner, NULL);
+    xcvm_static *inner = make_static(t, (xcvm_static_function){run_chain, &c}, NULL),
+                *outer = make_static(t, (xcvm_static_function){nested, &inner}, NULL);
     ck_assert_ptr_null(call1(outer, batch(t, XCVM_F32, 2, 0)).at);
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "is called within a static function"));
@@ -427,7 +429,7 @@ static xcvm_status many(void *user, xcvm_tape *t, size_t in_count, const xcvm_va
 START_TEST(a11_6_many_operands_and_results)
 {
     xcvm_tape *t = open_tape();
-    xcvm_static *s = make_static(t, many, NULL, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){many, NULL}, NULL);
     xcvm_var out[4];
     for (int i = 0; i < 4; i++) {
         const xcvm_var x = parameter(t, 5), y = constant(t, (float)i);
@@ -435,9 +437,9 @@ START_TEST(a11_6_many_operands_and_results)
         CHECK_F32(t, out[1], 5);
         CHECK_F32(t, out[2], 7);
         ck_assert_int_eq(xcvm_value_dtype(value_of(t, out[3])), XCVM_I64);
-        ck_assert(!xcvm_var_requires_grad(t, out[2]) && !xcvm_var_requires_grad(t, out[3]));
+        ck_assert(!xcvm_var_requires_gradient(t, out[2]) && !xcvm_var_requires_gradient(t, out[3]));
         backward(t, xcvm_Add(t, out[0], xcvm_Mul(t, out[1], out[2])));
-        CHECK_F32(t, xcvm_var_grad(t, x), 7);
+        CHECK_F32(t, xcvm_var_get_gradient(t, x), 7);
         /* The same operands are others. */
         xcvm_static_call(s, 4, (const xcvm_var[]){x, y, y, XCVM_ABSENT}, 4, out);
         CHECK_F32(t, out[0], 5 - 2 * (float)i);

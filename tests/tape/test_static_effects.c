@@ -20,7 +20,7 @@ static xcvm_status run_leaving(void *user, xcvm_tape *t, size_t in_count, const 
     (void)out_count;
     l->runs++;
     if (l->clears == 1)
-        xcvm_optimizer_clear_grads(l->o);
+        xcvm_optimizer_clear_gradients(l->o);
     for (int i = 0; i <= l->twice; i++) {
         const xcvm_var rows = xcvm_Gather(t, l->table, in[0]);
         out[0] = xcvm_ReduceSum(t, xcvm_Mul(t, xcvm_Mul(t, rows, rows), l->w), .keepdims = 0);
@@ -29,7 +29,7 @@ static xcvm_status run_leaving(void *user, xcvm_tape *t, size_t in_count, const 
     if (l->steps)
         XCVM_TRY(xcvm_optimizer_step(l->o, &error));
     if (l->clears == 2)
-        xcvm_optimizer_clear_grads(l->o);
+        xcvm_optimizer_clear_gradients(l->o);
     return XCVM_OK;
 }
 
@@ -37,7 +37,7 @@ static void check_rows(xcvm_tape *t[2], const leaving l[2])
 {
     xcvm_var rows[2], gradients[2];
     for (int k = 0; k < 2; k++)
-        ck_assert_int_eq(xcvm_var_grad_rows(t[k], l[k].table, &rows[k], &gradients[k], NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_get_gradient_rows(t[k], l[k].table, &rows[k], &gradients[k], NULL), XCVM_OK);
     ck_assert((rows[0].at == NULL) == (rows[1].at == NULL));
     if (rows[0].at == NULL)
         return;
@@ -54,18 +54,18 @@ START_TEST(gradients_that_are_left)
     leaving l[2];
     xcvm_error error = {0};
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     for (int k = 0; k < 2; k++) {
         l[k] = (leaving){.clears = _i % 3, .steps = _i / 3 % 2 == 1, .twice = _i / 6 == 1};
         l[k].w = xcvm_tape_parameter(t[k], XCVM_F32, 1, DIMS(2), F32S(1, -1));
         l[k].table = xcvm_tape_parameter(t[k], XCVM_F32, 2, DIMS(5, 2), numbers);
-        ck_assert_int_eq(xcvm_var_set_sparse(t[k], l[k].table, true, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_set_sparse_gradient(t[k], l[k].table, true, NULL), XCVM_OK);
         must(xcvm_optimizer_create(t[k], "sgd:lr=0.001,momentum=0.5", NULL, &l[k].o, &error), &error);
         must(xcvm_optimizer_add(l[k].o, "w", l[k].w, &error), &error);
         must(xcvm_optimizer_add(l[k].o, "table", l[k].table, &error), &error);
     }
-    xcvm_static *s = make_static(t[0], run_leaving, &l[0], &options);
+    xcvm_static *s = make_static(t[0], (xcvm_static_function){run_leaving, &l[0]}, &options);
     for (int i = 0; i < 6; i++) {
         for (int k = 0; k < 2; k++) {
             const xcvm_var x = words_of(t[k], i);
@@ -77,9 +77,9 @@ START_TEST(gradients_that_are_left)
             else
                 ck_assert_int_eq(run_leaving(&l[1], t[1], 1, &x, 1, &loss), XCVM_OK);
             if (l[k].clears == 0 && i == 2)
-                xcvm_optimizer_clear_grads(l[k].o);
+                xcvm_optimizer_clear_gradients(l[k].o);
         }
-        const xcvm_var a = xcvm_var_grad(t[0], l[0].w), b = xcvm_var_grad(t[1], l[1].w);
+        const xcvm_var a = xcvm_var_get_gradient(t[0], l[0].w), b = xcvm_var_get_gradient(t[1], l[1].w);
         ck_assert((a.at == NULL) == (b.at == NULL));
         if (a.at != NULL)
             check_bytes(t[0], a, t[1], b, 1e-5);
@@ -93,7 +93,7 @@ START_TEST(gradients_that_are_left)
     ck_assert_msg(log.warnings == 0, "%s", log.text);
     ck_assert_int_eq(l[0].runs, l[0].clears == 1 ? 1 : l[0].clears == 2 ? 2 : 5);
     test_bytes bytes = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_static_save(s, NULL, test_bytes_sink, &bytes, &error),
+    ck_assert_int_eq(xcvm_static_save(s, NULL, (xcvm_sink){test_bytes_sink, &bytes}, &error),
                      l[0].clears == 2 && !l[0].steps ? XCVM_OK : XCVM_UNSUPPORTED);
     test_bytes_free(&bytes);
     xcvm_static_destroy(s);
@@ -130,12 +130,12 @@ START_TEST(gradients_of_operands)
 {
     xcvm_tape *t = open_tape();
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     const xcvm_var x = parameter(t, 3);
-    xcvm_static *s = make_static(t, run_operand, NULL, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_operand, NULL}, &options);
     for (int i = 1; i < 4; i++) {
         CHECK_F32(t, call1(s, x), 9);
-        CHECK_F32(t, xcvm_var_grad(t, x), 6 * (float)i);
+        CHECK_F32(t, xcvm_var_get_gradient(t, x), 6 * (float)i);
     }
     ck_assert_msg(strstr(log.text, "adds to the gradient of an operand of the call") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
@@ -149,17 +149,17 @@ START_TEST(gradients_behind_operands)
 {
     xcvm_tape *t = open_tape();
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     const xcvm_var w = parameter(t, 2), other = parameter(t, 3);
     xcvm_var captured = w;
-    xcvm_static *s = make_static(t, run_captured, &captured, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_captured, &captured}, &options);
     for (int i = 0; i < 4; i++) {
         CHECK_F32(t, call1(s, i < 2 ? xcvm_Neg(t, w) : other), i < 2 ? -4 : 6);
-        CHECK_F32(t, xcvm_var_grad(t, w), i < 2 ? -4 : 3);
+        CHECK_F32(t, xcvm_var_get_gradient(t, w), i < 2 ? -4 : 3);
         if (i >= 2)
-            CHECK_F32(t, xcvm_var_grad(t, other), 2);
-        xcvm_var_clear_grad(t, w);
-        xcvm_var_clear_grad(t, other);
+            CHECK_F32(t, xcvm_var_get_gradient(t, other), 2);
+        xcvm_var_clear_gradient(t, w);
+        xcvm_var_clear_gradient(t, other);
     }
     ck_assert_msg(strstr(log.text, "takes one of what calls before it have made") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
@@ -201,7 +201,7 @@ static xcvm_status run_destroying_step(void *user, xcvm_tape *t, size_t in_count
     XCVM_TRY(xcvm_tape_backward(t, out[0], NULL, &error));
     if (d->o != NULL)
         XCVM_TRY(xcvm_optimizer_step(d->o, &error));
-    xcvm_var_clear_grad(t, d->w);
+    xcvm_var_clear_gradient(t, d->w);
     return XCVM_OK;
 }
 
@@ -215,8 +215,8 @@ START_TEST(optimizers_destroyed_in_their_hooks)
     must(xcvm_optimizer_create(t, "adam:lr=0.5", NULL, &d.o, &error), &error);
     must(xcvm_optimizer_add(d.o, "w", d.w, &error), &error);
     for (int i = 0; i < 2; i++)
-        must(xcvm_optimizer_add_hook(d.o, destroy_optimizer, &d, &error), &error);
-    xcvm_static *s = make_static(t, run_destroying_step, &d, NULL);
+        must(xcvm_optimizer_add_hook(d.o, (xcvm_update_hook){destroy_optimizer, &d}, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_destroying_step, &d}, NULL);
     xcvm_static_set_enabled(s, _i > 0);
     float w = 3;
     const int calls = _i == 2 ? 2 : 1;
@@ -287,7 +287,7 @@ static xcvm_status run_destroying(void *user, xcvm_tape *t, size_t in_count, con
     (void)in_count;
     (void)out_count;
     destroy_static(d, d->where == IN_FUNCTION_ALONE ? IN_FUNCTION_ALONE : IN_FUNCTION);
-    xcvm_tape_operate(t, &d->operation, 1, &d->w, 1, out);
+    xcvm_tape_call_operation(t, &d->operation, 1, &d->w, 1, out);
     out[0] = xcvm_Mul(t, out[0], in[0]);
     return XCVM_OK;
 }
@@ -299,17 +299,16 @@ START_TEST(static_functions_destroyed_while_they_run)
     for (int before = 0; before < 3; before++) { /* recorded, compiled, replayed */
         xcvm_tape *t = open_tape();
         destroying d = {.where = _i, .w = parameter(t, 3)};
-        const xcvm_static_options options = {
-            .size = sizeof options, .verbosity = 2, .log = destroy_in_log, .log_user = &d};
+        const xcvm_static_options options = {.size = sizeof options, .verbosity = 2, .log = {destroy_in_log, &d}};
         d.operation = (xcvm_operation){.size = sizeof d.operation,
                                        .name = "may destroy",
                                        .forward = destroy_forward,
                                        .backward = destroy_backward,
                                        .user = &d};
-        d.s = make_static(t, run_destroying, &d, &options);
+        d.s = make_static(t, (xcvm_static_function){run_destroying, &d}, &options);
         xcvm_static_set_enabled(d.s, _i != IN_FUNCTION_ALONE);
         xcvm_static_set_checking(d.s, _i == IN_FUNCTION);
-        xcvm_tape_set_observer(t, destroy_in_observer, &d);
+        xcvm_tape_set_observer(t, &(xcvm_tape_observer){destroy_in_observer, &d});
         for (int i = 0; i < before; i++)
             CHECK_F32(t, call1(d.s, constant(t, 1)), -3);
         d.now = !in_backward;
@@ -380,11 +379,11 @@ static xcvm_status run_releasing(void *user, xcvm_tape *t, size_t in_count, cons
     (void)in_count;
     (void)out_count;
     const xcvm_var loss = xcvm_Mul(t, r->w, in[0]), seen = xcvm_var_detach(t, loss);
-    xcvm_tape_operate(t, &r->operation, 1, &seen, 1, out);
+    xcvm_tape_call_operation(t, &r->operation, 1, &seen, 1, out);
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     xcvm_Add(t, r->count, xcvm_tape_scalar(t, XCVM_F32, 1), .into = r->count);
     XCVM_TRY(xcvm_optimizer_step(r->o, &error));
-    xcvm_var_clear_grad(t, r->w);
+    xcvm_var_clear_gradient(t, r->w);
     return XCVM_OK;
 }
 
@@ -400,8 +399,8 @@ START_TEST(variables_released_while_they_are_used)
         (xcvm_operation){.size = sizeof r.operation, .name = "releases", .forward = release_in_operation, .user = &r};
     ck_assert_int_eq(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &r.o, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_optimizer_add(r.o, "w", r.w, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_optimizer_add_hook(r.o, release_in_hook, &r, &error), XCVM_OK);
-    xcvm_static *s = make_static(t, run_releasing, &r, NULL);
+    ck_assert_int_eq(xcvm_optimizer_add_hook(r.o, (xcvm_update_hook){release_in_hook, &r}, &error), XCVM_OK);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_releasing, &r}, NULL);
     for (int i = 0; i < 3; i++) {
         call1(s, constant(t, 1));
         ck_assert_int_eq(xcvm_tape_status(t, &error), i == 2 && r.resets ? XCVM_INVALID_ARGUMENT : XCVM_OK);

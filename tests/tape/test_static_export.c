@@ -1,6 +1,7 @@
 /* Tests of schedules as C: what static_graph had promised (D5, A11.12). */
 #include "tests/tape/static_layers.h"
 #include "xcvm/compiler.h"
+#include "xcvm/export_c.h"
 
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static xcvm_status run_network(void *user, xcvm_tape *t, size_t in_count, const 
     out[0] = xcvm_ReduceSum(t, xcvm_Mul(t, y, y), .keepdims = 0);
     if (n->o == NULL)
         return XCVM_OK;
-    xcvm_optimizer_clear_grads(n->o);
+    xcvm_optimizer_clear_gradients(n->o);
     XCVM_TRY(xcvm_tape_backward(t, out[0], NULL, &error));
     return xcvm_optimizer_step(n->o, &error);
 }
@@ -43,8 +44,10 @@ static float run_exported(const test_bytes *program, const xcvm_value *x, double
     char folder[] = "/tmp/xcvm-static-XXXXXX", command[640];
     test_bytes source = {NULL, 0, 0}, header = {NULL, 0, 0};
     xcvm_error error = {0};
-    const xcc_c_options options = {
-        .size = sizeof options, .with_main = true, .sink = test_bytes_sink, .source = &source, .header = &header};
+    const xcc_export_c_options options = {.size = sizeof options,
+                                          .with_main = true,
+                                          .source = {test_bytes_sink, &source},
+                                          .header = {test_bytes_sink, &header}};
     must(xcc_export_c(program->at, program->length, &options, &error), &error);
     ck_assert_ptr_nonnull(mkdtemp(folder));
     write_file(folder, "net.c", source.at, source.length);
@@ -76,15 +79,15 @@ START_TEST(d5_schedules_as_c)
 {
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
-    network n = {.all = xcvm_layer_chain(t)};
-    xcvm_layer_add(n.all, "first", xcvm_layer_lstm(t, 3, 4, &with_seed));
-    xcvm_layer_add(n.all, "norm", xcvm_layer_batch_normalization(t, 4, NULL));
-    xcvm_layer_add(n.all, "last", xcvm_layer_linear(t, 4, 2, &with_seed));
+    network n = {.all = xcvm_layer_create_chain(t)};
+    xcvm_layer_add(n.all, "first", xcvm_layer_create_lstm(t, 3, 4, &with_seed));
+    xcvm_layer_add(n.all, "norm", xcvm_layer_create_batch_normalization(t, 4, NULL));
+    xcvm_layer_add(n.all, "last", xcvm_layer_create_linear(t, 4, 2, &with_seed));
     if (_i == 1) {
         must(xcvm_optimizer_create(t, "adam:lr=0.05", NULL, &n.o, &error), &error);
         must(xcvm_optimizer_add_layer(n.o, n.all, &error), &error);
     }
-    xcvm_static *s = make_static(t, run_network, &n, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_network, &n}, NULL);
     /* Without a state there is no gradient of what it is multiplied by: all learn from the second call on. */
     xcvm_layer_call(n.all, rows_of(t, 1));
     xcvm_layer_unchain(n.all);
@@ -93,10 +96,10 @@ START_TEST(d5_schedules_as_c)
     ck_assert_uint_eq(figures(s).replayed, 2);
     test_bytes program = {NULL, 0, 0};
     const xcvm_static_save_options options = {.size = sizeof options, .continue_states = true};
-    must(xcvm_static_save(s, &options, test_bytes_sink, &program, &error), &error);
+    must(xcvm_static_save(s, &options, (xcvm_sink){test_bytes_sink, &program}, &error), &error);
     const xcvm_var x = rows_of(t, 0.5f);
-    const double got = (double)run_exported(&program, value_of(t, x), n.o != NULL ? xcvm_optimizer_rate(n.o) : 0);
-    ck_assert_double_eq_tol(got, xcvm_var_number(t, call1(s, x)), 1e-4);
+    const double got = (double)run_exported(&program, value_of(t, x), n.o != NULL ? xcvm_optimizer_get_rate(n.o) : 0);
+    ck_assert_double_eq_tol(got, xcvm_var_get_number(t, call1(s, x)), 1e-4);
     test_bytes_free(&program);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(n.o);
@@ -114,7 +117,7 @@ static void load_saved(const test_bytes *bytes, xcvm_program **program, xcvm_ses
 
 static const float *elements_of(const xcvm_session *s, size_t state)
 {
-    return xcvm_value_data(xcvm_session_state(s, state));
+    return xcvm_value_data(xcvm_session_get_state(s, state));
 }
 
 /* Names are the caller's, and states that calls replace begin as zeros, not as the last call left them. */
@@ -122,13 +125,13 @@ START_TEST(names_and_initial_values)
 {
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
-    network n = {.all = xcvm_layer_chain(t)};
-    xcvm_layer_add(n.all, "first", xcvm_layer_lstm(t, 3, 4, &with_seed));
-    xcvm_layer_add(n.all, "last", xcvm_layer_linear(t, 4, 2, &with_seed));
-    xcvm_static *s = make_static(t, run_network, &n, NULL);
+    network n = {.all = xcvm_layer_create_chain(t)};
+    xcvm_layer_add(n.all, "first", xcvm_layer_create_lstm(t, 3, 4, &with_seed));
+    xcvm_layer_add(n.all, "last", xcvm_layer_create_linear(t, 4, 2, &with_seed));
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_network, &n}, NULL);
     float first = 0;
     for (int i = 0; i < 4; i++) {
-        const float y = (float)xcvm_var_number(t, call1(s, rows_of(t, 0.5F)));
+        const float y = (float)xcvm_var_get_number(t, call1(s, rows_of(t, 0.5F)));
         first = i == 0 ? y : first;
     }
     const char *const in[] = {"x"}, *const out[] = {"loss"}, *const same[] = {"x"};
@@ -139,19 +142,19 @@ START_TEST(names_and_initial_values)
         xcvm_program *program;
         xcvm_session *session;
         options.continue_states = continues == 1;
-        must(xcvm_static_save(s, &options, test_bytes_sink, &bytes, &error), &error);
+        must(xcvm_static_save(s, &options, (xcvm_sink){test_bytes_sink, &bytes}, &error), &error);
         load_saved(&bytes, &program, &session);
-        ck_assert_str_eq(xcvm_program_input(program, 0)->name, "x");
-        ck_assert_str_eq(xcvm_program_output(program, 0)->name, "loss");
+        ck_assert_str_eq(xcvm_program_input_at(program, 0)->name, "x");
+        ck_assert_str_eq(xcvm_program_output_at(program, 0)->name, "loss");
         ck_assert_uint_eq(xcvm_program_state_count(program), 2);
         const float *h = elements_of(session, 0);
         bool zeros = true;
-        for (size_t i = 0; i < xcvm_value_count(xcvm_session_state(session, 0)); i++)
+        for (size_t i = 0; i < xcvm_value_count(xcvm_session_get_state(session, 0)); i++)
             zeros = zeros && h[i] == 0.0F;
         ck_assert_int_eq(zeros, continues == 0);
         must(xcvm_session_set_input(session, 0, value_of(t, rows_of(t, 0.5F)), &error), &error);
         must(xcvm_session_run(session, NULL, &error), &error);
-        const float got = *(const float *)xcvm_value_data(xcvm_session_output(session, 0));
+        const float got = *(const float *)xcvm_value_data(xcvm_session_get_output(session, 0));
         const bool is_first = fabsf(got - first) <= 1e-5F * fabsf(first);
         ck_assert_msg(is_first == (continues == 0), "%g, first %g", (double)got, (double)first);
         xcvm_session_destroy(session);
@@ -161,7 +164,7 @@ START_TEST(names_and_initial_values)
     /* Names differ. */
     test_bytes none = {NULL, 0, 0};
     options.out_names = same;
-    ck_assert_int_eq(xcvm_static_save(s, &options, test_bytes_sink, &none, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_static_save(s, &options, (xcvm_sink){test_bytes_sink, &none}, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "have the name \"x\"") != NULL, "%s", error.message);
     test_bytes_free(&none);
     xcvm_static_destroy(s);

@@ -14,9 +14,9 @@ typedef struct learning {
 static learning make_learning(xcvm_tape *t, const char *optimizer, const xcvm_optimizer_options *options)
 {
     xcvm_error error = {0};
-    learning l = {.net = xcvm_layer_chain(t), .clears = true};
-    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_linear(t, IN, HIDDEN, &with_seed));
-    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_linear(t, HIDDEN, OUT, &with_seed));
+    learning l = {.net = xcvm_layer_create_chain(t), .clears = true};
+    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_create_linear(t, IN, HIDDEN, &with_seed));
+    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_create_linear(t, HIDDEN, OUT, &with_seed));
     must(xcvm_optimizer_create(t, optimizer, options, &l.o, &error), &error);
     must(xcvm_optimizer_add_layer(l.o, l.net, &error), &error);
     return l;
@@ -33,7 +33,7 @@ static xcvm_status run_step(void *user, xcvm_tape *t, size_t in_count, const xcv
     const xcvm_var h = xcvm_Relu(t, xcvm_layer_call(l->first, in[0])), y = xcvm_layer_call(l->second, h);
     out[0] = xcvm_ReduceMean(t, xcvm_Mul(t, y, y), .keepdims = 0);
     if (l->clears)
-        xcvm_optimizer_clear_grads(l->o);
+        xcvm_optimizer_clear_gradients(l->o);
     must(xcvm_tape_backward(t, out[0], NULL, &error), &error);
     return xcvm_optimizer_step(l->o, &error);
 }
@@ -52,10 +52,11 @@ static const char *const paths[] = {"first/W", "first/b", "second/W", "second/b"
 static void check_same(xcvm_tape *const t[2], const learning l[2], bool gradients)
 {
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        const xcvm_var a = xcvm_layer_parameter(l[0].net, paths[i]), b = xcvm_layer_parameter(l[1].net, paths[i]);
+        const xcvm_var a = xcvm_layer_get_parameter(l[0].net, paths[i]),
+                       b = xcvm_layer_get_parameter(l[1].net, paths[i]);
         check_bytes(t[0], a, t[1], b, 1e-6);
         if (gradients)
-            check_bytes(t[0], xcvm_var_grad(t[0], a), t[1], xcvm_var_grad(t[1], b), 1e-6);
+            check_bytes(t[0], xcvm_var_get_gradient(t[0], a), t[1], xcvm_var_get_gradient(t[1], b), 1e-6);
     }
 }
 
@@ -90,7 +91,7 @@ static void open_pair(pair *p, const setting *x)
     *p = (pair){.t = {open_tape(), open_tape()}};
     for (int k = 0; k < 2; k++)
         p->l[k] = make_learning(p->t[k], x->optimizer, &options);
-    p->s = make_static(p->t[0], run_step, &p->l[0], NULL);
+    p->s = make_static(p->t[0], (xcvm_static_function){run_step, &p->l[0]}, NULL);
 }
 
 static void step_both(pair *p, int64_t rows, int step)
@@ -115,11 +116,11 @@ static void close_pair(pair *p)
     }
 }
 
-static xcvm_tape_memory memory_of(xcvm_tape *t)
+static xcvm_tape_memory_info memory_of(xcvm_tape *t)
 {
-    xcvm_tape_memory memory = {.size = sizeof memory};
+    xcvm_tape_memory_info memory = {.size = sizeof memory};
     xcvm_error error = {0};
-    must(xcvm_tape_get_memory(t, &memory, &error), &error);
+    must(xcvm_tape_get_memory_info(t, &memory, &error), &error);
     return memory;
 }
 
@@ -160,9 +161,10 @@ START_TEST(readers)
     for (int i = 0; i < STEPS; i++) {
         step_both(&p, i == 6 ? 2 : 1, i); /* two rows: recorded anew */
         for (int k = 0; k < 2; k++) {
-            const xcvm_var w = xcvm_layer_parameter(p.l[k].net, "first/W");
+            const xcvm_var w = xcvm_layer_get_parameter(p.l[k].net, "first/W");
             if (i == 3)
-                must(xcvm_optimizer_add_hook(p.l[k].o, xcvm_hook_weight_decay, &decay, &error), &error);
+                must(xcvm_optimizer_add_hook(p.l[k].o, (xcvm_update_hook){xcvm_hook_weight_decay, &decay}, &error),
+                     &error);
             if (i == 4) {
                 backward(p.t[k], xcvm_ReduceSum(p.t[k], xcvm_Mul(p.t[k], w, w), .keepdims = 0));
                 must(xcvm_optimizer_step(p.l[k].o, &error), &error);
@@ -219,9 +221,9 @@ START_TEST(inputs_that_change)
                    in = xcvm_var_keep(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, IN), x)),
                    by = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(1, HIDDEN), g);
     backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, xcvm_MatMul(t, in, w), by), .keepdims = 0));
-    must(xcvm_var_set(t, in, zeros, sizeof zeros, &error), &error);
+    must(xcvm_var_set_data(t, in, zeros, sizeof zeros, &error), &error);
     xcvm_tape_reset(t);
-    const float *gradient = xcvm_value_data(value_of(t, xcvm_var_grad(t, w)));
+    const float *gradient = xcvm_value_data(value_of(t, xcvm_var_get_gradient(t, w)));
     for (int i = 0; i < IN; i++)
         for (int j = 0; j < HIDDEN; j++)
             ck_assert_float_eq(gradient[i * HIDDEN + j], x[i] * g[j]);
@@ -251,7 +253,7 @@ static void check_near(size_t bytes, size_t elements)
 
 static void check_held(xcvm_tape *t, size_t parameters, size_t gradients)
 {
-    const xcvm_tape_memory memory = memory_of(t);
+    const xcvm_tape_memory_info memory = memory_of(t);
     check_near(memory.parameters, parameters);
     check_near(memory.gradients, gradients);
     ck_assert_uint_eq(memory.values, 0);
@@ -303,7 +305,7 @@ START_TEST(memory_when_it_is_asked_for)
     must(xcvm_optimizer_step(o, &error), &error);
     check_wide(t, k, w, -0.5);
     check_held(t, weight, k->factors ? factors : weight);
-    const xcvm_var gradient = xcvm_var_grad(t, w);
+    const xcvm_var gradient = xcvm_var_get_gradient(t, w);
     check_held(t, weight, weight);
     check_wide(t, k, gradient, 1);
     xcvm_optimizer_destroy(o);

@@ -16,8 +16,8 @@ static xcvm_var look_at_writes(void *user, xcvm_tape *t, const xcvm_update *upda
 {
     looking *looker = user;
     (void)update;
-    looker->seen[2 * looker->calls] = xcvm_var_number(t, looker->early);
-    looker->seen[2 * looker->calls++ + 1] = xcvm_var_number(t, looker->late);
+    looker->seen[2 * looker->calls] = xcvm_var_get_number(t, looker->early);
+    looker->seen[2 * looker->calls++ + 1] = xcvm_var_get_number(t, looker->late);
     xcvm_Mul(t, looker->early, constant(t, 2), .into = looker->early);
     return looker->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2})
                          : XCVM_ABSENT;
@@ -40,7 +40,7 @@ static xcvm_status run_looked_at(void *user, xcvm_tape *t, size_t in_count, cons
         out[0] = xcvm_Add(t, looker->early, one);
     else
         xcvm_Add(t, looker->late, one, .into = looker->late);
-    xcvm_var_clear_grad(t, looker->w);
+    xcvm_var_clear_gradient(t, looker->w);
     return XCVM_OK;
 }
 
@@ -55,8 +55,8 @@ START_TEST(writes_seen_by_hooks)
     looker.late = xcvm_var_keep(t, constant(t, 0));
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
     must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
-    must(xcvm_optimizer_add_hook(looker.o, look_at_writes, &looker, &error), &error);
-    xcvm_static *s = make_static(t, run_looked_at, &looker, NULL);
+    must(xcvm_optimizer_add_hook(looker.o, (xcvm_update_hook){look_at_writes, &looker}, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_looked_at, &looker}, NULL);
     for (int i = 0; i < 3; i++)
         CHECK_F32(t, call1(s, constant(t, 1)), (float)(3 - 0.5 * i));
     ck_assert_uint_eq(figures(s).replayed, 2);
@@ -97,7 +97,7 @@ static xcvm_var look_at_place(void *user, xcvm_tape *t, const xcvm_update *updat
 {
     placing *p = user;
     (void)update;
-    p->seen[p->calls++] = xcvm_var_number(t, p->place);
+    p->seen[p->calls++] = xcvm_var_get_number(t, p->place);
     return p->fails ? xcvm_tape_constant(t, XCVM_F32, 1, (const int64_t[]){2}, (const float[]){1, 2}) : XCVM_ABSENT;
 }
 
@@ -115,7 +115,7 @@ static xcvm_status run_placing(void *user, xcvm_tape *t, size_t in_count, const 
         p->place = next;
     XCVM_TRY(xcvm_optimizer_step(p->o, &error));
     p->place = p->twice ? xcvm_Add(t, next, in[0]) : next;
-    xcvm_var_clear_grad(t, p->w);
+    xcvm_var_clear_gradient(t, p->w);
     return XCVM_OK;
 }
 
@@ -131,8 +131,8 @@ START_TEST(places_seen_by_hooks)
     p.place = xcvm_var_keep(t, constant(t, 0));
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &p.o, &error), &error);
     must(xcvm_optimizer_add(p.o, "w", p.w, &error), &error);
-    must(xcvm_optimizer_add_hook(p.o, look_at_place, &p, &error), &error);
-    xcvm_static *s = make_static(t, run_placing, &p, &options);
+    must(xcvm_optimizer_add_hook(p.o, (xcvm_update_hook){look_at_place, &p}, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_placing, &p}, &options);
     for (int i = 0; i < 4; i++) {
         call1(s, constant(t, 1));
         ck_assert_double_eq(p.seen[i], i + (p.late ? 0 : 1));
@@ -159,12 +159,12 @@ START_TEST(places_filled_twice)
     placing p = {.w = parameter(t, 3), .twice = true};
     xcvm_var *const held[] = {&p.place};
     const xcvm_static_options options = {
-        .size = sizeof options, .held = held, .held_count = 1, .log = take_message, .log_user = &log};
+        .size = sizeof options, .held = held, .held_count = 1, .log = {take_message, &log}};
     p.place = xcvm_var_keep(t, constant(t, 0));
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &p.o, &error), &error);
     must(xcvm_optimizer_add(p.o, "w", p.w, &error), &error);
-    must(xcvm_optimizer_add_hook(p.o, look_at_place, &p, &error), &error);
-    xcvm_static *s = make_static(t, run_placing, &p, &options);
+    must(xcvm_optimizer_add_hook(p.o, (xcvm_update_hook){look_at_place, &p}, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_placing, &p}, &options);
     for (int i = 0; i < 3; i++) {
         call1(s, constant(t, 1));
         ck_assert_double_eq(p.seen[i], 2 * i + 1);
@@ -195,14 +195,14 @@ START_TEST(writes_of_hooks)
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     looking looker = {.w = parameter(t, 3), .reads = _i == 1};
     looker.early = xcvm_var_keep(t, constant(t, 0));
     looker.late = xcvm_var_keep(t, constant(t, 0));
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
     must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
-    must(xcvm_optimizer_add_hook(looker.o, write_looked_at, &looker, &error), &error);
-    xcvm_static *s = make_static(t, run_looked_at, &looker, &options);
+    must(xcvm_optimizer_add_hook(looker.o, (xcvm_update_hook){write_looked_at, &looker}, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_looked_at, &looker}, &options);
     for (int i = 1; i < 4; i++) {
         const xcvm_var y = call1(s, constant(t, 1));
         if (looker.reads)
@@ -225,7 +225,7 @@ static xcvm_status run_descent(void *user, xcvm_tape *t, size_t in_count, const 
     (void)out_count;
     const xcvm_var loss = xcvm_Mul(t, looker->w, in[0]);
     out[0] = xcvm_var_detach(t, loss);
-    xcvm_var_clear_grad(t, looker->w);
+    xcvm_var_clear_gradient(t, looker->w);
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     return xcvm_optimizer_step(looker->o, &error);
 }
@@ -244,11 +244,11 @@ START_TEST(hooks_that_come_later)
     looking looker = {.w = parameter(t, 3)};
     must(xcvm_optimizer_create(t, "sgd:lr=0.5", NULL, &looker.o, &error), &error);
     must(xcvm_optimizer_add(looker.o, "w", looker.w, &error), &error);
-    xcvm_static *s = make_static(t, run_descent, &looker, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_descent, &looker}, NULL);
     const float expected[] = {2.5f, 2, 1, 0};
     for (int i = 0; i < 4; i++) {
         if (i == 2)
-            must(xcvm_var_add_hook(t, looker.w, twice, NULL, &error), &error);
+            must(xcvm_var_add_hook(t, looker.w, (xcvm_gradient_hook){twice, NULL}, &error), &error);
         call1(s, constant(t, 1));
         CHECK_F32(t, looker.w, expected[i]);
     }

@@ -25,18 +25,24 @@ static xcvm_status run_layer(void *user, xcvm_tape *t, size_t in_count, const xc
     return XCVM_OK;
 }
 
-static void open_twins(twin w[2], xcvm_static_function f, xcvm_layer *(*make)(xcvm_tape *t, int kind), int kind)
+static void open_twins(twin w[2],
+                       xcvm_status (*f)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in,
+                                        size_t out_count, xcvm_var *out),
+                       xcvm_layer *(*make)(xcvm_tape *t, int kind), int kind)
 {
     for (int k = 0; k < 2; k++) {
         w[k] = (twin){.tape = open_tape()};
         w[k].layer = make(w[k].tape, kind);
         ck_assert_ptr_nonnull(w[k].layer);
     }
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &w[0].log};
-    w[0].schedule = make_static(w[0].tape, f, &w[0], &options);
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &w[0].log}};
+    w[0].schedule = make_static(w[0].tape, (xcvm_static_function){f, &w[0]}, &options);
 }
 
-static xcvm_var call_twin(twin *w, xcvm_static_function f, xcvm_var x)
+static xcvm_var call_twin(twin *w,
+                          xcvm_status (*f)(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in,
+                                           size_t out_count, xcvm_var *out),
+                          xcvm_var x)
 {
     xcvm_var y;
     if (w->schedule != NULL)
@@ -56,7 +62,7 @@ static void close_twins(twin w[2])
 
 static xcvm_layer *make_recurrent(xcvm_tape *t, int kind)
 {
-    return kind == 0 ? xcvm_layer_lstm(t, 3, 2, &with_seed) : xcvm_layer_gru(t, 3, 2, &with_seed);
+    return kind == 0 ? xcvm_layer_create_lstm(t, 3, 2, &with_seed) : xcvm_layer_create_gru(t, 3, 2, &with_seed);
 }
 
 /* ---- States ---- */
@@ -84,8 +90,8 @@ START_TEST(d5_stateful_layers)
             backward(w[k].tape, losses[k]);
             xcvm_layer_unchain(w[k].layer);
         }
-        check_bytes(w[0].tape, xcvm_var_grad(w[0].tape, xcvm_layer_parameter(w[0].layer, weight)), w[1].tape,
-                    xcvm_var_grad(w[1].tape, xcvm_layer_parameter(w[1].layer, weight)), 1e-4);
+        check_bytes(w[0].tape, xcvm_var_get_gradient(w[0].tape, xcvm_layer_get_parameter(w[0].layer, weight)),
+                    w[1].tape, xcvm_var_get_gradient(w[1].tape, xcvm_layer_get_parameter(w[1].layer, weight)), 1e-4);
         ck_assert_uint_eq(figures(w[0].schedule).in_use, 0);
         xcvm_tape_reset(w[0].tape);
         xcvm_tape_reset(w[1].tape);
@@ -205,7 +211,7 @@ START_TEST(states_that_were_released)
         check_bytes(w[0].tape, y[0], w[1].tape, y[1], 1e-5);
     }
     xcvm_var_release(w[0].tape, xcvm_layer_call(w[0].layer, rows_of(w[0].tape, 1)));
-    xcvm_static *s = make_static(w[0].tape, run_layer, &w[0], NULL);
+    xcvm_static *s = make_static(w[0].tape, (xcvm_static_function){run_layer, &w[0]}, NULL);
     call1(s, rows_of(w[0].tape, 0));
     check_failed(w[0].tape, XCVM_INVALID_ARGUMENT, "is stale");
     xcvm_static_destroy(s);
@@ -219,7 +225,7 @@ END_TEST
 static xcvm_layer *make_normalization(xcvm_tape *t, int dtype)
 {
     const xcvm_layer_options options = {.size = sizeof options, .dtype = (xcvm_dtype)dtype, .decay = 0.75};
-    return xcvm_layer_batch_normalization(t, 3, &options);
+    return xcvm_layer_create_batch_normalization(t, 3, &options);
 }
 
 /* The layer in training is a schedule, which moves the running statistics, and in test mode another that reads them. */
@@ -243,11 +249,12 @@ START_TEST(a11_11_batch_normalization_layers)
         }
         check_bytes(w[0].tape, y[0], w[1].tape, y[1], tolerance);
         for (int p = 0; p < 2; p++) {
-            const xcvm_var a = xcvm_layer_parameter(w[0].layer, learned[p]),
-                           b = xcvm_layer_parameter(w[1].layer, learned[p]);
-            check_bytes(w[0].tape, xcvm_layer_parameter(w[0].layer, paths[p]), w[1].tape,
-                        xcvm_layer_parameter(w[1].layer, paths[p]), tolerance);
-            check_bytes(w[0].tape, xcvm_var_grad(w[0].tape, a), w[1].tape, xcvm_var_grad(w[1].tape, b), 10 * tolerance);
+            const xcvm_var a = xcvm_layer_get_parameter(w[0].layer, learned[p]),
+                           b = xcvm_layer_get_parameter(w[1].layer, learned[p]);
+            check_bytes(w[0].tape, xcvm_layer_get_parameter(w[0].layer, paths[p]), w[1].tape,
+                        xcvm_layer_get_parameter(w[1].layer, paths[p]), tolerance);
+            check_bytes(w[0].tape, xcvm_var_get_gradient(w[0].tape, a), w[1].tape, xcvm_var_get_gradient(w[1].tape, b),
+                        10 * tolerance);
         }
         if (i == 3)
             xcvm_static_set_training(w[0].schedule, false);
@@ -269,8 +276,8 @@ START_TEST(running_statistics_are_of_the_sample)
     xcvm_layer *l = make_normalization(t, XCVM_F32);
     const xcvm_var x = xcvm_tape_constant(t, XCVM_F32, 2, DIMS(2, 3), F32S(0, 1, 2, 2, 5, 2));
     xcvm_layer_call(l, x);
-    CHECK_F32(t, xcvm_layer_parameter(l, "avg_mean"), 0.25f, 0.75f, 0.5f);
-    CHECK_F32(t, xcvm_layer_parameter(l, "avg_var"), 0.75f + 0.25f * 2, 0.75f + 0.25f * 8, 0.75f);
+    CHECK_F32(t, xcvm_layer_get_parameter(l, "avg_mean"), 0.25f, 0.75f, 0.5f);
+    CHECK_F32(t, xcvm_layer_get_parameter(l, "avg_var"), 0.75f + 0.25f * 2, 0.75f + 0.25f * 8, 0.75f);
     xcvm_layer_destroy(l);
     close_tape(t);
 }
@@ -302,12 +309,12 @@ START_TEST(c4_4_rows_through_schedules)
     xcvm_tape *t[2] = {open_tape(), open_tape()};
     table a[2];
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     for (int k = 0; k < 2; k++) {
         a[k] = (table){.w = xcvm_tape_parameter(t[k], XCVM_F32, 2, DIMS(5, 2), numbers)};
-        ck_assert_int_eq(xcvm_var_set_sparse(t[k], a[k].w, true, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_set_sparse_gradient(t[k], a[k].w, true, NULL), XCVM_OK);
     }
-    xcvm_static *s = make_static(t[0], run_lookup, &a[0], &options);
+    xcvm_static *s = make_static(t[0], (xcvm_static_function){run_lookup, &a[0]}, &options);
     for (int i = 0; i < 4; i++) {
         xcvm_var rows[2], gradients[2];
         for (int k = 0; k < 2; k++) {
@@ -318,13 +325,13 @@ START_TEST(c4_4_rows_through_schedules)
             else
                 ck_assert_int_eq(run_lookup(&a[1], t[1], 1, &x, 1, &y), XCVM_OK);
             backward(t[k], y);
-            ck_assert_ptr_null(xcvm_var_grad(t[k], a[k].w).at);
-            ck_assert_int_eq(xcvm_var_grad_rows(t[k], a[k].w, &rows[k], &gradients[k], NULL), XCVM_OK);
+            ck_assert_ptr_null(xcvm_var_get_gradient(t[k], a[k].w).at);
+            ck_assert_int_eq(xcvm_var_get_gradient_rows(t[k], a[k].w, &rows[k], &gradients[k], NULL), XCVM_OK);
         }
         check_bytes(t[0], rows[0], t[1], rows[1], 0);
         check_bytes(t[0], gradients[0], t[1], gradients[1], 1e-5);
         for (int k = 0; k < 2; k++) {
-            xcvm_var_clear_grad(t[k], a[k].w);
+            xcvm_var_clear_gradient(t[k], a[k].w);
             xcvm_tape_reset(t[k]);
         }
     }
@@ -363,7 +370,7 @@ static xcvm_status run_lookups(void *user, xcvm_tape *t, size_t in_count, const 
     (void)out_count;
     out[0] = xcvm_Mul(t, xcvm_Gather(t, a->w, in[0]), xcvm_Gather(t, a->w, in[1]));
     const xcvm_var seen = xcvm_var_detach(t, out[0]);
-    xcvm_tape_operate(t, &a->operation, 1, &seen, 1, &out[1]);
+    xcvm_tape_call_operation(t, &a->operation, 1, &seen, 1, &out[1]);
     return XCVM_OK;
 }
 
@@ -375,8 +382,8 @@ START_TEST(rows_of_calls_that_fail)
     lookups a = {.w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(5, 2), NULL)};
     a.operation =
         (xcvm_operation){.size = sizeof a.operation, .name = "may fail", .forward = fail_if_told, .user = &a.fails};
-    must(xcvm_var_set_sparse(t, a.w, true, &error), &error);
-    xcvm_static *s = make_static(t, run_lookups, &a, NULL);
+    must(xcvm_var_set_sparse_gradient(t, a.w, true, &error), &error);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_lookups, &a}, NULL);
     for (int i = 0; i < 5; i++) {
         const xcvm_var in[] = {words_of(t, 0),
                                xcvm_tape_constant(t, XCVM_I64, 1, DIMS(4), DIMS(0, i == 2 ? 5 : 1, 2, 3))};

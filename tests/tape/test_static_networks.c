@@ -30,8 +30,8 @@ static normalized make_normalized(xcvm_tape *t, xcvm_dtype dtype)
     n.mean = cast_parameter(t, dtype, 1, DIMS(3), F32S(0, 0, 0));
     n.variance = cast_parameter(t, dtype, 1, DIMS(3), F32S(1, 1, 1));
     xcvm_error error;
-    ck_assert_int_eq(xcvm_var_require_grad(t, n.mean, false, &error), XCVM_OK);
-    ck_assert_int_eq(xcvm_var_require_grad(t, n.variance, false, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_requires_gradient(t, n.mean, false, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_requires_gradient(t, n.variance, false, &error), XCVM_OK);
     return n;
 }
 
@@ -41,7 +41,7 @@ START_TEST(a11_11_batch_normalization)
     for (int d = 0; d < 2; d++) {
         xcvm_tape *t = open_tape(), *eager = open_tape();
         normalized n = make_normalized(t, dtypes[d]), same = make_normalized(eager, dtypes[d]);
-        xcvm_static *s = make_static(t, run_normalized, &n, NULL);
+        xcvm_static *s = make_static(t, (xcvm_static_function){run_normalized, &n}, NULL);
         for (int i = 0; i < 4; i++) {
             const xcvm_var x = batch(eager, dtypes[d], 5, (float)i), y = call1(s, batch(t, dtypes[d], 5, (float)i));
             xcvm_var z;
@@ -51,8 +51,8 @@ START_TEST(a11_11_batch_normalization)
             backward(eager, xcvm_ReduceSum(eager, xcvm_Mul(eager, z, xcvm_Mul(eager, z, z))));
             check_bytes(t, n.mean, eager, same.mean, 1e-5);
             check_bytes(t, n.variance, eager, same.variance, 1e-5);
-            check_bytes(t, xcvm_var_grad(t, n.gamma), eager, xcvm_var_grad(eager, same.gamma), 1e-4);
-            check_bytes(t, xcvm_var_grad(t, n.beta), eager, xcvm_var_grad(eager, same.beta), 1e-4);
+            check_bytes(t, xcvm_var_get_gradient(t, n.gamma), eager, xcvm_var_get_gradient(eager, same.gamma), 1e-4);
+            check_bytes(t, xcvm_var_get_gradient(t, n.beta), eager, xcvm_var_get_gradient(eager, same.beta), 1e-4);
             xcvm_tape_reset(t);
             xcvm_tape_reset(eager);
         }
@@ -82,17 +82,17 @@ START_TEST(a11_2_dropout)
     xcvm_tape *t = open_tape(), *eager = open_tape();
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(64), NULL),
                    same = xcvm_tape_parameter(eager, XCVM_F32, 1, DIMS(64), NULL);
-    xcvm_static *s = make_static(t, run_dropout, NULL, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_dropout, NULL}, NULL);
     for (int i = 0; i < 4; i++) {
-        xcvm_var_clear_grad(t, x);
-        xcvm_var_clear_grad(eager, same);
+        xcvm_var_clear_gradient(t, x);
+        xcvm_var_clear_gradient(eager, same);
         const xcvm_var e = xcvm_Exp(eager, same), y = call1(s, xcvm_Exp(t, x));
         xcvm_var z;
         run_dropout(NULL, eager, 1, &e, 1, &z);
         check_bytes(t, y, eager, z, 0);
         backward(t, xcvm_ReduceSum(t, y));
         backward(eager, xcvm_ReduceSum(eager, z));
-        check_bytes(t, xcvm_var_grad(t, x), eager, xcvm_var_grad(eager, same), 0);
+        check_bytes(t, xcvm_var_get_gradient(t, x), eager, xcvm_var_get_gradient(eager, same), 0);
     }
     ck_assert_uint_eq(figures(s).replayed, 3);
     xcvm_static_destroy(s);
@@ -167,7 +167,7 @@ START_TEST(d5_stateful_recurrent_networks)
         recurrent ms[] = {make_recurrent(tapes[0], kind == 0), make_recurrent(tapes[1], kind == 0)};
         xcvm_var *const held[] = {&ms[0].h, &ms[0].c};
         const xcvm_static_options options = {.size = sizeof options, .held = held, .held_count = 2};
-        xcvm_static *s = make_static(tapes[0], run_recurrent, &ms[0], &options);
+        xcvm_static *s = make_static(tapes[0], (xcvm_static_function){run_recurrent, &ms[0]}, &options);
         for (int i = 0; i < 4; i++) {
             xcvm_var losses[2];
             for (int k = 0; k < 2; k++) {
@@ -191,8 +191,10 @@ START_TEST(d5_stateful_recurrent_networks)
                 cut_off(tapes[k], &ms[k]);
                 xcvm_var_release(tapes[k], losses[k]);
             }
-            check_bytes(tapes[0], xcvm_var_grad(tapes[0], ms[0].w), tapes[1], xcvm_var_grad(tapes[1], ms[1].w), 1e-4);
-            check_bytes(tapes[0], xcvm_var_grad(tapes[0], ms[0].r), tapes[1], xcvm_var_grad(tapes[1], ms[1].r), 1e-4);
+            check_bytes(tapes[0], xcvm_var_get_gradient(tapes[0], ms[0].w), tapes[1],
+                        xcvm_var_get_gradient(tapes[1], ms[1].w), 1e-4);
+            check_bytes(tapes[0], xcvm_var_get_gradient(tapes[0], ms[0].r), tapes[1],
+                        xcvm_var_get_gradient(tapes[1], ms[1].r), 1e-4);
             ck_assert_uint_eq(figures(s).in_use, 0);
         }
         /* Without a state, with one that is constant, with one that a gradient goes to. */

@@ -32,9 +32,9 @@ static xcvm_status run_failing(void *user, xcvm_tape *t, size_t in_count, const 
     XCVM_TRY(xcvm_tape_backward(t, loss, NULL, &error));
     xcvm_layer_unchain(f->recurrent);
     const xcvm_var seen = xcvm_var_detach(t, loss);
-    xcvm_tape_operate(t, &f->operation, 1, &seen, 1, out);
+    xcvm_tape_call_operation(t, &f->operation, 1, &seen, 1, out);
     XCVM_TRY(xcvm_optimizer_step(f->o, &error));
-    xcvm_optimizer_clear_grads(f->o);
+    xcvm_optimizer_clear_gradients(f->o);
     return XCVM_OK;
 }
 
@@ -50,35 +50,35 @@ START_TEST(a_run_that_fails)
 {
     xcvm_tape *t = open_tape();
     xcvm_error error = {0};
-    failing f = {.recurrent = xcvm_layer_lstm(t, 3, 2, &with_seed),
-                 .normalized = xcvm_layer_batch_normalization(t, 2, NULL)};
+    failing f = {.recurrent = xcvm_layer_create_lstm(t, 3, 2, &with_seed),
+                 .normalized = xcvm_layer_create_batch_normalization(t, 2, NULL)};
     f.operation =
         (xcvm_operation){.size = sizeof f.operation, .name = "may fail", .forward = fail_when_asked, .user = &f.fails};
     must(xcvm_optimizer_create(t, "adam:lr=0.1", NULL, &f.o, &error), &error);
     must(xcvm_optimizer_add_layer(f.o, f.recurrent, &error), &error);
     must(xcvm_optimizer_add_layer(f.o, f.normalized, &error), &error);
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
-    xcvm_static *s = make_static(t, run_failing, &f, &options);
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_failing, &f}, &options);
     xcvm_var last = XCVM_ABSENT, losses[2];
     for (int i = 0; i < 4; i++)
         last = call1(s, rows_of(t, 0));
     value_of(t, last);
     ck_assert_msg(f.runs == 2 && log.warnings == 0, "%d, %s", f.runs, log.text);
     const char *const paths[] = {"avg_mean", "avg_var"};
-    const xcvm_var w = xcvm_layer_parameter(f.recurrent, "lateral/W"), before = copy_of(t, w);
+    const xcvm_var w = xcvm_layer_get_parameter(f.recurrent, "lateral/W"), before = copy_of(t, w);
     xcvm_var statistics[2];
     for (int i = 0; i < 2; i++)
-        statistics[i] = copy_of(t, xcvm_layer_parameter(f.normalized, paths[i]));
+        statistics[i] = copy_of(t, xcvm_layer_get_parameter(f.normalized, paths[i]));
     test_bytes kept[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
-    must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, test_bytes_sink, &kept[0], &error), &error);
+    must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, (xcvm_sink){test_bytes_sink, &kept[0]}, &error), &error);
     f.fails = 1;
     call1(s, rows_of(t, 0));
     check_failed(t, XCVM_IO, "the operation failed");
     check_bytes(t, w, t, before, 0);
     for (int i = 0; i < 2; i++)
-        check_bytes(t, xcvm_layer_parameter(f.normalized, paths[i]), t, statistics[i], 0);
-    must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, test_bytes_sink, &kept[1], &error), &error);
+        check_bytes(t, xcvm_layer_get_parameter(f.normalized, paths[i]), t, statistics[i], 0);
+    must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, (xcvm_sink){test_bytes_sink, &kept[1]}, &error), &error);
     ck_assert_uint_eq(kept[0].length, kept[1].length);
     ck_assert_int_eq(memcmp(kept[0].at, kept[1].at, kept[0].length), 0);
     /* The state is what it was: the call that failed is made again, and as the schedule would have made it. */
@@ -87,7 +87,7 @@ START_TEST(a_run_that_fails)
     ck_assert_int_eq(f.runs, 2);
     xcvm_static_set_enabled(s, false);
     losses[1] = call1(s, rows_of(t, 0));
-    ck_assert_double_gt(fabs(xcvm_var_number(t, losses[0]) - xcvm_var_number(t, losses[1])), 0);
+    ck_assert_double_gt(fabs(xcvm_var_get_number(t, losses[0]) - xcvm_var_get_number(t, losses[1])), 0);
     for (int i = 0; i < 2; i++)
         test_bytes_free(&kept[i]);
     xcvm_static_destroy(s);
@@ -122,13 +122,13 @@ static xcvm_status run_refused(void *user, xcvm_tape *t, size_t in_count, const 
     if (r->what == 0)
         out[0] = xcvm_Mul(t, xcvm_var_detach(t, r->w), in[0]);
     if (r->what == 1)
-        xcvm_tape_operate(t, &r->operation, 1, in, 1, out);
+        xcvm_tape_call_operation(t, &r->operation, 1, in, 1, out);
     if (r->what == 2) {
         xcvm_tape_set_recording(t, false);
         xcvm_Identity(t, in[0], .into = r->w);
         xcvm_tape_set_recording(t, true);
     }
-    xcvm_optimizer_clear_grads(r->o);
+    xcvm_optimizer_clear_gradients(r->o);
     return XCVM_OK;
 }
 
@@ -157,12 +157,12 @@ START_TEST(what_stands_behind_a_step)
                                           "a call writes into what an effect has changed"};
     xcvm_tape *t = open_tape();
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     refused r = open_refused(t, "sgd:lr=0.25");
     r.what = _i;
     r.operation =
         (xcvm_operation){.size = sizeof r.operation, .name = "looks on", .forward = fail_when_asked, .user = &r.zero};
-    xcvm_static *s = make_static(t, run_refused, &r, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_refused, &r}, &options);
     float w = 3;
     for (int i = 0; i < 3; i++) {
         const float before = w;
@@ -193,7 +193,7 @@ START_TEST(a_backward_through_what_was_stepped)
     xcvm_tape *t = open_tape();
     refused r = open_refused(t, "sgd:lr=0.5");
     xcvm_error error = {0};
-    xcvm_static *s = make_static(t, run_twice, &r, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_twice, &r}, NULL);
     for (int i = 0; i < 4; i++) {
         const xcvm_var y = call1(s, constant(t, 1));
         ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -213,7 +213,7 @@ static xcvm_status run_step_first(void *user, xcvm_tape *t, size_t in_count, con
     (void)in_count;
     (void)out_count;
     XCVM_TRY(xcvm_optimizer_step(r->o, &error));
-    xcvm_optimizer_clear_grads(r->o);
+    xcvm_optimizer_clear_gradients(r->o);
     out[0] = xcvm_Mul(t, r->w, in[0]);
     return XCVM_OK;
 }
@@ -228,7 +228,7 @@ static xcvm_status run_part(void *user, xcvm_tape *t, size_t in_count, const xcv
     out[0] = xcvm_Mul(t, xcvm_Mul(t, r->other, r->other), in[0]);
     XCVM_TRY(xcvm_tape_backward(t, xcvm_Mul(t, r->w, in[0]), NULL, &error));
     XCVM_TRY(xcvm_optimizer_step(r->o, &error));
-    xcvm_var_clear_grad(t, r->w);
+    xcvm_var_clear_gradient(t, r->w);
     return XCVM_OK;
 }
 
@@ -240,12 +240,12 @@ START_TEST(a_backward_through_what_was_not_stepped)
     xcvm_error error = {0};
     r.other = parameter(t, 2);
     must(xcvm_optimizer_add(r.o, "other", r.other, &error), &error);
-    xcvm_static *s = make_static(t, run_part, &r, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_part, &r}, NULL);
     for (int i = 1; i < 5; i++) {
         backward(t, call1(s, constant(t, 1)));
-        CHECK_F32(t, xcvm_var_grad(t, r.other), 4);
+        CHECK_F32(t, xcvm_var_get_gradient(t, r.other), 4);
         CHECK_F32(t, r.w, 3 - 0.5f * (float)i);
-        xcvm_var_clear_grad(t, r.other);
+        xcvm_var_clear_gradient(t, r.other);
     }
     ck_assert_uint_eq(figures(s).replayed, 3);
     close_refused(t, s, &r);
@@ -258,9 +258,9 @@ START_TEST(a_step_in_front)
 {
     xcvm_tape *t = open_tape();
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     refused r = open_refused(t, "sgd:lr=0.5");
-    xcvm_static *s = make_static(t, run_step_first, &r, &options);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_step_first, &r}, &options);
     for (int i = 0; i < 4; i++) {
         const xcvm_var y = call1(s, constant(t, 1));
         CHECK_F32(t, y, 3 - 0.5f * (float)i);

@@ -23,15 +23,15 @@ static learning make_learning(xcvm_tape *t, const char *optimizer)
 {
     const xcvm_optimizer_options options = {
         .size = sizeof options, .clip_norm = 0.5, .average = optimizer[0] == 'a' ? 0.5 : 0};
-    learning l = {.net = xcvm_layer_chain(t)};
+    learning l = {.net = xcvm_layer_create_chain(t)};
     xcvm_error error = {0};
-    l.words = xcvm_layer_add(l.net, "words", xcvm_layer_embedding(t, 5, 3, &with_seed));
-    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_linear(t, 3, 4, &with_seed));
-    xcvm_layer_add(l.net, "norm", xcvm_layer_batch_normalization(t, 4, NULL));
-    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_linear(t, 4, 2, &with_seed));
+    l.words = xcvm_layer_add(l.net, "words", xcvm_layer_create_embedding(t, 5, 3, &with_seed));
+    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_create_linear(t, 3, 4, &with_seed));
+    xcvm_layer_add(l.net, "norm", xcvm_layer_create_batch_normalization(t, 4, NULL));
+    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_create_linear(t, 4, 2, &with_seed));
     must(xcvm_optimizer_create(t, optimizer, &options, &l.o, &error), &error);
     must(xcvm_optimizer_add_layer(l.o, l.net, &error), &error);
-    must(xcvm_optimizer_add_hook(l.o, xcvm_hook_weight_decay, &decay, &error), &error);
+    must(xcvm_optimizer_add_hook(l.o, (xcvm_update_hook){xcvm_hook_weight_decay, &decay}, &error), &error);
     return l;
 }
 
@@ -52,7 +52,8 @@ static void check_learned(xcvm_tape *a, const learning *x, xcvm_tape *b, const l
     static const char *const paths[] = {"words/W",  "first/W",  "first/b",       "norm/gamma",
                                         "second/W", "second/b", "norm/avg_mean", "norm/avg_var"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        check_bytes(a, xcvm_layer_parameter(x->net, paths[i]), b, xcvm_layer_parameter(y->net, paths[i]), tolerance);
+        check_bytes(a, xcvm_layer_get_parameter(x->net, paths[i]), b, xcvm_layer_get_parameter(y->net, paths[i]),
+                    tolerance);
 }
 
 static void close_learning(xcvm_tape *t, learning *l)
@@ -70,11 +71,11 @@ START_TEST(a11_12_step_of_an_optimizer)
     xcvm_tape *t[2] = {open_tape(), open_tape()};
     learning l[2];
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
     xcvm_error error = {0};
     for (int k = 0; k < 2; k++)
         l[k] = make_learning(t[k], texts[_i]);
-    xcvm_static *s = make_static(t[0], run_step, &l[0], &options);
+    xcvm_static *s = make_static(t[0], (xcvm_static_function){run_step, &l[0]}, &options);
     for (int i = 0; i < 9; i++) {
         xcvm_var losses[2];
         for (int k = 0; k < 2; k++) {
@@ -82,10 +83,10 @@ START_TEST(a11_12_step_of_an_optimizer)
             if (i == 3)
                 xcvm_optimizer_set_rate(l[k].o, 0.02);
             if (i == 4 || i == 6)
-                must(xcvm_optimizer_set_updated(l[k].o, xcvm_layer_parameter(l[k].net, "first/W"), i != 4, &error),
+                must(xcvm_optimizer_set_updated(l[k].o, xcvm_layer_get_parameter(l[k].net, "first/W"), i != 4, &error),
                      &error);
             if (i == 5)
-                must(xcvm_optimizer_add_hook(l[k].o, count_updates, &l[k], &error), &error);
+                must(xcvm_optimizer_add_hook(l[k].o, (xcvm_update_hook){count_updates, &l[k]}, &error), &error);
             if (k == 0)
                 xcvm_static_call(s, 1, &x, 1, &losses[k]);
             else
@@ -102,7 +103,7 @@ START_TEST(a11_12_step_of_an_optimizer)
     ck_assert_uint_eq(figures(s).replayed, 8);
     ck_assert_int_eq(l[0].hooked, l[1].hooked);
     test_bytes bytes = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_static_save(s, NULL, test_bytes_sink, &bytes, &error), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcvm_static_save(s, NULL, (xcvm_sink){test_bytes_sink, &bytes}, &error), XCVM_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, "an optimizer calls update hooks"));
     xcvm_static_destroy(s);
     close_learning(t[0], &l[0]);
@@ -118,19 +119,19 @@ START_TEST(a11_12_saved_steps)
     xcvm_error error = {0};
     const xcvm_optimizer_options clipped = {
         .size = sizeof clipped, .clip_norm = 0.5, .average = _i == 1 ? 0.5 : 0, .clip_value = 0.25};
-    learning l = {.net = xcvm_layer_chain(t)};
-    xcvm_layer_add(l.net, "first", xcvm_layer_linear(t, 3, 4, &with_seed));
-    xcvm_layer_add(l.net, "norm", xcvm_layer_batch_normalization(t, 4, NULL));
-    xcvm_layer_add(l.net, "second", xcvm_layer_linear(t, 4, 2, &with_seed));
+    learning l = {.net = xcvm_layer_create_chain(t)};
+    xcvm_layer_add(l.net, "first", xcvm_layer_create_linear(t, 3, 4, &with_seed));
+    xcvm_layer_add(l.net, "norm", xcvm_layer_create_batch_normalization(t, 4, NULL));
+    xcvm_layer_add(l.net, "second", xcvm_layer_create_linear(t, 4, 2, &with_seed));
     must(xcvm_optimizer_create(t, texts[_i], &clipped, &l.o, &error), &error);
     must(xcvm_optimizer_add_layer(l.o, l.net, &error), &error);
     xcvm_optimizer_set_gradient_scale(l.o, 0.5);
-    xcvm_static *s = make_static(t, run_step, &l, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_step, &l}, NULL);
     for (int i = 0; i < 4; i++)
         call1(s, rows_of(t, (float)i / 4));
     ck_assert_int_eq(l.runs, 1);
     saved p = open_saved(s);
-    set_saved(&p, "learning_rate", value_of(t, xcvm_tape_scalar(t, XCVM_F32, xcvm_optimizer_rate(l.o))));
+    set_saved(&p, "learning_rate", value_of(t, xcvm_tape_scalar(t, XCVM_F32, xcvm_optimizer_get_rate(l.o))));
     for (int i = 0; i < 5; i++) {
         const xcvm_var x = rows_of(t, (float)i / 3);
         check_saved_call(&p, t, x, call1(s, x));
@@ -158,7 +159,7 @@ static xcvm_status run_unsaved(void *user, xcvm_tape *t, size_t in_count, const 
     XCVM_TRY(xcvm_tape_backward(t, out[0], NULL, &error));
     for (int i = 0; i < u->steps; i++)
         XCVM_TRY(xcvm_optimizer_step(u->o, &error));
-    xcvm_optimizer_clear_grads(u->o);
+    xcvm_optimizer_clear_gradients(u->o);
     return XCVM_OK;
 }
 
@@ -171,19 +172,19 @@ START_TEST(a11_12_steps_that_are_not_saved)
     xcvm_error error = {0};
     unsaved u = {.w = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(5, 2), NULL), .v = parameter(t, 1)};
     u.steps = _i == 1 ? 2 : 1;
-    ck_assert_int_eq(xcvm_var_set_sparse(t, u.w, _i == 0, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_sparse_gradient(t, u.w, _i == 0, &error), XCVM_OK);
     must(xcvm_optimizer_create(t, "sgd:lr=0.1", NULL, &u.o, &error), &error);
     must(xcvm_optimizer_add(u.o, "w", u.w, &error), &error);
     must(xcvm_optimizer_add(u.o, "v", u.v, &error), &error);
     must(xcvm_optimizer_set_updated(u.o, u.v, _i < 2, &error), &error);
     must(xcvm_optimizer_set_updated(u.o, u.w, _i < 3, &error), &error);
-    xcvm_static *s = make_static(t, run_unsaved, &u, NULL);
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_unsaved, &u}, NULL);
     call1(s, words_of(t, 0));
     must(xcvm_optimizer_set_updated(u.o, u.v, _i < 3, &error), &error);
     call1(s, words_of(t, 1));
     call1(s, words_of(t, 2));
     test_bytes bytes = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_static_save(s, NULL, test_bytes_sink, &bytes, &error), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcvm_static_save(s, NULL, (xcvm_sink){test_bytes_sink, &bytes}, &error), XCVM_UNSUPPORTED);
     ck_assert_msg(strstr(error.message, reasons[_i]) != NULL, "%s", error.message);
     call1(s, words_of(t, 3));
     ck_assert_uint_eq(figures(s).replayed, 3);
@@ -201,10 +202,10 @@ START_TEST(gradients_from_before)
     learning l[2];
     for (int k = 0; k < 2; k++)
         l[k] = make_learning(t[k], "sgd:lr=0.1");
-    xcvm_static *s = make_static(t[0], run_step, &l[0], NULL);
+    xcvm_static *s = make_static(t[0], (xcvm_static_function){run_step, &l[0]}, NULL);
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < 2; k++) {
-            const xcvm_var w = xcvm_layer_parameter(l[k].net, "second/W"), x = words_of(t[k], i);
+            const xcvm_var w = xcvm_layer_get_parameter(l[k].net, "second/W"), x = words_of(t[k], i);
             xcvm_var loss;
             if (i == 3)
                 backward(t[k], xcvm_ReduceSum(t[k], xcvm_Mul(t[k], w, w), .keepdims = 0));
@@ -228,8 +229,8 @@ START_TEST(d5_steps_that_are_checked)
     xcvm_tape *t = open_tape();
     learning l = make_learning(t, "sgd:lr=0.1");
     messages log = {.count = 0};
-    const xcvm_static_options options = {.size = sizeof options, .log = take_message, .log_user = &log};
-    xcvm_static *s = make_static(t, run_step, &l, &options);
+    const xcvm_static_options options = {.size = sizeof options, .log = {take_message, &log}};
+    xcvm_static *s = make_static(t, (xcvm_static_function){run_step, &l}, &options);
     xcvm_optimizer *other = NULL, *first = l.o;
     xcvm_error error = {0};
     xcvm_static_set_checking(s, true);
@@ -255,18 +256,18 @@ static xcvm_status learn_or_save(xcvm_tape *t, bool saves, xcvm_error *error)
 {
     const xcvm_layer_options words = {.size = sizeof words, .weight = {.seed = 3}, .dense = saves};
     const xcvm_optimizer_options how = {.size = sizeof how, .clip_norm = 1, .average = saves ? 0.5 : 0};
-    learning l = {.net = xcvm_layer_chain(t)};
+    learning l = {.net = xcvm_layer_create_chain(t)};
     xcvm_static *s = NULL;
-    l.words = xcvm_layer_add(l.net, "words", xcvm_layer_embedding(t, 5, 3, &words));
-    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_gru(t, 3, 2, &with_seed));
-    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_batch_normalization(t, 2, NULL));
+    l.words = xcvm_layer_add(l.net, "words", xcvm_layer_create_embedding(t, 5, 3, &words));
+    l.first = xcvm_layer_add(l.net, "first", xcvm_layer_create_gru(t, 3, 2, &with_seed));
+    l.second = xcvm_layer_add(l.net, "second", xcvm_layer_create_batch_normalization(t, 2, NULL));
     xcvm_status status = xcvm_tape_status(t, error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_create(t, "sgd:lr=0.1,momentum=0.9", &how, &l.o, error);
     if (status == XCVM_OK)
         status = xcvm_optimizer_add_layer(l.o, l.net, error);
     if (status == XCVM_OK)
-        status = xcvm_static_create(t, run_step, &l, NULL, &s, error);
+        status = xcvm_static_create(t, (xcvm_static_function){run_step, &l}, NULL, &s, error);
     for (int64_t i = 0; i < (saves ? 1 : 3) && status == XCVM_OK; i++) {
         xcvm_layer_reset(l.net);
         call1(s, words_of(t, i));
@@ -275,7 +276,7 @@ static xcvm_status learn_or_save(xcvm_tape *t, bool saves, xcvm_error *error)
     }
     test_bytes bytes = {NULL, 0, 0};
     if (status == XCVM_OK && saves)
-        status = xcvm_static_save(s, NULL, test_bytes_sink, &bytes, error);
+        status = xcvm_static_save(s, NULL, (xcvm_sink){test_bytes_sink, &bytes}, error);
     test_bytes_free(&bytes);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(l.o);

@@ -5,7 +5,8 @@
 #include "ops/table/table.h"
 #include "tests/tape/f64_support.h"
 #include "tests/tape/static_support.h"
-#include "xcvm/layers.h"
+#include "xcvm/functions.h"
+#include "xcvm/optimizers.h"
 
 /* ---- Autograd ---- */
 
@@ -32,7 +33,8 @@ static xcvm_var loss_of(void *user, xcvm_tape *t, size_t count, const xcvm_var *
 static xcvm_var gradient_of_loss(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     xcvm_var value, gradient;
-    OK(xcvm_tape_value_and_gradients(t, loss_of, user, count, xs, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){loss_of, user}, count, xs, XCVM_ABSENT, &value,
+                                         &gradient, ok));
     return gradient;
 }
 
@@ -50,27 +52,28 @@ START_TEST(c1_6_operators_made_of_others)
     xcvm_tape *t = open_tape();
     const xcvm_var x = F64S(t, 2, 3), ones = F64S(t, 1, 1), v = F64S(t, 1, -1);
     xcvm_var value, gradient, change, matrix, aux = XCVM_ABSENT;
-    OK(xcvm_tape_value_and_gradients(t, squares, NULL, 1, &x, ones, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){squares, NULL}, 1, &x, ones, &value, &gradient, ok));
     CHECK_F64(t, gradient, 4, 6); /* element by element */
     const xcvm_var at = number(t, 5), one = number(t, 1);
-    OK(xcvm_tape_value_and_change(t, squares, NULL, 1, &at, &one, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){squares, NULL}, 1, &at, &one, &value, &change, ok));
     CHECK_F64(t, change, 10);
     /* g(x) = x0^2 x1: H = [[2 x1, 2 x0], [2 x0, 0]] */
-    OK(xcvm_tape_jacobian(t, gradient_of_loss, NULL, x, &matrix, ok));
+    OK(xcvm_tape_jacobian(t, (xcvm_tape_function){gradient_of_loss, NULL}, x, &matrix, ok));
     CHECK_F64(t, matrix, 6, 4, 4, 0);
     /* J = [[x1, x0], [1, 2 x1]] */
-    OK(xcvm_tape_jacobian(t, pair_of, NULL, x, &matrix, ok));
+    OK(xcvm_tape_jacobian(t, (xcvm_tape_function){pair_of, NULL}, x, &matrix, ok));
     CHECK_F64(t, matrix, 3, 2, 1, 6);
-    OK(xcvm_tape_value_and_gradients(t, pair_of, NULL, 1, &x, v, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){pair_of, NULL}, 1, &x, v, &value, &gradient, ok));
     CHECK_F64(t, gradient, 3 - 1, 2 - 6);
     /* J^T H(f(x)) J v: f = (6, 11), J v = (1, -5), H = [[22, 12], [12, 0]], H J v = (-38, 12) */
-    OK(xcvm_tape_value_and_change(t, pair_of, NULL, 1, &x, &v, &value, &change, ok));
+    OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){pair_of, NULL}, 1, &x, &v, &value, &change, ok));
     CHECK_F64(t, change, 1, -5);
-    OK(xcvm_tape_hessian_vector_product(t, loss_of, NULL, value, change, &matrix, ok));
+    OK(xcvm_tape_hessian_vector_product(t, (xcvm_tape_function){loss_of, NULL}, value, change, &matrix, ok));
     CHECK_F64(t, matrix, -38, 12);
-    OK(xcvm_tape_value_and_gradients(t, pair_of, NULL, 1, &x, matrix, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){pair_of, NULL}, 1, &x, matrix, &value, &gradient, ok));
     CHECK_F64(t, gradient, 3 * -38 + 12, 2 * -38 + 6 * 12);
-    OK(xcvm_tape_value_and_gradients(t, loss_of, &aux, 1, &x, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){loss_of, &aux}, 1, &x, XCVM_ABSENT, &value, &gradient,
+                                         ok));
     CHECK_F64(t, gradient, 12, 4);
     CHECK_F64(t, aux, 2);
     close_tape(t);
@@ -109,7 +112,8 @@ static xcvm_status through_fixed_point(void *user, xcvm_tape *t, size_t in_count
     (void)out_count;
     for (int i = 0; i < 30; i++) {
         xcvm_error error;
-        XCVM_TRY(xcvm_tape_value_and_gradients(t, newton, NULL, 2, xs, w, &value, gradients, &error));
+        XCVM_TRY(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){newton, NULL}, 2, xs, w, &value, gradients,
+                                                   &error));
         w = xcvm_Add(t, out_gradients[0], gradients[1]);
     }
     in_gradients[0] = gradients[0];
@@ -119,7 +123,7 @@ static xcvm_status through_fixed_point(void *user, xcvm_tape *t, size_t in_count
 static xcvm_var root_of(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     xcvm_var y;
-    return xcvm_tape_operate(t, user, count, xs, 1, &y);
+    return xcvm_tape_call_operation(t, user, count, xs, 1, &y);
 }
 
 /* C1.7: a fixed point with the gradient of the implicit function: nothing of the iteration is recorded. */
@@ -130,10 +134,11 @@ START_TEST(c1_7_fixed_points)
         .size = sizeof root, .name = "fixed point", .forward = find_fixed_point, .backward = through_fixed_point};
     const xcvm_var a = number(t, 9);
     xcvm_var value, gradient;
-    OK(xcvm_tape_value_and_gradients(t, root_of, &root, 1, &a, XCVM_ABSENT, &value, &gradient, ok));
+    OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){root_of, &root}, 1, &a, XCVM_ABSENT, &value, &gradient,
+                                         ok));
     CHECK_F64(t, value, 3);
     CHECK_F64(t, gradient, 1.0 / 6);
-    OK(xcvm_tape_check_gradients(t, root_of, &root, 1, &a, NULL, ok));
+    OK(xcvm_tape_check_gradients(t, (xcvm_tape_function){root_of, &root}, 1, &a, NULL, ok));
     const xcvm_var p = parameter_f64(t, 4);
     root_of(&root, t, 1, &p);
     ck_assert_uint_eq(stats_of(t).recorded, 1);
@@ -178,11 +183,13 @@ START_TEST(c1_8_registrations)
         if (schema == NULL || schema->gradient.rule == NULL)
             continue;
         rules++;
-        if (!is_unary(schema) || xcvm_tape_value_and_gradients(t, one_instruction, &opcode, 1, &x, F64S(t, 1, 1, 1),
-                                                               &value, &gradient, &error) != XCVM_OK)
+        if (!is_unary(schema) ||
+            xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){one_instruction, &opcode}, 1, &x,
+                                              F64S(t, 1, 1, 1), &value, &gradient, &error) != XCVM_OK)
             continue; /* what needs attributes, or another shape */
-        const xcvm_gradient_check check = {.size = sizeof check, .order = 2, .rtol = 1e-5, .atol = 1e-5};
-        ck_assert_msg(xcvm_tape_check_gradients(t, one_instruction, &opcode, 1, &x, &check, &error) == XCVM_OK,
+        const xcvm_gradient_check_options check = {.size = sizeof check, .order = 2, .rtol = 1e-5, .atol = 1e-5};
+        ck_assert_msg(xcvm_tape_check_gradients(t, (xcvm_tape_function){one_instruction, &opcode}, 1, &x, &check,
+                                                &error) == XCVM_OK,
                       "%s: %s", schema->name, error.message);
         checked++;
     }
@@ -225,8 +232,8 @@ static xcvm_status forget_backward(void *user, xcvm_tape *t, size_t in_count, co
     xcvm_error error;
     (void)out_count;
     (void)out;
-    return xcvm_tape_value_and_gradients(t, deep, &((forgetting *)user)->forwards, in_count, in, out_gradients[0],
-                                         &value, in_gradients, &error);
+    return xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){deep, &((forgetting *)user)->forwards}, in_count,
+                                             in, out_gradients[0], &value, in_gradients, &error);
 }
 
 /* C2.5: F.forget: what a function computes is not kept, and computed again for the backward; the gradient is the same.
@@ -253,12 +260,12 @@ START_TEST(c2_5_forgetting_and_loss_scales)
         if (k == 0)
             y = deep(&f.forwards, t, 2, in);
         else
-            xcvm_tape_operate(t, &f.operation, 2, in, 1, &y);
+            xcvm_tape_call_operation(t, &f.operation, 2, in, 1, &y);
         live[k] = stats_of(t).live_bytes - before;
         backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, y), .keepdims = 0));
         for (int i = 0; i < 2; i++) {
-            gradients[k][i] = xcvm_var_keep(t, xcvm_Neg(t, xcvm_var_grad(t, in[i])));
-            xcvm_var_clear_grad(t, in[i]);
+            gradients[k][i] = xcvm_var_keep(t, xcvm_Neg(t, xcvm_var_get_gradient(t, in[i])));
+            xcvm_var_clear_gradient(t, in[i]);
         }
         xcvm_tape_reset(t);
     }
@@ -271,7 +278,7 @@ START_TEST(c2_5_forgetting_and_loss_scales)
     OK(xcvm_optimizer_add(o, "w", w, ok));
     const xcvm_var scale = constant(t, 1024), loss = xcvm_Mul(t, xcvm_Mul(t, w, w), scale);
     backward(t, loss);
-    CHECK_F32(t, xcvm_var_grad(t, w), 3 * 1024);
+    CHECK_F32(t, xcvm_var_get_gradient(t, w), 3 * 1024);
     xcvm_optimizer_set_gradient_scale(o, 1.0 / 1024);
     OK(xcvm_optimizer_step(o, ok));
     CHECK_F32(t, w, 1.5f - 3);
@@ -324,13 +331,13 @@ START_TEST(c2_6_gradients_that_do_not_fit)
             .size = sizeof o, .name = "wrong", .forward = copy_forward, .backward = wrong_backward, .user = &what};
         const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2));
         xcvm_var y;
-        xcvm_tape_operate(t, &o, 1, &x, 1, &y);
+        xcvm_tape_call_operation(t, &o, 1, &x, 1, &y);
         const xcvm_status status = xcvm_tape_backward(t, xcvm_ReduceSum(t, y), NULL, &error);
         ck_assert_msg((status == XCVM_OK) == (what == NO_GRADIENT), "%d: %s", what, error.message);
         ck_assert_msg(strstr(error.message, messages_of[what]) != NULL, "%d: %s", what, error.message);
         if (what != NO_GRADIENT)
             ck_assert_str_eq(error.instruction, "wrong");
-        ck_assert_ptr_null(xcvm_var_grad(t, x).at);
+        ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
         close_tape(t);
     }
 }
@@ -368,9 +375,9 @@ START_TEST(c2_4_gradients_within_a_backward)
                                      : xcvm_ReduceSum(t, parts[0], .keepdims = 0),
                     .wrt = i == 0 ? other : x};
         xcvm_error error;
-        ck_assert_int_eq(xcvm_var_add_hook(t, square, take_gradients, &w, &error), XCVM_OK);
+        ck_assert_int_eq(xcvm_var_add_hook(t, square, (xcvm_gradient_hook){take_gradients, &w}, &error), XCVM_OK);
         backward(t, xcvm_ReduceSum(t, square, .keepdims = 0));
-        CHECK_F32(t, xcvm_var_grad(t, x), 4, 0);
+        CHECK_F32(t, xcvm_var_get_gradient(t, x), 4, 0);
         ck_assert_int_eq(w.status, i == 0 ? XCVM_OK : XCVM_INVALID_ARGUMENT);
         if (i == 0)
             CHECK_F32(t, w.gradient, 10);
@@ -414,8 +421,9 @@ START_TEST(c4_10_gradients_of_nodes)
     const xcvm_var x = F64S(t, 0.3, -0.9, 1.7);
     for (int i = 0; i < 7; i++) {
         xcvm_error error = {0};
-        ck_assert_msg(xcvm_tape_check_gradients(t, function_of_dynet, &i, 1, &x, NULL, &error) == XCVM_OK, "%d: %s", i,
-                      error.message);
+        ck_assert_msg(xcvm_tape_check_gradients(t, (xcvm_tape_function){function_of_dynet, &i}, 1, &x, NULL, &error) ==
+                          XCVM_OK,
+                      "%d: %s", i, error.message);
     }
     close_tape(t);
 }

@@ -85,7 +85,7 @@ START_TEST(scopes)
     check_stale(t, passing);
     value_of(t, before);
     backward(t, c);
-    CHECK_F32(t, xcvm_var_grad(t, x), 2 * expf(2) * 3);
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), 2 * expf(2) * 3);
     xcvm_tape_reset(t);
     check_stale(t, c);
     CHECK_F32(t, kept, 5);
@@ -149,11 +149,11 @@ START_TEST(kept_beyond_a_reset)
 {
     xcvm_tape *t = open_tape();
     const xcvm_var x = parameter(t, 2), state = xcvm_var_keep(t, xcvm_Exp(t, x));
-    ck_assert(xcvm_var_requires_grad(t, state));
+    ck_assert(xcvm_var_requires_gradient(t, state));
     xcvm_tape_reset(t);
-    ck_assert(!xcvm_var_requires_grad(t, state));
+    ck_assert(!xcvm_var_requires_gradient(t, state));
     backward(t, xcvm_Mul(t, state, x));
-    CHECK_F32(t, xcvm_var_grad(t, x), expf(2));
+    CHECK_F32(t, xcvm_var_get_gradient(t, x), expf(2));
     close_tape(t);
 }
 END_TEST
@@ -164,15 +164,15 @@ START_TEST(elements)
     xcvm_error error;
     const xcvm_value *value;
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2)), view = xcvm_var_detach(t, x);
-    ck_assert_int_eq(xcvm_var_set(t, x, F32S(3, 4), 8, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_data(t, x, F32S(3, 4), 8, &error), XCVM_OK);
     CHECK_F32(t, x, 3, 4);
     CHECK_F32(t, view, 3, 4);
-    ck_assert_int_eq(xcvm_var_set(t, x, F32S(3), 4, &error), XCVM_SHAPE_MISMATCH);
-    ck_assert(isnan(xcvm_var_number(t, x)));
+    ck_assert_int_eq(xcvm_var_set_data(t, x, F32S(3), 4, &error), XCVM_SHAPE_MISMATCH);
+    ck_assert(isnan(xcvm_var_get_number(t, x)));
     check_failed(t, XCVM_SHAPE_MISMATCH, "one number was asked for, but the variable is f32[2]");
-    ck_assert_double_eq(xcvm_var_number(t, xcvm_tape_scalar(t, XCVM_BOOL, 1)), 1);
-    ck_assert_double_eq(xcvm_var_number(t, xcvm_tape_scalar(t, XCVM_I64, -7)), -7);
-    ck_assert_int_eq(xcvm_var_value(t, XCVM_ABSENT, &value, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_double_eq(xcvm_var_get_number(t, xcvm_tape_scalar(t, XCVM_BOOL, 1)), 1);
+    ck_assert_double_eq(xcvm_var_get_number(t, xcvm_tape_scalar(t, XCVM_I64, -7)), -7);
+    ck_assert_int_eq(xcvm_var_get_value(t, XCVM_ABSENT, &value, &error), XCVM_INVALID_ARGUMENT);
     xcvm_tape_parameter(t, XCVM_I64, 0, NULL, NULL);
     check_failed(t, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not i64");
     xcvm_tape_constant(t, XCVM_STRING, 0, NULL, NULL);
@@ -201,7 +201,7 @@ static void *learn(void *user)
         xcvm_tape_reset(t);
     }
     const xcvm_value *value;
-    if (xcvm_var_value(t, xcvm_var_grad(t, x), &value, NULL) != XCVM_OK)
+    if (xcvm_var_get_value(t, xcvm_var_get_gradient(t, x), &value, NULL) != XCVM_OK)
         return NULL;
     memcpy(user, xcvm_value_data(value), 6 * sizeof(float));
     xcvm_tape_destroy(t);

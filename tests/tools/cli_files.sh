@@ -191,7 +191,7 @@ check test -z "$(find . -name '*.bin.*')"
 # Kernel libraries: beside the program, or nowhere when a model is compiled in memory.
 export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
 mkdir tmp fused
-run compile "$model" --dim N=4 --fuse -o fused/add.bin
+run compile "$model" --dim N=4 --kernel-library -o fused/add.bin
 code 0
 err ''
 check test "$(cd fused && echo *)" = 'add.bin add.so'
@@ -199,43 +199,43 @@ check test "$(echo cache/xcvm/*.so | wc -w)" = 1
 run run fused/add.bin -i ones
 out 'y=4x3xf32=11 21 31 11 21 31 11 21 31 11 21 31'
 err ''
-run run "$model" --dim N=4 --fuse -i ones --trace-shapes
+run run "$model" --dim N=4 --kernel-library -i ones --trace-shapes
 code 0
-out_has Fused
-run profile "$model" --dim N=4 --fuse -n 1
+out_has KernelCall
+run profile "$model" --dim N=4 --kernel-library -n 1
 code 0
-out_like '^Fused '
-run test "$data/cases/add" --fuse --layout plain --weights bf16
+out_like '^KernelCall '
+run test "$data/cases/add" --kernel-library --layout plain --weights bf16
 code 0
 run diff "$model" fused/add.bin --dim N=4 --random
 code 2
 err_has 'no open dimension named N'
-run diff "$model" "$model" --dim N=4 --random --fuse
+run diff "$model" "$model" --dim N=4 --random --kernel-library
 code 0
 run bench fused/add.bin -n 1 --fuse -O0
 code 0
 err_has 'note: fused/add.bin is compiled already'
-run compile "$model" --fuse -o fused/open.bin
+run compile "$model" --kernel-library -o fused/open.bin
 code 0
 err_has 'there is nothing to fuse'
 check test ! -e fused/open.so
-run compile "$model" --dim N=4 --fuse -o -
+run compile "$model" --dim N=4 --kernel-library -o -
 code 2
 err_has 'which needs a file'
-run compile "$model" --dim N=4 --fuse --report
+run compile "$model" --dim N=4 --kernel-library --report
 code 0
 check test ! -e /dev/null.so
 for option in --target=generic --cc=cc; do
     run compile "$model" $option -o other.bin
     code 2
-    err_has 'which --fuse asks for'
+    err_has 'which --kernel-library asks for'
 done
-run compile "$model" --dim N=4 --fuse --cc no-such-compiler -o fused/other.bin
+run compile "$model" --dim N=4 --kernel-library --cc no-such-compiler -o fused/other.bin
 code 4
 err_has 'no-such-compiler cannot be run'
 printf '#!/bin/sh\nexit 127\n' >missing-cc
 chmod +x missing-cc
-run compile "$model" --dim N=4 --fuse --cc ./missing-cc -o fused/other.bin
+run compile "$model" --dim N=4 --kernel-library --cc ./missing-cc -o fused/other.bin
 code 4
 err_has './missing-cc cannot be run'
 mkdir 'with blanks'
@@ -245,22 +245,22 @@ ln -s 'with blanks/wrap' wrap
 printf '#!/bin/sh\nexec cc "$@"\n' >'with blanks/cc'
 chmod +x 'with blanks/cc'
 for compiler in './wrap cc -O1' 'with blanks/cc'; do
-    run compile "$model" --dim N=5 --fuse --cc "$compiler" -o fused/other.bin
+    run compile "$model" --dim N=5 --kernel-library --cc "$compiler" -o fused/other.bin
     code 0
     err ''
     check rm fused/other.bin fused/other.so
 done
-CC='' run compile "$model" --dim N=6 --fuse -o fused/other.bin
+CC='' run compile "$model" --dim N=6 --kernel-library -o fused/other.bin
 code 0
 check rm fused/other.bin fused/other.so
-run compile "$model" --dim N=5 --fuse --cc ' ' -o fused/other.bin
+run compile "$model" --dim N=5 --kernel-library --cc ' ' -o fused/other.bin
 code 2
 printf '#!/bin/sh\ntouch started\nsleep 5\n' >slow
 chmod +x slow
 for made in "compile -o fused/other.bin" bench; do
     rm -f started
     # shellcheck disable=SC2086 # words
-    CC=$work/slow XDG_CACHE_HOME=$work/none "$xcvm" $made "$model" --dim N=7 --fuse >/dev/null 2>&1 &
+    CC=$work/slow XDG_CACHE_HOME=$work/none "$xcvm" $made "$model" --dim N=7 --kernel-library >/dev/null 2>&1 &
     waiting=$!
     for ((i = 0; i < 100; i++)); do
         [ -e started ] && break

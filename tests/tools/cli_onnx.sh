@@ -56,7 +56,7 @@ for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int
     err_has 'an ONNX model '
     check test ! -e other.onnx
 done
-run compile network.onnx --emit onnx --fuse -o other.onnx
+run compile network.onnx --emit onnx --kernel-library -o other.onnx
 code 2
 err_has 'which an ONNX model has no use for'
 run compile network.onnx --emit onnx --with-main -o other.onnx

@@ -52,7 +52,7 @@ START_TEST(npy_round_trip)
             xcvm_value *value = make(text), *again;
             struct buffer bytes = {0};
             xcvm_error error;
-            ck_assert_int_eq(npy_write(value, NULL, buffer_sink, &bytes, &error), XCVM_OK);
+            ck_assert_int_eq(npy_write(value, NULL, (xcvm_sink){buffer_sink, &bytes}, &error), XCVM_OK);
             xcvm_status status =
                 arrays_read(bytes.data, bytes.length, NULL, NULL, xcvm_value_dtype(value), NULL, &again, &error);
             ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
@@ -83,7 +83,7 @@ START_TEST(texts_within_limits)
     ck_assert_int_eq(npy_size(value, &bytes, &error), XCVM_OK);
     ck_assert_uint_eq(bytes, 4 * (uint64_t)LONG * TEXTS);
     value_budget_begin(&budget, 1 << 20, 0);
-    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_MEMORY);
     ck_assert_str_eq(error.message,
                      "it takes 20000000 bytes, and the memory limit of 1048576 leaves 1048576 beside the others");
     ck_assert_uint_eq(file.length, 0);
@@ -92,11 +92,11 @@ START_TEST(texts_within_limits)
     npz_release(&writer);
     value_budget_begin(&budget, 0, 1);
     budget.until = 0;
-    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OUT_OF_TIME);
+    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_TIME);
     ck_assert_uint_lt(file.length, bytes / 10);
     file.length = 0;
     value_budget_begin(&budget, 32 << 20, 0);
-    ck_assert_int_eq(npy_write(value, &budget, buffer_sink, &file, &error), XCVM_OK);
+    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OK);
     ck_assert_int_eq(arrays_read(file.data, file.length, NULL, NULL, XCVM_STRING, NULL, &again, &error), XCVM_OK);
     check_equal(again, value, "texts");
     buffer_release(&file);
@@ -173,7 +173,7 @@ START_TEST(png_round_trip)
         xcvm_type type = value_type(value);
         struct buffer bytes = {0};
         xcvm_error error;
-        ck_assert_int_eq(png_write(value, buffer_sink, &bytes, &error), XCVM_OK);
+        ck_assert_int_eq(png_write(value, (xcvm_sink){buffer_sink, &bytes}, &error), XCVM_OK);
         xcvm_status status = image_read(bytes.data, bytes.length, &type, false, "x", NULL, &again, &error);
         ck_assert_msg(status == XCVM_OK, "%s: %s", specs[i], error.message);
         check_equal(again, value, specs[i]);

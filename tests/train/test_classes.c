@@ -7,7 +7,7 @@
 static const char scores_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\noutput scores\n"
                                    "init w f32[2x3] 0.5 -0.25 1 0.75 0.125 -1\nscores = MatMul(x, w)\n";
 static const xcc_options learning = {.size = sizeof learning, .train = "sgd:lr=0.5", .loss = "softmax_cross_entropy"};
-static const xct_options usual = {.size = sizeof usual, .compile = &learning};
+static const xct_trainer_options usual = {.size = sizeof usual, .compile = &learning};
 
 static double step(xct_trainer *t, int64_t count, const float *numbers, const int64_t *classes)
 {
@@ -38,9 +38,9 @@ START_TEST(left_out)
     xct_trainer_destroy(alone);
     /* Another label; one that a loss of the model's own does not know. */
     xcc_options other = learning;
-    other.own_ignore_label = true;
-    other.ignore_label = 0;
-    t = make(scores_model, &(xct_options){.size = sizeof(xct_options), .compile = &other});
+    other.training.own_ignore_label = true;
+    other.training.ignore_label = 0;
+    t = make(scores_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &other});
     ck_assert(step(t, 2, numbers, (int64_t[]){0, 0}) == 0);
     xct_trainer_destroy(t);
     other.loss = NULL;
@@ -48,7 +48,8 @@ START_TEST(left_out)
     test_bytes model = onnx_from_text(line_model);
     t = NULL;
     ck_assert_int_eq(xct_trainer_create(model.at, model.length,
-                                        &(xct_options){.size = sizeof(xct_options), .compile = &other}, &t, &error),
+                                        &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &other},
+                                        &t, &error),
                      XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "ignore_index") != NULL, "%s", error.message);
     test_bytes_free(&model);
@@ -58,9 +59,9 @@ END_TEST
 static void check_classes(const xct_trainer *t)
 {
     ck_assert_uint_eq(xct_trainer_class_count(t), 3);
-    ck_assert_str_eq(xct_trainer_class(t, 0), "cat");
-    ck_assert_str_eq(xct_trainer_class(t, 2), "emu");
-    ck_assert_ptr_null(xct_trainer_class(t, 3));
+    ck_assert_str_eq(xct_trainer_class_at(t, 0), "cat");
+    ck_assert_str_eq(xct_trainer_class_at(t, 2), "emu");
+    ck_assert_ptr_null(xct_trainer_class_at(t, 3));
 }
 
 START_TEST(names)
@@ -82,10 +83,11 @@ START_TEST(names)
     check_classes(t);
     /* The model has them, and so have a program and the model that is made of that model. */
     test_bytes model = {NULL, 0, 0}, program = {NULL, 0, 0}, again = {NULL, 0, 0};
-    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &model, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error), XCVM_OK);
     xct_trainer_destroy(t);
     t = NULL;
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error),
+                     XCVM_OK);
     xcvm_program *loaded = NULL;
     ck_assert_int_eq(xcvm_program_load(program.at, program.length, NULL, &loaded, &error), XCVM_OK);
     ck_assert_str_eq(xcvm_program_metadata(loaded, "class_names"), "cat\ndog\nemu");
@@ -97,12 +99,12 @@ START_TEST(names)
     /* Other names take the place of those that there are; the same number of entries stays. */
     static const char *const others[] = {"x", "y"};
     ck_assert_int_eq(xct_trainer_set_classes(t, others, 2, &error), XCVM_OK);
-    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &again, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);
     xct_trainer_destroy(t);
     t = NULL;
     ck_assert_int_eq(xct_trainer_create(again.at, again.length, &usual, &t, &error), XCVM_OK);
     ck_assert_uint_eq(xct_trainer_class_count(t), 2);
-    ck_assert_str_eq(xct_trainer_class(t, 1), "y");
+    ck_assert_str_eq(xct_trainer_class_at(t, 1), "y");
     xct_trainer_destroy(t);
     test_bytes_free(&model);
     test_bytes_free(&program);
@@ -133,16 +135,17 @@ START_TEST(in_two_files)
         text + length, sizeof text - (size_t)length,
         "\np = MatMul(x, w)\nq = Add(p, b)\nd = Sub(q, y)\ns = Mul(d, d)\nloss = ReduceMean(s) keepdims=0\n");
     static const char *const bias[] = {"b"};
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .wrt = bias, .wrt_count = 1};
-    const xct_options options = {.size = sizeof options, .compile = &compile};
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "sgd:lr=0.1", .gradients.wrt = bias, .gradients.wrt_count = 1};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile};
     xcvm_error error = {.message = ""};
     test_bytes plain = onnx_from_text(text), model = {NULL, 0, 0}, data = {NULL, 0, 0}, whole = {NULL, 0, 0};
     xct_trainer *t = NULL;
     const xcc_options all = {.size = sizeof all, .train = "sgd:lr=0.1"};
-    const xct_options learn_all = {.size = sizeof learn_all, .compile = &all};
+    const xct_trainer_options learn_all = {.size = sizeof learn_all, .compile = &all};
     ck_assert_int_eq(xct_trainer_create(plain.at, plain.length, &learn_all, &t, &error), XCVM_OK);
-    ck_assert_msg(xct_trainer_export_external(t, "weights.bin", test_bytes_sink, &model, test_bytes_sink, &data,
-                                              &error) == XCVM_OK,
+    ck_assert_msg(xct_trainer_export_external(t, "weights.bin", (xcvm_sink){test_bytes_sink, &model},
+                                              (xcvm_sink){test_bytes_sink, &data}, &error) == XCVM_OK,
                   "%s", error.message);
     xct_trainer_destroy(t);
     ck_assert_uint_eq(data.length, WIDTH * sizeof(float));
@@ -152,7 +155,7 @@ START_TEST(in_two_files)
     t = NULL;
     ck_assert_msg(xct_trainer_create_file(in_folder("model.onnx"), &options, &t, &error) == XCVM_OK, "%s",
                   error.message);
-    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &whole, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &whole}, &error), XCVM_OK);
     xct_trainer_destroy(t);
     /* Of memory alone, which no other file belongs to. */
     t = NULL;

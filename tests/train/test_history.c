@@ -51,7 +51,7 @@ START_TEST(curves)
     test_bytes empty = {NULL, 0, 0}, full = {NULL, 0, 0};
     xcvm_error error;
     h->columns = (xct_columns){metrics, 1, true};
-    ck_assert_int_eq(xct_curve_write(h, "nothing", test_bytes_sink, &empty, &error), XCVM_OK);
+    ck_assert_int_eq(xct_curve_write(h, "nothing", (xcvm_sink){test_bytes_sink, &empty}, &error), XCVM_OK);
     ck_assert_uint_eq(count_text(&empty, "<polyline"), 0);
     ck_assert_uint_eq(count_text(&empty, "nan"), 0);
     for (uint64_t step = 1; step <= 30; step++) {
@@ -63,12 +63,12 @@ START_TEST(curves)
         }
         xct_history_add(h, &r);
     }
-    ck_assert_int_eq(xct_curve_write(h, "something", test_bytes_sink, &full, &error), XCVM_OK);
+    ck_assert_int_eq(xct_curve_write(h, "something", (xcvm_sink){test_bytes_sink, &full}, &error), XCVM_OK);
     ck_assert_uint_eq(count_text(&full, "<polyline"), 6);
     ck_assert_uint_eq(count_text(&full, "<circle"), 6);
     ck_assert_uint_eq(count_text(&full, ">accuracy</text>"), 1);
     ck_assert_uint_eq(count_text(&full, "nan") + count_text(&full, "inf\""), 0);
-    ck_assert_int_eq(xct_curve_write(h, "full", test_full_sink, NULL, &error), XCVM_IO);
+    ck_assert_int_eq(xct_curve_write(h, "full", (xcvm_sink){test_full_sink, NULL}, &error), XCVM_IO);
     test_bytes_free(&empty);
     test_bytes_free(&full);
     free(h);
@@ -88,7 +88,7 @@ START_TEST(endless_axes)
             const xct_record r = record(step, ends[i][step % 2]);
             xct_history_add(h, &r);
         }
-        ck_assert_int_eq(xct_curve_write(h, "endless", test_bytes_sink, &picture, &error), XCVM_OK);
+        ck_assert_int_eq(xct_curve_write(h, "endless", (xcvm_sink){test_bytes_sink, &picture}, &error), XCVM_OK);
         ck_assert_uint_lt(count_text(&picture, "class=\"grid\""), 60);
         ck_assert_uint_eq(count_text(&picture, "</svg>"), 1);
         ck_assert_uint_eq(count_text(&picture, "nan") + count_text(&picture, "inf\""), 0);

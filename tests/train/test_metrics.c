@@ -7,7 +7,8 @@
 static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
     xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_wrap(dtype, rank, dims, (void *)(uintptr_t)data, NULL, NULL, &value, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(dtype, rank, dims, (void *)(uintptr_t)data, (xcvm_finalizer){0}, &value, NULL),
+                     XCVM_OK);
     return value;
 }
 

@@ -14,9 +14,9 @@
 START_TEST(one_step)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
-    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xct_trainer *t = make(line_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     ck_assert_uint_eq(xct_trainer_input_count(t), 2);
-    ck_assert_str_eq(xct_trainer_input(t, 1)->name, "y");
+    ck_assert_str_eq(xct_trainer_input_at(t, 1)->name, "y");
     ck_assert_uint_eq(xct_trainer_parameter_count(t), 2);
     xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
     xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){1, 2});
@@ -28,7 +28,7 @@ START_TEST(one_step)
     /* dw = mean(2 d x): -(1*1 + 2*3) and -(1*2 + 2*4); db = -3. */
     check_floats(parameter(t, "w"), (float[]){0.7F, 1.0F}, 2, 1e-6F);
     check_floats(parameter(t, "b"), (float[]){0.3F}, 1, 1e-6F);
-    ck_assert_uint_eq(xct_trainer_steps(t), 1);
+    ck_assert_uint_eq(xct_trainer_step_count(t), 1);
     /* Evaluation reads the same parameters and changes none. */
     ck_assert_msg(xct_trainer_evaluate(t, batch, &result, &error) == XCVM_OK, "%s", error.message);
     ck_assert_msg(fabs(result.loss - (4.0 + 19.36) / 2) < 1e-4, "%g", result.loss);
@@ -63,8 +63,8 @@ START_TEST(recomputation)
                        "a = MatMul(x, w)\nb = Tanh(a)\nc = Exp(b)\nd = Sin(c)\ne = Mul(d, b)\n"
                        "loss = ReduceMean(e) keepdims=0\n",
                        sizes[i / 4]);
-        xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .recompute = methods[i % 4]};
-        const xct_options options = {.size = sizeof options, .compile = &compile};
+        xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .recompute.method = methods[i % 4]};
+        const xct_trainer_options options = {.size = sizeof options, .compile = &compile};
         xct_trainer *t = make(text, &options);
         xcvm_error error = {.message = ""};
         for (int step = 0; step < 3; step++)
@@ -78,7 +78,7 @@ START_TEST(recomputation)
         if (i % 4 != 2)
             continue;
         /* A budget that no plan keeps is refused as soon as the sizes are known. */
-        compile.memory_budget = 1;
+        compile.recompute.memory_budget = 1;
         t = NULL;
         xcvm_status status =
             xct_trainer_create(models[model_count - 1].at, models[model_count - 1].length, &options, &t, &error);
@@ -94,7 +94,7 @@ END_TEST
 START_TEST(sizes_of_batches)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.01"};
-    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xct_trainer *t = make(line_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     float numbers[10] = {0};
     for (int64_t n = 1; n <= 5; n++)
         for (int again = 0; again < 2; again++) {
@@ -108,7 +108,7 @@ START_TEST(sizes_of_batches)
             xcvm_value_release(x);
             xcvm_value_release(y);
         }
-    ck_assert_uint_eq(xct_trainer_steps(t), 10);
+    ck_assert_uint_eq(xct_trainer_step_count(t), 10);
     xct_trainer_destroy(t);
 }
 END_TEST
@@ -118,15 +118,18 @@ START_TEST(steps_do_not_grow)
 {
     test_allocator a;
     test_allocator_start(&a, 0);
-    const xcc_options compile = {
-        .size = sizeof compile, .train = "adam:lr=0.001", .loss = "mse", .clip_norm = 1, .allocator = &a.allocator};
+    const xcc_options compile = {.size = sizeof compile,
+                                 .train = "adam:lr=0.001",
+                                 .loss = "mse",
+                                 .training.clip_norm = 1,
+                                 .allocator = &a.allocator};
     static const char *const metrics[] = {"mae", "mse"};
-    xct_trainer *t = make(net_model, &(xct_options){.size = sizeof(xct_options),
-                                                    .compile = &compile,
-                                                    .label = "y",
-                                                    .threads = 1,
-                                                    .metrics = metrics,
-                                                    .metric_count = 2});
+    xct_trainer *t = make(net_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options),
+                                                            .compile = &compile,
+                                                            .label = "y",
+                                                            .threads = 1,
+                                                            .metrics = metrics,
+                                                            .metric_count = 2});
     xcvm_value *x = tensor(XCVM_F32, 2, (int64_t[]){4, 2}, (float[]){1, 2, 3, 4, 5, 6, 7, 8});
     xcvm_value *y = tensor(XCVM_F32, 2, (int64_t[]){4, 1}, (float[]){1, 2, 3, 4});
     const xcvm_value *batch[] = {x, y};
@@ -158,7 +161,7 @@ START_TEST(without_memory)
         test_allocator a;
         test_allocator_start(&a, fail_at);
         const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .allocator = &a.allocator};
-        const xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1, .init = "he"};
+        const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .threads = 1, .init = "he"};
         xct_trainer *t = NULL;
         xcvm_error error = {.message = ""};
         xcvm_status status = xct_trainer_create(model.at, model.length, &options, &t, &error);
@@ -182,7 +185,7 @@ START_TEST(not_finite)
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
     xct_trainer *t = make("ir 8\nopset 13\ninput x f32[2]\noutput loss\ninit w f32[2] 1 1\n"
                           "p = Mul(x, w)\nl = Log(p)\nloss = ReduceSum(l) keepdims=0\n",
-                          &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+                          &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     xcvm_value *x = tensor(XCVM_F32, 1, (int64_t[]){2}, (float[]){1, -1});
     xcvm_error error = {.message = ""};
     ck_assert_int_eq(xct_trainer_step(t, (const xcvm_value *[]){x}, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -213,15 +216,15 @@ START_TEST(planned_memory)
     for (int i = 0; i < 2; i++) {
         xcc_report report = {.size = 0};
         const xcc_options compile = {
-            .size = sizeof compile, .train = "sgd:lr=0.1", .recompute = i == 0 ? NULL : "time"};
-        const xct_options options = {
-            .size = sizeof options, .compile = &compile, .threads = 1, .planned = take_plan, .planned_user = &report};
+            .size = sizeof compile, .train = "sgd:lr=0.1", .recompute.method = i == 0 ? NULL : "time"};
+        const xct_trainer_options options = {
+            .size = sizeof options, .compile = &compile, .threads = 1, .planned = {take_plan, &report}};
         xct_trainer *t = make(model, &options);
         xcvm_error error = {.message = ""};
         ck_assert_msg(xct_trainer_step(t, batch, NULL, NULL, &error) == XCVM_OK, "%s", error.message);
         if (i == 1) {
             xcvm_memory_info memory = {.size = sizeof memory};
-            xcvm_session_memory(t->learn[0].session, &memory);
+            xcvm_session_get_memory_info(t->learn[0].session, &memory);
             ck_assert_uint_lt(report.arena_bytes, report.recompute_peak_before);
             ck_assert_msg(fabs((double)memory.peak_bytes / (double)report.arena_bytes - 1) < 0.05,
                           "%zu bytes, %zu were planned", (size_t)memory.peak_bytes, (size_t)report.arena_bytes);
@@ -236,7 +239,8 @@ END_TEST
 /* ---- The loop ---- */
 
 static const xcc_options net_compile = {.size = sizeof net_compile, .train = "adam:lr=0.01", .loss = "mse"};
-static const xct_options net_options = {.size = sizeof net_options, .compile = &net_compile, .label = "y", .seed = 9};
+static const xct_trainer_options net_options = {
+    .size = sizeof net_options, .compile = &net_compile, .label = "y", .seed = 9};
 
 static void stop_at(void *user, const xct_progress *progress)
 {
@@ -248,7 +252,7 @@ START_TEST(learns_a_line)
 {
     write_data();
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.2"};
-    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xct_trainer *t = make(line_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     const xct_fit_options options = {.size = sizeof options, .epochs = 200, .batch = 8};
     const xct_fit_report report = fit(t, &options, XCVM_OK, "");
     ck_assert_uint_eq(report.steps, 1000);
@@ -276,13 +280,13 @@ START_TEST(resumed_bits)
                 *second = make(net_model, &net_options);
     const xct_fit_report all = fit(whole, &options, XCVM_OK, "");
     options.checkpoints = in_folder("saved");
-    options.progress = stop_at;
-    options.user = first;
+    options.progress.call = stop_at;
+    options.progress.user = first;
     const xct_fit_report stopped = fit(first, &options, XCVM_OK, "");
     ck_assert_int_eq(stopped.end, XCT_END_STOPPED);
     ck_assert_uint_eq(stopped.steps, 7);
     ck_assert_ptr_nonnull(strstr(stopped.checkpoint, "step-000000000007.safetensors"));
-    options.progress = NULL;
+    options.progress.call = NULL;
     fit(second, &options, XCVM_INVALID_ARGUMENT, "has checkpoints of an earlier training");
     options.resume = true;
     const xct_fit_report rest = fit(second, &options, XCVM_OK, "");
@@ -331,20 +335,20 @@ START_TEST(checkpoints_refused)
     ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
     ck_assert_int_eq(fclose(file), 0);
     const xcc_options sgd = {.size = sizeof sgd, .train = "sgd:lr=0.01", .loss = "mse"};
-    xct_options other = net_options;
+    xct_trainer_options other = net_options;
     other.compile = &sgd;
     xct_trainer *of_sgd = make(net_model, &other);
-    ck_assert_int_eq(xct_trainer_restore(of_sgd, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xct_trainer_load(of_sgd, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "of another model or optimizer") != NULL, "%s", error.message);
     other = net_options;
     other.seed = 10;
     xct_trainer *of_seed = make(net_model, &other);
-    ck_assert_int_eq(xct_trainer_restore(of_seed, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xct_trainer_load(of_seed, report.checkpoint, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "seed 9, not 10") != NULL, "%s", error.message);
-    ck_assert_int_eq(xct_trainer_restore(t, in_folder("data.safetensors"), &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xct_trainer_load(t, in_folder("data.safetensors"), &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "it is no checkpoint") != NULL, "%s", error.message);
     /* One that stands where these data have ended, restored by hand. */
-    ck_assert_int_eq(xct_trainer_restore(t, report.checkpoint, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_load(t, report.checkpoint, &error), XCVM_OK);
     t->position.place = 1000;
     options.checkpoints = NULL;
     options.resume = false;
@@ -516,12 +520,12 @@ START_TEST(fit_refused)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         xcc_options compile = rows[i].compile;
         compile.size = sizeof compile;
-        const xct_options options = {.size = sizeof options,
-                                     .compile = &compile,
-                                     .label = rows[i].label,
-                                     .metrics = &rows[i].metric,
-                                     .metric_count = 1,
-                                     .init = rows[i].init};
+        const xct_trainer_options options = {.size = sizeof options,
+                                             .compile = &compile,
+                                             .label = rows[i].label,
+                                             .metrics = &rows[i].metric,
+                                             .metric_count = 1,
+                                             .init = rows[i].init};
         test_bytes model = onnx_from_text(net_model);
         xcvm_error error = {.message = ""};
         ck_assert_int_ne(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);

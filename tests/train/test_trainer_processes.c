@@ -20,8 +20,8 @@ static struct {
     xcvm_status statuses[RANKS];
     xcvm_error errors[RANKS];
     const xct_fit_options *options;
-    const xct_options *last; /* of the last process; NULL: those of all */
-    const char *model;       /* NULL: line_model */
+    const xct_trainer_options *last; /* of the last process; NULL: those of all */
+    const char *model;               /* NULL: line_model */
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Each adds its elements; behind the barrier all take the sums. */
@@ -95,21 +95,21 @@ static void *take_part(void *user)
 }
 
 /* Lets a trainer for each process fit; the last one has the data so many times. */
-static void begin_ranks(const xct_options *options, const xct_fit_options *fit_options, size_t times)
+static void begin_ranks(const xct_trainer_options *options, const xct_fit_options *fit_options, size_t times)
 {
     pthread_t threads[RANKS];
     const char *paths[] = {in_folder("data.safetensors"), in_folder("data.safetensors")};
     ck_assert_int_eq(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
     shared.options = fit_options;
     for (size_t i = 0; i < RANKS; i++) {
-        xct_options own = shared.last != NULL && i + 1 == RANKS ? *shared.last : *options;
+        xct_trainer_options own = shared.last != NULL && i + 1 == RANKS ? *shared.last : *options;
         own.ranks = RANKS;
         own.rank = (int)i;
-        own.all_reduce = add_up;
+        own.all_reduce.sum = add_up;
         shared.trainers[i] = make(shared.model != NULL ? shared.model : line_model, &own);
         shared.reports[i].size = sizeof shared.reports[i];
         ck_assert_int_eq(
-            xct_dataset_open(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
+            xct_dataset_create(shared.trainers[i], paths, i + 1 < RANKS ? 1 : times, NULL, 0, &shared.data[i], NULL),
             XCVM_OK);
     }
     for (size_t i = 0; i < RANKS; i++)
@@ -133,9 +133,9 @@ START_TEST(several_processes)
 {
     write_data();
     const xcc_options compile = {
-        .size = sizeof compile, .train = "adam:lr=0.05", .clip_norm = 1, .accumulate = _i == 2};
+        .size = sizeof compile, .train = "adam:lr=0.05", .training.clip_norm = 1, .training.accumulate = _i == 2};
     static const char *const metrics[] = {"perplexity"};
-    xct_options options = {
+    xct_trainer_options options = {
         .size = sizeof options, .compile = &compile, .metrics = metrics, .metric_count = 1, .threads = 1};
     /* For validation there are 13 examples, five batches for three processes. */
     const xct_fit_options fit_options = {.size = sizeof fit_options,
@@ -148,9 +148,9 @@ START_TEST(several_processes)
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
     shared.begun = 0;
     if (_i >= 1) {
-        options.all_reduce_begin = begin_later;
-        options.all_reduce_end = end_later;
-        options.all_reduce_abandon = abandon_later;
+        options.all_reduce.begin = begin_later;
+        options.all_reduce.end = end_later;
+        options.all_reduce.abandon = abandon_later;
     }
     begin_ranks(&options, &fit_options, 1);
     for (size_t i = 0; i < RANKS; i++)
@@ -181,18 +181,18 @@ START_TEST(normalized_batches)
     const bool local = _i == 3;
     xcc_options compile = {.size = sizeof compile,
                            .train = "sgd:lr=0.2,momentum=0.5",
-                           .train_batch_normalization = true,
-                           .accumulate = _i == 2};
-    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+                           .training.train_batch_normalization = true,
+                           .training.accumulate = _i == 2};
+    xct_trainer_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
     const xct_fit_options fit_options = {
         .size = sizeof fit_options, .epochs = 3, .batch = 8, .accumulate = _i == 2 ? 2 : 1, .held_out = 0.2};
     xct_trainer *alone = make(normal_model, &options);
     const xct_fit_report expected = fit(alone, &fit_options, XCVM_OK, "");
-    compile.local_batch_normalization = local;
+    compile.training.local_batch_normalization = local;
     if (_i >= 1) {
-        options.all_reduce_begin = begin_later;
-        options.all_reduce_end = end_later;
-        options.all_reduce_abandon = abandon_later;
+        options.all_reduce.begin = begin_later;
+        options.all_reduce.end = end_later;
+        options.all_reduce.abandon = abandon_later;
     }
     shared.model = normal_model;
     begin_ranks(&options, &fit_options, 1);
@@ -228,9 +228,9 @@ static xcvm_status add_nothing(void *user, xcvm_dtype dtype, void *elements, siz
 /* What a process has accumulated the others do not know, and so no checkpoint of one process has it. */
 START_TEST(saved_between_steps)
 {
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05", .accumulate = true};
-    const xct_options options = {
-        .size = sizeof options, .compile = &compile, .threads = 1, .ranks = 2, .all_reduce = add_nothing};
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05", .training.accumulate = true};
+    const xct_trainer_options options = {
+        .size = sizeof options, .compile = &compile, .threads = 1, .ranks = 2, .all_reduce.sum = add_nothing};
     const xct_step_options gather = {.size = sizeof gather, .gather = true};
     xct_trainer *t = make(line_model, &options);
     const float numbers[4] = {1, 2, 3, 4};
@@ -254,7 +254,7 @@ START_TEST(processes_that_differ)
 {
     write_data();
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
-    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+    xct_trainer_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
     const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
     begin_ranks(&options, &fit_options, 2);
     for (size_t i = 0; i < RANKS; i++) {
@@ -276,12 +276,16 @@ static const struct {
 } other_options[] = {
     {"optimizer", {.train = "sgd:lr=0.06"}, 0, NULL, 0},
     {"optimizer", {.train = "adam:lr=0.05"}, 0, NULL, 0},
-    {"parameters that learn", {.train = "sgd:lr=0.05", .wrt = (const char *const[]){"w"}, .wrt_count = 1}, 0, NULL, 0},
-    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .clip_norm = 1}, 0, NULL, 0},
-    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .average = 0.9}, 0, NULL, 0},
+    {"parameters that learn",
+     {.train = "sgd:lr=0.05", .gradients.wrt = (const char *const[]){"w"}, .gradients.wrt_count = 1},
+     0,
+     NULL,
+     0},
+    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .training.clip_norm = 1}, 0, NULL, 0},
+    {"clipping, accumulation, averages or loss scale", {.train = "sgd:lr=0.05", .training.average = 0.9}, 0, NULL, 0},
     {"seed or order of examples", {.train = "sgd:lr=0.05"}, 7, NULL, 0},
     {"rounding of weights and activations, or normalization of batches",
-     {.train = "sgd:lr=0.05", .local_batch_normalization = true},
+     {.train = "sgd:lr=0.05", .training.local_batch_normalization = true},
      0,
      NULL,
      0},
@@ -298,14 +302,14 @@ START_TEST(processes_with_other_options)
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05"};
     xcc_options other = other_options[_i].compile;
     other.size = sizeof other;
-    xct_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
-    const xct_options last = {.size = sizeof last,
-                              .compile = &other,
-                              .threads = 1,
-                              .seed = other_options[_i].seed,
-                              .init = other_options[_i].init,
-                              .metrics = metrics,
-                              .metric_count = other_options[_i].metric_count};
+    xct_trainer_options options = {.size = sizeof options, .compile = &compile, .threads = 1};
+    const xct_trainer_options last = {.size = sizeof last,
+                                      .compile = &other,
+                                      .threads = 1,
+                                      .seed = other_options[_i].seed,
+                                      .init = other_options[_i].init,
+                                      .metrics = metrics,
+                                      .metric_count = other_options[_i].metric_count};
     const xct_fit_options fit_options = {.size = sizeof fit_options, .epochs = 1, .batch = 8};
     shared.last = &last;
     begin_ranks(&options, &fit_options, 1);

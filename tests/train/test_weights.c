@@ -62,7 +62,8 @@ START_TEST(drawn)
     } rows[] = {{"he", 0.17677}, {"glorot", 0.14434}, {"normal", 0.02}, {"uniform", 0.07217}, {"orthogonal", 0.125}};
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse"};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        const xct_options options = {.size = sizeof options, .compile = &compile, .init = rows[r].init, .seed = 3};
+        const xct_trainer_options options = {
+            .size = sizeof options, .compile = &compile, .init = rows[r].init, .seed = 3};
         test_bytes bytes = onnx_from_text(model);
         xct_trainer *t = NULL;
         xcvm_error error = {.message = ""};
@@ -103,8 +104,8 @@ START_TEST(drawn_within_limit)
     put_message(&m.graph, GRAPH_INITIALIZER, &m.scratch);
     product(&m, "w", SIDE);
     test_bytes bytes = finish(&m);
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .memory_limit = 16 << 20};
-    const xct_options options = {.size = sizeof options, .compile = &compile, .init = "he"};
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .limits.memory_bytes = 16 << 20};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .init = "he"};
     xct_trainer *t = NULL;
     xcvm_error error = {.message = ""};
     ck_assert_int_eq(xct_trainer_create(bytes.at, bytes.length, &options, &t, &error), XCVM_OUT_OF_MEMORY);
@@ -173,7 +174,7 @@ START_TEST(repeated_members)
 {
     const char *path = in_folder("weights.npz");
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
-    const xct_options options = {.size = sizeof options, .compile = &compile, .weights = path};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .weights = path};
     write_archive(path, 1);
     xct_trainer *t = make(line_model, &options);
     check_floats(parameter(t, "w"), (float[]){0, 1}, 2, 0);
@@ -190,19 +191,19 @@ END_TEST
 START_TEST(exported)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1"};
-    xct_trainer *t = make(line_model, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    xct_trainer *t = make(line_model, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     xcvm_value *w = tensor(XCVM_F32, 2, (int64_t[]){2, 1}, (float[]){5, -6});
     ck_assert_int_eq(xct_trainer_set_parameter(t, "w", w, NULL), XCVM_OK);
     test_bytes model = {NULL, 0, 0}, again = {NULL, 0, 0};
     xcvm_error error = {.message = ""};
-    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
-    ck_assert_int_eq(xct_trainer_export(t, test_full_sink, NULL, &error), XCVM_IO);
+    ck_assert_msg(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_full_sink, NULL}, &error), XCVM_IO);
     xct_trainer_destroy(t);
     /* What was exported is a model that has those weights. */
-    const xct_options options = {.size = sizeof options, .compile = &compile};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile};
     ck_assert_int_eq(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);
     check_floats(parameter(t, "w"), (float[]){5, -6}, 2, 0);
-    ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &again, &error), XCVM_OK);
+    ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);
     ck_assert(test_bytes_equal(&model, &again));
     xct_trainer_destroy(t);
     test_bytes_free(&model);
@@ -211,9 +212,9 @@ START_TEST(exported)
 }
 END_TEST
 
-static void count_note(void *user, xcc_note_kind kind, const char *text)
+static void count_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
-    ck_assert_int_eq(kind, XCC_NOTE_INFERENCE_FORM);
+    ck_assert_int_eq(kind, XCC_DIAGNOSTIC_INFERENCE_FORM);
     ck_assert_msg(strstr(text, "'k' (Dropout)") != NULL, "%s", text);
     ++*(size_t *)user;
 }
@@ -224,16 +225,17 @@ START_TEST(exported_form)
     size_t notes = 0;
     const bool kept = _i == 1;
     const xcc_options compile = {
-        .size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse", .note = count_note, .note_user = &notes};
-    const xct_options options = {.size = sizeof options, .compile = &compile, .training_form = kept};
+        .size = sizeof compile, .train = "sgd:lr=0.1", .loss = "mse", .diagnostics = {count_note, &notes}};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .training_form = kept};
     xct_trainer *t = make(net_model, &options);
     test_bytes model = {NULL, 0, 0}, program = {NULL, 0, 0};
     xcc_report report = {.size = sizeof report};
     xcvm_error error = {.message = ""};
     ck_assert_uint_eq(notes, 0);
-    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error) == XCVM_OK, "%s", error.message);
     ck_assert_uint_eq(notes, kept ? 0 : 1);
-    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, test_bytes_sink, &program, &report, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &program}, &report, &error),
+                     XCVM_OK);
     ck_assert_uint_eq(report.training_nodes, kept ? 1 : 0);
     xct_trainer_destroy(t);
     test_bytes_free(&model);
@@ -252,8 +254,9 @@ START_TEST(long_names)
     product(&m, name, 2);
     test_bytes original = finish(&m);
     for (int average = 0; average < 2; average++) {
-        const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.5", .average = average ? 0.5 : 0};
-        const xct_options options = {.size = sizeof options, .compile = &compile, .init = "he", .seed = 1};
+        const xcc_options compile = {
+            .size = sizeof compile, .train = "sgd:lr=0.5", .training.average = average ? 0.5 : 0};
+        const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .init = "he", .seed = 1};
         xct_trainer *t = NULL;
         ck_assert_int_eq(xct_trainer_create(original.at, original.length, &options, &t, NULL), XCVM_OK);
         float first[2];
@@ -264,9 +267,9 @@ START_TEST(long_names)
         const xcvm_status status = xct_trainer_step(t, (const xcvm_value *[]){x}, NULL, NULL, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
         test_bytes model = {NULL, 0, 0};
-        ck_assert_int_eq(xct_trainer_export(t, test_bytes_sink, &model, &error), XCVM_OK);
+        ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error), XCVM_OK);
         xct_trainer_destroy(t);
-        const xct_options again = {.size = sizeof again, .compile = &compile};
+        const xct_trainer_options again = {.size = sizeof again, .compile = &compile};
         ck_assert_int_eq(xct_trainer_create(model.at, model.length, &again, &t, &error), XCVM_OK);
         const float part = average ? 0.5F : 1;
         check_floats(parameter(t, name), (float[]){first[0] - 2 * part, first[1] - 1 * part}, 2, 1e-6F);
@@ -291,20 +294,20 @@ START_TEST(many_parameters)
     for (int i = 0; i < COUNT; i++)
         length += sprintf(text + length, "s%d = Add(s%d, layers.parameter%d)\n", i + 1, i, i);
     (void)sprintf(text + length, "loss = ReduceSum(s%d) keepdims=0\n", COUNT);
-    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .average = 0.5};
-    xct_trainer *t = make(text, &(xct_options){.size = sizeof(xct_options), .compile = &compile});
+    const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.1", .training.average = 0.5};
+    xct_trainer *t = make(text, &(xct_trainer_options){.size = sizeof(xct_trainer_options), .compile = &compile});
     free(text);
     const uint64_t began = test_cpu_ns();
     ck_assert_uint_eq(xct_trainer_parameter_count(t), COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         const char *name;
-        const xcvm_value *value = xct_trainer_parameter(t, i, &name);
+        const xcvm_value *value = xct_trainer_parameter_at(t, i, &name);
         ck_assert(((const float *)xcvm_value_data(value))[1] == 1);
         ck_assert_int_eq(xct_trainer_set_parameter(t, name, value, NULL), XCVM_OK);
     }
     test_bytes model = {NULL, 0, 0};
     xcvm_error error = {.message = ""};
-    ck_assert_msg(xct_trainer_export(t, test_bytes_sink, &model, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error) == XCVM_OK, "%s", error.message);
     const double seconds = (double)(test_cpu_ns() - began) * 1e-9;
     ck_assert_msg(seconds < 2, "%g s", seconds);
     ck_assert(test_bytes_equal(&model, &models[0]));
@@ -340,7 +343,7 @@ static void observe(void *user, const xct_progress *progress)
 
 /* With so much momentum the loss falls, and then rises again. */
 static const xcc_options swinging = {.size = sizeof swinging, .train = "sgd:lr=0.1,momentum=0.98"};
-static const xct_options swinging_options = {.size = sizeof swinging_options, .compile = &swinging};
+static const xct_trainer_options swinging_options = {.size = sizeof swinging_options, .compile = &swinging};
 
 START_TEST(best_weights)
 {
@@ -354,8 +357,7 @@ START_TEST(best_weights)
                                          .held_out = 0.3,
                                          .patience = 2,
                                          .weights = (xct_weights)weights,
-                                         .progress = observe,
-                                         .user = &e};
+                                         .progress = {observe, &e}};
         const xct_fit_report report = fit(t, &options, XCVM_OK, "");
         ck_assert_int_eq(report.end, XCT_END_PATIENCE);
         ck_assert(memcmp(e.best, e.last, sizeof e.best) != 0);
@@ -369,7 +371,7 @@ START_TEST(best_weights)
     xct_trainer *t = make(line_model, &swinging_options);
     epochs e = {.t = t, .loss = INFINITY};
     const xct_fit_options options = {
-        .size = sizeof options, .epochs = 12, .batch = 8, .held_out = 0.3, .progress = observe, .user = &e};
+        .size = sizeof options, .epochs = 12, .batch = 8, .held_out = 0.3, .progress = {observe, &e}};
     ck_assert_uint_eq(fit(t, &options, XCVM_OK, "").best_step, 0);
     ck_assert(memcmp(e.best, e.last, sizeof e.best) != 0);
     check_floats(parameter(t, "w"), e.last, 2, 0);
@@ -393,8 +395,8 @@ START_TEST(best_weights_resumed)
     for (uint64_t stop = all.best_step + 2; stop < all.best_step + 5; stop += 2) {
         xct_trainer *t = make(line_model, &swinging_options);
         epochs e = {.t = t, .stop_at = stop == all.best_step + 2 ? stop : 0};
-        options.progress = observe;
-        options.user = &e;
+        options.progress.call = observe;
+        options.progress.user = &e;
         const xct_fit_report report = fit(t, &options, XCVM_OK, "");
         ck_assert_int_eq(report.end, e.stop_at > 0 ? XCT_END_STOPPED : XCT_END_PATIENCE);
         ck_assert_uint_eq(report.steps, e.stop_at > 0 ? e.stop_at : all.steps);
@@ -403,7 +405,7 @@ START_TEST(best_weights_resumed)
         xct_trainer_destroy(t);
     }
     xct_trainer *again = make(line_model, &swinging_options);
-    options.progress = NULL;
+    options.progress.call = NULL;
     const xct_fit_report report = fit(again, &options, XCVM_OK, "");
     ck_assert_int_eq(report.end, XCT_END_PATIENCE);
     ck_assert_uint_eq(report.steps, all.steps);

@@ -41,7 +41,7 @@ static UNUSED const char net_model[] =
     "h = MatMul(x, w1)\ni = Add(h, b1)\nr = Relu(i)\nk = Dropout(r, ratio, learning)\n"
     "z = MatMul(k, w2)\n";
 
-static UNUSED xct_trainer *make(const char *text, const xct_options *options)
+static UNUSED xct_trainer *make(const char *text, const xct_trainer_options *options)
 {
     xct_trainer *t = NULL;
     xcvm_error error = {.message = ""};
@@ -73,7 +73,7 @@ static UNUSED const xcvm_value *parameter(const xct_trainer *t, const char *name
 {
     for (size_t i = 0; i < xct_trainer_parameter_count(t); i++) {
         const char *own;
-        const xcvm_value *value = xct_trainer_parameter(t, i, &own);
+        const xcvm_value *value = xct_trainer_parameter_at(t, i, &own);
         if (strcmp(own, name) == 0)
             return value;
     }
@@ -94,7 +94,8 @@ static UNUSED void write_data(void)
         {.name = "x", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 2}, .data = x, .bytes = sizeof x},
         {.name = "y", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 1}, .data = y, .bytes = sizeof y}};
     test_bytes bytes = {NULL, 0, 0};
-    ck_assert_int_eq(xcvm_safetensors_write(tensors, 2, NULL, 0, NULL, test_bytes_sink, &bytes, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_safetensors_write(tensors, 2, NULL, 0, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL),
+                     XCVM_OK);
     FILE *file = fopen(in_folder("data.safetensors"), "wb");
     ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
     ck_assert_int_eq(fclose(file), 0);
@@ -108,7 +109,7 @@ static UNUSED xct_fit_report fit(xct_trainer *t, const xct_fit_options *options,
     xct_dataset *data;
     xct_fit_report report = {.size = sizeof report};
     xcvm_error error = {.message = ""};
-    ck_assert_msg(xct_dataset_open(t, paths, 1, NULL, 0, &data, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xct_dataset_create(t, paths, 1, NULL, 0, &data, &error) == XCVM_OK, "%s", error.message);
     const xcvm_status status = xct_trainer_fit(t, data, options, &report, &error);
     ck_assert_msg(status == expected && strstr(error.message, message) != NULL, "%d: %s", status, error.message);
     xct_dataset_destroy(data);
@@ -118,10 +119,11 @@ static UNUSED xct_fit_report fit(xct_trainer *t, const xct_fit_options *options,
 static UNUSED void check_same(const xct_trainer *a, const xct_trainer *b)
 {
     for (size_t i = 0; i < xcvm_program_state_count(a->root.program); i++) {
-        const xcvm_value *of_a = xcvm_session_state(a->root.session, i), *of_b = xcvm_session_state(b->root.session, i);
+        const xcvm_value *of_a = xcvm_session_get_state(a->root.session, i),
+                         *of_b = xcvm_session_get_state(b->root.session, i);
         ck_assert_uint_eq(xcvm_value_bytes(of_a), xcvm_value_bytes(of_b));
         ck_assert_msg(memcmp(xcvm_value_data(of_a), xcvm_value_data(of_b), xcvm_value_bytes(of_a)) == 0, "%s",
-                      xcvm_program_state(a->root.program, i)->name);
+                      xcvm_program_state_at(a->root.program, i)->name);
     }
 }
 

@@ -9,9 +9,10 @@
 
 /* What takes some steps, whatever its operands, or shares their memory. */
 #define IDLE_INSTRUCTIONS                                                                                              \
-    "In", "Out", "Free", "Load", "Store", "Jmp", "JmpTrue", "JmpFalse", "Identity", "Print", "Fused", "Shape", "Size", \
-        "Reshape", "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength", "Optional", \
-        "OptionalGetElement", "OptionalHasElement", "HostCall", "AllReduce", "AllReduceBegin", "AllReduceEnd"
+    "In", "Out", "Free", "Load", "Store", "Jmp", "JmpTrue", "JmpFalse", "Identity", "Print", "KernelCall", "Shape",    \
+        "Size", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength",     \
+        "Optional", "OptionalGetElement", "OptionalHasElement", "HostCall", "AllReduce", "AllReduceBegin",             \
+        "AllReduceEnd"
 
 /* Decoders are other libraries' loops; tests/ops/image/test_image_decoder.c looks at them. */
 #define OTHER_INSTRUCTIONS "ImageDecoder"

@@ -19,7 +19,7 @@ static UNUSED test_bytes assemble(const char *text)
     xcvm_error error = {0};
     test_bytes_sink(&whole, header, strlen(header));
     test_bytes_sink(&whole, text, strlen(text));
-    xcvm_status status = xcvm_assemble(whole.at, whole.length, NULL, test_bytes_sink, &program, &error);
+    xcvm_status status = xcvm_assemble(whole.at, whole.length, NULL, (xcvm_sink){test_bytes_sink, &program}, &error);
     ck_assert_msg(status == XCVM_OK, "%s\n%s", error.message, text);
     test_bytes_free(&whole);
     return program;
@@ -85,14 +85,14 @@ static UNUSED void check_run_fails(xcvm_session *session, const xcvm_run_options
     xcvm_status status = xcvm_session_run(session, options, &error);
     ck_assert_msg(status == expected, "status %s: %s", xcvm_status_name(status), error.message);
     ck_assert_msg(strstr(error.message, part) != NULL, "\"%s\" is not in: %s", part, error.message);
-    ck_assert_ptr_null(xcvm_session_output(session, 0));
+    ck_assert_ptr_null(xcvm_session_get_output(session, 0));
 }
 
 static UNUSED void set_f32(xcvm_session *session, size_t index, int rank, const int64_t *dims, float *data)
 {
     xcvm_value *tensor = NULL;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, rank, dims, data, NULL, NULL, &tensor, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, rank, dims, data, (xcvm_finalizer){0}, &tensor, &error), XCVM_OK);
     ck_assert_msg(xcvm_session_set_input(session, index, tensor, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(tensor);
 }
@@ -101,7 +101,7 @@ static UNUSED void set_f32(xcvm_session *session, size_t index, int rank, const 
 
 static UNUSED void check_f32(const xcvm_session *session, size_t index, size_t count, const float *expected)
 {
-    const xcvm_value *output = xcvm_session_output(session, index);
+    const xcvm_value *output = xcvm_session_get_output(session, index);
     ck_assert_ptr_nonnull(output);
     ck_assert_int_eq(xcvm_value_dtype(output), XCVM_F32);
     ck_assert_uint_eq(xcvm_value_count(output), count);

@@ -51,8 +51,8 @@ START_TEST(inputs)
     set_f32(session, 0, 2, DIMS(0, 2), a);
     set_f32(session, 1, 1, DIMS(0), b);
     run(session);
-    ck_assert_uint_eq(xcvm_value_count(xcvm_session_output(session, 0)), 0);
-    ck_assert_ptr_null(xcvm_session_output(session, 1));
+    ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), 0);
+    ck_assert_ptr_null(xcvm_session_get_output(session, 1));
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
 }
@@ -100,7 +100,7 @@ END_TEST
 static void bind_output(xcvm_session *session, size_t index, int rank, const int64_t *dims, float *data)
 {
     xcvm_value *tensor = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, rank, dims, data, NULL, NULL, &tensor, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, rank, dims, data, (xcvm_finalizer){0}, &tensor, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_output(session, index, tensor, NULL), XCVM_OK);
     xcvm_value_release(tensor);
 }
@@ -129,7 +129,7 @@ START_TEST(bound_outputs)
     for (int i = 0; i < 3; i++) {
         memset(y, 0, sizeof y);
         run(session);
-        ck_assert_ptr_eq(xcvm_value_data(xcvm_session_output(session, 0)), y[0]);
+        ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(session, 0)), y[0]);
         for (size_t k = 0; k < 4; k++) {
             ck_assert_float_eq(y[k][0], k == 3 ? 1.0F : -1.0F);
             ck_assert_float_eq(y[k][1], k == 3 ? 2.0F : -2.0F);
@@ -140,7 +140,7 @@ START_TEST(bound_outputs)
     /* The last results are still there, though nothing is bound. */
     CHECK_F32(session, 0, -1, -2);
     run(session);
-    ck_assert_ptr_ne(xcvm_value_data(xcvm_session_output(session, 0)), y[0]);
+    ck_assert_ptr_ne(xcvm_value_data(xcvm_session_get_output(session, 0)), y[0]);
     bind_output(session, 0, 1, DIMS(4), x);
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"x\"");
     bind_output(session, 0, 1, DIMS(1), y[0]);
@@ -175,7 +175,8 @@ START_TEST(many_bound_outputs)
     xcvm_value *items[PARTS], *list = NULL;
     set_f32(session, 0, 1, DIMS(2), x);
     for (size_t i = 0; i < PARTS; i++)
-        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &parts[i], NULL, NULL, &items[i], NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &parts[i], (xcvm_finalizer){0}, &items[i], NULL),
+                         XCVM_OK);
     items[0]->data = y[COUNT]; /* just behind the last output */
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, PARTS, items, &list, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 1, list, NULL), XCVM_OK);

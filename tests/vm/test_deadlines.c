@@ -152,8 +152,9 @@ static void check_case(const long_case *c)
         size_t elements;
         ck_assert(xcvm_tensor_size(type->dtype, type->rank, type->dims, &elements, &bytes[i]));
         memory[i] = map_input(fills[i], type->dtype, bytes[i]);
-        ck_assert_int_eq(xcvm_tensor_wrap(type->dtype, type->rank, type->dims, memory[i], NULL, NULL, &value, &error),
-                         XCVM_OK);
+        ck_assert_int_eq(
+            xcvm_tensor_wrap(type->dtype, type->rank, type->dims, memory[i], (xcvm_finalizer){0}, &value, &error),
+            XCVM_OK);
         ck_assert_int_eq(xcvm_session_set_input(session, i, value, &error), XCVM_OK);
         xcvm_value_release(value);
     }
@@ -224,7 +225,7 @@ static bool find_case(size_t index, char *body, size_t size, long_case *c)
 START_TEST(all_instructions)
 {
     xcvm_op_info info;
-    for (size_t op = 0; xcvm_op(op, &info); op++) {
+    for (size_t op = 0; xcvm_op_at(op, &info); op++) {
         char body[256];
         long_case usual;
         const xcvm_schema *schema = xcvm_schema_of(info.number);
@@ -268,7 +269,7 @@ START_TEST(clipped_windows)
         const xcvm_run_options options = {.size = sizeof options, .timeout_ns = 60000 * MILLISECOND};
         xcvm_error error = {.pc = -1};
         ck_assert_msg(xcvm_session_run(session, &options, &error) == XCVM_OK, "%s", error.message);
-        ck_assert_double_eq(xcvm_element_as_double(xcvm_session_output(session, 0), 0), expected[i]);
+        ck_assert_double_eq(xcvm_element_as_double(xcvm_session_get_output(session, 0), 0), expected[i]);
         xcvm_session_destroy(session);
         xcvm_program_destroy(program);
     }

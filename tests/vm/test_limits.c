@@ -19,7 +19,7 @@ START_TEST(fuel)
     xcvm_error error;
     ck_assert_int_eq(xcvm_session_run(session, &options, &error), XCVM_OUT_OF_TIME);
     ck_assert_int_eq(error.pc, 2);
-    ck_assert_ptr_null(xcvm_session_output(session, 0));
+    ck_assert_ptr_null(xcvm_session_get_output(session, 0));
     run(session);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -103,7 +103,7 @@ START_TEST(memory)
     xcvm_session *session = open_session(program, &options);
     int64_t n = 1000;
     xcvm_value *count = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &n, NULL, NULL, &count, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &n, (xcvm_finalizer){0}, &count, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, count, NULL), XCVM_OK);
     for (int i = 0; i < 3; i++) {
         n = 1000;
@@ -151,7 +151,7 @@ START_TEST(callers_arena)
     session = open_session(program, &options);
     set_f32(session, 0, 1, DIMS(1024), x);
     run(session);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_output(session, 0)), arena);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(session, 0)), arena);
     ck_assert_float_eq(((float *)(void *)arena)[1], -2);
     xcvm_session_destroy(session);
     free(arena);
@@ -163,7 +163,7 @@ START_TEST(callers_arena)
     set_f32(session, 0, 1, DIMS(1024), x);
     run(session);
     xcvm_memory_info info = {.size = sizeof info};
-    xcvm_session_memory(session, &info);
+    xcvm_session_get_memory_info(session, &info);
     ck_assert_uint_eq(info.peak_bytes, 4096);
     ck_assert_uint_eq(info.live_bytes, 4096);
     ck_assert_uint_ge(info.reserved_bytes, 4096);

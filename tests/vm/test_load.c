@@ -51,7 +51,7 @@ START_TEST(described)
 {
     xcvm_program *program = load(text);
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(program, &info);
+    xcvm_program_get_info(program, &info);
     ck_assert_uint_eq(info.format, 1);
     ck_assert_str_eq(info.producer, "someone 1.0");
     ck_assert_uint_eq(info.instruction_count, 3);
@@ -61,11 +61,11 @@ START_TEST(described)
     ck_assert_uint_eq(info.arena_bytes, 64);
     ck_assert_uint_eq(xcvm_program_input_count(program), 1);
     ck_assert_uint_eq(xcvm_program_output_count(program), 1);
-    ck_assert_str_eq(xcvm_program_input(program, 0)->name, "x");
-    ck_assert_str_eq(xcvm_program_input(program, 0)->type.dim_names[0], "N");
-    ck_assert_int_eq(xcvm_program_output(program, 0)->type.dims[1], 2);
-    ck_assert_ptr_null(xcvm_program_input(program, 1));
-    ck_assert_ptr_null(xcvm_program_output(program, 1));
+    ck_assert_str_eq(xcvm_program_input_at(program, 0)->name, "x");
+    ck_assert_str_eq(xcvm_program_input_at(program, 0)->type.dim_names[0], "N");
+    ck_assert_int_eq(xcvm_program_output_at(program, 0)->type.dims[1], 2);
+    ck_assert_ptr_null(xcvm_program_input_at(program, 1));
+    ck_assert_ptr_null(xcvm_program_output_at(program, 1));
     xcvm_program_destroy(program);
     xcvm_program_destroy(NULL);
 }
@@ -93,7 +93,7 @@ START_TEST(overwritten_strings)
     ck_assert_int_eq(pwrite(file, &broken, sizeof broken, (off_t)spans), (ssize_t)sizeof broken);
     xcvm_session *session = open_default_session(program);
     run(session);
-    const char *string = xcvm_value_string(xcvm_session_output(session, 0), 0, &length);
+    const char *string = xcvm_value_string_at(xcvm_session_get_output(session, 0), 0, &length);
     ck_assert_uint_eq(length, 29);
     ck_assert_mem_eq(string, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 29);
     xcvm_session_destroy(session);
@@ -199,7 +199,7 @@ static void try_bytes(const char *at, size_t count)
     xcvm_session *session = NULL;
     float x[2] = {1, 2};
     xcvm_value *tensor = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(1, 2), x, NULL, NULL, &tensor, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(1, 2), x, (xcvm_finalizer){0}, &tensor, NULL), XCVM_OK);
     if (xcvm_session_create(program, &limits, &session, NULL) == XCVM_OK) {
         if (xcvm_program_input_count(program) > 0)
             (void)!xcvm_session_set_input(session, 0, tensor, NULL);

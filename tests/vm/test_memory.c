@@ -95,7 +95,7 @@ static xcvm_status live_once(const test_bytes *file, const xcvm_allocator *alloc
     xcvm_session *session = NULL;
     xcvm_value *tensor = NULL;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(2, 2), input, NULL, NULL, &tensor, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(2, 2), input, (xcvm_finalizer){0}, &tensor, NULL), XCVM_OK);
     xcvm_status status = xcvm_program_load(file->at, file->length, &load_options, &program, &error);
     if (status == XCVM_OK)
         status = xcvm_session_create(program, &options, &session, &error);
@@ -106,7 +106,7 @@ static xcvm_status live_once(const test_bytes *file, const xcvm_allocator *alloc
         /* After a failure the session can run again. */
         if (status != XCVM_OK)
             ck_assert_int_eq(xcvm_session_run(session, NULL, NULL), XCVM_OK);
-        ck_assert_ptr_nonnull(xcvm_session_output(session, 0));
+        ck_assert_ptr_nonnull(xcvm_session_get_output(session, 0));
     }
     if (status != XCVM_OK)
         ck_assert_msg(status == XCVM_OUT_OF_MEMORY && error.message[0] != '\0', "%s: %s", xcvm_status_name(status),

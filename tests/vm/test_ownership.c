@@ -51,16 +51,16 @@ static void check_kept(xcvm_value *const *kept)
     check_floats(kept[0], -1, -2);
     check_floats(kept[1], 2, 4);
     ck_assert_uint_eq(xcvm_value_count(kept[2]), 4);
-    ck_assert_mem_eq(xcvm_value_string(kept[2], 3, &length), "two", 3);
+    ck_assert_mem_eq(xcvm_value_string_at(kept[2], 3, &length), "two", 3);
     ck_assert_uint_eq(length, 3);
     ck_assert_int_eq(xcvm_value_kind(kept[3]), XCVM_KIND_SEQUENCE);
     ck_assert_uint_eq(xcvm_value_count(kept[3]), 4);
-    check_floats(xcvm_value_item(kept[3], 0), -1, -2);
-    check_floats(xcvm_value_item(kept[3], 1), 2, 4);
-    check_floats(xcvm_value_item(kept[3], 2), 1, 2);
-    ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item(kept[3], 3)), 7);
+    check_floats(xcvm_value_item_at(kept[3], 0), -1, -2);
+    check_floats(xcvm_value_item_at(kept[3], 1), 2, 4);
+    check_floats(xcvm_value_item_at(kept[3], 2), 1, 2);
+    ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item_at(kept[3], 3)), 7);
     ck_assert_int_eq(xcvm_value_kind(kept[4]), XCVM_KIND_OPTIONAL);
-    check_floats(xcvm_value_item(kept[4], 0), 2, 4);
+    check_floats(xcvm_value_item_at(kept[4], 0), 2, 4);
 }
 
 static void *release_all(void *values)
@@ -86,7 +86,7 @@ START_TEST(kept_outputs)
     xcvm_value *kept[KINDS];
     xcvm_error error = {0};
     for (size_t i = 0; i < KINDS; i++) {
-        const xcvm_value *output = xcvm_session_output(session, i);
+        const xcvm_value *output = xcvm_session_get_output(session, i);
         xcvm_status status =
             _i == 0 ? xcvm_value_retain(output, &kept[i], &error) : xcvm_value_copy(NULL, output, &kept[i], &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
@@ -157,7 +157,7 @@ START_TEST(copies)
     xcvm_error error = {0};
     counter c = {0};
     xcvm_allocator allocator = counting(&c);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), data, NULL, NULL, &tensor, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), data, (xcvm_finalizer){0}, &tensor, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 2, (xcvm_value *const[]){tensor, tensor}, &list, NULL),
                      XCVM_OK);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 2, (xcvm_value *const[]){list, list}, &lists, NULL),
@@ -165,8 +165,8 @@ START_TEST(copies)
     ck_assert_int_eq(xcvm_value_copy(&allocator, lists, &copy, &error), XCVM_OK);
     data[0] = 9;
     for (size_t i = 0; i < 4; i++) {
-        check_floats(xcvm_value_item(xcvm_value_item(lists, i / 2), i % 2), 9, 2);
-        check_floats(xcvm_value_item(xcvm_value_item(copy, i / 2), i % 2), 1, 2);
+        check_floats(xcvm_value_item_at(xcvm_value_item_at(lists, i / 2), i % 2), 9, 2);
+        check_floats(xcvm_value_item_at(xcvm_value_item_at(copy, i / 2), i % 2), 1, 2);
     }
     xcvm_value_release(copy);
     ck_assert_uint_eq(c.live_bytes, 0);
@@ -210,7 +210,7 @@ START_TEST(sharing_within_a_copy)
     xcvm_value_release(list);
     const xcvm_value *item = copy;
     for (int depth = 0; depth < 14; depth++)
-        item = xcvm_value_item(item, (size_t)depth * 7);
+        item = xcvm_value_item_at(item, (size_t)depth * 7);
     ck_assert_uint_eq(xcvm_value_count(item), 1000);
     xcvm_value_release(copy);
     ck_assert_uint_eq(c.live_bytes, 0);
@@ -248,7 +248,7 @@ START_TEST(outputs_fed_back)
         CHECK_F32(session, 0, (float)(i + 1), (float)(i + 11));
         CHECK_F32(session, 1, (float)(2 * i), (float)(2 * i + 20));
         ck_assert_int_eq(session->outputs[0].memory_kind, XCVM_MEMORY_ARENA);
-        ck_assert_int_eq(xcvm_session_set_input(session, 0, xcvm_session_output(session, 0), NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_session_set_input(session, 0, xcvm_session_get_output(session, 0), NULL), XCVM_OK);
         /* Bound anew or not, the input is what it was. */
         if (i == 5)
             steady = c.allocations;
@@ -283,9 +283,9 @@ START_TEST(outputs_of_another_session)
     set_f32(first, 0, 1, DIMS(2), x);
     set_strings(first, 1, "one", "two");
     run(first);
-    ck_assert_int_eq(xcvm_session_set_input(second, 0, xcvm_session_output(first, 3), NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(second, 1, xcvm_session_output(first, 0), NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_session_set_input(second, 2, xcvm_session_output(first, 1), NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(second, 0, xcvm_session_get_output(first, 3), NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(second, 1, xcvm_session_get_output(first, 0), NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_set_input(second, 2, xcvm_session_get_output(first, 1), NULL), XCVM_OK);
     x[0] = 100;
     run(first);
     xcvm_session_destroy(first);
@@ -303,7 +303,7 @@ END_TEST
 static xcvm_value *wrap(float *data)
 {
     xcvm_value *tensor = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), data, NULL, NULL, &tensor, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), data, (xcvm_finalizer){0}, &tensor, NULL), XCVM_OK);
     return tensor;
 }
 
@@ -316,7 +316,7 @@ START_TEST(refused_bindings)
     float x[2] = {0, 10};
     set_f32(session, 0, 1, DIMS(2), x);
     run(session);
-    xcvm_value *output = (xcvm_value *)(uintptr_t)xcvm_session_output(session, 0);
+    xcvm_value *output = (xcvm_value *)(uintptr_t)xcvm_session_get_output(session, 0);
     ck_assert_int_eq(xcvm_session_set_output(session, 1, output, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "not into a lent one"));
     xcvm_value *tensor = wrap(xcvm_value_data(output));
@@ -370,7 +370,7 @@ static void open_stepping(stepping_session *s)
     s->session = open_default_session(s->program);
     s->state = wrap(s->memory[0]);
     s->a = wrap(s->memory[1]);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &s->index, NULL, NULL, &s->i, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &s->index, (xcvm_finalizer){0}, &s->i, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s->session, 0, s->state, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s->session, 1, s->a, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s->session, 2, s->i, NULL), XCVM_OK);
@@ -417,7 +417,7 @@ START_TEST(pair)
     open_stepping(&s);
     pair_state(&s);
     run(s.session);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_output(s.session, 0)), s.memory[0]);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(s.session, 0)), s.memory[0]);
     CHECK_F32(s.session, 0, 11, 22);
     CHECK_F32(s.session, 1, 1, 2);
     CHECK_F32(s.session, 2, 1, 2);

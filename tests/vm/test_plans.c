@@ -153,7 +153,7 @@ static void results(xcvm_program *program, float values[OUTPUTS][4])
     for (int round = 0; round < 3; round++) {
         run(session);
         for (size_t i = 0; i < OUTPUTS; i++) {
-            const void *data = xcvm_value_data(xcvm_session_output(session, i));
+            const void *data = xcvm_value_data(xcvm_session_get_output(session, i));
             if (round > 0)
                 ck_assert_mem_eq(values[i], data, sizeof values[i]);
             memcpy(values[i], data, sizeof values[i]);

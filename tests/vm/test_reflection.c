@@ -11,21 +11,21 @@ START_TEST(all_instructions)
         rows += xcvm_schema_of(number) != NULL;
     ck_assert_uint_eq(xcvm_op_count(), rows);
     for (size_t i = 0; i < rows; i++) {
-        ck_assert(xcvm_op(i, &op));
+        ck_assert(xcvm_op_at(i, &op));
         ck_assert_int_eq(xcvm_schema_named(op.name, strlen(op.name))->opcode, op.number);
         ck_assert_uint_gt(strlen(op.summary), 0);
         for (size_t k = 0; k < op.operand_count; k++) {
-            ck_assert(xcvm_op_operand(i, k, &operand));
+            ck_assert(xcvm_op_operand_at(i, k, &operand));
             ck_assert_uint_gt(strlen(operand.name), 0);
             /* Whole, and where it belongs. */
             ck_assert_uint_lt(strlen(operand.types), sizeof operand.types - 1);
             ck_assert_uint_lt(strlen(operand.choices), sizeof operand.choices - 1);
             ck_assert_int_eq(operand.types[0] != '\0', strcmp(operand.role, "attribute") != 0);
         }
-        ck_assert(!xcvm_op_operand(i, op.operand_count, &operand));
+        ck_assert(!xcvm_op_operand_at(i, op.operand_count, &operand));
     }
-    ck_assert(!xcvm_op(rows, &op));
-    ck_assert(!xcvm_op_operand(rows, 0, &operand));
+    ck_assert(!xcvm_op_at(rows, &op));
+    ck_assert(!xcvm_op_operand_at(rows, 0, &operand));
 }
 END_TEST
 
@@ -33,7 +33,7 @@ static size_t index_of(const char *name)
 {
     xcvm_op_info op;
     size_t i = 0;
-    while (xcvm_op(i, &op) && strcmp(op.name, name) != 0)
+    while (xcvm_op_at(i, &op) && strcmp(op.name, name) != 0)
         i++;
     ck_assert_uint_lt(i, xcvm_op_count());
     return i;
@@ -42,18 +42,18 @@ static size_t index_of(const char *name)
 START_TEST(operands)
 {
     xcvm_operand_info operand;
-    ck_assert(xcvm_op_operand(index_of("Clip"), 0, &operand));
+    ck_assert(xcvm_op_operand_at(index_of("Clip"), 0, &operand));
     ck_assert_str_eq(operand.role, "output");
-    ck_assert(xcvm_op_operand(index_of("Clip"), 2, &operand));
+    ck_assert(xcvm_op_operand_at(index_of("Clip"), 2, &operand));
     ck_assert_str_eq(operand.name, "min");
     ck_assert_str_eq(operand.role, "input");
     ck_assert_str_eq(operand.kind, "tensor");
     ck_assert(operand.optional);
-    ck_assert(xcvm_op_operand(index_of("Pad"), 5, &operand));
+    ck_assert(xcvm_op_operand_at(index_of("Pad"), 5, &operand));
     ck_assert_str_eq(operand.choices, "constant|reflect|edge|wrap");
-    ck_assert(xcvm_op_operand(index_of("MatMul"), 1, &operand));
+    ck_assert(xcvm_op_operand_at(index_of("MatMul"), 1, &operand));
     ck_assert(strstr(operand.types, "f32") != NULL && strstr(operand.types, "str") == NULL);
-    ck_assert(xcvm_op_operand(index_of("Elu"), 2, &operand));
+    ck_assert(xcvm_op_operand_at(index_of("Elu"), 2, &operand));
     ck_assert_str_eq(operand.kind, "float");
     ck_assert_str_eq(operand.choices, "1");
 }
@@ -75,7 +75,7 @@ static size_t count_rule(const char *rule)
 {
     xcvm_op_info op;
     size_t count = 0;
-    for (size_t i = 0; xcvm_op(i, &op); i++)
+    for (size_t i = 0; xcvm_op_at(i, &op); i++)
         count += strcmp(op.gradient, rule) == 0;
     return count;
 }
@@ -83,7 +83,7 @@ static size_t count_rule(const char *rule)
 START_TEST(gradients)
 {
     xcvm_op_info op;
-    for (size_t i = 0; xcvm_op(i, &op); i++) {
+    for (size_t i = 0; xcvm_op_at(i, &op); i++) {
         const xcvm_schema *schema = xcvm_schema_of(op.number);
         const bool zero = strcmp(op.gradient, "zero") == 0, none = strcmp(op.gradient, "none") == 0;
         /* Of a rule, the name is the instruction's, or that of a family in lower case. */
@@ -111,7 +111,7 @@ START_TEST(gradients_of_some)
                  {"QLinearConv", "none"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         xcvm_op_info op;
-        ck_assert(xcvm_op(index_of(known[i].name), &op));
+        ck_assert(xcvm_op_at(index_of(known[i].name), &op));
         ck_assert_str_eq(op.gradient, known[i].gradient);
     }
 }

@@ -44,16 +44,16 @@ START_TEST(loop)
     float x[1] = {3};
     int64_t n = 0;
     xcvm_value *count = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, &n, NULL, NULL, &count, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, &n, (xcvm_finalizer){0}, &count, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, count, NULL), XCVM_OK);
     set_f32(session, 1, 1, DIMS(1), x);
     for (n = 0; n < 6; n++) {
         run(session);
         CHECK_F32(session, 0, 3.0F * (float)(1 << n));
-        const xcvm_value *steps = xcvm_session_output(session, 1);
+        const xcvm_value *steps = xcvm_session_get_output(session, 1);
         ck_assert_uint_eq(xcvm_value_count(steps), (size_t)n);
         for (size_t i = 0; i < (size_t)n; i++)
-            ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item(steps, i)), 3.0F * (float)(2 << i));
+            ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item_at(steps, i)), 3.0F * (float)(2 << i));
     }
     xcvm_value_release(count);
     xcvm_session_destroy(session);
@@ -83,9 +83,9 @@ START_TEST(failures)
     uint8_t c[2] = {0, 0};
     xcvm_value *index = NULL, *condition = NULL, *conditions = NULL;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &i, NULL, NULL, &index, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 1, DIMS(1), c, NULL, NULL, &condition, NULL), XCVM_OK);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 1, DIMS(2), c, NULL, NULL, &conditions, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), &i, (xcvm_finalizer){0}, &index, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 1, DIMS(1), c, (xcvm_finalizer){0}, &condition, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 1, DIMS(2), c, (xcvm_finalizer){0}, &conditions, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, index, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 1, condition, NULL), XCVM_OK);
     for (int round = 0; round < 2; round++) {
@@ -177,10 +177,10 @@ START_TEST(in_place)
     for (int round = 0; round < 2; round++) {
         run(session);
         for (int i = 0; i < 1000; i++)
-            ck_assert_float_eq(XCVM_CDATA(float, xcvm_session_output(session, 0))[i], 4.0F * (float)(i * i) - 1.0F);
+            ck_assert_float_eq(XCVM_CDATA(float, xcvm_session_get_output(session, 0))[i], 4.0F * (float)(i * i) - 1.0F);
     }
     xcvm_memory_info memory = {.size = sizeof memory};
-    xcvm_session_memory(session, &memory);
+    xcvm_session_get_memory_info(session, &memory);
     ck_assert_uint_lt(memory.peak_bytes, 2 * sizeof x);
     ck_assert_uint_eq(memory.live_bytes, sizeof x);
     xcvm_session_destroy(session);
@@ -197,12 +197,12 @@ START_TEST(thread_count)
         xcvm_error error;
         ck_assert_int_eq(xcvm_session_create(program, &options, &session, &error), XCVM_OK);
         if (asked != 0)
-            ck_assert_int_eq(xcvm_session_threads(session), asked);
+            ck_assert_int_eq(xcvm_session_thread_count(session), asked);
         else
-            ck_assert_int_ge(xcvm_session_threads(session), 1);
+            ck_assert_int_ge(xcvm_session_thread_count(session), 1);
         xcvm_session_destroy(session);
     }
-    ck_assert_int_eq(xcvm_session_threads(NULL), 0);
+    ck_assert_int_eq(xcvm_session_thread_count(NULL), 0);
     xcvm_program_destroy(program);
 }
 END_TEST
@@ -235,7 +235,8 @@ START_TEST(lists)
     xcvm_value *items[2] = {NULL, NULL}, *list = NULL, *optional = NULL;
     xcvm_error error = {0};
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &data[i], NULL, NULL, &items[i], NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &data[i], (xcvm_finalizer){0}, &items[i], NULL),
+                         XCVM_OK);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, 2, items, &list, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_OPTIONAL, 1, items + 1, &optional, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, optional, &error), XCVM_TYPE_MISMATCH);
@@ -244,9 +245,9 @@ START_TEST(lists)
     ck_assert_int_eq(xcvm_session_set_input(session, 1, optional, NULL), XCVM_OK);
     for (int i = 0; i < 3; i++) {
         run(session);
-        ck_assert_uint_eq(xcvm_value_count(xcvm_session_output(session, 0)), 3);
-        ck_assert_uint_eq(xcvm_value_count(xcvm_session_output(session, 1)), 2);
-        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item(xcvm_session_output(session, 0), 2)), 1);
+        ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), 3);
+        ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 1)), 2);
+        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item_at(xcvm_session_get_output(session, 0), 2)), 1);
         CHECK_F32(session, 2, 1);
         CHECK_F32(session, 3, 3);
     }
@@ -284,7 +285,7 @@ static void check_subnormals(bool flush, uint64_t around)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
     xcvm_value_release(x);
     run(session);
-    const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+    const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
     for (size_t i = 0; i < COUNT; i++)
         ck_assert_msg(flush ? y[i] == 0 : y[i] > 0.99e-37F && y[i] < 1.01e-37F, "element %zu is %g", i, (double)y[i]);
     ck_assert_uint_eq(xcvm_denormals_word() & (uint64_t)XCVM_DENORMALS_BITS, around & (uint64_t)XCVM_DENORMALS_BITS);
@@ -338,10 +339,10 @@ START_TEST(random_numbers)
     float first[4];
     run(a);
     run(b);
-    memcpy(first, xcvm_value_data(xcvm_session_output(a, 0)), sizeof first);
-    ck_assert_mem_eq(first, xcvm_value_data(xcvm_session_output(b, 0)), sizeof first);
+    memcpy(first, xcvm_value_data(xcvm_session_get_output(a, 0)), sizeof first);
+    ck_assert_mem_eq(first, xcvm_value_data(xcvm_session_get_output(b, 0)), sizeof first);
     run(a);
-    ck_assert_mem_ne(first, xcvm_value_data(xcvm_session_output(a, 0)), sizeof first);
+    ck_assert_mem_ne(first, xcvm_value_data(xcvm_session_get_output(a, 0)), sizeof first);
     xcvm_session_destroy(a);
     xcvm_session_destroy(b);
     xcvm_program_destroy(program);
@@ -364,13 +365,13 @@ static void *run_thread(void *context)
     xcvm_value *tensor = NULL;
     float x[2] = {w->offset, -w->offset};
     w->right = xcvm_session_create(w->program, &options, &session, NULL) == XCVM_OK &&
-               xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), x, NULL, NULL, &tensor, NULL) == XCVM_OK &&
+               xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), x, (xcvm_finalizer){0}, &tensor, NULL) == XCVM_OK &&
                xcvm_session_set_input(session, 0, tensor, NULL) == XCVM_OK;
     for (int i = 0; i < 2000 && w->right; i++) {
         x[0] = w->offset + (float)i;
         w->right = xcvm_session_run(session, NULL, NULL) == XCVM_OK &&
-                   XCVM_CDATA(float, xcvm_session_output(session, 0))[0] == x[0] + 1 &&
-                   XCVM_CDATA(float, xcvm_session_output(session, 0))[1] == 1;
+                   XCVM_CDATA(float, xcvm_session_get_output(session, 0))[0] == x[0] + 1 &&
+                   XCVM_CDATA(float, xcvm_session_get_output(session, 0))[1] == 1;
     }
     xcvm_value_release(tensor);
     xcvm_session_destroy(session);

@@ -43,7 +43,7 @@ static float element(const float *x, int n, int row, int column)
 
 static const xcvm_value *output_of(const xcvm_session *session, size_t index, int rank, const int64_t *dims)
 {
-    const xcvm_value *y = xcvm_session_output(session, index);
+    const xcvm_value *y = xcvm_session_get_output(session, index);
     ck_assert_ptr_nonnull(y);
     ck_assert_int_eq(xcvm_value_rank(y), rank);
     for (int i = 0; i < rank; i++)
@@ -123,7 +123,8 @@ START_TEST(refused_between_runs)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xcvm_value *tensor = NULL;
         xcvm_error error = {0};
-        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, bad[i].rank, bad[i].dims, x, NULL, NULL, &tensor, NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, bad[i].rank, bad[i].dims, x, (xcvm_finalizer){0}, &tensor, NULL),
+                         XCVM_OK);
         ck_assert_int_ne(xcvm_session_set_input(session, 0, tensor, &error), XCVM_OK);
         ck_assert_msg(strstr(error.message, "\"x\"") != NULL && strstr(error.message, "f32[Nx3]") != NULL, "%s",
                       error.message);

@@ -30,17 +30,17 @@ static void set_index(xcvm_session *s, int64_t index)
     xcvm_value *value;
     xcvm_error error = {0};
     *slot = index;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, slot, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, slot, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_msg(xcvm_session_set_input(s, 1, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);
 }
 
 static void check_states(const xcvm_session *s, float a, float b, int64_t count)
 {
-    const float *total = xcvm_value_data(xcvm_session_state(s, 0));
+    const float *total = xcvm_value_data(xcvm_session_get_state(s, 0));
     ck_assert_float_eq(total[0], a);
     ck_assert_float_eq(total[1], b);
-    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_state(s, 1)), count);
+    ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_get_state(s, 1)), count);
 }
 
 static float x[2] = {1, 2};
@@ -58,16 +58,16 @@ START_TEST(runs_add_up)
 {
     xcvm_program *program = load(text);
     ck_assert_uint_eq(xcvm_program_state_count(program), 2);
-    ck_assert_str_eq(xcvm_program_state(program, 1)->name, "count");
-    ck_assert_ptr_null(xcvm_program_state(program, 2));
+    ck_assert_str_eq(xcvm_program_state_at(program, 1)->name, "count");
+    ck_assert_ptr_null(xcvm_program_state_at(program, 2));
     xcvm_session *s = open_with(program, NULL);
     check_states(s, 10, 20, 0);
     for (int i = 1; i <= 5; i++) {
         run(s);
         check_states(s, (float)(10 + i), (float)(20 + 2 * i), i);
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(s, 0)))[1], (float)(20 + 2 * i));
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(s, 0)))[1], (float)(20 + 2 * i));
     }
-    ck_assert_ptr_null(xcvm_session_state(s, 2));
+    ck_assert_ptr_null(xcvm_session_get_state(s, 2));
     xcvm_error error = {0};
     ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
     check_states(s, 10, 20, 0);
@@ -108,16 +108,16 @@ START_TEST(what_the_caller_holds_is_not_written)
     xcvm_error error = {0};
     float mine[2] = {100, 200};
     xcvm_value *value, *kept;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), mine, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), mine, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     run(s);
-    ck_assert_int_eq(xcvm_value_retain(xcvm_session_state(s, 0), &kept, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_value_retain(xcvm_session_get_state(s, 0), &kept, &error), XCVM_OK);
     for (int i = 0; i < 4; i++)
         run(s);
     check_states(s, 105, 210, 5);
     ck_assert_float_eq(mine[0], 100);
     ck_assert_float_eq(((const float *)xcvm_value_data(kept))[0], 101);
-    ck_assert_msg(xcvm_session_set_input(s, 0, xcvm_session_state(s, 0), &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcvm_session_set_input(s, 0, xcvm_session_get_state(s, 0), &error) == XCVM_OK, "%s", error.message);
     run(s);
     run(s);
     check_states(s, 315, 630, 7);
@@ -135,7 +135,7 @@ START_TEST(wrong_states_are_refused)
     xcvm_error error = {0};
     float three[3] = {1, 2, 3};
     xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(3), three, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(3), three, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_SHAPE_MISMATCH);
     ck_assert_ptr_nonnull(strstr(error.message, "state \"total\" is f32[2]"));
     ck_assert_int_eq(xcvm_session_set_state(s, 1, value, &error), XCVM_TYPE_MISMATCH);
@@ -161,7 +161,7 @@ START_TEST(sessions_share_states)
     xcvm_session *r = open_session(reader, &options), *twin = open_with(program, s);
     run(s);
     run(r);
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(r, 0)))[1], -22);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(r, 0)))[1], -22);
     run(twin);
     check_states(s, 12, 24, 2);
     if (_i == 0) {
@@ -169,7 +169,7 @@ START_TEST(sessions_share_states)
         s = NULL;
     }
     run(r);
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(r, 0)))[1], -24);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(r, 0)))[1], -24);
     if (s == NULL) {
         check_states(twin, 12, 24, 2);
     } else {
@@ -260,7 +260,7 @@ START_TEST(updates_read_nothing_updated)
     run(s);
     run(s);
     /* With rates of 0 and 1. */
-    const float *p = xcvm_value_data(xcvm_session_state(s, 0));
+    const float *p = xcvm_value_data(xcvm_session_get_state(s, 0));
     ck_assert_float_eq(p[0], 0);
     ck_assert_float_eq(p[1], 0);
     xcvm_session_destroy(s);
@@ -277,18 +277,18 @@ START_TEST(memory_of_callers_is_not_updated)
     xcvm_error error = {0};
     float own[2] = {10, 20};
     xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), own, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), own, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);
     set_f32(s, 0, 1, DIMS(2), x);
     run(s);
-    const float *updated = xcvm_value_data(xcvm_session_state(s, 0));
+    const float *updated = xcvm_value_data(xcvm_session_get_state(s, 0));
     ck_assert_float_eq(updated[0], 9);
     ck_assert_float_eq(updated[1], 18);
     ck_assert_float_eq(own[0], 10);
     ck_assert_float_eq(own[1], 20);
     run(s);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(s, 0)), updated);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_state(s, 0)), updated);
     ck_assert_float_eq(updated[0], 8);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
@@ -304,9 +304,9 @@ START_TEST(open_sizes_grow)
     set_f32(s, 0, 1, DIMS(2), x);
     for (size_t i = 1; i <= 20; i++) {
         run(s);
-        ck_assert_uint_eq(xcvm_value_count(xcvm_session_state(s, 0)), 2 * i);
+        ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_state(s, 0)), 2 * i);
     }
-    const float *data = xcvm_value_data(xcvm_session_state(s, 0));
+    const float *data = xcvm_value_data(xcvm_session_get_state(s, 0));
     for (int i = 0; i < 40; i++)
         ck_assert_float_eq(data[i], x[i % 2]);
     xcvm_session_destroy(s);
@@ -354,7 +354,8 @@ START_TEST(what_was_loaded_stays)
     lent mine = {.data = {1, 2, 3, 4}};
     xcvm_value *value;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 4, 1), mine.data, return_lent, &mine, &value, &error),
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 4, 1), mine.data, (xcvm_finalizer){return_lent, &mine},
+                                      &value, &error),
                      XCVM_OK);
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);
@@ -363,9 +364,9 @@ START_TEST(what_was_loaded_stays)
     ck_assert(mine.given_back);
     for (int i = 0; i < 4; i++) {
         const float number = (float)(i + 1), first = i == 0 ? 7 : number;
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(s, 0)))[i], -number);
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[i], first);
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 1)))[i], -number);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(s, 0)))[i], -number);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[i], first);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 1)))[i], -number);
     }
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
@@ -393,9 +394,9 @@ START_TEST(caches_fill_up)
     xcvm_session *s = open_default_session(program);
     for (int round = 0; round < 2; round++) {
         /* Pages at both ends may be shared with other blocks. */
-        ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_state(s, 0)), bytes), 2);
+        ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_get_state(s, 0)), bytes), 2);
         run(s);
-        const float *now = xcvm_value_data(xcvm_session_state(s, 0));
+        const float *now = xcvm_value_data(xcvm_session_get_state(s, 0));
         ck_assert_float_eq(now[(size_t)499999 * 4 + 1], 2);
         ck_assert_float_eq(now[(size_t)999999 * 4 + 3], 8);
         ck_assert_float_eq(now[(size_t)999998 * 4 + 3], 0);
@@ -417,29 +418,29 @@ START_TEST(sizes_of_inputs)
     xcvm_session *s = open_default_session(program);
     xcvm_error error = {0};
     static float rows[6] = {1, 2, 3, 4, 5, 6};
-    ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 0))[0], 0);
+    ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 0))[0], 0);
     for (int64_t n = 3; n >= 1; n--) {
         set_f32(s, 0, 2, DIMS(n, 2), rows);
         run(s);
         run(s);
-        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 0))[0], n);
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[2 * n - 1], (float)(4 * n));
-        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 1))[0], 2 * n);
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 0))[0], n);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[2 * n - 1], (float)(4 * n));
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 1))[0], 2 * n);
         set_f32(s, 0, 2, DIMS(n + 1 > 3 ? 1 : n + 1, 2), rows);
         check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "dimension N is");
-        ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(s, 1))[0], 2 * n);
+        ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 1))[0], 2 * n);
         ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
     }
     /* Values of the caller's have a size of their own. */
     xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(2, 2), rows, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 2, DIMS(2, 2), rows, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_OK);
     xcvm_value_release(value);
     set_f32(s, 0, 2, DIMS(3, 2), rows);
     check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "but 3 in input \"x\"");
     set_f32(s, 0, 2, DIMS(2, 2), rows);
     run(s);
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 8);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[3], 8);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
 }
@@ -460,25 +461,27 @@ START_TEST(resets_within_a_limit)
     for (int i = 0; i < 3; i++) {
         run(s);
         run(s);
-        const float *a = xcvm_value_data(xcvm_session_state(s, 0)), *b = xcvm_value_data(xcvm_session_state(s, 1));
+        const float *a = xcvm_value_data(xcvm_session_get_state(s, 0)),
+                    *b = xcvm_value_data(xcvm_session_get_state(s, 1));
         ck_assert_float_eq(a[3], 7);
         ck_assert_float_eq(b[29999], 2);
         ck_assert_msg(xcvm_session_reset_states(s, &error) == XCVM_OK, "%s", error.message);
-        ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(s, 0)), a);
+        ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_state(s, 0)), a);
         ck_assert_float_eq(a[3], 0);
-        ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_state(s, 1)), 0);
+        ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_get_state(s, 1)), 0);
     }
     static float mine[60000] = {0, 0, 0, 5};
     xcvm_value *value;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 60000, 1), mine, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 60000, 1), mine, (xcvm_finalizer){0}, &value, &error),
+                     XCVM_OK);
     run(s);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_OK);
     c.fail_at = c.allocations + 1;
     ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OUT_OF_MEMORY);
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 5);
-    ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_state(s, 1)), 1);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[3], 5);
+    ck_assert_float_eq(*(const float *)xcvm_value_data(xcvm_session_get_state(s, 1)), 1);
     ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
-    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(s, 0)))[3], 0);
+    ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[3], 0);
     ck_assert_float_eq(mine[3], 5);
     xcvm_value_release(value);
     xcvm_session_destroy(s);
@@ -496,15 +499,15 @@ START_TEST(held_caches_are_copied_as_far_as_they_are_filled)
     xcvm_error error = {0};
     static int64_t at[1];
     xcvm_value *value, *kept;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), at, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), at, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s, 0, value, &error), XCVM_OK);
     at[0] = 400000;
     run(s);
-    ck_assert_int_eq(xcvm_value_retain(xcvm_session_state(s, 0), &kept, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_value_retain(xcvm_session_get_state(s, 0), &kept, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, kept, &error), XCVM_OK);
     at[0] = 0;
     run(s);
-    const float *now = xcvm_value_data(xcvm_session_state(s, 0)), *before = xcvm_value_data(kept);
+    const float *now = xcvm_value_data(xcvm_session_get_state(s, 0)), *before = xcvm_value_data(kept);
     ck_assert_ptr_ne(now, before);
     ck_assert_float_eq(now[(size_t)400000 * 4 + 1], 2);
     ck_assert_float_eq(now[1], 2);

@@ -91,7 +91,7 @@ START_TEST(early_exits)
         xcvm_status status = xcvm_session_run(session, &options, NULL);
         ck_assert(status == XCVM_OK || status == XCVM_OUT_OF_TIME);
         run(session);
-        const xcvm_value *y = xcvm_session_output(session, 0);
+        const xcvm_value *y = xcvm_session_get_output(session, 0);
         ck_assert_uint_eq(xcvm_value_count(y), (size_t)size);
         for (int64_t i = 0; i < size; i++)
             ck_assert_float_eq(XCVM_CDATA(float, y)[i], -8 * x[i]);
@@ -153,7 +153,7 @@ START_TEST(types_change_from_iteration_to_iteration)
         set_f32(session, 1, 1, &size, x);
         for (int round = 0; round < 2; round++) {
             run(session);
-            const xcvm_value *y = xcvm_session_output(session, 0), *ones = xcvm_session_output(session, 1);
+            const xcvm_value *y = xcvm_session_get_output(session, 0), *ones = xcvm_session_get_output(session, 1);
             const size_t length = (size_t)size << counts[i];
             ck_assert_uint_eq(xcvm_value_count(y), length);
             ck_assert_uint_eq(xcvm_value_count(ones), counts[i] == 0 ? 1 : length);
@@ -195,7 +195,7 @@ START_TEST(branches)
     float x[4] = {1, 2, 3, 4};
     uint8_t condition = 1;
     xcvm_value *c = NULL;
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 0, NULL, &condition, NULL, NULL, &c, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_BOOL, 0, NULL, &condition, (xcvm_finalizer){0}, &c, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, c, NULL), XCVM_OK);
     xcvm_value_release(c);
     set_f32(session, 2, 1, DIMS(4), x);
@@ -211,7 +211,7 @@ START_TEST(branches)
         condition = runs[i].condition;
         set_i64(session, 1, 1, DIMS(2), (const int64_t[]){runs[i].rows, 8 / runs[i].rows});
         ck_assert_uint_eq(inferences_of_run(session), runs[i].inferences);
-        const xcvm_value *y = xcvm_session_output(session, 0);
+        const xcvm_value *y = xcvm_session_get_output(session, 0);
         ck_assert_int_eq(xcvm_value_dims(y)[0], runs[i].rows);
         for (size_t k = 0; k < 8; k++) {
             const float expected = condition ? -x[k % 4] : x[k % 4];
@@ -246,7 +246,7 @@ START_TEST(sizes_from_elements)
         }
         set_f32(session, 0, 1, DIMS(4), x);
         run(session);
-        ck_assert_uint_eq(xcvm_value_count(xcvm_session_output(session, 0)), count);
+        ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), count);
     }
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -273,7 +273,7 @@ START_TEST(buffers_in_turn)
     float x[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, y[2][4];
     xcvm_value *buffers[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(4), y[i], NULL, NULL, &buffers[i], NULL), XCVM_OK);
+        ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(4), y[i], (xcvm_finalizer){0}, &buffers[i], NULL), XCVM_OK);
     set_f32(session, 0, 1, DIMS(4), x[0]);
     ck_assert_uint_eq(inferences_of_run(session), 4);
     for (int i = 0; i < 10; i++) {

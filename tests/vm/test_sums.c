@@ -88,17 +88,17 @@ static xcvm_session *open_with(const xcvm_program *program, host *h, xcvm_host_f
                                           .threads = 1,
                                           .functions = function,
                                           .function_count = 1,
-                                          .all_reduce = sum,
-                                          .all_reduce_user = h,
-                                          .all_reduce_begin = begin,
-                                          .all_reduce_end = end,
-                                          .all_reduce_abandon = abandon};
+                                          .all_reduce.sum = sum,
+                                          .all_reduce.user = h,
+                                          .all_reduce.begin = begin,
+                                          .all_reduce.end = end,
+                                          .all_reduce.abandon = abandon};
     return open_session(program, &options);
 }
 
 static void expect_state(const xcvm_session *session, float a, float b)
 {
-    const float *n = xcvm_value_data(xcvm_session_state(session, 0));
+    const float *n = xcvm_value_data(xcvm_session_get_state(session, 0));
     ck_assert(n[0] == a && n[1] == b);
 }
 
@@ -155,15 +155,15 @@ START_TEST(at_once)
     host h = {.ends = false};
     for (int i = 0; i < 2; i++) {
         const xcvm_session_options options = {
-            .size = sizeof options, .threads = 1, .all_reduce = i == 0 ? sum : NULL, .all_reduce_user = &h};
+            .size = sizeof options, .threads = 1, .all_reduce.sum = i == 0 ? sum : NULL, .all_reduce.user = &h};
         xcvm_session *session = open_session(program, &options);
         run(session);
-        const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+        const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
         ck_assert(y[0] == (i == 0 ? 2 : 1) && y[1] == (i == 0 ? 3 : 2));
         xcvm_session_destroy(session);
     }
     ck_assert_uint_eq(h.summed, 1);
-    const xcvm_session_options broken = {.size = sizeof broken, .all_reduce_begin = begin, .all_reduce_end = end};
+    const xcvm_session_options broken = {.size = sizeof broken, .all_reduce.begin = begin, .all_reduce.end = end};
     xcvm_session *session = NULL;
     xcvm_error error;
     ck_assert_int_eq(xcvm_session_create(program, &broken, &session, &error), XCVM_INVALID_ARGUMENT);
@@ -224,18 +224,18 @@ START_TEST(placed_by_the_host)
     xcvm_session_options options = {.size = sizeof options,
                                     .threads = 1,
                                     .memory_limit = 1 << 20,
-                                    .all_reduce_user = &h,
-                                    .all_reduce_begin = begin,
-                                    .all_reduce_end = end,
-                                    .all_reduce_abandon = abandon,
-                                    .all_reduce_allocator = &allocator};
+                                    .all_reduce.user = &h,
+                                    .all_reduce.begin = begin,
+                                    .all_reduce.end = end,
+                                    .all_reduce.abandon = abandon,
+                                    .all_reduce.allocator = &allocator};
     xcvm_session *session = open_session(program, &options);
     size_t used = 0;
     for (int i = 0; i < 3; i++) {
         float x[2] = {1, (float)i};
         set_f32(session, 0, 1, DIMS(2), x);
         run(session);
-        const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+        const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
         ck_assert(y[0] == 11 && y[1] == (float)i + 20);
         ck_assert((char *)h.elements >= p->memory && (char *)h.elements < p->memory + sizeof p->memory);
         ck_assert(i == 0 || p->used == used);

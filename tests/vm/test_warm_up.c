@@ -17,7 +17,7 @@ static void warm_up(xcvm_session *session)
 {
     xcvm_error error = {0};
     ck_assert_msg(xcvm_session_warm_up(session, NULL, &error) == XCVM_OK, "%s", error.message);
-    ck_assert_ptr_null(xcvm_session_output(session, 0));
+    ck_assert_ptr_null(xcvm_session_get_output(session, 0));
 }
 
 static xcvm_session *open_warm(const xcvm_program *program, const xcvm_session_options *options)
@@ -33,7 +33,7 @@ START_TEST(nothing_is_seen)
     xcvm_program *program = load(squares);
     xcvm_session *session = open_warm(program, &options);
     float a[4] = {1, 2, 3, 4}, b[4] = {-1, 0, 5, 2};
-    ck_assert_ptr_null(xcvm_session_output(session, 0));
+    ck_assert_ptr_null(xcvm_session_get_output(session, 0));
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "an input is not bound: \"x\" (f32[4])");
     set_f32(session, 0, 1, DIMS(4), a);
     run(session);
@@ -99,12 +99,12 @@ START_TEST(failing_on_zeros)
     warm_up(session);
     xcvm_value *x = NULL;
     int32_t data[2] = {0, 0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I32, 1, DIMS(2), data, NULL, NULL, &x, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I32, 1, DIMS(2), data, (xcvm_finalizer){0}, &x, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
     check_run_fails(session, NULL, XCVM_OUT_OF_RANGE, "zero");
     data[0] = 3, data[1] = 4;
     run(session);
-    const int32_t *y = XCVM_CDATA(int32_t, xcvm_session_output(session, 0));
+    const int32_t *y = XCVM_CDATA(int32_t, xcvm_session_get_output(session, 0));
     ck_assert_int_eq(y[0], 4);
     ck_assert_int_eq(y[1], 3);
     xcvm_value_release(x);
@@ -183,8 +183,8 @@ static void write_program(const char *path, const char *folder, size_t count)
                                 count, count - 1);
     test_bytes b = {0};
     xcvm_error error = {0};
-    ck_assert_msg(xcvm_assemble(text, (size_t)length, folder, test_bytes_sink, &b, &error) == XCVM_OK, "%s",
-                  error.message);
+    ck_assert_msg(xcvm_assemble(text, (size_t)length, folder, (xcvm_sink){test_bytes_sink, &b}, &error) == XCVM_OK,
+                  "%s", error.message);
     FILE *file = fopen(path, "wb");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(b.at, 1, b.length, file), b.length);
@@ -242,12 +242,12 @@ START_TEST(effects_have_no_warm_up_run)
     for (int without = 0; without < 2; without++) {
         size_t texts = 0;
         xcvm_session_options options = {
-            .size = sizeof options, .threads = 1, .seed = 7, .print = count_texts, .user = &texts};
+            .size = sizeof options, .threads = 1, .seed = 7, .print = {count_texts, &texts}};
         xcvm_session *session = without != 0 ? open_session(program, &options) : open_warm(program, &options);
         ck_assert_uint_eq(texts, 0);
         run(session);
         ck_assert_uint_gt(texts, 0);
-        memcpy(results[without], XCVM_CDATA(float, xcvm_session_output(session, 0)), sizeof results[without]);
+        memcpy(results[without], XCVM_CDATA(float, xcvm_session_get_output(session, 0)), sizeof results[without]);
         xcvm_session_destroy(session);
     }
     ck_assert_int_eq(memcmp(results[0], results[1], sizeof results[0]), 0);
@@ -325,7 +325,7 @@ START_TEST(bindings_stay)
     const xcvm_observer observer = {.size = sizeof observer, .before = count_event, .user = &events};
     xcvm_session_set_observer(session, &observer);
     set_f32(session, 0, 1, DIMS(4), x);
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(4), y, NULL, NULL, &target, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(4), y, (xcvm_finalizer){0}, &target, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_output(session, 0, target, NULL), XCVM_OK);
     for (int i = 0; i < 2; i++) {
         events = 0;

@@ -10,18 +10,18 @@
 
 static const char *loss_at(size_t i)
 {
-    const xcc_loss_info *loss = xcc_loss(i);
+    const xcc_loss_info *loss = xcc_loss_at(i);
     return loss != NULL ? loss->name : NULL;
 }
 
 static const char *optimizer_at(size_t i)
 {
-    const xcc_optimizer_info *optimizer = xcc_optimizer(i);
+    const xcc_optimizer_info *optimizer = xcc_optimizer_at(i);
     return optimizer != NULL ? optimizer->name : NULL;
 }
 
-static const char *pass_at(size_t i) { return i < xcc_pass_count() ? xcc_pass(i)->name : NULL; }
-static const char *operator_at(size_t i) { return i < xcc_operator_count() ? xcc_operator(i)->name : NULL; }
+static const char *pass_at(size_t i) { return i < xcc_pass_count() ? xcc_pass_at(i)->name : NULL; }
+static const char *operator_at(size_t i) { return i < xcc_operator_count() ? xcc_operator_at(i)->name : NULL; }
 
 /* What an option's value is called in help tells what it may be; others may be possible, too. */
 static const struct value_class {
@@ -29,8 +29,12 @@ static const struct value_class {
     const char *(*at)(size_t index); /* NULL beyond the last */
     const char *more;                /* behind these; NULL: nothing */
 } value_classes[] = {
-    {"LOSS", loss_at, NULL},         {"OPTIMIZER", optimizer_at, NULL},           {"SCHEDULE", xct_schedule_at, NULL},
-    {"METRIC", xct_metric_at, NULL}, {"METHOD", xcc_recomputation_at, "custom:"}, {"PASS", pass_at, "all"},
+    {"LOSS", loss_at, NULL},
+    {"OPTIMIZER", optimizer_at, NULL},
+    {"SCHEDULE", xct_schedule_at, NULL},
+    {"METRIC", xct_metric_at, NULL},
+    {"METHOD", xcc_recompute_method_at, "custom:"},
+    {"PASS", pass_at, "all"},
     {"OPERATOR", operator_at, NULL},
 };
 

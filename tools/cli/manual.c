@@ -46,10 +46,10 @@ static const char spec_output_text[] =
     "changes (floats may be rounded). What is in a file is told by its content, but for .pb and .bin.";
 
 static const struct example environment_rows[] = {
-    {"CC", "the C compiler of --fuse, if --cc names none"},
+    {"CC", "the C compiler of --kernel-library, if --cc names none"},
     {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
                              "~/.cache/xcvm, which may be removed at any time"},
-    {"TMPDIR", "where --fuse works for a model that is compiled in memory; /tmp if not set"},
+    {"TMPDIR", "where --kernel-library works for a model that is compiled in memory; /tmp if not set"},
     {"NO_COLOR", "if set and not empty, no colors are used on a terminal"},
 };
 

@@ -106,9 +106,19 @@ const char *nearest_name(const char *word, const char *const *names)
     return nearest;
 }
 
+/* Older names of options. */
+static const struct {
+    const char *old, *name;
+} aliases[] = {{"fuse", "kernel-library"}};
+
 static const struct option *find_option(const struct command *command, const char *name, size_t length, char letter,
                                         size_t *offset)
 {
+    for (size_t i = 0; i < COUNT_OF(aliases) && name != NULL; i++)
+        if (strlen(aliases[i].old) == length && memcmp(aliases[i].old, name, length) == 0) {
+            name = aliases[i].name;
+            length = strlen(name);
+        }
     for (size_t g = 0; g < command->group_count; g++) {
         const struct option_group *group = &command->groups[g];
         for (size_t i = 0; group->options[i].name != NULL; i++) {

@@ -23,10 +23,9 @@ static const struct option options[] = {
 };
 static const struct option_group groups[] = {{"Options", options, 0}};
 
-static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
-                            xcvm_error *error)
+static xcvm_status assemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, xcvm_error *error)
 {
-    xcvm_status status = xcvm_assemble(bytes, count, context, sink, user, error);
+    xcvm_status status = xcvm_assemble(bytes, count, context, sink, error);
     if (status == XCVM_INVALID_ARGUMENT)
         error_append(error, ANY_PATH_HINT);
     return status;

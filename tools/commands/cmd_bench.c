@@ -102,7 +102,7 @@ static void print_results(const struct program *program, const xcvm_session *ses
     for (size_t i = 0; i < timings->count; i++)
         sum += timings->seconds[i];
     qsort(timings->seconds, timings->count, sizeof *timings->seconds, compare_doubles);
-    xcvm_session_memory(session, &memory);
+    xcvm_session_get_memory_info(session, &memory);
     if (program->kind == FILE_MODEL)
         measure_row(&table, "compile", program->compile_seconds);
     measure_row(&table, "load", beginning->load);
@@ -123,7 +123,7 @@ static void print_results(const struct program *program, const xcvm_session *ses
     printf("memory of the session: peak %.2f MB, reserved %.2f MB\n", (double)memory.peak_bytes / 1e6,
            (double)memory.reserved_bytes / 1e6);
     printf("xcvm threads=%d median_ms=%.4f min_ms=%.4f load_ms=%.4f first_ms=%.4f peak_rss_mb=%.1f\n",
-           xcvm_session_threads(session), percentile(timings->seconds, timings->count, 0.5) * 1e3,
+           xcvm_session_thread_count(session), percentile(timings->seconds, timings->count, 0.5) * 1e3,
            timings->seconds[0] * 1e3, beginning->load * 1e3, beginning->first * 1e3, peak_rss_megabytes());
 }
 

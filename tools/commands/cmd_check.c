@@ -57,8 +57,8 @@ static int check_model(const char *file, const char *path, const struct check_fl
     xcc_options compiler = compiler_options(&flags->model, &flags->limits, &dims);
     compiler.backprop = own->backprop;
     compiler.loss = own->loss;
-    compiler.note_user = (void *)(uintptr_t)path;
-    xcvm_status status = xcc_check_file(file, &compiler, print_text, stdout, &error);
+    compiler.diagnostics.user = (void *)(uintptr_t)path;
+    xcvm_status status = xcc_check_file(file, &compiler, (xcvm_sink){print_text, stdout}, &error);
     dims_release(&dims);
     if (status != XCVM_UNSUPPORTED)
         return status == XCVM_OK ? EXIT_OK : report_error(path, &error);
@@ -70,7 +70,7 @@ static int check_model(const char *file, const char *path, const struct check_fl
 static void describe(const struct program *program)
 {
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(program->handle, &info);
+    xcvm_program_get_info(program->handle, &info);
     struct table table = {0};
     table_cell(&table, "%s: a sound program of format %u, by %s", program->path, info.format,
                info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");

@@ -42,7 +42,7 @@ static const struct option options[] = {
      "the C compiler of the kernel library, as \"ccache gcc\"; without it $CC, cc, or aarch64-linux-gnu-gcc for that "
      "target"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
-     "write the source of the kernel library there (implies --fuse)"},
+     "write the source of the kernel library there (implies --kernel-library)"},
     BACKPROP_OPTION(
         struct compile_flags,
         "give, behind the model's outputs, grad_out@NAME for each parameter, the gradient of the loss by it"),
@@ -110,7 +110,7 @@ static void list_passes(void)
 {
     struct table table = {0};
     for (size_t i = 0; i < xcc_pass_count(); i++) {
-        const xcc_pass_info *pass = xcc_pass(i);
+        const xcc_pass_info *pass = xcc_pass_at(i);
         table_cell(&table, "%s", pass->name);
         table_cell(&table, "-O%d", pass->level);
         if (pass->rounds > 1)
@@ -130,7 +130,7 @@ static int check_pass(const char *name)
     const char **names = memory_take(count + 2, sizeof *names);
     bool found = strcmp(name, "all") == 0;
     for (size_t i = 0; i < count; i++) {
-        names[i] = xcc_pass(i)->name;
+        names[i] = xcc_pass_at(i)->name;
         found |= strcmp(names[i], name) == 0;
     }
     const char *nearest = found ? NULL : nearest_name(name, names);
@@ -166,13 +166,16 @@ struct compilation {
     xcc_phase phase;
     struct output outputs[2]; /* the program, or the ONNX model; its constants */
     size_t output_count;
-    struct library library; /* with --fuse */
+    struct library library; /* with --kernel-library */
     char *target;           /* the place of the library */
     xcc_report report;
     struct compile_lines lines;
 };
 
-static bool fuses(const struct compile_flags *flags) { return flags->model.fuse || flags->keep_c != NULL; }
+static bool makes_library(const struct compile_flags *flags)
+{
+    return flags->model.kernel_library || flags->keep_c != NULL;
+}
 
 /* The library is made beside its place. Without a program that can be run there is no such place. */
 static xcvm_status begin_library(struct compilation *compilation, xcvm_error *error)
@@ -214,50 +217,56 @@ static xcvm_status finish(struct compilation *compilation, xcvm_error *error)
     return output_finish_all(compilation->outputs, compilation->output_count, error);
 }
 
+/* Keeps what is said of states, and shows the rest. */
+static void keep_diagnostic(void *user, xcc_diagnostic_kind kind, const char *text)
+{
+    struct compilation *compilation = user;
+    if (!compile_lines_add(&compilation->lines, kind, text))
+        model_note((void *)(uintptr_t)compilation->request->path, kind, text);
+}
+
 static xcvm_status compile_to(struct compilation *compilation, const struct model_flags *model, xcvm_sink sink,
-                              void *user, xcvm_error *error)
+                              xcvm_error *error)
 {
     struct request *request = compilation->request;
     const struct compile_flags *flags = request->flags;
     xcc_options compiler = compiler_options(model, &flags->limits, &request->dims);
-    compiler.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
+    compiler.debug.scheduling = strcmp(flags->schedule, "naive") == 0 ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
     compiler.strip = flags->strip;
-    compiler.fuse = compilation->library.path;
-    compiler.keep_c = flags->keep_c;
-    compiler.target = flags->target;
-    compiler.cc = flags->cc != NULL ? flags->cc : library_compiler();
-    compiler.cache_dir = compilation->library.cache;
-    compiler.dump_after = flags->dump_after;
-    compiler.dump = flags->dump_after != NULL ? print_dump : NULL;
+    compiler.kernel_library.path = compilation->library.path;
+    compiler.kernel_library.source_path = flags->keep_c;
+    compiler.kernel_library.target = flags->target;
+    compiler.kernel_library.compiler = flags->cc != NULL ? flags->cc : library_compiler();
+    compiler.kernel_library.cache_dir = compilation->library.cache;
+    compiler.debug.dump_after = flags->dump_after;
+    compiler.debug.dump = (xcvm_sink){flags->dump_after != NULL ? print_dump : NULL, stdout};
     compiler.backprop = flags->backprop;
     compiler.loss = flags->loss;
-    compiler.wrt = request->wrt.items;
-    compiler.wrt_count = request->wrt.count;
+    compiler.gradients.wrt = request->wrt.items;
+    compiler.gradients.wrt_count = request->wrt.count;
     compiler.train = flags->train;
     TRY(training_options_use(&flags->training, &request->groups, &compiler, error));
-    compiler.states = request->states;
-    compiler.caches = xcvm_dtype_from_name(flags->caches);
-    compiler.cache_rows = flags->cache_rows;
-    compiler.state_count = flags->states.count;
-    compiler.state_patterns = request->state_pairs.items;
-    compiler.state_pattern_count = request->state_pairs.count;
-    compiler.remarks = compile_lines_sink;
-    compiler.remarks_user = &compilation->lines;
-    compiler.straight_through = flags->straight_through;
-    compiler.phase = compilation->phase;
-    compiler.order = flags->backprop ? (int)flags->order : 0;
-    compiler.vjps = request->vjps;
-    compiler.vjp_count = request->vjp_count;
+    compiler.states.pairs = request->states;
+    compiler.states.cache_dtype = xcvm_dtype_from_name(flags->caches);
+    compiler.states.cache_rows = flags->cache_rows;
+    compiler.states.pair_count = flags->states.count;
+    compiler.states.patterns = request->state_pairs.items;
+    compiler.states.pattern_count = request->state_pairs.count;
+    compiler.diagnostics = (xcc_diagnostics){keep_diagnostic, compilation};
+    compiler.gradients.straight_through = flags->straight_through;
+    compiler.gradients.phase = compilation->phase;
+    compiler.gradients.order = flags->backprop ? (int)flags->order : 0;
+    compiler.gradients.vjps = request->vjps;
+    compiler.gradients.vjp_count = request->vjp_count;
     recomputation_use(&flags->recomputation, &compiler);
-    compiler.onnx = emits_onnx(&flags->c);
-    char *location = compiler.onnx && flags->c.weights_file != NULL ? file_base_name(flags->c.weights_file) : NULL;
+    compiler.onnx_export.enabled = emits_onnx(&flags->c);
+    char *location =
+        compiler.onnx_export.enabled && flags->c.weights_file != NULL ? file_base_name(flags->c.weights_file) : NULL;
     if (location != NULL) {
-        compiler.onnx_data_sink = output_sink;
-        compiler.onnx_data_user = &compilation->outputs[1];
-        compiler.onnx_data_location = location;
+        compiler.onnx_export.data = (xcvm_sink){output_sink, &compilation->outputs[1]};
+        compiler.onnx_export.data_location = location;
     }
-    compiler.user = stdout;
-    const xcvm_status status = compile_model(request->path, &compiler, sink, user, &compilation->report, error);
+    const xcvm_status status = compile_model(request->path, &compiler, sink, &compilation->report, error);
     free(location);
     return status;
 }
@@ -271,9 +280,9 @@ static xcvm_status compile_program(struct compilation *compilation, xcvm_error *
         TRY(output_open(&compilation->outputs[1], flags->c.weights_file, error));
         compilation->output_count = 2;
     }
-    if (fuses(flags))
+    if (makes_library(flags))
         TRY(begin_library(compilation, error));
-    return compile_to(compilation, &flags->model, output_sink, &compilation->outputs[0], error);
+    return compile_to(compilation, &flags->model, (xcvm_sink){output_sink, &compilation->outputs[0]}, error);
 }
 
 /* "dir/prog.backward.bin" beside "dir/prog.bin". The caller frees it. */
@@ -307,7 +316,7 @@ static int compile_all(struct compilation *programs, size_t count)
         for (size_t i = 0; i < made; i++)
             compile_lines_print_notes(&programs[i].lines);
         code = report_error(unwritten || !opened ? NULL : request->path, &error);
-        if (opened && status == XCVM_UNSUPPORTED && !fuses(request->flags))
+        if (opened && status == XCVM_UNSUPPORTED && !makes_library(request->flags))
             report_line("\"xcvm check %s\" lists everything that keeps it from compiling", request->path);
         return code;
     }
@@ -347,7 +356,7 @@ static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
     if (status == XCVM_OK && kind == FILE_PROGRAM)
         status = file_read(request->path, &limits, &program, error);
     else if (status == XCVM_OK)
-        status = compile_to(compilation, &model, buffer_sink, &program, error);
+        status = compile_to(compilation, &model, (xcvm_sink){buffer_sink, &program}, error);
     if (status == XCVM_OK)
         status = c_files_write(&flags->c, &program, for_any ? NULL : flags->target, flags->output, error);
     buffer_release(&program);
@@ -411,8 +420,8 @@ static int compile(const struct compile_flags *flags, const char *path)
 static int check_flags(const struct compile_flags *flags)
 {
     const bool targets = strcmp(flags->target, defaults.target) != 0 && !emits_c(&flags->c);
-    if (!fuses(flags) && (flags->cc != NULL || targets))
-        return report_usage("--%s is for the kernel library, which --fuse asks for",
+    if (!makes_library(flags) && (flags->cc != NULL || targets))
+        return report_usage("--%s is for the kernel library, which --kernel-library asks for",
                             flags->cc != NULL ? "cc" : "target");
     if (flags->backprop && flags->train != NULL)
         return report_usage("--backprop and --train make different programs");
@@ -445,7 +454,7 @@ static int check_flags(const struct compile_flags *flags)
         return code;
     if (flags->two_phase && emits_c(&flags->c))
         return report_usage("--two-phase writes two programs, and --emit c takes one");
-    return c_flags_check(&flags->c, flags->output, fuses(flags));
+    return c_flags_check(&flags->c, flags->output, makes_library(flags));
 }
 
 static int execute_compile(const void *own, const struct arguments *arguments)
@@ -477,7 +486,7 @@ static int execute_compile(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx -o prog.bin", "compile a model"},
     {"model.onnx -o prog.bin --dim batch=4 --report", "for batches of four, and see what it costs"},
-    {"model.onnx -o prog.bin --fuse", "with a kernel library prog.so beside the program"},
+    {"model.onnx -o prog.bin --kernel-library", "with a kernel library prog.so beside the program"},
     {"model.onnx -o prog.bin --weights f16 --report", "with weights of half the size, and see how much that is"},
     {"model.onnx -o prog.bin --weights q4a --report", "with weights of 4 bits in blocks"},
     {"network.onnx -o grad.bin --backprop --wrt fc.weight,fc.bias", "with the gradients of its loss by two parameters"},

@@ -124,7 +124,7 @@ static uint64_t bytes_of(const xcvm_value *value, uint64_t most)
         bytes += xcvm_value_bytes(value);
     const bool is_list = kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL;
     for (size_t i = 0; is_list && i < xcvm_value_count(value) && bytes <= most; i++)
-        bytes += bytes_of(xcvm_value_item(value, i), most - bytes);
+        bytes += bytes_of(xcvm_value_item_at(value, i), most - bytes);
     return bytes;
 }
 
@@ -235,7 +235,7 @@ static void close_side(struct side *side)
 static size_t matching_input(const xcvm_program *to, const xcvm_program *from, size_t index)
 {
     for (size_t i = 0; i < xcvm_program_input_count(to); i++)
-        if (strcmp(xcvm_program_input(to, i)->name, xcvm_program_input(from, index)->name) == 0)
+        if (strcmp(xcvm_program_input_at(to, i)->name, xcvm_program_input_at(from, index)->name) == 0)
             return i;
     return index;
 }
@@ -271,10 +271,11 @@ static void compare_outputs(struct diffing *diffing, const struct side *a, const
     for (size_t i = 0; i < xcvm_program_output_count(a->program.handle); i++) {
         struct comparison comparison;
         struct tolerance tolerance = {diffing->flags->rtol, diffing->flags->atol};
-        compare_values(xcvm_session_output(b->session, i), xcvm_session_output(a->session, i), tolerance, &comparison);
+        compare_values(xcvm_session_get_output(b->session, i), xcvm_session_get_output(a->session, i), tolerance,
+                       &comparison);
         diffing->compared++;
         if (!comparison.agrees)
-            note(diffing, "output", xcvm_program_output(a->program.handle, i)->name, 0, &comparison, NULL);
+            note(diffing, "output", xcvm_program_output_at(a->program.handle, i)->name, 0, &comparison, NULL);
     }
 }
 

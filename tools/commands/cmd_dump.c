@@ -32,10 +32,9 @@ static const struct option_group groups[] = {
 };
 static const struct dump_flags defaults = {.program = PROGRAM_DEFAULTS};
 
-static xcvm_status disassemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
-                               xcvm_error *error)
+static xcvm_status disassemble(const void *context, const void *bytes, size_t count, xcvm_sink sink, xcvm_error *error)
 {
-    return xcvm_disassemble(bytes, count, context, sink, user, error);
+    return xcvm_disassemble(bytes, count, context, sink, error);
 }
 
 static int execute_dump(const void *own, const struct arguments *arguments)
@@ -55,10 +54,10 @@ static int execute_dump(const void *own, const struct arguments *arguments)
         reference = file_relative(path, folder);
         free(folder);
     }
-    xcvm_dump_options dump = {.size = sizeof dump,
-                              .literal_limit = (size_t)flags->literals,
-                              .program_path = reference,
-                              .explain = flags->explain};
+    xcvm_disassemble_options dump = {.size = sizeof dump,
+                                     .literal_limit = (size_t)flags->literals,
+                                     .program_path = reference,
+                                     .explain = flags->explain};
     int code = rewrite_bytes(path, &bytes, target, disassemble, &dump);
     free(reference);
     buffer_release(&bytes);

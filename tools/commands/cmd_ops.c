@@ -35,11 +35,11 @@ static void print_form(struct buffer *text, size_t index, const xcvm_op_info *op
 {
     size_t outputs = 0, inputs = 0;
     xcvm_operand_info operand;
-    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++)
+    for (size_t i = 0; xcvm_op_operand_at(index, i, &operand); i++)
         if (is_role(&operand, "output"))
             buffer_format(text, "%s%s", outputs++ != 0 ? ", " : "", operand.name);
     buffer_format(text, "%s%s(", outputs != 0 ? " = " : "", op->name);
-    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+    for (size_t i = 0; xcvm_op_operand_at(index, i, &operand); i++) {
         if (is_role(&operand, "output"))
             continue;
         buffer_text(text, inputs++ != 0 ? ", " : "");
@@ -56,7 +56,7 @@ static void list_instructions(void)
 {
     struct table table = {0};
     xcvm_op_info op;
-    for (size_t i = 0; xcvm_op(i, &op); i++) {
+    for (size_t i = 0; xcvm_op_at(i, &op); i++) {
         table_cell(&table, ">%d", op.number);
         table_cell(&table, "%s", op.name);
         table_cell(&table, "%s", op.summary);
@@ -74,7 +74,7 @@ static void describe_instruction(size_t index, const xcvm_op_info *op)
     buffer_release(&form);
     struct table table = {0};
     xcvm_operand_info operand;
-    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+    for (size_t i = 0; xcvm_op_operand_at(index, i, &operand); i++) {
         table_cell(&table, "    %s", operand.name);
         table_cell(&table, "%s%s", operand.optional ? "optional " : "", operand.role);
         table_cell(&table, "%s", operand.kind);
@@ -96,7 +96,7 @@ static void instruction_markdown(struct buffer *text, size_t index, const xcvm_o
     if (op->operand_count != 0)
         buffer_text(text, "| name | role | kind | types, choices or default |\n| --- | --- | --- | --- |\n");
     xcvm_operand_info operand;
-    for (size_t i = 0; xcvm_op_operand(index, i, &operand); i++) {
+    for (size_t i = 0; xcvm_op_operand_at(index, i, &operand); i++) {
         buffer_format(text, "| %s | %s%s | %s | ", operand.name, operand.optional ? "optional " : "", operand.role,
                       operand.kind);
         markdown_text(text, *operand.types != '\0' ? operand.types : operand.choices);
@@ -117,7 +117,7 @@ static void instructions_markdown(struct buffer *text)
         "instruction cannot be differentiated.\n\n",
         xcvm_op_count());
     xcvm_op_info op;
-    for (size_t i = 0; xcvm_op(i, &op); i++)
+    for (size_t i = 0; xcvm_op_at(i, &op); i++)
         instruction_markdown(text, i, &op);
     /* One newline at the end of the file. */
     text->length--;
@@ -132,7 +132,7 @@ static void list_operators(const char *name)
 {
     struct table table = {0};
     for (size_t i = 0; i < xcc_operator_count(); i++) {
-        const xcc_operator_info *known = xcc_operator(i);
+        const xcc_operator_info *known = xcc_operator_at(i);
         if (name != NULL && strcmp(name, known->name) != 0)
             continue;
         table_cell(&table, "%s", known->name);
@@ -152,7 +152,7 @@ static void operators_markdown(struct buffer *text)
                   "become.\n\n| operator | domain | versions | becomes |\n| --- | --- | --- | --- |\n",
                   xcc_operator_count());
     for (size_t i = 0; i < xcc_operator_count(); i++) {
-        const xcc_operator_info *known = xcc_operator(i);
+        const xcc_operator_info *known = xcc_operator_at(i);
         buffer_format(text, "| %s | %s | %s | ", known->name, domain_name(known->domain), known->versions);
         markdown_text(text, or_empty(known->lowering));
         buffer_text(text, " |\n");
@@ -165,7 +165,7 @@ static int unknown_name(const char *name, bool onnx)
     const char **names = memory_take(count + 1, sizeof *names);
     xcvm_op_info op;
     for (size_t i = 0; i < count; i++)
-        names[i] = onnx ? xcc_operator(i)->name : xcvm_op(i, &op) ? op.name : "";
+        names[i] = onnx ? xcc_operator_at(i)->name : xcvm_op_at(i, &op) ? op.name : "";
     const char *nearest = nearest_name(name, names), *kind = onnx ? "operator" : "instruction";
     int code = nearest != NULL ? report_usage("there is no %s \"%s\"; did you mean %s?", kind, name, nearest)
                                : report_usage("there is no %s \"%s\"", kind, name);
@@ -177,13 +177,13 @@ static int describe_named(const char *name, bool onnx)
 {
     if (onnx) {
         for (size_t i = 0; i < xcc_operator_count(); i++)
-            if (strcmp(xcc_operator(i)->name, name) == 0) {
+            if (strcmp(xcc_operator_at(i)->name, name) == 0) {
                 list_operators(name);
                 return EXIT_OK;
             }
     } else {
         xcvm_op_info op;
-        for (size_t i = 0; xcvm_op(i, &op); i++)
+        for (size_t i = 0; xcvm_op_at(i, &op); i++)
             if (strcmp(op.name, name) == 0) {
                 describe_instruction(i, &op);
                 return EXIT_OK;

@@ -137,9 +137,10 @@ static xcvm_status measure(struct profiling *profiling, xcvm_error *error)
 static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
 {
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(profiling->program.handle, &info);
-    struct trace_header header = {profiling->program.path, info.producer, xcvm_session_threads(profiling->session)};
-    (void)trace_write(&profiling->trace, &header, output_sink, &profiling->output);
+    xcvm_program_get_info(profiling->program.handle, &info);
+    struct trace_header header = {profiling->program.path, info.producer,
+                                  xcvm_session_thread_count(profiling->session)};
+    (void)trace_write(&profiling->trace, &header, (xcvm_sink){output_sink, &profiling->output});
     return output_finish(&profiling->output, error);
 }
 
@@ -147,8 +148,8 @@ static void print_memory(const struct profiling *profiling)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_memory_info memory = {.size = sizeof memory};
-    xcvm_program_describe(profiling->program.handle, &info);
-    xcvm_session_memory(profiling->session, &memory);
+    xcvm_program_get_info(profiling->program.handle, &info);
+    xcvm_session_get_memory_info(profiling->session, &memory);
     printf("memory: planned %.3f MB", (double)info.arena_bytes / 1e6);
     if (profiling->program.kind == FILE_MODEL && profiling->program.report.arena_lower_bound != 0)
         printf(" (lower bound %.3f MB)", (double)profiling->program.report.arena_lower_bound / 1e6);

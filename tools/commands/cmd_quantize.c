@@ -147,7 +147,7 @@ static const struct quantize_flags defaults = {.method = METHOD_DEFAULT,
 struct quantizing {
     const struct quantize_flags *flags;
     const char *model;
-    xcc_quantize_options options;
+    xcc_quantizer_options options;
     struct dims dims;
     struct columns columns;
     xcc_quantizer *quantizer;
@@ -206,39 +206,38 @@ static void show(void *user, const char *what, double fraction)
 }
 
 /* The options as they stand on the command line; what is written with a unit or a name is parsed behind them. */
-static xcc_quantize_options options_of(struct quantizing *t)
+static xcc_quantizer_options options_of(struct quantizing *t)
 {
     const struct quantize_flags *f = t->flags;
-    return (xcc_quantize_options){.size = sizeof t->options,
-                                  .dims = t->dims.items,
-                                  .dim_count = t->dims.count,
-                                  .threads = (int)f->threads,
-                                  .memory_limit = (size_t)f->max_memory,
-                                  .timeout_ns = (uint64_t)(fmin(f->timeout, 1e9) * 1e9),
-                                  .method = method_of(f->method),
-                                  .percentile = f->percentile,
-                                  .averaging = f->averaging,
-                                  .form = strcmp(f->form, "qdq") == 0 ? XCC_FORM_QDQ : XCC_FORM_QOPERATOR,
-                                  .activations = xcvm_dtype_from_name(f->activations),
-                                  .weights = xcvm_dtype_from_name(f->weights),
-                                  .block = f->block,
-                                  .rounding = rounding_of(f->rounding),
-                                  .per_tensor = f->per_tensor,
-                                  .symmetric_activations = f->symmetric_activations,
-                                  .asymmetric_weights = f->asymmetric_weights,
-                                  .equalize = f->equalize,
-                                  .correct_bias = f->correct_bias,
-                                  .training_form = f->training_form,
-                                  .nodes = f->nodes.items,
-                                  .node_count = f->nodes.count,
-                                  .exclude_nodes = f->exclude_nodes.items,
-                                  .exclude_node_count = f->exclude_nodes.count,
-                                  .types = f->types.items,
-                                  .type_count = f->types.count,
-                                  .exclude_types = f->exclude_types.items,
-                                  .exclude_type_count = f->exclude_types.count,
-                                  .progress = show,
-                                  .user = t};
+    return (xcc_quantizer_options){.size = sizeof t->options,
+                                   .dims = t->dims.items,
+                                   .dim_count = t->dims.count,
+                                   .threads = (int)f->threads,
+                                   .memory_limit = (size_t)f->max_memory,
+                                   .timeout_ns = (uint64_t)(fmin(f->timeout, 1e9) * 1e9),
+                                   .method = method_of(f->method),
+                                   .percentile = f->percentile,
+                                   .averaging = f->averaging,
+                                   .form = strcmp(f->form, "qdq") == 0 ? XCC_FORM_QDQ : XCC_FORM_QOPERATOR,
+                                   .activations = xcvm_dtype_from_name(f->activations),
+                                   .weights = xcvm_dtype_from_name(f->weights),
+                                   .block = f->block,
+                                   .rounding = rounding_of(f->rounding),
+                                   .per_tensor = f->per_tensor,
+                                   .symmetric_activations = f->symmetric_activations,
+                                   .asymmetric_weights = f->asymmetric_weights,
+                                   .equalize = f->equalize,
+                                   .correct_bias = f->correct_bias,
+                                   .training_form = f->training_form,
+                                   .nodes = f->nodes.items,
+                                   .node_count = f->nodes.count,
+                                   .exclude_nodes = f->exclude_nodes.items,
+                                   .exclude_node_count = f->exclude_nodes.count,
+                                   .types = f->types.items,
+                                   .type_count = f->types.count,
+                                   .exclude_types = f->exclude_types.items,
+                                   .exclude_type_count = f->exclude_types.count,
+                                   .progress = {show, t}};
 }
 
 /* Refuses options that contradict each other. */
@@ -328,17 +327,17 @@ static void print_share(struct table *table, double share)
 
 static void print_outputs(const struct quantizing *t)
 {
-    const xcc_quantize_output *o;
+    const xcc_quantizer_output_info *o;
     struct table table = {0};
     char name[128];
-    if (xcc_quantizer_output(t->quantizer, 0) == NULL)
+    if (xcc_quantizer_output_at(t->quantizer, 0) == NULL)
         return;
     static const char *const heads[] = {"output",        ">range",   ">max error %",     ">likely %",
                                         ">mean error %", ">SQNR dB", ">same greatest %", ">likely %"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
-    for (size_t i = 0; (o = xcc_quantizer_output(t->quantizer, i)) != NULL; i++) {
+    for (size_t i = 0; (o = xcc_quantizer_output_at(t->quantizer, i)) != NULL; i++) {
         table_cell(&table, "%s", printable(name, sizeof name, o->name));
         if (o->decisions) {
             for (size_t k = 0; k < 5; k++)
@@ -360,17 +359,17 @@ static void print_outputs(const struct quantizing *t)
 
 static void print_tensors(const struct quantizing *t)
 {
-    const xcc_quantize_tensor *x;
+    const xcc_quantizer_tensor_info *x;
     struct table table = {0};
     char name[128];
     size_t count = 0, shown = 0;
-    if (xcc_quantizer_tensor(t->quantizer, 0) == NULL)
+    if (xcc_quantizer_tensor_at(t->quantizer, 0) == NULL)
         return;
     static const char *const heads[] = {"tensor", "of", ">SQNR dB", ">max error", ">mean error", ">range", ">seen"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
-    for (; (x = xcc_quantizer_tensor(t->quantizer, count)) != NULL; count++) {
+    for (; (x = xcc_quantizer_tensor_at(t->quantizer, count)) != NULL; count++) {
         if (!in_rows(t, count))
             continue;
         shown++;
@@ -390,8 +389,8 @@ static void print_tensors(const struct quantizing *t)
 
 static bool has_float_nodes(const struct quantizing *t)
 {
-    const xcc_quantize_node *n;
-    for (size_t i = 0; (n = xcc_quantizer_node(t->quantizer, i)) != NULL; i++)
+    const xcc_quantizer_node_info *n;
+    for (size_t i = 0; (n = xcc_quantizer_node_at(t->quantizer, i)) != NULL; i++)
         if (!n->quantized)
             return true;
     return false;
@@ -399,7 +398,7 @@ static bool has_float_nodes(const struct quantizing *t)
 
 static void print_float_nodes(const struct quantizing *t)
 {
-    const xcc_quantize_node *n;
+    const xcc_quantizer_node_info *n;
     struct table table = {0};
     char name[128];
     size_t count = 0, shown = 0;
@@ -410,7 +409,7 @@ static void print_float_nodes(const struct quantizing *t)
     table_cell(&table, ">harm %%");
     table_cell(&table, "because");
     table_end_row(&table);
-    for (size_t i = 0; (n = xcc_quantizer_node(t->quantizer, i)) != NULL; i++) {
+    for (size_t i = 0; (n = xcc_quantizer_node_at(t->quantizer, i)) != NULL; i++) {
         if (n->quantized)
             continue;
         count++;
@@ -432,7 +431,7 @@ static void print_float_nodes(const struct quantizing *t)
 }
 
 /* What was done with which of the data, which tells what the figures are worth. */
-static void print_batches(const xcc_quantize_report *r)
+static void print_batches(const xcc_quantizer_report *r)
 {
     if (r->calibration_batches == 0)
         return;
@@ -444,8 +443,8 @@ static void print_batches(const xcc_quantize_report *r)
 
 static void print_report(const struct quantizing *t)
 {
-    xcc_quantize_report report = {.size = sizeof report};
-    xcc_quantizer_report(t->quantizer, &report);
+    xcc_quantizer_report report = {.size = sizeof report};
+    xcc_quantizer_get_report(t->quantizer, &report);
     print_outputs(t);
     print_tensors(t);
     print_float_nodes(t);
@@ -477,10 +476,10 @@ static xcvm_status write_output(const struct quantizing *t, xcvm_error *error)
     const xcc_options options = {.size = sizeof options,
                                  .dims = t->dims.items,
                                  .dim_count = t->dims.count,
-                                 .memory_limit = t->options.memory_limit,
-                                 .timeout_ns = t->options.timeout_ns};
+                                 .limits.memory_bytes = t->options.memory_limit,
+                                 .limits.timeout_ns = t->options.timeout_ns};
     struct buffer model = {0};
-    xcvm_status status = xcc_quantizer_write(t->quantizer, buffer_sink, &model, error);
+    xcvm_status status = xcc_quantizer_save(t->quantizer, (xcvm_sink){buffer_sink, &model}, error);
     if (status == XCVM_OK)
         status = rewrite_model(&model, path, &options, error);
     buffer_release(&model);

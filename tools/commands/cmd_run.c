@@ -91,7 +91,7 @@ static xcvm_status restore_states(const struct running *running, xcvm_error *err
     const struct read_limits limits = reading_limits(&running->flags->program.limits);
     xcvm_status status = file_read(running->flags->state, &limits, &file, error);
     if (status == XCVM_OK) {
-        status = xcvm_session_restore_states(running->session, buffer_string(&file), file.length, error);
+        status = xcvm_session_load_states(running->session, buffer_string(&file), file.length, error);
         if (status != XCVM_OK)
             error_prefix(error, "%s", running->flags->state);
     }
@@ -103,7 +103,7 @@ static xcvm_status save_states(const struct running *running, xcvm_error *error)
 {
     struct output output;
     TRY(output_open(&output, running->flags->save_state, error));
-    xcvm_status status = xcvm_session_save_states(running->session, output_sink, &output, error);
+    xcvm_status status = xcvm_session_save_states(running->session, (xcvm_sink){output_sink, &output}, error);
     if (status == XCVM_OK)
         return output_finish(&output, error);
     output_discard(&output, error);
@@ -182,13 +182,13 @@ static xcvm_status run_all(struct running *running, xcvm_error *error)
 static void print_output(const struct running *running, size_t index)
 {
     struct buffer text = {0};
-    buffer_format(&text, "%s=", xcvm_program_output(running->program.handle, index)->name);
-    value_print(&text, xcvm_session_output(running->session, index), (size_t)running->flags->max_elements);
+    buffer_format(&text, "%s=", xcvm_program_output_at(running->program.handle, index)->name);
+    value_print(&text, xcvm_session_get_output(running->session, index), (size_t)running->flags->max_elements);
     make_printable(text.data);
     puts(buffer_string(&text));
     buffer_release(&text);
-    const xcvm_parameter *output = xcvm_program_output(running->program.handle, index);
-    class_names_print(&running->names, output->name, xcvm_session_output(running->session, index), &text);
+    const xcvm_value_info *output = xcvm_program_output_at(running->program.handle, index);
+    class_names_print(&running->names, output->name, xcvm_session_get_output(running->session, index), &text);
     fputs(buffer_string(&text), stdout);
     buffer_release(&text);
 }
@@ -206,7 +206,7 @@ static xcvm_status write_outputs(struct running *running, xcvm_error *error)
             print_output(running, i);
         else if (binding != NULL && binding->spec.form == SPEC_FILE)
             status = tensor_file_write(&files, binding->spec.path, binding->spec.key, binding->name,
-                                       xcvm_session_output(running->session, i), error);
+                                       xcvm_session_get_output(running->session, i), error);
     }
     xcvm_status finished = tensor_files_finish(&files, status == XCVM_OK, status == XCVM_OK ? error : NULL);
     return status != XCVM_OK ? status : finished;
@@ -215,7 +215,7 @@ static xcvm_status write_outputs(struct running *running, xcvm_error *error)
 static xcvm_status compare_output(struct running *running, const struct binding *binding, bool *differ,
                                   xcvm_error *error)
 {
-    const xcvm_value *actual = xcvm_session_output(running->session, binding->index);
+    const xcvm_value *actual = xcvm_session_get_output(running->session, binding->index);
     /* What is expected may leave out what the output itself says: its type and its shape. */
     xcvm_type type = value_type(actual);
     struct wanted wanted = {&type, binding->name, false};

@@ -31,7 +31,6 @@ struct stripping {
     size_t count, after;
     bool differs;
     xcvm_sink sink;
-    void *user;
 };
 
 static bool pass_on(void *user, const void *bytes, size_t count)
@@ -40,15 +39,14 @@ static bool pass_on(void *user, const void *bytes, size_t count)
     if (s->after + count > s->count || memcmp(s->before + s->after, bytes, count) != 0)
         s->differs = true;
     s->after += count;
-    return s->sink(s->user, bytes, count);
+    return s->sink.call(s->sink.user, bytes, count);
 }
 
-static xcvm_status strip(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
-                         xcvm_error *error)
+static xcvm_status strip(const void *context, const void *bytes, size_t count, xcvm_sink sink, xcvm_error *error)
 {
     struct stripping *const s = *(struct stripping *const *)context;
-    *s = (struct stripping){.before = bytes, .count = count, .sink = sink, .user = user};
-    return xcvm_strip(bytes, count, pass_on, s, error);
+    *s = (struct stripping){.before = bytes, .count = count, .sink = sink};
+    return xcvm_strip(bytes, count, (xcvm_sink){pass_on, s}, error);
 }
 
 /* Constants begin at a page, so that the file need not become smaller. */

@@ -103,7 +103,7 @@ struct trial {
 static size_t file_of_input(const struct trial *trial, size_t index, size_t *plain)
 {
     const size_t count = xcvm_program_input_count(trial->program.handle);
-    const char *name = xcvm_program_input(trial->program.handle, index)->name;
+    const char *name = xcvm_program_input_at(trial->program.handle, index)->name;
     for (size_t i = 0; i < trial->defaults.count && !trial->in_order; i++)
         if (strcmp(trial->defaults.items[i], name) == 0)
             return count - trial->defaults.count + i;
@@ -114,7 +114,7 @@ static xcvm_status bind_set(struct trial *trial, const char *set, xcvm_error *er
 {
     size_t plain = 0;
     for (size_t i = 0; i < xcvm_program_input_count(trial->program.handle); i++) {
-        const xcvm_parameter *input = xcvm_program_input(trial->program.handle, i);
+        const xcvm_value_info *input = xcvm_program_input_at(trial->program.handle, i);
         const size_t file = file_of_input(trial, i, &plain);
         xcvm_value *value;
         TRY(data_set_value(set, "input", file, &input->type, &trial->budget, &value, error));
@@ -132,7 +132,7 @@ static xcvm_status bind_set(struct trial *trial, const char *set, xcvm_error *er
 static xcvm_status expected_value(struct trial *trial, const char *set, size_t i, const xcvm_value *actual,
                                   xcvm_value **expected, xcvm_error *error)
 {
-    const xcvm_parameter *output = xcvm_program_output(trial->program.handle, i);
+    const xcvm_value_info *output = xcvm_program_output_at(trial->program.handle, i);
     if (i >= xcvm_program_output_count(trial->program.handle) - trial->gradients)
         return gradient_value(set, output->name, &trial->budget, expected, error);
     /* Files do not say whether they hold a tensor or a sequence. Where the model does not either, the result does. */
@@ -152,7 +152,7 @@ static xcvm_status compare_set(struct trial *trial, const char *set, struct comp
     for (size_t i = 0; i < count && worst->agrees; i++) {
         xcvm_value *expected;
         struct comparison comparison;
-        const xcvm_value *actual = xcvm_session_output(trial->session, i);
+        const xcvm_value *actual = xcvm_session_get_output(trial->session, i);
         TRY(expected_value(trial, set, i, actual, &expected, error));
         if (expected == NULL)
             continue;
@@ -161,7 +161,7 @@ static xcvm_status compare_set(struct trial *trial, const char *set, struct comp
         else
             compare_values(actual, expected, tolerance, &comparison);
         if (!trial->shape_only && trial->classes.length == 0)
-            class_names_compare(&trial->names, xcvm_program_output(trial->program.handle, i)->name, actual, expected,
+            class_names_compare(&trial->names, xcvm_program_output_at(trial->program.handle, i)->name, actual, expected,
                                 &trial->classes);
         xcvm_value_release(expected);
         if (!comparison.agrees || comparison.worst_absolute >= worst->worst_absolute) {
@@ -237,7 +237,7 @@ static enum verdict run_sets(struct trial *trial, char *const *sets, struct buff
             buffer_format(text, "%s: ", name);
             print_why(text, &error);
         } else {
-            buffer_format(text, "%s: output %s: ", name, xcvm_program_output(trial->program.handle, which)->name);
+            buffer_format(text, "%s: output %s: ", name, xcvm_program_output_at(trial->program.handle, which)->name);
             comparison_print(text, &worst);
             print_classes(trial, text);
         }

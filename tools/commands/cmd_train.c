@@ -179,7 +179,7 @@ struct training {
     struct dims dims;
     xcc_options compile;
     struct training_groups groups;
-    xct_options options;
+    xct_trainer_options options;
     struct columns columns;
     char *label;
     struct train_output output;
@@ -205,17 +205,6 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
-static bool tell_remark(void *user, const void *bytes, size_t count)
-{
-    struct training *t = user;
-    char *line = memory_text_n(bytes, count);
-    progress_end(&t->progress);
-    make_printable(line);
-    report_line("%s", line);
-    free(line);
-    return true;
-}
-
 static void tell_plan(void *user, const xcc_report *report)
 {
     struct training *t = user;
@@ -223,13 +212,20 @@ static void tell_plan(void *user, const xcc_report *report)
     recomputation_tell(report);
 }
 
-static void show_note(void *user, xcc_note_kind kind, const char *text)
+static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     struct training *t = user;
-    if (kind == XCC_NOTE_INFERENCE_FORM && t->told_form++ > 0) /* by the trial before the first step */
+    if (kind == XCC_DIAGNOSTIC_INFERENCE_FORM && t->told_form++ > 0) /* by the trial before the first step */
         return;
     progress_end(&t->progress);
-    model_note((void *)(uintptr_t)(kind == XCC_NOTE_INFERENCE_FORM ? t->flags->output : t->model), kind, text);
+    if (kind == XCC_DIAGNOSTIC_WEIGHTS) {
+        char *line = memory_text(text);
+        make_printable(line);
+        report_line("%s", line);
+        free(line);
+        return;
+    }
+    model_note((void *)(uintptr_t)(kind == XCC_DIAGNOSTIC_INFERENCE_FORM ? t->flags->output : t->model), kind, text);
 }
 
 /* Whether the options go together; if not, that has been said. */
@@ -282,40 +278,36 @@ static bool read_flags(struct training *t)
     t->compile.dims = t->dims.items;
     t->compile.dim_count = t->dims.count;
     t->compile.optimization = flags->optimization == 0 ? -1 : (int)flags->optimization;
-    t->compile.memory_limit = (size_t)flags->max_memory;
+    t->compile.limits.memory_bytes = (size_t)flags->max_memory;
     t->compile.train = flags->optimizer;
     t->compile.loss = flags->loss;
-    t->compile.wrt = flags->train.items;
-    t->compile.wrt_count = flags->train.count;
+    t->compile.gradients.wrt = flags->train.items;
+    t->compile.gradients.wrt_count = flags->train.count;
     recomputation_use(&flags->recomputation, &t->compile);
-    t->compile.accumulate = flags->accumulate > 1;
-    t->compile.straight_through = flags->quantize;
-    t->compile.train_batch_normalization = !flags->keep_batch_normalization;
-    t->compile.note = t->processes.rank == 0 ? show_note : NULL;
-    t->compile.note_user = t;
-    t->compile.local_batch_normalization = flags->local_batch_normalization;
-    t->options = (xct_options){.size = sizeof t->options,
-                               .compile = &t->compile,
-                               .label = t->label,
-                               .threads = (int)flags->threads,
-                               .memory_limit = (size_t)flags->max_memory,
-                               .seed = (uint64_t)flags->seed,
-                               .rank = t->processes.rank,
-                               .ranks = t->processes.count,
-                               .all_reduce = t->processes.count > 1 ? processes_all_reduce : NULL,
-                               .all_reduce_begin = t->processes.count > 1 ? processes_sum_begin : NULL,
-                               .all_reduce_end = t->processes.count > 1 ? processes_sum_end : NULL,
-                               .all_reduce_abandon = t->processes.count > 1 ? processes_sum_abandon : NULL,
-                               .all_reduce_allocator = processes_allocator(),
-                               .planned = t->processes.rank == 0 ? tell_plan : NULL,
-                               .planned_user = t,
-                               .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
-                               .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
-                               .init = flags->init,
-                               .weights = flags->weights,
-                               .training_form = flags->training_form,
-                               .remarks = t->processes.rank == 0 ? tell_remark : NULL,
-                               .remarks_user = t};
+    t->compile.training.accumulate = flags->accumulate > 1;
+    t->compile.gradients.straight_through = flags->quantize;
+    t->compile.training.train_batch_normalization = !flags->keep_batch_normalization;
+    t->compile.diagnostics = (xcc_diagnostics){t->processes.rank == 0 ? show_note : NULL, t};
+    t->compile.training.local_batch_normalization = flags->local_batch_normalization;
+    t->options = (xct_trainer_options){.size = sizeof t->options,
+                                       .compile = &t->compile,
+                                       .label = t->label,
+                                       .threads = (int)flags->threads,
+                                       .memory_limit = (size_t)flags->max_memory,
+                                       .seed = (uint64_t)flags->seed,
+                                       .rank = t->processes.rank,
+                                       .ranks = t->processes.count,
+                                       .all_reduce.sum = t->processes.count > 1 ? processes_all_reduce : NULL,
+                                       .all_reduce.begin = t->processes.count > 1 ? processes_sum_begin : NULL,
+                                       .all_reduce.end = t->processes.count > 1 ? processes_sum_end : NULL,
+                                       .all_reduce.abandon = t->processes.count > 1 ? processes_sum_abandon : NULL,
+                                       .all_reduce.allocator = processes_allocator(),
+                                       .planned = {t->processes.rank == 0 ? tell_plan : NULL, t},
+                                       .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
+                                       .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
+                                       .init = flags->init,
+                                       .weights = flags->weights,
+                                       .training_form = flags->training_form};
     return true;
 }
 
@@ -332,14 +324,14 @@ static void show(void *user, const xct_progress *p)
 static xcvm_status open_data(struct training *t, xcvm_error *error)
 {
     const struct train_flags *flags = t->flags;
-    TRY(xct_dataset_open(t->trainer, flags->data.items, flags->data.count, t->columns.items, t->columns.count, &t->data,
-                         error));
+    TRY(xct_dataset_create(t->trainer, flags->data.items, flags->data.count, t->columns.items, t->columns.count,
+                           &t->data, error));
     const bool speaks = t->processes.rank == 0;
     if (speaks)
         data_skipped_tell(t->data);
     if (flags->validation != NULL && t->share == 0) {
-        TRY(xct_dataset_open(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
-                             error));
+        TRY(xct_dataset_create(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
+                               error));
         if (speaks)
             data_skipped_tell(t->validation);
     }
@@ -374,8 +366,7 @@ static xcvm_status fit(struct training *t, xct_fit_report *report, xcvm_error *e
                                      .checkpoint_every = (uint64_t)flags->checkpoint_every,
                                      .keep = (size_t)flags->keep,
                                      .resume = flags->resume,
-                                     .progress = t->processes.rank == 0 ? show : NULL,
-                                     .user = t};
+                                     .progress = {t->processes.rank == 0 ? show : NULL, t}};
     progress_start(&t->progress);
     running = t->trainer;
     signal(SIGPIPE, SIG_IGN); /* a reader of the log or of the output may end before the training does */
@@ -405,12 +396,12 @@ static void release(struct training *t)
 static xcvm_status put_rounding(struct training *t, xcvm_error *error)
 {
     enum { EXAMPLES = 512 };
-    const xcc_quantize_options options = {.size = sizeof options,
-                                          .dims = t->dims.items,
-                                          .dim_count = t->dims.count,
-                                          .threads = (int)t->flags->threads,
-                                          .memory_limit = (size_t)t->flags->max_memory,
-                                          .trainable = true};
+    const xcc_quantizer_options options = {.size = sizeof options,
+                                           .dims = t->dims.items,
+                                           .dim_count = t->dims.count,
+                                           .threads = (int)t->flags->threads,
+                                           .memory_limit = (size_t)t->flags->max_memory,
+                                           .trainable = true};
     struct calibration calibration = {.data = NULL};
     xcc_quantizer *quantizer = NULL;
     xct_column *columns = memory_take(t->columns.count + 1, sizeof *columns);
@@ -418,7 +409,7 @@ static xcvm_status put_rounding(struct training *t, xcvm_error *error)
     xcvm_status status = xcc_quantizer_create_file(t->model, &options, &quantizer, error);
     for (size_t i = 0; i < t->columns.count && status == XCVM_OK; i++)
         for (size_t k = 0; k < xcc_quantizer_input_count(quantizer); k++)
-            if (strcmp(xcc_quantizer_input(quantizer, k)->name, t->columns.items[i].input) == 0)
+            if (strcmp(xcc_quantizer_input_at(quantizer, k)->name, t->columns.items[i].input) == 0)
                 columns[count++] = t->columns.items[i];
     if (status == XCVM_OK)
         status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES,
@@ -426,7 +417,7 @@ static xcvm_status put_rounding(struct training *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = xcc_quantizer_run(quantizer, &calibration.source, error);
     if (status == XCVM_OK)
-        status = xcc_quantizer_write(quantizer, buffer_sink, &t->rounded, error);
+        status = xcc_quantizer_save(quantizer, (xcvm_sink){buffer_sink, &t->rounded}, error);
     calibration_close(&calibration);
     xcc_quantizer_destroy(quantizer);
     free(columns);

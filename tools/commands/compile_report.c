@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-bool compile_lines_sink(void *user, const void *bytes, size_t count)
+bool compile_lines_add(struct compile_lines *lines, xcc_diagnostic_kind kind, const char *text)
 {
-    struct compile_lines *lines = user;
-    const bool is_note = count >= 6 && memcmp(bytes, "note: ", 6) == 0;
-    return buffer_sink(is_note ? &lines->notes : &lines->remarks, bytes, count);
+    if (kind != XCC_DIAGNOSTIC_STATE && kind != XCC_DIAGNOSTIC_STATE_PAIR)
+        return false;
+    buffer_format(kind == XCC_DIAGNOSTIC_STATE ? &lines->states : &lines->notes, "%s\n", text);
+    return true;
 }
 
 void compile_lines_print_notes(struct compile_lines *lines)
@@ -21,25 +22,25 @@ void compile_lines_print_notes(struct compile_lines *lines)
         return;
     for (char *line = lines->notes.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
-        report_line("%s", line);
+        report_line("note: %s", line);
     }
     lines->notes.length = 0;
 }
 
 void compile_lines_release(struct compile_lines *lines)
 {
-    buffer_release(&lines->remarks);
+    buffer_release(&lines->states);
     buffer_release(&lines->notes);
 }
 
 static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
 
-/* Remarks name inputs of the model, which may hold what a terminal obeys. */
-static void print_remarks(struct buffer *remarks)
+/* The lines name inputs of the model, which may hold what a terminal obeys. */
+static void print_states(struct buffer *states)
 {
-    if (remarks->length != 0)
-        make_printable(remarks->data);
-    output_print(buffer_string(remarks));
+    if (states->length != 0)
+        make_printable(states->data);
+    output_print(buffer_string(states));
 }
 
 void compile_report_print(const struct model_flags *model, const xcc_report *report, struct compile_lines *lines)
@@ -85,7 +86,7 @@ void compile_report_print(const struct model_flags *model, const xcc_report *rep
             printf(" (%zu because that is faster here)", report->faster_as_floats);
         putchar('\n');
     }
-    print_remarks(&lines->remarks);
+    print_states(&lines->states);
     printf("parameters %" PRIu64 " bytes, arena %" PRIu64 " bytes", report->parameter_bytes, report->arena_bytes);
     if (report->arena_lower_bound != 0)
         printf(" (lower bound %" PRIu64 ", %.1f%% above it)", report->arena_lower_bound,

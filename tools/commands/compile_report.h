@@ -5,13 +5,13 @@
 #include "cli/buffer.h"
 #include "run/model_options.h"
 
-/* Lines of xcc_options.remarks: those that --report prints, and notes, which are printed in any case. */
+/* Diagnostics of states: lines that --report prints, and notes, which are printed in any case. */
 struct compile_lines {
-    struct buffer remarks, notes;
+    struct buffer states, notes;
 };
 
-/* An xcvm_sink for the lines, whose user is a struct compile_lines. */
-bool compile_lines_sink(void *user, const void *bytes, size_t count);
+/* Keeps a diagnostic of a state; false if it is another. */
+bool compile_lines_add(struct compile_lines *lines, xcc_diagnostic_kind kind, const char *text);
 /* Prints the notes on standard error, and forgets them. */
 void compile_lines_print_notes(struct compile_lines *lines);
 void compile_lines_release(struct compile_lines *lines);

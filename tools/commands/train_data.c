@@ -16,7 +16,7 @@ static size_t count_known(const xct_trainer *trainer, const xct_dataset *data)
     size_t known = 0;
     for (size_t i = 0; i < xct_dataset_class_count(data); i++)
         for (size_t k = 0; k < xct_trainer_class_count(trainer); k++)
-            if (strcmp(xct_dataset_class(data, i), xct_trainer_class(trainer, k)) == 0) {
+            if (strcmp(xct_dataset_class_at(data, i), xct_trainer_class_at(trainer, k)) == 0) {
                 known++;
                 break;
             }
@@ -28,7 +28,7 @@ static const char **names_of(const xct_trainer *trainer, size_t *count)
     *count = xct_trainer_class_count(trainer);
     const char **names = memory_take(*count + 1, sizeof *names);
     for (size_t i = 0; i < *count; i++)
-        names[i] = xct_trainer_class(trainer, i);
+        names[i] = xct_trainer_class_at(trainer, i);
     return names;
 }
 
@@ -37,11 +37,11 @@ static xcvm_status take_classes(xct_trainer *trainer, const xct_dataset *data, b
     const size_t count = xct_dataset_class_count(data);
     const char **names = memory_take(count + 1, sizeof *names);
     for (size_t i = 0; i < count; i++)
-        names[i] = xct_dataset_class(data, i);
+        names[i] = xct_dataset_class_at(data, i);
     if (speaks && xct_trainer_class_count(trainer) > 0)
         report_line(
             "note: the model has names of other classes, as \"%s\"; those of the data, as \"%s\", take their place",
-            xct_trainer_class(trainer, 0), names[0]);
+            xct_trainer_class_at(trainer, 0), names[0]);
     xcvm_status status = xct_trainer_set_classes(trainer, names, count, error);
     free(names);
     return status;
@@ -71,7 +71,7 @@ xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct
 void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns)
 {
     for (size_t i = 0; i < xct_trainer_input_count(trainer); i++)
-        columns_tell_scales(columns, data, xct_trainer_input(trainer, i)->name);
+        columns_tell_scales(columns, data, xct_trainer_input_at(trainer, i)->name);
 }
 
 /* ---- Losses ---- */
@@ -95,13 +95,13 @@ static bool find_labels(const struct text_list *data, const char *name, xcvm_dty
             *rank = 1;
             return true;
         }
-        if (xct_arrays_open(data->items[i], NULL, &arrays, NULL) != XCVM_OK)
+        if (xct_arrays_load_file(data->items[i], NULL, &arrays, NULL) != XCVM_OK)
             continue;
         size_t index = xct_arrays_find(arrays, name);
-        if (index == SIZE_MAX && xct_arrays_count(arrays) == 1 && xct_arrays_name(arrays, 0)[0] == '\0')
+        if (index == SIZE_MAX && xct_arrays_count(arrays) == 1 && xct_arrays_name_at(arrays, 0)[0] == '\0')
             index = 0;
-        const bool found = index != SIZE_MAX && xct_arrays_value(arrays, index, XCVM_NO_DTYPE, &value, NULL) == XCVM_OK;
-        xct_arrays_close(arrays);
+        const bool found = index != SIZE_MAX && xct_arrays_read(arrays, index, XCVM_NO_DTYPE, &value, NULL) == XCVM_OK;
+        xct_arrays_destroy(arrays);
         if (!found)
             continue;
         *dtype = xcvm_value_dtype(value);
@@ -113,11 +113,11 @@ static bool find_labels(const struct text_list *data, const char *name, xcvm_dty
 }
 
 /* The model's only output of a float type. */
-static const xcvm_parameter *only_output(const xcvm_program *program)
+static const xcvm_value_info *only_output(const xcvm_program *program)
 {
-    const xcvm_parameter *found = NULL;
+    const xcvm_value_info *found = NULL;
     for (size_t i = 0; i < xcvm_program_output_count(program); i++) {
-        const xcvm_parameter *output = xcvm_program_output(program, i);
+        const xcvm_value_info *output = xcvm_program_output_at(program, i);
         const bool floats = output->type.dtype == XCVM_F32 || output->type.dtype == XCVM_F64 ||
                             output->type.dtype == XCVM_F16 || output->type.dtype == XCVM_BF16;
         if (output->type.kind != XCVM_KIND_TENSOR || !floats)
@@ -135,7 +135,7 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
     const xcc_options plain = {.size = sizeof plain,
                                .dims = options->dims,
                                .dim_count = options->dim_count,
-                               .memory_limit = options->memory_limit,
+                               .limits.memory_bytes = options->limits.memory_bytes,
                                .optimization = -1};
     const char *labels = labels_of(columns, label), *loss = NULL;
     struct buffer bytes = {0};
@@ -143,9 +143,9 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
     xcvm_dtype dtype;
     int rank;
     if (find_labels(data, labels, &dtype, &rank) &&
-        xcc_compile_file(model, &plain, buffer_sink, &bytes, NULL, NULL) == XCVM_OK &&
+        xcc_compile_file(model, &plain, (xcvm_sink){buffer_sink, &bytes}, NULL, NULL) == XCVM_OK &&
         xcvm_program_load(bytes.data, bytes.length, NULL, &program, NULL) == XCVM_OK) {
-        const xcvm_parameter *output = only_output(program);
+        const xcvm_value_info *output = only_output(program);
         if (output != NULL)
             loss = xcc_loss_suggest(output->type.rank, output->type.rank > 1 ? output->type.dims[1] : -1, dtype, rank);
         if (loss != NULL)
@@ -163,7 +163,7 @@ void train_data_warn_of_merged(const xct_trainer *trainer)
 {
     for (size_t i = 0; i < xct_trainer_parameter_count(trainer); i++) {
         const char *name = NULL;
-        (void)xct_trainer_parameter(trainer, i, &name);
+        (void)xct_trainer_parameter_at(trainer, i, &name);
         if (name != NULL && strncmp(name, "onnx::Conv_", 11) == 0) {
             report_line("note: \"%s\" looks like a convolution that BatchNormalization was merged into for inference; "
                         "it learns without it. Export for training to keep it",

@@ -35,7 +35,8 @@ static xcvm_status try_two_files(struct train_output *o, const xct_trainer *trai
                          "Remove it, or choose another name",
                          o->path, o->data);
     char *location = file_base_name(o->data);
-    xcvm_status status = xct_trainer_export_external(trainer, location, count_bytes, &model, count_bytes, &data, error);
+    xcvm_status status = xct_trainer_export_external(trainer, location, (xcvm_sink){count_bytes, &model},
+                                                     (xcvm_sink){count_bytes, &data}, error);
     free(location);
     TRY(status);
     TRY(output_check(o->data, error));
@@ -47,9 +48,9 @@ static xcvm_status try_program(const struct train_output *o, const xct_trainer *
 {
     struct buffer model = {0};
     uint64_t bytes = 0;
-    xcvm_status status = xct_trainer_export(trainer, buffer_sink, &model, error);
+    xcvm_status status = xct_trainer_export(trainer, (xcvm_sink){buffer_sink, &model}, error);
     if (status == XCVM_OK) {
-        status = xcc_compile(model.data, model.length, &o->compile, count_bytes, &bytes, NULL, error);
+        status = xcc_compile(model.data, model.length, &o->compile, (xcvm_sink){count_bytes, &bytes}, NULL, error);
         if (status != XCVM_OK)
             error_prefix(error, "%s: the model learns, but makes no program for inference", o->path);
     }
@@ -64,7 +65,7 @@ xcvm_status train_output_begin(struct train_output *o, const xct_trainer *traine
     if (o->path == NULL)
         return XCVM_OK;
     TRY(output_check(o->path, error));
-    xcvm_status status = xct_trainer_export(trainer, count_bytes, &bytes, error);
+    xcvm_status status = xct_trainer_export(trainer, (xcvm_sink){count_bytes, &bytes}, error);
     if (status == XCVM_UNSUPPORTED && strstr(error->message, "2 GB") != NULL)
         return try_two_files(o, trainer, error);
     TRY(status);
@@ -81,7 +82,8 @@ static xcvm_status write_two_files(const struct train_output *o, const xct_train
         return status;
     }
     char *location = file_base_name(o->data);
-    status = xct_trainer_export_external(trainer, location, output_sink, &outputs[0], output_sink, &outputs[1], error);
+    status = xct_trainer_export_external(trainer, location, (xcvm_sink){output_sink, &outputs[0]},
+                                         (xcvm_sink){output_sink, &outputs[1]}, error);
     free(location);
     if (status == XCVM_OK)
         return output_finish_all(outputs, 2, error);
@@ -97,7 +99,7 @@ xcvm_status train_output_write(const struct train_output *o, const xct_trainer *
         return XCVM_OK;
     if (o->data != NULL)
         return write_two_files(o, trainer, error);
-    xcvm_status status = xct_trainer_export(trainer, buffer_sink, &model, error);
+    xcvm_status status = xct_trainer_export(trainer, (xcvm_sink){buffer_sink, &model}, error);
     if (status == XCVM_OK)
         status = rewrite_model(&model, o->path, &o->compile, error);
     buffer_release(&model);

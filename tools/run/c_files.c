@@ -6,6 +6,7 @@
 #include "io/output.h"
 
 #include <xcvm/compiler.h>
+#include <xcvm/export_c.h>
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
     if (!emits_c(flags) && given != NULL)
         return report_usage("--%s is for C, which --emit c asks for", given);
     if ((emits_c(flags) || emits_onnx(flags)) && is_fused)
-        return report_usage("--fuse makes a kernel library, which %s no use for",
+        return report_usage("--kernel-library makes a kernel library, which %s no use for",
                             emits_c(flags) ? "exported C has" : "an ONNX model has");
     if (emits_onnx(flags) && flags->weights_file != NULL && output != NULL) {
         char *folder = file_folder(flags->weights_file), *model_folder = file_folder(output);
@@ -102,16 +103,16 @@ xcvm_status c_files_write(const struct c_flags *flags, const struct buffer *prog
            (status = output_open(&outputs[opened], paths[opened], error)) == XCVM_OK)
         opened++;
     if (status == XCVM_OK) {
-        const xcc_c_options options = {.size = sizeof options,
-                                       .name = name,
-                                       .header_name = header_name,
-                                       .target = target,
-                                       .arena_in = flags->arena_in,
-                                       .with_main = flags->with_main,
-                                       .sink = output_sink,
-                                       .source = &outputs[SOURCE],
-                                       .header = &outputs[HEADER],
-                                       .weights = flags->weights_file != NULL ? &outputs[WEIGHTS] : NULL};
+        const xcc_export_c_options options = {
+            .size = sizeof options,
+            .name = name,
+            .header_name = header_name,
+            .target = target,
+            .arena_in = flags->arena_in,
+            .with_main = flags->with_main,
+            .source = {output_sink, &outputs[SOURCE]},
+            .header = {output_sink, &outputs[HEADER]},
+            .weights = {flags->weights_file != NULL ? output_sink : NULL, &outputs[WEIGHTS]}};
         status = xcc_export_c(program->data, program->length, &options, error);
     }
     if (status == XCVM_OK)

@@ -9,7 +9,7 @@
 static xcvm_status read_batch(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
 {
     struct calibration *c = user;
-    const uint64_t first = (uint64_t)batch * c->batch, all = xct_dataset_examples(c->data);
+    const uint64_t first = (uint64_t)batch * c->batch, all = xct_dataset_example_count(c->data);
     const size_t count = all - first < c->batch ? (size_t)(all - first) : c->batch;
     c->budget.refused = 0;
     xct_dataset_set_limits(c->data, (size_t)c->budget.limit, value_budget_time_left(&c->budget));
@@ -26,21 +26,21 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
 {
     enum { USUAL = 8 };
     const size_t count = xcc_quantizer_input_count(quantizer);
-    xcvm_parameter *inputs = memory_take(count + 1, sizeof *inputs);
+    xcvm_value_info *inputs = memory_take(count + 1, sizeof *inputs);
     int64_t fixed = -1;
     for (size_t i = 0; i < count; i++) {
-        inputs[i] = *xcc_quantizer_input(quantizer, i);
+        inputs[i] = *xcc_quantizer_input_at(quantizer, i);
         if (inputs[i].type.rank > 0 && inputs[i].type.dims[0] >= 0)
             fixed = inputs[i].type.dims[0];
     }
     value_budget_begin(&c->budget, limits->max_memory, limits->timeout_ms);
-    xcvm_status status = xct_dataset_open_inputs(inputs, count, paths->items, paths->count, columns, column_count,
-                                                 value_budget_allocator(&c->budget), &c->data, error);
+    xcvm_status status = xct_dataset_create_for_inputs(inputs, count, paths->items, paths->count, columns, column_count,
+                                                       value_budget_allocator(&c->budget), &c->data, error);
     free(inputs);
     value_budget_name(&c->budget, status, error);
     TRY(status);
     data_skipped_tell(c->data);
-    uint64_t examples = xct_dataset_examples(c->data);
+    uint64_t examples = xct_dataset_example_count(c->data);
     if (samples > 0 && (uint64_t)samples < examples)
         examples = (uint64_t)samples;
     if (fixed >= 0 && batch > 0 && batch != fixed)

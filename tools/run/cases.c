@@ -151,9 +151,8 @@ xcvm_status data_file_load(const char *path, const xcvm_type *type, struct value
     TRY(file_read(path, &limits, &bytes, error));
     const size_t held = bytes.length;
     value_budget_hold(budget, held);
-    xcvm_status status =
-        xcc_value_load_within(buffer_string(&bytes), bytes.length, type, value_budget_allocator(budget),
-                              value_budget_time_left(budget), name, value, error);
+    xcvm_status status = xcc_value_load(buffer_string(&bytes), bytes.length, type, value_budget_allocator(budget),
+                                        value_budget_time_left(budget), name, value, error);
     value_budget_let_go(budget, held);
     if (status != XCVM_OK) {
         *value = NULL;

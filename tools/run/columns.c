@@ -83,7 +83,7 @@ void columns_release(struct columns *c)
 void data_skipped_tell(const xct_dataset *data)
 {
     const char *names;
-    const size_t count = xct_dataset_skipped(data, &names);
+    const size_t count = xct_dataset_skipped_count(data, &names);
     if (count > 0)
         report_line("note: %zu %s skipped, as %s no %s: %s%s", count, count == 1 ? "file is" : "files are",
                     count == 1 ? "it is" : "they are",

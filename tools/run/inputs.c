@@ -21,9 +21,9 @@ const struct option input_options[] = {
 
 /* ---- Bindings ---- */
 
-static const xcvm_parameter *parameter(const xcvm_program *program, bool outputs, size_t index)
+static const xcvm_value_info *parameter(const xcvm_program *program, bool outputs, size_t index)
 {
-    return outputs ? xcvm_program_output(program, index) : xcvm_program_input(program, index);
+    return outputs ? xcvm_program_output_at(program, index) : xcvm_program_input_at(program, index);
 }
 
 static size_t parameter_count(const xcvm_program *program, bool outputs)
@@ -161,11 +161,11 @@ static xcvm_status check_complete(const struct making *making, xcvm_error *error
     struct buffer missing = {0};
     size_t count = xcvm_program_input_count(making->program->handle), longest = 0, left = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(xcvm_program_input(making->program->handle, i)->name);
+        size_t length = strlen(xcvm_program_input_at(making->program->handle, i)->name);
         longest = length > longest && length <= 30 ? length : longest;
     }
     for (size_t i = 0; i < count && !making->flags->random; i++) {
-        const xcvm_parameter *input = xcvm_program_input(making->program->handle, i);
+        const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, i);
         if (bindings_find(&making->bindings, i) != NULL)
             continue;
         struct buffer line = {0};
@@ -191,7 +191,7 @@ static xcvm_status check_complete(const struct making *making, xcvm_error *error
 /* The declared type of an input with its open dimensions filled in as far as their names are known. */
 static xcvm_type known_type(const struct making *making, size_t index)
 {
-    xcvm_type type = xcvm_program_input(making->program->handle, index)->type;
+    xcvm_type type = xcvm_program_input_at(making->program->handle, index)->type;
     for (int i = 0; i < type.rank; i++)
         if (type.dims[i] < 0)
             type.dims[i] = dims_find(&making->dims, type.dim_names[i]);
@@ -201,7 +201,7 @@ static xcvm_type known_type(const struct making *making, size_t index)
 /* Takes the sizes of named dimensions from a value; they must be those known so far. */
 static xcvm_status learn_dims(struct making *making, size_t index, const xcvm_value *value, xcvm_error *error)
 {
-    const xcvm_type *type = &xcvm_program_input(making->program->handle, index)->type;
+    const xcvm_type *type = &xcvm_program_input_at(making->program->handle, index)->type;
     if (xcvm_value_kind(value) != XCVM_KIND_TENSOR || xcvm_value_rank(value) != type->rank)
         return XCVM_OK;
     for (int i = 0; i < type->rank; i++) {
@@ -219,7 +219,7 @@ static xcvm_status learn_dims(struct making *making, size_t index, const xcvm_va
 /* Open dimensions that nobody said anything about become 1. */
 static void assume_dims(struct making *making, size_t index, xcvm_type *type)
 {
-    const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
+    const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
     for (int i = 0; i < type->rank; i++) {
         const char *name = type->dim_names[i];
         if (type->dims[i] >= 0)
@@ -260,7 +260,7 @@ static xcvm_status callers_mistake(xcvm_status status, xcvm_error *error)
 
 static xcvm_status make_value(struct making *making, size_t index, xcvm_error *error)
 {
-    const xcvm_parameter *input = xcvm_program_input(making->program->handle, index);
+    const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
     const struct binding *binding = bindings_find(&making->bindings, index);
     struct filling filling = {(uint64_t)making->seed * 1000003 + index, making->flags->int_max, making->budget};
     if (filling.int_max <= 0)
@@ -305,7 +305,7 @@ xcvm_status inputs_make(const struct program *program, const struct input_flags 
             status = make_value(&making, i, error);
             value_budget_name(&inputs->budget, status, error);
             if (status != XCVM_OK)
-                error_prefix(error, "input %s", xcvm_program_input(program->handle, i)->name);
+                error_prefix(error, "input %s", xcvm_program_input_at(program->handle, i)->name);
         }
     bindings_release(&making.bindings);
     dims_release(&making.dims);

@@ -1,4 +1,4 @@
-/* The kernel cache: where the command puts the kernel libraries that a compilation with --fuse makes. */
+/* The kernel cache: where the command puts the kernel libraries that a compilation with --kernel-library makes. */
 #ifndef XCVM_TOOLS_RUN_KERNEL_CACHE_H
 #define XCVM_TOOLS_RUN_KERNEL_CACHE_H
 

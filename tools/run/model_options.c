@@ -47,7 +47,7 @@ const struct option machine_options[] = {
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, tune), 0, 0,
      "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
      "estimates chooses"},
-    {"fuse", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, fuse), 0, 0,
+    {"kernel-library", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, kernel_library), 0, 0,
      "make groups of neighboring instructions one function each of a kernel library, with the C compiler; the program "
      "runs without it too"},
     END_OF_OPTIONS,
@@ -142,27 +142,27 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
                          .dim_count = dims->count,
                          /* The command line counts from 0 on, which the compiler takes for its default. */
                          .optimization = flags->optimization == 0 ? -1 : (int)flags->optimization,
-                         .plain_layout = strcmp(flags->layout, "plain") == 0,
-                         .weights = xcvm_dtype_from_name(flags->weights),
-                         .integer = integers_of(flags->integer),
-                         .weight_blocks = weight_blocks(flags->weights),
-                         .integer_activations = strcmp(flags->activations, "int8") == 0,
-                         .compute = xcvm_dtype_from_name(flags->compute),
+                         .debug.plain_layout = strcmp(flags->layout, "plain") == 0,
+                         .weights.dtype = xcvm_dtype_from_name(flags->weights),
+                         .quantized.integers = integers_of(flags->integer),
+                         .weights.blocks = weight_blocks(flags->weights),
+                         .weights.integer_activations = strcmp(flags->activations, "int8") == 0,
+                         .weights.compute = xcvm_dtype_from_name(flags->compute),
                          .default_inputs = flags->keep_inputs.items,
                          .default_input_count = flags->keep_inputs.count,
                          .tune = flags->tune,
                          .flush_subnormals = flags->flush_subnormals,
                          .inference = flags->inference,
-                         .note = model_note,
-                         .memory_limit = (size_t)limits->max_memory,
-                         .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
+                         .diagnostics = {model_note, NULL},
+                         .limits.memory_bytes = (size_t)limits->max_memory,
+                         .limits.timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
 }
 
-void model_note(void *user, xcc_note_kind kind, const char *text)
+void model_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     char *line = memory_text(text);
     make_printable(line); /* it names nodes of the model */
-    const bool form = kind == XCC_NOTE_TRAINING_FORM, warns = form || kind == XCC_NOTE_STATISTICS;
+    const bool form = kind == XCC_DIAGNOSTIC_TRAINING_FORM, warns = form || kind == XCC_DIAGNOSTIC_STATISTICS;
     const char *path = user;
     report_line("%s: %s%s%s%s", warns ? "warning" : "note", path != NULL ? path : "", path != NULL ? ": " : "", line,
                 form ? "; --inference takes the model in inference form" : "");

@@ -24,7 +24,7 @@ struct model_flags {
     bool flush_subnormals;
     int64_t optimization;
     const char *layout, *weights, *integer, *activations, *compute;
-    bool tune, fuse, inference;
+    bool tune, kernel_library, inference;
 };
 #define MODEL_DEFAULTS                                                                                                 \
     {                                                                                                                  \
@@ -57,8 +57,8 @@ void dims_release(struct dims *dims);
 /* The compiler's options, but for kernel libraries; `dims` are those of flags, and lent. */
 xcc_options compiler_options(const struct model_flags *flags, const struct limit_flags *limits,
                              const struct dims *dims);
-/* Reports a note of the compiler on a model. For xcc_options.note; `user` is the model's path, or NULL. */
-void model_note(void *user, xcc_note_kind kind, const char *text);
+/* Reports a note of the compiler on a model. For xcc_options.diagnostics; `user` is the model's path, or NULL. */
+void model_note(void *user, xcc_diagnostic_kind kind, const char *text);
 /* "--layout and --tune": the options given that are for models alone. Empty if there are none. */
 void model_options_given(const struct model_flags *flags, struct buffer *names);
 

@@ -104,8 +104,8 @@ static xcvm_status dump_value(struct observation *observation, const xcvm_event 
     struct output output;
     xcvm_status status = output_open(&output, path, error);
     if (status == XCVM_OK) {
-        status = tensor ? npy_write(value, observation->budget, output_sink, &output, error)
-                        : xcc_value_save(value, own, output_sink, &output, error);
+        status = tensor ? npy_write(value, observation->budget, (xcvm_sink){output_sink, &output}, error)
+                        : xcc_value_save(value, own, (xcvm_sink){output_sink, &output}, error);
         if (status == XCVM_OK)
             status = output_finish(&output, error);
         else
@@ -133,7 +133,7 @@ static bool has_bad(const struct observe_flags *flags, const xcvm_value *value, 
                ((flags->check_nan && statistics->nan_count != 0) || (flags->check_inf && statistics->inf_count != 0));
     }
     for (size_t i = 0; (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL) && i < xcvm_value_count(value); i++)
-        if (has_bad(flags, xcvm_value_item(value, i), left, statistics, where))
+        if (has_bad(flags, xcvm_value_item_at(value, i), left, statistics, where))
             return true;
     return false;
 }

@@ -35,12 +35,11 @@ const struct option loading_options[] = {
 
 /* ---- Compiling ---- */
 
-/* Both callbacks of the compiler get the same `user`. */
+/* The callbacks of the compiler get the same `user`. */
 struct compiling {
     struct progress progress;
     xcvm_sink dump;
-    void *dump_user;
-    const char *path; /* of the model */
+    xcc_diagnostics diagnostics;
 };
 
 static void show_progress(void *user, const char *pass, double fraction)
@@ -53,38 +52,36 @@ static bool pass_dump(void *user, const void *bytes, size_t count)
 {
     struct compiling *compiling = user;
     progress_end(&compiling->progress);
-    return compiling->dump(compiling->dump_user, bytes, count);
+    return compiling->dump.call(compiling->dump.user, bytes, count);
 }
 
-static void show_note(void *user, xcc_note_kind kind, const char *text)
+static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     struct compiling *compiling = user;
     progress_end(&compiling->progress);
-    model_note((void *)(uintptr_t)compiling->path, kind, text);
+    compiling->diagnostics.call(compiling->diagnostics.user, kind, text);
 }
 
-xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                           xcvm_error *error)
 {
-    struct compiling compiling = {.dump = options->dump, .dump_user = options->user, .path = path};
+    struct compiling compiling = {.dump = options->debug.dump, .diagnostics = options->diagnostics};
     xcc_options own = *options;
-    own.note = options->note != NULL ? show_note : NULL;
-    own.note_user = &compiling;
-    own.progress = show_progress;
-    own.dump = options->dump != NULL ? pass_dump : NULL;
-    own.user = &compiling;
+    own.diagnostics = (xcc_diagnostics){options->diagnostics.call != NULL ? show_note : NULL, &compiling};
+    own.progress = (xcc_progress){show_progress, &compiling};
+    own.debug.dump = (xcvm_sink){options->debug.dump.call != NULL ? pass_dump : NULL, &compiling};
     progress_start(&compiling.progress);
     xcvm_status status;
     if (strcmp(path, "-") == 0) {
         struct buffer model = {0};
         const struct read_limits limits = reading_limits(&(struct limit_flags){
-            .max_memory = options->memory_limit, .timeout_ms = (int64_t)(options->timeout_ns / 1000000)});
+            .max_memory = options->limits.memory_bytes, .timeout_ms = (int64_t)(options->limits.timeout_ns / 1000000)});
         status = file_read(path, &limits, &model, error);
         if (status == XCVM_OK)
-            status = xcc_compile(model.data, model.length, &own, sink, user, report, error);
+            status = xcc_compile(model.data, model.length, &own, sink, report, error);
         buffer_release(&model);
     } else {
-        status = xcc_compile_file(path, &own, sink, user, report, error);
+        status = xcc_compile_file(path, &own, sink, report, error);
     }
     progress_end(&compiling.progress);
     return status;
@@ -94,10 +91,11 @@ xcvm_status program_default_inputs(const char *path, const struct buffer *model,
                                    struct names *found, xcvm_error *error)
 {
     const xcc_options options = {.size = sizeof options,
-                                 .memory_limit = (size_t)limits->max_memory,
-                                 .timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
-    return model != NULL ? xcc_default_inputs(model->data, model->length, &options, names_add, found, error)
-                         : xcc_default_inputs_file(path, &options, names_add, found, error);
+                                 .limits.memory_bytes = (size_t)limits->max_memory,
+                                 .limits.timeout_ns = (uint64_t)limits->timeout_ms * 1000000};
+    return model != NULL ? xcc_visit_default_inputs(model->data, model->length, &options,
+                                                    (xcc_name_visitor){names_add, found}, error)
+                         : xcc_visit_default_inputs_file(path, &options, (xcc_name_visitor){names_add, found}, error);
 }
 
 /* Whether one of NAME=SPEC is about the name. */
@@ -136,29 +134,30 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
     options.backprop = flags->backprop;
     options.train = flags->train;
     options.loss = flags->loss;
-    options.wrt = flags->wrt.items;
-    options.wrt_count = flags->wrt.count;
-    if (flags->model.fuse) {
+    options.gradients.wrt = flags->wrt.items;
+    options.gradients.wrt_count = flags->wrt.count;
+    if (flags->model.kernel_library) {
         TRY(library_begin(&program->library, library_temporary_folder(), "xcvm.so", error));
-        options.fuse = program->library.path;
-        options.cache_dir = program->library.cache;
-        options.cc = library_compiler();
-        options.target = flags->isa; /* may run with those kernels */
+        options.kernel_library.path = program->library.path;
+        options.kernel_library.cache_dir = program->library.cache;
+        options.kernel_library.compiler = library_compiler();
+        options.kernel_library.target = flags->isa; /* may run with those kernels */
     }
     if (flags->no_notes)
-        options.note = NULL;
-    options.note_user = (void *)(uintptr_t)path;
+        options.diagnostics.call = NULL;
+    options.diagnostics.user = (void *)(uintptr_t)path;
     program->report = (xcc_report){.size = sizeof program->report};
     if (model != NULL)
-        return xcc_compile(model->data, model->length, &options, buffer_sink, &program->bytes, &program->report, error);
-    return compile_model(path, &options, buffer_sink, &program->bytes, &program->report, error);
+        return xcc_compile(model->data, model->length, &options, (xcvm_sink){buffer_sink, &program->bytes},
+                           &program->report, error);
+    return compile_model(path, &options, (xcvm_sink){buffer_sink, &program->bytes}, &program->report, error);
 }
 
 static xcvm_status assemble_into(const char *path, const struct buffer *text, struct buffer *bytes, xcvm_error *error)
 {
     /* What comes through a pipe is most often the dump of a program elsewhere, so it may name any file. */
     char *folder = file_is_stream(path) ? memory_text("") : file_folder(path);
-    xcvm_status status = xcvm_assemble(text->data, text->length, folder, buffer_sink, bytes, error);
+    xcvm_status status = xcvm_assemble(text->data, text->length, folder, (xcvm_sink){buffer_sink, bytes}, error);
     free(folder);
     if (status == XCVM_INVALID_ARGUMENT)
         error_append(error, ANY_PATH_HINT);
@@ -220,7 +219,7 @@ xcvm_status program_bytes(const char *path, const struct program_flags *flags, s
 static bool has_dimension(const xcvm_program *program, const char *name, struct buffer *names)
 {
     for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
-        const xcvm_type *type = &xcvm_program_input(program, i)->type;
+        const xcvm_type *type = &xcvm_program_input_at(program, i)->type;
         for (int axis = 0; axis < type->rank; axis++) {
             const char *known = type->dim_names[axis];
             if (type->dims[axis] >= 0 || known == NULL || *known == '\0')
@@ -300,7 +299,7 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
     }
     tell_unused(program, flags);
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(program->handle, &info);
+    xcvm_program_get_info(program->handle, &info);
     if (info.notice != NULL)
         report_line("note: %s: %s", path, info.notice);
     return XCVM_OK;

@@ -43,7 +43,7 @@ struct program {
     xcvm_program *handle;
     const char *path;
     struct buffer bytes;    /* of a program that is not in a file */
-    struct library library; /* of a model compiled with --fuse, until it is loaded */
+    struct library library; /* of a model compiled with --kernel-library, until it is loaded */
     struct dims dims;
     enum file_kind kind; /* of what was named; a model is compiled */
     bool flush_subnormals;
@@ -67,7 +67,7 @@ xcvm_status program_default_inputs(const char *path, const struct buffer *model,
 
 /* Compiles a model file ("-": standard input), showing progress on a terminal. `options->user` is for the dump alone.
  */
-xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, void *user, xcc_report *report,
+xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                           xcvm_error *error);
 
 #endif

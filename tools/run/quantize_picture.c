@@ -34,8 +34,8 @@ void quantize_picture(struct buffer *svg, const xcc_quantizer *quantizer, const 
 {
     size_t rows = 0;
     double most = TICK;
-    const xcc_quantize_tensor *x;
-    for (; rows < MOST_ROWS && (x = xcc_quantizer_tensor(quantizer, rows)) != NULL; rows++)
+    const xcc_quantizer_tensor_info *x;
+    for (; rows < MOST_ROWS && (x = xcc_quantizer_tensor_at(quantizer, rows)) != NULL; rows++)
         if (isfinite(x->sqnr))
             most = fmax(most, x->sqnr);
     const int scale_end = (int)(ceil(most / TICK) * TICK), span = WIDTH - LABELS - RIGHT,
@@ -57,7 +57,7 @@ void quantize_picture(struct buffer *svg, const xcc_quantizer *quantizer, const 
         put_text(svg, at, HEAD - 14, "middle", "tick", text);
     }
     for (size_t i = 0; i < rows; i++) {
-        x = xcc_quantizer_tensor(quantizer, i);
+        x = xcc_quantizer_tensor_at(quantizer, i);
         const int y = HEAD + (int)i * ROW;
         const double decibels = isfinite(x->sqnr) ? fmax(x->sqnr, 0) : scale_end;
         char name[48];

@@ -12,7 +12,8 @@ int rewrite_bytes(const char *from, const struct buffer *bytes, const char *to, 
     xcvm_error error = {.pc = -1};
     if (output_open(&output, to, &error) != XCVM_OK)
         return report_error(NULL, &error);
-    xcvm_status status = function(context, buffer_string(bytes), bytes->length, output_sink, &output, &error);
+    xcvm_status status =
+        function(context, buffer_string(bytes), bytes->length, (xcvm_sink){output_sink, &output}, &error);
     if (status == XCVM_OK)
         return output_finish(&output, &error) == XCVM_OK ? EXIT_OK : report_error(NULL, &error);
     bool unwritten = output.failure != 0;
@@ -33,7 +34,7 @@ int rewrite_file(const char *from, const char *to, rewriting function, const voi
 
 xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error *error)
 {
-    if (!xct_dataset_holds(data, to))
+    if (!xct_dataset_has_file(data, to))
         return XCVM_OK;
     return error_set(error, XCVM_INVALID_ARGUMENT, "%s is a file of the data; what is written wants one of its own",
                      to);
@@ -45,7 +46,8 @@ xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_
         return output_write(to, model->data, model->length, error);
     struct output output;
     TRY(output_open(&output, to, error));
-    xcvm_status status = xcc_compile(model->data, model->length, options, output_sink, &output, NULL, error);
+    xcvm_status status =
+        xcc_compile(model->data, model->length, options, (xcvm_sink){output_sink, &output}, NULL, error);
     if (status == XCVM_OK)
         return output_finish(&output, error);
     output_discard(&output, error);

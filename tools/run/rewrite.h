@@ -8,7 +8,7 @@
 #include <xcvm/train.h>
 
 /* Sends what it makes of the bytes to the sink. */
-typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink, void *user,
+typedef xcvm_status (*rewriting)(const void *context, const void *bytes, size_t count, xcvm_sink sink,
                                  xcvm_error *error);
 
 /* Writes what `function` makes of the bytes, which come from the file `from`, to the file `to`, whole or not at all.

@@ -41,13 +41,13 @@ xcvm_status session_open(const struct program *program, const struct limit_flags
                                     .seed = (uint64_t)flags->seed,
                                     .strict_types = flags->strict_types,
                                     .flush_subnormals = program->flush_subnormals,
-                                    .print = print_text};
+                                    .print.call = print_text};
     return xcvm_session_create(program->handle, &options, session, error);
 }
 
 void session_warn_of_threads(const struct session_flags *flags)
 {
-    const int available = xcvm_available_threads();
+    const int available = xcvm_available_thread_count();
     if (flags->threads > available)
         report_line("warning: --threads=%d, but this process may use %d at once, by affinity and the cgroup's quota; "
                     "threads beyond them wait for each other, and times are longer. --threads=0 takes what there is",

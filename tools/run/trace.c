@@ -101,13 +101,12 @@ struct writing {
     bool any, good;
     int tracks;
     xcvm_sink sink;
-    void *user;
 };
 
 static void flush_text(struct writing *writing)
 {
     if (writing->good && writing->text.length != 0)
-        writing->good = writing->sink(writing->user, writing->text.data, writing->text.length);
+        writing->good = writing->sink.call(writing->sink.user, writing->text.data, writing->text.length);
     writing->text.length = 0;
 }
 
@@ -278,9 +277,9 @@ static void put_all_metadata(struct writing *writing, const char *program)
     }
 }
 
-bool trace_write(const struct trace *trace, const struct trace_header *header, xcvm_sink sink, void *user)
+bool trace_write(const struct trace *trace, const struct trace_header *header, xcvm_sink sink)
 {
-    struct writing writing = {.good = true, .sink = sink, .user = user};
+    struct writing writing = {.good = true, .sink = sink};
     writing.origin = trace->run_count != 0 ? trace->runs[0].start_ns : 0;
     buffer_text(&writing.text, "{\"traceEvents\":[\n");
     const char *end = trace->records.length != 0 ? trace->records.data + trace->records.length : NULL;

@@ -31,7 +31,7 @@ void trace_run(struct trace *trace, uint64_t start_ns, uint64_t end_ns);
 void trace_event(struct trace *trace, const xcvm_event *event);
 /* {"traceEvents": ..., "otherData": ...} to the sink; times count from the start of the first run. false if the sink
  * failed. */
-bool trace_write(const struct trace *trace, const struct trace_header *header, xcvm_sink sink, void *user);
+bool trace_write(const struct trace *trace, const struct trace_header *header, xcvm_sink sink);
 void trace_release(struct trace *trace);
 
 #endif

@@ -103,20 +103,20 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
                              "--group=%.100s: wanted PATTERN:lr=FACTOR, PATTERN:weight_decay=X or both",
                              flags->groups.items[i]);
     }
-    compiler->own_ignore_label = flags->ignore_label != NULL;
-    if (flags->ignore_label != NULL && !parse_int(flags->ignore_label, &compiler->ignore_label))
+    compiler->training.own_ignore_label = flags->ignore_label != NULL;
+    if (flags->ignore_label != NULL && !parse_int(flags->ignore_label, &compiler->training.ignore_label))
         return error_set(error, XCVM_INVALID_ARGUMENT, "--ignore-label=%.100s: wanted an integer", flags->ignore_label);
-    compiler->groups = groups->items;
-    compiler->group_count = groups->count;
-    compiler->clip_norm = flags->clip_norm;
-    compiler->clip_value = flags->clip_value;
-    compiler->accumulate = flags->accumulate;
-    compiler->average = flags->average;
-    compiler->loss_scale = flags->loss_scale;
-    compiler->all_reduce = flags->all_reduce;
-    compiler->local_batch_normalization = flags->local_batch_normalization;
-    compiler->evaluate = flags->evaluate;
-    compiler->train_batch_normalization = flags->train_batch_normalization;
+    compiler->training.groups = groups->items;
+    compiler->training.group_count = groups->count;
+    compiler->training.clip_norm = flags->clip_norm;
+    compiler->training.clip_value = flags->clip_value;
+    compiler->training.accumulate = flags->accumulate;
+    compiler->training.average = flags->average;
+    compiler->training.loss_scale = flags->loss_scale;
+    compiler->training.all_reduce = flags->all_reduce;
+    compiler->training.local_batch_normalization = flags->local_batch_normalization;
+    compiler->training.evaluate = flags->evaluate;
+    compiler->training.train_batch_normalization = flags->train_batch_normalization;
     return XCVM_OK;
 }
 
@@ -134,8 +134,8 @@ int recomputation_check(const struct recomputation_flags *flags)
 
 void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler)
 {
-    compiler->recompute = flags->method;
-    compiler->memory_budget = flags->memory_budget;
+    compiler->recompute.method = flags->method;
+    compiler->recompute.memory_budget = flags->memory_budget;
 }
 
 void recomputation_tell(const xcc_report *report)

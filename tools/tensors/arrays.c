@@ -12,7 +12,7 @@ static xcvm_status choose(const xct_arrays *arrays, const char *key, const char 
     const char *name = named ? key : fallback != NULL ? fallback : "";
     size_t count = xct_arrays_count(arrays);
     /* The array of an .npy file has no name, and is what is meant by any. */
-    bool nameless = count == 1 && *xct_arrays_name(arrays, 0) == '\0';
+    bool nameless = count == 1 && *xct_arrays_name_at(arrays, 0) == '\0';
     *index = nameless || *name == '\0' ? SIZE_MAX : xct_arrays_find(arrays, name);
     if (*index == SIZE_MAX && count == 1 && (!named || nameless))
         *index = 0;
@@ -20,7 +20,7 @@ static xcvm_status choose(const xct_arrays *arrays, const char *key, const char 
         return XCVM_OK;
     struct buffer names = {0};
     for (size_t i = 0; i < count && i < 32; i++)
-        buffer_format(&names, "%s%s", i != 0 ? ", " : "", xct_arrays_name(arrays, i));
+        buffer_format(&names, "%s%s", i != 0 ? ", " : "", xct_arrays_name_at(arrays, i));
     error_set(error, XCVM_INVALID_ARGUMENT, "has no array \"%.100s\"; it holds: %.400s", name,
               count != 0 ? buffer_string(&names) : "nothing");
     buffer_release(&names);
@@ -32,11 +32,11 @@ xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const 
 {
     xct_arrays *arrays;
     size_t index;
-    TRY(xct_arrays_open_memory(bytes, count, value_budget_allocator(budget), &arrays, error));
+    TRY(xct_arrays_load(bytes, count, value_budget_allocator(budget), &arrays, error));
     xct_arrays_set_timeout(arrays, value_budget_time_left(budget));
     xcvm_status status = choose(arrays, key, fallback, &index, error);
     if (status == XCVM_OK)
-        status = xct_arrays_value(arrays, index, wanted, tensor, error);
-    xct_arrays_close(arrays);
+        status = xct_arrays_read(arrays, index, wanted, tensor, error);
+    xct_arrays_destroy(arrays);
     return status;
 }

@@ -72,7 +72,7 @@ static size_t longest_string(const xcvm_value *tensor)
     size_t longest = 1;
     for (size_t i = 0; i < xcvm_value_count(tensor); i++) {
         size_t length = 0, at = 0, characters = 0;
-        const unsigned char *string = (const unsigned char *)xcvm_value_string(tensor, i, &length);
+        const unsigned char *string = (const unsigned char *)xcvm_value_string_at(tensor, i, &length);
         for (; at < length; characters++)
             next_character(string, length, &at);
         longest = characters > longest ? characters : longest;
@@ -97,15 +97,14 @@ struct portion {
     struct buffer bytes;
     struct value_budget *budget;
     xcvm_sink sink;
-    void *user;
 };
 
 static xcvm_status unwritable(xcvm_error *error) { return error_set(error, XCVM_IO, "the array cannot be written"); }
 
 static xcvm_status hand_on(struct portion *portion, xcvm_error *error)
 {
-    const bool good =
-        portion->bytes.length == 0 || portion->sink(portion->user, portion->bytes.data, portion->bytes.length);
+    const bool good = portion->bytes.length == 0 ||
+                      portion->sink.call(portion->sink.user, portion->bytes.data, portion->bytes.length);
     portion->bytes.length = 0;
     return good ? value_budget_poll(portion->budget, 0, error) : unwritable(error);
 }
@@ -114,7 +113,7 @@ static xcvm_status hand_on(struct portion *portion, xcvm_error *error)
 static void add_text(struct buffer *bytes, const xcvm_value *tensor, size_t index, size_t size)
 {
     size_t length = 0, at = 0;
-    const unsigned char *text = (const unsigned char *)xcvm_value_string(tensor, index, &length);
+    const unsigned char *text = (const unsigned char *)xcvm_value_string_at(tensor, index, &length);
     unsigned char *to = buffer_extend(bytes, size), *end = to + size;
     for (; at < length; to += 4) {
         const uint32_t code = next_character(text, length, &at);
@@ -173,8 +172,7 @@ xcvm_status npy_size(const xcvm_value *tensor, uint64_t *bytes, xcvm_error *erro
     return size_in_file(tensor, element_size(tensor), bytes, error);
 }
 
-xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, void *user,
-                      xcvm_error *error)
+xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, xcvm_error *error)
 {
     if (xcvm_value_kind(tensor) != XCVM_KIND_TENSOR)
         return error_set(error, XCVM_INVALID_ARGUMENT, "a NumPy file holds a tensor, nothing else (.pb holds more)");
@@ -184,13 +182,13 @@ xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcv
     TRY(size_in_file(tensor, size, &needed, error));
     if (!as_it_is)
         TRY(value_budget_check(budget, needed, error));
-    struct portion portion = {.budget = budget, .sink = sink, .user = user};
+    struct portion portion = {.budget = budget, .sink = sink};
     struct buffer text = {0};
     describe(&text, tensor, size);
     unsigned char head[10] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)text.length, (unsigned char)(text.length >> 8)};
-    const bool good = sink(user, head, sizeof head) && sink(user, text.data, text.length) &&
-                      (!as_it_is || bytes == 0 || sink(user, xcvm_value_data(tensor), bytes));
+    const bool good = sink.call(sink.user, head, sizeof head) && sink.call(sink.user, text.data, text.length) &&
+                      (!as_it_is || bytes == 0 || sink.call(sink.user, xcvm_value_data(tensor), bytes));
     xcvm_status status = good ? XCVM_OK : unwritable(error);
     if (status == XCVM_OK && !as_it_is)
         status = write_elements(&portion, tensor, size, error);

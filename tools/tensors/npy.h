@@ -8,7 +8,6 @@
 xcvm_status npy_size(const xcvm_value *tensor, uint64_t *bytes, xcvm_error *error);
 /* What takes another form in a file is made a portion at a time, within the budget's time, and refused if it is more
  * than the budget leaves. `budget` may be NULL. */
-xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, void *user,
-                      xcvm_error *error);
+xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, xcvm_error *error);
 
 #endif

@@ -48,7 +48,7 @@ xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value
 {
     struct buffer array = {0};
     TRY(check_room(writer, tensor, error));
-    xcvm_status status = npy_write(tensor, writer->budget, buffer_sink, &array, error);
+    xcvm_status status = npy_write(tensor, writer->budget, (xcvm_sink){buffer_sink, &array}, error);
     size_t name = strlen(key) + 4, offset = writer->archive.length;
     if (status == XCVM_OK && (array.length >= UINT32_MAX - offset - name - LOCAL_SIZE || name > UINT16_MAX ||
                               writer->count == UINT16_MAX - 1))

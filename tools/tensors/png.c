@@ -41,7 +41,6 @@ static bool layout_of(const xcvm_value *tensor, struct layout *layout)
 
 struct sink {
     xcvm_sink function;
-    void *user;
     bool failed;
 };
 
@@ -49,10 +48,10 @@ static void write_piece(void *context, void *data, int size)
 {
     struct sink *sink = context;
     if (!sink->failed && size > 0)
-        sink->failed = !sink->function(sink->user, data, (size_t)size);
+        sink->failed = !sink->function.call(sink->function.user, data, (size_t)size);
 }
 
-xcvm_status png_write(const xcvm_value *tensor, xcvm_sink sink, void *user, xcvm_error *error)
+xcvm_status png_write(const xcvm_value *tensor, xcvm_sink sink, xcvm_error *error)
 {
     struct layout layout;
     xcvm_dtype dtype = xcvm_value_dtype(tensor);
@@ -70,7 +69,7 @@ xcvm_status png_write(const xcvm_value *tensor, xcvm_sink sink, void *user, xcvm
             number value = number_get(dtype, xcvm_value_data(tensor), from) * scale;
             pixels[pixel * channels + c] = (unsigned char)(value > 0 ? value < 255 ? rintl(value) : 255 : 0);
         }
-    struct sink out = {sink, user, false};
+    struct sink out = {sink, false};
     int good =
         stbi_write_png_to_func(write_piece, &out, (int)layout.width, (int)layout.height, (int)channels, pixels, 0);
     free(pixels);

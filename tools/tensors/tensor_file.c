@@ -141,8 +141,8 @@ static xcvm_status read_bytes(enum format format, const char *path, const char *
     case FORMAT_IMAGE:
         return image_read(bytes->data, bytes->length, wanted->type, wanted->resize, path, budget, value, error);
     case FORMAT_PB:
-        return xcc_value_load_within(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget),
-                                     value_budget_time_left(budget), name, value, error);
+        return xcc_value_load(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget),
+                              value_budget_time_left(budget), name, value, error);
     case FORMAT_BIN:
         return read_raw(bytes, wanted->type, budget, value, error);
     case FORMAT_UNKNOWN:
@@ -299,11 +299,11 @@ xcvm_status tensor_file_write(struct tensor_files *files, const char *path, cons
     struct output output;
     TRY(output_open(&output, path, error));
     if (format == FORMAT_NPY)
-        status = npy_write(value, files->budget, output_sink, &output, error);
+        status = npy_write(value, files->budget, (xcvm_sink){output_sink, &output}, error);
     else if (format == FORMAT_PB)
-        status = xcc_value_save(value, name, output_sink, &output, error);
+        status = xcc_value_save(value, name, (xcvm_sink){output_sink, &output}, error);
     else if (format == FORMAT_IMAGE)
-        status = png_write(value, output_sink, &output, error);
+        status = png_write(value, (xcvm_sink){output_sink, &output}, error);
     else
         status = write_raw(value, &output, error);
     if (status == XCVM_OK)

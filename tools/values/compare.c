@@ -43,7 +43,7 @@ static void compare_strings(const xcvm_value *actual, const xcvm_value *expected
     double worst = 0;
     for (size_t i = 0; i < xcvm_value_count(actual); i++) {
         size_t n = 0, m = 0;
-        const char *a = xcvm_value_string(actual, i, &n), *b = xcvm_value_string(expected, i, &m);
+        const char *a = xcvm_value_string_at(actual, i, &n), *b = xcvm_value_string_at(expected, i, &m);
         comparison->count++;
         if (n == m && (n == 0 || memcmp(a, b, n) == 0))
             continue;
@@ -113,7 +113,7 @@ static void compare(const xcvm_value *actual, const xcvm_value *expected, const 
             return;
         }
         for (size_t i = 0; i < xcvm_value_count(actual) && comparison->agrees; i++)
-            compare(xcvm_value_item(actual, i), xcvm_value_item(expected, i), tolerance, comparison);
+            compare(xcvm_value_item_at(actual, i), xcvm_value_item_at(expected, i), tolerance, comparison);
     }
 }
 

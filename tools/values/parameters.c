@@ -4,10 +4,10 @@
 #include "values/type.h"
 
 static void add_parameters(struct table *table, const char *title, const xcvm_program *program, size_t count,
-                           const xcvm_parameter *(*get)(const xcvm_program *program, size_t index))
+                           const xcvm_value_info *(*get)(const xcvm_program *program, size_t index))
 {
     for (size_t i = 0; i < count; i++) {
-        const xcvm_parameter *parameter = get(program, i);
+        const xcvm_value_info *parameter = get(program, i);
         struct buffer type = {0};
         type_print(&type, &parameter->type);
         table_cell(table, "%s", title);
@@ -21,8 +21,8 @@ static void add_parameters(struct table *table, const char *title, const xcvm_pr
 void parameters_print(const xcvm_program *program)
 {
     struct table table = {0};
-    add_parameters(&table, "input", program, xcvm_program_input_count(program), xcvm_program_input);
-    add_parameters(&table, "output", program, xcvm_program_output_count(program), xcvm_program_output);
-    add_parameters(&table, "state", program, xcvm_program_state_count(program), xcvm_program_state);
+    add_parameters(&table, "input", program, xcvm_program_input_count(program), xcvm_program_input_at);
+    add_parameters(&table, "output", program, xcvm_program_output_count(program), xcvm_program_output_at);
+    add_parameters(&table, "state", program, xcvm_program_state_count(program), xcvm_program_state_at);
     table_print(&table, stdout);
 }

@@ -94,7 +94,7 @@ static void types_print(struct buffer *text, const xcvm_value *value, size_t *le
         for (; i < count && i < ITEMS_SHOWN && *left != 0; i++) {
             buffer_text(text, i != 0 ? ", " : "");
             --*left;
-            types_print(text, xcvm_value_item(value, i), left);
+            types_print(text, xcvm_value_item_at(value, i), left);
         }
         if (i < count)
             buffer_format(text, "%s... %zu items", i != 0 ? ", " : "", count);

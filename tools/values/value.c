@@ -82,7 +82,7 @@ static void element_print(struct buffer *text, const xcvm_value *tensor, size_t 
     xcvm_dtype dtype = xcvm_value_dtype(tensor);
     if (dtype == XCVM_STRING) {
         size_t length = 0;
-        const char *string = xcvm_value_string(tensor, index, &length);
+        const char *string = xcvm_value_string_at(tensor, index, &length);
         string_print(text, string, string != NULL ? length : 0);
         return;
     }
@@ -141,7 +141,7 @@ static void values_print(struct buffer *text, const xcvm_value *value, size_t li
         for (; i < count && i < ITEMS_SHOWN && *left != 0; i++) {
             buffer_text(text, i != 0 ? "; " : "");
             --*left;
-            values_print(text, xcvm_value_item(value, i), limit, left);
+            values_print(text, xcvm_value_item_at(value, i), limit, left);
         }
         if (i < count)
             buffer_format(text, "%s... %zu items", i != 0 ? "; " : "", count);
@@ -222,7 +222,8 @@ static xcvm_status list_convert(const xcvm_value *list, xcvm_dtype dtype, struct
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < count && status == XCVM_OK; i++)
         if ((status = poll_item(budget, i, error)) == XCVM_OK)
-            status = value_convert((xcvm_value *)(uintptr_t)xcvm_value_item(list, i), dtype, budget, &items[i], error);
+            status =
+                value_convert((xcvm_value *)(uintptr_t)xcvm_value_item_at(list, i), dtype, budget, &items[i], error);
     if (status == XCVM_OK)
         status =
             xcvm_list_create(value_budget_allocator(budget), xcvm_value_kind(list), count, items, converted, error);
@@ -269,7 +270,7 @@ xcvm_status value_converts(const xcvm_value *value, xcvm_dtype dtype, const stru
     *converts = kind == XCVM_KIND_TENSOR && xcvm_value_dtype(value) != dtype;
     for (size_t i = 0; is_list && !*converts && i < xcvm_value_count(value); i++) {
         TRY(poll_item(budget, i, error));
-        TRY(value_converts(xcvm_value_item(value, i), dtype, budget, converts, error));
+        TRY(value_converts(xcvm_value_item_at(value, i), dtype, budget, converts, error));
     }
     return XCVM_OK;
 }

@@ -103,8 +103,8 @@ static xcvm_status create(const xcvm_allocator *allocator, xct_arrays **arrays, 
     return XCVM_OK;
 }
 
-xcvm_status xct_arrays_open_memory(const void *bytes, size_t count, const xcvm_allocator *allocator,
-                                   xct_arrays **arrays, xcvm_error *error)
+xcvm_status xct_arrays_load(const void *bytes, size_t count, const xcvm_allocator *allocator, xct_arrays **arrays,
+                            xcvm_error *error)
 {
     xct_arrays *a = NULL;
     XCVM_CHECK(error, bytes != NULL || count == 0, INVALID_ARGUMENT, "bytes is NULL");
@@ -116,11 +116,12 @@ xcvm_status xct_arrays_open_memory(const void *bytes, size_t count, const xcvm_a
     if (status == XCVM_OK)
         *arrays = a;
     else
-        xct_arrays_close(a);
+        xct_arrays_destroy(a);
     return status;
 }
 
-xcvm_status xct_arrays_open(const char *path, const xcvm_allocator *allocator, xct_arrays **arrays, xcvm_error *error)
+xcvm_status xct_arrays_load_file(const char *path, const xcvm_allocator *allocator, xct_arrays **arrays,
+                                 xcvm_error *error)
 {
     xct_arrays *a = NULL;
     XCVM_CHECK(error, path != NULL && arrays != NULL, INVALID_ARGUMENT, "path or arrays is NULL");
@@ -136,11 +137,11 @@ xcvm_status xct_arrays_open(const char *path, const xcvm_allocator *allocator, x
     if (status == XCVM_OK)
         *arrays = a;
     else
-        xct_arrays_close(a);
+        xct_arrays_destroy(a);
     return status;
 }
 
-void xct_arrays_close(xct_arrays *a)
+void xct_arrays_destroy(xct_arrays *a)
 {
     if (a == NULL)
         return;
@@ -160,7 +161,7 @@ void xct_arrays_set_timeout(xct_arrays *a, uint64_t timeout_ns)
 
 size_t xct_arrays_count(const xct_arrays *a) { return a != NULL ? a->array_count : 0; }
 
-const char *xct_arrays_name(const xct_arrays *a, size_t index)
+const char *xct_arrays_name_at(const xct_arrays *a, size_t index)
 {
     if (a == NULL || index >= a->array_count)
         return NULL;
@@ -170,7 +171,7 @@ const char *xct_arrays_name(const xct_arrays *a, size_t index)
 static size_t find_name(const xct_arrays *a, const char *name, size_t length)
 {
     for (size_t i = 0; i < a->array_count; i++) {
-        const char *own = xct_arrays_name(a, i);
+        const char *own = xct_arrays_name_at(a, i);
         if (strncmp(own, name, length) == 0 && own[length] == '\0')
             return i;
     }
@@ -220,8 +221,7 @@ static xcvm_status tensor_of(const xcvm_safetensor *from, const xcvm_allocator *
     return XCVM_OK;
 }
 
-xcvm_status xct_arrays_value(const xct_arrays *a, size_t index, xcvm_dtype wanted, xcvm_value **value,
-                             xcvm_error *error)
+xcvm_status xct_arrays_read(const xct_arrays *a, size_t index, xcvm_dtype wanted, xcvm_value **value, xcvm_error *error)
 {
     XCVM_CHECK(error, a != NULL && value != NULL && index < a->array_count, INVALID_ARGUMENT, "there is no array %zu",
                index);

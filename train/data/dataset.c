@@ -132,12 +132,12 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
     size_t length = 0;
     for (*file = 0; *file < shard->path_count; ++*file) {
         const xct_arrays *a = files[*file];
-        const bool single = xct_arrays_count(a) == 1 && xct_arrays_name(a, 0)[0] == '\0';
+        const bool single = xct_arrays_count(a) == 1 && xct_arrays_name_at(a, 0)[0] == '\0';
         *index = single ? 0 : xct_arrays_find(a, name);
         if (single ? names_file(shard->paths[*file], name) : *index != SIZE_MAX)
             return XCVM_OK;
         for (size_t i = 0; i < xct_arrays_count(a) && i < 32; i++)
-            append_name(names, sizeof names, &length, single ? shard->paths[*file] : xct_arrays_name(a, i));
+            append_name(names, sizeof names, &length, single ? shard->paths[*file] : xct_arrays_name_at(a, i));
     }
     XCVM_FAIL(error, INVALID_ARGUMENT, "%s: has no array \"%.100s\"; it holds: %s", shard->paths[0], name,
               length > 0 ? names : "nothing");
@@ -254,14 +254,14 @@ xcvm_status xct_shard_open(const xct_shard *shard, const xcvm_allocator *allocat
                            xcvm_error *error)
 {
     for (size_t i = 0; i < shard->path_count; i++)
-        XCVM_TRY(xct_arrays_open(shard->paths[i], allocator, &files[i], error));
+        XCVM_TRY(xct_arrays_load_file(shard->paths[i], allocator, &files[i], error));
     return XCVM_OK;
 }
 
 void xct_shard_close(const xct_shard *shard, xct_arrays **files)
 {
     for (size_t i = 0; i < shard->path_count; i++) {
-        xct_arrays_close(files[i]);
+        xct_arrays_destroy(files[i]);
         files[i] = NULL;
     }
 }
@@ -290,7 +290,7 @@ static xcvm_status check_shards(xct_dataset *set, xcvm_error *error)
 static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, const char *array, double scale,
                         xcvm_error *error)
 {
-    const xcvm_parameter *parameter = &feed->inputs[input];
+    const xcvm_value_info *parameter = &feed->inputs[input];
     const xcvm_type *type = &parameter->type;
     XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && type->rank >= 1 && type->dtype != XCVM_STRING, UNSUPPORTED,
                "input \"%s\" cannot be fed from data: it is no tensor of numbers with an axis for examples",
@@ -456,7 +456,7 @@ void xct_dataset_destroy(xct_dataset *set)
     xct_memory_destroy(memory);
 }
 
-uint64_t xct_dataset_examples(const xct_dataset *set) { return set != NULL ? set->rows : 0; }
+uint64_t xct_dataset_example_count(const xct_dataset *set) { return set != NULL ? set->rows : 0; }
 
 double xct_dataset_scale(const xct_dataset *set, const char *input)
 {
@@ -466,7 +466,7 @@ double xct_dataset_scale(const xct_dataset *set, const char *input)
     return 0;
 }
 
-size_t xct_dataset_skipped(const xct_dataset *set, const char **names)
+size_t xct_dataset_skipped_count(const xct_dataset *set, const char **names)
 {
     const bool any = set != NULL && set->images != NULL && set->images->skipped > 0;
     if (names != NULL)

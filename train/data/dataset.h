@@ -19,7 +19,7 @@ typedef struct xct_label_rule {
 
 /* What the data is for: the inputs of a program. */
 typedef struct xct_feed {
-    const xcvm_parameter *inputs;
+    const xcvm_value_info *inputs;
     size_t count;
     xct_label_rule labels;
 } xct_feed;

@@ -2,9 +2,9 @@
 #include "base/clock.h"
 #include "train/data/dataset.h"
 
-xcvm_status xct_dataset_open_inputs(const xcvm_parameter *inputs, size_t input_count, const char *const *paths,
-                                    size_t path_count, const xct_column *columns, size_t column_count,
-                                    const xcvm_allocator *allocator, xct_dataset **dataset, xcvm_error *error)
+xcvm_status xct_dataset_create_for_inputs(const xcvm_value_info *inputs, size_t input_count, const char *const *paths,
+                                          size_t path_count, const xct_column *columns, size_t column_count,
+                                          const xcvm_allocator *allocator, xct_dataset **dataset, xcvm_error *error)
 {
     xcvm_error own;
     error = error != NULL ? error : &own;

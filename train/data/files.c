@@ -9,7 +9,7 @@ static bool is_file(const char *path, const struct stat *file)
     return stat(path, &facts) == 0 && facts.st_dev == file->st_dev && facts.st_ino == file->st_ino;
 }
 
-bool xct_dataset_holds(const xct_dataset *set, const char *path)
+bool xct_dataset_has_file(const xct_dataset *set, const char *path)
 {
     struct stat file;
     if (set == NULL || path == NULL || stat(path, &file) != 0 || !S_ISREG(file.st_mode))

@@ -57,7 +57,7 @@ size_t xct_dataset_class_count(const xct_dataset *set)
     return set != NULL && set->images != NULL ? set->images->class_count : 0;
 }
 
-const char *xct_dataset_class(const xct_dataset *set, size_t index)
+const char *xct_dataset_class_at(const xct_dataset *set, size_t index)
 {
     return index < xct_dataset_class_count(set) ? set->images->classes[index] : NULL;
 }

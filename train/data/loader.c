@@ -38,7 +38,7 @@ static xcvm_status wrap(const xct_bound *bound, unsigned char *memory, size_t co
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, bound->dims, sizeof dims);
     dims[0] = (int64_t)count;
-    return xcvm_tensor_wrap(bound->dtype, bound->rank, dims, memory, NULL, NULL, value, error);
+    return xcvm_tensor_wrap(bound->dtype, bound->rank, dims, memory, (xcvm_finalizer){0}, value, error);
 }
 
 static size_t slot_bytes(const xct_loader *l, size_t column)

@@ -77,7 +77,7 @@ static bool read_weights(xcc_lowering *n, size_t index, const network *k, weight
 /* Whether the options have integers; what they forbid is not left out, as the report is told. */
 static bool may_be_integers(const xcc_options *o)
 {
-    return !o->backprop && o->train == NULL && !o->evaluate && o->integer != XCC_INTEGER_NEVER &&
+    return !o->backprop && o->train == NULL && !o->training.evaluate && o->quantized.integers != XCC_INTEGER_NEVER &&
            (o->optimization == 0 || o->optimization >= 2);
 }
 
@@ -103,7 +103,8 @@ static bool chooses_integers(xcc_lowering *n, network *k)
     const xcc_options *o = n->m->options;
     if (!may_be_integers(o))
         return false;
-    const bool pays = o->integer == XCC_INTEGER_ALWAYS || xcvm_quads_at_once(), chosen = pays && read_network(n, k);
+    const bool pays = o->quantized.integers == XCC_INTEGER_ALWAYS || xcvm_quads_at_once(),
+               chosen = pays && read_network(n, k);
     n->m->compilation->integers.slower += !pays;
     n->m->compilation->integers.left += !chosen;
     return chosen;

@@ -366,7 +366,7 @@ START_TEST(constants)
     passes(&c);
     machine_open(&k, &c);
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(k.program, &info);
+    xcvm_program_get_info(k.program, &info);
     ck_assert_uint_eq(info.constant_count, 2);
     machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
     machine_run(&k);
@@ -417,7 +417,7 @@ static xcvm_status compile_with(const xcvm_allocator *allocator, xcvm_error *err
         xcc_plan plan;
         status = status == XCVM_OK ? xcc_passes_run(&m) : status;
         status = status == XCVM_OK ? xcc_plan_make(&m, &plan) : status;
-        status = status == XCVM_OK ? xcc_emit_program(&m, &plan, test_bytes_sink, &bytes) : status;
+        status = status == XCVM_OK ? xcc_emit_program(&m, &plan, (xcvm_sink){test_bytes_sink, &bytes}) : status;
     }
     xcc_module_release(&m);
     test_bytes_free(&bytes);
@@ -445,7 +445,7 @@ static void check_refused(void (*spoil)(xcc_node *n), const char *part)
     passes(&c);
     ok(&c.m, xcc_plan_make(&c.m, &plan));
     spoil(c.m.graph->first);
-    ck_assert_int_eq(xcc_emit_program(&c.m, &plan, refuse_bytes, NULL), XCVM_INTERNAL);
+    ck_assert_int_eq(xcc_emit_program(&c.m, &plan, (xcvm_sink){refuse_bytes, NULL}), XCVM_INTERNAL);
     ck_assert_msg(strstr(c.error.message, part) != NULL, "%s", c.error.message);
     ck_assert_msg(strstr(c.error.message, "a lower optimization level") != NULL, "%s", c.error.message);
     finish(&c);

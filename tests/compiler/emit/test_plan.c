@@ -77,7 +77,7 @@ START_TEST(random_graphs)
     xcc_plan plan;
     for (int naive = 0; naive < 2; naive++) {
         begin(&c, 1);
-        c.options.scheduling = naive ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
+        c.options.debug.scheduling = naive ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
         make_random(&c.b, (uint32_t)_i, 40);
         passes(&c);
         ok(&c.m, xcc_plan_make(&c.m, &plan));
@@ -90,7 +90,7 @@ START_TEST(random_graphs)
         finish(&c);
     }
     for (size_t i = 0; i < 3; i++)
-        expect_equal(xcvm_session_output(before.session, i), xcvm_session_output(after.session, i));
+        expect_equal(xcvm_session_get_output(before.session, i), xcvm_session_get_output(after.session, i));
     machine_close(&before);
     machine_close(&after);
 }
@@ -183,7 +183,7 @@ START_TEST(greedy_schedule)
     bool open = false;
     for (int naive = 0; naive < 2; naive++) {
         begin(&c, 1);
-        c.options.scheduling = naive ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
+        c.options.debug.scheduling = naive ? XCC_SCHEDULE_NAIVE : XCC_SCHEDULE_MEMORY;
         xcc_builder *b = &c.b;
         xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(1, 64)), *wide[4], *narrow[4];
         for (int64_t i = 0; i < 4; i++)

@@ -2,6 +2,7 @@
  */
 #include "tests/vm/support.h"
 #include "xcvm/compiler.h"
+#include "xcvm/export_c.h"
 
 #include <stdio.h>
 
@@ -9,8 +10,8 @@
 static test_bytes export_text(const char *text, xcvm_error *error)
 {
     test_bytes program = assemble(text), source = {0}, header = {0};
-    const xcc_c_options options = {
-        .size = sizeof options, .sink = test_bytes_sink, .source = &source, .header = &header};
+    const xcc_export_c_options options = {
+        .size = sizeof options, .source = {test_bytes_sink, &source}, .header = {test_bytes_sink, &header}};
     *error = (xcvm_error){0};
     const xcvm_status status = xcc_export_c(program.at, program.length, &options, error);
     ck_assert_int_eq(status, error->status);
@@ -74,8 +75,10 @@ START_TEST(weights_end_with_the_data)
                                   "$2 = Add($1, f32[1] 1.5)\n$3 = Add($2, f32[0])\nOut($2, name=\"y\")\n"
                                   "Out($3, name=\"z\")\n");
     test_bytes source = {0}, header = {0}, weights = {0};
-    const xcc_c_options options = {
-        .size = sizeof options, .sink = test_bytes_sink, .source = &source, .header = &header, .weights = &weights};
+    const xcc_export_c_options options = {.size = sizeof options,
+                                          .source = {test_bytes_sink, &source},
+                                          .header = {test_bytes_sink, &header},
+                                          .weights = {test_bytes_sink, &weights}};
     xcvm_error error = {0};
     ck_assert_msg(xcc_export_c(program.at, program.length, &options, &error) == XCVM_OK, "%s", error.message);
     test_bytes_sink(&header, "", 1);

@@ -21,9 +21,9 @@ static void expect_names(const machine *k, size_t inputs, const char *const *inp
     ck_assert_uint_eq(xcvm_program_input_count(k->program), inputs);
     ck_assert_uint_eq(xcvm_program_output_count(k->program), outputs);
     for (size_t i = 0; i < inputs; i++)
-        ck_assert_str_eq(xcvm_program_input(k->program, i)->name, input_names[i]);
+        ck_assert_str_eq(xcvm_program_input_at(k->program, i)->name, input_names[i]);
     for (size_t i = 0; i < outputs; i++)
-        ck_assert_str_eq(xcvm_program_output(k->program, i)->name, output_names[i]);
+        ck_assert_str_eq(xcvm_program_output_at(k->program, i)->name, output_names[i]);
 }
 
 static void check_refused(compilation *c, xcvm_status status, const char *part)
@@ -60,7 +60,7 @@ START_TEST(two_programs)
     for (int phase = XCC_PHASE_FORWARD; phase <= XCC_PHASE_BACKWARD; phase++) {
         compilation c;
         begin_backprop(&c);
-        c.options.phase = (xcc_phase)phase;
+        c.options.gradients.phase = (xcc_phase)phase;
         layer(&c.b);
         passes(&c);
         machine_open(phase == XCC_PHASE_FORWARD ? &forward : &backward, &c);
@@ -70,7 +70,7 @@ START_TEST(two_programs)
         }
         finish(&c);
     }
-    const char *retained = xcvm_program_output(forward.program, 3)->name;
+    const char *retained = xcvm_program_output_at(forward.program, 3)->name;
     ck_assert_int_eq(strncmp(retained, "retained_", 9), 0);
     expect_names(&forward, 1, (const char *const[]){"x"}, 4, (const char *const[]){"y", "z", "retained_x", retained});
     expect_names(&backward, 3, (const char *const[]){"grad_in@y", "retained_x", retained}, 1,
@@ -79,8 +79,9 @@ START_TEST(two_programs)
     machine_run(&forward);
     machine_give(&backward, 0, XCVM_F32, 1, DIMS(2), g);
     for (size_t i = 1; i < 3; i++)
-        ck_assert_int_eq(xcvm_session_set_input(backward.session, i, xcvm_session_output(forward.session, i + 1), NULL),
-                         XCVM_OK);
+        ck_assert_int_eq(
+            xcvm_session_set_input(backward.session, i, xcvm_session_get_output(forward.session, i + 1), NULL),
+            XCVM_OK);
     machine_run(&backward);
     const float a = tanhf(0.5f), b = tanhf(-2);
     expect_output(&backward, 0, 1, DIMS(2), FLOATS(3 * (1 - a * a) * 1, 4 * (1 - b * b) * 2));
@@ -93,17 +94,17 @@ START_TEST(two_programs_refused)
 {
     compilation c;
     begin_backprop(&c);
-    c.options.phase = XCC_PHASE_FORWARD;
+    c.options.gradients.phase = XCC_PHASE_FORWARD;
     c.options.loss = "z";
     layer(&c.b);
     check_refused(&c, XCVM_INVALID_ARGUMENT, "no output 'z' of a float type");
     begin_backprop(&c);
-    c.options.phase = XCC_PHASE_BACKWARD;
+    c.options.gradients.phase = XCC_PHASE_BACKWARD;
     xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2)), *x = input(&c.b, "grad_in@y", XCVM_F32, 1, DIMS(2));
     output(&c.b, named(&c.b, "y", must(&c.b, xcc_build_mul(&c.b, x, w))));
     check_refused(&c, XCVM_INVALID_MODEL, "an input or an output 'grad_in@y' already");
     begin_backprop(&c);
-    c.options.phase = XCC_PHASE_FORWARD;
+    c.options.gradients.phase = XCC_PHASE_FORWARD;
     w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
     x = input(&c.b, "x", XCVM_F32, 1, DIMS(2));
     output(&c.b, named(&c.b, "retained_x", must(&c.b, xcc_build_mul(&c.b, x, w))));
@@ -129,9 +130,9 @@ START_TEST(second_order)
         compilation c;
         machine k;
         begin_backprop(&c);
-        c.options.order = 2;
-        c.options.wrt = wrt;
-        c.options.wrt_count = i == 1 ? 2 : 0;
+        c.options.gradients.order = 2;
+        c.options.gradients.wrt = wrt;
+        c.options.gradients.wrt_count = i == 1 ? 2 : 0;
         cubes(&c.b);
         passes(&c);
         machine_open(&k, &c);
@@ -160,7 +161,7 @@ START_TEST(second_order_of_a_loop)
     compilation c;
     machine k;
     begin_backprop(&c);
-    c.options.order = 2;
+    c.options.gradients.order = 2;
     xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, -2)),
               *result = must(&c.b, xcc_value_create(c.b.graph, NULL));
     xcc_value *inputs[] = {must(&c.b, xcc_scalar_i64(c.b.graph, 3)), NULL, w}, *given[3];
@@ -197,7 +198,7 @@ START_TEST(straight_through)
         compilation c;
         machine k;
         begin_backprop(&c);
-        c.options.straight_through = true;
+        c.options.gradients.straight_through = true;
         xcc_builder *b = &c.b;
         xcc_value *w = parameter(b, "w", 4, DIMS(1, 1, 2, 2), FLOATS(1, -2, 3, 4)), *scale = number(b, 0.5);
         xcc_value *q = xcc_apply(b, QuantizeLinear, y, .x = XCC_IN(w), .scale = XCC_IN(scale), .output_dtype = XCVM_I8,
@@ -249,20 +250,23 @@ START_TEST(wrong_options)
     static const struct {
         xcc_options options;
         const char *part;
-    } cases[] = {{{.order = 2}, "backprop is not"},
-                 {{.phase = XCC_PHASE_FORWARD}, "backprop is not"},
-                 {{.straight_through = true}, "backprop is not"},
-                 {{.backprop = true, .order = 3}, "not 3"},
-                 {{.backprop = true, .phase = (xcc_phase)7}, "no phase 7"},
-                 {{.backprop = true, .order = 2, .phase = XCC_PHASE_FORWARD}, "neither straight-through nor"},
-                 {{.backprop = true, .order = 2, .straight_through = true}, "neither straight-through nor"},
-                 {{.backprop = true, .vjps = &none, .vjp_count = 1}, "product is NULL"}};
+    } cases[] = {
+        {{.gradients.order = 2}, "backprop is not"},
+        {{.gradients.phase = XCC_PHASE_FORWARD}, "backprop is not"},
+        {{.gradients.straight_through = true}, "backprop is not"},
+        {{.backprop = true, .gradients.order = 3}, "not 3"},
+        {{.backprop = true, .gradients.phase = (xcc_phase)7}, "no phase 7"},
+        {{.backprop = true, .gradients.order = 2, .gradients.phase = XCC_PHASE_FORWARD},
+         "neither straight-through nor"},
+        {{.backprop = true, .gradients.order = 2, .gradients.straight_through = true}, "neither straight-through nor"},
+        {{.backprop = true, .gradients.vjps = &none, .gradients.vjp_count = 1}, "product is NULL"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         xcc_options options = cases[i].options;
         xcvm_error error = {0};
         test_bytes bytes = {0};
         options.size = sizeof options;
-        ck_assert_int_eq(xcc_compile("", 0, &options, test_bytes_sink, &bytes, NULL, &error), XCVM_INVALID_ARGUMENT);
+        ck_assert_int_eq(xcc_compile("", 0, &options, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
+                         XCVM_INVALID_ARGUMENT);
         ck_assert_msg(strstr(error.message, cases[i].part) != NULL, "%s", error.message);
     }
 }

@@ -33,8 +33,8 @@ START_TEST(by_name)
     compilation c;
     machine k;
     begin_backprop(&c);
-    c.options.wrt = wrt;
-    c.options.wrt_count = 2;
+    c.options.gradients.wrt = wrt;
+    c.options.gradients.wrt_count = 2;
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
     (void)parameter(&c.b, "unused", 1, DIMS(2), FLOATS(0, 0));
     output(&c.b, sum(&c.b, xcc_build_mul(&c.b, x, w)));
@@ -72,8 +72,8 @@ START_TEST(path_alone)
     static const char *const wrt[] = {"w"};
     compilation c;
     begin_backprop(&c);
-    c.options.wrt = wrt;
-    c.options.wrt_count = 1;
+    c.options.gradients.wrt = wrt;
+    c.options.gradients.wrt_count = 1;
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
     xcc_value *frozen = parameter(&c.b, "frozen", 1, DIMS(2), FLOATS(1, 2));
     /* Neither what only the input or a frozen parameter goes through, nor what the loss does not depend on. */
@@ -175,8 +175,8 @@ START_TEST(running_statistics)
         compilation c;
         begin_backprop(&c);
         if (asked) {
-            c.options.wrt = wrt;
-            c.options.wrt_count = 1;
+            c.options.gradients.wrt = wrt;
+            c.options.gradients.wrt_count = 1;
         }
         xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(4, 1)), *operands[4];
         static const char *const names[] = {"scale", "bias", "mean", "var"};
@@ -296,8 +296,8 @@ START_TEST(dropped_in_bodies)
         ok(&c.m, differentiate(&c));
         compile_rest(&c, &k);
         machine_run(&k);
-        const float *of_y = xcvm_value_data(xcvm_session_output(k.session, 1));
-        const float *of_w = xcvm_value_data(xcvm_session_output(k.session, 2));
+        const float *of_y = xcvm_value_data(xcvm_session_get_output(k.session, 1));
+        const float *of_w = xcvm_value_data(xcvm_session_get_output(k.session, 2));
         size_t zeros = 0;
         for (size_t i = 0; i < 64; i++) {
             ck_assert_double_eq_tol((double)(of_w[i] * w[i]), (double)of_y[i], 1e-3);

@@ -111,8 +111,8 @@ START_TEST(wrong_names)
         if (i == 0) {
             c.options.loss = "other";
         } else {
-            c.options.wrt = i == 1 ? wrt : &wrt[i];
-            c.options.wrt_count = i == 1 ? 2 : 1;
+            c.options.gradients.wrt = i == 1 ? wrt : &wrt[i];
+            c.options.gradients.wrt_count = i == 1 ? 2 : 1;
         }
         (void)input(&c.b, "i", XCVM_I64, 0, NULL);
         output(&c.b, sum(&c.b, parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2))));

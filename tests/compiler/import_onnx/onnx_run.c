@@ -92,7 +92,7 @@ static void bind(xcvm_session *session, const xcvm_program *program, const char 
 {
     xcvm_error error;
     for (size_t i = 0; i < xcvm_program_input_count(program); i++)
-        if (strcmp(xcvm_program_input(program, i)->name, name) == 0) {
+        if (strcmp(xcvm_program_input_at(program, i)->name, name) == 0) {
             xcvm_status status = xcvm_session_set_input(session, i, value, &error);
             ck_assert_msg(status == XCVM_OK, "%s", error.message);
             return;
@@ -103,8 +103,8 @@ static void bind(xcvm_session *session, const xcvm_program *program, const char 
 static const xcvm_value *result(const xcvm_session *session, const xcvm_program *program, const char *name)
 {
     for (size_t i = 0; i < xcvm_program_output_count(program); i++)
-        if (strcmp(xcvm_program_output(program, i)->name, name) == 0)
-            return xcvm_session_output(session, i);
+        if (strcmp(xcvm_program_output_at(program, i)->name, name) == 0)
+            return xcvm_session_get_output(session, i);
     ck_abort_msg("there is no output %s", name);
     return NULL;
 }
@@ -121,7 +121,8 @@ void onnx_expect_model(const test_bytes *model, const xcc_options *compile, cons
 {
     test_bytes bytes = {0};
     xcvm_error error;
-    xcvm_status status = xcc_compile(model->at, model->length, compile, test_bytes_sink, &bytes, NULL, &error);
+    xcvm_status status =
+        xcc_compile(model->at, model->length, compile, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", xcvm_status_name(status), error.message, text);
     xcvm_program *program;
     xcvm_session *session;
@@ -157,7 +158,7 @@ void onnx_refuse(const char *text, xcvm_status status, const char *part)
 {
     test_bytes model = onnx_from_text(text), bytes = {0};
     xcvm_error error = {.pc = -1};
-    xcvm_status actual = xcc_compile(model.at, model.length, NULL, test_bytes_sink, &bytes, NULL, &error);
+    xcvm_status actual = xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
     ck_assert_msg(actual == status, "%s instead of %s: %s\n%s", xcvm_status_name(actual), xcvm_status_name(status),
                   error.message, text);
     ck_assert_msg(strstr(error.message, part) != NULL, "'%s' is not in: %s", part, error.message);

@@ -23,16 +23,20 @@ START_TEST(listed)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char names[100] = "";
         xcvm_error error;
-        const xcvm_status status = xcc_default_inputs_file(rows[i].path, NULL, add_name, names, &error);
+        const xcvm_status status =
+            xcc_visit_default_inputs_file(rows[i].path, NULL, (xcc_name_visitor){add_name, names}, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
         ck_assert_str_eq(names, rows[i].names);
     }
     char names[100] = "";
     xcvm_error error;
-    ck_assert_int_eq(xcc_default_inputs("<html>", 6, NULL, add_name, names, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_visit_default_inputs("<html>", 6, NULL, (xcc_name_visitor){add_name, names}, &error),
+                     XCVM_INVALID_MODEL);
     ck_assert_ptr_nonnull(strstr(error.message, "this is an HTML page"));
-    ck_assert_int_eq(xcc_default_inputs_file(MODELS "none.onnx", NULL, add_name, names, &error), XCVM_IO);
-    ck_assert_int_eq(xcc_default_inputs("", 0, NULL, NULL, names, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(
+        xcc_visit_default_inputs_file(MODELS "none.onnx", NULL, (xcc_name_visitor){add_name, names}, &error), XCVM_IO);
+    ck_assert_int_eq(xcc_visit_default_inputs("", 0, NULL, (xcc_name_visitor){NULL, names}, &error),
+                     XCVM_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -43,11 +47,11 @@ static xcvm_status compile(const char *path, const char *const *kept, size_t cou
     test_bytes bytes = {0};
     xcvm_program *program;
     names[0] = '\0';
-    const xcvm_status status = xcc_compile_file(path, &options, test_bytes_sink, &bytes, NULL, error);
+    const xcvm_status status = xcc_compile_file(path, &options, (xcvm_sink){test_bytes_sink, &bytes}, NULL, error);
     if (status == XCVM_OK) {
         ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, NULL, &program, error), XCVM_OK);
         for (size_t i = 0; i < xcvm_program_input_count(program); i++)
-            add_name(names, xcvm_program_input(program, i)->name);
+            add_name(names, xcvm_program_input_at(program, i)->name);
         xcvm_program_destroy(program);
     }
     test_bytes_free(&bytes);

@@ -78,7 +78,7 @@ START_TEST(named_dimensions)
     xcvm_error error;
     xcc_module m;
     ck_assert_int_eq(xcc_module_init(&m, &options, &error), XCVM_OK);
-    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, NULL, NULL), XCVM_OK);
+    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, (xcvm_sink){0}), XCVM_OK);
     const xcvm_value *a = &m.graph->inputs[0]->type, *b = &m.graph->inputs[1]->type, *y = &m.graph->outputs[0]->type;
     ck_assert_int_lt(a->dims[0], XCVM_ANY_DIM);
     ck_assert_int_eq(a->dims[0], b->dims[0]);
@@ -118,7 +118,7 @@ START_TEST(parameters)
         ck_assert_int_eq(xcc_module_init(&m, NULL, &error), XCVM_OK);
         if (frozen)
             xcc_parameters_freeze(&m);
-        ck_assert_msg(xcc_import(&m, model.at, model.length, NULL, NULL, NULL) == XCVM_OK, "%s", error.message);
+        ck_assert_msg(xcc_import(&m, model.at, model.length, NULL, (xcvm_sink){0}) == XCVM_OK, "%s", error.message);
         ck_assert_int_eq(xcc_graph_verify(m.graph), XCVM_OK);
         ck_assert_int_eq(kind_of(&m, "w"), learned);
         ck_assert_int_eq(kind_of(&m, "b"), learned);
@@ -182,7 +182,7 @@ START_TEST(all_unknown_operators_at_once)
     xcc_module m;
     size_t lines = 0;
     ck_assert_int_eq(xcc_module_init(&m, NULL, &error), XCVM_OK);
-    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, count_line, &lines), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_import(&m, model.at, model.length, NULL, (xcvm_sink){count_line, &lines}), XCVM_INVALID_MODEL);
     ck_assert_uint_eq(lines, 4);
     ck_assert_str_eq(error.node, "a");
     xcc_module_release(&m);
@@ -274,7 +274,7 @@ static xcvm_status import_bytes(const void *bytes, size_t count, const xcvm_allo
     *error = (xcvm_error){.pc = -1};
     xcvm_status status = xcc_module_init(&m, &options, error);
     if (status == XCVM_OK)
-        status = xcc_import(&m, bytes, count, NULL, NULL, NULL);
+        status = xcc_import(&m, bytes, count, NULL, (xcvm_sink){0});
     if (status == XCVM_OK)
         status = xcc_graph_verify(m.graph);
     xcc_module_release(&m);

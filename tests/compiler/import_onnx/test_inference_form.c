@@ -70,11 +70,11 @@ enum { MODELS = sizeof models / sizeof *models };
 /* What the compiler notes. */
 typedef struct noted {
     size_t count;
-    xcc_note_kind kind;
+    xcc_diagnostic_kind kind;
     char text[800];
 } noted;
 
-static void keep_note(void *user, xcc_note_kind kind, const char *text)
+static void keep_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     noted *n = user;
     n->count++;
@@ -100,7 +100,7 @@ static test_bytes inference_form_of(const test_bytes *model, size_t *changed)
     xcvm_status status = xcc_inference_form_edits(NULL, model->at, model->length, &arena, &edits, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     const xcc_replacement how = {.find = keep_weight, .edits = &edits};
-    status = xcc_weights_replace(model->at, model->length, &how, test_bytes_sink, &written, &error);
+    status = xcc_weights_replace(model->at, model->length, &how, (xcvm_sink){test_bytes_sink, &written}, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     *changed = edits.names.count;
     xcvm_arena_release(&arena);
@@ -113,7 +113,7 @@ static size_t training_nodes(const test_bytes *model, const xcc_options *options
     xcc_report report = {.size = sizeof report};
     xcvm_error error = {.pc = -1};
     const xcvm_status status =
-        xcc_compile(model->at, model->length, options, test_bytes_sink, &program, &report, &error);
+        xcc_compile(model->at, model->length, options, (xcvm_sink){test_bytes_sink, &program}, &report, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     test_bytes_free(&program);
     return report.training_nodes;
@@ -122,7 +122,7 @@ static size_t training_nodes(const test_bytes *model, const xcc_options *options
 START_TEST(compiled)
 {
     noted n = {.count = 0};
-    const xcc_options letter = {.size = sizeof letter, .note = keep_note, .note_user = &n};
+    const xcc_options letter = {.size = sizeof letter, .diagnostics = {keep_note, &n}};
     xcc_options inference = letter;
     inference.inference = true;
     test_bytes model = onnx_from_text(models[_i].text);
@@ -130,7 +130,7 @@ START_TEST(compiled)
         onnx_expect_model(&model, NULL, models[_i].text, models[_i].given, models[_i].trained);
     ck_assert_uint_eq(training_nodes(&model, &letter), models[_i].nodes);
     ck_assert_uint_eq(n.count, 1);
-    ck_assert_int_eq(n.kind, XCC_NOTE_TRAINING_FORM);
+    ck_assert_int_eq(n.kind, XCC_DIAGNOSTIC_TRAINING_FORM);
     const char *about = models[_i].random > 0 ? "results depend on random numbers" : "results depend on the batch";
     ck_assert_msg(strstr(n.text, about) != NULL, "%s", n.text);
     n.count = 0;
@@ -206,13 +206,14 @@ START_TEST(training_is_meant)
                                "loss = ReduceMean(y) keepdims=0\n";
     noted n = {.count = 0};
     xcvm_error error = {.pc = -1};
-    xcc_options options = {.size = sizeof options, .note = keep_note, .note_user = &n, .train = "sgd"};
+    xcc_options options = {.size = sizeof options, .diagnostics = {keep_note, &n}, .train = "sgd"};
     test_bytes model = onnx_from_text(text), program = {0};
     ck_assert_uint_eq(training_nodes(&model, &options), 1);
     ck_assert_uint_eq(n.count, 0);
     options.inference = true;
-    ck_assert_int_eq(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error),
-                     XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(
+        xcc_compile(model.at, model.length, &options, (xcvm_sink){test_bytes_sink, &program}, NULL, &error),
+        XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "inference form") != NULL, "%s", error.message);
     options.train = NULL;
     options.inference = false;
@@ -236,15 +237,14 @@ START_TEST(momentum)
                        "loss = ReduceMean(y) keepdims=0\n",
                        momenta[i]);
         const xcc_options options = {.size = sizeof options,
-                                     .note = keep_note,
-                                     .note_user = &n,
+                                     .diagnostics = {keep_note, &n},
                                      .train = "sgd",
-                                     .train_batch_normalization = true};
+                                     .training.train_batch_normalization = true};
         test_bytes model = onnx_from_text(text);
         (void)training_nodes(&model, &options);
         ck_assert_uint_eq(n.count, i == 0);
         if (i == 0) {
-            ck_assert_int_eq(n.kind, XCC_NOTE_MOMENTUM);
+            ck_assert_int_eq(n.kind, XCC_DIAGNOSTIC_MOMENTUM);
             ck_assert_msg(strstr(n.text, "momentum 0.9 in place of 1") != NULL, "%s", n.text);
         }
         test_bytes_free(&model);
@@ -283,11 +283,11 @@ START_TEST(statistics_in_bodies)
         "graph no {\noutput b\nb = Mul(x, scale)\n}\ny = If(c) then_branch=@yes else_branch=@no\n"
         "loss = ReduceMean(y) keepdims=0\n";
     noted n = {.count = 0};
-    const xcc_options options = {.size = sizeof options, .note = keep_note, .note_user = &n, .train = "sgd"};
+    const xcc_options options = {.size = sizeof options, .diagnostics = {keep_note, &n}, .train = "sgd"};
     test_bytes model = onnx_from_text(text);
     (void)training_nodes(&model, &options);
     ck_assert_uint_eq(n.count, 1);
-    ck_assert_int_eq(n.kind, XCC_NOTE_STATISTICS);
+    ck_assert_int_eq(n.kind, XCC_DIAGNOSTIC_STATISTICS);
     ck_assert_msg(strstr(n.text, "'a' (BatchNormalization)") != NULL, "%s", n.text);
     test_bytes_free(&model);
 }

@@ -413,9 +413,9 @@ START_TEST(table_is_sorted_and_complete)
 {
     size_t count = xcc_operator_count();
     ck_assert_uint_gt(count, 150);
-    ck_assert_ptr_null(xcc_operator(count));
+    ck_assert_ptr_null(xcc_operator_at(count));
     for (size_t i = 0; i < count; i++) {
-        const xcc_operator_info *info = xcc_operator(i);
+        const xcc_operator_info *info = xcc_operator_at(i);
         const xcc_operator_row *row = xcc_operator_find(info->domain, info->name);
         ck_assert_ptr_nonnull(row);
         ck_assert_ptr_eq(&row->info, info);

@@ -189,10 +189,11 @@ static void check_lstm(const char *dtype, int zero, bool by_column, xcc_integer_
              "y = com.microsoft::DynamicQuantizeLSTM(x, w, r, b, _, _, _, _, s, z, s, z) hidden_size=2\n",
              dtype, list, dtype, state, shape, scales, dtype, zero);
     test_bytes model = onnx_from_text(text), program = {.at = NULL};
-    const xcc_options options = {.size = sizeof options, .integer = use};
+    const xcc_options options = {.size = sizeof options, .quantized.integers = use};
     xcc_report report = {.size = sizeof report};
     xcvm_error error;
-    ck_assert_msg(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, &report, &error) == XCVM_OK,
+    ck_assert_msg(xcc_compile(model.at, model.length, &options, (xcvm_sink){test_bytes_sink, &program}, &report,
+                              &error) == XCVM_OK,
                   "%s", error.message);
     ck_assert_uint_eq(report.integer_products, integers);
     ck_assert_uint_eq(report.float_products, integers == 0 && use != XCC_INTEGER_NEVER);
@@ -213,9 +214,10 @@ static void check_wrong_lstm(const char *zero, const char *message)
                 "y = com.microsoft::DynamicQuantizeLSTM(x, w, r, _, _, _, _, _, s, z, s, z) hidden_size=1\n",
              zero);
     test_bytes model = onnx_from_text(text), program = {.at = NULL};
-    const xcc_options options = {.size = sizeof options, .integer = XCC_INTEGER_ALWAYS};
+    const xcc_options options = {.size = sizeof options, .quantized.integers = XCC_INTEGER_ALWAYS};
     xcvm_error error;
-    ck_assert_int_ne(xcc_compile(model.at, model.length, &options, test_bytes_sink, &program, NULL, &error), XCVM_OK);
+    ck_assert_int_ne(
+        xcc_compile(model.at, model.length, &options, (xcvm_sink){test_bytes_sink, &program}, NULL, &error), XCVM_OK);
     ck_assert_msg(strstr(error.message, message) != NULL, "%s", error.message);
     free(model.at);
 }

@@ -101,7 +101,7 @@ static xcvm_session *session_of(const char *text, const xcvm_host_function *func
     xcvm_session *session;
     xcvm_value *x;
     xcvm_error error;
-    xcvm_status status = xcc_compile(model.at, model.length, NULL, test_bytes_sink, &bytes, NULL, &error);
+    xcvm_status status = xcc_compile(model.at, model.length, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length,
                                        &(xcvm_load_options){sizeof(xcvm_load_options), .copy = true}, program, &error),
@@ -133,9 +133,9 @@ START_TEST(functions_of_the_host)
         xcvm_status status = xcvm_session_run(session, NULL, &error);
         ck_assert_msg(status == XCVM_OK, "%s", error.message);
         ck_assert_int_eq(calls, i);
-        const float *y = xcvm_value_data(xcvm_session_output(session, 0));
+        const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
         ck_assert(y[0] == 1 && y[1] == 2 && y[2] == 3);
-        ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_output(session, 1)), 3);
+        ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_get_output(session, 1)), 3);
     }
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

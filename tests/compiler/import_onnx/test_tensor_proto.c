@@ -177,27 +177,27 @@ static void check_round_trip(const xcvm_value *v, xcvm_kind kind)
     char name[128];
     xcvm_value *copy;
     const xcvm_type type = {.kind = kind, .dtype = xcvm_value_dtype(v), .rank = -1};
-    ck_assert_int_eq(xcc_value_save(v, "some name", test_bytes_sink, &bytes, &error), XCVM_OK);
-    xcvm_status status = xcc_value_load(bytes.at, bytes.length, &type, NULL, name, &copy, &error);
+    ck_assert_int_eq(xcc_value_save(v, "some name", (xcvm_sink){test_bytes_sink, &bytes}, &error), XCVM_OK);
+    xcvm_status status = xcc_value_load(bytes.at, bytes.length, &type, NULL, 0, name, &copy, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
     ck_assert_str_eq(name, "some name");
     ck_assert_int_eq(xcvm_value_kind(copy), kind);
     ck_assert_int_eq(xcvm_value_dtype(copy), xcvm_value_dtype(v));
     ck_assert_uint_eq(xcvm_value_count(copy), xcvm_value_count(v));
-    ck_assert_int_eq(xcc_value_save(copy, "some name", test_bytes_sink, &again, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_value_save(copy, "some name", (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);
     ck_assert(test_bytes_equal(&bytes, &again));
     xcvm_value_release(copy);
     for (size_t n = 0; n < bytes.length; n++) {
         char *prefix = malloc(n > 0 ? n : 1);
         memcpy(prefix, bytes.at, n);
-        if (xcc_value_load(prefix, n, &type, NULL, name, &copy, &error) == XCVM_OK)
+        if (xcc_value_load(prefix, n, &type, NULL, 0, name, &copy, &error) == XCVM_OK)
             xcvm_value_release(copy);
         free(prefix);
     }
     for (size_t fail_at = 1;; fail_at++) {
         test_allocator a;
         test_allocator_start(&a, fail_at);
-        status = xcc_value_load(bytes.at, bytes.length, &type, &a.allocator, name, &copy, &error);
+        status = xcc_value_load(bytes.at, bytes.length, &type, &a.allocator, 0, name, &copy, &error);
         if (status == XCVM_OK) {
             xcvm_value_release(copy);
             ck_assert_uint_eq(a.live, 0);
@@ -249,17 +249,16 @@ START_TEST(lists_within_limits)
     xcvm_value *value;
     xcvm_budget budget;
     const xcvm_type type = {.kind = XCVM_KIND_SEQUENCE, .rank = -1};
-    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, NULL, 1, NULL, &value, &error),
-                     XCVM_OUT_OF_TIME);
+    ck_assert_int_eq(xcc_value_load(bytes, 2 * (size_t)ITEMS, &type, NULL, 1, NULL, &value, &error), XCVM_OUT_OF_TIME);
     ck_assert_ptr_nonnull(strstr(error.message, "reading the value takes longer than it may"));
     xcvm_budget_begin(&budget, NULL, (size_t)ITEMS * MOST_OF_ONE);
-    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
+    ck_assert_int_eq(xcc_value_load(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
                      XCVM_OK);
     ck_assert_uint_eq(xcvm_value_count(value), ITEMS);
     xcvm_value_release(value);
     ck_assert_uint_eq(budget.held, 0);
     xcvm_budget_begin(&budget, NULL, (size_t)ITEMS);
-    ck_assert_int_eq(xcc_value_load_within(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
+    ck_assert_int_eq(xcc_value_load(bytes, 2 * (size_t)ITEMS, &type, &budget.allocator, 0, NULL, &value, &error),
                      XCVM_OUT_OF_MEMORY);
     ck_assert_uint_eq(budget.held, 0);
     free(bytes);
@@ -271,7 +270,7 @@ START_TEST(value_in_another_file)
 {
     static const uint8_t bytes[] = {0x10, 1, 0x70, 1}; /* data_type: FLOAT, data_location: EXTERNAL */
     xcvm_value *value;
-    ck_assert_int_eq(xcc_value_load(bytes, sizeof bytes, NULL, NULL, NULL, &value, &error), XCVM_UNSUPPORTED);
+    ck_assert_int_eq(xcc_value_load(bytes, sizeof bytes, NULL, NULL, 0, NULL, &value, &error), XCVM_UNSUPPORTED);
     ck_assert_str_eq(error.message, "the value keeps its data in another file");
 }
 END_TEST
@@ -292,7 +291,7 @@ START_TEST(lists_nested_too_deep)
     }
     xcvm_value *value;
     const xcvm_type type = {.kind = XCVM_KIND_SEQUENCE, .rank = -1};
-    ck_assert_int_eq(xcc_value_load(inner.at, inner.length, &type, NULL, NULL, &value, &error), XCVM_INVALID_MODEL);
+    ck_assert_int_eq(xcc_value_load(inner.at, inner.length, &type, NULL, 0, NULL, &value, &error), XCVM_INVALID_MODEL);
     ck_assert_ptr_nonnull(strstr(error.message, "nested deeper"));
     test_bytes_free(&inner);
 }

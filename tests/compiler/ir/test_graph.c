@@ -170,7 +170,7 @@ START_TEST(dump)
     output(b, y);
     passes(&c);
     test_bytes text = {0};
-    ok(&c.m, xcc_graph_dump(c.m.graph, test_bytes_sink, &text));
+    ok(&c.m, xcc_graph_dump(c.m.graph, (xcvm_sink){test_bytes_sink, &text}));
     ck_assert(test_bytes_sink(&text, "", 1));
     ck_assert_ptr_nonnull(strstr(text.at, "main(x: f32[Ax3], cond: bool)"));
     ck_assert_ptr_nonnull(strstr(text.at, "y: f32[Ax3] = If(cond)  # Test node  uses x"));
@@ -216,12 +216,12 @@ START_TEST(variables_are_not_constants)
         ck_assert_int_eq(w->kind, variables[i].kind);
         ck_assert_ptr_null(w->type.data);
         ck_assert_mem_eq(w->initial, FLOATS(1, 2), w->initial_bytes);
-        ok(&c.m, xcc_graph_dump(c.m.graph, test_bytes_sink, &text));
+        ok(&c.m, xcc_graph_dump(c.m.graph, (xcvm_sink){test_bytes_sink, &text}));
         ck_assert(test_bytes_sink(&text, "", 1));
         ck_assert_ptr_nonnull(strstr(text.at, variables[i].line));
         ck_assert_ptr_nonnull(strstr(text.at, variables[i].use));
         ok(&c.m, xcc_plan_make(&c.m, &plan));
-        ck_assert_int_eq(xcc_emit_program(&c.m, &plan, discard, NULL),
+        ck_assert_int_eq(xcc_emit_program(&c.m, &plan, (xcvm_sink){discard, NULL}),
                          variables[i].refused != NULL ? XCVM_UNSUPPORTED : XCVM_OK);
         if (variables[i].refused != NULL)
             ck_assert_ptr_nonnull(strstr(c.error.message, variables[i].refused));

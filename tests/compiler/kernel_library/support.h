@@ -32,7 +32,7 @@ static UNUSED void remove_folder(void)
 static UNUSED void begin_fused(compilation *c)
 {
     begin(c, 2);
-    c->options.fuse = library;
+    c->options.kernel_library.path = library;
 }
 
 /* Optimizes, and compiles the library. */
@@ -56,7 +56,7 @@ static UNUSED void open_program(machine *k, compilation *c, bool no_libraries)
 static UNUSED const char *notice(const machine *k)
 {
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(k->program, &info);
+    xcvm_program_get_info(k->program, &info);
     return info.notice;
 }
 

@@ -31,7 +31,7 @@ static void compare(machine *a, machine *b)
         machine_run(a);
         machine_run(b);
         for (size_t i = 0; i < xcvm_program_output_count(a->program); i++)
-            expect_close(xcvm_session_output(b->session, i), xcvm_session_output(a->session, i));
+            expect_close(xcvm_session_get_output(b->session, i), xcvm_session_get_output(a->session, i));
     }
 }
 

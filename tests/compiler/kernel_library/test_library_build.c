@@ -50,7 +50,7 @@ START_TEST(libraries_that_do_not_fit)
     expect_notice(&c, "cannot be opened");
     unlink(library);
     /* A name never leads elsewhere: it is the last part of the path that is kept. */
-    c.options.fuse = "..";
+    c.options.kernel_library.path = "..";
     expect_notice(&c, "no plain file name");
     finish(&c);
     remove_folder();
@@ -64,7 +64,7 @@ START_TEST(compilers_that_fail)
     for (size_t i = 0; i < 2; i++) {
         compilation c;
         begin_fused(&c);
-        c.options.cc = compilers[i];
+        c.options.kernel_library.compiler = compilers[i];
         make_small(&c.b);
         passes(&c);
         ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_UNSUPPORTED);
@@ -80,8 +80,8 @@ static void expect_target(const char *target, const char *compiler, const char *
 {
     compilation c;
     begin_fused(&c);
-    c.options.target = target;
-    c.options.cc = compiler;
+    c.options.kernel_library.target = target;
+    c.options.kernel_library.compiler = compiler;
     make_small(&c.b);
     build_library(&c);
     ck_assert_int_eq(access(library, R_OK), 0);
@@ -92,7 +92,7 @@ static void expect_target(const char *target, const char *compiler, const char *
     ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, &options, &program, &error), XCVM_OK);
     ck_assert_str_eq(program->image.libraries[0].isa, isa);
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(program, &info);
+    xcvm_program_get_info(program, &info);
     ck_assert_int_eq(info.notice == NULL, xcvm_isa_runs(isa));
     xcvm_program_destroy(program);
     test_bytes_free(&bytes);
@@ -112,7 +112,7 @@ START_TEST(targets)
 #endif
     compilation c;
     begin_fused(&c);
-    c.options.target = "pdp11";
+    c.options.kernel_library.target = "pdp11";
     make_small(&c.b);
     passes(&c);
     ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_INVALID_ARGUMENT);
@@ -135,8 +135,8 @@ START_TEST(failures_are_told)
     fclose(file);
     ck_assert_int_eq(chmod(compiler, 0700), 0);
     begin_fused(&c);
-    c.options.cc = compiler;
-    c.options.keep_c = source;
+    c.options.kernel_library.compiler = compiler;
+    c.options.kernel_library.source_path = source;
     make_small(&c.b);
     passes(&c);
     ck_assert_int_eq(xcc_codegen_build(&c.m), XCVM_UNSUPPORTED);
@@ -157,8 +157,8 @@ START_TEST(source_is_kept_and_cached)
     snprintf(cached, sizeof cached, "%s/cache", folder);
     for (int round = 0; round < 2; round++) {
         begin_fused(&c);
-        c.options.keep_c = source;
-        c.options.cache_dir = cached;
+        c.options.kernel_library.source_path = source;
+        c.options.kernel_library.cache_dir = cached;
         /* The second time nothing needs to be compiled. */
         make_small(&c.b);
         build_library(&c);

@@ -405,7 +405,7 @@ START_TEST(turned_off)
 {
     compilation c;
     begin(&c, 2);
-    c.options.plain_layout = true;
+    c.options.debug.plain_layout = true;
     make_region(&c.b);
     passes(&c);
     CHECK_COUNT(&c, BlockedConv, 0);
@@ -433,8 +433,7 @@ START_TEST(tuned)
         double fraction = 0;
         begin(&c, 2);
         c.options.tune = true;
-        c.options.progress = note_fraction;
-        c.options.user = &fraction;
+        c.options.progress = (xcc_progress){note_fraction, &fraction};
         check_results(functions[i], &c);
         ck_assert_uint_gt(count_in(c.m.graph, XCVM_OP_BlockedConv), 0);
         ck_assert_double_gt(fraction, 0);

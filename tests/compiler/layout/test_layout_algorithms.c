@@ -72,7 +72,7 @@ START_TEST(stems)
         compilation c;
         size_t strided = 0;
         begin(&c, 2);
-        c.options.weights = cases[i].weights;
+        c.options.weights.dtype = cases[i].weights;
         if (cases[i].weights == XCVM_F32) {
             check_results(make_stems, &c);
         } else {

@@ -18,7 +18,7 @@ enum { FORMS = sizeof forms / sizeof *forms };
 static void begin_with(compilation *c, int form)
 {
     begin(c, 2);
-    c->options.weight_blocks = forms[form].form;
+    c->options.weights.blocks = forms[form].form;
 }
 
 static const xcc_node *only(const compilation *c, xcvm_opcode op)
@@ -59,7 +59,7 @@ START_TEST(products)
     machine_open(&k, &c);
     machine_give(&k, 0, XCVM_F32, 2, DIMS(1, ROWS), x);
     machine_run(&k);
-    const float *result = xcvm_value_data(xcvm_session_output(k.session, 0));
+    const float *result = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     bool rounded = false;
     for (size_t j = 0; j < COLUMNS; j++) {
         double sum = sin((double)(j * 7 + 3)), size = 0;
@@ -121,8 +121,8 @@ START_TEST(tables)
     machine_open(&k, &c);
     machine_give(&k, 0, XCVM_I64, 1, DIMS(3), words);
     machine_run(&k);
-    const float *rows = xcvm_value_data(xcvm_session_output(k.session, 0));
-    const float *whole = xcvm_value_data(xcvm_session_output(k.session, 1));
+    const float *rows = xcvm_value_data(xcvm_session_get_output(k.session, 0));
+    const float *whole = xcvm_value_data(xcvm_session_get_output(k.session, 1));
     for (size_t i = 0; i < 3; i++) {
         for (size_t j = 0; j < WIDTH; j++)
             ck_assert_float_eq_tol(rows[i * WIDTH + j], sinf((float)(((size_t)words[i] * WIDTH + j) * 7 + 3)),
@@ -245,7 +245,7 @@ START_TEST(recurrences)
         machine k;
         begin_with(&c, _i);
         if (!in_blocks)
-            c.options.weight_blocks = XCC_WEIGHTS_PLAIN;
+            c.options.weights.blocks = XCC_WEIGHTS_PLAIN;
         xcc_value *a = input(&c.b, "x", XCVM_F32, 3, DIMS(STEPS, 1, INPUTS));
         xcc_value *w = weights(&c.b, 3, DIMS(1, 4 * HIDDEN, INPUTS)),
                   *r = weights(&c.b, 3, DIMS(1, 4 * HIDDEN, HIDDEN));
@@ -264,7 +264,7 @@ START_TEST(recurrences)
         machine_open(&k, &c);
         machine_give(&k, 0, XCVM_F32, 3, DIMS(STEPS, 1, INPUTS), x);
         machine_run(&k);
-        memcpy(results[in_blocks], xcvm_value_data(xcvm_session_output(k.session, 0)), sizeof results[0]);
+        memcpy(results[in_blocks], xcvm_value_data(xcvm_session_get_output(k.session, 0)), sizeof results[0]);
         machine_close(&k);
         finish(&c);
     }
@@ -317,8 +317,8 @@ START_TEST(appended_caches)
     compilation c;
     machine k;
     begin(&c, _i);
-    c.options.states = pairs;
-    c.options.state_count = 1;
+    c.options.states.pairs = pairs;
+    c.options.states.pair_count = 1;
     make_cache(&c.b);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
@@ -333,19 +333,19 @@ START_TEST(appended_caches)
         ck_assert_int_eq(feed(&k, at, count, (float)(10 * at)), XCVM_OK);
         for (int64_t i = 0; i < count * WIDTH; i++)
             expected[at * WIDTH + i] = (float)(10 * at + i);
-        const void *now = xcvm_value_data(xcvm_session_state(k.session, 0));
+        const void *now = xcvm_value_data(xcvm_session_get_state(k.session, 0));
         ck_assert(memory == NULL || memory == now);
         memory = now;
         ck_assert_mem_eq(now, expected, sizeof expected);
         /* Greater numbers weigh more: the last row is what is attended to. */
-        const xcvm_value *y = xcvm_session_output(k.session, 0);
+        const xcvm_value *y = xcvm_session_get_output(k.session, 0);
         ck_assert_float_eq_tol(logf(XCVM_CDATA(float, y)[count * WIDTH - 1]), expected[(at + count) * WIDTH - 1],
                                1e-3f);
     }
     ck_assert_int_eq(feed(&k, at, 1, 0), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(feed(&k, -1, 1, 0), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(feed(&k, 4, 3, 0), XCVM_OUT_OF_RANGE);
-    ck_assert_mem_eq(xcvm_value_data(xcvm_session_state(k.session, 0)), expected, sizeof expected);
+    ck_assert_mem_eq(xcvm_value_data(xcvm_session_get_state(k.session, 0)), expected, sizeof expected);
     machine_close(&k);
     finish(&c);
 }
@@ -359,9 +359,9 @@ START_TEST(rounded_caches)
         compilation c;
         machine k;
         begin(&c, _i);
-        c.options.states = pairs;
-        c.options.state_count = 1;
-        c.options.caches = XCVM_F16;
+        c.options.states.pairs = pairs;
+        c.options.states.pair_count = 1;
+        c.options.states.cache_dtype = XCVM_F16;
         make_cache(&c.b);
         if (read)
             output(&c.b, must(&c.b, xcc_apply(&c.b, Neg, y, .x = xcc_type_of(c.m.graph->inputs[2]))));
@@ -372,7 +372,7 @@ START_TEST(rounded_caches)
         machine_open(&k, &c);
         /* 0x1p-12 is below half of the last place of 1. */
         ck_assert_int_eq(feed(&k, 0, 2, 1.0f + 0x1p-12f), XCVM_OK);
-        const xcvm_value *cache = xcvm_session_state(k.session, 0);
+        const xcvm_value *cache = xcvm_session_get_state(k.session, 0);
         ck_assert_int_eq(cache->dtype, read ? XCVM_F32 : XCVM_F16);
         for (size_t i = 0; i < 2 * WIDTH && !read; i++) {
             static const uint16_t halves[] = {0x3c00, 0x4000, 0x4200, 0x4400};
@@ -391,8 +391,8 @@ START_TEST(caches_that_are_read)
     static const xcc_state_pair pairs[] = {{"next", "cache"}};
     compilation c;
     begin(&c, 2);
-    c.options.states = pairs;
-    c.options.state_count = 1;
+    c.options.states.pairs = pairs;
+    c.options.states.pair_count = 1;
     make_cache(&c.b);
     output(&c.b, must(&c.b, xcc_apply(&c.b, Neg, y, .x = XCC_IN(c.m.graph->outputs[0]))));
     ok(&c.m, xcc_pair_states(&c.m));

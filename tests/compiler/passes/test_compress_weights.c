@@ -11,7 +11,7 @@ enum { ROWS = 3, COLUMNS = 20 };
 static void begin_with(compilation *c, xcvm_dtype weights)
 {
     begin(c, 2);
-    c->options.weights = weights;
+    c->options.weights.dtype = weights;
 }
 
 static const xcvm_value *only_weights(const compilation *c)
@@ -177,7 +177,7 @@ START_TEST(same_results)
         for (size_t i = 0; i < xcc_node_input_count(n); i++) {
             const xcc_value *v = xcc_node_input(n, i);
             if (xcc_is_constant(v) && v->type.dtype != XCVM_BOOL)
-                ck_assert_int_eq(v->type.dtype, packed && v->type.rank == 3 ? c.options.weights : XCVM_F32);
+                ck_assert_int_eq(v->type.dtype, packed && v->type.rank == 3 ? c.options.weights.dtype : XCVM_F32);
         }
     }
     finish(&c);

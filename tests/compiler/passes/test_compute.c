@@ -11,7 +11,7 @@ enum { M = 4, K = 37, N = 20 };
 static void begin_with(compilation *c, xcvm_dtype compute)
 {
     begin(c, 2);
-    c->options.compute = compute;
+    c->options.weights.compute = compute;
 }
 
 static float rounded(float x)
@@ -51,7 +51,7 @@ START_TEST(products)
     machine_open(&k, &c);
     machine_give(&k, 0, XCVM_F32, 2, DIMS(M, K), x);
     machine_run(&k);
-    const float *result = xcvm_value_data(xcvm_session_output(k.session, 0));
+    const float *result = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     bool differs = false;
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
@@ -110,7 +110,7 @@ START_TEST(what_stays)
     compilation c;
     float w[32 * 16] = {FLT_MAX};
     begin_with(&c, XCVM_BF16);
-    c.options.weights = XCVM_BF16;
+    c.options.weights.dtype = XCVM_BF16;
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(M, 32)), *z = input(&c.b, "z", XCVM_F32, 2, DIMS(32, N));
     output(&c.b, must(&c.b, xcc_apply(&c.b, MatMul, y, .a = XCC_IN(x), .b = XCC_IN(floats(&c.b, 2, DIMS(32, 16), w)))));
     output(&c.b, must(&c.b, xcc_apply(&c.b, MatMul, y, .a = XCC_IN(x), .b = XCC_IN(z))));

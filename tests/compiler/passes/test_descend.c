@@ -72,14 +72,14 @@ static void check_step(int64_t terms, size_t instructions)
     fill(&k);
     fill(&expected);
     machine_run(&k);
-    const void *at = xcvm_value_data(xcvm_session_state(k.session, 0));
+    const void *at = xcvm_value_data(xcvm_session_get_state(k.session, 0));
     machine_run(&k);
-    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_state(k.session, 0)), at);
+    ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_state(k.session, 0)), at);
     machine_run(&expected);
     machine_run(&expected);
     for (size_t i = 0; i < 2; i++)
-        expect_equal(xcvm_session_state(k.session, i), xcvm_session_state(expected.session, i));
-    expect_equal(xcvm_session_output(k.session, 0), xcvm_session_output(expected.session, 0));
+        expect_equal(xcvm_session_get_state(k.session, i), xcvm_session_get_state(expected.session, i));
+    expect_equal(xcvm_session_get_output(k.session, 0), xcvm_session_get_output(expected.session, 0));
     machine_close(&k);
     machine_close(&expected);
     finish(&c);
@@ -115,8 +115,8 @@ START_TEST(a_gradient_that_is_seen)
     ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, gradient)));
     run_once(&c, &k);
     CHECK_COUNT(&c, SGD, 1);
-    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
-                *g = xcvm_value_data(xcvm_session_output(k.session, 0));
+    const float *w = xcvm_value_data(xcvm_session_get_state(k.session, 0)),
+                *g = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         ck_assert_float_eq_tol(w[i], sinf((float)(i * 7 + 3)) - 0.5f * g[i], 1e-6f);
     machine_close(&k);
@@ -137,8 +137,8 @@ START_TEST(stored)
     ok(&c.m, xcc_graph_store(c.m.graph, l.bias, descent(&c.b, negative, l.rate, l.bias)));
     run_once(&c, &k);
     CHECK_COUNT(&c, SGD, 0);
-    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
-                *y = xcvm_value_data(xcvm_session_output(k.session, 0));
+    const float *w = xcvm_value_data(xcvm_session_get_state(k.session, 0)),
+                *y = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         ck_assert_float_eq(w[i], -y[i]);
     machine_close(&k);
@@ -156,7 +156,7 @@ START_TEST(two_rates)
     ok(&c.m, xcc_graph_store(c.m.graph, l.bias, descent(&c.b, l.bias, number(&c.b, 0.25), l.bias)));
     run_once(&c, &k);
     CHECK_COUNT(&c, SGD, 2);
-    const float *bias = xcvm_value_data(xcvm_session_state(k.session, 1));
+    const float *bias = xcvm_value_data(xcvm_session_get_state(k.session, 1));
     for (size_t i = 0; i < COLUMNS; i++)
         ck_assert_float_eq_tol(bias[i], 0.75f * sinf((float)(i * 7 + 3)), 1e-6f);
     machine_close(&k);
@@ -177,10 +177,10 @@ START_TEST(read_before)
     ok(&c.m, xcc_graph_store(c.m.graph, other, descent(&c.b, other, l.rate, l.w)));
     run_once(&c, &k);
     CHECK_COUNT(&c, SGD, 1);
-    const float *w = xcvm_value_data(xcvm_session_state(k.session, 0)),
-                *o = xcvm_value_data(xcvm_session_state(k.session, 1)),
-                *y = xcvm_value_data(xcvm_session_output(k.session, 0)),
-                *z = xcvm_value_data(xcvm_session_output(k.session, 1));
+    const float *w = xcvm_value_data(xcvm_session_get_state(k.session, 0)),
+                *o = xcvm_value_data(xcvm_session_get_state(k.session, 1)),
+                *y = xcvm_value_data(xcvm_session_get_output(k.session, 0)),
+                *z = xcvm_value_data(xcvm_session_get_output(k.session, 1));
     for (size_t i = 0; i < ROWS * COLUMNS; i++) {
         const float before = sinf((float)(i * 7 + 3));
         ck_assert_float_eq_tol(w[i], 0.5f * before, 1e-6f);
@@ -211,15 +211,15 @@ START_TEST(failures)
     machine_open(&k, &c);
     fill(&k);
     machine_give(&k, 3, XCVM_I64, 0, NULL, &beyond);
-    memcpy(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    memcpy(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     ck_assert_int_eq(xcvm_session_run(k.session, NULL, &error), XCVM_OUT_OF_RANGE);
-    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     const xcvm_run_options little = {.size = sizeof little, .fuel = 5};
     machine_give(&k, 3, XCVM_I64, 0, NULL, &within);
     ck_assert_int_eq(xcvm_session_run(k.session, &little, &error), XCVM_OUT_OF_TIME);
-    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     machine_run(&k);
-    ck_assert_mem_ne(before, xcvm_value_data(xcvm_session_state(k.session, 0)), sizeof before);
+    ck_assert_mem_ne(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     machine_close(&k);
     finish(&c);
 }

@@ -124,7 +124,7 @@ static void check_states(compilation *c, size_t count, const int64_t *terms)
     run_twice(c, &k);
     run_twice(&plain, &expected);
     for (size_t i = 0; i < 3 * count; i++)
-        expect_equal(xcvm_session_state(k.session, i), xcvm_session_state(expected.session, i));
+        expect_equal(xcvm_session_get_state(k.session, i), xcvm_session_get_state(expected.session, i));
     machine_close(&k);
     machine_close(&expected);
     finish(&plain);

@@ -138,7 +138,7 @@ START_TEST(never)
     compilation c;
     is_signed = false;
     begin(&c, 2);
-    c.options.integer = XCC_INTEGER_NEVER;
+    c.options.quantized.integers = XCC_INTEGER_NEVER;
     check_results(make_network, &c);
     CHECK_COUNT(&c, QuantizedConv, 0);
     CHECK_COUNT(&c, QuantizedAdd, 0);
@@ -344,7 +344,7 @@ START_TEST(floats_of_images)
     is_signed = _i / 2 != 0;
     compilation c;
     begin(&c, 2);
-    c.options.integer = _i % 2 != 0 ? XCC_INTEGER_ALWAYS : XCC_INTEGER_AUTO;
+    c.options.quantized.integers = _i % 2 != 0 ? XCC_INTEGER_ALWAYS : XCC_INTEGER_AUTO;
     check_results(make_floats, &c);
     /* So few channels are worth it only where it is asked for. */
     CHECK_COUNT(&c, QuantizedGemm, _i % 2 != 0 ? 2 : 0);
@@ -384,7 +384,7 @@ START_TEST(recurrences)
 {
     compilation c;
     begin(&c, 2);
-    c.options.integer = XCC_INTEGER_ALWAYS;
+    c.options.quantized.integers = XCC_INTEGER_ALWAYS;
     check_results(make_recurrences, &c);
     CHECK_COUNT(&c, QuantizedLSTM, 2);
     CHECK_COUNT(&c, BlockQuantizedGemm, 1);

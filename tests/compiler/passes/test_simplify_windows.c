@@ -62,7 +62,7 @@ START_TEST(cut)
     const window *c = &windows[current = _i];
     compilation compiled;
     begin(&compiled, 0);
-    compiled.options.plain_layout = true;
+    compiled.options.debug.plain_layout = true;
     check_results(make_window, &compiled);
     CHECK_COUNT(&compiled, Conv, 1);
     const xcvm_Conv_args *a = XCC_ARGS(Conv, compiled.m.graph->last);
@@ -95,7 +95,7 @@ START_TEST(uncut)
 {
     compilation c;
     begin(&c, 0);
-    c.options.plain_layout = true;
+    c.options.debug.plain_layout = true;
     check_results(make_uncut, &c);
     size_t seen = 0;
     for (const xcc_node *n = c.m.graph->first; n != NULL; n = n->next)
@@ -122,7 +122,7 @@ START_TEST(no_number_inside)
 {
     compilation c;
     begin(&c, 0);
-    c.options.plain_layout = true;
+    c.options.debug.plain_layout = true;
     check_results(make_middle, &c);
     ck_assert_int_eq(XCC_ARGS(Conv, c.m.graph->last)->w->dims[2], 1);
     ck_assert(isnan(XCVM_CDATA(float, XCC_ARGS(Conv, c.m.graph->last)->w)[0]));

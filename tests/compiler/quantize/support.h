@@ -28,7 +28,7 @@ UNUSED static xcvm_status read_batch(void *user, size_t batch, xcvm_value **inpu
     const source *s = user;
     uint32_t seed = (uint32_t)batch * 7919u + 1;
     for (size_t i = 0; i < xcc_quantizer_input_count(s->q); i++) {
-        const xcvm_parameter *p = xcc_quantizer_input(s->q, i);
+        const xcvm_value_info *p = xcc_quantizer_input_at(s->q, i);
         int64_t dims[XCVM_MAX_RANK];
         for (int d = 0; d < p->type.rank; d++)
             dims[d] = p->type.dims[d] < 0 ? 1 + (int64_t)batch % 3 : p->type.dims[d];
@@ -60,7 +60,7 @@ UNUSED static xcvm_status run_on(xcc_quantizer *q, source *s, xcvm_error *error)
 }
 
 /* The quantizer of a model in text, after it has run, without data if `s` is NULL. Close it whatever comes of it. */
-UNUSED static xcvm_status try_quantize(quantizing *z, const char *text, const xcc_quantize_options *options, source *s,
+UNUSED static xcvm_status try_quantize(quantizing *z, const char *text, const xcc_quantizer_options *options, source *s,
                                        xcvm_error *error)
 {
     *z = (quantizing){.model = onnx_from_text(text)};
@@ -68,7 +68,7 @@ UNUSED static xcvm_status try_quantize(quantizing *z, const char *text, const xc
     return s != NULL ? run_on(z->q, s, error) : xcc_quantizer_run(z->q, NULL, error);
 }
 
-UNUSED static void quantize(quantizing *z, const char *text, const xcc_quantize_options *options, source *s)
+UNUSED static void quantize(quantizing *z, const char *text, const xcc_quantizer_options *options, source *s)
 {
     xcvm_error error = {0};
     ck_assert_msg(try_quantize(z, text, options, s, &error) == XCVM_OK, "%s", error.message);
@@ -81,7 +81,7 @@ UNUSED static void close_quantizing(quantizing *z)
 }
 
 #define OPTIONS(...)                                                                                                   \
-    &(const xcc_quantize_options) { .size = sizeof(xcc_quantize_options), .threads = 1, __VA_ARGS__ }
+    &(const xcc_quantizer_options) { .size = sizeof(xcc_quantizer_options), .threads = 1, __VA_ARGS__ }
 
 /* Convolutions with a normalization and a residual, pools and a product. */
 UNUSED static const char block[] =
@@ -105,18 +105,20 @@ typedef struct result {
 } result;
 
 /* Quantizes a model, with data between -2 and 2 or none, and writes what then has to compile. */
-UNUSED static void open_result(result *r, const char *text, const xcc_quantize_options *options, bool with_data)
+UNUSED static void open_result(result *r, const char *text, const xcc_quantizer_options *options, bool with_data)
 {
     xcvm_error error = {0};
     source s = {.batches = BATCHES, .factor = 2};
     *r = (result){.q = NULL};
     quantize(&r->z, text, options, with_data ? &s : NULL);
     r->q = r->z.q;
-    ck_assert_msg(xcc_quantizer_write(r->q, test_bytes_sink, &r->bytes, &error) == XCVM_OK, "%s", error.message);
+    ck_assert_msg(xcc_quantizer_save(r->q, (xcvm_sink){test_bytes_sink, &r->bytes}, &error) == XCVM_OK, "%s",
+                  error.message);
     r->model = onnx__model_proto__unpack(NULL, r->bytes.length, (const uint8_t *)r->bytes.at);
     ck_assert_ptr_nonnull(r->model);
     test_bytes program = {0};
-    ck_assert_msg(xcc_compile(r->bytes.at, r->bytes.length, NULL, test_bytes_sink, &program, NULL, &error) == XCVM_OK,
+    ck_assert_msg(xcc_compile(r->bytes.at, r->bytes.length, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL,
+                              &error) == XCVM_OK,
                   "%s", error.message);
     test_bytes_free(&program);
 }
@@ -128,10 +130,10 @@ UNUSED static void close_result(result *r)
     close_quantizing(&r->z);
 }
 
-UNUSED static const xcc_quantize_node *node(const xcc_quantizer *q, const char *name)
+UNUSED static const xcc_quantizer_node_info *node(const xcc_quantizer *q, const char *name)
 {
-    const xcc_quantize_node *n;
-    for (size_t i = 0; (n = xcc_quantizer_node(q, i)) != NULL; i++)
+    const xcc_quantizer_node_info *n;
+    for (size_t i = 0; (n = xcc_quantizer_node_at(q, i)) != NULL; i++)
         if (strcmp(n->name, name) == 0)
             return n;
     ck_abort_msg("there is no node %s", name);
@@ -141,14 +143,14 @@ UNUSED static const xcc_quantize_node *node(const xcc_quantizer *q, const char *
 /* ---- Memory ---- */
 
 /* Wherever memory ends, all of it comes back. */
-UNUSED static void check_memory(const char *text, const xcc_quantize_options *options, source *s)
+UNUSED static void check_memory(const char *text, const xcc_quantizer_options *options, source *s)
 {
     size_t done = 0;
     for (size_t fail_at = 1; done < 3; fail_at += 1 + fail_at / 16) {
         test_allocator a;
         quantizing z;
         xcvm_error error = {0};
-        xcc_quantize_options o = *options;
+        xcc_quantizer_options o = *options;
         test_allocator_start(&a, fail_at);
         o.allocator = &a.allocator;
         const xcvm_status status = try_quantize(&z, text, &o, s, &error);

@@ -21,15 +21,15 @@ static xcvm_status read_numbers(void *user, size_t batch, xcvm_value **inputs, x
 static source numbers(void) { return (source){.batches = 60, .read = read_numbers}; }
 
 /* A model is quantized, to be closed, and the report. */
-static void bound(quantizing *z, const char *text, const xcc_quantize_options *options, xcc_quantize_report *report)
+static void bound(quantizing *z, const char *text, const xcc_quantizer_options *options, xcc_quantizer_report *report)
 {
     source s = numbers();
     quantize(z, text, options, &s);
-    *report = (xcc_quantize_report){.size = sizeof *report};
-    xcc_quantizer_report(z->q, report);
+    *report = (xcc_quantizer_report){.size = sizeof *report};
+    xcc_quantizer_get_report(z->q, report);
 }
 
-static void refuse(const char *text, const xcc_quantize_options *options, const char *part)
+static void refuse(const char *text, const xcc_quantizer_options *options, const char *part)
 {
     quantizing z;
     source s = numbers();
@@ -62,15 +62,15 @@ START_TEST(agreement)
 {
     const char *text = _i == 0 ? scores : classes;
     quantizing z;
-    xcc_quantize_report report;
+    xcc_quantizer_report report;
     bound(&z, text, ROUGHLY(.min_agreement = 0), &report);
-    ck_assert_double_lt(xcc_quantizer_output(z.q, 0)->agree, 0.8);
-    ck_assert_int_eq(xcc_quantizer_output(z.q, 0)->decisions, _i == 1);
-    ck_assert_int_eq(isnan(xcc_quantizer_output(z.q, 0)->max_error), _i == 1);
+    ck_assert_double_lt(xcc_quantizer_output_at(z.q, 0)->agree, 0.8);
+    ck_assert_int_eq(xcc_quantizer_output_at(z.q, 0)->decisions, _i == 1);
+    ck_assert_int_eq(isnan(xcc_quantizer_output_at(z.q, 0)->max_error), _i == 1);
     ck_assert_uint_eq(report.kept_nodes, 0);
     close_quantizing(&z);
     bound(&z, text, ROUGHLY(.min_agreement = 0.9), &report);
-    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->agree, 0.9);
     ck_assert_uint_eq(report.kept_nodes, 1);
     ck_assert_str_eq(node(z.q, "h")->reason, "kept in float, as a bound would not hold otherwise");
     close_quantizing(&z);
@@ -81,17 +81,17 @@ END_TEST
 START_TEST(agreement_of_one_output)
 {
     quantizing z;
-    xcc_quantize_report report;
+    xcc_quantizer_report report;
     bound(&z, two_outputs, ROUGHLY(.min_agreement = 0.9, .agreement_output = "z"), &report);
     ck_assert_uint_eq(report.kept_nodes, 0);
-    ck_assert_double_lt(xcc_quantizer_output(z.q, 0)->agree, 0.8);
-    ck_assert_double_eq(xcc_quantizer_output(z.q, 1)->agree, 1);
+    ck_assert_double_lt(xcc_quantizer_output_at(z.q, 0)->agree, 0.8);
+    ck_assert_double_eq(xcc_quantizer_output_at(z.q, 1)->agree, 1);
     close_quantizing(&z);
     bound(&z, two_outputs, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), &report);
     ck_assert_uint_eq(report.kept_nodes, 1);
     close_quantizing(&z);
     bound(&z, two_outputs, ROUGHLY(.min_agreement = 0.9), &report);
-    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->agree, 0.9);
     close_quantizing(&z);
 }
 END_TEST
@@ -100,16 +100,16 @@ END_TEST
 START_TEST(both_bounds)
 {
     quantizing z;
-    xcc_quantize_report report;
+    xcc_quantizer_report report;
     bound(&z, scores, ROUGHLY(.min_agreement = 0.9, .max_error = 100), &report);
-    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->agree, 0.9);
     close_quantizing(&z);
     bound(&z, scores, ROUGHLY(.min_agreement = 0.01), &report);
-    const double error = xcc_quantizer_output(z.q, 0)->max_error * 0.7;
+    const double error = xcc_quantizer_output_at(z.q, 0)->max_error * 0.7;
     ck_assert_uint_eq(report.kept_nodes, 0);
     close_quantizing(&z);
     bound(&z, scores, ROUGHLY(.min_agreement = 0.01, .max_error = error), &report);
-    ck_assert_double_le(xcc_quantizer_output(z.q, 0)->max_error, error);
+    ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->max_error, error);
     ck_assert_uint_eq(report.kept_nodes, 1);
     /* Nothing is far from what was seen. */
     ck_assert_int_eq(report.method, XCC_RANGE_MINMAX);
@@ -139,8 +139,8 @@ static void compute(const char *model, size_t length, size_t first, size_t count
     xcvm_program *p;
     xcvm_session *session;
     xcvm_error error = {0};
-    ck_assert_msg(xcc_compile(model, length, NULL, test_bytes_sink, &program, NULL, &error) == XCVM_OK, "%s",
-                  error.message);
+    ck_assert_msg(xcc_compile(model, length, NULL, (xcvm_sink){test_bytes_sink, &program}, NULL, &error) == XCVM_OK,
+                  "%s", error.message);
     ck_assert_int_eq(xcvm_program_load(program.at, program.length, NULL, &p, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_create(p, NULL, &session, &error), XCVM_OK);
     for (size_t i = 0; i < count; i++) {
@@ -148,7 +148,7 @@ static void compute(const char *model, size_t length, size_t first, size_t count
         ck_assert_int_eq(read_far(NULL, first + i, &x, &error), XCVM_OK);
         ck_assert_int_eq(xcvm_session_set_input(session, 0, x, &error), XCVM_OK);
         ck_assert_msg(xcvm_session_run(session, NULL, &error) == XCVM_OK, "%s", error.message);
-        memcpy(to + 3 * i, xcvm_value_data(xcvm_session_output(session, 0)), 3 * sizeof *to);
+        memcpy(to + 3 * i, xcvm_value_data(xcvm_session_get_output(session, 0)), 3 * sizeof *to);
         xcvm_value_release(x);
     }
     xcvm_session_destroy(session);
@@ -164,7 +164,7 @@ static double error_on_others(const quantizing *z)
     double least = 0, greatest = 0, most = 0;
     test_bytes written = {0};
     xcvm_error error = {0};
-    ck_assert_int_eq(xcc_quantizer_write(z->q, test_bytes_sink, &written, &error), XCVM_OK);
+    ck_assert_int_eq(xcc_quantizer_save(z->q, (xcvm_sink){test_bytes_sink, &written}, &error), XCVM_OK);
     compute(z->model.at, z->model.length, SEEN, COUNT, right);
     compute(written.at, written.length, SEEN, COUNT, given);
     for (size_t i = 0; i < 3 * (size_t)COUNT; i++) {
@@ -188,11 +188,11 @@ START_TEST(inputs_beyond)
     for (size_t i = 0; i < 2; i++) {
         quantizing z;
         source s = {.batches = SEEN, .read = read_far};
-        xcc_quantize_report report = {.size = sizeof report};
+        xcc_quantizer_report report = {.size = sizeof report};
         quantize(&z, text, OPTIONS(.held_out = 0.5, .method = methods[i], .max_error = i == 0 ? 0.02 : 0), &s);
-        xcc_quantizer_report(z.q, &report);
-        const xcc_quantize_output *y = xcc_quantizer_output(z.q, 0);
-        const xcc_quantize_tensor *x = xcc_quantizer_tensor(z.q, 0);
+        xcc_quantizer_get_report(z.q, &report);
+        const xcc_quantizer_output_info *y = xcc_quantizer_output_at(z.q, 0);
+        const xcc_quantizer_tensor_info *x = xcc_quantizer_tensor_at(z.q, 0);
         ck_assert_double_ge(y->likely_error, y->max_error);
         ck_assert_double_le(y->likely_agree, y->agree);
         ck_assert_int_eq(report.method, i == 0 ? XCC_RANGE_TAIL : XCC_RANGE_MSE);
@@ -213,13 +213,13 @@ END_TEST
 START_TEST(search_is_told)
 {
     quantizing z;
-    xcc_quantize_report report;
+    xcc_quantizer_report report;
     bound(&z, scores, ROUGHLY(.min_agreement = 0.9), &report);
     ck_assert_uint_eq(report.judged_nodes, 2);
     ck_assert_uint_ge(report.tried_models, 2);
     ck_assert_uint_le(report.tried_models, 3);
     ck_assert(report.search_ns > 0);
-    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->likely_agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->likely_agree, 0.9);
     close_quantizing(&z);
 }
 END_TEST
@@ -257,17 +257,17 @@ START_TEST(outputs_that_are_no_numbers)
     static const char infinite[] =
         "opset 13\ninput x f32[1x4]\noutput y\n" LAYERS "s = MatMul(h, u)\nr = Relu(s)\ny = Log(r)\n";
     quantizing z;
-    xcc_quantize_report report;
+    xcc_quantizer_report report;
     refuse(none, ROUGHLY(.max_error = 0.5), "output \"y\" of the float model has NaN (not a number) in batch ");
     refuse(none, ROUGHLY(.min_agreement = 0.5), "output \"y\" of the float model has NaN");
     refuse(infinite, ROUGHLY(.max_error = 0.5), "output \"y\" of the float model has an infinity in batch ");
     /* Rows with infinities have a greatest element. */
     bound(&z, infinite, ROUGHLY(.min_agreement = 0.9), &report);
-    ck_assert_double_ge(xcc_quantizer_output(z.q, 0)->agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->agree, 0.9);
     close_quantizing(&z);
     /* Without a bound it is measured as it is. */
     bound(&z, none, ROUGHLY(.max_error = 0), &report);
-    ck_assert(isnan(xcc_quantizer_output(z.q, 0)->max_error));
+    ck_assert(isnan(xcc_quantizer_output_at(z.q, 0)->max_error));
     close_quantizing(&z);
 }
 END_TEST

@@ -191,7 +191,7 @@ END_TEST
 static xcvm_status read_stripes(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
 {
     const source *s = user;
-    const xcvm_parameter *p = xcc_quantizer_input(s->q, 0);
+    const xcvm_value_info *p = xcc_quantizer_input_at(s->q, 0);
     ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_F32, p->type.rank, p->type.dims, &inputs[0], error), XCVM_OK);
     float *x = xcvm_value_data(inputs[0]);
     const size_t columns = (size_t)p->type.dims[p->type.rank - 1];
@@ -201,14 +201,14 @@ static xcvm_status read_stripes(void *user, size_t batch, xcvm_value **inputs, x
     return XCVM_OK;
 }
 
-static double sqnr_of(const char *text, xcc_quantize_options o)
+static double sqnr_of(const char *text, xcc_quantizer_options o)
 {
     quantizing z;
     source stripes = {.read = read_stripes, .batches = 4};
     o.size = sizeof o;
     o.threads = 1;
     quantize(&z, text, &o, &stripes);
-    const double sqnr = xcc_quantizer_output(z.q, 0)->sqnr;
+    const double sqnr = xcc_quantizer_output_at(z.q, 0)->sqnr;
     close_quantizing(&z);
     return sqnr;
 }
@@ -248,8 +248,8 @@ START_TEST(inputs_are_those_of_the_node)
         length += (size_t)snprintf(text + length, sizeof text - length, " %.4f", uniform());
     snprintf(text + length, sizeof text - length, "\ny = %s\n", nodes[_i].node);
     const double nearest =
-                     sqnr_of(text, (xcc_quantize_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_NEAREST}),
-                 gptq = sqnr_of(text, (xcc_quantize_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_GPTQ});
+                     sqnr_of(text, (xcc_quantizer_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_NEAREST}),
+                 gptq = sqnr_of(text, (xcc_quantizer_options){.activations = XCVM_U16, .rounding = XCC_ROUNDING_GPTQ});
     ck_assert_msg(gptq > nearest + 4, "%s: %g, to the nearest %g", nodes[_i].node, gptq, nearest);
 }
 END_TEST
@@ -261,7 +261,7 @@ static const char product[] =
     "0.11 0.22 -0.33 0.44 0.55 -0.66 0.77 0.13 0.24 0.35 -0.46 0.57 0.68 -0.79 0.18 0.29 "
     "0.17 0.28 -0.39 0.41 0.52 -0.63 0.74 0.15 0.26 0.37 -0.48 0.59 0.61 -0.72 0.83 0.94\ny = MatMul(x, w)\n";
 
-static const xcc_quantize_options forms[] = {
+static const xcc_quantizer_options forms[] = {
     {.weights = XCVM_I4},
     {.weights = XCVM_U4, .asymmetric_weights = true, .block = 16},
     {.activations = XCVM_F32},
@@ -275,7 +275,7 @@ enum { FORMS = sizeof forms / sizeof *forms };
 START_TEST(forms_of_weights)
 {
     /* GPTQ is the default. */
-    xcc_quantize_options nearest = forms[_i];
+    xcc_quantizer_options nearest = forms[_i];
     nearest.rounding = XCC_ROUNDING_NEAREST;
     const double before = sqnr_of(product, nearest), after = sqnr_of(product, forms[_i]);
     ck_assert_msg(after > before + 6, "way %d: %g, to the nearest %g", _i, after, before);

@@ -27,9 +27,9 @@ static const Onnx__TensorProto *constant(const result *r, const char *name)
 START_TEST(static_pairs)
 {
     result r;
-    xcc_quantize_report report = {.size = sizeof report};
+    xcc_quantizer_report report = {.size = sizeof report};
     open_result(&r, block, OPTIONS(.method = XCC_RANGE_MINMAX), true);
-    xcc_quantizer_report(r.q, &report);
+    xcc_quantizer_get_report(r.q, &report);
     ck_assert_uint_eq(report.folded_normalizations, 1);
     ck_assert_uint_eq(report.calibration_batches, 8);
     ck_assert_uint_eq(report.measured_batches, 2);
@@ -49,16 +49,16 @@ START_TEST(static_pairs)
     ck_assert_int_eq(constant(&r, "u_scale")->dims[0], 3);
     ck_assert_int_eq(constant(&r, "c_quantized")->data_type, XCVM_I32);
     ck_assert_int_eq(constant(&r, "x_zero_point")->data_type, XCVM_U8);
-    const xcc_quantize_output *y = xcc_quantizer_output(r.q, 0);
+    const xcc_quantizer_output_info *y = xcc_quantizer_output_at(r.q, 0);
     ck_assert_ptr_nonnull(y);
     ck_assert_double_lt(y->max_error, 0.02);
     ck_assert_double_gt(y->max_error, 0);
     ck_assert_double_gt(y->sqnr, 30);
     /* Worst first. */
-    const xcc_quantize_tensor *a = xcc_quantizer_tensor(r.q, 0), *b = xcc_quantizer_tensor(r.q, 1);
+    const xcc_quantizer_tensor_info *a = xcc_quantizer_tensor_at(r.q, 0), *b = xcc_quantizer_tensor_at(r.q, 1);
     ck_assert_double_le(a->sqnr, b->sqnr);
     /* The range of x is that of the data, and holds zero. */
-    for (size_t i = 0; (a = xcc_quantizer_tensor(r.q, i)) != NULL; i++)
+    for (size_t i = 0; (a = xcc_quantizer_tensor_at(r.q, i)) != NULL; i++)
         if (strcmp(a->name, "x") == 0) {
             ck_assert_double_lt(a->low, -1.9);
             ck_assert_double_gt(a->high, 1.9);
@@ -80,7 +80,7 @@ START_TEST(operators_on_integers)
     COUNT_OPS(&r, "Relu", 0);
     COUNT_OPS(&r, "QuantizeLinear", 1);
     COUNT_OPS(&r, "DequantizeLinear", 1);
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.03);
     close_result(&r);
 }
 END_TEST
@@ -88,7 +88,7 @@ END_TEST
 START_TEST(every_way_is_near_float)
 {
     static const struct {
-        xcc_quantize_options o;
+        xcc_quantizer_options o;
         double bound;
     } ways[] = {
         {{.method = XCC_RANGE_MOVING, .averaging = 0.5}, 0.05},
@@ -105,12 +105,12 @@ START_TEST(every_way_is_near_float)
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         result r;
-        xcc_quantize_options o = ways[i].o;
+        xcc_quantizer_options o = ways[i].o;
         o.size = sizeof o;
         o.threads = 1;
         open_result(&r, block, &o, true);
-        ck_assert_msg(xcc_quantizer_output(r.q, 0)->max_error < ways[i].bound, "way %zu: %g", i,
-                      xcc_quantizer_output(r.q, 0)->max_error);
+        ck_assert_msg(xcc_quantizer_output_at(r.q, 0)->max_error < ways[i].bound, "way %zu: %g", i,
+                      xcc_quantizer_output_at(r.q, 0)->max_error);
         close_result(&r);
     }
 }
@@ -124,7 +124,7 @@ START_TEST(ranges_in_each_run)
     COUNT_OPS(&r, "MatMulInteger", 1);
     COUNT_OPS(&r, "DynamicQuantizeLinear", 3);
     COUNT_OPS(&r, "Relu", 2);
-    ck_assert_ptr_null(xcc_quantizer_output(r.q, 0));
+    ck_assert_ptr_null(xcc_quantizer_output_at(r.q, 0));
     ck_assert_str_eq(node(r.q, "p")->reason, "activations stay floats");
     close_result(&r);
 }
@@ -141,7 +141,7 @@ START_TEST(weights_alone)
         ck_assert_int_eq(constant(&r, "d_quantized")->data_type, XCVM_I8);
         close_result(&r);
     }
-    static const xcc_quantize_options wrong[] = {
+    static const xcc_quantizer_options wrong[] = {
         {.size = sizeof *wrong, .activations = XCVM_I8},
         {.size = sizeof *wrong, .form = XCC_FORM_QOPERATOR},
         {.size = sizeof *wrong, .symmetric_activations = true},
@@ -208,11 +208,11 @@ START_TEST(blocks_of_four_bits)
     open_result(&r, text, OPTIONS(.weights = XCVM_I4), true);
     COUNT_OPS(&r, "MatMulNBits", 1);
     ck_assert_int_eq(constant(&r, "w_quantized")->dims[1], 2);
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->mean_error, 0.05);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->mean_error, 0.05);
     close_result(&r);
     open_result(&r, text, OPTIONS(.weights = XCVM_U4, .asymmetric_weights = true, .block = 16), true);
     ck_assert_int_eq(constant(&r, "w_zero_point")->dims[1], 2);
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->mean_error, 0.05);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->mean_error, 0.05);
     close_result(&r);
     /* Blocks of DequantizeLinear have to be whole. */
     print_matrix(text, sizeof text, 21, 64);
@@ -221,7 +221,7 @@ START_TEST(blocks_of_four_bits)
         COUNT_OPS(&r, "MatMulNBits", 0);
         COUNT_OPS(&r, "DequantizeLinear", 1);
         ck_assert_int_eq(constant(&r, "w_scale")->dims[0], 2);
-        ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->mean_error, 0.05);
+        ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->mean_error, 0.05);
         close_result(&r);
     }
     print_matrix(text, sizeof text, 21, 40);
@@ -247,7 +247,7 @@ START_TEST(recurrent_weights)
     COUNT_OPS(&r, "LSTM", 1);
     COUNT_OPS(&r, "DequantizeLinear", 2);
     ck_assert_str_eq(node(r.q, "h")->reason, "its weights alone");
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.02);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.02);
     close_result(&r);
     open_result(&r, text, OPTIONS(.method = XCC_RANGE_MINMAX), false);
     COUNT_OPS(&r, "DynamicQuantizeLSTM", 1);
@@ -264,7 +264,7 @@ START_TEST(dead_channels)
     for (int form = 0; form < 2; form++) {
         result r;
         open_result(&r, text, OPTIONS(.form = (xcc_quantize_form)form), true);
-        ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.02);
+        ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.02);
         ck_assert_int_eq(constant(&r, "b_quantized")->data_type, XCVM_I32);
         close_result(&r);
     }
@@ -293,7 +293,7 @@ START_TEST(long_names)
     ck_assert_int_eq(xcc_quantizer_create(packed, size, OPTIONS(.method = XCC_RANGE_MINMAX), &q, NULL), XCVM_OK);
     source s = {.batches = BATCHES, .factor = 2};
     ck_assert_int_eq(run_on(q, &s, NULL), XCVM_OK);
-    ck_assert_double_lt(xcc_quantizer_output(q, 0)->max_error, 0.05);
+    ck_assert_double_lt(xcc_quantizer_output_at(q, 0)->max_error, 0.05);
     xcc_quantizer_destroy(q);
     free(packed);
     for (int i = 0; i < 2; i++) {
@@ -340,7 +340,7 @@ START_TEST(inputs_read_in_float)
                 "y = Add(c, e)\n",
                 OPTIONS(.form = XCC_FORM_QOPERATOR), true);
     ck_assert_uint_eq(count_ops(&r, "QLinearConv"), 1);
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.03);
     close_result(&r);
 }
 END_TEST
@@ -362,7 +362,7 @@ START_TEST(biases_of_any_shape)
                    : _i / 2 == 2              ? "1 2 3"
                                               : "4");
     open_result(&r, text, OPTIONS(.per_tensor = _i % 2 == 0), true);
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.03);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.03);
     close_result(&r);
 }
 END_TEST
@@ -377,11 +377,11 @@ START_TEST(models_that_learn)
         ck_assert_int_eq(r.model->graph->initializer[i]->data_type, XCVM_F32);
     COUNT_OPS(&r, "QuantizeLinear", 10);
     COUNT_OPS(&r, "DequantizeLinear", 10);
-    const double error = xcc_quantizer_output(r.q, 0)->max_error;
+    const double error = xcc_quantizer_output_at(r.q, 0)->max_error;
     close_result(&r);
     /* They are rounded as they are in the model that does not learn, whose biases are rounded, too. */
     open_result(&r, block, OPTIONS(.method = XCC_RANGE_MSE), true);
-    ck_assert_double_eq_tol(xcc_quantizer_output(r.q, 0)->max_error, error, 1e-4);
+    ck_assert_double_eq_tol(xcc_quantizer_output_at(r.q, 0)->max_error, error, 1e-4);
     close_result(&r);
 }
 END_TEST
@@ -401,9 +401,9 @@ START_TEST(training_form)
     } forms[] = {{false, false, 2, 1, 0}, {false, true, 1, 1, 1}, {true, false, 0, 0, 1}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         result r;
-        xcc_quantize_report report = {.size = sizeof report};
+        xcc_quantizer_report report = {.size = sizeof report};
         open_result(&r, text, OPTIONS(.training_form = forms[i].kept, .trainable = forms[i].learns), true);
-        xcc_quantizer_report(r.q, &report);
+        xcc_quantizer_get_report(r.q, &report);
         ck_assert_uint_eq(report.inference_nodes, forms[i].inferred);
         ck_assert_uint_eq(report.folded_normalizations, forms[i].merged);
         COUNT_OPS(&r, "BatchNormalization", 1 - forms[i].merged);

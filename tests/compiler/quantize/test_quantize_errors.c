@@ -20,8 +20,8 @@ START_TEST(ranges_of_gates)
     result r;
     open_result(&r, gates, OPTIONS(.method = XCC_RANGE_MINMAX), true);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const xcc_quantize_tensor *t = NULL;
-        for (size_t k = 0; (t = xcc_quantizer_tensor(r.q, k)) != NULL && strcmp(t->name, expected[i].name) != 0;)
+        const xcc_quantizer_tensor_info *t = NULL;
+        for (size_t k = 0; (t = xcc_quantizer_tensor_at(r.q, k)) != NULL && strcmp(t->name, expected[i].name) != 0;)
             k++;
         ck_assert_msg(t != NULL, "%s", expected[i].name);
         if (expected[i].low < 0)
@@ -33,7 +33,7 @@ START_TEST(ranges_of_gates)
         else
             ck_assert_double_gt(t->high, 30);
     }
-    ck_assert_double_lt(xcc_quantizer_output(r.q, 0)->max_error, 0.02);
+    ck_assert_double_lt(xcc_quantizer_output_at(r.q, 0)->max_error, 0.02);
     close_result(&r);
 }
 END_TEST
@@ -46,15 +46,15 @@ static const char uneven[] = "opset 13\ninput x f32[Nx2x2x2]\noutput y\ninit w f
 START_TEST(equalization)
 {
     result plain, equal;
-    xcc_quantize_report report = {.size = sizeof report};
+    xcc_quantizer_report report = {.size = sizeof report};
     open_result(&plain, uneven, OPTIONS(.per_tensor = true), true);
     open_result(&equal, uneven, OPTIONS(.per_tensor = true, .equalize = true), true);
-    xcc_quantizer_report(equal.q, &report);
+    xcc_quantizer_get_report(equal.q, &report);
     ck_assert_uint_eq(report.equalized_pairs, 1);
-    ck_assert_double_gt(xcc_quantizer_output(equal.q, 0)->sqnr, xcc_quantizer_output(plain.q, 0)->sqnr + 6);
+    ck_assert_double_gt(xcc_quantizer_output_at(equal.q, 0)->sqnr, xcc_quantizer_output_at(plain.q, 0)->sqnr + 6);
     /* The model of floats computes the same. */
-    ck_assert_double_eq_tol(xcc_quantizer_output(equal.q, 0)->greatest, xcc_quantizer_output(plain.q, 0)->greatest,
-                            1e-4);
+    ck_assert_double_eq_tol(xcc_quantizer_output_at(equal.q, 0)->greatest,
+                            xcc_quantizer_output_at(plain.q, 0)->greatest, 1e-4);
     close_result(&plain);
     close_result(&equal);
 }
@@ -79,7 +79,7 @@ START_TEST(biases_that_make_up)
         quantizing z;
         source s = {.read = read_ones, .batches = 4};
         quantize(&z, text, OPTIONS(.activations = XCVM_U16, .correct_bias = i == 1), &s);
-        errors[i] = xcc_quantizer_output(z.q, 0)->mean_error;
+        errors[i] = xcc_quantizer_output_at(z.q, 0)->mean_error;
         close_quantizing(&z);
     }
     ck_assert_double_lt(errors[1] * 10, errors[0]);
@@ -89,19 +89,19 @@ END_TEST
 START_TEST(bounded_errors)
 {
     result r;
-    xcc_quantize_report report = {.size = sizeof report};
+    xcc_quantizer_report report = {.size = sizeof report};
     /* One scale for the uneven channels of the first convolution does harm; the second may stay. */
     open_result(&r, uneven, OPTIONS(.per_tensor = true), true);
-    const double bound = xcc_quantizer_output(r.q, 0)->max_error * 0.7;
+    const double bound = xcc_quantizer_output_at(r.q, 0)->max_error * 0.7;
     close_result(&r);
     open_result(&r, uneven, OPTIONS(.per_tensor = true, .max_error = bound), true);
-    ck_assert_double_le(xcc_quantizer_output(r.q, 0)->max_error, bound);
-    xcc_quantizer_report(r.q, &report);
+    ck_assert_double_le(xcc_quantizer_output_at(r.q, 0)->max_error, bound);
+    xcc_quantizer_get_report(r.q, &report);
     ck_assert_uint_gt(report.quantized_nodes, 0);
     ck_assert_uint_lt(report.quantized_nodes, report.node_count);
     bool told = false;
-    const xcc_quantize_node *n;
-    for (size_t i = 0; (n = xcc_quantizer_node(r.q, i)) != NULL; i++)
+    const xcc_quantizer_node_info *n;
+    for (size_t i = 0; (n = xcc_quantizer_node_at(r.q, i)) != NULL; i++)
         if (!n->quantized && strcmp(n->reason, "kept in float, as a bound would not hold otherwise") == 0) {
             told = true;
             ck_assert(n->harm > 0 || strcmp(n->op, "Relu") == 0);
@@ -159,7 +159,7 @@ START_TEST(constant_data)
         quantizing z;
         source s = {.batches = 1, .shift = shifts[i]};
         quantize(&z, block, OPTIONS(.method = XCC_RANGE_MSE), &s);
-        const xcc_quantize_output *y = xcc_quantizer_output(z.q, 0);
+        const xcc_quantizer_output_info *y = xcc_quantizer_output_at(z.q, 0);
         ck_assert(isfinite(y->mean_error));
         ck_assert_double_lt(y->mean_error, 0.05);
         close_quantizing(&z);

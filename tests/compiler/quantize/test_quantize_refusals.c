@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static void refuse_model(const char *text, const xcc_quantize_options *options, xcvm_status status, const char *part)
+static void refuse_model(const char *text, const xcc_quantizer_options *options, xcvm_status status, const char *part)
 {
     quantizing z;
     source s = {.batches = BATCHES, .factor = 1};
@@ -29,7 +29,7 @@ static void refuse_data(source *s, xcvm_status status, const char *part)
 START_TEST(refusals)
 {
     static const char *const frob[] = {"frob"};
-    const xcc_quantize_options *plain = OPTIONS(.method = XCC_RANGE_MSE);
+    const xcc_quantizer_options *plain = OPTIONS(.method = XCC_RANGE_MSE);
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ninit s f32[] 1\ny = QuantizeLinear(x, s)\n", plain,
                  XCVM_UNSUPPORTED, "quantized already: node 'y' is QuantizeLinear");
     refuse_model("opset 13\ninput x f32[2x2]\noutput y\ny = Relu(x)\n", plain, XCVM_INVALID_ARGUMENT, "no node can be");

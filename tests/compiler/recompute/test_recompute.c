@@ -96,8 +96,8 @@ static xcvm_status try_compile(network *n, uint32_t seed, const char *method, ui
 {
     begin(&n->c, 2);
     n->c.options.backprop = true;
-    n->c.options.recompute = method;
-    n->c.options.memory_budget = budget;
+    n->c.options.recompute.method = method;
+    n->c.options.recompute.memory_budget = budget;
     make_network(&n->c.b, seed);
     return xcc_passes_run(&n->c.m);
 }
@@ -126,7 +126,7 @@ static void expect_bits(const network *a, const network *b)
     ck_assert_uint_eq(xcvm_program_output_count(b->k.program), count);
     ck_assert_uint_gt(count, 1);
     for (size_t i = 0; i < count; i++) {
-        const xcvm_value *x = xcvm_session_output(a->k.session, i), *y = xcvm_session_output(b->k.session, i);
+        const xcvm_value *x = xcvm_session_get_output(a->k.session, i), *y = xcvm_session_get_output(b->k.session, i);
         ck_assert_uint_eq(xcvm_value_bytes(x), xcvm_value_bytes(y));
         ck_assert_msg(memcmp(x->data, y->data, xcvm_value_bytes(x)) == 0, "output %zu differs", i);
     }
@@ -258,7 +258,7 @@ START_TEST(by_name)
         compilation c;
         begin(&c, 2);
         c.options.backprop = true;
-        c.options.recompute = methods[i];
+        c.options.recompute.method = methods[i];
         make_chain(&c.b);
         passes(&c);
         ck_assert_uint_eq(c.m.compilation->recomputation.copies, copies[i]);

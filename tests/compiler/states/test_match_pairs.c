@@ -12,14 +12,13 @@ typedef struct notes {
     size_t length;
 } notes;
 
-static bool keep_note(void *user, const void *text, size_t count)
+static void keep_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     notes *n = user;
-    ck_assert_uint_lt(n->length + count, NOTES);
-    memcpy(n->text + n->length, text, count);
-    n->length += count;
-    n->text[n->length] = '\0';
-    return true;
+    const int length = snprintf(n->text + n->length, NOTES - n->length, "%s%s\n",
+                                kind == XCC_DIAGNOSTIC_STATE_PAIR ? "note: " : "", text);
+    ck_assert(length > 0 && n->length + (size_t)length < NOTES);
+    n->length += (size_t)length;
 }
 
 /* An input of two numbers, and its double as an output, each with its name. */
@@ -34,10 +33,9 @@ static void pair_of(compilation *c, const char *input_name, const char *output_n
 static void match(compilation *c, const char *const *patterns, size_t count, notes *n)
 {
     *n = (notes){.length = 0};
-    c->options.state_patterns = patterns;
-    c->options.state_pattern_count = count;
-    c->options.remarks = keep_note;
-    c->options.remarks_user = n;
+    c->options.states.patterns = patterns;
+    c->options.states.pattern_count = count;
+    c->options.diagnostics = (xcc_diagnostics){keep_note, n};
 }
 
 static bool is_state(const compilation *c, const char *name)
@@ -206,8 +204,8 @@ START_TEST(patterns_besides_pairs)
     pair_of(&c, "past.1.key", "present.1.key");
     pair_of(&c, "x", "y");
     match(&c, pattern, 1, &n);
-    c.options.states = given;
-    c.options.state_count = 1;
+    c.options.states.pairs = given;
+    c.options.states.pair_count = 1;
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(is_state(&c, "x") && is_state(&c, "past.1.key") && !is_state(&c, "past.0.key"));
     finish(&c);

@@ -146,9 +146,9 @@ static void make_others(xcc_builder *b, const model *m)
 static void begin_model(compilation *c, int level, const model *m, bool states)
 {
     begin(c, level);
-    c->options.cache_rows = m->rows;
-    c->options.states = states ? pairs : NULL;
-    c->options.state_count = states ? 2 : 0;
+    c->options.states.cache_rows = m->rows;
+    c->options.states.pairs = states ? pairs : NULL;
+    c->options.states.pair_count = states ? 2 : 0;
     make(&c->b, m);
     make_others(&c->b, m);
 }
@@ -179,7 +179,7 @@ static void give_tokens(machine *k, bool flat, int64_t first, int64_t count)
 /* The row of y for a token and a head, where `count` tokens were given. */
 static const float *result(const machine *k, bool flat, int64_t count, int64_t token, int64_t head)
 {
-    const float *y = xcvm_value_data(xcvm_session_output(k->session, 0));
+    const float *y = xcvm_value_data(xcvm_session_get_output(k->session, 0));
     return y + (flat ? token * HEADS + head : head * count + token) * WIDTH;
 }
 
@@ -249,8 +249,8 @@ START_TEST(generation)
                     ck_assert_float_eq_tol(result(&k, m.form == PRESENT_FLAT, count, t, h)[p],
                                            expected[first + t][h][p], 1e-5f);
         for (size_t i = 0; i < xcvm_program_state_count(k.program) && in_place; i++)
-            if (strcmp(xcvm_program_state(k.program, i)->name, "past_value") == 0) {
-                const float *now = xcvm_value_data(xcvm_session_state(k.session, i));
+            if (strcmp(xcvm_program_state_at(k.program, i)->name, "past_value") == 0) {
+                const float *now = xcvm_value_data(xcvm_session_get_state(k.session, i));
                 ck_assert(memory == NULL || memory == now);
                 memory = now;
                 ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
@@ -260,8 +260,8 @@ START_TEST(generation)
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
     for (size_t i = 0; i < xcvm_program_state_count(k.program) && counted; i++)
-        if (strcmp(xcvm_program_state(k.program, i)->name, "rows@past_key") == 0)
-            ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_state(k.session, i)), BOUND);
+        if (strcmp(xcvm_program_state_at(k.program, i)->name, "rows@past_key") == 0)
+            ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_get_state(k.session, i)), BOUND);
     machine_close(&k);
     finish(&c);
 }
@@ -294,10 +294,10 @@ START_TEST(beside_copies)
                     ck_assert_float_eq_tol(result(&k[1], m.form == PRESENT_FLAT, count, t, h)[p],
                                            result(&k[0], m.form == PRESENT_FLAT, count, t, h)[p], 1e-5f);
         if (m.sight == HEADWISE)
-            ck_assert_mem_eq(xcvm_value_data(xcvm_session_output(k[1].session, 1)), DIMS(KEY_HEADS, first + count),
+            ck_assert_mem_eq(xcvm_value_data(xcvm_session_get_output(k[1].session, 1)), DIMS(KEY_HEADS, first + count),
                              2 * sizeof(int64_t));
         for (size_t i = 0; i < 2; i++) {
-            const float *present = xcvm_value_data(xcvm_session_output(k[0].session, 1 + i));
+            const float *present = xcvm_value_data(xcvm_session_get_output(k[0].session, 1 + i));
             machine_give(&k[0], 3 + i, XCVM_F32, 4, DIMS(1, KEY_HEADS, first + count, WIDTH), present);
         }
     }
@@ -326,8 +326,7 @@ static const struct {
 
 static void hear_remarks(compilation *c, test_bytes *remarks)
 {
-    c->options.remarks = test_bytes_sink;
-    c->options.remarks_user = remarks;
+    c->options.diagnostics = (xcc_diagnostics){keep_diagnostic, remarks};
 }
 
 START_TEST(what_stays)
@@ -370,8 +369,8 @@ START_TEST(inputs_of_updates)
     compilation c;
     machine k;
     begin(&c, 2);
-    c.options.states = scattered;
-    c.options.state_count = 2;
+    c.options.states.pairs = scattered;
+    c.options.states.pair_count = 2;
     xcc_value *at = input(&c.b, "at", XCVM_I64, 1, DIMS(1));
     for (size_t i = 0; i < 2; i++) {
         xcc_value *rows = input(&c.b, names[i], XCVM_F32, 4, DIMS(1, 1, 1, 2)),
@@ -390,7 +389,7 @@ START_TEST(inputs_of_updates)
     machine_give(&k, 2, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(3, 4));
     machine_run(&k);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_state(k.session, i)))[3], i == 0 ? 2 : 4);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(k.session, i)))[3], i == 0 ? 2 : 4);
     machine_close(&k);
     finish(&c);
 }
@@ -402,7 +401,7 @@ START_TEST(what_became_of_caches_is_told)
     test_bytes remarks = {.at = NULL};
     begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND}, true);
     hear_remarks(&c, &remarks);
-    c.options.caches = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
+    c.options.states.cache_dtype = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(test_bytes_sink(&remarks, "", 1));
     ck_assert_str_eq(remarks.at,

@@ -115,9 +115,9 @@ static void make(xcc_builder *b, const model *m)
 static void begin_model(compilation *c, int level, const model *m, bool states)
 {
     begin(c, level);
-    c->options.cache_rows = m->rows;
-    c->options.states = states ? pairs : NULL;
-    c->options.state_count = states ? 2 : 0;
+    c->options.states.cache_rows = m->rows;
+    c->options.states.pairs = states ? pairs : NULL;
+    c->options.states.pair_count = states ? 2 : 0;
     make(&c->b, m);
 }
 
@@ -151,7 +151,7 @@ static void whole(const model *m, float expected[HEADS][TOKENS][WIDTH])
     for (size_t i = 3; i < 5; i++)
         machine_give(&k, i, XCVM_F32, 4, DIMS(1, key_heads(m), 0, WIDTH), &none);
     ck_assert_int_eq(run_tokens(&k, m, 0, TOKENS), XCVM_OK);
-    memcpy(expected, xcvm_value_data(xcvm_session_output(k.session, 0)), sizeof(float) * HEADS * TOKENS * WIDTH);
+    memcpy(expected, xcvm_value_data(xcvm_session_get_output(k.session, 0)), sizeof(float) * HEADS * TOKENS * WIDTH);
     machine_close(&k);
     finish(&c);
 }
@@ -179,12 +179,12 @@ START_TEST(generation)
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 3);
     for (int64_t first = 0, count = PROMPT; first < TOKENS; first += count, count = first < PROMPT + 6 ? 3 : 1) {
         ck_assert_int_eq(run_tokens(&k, &m, first, count), XCVM_OK);
-        const float *y = xcvm_value_data(xcvm_session_output(k.session, 0));
+        const float *y = xcvm_value_data(xcvm_session_get_output(k.session, 0));
         for (int64_t i = 0; i < HEADS * count * WIDTH; i++)
             ck_assert_float_eq_tol(y[i], expected[i / (count * WIDTH)][first + i / WIDTH % count][i % WIDTH], 1e-5f);
         for (size_t i = 0; i < xcvm_program_state_count(k.program); i++)
-            if (strcmp(xcvm_program_state(k.program, i)->name, "past_value") == 0) {
-                const float *now = xcvm_value_data(xcvm_session_state(k.session, i));
+            if (strcmp(xcvm_program_state_at(k.program, i)->name, "past_value") == 0) {
+                const float *now = xcvm_value_data(xcvm_session_get_state(k.session, i));
                 ck_assert(memory == NULL || memory == now);
                 memory = now;
                 ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
@@ -218,8 +218,7 @@ START_TEST(what_stays)
     compilation c;
     test_bytes remarks = {.at = NULL};
     begin_model(&c, 2, &others[_i].model, true);
-    c.options.remarks = test_bytes_sink;
-    c.options.remarks_user = &remarks;
+    c.options.diagnostics = (xcc_diagnostics){keep_diagnostic, &remarks};
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(test_bytes_sink(&remarks, "", 1));
     const char *at = strstr(remarks.at, " is written whole in each run: ");

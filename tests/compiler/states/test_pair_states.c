@@ -7,8 +7,8 @@ enum { LEVELS = 3 };
 
 static void pair(compilation *c, const xcc_state_pair *pairs, size_t count)
 {
-    c->options.states = pairs;
-    c->options.state_count = count;
+    c->options.states.pairs = pairs;
+    c->options.states.pair_count = count;
 }
 
 static void step(machine *k)
@@ -22,14 +22,15 @@ static void set_x(machine *k, const char *name, xcvm_dtype dtype, int rank, cons
     xcvm_value *v;
     xcvm_error error = {0};
     size_t index = 0;
-    while (strcmp(xcvm_program_input(k->program, index)->name, name) != 0)
+    while (strcmp(xcvm_program_input_at(k->program, index)->name, name) != 0)
         index++;
-    ck_assert_int_eq(xcvm_tensor_wrap(dtype, rank, dims, (void *)(uintptr_t)data, NULL, NULL, &v, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(dtype, rank, dims, (void *)(uintptr_t)data, (xcvm_finalizer){0}, &v, &error),
+                     XCVM_OK);
     ck_assert_msg(xcvm_session_set_input(k->session, index, v, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(v);
 }
 
-static const float *state(const machine *k) { return xcvm_value_data(xcvm_session_state(k->session, 0)); }
+static const float *state(const machine *k) { return xcvm_value_data(xcvm_session_get_state(k->session, 0)); }
 
 /* h' = h + x, y = -h'. */
 START_TEST(recurrence)
@@ -49,12 +50,12 @@ START_TEST(recurrence)
     machine_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
-    ck_assert_str_eq(xcvm_program_state(k.program, 0)->name, "h");
+    ck_assert_str_eq(xcvm_program_state_at(k.program, 0)->name, "h");
     set_x(&k, "x", XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
     for (int i = 1; i <= 4; i++) {
         step(&k);
         ck_assert_float_eq(state(&k)[1], (float)(2 * i));
-        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_output(k.session, 0)))[0], (float)-i);
+        ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(k.session, 0)))[0], (float)-i);
     }
     machine_close(&k);
     finish(&c);
@@ -117,7 +118,7 @@ START_TEST(cache)
     step(&k);
     set_x(&k, "x", XCVM_F32, 2, DIMS(1, 2), FLOATS(5, 6));
     step(&k);
-    const xcvm_value *v = xcvm_session_state(k.session, 0);
+    const xcvm_value *v = xcvm_session_get_state(k.session, 0);
     ck_assert_int_eq(xcvm_value_dims(v)[0], 3);
     ck_assert_mem_eq(xcvm_value_data(v), FLOATS(1, 2, 3, 4, 5, 6), 6 * sizeof(float));
     machine_close(&k);
@@ -149,7 +150,7 @@ START_TEST(open_batch)
         set_x(&k, "x", XCVM_F32, 2, DIMS(rows, 2), FLOATS(1, 2, 3, 4, 5, 6));
         for (int i = 1; i <= 2; i++) {
             step(&k);
-            ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(k.session, 0))[0], rows);
+            ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(k.session, 0))[0], rows);
             ck_assert_float_eq(state(&k)[2 * rows - 1], (float)(2 * i * 2 * rows));
         }
         set_x(&k, "x", XCVM_F32, 2, DIMS(1, 2), FLOATS(1, 2));
@@ -180,7 +181,7 @@ START_TEST(growing_dimensions_begin_as_none)
     set_x(&k, "x", XCVM_F32, 2, DIMS(2, 2), FLOATS(1, 2, 3, 4));
     step(&k);
     step(&k);
-    ck_assert_int_eq(xcvm_value_dims(xcvm_session_state(k.session, 0))[0], 4);
+    ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(k.session, 0))[0], 4);
     machine_close(&k);
     finish(&c);
 }

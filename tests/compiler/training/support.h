@@ -20,7 +20,7 @@ static UNUSED xcc_value *parameter(xcc_builder *b, const char *name, int rank, c
 static UNUSED size_t index_of(const machine *k, const char *name)
 {
     size_t i = 0;
-    while (i < xcvm_program_state_count(k->program) && strcmp(xcvm_program_state(k->program, i)->name, name) != 0)
+    while (i < xcvm_program_state_count(k->program) && strcmp(xcvm_program_state_at(k->program, i)->name, name) != 0)
         i++;
     ck_assert_msg(i < xcvm_program_state_count(k->program), "there is no state %s", name);
     return i;
@@ -28,7 +28,7 @@ static UNUSED size_t index_of(const machine *k, const char *name)
 
 static UNUSED void expect_state(const machine *k, const char *name, size_t count, const float *data)
 {
-    const xcvm_value *v = xcvm_session_state(k->session, index_of(k, name));
+    const xcvm_value *v = xcvm_session_get_state(k->session, index_of(k, name));
     ck_assert_uint_eq(xcvm_element_count(v), count);
     for (size_t i = 0; i < count; i++)
         ck_assert_msg(fabs(xcvm_element_as_double(v, i) - (double)data[i]) <= 1e-5, "%s[%zu] is %g, not %g", name, i,
@@ -41,7 +41,7 @@ static UNUSED void expect_state(const machine *k, const char *name, size_t count
 static UNUSED void give(machine *k, const char *name, int rank, const int64_t *dims, const float *data)
 {
     size_t i = 0;
-    while (i < xcvm_program_input_count(k->program) && strcmp(xcvm_program_input(k->program, i)->name, name) != 0)
+    while (i < xcvm_program_input_count(k->program) && strcmp(xcvm_program_input_at(k->program, i)->name, name) != 0)
         i++;
     ck_assert_msg(i < xcvm_program_input_count(k->program), "there is no input %s", name);
     machine_give(k, i, XCVM_F32, rank, dims, data);

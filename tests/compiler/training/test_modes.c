@@ -6,7 +6,7 @@
 static void begin_mode(compilation *c, bool evaluate)
 {
     begin_training(c, "sgd");
-    c->options.evaluate = evaluate;
+    c->options.training.evaluate = evaluate;
 }
 
 /* ---- Losses ---- */
@@ -69,9 +69,9 @@ START_TEST(every_loss)
     scores(&c.b, losses[_i].rank, dims);
     passes(&c);
     machine_open(&k, &c);
-    ck_assert_str_eq(xcvm_program_input(k.program, 1)->name, losses[_i].labels);
-    ck_assert_str_eq(xcvm_program_output(k.program, 0)->name, "scores");
-    ck_assert_str_eq(xcvm_program_output(k.program, 1)->name, "loss");
+    ck_assert_str_eq(xcvm_program_input_at(k.program, 1)->name, losses[_i].labels);
+    ck_assert_str_eq(xcvm_program_output_at(k.program, 0)->name, "scores");
+    ck_assert_str_eq(xcvm_program_output_at(k.program, 1)->name, "loss");
     machine_give(&k, 0, XCVM_F32, losses[_i].rank, dims, losses[_i].x);
     machine_give(&k, 1, losses[_i].dtype, losses[_i].label_rank, losses[_i].label_dims,
                  losses[_i].dtype == XCVM_I64 ? (const void *)losses[_i].classes : losses[_i].floats);
@@ -87,11 +87,12 @@ END_TEST
 START_TEST(losses_are_listed)
 {
     size_t listed = 0;
-    for (; xcc_loss(listed) != NULL; listed++) {
+    for (; xcc_loss_at(listed) != NULL; listed++) {
         bool tested = false;
         for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-            tested = tested || strncmp(losses[i].loss, xcc_loss(listed)->name, strlen(xcc_loss(listed)->name)) == 0;
-        ck_assert_msg(tested, "%s", xcc_loss(listed)->name);
+            tested =
+                tested || strncmp(losses[i].loss, xcc_loss_at(listed)->name, strlen(xcc_loss_at(listed)->name)) == 0;
+        ck_assert_msg(tested, "%s", xcc_loss_at(listed)->name);
     }
     ck_assert_uint_eq(listed, 8);
 }
@@ -188,10 +189,10 @@ START_TEST(running_statistics)
     compilation c;
     machine k;
     begin_mode(&c, false);
-    c.options.train_batch_normalization = _i == 1;
+    c.options.training.train_batch_normalization = _i == 1;
     /* Of one process alone: the sums are what there is. */
-    c.options.all_reduce = _i >= 2;
-    c.options.local_batch_normalization = _i == 3;
+    c.options.training.all_reduce = _i >= 2;
+    c.options.training.local_batch_normalization = _i == 3;
     normalized(&c.b, _i != 1);
     passes(&c);
     machine_open(&k, &c);
@@ -214,7 +215,7 @@ START_TEST(momentum_of_one)
     compilation c;
     machine k;
     begin_mode(&c, false);
-    c.options.train_batch_normalization = true;
+    c.options.training.train_batch_normalization = true;
     normalized_once(&c.b, 1.0);
     passes(&c);
     machine_open(&k, &c);
@@ -248,7 +249,7 @@ START_TEST(evaluation_reads_statistics)
     compilation c;
     machine k;
     begin_mode(&c, true);
-    c.options.train_batch_normalization = _i == 1;
+    c.options.training.train_batch_normalization = _i == 1;
     normalized(&c.b, _i == 0);
     passes(&c);
     machine_open(&k, &c);
@@ -266,7 +267,7 @@ START_TEST(no_normalization)
 {
     compilation c;
     begin_mode(&c, false);
-    c.options.train_batch_normalization = true;
+    c.options.training.train_batch_normalization = true;
     c.options.loss = "mse";
     scores(&c.b, 1, DIMS(2));
     ck_assert_int_eq(xcc_passes_run(&c.m), XCVM_UNSUPPORTED);

@@ -16,23 +16,23 @@ static xcc_optimizer_spec read_spec(const char *text)
 
 START_TEST(every_optimizer_has_defaults)
 {
-    for (size_t i = 0; xcc_optimizer(i) != NULL; i++) {
-        const xcc_optimizer_spec spec = read_spec(xcc_optimizer(i)->name);
-        ck_assert_str_eq(spec.row->info.name, xcc_optimizer(i)->name);
+    for (size_t i = 0; xcc_optimizer_at(i) != NULL; i++) {
+        const xcc_optimizer_spec spec = read_spec(xcc_optimizer_at(i)->name);
+        ck_assert_str_eq(spec.row->info.name, xcc_optimizer_at(i)->name);
         ck_assert_double_gt(xcc_optimizer_value(&spec, "lr"), 0.0);
-        ck_assert_str_eq(xcc_optimizer_setting(i, 0)->name, "lr");
-        ck_assert_str_eq(xcc_optimizer_setting(i, 1)->name, "weight_decay");
-        ck_assert_ptr_null(xcc_optimizer_setting(i, XCC_OPTIMIZER_SETTINGS));
+        ck_assert_str_eq(xcc_optimizer_setting_at(i, 0)->name, "lr");
+        ck_assert_str_eq(xcc_optimizer_setting_at(i, 1)->name, "weight_decay");
+        ck_assert_ptr_null(xcc_optimizer_setting_at(i, XCC_OPTIMIZER_SETTINGS));
     }
-    ck_assert_ptr_null(xcc_optimizer_setting(100, 0));
+    ck_assert_ptr_null(xcc_optimizer_setting_at(100, 0));
 }
 END_TEST
 
 /* Each attribute of an instruction that a setting is for is there, and each moment is an operand. */
 START_TEST(settings_are_those_of_the_rows)
 {
-    for (size_t i = 0; xcc_optimizer(i) != NULL; i++) {
-        const xcc_optimizer_row *row = read_spec(xcc_optimizer(i)->name).row;
+    for (size_t i = 0; xcc_optimizer_at(i) != NULL; i++) {
+        const xcc_optimizer_row *row = read_spec(xcc_optimizer_at(i)->name).row;
         const xcvm_schema *schema = xcvm_schema_of(row->opcode);
         size_t wanted = 0, found = 0;
         for (size_t k = 0; k < 2 * XCC_OPTIMIZER_SETTINGS; k++)

@@ -41,7 +41,7 @@ START_TEST(one_step)
     begin_training(&c, "sgd:lr=0.5,momentum=0.5");
     open_training(&c, &k, linear);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 2);
-    ck_assert_str_eq(xcvm_program_input(k.program, 1)->name, "learning_rate");
+    ck_assert_str_eq(xcvm_program_input_at(k.program, 1)->name, "learning_rate");
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 5);
     ck_assert_str_eq(c.m.compilation->optimizer,
@@ -91,7 +91,7 @@ START_TEST(every_optimizer)
     }
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 3 + 2 * count);
     step(&k, FLOATS(2, -4), 0.125f);
-    const float *w = xcvm_value_data(xcvm_session_state(k.session, index_of(&k, "w")));
+    const float *w = xcvm_value_data(xcvm_session_get_state(k.session, index_of(&k, "w")));
     ck_assert_float_lt(w[0], 1);
     ck_assert_float_gt(w[1], 2);
     machine_close(&k);
@@ -119,8 +119,8 @@ START_TEST(groups)
     compilation c;
     machine k;
     begin_training(&c, "sgd:weight_decay=0.25");
-    c.options.groups = all;
-    c.options.group_count = 2;
+    c.options.training.groups = all;
+    c.options.training.group_count = 2;
     open_training(&c, &k, linear);
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 1 - 2.25f, 2 + 3.5f);
@@ -139,11 +139,11 @@ START_TEST(frozen)
     machine k;
     begin_training(&c, "sgd");
     if (_i == 0) {
-        c.options.groups = none;
-        c.options.group_count = 1;
+        c.options.training.groups = none;
+        c.options.training.group_count = 1;
     } else {
-        c.options.wrt = wrt;
-        c.options.wrt_count = 1;
+        c.options.gradients.wrt = wrt;
+        c.options.gradients.wrt_count = 1;
     }
     open_training(&c, &k, linear);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 2);
@@ -160,10 +160,10 @@ START_TEST(clipped)
     compilation c;
     machine k;
     begin_training(&c, "sgd");
-    c.options.clip_norm = 2.5;
-    c.options.clip_value = 1.0;
+    c.options.training.clip_norm = 2.5;
+    c.options.training.clip_value = 1.0;
     open_training(&c, &k, linear);
-    ck_assert_str_eq(xcvm_program_output(k.program, 1)->name, "gradient_norm");
+    ck_assert_str_eq(xcvm_program_output_at(k.program, 1)->name, "gradient_norm");
     /* The norm of 3, sqrt 14, 1, 1 is 5: half of each, then at most 1. */
     step(&k, FLOATS(3, -3.7416574f), 1.0f);
     expect_output(&k, 1, 0, NULL, FLOATS(5));
@@ -189,10 +189,10 @@ START_TEST(accumulated)
     compilation c;
     machine k;
     begin_training(&c, "sgd");
-    c.options.accumulate = true;
-    c.options.clip_norm = 1e6;
+    c.options.training.accumulate = true;
+    c.options.training.clip_norm = 1e6;
     open_training(&c, &k, linear);
-    ck_assert_str_eq(xcvm_program_input(k.program, 2)->name, "apply");
+    ck_assert_str_eq(xcvm_program_input_at(k.program, 2)->name, "apply");
     micro_step(&k, FLOATS(1, 2), false);
     micro_step(&k, FLOATS(3, 4), false);
     EXPECT_STATE(&k, "w", 1, 2);
@@ -218,7 +218,7 @@ START_TEST(loss_scaled)
     compilation c;
     machine k;
     begin_training(&c, "sgd:momentum=0.5");
-    c.options.loss_scale = 0x1p100;
+    c.options.training.loss_scale = 0x1p100;
     open_training(&c, &k, linear);
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 0, 4);
@@ -226,13 +226,14 @@ START_TEST(loss_scaled)
     expect_output(&k, 1, 0, NULL, FLOATS(4.6904158f));
     /* The gradient overflows, the loss does not: nothing moves but the factor. */
     step(&k, FLOATS(0x1p30f, -4), 0.5f);
-    ck_assert(isinf(*(const float *)xcvm_value_data(xcvm_session_output(k.session, 1))));
+    ck_assert(isinf(*(const float *)xcvm_value_data(xcvm_session_get_output(k.session, 1))));
     EXPECT_STATE(&k, "w", 0, 4);
     EXPECT_STATE(&k, "optimizer@w.momentum_buffer", 2, -4);
     EXPECT_STATE(&k, "optimizer@step", 1);
     EXPECT_STATE(&k, "optimizer@good_steps", 0);
     ck_assert_float_eq(
-        *(const float *)xcvm_value_data(xcvm_session_state(k.session, index_of(&k, "optimizer@loss_scale"))), 0x1p99f);
+        *(const float *)xcvm_value_data(xcvm_session_get_state(k.session, index_of(&k, "optimizer@loss_scale"))),
+        0x1p99f);
     machine_close(&k);
     finish(&c);
 }
@@ -243,7 +244,7 @@ START_TEST(scale_doubles)
     compilation c;
     machine k;
     begin_training(&c, "sgd");
-    c.options.loss_scale = 8;
+    c.options.training.loss_scale = 8;
     open_training(&c, &k, linear);
     for (int i = 0; i < 1999; i++)
         step(&k, FLOATS(0, 0), 0.0f);
@@ -264,8 +265,8 @@ START_TEST(averaged)
     machine k;
     begin_training(&c, "sgd");
     begin_training(&e, "sgd");
-    c.options.average = e.options.average = 0.5;
-    e.options.evaluate = true;
+    c.options.training.average = e.options.training.average = 0.5;
+    e.options.training.evaluate = true;
     open_training(&c, &k, linear);
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 0, 4);
@@ -300,9 +301,9 @@ START_TEST(sound_graphs)
 {
     compilation c;
     begin_training(&c, "lars:momentum=0.9");
-    c.options.accumulate = c.options.all_reduce = true;
-    c.options.clip_norm = c.options.loss_scale = 1;
-    c.options.average = 0.5;
+    c.options.training.accumulate = c.options.training.all_reduce = true;
+    c.options.training.clip_norm = c.options.training.loss_scale = 1;
+    c.options.training.average = 0.5;
     linear(&c.b);
     ok(&c.m, xcc_pass_canonicalize(&c.m));
     ok(&c.m, xcc_pass_infer(&c.m));
@@ -447,8 +448,8 @@ START_TEST(what_is_wrong_is_said)
     compilation c;
     begin_training(&c, refused[_i].optimizer);
     c.options.loss = refused[_i].loss;
-    c.options.wrt = &refused[_i].wrt;
-    c.options.wrt_count = refused[_i].wrt != NULL;
+    c.options.gradients.wrt = &refused[_i].wrt;
+    c.options.gradients.wrt_count = refused[_i].wrt != NULL;
     refused[_i].make(&c.b);
     check_refused(&c, refused[_i].status, refused[_i].message);
 }
@@ -459,15 +460,17 @@ static const struct {
     xcc_options options;
     const char *message;
 } wrong[] = {
-    {{.clip_norm = 1}, "there is no optimizer"},
-    {{.evaluate = true}, "there is no optimizer"},
+    {{.training.clip_norm = 1}, "there is no optimizer"},
+    {{.training.evaluate = true}, "there is no optimizer"},
     {{.train = "sgd", .backprop = true}, "ask for one of the two"},
-    {{.train = "sgd", .clip_norm = -1}, "cannot be clipped to -1"},
-    {{.train = "sgd", .clip_value = (double)NAN}, "cannot be clipped to"},
-    {{.train = "sgd", .average = 1}, "the decay of averages cannot be 1"},
-    {{.train = "sgd", .loss_scale = (double)INFINITY}, "the loss cannot be scaled by inf"},
-    {{.train = "sgd", .groups = &(xcc_training_group){.pattern = NULL}, .group_count = 1}, "has no pattern"},
-    {{.train = "sgd", .groups = &(xcc_training_group){"*", -1, false, 0}, .group_count = 1}, "group '*': rate"},
+    {{.train = "sgd", .training.clip_norm = -1}, "cannot be clipped to -1"},
+    {{.train = "sgd", .training.clip_value = (double)NAN}, "cannot be clipped to"},
+    {{.train = "sgd", .training.average = 1}, "the decay of averages cannot be 1"},
+    {{.train = "sgd", .training.loss_scale = (double)INFINITY}, "the loss cannot be scaled by inf"},
+    {{.train = "sgd", .training.groups = &(xcc_training_group){.pattern = NULL}, .training.group_count = 1},
+     "has no pattern"},
+    {{.train = "sgd", .training.groups = &(xcc_training_group){"*", -1, false, 0}, .training.group_count = 1},
+     "group '*': rate"},
 };
 
 START_TEST(options_that_are_wrong)
@@ -475,7 +478,8 @@ START_TEST(options_that_are_wrong)
     xcc_options options = wrong[_i].options;
     options.size = sizeof options;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcc_compile("", 0, &options, test_full_sink, NULL, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcc_compile("", 0, &options, (xcvm_sink){test_full_sink, NULL}, NULL, &error),
+                     XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, wrong[_i].message) != NULL, "%s", error.message);
 }
 END_TEST

@@ -27,13 +27,13 @@ static xcvm_status add_other(void *user, xcvm_dtype dtype, void *elements, size_
 
 static void open_beside(compilation *c, machine *k, other_process *other)
 {
-    c->options.all_reduce = true;
+    c->options.training.all_reduce = true;
     mean_of_batch(&c->b);
     passes(c);
     k->bytes = emit(c);
     xcvm_load_options load = {.size = sizeof load};
     xcvm_session_options options = {
-        .size = sizeof options, .threads = 1, .all_reduce = add_other, .all_reduce_user = other};
+        .size = sizeof options, .threads = 1, .all_reduce.sum = add_other, .all_reduce.user = other};
     xcvm_error error = {0};
     ck_assert_msg(xcvm_program_load(k->bytes.at, k->bytes.length, &load, &k->program, &error) == XCVM_OK, "%s",
                   error.message);
@@ -51,7 +51,7 @@ START_TEST(parts_of_a_batch)
     step(&k, FLOATS(1, 3), 0.125f);
     ck_assert_uint_eq(other.messages, 3);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
-    ck_assert_str_eq(xcvm_program_output(k.program, 0)->name, c.m.graph->output_names[0]);
+    ck_assert_str_eq(xcvm_program_output_at(k.program, 0)->name, c.m.graph->output_names[0]);
     EXPECT_STATE(&k, "w", 0.5f);
     machine_close(&k);
     finish(&c);
@@ -67,9 +67,9 @@ START_TEST(summed_when_applied)
     other_process other = {.values = {2, 3, 2, 6, 3}};
     bool apply = false;
     begin_training(&c, "sgd");
-    c.options.accumulate = true;
+    c.options.training.accumulate = true;
     open_beside(&c, &k, &other);
-    ck_assert_str_eq(xcvm_program_input(k.program, 2)->name, "apply");
+    ck_assert_str_eq(xcvm_program_input_at(k.program, 2)->name, "apply");
     machine_give(&k, 2, XCVM_BOOL, 0, NULL, &apply);
     step(&k, FLOATS(1, 3), 0.125f);
     ck_assert_uint_eq(other.messages, 2);
@@ -113,8 +113,8 @@ static void layers(xcc_builder *b, int64_t batch)
 static void compile_layers(compilation *c, int64_t batch, xcc_scheduling scheduling)
 {
     begin_training(c, "sgd");
-    c->options.all_reduce = true;
-    c->options.scheduling = scheduling;
+    c->options.training.all_reduce = true;
+    c->options.debug.scheduling = scheduling;
     layers(&c->b, batch);
     passes(c);
     xcc_graph_number(c->m.graph);

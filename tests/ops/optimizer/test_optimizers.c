@@ -124,7 +124,7 @@ static void set_step(xcvm_session *s, size_t index, int64_t *step)
 {
     xcvm_value *value;
     xcvm_error error = {0};
-    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, step, NULL, NULL, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 0, NULL, step, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s, index, value, &error), XCVM_OK);
     xcvm_value_release(value);
 }
@@ -142,7 +142,7 @@ START_TEST(ten_steps)
         fill_gradient(g, (int)step);
         run(s);
     }
-    const float *p = xcvm_value_data(xcvm_session_state(s, 0));
+    const float *p = xcvm_value_data(xcvm_session_get_state(s, 0));
     for (int i = 0; i < ELEMENTS; i++)
         ck_assert_msg(fabsf(p[i] - r->expected[i]) <= 2e-6f + 2e-6f * fabsf(r->expected[i]),
                       "%s%s: element %d is %.9g, not %.9g", r->row, r->attributes, i, (double)p[i],
@@ -222,17 +222,17 @@ START_TEST(any_number_of_threads)
         set_f32(s, 0, 1, (const int64_t[]){total}, g);
         run(s);
         run(s);
-        ck_assert(memcmp(xcvm_value_data(xcvm_session_output(s, 0)), xcvm_value_data(xcvm_session_output(all[0], 0)),
-                         sizeof(float)) == 0);
+        ck_assert(memcmp(xcvm_value_data(xcvm_session_get_output(s, 0)),
+                         xcvm_value_data(xcvm_session_get_output(all[0], 0)), sizeof(float)) == 0);
         for (size_t i = 0; i < xcvm_program_state_count(program); i++) {
-            const xcvm_value *state = xcvm_session_state(s, i), *first = xcvm_session_state(all[0], i);
+            const xcvm_value *state = xcvm_session_get_state(s, i), *first = xcvm_session_get_state(all[0], i);
             ck_assert_uint_eq(xcvm_value_bytes(state), xcvm_value_bytes(first));
             ck_assert(xcvm_value_bytes(state) == 0 ||
                       memcmp(xcvm_value_data(state), xcvm_value_data(first), xcvm_value_bytes(state)) == 0);
         }
     }
     /* The last element of the last tensor has moved too. */
-    const xcvm_value *last = xcvm_session_state(all[0], 4 * (TENSORS - 1));
+    const xcvm_value *last = xcvm_session_get_state(all[0], 4 * (TENSORS - 1));
     ck_assert_uint_eq(xcvm_value_count(last), 5);
     for (size_t i = 0; i < 5; i++)
         ck_assert_float_ne(((const float *)xcvm_value_data(last))[i], 0.0f);
@@ -331,7 +331,7 @@ static void step_in_f64(const factored *x, int i, int step, matrix *to)
 
 static void check_state(const xcvm_session *s, size_t index, size_t count, const double *expected, double tolerance)
 {
-    const xcvm_value *state = xcvm_session_state(s, index);
+    const xcvm_value *state = xcvm_session_get_state(s, index);
     ck_assert_uint_eq(xcvm_value_count(state), count);
     for (size_t i = 0; i < count; i++) {
         const double y = xcvm_element_as_double(state, i);
@@ -385,9 +385,9 @@ START_TEST(gradients_that_do_not_fit)
             run(s);
         else
             check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "of a parameter that is f32[3]");
-        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_state(s, 0)), expected);
-        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_state(s, 1)), -expected);
-        ck_assert_int_eq(*XCVM_CDATA(int64_t, xcvm_session_state(s, 2)), count > 2);
+        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_get_state(s, 0)), expected);
+        ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_get_state(s, 1)), -expected);
+        ck_assert_int_eq(*XCVM_CDATA(int64_t, xcvm_session_get_state(s, 2)), count > 2);
     }
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);

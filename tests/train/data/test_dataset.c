@@ -55,7 +55,7 @@ static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype 
     write_pair(name, x, y);
 }
 
-static const xcvm_parameter inputs[] = {
+static const xcvm_value_info inputs[] = {
     {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, 2}}},
     {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
 static const xct_feed feed = {.inputs = inputs, .count = 2};
@@ -122,7 +122,7 @@ START_TEST(one_file)
 {
     write_npz("a.npz", 0, 10, XCVM_F32);
     xct_dataset *set = made(in_folder("a.npz"));
-    ck_assert_uint_eq(xct_dataset_examples(set), 10);
+    ck_assert_uint_eq(xct_dataset_example_count(set), 10);
     const xct_loading loading = {.batch = 3, .epochs = 3};
     const uint64_t shuffled = go_through(set, 10, &loading, true), plain = go_through(set, 10, &loading, false);
     ck_assert_uint_ne(shuffled, plain);
@@ -145,7 +145,7 @@ START_TEST(shards)
     }
     xct_dataset_destroy(set);
     set = made(folder);
-    ck_assert_uint_eq(xct_dataset_examples(set), 13);
+    ck_assert_uint_eq(xct_dataset_example_count(set), 13);
     xct_dataset_destroy(set);
 }
 END_TEST
@@ -242,7 +242,7 @@ START_TEST(separate_arrays)
     for (int i = 0; i < 2; i++) {
         struct output output;
         ck_assert_int_eq(output_open(&output, in_folder(names[i]), NULL), XCVM_OK);
-        ck_assert_int_eq(npy_write(values[i], NULL, output_sink, &output, NULL), XCVM_OK);
+        ck_assert_int_eq(npy_write(values[i], NULL, (xcvm_sink){output_sink, &output}, NULL), XCVM_OK);
         ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
     }
     const xct_loading loading = {.batch = 2, .epochs = 2};
@@ -257,19 +257,19 @@ END_TEST
 
 START_TEST(refused)
 {
-    static const xcvm_parameter wide[] = {
+    static const xcvm_value_info wide[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, 3}}},
         {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
-    static const xcvm_parameter narrow[] = {
+    static const xcvm_value_info narrow[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, 2}}},
         {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 1, .dims = {-1}}}};
-    static const xcvm_parameter open[] = {
+    static const xcvm_value_info open[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 2, .dims = {-1, -1}}},
         {"y", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_I64, .rank = 1, .dims = {-1}}}};
     static const xct_column absent[] = {{"x", "pictures", 0}, {"y", "labels", 0}};
     static const xct_column nobody[] = {{"z", "images", 0}};
     static const struct {
-        const xcvm_parameter *inputs;
+        const xcvm_value_info *inputs;
         const xct_column *columns;
         size_t column_count;
         const char *file;
@@ -345,7 +345,7 @@ START_TEST(folders_with_marks)
     }
     for (size_t i = 0; i < 3; i++) {
         xct_dataset *set = made(in_folder(names[i]));
-        ck_assert_uint_eq(xct_dataset_examples(set), 3);
+        ck_assert_uint_eq(xct_dataset_example_count(set), 3);
         xct_dataset_destroy(set);
     }
 }
@@ -357,7 +357,7 @@ static void write_image(const char *name, int64_t height, int64_t width, int col
     struct output output;
     memset(xcvm_value_data(image), color, xcvm_value_bytes(image));
     ck_assert_int_eq(output_open(&output, in_folder(name), NULL), XCVM_OK);
-    ck_assert_int_eq(png_write(image, output_sink, &output, NULL), XCVM_OK);
+    ck_assert_int_eq(png_write(image, (xcvm_sink){output_sink, &output}, NULL), XCVM_OK);
     ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
     xcvm_value_release(image);
 }
@@ -365,7 +365,7 @@ static void write_image(const char *name, int64_t height, int64_t width, int col
 /* Decoding counts, and takes no longer than it may; the same data set can be read when it may take more. */
 START_TEST(images_within_limits)
 {
-    static const xcvm_parameter own[] = {
+    static const xcvm_value_info own[] = {
         {"x", {.kind = XCVM_KIND_TENSOR, .dtype = XCVM_F32, .rank = 4, .dims = {-1, 3, 4, 4}}}};
     ck_assert_int_eq(mkdir(in_folder("large"), 0700), 0);
     write_image("large/1.png", 1000, 1000, 7);
@@ -382,7 +382,7 @@ START_TEST(images_within_limits)
         xct_dataset *set;
         xcvm_value *value = NULL;
         xcvm_error error = {.message = ""};
-        ck_assert_int_eq(xct_dataset_open_inputs(own, 1, paths, 1, NULL, 0, NULL, &set, &error), XCVM_OK);
+        ck_assert_int_eq(xct_dataset_create_for_inputs(own, 1, paths, 1, NULL, 0, NULL, &set, &error), XCVM_OK);
         xct_dataset_set_limits(set, rows[i].memory, rows[i].timeout);
         const xcvm_status status = xct_dataset_read(set, 0, 1, &value, &error);
         ck_assert_msg(status == rows[i].status && strstr(error.message, rows[i].message) != NULL, "row %zu: %d, %s", i,
@@ -408,7 +408,7 @@ START_TEST(image_folders)
         double white;
     } rows[] = {{XCVM_F32, {-1, 3, 4, 4}, 1}, {XCVM_F32, {-1, 5, 7, 1}, 1}, {XCVM_U8, {-1, 1, 8, 6}, 255}};
     for (size_t r = 0; r < 3; r++) {
-        xcvm_parameter own[] = {{"x", {.kind = XCVM_KIND_TENSOR, .dtype = rows[r].dtype, .rank = 4}}, inputs[1]};
+        xcvm_value_info own[] = {{"x", {.kind = XCVM_KIND_TENSOR, .dtype = rows[r].dtype, .rank = 4}}, inputs[1]};
         memcpy(own[0].type.dims, rows[r].dims, sizeof rows[r].dims);
         const xct_feed own_feed = {.inputs = own, .count = 2};
         const char *paths[] = {folder};
@@ -470,13 +470,13 @@ START_TEST(arrays_in_time)
     static const char header[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }";
     memcpy(npy + 10, header, sizeof header - 1);
     npy[127] = '\n';
-    ck_assert_int_eq(xct_arrays_open_memory(npy, sizeof npy, NULL, &arrays, &error), XCVM_OK);
+    ck_assert_int_eq(xct_arrays_load(npy, sizeof npy, NULL, &arrays, &error), XCVM_OK);
     xct_arrays_set_timeout(arrays, 1);
-    ck_assert_int_eq(xct_arrays_value(arrays, 0, XCVM_U8, &value, &error), XCVM_OUT_OF_TIME);
+    ck_assert_int_eq(xct_arrays_read(arrays, 0, XCVM_U8, &value, &error), XCVM_OUT_OF_TIME);
     xct_arrays_set_timeout(arrays, 0);
-    ck_assert_int_eq(xct_arrays_value(arrays, 0, XCVM_U8, &value, &error), XCVM_OK);
+    ck_assert_int_eq(xct_arrays_read(arrays, 0, XCVM_U8, &value, &error), XCVM_OK);
     xcvm_value_release(value);
-    xct_arrays_close(arrays);
+    xct_arrays_destroy(arrays);
 }
 END_TEST
 

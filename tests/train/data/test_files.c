@@ -23,12 +23,13 @@ START_TEST(held)
     touch(other);
     ck_assert_int_eq(link(a, in_folder("hard")), 0);
     ck_assert_int_eq(symlink("a.npz", in_folder("soft")), 0);
-    ck_assert(xct_dataset_holds(&set, a) && xct_dataset_holds(&of_images, b));
-    ck_assert(xct_dataset_holds(&set, in_folder("./a.npz")));
-    ck_assert(xct_dataset_holds(&set, in_folder("hard")) && xct_dataset_holds(&set, in_folder("soft")));
-    ck_assert(!xct_dataset_holds(&set, other) && !xct_dataset_holds(&set, b) && !xct_dataset_holds(&of_images, a));
-    ck_assert(!xct_dataset_holds(&set, in_folder("none")) && !xct_dataset_holds(&set, folder));
-    ck_assert(!xct_dataset_holds(&set, NULL) && !xct_dataset_holds(NULL, a));
+    ck_assert(xct_dataset_has_file(&set, a) && xct_dataset_has_file(&of_images, b));
+    ck_assert(xct_dataset_has_file(&set, in_folder("./a.npz")));
+    ck_assert(xct_dataset_has_file(&set, in_folder("hard")) && xct_dataset_has_file(&set, in_folder("soft")));
+    ck_assert(!xct_dataset_has_file(&set, other) && !xct_dataset_has_file(&set, b) &&
+              !xct_dataset_has_file(&of_images, a));
+    ck_assert(!xct_dataset_has_file(&set, in_folder("none")) && !xct_dataset_has_file(&set, folder));
+    ck_assert(!xct_dataset_has_file(&set, NULL) && !xct_dataset_has_file(NULL, a));
 }
 END_TEST
 

@@ -179,8 +179,8 @@ START_TEST(skipped_files)
 {
     size_t count;
     unsigned char *bytes = read_file(IMAGES "cmyk.jpg", &count);
-    const xcvm_parameter inputs[] = {{"x", type_of(XCVM_F32, 4, (int64_t[]){-1, 3, 4, 4})},
-                                     {"y", type_of(XCVM_I64, 1, (int64_t[]){-1})}};
+    const xcvm_value_info inputs[] = {{"x", type_of(XCVM_F32, 4, (int64_t[]){-1, 3, 4, 4})},
+                                      {"y", type_of(XCVM_I64, 1, (int64_t[]){-1})}};
     ck_assert_int_eq(mkdir(in_folder("a"), 0700), 0);
     ck_assert_int_eq(mkdir(in_folder("b"), 0700), 0);
     write_file(in_folder("a/1.jpg"), bytes, count);
@@ -191,10 +191,10 @@ START_TEST(skipped_files)
     xct_dataset *set;
     xcvm_value *values[2];
     xcvm_error error;
-    xcvm_status status = xct_dataset_open_inputs(inputs, 2, paths, 1, NULL, 0, NULL, &set, &error);
+    xcvm_status status = xct_dataset_create_for_inputs(inputs, 2, paths, 1, NULL, 0, NULL, &set, &error);
     ck_assert_msg(status == XCVM_OK, "%s", error.message);
-    ck_assert_uint_eq(xct_dataset_examples(set), 2);
-    ck_assert_uint_eq(xct_dataset_skipped(set, &names), 2);
+    ck_assert_uint_eq(xct_dataset_example_count(set), 2);
+    ck_assert_uint_eq(xct_dataset_skipped_count(set, &names), 2);
     ck_assert(strstr(names, "b/2.gif") != NULL && strstr(names, "b/Thumbs.db") != NULL);
     ck_assert_int_eq(xct_dataset_read(set, 0, 2, values, &error), XCVM_OK);
     ck_assert_int_eq(((const int64_t *)xcvm_value_data(values[1]))[1], 1);
@@ -203,14 +203,14 @@ START_TEST(skipped_files)
     xct_dataset_destroy(set);
     /* One of the folders by itself has images without labels. */
     write_file(in_folder("b/3.jpg"), bytes, count);
-    ck_assert_int_eq(xct_dataset_open_inputs(inputs, 2, paths + 1, 1, NULL, 0, NULL, &set, &error),
+    ck_assert_int_eq(xct_dataset_create_for_inputs(inputs, 2, paths + 1, 1, NULL, 0, NULL, &set, &error),
                      XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "input \"y\" takes labels, but these images have none"));
-    ck_assert_int_eq(xct_dataset_open_inputs(inputs, 1, paths + 1, 1, NULL, 0, NULL, &set, &error), XCVM_OK);
-    ck_assert_uint_eq(xct_dataset_examples(set), 2);
-    ck_assert_uint_eq(xct_dataset_skipped(set, NULL), 2);
+    ck_assert_int_eq(xct_dataset_create_for_inputs(inputs, 1, paths + 1, 1, NULL, 0, NULL, &set, &error), XCVM_OK);
+    ck_assert_uint_eq(xct_dataset_example_count(set), 2);
+    ck_assert_uint_eq(xct_dataset_skipped_count(set, NULL), 2);
     xct_dataset_destroy(set);
-    ck_assert_uint_eq(xct_dataset_skipped(NULL, &names), 0);
+    ck_assert_uint_eq(xct_dataset_skipped_count(NULL, &names), 0);
     ck_assert_ptr_null(names);
     free(bytes);
 }
