@@ -1,4 +1,4 @@
-/* The default allocator, malloc, and what takes memory from any allocator. */
+/* The default allocator, which uses malloc, and the functions that allocate through any xcvm_allocator. */
 #include "base/allocator.h"
 
 #include <stdlib.h>
@@ -6,11 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* More may be asked for than will be used, and takes so long to use that faults do not count. */
+/* A larger block may be reserved without being used, and filling it takes so long that page faults do not matter. */
 #define MOST_POPULATED ((size_t)64 << 20)
 
-/* Blocks of megabytes ask for huge pages, and are made larger for the last one if they nearly fill it: a page fault for
- * each 4 KiB costs more than many a kernel that is the first to write there. Memory without them does as well. */
+/* Blocks of megabytes request huge pages, and are enlarged to a multiple of them if they nearly fill the last one: a
+ * page fault for each 4 KiB costs more than many kernels that write there first. If huge pages are not available,
+ * ordinary pages are used. */
 static void *default_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
@@ -56,7 +57,8 @@ void *xcvm_memory_map(size_t bytes)
     if (memory == MAP_FAILED)
         return NULL;
 #ifdef MADV_NOHUGEPAGE
-    /* Rows of a cache lie apart for each head: one written row would make a huge page for each resident. */
+    /* The rows of a key/value cache are far apart for each head, so one written row would make a whole huge page
+     * resident. */
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
 #endif
     return memory;
@@ -89,7 +91,7 @@ void xcvm_memory_populate(void *memory, size_t bytes)
 #endif
 }
 
-/* Allocators need not know what to do with zero bytes. */
+/* An allocator need not accept a request for zero bytes. */
 static size_t at_least_one(size_t bytes) { return bytes != 0 ? bytes : 1; }
 
 void *xcvm_allocate(const xcvm_allocator *allocator, size_t bytes)

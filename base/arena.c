@@ -1,14 +1,14 @@
-/* Arena allocation: zeroed blocks that double, all released at once. */
+/* Arena allocation: zeroed blocks of doubling size, released together. */
 #include "base/allocator.h"
 
 #include <string.h>
 
 enum { ARENA_ALIGNMENT = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
 
-/* The newest block is the first; what lies behind its `used` bytes is zeroed. */
+/* The newest block is the first. Bytes after the first `used` are zero. */
 struct xcvm_arena_block {
     struct xcvm_arena_block *next;
-    size_t bytes; /* with this header */
+    size_t bytes; /* includes this header */
     size_t used;
     size_t padding;
 };
@@ -22,7 +22,7 @@ void *xcvm_arena_allocate(xcvm_arena *arena, size_t bytes)
     size_t need = xcvm_round_up(bytes != 0 ? bytes : 1, ARENA_ALIGNMENT);
     struct xcvm_arena_block *block = arena->blocks;
     if (block == NULL || block->bytes - block->used < need) {
-        /* Blocks double, so that an arena of any size has few of them. */
+        /* Doubling keeps the number of blocks logarithmic in the size of the arena. */
         size_t size = block == NULL ? (size_t)FIRST_BLOCK : block->bytes * 2;
         if (size > LARGEST_BLOCK)
             size = LARGEST_BLOCK;
@@ -35,7 +35,7 @@ void *xcvm_arena_allocate(xcvm_arena *arena, size_t bytes)
         fresh->bytes = size;
         fresh->used = sizeof *fresh;
         if (separate && block != NULL) {
-            /* What is left of the current block stays in use. */
+            /* The current block stays first, so that its free part can still be used. */
             fresh->next = block->next;
             block->next = fresh;
         } else {

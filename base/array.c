@@ -1,11 +1,11 @@
-/* Growable arrays: doubling in an arena or with an allocator, checked for overflow. */
+/* Growable arrays: capacity doubles in an arena or with an allocator, with overflow checks. */
 #include "base/array.h"
 
 #include <string.h>
 
 enum { FIRST = 16 };
 
-/* Capacity and bytes of the next larger array; false if they overflow. */
+/* Computes capacity and bytes of the next larger array. Returns false on overflow. */
 static bool next_size(size_t capacity, size_t size, size_t *wider, size_t *bytes)
 {
     *wider = FIRST;

@@ -1,4 +1,4 @@
-/* The budget allocator: counts what is held and refuses what would go past the limit. */
+/* The budget allocator: counts allocated bytes and refuses requests beyond the limit. */
 #include "base/budget.h"
 
 static void *allocate(void *user, size_t bytes, size_t alignment)

@@ -1,4 +1,4 @@
-/* Bytes that grow. */
+/* Growable byte buffer. */
 #include "base/bytes.h"
 
 #include <string.h>

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* Nanoseconds of the monotonic clock. */
+/* Returns the time in nanoseconds. */
 uint64_t xcvm_clock_ns(void);
 
-/* The deadline in so many nanoseconds; 0, none, for 0. */
+/* Returns the deadline `timeout_ns` from now; 0 (none) for 0. */
 static inline uint64_t xcvm_clock_deadline(uint64_t timeout_ns)
 {
     uint64_t deadline_ns;

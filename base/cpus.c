@@ -1,4 +1,4 @@
-/* The number of processors that this process may use: its affinity and the quota of its cgroup. */
+/* The number of processors that this process may use, from its CPU affinity and the CPU quota of its cgroup. */
 #include "base/threads.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The start of a file as text; false if it cannot be read. */
+/* Reads the start of a file as text. Returns false if it cannot be read. */
 static bool read_text(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -21,7 +21,7 @@ static bool read_text(const char *path, char *text, size_t size)
     return length > 0;
 }
 
-/* Processors that quota microseconds in each period are worth; INT_MAX if there is no quota. */
+/* Processors that `quota` microseconds per `period` correspond to; INT_MAX without a quota. */
 static int worth(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
@@ -51,8 +51,8 @@ static int quota_v1(const char *folder)
     return worth(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
-/* The least quota of a group and all those around it. In a container the group's path may not exist under the mount,
- * whose root is then the group. */
+/* The smallest quota of a cgroup and its ancestors. In a container the group's path may not exist under the mount; the
+ * mount's root is then the group. */
 static int quota_upwards(const char *mount, const char *group, int (*quota)(const char *folder))
 {
     char folder[1024];
@@ -89,7 +89,7 @@ static int cgroup_quota(void)
         return least;
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n")) != NULL) {
-        /* number:controllers:path */
+        /* line format: number:controllers:path */
         char *controllers = strchr(line, ':');
         char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
         if (group == NULL)

@@ -1,4 +1,4 @@
-/* Decimal text of numbers, printed and parsed independently of the locale. */
+/* Locale-independent printing and parsing of decimal numbers. */
 #include "base/decimal.h"
 
 #include <math.h>
@@ -33,9 +33,9 @@ const char *xcvm_decimal_text(double value, int precision, char text[XCVM_DECIMA
     const int count = xcvm_decimal_digits(value, precision, digits, &point);
     if (signbit(value))
         *to++ = '-';
-    /* Source: C11, 7.21.6.1, conversion g. */
+    /* C11, 7.21.6.1, conversion g. */
     const bool scientific = point - 1 < -4 || point - 1 >= precision;
-    /* Where the point stands among the digits, some zeros before or behind which are not in `digits`. */
+    /* Position of the decimal point among the digits. Zeros that precede or follow it may be missing from `digits`. */
     const int whole = scientific ? 1 : point;
     for (int i = whole < 1 ? whole - 1 : 0; i < count || i < whole; i++) {
         if (i == whole)
@@ -50,11 +50,12 @@ const char *xcvm_decimal_text(double value, int precision, char text[XCVM_DECIMA
 
 bool xcvm_decimal_parse(const char *text, double *value)
 {
-    /* The exact middle between two doubles has up to 767 digits; what more follows matters only if it is not zero. */
+    /* The exact midpoint between two doubles has up to 767 digits. Of later digits only whether one is nonzero matters.
+     */
     enum { KEPT = 780 };
     char digits[KEPT + 32];
     size_t count = 0;
-    /* Beyond these an exponent makes infinity or zero of every number of a length that fits memory. */
+    /* Larger exponents give infinity or zero for every number whose digits fit in memory. */
     const long long largest = 1LL << 60;
     long long exponent = 0, given = 0;
     bool any = false, behind = false, cut = false;
@@ -99,7 +100,7 @@ bool xcvm_decimal_parse(const char *text, double *value)
         digits[count++] = '1';
         exponent--;
     }
-    /* A long of 32 bits would do for what strtod tells apart. */
+    /* The bound fits a 32-bit long and does not change the result of strtod. */
     exponent = exponent > 1000000000 ? 1000000000 : exponent < -1000000000 ? -1000000000 : exponent;
     snprintf(digits + count, sizeof digits - count, "e%lld", exponent);
     *value = strtod(digits, NULL);

@@ -1,5 +1,6 @@
-/* Subnormal (denormal) numbers in the calling thread: kept as IEEE 754 has them, or taken and given as zero, which is
- * faster on processors whose arithmetic with them takes a hundred times as long. The C library's functions follow. */
+/* Handling of subnormal (denormal) numbers in the calling thread: IEEE 754 behavior, or flush to zero, which is faster
+ * on processors that compute with subnormals a hundred times slower. The functions of the C library follow the setting.
+ */
 #ifndef XCVM_BASE_DENORMALS_H
 #define XCVM_BASE_DENORMALS_H
 
@@ -9,18 +10,18 @@
 #if defined(__SSE__)
 #include <xmmintrin.h>
 
-/* Of MXCSR: results are flushed to zero, and operands taken as zero. */
+/* MXCSR: FTZ (results) and DAZ (operands). */
 enum { XCVM_DENORMALS_BITS = 0x8040, XCVM_DENORMALS_FLAGS = 0x3f };
 
 static inline uint64_t xcvm_denormals_word(void) { return _mm_getcsr(); }
 
-/* Exception flags raised in between are kept. */
+/* Keeps exception flags that were raised since. */
 static inline void xcvm_denormals_restore(uint64_t before)
 {
     _mm_setcsr(((uint32_t)before & ~(uint32_t)XCVM_DENORMALS_FLAGS) | (_mm_getcsr() & XCVM_DENORMALS_FLAGS));
 }
 #elif defined(__aarch64__)
-/* Of FPCR: FZ, both for operands and results. */
+/* FPCR: FZ, for operands and results. */
 enum { XCVM_DENORMALS_BITS = 1 << 24 };
 
 static inline uint64_t xcvm_denormals_word(void)
@@ -37,7 +38,7 @@ static inline uint64_t xcvm_denormals_word(void) { return 0; }
 static inline void xcvm_denormals_restore(uint64_t before) { (void)before; }
 #endif
 
-/* Flushes or keeps them from here on; returns what xcvm_denormals_restore takes to end that. */
+/* Sets flushing for the calling thread. Returns the argument of xcvm_denormals_restore. */
 static inline uint64_t xcvm_denormals_set(bool flush)
 {
     const uint64_t before = xcvm_denormals_word(), bits = (uint64_t)XCVM_DENORMALS_BITS;

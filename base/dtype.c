@@ -1,4 +1,4 @@
-/* Element types: names, sizes, sets of them, and conversion of those narrower than f32. */
+/* Element types: names, sizes, sets of types, and conversion of types narrower than f32. */
 #include "base/dtype.h"
 
 #include <stdio.h>
@@ -90,12 +90,12 @@ uint16_t xcvm_f32_to_f16(float value)
     memcpy(&word, &value, sizeof word);
     uint32_t sign = word >> 16 & 0x8000;
     uint32_t magnitude = word & 0x7fffffff;
-    if (magnitude > 0x7f800000) /* NaN stays one, quiet, with the upper bits of its payload */
+    if (magnitude > 0x7f800000) /* NaN stays a quiet NaN with the upper bits of its payload */
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 1023));
     if (magnitude >= 0x477ff000) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00);
     if (magnitude < 0x38800000) {
-        /* Subnormal: adding 0.5 lets the float addition round to a multiple of 2^-24, to even. */
+        /* Subnormal: adding 0.5 makes the float addition round to a multiple of 2^-24, ties to even. */
         float absolute, rounded;
         memcpy(&absolute, &magnitude, sizeof absolute);
         rounded = absolute + 0.5f;

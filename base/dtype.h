@@ -1,4 +1,4 @@
-/* Element types: sets of them, and conversion of the narrow ones. */
+/* Element types: sets of types, and conversion of narrow types. */
 #ifndef XCVM_BASE_DTYPE_H
 #define XCVM_BASE_DTYPE_H
 
@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* A set of element types is a word. The bit of a type is its number, or for those that are not ONNX's, whose numbers
- * begin at 100, from 28 on. */
+/* A set of element types is a bit mask. The bit is the type's number; types that are not from ONNX have numbers from
+ * 100 and bits from 28. */
 typedef uint32_t xcvm_dtypes;
 #define XCVM_DTYPE_INDEX(number) ((number) < 100 ? (number) : (number)-72)
 #define XCVM_DTYPE_BIT(name) (UINT32_C(1) << XCVM_DTYPE_INDEX(XCVM_##name))
@@ -29,10 +29,10 @@ typedef uint32_t xcvm_dtypes;
 #define XCVM_TYPES_F32 XCVM_DTYPE_BIT(F32)
 #define XCVM_TYPES_BF16 XCVM_DTYPE_BIT(BF16)
 #define XCVM_TYPES_HALF (XCVM_DTYPE_BIT(F16) | XCVM_DTYPE_BIT(BF16))
-/* Weights that are brought to f32 as they are read, and those that are read as f32. */
+/* Narrow weight types, which are converted to f32 when they are read, and all weight types. */
 #define XCVM_TYPES_NARROW (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F24))
 #define XCVM_TYPES_WEIGHT (XCVM_TYPES_NARROW | XCVM_DTYPE_BIT(F32))
-/* Scales and offsets of weights that are quantized in blocks. */
+/* Types of scales and offsets of block-quantized weights. */
 #define XCVM_TYPES_SCALE (XCVM_TYPES_HALF | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_U8_F32 (XCVM_DTYPE_BIT(U8) | XCVM_DTYPE_BIT(F32))
 #define XCVM_TYPES_F32_F64 (XCVM_DTYPE_BIT(F32) | XCVM_DTYPE_BIT(F64))
@@ -45,7 +45,7 @@ typedef uint32_t xcvm_dtypes;
     (XCVM_DTYPE_BIT(F8E4M3FN) | XCVM_DTYPE_BIT(F8E4M3FNUZ) | XCVM_DTYPE_BIT(F8E5M2) | XCVM_DTYPE_BIT(F8E5M2FNUZ))
 #define XCVM_TYPES_PACKED                                                                                              \
     (XCVM_DTYPE_BIT(U4) | XCVM_DTYPE_BIT(I4) | XCVM_DTYPE_BIT(F4E2M1) | XCVM_DTYPE_BIT(U2) | XCVM_DTYPE_BIT(I2))
-/* Everything of whole bytes that can be moved without being looked at. */
+/* All types of whole bytes that may be copied without interpreting them. */
 #define XCVM_TYPES_PLAIN (XCVM_TYPES_REAL_OR_BOOL | XCVM_TYPES_COMPLEX | XCVM_TYPES_F8 | XCVM_DTYPE_BIT(F8E8M0))
 #define XCVM_TYPES_ANY_COMPARABLE (XCVM_TYPES_REAL_OR_BOOL | XCVM_TYPES_STRING)
 #define XCVM_TYPES_TOKEN (XCVM_TYPES_INDEX | XCVM_TYPES_STRING)
@@ -58,10 +58,10 @@ static inline bool xcvm_dtype_in(xcvm_dtype dtype, xcvm_dtypes set)
 static inline bool xcvm_dtype_is_float(xcvm_dtype dtype) { return xcvm_dtype_in(dtype, XCVM_TYPES_FLOAT); }
 /* Bytes of one element; 0 for packed types. */
 static inline size_t xcvm_dtype_size(xcvm_dtype dtype) { return (size_t)xcvm_dtype_bits(dtype) / 8; }
-/* "f32 f64 i32", for messages. Returns text. */
+/* Writes the names, such as "f32 f64 i32", for messages. Returns `text`. */
 const char *xcvm_dtypes_describe(xcvm_dtypes set, char *text, size_t size);
 
-/* Conversions round to nearest even and keep NaN. IEEE 754 binary16 and bfloat16. */
+/* Conversions of IEEE 754 binary16 and bfloat16 round to nearest even and keep NaN. */
 float xcvm_f16_to_f32(uint16_t half);
 uint16_t xcvm_f32_to_f16(float value);
 static inline float xcvm_bf16_to_f32(uint16_t bits)
@@ -73,8 +73,8 @@ static inline float xcvm_bf16_to_f32(uint16_t bits)
 }
 uint16_t xcvm_f32_to_bf16(float value);
 
-/* The 24-bit floating-point numbers of the PXR24 compression (OpenEXR, "Technical Introduction", section on PXR24): f32
- * without its last byte. */
+/* The 24-bit floating-point type of PXR24 compression (OpenEXR, "Technical Introduction"): f32 without its last byte.
+ */
 static inline float xcvm_f24_to_f32(const void *from)
 {
     uint32_t word = 0;

@@ -1,7 +1,6 @@
-/* One element of a tensor as bits, and the number that the bits of a floating-point type stand for: the one place for
- * what is known about these types. Everything is inline and depends on the public header alone, so that the tools,
- * which do not see the library's inside, read the same table. Whole arrays of f16 and bf16 are converted faster
- * (dtype.h, and ops/simd/halves.h). */
+/* Elements of tensors as bits, and the numeric value of bits of each floating-point type. Everything is inline and
+ * depends only on the public header, so that the tools use the same table. dtype.h and ops/simd/halves.h convert whole
+ * arrays of f16 and bf16 faster. */
 #ifndef XCVM_BASE_ELEMENT_H
 #define XCVM_BASE_ELEMENT_H
 
@@ -10,13 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Where an element's bits are ---- */
+/* ---- Position of an element's bits ---- */
 
-/* Elements lie in the machine's byte order, which is that of files on everything the library is built for. Those of
- * fewer than 8 bits are packed from the low bits of a byte on. */
+/* Elements are little-endian, as in files. Elements of fewer than 8 bits are packed from the low bits of a byte. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are little-endian");
 
-/* Element `index` of a type of `bits` bits (2, 4, 8, 16, 24, 32 or 64), as an unsigned number. */
+/* Returns element `index` of a type of `bits` bits (2, 4, 8, 16, 24, 32 or 64) as an unsigned number. */
 static inline uint64_t xcvm_element_get(int bits, const void *data, size_t index)
 {
     const unsigned char *bytes = (const unsigned char *)data;
@@ -29,7 +27,7 @@ static inline uint64_t xcvm_element_get(int bits, const void *data, size_t index
     return bytes[index / per_byte] >> (index % per_byte * (size_t)bits) & ((1u << bits) - 1u);
 }
 
-/* Writes the low `bits` bits of `word`; the neighbors in the same byte stay as they are. */
+/* Writes the low `bits` bits of `word` without changing neighbors in the same byte. */
 static inline void xcvm_element_set(int bits, void *data, size_t index, uint64_t word)
 {
     unsigned char *bytes = (unsigned char *)data;
@@ -45,19 +43,20 @@ static inline void xcvm_element_set(int bits, void *data, size_t index, uint64_t
 
 /* ---- Floating-point types ---- */
 
-/* Sign, exponent and mantissa, from the highest bit; f8e8m0 has an exponent alone. Numbers whose exponent is 0 have no
- * hidden bit. Sources: IEEE 754; for the types of 8 and 4 bits the ONNX pages "Float stored in 8 bits" and "Float
+/* Bit fields are sign, exponent and mantissa from the highest bit; f8e8m0 has only an exponent. Numbers with exponent 0
+ * have no hidden bit. Sources: IEEE 754; for types of 8 and 4 bits the ONNX pages "Float stored in 8 bits" and "Float
  * stored in 4 bits", and OCP Microscaling Formats. */
 typedef struct xcvm_float_format {
     int bits, mantissa, bias;
-    uint64_t sign;     /* its bit; 0: the type has none */
-    uint64_t greatest; /* code of the greatest finite number */
-    uint64_t infinity; /* its code; 0: the type has none */
-    uint64_t nan;      /* code of the plain NaN; 0: the type has none. The sign's bit: that NaN is the only one, and
-                        * there is no negative zero */
+    uint64_t sign;     /* sign bit; 0: none */
+    uint64_t greatest; /* code of the largest finite number */
+    uint64_t infinity; /* code of infinity; 0: none */
+    uint64_t nan; /* code of the default NaN; 0: none. If it equals the sign bit, it is the only NaN and there is no
+                     negative zero */
 } xcvm_float_format;
 
-/* NULL if `dtype` is no floating-point type (complex types are two of their parts'). */
+/* Returns NULL if `dtype` is no floating-point type. Complex types consist of two floats and have no format of their
+ * own. */
 static inline const xcvm_float_format *xcvm_float_format_of(xcvm_dtype dtype)
 {
 #define XCVM_FLOAT_SIGN(bits) (UINT64_C(1) << ((bits)-1))
@@ -74,7 +73,7 @@ static inline const xcvm_float_format *xcvm_float_format_of(xcvm_dtype dtype)
         [XCVM_F4E2M1] = {4, 1, 1, XCVM_FLOAT_SIGN(4), 7, 0, 0},
         [XCVM_F8E8M0] = {8, 0, 127, 0, 0xfe, 0, 0xff},
     };
-    /* Its number is far from all others. */
+    /* Not in the table, because its number is far from the others. */
     static const xcvm_float_format f24 = {24, 15, 127, XCVM_FLOAT_SIGN(24), 0x7f7fff, 0x7f8000, 0x7fc000};
 #undef XCVM_FLOAT_SIGN
     if (dtype == XCVM_F24)
@@ -103,7 +102,7 @@ static inline bool xcvm_float_is_nan(const xcvm_float_format *f, uint64_t bits)
     return f->nan != 0 && (bits & ~f->sign) > (f->infinity != 0 ? f->infinity : f->greatest);
 }
 
-/* The number that the low f->bits bits stand for, exactly. Of a NaN the sign is kept and no more (all of an f64's). */
+/* Returns the exact value of the low f->bits bits. A NaN keeps only its sign (f64: all bits). */
 static inline double xcvm_float_decode(const xcvm_float_format *f, uint64_t bits)
 {
     if (f->mantissa == 52)
@@ -120,12 +119,11 @@ static inline double xcvm_float_decode(const xcvm_float_format *f, uint64_t bits
     return xcvm_double_of(xcvm_double_bits((double)fraction * last_place) | sign);
 }
 
-/* How a positive number between two powers of two becomes one of them: what is halfway goes up where it is `nearest`.
- */
+/* Rounding of a positive number to a power of two. XCVM_POWER_NEAREST rounds ties up. */
 typedef enum xcvm_power_rounding { XCVM_POWER_UP, XCVM_POWER_DOWN, XCVM_POWER_NEAREST } xcvm_power_rounding;
 
-/* The code of |value| in f8e8m0. What is beyond its greatest number, infinity too, gives NaN, and *exceeds becomes
- * true; else it becomes false. What is less than its least number, zero too, gives that. */
+/* Returns the f8e8m0 code of |value|. A value above the largest number, or infinity, gives NaN and sets *exceeds to
+ * true; otherwise *exceeds is false. A value below the smallest number, or zero, gives the smallest. */
 static inline uint64_t xcvm_power_encode(double value, xcvm_power_rounding rounding, bool *exceeds)
 {
     const uint64_t bits = xcvm_double_bits(value) & ~(UINT64_C(1) << 63), fraction = bits & UINT64_C(0xfffffffffffff);
@@ -146,10 +144,10 @@ static inline uint64_t xcvm_power_encode(double value, xcvm_power_rounding round
     return *exceeds ? nan : (uint64_t)code;
 }
 
-/* `value` rounded to nearest even (f8e8m0: up, without its sign), whatever the processor's mode of rounding is. What is
- * beyond the greatest number by half its last place or more gives infinity, in types without it NaN, in those without
- * that either the greatest number; *exceeds becomes true where there is no infinity or the value is finite, else false.
- * NaN gives the plain NaN with its sign, in types without NaN minus zero, as ONNX's reference implementation does. */
+/* Rounds `value` to nearest even (f8e8m0: up, ignoring the sign), independently of the processor's rounding mode.
+ * Overflow by half a unit in the last place or more gives infinity, else NaN, else the largest number, whichever the
+ * type has. *exceeds is set if the type has no infinity or the value is finite. NaN gives the default NaN with its
+ * sign; types without NaN give minus zero, like ONNX's reference implementation. */
 static inline uint64_t xcvm_float_encode(const xcvm_float_format *f, double value, bool *exceeds)
 {
     const uint64_t bits = xcvm_double_bits(value), magnitude = bits & ~(UINT64_C(1) << 63);
@@ -166,11 +164,11 @@ static inline uint64_t xcvm_float_encode(const xcvm_float_format *f, double valu
         code = UINT64_MAX;
     } else {
         const int exponent = (int)(magnitude >> 52) - 1023 + f->bias;
-        uint64_t units = (magnitude & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52; /* of 2^-52 of the first place */
-        /* Of a number too small to have the hidden bit more is cut off; of one below half the last place, all. */
+        uint64_t units = (magnitude & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52; /* units of 2^-52 */
+        /* Subnormal results lose more bits. Below half a unit in the last place they lose all. */
         const int cut = 52 - f->mantissa + (exponent < 1 ? 1 - exponent : 0);
         units = cut > 53 ? 0 : (units + (UINT64_C(1) << (cut - 1)) - 1 + (units >> cut & 1)) >> cut;
-        /* The hidden bit adds 1 to the exponent, and so does a carry. */
+        /* The hidden bit adds 1 to the exponent, as a carry does. */
         code = exponent < 1 ? units : ((uint64_t)(exponent - 1) << f->mantissa) + units;
     }
     if (code > f->greatest) {

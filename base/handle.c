@@ -1,4 +1,4 @@
-/* Values as the public API hands them out: counted references to a value of their own. */
+/* Public value handles: reference-counted xcvm_values. */
 #include "base/keep.h"
 
 typedef struct handle {
@@ -32,7 +32,7 @@ static xcvm_status check_shape(xcvm_dtype dtype, int rank, const int64_t *dims, 
     return XCVM_OK;
 }
 
-/* Makes `*value` a handle of a tensor in `storage`, whose reference it takes, in failure too. */
+/* Makes `*value` a handle of a tensor in `storage`. Takes over the reference to `storage`, also on failure. */
 static xcvm_status hand_out(const xcvm_allocator *allocator, xcvm_storage *storage, xcvm_dtype dtype, int rank,
                             const int64_t *dims, xcvm_value **value, xcvm_error *error)
 {
@@ -62,7 +62,7 @@ xcvm_status xcvm_tensor_create(const xcvm_allocator *allocator, xcvm_dtype dtype
     return hand_out(allocator, storage, dtype, rank, dims, tensor, error);
 }
 
-/* Storage around memory of the caller's. */
+/* Storage that wraps the caller's memory. */
 typedef struct wrapped_storage {
     xcvm_storage storage;
     xcvm_finalizer release;
@@ -85,11 +85,12 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
     XCVM_CHECK(error, dtype != XCVM_STRING, INVALID_ARGUMENT, "string tensors are made with xcvm_string_tensor_create");
     XCVM_CHECK(error, data != NULL || bytes == 0, INVALID_ARGUMENT, "data is NULL");
     size_t alignment = xcvm_dtype_size(dtype);
-    /* Of three bytes (f24) no element is aligned to more than one. */
+    /* Elements of three bytes (f24) have an alignment of one. */
     alignment = alignment > 8 ? 8 : alignment != 0 && alignment % 2 == 0 ? alignment : 1;
     XCVM_CHECK(error, (uintptr_t)data % alignment == 0, INVALID_ARGUMENT,
                "data of element type %s must be aligned to %zu bytes", xcvm_dtype_name(dtype), alignment);
-    /* The handle comes first: once the storage exists, releasing it would call `release`, which a failure must not. */
+    /* The handle is created first: once the storage exists, releasing it would call `release`, which must not happen on
+     * failure. */
     xcvm_value *created = handle_create(NULL, error);
     if (created == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -98,7 +99,7 @@ xcvm_status xcvm_tensor_wrap(xcvm_dtype dtype, int rank, const int64_t *dims, vo
         xcvm_value_release(created);
         return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a value");
     }
-    /* Nothing is read from an empty tensor, but its data should not be NULL, which means "unknown" in places. */
+    /* An empty tensor is never read, but NULL data means "unknown" in some places. */
     *wrapped = (wrapped_storage){.storage = {.refs = 1,
                                              .bytes = bytes,
                                              .data = data != NULL ? data : (void *)wrapped,
@@ -185,7 +186,7 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     return XCVM_OK;
 }
 
-/* A handle of what `keeping` makes of `from`. */
+/* Creates a handle of the value that `keeping` makes from `from`. */
 static xcvm_status keep_in_handle(const xcvm_keeping *keeping, const xcvm_value *from, xcvm_value **value,
                                   xcvm_error *error)
 {
@@ -210,7 +211,7 @@ xcvm_status xcvm_value_copy(const xcvm_allocator *allocator, const xcvm_value *v
 xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_error *error)
 {
     XCVM_CHECK(error, value != NULL && kept != NULL, INVALID_ARGUMENT, "value or kept is NULL");
-    /* Without references it is embedded in something else, which alone decides how long it lives. */
+    /* A value without references is embedded in another object, which controls its lifetime. */
     if (value->refs == 0)
         return keep_in_handle(&(xcvm_keeping){.share = true}, value, kept, error);
     xcvm_value *counted = (xcvm_value *)(uintptr_t)value;

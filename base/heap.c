@@ -1,4 +1,4 @@
-/* The session's heap: free lists by size, counting, and the limit. */
+/* The session heap: size-class free lists, accounting, and the memory limit. */
 #include "base/heap.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -8,7 +8,7 @@
 #define POISON 1
 #endif
 #endif
-/* Under the sanitizer storage is as large as it was asked for, and the rest of its block is out of bounds. */
+/* With AddressSanitizer, storage has exactly the requested size and the rest of its block is poisoned. */
 #ifdef POISON
 #include <sanitizer/asan_interface.h>
 #define IS_EXACT true
@@ -18,42 +18,43 @@
 #define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
-/* What stands before the payload of each block. */
+/* Header before the payload of each block. */
 typedef struct block {
     xcvm_storage storage;
-    size_t capacity;  /* of the payload */
-    size_t requested; /* what counts as live */
-    bool mapped;      /* by itself, and given back as soon as it is free */
+    size_t capacity;  /* bytes of the payload */
+    size_t requested; /* requested bytes, which count as live */
+    bool mapped;      /* mapped separately, and unmapped as soon as it is free */
     struct block *next;
 } block;
 
 enum {
     HEADER = (sizeof(block) + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT,
     PAGE = 4096,
-    /* Above, blocks are rounded to pages, and zeros are mapped; below to one of STEPS sizes for each power of two. */
+    /* Above this size blocks are rounded to pages and zeros are mapped. Below it, each power of two has STEPS sizes. */
     LARGE = 256 * 1024,
     STEPS = 8,
     BINS = 64 * STEPS,
-    /* How many blocks of a bin are looked at before a new one is made. */
+    /* Maximum number of blocks in a bin that are tried before a new one is allocated. */
     PATIENCE = 32
 };
 
 struct xcvm_heap {
     xcvm_allocator allocator;
     size_t limit;
-    size_t live;      /* requested by storages that are held */
-    size_t accounted; /* held outside */
-    size_t peak;      /* of live + accounted */
-    size_t reserved;  /* taken from the allocator */
-    size_t cached;    /* of it, in free blocks */
-    size_t held;      /* storages that are not released */
+    size_t live;      /* bytes requested by retained storages */
+    size_t accounted; /* bytes counted from outside the heap */
+    size_t peak;      /* maximum of live + accounted */
+    size_t reserved;  /* bytes taken from the allocator */
+    size_t cached;    /* bytes of `reserved` in free blocks */
+    size_t held;      /* number of storages that are not released */
     bool destroyed;
-    xcvm_heap_reclaim reclaim; /* NULL: nothing can be done without */
+    xcvm_heap_reclaim reclaim; /* NULL: no reclaim callback */
     void *reclaim_user;
     block *bins[BINS];
 };
 
-/* The bin of blocks of `capacity` bytes, a multiple of 64: capacities of one bin differ by less than an eighth. */
+/* Returns the bin of blocks of `capacity` bytes, a multiple of 64. Capacities in one bin differ by less than an eighth.
+ */
 static size_t bin_of(size_t capacity)
 {
     size_t units = capacity / XCVM_ALIGNMENT;
@@ -178,9 +179,9 @@ void xcvm_heap_destroy(xcvm_heap *heap)
     finish_if_done(heap);
 }
 
-/* A free block of at least `capacity` bytes but not above a quarter more, taken out of its bin; or NULL. A large one
- * may be twice as large where memory has no limit: the fewer of them take turns, the more of each is still in a cache.
- */
+/* Removes a free block of at least `capacity` bytes, and at most a quarter more, from its bin and returns it, or NULL.
+ * Without a memory limit a large block may be twice as large: reusing fewer blocks keeps more of each in the CPU
+ * caches. */
 static block *take_cached(xcvm_heap *heap, size_t capacity)
 {
     if (heap->cached < capacity)
@@ -202,7 +203,7 @@ static block *take_cached(xcvm_heap *heap, size_t capacity)
     return NULL;
 }
 
-/* Whether `bytes` more from the allocator stay within the limit. */
+/* Returns true if `bytes` more from the allocator stay within the limit. */
 static bool within_limit(const xcvm_heap *heap, size_t bytes)
 {
     return heap->limit == 0 ||
@@ -216,7 +217,7 @@ static void *take_memory(xcvm_heap *heap, size_t bytes, bool mapped)
 
 static block *make_block(xcvm_heap *heap, size_t capacity, bool mapped)
 {
-    /* Sizes that never come back would pile up without end; what a steady state takes turns in stays below this. */
+    /* Blocks of sizes that never recur would accumulate. The free blocks of a steady state stay below this bound. */
     if (heap->cached > 4 * heap->peak + 64 * (size_t)(1 << 20))
         xcvm_heap_trim(heap);
     if (!within_limit(heap, HEADER + capacity)) {

@@ -1,11 +1,10 @@
-/* Instruction sets that kernels are compiled for, one line for each: the libraries choose among their kernels by these
- * lines, code generation compiles for them, the command offers them, tests run each that the CPU has, and CMake, which
- * reads this file, compiles every file of a folder simd/ once for each EXTENSION.
+/* Instruction sets, one line each. Kernels are chosen, kernel libraries compiled, options offered and tests run by
+ * these lines. CMake reads this file and compiles every file in a simd/ directory once per EXTENSION.
  *
- *   ISA(of, kind, suffix, name, whether the CPU has it, flags of the C compiler ..., or NULL)
+ *   ISA(of, kind, suffix, name, CPU test, compiler flags ..., or NULL)
  *
- * The BASELINE of a family of processors is what a compiler assumes without flags. Each EXTENSION includes those in
- * front of it; its functions are compiled with XCVM_ISA defined to its suffix. `of` is handed on. */
+ * The BASELINE of a processor family needs no flags. Each EXTENSION includes those before it, and its functions are
+ * compiled with XCVM_ISA defined as its suffix. `of` is passed through. */
 #ifndef XCVM_BASE_ISAS_H
 #define XCVM_BASE_ISAS_H
 
@@ -15,7 +14,7 @@
     ISA(of, EXTENSION, _v3, "x86-64-v3", XCVM_CPU_HAS("avx2") && XCVM_CPU_HAS("fma") && XCVM_CPU_HAS("bmi2"), "-march=x86-64-v3") \
     ISA(of, EXTENSION, _v4, "x86-64-v4", XCVM_CPU_HAS("avx512f") && XCVM_CPU_HAS("avx512bw") && XCVM_CPU_HAS("avx512cd") && XCVM_CPU_HAS("avx512dq") && XCVM_CPU_HAS("avx512vl"), "-march=x86-64-v4", "-mprefer-vector-width=512")
 
-/* The flag is there so that another family's compiler refuses it. */
+/* The flag makes compilers of other families refuse it. */
 #define XCVM_ISAS_aarch64(ISA, of) \
     ISA(of, BASELINE, , "aarch64", 1, "-march=armv8-a")
 
@@ -23,7 +22,7 @@
     ISA(of, BASELINE, , "generic", 1, NULL)
 /* clang-format on */
 
-/* Those of all families, and those of the family that this is compiled for. */
+/* The instruction sets of all families, and those of the family that this code is compiled for. */
 #define XCVM_ALL_ISAS(ISA, of) XCVM_ISAS_x86_64(ISA, of) XCVM_ISAS_aarch64(ISA, of) XCVM_ISAS_other(ISA, of)
 #if defined(__x86_64__)
 #define XCVM_ISAS XCVM_ISAS_x86_64

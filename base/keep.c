@@ -1,7 +1,7 @@
-/* Keeping values: shares counted storage where it may be shared, and copies everything else. */
+/* Keeping values: shares reference-counted storage if sharing is allowed, and copies everything else. */
 #include "base/keep.h"
 
-/* What was copied: by its data and kind, and the first copy of it. Open addressing; at most half full. */
+/* A copied value, found by its data and kind, and its first copy. Open addressing, at most half full. */
 typedef struct entry {
     const xcvm_value *from;
     const xcvm_value *copy;
@@ -10,7 +10,7 @@ typedef struct entry {
 typedef struct copier {
     const xcvm_keeping *keeping;
     xcvm_error *error;
-    xcvm_storage *table; /* entries, a power of two of them; NULL at first */
+    xcvm_storage *table; /* a power of two of entries; NULL at first */
     size_t capacity, count;
 } copier;
 
@@ -32,7 +32,7 @@ static xcvm_status take_list(const xcvm_keeping *keeping, size_t count, xcvm_sto
     return XCVM_OK;
 }
 
-/* ---- What is copied already ---- */
+/* ---- Table of copied values ---- */
 
 static bool is_same(const xcvm_value *a, const xcvm_value *b)
 {
@@ -73,7 +73,7 @@ static bool is_shared(const xcvm_keeping *keeping, const xcvm_value *from)
     return keeping->share && storage != NULL && (!storage->single_thread || storage->owner == keeping->heap);
 }
 
-/* `to` is of the type of `from`, with its elements, or items, in memory of its own. */
+/* Gives `to` the type of `from` and `storage` as its elements or items. */
 static void adopt(xcvm_value *to, const xcvm_value *from, xcvm_storage *storage)
 {
     const uint32_t refs = to->refs;
@@ -114,7 +114,7 @@ static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
     return status;
 }
 
-/* `alone`: it is not in a list, so that nobody will ask for it again. */
+/* `alone`: the value is not in a list, so it is not looked up again. */
 static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone)
 {
     if (from->kind == XCVM_KIND_NULL || is_shared(c->keeping, from)) {

@@ -1,23 +1,23 @@
-/* Keeping values for longer than what lends them. */
+/* Keeping values beyond the lifetime of their owner. */
 #ifndef XCVM_BASE_KEEP_H
 #define XCVM_BASE_KEEP_H
 
 #include "base/heap.h"
 
 typedef struct xcvm_keeping {
-    xcvm_heap *heap;                 /* what copies are made in; NULL: memory from `allocator` */
-    const xcvm_allocator *allocator; /* NULL: malloc's */
-    /* Elements and items whose storage is counted, and may be released wherever the kept value is, are shared; all else
-     * is copied. Confined storage is shared within its own heap only. */
+    xcvm_heap *heap;                 /* heap of copies; NULL: copies come from `allocator` */
+    const xcvm_allocator *allocator; /* NULL: malloc and free */
+    /* Shares elements and items whose storage is reference-counted and may be released wherever the kept value is;
+     * copies all others. Single-threaded storage is shared only within its own heap. */
     bool share;
-    /* Copies elements, and may fail; NULL: memcpy. */
+    /* Copies elements; may fail. NULL: memcpy. */
     xcvm_status (*copy)(void *user, void *to, const void *from, size_t bytes);
     void *user;
 } xcvm_keeping;
 
-/* Makes `to` (null; its refs stay) what `from` is. Lists are followed as deep as they nest; what one holds several
- * times is copied once, since sharing lets a short program make lists of exponentially many items. In failure `to` is
- * null. OUT_OF_MEMORY, or UNSUPPORTED for an opaque value. */
+/* Makes `to`, which must be null, equal to `from`; its refs stay. Nested lists are copied at any depth. An item that
+ * occurs several times is copied once, because sharing allows a short program to make lists of exponentially many
+ * items. On failure `to` is null. Errors: OUT_OF_MEMORY; UNSUPPORTED for an opaque value. */
 xcvm_status xcvm_value_keep(const xcvm_keeping *keeping, xcvm_value *to, const xcvm_value *from, xcvm_error *error);
 
 #endif

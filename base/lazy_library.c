@@ -1,4 +1,4 @@
-/* Lazy loading of shared libraries by dlopen. */
+/* Lazy loading of shared libraries with dlopen. */
 #include "base/lazy_library.h"
 
 #include <dlfcn.h>

@@ -1,21 +1,20 @@
-/* Shared libraries that are loaded when they are first needed: a process that needs none of them starts sooner, holds
- * less memory, and does not have to have them. */
+/* Shared libraries that are loaded on first use. A process that needs none of them starts faster, uses less memory, and
+ * does not need them installed. */
 #ifndef XCVM_BASE_LAZY_LIBRARY_H
 #define XCVM_BASE_LAZY_LIBRARY_H
 
 #include "base/status.h"
 
 typedef struct xcvm_lazy_library {
-    const char *file;         /* as the dynamic linker finds it */
-    const char *const *names; /* of its functions */
-    void *functions;          /* that many function pointers, in the same order */
+    const char *file;         /* name for the dynamic linker */
+    const char *const *names; /* names of its functions */
+    void *functions;          /* as many function pointers, in the same order */
     size_t count;
     int loaded; /* atomic */
 } xcvm_lazy_library;
 
-/* XCVM_LAZY_LIBRARY(jpeg, "libjpeg.so.62", LIST) makes the functions that LIST(X) names, as X(function), members of the
- * struct `jpeg`, of the types that the library's header declares; load_jpeg(error) must have succeeded before a call.
- */
+/* XCVM_LAZY_LIBRARY(jpeg, "libjpeg.so.62", LIST) declares the functions that LIST(X) names, as X(function), as members
+ * of the struct `jpeg` with the types of the library's header. load_jpeg(error) must succeed before the first call. */
 #define XCVM_LAZY_MEMBER(function) __typeof__(&function) function;
 #define XCVM_LAZY_NAME(function) #function,
 #define XCVM_LAZY_LIBRARY(library, file, LIST)                                                                         \
@@ -29,8 +28,8 @@ typedef struct xcvm_lazy_library {
         return xcvm_lazy_library_load(&lazy, error);                                                                   \
     }
 
-/* Loads the library for the rest of the process, the first time; any thread may call it. UNSUPPORTED if the machine
- * does not have it, or not with those functions. */
+/* Loads the library once for the process. Thread-safe. Fails with UNSUPPORTED if the library or one of the functions
+ * does not exist. */
 xcvm_status xcvm_lazy_library_load(xcvm_lazy_library *library, xcvm_error *error);
 
 #endif

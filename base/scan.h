@@ -1,4 +1,4 @@
-/* Reading text from its beginning to its end: what the headers of files of tensors have in common. */
+/* A sequential text scanner for the headers of tensor files. */
 #ifndef XCVM_BASE_SCAN_H
 #define XCVM_BASE_SCAN_H
 
@@ -9,14 +9,14 @@ typedef struct xcvm_scanner {
     const char *at, *end;
 } xcvm_scanner;
 
-/* Blanks, tabs and ends of lines. Each function below passes over them first. */
+/* Skips blanks, tabs and line ends. Each function below does so first. */
 static inline void xcvm_scan_space(xcvm_scanner *s)
 {
     while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
         s->at++;
 }
 
-/* Takes `c` if it is the next character. */
+/* Consumes `c` if it is the next character. */
 static inline bool xcvm_scan_take(xcvm_scanner *s, char c)
 {
     xcvm_scan_space(s);
@@ -26,7 +26,7 @@ static inline bool xcvm_scan_take(xcvm_scanner *s, char c)
     return true;
 }
 
-/* Takes a whole number in decimal, without a sign; false if there is none, or it is beyond int64_t. */
+/* Reads an unsigned decimal integer. Returns false if there is none or it exceeds int64_t. */
 static inline bool xcvm_scan_size(xcvm_scanner *s, int64_t *size)
 {
     xcvm_scan_space(s);

@@ -1,4 +1,4 @@
-/* Statuses by name, and error messages. */
+/* Status names and error messages. */
 #include "base/status.h"
 
 #include <stdio.h>

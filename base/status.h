@@ -1,4 +1,4 @@
-/* Errors: filling in an xcvm_error, and passing failures on. */
+/* Filling in an xcvm_error, and propagating failures. */
 #ifndef XCVM_BASE_STATUS_H
 #define XCVM_BASE_STATUS_H
 
@@ -6,10 +6,10 @@
 
 #include <stdarg.h>
 
-/* Writes status and message (pc -1, no instruction, no node) into `error`, which may be NULL; returns `status`. */
+/* Sets status and message (pc -1, no instruction, no node) of `error`, which may be NULL. Returns `status`. */
 xcvm_status xcvm_error_set(xcvm_error *error, xcvm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Puts "prefix: " in front of the message, as who calls learns more of where. */
+/* Prepends "prefix: " to the message. Callers add context this way. */
 void xcvm_error_prefix(xcvm_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define XCVM_TRY(expression)                                                                                           \
@@ -19,13 +19,13 @@ void xcvm_error_prefix(xcvm_error *error, const char *format, ...) __attribute__
             return try_status_;                                                                                        \
     } while (0)
 
-/* Fails the function with a message: XCVM_FAIL(e, OUT_OF_RANGE, "n is %d", n). */
+/* Returns from the function with a status and message: XCVM_FAIL(e, OUT_OF_RANGE, "n is %d", n). */
 #define XCVM_FAIL(error, status, ...)                                                                                  \
     do {                                                                                                               \
         xcvm_error_set((error), XCVM_##status, __VA_ARGS__);                                                           \
-        return XCVM_##status; /* a constant, so that compilers see that the caller fails */                            \
+        return XCVM_##status; /* a constant, so that the compiler sees the failure in the caller */                    \
     } while (0)
-/* Fails so unless `condition` holds: XCVM_CHECK(e, n > 0, OUT_OF_RANGE, "n is %d", n). */
+/* Fails unless `condition` holds: XCVM_CHECK(e, n > 0, OUT_OF_RANGE, "n is %d", n). */
 #define XCVM_CHECK(error, condition, status, ...)                                                                      \
     do {                                                                                                               \
         if (!(condition))                                                                                              \

@@ -1,11 +1,9 @@
-/* The thread pool: work stealing over the ranges of one loop. Each thread has a share of items that lie side by side,
- * so that it finds in its caches what it computed there in the loop before. A share is cut into ranges of a half, a
- * quarter and two eighths: few, since kernels begin anew with each, and small where the end of the loop is near. A
- * thread takes the ranges of its share from the front, and when none is left, of others' from the back. So the caller
- * waits only for ranges that somebody has begun: a worker that is late, because the machine is busy with something
- * else, is not waited for. A thread that was preempted inside a range is brought to the processor of one that waits for
- * it. Workers spin for the next loop for a while, soon yielding the processor between the looks, and then park, so that
- * a pool costs nothing while nothing runs. */
+/* The thread pool: work stealing over the ranges of one loop (docs/architecture/vm.md). Each thread owns a share of
+ * contiguous items, so that a loop reuses what the previous loop left in its caches. A share is cut into ranges of a
+ * half, a quarter and two eighths: few, because kernels have a cost per range, and small ones last. A thread takes
+ * ranges from the front of its share, then from the back of others. The caller waits only for ranges that have begun. A
+ * thread preempted inside a range migrates to the processor of a waiting thread. Idle workers spin, then yield, then
+ * park. */
 #include "base/threads.h"
 #include "base/clock.h"
 #include "base/denormals.h"
@@ -18,22 +16,22 @@
 
 enum {
     MAX_WORKERS = 255,
-    PARKED = -2,         /* in place of a processor */
-    SPIN_NS = 40000,     /* how long an idle worker spins with the processor to itself */
-    YIELD_NS = 500000,   /* and how long in all before it parks, yielding the processor between the looks */
-    FRESH_NS = 10000000, /* the same for a new pool, whose first loop is likely to come soon */
-    POLLS = 64,          /* looks between two looks at the clock */
-    WAIT_POLLS = 20000,  /* looks of the caller at unfinished ranges before it yields the processor each time */
-    RESCUE_NS = 20000,   /* how long the caller waits before it asks whether workers run, and between such questions */
-    LOOPS_OF_A_TICKET = 1 << 30, /* after so many, tickets of shares that no loop has cut since are renewed */
-    SHARE_UNITS = 8,             /* parts of a thread's share, where the loop's grain allows so many */
-    MIGRATE_NS = 200000 /* how long after migrating workers none is migrated: they may have nowhere else to go */
+    PARKED = -2,                 /* replaces the processor number */
+    SPIN_NS = 40000,             /* time that an idle worker spins without yielding */
+    YIELD_NS = 500000,           /* time after which an idle worker parks; it yields between polls */
+    FRESH_NS = 10000000,         /* the same for a new pool, whose first loop probably comes soon */
+    POLLS = 64,                  /* polls between two clock readings */
+    WAIT_POLLS = 20000,          /* polls of unfinished ranges by the caller before it yields each time */
+    RESCUE_NS = 20000,           /* interval at which a waiting caller checks whether workers are running */
+    LOOPS_OF_A_TICKET = 1 << 30, /* number of loops after which old tickets are renewed */
+    SHARE_UNITS = 8,             /* units per share, if the loop's grain allows */
+    MIGRATE_NS = 200000          /* minimum time between migrations: the workers may have no other processor */
 };
 
-/* What is left of a share: the loop's number and the ranges [first, end), in one word, so that a range is claimed for
- * no other loop than the one seen. A share of which nothing has been claimed yet still has the ticket of a loop before:
- * so whoever opens a loop writes into no other thread's lines of the cache. The open loop itself is a ticket of its
- * units: whoever sees its number sees how it is cut. */
+/* The remaining ranges [first, end) of a share and the loop's number, in one word, so that a range is never claimed for
+ * another loop. A share that nobody has claimed from still has the ticket of an earlier loop, so opening a loop writes
+ * to no other thread's cache lines. The ticket of the open loop has its number and its units, so a thread that sees the
+ * number also sees the partition. */
 typedef uint64_t ticket;
 static ticket make_ticket(uint32_t loop, uint32_t first, uint32_t end)
 {
@@ -43,13 +41,13 @@ static uint32_t ticket_loop(ticket t) { return (uint32_t)(t >> 32); }
 static uint32_t ticket_first(ticket t) { return (uint32_t)(t >> 16 & 0xffff); }
 static uint32_t ticket_end(ticket t) { return (uint32_t)(t & 0xffff); }
 
-/* A thread of the pool, the first being whoever opened the loop. Alone in its lines of the cache: its thread writes it
- * for every range. */
+/* A thread of the pool; the first is the caller of the loop. It has cache lines of its own, because its thread writes
+ * it for every range. */
 struct member {
-    ticket left;    /* atomic; of its share */
-    bool inside;    /* atomic; it has claimed a range, of whatever share, that is not finished */
+    ticket left;    /* atomic; remaining ranges of its share */
+    bool inside;    /* atomic; it has an unfinished range of any share */
     bool migrating; /* atomic */
-    pid_t id;       /* atomic; the system's for the thread, 0: not known yet */
+    pid_t id;       /* atomic; thread id of the system, 0: unknown */
     char padding[2 * XCVM_ALIGNMENT - 2 * sizeof(ticket)];
 };
 
@@ -57,41 +55,41 @@ struct worker {
     xcvm_threads *pool;
     struct member *member;
     pthread_t thread;
-    int place; /* atomic; the processor that it last saw itself on, or PARKED */
-    /* The caller's, while it waits. */
-    uint64_t ran_ns; /* processor time of the thread at the last look, 0: not looked at */
+    int place; /* atomic; processor that it last ran on, or PARKED */
+    /* For the caller while it waits. */
+    uint64_t ran_ns; /* CPU time of the thread at the last check, 0: not checked */
 };
 
 struct xcvm_threads {
     xcvm_allocator allocator;
     int count;
-    pid_t owner;   /* the process that the workers belong to */
+    pid_t owner;   /* process that the workers belong to */
     uint32_t busy; /* atomic: a loop is running */
 
-    struct member *members; /* the caller first, then the workers */
-    ticket open;            /* atomic; the number of the open loop, and its units */
-    /* The open loop. Written while no range is left, read by whoever has claimed one. */
+    struct member *members; /* caller first, then workers */
+    ticket open;            /* atomic; number and units of the open loop */
+    /* The open loop. Written while no range remains; read by threads that have claimed a range. */
     xcvm_range_body body;
     void *context;
     size_t items;
-    pthread_t caller; /* whose id members[0] has */
+    pthread_t caller; /* thread whose id members[0] has */
     char padding[XCVM_ALIGNMENT];
-    uint32_t done; /* atomic; units of the open loop that are finished. Workers write it while others begin */
+    uint32_t done; /* atomic; finished units of the open loop. Written by workers while others start */
     char more_padding[XCVM_ALIGNMENT];
 
     bool stopping;          /* atomic */
     bool flushes_denormals; /* atomic */
-    int callers_place;      /* atomic; the processor that the pool was created on or opened its latest loop on */
-    uint64_t migrate_at;    /* no worker is migrated before this time */
+    int callers_place;      /* atomic; processor on which the pool was created or opened its latest loop */
+    uint64_t migrate_at;    /* no worker migrates before this time */
     int worker_count;
     uint32_t parked; /* atomic, changed under the lock */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct worker *workers;
 
-    xcvm_span *spans; /* NULL: not recorded */
+    xcvm_span *spans; /* NULL: not recording */
     size_t span_capacity;
-    size_t span_count; /* atomic; may count past the capacity */
+    size_t span_count; /* atomic; may exceed the capacity */
 };
 
 static inline void pause_briefly(void)
@@ -107,7 +105,7 @@ int xcvm_threads_count(const xcvm_threads *threads) { return threads != NULL ? t
 
 /* ---- Ranges ---- */
 
-/* The next span of the record; NULL: there is none, or it is full. */
+/* Returns the next span to record; NULL if recording is off or the buffer is full. */
 static xcvm_span *next_span(xcvm_threads *t, int worker)
 {
     if (t == NULL || t->spans == NULL)
@@ -127,13 +125,13 @@ static void run_in_place(xcvm_threads *threads, size_t count, xcvm_range_body bo
         span->end_ns = xcvm_clock_ns();
 }
 
-/* The first unit of a share of the loop `open`. */
+/* First unit of a share of the loop `open`. */
 static size_t share_begin(const xcvm_threads *t, ticket open, int share)
 {
     return (size_t)share * ticket_end(open) / (size_t)t->count;
 }
 
-/* The first unit of a range of a share of so many: each range is half of what the ones before it leave. */
+/* First unit of a range in a share of `units` units. Each range is half of the remaining units. */
 static size_t range_begin(size_t units, uint32_t range)
 {
     size_t left = units;
@@ -150,16 +148,16 @@ static uint32_t range_count(size_t units)
     return count;
 }
 
-/* The first item of a unit; units differ by one item at most. */
+/* First item of a unit. Units differ by at most one item. */
 static size_t unit_begin(const xcvm_threads *t, ticket open, size_t unit)
 {
     const size_t units = ticket_end(open), each = t->items / units, rest = t->items % units;
     return unit * each + xcvm_min(unit, rest);
 }
 
-/* Takes a range of the loop `open` from the front of the thread's own share, or from the back of another's, of so many
- * units. Tickets are of that loop, of one before, or, if this thread is late, of one behind: a loop ends when every
- * share that has units has a ticket of it, so a late thread takes nothing for one before. */
+/* Claims a range of the loop `open` from the front of the thread's own share or the back of another share of `units`
+ * units. The ticket belongs to that loop, an earlier one, or, if this thread is late, a later one. A loop ends only
+ * when every nonempty share has a ticket of it, so a late thread claims nothing of an earlier loop. */
 static bool claim(struct member *member, ticket open, size_t units, bool own, uint32_t *range)
 {
     const uint32_t loop = ticket_loop(open), count = range_count(units);
@@ -176,7 +174,7 @@ static bool claim(struct member *member, ticket open, size_t units, bool own, ui
     }
 }
 
-/* Claims and runs ranges of a share until none is left, and says how many units were in them. */
+/* Claims and runs ranges of a share until none remains. Returns the units in them. */
 static uint32_t run_share(xcvm_threads *t, ticket open, int share, int thread, xcvm_span **span)
 {
     const size_t first = share_begin(t, open, share), units = share_begin(t, open, share + 1) - first;
@@ -194,8 +192,7 @@ static uint32_t run_share(xcvm_threads *t, ticket open, int share, int thread, x
     return done;
 }
 
-/* Runs ranges of the loop `open`, those of the thread's own share first. What a thread runs of a loop is one span,
- * which ends with its latest range. */
+/* Runs ranges of the loop `open`, its own share first. All ranges that a thread runs in one loop form one span. */
 static void run_ranges(xcvm_threads *t, ticket open, int thread)
 {
     bool *const inside = &t->members[thread].inside;
@@ -216,7 +213,7 @@ static bool nothing_new(const xcvm_threads *t, ticket seen)
     return __atomic_load_n(&t->open, __ATOMIC_SEQ_CST) == seen && !__atomic_load_n(&t->stopping, __ATOMIC_ACQUIRE);
 }
 
-/* Places are read by others often and change rarely: what is not written stays in their caches. */
+/* The processor number is read often and changes rarely. Avoiding writes keeps it in the caches of other threads. */
 static void publish_place(int *place, int processor)
 {
     if (__atomic_load_n(place, __ATOMIC_RELAXED) != processor)
@@ -229,16 +226,16 @@ static void park(struct worker *w, ticket seen)
     pthread_mutex_lock(&t->lock);
     publish_place(&w->place, PARKED);
     __atomic_fetch_add(&t->parked, 1, __ATOMIC_SEQ_CST);
-    /* Whoever opens a loop looks at the parked workers after opening it, so either this look or that one sees the
-     * other. */
+    /* The caller checks for parked workers after it opens a loop, so either this check or that one sees the other
+     * thread. */
     while (nothing_new(t, seen))
         pthread_cond_wait(&t->wake, &t->lock);
     __atomic_fetch_sub(&t->parked, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Moves a thread to the processor given, or to any other than that, and lets it go where it likes from there. Not by
- * two threads at a time: one would take for the thread's own what the other has left of its processors. */
+/* Moves a thread to a processor, or to any other one, and then restores its affinity. Two threads must not do this at
+ * the same time: the second would save the temporary affinity mask of the first as the original. */
 static void migrate(struct member *m, int processor, bool there)
 {
     cpu_set_t allowed, wanted;
@@ -261,8 +258,8 @@ static void migrate(struct member *m, int processor, bool there)
     __atomic_store_n(&m->migrating, false, __ATOMIC_RELEASE);
 }
 
-/* A new thread often begins on its creator's processor, and two that share one and yield to each other can stay there
- * for dozens of milliseconds. */
+/* A new thread often starts on its creator's processor. Two threads that share one and yield to each other can stay
+ * there for tens of milliseconds. */
 static void leave_caller(struct worker *w)
 {
     int here = sched_getcpu();
@@ -275,8 +272,8 @@ static void leave_caller(struct worker *w)
 
 /* ---- Preemption ---- */
 
-/* Processor time of a thread, 0 where the system does not tell. By the system's number, as the kernel makes clocks of
- * it (include/linux/posix-timers.h, MAKE_THREAD_CPUCLOCK): a caller may have ended meanwhile. */
+/* CPU time of a thread, 0 if not available. The clock is derived from the kernel's thread id
+ * (include/linux/posix-timers.h, MAKE_THREAD_CPUCLOCK), because a caller's thread may have ended. */
 static uint64_t time_run(const struct member *m)
 {
     const pid_t id = __atomic_load_n(&m->id, __ATOMIC_RELAXED);
@@ -287,7 +284,7 @@ static uint64_t time_run(const struct member *m)
     return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
 }
 
-/* Whether a thread is inside a range and has not run since the last look, in *ran_ns. */
+/* Returns true if a thread is inside a range and has not run since the last check, which *ran_ns records. */
 static bool is_preempted(const struct member *m, uint64_t *ran_ns)
 {
     const uint64_t before = *ran_ns;
@@ -295,8 +292,8 @@ static bool is_preempted(const struct member *m, uint64_t *ran_ns)
     return *ran_ns != 0 && *ran_ns == before;
 }
 
-/* Brings workers that were preempted inside a range to the caller's processor: their own is taken by others for
- * milliseconds, and the caller's has nothing to do but to wait for them. Returns whether there are any. */
+/* Migrates workers that were preempted inside a range to the caller's processor: other processes occupy theirs for
+ * milliseconds, and the caller only waits. Returns true if there were any. */
 static bool rescue_workers(xcvm_threads *t)
 {
     const int here = sched_getcpu();
@@ -309,7 +306,7 @@ static bool rescue_workers(xcvm_threads *t)
     return any;
 }
 
-/* The same for the caller: the loop waits for it, and the worker with it. The worker goes elsewhere. */
+/* The same for a preempted caller, which the loop and the worker wait for. The worker moves to another processor. */
 static void rescue_caller(struct worker *w, uint64_t *ran_ns)
 {
     if (!is_preempted(&w->pool->members[0], ran_ns))
@@ -320,7 +317,7 @@ static void rescue_caller(struct worker *w, uint64_t *ran_ns)
     leave_caller(w);
 }
 
-/* Spins for the next loop; false if none came for so long that the worker should park. */
+/* Spins for the next loop. Returns false if the worker should park. */
 static bool spin(struct worker *w, ticket seen, uint64_t yield_ns)
 {
     xcvm_threads *t = w->pool;
@@ -362,9 +359,8 @@ static void *run_worker(void *context)
     return NULL;
 }
 
-/* What the process gets signals for is the host's business, on threads of the host's; only what a thread does to
- * itself, and a profiler's clock, reach the workers, which begin with their creator's mask. Returns that, for
- * unblocking. */
+/* Blocks signals for new workers, which inherit the creator's mask: signals to the process belong to the host's
+ * threads. Synchronous signals and a profiler's clock are not blocked. Returns the previous mask. */
 static sigset_t block_signals(void)
 {
     static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
@@ -376,7 +372,7 @@ static sigset_t block_signals(void)
     return before;
 }
 
-/* Starts the workers, as many as can be had; without any the caller does everything. */
+/* Starts as many workers as the system allows. Without workers the caller runs everything. */
 static void start(xcvm_threads *t)
 {
     t->callers_place = sched_getcpu();
@@ -422,14 +418,13 @@ void xcvm_threads_flush_denormals(xcvm_threads *threads, bool flush)
         __atomic_store_n(&threads->flushes_denormals, flush, __ATOMIC_RELAXED);
 }
 
-/* Starts workers of this process's own: those of the process that made the pool were left behind by a fork, with the
- * lock in whatever state they had it. */
+/* Starts new workers in a forked process, which has none and whose lock is in an unknown state. */
 static void start_after_fork(xcvm_threads *t)
 {
     xcvm_deallocate(&t->allocator, t->workers, (size_t)(t->count - 1) * sizeof *t->workers);
     t->worker_count = 0;
     t->parked = 0;
-    /* Of the latest loop nothing is left: new workers see it first. */
+    /* The latest loop has no ranges left: new workers see it first. */
     for (int i = 0; i < t->count; i++)
         t->members[i] = (struct member){.left = make_ticket(ticket_loop(t->open), 0, 0)};
     t->owner = getpid();
@@ -441,7 +436,7 @@ void xcvm_threads_destroy(xcvm_threads *threads)
     if (threads == NULL)
         return;
     if (threads->workers != NULL) {
-        /* After a fork the threads that would be waited for do not exist. */
+        /* After a fork there are no threads to join. */
         if (threads->owner == getpid()) {
             __atomic_store_n(&threads->stopping, true, __ATOMIC_SEQ_CST);
             pthread_mutex_lock(&threads->lock);
@@ -461,8 +456,8 @@ void xcvm_threads_destroy(xcvm_threads *threads)
 
 /* ---- Loops ---- */
 
-/* A worker that was last on the caller's processor and is not parked waits there for the caller to be done, as long as
- * the scheduler lets the caller go on: milliseconds. */
+/* A worker that was last on the caller's processor and is not parked waits until the scheduler preempts the caller,
+ * which takes milliseconds. */
 static void migrate_waiting_workers(xcvm_threads *t)
 {
     const int here = sched_getcpu();
@@ -482,7 +477,7 @@ static void migrate_waiting_workers(xcvm_threads *t)
     }
 }
 
-/* Tickets that have waited for half of all numbers would seem to come. */
+/* After half of all loop numbers an old ticket would compare as a future one. */
 static void renew_tickets(xcvm_threads *t, uint32_t loop)
 {
     for (int i = 0; i < t->count; i++)
@@ -542,7 +537,7 @@ void xcvm_parallel(xcvm_threads *threads, size_t count, size_t grain, xcvm_range
     if (count == 0)
         return;
     const size_t most = grain == 0 ? count : count / grain, workers = (size_t)xcvm_threads_count(threads);
-    /* A loop inside a loop, or beside one of another thread, runs in place. */
+    /* A nested loop, or a concurrent loop of another thread, runs in place. */
     if (workers == 1 || most <= 1 || __atomic_exchange_n(&threads->busy, 1, __ATOMIC_ACQUIRE) != 0) {
         run_in_place(threads, count, body, context);
         return;

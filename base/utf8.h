@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character at `s`, of which `left` > 0 bytes are there: its length, and itself in `c`; broken bytes count as
- * characters of their own. */
+/* Decodes the character at `s` into `c` and returns its length; `left` > 0 bytes are available. An invalid byte counts
+ * as a character. */
 static inline size_t xcvm_utf8_decode(const unsigned char *s, size_t left, uint32_t *c)
 {
     const size_t length = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 1;
@@ -20,7 +20,7 @@ static inline size_t xcvm_utf8_decode(const unsigned char *s, size_t left, uint3
         }
         *c = *c << 6 | (s[i] & 0x3f);
     }
-    /* Longer than need be, or beyond Unicode. */
+    /* Overlong, or beyond Unicode. */
     if ((length == 3 && *c < 0x800) || (length == 4 && (*c < 0x10000 || *c > 0x10ffff))) {
         *c = s[0];
         return 1;
@@ -28,7 +28,7 @@ static inline size_t xcvm_utf8_decode(const unsigned char *s, size_t left, uint3
     return length;
 }
 
-/* Writes a character to `to`, where four bytes have place, if that is not NULL; returns its length. */
+/* Writes a character to `to`, which has room for four bytes or is NULL. Returns its length. */
 static inline size_t xcvm_utf8_encode(char *to, uint32_t c)
 {
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};

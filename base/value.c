@@ -1,11 +1,11 @@
-/* Values: sizes of tensors, reference counts of storage, items of lists, text for messages. */
+/* Values: tensor sizes, storage reference counts, list items, and text for messages. */
 #include "base/value.h"
 
 #include <stdio.h>
 
 /* ---- Storage ---- */
 
-/* What precedes the bytes of storage that comes from an allocator. */
+/* Header before the bytes of storage that comes from an allocator. */
 typedef struct owned_storage {
     xcvm_storage storage;
     xcvm_allocator allocator;
@@ -89,7 +89,7 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
         if (dims[i] == 0)
             empty = true;
     }
-    /* Nor may the other dimensions of an empty tensor be too large, so that kernels can multiply any of them. */
+    /* The nonzero dimensions of an empty tensor are also bounded, so that kernels can multiply any of them. */
     for (int i = 0; i < rank; i++)
         if (dims[i] != 0 && !xcvm_size_mul(elements, (size_t)dims[i], &elements))
             return false;

@@ -5,71 +5,71 @@
 #include "base/allocator.h"
 #include "base/dtype.h"
 
-/* Shared ownership of one block of bytes, or of the values of a list. Made by a heap (heap.h) or by value.c. */
+/* Reference-counted ownership of a block of bytes or of the values of a list. Created by a heap (heap.h) or value.c. */
 typedef struct xcvm_storage {
     uint32_t refs;                              /* atomic */
-    uint32_t version;                           /* of the elements, for who overwrites them; 0 at first */
-    size_t bytes;                               /* capacity */
+    uint32_t version;                           /* modification counter of the elements; 0 at first */
+    size_t bytes;                               /* capacity in bytes */
     void *data;                                 /* 64-byte aligned unless wrapped */
     void (*destroy)(struct xcvm_storage *self); /* called when refs reach zero */
-    void *owner;                                /* for destroy */
-    bool single_thread; /* the last release is for the one thread that the owner belongs to at that time */
+    void *owner;                                /* context of destroy */
+    bool single_thread; /* the last release must be on the thread that owns the owner at that time */
 } xcvm_storage;
 
-/* From any thread, but the last release of single-threaded storage. */
+/* Thread-safe, except for the last release of single-threaded storage. */
 void xcvm_storage_retain(xcvm_storage *storage);
-/* NULL is accepted. */
+/* Accepts NULL. */
 void xcvm_storage_release(xcvm_storage *storage);
 
-/* Storage: the counted memory that keeps the elements of a tensor alive. */
+/* The owner of a tensor's elements. */
 typedef enum xcvm_memory_kind {
-    XCVM_MEMORY_NONE,     /* there are no elements: an unset register, or a type without data in the compiler */
-    XCVM_MEMORY_OWNED,    /* `storage` does */
-    XCVM_MEMORY_CONSTANT, /* the program does */
-    XCVM_MEMORY_ARENA,    /* the session's arena does, until the slot is planned for something else */
-    XCVM_MEMORY_BORROWED  /* whoever bound the input or output, for the run */
+    XCVM_MEMORY_NONE,     /* no elements: an unset register, or a compiler type without data */
+    XCVM_MEMORY_OWNED,    /* `storage` */
+    XCVM_MEMORY_CONSTANT, /* the program */
+    XCVM_MEMORY_ARENA,    /* the session's arena, until its slot is reused */
+    XCVM_MEMORY_BORROWED  /* whoever bound the input or output, for one run */
 } xcvm_memory_kind;
 
-/* Where ranks or dimensions may be unknown (in the compiler's types and in shape rules, never at run time): rank -1,
- * and dimensions below 0, of which equal ones are equal symbols and XCVM_ANY_DIM equals nothing, not even itself. */
+/* Unknown ranks and dimensions, in compiler types and shape rules, never at run time. The rank is -1. Dimensions below
+ * 0 are symbols: equal ones are the same symbol, except XCVM_ANY_DIM, which equals nothing, not even itself. */
 enum { XCVM_ANY_DIM = -1 };
 
-/* Lists hold lists no deeper than this, so that what walks values may recurse. */
+/* Maximum nesting depth of lists, so that functions on values may recurse. */
 enum { XCVM_MAX_NESTING = 16 };
 
 struct xcvm_value {
-    uint32_t refs; /* atomic; handles of the public API. 0 for a value embedded in a session, program, graph or list */
-    uint8_t kind;  /* xcvm_kind */
+    uint32_t refs;       /* atomic; for public handles. 0 for a value embedded in a session, program, graph or list */
+    uint8_t kind;        /* xcvm_kind */
     uint8_t memory_kind; /* xcvm_memory_kind */
-    uint8_t dtype;       /* xcvm_dtype; of a list, that of the tensors in it or 0 */
-    int8_t rank;         /* of a list: -1 */
-    uint32_t count;      /* items of a list */
-    size_t bytes;        /* of data; string tensors: spans and characters */
-    void *data;          /* elements; for a list, `count` embedded xcvm_values, owned by storage */
+    uint8_t dtype;       /* xcvm_dtype; for a list, of its tensors, or 0 */
+    int8_t rank;         /* -1 for a list */
+    uint32_t count;      /* number of items of a list */
+    size_t bytes;        /* bytes of data; for string tensors, spans and characters */
+    void *data;          /* elements; for a list, `count` embedded xcvm_values owned by storage */
     xcvm_storage *storage;
-    int64_t dims[XCVM_MAX_RANK]; /* of a list: dims[0] is how deep lists nest in it, at least 1; behind what is asked
-                                    for the most, which a line of the cache has with the first of them */
+    int64_t dims[XCVM_MAX_RANK]; /* for a list, dims[0] is its nesting depth, at least 1; last, so that frequently used
+                                    members share a cache line with the first dimensions */
 };
 
-/* An element of a string tensor: `length` bytes at `offset` from the tensor's data, where they follow the spans. So
- * the bytes of a string tensor can be mapped, copied and moved as they are. */
+/* An element of a string tensor: `length` bytes at `offset` from the tensor's data. Characters follow the spans, so the
+ * bytes of a string tensor can be mapped, copied and moved. */
 typedef struct xcvm_string {
     uint64_t offset, length;
 } xcvm_string;
 
-/* Elements of a tensor whose dimensions are all known and whose product fits. */
+/* Number of elements of a tensor whose dimensions are known and whose product fits. */
 size_t xcvm_element_count(const xcvm_value *tensor);
-/* false if a dimension is unknown or negative or the product, in elements or bytes, does not fit. Packed types round up
- * to whole bytes; for strings it is the spans alone. */
+/* Returns false if a dimension is unknown or negative, or if elements or bytes overflow. Packed types are rounded up to
+ * whole bytes. For strings, only the spans count. */
 bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *count, size_t *bytes);
 bool xcvm_dims_known(const xcvm_value *tensor);
 bool xcvm_same_shape(const xcvm_value *a, const xcvm_value *b);
 
-/* Sets kind, dtype, rank and dims, and bytes if all dims are known; leaves data, storage and memory_kind. */
+/* Sets kind, dtype, rank and dims, and bytes if all dims are known. Does not change data, storage and memory_kind. */
 void xcvm_value_set_tensor(xcvm_value *value, xcvm_dtype dtype, int rank, const int64_t *dims);
-/* Makes `to` a second view of what `from` is: shares storage if there is one, else lends. `to` must be clear. */
+/* Makes `to`, which must be clear, a view of `from`: shares its storage if there is one, otherwise borrows its data. */
 void xcvm_value_share(xcvm_value *to, const xcvm_value *from);
-/* Releases the storage and makes the value null; keeps refs. */
+/* Releases the storage and makes the value null. Keeps refs. */
 void xcvm_value_clear(xcvm_value *value);
 static inline const char *xcvm_string_at(const xcvm_value *tensor, size_t index, size_t *length)
 {
@@ -82,18 +82,19 @@ static inline bool xcvm_kind_is_list(xcvm_kind kind)
 {
     return kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL || kind == XCVM_KIND_MAP;
 }
-/* Storage of `bytes` bytes, 64-byte aligned, from an allocator; for a list, of `count` null values. NULL: no memory. */
+/* Allocates storage of `bytes` bytes, 64-byte aligned, or of `count` null values for a list. Returns NULL if there is
+ * no memory. */
 xcvm_storage *xcvm_storage_create(const xcvm_allocator *allocator, size_t bytes);
 xcvm_storage *xcvm_storage_create_list(const xcvm_allocator *allocator, size_t count);
-/* Clears the values in storage of a list, for its `destroy`. */
+/* Clears the values in a list's storage; called by its `destroy`. */
 void xcvm_storage_clear_items(xcvm_storage *storage);
-/* Finds the element type (if it has none yet; of a map, that of its second value) and the depth of a list from its
- * items. False if it nests deeper than XCVM_MAX_NESTING. */
+/* Sets the element type of a list, if it has none, and its depth from its items. A map's element type is that of its
+ * second value. Returns false if it nests deeper than XCVM_MAX_NESTING. */
 bool xcvm_list_update(xcvm_value *list);
-/* Whether every span of a string tensor of `bytes` bytes lies inside it. */
+/* Returns true if every span of a string tensor of `bytes` bytes is inside it. */
 bool xcvm_strings_valid(const void *data, size_t bytes, size_t count);
 
-/* "f32[2x3]", "seq(f32)", "f32[Nx3]" when names are given, "null"; always NUL-terminated. Returns text. */
+/* Writes "f32[2x3]", "seq(f32)", "f32[Nx3]" if names are given, or "null", NUL-terminated. Returns `text`. */
 const char *xcvm_value_describe(const xcvm_value *value, char *text, size_t size);
 const char *xcvm_dims_describe(int rank, const int64_t *dims, char *text, size_t size);
 

@@ -1,4 +1,4 @@
-/* Safetensors: the JSON header, as far as the format uses JSON, and the places of the elements. */
+/* Safetensors reader and writer. The JSON parser accepts the subset that the format uses. */
 #include "formats/safetensors.h"
 
 #include "base/array.h"
@@ -29,12 +29,12 @@ static const char *type_name(xcvm_dtype dtype)
     return NULL;
 }
 
-/* ---- The header ---- */
+/* ---- Reading the header ---- */
 
 typedef struct scanner {
     xcvm_scanner text;
     xcvm_arena *arena;
-    const unsigned char *data; /* the elements */
+    const unsigned char *data; /* first byte of the elements */
     size_t data_count;
     xcvm_error *error;
 } scanner;
@@ -62,7 +62,7 @@ static bool take_hex(xcvm_scanner *s, uint32_t *code)
     return true;
 }
 
-/* A character written as \uXXXX, or two that are one, as UTF-8. */
+/* Reads a \uXXXX escape, or a surrogate pair of them, as UTF-8. */
 static bool take_unicode(xcvm_scanner *s, char *text, size_t *length)
 {
     uint32_t code, low;
@@ -82,7 +82,7 @@ static bool take_unicode(xcvm_scanner *s, char *text, size_t *length)
     return true;
 }
 
-/* A string, which never gets longer by being read. */
+/* Reads a string in place. Unescaping never makes it longer. */
 static xcvm_status take_text(scanner *s, char **text)
 {
     if (!take(s, '"'))
@@ -116,7 +116,7 @@ static xcvm_status take_text(scanner *s, char **text)
     return XCVM_OK;
 }
 
-/* A list of at most `limit` sizes. */
+/* Reads a list of at most `limit` sizes. */
 static xcvm_status take_sizes(scanner *s, int64_t *sizes, int limit, int *count)
 {
     *count = 0;
@@ -303,7 +303,7 @@ void xcvm_safetensors_release(xcvm_safetensors *file)
 
 /* ---- Writing ---- */
 
-/* Text that grows, or fails for good. */
+/* Growable text. After a failure all later appends fail. */
 typedef struct text {
     const xcvm_allocator *allocator;
     char *at;
