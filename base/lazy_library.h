@@ -13,8 +13,9 @@ typedef struct xcvm_lazy_library {
     int loaded; /* atomic */
 } xcvm_lazy_library;
 
-/* XCVM_LAZY_LIBRARY(jpeg, "libjpeg.so.62", LIST) declares the functions that LIST(X) names, as X(function), as members
- * of the struct `jpeg` with the types of the library's header. load_jpeg(error) must succeed before the first call. */
+/* XCVM_LAZY_LIBRARY(jpeg, "libjpeg.so.62", LIST) declares a struct `jpeg` of function pointers and the function
+ * load_jpeg(error), which must succeed before the first call. LIST(X) lists the functions as X(function); their types
+ * come from the library's header. */
 #define XCVM_LAZY_MEMBER(function) __typeof__(&function) function;
 #define XCVM_LAZY_NAME(function) #function,
 #define XCVM_LAZY_LIBRARY(library, file, LIST)                                                                         \

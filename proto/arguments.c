@@ -27,7 +27,7 @@ void xcvm_args_default(const xcvm_schema *schema, void *args)
         case XCVM_FIELD_CHOICE:
             *XCVM_FIELD(int, f, args) = (int)f->int_default;
             break;
-        default: /* empty lists, and a target that the producer sets */
+        default: /* lists start empty, and the producer sets targets */
             break;
         }
     }
@@ -98,7 +98,7 @@ const char *xcvm_field_kind_name(const xcvm_field *field)
     return names[field->kind];
 }
 
-/* Copies `count` entries of `size` bytes; false if there is no memory. */
+/* Copies `count` entries of `size` bytes. Returns false if there is no memory. */
 static bool copy_array(xcvm_arena *arena, const void *from, size_t count, size_t size, const void **copy)
 {
     void *memory = NULL;

@@ -1,4 +1,4 @@
-/* The assembler of declarations: producer, input, constant and every other statement that is no instruction. */
+/* Assembles declarations: producer, inputs, constants and all other statements that are not instructions. */
 #include "proto/assembler.h"
 #include "proto/open_beneath.h"
 #include "proto/literals.h"
@@ -91,7 +91,7 @@ static xcvm_status read_elements_of_file(xcvm_assembler *a, const char *path, ui
     return status;
 }
 
-/* @"file":offset, and +bytes behind it for strings, whose size the type does not say. */
+/* Reads @"file":offset. For strings, +bytes follows, because the type does not give their size. */
 static xcvm_status read_file_reference(xcvm_assembler *a, xcvm_value *tensor)
 {
     xcvm_reader *r = &a->r;
@@ -131,7 +131,7 @@ static xcvm_status read_constant(xcvm_assembler *a)
                                       : xcvm_elements_read(r, &constant->value);
 }
 
-/* A name and a type and, behind =, the constant that the state begins with. */
+/* Reads a name and a type and, after =, the initial constant of the state. */
 static xcvm_status read_state(xcvm_assembler *a)
 {
     xcvm_reader *r = &a->r;

@@ -1,4 +1,4 @@
-/* The assembler of one instruction: results, operands, attributes and debug data. */
+/* Assembles one instruction: results, operands, attributes and debug data. */
 #include "proto/assembler.h"
 #include "ops/table/table.h"
 #include "proto/attributes.h"
@@ -10,7 +10,7 @@
 
 static int shorter_of(int a, int b) { return a < b ? a : b; }
 
-/* How many letters must be changed, put in or left out to turn one name into the other, regardless of case. */
+/* Case-insensitive Levenshtein distance of two names. */
 static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     enum { LONGEST = 40 };
@@ -91,7 +91,7 @@ static bool accept_absent(xcvm_reader *r)
     return true;
 }
 
-/* Behind @: a name, or # and a number. The operand is filled in at the end of the text. */
+/* Reads what follows @: a name, or # and a number. The operand is filled in at the end of the text. */
 xcvm_status xcvm_assemble_reference(xcvm_assembler *a, xcvm_reference **reference)
 {
     xcvm_reader *r = &a->r;
@@ -127,7 +127,7 @@ static xcvm_status add_literal(xcvm_assembler *a, int32_t *operand)
     return xcvm_literal_read(&a->r, &constant->value);
 }
 
-/* Adds one operand to those of the instruction. */
+/* Adds one operand to the instruction. */
 static xcvm_status read_operand(xcvm_assembler *a, const xcvm_schema *schema, const xcvm_field *f, bool optional)
 {
     char here[48];
@@ -169,7 +169,7 @@ static xcvm_status read_list(xcvm_assembler *a, const xcvm_schema *schema, const
     return XCVM_OK;
 }
 
-/* Whether `name =` comes next. */
+/* Returns true if `name =` comes next. */
 static bool at_attribute(const xcvm_reader *r)
 {
     xcvm_reader ahead = *r;
@@ -177,7 +177,7 @@ static bool at_attribute(const xcvm_reader *r)
     return xcvm_reader_word(&ahead, &word) > 0 && xcvm_reader_peek(&ahead) == '=';
 }
 
-/* A comma in front of everything but the first. */
+/* Reads the comma before every argument except the first. */
 static xcvm_status next_argument(xcvm_reader *r, bool *first)
 {
     char here[48];
@@ -215,7 +215,7 @@ static xcvm_status read_operands(xcvm_assembler *a, const xcvm_schema *schema, v
 
 /* ---- Attributes ---- */
 
-/* A label, or the number of an instruction. */
+/* Reads a label or an instruction number. */
 static xcvm_status read_target(xcvm_assembler *a, int64_t *target)
 {
     xcvm_reader *r = &a->r;
@@ -264,9 +264,9 @@ static xcvm_status read_attributes(xcvm_assembler *a, const xcvm_schema *schema,
     return XCVM_OK;
 }
 
-/* ---- Results, and what stands behind the instruction ---- */
+/* ---- Results, and debug data after the instruction ---- */
 
-/* Registers or _, with commas between them and = behind; gathered where operands are, too. */
+/* Reads registers or _, separated by commas and followed by =. They are collected in the operand array too. */
 static xcvm_status read_results(xcvm_assembler *a)
 {
     xcvm_reader *r = &a->r;
@@ -286,7 +286,7 @@ static xcvm_status read_results(xcvm_assembler *a)
     return xcvm_reader_expect(r, '=');
 }
 
-/* Moves what was read as results to the instruction, the row's optional ones that are left out added. */
+/* Moves the collected results to the instruction. Adds omitted optional results of its op definition. */
 static xcvm_status set_results(xcvm_assembler *a, xcvm_instruction *instruction)
 {
     const xcvm_schema *schema = instruction->schema;

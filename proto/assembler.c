@@ -1,4 +1,4 @@
-/* The assembler: from text to an image, the names that statements use resolved at the end. */
+/* The assembler: text to an image. Names used by statements are resolved at the end. */
 #include "proto/assembler.h"
 #include "proto/recognize.h"
 

@@ -1,4 +1,4 @@
-/* The state of the assembler, which its files have in common: the program that is being made. */
+/* The state of the assembler, shared by its files: the program under construction. */
 #ifndef XCVM_PROTO_ASSEMBLER_H
 #define XCVM_PROTO_ASSEMBLER_H
 
@@ -7,20 +7,20 @@
 #include "proto/name_index.h"
 #include "proto/reader.h"
 
-/* A name that the text uses, looked up once all of it is read. */
+/* A name used in the text, resolved after all of it is read. */
 typedef struct xcvm_reference {
-    const char *name; /* NULL: a constant's `number` */
+    const char *name; /* NULL: refers to constant `number` */
     size_t number;
     int line;
-    size_t position;  /* of the operand among those of its instruction */
-    int32_t *operand; /* of a constant: becomes -1 - number */
-    int64_t *target;  /* of a label: becomes the instruction's number */
-    size_t state;     /* index of the state that begins with a constant, plus 1; 0: of no state */
+    size_t position;  /* operand position in its instruction */
+    int32_t *operand; /* for a constant; set to -1 - number */
+    int64_t *target;  /* for a label; set to the instruction's number */
+    size_t state;     /* for a state's initial constant, state index + 1; else 0 */
 } xcvm_reference;
 
 typedef struct xcvm_assembler {
     xcvm_reader r;
-    xcvm_arena scratch; /* of what is needed up to the end of the text only */
+    xcvm_arena scratch; /* temporary data until the end of the text */
     const char *base_dir;
     xcvm_image image;
     size_t input_capacity, output_capacity, instruction_capacity, constant_capacity, library_capacity,
@@ -28,11 +28,11 @@ typedef struct xcvm_assembler {
     xcvm_name_index constants, labels;
     xcvm_reference *references;
     size_t reference_count, reference_capacity;
-    int32_t *operands; /* of the instruction that is being read */
+    int32_t *operands; /* of the current instruction */
     size_t operand_count, operand_capacity;
 } xcvm_assembler;
 
-/* Adds a zeroed entry to an array in an arena and points `entry` to it, or fails the function. */
+/* Appends a zeroed entry to an array in an arena and points `entry` to it, or fails the function. */
 #define XCVM_APPEND(a, arena, array, count, capacity, entry)                                                           \
     do {                                                                                                               \
         void *grown_ = xcvm_arena_grow((arena), (array), (count), &(capacity), sizeof *(array));                       \
@@ -43,11 +43,11 @@ typedef struct xcvm_assembler {
         memset((entry), 0, sizeof *(entry));                                                                           \
     } while (0)
 
-/* Reads what stands behind the @ of a constant that is referred to; *reference is resolved at the end of the text. */
+/* Reads a reference to a constant after its @. *reference is resolved at the end of the text. */
 xcvm_status xcvm_assemble_reference(xcvm_assembler *a, xcvm_reference **reference);
-/* Reads a statement other than an instruction or a label; the reader stands behind `word`. */
+/* Reads a statement that is neither an instruction nor a label. The reader is positioned after `word`. */
 xcvm_status xcvm_assemble_header(xcvm_assembler *a, const char *word, size_t length);
-/* Reads an instruction from its results on. */
+/* Reads an instruction, starting with its results. */
 xcvm_status xcvm_assemble_instruction(xcvm_assembler *a);
 
 #endif

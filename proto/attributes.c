@@ -1,4 +1,4 @@
-/* Attributes in the text assembly: printing and parsing a value of each kind of field. */
+/* Attributes in text assembly: printing and parsing a value of each field kind. */
 #include "proto/attributes.h"
 #include "base/array.h"
 #include "proto/floats.h"
@@ -129,7 +129,7 @@ static xcvm_status read_int(xcvm_reader *r, const xcvm_field *f, int64_t *value)
     return status;
 }
 
-/* Entries in brackets, with blanks or commas between them: one more into `array`. */
+/* Entries in brackets, separated by blanks or commas; reads one into `array`. */
 static xcvm_status read_entry(xcvm_reader *r, const xcvm_field *f, void *array, size_t i)
 {
     if (f->kind == XCVM_FIELD_INTS)

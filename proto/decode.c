@@ -1,4 +1,4 @@
-/* The decoder: from a program file to an image. */
+/* The decoder: program file to image. */
 #include "proto/arguments.h"
 #include "ops/table/table.h"
 #include "proto/image.h"
@@ -12,10 +12,10 @@
 typedef struct decoder {
     const uint8_t *bytes;
     xcvm_wire_layout layout;
-    xcvm_arena *arena;      /* of the image */
-    xcvm_arena scratch;     /* of the messages */
-    bool out_of_memory;     /* protobuf-c only says that it failed */
-    uint64_t constants_end; /* of those before */
+    xcvm_arena *arena;      /* memory of the image */
+    xcvm_arena scratch;     /* memory of the messages */
+    bool out_of_memory;     /* set by the allocator, since protobuf-c reports no reason for failures */
+    uint64_t constants_end; /* end of the constants decoded so far */
     xcvm_image *image;
     xcvm_error *error;
 } decoder;
@@ -41,7 +41,7 @@ static xcvm_status copy_string(decoder *d, const char *string, const char **copy
     return XCVM_OK;
 }
 
-/* ---- The program's messages, unpacked one after the other ---- */
+/* ---- Program messages, unpacked one at a time ---- */
 
 typedef xcvm_status (*message_decoder)(decoder *d, const ProtobufCMessage *message, size_t index);
 
@@ -54,17 +54,17 @@ static void *scratch_allocate(void *user, size_t bytes)
     return memory;
 }
 
-/* The whole scratch arena is released at once. */
+/* Single messages are not freed: the scratch arena is released at once. */
 static void scratch_release(void *user, void *memory)
 {
     (void)user;
     (void)memory;
 }
 
-/* In the order that they stand in. */
+/* Decodes the messages of field `number` in file order. */
 static xcvm_status decode_messages(decoder *d, uint32_t number, message_decoder decode)
 {
-    enum { SCRATCH = 64 << 10 }; /* that messages may take together */
+    enum { SCRATCH = 64 << 10 }; /* bytes of messages after which the scratch arena is released */
     ProtobufCAllocator scratch = {scratch_allocate, scratch_release, d};
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(&xcvm__xcprogram__descriptor, number);
@@ -93,10 +93,10 @@ static xcvm_status copy_text(decoder *d, const ProtobufCBinaryData *bytes, xcvm_
 
 /* ---- Types, parameters, constants ---- */
 
-/* 0 is none. */
+/* 0 means no type. */
 static xcvm_status decode_dtype(decoder *d, uint32_t number, xcvm_dtype *dtype)
 {
-    /* Of the range that belongs to ONNX, which has given that number to nothing yet. */
+    /* In ONNX's range, but not assigned by ONNX. */
     enum { FORMER_F24 = 28 };
     XCVM_CHECK(d->error, number != FORMER_F24, UNSUPPORTED,
                "element type %u was f24 in programs of earlier versions; compile the model again", number);
@@ -158,7 +158,7 @@ static xcvm_status decode_output(decoder *d, const ProtobufCMessage *message, si
     return decode_parameter(d, "output", message, index, &d->image->outputs[index]);
 }
 
-/* Spans, then the characters in their order and without gaps. */
+/* Returns true if the spans are followed by the characters, in order and without gaps. */
 static bool strings_in_order(const void *data, size_t bytes, size_t count)
 {
     size_t end = count * sizeof(xcvm_string);
@@ -206,7 +206,7 @@ static xcvm_status take_constant(decoder *d, const Xcvm__XCConstant *message, xc
                (unsigned long long)message->offset, XCVM_ALIGNMENT);
     XCVM_CHECK(d->error, message->offset >= d->constants_end, INVALID_PROGRAM,
                "it begins at %llu, in front of the last one's end", (unsigned long long)message->offset);
-    /* An empty constant may lie behind the data's end, where the next one would. */
+    /* The offset of an empty constant may be beyond the end of the data. */
     bool inside = message->offset <= d->layout.data_bytes && message->bytes <= d->layout.data_bytes - message->offset;
     XCVM_CHECK(d->error, inside || message->bytes == 0, INVALID_PROGRAM,
                "its bytes %llu + %llu are not inside the data, which has %zu", (unsigned long long)message->offset,
@@ -320,7 +320,7 @@ static xcvm_status decode_attribute(decoder *d, const xcvm_field *f, const Xcvm_
     }
 }
 
-/* The message of each field: NULL where a field of the row has none. Also counts the operands. */
+/* Finds the message of each field; NULL if a field of the op definition has none. Also counts the operands. */
 static xcvm_status count_inputs(decoder *d, const xcvm_schema *schema, const Xcvm__XCInstruction *message,
                                 size_t *in_count)
 {
@@ -476,7 +476,7 @@ static xcvm_status decode_instruction(decoder *d, const ProtobufCMessage *messag
     return status;
 }
 
-/* ---- The rest ---- */
+/* ---- Scalars and entry point ---- */
 
 static xcvm_status decode_library(decoder *d, const ProtobufCMessage *message, size_t index)
 {
@@ -513,7 +513,7 @@ static xcvm_status decode_state(decoder *d, const ProtobufCMessage *message, siz
     return status;
 }
 
-/* The fields that are no messages. */
+/* Decodes the fields that are not messages. */
 static xcvm_status decode_scalars(decoder *d)
 {
     xcvm_image *image = d->image;

@@ -1,4 +1,4 @@
-/* The disassembler: from an image to text. */
+/* The disassembler: image to text. */
 #include "proto/attributes.h"
 #include "proto/image.h"
 #include "proto/literals.h"
@@ -11,16 +11,16 @@ enum { LITERAL_LIMIT = 16 };
 
 typedef struct constant_use {
     size_t uses;
-    size_t order; /* of the last use among all operands */
+    size_t order; /* position of the last use among all operands */
 } constant_use;
 
 typedef struct disassembler {
     const xcvm_image *image;
     xcvm_disassemble_options options;
     xcvm_arena arena;
-    xcvm_name_index names; /* of constants */
-    size_t first_inline;   /* constants from here on are written as literals where they are used */
-    bool *labeled;         /* instructions that are jumped to; one entry more for the end */
+    xcvm_name_index names; /* names of constants */
+    size_t first_inline;   /* constants from this index are written as literals where they are used */
+    bool *labeled;         /* jump targets; the last entry is the end */
     xcvm_writer w;
     xcvm_error *error;
 } disassembler;
@@ -30,8 +30,8 @@ static bool is_small(const disassembler *d, const xcvm_constant *constant)
     return xcvm_element_count(&constant->value) <= d->options.literal_limit;
 }
 
-/* An assembler numbers constants as it meets them. So what may stand as a literal is the longest row of constants at
- * the end of the table that are used in their order, each once and only there; all others get lines of their own. */
+/* An assembler numbers constants in the order of their occurrence. Only a suffix of the constant table can become
+ * literals: constants that are used exactly once, in table order. All others get lines of their own. */
 static xcvm_status choose_literals(disassembler *d)
 {
     const xcvm_image *image = d->image;
@@ -46,7 +46,7 @@ static xcvm_status choose_literals(disassembler *d)
                 uses[-1 - operand].order = order++;
             }
         }
-    /* What a state begins with is referred to. */
+    /* The initial constant of a state is never a literal. */
     for (size_t i = 0; i < image->state_count; i++)
         if (image->states[i].initial != 0)
             uses[image->states[i].initial - 1].uses += 2;
@@ -274,7 +274,7 @@ static void write_debug(disassembler *d, const xcvm_instruction *instruction)
         xcvm_writer_format(w, " flops=%llu", (unsigned long long)debug->flops);
 }
 
-/* What stands in a sentence for the name of a field, if it is one that is filled in; otherwise false. */
+/* Writes the operands or results of the field named `word` in a summary. Returns false if there is no such field. */
 static bool explain_word(disassembler *d, const xcvm_instruction *instruction, const char *word, size_t length)
 {
     const int32_t *in = instruction->in, *out = instruction->out;
@@ -302,7 +302,7 @@ static void write_explanation(disassembler *d, const xcvm_instruction *instructi
     xcvm_reader words;
     const char *summary = instruction->schema->summary;
     xcvm_reader_start(&words, summary, strlen(summary), NULL, NULL);
-    /* The number is the one that messages and traces name. */
+    /* Messages and traces use the same instruction number. */
     xcvm_writer_format(&d->w, "  # %td: ", instruction - d->image->instructions);
     while (words.at < words.end) {
         const char *word = words.at;

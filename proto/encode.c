@@ -1,4 +1,4 @@
-/* The encoder: from an image to a program file. */
+/* The encoder: image to program file. */
 #include "proto/arguments.h"
 #include "proto/image.h"
 #include "proto/literals.h"
@@ -9,12 +9,12 @@
 
 #include <string.h>
 
-/* So that the data can be mapped: the smallest page there is. */
+/* The smallest page size, so that the data can be mapped. */
 enum { DATA_ALIGNMENT = 4096 };
 
 typedef struct encoder {
     const xcvm_image *image;
-    xcvm_arena arena; /* of the messages */
+    xcvm_arena arena; /* memory of the messages */
     xcvm_error *error;
 } encoder;
 
@@ -29,21 +29,21 @@ static void *take(encoder *e, size_t count, size_t size)
     return xcvm_size_mul(count, size, &bytes) ? xcvm_arena_allocate(&e->arena, bytes) : NULL;
 }
 
-/* Makes `pointer` an array of `count`, or fails the function. */
+/* Sets `pointer` to an array of `count`, or fails the function. */
 #define TAKE(e, pointer, count)                                                                                        \
     do {                                                                                                               \
         if (((pointer) = take((e), (count), sizeof *(pointer))) == NULL)                                               \
             return no_memory(e);                                                                                       \
     } while (0)
 
-/* Makes `pointer` a message, initialized by the generated function; or fails the function. */
+/* Sets `pointer` to a message initialized by the generated function, or fails the function. */
 #define TAKE_MESSAGE(e, pointer, init)                                                                                 \
     do {                                                                                                               \
         TAKE(e, pointer, 1);                                                                                           \
         init(pointer);                                                                                                 \
     } while (0)
 
-/* The messages are only read, but what they point to is not declared so. */
+/* The messages are only read, but protobuf-c declares their pointers non-const. */
 static char *lend(const char *string) { return (char *)(string != NULL ? string : ""); }
 
 static ProtobufCBinaryData lend_text(const xcvm_text *text)
@@ -94,7 +94,7 @@ static xcvm_status encode_parameters(encoder *e, const xcvm_value_info *paramete
 
 /* ---- Constants ---- */
 
-/* Bytes of a constant as it is written: the strings of a tensor may share characters in memory. */
+/* Computes the encoded bytes of a constant. In memory, strings of a tensor may share characters. */
 static bool constant_bytes(const xcvm_value *tensor, size_t *bytes)
 {
     size_t count;
@@ -106,7 +106,7 @@ static bool constant_bytes(const xcvm_value *tensor, size_t *bytes)
     return *bytes <= PTRDIFF_MAX;
 }
 
-/* Where a constant of that size goes behind data of *end bytes, which it is then added to. */
+/* Computes the offset of a constant after *end bytes of data and advances *end. */
 static bool place_constant(uint64_t *end, size_t bytes, uint64_t *offset)
 {
     if (*end > PTRDIFF_MAX || bytes > PTRDIFF_MAX)
@@ -162,7 +162,7 @@ static void write_elements(xcvm_writer *w, const xcvm_value *tensor)
 {
     size_t count, bytes;
     const uint8_t *data = tensor->data;
-    /* The size is known to be one since encode_constants. */
+    /* encode_constants has checked the size. */
     if (!xcvm_tensor_size((xcvm_dtype)tensor->dtype, tensor->rank, tensor->dims, &count, &bytes) || count == 0)
         return;
     size_t used_bits = count * (size_t)xcvm_dtype_bits((xcvm_dtype)tensor->dtype) % 8;
@@ -401,17 +401,17 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
     return encode_instructions(e, program);
 }
 
-/* What stands between the message and the data: the padding field, and the tag and length of the data field. */
+/* The header between message and data: the padding field, and tag and length of the data field. */
 typedef struct data_header {
-    size_t padding; /* zeros that bring the data to a multiple of DATA_ALIGNMENT */
-    size_t bytes;   /* all of it */
+    size_t padding; /* zeros that align the data to DATA_ALIGNMENT */
+    size_t bytes;   /* total size */
 } data_header;
 
 static data_header make_data_header(size_t message_bytes, uint64_t data_bytes)
 {
     uint8_t length[XCVM_VARINT_SIZE];
     size_t fixed = 1 + 1 + xcvm_varint_put(length, data_bytes); /* two tags and one length */
-    /* The length of the padding takes one byte below 128 and two up to twice the alignment. */
+    /* The length of the padding takes one byte below 128, and two bytes up to twice the alignment. */
     size_t before = message_bytes + fixed + 1;
     size_t padding = xcvm_round_up(before, DATA_ALIGNMENT) - before;
     if (padding >= 128) {
@@ -450,7 +450,7 @@ static void write_data(xcvm_writer *w, const xcvm_image *image, uint64_t data_by
 
 static xcvm_status write_program(encoder *e, Xcvm__XCProgram *program, uint64_t data_bytes, xcvm_sink sink)
 {
-    /* Of a fixed width, but left out if it is 0. */
+    /* Encoded with fixed width, but omitted if it is 0; so it must be nonzero when sizes are computed. */
     program->file_bytes = 1;
     size_t bytes = xcvm__xcprogram__get_packed_size(program);
     XCVM_CHECK(e->error, bytes <= INT32_MAX, OUT_OF_RANGE, "%zu bytes of instructions are more than a message may have",

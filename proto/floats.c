@@ -26,7 +26,8 @@ const char *xcvm_float_text(xcvm_dtype dtype, uint64_t bits, char text[XCVM_FLOA
         xcvm_decimal_text(value, 17, text);
         return text;
     }
-    /* Trailing zeros are not printed, so the search may start with what a type always has. */
+    /* Trailing zeros are not printed, so the search starts with the precision that always suffices for reading back
+     * decimals. */
     bool normal = fabs(value) >= ldexp(1, 1 - f->bias);
     int precision = normal && f->mantissa >= 52 ? 15 : normal && f->mantissa >= 23 ? 6 : 1;
     for (; precision <= 17; precision++) {
@@ -67,7 +68,7 @@ const char *xcvm_double_text(double value, char text[XCVM_FLOAT_TEXT])
     const uint64_t bits = xcvm_double_bits(value);
     char short_text[XCVM_FLOAT_TEXT];
     xcvm_float_text(XCVM_F64, bits, text);
-    /* A float cannot hold every double: the conversion of those beyond its range is not defined. */
+    /* The C conversion from double to float is undefined beyond float's range. */
     if (!(fabs(value) <= 3.4028234663852886e38) || (double)(float)value != value)
         return text;
     bool exceeds;
@@ -88,7 +89,7 @@ const char *xcvm_double_parse(const char *token, double *value)
     size_t length = strlen(token);
     uint64_t bits;
     const char *wrong;
-    /* Behind 0x and in inf, an f is something else. */
+    /* In hexadecimal numbers and in inf, f is not a suffix. */
     bool is_float = length > 1 && token[length - 1] == 'f' && token[length - 2] >= '.' && token[length - 2] <= '9' &&
                     !(token[0] == '0' && (token[1] == 'x' || token[1] == 'X'));
     if (is_float) {

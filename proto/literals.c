@@ -1,4 +1,4 @@
-/* Tensor literals of the text assembly: printing and parsing elements. */
+/* Tensor literals of text assembly: printing and parsing elements. */
 #include "proto/literals.h"
 #include "base/element.h"
 #include "proto/floats.h"
@@ -13,7 +13,7 @@ xcvm_string xcvm_string_span(const void *data, size_t index)
     return span;
 }
 
-/* Of a complex type, that of its parts. */
+/* Returns the type of the parts of a complex type. */
 static xcvm_dtype part_of(xcvm_dtype dtype)
 {
     return dtype == XCVM_C64 ? XCVM_F32 : dtype == XCVM_C128 ? XCVM_F64 : XCVM_NO_DTYPE;
@@ -95,7 +95,7 @@ static xcvm_status read_float(xcvm_reader *r, xcvm_dtype dtype, uint64_t *bits)
     return XCVM_OK;
 }
 
-/* (re,im), or just the two numbers. */
+/* Reads (re,im), or two numbers without parentheses. */
 static xcvm_status read_complex(xcvm_reader *r, xcvm_dtype part, void *data, size_t index)
 {
     int bits = xcvm_dtype_bits(part);
@@ -143,7 +143,7 @@ static xcvm_status read_element(xcvm_reader *r, xcvm_dtype dtype, void *data, si
     return XCVM_OK;
 }
 
-/* Strings of the text are gathered first; then it is known how long the data is. */
+/* Strings are collected first, because their total length determines the size of the data. */
 static xcvm_status read_strings(xcvm_reader *r, xcvm_value *tensor, size_t count, size_t span_bytes)
 {
     xcvm_text *strings = NULL;
@@ -191,8 +191,8 @@ xcvm_status xcvm_elements_read(xcvm_reader *r, xcvm_value *tensor)
 {
     char here[48];
     size_t count = xcvm_element_count(tensor);
-    /* Every element takes a character at least, so memory stays in proportion to the text. Below a page the message
-     * that says where the elements end is the better one. */
+    /* Every element takes at least one character, so memory stays proportional to the text. For small counts, the later
+     * message is better, because it names the position where the elements end. */
     if (count > (size_t)(r->end - r->at) && count > 4096)
         return xcvm_reader_fail(r, "%zu elements are expected, more than the rest of the text has", count);
     if (tensor->dtype == XCVM_STRING)

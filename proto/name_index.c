@@ -1,4 +1,4 @@
-/* The index of names: heapsort and binary search. */
+/* The name index: heapsort and binary search. */
 #include "proto/name_index.h"
 #include "base/array.h"
 
@@ -44,7 +44,7 @@ static void sift_down(xcvm_indexed_name *heap, size_t root, size_t count)
     }
 }
 
-/* Heapsort: qsort may call malloc. */
+/* Heapsort, because qsort may call malloc. */
 void xcvm_name_index_sort(xcvm_name_index *names)
 {
     for (size_t i = names->count / 2; i-- > 0;)

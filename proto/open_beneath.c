@@ -1,4 +1,4 @@
-/* Opening files beneath a folder: each step of a path by itself, without following links. */
+/* Opening files beneath a directory: component by component, without following symbolic links. */
 #include "proto/open_beneath.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* O_NONBLOCK: opening a FIFO must not wait for its other end. */
+/* O_NONBLOCK: opening a FIFO must not block. */
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
 
 static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
@@ -24,7 +24,7 @@ static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
                                             : reason);
 }
 
-/* The first component of *path, which moves behind it. */
+/* Copies the first component of *path to `name` and advances *path past it. */
 static size_t next_component(const char **path, char name[NAME_MAX + 1])
 {
     size_t length = strcspn(*path, "/");
@@ -54,7 +54,7 @@ xcvm_status xcvm_walk_beneath(const char *dir, const char *path, int *fd, xcvm_e
             return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "`%.300s` may not be opened: it leaves its folder",
                                   path);
         }
-        /* Each step by itself, so that no link on the way is followed. */
+        /* Opening each component separately prevents links inside the path from being followed. */
         int next = openat(folder, name, READ_FLAGS | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
         int code = errno;
         close(folder);
@@ -68,14 +68,14 @@ xcvm_status xcvm_walk_beneath(const char *dir, const char *path, int *fd, xcvm_e
     }
 }
 
-/* What is left of `path` below `folder`; both without links. NULL if it is not below it. */
+/* Returns the part of `path` below `folder`, or NULL if it is not below it. Both must be resolved. */
 static const char *path_below(const char *folder, const char *path)
 {
     const size_t length = strcmp(folder, "/") != 0 ? strlen(folder) : 0;
     return strncmp(path, folder, length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
 }
 
-/* Opens `path`, which has no links, if it is below `folder`. */
+/* Opens the resolved `path` if it is below `folder`. */
 static bool open_below(const char *folder, const char *path, int *fd)
 {
     char real[PATH_MAX];
@@ -83,7 +83,7 @@ static bool open_below(const char *folder, const char *path, int *fd)
     return rest != NULL && xcvm_walk_beneath(real, rest, fd, NULL) == XCVM_OK;
 }
 
-/* Joins folder and path to what both lead to, without links. */
+/* Joins `dir` and `path` and resolves all links. */
 static bool resolve(const char *dir, const char *path, char real[PATH_MAX])
 {
     char joined[PATH_MAX];

@@ -1,4 +1,4 @@
-/* The lexer of the text assembly: blanks, words, names, strings, numbers, and errors with a line and column. */
+/* The lexer of text assembly: whitespace, words, names, strings, numbers, and errors with line and column. */
 #include "proto/reader.h"
 #include "base/status.h"
 
@@ -130,7 +130,7 @@ size_t xcvm_reader_word(xcvm_reader *r, const char **word)
     return length;
 }
 
-/* Letters, digits and _, and those characters of `more`. */
+/* Reads letters, digits, _ and the characters in `more`. */
 static xcvm_status read_characters(xcvm_reader *r, const char *what, const char *more, char token[XCVM_TOKEN_SIZE])
 {
     char here[48];
@@ -214,7 +214,8 @@ xcvm_status xcvm_reader_uint(xcvm_reader *r, uint64_t max, uint64_t *value)
     return XCVM_OK;
 }
 
-/* The byte that an escape stands for; `at` is behind the backslash and moves behind the escape. -1: no such escape. */
+/* Decodes an escape. `at` points after the backslash and is advanced past the escape. Returns -1 for an unknown escape.
+ */
 static int read_escape(const char **at, const char *end)
 {
     static const char letters[] = "ntr0\"'\\", bytes[] = "\n\t\r\0\"'\\";

@@ -1,4 +1,4 @@
-/* Recognizing files by their bytes: the formats of other systems, pointers to files, pages, archives. */
+/* Recognition of file formats by content: models of other systems, Git LFS pointers, web pages, archives. */
 #include "proto/recognize.h"
 #include "proto/wire_reader.h"
 
@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The bytes of a file, or as many of them as there are. */
+/* The bytes of a file, or a prefix. */
 typedef struct contents {
     const unsigned char *bytes;
     size_t count;
@@ -20,7 +20,7 @@ static bool has(const contents *c, size_t at, const char *mark, size_t length)
     return c->count >= length && at <= c->count - length && memcmp(c->bytes + at, mark, length) == 0;
 }
 
-/* Whether a name occurs within the first or the last portion, where archives have their directories. */
+/* Returns true if a name occurs in the first or last 64 KiB, where archives have their directories. */
 static bool mentions(const contents *c, const char *name)
 {
     enum { PORTION = 1 << 16 };
@@ -31,7 +31,7 @@ static bool mentions(const contents *c, const char *name)
 
 /* ---- Formats ---- */
 
-/* What a format is, and what to do with it where a model (or a program) or data are wanted. */
+/* A format, and advice for users who passed it as a model (or program) or as data. */
 typedef struct format {
     xcvm_file_kind kind;
     const char *what, *for_model, *for_data;
@@ -57,7 +57,7 @@ static const format empty_format = {XCVM_FILE_OTHER, "empty", "write or download
 
 #define SAME(text) text, text
 
-/* Told by bytes at a place. */
+/* Formats recognized by bytes at a fixed position. */
 static const struct {
     size_t at, length;
     const char *mark;
@@ -153,7 +153,7 @@ static const struct {
     {0, 15, "SQLite format 3", {XCVM_FILE_OTHER, "an SQLite database", NO_MODEL, SAVE_ARRAYS}},
 };
 
-/* ZIP archives by the names of their members, the more specific first. */
+/* ZIP archives by member names, more specific ones first. */
 static const struct {
     const char *member;
     format format;
@@ -182,15 +182,15 @@ static const format *find_archive(const contents *c)
     return NULL;
 }
 
-/* ---- Messages of protobuf ---- */
+/* ---- Protobuf messages ---- */
 
-/* What the first fields of a message are. */
+/* Properties of the first fields of a message. */
 typedef struct outline {
-    bool program, model;              /* fields that only one of the two has */
+    bool program, model;              /* has fields that exist only in one of the two */
     bool graph, opsets;               /* ModelProto.graph and opset_import */
-    bool core_ml;                     /* one of the fields for kinds of Core ML models */
-    bool versioned, nested, only_two; /* field 1 is a number, field 2 begins a message; there are only these */
-    bool nodes;                       /* the message is one of TensorFlow's nodes */
+    bool core_ml;                     /* one of the model kinds of Core ML */
+    bool versioned, nested, only_two; /* field 1 is a number; field 2 starts a message; no other fields */
+    bool nodes;                       /* the message is a TensorFlow node */
     size_t fields;
 } outline;
 
@@ -214,8 +214,8 @@ static void add_field(outline *o, const xcvm_wire_field *field)
                    field->inside.at[field->inside.at[1] + 2] == 0x12;
 }
 
-/* Both kinds of message begin with a small number and a producer. Only a model has a model version (5) that is a
- * number, or the fields 20 and 25; only a program has fields 5 that are messages, or field 15. */
+/* Models and programs both start with a small number and a producer. Only a model has a numeric model version (5) or
+ * fields 20 and 25. Only a program has messages in field 5, or field 15. */
 static const format *find_message(const contents *c)
 {
     enum { MOST_FIELDS = 4096, GRAPH_TAG = 7 << 3 | XCVM_WIRE_BYTES };
@@ -233,7 +233,7 @@ static const format *find_message(const contents *c)
         const xcvm_wire before = wire;
         state = xcvm_wire_next(&wire, &field);
         if (state != XCVM_WIRE_READ) {
-            /* The graph of a model of which only the beginning is there; in a program that field comes after others. */
+            /* A model that is truncated inside its graph. In a program, other fields precede field 7. */
             o.model = state == XCVM_WIRE_CUT_OFF && o.versioned && before.at < before.end && *before.at == GRAPH_TAG;
             break;
         }
@@ -251,7 +251,7 @@ static const format *find_message(const contents *c)
                                                    : NULL;
 }
 
-/* ---- Texts ---- */
+/* ---- Text formats ---- */
 
 static bool is_text(const contents *c)
 {
@@ -269,7 +269,7 @@ static bool begins_with(const contents *c, size_t at, const char *word)
     return at + length <= c->count && strncasecmp((const char *)c->bytes + at, word, length) == 0;
 }
 
-/* One short line from "./" or "../" on. */
+/* Returns true for one short line that starts with "./" or "../". */
 static bool is_path(const contents *c)
 {
     enum { LONGEST = 1024 };
@@ -278,7 +278,7 @@ static bool is_path(const contents *c)
            (memchr(c->bytes, '\n', c->count) == NULL || c->bytes[c->count - 1] == '\n');
 }
 
-/* Comments and empty lines may stand before the first line of a program's text. */
+/* Comments and empty lines may precede the first statement of a program's text. */
 static bool is_assembly(const contents *c)
 {
     size_t at = 0;
@@ -319,9 +319,9 @@ static const format *find_text(const contents *c)
     return at < c->count && (c->bytes[at] == '{' || c->bytes[at] == '[') ? &json : &text;
 }
 
-/* ---- All of them ---- */
+/* ---- Entry points ---- */
 
-/* A length and a JSON object, as safetensors begin. */
+/* safetensors: a length and a JSON object. */
 static bool is_safetensors(const contents *c)
 {
     return c->count > 9 && c->bytes[8] == '{' && c->bytes[5] == 0 && c->bytes[6] == 0 && c->bytes[7] == 0;
@@ -368,7 +368,7 @@ xcvm_file_kind xcvm_recognize(const void *bytes, size_t count, xcvm_file_kind wa
         text[0] = '\0';
     if (found == NULL)
         return XCVM_FILE_UNKNOWN;
-    /* Any text may be meant as that of a program. */
+    /* Any text may be intended as program assembly. */
     const bool meant = wanted == XCVM_FILE_ASSEMBLY && (count == 0 || strcmp(found->for_model, NO_MODEL) == 0);
     if (found->kind == wanted || meant || text == NULL || size == 0)
         return found->kind;
@@ -384,7 +384,7 @@ xcvm_status xcvm_recognize_failure(xcvm_status status, const void *bytes, size_t
                                    xcvm_error *error)
 {
     char text[400];
-    /* The version of another format may look like one of a program that is too new. */
+    /* The format number of another kind of file may look like a program that is too new. */
     const bool newer = status == XCVM_UNSUPPORTED && wanted == XCVM_FILE_PROGRAM;
     if (status != XCVM_INVALID_MODEL && status != XCVM_INVALID_PROGRAM && status != XCVM_INVALID_ARGUMENT && !newer)
         return status;
@@ -392,7 +392,7 @@ xcvm_status xcvm_recognize_failure(xcvm_status status, const void *bytes, size_t
     return text[0] != '\0' ? xcvm_error_set(error, newer ? XCVM_INVALID_PROGRAM : status, "%s", text) : status;
 }
 
-/* ---- Folders ---- */
+/* ---- Directories ---- */
 
 static bool has_file(const char *folder, const char *name)
 {

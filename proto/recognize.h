@@ -1,4 +1,4 @@
-/* Files that are something else than was wanted: what they are, and what to do. */
+/* Recognition of files of unexpected formats, for better error messages. */
 #ifndef XCVM_PROTO_RECOGNIZE_H
 #define XCVM_PROTO_RECOGNIZE_H
 
@@ -6,12 +6,12 @@
 
 #include "xcvm/files.h"
 
-/* Where `status` is that the bytes are no `wanted`, and they are recognized as something else, the error says so in
- * place of what it said. Returns `status`. */
+/* If `status` says that the bytes are not a `wanted` file and another format is recognized, replaces the message of the
+ * error with one that names it. Returns `status`. */
 xcvm_status xcvm_recognize_failure(xcvm_status status, const void *bytes, size_t count, xcvm_file_kind wanted,
                                    xcvm_error *error);
-/* A sentence on a folder that was named where a model or a program is wanted: a TensorFlow SavedModel, one with models
- * in it, or just a folder. */
+/* Writes a sentence about a directory that was passed as a model or program: a TensorFlow SavedModel, a directory with
+ * models, or any other. */
 void xcvm_recognize_folder(const char *path, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Stripping: a program without its debug data. */
+/* Strip: removes debug data from a program. */
 #include "proto/image.h"
 #include "proto/recognize.h"
 

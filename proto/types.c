@@ -1,10 +1,10 @@
-/* Types in the text assembly: printing and parsing. */
+/* Types in text assembly: printing and parsing. */
 #include "proto/types.h"
 #include "proto/image.h"
 
 #include <string.h>
 
-/* A name that can stand between the x of two dimensions as it is. */
+/* Returns true if a name can be written between the x of two dimensions without quotes. */
 static bool is_plain_dim(const char *name)
 {
     return xcvm_name_is_plain(name, strlen(name)) && strchr(name, 'x') == NULL && strchr(name, '.') == NULL;
@@ -88,7 +88,7 @@ xcvm_dtype xcvm_dtype_of_word(const char *word, size_t length)
     return xcvm_dtype_from_name(name);
 }
 
-/* Letters and digits up to the x behind a dimension. */
+/* Reads letters and digits up to the x after a dimension. */
 static xcvm_status read_plain_dim(xcvm_reader *r, xcvm_type *type, int i)
 {
     char here[48];
@@ -139,7 +139,7 @@ static xcvm_status read_dims(xcvm_reader *r, xcvm_type *type)
     return xcvm_reader_expect(r, ']');
 }
 
-/* An element type (or ?) and dimensions; *bare if there are none, and the rank then stays as it is. */
+/* Reads an element type (or ?) and dimensions. Without dimensions, sets *bare and leaves the rank unchanged. */
 static xcvm_status read_tensor_type(xcvm_reader *r, xcvm_type *type, bool *bare)
 {
     char here[48];
@@ -175,7 +175,7 @@ xcvm_status xcvm_type_read(xcvm_reader *r, xcvm_type *type)
         return xcvm_reader_expect(r, ')');
     }
     XCVM_TRY(read_tensor_type(r, type, &bare));
-    /* A question mark alone: nothing is declared. */
+    /* A single question mark declares nothing. */
     if (bare && type->dtype == XCVM_NO_DTYPE)
         type->kind = XCVM_KIND_NULL;
     else if (bare)

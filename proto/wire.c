@@ -1,4 +1,4 @@
-/* Checking a program's wire format: nesting, sizes, text and numbers, before protobuf-c unpacks it. */
+/* Checks a program's wire format (nesting, sizes, strings and numbers) before protobuf-c unpacks it. */
 #include "proto/wire.h"
 #include "proto/image.h"
 
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Program, instruction, value, operands, value: a list of operands has no lists in it. */
+/* Program, instruction, value, operands, value. A list of operands contains no lists. */
 enum { DEEPEST = 4 };
 
 size_t xcvm_varint_put(uint8_t *to, uint64_t value)
@@ -77,8 +77,8 @@ static xcvm_status check_field(const ProtobufCFieldDescriptor *field, const xcvm
 
 static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, xcvm_wire c, int depth, xcvm_error *error)
 {
-    uint32_t seen = 0;    /* bit: number of a field */
-    uint32_t indices[32]; /* of repeated fields, to say which entry is broken */
+    uint32_t seen = 0;    /* bit mask of field numbers */
+    uint32_t indices[32]; /* number of entries of repeated fields, to name the broken entry */
     memset(indices, 0, sizeof indices);
     while (c.at < c.end) {
         xcvm_wire_field e;
@@ -88,7 +88,7 @@ static xcvm_status check_message(const ProtobufCMessageDescriptor *schema, xcvm_
         XCVM_CHECK(error, field != NULL && e.number < 32, INVALID_PROGRAM, "%s has no field number %u",
                    schema->short_name, e.number);
         bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
-        bool exclusive = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0; /* then all fields of the message are */
+        bool exclusive = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0; /* all fields */
         uint32_t taken = exclusive ? seen : seen & UINT32_C(1) << e.number;
         XCVM_CHECK(error, repeated || taken == 0, INVALID_PROGRAM, "%s has %s twice", schema->short_name,
                    exclusive ? "a value" : field->name);
@@ -120,7 +120,7 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
         XCVM_CHECK(error, !data, INVALID_PROGRAM, "something follows the data, which must be the last field");
         if (e.number == XCVM_WIRE_FORMAT && e.type == XCVM_WIRE_VARINT) {
             layout->format = e.value;
-            /* What a newer format looks like cannot be known, so this comes before everything else. */
+            /* This check comes first, because later formats may differ in any other way. */
             XCVM_CHECK(error, e.value <= XCVM_FORMAT, UNSUPPORTED,
                        "program format %llu is newer than this library's %d (if this is an XCVM program at all)",
                        (unsigned long long)e.value, XCVM_FORMAT);

@@ -1,15 +1,15 @@
-/* The wire form of an XCProgram, checked before protobuf-c sees it: protobuf-c recurses as deep as its input, cuts
- * large numbers and strings with NULs short, and copies bytes. */
+/* The wire format of XCProgram, checked before protobuf-c unpacks it: protobuf-c recurses as deep as its input,
+ * truncates large numbers and strings with NULs, and copies bytes. */
 #ifndef XCVM_PROTO_WIRE_H
 #define XCVM_PROTO_WIRE_H
 
 #include "proto/wire_reader.h"
 
 enum { XCVM_VARINT_SIZE = 10 };
-/* Writes a varint of up to XCVM_VARINT_SIZE bytes; returns how many. */
+/* Writes a varint of up to XCVM_VARINT_SIZE bytes and returns its length. */
 size_t xcvm_varint_put(uint8_t *to, uint64_t value);
 
-/* Numbers of the fields of XCProgram. */
+/* Field numbers of XCProgram. */
 enum {
     XCVM_WIRE_FORMAT = 1,
     XCVM_WIRE_PRODUCER = 2,
@@ -29,16 +29,15 @@ enum {
 
 typedef struct xcvm_wire_layout {
     uint64_t format;
-    size_t message_bytes; /* everything in front of padding and data */
-    size_t data_offset;   /* of the contents of the last field; `count` if there is none */
+    size_t message_bytes; /* bytes before padding and data */
+    size_t data_offset;   /* offset of the contents of the last field; `count` if there is none */
     size_t data_bytes;
-    size_t counts[XCVM_WIRE_FIELDS]; /* of the program's messages, by field */
+    size_t counts[XCVM_WIRE_FIELDS]; /* number of messages of each field */
 } xcvm_wire_layout;
 
-/* Finds the parts of a program and checks that the message in front of the data has fields of the schema alone, of
- * their types, each once unless it is repeated, in messages no deeper than the schema needs, with strings without NUL;
- * and that no input, output, instruction, constant or state takes no bytes, so that memory for them is in proportion.
- */
+/* Finds the parts of a program and checks the message before the data: only fields of the schema, of the right types,
+ * unique unless repeated, no deeper than the schema, strings without NUL. No input, output, instruction, constant or
+ * state may have zero bytes, so that memory stays proportional to the file. */
 xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *layout, xcvm_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The reader of protobuf's wire format: varints, tags and lengths, checked against the end of the bytes. */
+/* The reader of protobuf's wire format: varints, tags and lengths, with bounds checks. */
 #include "proto/wire_reader.h"
 
 bool xcvm_wire_varint(xcvm_wire *wire, uint64_t *value)

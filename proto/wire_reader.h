@@ -1,5 +1,5 @@
-/* Protobuf's wire format, field by field: of programs before protobuf-c sees them, and of models and tensors for what
- * must be looked at before, or without, being unpacked. */
+/* A field-by-field reader of protobuf's wire format. Used for programs before protobuf-c unpacks them, and for models
+ * and tensors that are inspected before or without unpacking. */
 #ifndef XCVM_PROTO_WIRE_READER_H
 #define XCVM_PROTO_WIRE_READER_H
 
@@ -14,25 +14,25 @@ typedef struct xcvm_wire {
 
 typedef struct xcvm_wire_field {
     uint32_t number, type;
-    uint64_t value;   /* of a varint or a fixed field; for bytes, their count */
-    xcvm_wire inside; /* of bytes */
+    uint64_t value;   /* value of a varint or fixed field; for bytes, their count */
+    xcvm_wire inside; /* contents of a bytes field */
 } xcvm_wire_field;
 
 typedef enum xcvm_wire_state {
-    XCVM_WIRE_READ,       /* a field */
-    XCVM_WIRE_END,        /* there is none any more */
-    XCVM_WIRE_CUT_OFF,    /* the bytes end within a field, or a varint is longer than 64 bits */
-    XCVM_WIRE_BAD_NUMBER, /* field->number is none that a field may have */
-    XCVM_WIRE_BAD_TYPE    /* field->type is no wire type that is in use */
+    XCVM_WIRE_READ,       /* a field was read */
+    XCVM_WIRE_END,        /* no more fields */
+    XCVM_WIRE_CUT_OFF,    /* the bytes end inside a field, or a varint exceeds 64 bits */
+    XCVM_WIRE_BAD_NUMBER, /* field->number is invalid */
+    XCVM_WIRE_BAD_TYPE    /* field->type is not a supported wire type */
 } xcvm_wire_state;
 
 static inline xcvm_wire xcvm_wire_of(const void *bytes, size_t count)
 {
     return (xcvm_wire){bytes, (const uint8_t *)bytes + count};
 }
-/* Reads the next field. Behind anything but XCVM_WIRE_READ nothing more can be read. */
+/* Reads the next field. After any result other than XCVM_WIRE_READ, nothing more can be read. */
 xcvm_wire_state xcvm_wire_next(xcvm_wire *wire, xcvm_wire_field *field);
-/* Reads a number as it stands in a packed field; false if it is cut off, or a varint of more than 64 bits. */
+/* Reads a number of a packed field. Returns false if it is truncated or a varint exceeds 64 bits. */
 bool xcvm_wire_varint(xcvm_wire *wire, uint64_t *value);
 bool xcvm_wire_fixed(xcvm_wire *wire, size_t bytes, uint64_t *value);
 

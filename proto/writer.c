@@ -1,4 +1,4 @@
-/* The buffered writer: collects text and bytes for a sink, and remembers that it failed. */
+/* The buffered writer: collects text and bytes for a sink and records failure. */
 #include "proto/writer.h"
 #include "proto/reader.h"
 
@@ -75,8 +75,8 @@ void xcvm_writer_format(xcvm_writer *w, const char *format, ...)
         xcvm_writer_put(w, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
-/* Length of the UTF-8 sequence of more than one byte at `at`, or 0. Overlong forms and surrogates pass: what matters is
- * that the text reads back as the same bytes. */
+/* Length of a multi-byte UTF-8 sequence at `at`, or 0. Overlong forms and surrogates are accepted, because only an
+ * exact round trip of the bytes matters. */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
     size_t length = at[0] >= 0xf0 && at[0] < 0xf8 ? 4 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : at[0] >= 0xc2 ? 2 : 0;
