@@ -1,8 +1,7 @@
-/* Analyses of a verified program, which make it run faster and prove nothing: aliasing, static shapes, output
- * producers. */
+/* Analyses of a verified program that only make it faster: aliasing, static shapes, output producers. */
 #include "vm/verify.h"
 
-/* An operand may be overwritten if it dies, and is nowhere an operand in another role. */
+/* An operand's memory may be reused if this is its last use and it is not an operand in another role as well. */
 static bool is_reusable(const xcvm_instruction *instruction, uint32_t last_use, uint32_t index)
 {
     if ((last_use >> index & 1) == 0)
@@ -45,11 +44,11 @@ void xcvm_analyze_aliasing(xcvm_program *program)
 
 /* ---- Static shapes ---- */
 
-/* A stretch costs a comparison for each register it reads, each time it is entered, and memory for that. */
+/* Each entry of a basic block costs one comparison per live-in register, and memory for its type. */
 enum { LIVE_INS_PER_INSTRUCTION = 4 };
 
-/* Adds the registers that a block reads before it writes them. `seen`: the last block, plus 1, that read or wrote a
- * register. */
+/* Adds the registers that a block reads before it writes them. `seen`: for each register, 1 + the last block that
+ * accessed it. */
 static void collect_live_in(xcvm_verifier *v, uint32_t block, uint32_t *seen)
 {
     xcvm_program *program = v->program;
@@ -85,7 +84,7 @@ static void begin_stretch(xcvm_verifier *v, uint32_t block, size_t live_in_at)
         .begin = b->begin, .end = b->end, .live_in_at = (uint32_t)live_in_at, .live_ins = (uint32_t)live_ins};
 }
 
-/* `writers`: how many instructions write a register. */
+/* `writers`: number of instructions that write each register. */
 static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
 {
     xcvm_program *program = v->program;
@@ -124,7 +123,7 @@ xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v)
             writers[image->instructions[pc].out[i]]++;
     for (size_t pc = 0; pc < image->instruction_count; pc++)
         note_step(v, pc, writers);
-    /* Without jumps everything is read in the block that wrote it. */
+    /* Without jumps, every register is read in the block that wrote it. */
     if (!program->has_jumps)
         return XCVM_OK;
     program->live_in = xcvm_arena_allocate(&program->arena, program->in_count * sizeof *program->live_in);
@@ -139,7 +138,7 @@ xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v)
     return XCVM_OK;
 }
 
-/* ---- Results that can be written straight into an output ---- */
+/* ---- Results written directly to an output ---- */
 
 typedef struct writer {
     int32_t pc; /* -1: none in this block */

@@ -1,4 +1,4 @@
-/* Bindings: the caller's values as inputs and outputs of a session, checked against what the program declares. */
+/* Bindings: the caller's values as inputs and outputs of a session, checked against the program's declarations. */
 #include "base/keep.h"
 #include "vm/session.h"
 
@@ -45,7 +45,7 @@ static xcvm_status check_type(const xcvm_value_info *input, const xcvm_value *va
                           xcvm_value_describe(value, given, sizeof given));
 }
 
-/* Whether a tensor and a value have memory in common. */
+/* Returns true if a tensor and a value share memory. */
 static bool overlap(const xcvm_value *tensor, const xcvm_value *value)
 {
     if (xcvm_kind_is_list(value->kind)) {
@@ -58,7 +58,7 @@ static bool overlap(const xcvm_value *tensor, const xcvm_value *value)
     return tensor->bytes > 0 && value->bytes > 0 && a < b + value->bytes && b < a + tensor->bytes;
 }
 
-/* Memory of the plan is written by every run, which whoever wraps a tensor around it cannot mean. */
+/* Every run writes to the arena, so a tensor that wraps arena memory must be a mistake. */
 static xcvm_status check_apart_from_arena(const xcvm_session *s, const xcvm_value *v, const char *what,
                                           const char *name, xcvm_error *error)
 {
@@ -129,7 +129,7 @@ xcvm_status xcvm_session_pair(xcvm_session *session, size_t output, size_t input
     return XCVM_OK;
 }
 
-/* ---- Lending ---- */
+/* ---- Lending (unchecked binding for one run) ---- */
 
 static void lend(xcvm_value *to, const xcvm_value *value)
 {
@@ -155,7 +155,7 @@ void xcvm_session_lend_output(xcvm_session *s, size_t index, const xcvm_value *t
     lend(target, tensor);
 }
 
-/* ---- All together ---- */
+/* ---- Checks of all bindings together ---- */
 
 static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)
 {
@@ -178,7 +178,7 @@ static xcvm_status fail_missing(const xcvm_session *s, xcvm_error *error)
                           missing == 1 ? "an input is not" : "inputs are not", list);
 }
 
-/* Whether output `index` is bound to the memory of the input that it is a pair with. */
+/* Returns true if output `index` is bound to the memory of its paired input. */
 static bool is_staged(const xcvm_session *s, size_t index)
 {
     const xcvm_value *target = &s->bound_outputs[index];
@@ -187,7 +187,8 @@ static bool is_staged(const xcvm_session *s, size_t index)
            target->data == input->data && target->bytes == input->bytes;
 }
 
-/* Which instructions write into bound outputs has changed: where results lie is found again. */
+/* Must be called when the set of instructions that write to bound outputs has changed: memory of results is assigned
+ * again. */
 static void invalidate_allocations(xcvm_session *s)
 {
     const xcvm_program *program = s->program;

@@ -1,5 +1,5 @@
-/* KernelCall instructions: a function of a kernel library in place of unfused instructions. What those would leave
- * behind, types and memory included, is the same, so that nothing else need know which of the two ran. */
+/* Execution of Fused instructions: calls a function of a kernel library instead of the unfused instructions. The
+ * registers end in the same state, including types and memory, so no other code depends on the choice. */
 #include "vm/session.h"
 
 typedef struct call {
@@ -14,7 +14,7 @@ static bool has_elements(const xcvm_value *v, int64_t elements)
            v->bytes / sizeof(float) == (uint64_t)elements;
 }
 
-/* Operands that are not of the sizes it was compiled for are for the unfused instructions. */
+/* If the sizes differ from those at compilation, the unfused instructions run. */
 static bool take_operands(const xcvm_session *s, const xcvm_step *step, const xcvm_fused *f, call *c)
 {
     for (uint32_t i = 0; i < f->in_count; i++) {
@@ -26,7 +26,8 @@ static bool take_operands(const xcvm_session *s, const xcvm_step *step, const xc
     return true;
 }
 
-/* Types and memory of all results, those of the Frees' registers too. *lasting: they stay from run to run. */
+/* Sets types and memory of all results, including registers that Frees clear. *lasting: they stay valid in later runs.
+ */
 static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *lasting)
 {
     *lasting = true;
@@ -44,8 +45,8 @@ static xcvm_status prepare(xcvm_session *s, size_t first, size_t end, bool *last
     return XCVM_OK;
 }
 
-/* Whether the function can write its results where they are: unfused instructions may take over an operand's memory, or
- * that of a view of it, when nobody needs it any more, but a function reads some operands to the end. */
+/* Returns true if the function can write its results in place. Unfused instructions may reuse the memory of an operand
+ * or of its view after its last use, but a function may read some operands until its end. */
 static bool is_apart(const xcvm_fused *f, const call *c)
 {
     for (uint32_t i = 0; i < f->out_count; i++)
@@ -62,7 +63,7 @@ static bool is_apart(const xcvm_fused *f, const call *c)
     return true;
 }
 
-/* Undoes `prepare`, for the unfused instructions to begin anew. */
+/* Undoes `prepare`, so that the unfused instructions can start again. */
 static void roll_back(xcvm_session *s, size_t first, size_t end)
 {
     for (size_t pc = first; pc < end; pc++)

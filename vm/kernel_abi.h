@@ -1,6 +1,6 @@
-/* The interface between a program and its kernel library, a shared object with functions that were compiled for one
- * program's shapes and one instruction set. Such an object exports one symbol, XCVM_LIBRARY_SYMBOL, a table of this
- * layout; the compiler writes the text of these types into the C that it makes. */
+/* The ABI between a program and its kernel library, a shared object compiled for one program's shapes and one
+ * instruction set. It exports one symbol, XCVM_LIBRARY_SYMBOL, a table with this layout. The compiler writes these
+ * types into the C code that it generates. */
 #ifndef XCVM_VM_KERNEL_ABI_H
 #define XCVM_VM_KERNEL_ABI_H
 
@@ -10,9 +10,9 @@
 #define XCVM_LIBRARY_ABI 2
 #define XCVM_LIBRARY_SYMBOL "xcvm_library"
 
-/* A function computes the part [begin, end) of its results, out of 0 .. extent; parts may run side by side, and are of
- * at least `grain` but for the last. The last result may lie exactly where operand i does if bit i of in_place is set;
- * otherwise results overlap no operand. `elements` has the sizes of the operands, then of the results. */
+/* A function computes the part [begin, end) of its results, within [0, extent). Parts may run concurrently and have at
+ * least `grain` elements, except the last. The last result may alias operand i exactly if bit i of in_place is set.
+ * Otherwise results overlap no operand. `elements` has the sizes of the operands, then of the results. */
 #define XCVM_LIBRARY_TYPES                                                                                             \
     typedef struct xcvm_library_kernel {                                                                               \
         void (*run)(const float *const *xs, float *const *results, size_t begin, size_t end);                          \

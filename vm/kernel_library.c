@@ -1,4 +1,4 @@
-/* Kernel libraries: finding, checking by hash, ABI and instruction set, and opening them. */
+/* Kernel libraries: locates and opens them after checking hash, ABI and instruction set. */
 #include "vm/kernel_library.h"
 #include "base/sha256.h"
 #include "ops/table/table.h"
@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Two characters for each bit of a hash, and room for the folder and the number. */
+/* Two characters for each bit of a hash, plus the directory and the descriptor number. */
 enum { PATH_OF_FILE = XCVM_SHA256_BYTES * 8 * 2 + 32 };
 
-/* Only the first reason is kept: the others are mostly the same. */
+/* Only the first reason is kept, because the others are usually the same. */
 static void note(xcvm_program *program, const char *file, const char *why)
 {
     if (program->notice[0] == '\0')
@@ -22,7 +22,7 @@ static void note(xcvm_program *program, const char *file, const char *why)
                  "kernel library \"%.80s\" %.100s; its instructions run unfused", file, why);
 }
 
-/* A name in a program never leads out of the folder. */
+/* A file name in a program must not leave the directory. */
 static bool is_plain_name(const char *file)
 {
     return file[0] != '\0' && strchr(file, '/') == NULL && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
@@ -48,9 +48,9 @@ static bool has_hash(int file, const uint8_t expected[XCVM_SHA256_BYTES])
     return memcmp(digest, expected, sizeof digest) == 0;
 }
 
-/* A path to the open file that no other content has. The dynamic linker takes a path that it has seen for the library
- * that it found there, as long as that is loaded, and descriptors' numbers come again; so the path spells the hash, in
- * steps that lead nowhere: "/" for a bit that is 0 and "/." for one that is 1. */
+/* Makes a path to the open file that is unique for its content. dlopen identifies loaded libraries by path, and
+ * descriptor numbers are reused. So the path also encodes the hash in redundant components: "/" for a 0 bit and "/."
+ * for a 1 bit. */
 static void describe_file(int file, const uint8_t hash[XCVM_SHA256_BYTES], char path[PATH_OF_FILE])
 {
     size_t length = (size_t)snprintf(path, PATH_OF_FILE, "/proc/self/fd");
@@ -62,7 +62,7 @@ static void describe_file(int file, const uint8_t hash[XCVM_SHA256_BYTES], char 
     snprintf(path + length, PATH_OF_FILE - length, "/%d", file);
 }
 
-/* The file whose content was looked at is the one that is opened, whatever its name comes to mean meanwhile. */
+/* Opens exactly the file whose content was checked, even if its name refers to another file meanwhile. */
 static void *open_library(int file, const xcvm_library *library, const char **why)
 {
     struct stat about;
@@ -134,7 +134,7 @@ static void *open_one(const xcvm_library *library, const char *isa, const char *
     return handle;
 }
 
-/* The program may not be the one that the library was made for. */
+/* The library may have been made for another program. */
 static bool is_for(const xcvm_library_kernel *function, const xcvm_fused *f)
 {
     if (function->run == NULL || function->operands != f->in_count || function->results != f->out_count)

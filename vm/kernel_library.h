@@ -1,4 +1,4 @@
-/* Kernel libraries (vm/kernel_abi.h): opening those that a program names. */
+/* Opening the kernel libraries (vm/kernel_abi.h) of a program. */
 #ifndef XCVM_VM_KERNEL_LIBRARY_H
 #define XCVM_VM_KERNEL_LIBRARY_H
 
@@ -6,10 +6,10 @@
 
 struct xcvm_load_options;
 
-/* Opens the libraries that a verified program names, each from the program's folder or options->library_dir, if its
- * content has the hash that the program states, its ABI is this machine's and its instruction set the CPU's; and finds
- * the functions of the program's KernelCall instructions. What does not fit is left out, and program->notice says why:
- * the unfused instructions run then. `path` is the program's file, NULL if it has none. */
+/* Opens the libraries of a verified program from its directory or options->library_dir. Content hash, ABI and
+ * instruction set of each must match. Then finds the functions of Fused instructions. A library or function that does
+ * not match is skipped, program->notice states the reason, and the unfused instructions run. `path` is the program's
+ * file, or NULL. */
 void xcvm_program_open_libraries(xcvm_program *program, const char *path, const struct xcvm_load_options *options);
 void xcvm_program_close_libraries(xcvm_program *program);
 

@@ -1,5 +1,5 @@
-/* Linking: each instruction gets the kernel for this CPU, its jump target, input or output, and its places in a
- * session; dimensions that must agree get linked to each other. */
+/* Linking: gives each instruction its kernel for this CPU, its jump target, input or output, and its positions in a
+ * session. Also links input dimensions that must agree. */
 #include "vm/verify.h"
 #include "ops/table/table.h"
 
@@ -15,7 +15,7 @@ static xcvm_status find_parameter(xcvm_verifier *v, size_t pc, const xcvm_name_i
     return XCVM_OK;
 }
 
-/* What the machine does for an instruction, with which kernel, and where it goes on. */
+/* Sets the action of an instruction, its kernel and its target. */
 static xcvm_status link_step(xcvm_verifier *v, size_t pc)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
@@ -118,7 +118,7 @@ xcvm_status xcvm_link_steps(xcvm_verifier *v)
     return make_no_names(v);
 }
 
-/* ---- Dimensions of inputs that must agree ---- */
+/* ---- Input dimensions that must agree ---- */
 
 static xcvm_status collect_dims(xcvm_verifier *v, xcvm_name_index *dims)
 {

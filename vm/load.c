@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The bytes of a program, mapped, copied or lent. */
+/* The bytes of a program: mapped, copied or borrowed. */
 typedef struct source {
-    const void *bytes; /* `count` bytes of a program, inside `memory` unless they are lent */
+    const void *bytes; /* `count` bytes of a program; inside `memory` unless borrowed */
     size_t count;
     void *memory;
     size_t memory_bytes;
@@ -29,7 +29,7 @@ static void source_close(const xcvm_allocator *allocator, source *s)
     s->memory = NULL;
 }
 
-/* Memory for a copy of `count` bytes, with room to move them so that constants are aligned. */
+/* Allocates memory for a copy of `count` bytes, with room to align the constants. */
 static xcvm_status source_allocate(const xcvm_allocator *allocator, size_t count, source *s, xcvm_error *error)
 {
     size_t bytes;
@@ -84,7 +84,7 @@ static xcvm_status read_file(const char *path, int file, bool copy, const xcvm_a
 
 static xcvm_status open_file(const char *path, bool copy, const xcvm_allocator *allocator, source *s, xcvm_error *error)
 {
-    /* Not to wait for the other end of a pipe, which is refused anyway. */
+    /* A pipe is refused later; opening it must not block. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     XCVM_CHECK(error, file >= 0, IO, "cannot be opened: %s", strerror(errno));
     xcvm_status status = read_file(path, file, copy, allocator, s, error);
@@ -98,7 +98,7 @@ static bool is_aligned(const xcvm_program *program, const source *s)
            ((uintptr_t)s->bytes + (uintptr_t)program->image.data_offset) % XCVM_ALIGNMENT == 0;
 }
 
-/* Moves or copies the bytes to where their constants are aligned. */
+/* Moves or copies the bytes so that the constants are aligned. */
 static xcvm_status align(const xcvm_allocator *allocator, uint64_t data_offset, source *s, xcvm_error *error)
 {
     size_t shift = (XCVM_ALIGNMENT - (size_t)(data_offset % XCVM_ALIGNMENT)) % XCVM_ALIGNMENT;
@@ -128,8 +128,8 @@ static xcvm_status decode(xcvm_program *program, source *s, xcvm_error *error)
     return xcvm_image_decode(s->bytes, s->count, allocator, &program->arena, &program->image, error);
 }
 
-/* Strings of a mapped file are copied: kernels take their spans as they were verified, but the file may be written over
- * while it is mapped. Numbers that matter, such as indices, are checked whenever they are read. */
+/* Copies the strings of a mapped file: kernels trust verified spans, but the file may change while it is mapped.
+ * Numbers such as indices are checked whenever they are read. */
 static xcvm_status keep_strings(xcvm_program *program, xcvm_error *error)
 {
     for (size_t i = 0; i < program->image.constant_count; i++) {
@@ -161,7 +161,7 @@ static xcvm_status choose_isa(xcvm_program *program, const char *isa, xcvm_error
     return XCVM_OK;
 }
 
-/* Takes over `s`, in failure too. `path` may be NULL. */
+/* Takes over `s`, also on failure. `path` may be NULL. */
 static xcvm_status load(source *s, const char *path, const xcvm_load_options *options, xcvm_program **program,
                         xcvm_error *error)
 {

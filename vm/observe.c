@@ -1,5 +1,5 @@
-/* Observation, beside the run and only when somebody looks: events for the observer, and types checked against the
- * compiler's notes. */
+/* Observation of a run, only if there is an observer or a type check: events, and comparison of values with the types
+ * that the compiler recorded. */
 #include "base/clock.h"
 #include "vm/session.h"
 
@@ -17,7 +17,7 @@ void xcvm_session_set_observer(xcvm_session *session, const xcvm_observer *obser
 
 /* ---- Live bytes in the arena ---- */
 
-/* `released`: what a Free took out of the arena. */
+/* `released`: bytes that a Free removed from the arena. */
 static void count_live(xcvm_session *s, size_t pc, size_t released)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
@@ -43,7 +43,7 @@ static void count_live(xcvm_session *s, size_t pc, size_t released)
     }
 }
 
-/* Results of a KernelCall instruction that ran in place of those behind it. */
+/* Counts the results of a Fused instruction that ran instead of its unfused instructions. */
 static void count_fused(xcvm_session *s, size_t pc)
 {
     const xcvm_fused *f = &s->program->fused[s->program->steps[pc].target];
@@ -99,7 +99,7 @@ static xcvm_event event_of(const xcvm_session *s, size_t pc)
                             instruction->debug.names != NULL ? instruction->debug.names : s->program->no_names};
 }
 
-/* ---- Types noted by the compiler ---- */
+/* ---- Checks against types recorded by the compiler ---- */
 
 static xcvm_status check_noted(xcvm_session *s, const xcvm_type *type, const xcvm_value *value, const char *what,
                                const char *name)
@@ -132,7 +132,7 @@ static xcvm_status check_types(xcvm_session *s, size_t pc)
     return XCVM_OK;
 }
 
-/* ---- The hook ---- */
+/* ---- Step function ---- */
 
 xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next)
 {

@@ -1,4 +1,4 @@
-/* Option structs of the public API, which may be those of an older or a newer header. */
+/* Option structs of the public API, which may come from an older or newer header. */
 #ifndef XCVM_VM_OPTIONS_H
 #define XCVM_VM_OPTIONS_H
 
@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Copies what caller and library both know of an option struct, the first field of which is its size; the rest is zero.
- * `from` may be NULL. */
+/* Copies the members that both caller and library have. The first member of an option struct is its size. The rest
+ * becomes zero. `from` may be NULL. */
 static inline xcvm_status xcvm_options_read(void *to, size_t to_size, const void *from, xcvm_error *error)
 {
     size_t size = 0;

@@ -1,19 +1,19 @@
-/* The overlap check: whether memory that a run writes to overlaps other memory that is bound: a sweep over all of it in
- * the order of addresses, since a program may have very many inputs and outputs. */
+/* The overlap check: memory that a run writes must not overlap other bound memory. A sweep over all spans in address
+ * order, because a program may have many inputs and outputs. */
 #include "vm/session.h"
 
 typedef struct span {
     uintptr_t begin, end;
-    size_t index; /* of the input or output */
+    size_t index; /* index of the input or output */
     bool is_target;
 } span;
 
 typedef struct spans {
-    span *at; /* NULL: they are only counted */
+    span *at; /* NULL: only counting */
     size_t count;
 } spans;
 
-/* Values of lists that share their items may be exponentially many. */
+/* Limit, because lists that share items may contain exponentially many values. */
 enum { MOST_SPANS = 1 << 20 };
 
 static void add(spans *list, const xcvm_value *v, size_t index, bool is_target)
@@ -27,7 +27,7 @@ static void add(spans *list, const xcvm_value *v, size_t index, bool is_target)
     const bool has_memory = v->kind == XCVM_KIND_TENSOR && v->bytes != 0;
     if (list->at != NULL && has_memory)
         list->at[list->count] = (span){(uintptr_t)v->data, (uintptr_t)v->data + v->bytes, index, is_target};
-    /* What has none is counted, too, so that counting comes to an end. */
+    /* While counting, values without memory count too, so that the limit also bounds the traversal of these. */
     list->count += list->at == NULL || has_memory;
 }
 
@@ -52,7 +52,7 @@ static void sift_down(span *heap, size_t root, size_t count)
     heap[root] = moved;
 }
 
-/* Heapsort: qsort may call malloc. */
+/* Heapsort, because qsort may call malloc. */
 static void sort(span *at, size_t count)
 {
     for (size_t i = count / 2; i-- > 0;)
@@ -78,7 +78,7 @@ static xcvm_status refuse(const xcvm_session *s, const span *a, const span *b, x
                                              output, image->inputs[other->index].name);
 }
 
-/* An output that lies where its input does is computed elsewhere, and copied there when the run has ended. */
+/* An output bound to the memory of its paired input is computed elsewhere and copied after the run. */
 static bool are_pair(const xcvm_session *s, const span *target, const span *input)
 {
     return s->staged[target->index] && s->pairs[target->index] == input->index + 1;
@@ -86,7 +86,7 @@ static bool are_pair(const xcvm_session *s, const span *target, const span *inpu
 
 static xcvm_status sweep(const xcvm_session *s, const spans *list, xcvm_error *error)
 {
-    /* Of what begins before, the target and the input that reach furthest. */
+    /* Among spans that begin earlier, the target and the input with the highest end. */
     const span *target = NULL, *input = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const span *here = &list->at[i];

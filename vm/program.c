@@ -1,4 +1,4 @@
-/* A program's inputs, outputs, states and description, and the place of an error in it. */
+/* Inputs, outputs, states and description of a program, and the location of an error in it. */
 #include "vm/program.h"
 
 #include <stdio.h>

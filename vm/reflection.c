@@ -1,4 +1,4 @@
-/* Reflection: the instruction table for users of the library, told from the rows when it is asked for. */
+/* Reflection: public information about op definitions, derived from the schema on request. */
 #include "base/decimal.h"
 #include "ops/op.h"
 #include "ops/table/table.h"
@@ -17,7 +17,7 @@ static const xcvm_schema *row_at(size_t index)
     return index < xcvm_op_count() ? xcvm_schema_of(numbers[index]) : NULL;
 }
 
-/* Type variables are fields, but not operands. */
+/* Type variables are fields, but not public operands. */
 static bool is_told(const xcvm_field *field) { return field->role != XCVM_ROLE_TYPE; }
 
 static const char *gradient_of(const xcvm_schema *schema)

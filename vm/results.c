@@ -1,10 +1,9 @@
-/* Types and memory of results. A tensor whose size is known before its kernel runs lies, in this order of preference:
- * in the tensor that the caller bound to the output that it becomes; in its planned slot; in the memory of an operand
- * that it is a view of, or that nobody needs any more; in a block of the heap. A plan that does not fit the sizes of
- * a run costs time, never correctness. */
+/* Types and memory of results. A tensor whose size is known before its kernel runs gets memory from, in this order: the
+ * tensor bound to its output; its planned slot; an operand that it is a view of or whose last use this is; a heap
+ * block. A plan that does not match the sizes of a run affects only speed, not correctness. */
 #include "vm/session.h"
 
-/* A result as good as new, though its register may show what it was in the last run. */
+/* Makes a result empty; its register may contain the value of the previous run. */
 static void reset(xcvm_value *value) { *value = (xcvm_value){.memory_kind = XCVM_MEMORY_NONE}; }
 
 static bool is_placeable(const xcvm_value *result)
@@ -48,7 +47,7 @@ static void share(xcvm_value *result, const xcvm_value *operand)
         xcvm_storage_retain(result->storage);
 }
 
-/* Writes the result straight into the tensor bound to its output, if it is of the same type. */
+/* Writes the result directly to the tensor bound to its output, if the types agree. */
 static bool use_bound_output(const xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
     const xcvm_program *program = s->program;
@@ -83,7 +82,7 @@ static bool use_slot(const xcvm_session *s, size_t pc, uint32_t index, xcvm_valu
             return false;
         if (shares && step->alias == XCVM_ALIAS_IN_PLACE && !same_layout(operand, result))
             return false;
-        /* A view whose operand is elsewhere must not come here: other views of the same group may be. */
+        /* A view whose operand is elsewhere must not use the slot, because other views of the same group may use it. */
         if (!shares && step->alias == XCVM_ALIAS_VIEW)
             return false;
     }
@@ -91,14 +90,14 @@ static bool use_slot(const xcvm_session *s, size_t pc, uint32_t index, xcvm_valu
     return true;
 }
 
-/* Memory of an operand of instruction `pc` for its first result. */
+/* Uses memory of an operand of instruction `pc` for its first result. */
 static bool use_operand(const xcvm_session *s, size_t pc, xcvm_value *result)
 {
     const xcvm_step *step = &s->program->steps[pc];
     const xcvm_value *const *in = s->in + step->in_at;
     for (uint32_t rest = step->views; rest != 0; rest &= rest - 1) {
         const xcvm_value *operand = in[__builtin_ctz(rest)];
-        /* What lies in the arena is not known to stay there for longer than its own slot is planned. */
+        /* Arena memory is only guaranteed for the duration of its own planned slot. */
         if (operand->kind == XCVM_KIND_TENSOR && operand->bytes == result->bytes && operand->dtype == result->dtype &&
             operand->memory_kind != XCVM_MEMORY_ARENA && operand->data != NULL) {
             share(result, operand);

@@ -4,7 +4,7 @@
 #include "base/denormals.h"
 #include "vm/options.h"
 
-/* ---- The machine's own instructions ---- */
+/* ---- Control instructions ---- */
 
 static void run_in(xcvm_session *s, size_t pc)
 {
@@ -16,7 +16,7 @@ static void run_in(xcvm_session *s, size_t pc)
     xcvm_session_validate_input(s, pc);
 }
 
-/* That what is stored is what its state is declared to be. */
+/* Checks that a stored value has the declared type of its state. */
 static xcvm_status check_stored_type(const xcvm_session *s, size_t index, const xcvm_value *v)
 {
     const xcvm_value_info *state = xcvm_program_result(s->program, index);
@@ -48,7 +48,7 @@ static void expose_bound(xcvm_session *s, size_t index)
     xcvm_value_share(&s->outputs[index], &s->bound_outputs[index]);
 }
 
-/* What was computed elsewhere, after a run that has ended well: nothing may fail any more. */
+/* Copies a result that was computed elsewhere, after a successful run. Must not fail. */
 static void fill_staged(xcvm_session *s, size_t index)
 {
     const xcvm_value *v = &s->outputs[index];
@@ -75,7 +75,7 @@ static xcvm_status run_out(xcvm_session *s, size_t pc)
             return XCVM_OK;
         }
     }
-    /* A slot that was given to an output is planned for nothing else until the end; a state lives on. */
+    /* A slot used for an output is not reused until the end of the run, but a state lives longer. */
     if (v->memory_kind == XCVM_MEMORY_ARENA && !is_state)
         xcvm_value_share(&s->outputs[index], v);
     else
@@ -144,7 +144,7 @@ xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next) { return
 
 /* ---- The loop ---- */
 
-/* The tail, in which nothing fails any more, nor can an observer stop it. */
+/* Runs the tail, in which nothing can fail and no observer can stop the run. */
 static xcvm_status run_tail(xcvm_session *s, bool limited, uint64_t fuel)
 {
     const size_t end = s->program->image.instruction_count;
@@ -204,7 +204,7 @@ void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
     k->error = error;
     k->cancelled = &s->cancelled;
     k->deadline_ns = xcvm_clock_deadline(timeout_ns);
-    /* Kernels tell by the status whether they have written a message. */
+    /* Cleared, so that the status in it shows whether a kernel has written a message. */
     xcvm_error_set(error, XCVM_OK, "%s", "");
 }
 

@@ -1,10 +1,10 @@
-/* Creating and destroying sessions: one block of memory, the arena, the heap and the thread pool. */
+/* Creation and destruction of sessions: one block of memory, the arena, the heap and the thread pool. */
 #include "vm/session.h"
 #include "vm/options.h"
 
 /* ---- Layout ---- */
 
-/* Takes room for `count` things of `size` bytes in a block that is `*total` bytes so far. */
+/* Reserves `count` elements of `size` bytes in a block that has `*total` bytes so far. */
 static bool reserve(size_t *total, size_t count, size_t size, size_t *offset)
 {
     size_t bytes;
@@ -83,7 +83,7 @@ static void bind_instruction(xcvm_session *s, size_t pc)
     xcvm_bind_operands(instruction->schema, args, in, out);
 }
 
-/* ---- Life ---- */
+/* ---- Creation and destruction ---- */
 
 static xcvm_status provide_arena(xcvm_session *s, xcvm_error *error)
 {

@@ -1,25 +1,25 @@
-/* A session: registers and memory of one thread's runs of a program. All of it but the arena, the heap and the thread
- * pool is one block of memory. */
+/* A session: registers and memory for one thread's runs of a program. Everything except the arena, the heap and the
+ * thread pool is in one block of memory. */
 #ifndef XCVM_VM_SESSION_H
 #define XCVM_VM_SESSION_H
 
 #include "vm/program.h"
 
-/* What of an instruction's results is valid since an earlier run with operands of the same types. */
+/* Validity of an instruction's results from an earlier run with operands of the same types. */
 typedef enum xcvm_shapes_state {
-    XCVM_INVALID_SHAPES, /* nothing is known */
-    XCVM_INFERRED,       /* the results' types are known: kept in their registers, or noted */
-    XCVM_ALLOCATED       /* ... and their memory, which is in the arena */
+    XCVM_INVALID_SHAPES, /* nothing is valid */
+    XCVM_INFERRED,       /* the results' types are valid: in their registers or in the type cache */
+    XCVM_ALLOCATED       /* types and memory are valid; the memory is in the arena */
 } xcvm_shapes_state;
 
-/* What is known of what a register holds, as long as its stretch is entered with the same types. Bits. */
+/* Static knowledge about a register while its basic block is entered with the same types. Bit flags. */
 enum {
-    XCVM_KNOWN_TYPE = 1,     /* its type; of no list */
-    XCVM_KNOWN_ELEMENTS = 2, /* its elements, too: nothing but types and constants decides them */
-    XCVM_KNOWN_ALWAYS = 4    /* the same in every stretch: the types of the program's inputs alone decide it */
+    XCVM_KNOWN_TYPE = 1,     /* its type; never for a list */
+    XCVM_KNOWN_ELEMENTS = 2, /* also its elements: determined by types and constants only */
+    XCVM_KNOWN_ALWAYS = 4    /* the same in every basic block: determined by the program's input types only */
 };
 
-/* The type of a register, and what is known of it. */
+/* The type of a register, and the knowledge about it. */
 typedef struct xcvm_note {
     uint8_t kind, dtype, known;
     int8_t rank;
@@ -27,19 +27,19 @@ typedef struct xcvm_note {
     size_t bytes;
 } xcvm_note;
 
-/* A state, which the sessions of a group share. */
+/* A state, shared by the sessions of a group. */
 typedef struct xcvm_state {
     uint32_t refs; /* atomic */
     xcvm_allocator allocator;
     xcvm_value value;
-    xcvm_value spare; /* where the next Store writes; null before the first, and where dimensions are open */
-    bool lent;        /* both are another's memory, as xcvm_session_lend_state gave it */
+    xcvm_value spare; /* target of the next Store; null before the first one, and if dimensions are open */
+    bool lent;        /* both are the caller's memory, from xcvm_session_lend_state */
 } xcvm_state;
 
 struct xcvm_session {
     const xcvm_program *program;
     xcvm_allocator allocator;
-    size_t block_bytes; /* of this struct and all arrays */
+    size_t block_bytes; /* size of this struct and all arrays */
     xcvm_kernel kernel;
     uint64_t random;
     uint32_t cancelled; /* atomic */
@@ -47,8 +47,8 @@ struct xcvm_session {
     bool flush_subnormals;
     bool has_results;         /* the last run succeeded */
     bool bindings_dirty;      /* inputs or outputs were bound since the last run: check them together */
-    bool bound_outputs_dirty; /* so that results may have to be placed elsewhere */
-    uint64_t inferences;      /* so far, of instructions */
+    bool bound_outputs_dirty; /* memory of results may have to be assigned again */
+    uint64_t inferences;      /* number of shape inferences so far */
 
     char *arena; /* NULL until the first run that needs it */
     size_t arena_bytes;
@@ -56,27 +56,27 @@ struct xcvm_session {
     bool threads_are_lent;
 
     xcvm_observer observer;
-    bool observed;           /* there is an observer, or types are checked */
-    size_t arena_live_bytes; /* held by registers in the arena; kept up while there is an observer */
+    bool observed;           /* there is an observer or a type check */
+    size_t arena_live_bytes; /* held by registers in the arena; updated only with an observer */
 
-    /* Arrays. */
+    /* Arrays: */
     xcvm_value *registers;     /* register_count */
-    xcvm_value *inputs;        /* bound; null where not */
-    xcvm_value *outputs;       /* of the last run; behind them, during a run, what is stored in each state */
-    xcvm_value *bound_outputs; /* tensors that outputs, and stored states, are written to; null where there is none */
+    xcvm_value *inputs;        /* bound values; null where unbound */
+    xcvm_value *outputs;       /* of the last run; during a run followed by the stored value of each state */
+    xcvm_value *bound_outputs; /* tensors that outputs and stored states are written to; null if none */
     xcvm_state **states;
     const xcvm_value **in; /* operands of all instructions */
     xcvm_value **out;      /* results of all instructions */
     char *args;            /* argument structs */
     uint8_t *shapes_valid; /* xcvm_shapes_state of each instruction */
-    uint8_t *known;        /* of each register: XCVM_KNOWN_... bits */
-    xcvm_note *live_in;    /* of each live-in of a stretch: the type that it had when the stretch was last entered */
-    bool *entered;         /* each stretch, since the types of the inputs changed */
-    xcvm_note *notes;      /* of results that are noted */
-    uint32_t *pairs;       /* of each output: the input that it is a pair with, plus 1; 0: none */
-    bool *staged;          /* of each output: bound to the memory of its pair, and so copied there behind the run */
-    bool *direct;          /* of each instruction: a result may be written straight into a bound output */
-    bool *moved;           /* of each register: its memory in the arena went on to another (while observed) */
+    uint8_t *known;        /* XCVM_KNOWN_... flags of each register */
+    xcvm_note *live_in;    /* type of each live-in register when its basic block was last entered */
+    bool *entered;         /* each basic block: entered since the types of the inputs changed */
+    xcvm_note *notes;      /* cached types of results */
+    uint32_t *pairs;       /* for each output: 1 + the paired input; 0: none */
+    bool *staged; /* for each output: bound to the memory of its paired input, and copied there after the run */
+    bool *direct; /* for each instruction: a result may be written directly to a bound output */
+    bool *moved;  /* for each register: another register took over its arena memory (while observed) */
 };
 
 static inline xcvm_inference xcvm_session_inference(const xcvm_session *s, size_t pc)
@@ -92,8 +92,7 @@ static inline xcvm_inference xcvm_session_inference(const xcvm_session *s, size_
                             .error = s->kernel.error};
 }
 
-/* Unsets a register. The type stays valid for instructions that inferred it; nobody reads a register that is not set.
- */
+/* Unsets a register. Its type stays for instructions that inferred it; unset registers are never read. */
 static inline void xcvm_session_release(xcvm_value *v)
 {
     if (v->storage != NULL) {
@@ -103,63 +102,62 @@ static inline void xcvm_session_release(xcvm_value *v)
         v->memory_kind = XCVM_MEMORY_NONE;
     }
 }
-/* Forgets what earlier runs found out (static_shapes.c). */
+/* Invalidates what earlier runs inferred (static_shapes.c). */
 void xcvm_session_invalidate(xcvm_session *s);
-/* The stretch with that index is entered: forgets what its instructions inferred if the types are others. */
+/* Enters the basic block with that index. Invalidates the inferences of its instructions if the live-in types changed.
+ */
 void xcvm_session_enter(xcvm_session *s, size_t stretch);
-/* Instruction `pc` was inferred, its results' sizes are set: whether that may be relied on from now on. */
+/* Records after inference of instruction `pc` whether its results' types stay valid. */
 void xcvm_session_validate(xcvm_session *s, size_t pc);
-/* Before an instruction whose shapes are valid, but whose results are noted: their types, in their registers. */
+/* Restores cached result types to their registers, before an instruction whose shapes are valid. */
 void xcvm_session_recall(xcvm_session *s, size_t pc);
-/* What In takes is of a type that the program's inputs decide. */
+/* Records that the type of the value taken by In depends only on the types of the program's inputs. */
 void xcvm_session_validate_input(xcvm_session *s, size_t pc);
-/* For one run, in place of binding, by who knows that the types are those declared, that what is written overlaps
- * nothing, and that all of it lives until the next run or binding. Costs next to nothing. */
+/* Replace binding for one run, at almost no cost. The caller guarantees the declared types, that written memory
+ * overlaps nothing, and that all of it lives until the next run or binding. */
 void xcvm_session_lend_input(xcvm_session *s, size_t index, const xcvm_value *value);
 void xcvm_session_lend_output(xcvm_session *s, size_t index, const xcvm_value *tensor);
-/* The same of a state that no other session shares, of fixed type: `value` is where updates write, `next` where a Store
- * does (NULL if the program stores none), which is not put in the place of `value` by the run. A run that fails has
- * written no update. */
+/* The same for an unshared state of fixed type. Updates write to `value`, and a Store writes to `next` (NULL if the
+ * program stores none). The run does not swap them. A run that fails has written no update. */
 void xcvm_session_lend_state(xcvm_session *s, size_t index, const xcvm_value *value, const xcvm_value *next);
-/* Runs use the threads (NULL: none) and the random numbers of another kernel from now on, which outlives the session;
- * it was created with one thread. */
+/* Makes runs use the threads (NULL: none) and random numbers of another kernel, which must outlive the session. The
+ * session must have been created with one thread. */
 void xcvm_session_lend_kernel(xcvm_session *s, const xcvm_kernel *kernel);
-/* Before a run: everything is bound and agrees, and nothing bound to be written overlaps another. */
+/* Checks before a run that everything is bound and consistent, and that bound outputs overlap nothing. */
 xcvm_status xcvm_session_check_bindings(xcvm_session *s, xcvm_error *error);
-/* Part of that: no tensor bound to an output overlaps anything else that is bound. */
+/* The overlap part of that check. */
 xcvm_status xcvm_session_check_overlap(const xcvm_session *s, xcvm_error *error);
-/* Whether a value is what is declared or noted: OK, TYPE_MISMATCH or SHAPE_MISMATCH. */
+/* Compares a value with a declared or recorded type. Returns OK, TYPE_MISMATCH or SHAPE_MISMATCH. */
 xcvm_status xcvm_type_match(const xcvm_type *type, const xcvm_value *value);
-/* Whether all values of a type differ in nothing but their elements, which are not strings. */
+/* Returns true if all values of a type differ only in their elements, which are not strings. */
 bool xcvm_type_is_fixed(const xcvm_type *type);
-/* The states of a session that is being made, those of the same names shared with another; NULL: none (states.c). */
+/* Creates the states of a new session. Those named like states of `with` (NULL: none) are shared with it (states.c). */
 xcvm_status xcvm_session_create_states(xcvm_session *s, const xcvm_session *with, xcvm_error *error);
 void xcvm_session_release_states(xcvm_session *s);
-/* Before a run: gives the states that it stores or updates memory to be written to. */
+/* Before a run: provides memory for the states that it stores or updates. */
 xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error);
-/* What Load does. */
+/* Executes a Load. */
 void xcvm_session_load_state(xcvm_session *s, size_t pc);
-/* After a run that has ended well: what was stored is what the states are. */
+/* After a successful run: makes the stored values current. */
 void xcvm_session_commit_states(xcvm_session *s);
-/* In front of the tail, at *pc: does everything that may fail there, and lets nothing stop it any more. In failure *pc
- * is the instruction that failed. */
+/* Before the tail at *pc: does everything that may fail there, and disables interruption. On failure *pc is the failing
+ * instruction. */
 xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc);
-/* The end of creation: maps the constants (warm_up.c). */
+/* Maps the constants at the end of session creation (warm_up.c). */
 void xcvm_session_map_constants(const xcvm_session *s);
-/* Types and memory for the results of instruction `pc`, which is not ALLOCATED (results.c). */
+/* Sets types and memory of the results of instruction `pc`, which is not ALLOCATED (results.c). */
 xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
-/* After the kernel of an instruction whose shapes are not valid: every result was made. */
+/* After a kernel whose shapes are not valid: checks that every result was produced. */
 xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
-/* Runs a KernelCall instruction's function, if it has one that fits: *next is then behind the instructions that it
- * stands for (fused.c). */
+/* Runs the function of a Fused instruction, if one matches. Then *next is after the unfused instructions (fused.c). */
 xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next);
-/* Around a run, or what else may be timed or cancelled: the deadline, and where kernels report to (run.c). */
+/* Begin and end a run or other operation with a deadline and cancellation; kernels report errors there (run.c). */
 void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error);
 void xcvm_session_end(xcvm_session *s, xcvm_status status);
 void xcvm_session_forget_results(xcvm_session *s);
-/* Executes one instruction; *next is pc + 1 at the call, and changed by a jump (run.c). */
+/* Executes one instruction. *next is pc + 1 on entry; a jump changes it (run.c). */
 xcvm_status xcvm_session_step(xcvm_session *s, size_t pc, size_t *next);
-/* The same with the observer told and types checked (observe.c). */
+/* The same with observer calls and type checks (observe.c). */
 xcvm_status xcvm_session_observe(xcvm_session *s, size_t pc, size_t *next);
 
 #endif

@@ -1,4 +1,4 @@
-/* States as a safetensors file, which any tool reads: each under its name. */
+/* States as a safetensors file, each under its name. */
 #include "base/budget.h"
 #include "formats/safetensors.h"
 #include "proto/recognize.h"
@@ -33,7 +33,7 @@ xcvm_status xcvm_session_save_states(const xcvm_session *session, xcvm_sink sink
     return status;
 }
 
-/* A copy, since elements in the file need not be aligned. */
+/* Copies a state, because elements in the file may be unaligned. */
 static xcvm_status read_state(xcvm_session *s, size_t index, const xcvm_safetensors *file, xcvm_value *value,
                               xcvm_error *error)
 {
@@ -80,7 +80,7 @@ static xcvm_status read_states(xcvm_session *s, const xcvm_safetensors *file, xc
     return status;
 }
 
-/* Names and shapes of the file's tensors, which count against the session's limit. */
+/* Reads names and shapes of the file's tensors. They count against the session's memory limit. */
 static xcvm_status read_header(xcvm_safetensors *file, xcvm_budget *budget, const xcvm_session *s, const void *bytes,
                                size_t count, xcvm_error *error)
 {

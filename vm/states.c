@@ -1,13 +1,13 @@
-/* States: tensors that a session keeps from one run to the next. A Store writes into a second buffer, or keeps the
- * value that it is given, and all take effect together when the run has ended well. Instructions of the tail write
- * states in place, once everything that can fail has been done. */
+/* States: tensors that a session keeps between runs. A Store writes to a second buffer or keeps its operand; all Stores
+ * take effect together after a successful run. Instructions of the tail update states in place, after everything that
+ * can fail. */
 #include "base/keep.h"
 #include "proto/name_index.h"
 #include "vm/session.h"
 
 #include <string.h>
 
-/* ---- Life ---- */
+/* ---- Creation and destruction ---- */
 
 static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, bool zeros, xcvm_value *value,
                                  xcvm_error *error)
@@ -22,7 +22,7 @@ static xcvm_status allocate_like(xcvm_session *s, const xcvm_value *like, bool z
     return XCVM_OK;
 }
 
-/* The type of what state `index` begins with, and its elements where the program has them. */
+/* Returns the type of the initial value of state `index`, and its elements if the program has them. */
 static xcvm_status describe_initial(const xcvm_session *s, size_t index, xcvm_value *like, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
@@ -43,7 +43,7 @@ static xcvm_status describe_initial(const xcvm_session *s, size_t index, xcvm_va
     return XCVM_OK;
 }
 
-/* What the program says that state `index` begins with. */
+/* Creates the initial value of state `index`. */
 static xcvm_status make_initial(xcvm_session *s, size_t index, xcvm_value *value, xcvm_error *error)
 {
     const uint32_t initial = s->program->image.states[index].initial;
@@ -139,18 +139,17 @@ void xcvm_session_lend_state(xcvm_session *s, size_t index, const xcvm_value *va
     state->value.storage = state->spare.storage = NULL;
 }
 
-/* ---- A run ---- */
+/* ---- During a run ---- */
 
-/* Memory of the session's heap with one reference to it. What a caller wrapped is the caller's to see, and is never
- * written. */
+/* True for memory of the session's heap with a single reference. Memory that a caller wrapped is visible to the caller
+ * and must never be written. */
 static bool is_exclusive(const xcvm_value *value)
 {
     return value->memory_kind == XCVM_MEMORY_OWNED && value->storage != NULL && value->storage->single_thread &&
            __atomic_load_n(&value->storage->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* Copies a state that may be zero for the most part into zeros. Pages that nobody wrote take no memory in the copy,
- * either. */
+/* Copies a mostly zero state into zeroed memory. Pages that were never written stay unallocated in the copy. */
 static void copy_filled(char *to, const char *from, size_t bytes)
 {
     enum { PIECE = 4096 };
@@ -162,7 +161,7 @@ static void copy_filled(char *to, const char *from, size_t bytes)
     }
 }
 
-/* What is written in place must be nobody else's. */
+/* A value that is updated in place must not be shared. */
 static xcvm_status make_exclusive(xcvm_session *s, size_t index, xcvm_error *error)
 {
     xcvm_state *state = s->states[index];
@@ -180,7 +179,7 @@ static xcvm_status make_exclusive(xcvm_session *s, size_t index, xcvm_error *err
     return XCVM_OK;
 }
 
-/* The second buffer of a state of fixed type, which nobody else may see. */
+/* Provides the unshared second buffer of a state of fixed type. */
 static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error *error)
 {
     if (state->lent || (state->spare.kind == XCVM_KIND_TENSOR && is_exclusive(&state->spare)))
@@ -189,14 +188,14 @@ static xcvm_status provide_spare(xcvm_session *s, xcvm_state *state, xcvm_error 
     return allocate_like(s, &state->value, false, &state->spare, error);
 }
 
-/* The size that a linked dimension of a state has to have, or -1 where the input is not bound. */
+/* Returns the required size of a linked state dimension, or -1 if the input is not bound. */
 static int64_t linked_size(const xcvm_session *s, const xcvm_state_link *link)
 {
     const xcvm_value *input = &s->inputs[link->input];
     return input->kind == XCVM_KIND_TENSOR ? input->dims[link->input_dim] : -1;
 }
 
-/* An empty state becomes zeros of its type. */
+/* Replaces an empty state by zeros of its type. */
 static xcvm_status enlarge(xcvm_session *s, size_t index, const int64_t *dims, xcvm_error *error)
 {
     xcvm_value *value = &s->states[index]->value, like = {0}, larger;
@@ -225,7 +224,7 @@ static xcvm_status refuse_size(const xcvm_session *s, const xcvm_state_link *lin
         (unsigned)link->input_dim);
 }
 
-/* States that are empty, as after a reset, get the sizes of the inputs. Others must agree with them. */
+/* Empty states, as after a reset, get the sizes of the inputs. Others must agree with them. */
 static xcvm_status take_input_sizes(xcvm_session *s, xcvm_error *error)
 {
     const xcvm_program *program = s->program;
@@ -257,7 +256,7 @@ xcvm_status xcvm_session_begin_states(xcvm_session *s, xcvm_error *error)
     const xcvm_image *image = &program->image;
     XCVM_TRY(take_input_sizes(s, error));
     for (size_t i = 0; i < image->state_count; i++) {
-        /* Before anything is loaded: registers keep where a state was. */
+        /* Must precede every Load, because registers keep the address of a state. */
         if ((program->state_uses[i] & XCVM_STATE_UPDATED) != 0)
             XCVM_TRY(make_exclusive(s, i, error));
         if ((program->state_uses[i] & XCVM_STATE_STORED) == 0 || !xcvm_type_is_fixed(&image->states[i].declared.type))
@@ -324,7 +323,7 @@ xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
         if (program->steps[*pc].action != XCVM_ACTION_KERNEL)
             continue;
         XCVM_TRY(xcvm_infer_run(&inference));
-        /* It has no results that would have to be placed. */
+        /* It has no results that need memory. */
         s->shapes_valid[*pc] = XCVM_ALLOCATED;
     }
     s->kernel.deadline_ns = 0;
@@ -332,7 +331,7 @@ xcvm_status xcvm_session_enter_tail(xcvm_session *s, size_t *pc)
     return XCVM_OK;
 }
 
-/* ---- The caller's side ---- */
+/* ---- Public functions ---- */
 
 const xcvm_value *xcvm_session_get_state(const xcvm_session *session, size_t index)
 {
@@ -359,14 +358,14 @@ xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xc
     return XCVM_OK;
 }
 
-/* True if a state can be reset in its own memory. */
+/* Returns true if a state can be reset in its own memory. */
 static bool can_reset_in_place(const xcvm_session *s, size_t index, const xcvm_value *like)
 {
     const xcvm_value *value = &s->states[index]->value;
     return is_exclusive(value) && value->rank == like->rank && memcmp(value->dims, like->dims, sizeof value->dims) == 0;
 }
 
-/* What takes memory, and may fail, comes first. */
+/* Does everything that allocates and may fail before any state changes. */
 static xcvm_status prepare_reset(xcvm_session *s, xcvm_value *fresh, xcvm_error *error)
 {
     for (size_t i = 0; i < s->program->image.state_count; i++) {

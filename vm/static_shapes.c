@@ -1,8 +1,7 @@
-/* Static shapes: which instructions need not infer their results again. The types of an instruction's results follow
- * from the types of its operands and the elements of those that decide shapes. Within a basic block all of that follows
- * from the types that the block's live-ins have where it is entered, from the program's inputs, and from constants; so
- * what was inferred in a block holds until it is entered with other types. Elements of live-ins are not compared: they
- * count as known only where the types of the program's inputs decide them. */
+/* Static shapes: determines which instructions need not infer their results again. Result types depend on operand types
+ * and on the elements that determine shapes. In a basic block these depend on its live-in types, the program's inputs
+ * and constants, so inferences stay valid until the block is entered with other types. Elements of live-ins are not
+ * compared; they count as known only if the types of the program's inputs determine them. */
 #include "vm/session.h"
 
 void xcvm_session_invalidate(xcvm_session *s)
@@ -50,7 +49,7 @@ void xcvm_session_enter(xcvm_session *s, size_t index)
     s->entered[index] = true;
 }
 
-/* Derives what is known of the results from what is known of the operands. */
+/* Derives the knowledge about the results from that about the operands. */
 static uint8_t derive(const xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];

@@ -1,5 +1,4 @@
-/* Services of the verifier, which all its parts use: temporary memory, failing at an instruction, fields of operands.
- * */
+/* Services for all parts of the verifier: temporary memory, errors at an instruction, operand fields. */
 #include "vm/verify.h"
 
 #include <stdio.h>

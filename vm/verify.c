@@ -1,4 +1,4 @@
-/* Verification of a loaded program: its parts in the order in which each relies on those before it. */
+/* Verification of a loaded program. Each part relies on the ones before it. */
 #include "vm/verify.h"
 
 #include <string.h>

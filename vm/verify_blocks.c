@@ -1,5 +1,4 @@
-/* The control-flow graph of a program: its basic blocks, in an order in which each comes behind those that lead to it.
- * */
+/* The control-flow graph: basic blocks in reverse postorder. */
 #include "vm/verify.h"
 
 static bool is_jump(const xcvm_step *step)
@@ -8,7 +7,7 @@ static bool is_jump(const xcvm_step *step)
            step->action == XCVM_ACTION_JUMP_FALSE;
 }
 
-/* Depth-first from block 0; blocks in reverse order of leaving them are `order`. */
+/* Depth-first search from block 0; `order` is the reverse postorder. */
 static xcvm_status order_blocks(xcvm_verifier *v)
 {
     typedef struct visit {
@@ -47,7 +46,7 @@ xcvm_status xcvm_verify_blocks(xcvm_verifier *v)
 {
     const xcvm_step *steps = v->program->steps;
     uint32_t count = (uint32_t)v->image->instruction_count;
-    /* First marks where blocks begin, then numbers them. */
+    /* First marks the block starts, then numbers them. */
     uint32_t *block_at = xcvm_verifier_allocate(v, (size_t)count + 1, sizeof *block_at);
     if (block_at == NULL)
         return XCVM_OUT_OF_MEMORY;

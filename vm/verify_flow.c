@@ -1,14 +1,14 @@
-/* Data flow: what is set along every path. The set of live registers must be the same on all paths to an instruction,
- * so that one visit of each block proves it; types may differ, and are followed until they no longer change. */
+/* Data flow: set registers and their types along every path. The set of live registers must be equal on all paths to an
+ * instruction, so one visit per block proves it. Types may differ and are iterated to a fixed point. */
 #include "vm/verify.h"
 
 #include <string.h>
 
 enum {
-    /* Passes over all blocks after which types that still change are taken as unknown. Loops of real programs need as
-     * many passes as they are nested deep, and two. */
+    /* Passes over all blocks after which types that still change become unknown. Loops of real programs need two passes
+     * more than their nesting depth. */
     PASS_LIMIT = 16,
-    /* States kept for jump targets: a small program must not be able to ask for much memory. */
+    /* Limit of entries kept at jump targets, so that a small program cannot require much memory. */
     STATE_LIMIT = 1 << 22,
     STATE_LIMIT_PER_INSTRUCTION = 64
 };
@@ -51,7 +51,7 @@ static void enter(xcvm_verifier *v, const xcvm_block *block)
         memcpy(v->taken, block->inputs, v->taken_words * sizeof *v->taken);
 }
 
-/* The two states at `block` differ: says in what. */
+/* Fails with the difference between the two states at the entry of `block`. */
 static xcvm_status fail_different(xcvm_verifier *v, const xcvm_block *block)
 {
     uint32_t id = UINT32_MAX;
@@ -93,7 +93,7 @@ static xcvm_status store(xcvm_verifier *v, xcvm_block *block)
     return XCVM_OK;
 }
 
-/* Adds the current state to what may be at the entry of `block`. */
+/* Merges the current state into the entry of `block`. */
 static xcvm_status flow_into(xcvm_verifier *v, xcvm_block *block, bool *changed)
 {
     if (!block->entered)
@@ -165,7 +165,7 @@ static xcvm_status execute(xcvm_verifier *v, uint32_t pc, bool report)
     return XCVM_OK;
 }
 
-/* Goes through all blocks once. *changed: the entry of a block that was already done has changed. */
+/* Visits all blocks once. *changed: the entry of an already visited block changed. */
 static xcvm_status pass(xcvm_verifier *v, bool report, bool *changed)
 {
     for (uint32_t i = 0; i < v->order_count; i++) {
@@ -183,8 +183,8 @@ static xcvm_status pass(xcvm_verifier *v, bool report, bool *changed)
     return XCVM_OK;
 }
 
-/* Kinds and element types are not known any more, which a last pass cannot change. Which states values may share is
- * kept: if that still changes, the program is refused. */
+/* Makes all kinds and element types unknown, so that one more pass reaches the fixed point. States that values may
+ * share are kept; if they still change, the program is refused. */
 static void forget_types(xcvm_verifier *v)
 {
     for (uint32_t b = 0; b < v->block_count; b++)
@@ -194,7 +194,7 @@ static void forget_types(xcvm_verifier *v)
         }
 }
 
-/* What is set where the program ends: every output, and registers that the machine will clear. */
+/* Checks the registers and outputs set at program end: every output must be set, and the VM clears the registers. */
 static xcvm_status leave(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;

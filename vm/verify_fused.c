@@ -1,11 +1,11 @@
-/* Verification of KernelCall instructions and the unfused ones that they stand for. */
+/* Verification of KernelCall instructions and the unfused instructions that they replace. */
 #include "vm/verify.h"
 
 typedef struct range {
     size_t pc; /* of the KernelCall instruction */
     const xcvm_KernelCall_args *args;
-    size_t end;       /* behind the last instruction it stands for */
-    uint32_t *writer; /* of each register: 1 + the number of the instruction in the range that set it; 0: none has */
+    size_t end;       /* after the last unfused instruction */
+    uint32_t *writer; /* for each register: 1 + the instruction in the range that set it; 0: none */
 } range;
 
 static xcvm_status check_numbers(xcvm_verifier *v, const range *r)
@@ -72,7 +72,7 @@ static xcvm_status check_free(xcvm_verifier *v, range *r, size_t pc)
     return XCVM_OK;
 }
 
-/* Whatever is still set is a result; forgets it for the next range. */
+/* Checks that every register still set is a result, and clears the table for the next range. */
 static xcvm_status check_left(xcvm_verifier *v, range *r)
 {
     size_t left = 0;

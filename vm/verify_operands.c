@@ -1,5 +1,5 @@
-/* Verification of operands: each instruction by itself has registers in range, and operands and results as its row has.
- * */
+/* Verification of operands: for each instruction, registers in range, and operands and results as in its op definition.
+ */
 #include "vm/verify.h"
 #include "proto/arguments.h"
 
@@ -21,7 +21,7 @@ static xcvm_status count_registers(xcvm_verifier *v)
                 highest = id, highest_pc = (int32_t)pc;
         }
     }
-    /* Registers cost memory in every session, which a small file must not be able to ask for at will. */
+    /* Registers take memory in every session, so a small file must not be able to request arbitrarily many. */
     if ((uint64_t)highest > 4 * (uint64_t)results + 16)
         return xcvm_verifier_fail(v, (size_t)highest_pc, XCVM_INVALID_PROGRAM,
                                   "register $%d is too high for a program with %zu results; at most $%zu is taken",

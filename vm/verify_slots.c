@@ -1,32 +1,32 @@
-/* Verification of planned slots. The values that live at one time, as far as they have slots, must not overlap, unless
- * one is a view of the other or takes its place. A slot is only given to a value whose whole life is in one block, so
- * that its neighbors in time are those in program order. */
+/* Verification of planned slots. Slots of simultaneously live values must not overlap, unless one is a view of the
+ * other or reuses its memory. Only a value that lives inside one basic block has a slot, so lifetimes follow program
+ * order. */
 #include "vm/verify.h"
 
 #include <endian.h>
 #include <stdio.h>
 
-/* Memory of one value and of all its views; [low, high) index plan.edges. */
+/* Memory of a value and all its views; [low, high) are indices of plan.edges. */
 typedef struct group {
     uint64_t offset;
     uint32_t low, high;
-    uint32_t members; /* registers that are set */
-    bool pinned;      /* also an output's until the end */
+    uint32_t members; /* number of set registers */
+    bool pinned;      /* also used by an output until the end */
 } group;
 
 typedef struct plan {
     xcvm_verifier *v;
-    uint64_t *edges; /* offsets at which any slot begins or ends, ascending */
+    uint64_t *edges; /* ascending offsets at which slots begin or end */
     uint32_t edge_count;
-    int32_t *added; /* a tree over the stretches between edges: occupants of the whole stretch ... */
-    int32_t *most;  /* ... and the most of any part of it, `added` included */
+    int32_t *added; /* segment tree over the intervals between edges: occupants of a whole interval ... */
+    int32_t *most;  /* ... and the maximum over its parts, including `added` */
     group *groups;
     uint32_t group_count;
-    uint32_t block_groups; /* groups from here on belong to the current block */
-    uint32_t *group_of;    /* a register's group, plus 1; 0: none */
+    uint32_t block_groups; /* groups from this index belong to the current block */
+    uint32_t *group_of;    /* 1 + a register's group; 0: none */
 } plan;
 
-/* ---- Which stretches of the arena are taken ---- */
+/* ---- Occupied intervals of the arena ---- */
 
 static void occupy(plan *p, uint32_t node, uint32_t begin, uint32_t end, uint32_t low, uint32_t high, int32_t by)
 {
@@ -58,7 +58,7 @@ static int32_t occupants(const plan *p, uint32_t node, uint32_t begin, uint32_t 
 
 static void end_group(plan *p, const group *g) { occupy(p, 0, 0, p->edge_count - 1, g->low, g->high, -1); }
 
-/* ---- Gathering the edges ---- */
+/* ---- Collecting the edges ---- */
 
 static uint32_t edge_index(const plan *p, uint64_t edge)
 {
@@ -98,7 +98,7 @@ static size_t count_slots(const xcvm_image *image)
     return count;
 }
 
-/* Sorts the ends of all slots. As big-endian bytes, numbers sort like texts. */
+/* Sorts the bounds of all slots. Big-endian bytes of numbers sort like strings. */
 static xcvm_status sort_edges(plan *p, size_t slot_count)
 {
     xcvm_verifier *v = p->v;
@@ -127,9 +127,9 @@ static xcvm_status sort_edges(plan *p, size_t slot_count)
     return XCVM_OK;
 }
 
-/* ---- Following the program ---- */
+/* ---- Simulating the program ---- */
 
-/* A group of an operand that the first result may be part of, if its slot begins where that one's does; else NULL. */
+/* Returns the group of an operand that the first result may join, if its slot begins at the same offset; else NULL. */
 static group *find_alias(plan *p, size_t pc, uint64_t offset, uint32_t high)
 {
     const xcvm_instruction *instruction = &p->v->image->instructions[pc];

@@ -1,5 +1,5 @@
-/* Verification of states: what is declared, and that a run changes each in one way only, in place nowhere but where
- * nothing can fail any more. */
+/* Verification of states: their declarations, and that a run changes each in one way only, and in place only where
+ * nothing can fail. */
 #include "vm/verify.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static bool may_be_in_tail(const xcvm_verifier *v, size_t pc)
     return action == XCVM_ACTION_LOAD || action == XCVM_ACTION_FREE || updates(v, pc);
 }
 
-/* From where on there is nothing but Loads, updates and Frees, in one block. */
+/* Checks that from some instruction on there are only Loads, updates and Frees, in one basic block. */
 static xcvm_status find_tail(xcvm_verifier *v, size_t first_update)
 {
     xcvm_program *program = v->program;
@@ -91,11 +91,11 @@ static xcvm_status find_tail(xcvm_verifier *v, size_t first_update)
     return XCVM_OK;
 }
 
-/* A register that had a value from in front of the tail, which the tail freed. */
+/* Marks a register set before the tail and freed by it. */
 #define GONE UINT32_MAX
 
-/* Marks what an instruction of the tail writes. `loaded`: of each register, the state that the tail has loaded into it,
- * plus 1; GONE; or 0. */
+/* Marks the states that an instruction of the tail writes. `loaded`: for each register, 1 + the state that the tail has
+ * loaded into it; GONE; or 0. */
 static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loaded)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];
@@ -118,8 +118,8 @@ static xcvm_status mark_updated(xcvm_verifier *v, size_t pc, const uint32_t *loa
     return XCVM_OK;
 }
 
-/* The values of all registers are inferred before the tail's first kernel runs, and so each has one value in it: none
- * is loaded that was freed with another value. */
+/* All registers are inferred before the tail's first kernel runs, so each must have one value throughout: a freed
+ * register must not be loaded with another value. */
 static xcvm_status follow_tail(xcvm_verifier *v)
 {
     uint32_t *loaded = xcvm_verifier_allocate(v, v->program->register_count, sizeof *loaded);

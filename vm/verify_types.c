@@ -1,4 +1,4 @@
-/* Type checking: kinds and element types, as far as they are known before the run. */
+/* Type checking of kinds and element types that are known before the run. */
 #include "vm/verify.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static xcvm_static_type type_of_parameter(const xcvm_value_info *parameter)
                               (uint8_t)type->dtype, 0};
 }
 
-/* "f32 tensor", for messages. */
+/* Writes "f32 tensor" and the like for messages. */
 static const char *describe(xcvm_static_type type, char *text, size_t size)
 {
     static const char *const kinds[] = {
@@ -44,7 +44,7 @@ enum { VARIABLES = 3 };
 
 static uint32_t variable_index(xcvm_dtypes variable) { return 31 - (uint32_t)__builtin_ctz(variable); }
 
-/* What the type variables of a row stand for in one instruction. */
+/* Values of an op definition's type variables in one instruction. */
 typedef struct bindings {
     uint8_t dtype[VARIABLES];
     const xcvm_field *by[VARIABLES];
@@ -94,7 +94,7 @@ static xcvm_status check_operand(xcvm_verifier *v, uint32_t pc, const xcvm_field
     return XCVM_OK;
 }
 
-/* The element type that a row's DTYPE attribute gives to results that say no more than a set. */
+/* Returns the element type that a DTYPE attribute gives to results whose type is otherwise only a set. */
 static uint8_t dtype_attribute(const xcvm_schema *schema, const void *args)
 {
     for (size_t i = 0; i < schema->field_count; i++)
@@ -156,7 +156,7 @@ static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
     return XCVM_OK;
 }
 
-/* Of the first result: Load lends a state, and a result may share the memory of operands that it is a view of. */
+/* The state of the first result: Load lends a state, and a view may share the memory of its operands. */
 static uint32_t state_of_result(const xcvm_verifier *v, uint32_t pc)
 {
     const xcvm_instruction *instruction = &v->image->instructions[pc];

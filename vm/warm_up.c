@@ -1,5 +1,5 @@
-/* The warm-up, which makes the first run as fast as any later one: constants are mapped and lie in the cache, and
- * warm-up runs have brought in code, taught the processor its branches and found types, places and scratch memory. */
+/* The warm-up makes the first run as fast as later ones. It maps constants into memory and reads them into the cache.
+ * Warm-up runs load code, train branch prediction, infer types and allocate memory. */
 #include "base/clock.h"
 #include "vm/options.h"
 #include "vm/session.h"
@@ -10,11 +10,11 @@ enum {
     BLOCK = 1 << 18,         /* bytes of constants that a thread reads at once */
     LINE = 64,               /* bytes of a cache line */
     WINDOW = 1 << 16,        /* bytes around a fault that Linux maps with it ("fault_around_bytes") */
-    CACHE = 32 << 20,        /* bytes that a last cache may hold; what systems tell of theirs is often wrong */
-    WARM_UP_NS = 200 * 1000, /* after which a warm-up run stops, and no other begins */
-    MOST_RUNS = 32,          /* at most: the processor learns the branches of short programs by repetition */
-    MOST_INPUTS = 4 << 20,   /* bytes of inputs: reading more of them takes longer than that */
-    WARM_UP_BYTES = 64 << 20 /* that warm-up runs may take, or what the session may if that is less */
+    CACHE = 32 << 20,        /* assumed size limit of the last-level cache; sizes reported by systems are often wrong */
+    WARM_UP_NS = 200 * 1000, /* time after which a warm-up run stops and no other starts */
+    MOST_RUNS = 32,          /* maximum number; branch prediction learns short programs by repetition */
+    MOST_INPUTS = 4 << 20,   /* maximum bytes of inputs: reading more takes longer than the time limit */
+    WARM_UP_BYTES = 64 << 20 /* memory limit of warm-up runs, unless the session's is smaller */
 };
 
 /* ---- Constants ---- */
@@ -44,13 +44,13 @@ static void read_constants(const xcvm_session *s, size_t step)
         xcvm_parallel(s->kernel.threads, xcvm_ceil_div(c.count, BLOCK), 1, read_blocks, &c);
 }
 
-/* A page that is read is mapped by that, and so are those of its window that are in the system's cache: a read in each
- * window takes a third of the time of asking for all pages at once. */
+/* Reading maps a page and the cached pages in its window. One read per window takes a third of the time of requesting
+ * all pages at once. */
 void xcvm_session_map_constants(const xcvm_session *s) { read_constants(s, WINDOW); }
 
 /* ---- Warm-up runs ---- */
 
-/* The bytes of all inputs, each on a cache line of its own; 0 if their sizes are not known, or large. */
+/* Returns the bytes of all inputs, each on separate cache lines; 0 if sizes are unknown or too large. */
 static size_t input_bytes(const xcvm_image *image)
 {
     size_t bytes = LINE, count, own;
@@ -63,7 +63,7 @@ static size_t input_bytes(const xcvm_image *image)
     return bytes <= MOST_INPUTS ? bytes : 0;
 }
 
-/* Whether a program does nothing but compute, without jumps that could take long, or states that it could change. */
+/* Returns true if a program only computes: no jumps, which could take long, and no states that it could change. */
 static bool is_harmless(const xcvm_program *program)
 {
     const xcvm_image *image = &program->image;
@@ -75,7 +75,7 @@ static bool is_harmless(const xcvm_program *program)
     return harmless;
 }
 
-/* A run on zeros. That it fails says nothing of runs to come, unless it was cancelled. */
+/* Runs once on zeros. A failure does not matter for later runs, unless the run was cancelled. */
 static xcvm_status run_once(xcvm_session *s, char *zeros, uint64_t timeout_ns, uint64_t fuel)
 {
     const xcvm_image *image = &s->program->image;
@@ -91,7 +91,7 @@ static xcvm_status run_once(xcvm_session *s, char *zeros, uint64_t timeout_ns, u
     return xcvm_session_run(s, &options, &error);
 }
 
-/* Until a run fails, they take WARM_UP_NS together, or `deadline_ns` (0: none) is near. */
+/* Runs until a failure, WARM_UP_NS in total, or `deadline_ns` (0: none). */
 static xcvm_status run_repeatedly(xcvm_session *s, char *zeros, uint64_t deadline_ns, uint64_t fuel)
 {
     uint64_t now = xcvm_clock_ns();
@@ -107,7 +107,7 @@ static xcvm_status run_repeatedly(xcvm_session *s, char *zeros, uint64_t deadlin
     return status;
 }
 
-/* Warm-up runs with nothing bound but zeros, which are pages that the system has for everybody, and nobody told. */
+/* Warm-up runs bind only zeros, which share the system's zero pages, and have no observer. */
 static xcvm_status run_warm_up(xcvm_session *s, uint64_t deadline_ns, uint64_t fuel, xcvm_error *error)
 {
     const xcvm_image *image = &s->program->image;
