@@ -1,5 +1,5 @@
-/* The values of choice attributes: CHOICE(mode, PAD_MODE, constant) in a row takes one of the names of
- * XCVM_CHOICES_PAD_MODE, which kernels see as XCVM_PAD_MODE_constant and so on. */
+/* Values of choice attributes. CHOICE(mode, PAD_MODE, constant) in an op definition accepts the names in
+ * XCVM_CHOICES_PAD_MODE. Kernels use them as XCVM_PAD_MODE_constant and so on. */
 #ifndef XCVM_OPS_CHOICES_H
 #define XCVM_OPS_CHOICES_H
 

@@ -1,4 +1,4 @@
-/* The operands of Attention as its kernels share them, and its kernel for f64. */
+/* Operands of Attention in the form that its kernels share, and the f64 kernel. */
 #include "ops/attention/attention_operands.h"
 #include "ops/util/convert.h"
 #include "ops/util/strided.h"
@@ -7,8 +7,8 @@
 
 /* ---- Layout ---- */
 
-/* Rows of `width` elements: of a tensor of rank 4 each head's one behind the other, of rank 3 all heads side by side in
- * rows of `all` elements. */
+/* Strides of rows of `width` elements. In rank 4 the rows of a head are contiguous; in rank 3 a row of `all` elements
+ * contains all heads. */
 static xcvm_attention_rows rows_of(int rank, size_t heads, size_t count, size_t width, size_t all)
 {
     if (rank == 4)
@@ -18,7 +18,7 @@ static xcvm_attention_rows rows_of(int rank, size_t heads, size_t count, size_t 
 
 static bool is_joined(const xcvm_value *past, const xcvm_value *present) { return past != NULL && present == NULL; }
 
-/* Past and new keys or values together. */
+/* Bytes of past and new keys or values together. */
 static size_t joined_bytes(const xcvm_value *past, const xcvm_value *fresh, size_t fresh_bytes)
 {
     return xcvm_round_up(past->bytes, XCVM_ALIGNMENT) +
@@ -35,7 +35,7 @@ size_t xcvm_attention_joined(const xcvm_Attention_args *a)
     return bytes;
 }
 
-/* Puts `past` (NULL: none) and `fresh` rows one behind the other for each head. */
+/* Concatenates `past` (NULL: none) and `fresh` rows of each head. */
 static xcvm_status join(const xcvm_kernel *k, const xcvm_attention *d, const xcvm_value *past, const void *fresh,
                         const xcvm_attention_rows *from, size_t width, xcvm_dtype dtype, void *to)
 {
@@ -173,7 +173,7 @@ void xcvm_attention_reduce(xcvm_attention *d)
     d->queries = d->group;
     d->heads = d->kv_heads;
     d->group = 1;
-    /* What nonpad says of the first query's place is for one query. */
+    /* nonpad gives the position of the first query only for a single query. */
     d->place_step = 0;
 }
 
@@ -200,7 +200,7 @@ void xcvm_attention_range(const xcvm_attention *d, size_t b, size_t i, size_t *b
 typedef struct work_f64 {
     const xcvm_kernel *k;
     const xcvm_attention *d;
-    xcvm_dtype qk_dtype, v_dtype; /* of q, k, y and qk; of v */
+    xcvm_dtype qk_dtype, v_dtype; /* dtype of q, k, y and qk; dtype of v */
     void *y;
     char *scratch;
     size_t per_worker;
@@ -225,7 +225,7 @@ static void keep(const work_f64 *w, int mode, size_t row, const double *score)
         xcvm_store_f64(w->qk_dtype, w->d->qk, row * w->d->keys, w->d->keys, score, false);
 }
 
-/* One query. `room` has width + v_width + keys + v_width doubles. */
+/* Computes one query. `room` has width + v_width + keys + v_width doubles. */
 static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *room)
 {
     const xcvm_attention *d = w->d;

@@ -1,7 +1,7 @@
-/* Shapes of Attention's operands and results. */
+/* Shape rule of Attention. */
 #include "ops/attention/attention_operands.h"
 
-/* "k has 3 of them, but q has 4" */
+/* Checks a dimension; fails with a message that names both sizes. */
 static xcvm_status same_dim(const xcvm_inference *t, const xcvm_value *v, int axis, const char *what, int64_t wanted)
 {
     XCVM_CHECK(t->error, v->rank < 0 || !xcvm_dims_differ(v->dims[axis], wanted), SHAPE_MISMATCH,
@@ -11,7 +11,7 @@ static xcvm_status same_dim(const xcvm_inference *t, const xcvm_value *v, int ax
 
 static int64_t dim(const xcvm_value *v, int axis) { return v == NULL || v->rank < 0 ? XCVM_ANY_DIM : v->dims[axis]; }
 
-/* What a dimension of `heads` parts is in each; XCVM_ANY_DIM if unknown. */
+/* Size of each of `heads` equal parts of a dimension; XCVM_ANY_DIM if unknown. */
 static xcvm_status divided(const xcvm_inference *t, int64_t all, int64_t heads, const char *what, int64_t *each)
 {
     *each = XCVM_ANY_DIM;
@@ -34,7 +34,7 @@ typedef struct sizes {
     int64_t batch, heads, kv_heads, queries, keys, width, v_width;
 } sizes;
 
-/* q, k and v of rank 4. */
+/* For q, k and v of rank 4. */
 static xcvm_status sizes_of_heads(const xcvm_inference *t, const xcvm_Attention_args *a, sizes *s)
 {
     s->heads = dim(a->q, 1);
@@ -48,7 +48,7 @@ static xcvm_status sizes_of_heads(const xcvm_inference *t, const xcvm_Attention_
     return same_dim(t, a->v, 2, "v", s->keys);
 }
 
-/* q, k and v of rank 3, or q alone that holds all of them. */
+/* For q, k and v of rank 3, or a packed q that contains all of them. */
 static xcvm_status sizes_of_rows(const xcvm_inference *t, const xcvm_Attention_args *a, sizes *s)
 {
     XCVM_CHECK(t->error, a->q_num_heads > 0 && a->kv_num_heads > 0, INVALID_ARGUMENT,
@@ -94,7 +94,7 @@ xcvm_status xcvm_attention_check_mask(xcvm_error *error, const xcvm_value *mask,
     return XCVM_OK;
 }
 
-/* The past has the shape of k or v in heads, but for the number of keys. */
+/* The past has the shape of k or v split into heads, except for the number of keys. */
 static xcvm_status check_past(const xcvm_inference *t, const xcvm_value *past, const char *what, const sizes *s,
                               int64_t width)
 {

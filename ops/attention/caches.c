@@ -1,7 +1,7 @@
-/* The shape rules of CachedAttention, CachedMatMul and CacheAppend, and CacheAppend. */
+/* Shape rules of CachedAttention, CachedMatMul and CacheAppend, and the kernel of CacheAppend. */
 #include "ops/attention/attention_operands.h"
 
-/* What is known of a cache [batch, heads, rows, width] and of what goes behind its rows. */
+/* Checks the known dimensions of a cache [batch, heads, rows, width] and of the rows appended to it. */
 static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const xcvm_value *fresh, const char *what)
 {
     char text[96];
@@ -18,8 +18,8 @@ static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const
     return XCVM_OK;
 }
 
-/* Numbers of rows, one for each batch entry, behind which `fresh` rows have a place in the cache; `fresh` below 0, and
- * elements that are not there: what is known. */
+/* Checks the row counts of all batch entries, after which `fresh` rows must fit in the cache. Unknown counts are
+ * skipped; `fresh` < 0 is unknown. */
 static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const char *what, const xcvm_value *cache,
                                 int64_t fresh)
 {
@@ -39,7 +39,7 @@ static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const c
     return XCVM_OK;
 }
 
-/* Heads of queries share those of keys in groups. */
+/* Groups of query heads share a key head. */
 static xcvm_status check_heads(xcvm_error *error, int64_t heads, int64_t shared)
 {
     XCVM_CHECK(error, heads < 0 || shared < 0 || (shared == 0 ? heads == 0 : heads % shared == 0), SHAPE_MISMATCH,
@@ -75,7 +75,7 @@ XCVM_SHAPE_RULE_OF(CachedAttention)
     return XCVM_OK;
 }
 
-/* How many rows there are with the fresh ones, as far as that is known; of no batch entries, the fresh ones. */
+/* Number of rows including the fresh ones, if known. Without batch entries, only the fresh ones count. */
 static xcvm_status count_rows(xcvm_error *error, const xcvm_CachedMatMul_args *a, int64_t *rows)
 {
     const int64_t *before = a->before->data, fresh = a->fresh->dims[2];
@@ -105,7 +105,7 @@ XCVM_SHAPE_RULE_OF(CachedMatMul)
         return XCVM_OK;
     int64_t rows;
     XCVM_TRY(count_rows(t->error, a, &rows));
-    /* One batch entry is that of all of the other's, as MatMul has it. */
+    /* A single batch entry broadcasts, as in MatMul. */
     const int64_t batch = x->dims[0] == 1 ? fresh->dims[0] : x->dims[0];
     XCVM_CHECK(t->error, fresh->dims[0] == 1 || !xcvm_dims_differ(batch, fresh->dims[0]), SHAPE_MISMATCH,
                "a has %lld batch entries, fresh %lld", (long long)x->dims[0], (long long)fresh->dims[0]);

@@ -1,4 +1,4 @@
-/* TensorScatter: rows of a cache replaced, in place where nobody else needs the old ones. */
+/* TensorScatter: replaces rows of a cache, in place if nothing else uses the old ones. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(TensorScatter)

@@ -1,4 +1,4 @@
-/* Packing filters for convolutions of blocked channels; done when a program is compiled. */
+/* Packing of filters for convolutions of blocked channels, at compile time. */
 #include "ops/conv/blocked.h"
 #include "ops/matmul/pairs.h"
 
@@ -6,7 +6,7 @@
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK };
 
-/* Positions of a window. */
+/* Number of window positions. */
 static int64_t taps_of(int rank, const int64_t *dims)
 {
     int64_t taps = 1;
@@ -43,8 +43,7 @@ void xcvm_blocked_pack_pairs(const float *direct, int rank, const int64_t *dims,
         }
 }
 
-/* The window's positions (k, l) of one phase, for the input channels [first, last); returns what follows in `packed`.
- */
+/* Packs the window positions (k, l) of one phase for input channels [first, last). Returns the end in `packed`. */
 static float *pack_phase(const float *w, const int64_t dims[4], const int64_t strides[2], const int64_t phase[2],
                          int64_t block, int64_t first, int64_t last, float *packed)
 {
@@ -87,7 +86,7 @@ void xcvm_blocked_pack_grouped(const float *w, int rank, const int64_t *dims, fl
                     packed[k] = block + k < outputs ? w[((block + k) * channels + c) * taps + tap] : 0.0f;
 }
 
-/* What three taps become: F(2, 3) with the points 0, 1, -1 and infinity; F(4, 3) with those of
+/* Winograd filter transform of three taps: F(2, 3) with points 0, 1, -1 and infinity; F(4, 3) with the points of
  * ops/conv/simd/blocked_winograd.c. */
 static void transform(int64_t tile, const double g[3], double u[6])
 {
@@ -112,7 +111,7 @@ static void transform(int64_t tile, const double g[3], double u[6])
 void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, int64_t tile, float *packed)
 {
     const int64_t outputs = dims[0], channels = dims[1], depth = rank > 4 ? dims[2] : 1, span = tile + 2;
-    const int64_t stride = xcvm_blocks_of(outputs) * depth * channels * BLOCK; /* from one point to the next */
+    const int64_t stride = xcvm_blocks_of(outputs) * depth * channels * BLOCK; /* distance between points */
     for (int64_t block = 0; block < outputs; block += BLOCK)
         for (int64_t i = 0; i < depth * channels; i++, packed += BLOCK)
             for (int64_t k = 0; k < BLOCK; k++) {
@@ -134,7 +133,7 @@ void xcvm_blocked_pack_winograd(const float *w, int rank, const int64_t *dims, i
             }
 }
 
-/* The filter transform of F(3, 4), with the points of F(4, 3). */
+/* Filter transform of F(3, 4) with the points of F(4, 3). */
 static void transform_strided(const double g[4], double u[6])
 {
     const double root2 = sqrt(2.0), points[] = {root2 / 2, -root2 / 2, root2, -root2};
@@ -145,7 +144,7 @@ static void transform_strided(const double g[4], double u[6])
     u[5] = g[3];
 }
 
-/* The 6 x 6 numbers of one phase of a window. */
+/* The 6 x 6 transformed numbers of one phase of a window. */
 static void transform_phase(const float *window, int64_t row_phase, int64_t column_phase, double points[36])
 {
     enum { SIZE = XCVM_BLOCKED_STRIDED_WINDOW };
@@ -170,7 +169,7 @@ static void transform_phase(const float *window, int64_t row_phase, int64_t colu
 void xcvm_blocked_pack_strided(const float *w, const int64_t dims[4], float *packed)
 {
     const int64_t outputs = dims[0], channels = dims[1], taps = dims[2] * dims[3];
-    const int64_t stride = xcvm_blocks_of(outputs) * 4 * channels * BLOCK; /* from one point to the next */
+    const int64_t stride = xcvm_blocks_of(outputs) * 4 * channels * BLOCK; /* distance between points */
     for (int64_t block = 0; block < outputs; block += BLOCK)
         for (int64_t i = 0; i < 4 * channels; i++, packed += BLOCK)
             for (int64_t k = 0; k < BLOCK; k++) {

@@ -1,4 +1,4 @@
-/* The shape rule of BlockedAffine. */
+/* Shape rule of BlockedAffine. */
 #include "ops/conv/blocked_axes.h"
 #include "ops/elementwise/activation.h"
 #include "ops/util/shape.h"
@@ -16,7 +16,7 @@ static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, in
     return XCVM_OK;
 }
 
-/* dims become those of two parts one behind the other. */
+/* Updates `dims` to the concatenation with operand i. */
 static xcvm_status append_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
     XCVM_CHECK(t->error, xcvm_blocked_takes_rank(XCVM_OP_BlockedAffine, x->rank), SHAPE_MISMATCH,

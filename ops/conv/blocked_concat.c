@@ -1,4 +1,4 @@
-/* BlockedConcat: channels in blocks of 16 one behind the other, where a block may take channels of several operands. */
+/* BlockedConcat: concatenates blocked channels. A block of the result may take channels from several operands. */
 #include "ops/conv/blocked_axes.h"
 #include "ops/util/kernel.h"
 #include "ops/util/shape.h"
@@ -7,11 +7,11 @@
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
-    CHUNK = 256, /* pixels of a block that are put together while they are in the nearest cache */
+    CHUNK = 256, /* pixels of a block that are assembled while they are in the first-level cache */
     THREAD_PIXELS = 4096
 };
 
-/* dims become what they and those of operand i have in common, but for the blocks of channels. */
+/* Merges the dimensions of operand i into `dims`, except for the blocks of channels. */
 static xcvm_status join_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int64_t channels, int *rank,
                              int64_t *dims)
 {
@@ -62,10 +62,10 @@ XCVM_SHAPE_RULE_OF(BlockedConcat)
 
 typedef struct blocked_concat_loop {
     const xcvm_BlockedConcat_args *a;
-    size_t blocks, pixels, chunks; /* of the result: blocks of channels; pixels of a block, in so many chunks */
+    size_t blocks, pixels, chunks; /* of the result: blocks of channels; pixels of a block; chunks of those */
 } blocked_concat_loop;
 
-/* The same `count` channels of each of some pixels. */
+/* Copies the same `count` channels of several pixels. */
 static void copy_lanes(const float *from, float *to, size_t count, size_t pixels)
 {
 #define COPY(n)                                                                                                        \
@@ -91,12 +91,12 @@ static void copy_lanes(const float *from, float *to, size_t count, size_t pixels
 #undef COPY
 }
 
-/* Some pixels of one block of the result: its channels [first, first + BLOCK) of all. */
+/* Assembles `count` pixels of one block of the result, its channels [first, first + BLOCK). */
 static void fill_block(const blocked_concat_loop *r, size_t image, size_t block, size_t at, size_t count)
 {
     const xcvm_BlockedConcat_args *a = r->a;
     float *y = XCVM_DATA(float, a->y) + ((image * r->blocks + block) * r->pixels + at) * BLOCK;
-    size_t begin = 0, lane = 0; /* begin: the first channel of an operand */
+    size_t begin = 0, lane = 0; /* begin: first channel of an operand */
     for (size_t i = 0; i < a->xs.count && lane < BLOCK; i++) {
         const size_t channels = (size_t)a->channels.at[i], end = begin + channels;
         const float *x =

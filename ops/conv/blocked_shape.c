@@ -1,4 +1,4 @@
-/* Shape rules of tensors with blocked channels. */
+/* Shape rules for tensors with blocked channels. */
 #include "ops/conv/blocked_axes.h"
 #include "ops/elementwise/activation.h"
 #include "ops/conv/window.h"
@@ -52,14 +52,14 @@ XCVM_SHAPE_RULE_OF(UnblockChannels)
     return XCVM_OK;
 }
 
-/* The sizes that the shape of the packed filters tells. */
+/* Sizes derived from the shape of packed filters. */
 typedef struct filter {
-    int axes;                  /* of space */
+    int axes;                  /* number of spatial axes */
     int64_t outputs, channels; /* blocks of outputs; channels of a group, or blocks if depthwise */
     int64_t kernel[MOST_AXES];
 } filter;
 
-/* Filters of words of two channels each. */
+/* Reads the sizes of filters of channel pairs. */
 static xcvm_status read_pairs(const xcvm_inference *t, const xcvm_BlockedConv_args *a, filter *f)
 {
     const xcvm_value *w = a->w;
@@ -174,7 +174,7 @@ static xcvm_status check_groups(const xcvm_inference *t, const xcvm_BlockedConv_
     return XCVM_OK;
 }
 
-/* dims become those of the greatest of each a->pool x a->pool results. */
+/* Reduces `dims` by max pooling of a->pool x a->pool results. */
 static xcvm_status pool(const xcvm_inference *t, const xcvm_BlockedConv_args *a, int64_t *dims)
 {
     const int64_t sizes[] = {a->pool, a->pool}, zeros[4] = {0}, ones[] = {1, 1};

@@ -1,4 +1,4 @@
-/* Col2Im: overlapping blocks added up to an image; ops/conv/simd/col2im.c adds them. */
+/* Shape rule of Col2Im; ops/conv/simd/col2im.c is the kernel. */
 #include "ops/conv/col2im_blocks.h"
 
 xcvm_Col2Im_args xcvm_col2im_with_entries(const xcvm_Col2Im_args *a, size_t axes)

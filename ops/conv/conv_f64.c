@@ -1,4 +1,4 @@
-/* Convolutions of f64: each output as the sum over its window. */
+/* Convolutions of f64: each output is the sum over its window. */
 #include "ops/conv/conv_f64.h"
 #include "ops/util/grain.h"
 
@@ -9,8 +9,8 @@ typedef struct conv_f64_loop {
     const xcvm_activation *f;
 } conv_f64_loop;
 
-/* Adds one input plane, seen through one window position, to an output plane; or back, if `adjoint`, the output plane
- * to the input plane. False if the run was stopped. */
+/* Adds an input plane, shifted by one window position, to an output plane; with `adjoint`, adds the output plane to the
+ * input plane. Returns false if the run was stopped. */
 static bool add_tap(const xcvm_window *w, size_t tap, double weight, double *x, double *y, bool adjoint,
                     xcvm_poller *poller)
 {
@@ -62,7 +62,7 @@ static void run_outputs(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Planes that are worth a thread, of `each` multiply-adds. */
+/* Minimum planes per thread, with `each` multiply-adds per plane. */
 static size_t grain_of(double each) { return xcvm_grain(100e3, each); }
 
 xcvm_status xcvm_conv_f64(const xcvm_kernel *k, const xcvm_conv_shape *s, const xcvm_Conv_args *a,
@@ -119,7 +119,7 @@ typedef struct filter_work {
     const xcvm_ConvFilterGradient_args *a;
 } filter_work;
 
-/* The sum over one plane of g of its elements times what one window position meets of a plane of x. */
+/* Sum of the products of a plane of g and a plane of x, shifted by one window position. */
 static double sum_tap(const xcvm_window *w, size_t tap, const double *x, const double *g, xcvm_poller *poller)
 {
     const size_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
@@ -142,7 +142,7 @@ static double sum_tap(const xcvm_window *w, size_t tap, const double *x, const d
     return sum;
 }
 
-/* The range is over filters' channels. */
+/* The range is over channels of filters. */
 static void run_filters(void *context, size_t begin, size_t end, int worker)
 {
     const filter_work *r = context;

@@ -1,7 +1,7 @@
-/* The shape of DeformConv. */
+/* Shape rule of DeformConv. */
 #include "ops/util/kernel.h"
 
-/* A dimension of offset or mask; `name` for messages. */
+/* Checks a dimension of offset or mask. `name` is for messages. */
 static xcvm_status need_dim(const xcvm_inference *t, const xcvm_value *v, const char *name, int axis, int64_t needed)
 {
     XCVM_CHECK(t->error, !xcvm_dims_differ(v->dims[axis], needed), SHAPE_MISMATCH,
@@ -9,7 +9,7 @@ static xcvm_status need_dim(const xcvm_inference *t, const xcvm_value *v, const 
     return XCVM_OK;
 }
 
-/* `entries` numbers for each offset group, window position and output position. */
+/* Checks a map with `entries` values per offset group, window position and output position. */
 static xcvm_status need_map(const xcvm_inference *t, const xcvm_DeformConv_args *a, const xcvm_value *v,
                             const char *name, int64_t entries)
 {
@@ -32,7 +32,7 @@ static xcvm_status need_map(const xcvm_inference *t, const xcvm_DeformConv_args 
 
 XCVM_SHAPE_RULE_OF(DeformConv)
 {
-    /* Without the offsets, it is a convolution. */
+    /* Without offsets, DeformConv is a convolution. */
     const xcvm_Conv_args conv = {.y = a->y,
                                  .x = a->x,
                                  .w = a->w,

@@ -1,4 +1,4 @@
-/* Geometry of convolutions and pools, and their shape rules. */
+/* Geometry and shape rules of convolutions and pools. */
 #include "ops/conv/window.h"
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
@@ -61,10 +61,10 @@ xcvm_ints xcvm_window_pads(int auto_pad, const xcvm_value *x, const xcvm_window_
     return (xcvm_ints){room, 2 * axes};
 }
 
-/* Whether y's size is asked for, and pads follow from it. */
+/* Returns true if the size of y is given, and determines the pads. */
 static bool is_sized(const xcvm_ConvTranspose_args *a) { return a->output_shape.count > 0 || is_same(a->auto_pad); }
 
-/* That of spatial axis i, which is_sized asks for; XCVM_ANY_DIM if it is not known. */
+/* That size on spatial axis i; XCVM_ANY_DIM if unknown. */
 static int64_t size_asked(const xcvm_ConvTranspose_args *a, size_t i)
 {
     int64_t size = XCVM_ANY_DIM;
@@ -83,7 +83,7 @@ xcvm_ints xcvm_transposed_pads(const xcvm_ConvTranspose_args *a, int64_t room[2 
     for (size_t i = 0; i < axes; i++) {
         const int64_t in = a->x->dims[2 + i], kernel = a->w->dims[2 + i], size = size_asked(a, i);
         int64_t total = 0, spread;
-        /* Where that overflows so does the size of y, which its rule says. */
+        /* If this overflows, so does the size of y, and its shape rule fails. */
         if (is_sized(a) && in > 0 && kernel > 0 && size >= 0 &&
             (__builtin_mul_overflow(in - 1, a->strides.at[i], &spread) ||
              __builtin_mul_overflow(kernel - 1, a->dilations.at[i], &total) ||
@@ -106,7 +106,7 @@ static xcvm_status check_auto_pad(const xcvm_inference *t, xcvm_ints pads, bool 
     return XCVM_OK;
 }
 
-/* Sizes up to this can be added and multiplied by two without care. */
+/* Sizes up to this limit can be added and doubled without overflow. */
 #define LARGEST (INT64_MAX / 8)
 
 static xcvm_status check_counts(const xcvm_inference *t, int axes, const xcvm_window_attributes *a)
@@ -129,7 +129,7 @@ xcvm_status xcvm_window_attributes_check(const xcvm_inference *t, int axes, cons
     return XCVM_OK;
 }
 
-/* Positions that a window reaches over, (kernel - 1) * dilation + 1. */
+/* Extent of a window, (kernel - 1) * dilation + 1. */
 static xcvm_status extent(const xcvm_inference *t, int64_t kernel, int64_t dilation, int64_t *size)
 {
     XCVM_CHECK(t->error, kernel >= 1, SHAPE_MISMATCH, "the window has size %lld along one axis", (long long)kernel);
@@ -149,8 +149,7 @@ xcvm_status xcvm_window_slide(const xcvm_inference *t, int64_t in, const xcvm_wi
         return XCVM_OK;
     XCVM_TRY(extent(t, a->kernel.at[axis], a->dilations.at[axis], &reach));
     if (in < 0) {
-        /* With as much padding as the window reaches over, there are as many results as positions, whatever they are.
-         */
+        /* If the padding equals the window's extent minus 1, the output size equals the input size, even if unknown. */
         if (stride == 1 && before + a->pads.at[(size_t)axis + a->kernel.count] == reach - 1)
             *out = in;
         return XCVM_OK;
@@ -184,7 +183,7 @@ typedef struct conv_operands {
     xcvm_window_attributes attributes;
 } conv_operands;
 
-/* What the rows of convolutions name alike, of their argument struct `a`; b is NULL. */
+/* The common fields of convolutions, from their argument struct `a`; b is NULL. */
 #define CONV_OPERANDS(a)                                                                                               \
     {                                                                                                                  \
         .x = (a)->x, .w = (a)->w, .y = (a)->y, .group = (a)->group, .attributes = {                                    \
@@ -194,7 +193,7 @@ typedef struct conv_operands {
         }                                                                                                              \
     }
 
-/* Channels and groups, as far as they are known. */
+/* Checks known channels and groups. */
 static xcvm_status check_channels(const xcvm_inference *t, const conv_operands *o, int64_t x_channels,
                                   int64_t w_channels, int64_t outputs)
 {
@@ -248,7 +247,7 @@ static xcvm_status conv_shape(const xcvm_inference *t, conv_operands *o)
     return XCVM_OK;
 }
 
-/* One number, or one for each of `outputs` channels. */
+/* Checks for one number, or one per output channel. */
 static xcvm_status check_per_channel(const xcvm_inference *t, const xcvm_value *q, int64_t outputs, const char *what)
 {
     if (q == NULL || q->rank < 0 || !xcvm_dims_known(q))
@@ -366,8 +365,7 @@ XCVM_SHAPE_RULE_OF(ConvTranspose)
     return XCVM_OK;
 }
 
-/* Windows that no position of g belongs to may be left over at the end, as where a transposed convolution has output
- * padding. */
+/* Windows without a position of g may remain at the end, as with output padding of a transposed convolution. */
 static xcvm_status check_met(const xcvm_inference *t, int64_t windows, int64_t size, int axis)
 {
     XCVM_CHECK(t->error, windows < 0 || size < 0 || size <= windows, SHAPE_MISMATCH,
@@ -414,8 +412,8 @@ XCVM_SHAPE_RULE_OF(ConvFilterGradient)
     return XCVM_OK;
 }
 
-/* Whether the last axis of x is that of the channels of blocks (ops/conv/blocked.h), which windows leave alone; then
- * there may be one more than otherwise. */
+/* Returns true if the last axis of x is the channels of blocks (ops/conv/blocked.h), over which windows do not move.
+ * Then one more axis is allowed. */
 static bool is_of_blocks(const xcvm_inference *t, const xcvm_window_attributes *w)
 {
     const xcvm_value *x = t->in[0];

@@ -1,5 +1,5 @@
-/* AllReduce: sums over the processes that learn together. Several tensors travel as one: each message has its price.
- * AllReduceBegin and AllReduceEnd are the same in two, between which the run goes on. */
+/* AllReduce: sums over the processes of data-parallel training. Several tensors are one message, because each message
+ * has a fixed cost. AllReduceBegin and AllReduceEnd split the operation, so that the run continues meanwhile. */
 #include "base/array.h"
 #include "ops/util/kernel.h"
 #include "ops/util/reducer_message.h"
@@ -14,7 +14,7 @@ XCVM_SHAPE_RULE_OF(AllReduce)
     return XCVM_OK;
 }
 
-/* Number i of x and those behind it. */
+/* Tensor i of x and xs. */
 static const xcvm_value *part_of(const xcvm_AllReduceBegin_args *a, size_t i)
 {
     return i == 0 ? a->x : a->xs.at[i - 1];
@@ -62,7 +62,7 @@ static xcvm_status copy(xcvm_kernel *k, void *to, const void *from, size_t bytes
     return to != from && bytes > 0 ? xcvm_kernel_copy(k, to, from, bytes) : XCVM_OK;
 }
 
-/* Bytes of a tensor and those behind it. */
+/* Bytes of a tensor and the following ones. */
 static xcvm_status add_bytes(xcvm_kernel *k, const xcvm_value *x, xcvm_inputs xs, size_t *bytes)
 {
     *bytes = x->bytes;
@@ -107,17 +107,17 @@ XCVM_KERNEL(AllReduce)
     char *all = xcvm_kernel_scratch(k, bytes);
     if (all == NULL)
         return XCVM_OUT_OF_MEMORY;
-    /* Everything is read before anything is written: y may have the memory of x. */
+    /* Reads everything before it writes, because y may share the memory of x. */
     XCVM_TRY(gather(k, a->x, a->xs, all));
     XCVM_TRY(xcvm_reducer_sum(&k->reducer, dtype, all, elements_in(dtype, bytes), k->error));
     return scatter(k, all, a->y, a->ys);
 }
 
-/* ---- In two ---- */
+/* ---- Begin and End ---- */
 
 enum { MOST_MESSAGES = 4096 };
 
-/* The free message of the least number, which is taken by giving it elements. */
+/* Finds the free message with the lowest number. It becomes taken when it gets elements. */
 static xcvm_status find_free(xcvm_kernel *k, size_t *number)
 {
     xcvm_reducer *r = &k->reducer;
@@ -134,7 +134,7 @@ static xcvm_status find_free(xcvm_kernel *k, size_t *number)
     return XCVM_OK;
 }
 
-/* Memory for a message's elements. What the host has placed counts against the session's limit, too. */
+/* Allocates a message's elements. Memory that the host provides counts against the session's limit too. */
 static xcvm_status take(xcvm_kernel *k, size_t bytes, xcvm_message *message)
 {
     if (k->reducer.heap == NULL)
@@ -160,7 +160,7 @@ static void add_f64(double *restrict to, const double *restrict x, size_t count)
         to[i] += x[i];
 }
 
-/* Portion by portion, between which the run can be stopped. */
+/* In portions, between which the run can be stopped. */
 static xcvm_status add_summand(xcvm_kernel *k, xcvm_dtype dtype, void *to, const xcvm_value *summand)
 {
     enum { PORTION = 1 << 18 };

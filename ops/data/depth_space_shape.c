@@ -1,10 +1,10 @@
-/* DepthToSpace and SpaceToDepth: blocks of channels to pixels and back; ops/data/simd/depth_space.c moves them. */
+/* Shape rules of DepthToSpace and SpaceToDepth; ops/data/simd/depth_space.c has the kernels. */
 #include "ops/util/kernel.h"
 
-/* The greatest whose square fits an int. */
+/* The largest int whose square fits an int. */
 enum { LARGEST_BLOCK = 46340 };
 
-/* Checks what both have in common; if nothing is known of x, y's type follows, and *done becomes true. */
+/* Common checks. If nothing is known about x, sets y's type and *done. */
 static xcvm_status begin(const xcvm_inference *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
 {
     XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);

@@ -1,7 +1,7 @@
-/* Shape and Size: what is known of a tensor without its elements. */
+/* Shape and Size: results that depend only on a tensor's shape. */
 #include "ops/util/kernel.h"
 
-/* Python's slice of [0, rank). */
+/* Clamps as Python's slice of [0, rank). */
 static int clamp(int64_t position, int rank)
 {
     if (position < 0)

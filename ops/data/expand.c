@@ -1,4 +1,4 @@
-/* Expand and Tile: elements repeated along dimensions. */
+/* Expand and Tile: repetition of elements on axes. */
 #include "ops/util/move.h"
 #include "ops/util/strided.h"
 
@@ -74,10 +74,10 @@ XCVM_SHAPE_RULE_OF(Tile)
 /* ---- Tile: runs of adjacent elements, then blocks of the result ---- */
 
 enum {
-    SHORT_RUN = 16,           /* bytes; shorter ones that are a power of two are moved as one element each */
-    LONG_RUN = 192,           /* bytes that are copied one time after the other */
-    CHUNK = 256 * 1024,       /* bytes of a block that are copied at a time */
-    GRAIN_BYTES = 128 * 1024, /* that are worth waking a thread for */
+    SHORT_RUN = 16,           /* maximum bytes of a run; if a power of two, it moves as one element */
+    LONG_RUN = 192,           /* bytes copied as one run */
+    CHUNK = 256 * 1024,       /* bytes of a block copied together */
+    GRAIN_BYTES = 128 * 1024, /* minimum bytes per thread */
 };
 
 typedef uint64_t vector __attribute__((vector_size(16), aligned(1), may_alias));
@@ -86,8 +86,8 @@ typedef uint32_t half __attribute__((aligned(1), may_alias));
 
 typedef struct tiling {
     const xcvm_moving *m;
-    xcvm_strided outer; /* where runs begin in the first of all repetitions, and blocks */
-    size_t run, times;  /* bytes of what is repeated */
+    xcvm_strided outer; /* starts of runs in the first repetition; blocks */
+    size_t run, times;  /* bytes of the repeated part */
     size_t chunks;      /* of a block */
 } tiling;
 
@@ -98,7 +98,7 @@ typedef struct tiling {
             *(type *)(void *)(to + i * bytes + (at)) = part;                                                           \
     } while (0)
 
-/* Parts overlap at the end. */
+/* The copies overlap at the end. */
 static inline void repeat_run(char *restrict to, const char *restrict from, size_t bytes, size_t times)
 {
     if (bytes > LONG_RUN) {
@@ -133,7 +133,7 @@ static void repeat_runs(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* The first of `times` blocks is there. */
+/* The first of `times` blocks is already present. */
 static void repeat_blocks(void *context, size_t begin, size_t end, int worker)
 {
     const tiling *t = context;
@@ -155,7 +155,7 @@ static size_t unit_count(const xcvm_strided *s)
     return count;
 }
 
-/* Each dimension becomes two: the repeats, and what is repeated. */
+/* Each dimension becomes two: the repeats, and the original. */
 static xcvm_status tile_elements(const xcvm_moving *m, const xcvm_Tile_args *a, const ptrdiff_t *to)
 {
     ptrdiff_t from[XCVM_MAX_RANK];
@@ -169,8 +169,7 @@ static xcvm_status tile_elements(const xcvm_moving *m, const xcvm_Tile_args *a, 
     return xcvm_strided_copy(m->k, &s, m->size, m->to[0], m->from[0]);
 }
 
-/* Repeats along `last`, the last axis that is repeated, from x; then along the axes before it, one after the other,
- * from the part of y that is there. */
+/* Repeats x on `last`, the last repeated axis. Then repeats the finished part of y on the preceding axes in turn. */
 static xcvm_status tile(const xcvm_moving *m, const void *context)
 {
     const xcvm_Tile_args *a = context;
@@ -184,7 +183,7 @@ static xcvm_status tile(const xcvm_moving *m, const void *context)
     run *= last >= 0 ? (size_t)x[last] : 1;
     const bool is_empty = xcvm_element_count(a->y) == 0;
     const size_t times = last < 0 || is_empty ? 1 : (size_t)(y[last] / x[last]);
-    /* Single elements, and units that are worth being shared out or interrupted, are strided copies. */
+    /* Single elements, and units large enough to be split or interrupted, use strided copies. */
     if (last < 0 || is_empty || run == m->size || (run <= SHORT_RUN && (run & (run - 1)) == 0) || times > CHUNK / run)
         return tile_elements(m, a, to);
     tiling t = {.m = m, .run = run, .times = times};

@@ -4,8 +4,8 @@
 #include "ops/util/move.h"
 
 enum {
-    GRAIN_BYTES = 64 * 1024, /* moved by a range that is worth a thread */
-    OFFSETS = 256            /* that are found at once */
+    GRAIN_BYTES = 64 * 1024, /* minimum bytes of a range */
+    OFFSETS = 256            /* offsets computed together */
 };
 
 XCVM_SHAPE_RULE_OF(Gather)
@@ -62,7 +62,7 @@ static void gather_slices(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Slices of one element: the offsets of some are found first, and serve all rows if they are those of a whole one. */
+/* Slices of one element. Offsets are computed in blocks, and reused for all rows if a block is a whole row. */
 static void gather_elements(void *context, size_t begin, size_t end, int worker)
 {
     const gathering *g = context;
@@ -92,7 +92,7 @@ static xcvm_status gather(const xcvm_moving *m, const void *context)
                                 g.x.inner == 1 ? gather_elements : gather_slices, &g);
 }
 
-/* Slices of a packed type that are whole bytes move as these, so that of a large table no more is read than they are.
+/* Slices of a packed type that are whole bytes are moved as bytes, so that only these bytes of a large table are read.
  */
 static bool gather_bytes(xcvm_kernel *k, const xcvm_Gather_args *a, gathering *g, xcvm_status *status)
 {
@@ -155,7 +155,7 @@ xcvm_elementwise xcvm_elementwise_of(const xcvm_value *x, const xcvm_value *indi
     return e;
 }
 
-/* ---- Tuples of indices ---- */
+/* ---- Index tuples ---- */
 
 XCVM_SHAPE_RULE_OF(GatherND)
 {
@@ -202,7 +202,7 @@ xcvm_tuples xcvm_tuples_of(const xcvm_value *x, const xcvm_value *indices, int b
     return u;
 }
 
-/* Whether `count` tuples of i64 are all in range. */
+/* True if `count` tuples of i64 are in range. */
 static bool are_in_range(const int64_t *at, size_t length, const int64_t *dims, size_t count)
 {
     bool out = false;
@@ -232,7 +232,7 @@ xcvm_status xcvm_tuples_check(xcvm_kernel *k, const xcvm_tuples *u)
     return XCVM_OK;
 }
 
-/* Offsets, in slices, of tuples of i64; `length` is a constant where it is 1 to 3. */
+/* Offsets, in slices, of tuples of i64. `length` is constant for 1 to 3. */
 static inline __attribute__((always_inline)) void find_offsets(const int64_t *at, const size_t length,
                                                                const int64_t *dims, size_t count, ptrdiff_t *offsets)
 {

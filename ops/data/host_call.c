@@ -1,4 +1,4 @@
-/* HostCall: functions of the program that runs the session. */
+/* HostCall: calls a function of the host program. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(HostCall)

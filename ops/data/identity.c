@@ -14,8 +14,8 @@ XCVM_KERNEL(Identity)
 }
 
 enum {
-    PRINTED = 64,      /* elements of a tensor, and items of a list, that are printed */
-    MOST_VALUES = 1024 /* of one instruction: lists that share their items have exponentially many */
+    PRINTED = 64,      /* maximum elements of a tensor and items of a list that are printed */
+    MOST_VALUES = 1024 /* limit per instruction, because lists that share items may have exponentially many values */
 };
 
 static bool print(const xcvm_kernel *k, const char *text) { return k->print(k->print_user, text); }
@@ -59,7 +59,7 @@ static bool print_element(const xcvm_kernel *k, const xcvm_value *v, size_t i)
     return print(k, text);
 }
 
-/* `left`: values that may still be printed. */
+/* `left`: number of values that may still be printed. */
 static bool print_value(const xcvm_kernel *k, const xcvm_value *v, size_t *left)
 {
     char text[256];

@@ -42,7 +42,7 @@ typedef struct marking {
     int axis;
 } marking;
 
-/* The place that element `i` of indices stands for, or -1 if that is none. */
+/* The position that element `i` of indices selects, or -1 if it is out of range. */
 static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
 {
     if (xcvm_dtype_is_float(indices->dtype)) {
@@ -56,8 +56,8 @@ static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
     return index < 0 ? index + depth : index;
 }
 
-/* Sets all to `off` and the places that indices stand for to `on`: of so many outer positions at a time that what is
- * set is still in a cache when it is marked. */
+/* Fills the result with `off` and sets selected positions to `on`, in portions of outer positions that stay in the
+ * cache between the two steps. */
 static xcvm_status mark(const xcvm_moving *m, const void *context)
 {
     enum { PORTION = 16 * 1024 };

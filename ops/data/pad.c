@@ -1,12 +1,12 @@
 /* Pad: constant, reflected, replicated and wrapped borders. */
 #include "ops/util/move.h"
 
-/* What is added to each dimension; below 0, what is taken away. */
+/* Added sizes of each dimension; negative: removed sizes. */
 typedef struct padding {
     int64_t before[XCVM_MAX_RANK], after[XCVM_MAX_RANK];
 } padding;
 
-/* *known tells whether all of it is; *touched has the bits of axes that may change if it is not. */
+/* *known is set if all pads are known. Otherwise *touched is a bit mask of axes that may change. */
 static xcvm_status read_padding(xcvm_error *error, const xcvm_Pad_args *a, int rank, padding *p, bool *known,
                                 unsigned *touched)
 {
@@ -32,7 +32,7 @@ static xcvm_status read_padding(xcvm_error *error, const xcvm_Pad_args *a, int r
         XCVM_CHECK(error, !(*touched >> axis & 1), INVALID_ARGUMENT, "axis %d is given twice", axis);
         *touched |= 1U << axis;
         if (*known) {
-            /* Far beyond any memory, but far enough from the ends of the type to be added and negated. */
+            /* Larger than any memory, but small enough to be added and negated. */
             const int64_t most = INT64_MAX / 4;
             XCVM_CHECK(error,
                        pads[i] >= -most && pads[i] <= most && pads[i + axis_count] >= -most &&
@@ -82,13 +82,13 @@ XCVM_SHAPE_RULE_OF(Pad)
     return XCVM_OK;
 }
 
-/* Positions of y along an axis, and those of x that they take their units from: each `step` (-1, 0 or 1) behind the one
- * before; `from` is below 0 where they take the value of a constant padding instead. */
+/* Positions of y on an axis and the positions of x whose units they copy, `step` (-1, 0 or 1) apart. A negative `from`
+ * means the constant padding value. */
 typedef struct pad_loop {
     int64_t to, count, from, step;
 } pad_loop;
 
-/* The longest run from position `i` on of a dimension that becomes `grown`, with `before` positions before it. */
+/* The longest run from position `i` of a dimension of padded size `grown` with `before` positions before it. */
 static pad_loop run_at(int mode, int64_t i, int64_t grown, int64_t before, int64_t dim)
 {
     const int64_t at = i - before, rest = grown - i, outside = at < 0 && -at < rest ? -at : rest;
@@ -102,7 +102,7 @@ static pad_loop run_at(int mode, int64_t i, int64_t grown, int64_t before, int64
         r.count = dim - r.from;
         r.step = 1;
     } else if (mode == XCVM_PAD_MODE_reflect && dim > 1) {
-        /* Reflection repeats every 2 * (dim - 1) steps, there and back. */
+        /* Reflection has period 2 * (dim - 1): forward and back. */
         const int64_t period = 2 * (dim - 1), place = at % period < 0 ? at % period + period : at % period;
         r = place < dim ? (pad_loop){i, dim - place, place, 1} : (pad_loop){i, period - place, period - place, -1};
     }
@@ -111,29 +111,29 @@ static pad_loop run_at(int mode, int64_t i, int64_t grown, int64_t before, int64
 }
 
 enum {
-    GRAIN_BYTES = 64 * 1024, /* of a range that are worth waking a thread for */
+    GRAIN_BYTES = 64 * 1024, /* minimum bytes of a range */
     RUNS = 8,
-    MOST_UNIT = 64,       /* elements that are padded as one */
+    MOST_UNIT = 64,       /* maximum elements of a unit */
     SHORT_ROW = 64 * 1024 /* bytes that are copied without a poll */
 };
 
-/* Rows are units along the last axis that is padded; behind it are axes that are not. */
+/* Rows consist of units on the last padded axis; the axes after it are not padded. */
 typedef struct filling {
     const xcvm_kernel *k;
     int mode;
-    int outer; /* axes before that of rows */
+    int outer; /* axes before that of the rows */
     int64_t in[XCVM_MAX_RANK], out[XCVM_MAX_RANK], before[XCVM_MAX_RANK];
-    ptrdiff_t stride[XCVM_MAX_RANK]; /* of x, in elements */
+    ptrdiff_t stride[XCVM_MAX_RANK]; /* strides of x in elements */
     size_t size, unit;               /* bytes of an element; elements of a unit */
-    bool given;                      /* a value */
+    bool given;                      /* a value is given */
     const char *x, *value;
     char *y;
-    pad_loop runs[RUNS]; /* the first ones of a row */
+    pad_loop runs[RUNS]; /* first runs of a row */
     int run_count;
-    bool whole; /* there are no more */
+    bool whole; /* the row has no other runs */
 } filling;
 
-/* Runs of a short row. */
+/* Copies the runs of a short row. */
 #define DEFINE_ROW(bits, type)                                                                                         \
     static void put_runs_##bits(const pad_loop *runs, int run_count, type *restrict to, const type *restrict from,     \
                                 const type *value)                                                                     \
@@ -157,7 +157,7 @@ DEFINE_ROW(16, uint16_t)
 DEFINE_ROW(32, uint32_t)
 DEFINE_ROW(64, uint64_t)
 
-/* One run of units of any size. */
+/* Copies one run of units of any size. */
 static xcvm_status put_run(const filling *f, xcvm_poller *poller, const pad_loop *r, char *to, const char *from)
 {
     size_t size = f->size * f->unit, count = (size_t)r->count;
@@ -206,7 +206,7 @@ static xcvm_status put_row(const filling *f, xcvm_poller *poller, size_t bytes, 
     return XCVM_OK;
 }
 
-/* Offset of the elements that position `i` of an outer axis takes, below 0 for the value. */
+/* Offset of the elements for position `i` of an outer axis; negative for the padding value. */
 static ptrdiff_t offset_of(const filling *f, int axis, int64_t i)
 {
     const int64_t at = i - f->before[axis];
@@ -251,7 +251,7 @@ static void put_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* The plan of a Pad, which does not depend on the elements. */
+/* Plans a Pad. The plan does not depend on the elements. */
 static filling plan(const xcvm_kernel *k, const xcvm_Pad_args *a, const padding *p)
 {
     const xcvm_value *x = a->x, *y = a->y;

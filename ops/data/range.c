@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* How many numbers lie between start and limit, delta apart. */
+/* Number of values from start to limit with step delta. */
 static xcvm_status count_of(const xcvm_inference *t, const xcvm_Range_args *a, int64_t *count)
 {
     *count = 0;
@@ -105,7 +105,7 @@ static void fill_range(void *context, size_t begin, size_t end, int worker)
     case XCVM_U32:
         FILL(uint32_t);
         break;
-    default: /* of the row's types, the one that is left */
+    default: /* the remaining type of the op definition */
         FILL(uint64_t);
         break;
     }

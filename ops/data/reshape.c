@@ -1,8 +1,8 @@
 /* Reshape, Flatten, Squeeze and Unsqueeze: the same elements in another shape. */
 #include "ops/util/move.h"
 
-/* Divides both products, of `from` and of `to`, by the symbols and numbers that they have in common; so what is left
- * may be known although the dimensions are not. */
+/* Cancels common symbols and numbers from both products, so that the quotient may be known although dimensions are not.
+ */
 static void cancel(int64_t *from, int from_rank, int64_t *to, int to_rank)
 {
     for (int i = 0; i < from_rank; i++) {
@@ -16,7 +16,7 @@ static void cancel(int64_t *from, int from_rank, int64_t *to, int to_rank)
     }
 }
 
-/* Whether the product of known dimensions is too large for 64 bits, as that of an empty tensor's first ones can be. */
+/* Returns true if the product of known dimensions overflows, which is possible for an empty tensor. */
 static bool overflows(const int64_t *dims, int begin, int end)
 {
     for (int i = begin; i < end; i++)
@@ -25,7 +25,7 @@ static bool overflows(const int64_t *dims, int begin, int end)
     return xcvm_dims_product(dims, begin, end) < 0;
 }
 
-/* The product of the dimensions that are known; 0 if it overflows besides unknown ones. */
+/* Product of the known dimensions; 0 on overflow if there are unknown ones. */
 static int64_t known_part(const int64_t *dims, int rank)
 {
     int64_t product = 1;
@@ -47,7 +47,7 @@ static int unknowns(const int64_t *dims, int rank, int64_t *last)
     return count;
 }
 
-/* The dimension that makes `to`, where it stands as 1, as large as `from`. Both are changed. */
+/* Finds the dimension, 1 in `to`, that makes `to` as large as `from`. Changes both. */
 static xcvm_status find_rest(xcvm_error *error, int64_t *from, int from_rank, int64_t *to, int to_rank, int64_t *rest)
 {
     cancel(from, from_rank, to, to_rank);
@@ -70,12 +70,12 @@ static xcvm_status find_rest(xcvm_error *error, int64_t *from, int from_rank, in
     return XCVM_OK;
 }
 
-/* The dimensions that the elements of `shape` ask for. */
+/* The dimensions requested by the elements of `shape`. */
 typedef struct wanted {
     int rank;
     int64_t dims[XCVM_MAX_RANK];
-    int rest;        /* where -1 stands; -1 if nowhere */
-    unsigned copied; /* bits of those that are x's own */
+    int rest;        /* index of -1, or -1 if there is none */
+    unsigned copied; /* bit mask of dimensions copied from x */
 } wanted;
 
 static xcvm_status read_shape(const xcvm_inference *t, const xcvm_Reshape_args *a, wanted *w, bool *known)
@@ -101,21 +101,21 @@ static xcvm_status read_shape(const xcvm_inference *t, const xcvm_Reshape_args *
     return XCVM_OK;
 }
 
-/* Finds the dimension in place of -1. */
+/* Computes the dimension that replaces -1. */
 static xcvm_status fill_rest(const xcvm_inference *t, const xcvm_value *x, wanted *w)
 {
     int64_t from[XCVM_MAX_RANK], to[XCVM_MAX_RANK];
     memcpy(from, x->dims, sizeof from);
     memcpy(to, w->dims, sizeof to);
     to[w->rest] = 1;
-    /* What is copied cancels itself out, even where it is not known. */
+    /* Copied dimensions cancel even if unknown. */
     for (int i = 0; i < w->rank; i++)
         if (w->copied >> i & 1)
             from[i] = to[i] = 1;
     return find_rest(t->error, from, x->rank, to, w->rank, &w->dims[w->rest]);
 }
 
-/* Without -1 the elements must be as many as x has, as far as both are known. */
+/* Without -1, checks that the element counts agree, if both are known. */
 static xcvm_status check_count(const xcvm_inference *t, const xcvm_value *x, const wanted *w)
 {
     char from[192], to[192];
@@ -167,7 +167,7 @@ XCVM_SHAPE_RULE_OF(Flatten)
 
 XCVM_KERNEL(Flatten) { return xcvm_move_all(k, a->y, a->x); }
 
-/* Marks the axes listed, each once. */
+/* Marks the listed axes, each at most once. */
 static xcvm_status mark_axes(xcvm_error *error, const int64_t *axes, size_t count, int rank, bool marked[XCVM_MAX_RANK])
 {
     memset(marked, 0, XCVM_MAX_RANK * sizeof *marked);

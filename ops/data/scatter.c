@@ -1,4 +1,4 @@
-/* ScatterElements and ScatterND: updates written into a copy of x, or combined with what is there. */
+/* ScatterElements and ScatterND: writes updates to a copy of x, or combines them with its elements. */
 #include "ops/data/gather.h"
 #include "ops/util/index.h"
 #include "ops/util/move.h"
@@ -6,12 +6,10 @@
 
 /* ---- Combining ---- */
 
-/* Combines `count` elements of updates into x: into those at `offsets`, in their order, or side by side where that is
- * NULL. */
+/* Combines `count` elements of updates into x, at `offsets` in order, or contiguously if it is NULL. */
 typedef void (*combine)(void *x, const void *updates, size_t count, const ptrdiff_t *offsets);
 
-/* r = x combined with u. NaN, which alone differs from itself, wins; it is looked for apart, so that the greater one
- * of numbers takes no branch. */
+/* r = x combined with u. NaN wins; it is detected separately by self-comparison, so that the maximum has no branch. */
 #define SUM(r, x, u) r = (x) + (u)
 #define PRODUCT(r, x, u) r = (x) * (u)
 #define GREATER(r, x, u)                                                                                               \
@@ -42,7 +40,7 @@ typedef void (*combine)(void *x, const void *updates, size_t count, const ptrdif
     DEFINE_COMBINE(max_##name, type, order, load_order, store, GREATER)                                                \
     DEFINE_COMBINE(min_##name, type, order, load_order, store, LESSER)
 #define DEFINE_FLOAT(name, type, wide, load, store) DEFINE_COMBINES(name, type, wide, load, store, wide, load)
-/* Integers are added and multiplied without a sign, so that they wrap. */
+/* Integers are added and multiplied as unsigned, so that they wrap. */
 #define DEFINE_INTEGER(name, type, order) DEFINE_COMBINES(name, type, uint64_t, (uint64_t), (type), order, (order))
 
 DEFINE_FLOAT(f32, float, float, , )
@@ -58,7 +56,7 @@ DEFINE_INTEGER(u16, uint16_t, uint64_t)
 DEFINE_INTEGER(u32, uint32_t, uint64_t)
 DEFINE_INTEGER(u64, uint64_t, uint64_t)
 
-/* NULL where the element type cannot be combined. Of bools, the sum is "or" and the product "and". */
+/* NULL if the element type has no reductions. For bools the sum is "or" and the product "and". */
 static combine combine_of(xcvm_dtype dtype, int reduction)
 {
 #define COMBINES(type, name)                                                                                           \
@@ -87,7 +85,7 @@ static combine combine_of(xcvm_dtype dtype, int reduction)
     return dtype < sizeof table / sizeof *table ? table[dtype][reduction] : NULL;
 }
 
-/* *with is NULL to overwrite. */
+/* *with is NULL for overwriting. */
 static xcvm_status choose(xcvm_kernel *k, xcvm_dtype dtype, int reduction, combine *with)
 {
     *with = NULL;
@@ -100,7 +98,7 @@ static xcvm_status choose(xcvm_kernel *k, xcvm_dtype dtype, int reduction, combi
     return XCVM_OK;
 }
 
-/* The result starts as x, unless it is x. */
+/* Copies x to the result, unless they share memory. */
 static xcvm_status start(const xcvm_moving *m, size_t count)
 {
     return m->to[0] != m->from[0] ? xcvm_kernel_copy(m->k, m->to[0], m->from[0], count * m->size) : XCVM_OK;
@@ -155,7 +153,7 @@ typedef struct scattering_slices {
     combine with;
 } scattering_slices;
 
-enum { BLOCK = 256 }; /* offsets that are found at once */
+enum { BLOCK = 256 }; /* offsets computed together */
 
 /* Slices of one element. */
 static xcvm_status scatter_points(const xcvm_moving *m, const scattering_slices *s, xcvm_poller *poller)

@@ -1,4 +1,4 @@
-/* NonZero and Compress: what a condition holds for. */
+/* NonZero and Compress: selection by a condition. */
 #include "ops/util/index.h"
 #include "ops/util/move.h"
 #include "ops/util/strided.h"
@@ -11,17 +11,17 @@ XCVM_SHAPE_RULE_OF(NonZero)
     return XCVM_OK;
 }
 
-/* Bits of an element that are all zero in a zero: not the sign of a float, which has two of them. */
+/* Bits of an element that are all zero exactly if it is zero: without the sign bit of floats. */
 static uint64_t significant(xcvm_dtype dtype)
 {
     uint64_t all = UINT64_MAX >> (64 - xcvm_dtype_bits(dtype));
     return xcvm_dtype_is_float(dtype) ? all >> 1 : all;
 }
 
-/* How many elements are marked at once, and how many marks are looked at together. */
+/* Elements marked together, and marks tested together. */
 enum { BLOCK = 4096, WORD = 8 };
 
-/* Whether each of `count` elements is not zero, counted; the marks behind are cleared. */
+/* Marks nonzero elements, clears the marks after them, and returns their number. */
 static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8_t marks[BLOCK])
 {
     size_t found = 0;
@@ -56,7 +56,7 @@ static size_t count_marks(const xcvm_value *x, size_t begin, size_t count, uint8
     return found;
 }
 
-/* The places of the marks that are set, among `count` of them and cleared ones behind. */
+/* Lists the positions of set marks among `count`, which are followed by cleared ones. */
 static size_t find_marks(const uint8_t marks[BLOCK], size_t count, uint16_t places[BLOCK])
 {
     size_t found = 0;
@@ -73,14 +73,14 @@ static size_t find_marks(const uint8_t marks[BLOCK], size_t count, uint16_t plac
     return found;
 }
 
-/* A walk over the rows of x, which lie along its last axis. */
+/* Iteration over the rows of x, along its last axis. */
 typedef struct rows {
-    xcvm_strided axes; /* all but the last */
+    xcvm_strided axes; /* all axes but the last */
     xcvm_position at;
-    size_t begin, length; /* of the row: where it begins in x */
+    size_t begin, length; /* of the row: its start in x */
 } rows;
 
-/* Goes on to the row of element `place`, which is not before the present one. */
+/* Advances to the row of element `place`, which must not precede the current one. */
 static void seek_row(rows *r, size_t place)
 {
     enum { NEAR = 4 };
@@ -130,7 +130,7 @@ XCVM_KERNEL(NonZero)
     return XCVM_OK;
 }
 
-/* Compress takes elements of x flattened where the axis is this low. */
+/* An axis this low means that Compress flattens x. */
 static bool flattens(const xcvm_Compress_args *a) { return a->axis < -XCVM_MAX_RANK; }
 
 XCVM_SHAPE_RULE_OF(Compress)
@@ -165,10 +165,10 @@ typedef struct sixteen_bytes {
     uint64_t words[2];
 } sixteen_bytes;
 
-/* How many elements are taken at once. */
+/* Elements processed together. */
 enum { AT_ONCE = 256 };
 
-/* Single elements: where to go on with the next one does not depend on a branch that could be foretold wrongly. */
+/* Single elements: the next output position is computed without a branch, which would be unpredictable. */
 static size_t take_elements(void *to, const void *from, size_t size, size_t count, const uint8_t *condition)
 {
     size_t taken = 0;

@@ -1,11 +1,11 @@
-/* Estimates of arithmetic, for profiles and reports: a multiplication with an addition counts 2. Open dimensions count
- * as 1, values of unknown rank as nothing, and figures beyond 64 bits stop at the greatest. */
+/* Estimates of arithmetic operations, for profiles and reports. A multiply-add counts 2. Open dimensions count as 1,
+ * values of unknown rank as 0. Numbers saturate at 64 bits. */
 #include "ops/conv/blocked.h"
 #include "ops/optimizer/factors.h"
 #include "ops/util/shape.h"
 
 enum {
-    TRANSCENDENTAL = 8, /* a polynomial or the like */
+    TRANSCENDENTAL = 8, /* a polynomial */
     INTERPOLATION = 8,  /* a sample from four neighbors */
     NORMALIZATION = 6   /* mean, variance, scale and shift */
 };
@@ -23,7 +23,7 @@ static uint64_t dim(const xcvm_value *v, int axis)
     return axis < 0 || axis >= v->rank ? 1 : v->dims[axis] < 0 ? 1 : (uint64_t)v->dims[axis];
 }
 
-/* Product of the dimensions from `axis` on. */
+/* Product of the dimensions from `axis`. */
 static uint64_t extent(const xcvm_value *v, int axis)
 {
     if (v == NULL || v->kind != XCVM_KIND_TENSOR || v->rank < 0)
@@ -65,7 +65,7 @@ uint64_t xcvm_flops_transcendental(const xcvm_inference *t) { return times(TRANS
 
 uint64_t xcvm_flops_reduction(const xcvm_inference *t) { return elements(operand(t, 0)); }
 
-/* Of lists: a few operations for each element of each. */
+/* For lists: a few operations per element of each list. */
 uint64_t xcvm_flops_lists(const xcvm_inference *t)
 {
     uint64_t count = 0;
@@ -74,7 +74,7 @@ uint64_t xcvm_flops_lists(const xcvm_inference *t)
     return times(2, count);
 }
 
-/* Of an optimizer: a few operations for each element of each list, and the products that gradients are given as. */
+/* For an optimizer: a few operations per element of each list, and the products that represent gradients. */
 uint64_t xcvm_flops_optimizer(const xcvm_inference *t)
 {
     const xcvm_inputs *gradients = xcvm_optimizer_gradients(t->schema, t->args);
@@ -99,7 +99,7 @@ uint64_t xcvm_flops_Gemm(const xcvm_inference *t)
     return plus(times(2, times(count, depth)), a->c != NULL ? count : 0);
 }
 
-/* Every query with every key, then with every value; y has as many elements as the queries have values. */
+/* Every query with every key, then with every value. y has as many elements as there are queries times value width. */
 uint64_t xcvm_flops_Attention(const xcvm_inference *t)
 {
     const xcvm_Attention_args *a = t->args;
@@ -132,7 +132,7 @@ uint64_t xcvm_flops_BlockQuantizedGemm(const xcvm_inference *t)
     return times(result_elements(t), plus(times(2, (uint64_t)a->depth), added));
 }
 
-/* As if the cache were full. */
+/* Assumes a full cache. */
 uint64_t xcvm_flops_CachedAttention(const xcvm_inference *t)
 {
     const xcvm_CachedAttention_args *a = t->args;
@@ -141,7 +141,7 @@ uint64_t xcvm_flops_CachedAttention(const xcvm_inference *t)
     return times(2, times(plus(dim(a->k, 2), dim(a->past_key, 2)), plus(elements(a->q), elements(a->y))));
 }
 
-/* Every token writes and reads a state of one key by one value, for each head. */
+/* Per head, every token writes and reads a state of key width by value width. */
 uint64_t xcvm_flops_LinearAttention(const xcvm_inference *t)
 {
     const xcvm_LinearAttention_args *a = t->args;
@@ -150,7 +150,7 @@ uint64_t xcvm_flops_LinearAttention(const xcvm_inference *t)
     return times(4, times(elements(a->k), dim(a->v, 2) / (uint64_t)a->kv_num_heads));
 }
 
-/* Every result is a sum over one filter: input channels of a group times the window. */
+/* Every result sums over one filter: input channels of a group times the window. */
 static uint64_t convolution(const xcvm_inference *t, const xcvm_value *w)
 {
     return times(2, times(result_elements(t), extent(w, 1)));
@@ -160,7 +160,7 @@ uint64_t xcvm_flops_Conv(const xcvm_inference *t) { return convolution(t, t->in[
 
 uint64_t xcvm_flops_QLinearConv(const xcvm_inference *t) { return convolution(t, t->in[3]); }
 
-/* Each result is a sum over all bytes of its output's lane of a panel. */
+/* Each result sums over all bytes of its output's lane of a panel. */
 static uint64_t of_quads(const xcvm_inference *t, const xcvm_value *w)
 {
     return times(2, times(result_elements(t), times(dim(w, 1), dim(w, 3))));
@@ -175,7 +175,7 @@ uint64_t xcvm_flops_QuantizedDepthwiseConv(const xcvm_inference *t)
     return times(2, times(result_elements(t), times(dim(t->in[1], 0), dim(t->in[1], 1))));
 }
 
-/* Each position of a map meets all of w; by the definition, not by the products of transformed filters. */
+/* Each position is multiplied by all of w, by the definition and not by transformed filters. */
 uint64_t xcvm_flops_BlockedConv(const xcvm_inference *t)
 {
     const xcvm_BlockedConv_args *a = t->args;
@@ -204,7 +204,7 @@ uint64_t xcvm_flops_ConvFilterGradient(const xcvm_inference *t)
     return times(2, times(elements(t->in[1]), extent(t->out[0], 1)));
 }
 
-/* Every element of x is spread by one filter. */
+/* Every element of x is multiplied by one filter. */
 uint64_t xcvm_flops_ConvTranspose(const xcvm_inference *t)
 {
     return times(2, times(elements(t->in[0]), extent(t->in[1], 1)));
@@ -229,7 +229,7 @@ uint64_t xcvm_flops_resize(const xcvm_inference *t) { return times(INTERPOLATION
 
 uint64_t xcvm_flops_normalization(const xcvm_inference *t) { return times(NORMALIZATION, elements(t->in[0])); }
 
-/* For each step and batch entry, the products with w and r; the gates themselves are small beside them. */
+/* For each step and batch entry, the products with w and r. The gates are negligible. */
 uint64_t xcvm_flops_recurrent(const xcvm_inference *t)
 {
     const xcvm_value *x = t->in[0];
@@ -245,11 +245,11 @@ uint64_t xcvm_flops_packed_recurrent(const xcvm_inference *t)
     for (size_t i = 0; i < t->out_count; i++)
         if (t->out[i] != NULL && t->out[i]->rank > 0)
             hidden = dim(t->out[i], t->out[i]->rank - 1);
-    /* Each row of x has a number for each column of the recurrence weights. */
+    /* Each row of x is multiplied by each column of the recurrence weights. */
     return times(2, times(elements(x), hidden));
 }
 
-/* 5 n log2 n for a fast transform of n complex numbers, with the result's longest dimension for n. */
+/* 5 n log2 n for a fast transform of n complex numbers, where n is the result's largest dimension. */
 uint64_t xcvm_flops_DFT(const xcvm_inference *t)
 {
     const xcvm_value *y = t->out[0];

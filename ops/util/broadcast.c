@@ -1,4 +1,4 @@
-/* Broadcasting: axes merged where all operands allow it, and the walk over a range of elements. */
+/* Broadcasting: merges axes where all operands allow it, and iterates over a range of elements. */
 #include "ops/util/broadcast.h"
 
 void xcvm_broadcast_plan(xcvm_broadcast *b, const xcvm_value *result, const xcvm_value *const *in, int operands)
@@ -11,7 +11,7 @@ void xcvm_broadcast_plan(xcvm_broadcast *b, const xcvm_value *result, const xcvm
         next[o] = 1;
         b->whole[o] = xcvm_element_count(in[o]) == b->count;
     }
-    /* From the last axis on, kept in reverse order for the moment. */
+    /* From the last axis, in reverse order for now. */
     for (int d = result->rank - 1; d >= 0; d--) {
         size_t dim = (size_t)result->dims[d];
         if (dim == 1)
@@ -53,13 +53,13 @@ void xcvm_broadcast_plan(xcvm_broadcast *b, const xcvm_value *result, const xcvm
     }
 }
 
-/* The position of a walk in the outer axes. */
+/* Position of an iteration in the outer axes. */
 typedef struct position {
     size_t index[XCVM_MAX_RANK];
-    size_t offsets[XCVM_BROADCAST_OPERANDS]; /* of the start of the row */
+    size_t offsets[XCVM_BROADCAST_OPERANDS]; /* offsets of the start of the row */
 } position;
 
-/* Sets out at element `at`; returns its place in the row. */
+/* Starts at element `at`. Returns its position in the row. */
 static size_t locate(const xcvm_broadcast *b, size_t at, position *p)
 {
     int last = b->rank - 1;
@@ -112,7 +112,7 @@ typedef struct pair {
     uint64_t halves[2];
 } pair;
 
-/* Rows may be as short as two elements, so there are no calls in here. */
+/* No function calls here, because rows may have only two elements. */
 #define SPREAD(type)                                                                                                   \
     do {                                                                                                               \
         const type *from = data;                                                                                       \

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- Numbers of few bits ---- */
+/* ---- Packed integers ---- */
 
 uint8_t xcvm_f8e8m0_from_f64(double value, bool saturate, int mode)
 {
@@ -40,7 +40,7 @@ void xcvm_packed_set(xcvm_dtype dtype, void *data, size_t index, uint32_t value)
     *byte = (uint8_t)((*byte & before) | (value << shift & mask));
 }
 
-/* ---- Whole numbers ---- */
+/* ---- Integers ---- */
 
 void xcvm_load_i64(xcvm_dtype dtype, const void *data, size_t first, size_t count, int64_t *to)
 {
@@ -71,7 +71,7 @@ void xcvm_load_i64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
             to[i] = ((const uint8_t *)data)[first + i] != 0;
         break;
     default: {
-        /* Of the signed ones the highest bit counts negative. */
+        /* The highest bit of signed types has negative weight. */
         int64_t sign = dtype == XCVM_I4 ? 8 : dtype == XCVM_I2 ? 2 : 0;
         for (size_t i = 0; i < count; i++)
             to[i] = ((int64_t)packed_get(dtype, data, first + i) ^ sign) - sign;
@@ -113,7 +113,7 @@ void xcvm_store_i64(xcvm_dtype dtype, void *data, size_t first, size_t count, co
 #undef STORE
 }
 
-/* ---- Fractional numbers ---- */
+/* ---- Fractional types ---- */
 
 void xcvm_load_f32(xcvm_dtype dtype, const void *data, size_t first, size_t count, float *to)
 {
@@ -199,8 +199,8 @@ void xcvm_load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t coun
     }
 }
 
-/* An f32 whose last bit tells that something was cut off, so that rounding it on to fewer bits (22 or less) gives what
- * rounding the f64 at once would: "rounding to odd". */
+/* Rounding to odd: an f32 whose last bit records inexactness, so that rounding it again to at most 22 bits equals
+ * rounding the f64 directly. */
 static float odd_f32(double value)
 {
     float nearest = (float)value;
@@ -215,7 +215,7 @@ static float odd_f32(double value)
     return nearest;
 }
 
-/* Truncation that is defined for every number, in the way of cvttsd2si. */
+/* Truncation defined for every number, with the results of the x86 instruction cvttsd2si. */
 static int32_t int32_of(double value)
 {
     return value > -2147483649.0 && value < 2147483648.0 ? (int32_t)value : INT32_MIN;
@@ -230,7 +230,7 @@ static uint64_t uint64_of(double value)
     return (uint64_t)int64_of(value);
 }
 
-/* The low bits hold the integer. */
+/* The low bits are the integer. */
 static uint32_t packed_of(double value) { return (uint32_t)int32_of(rint(value)); }
 
 void xcvm_store_f64(xcvm_dtype dtype, void *data, size_t first, size_t count, const double *from, bool saturate)

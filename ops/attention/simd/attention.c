@@ -1,7 +1,7 @@
-/* Attention in f32: blocks of queries against blocks of keys, with the running maximum and sum of each query's scores
- * (M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao et al., "FlashAttention", 2022,
- * algorithm 1), so that no more than one block of scores is ever held. Both products are those of gemm.h; keys and
- * values are packed once for all queries that a thread has for them. */
+/* Attention in f32: blocks of queries against blocks of keys, with a running maximum and sum per query (M. Milakov, N.
+ * Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao et al., "FlashAttention", 2022, algorithm 1).
+ * So only one block of scores is in memory. Both products use gemm.h. Keys and values are packed once for all queries
+ * of a thread. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
 #include "ops/util/grain.h"
@@ -12,12 +12,12 @@
 #include "ops/simd/math.h"
 
 enum {
-    /* Queries and keys of a block: its scores, the panels of keys and those of values share the second-level cache. */
+    /* Queries and keys of a block: scores and the panels of keys and values fit in the second-level cache together. */
     BLOCK_QUERIES = 64,
     BLOCK_KEYS = 384,
-    /* With so few queries, keys and values are read where they lie. */
+    /* Up to this many queries, keys and values are read in place. */
     FEW_QUERIES = XCVM_DOT_COLUMNS,
-    /* Multiply-adds that are worth a thread. */
+    /* Minimum multiply-adds per thread. */
     THREAD_WORK = 400 * 1000
 };
 _Static_assert(BLOCK_KEYS % XCVM_GEMM_PANEL == 0, "blocks of keys are whole panels");
@@ -34,17 +34,17 @@ typedef struct attention_loop {
     uint32_t status; /* atomic; the first failure */
 } attention_loop;
 
-/* A thread's own memory. */
+/* Memory of one thread. */
 typedef struct memory {
     float *scores;     /* [block_queries, BLOCK_KEYS] */
-    float *sums;       /* values weighted so far, [block_queries, v_width rounded up to vectors] */
-    float *greatest;   /* of each query's scores so far */
-    float *total;      /* of each query's weights so far */
-    float *spare;      /* BLOCK_KEYS floats for the mask; with few queries, their scores as inner products give them */
-    float *key_panels; /* block after block */
+    float *sums;       /* weighted values so far, [block_queries, v_width rounded up to vectors] */
+    float *greatest;   /* maximum of each query's scores so far */
+    float *total;      /* sum of each query's weights so far */
+    float *spare;      /* BLOCK_KEYS floats of the mask; with few queries, scores as inner products */
+    float *key_panels; /* one block after another */
     float *value_panels;
-    bool *packed; /* of each block of keys */
-    size_t kv;    /* whose keys are packed: batch entry * kv_heads + head; SIZE_MAX: none */
+    bool *packed; /* for each block of keys */
+    size_t kv;    /* packed keys: batch entry * kv_heads + head; SIZE_MAX: none */
 } memory;
 
 static size_t padded_width(const xcvm_attention *d) { return xcvm_round_up(d->v_width, XCVM_LANES); }
@@ -54,7 +54,7 @@ static size_t padded_keys(const attention_loop *w)
     return w->key_blocks == 1 ? xcvm_round_up(w->d->keys, XCVM_LANES) : BLOCK_KEYS;
 }
 
-/* Places the parts of a worker's memory one behind the other from `base` (NULL: only counts them). */
+/* Assigns the parts of a worker's memory from `base` (NULL: only computes the size). */
 static bool lay_out(const attention_loop *w, char *base, memory *r, size_t *bytes)
 {
     const xcvm_attention *d = w->d;
@@ -97,12 +97,12 @@ static void add_mask(const xcvm_attention *d, size_t row, size_t begin, size_t c
     xcvm_attention_mask(XCVM_F32, spare, 0, there, 0, count, score);
 }
 
-/* A block of the product: which queries and keys it is for. */
+/* The queries and keys of one block. */
 typedef struct block {
     size_t b, h, i0, i1; /* queries [i0, i1) of head h of batch entry b */
     size_t j0, j1;       /* keys */
-    size_t columns;      /* of scores: j1 - j0, rounded up to vectors */
-    bool first;          /* of the keys that these queries see */
+    size_t columns;      /* scores: j1 - j0, rounded up to vectors */
+    bool first;          /* the first block of keys that these queries see */
 } block;
 
 static float *qk_row(const attention_loop *w, const block *at, size_t i)
@@ -111,7 +111,7 @@ static float *qk_row(const attention_loop *w, const block *at, size_t i)
     return w->qk + ((at->b * d->heads + at->h) * d->queries + i) * d->keys + at->j0;
 }
 
-/* The scores of one query become weights, relative to the greatest score so far. */
+/* Turns the scores of one query into weights, relative to the maximum so far. */
 static void weigh_row(const attention_loop *w, const block *at, size_t r, memory *room)
 {
     const xcvm_attention *d = w->d;
@@ -136,7 +136,7 @@ static void weigh_row(const attention_loop *w, const block *at, size_t r, memory
 
     const float before = at->first ? -INFINITY : room->greatest[r], now = xcvm_attention_greatest(score, at->columns);
     const float greatest = now > before ? now : before;
-    /* Where all are masked, and where there is a NaN, there is no greatest one yet. */
+    /* There is no maximum yet if all keys are masked or a score is NaN. */
     const float total = xcvm_attention_weigh(score, at->columns, greatest == -INFINITY ? 0.0f : greatest);
     room->greatest[r] = greatest;
     if (at->first) {
@@ -168,7 +168,7 @@ static void pack(const attention_loop *w, size_t b, size_t h, size_t key_block, 
     room->packed[key_block] = true;
 }
 
-/* Scores of a block, and what the weights that they become add to the sums, from packed keys and values. */
+/* Computes the scores of a block and adds the weighted values to the sums, from packed keys and values. */
 static xcvm_status run_block(const attention_loop *w, const block *at, memory *room)
 {
     const xcvm_attention *d = w->d;
@@ -211,7 +211,7 @@ static xcvm_status run_block(const attention_loop *w, const block *at, memory *r
     return xcvm_gemm_part(w->k, &sums, 0, rows, 0, padded_width(d), NULL);
 }
 
-/* The same for few queries. */
+/* The same for few queries, without packing. */
 static xcvm_status run_few(const attention_loop *w, const block *at, memory *room)
 {
     const xcvm_attention *d = w->d;
@@ -258,7 +258,7 @@ static xcvm_status run_few(const attention_loop *w, const block *at, memory *roo
 
 /* ---- Queries ---- */
 
-/* Scores that were kept become weights. */
+/* Turns stored scores into weights. */
 static void finish_weights(const attention_loop *w, block at, const memory *room)
 {
     at.j0 = 0;
@@ -272,13 +272,13 @@ static void finish_weights(const attention_loop *w, block at, const memory *room
     }
 }
 
-/* Queries [i0, i1) of one head. */
+/* Computes queries [i0, i1) of one head. */
 static xcvm_status run_queries(const attention_loop *w, size_t b, size_t h, size_t i0, size_t i1, memory *room)
 {
     const xcvm_attention *d = w->d;
     size_t first = 0, last = d->keys;
     if (w->qk == NULL) {
-        /* Later queries see no less than earlier ones at the end, and no more at the beginning. */
+        /* Both ends of the key range are monotonic in the query. */
         size_t unused;
         xcvm_attention_range(d, b, i0, &first, &unused);
         xcvm_attention_range(d, b, i1 - 1, &unused, &last);
@@ -324,7 +324,7 @@ static void run_worker(void *context, size_t begin, size_t end, int worker)
 
 /* ---- The instruction ---- */
 
-/* Elements that lie behind data of q, k or v, as the rows of d have them. */
+/* Number of elements of q, k or v, from the strides in `rows`. */
 static size_t extent(const xcvm_attention *d, const xcvm_attention_rows *rows, size_t heads, size_t count, size_t width)
 {
     return d->batch * heads * count * width == 0 ? 0
@@ -343,7 +343,7 @@ static void cut_into_blocks(attention_loop *w)
     w->key_blocks = d->keys == 0 ? 1 : (d->keys + BLOCK_KEYS - 1) / BLOCK_KEYS;
 }
 
-/* Elements of all keys or values: once they are joined with the past ones, their rows are no longer those of `rows`. */
+/* Number of elements of all keys or values. Joined ones do not have the strides in `rows`. */
 static size_t extent_joined(const xcvm_attention *d, const xcvm_attention_rows *rows, size_t width,
                             const xcvm_value *past, const xcvm_value *present)
 {
@@ -351,7 +351,7 @@ static size_t extent_joined(const xcvm_attention *d, const xcvm_attention_rows *
                                            : extent(d, rows, d->kv_heads, d->keys, width);
 }
 
-/* f16 and bf16 as f32; what is left of scratch is returned. */
+/* Converts f16 and bf16 to f32. Returns the rest of `scratch`. */
 static float *widen(const void *data, xcvm_dtype dtype, size_t count, const float **floats, float *scratch)
 {
     *floats = data;

@@ -1,5 +1,5 @@
-/* CachedAttention: keys and values are read where they lie, the first in the cache, the new ones where they were made,
- * so that a step of generation copies none of them. Many queries take the way of Attention. */
+/* CachedAttention: reads keys and values in place, the past ones in the cache and the new ones in their operands, so
+ * that a generation step copies none of them. With many queries it uses Attention. */
 #include "ops/attention/attention_operands.h"
 #include "ops/attention/simd/weights.h"
 #include "ops/util/grain.h"
@@ -9,17 +9,17 @@
 #include <math.h>
 
 enum {
-    /* With more queries than these, keys are worth packing. */
+    /* With more queries, packing the keys pays off. */
     FEW_QUERIES = 4,
-    /* Multiply-adds that are worth a thread. */
+    /* Minimum multiply-adds per thread. */
     THREAD_WORK = 200 * 1000,
-    /* Queries of a unit that share one reading of keys and values, and how many of them have their sums of values in
-     * registers together, SUMS vectors of each. */
+    /* Queries of a unit that share one pass over keys and values, the queries whose value sums are in registers
+     * together, and the vectors of each. */
     QUERIES = XCVM_LANES == 16 ? 8 : 4,
     SUM_QUERIES = XCVM_LANES == 16 ? 4 : 2,
     SUMS = 4,
-    /* Rows of a cache that are multiplied, or in half precision brought to f32, at a time: they stay in the first-level
-     * cache for all queries. */
+    /* Cache rows that are multiplied, or converted to f32, at a time. They stay in the first-level cache for all
+     * queries. */
     CHUNK = 32
 };
 _Static_assert(CHUNK % XCVM_LANES == 0, "chunks are whole vectors of keys");
@@ -32,18 +32,18 @@ typedef struct cached {
     xcvm_attention_rows mask_rows; /* if there is a mask */
     float scale;
     char *scratch;
-    size_t per_worker, score_row; /* score_row: numbers of a query's scores, with a vector to spare */
-    size_t chunk;                 /* floats of CHUNK rows of a cache in half precision; 0: there is none */
+    size_t per_worker, score_row; /* score_row: scores of a query, plus one vector */
+    size_t chunk;                 /* floats of CHUNK rows of a half-precision cache; 0: none */
 } cached;
 
-/* Keys or values of one head: `count` rows of `width` numbers one behind the other, of f32, f16 or bf16. */
+/* Keys or values of one head: `count` contiguous rows of `width` numbers in f32, f16 or bf16. */
 typedef struct rows {
     const void *at;
     xcvm_dtype dtype;
     size_t width, count;
 } rows;
 
-/* How many keys before its own place a query sees. */
+/* Number of keys before its own position that a query sees. */
 static size_t window_of(const xcvm_CachedAttention_args *a)
 {
     return a->left_window_size >= 0 ? (size_t)a->left_window_size : SIZE_MAX;
@@ -56,7 +56,7 @@ static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width
     return (rows){at + unit * bound * width * xcvm_dtype_size(dtype), dtype, width, count};
 }
 
-/* Up to CHUNK rows from row `first` on, as f32: where they lie, or in `room`. The next ones are fetched meanwhile. */
+/* Returns up to CHUNK rows from row `first` as f32, in place or converted into `room`. Prefetches the next ones. */
 static const float *take(const rows *r, size_t first, size_t *count, float *room)
 {
     *count = xcvm_min(r->count - first, CHUNK);
@@ -69,8 +69,7 @@ static const float *take(const rows *r, size_t first, size_t *count, float *room
     return room;
 }
 
-/* from[j] times weight[j] of each query, for `count` rows, is added to the sums, columns [p, p + vectors * XCVM_LANES)
- * of them. */
+/* Adds from[j] * weight[j] of each query, for `count` rows, to columns [p, p + vectors * XCVM_LANES) of the sums. */
 XCVM_INLINE void add_values(const float *from, size_t count, size_t v_width, const float *weight, size_t weight_row,
                             float *sums, size_t p, const size_t queries, const size_t vectors)
 {
@@ -101,7 +100,7 @@ XCVM_INLINE void add_values(const float *from, size_t count, size_t v_width, con
             xcvm_lanes_store(sums + r * v_width + p + v * XCVM_LANES, sum[r][v]);
 }
 
-/* All columns of the sums of one query or of SUM_QUERIES. */
+/* All columns of the sums of one query or of SUM_QUERIES queries. */
 XCVM_INLINE void add_rows(const float *from, size_t count, size_t v_width, const float *weight, size_t weight_row,
                           float *sums, const size_t queries)
 {
@@ -116,7 +115,7 @@ XCVM_INLINE void add_rows(const float *from, size_t count, size_t v_width, const
                 sums[r * v_width + rest] += weight[r * weight_row + j] * from[j * v_width + rest];
 }
 
-/* Rows [first, values->count), weighted, are added to the sums of `queries` queries. */
+/* Adds rows [first, values->count), weighted, to the sums of `queries` queries. */
 static void weighted_sum(const rows *values, size_t first, const float *weight, size_t weight_row, size_t queries,
                          float *sums, float *room)
 {
@@ -132,7 +131,7 @@ static void weighted_sum(const rows *values, size_t first, const float *weight, 
     }
 }
 
-/* Products of XCVM_LANES keys with one query: a vector of sums for each key, which then are added up all at once. */
+/* Products of XCVM_LANES keys with one query: one vector of partial sums per key, all reduced together. */
 static void score_keys(const float *keys, const float *q, size_t width, float *products)
 {
     xcvm_lanes sum[XCVM_LANES];
@@ -155,7 +154,7 @@ static void score_keys(const float *keys, const float *q, size_t width, float *p
     }
 }
 
-/* Products of rows [first, keys->count) with each of `queries` queries; up to a vector behind them may be written. */
+/* Products of rows [first, keys->count) with each of `queries` queries. May write up to one vector past them. */
 static void score(const rows *keys, size_t first, const float *q, size_t queries, float *products, size_t product_row,
                   float *room)
 {
@@ -173,8 +172,8 @@ static void score(const rows *keys, size_t first, const float *q, size_t queries
     }
 }
 
-/* The scores of row `row` of a unit, from key `first` on, become weights; returns 1 / their sum, or 0 where no key is
- * seen. */
+/* Turns the scores of row `row` of a unit, from key `first`, into weights. Returns 1 / their sum, or 0 if no key is
+ * visible. */
 static float weigh(const cached *c, size_t unit, size_t row, size_t first, float *weight)
 {
     const xcvm_CachedAttention_args *a = c->a;
@@ -201,8 +200,8 @@ static float weigh(const cached *c, size_t unit, size_t row, size_t first, float
     return sum == 0.0f ? 0.0f : 1.0f / sum;
 }
 
-/* `count` queries, which see the same keys but for the mask, the window and their own place, from row `first` of the
- * unit on. */
+/* Computes `count` queries from row `first` of the unit. They see the same keys except for mask, window and position.
+ */
 static void attend(const cached *c, size_t unit, size_t first, size_t count, float *room)
 {
     const xcvm_CachedAttention_args *a = c->a;
@@ -215,7 +214,7 @@ static void attend(const cached *c, size_t unit, size_t first, size_t count, flo
                            rows_of(a->v, unit, c->queries, c->v_width, c->queries)};
     float *scores = room, *chunk = scores + QUERIES * c->score_row, inverse[QUERIES];
     float *y = XCVM_DATA(float, a->y) + row * c->v_width;
-    /* No query sees what lies further back than the window of one at the first place. */
+    /* No query sees further back than the window of a query at the first position. */
     const size_t back = window_of(a);
     const size_t none = before > back ? (before - back) / (2 * XCVM_LANES) * (2 * XCVM_LANES) : 0;
     score(&keys[0], none, q, count, scores, c->score_row, chunk);
@@ -229,7 +228,7 @@ static void attend(const cached *c, size_t unit, size_t first, size_t count, flo
         if (a->is_causal)
             seen.count = (first + r) % c->queries + 1;
         weighted_sum(&seen, 0, scores + r * c->score_row + before, c->score_row, 1, y + r * c->v_width, chunk);
-        /* Where no key is seen, values that are not finite must not show. */
+        /* If no key is visible, non-finite values must not affect the result. */
         for (size_t p = 0; p < c->v_width; p++)
             y[r * c->v_width + p] = inverse[r] == 0.0f ? 0.0f : y[r * c->v_width + p] * inverse[r];
     }
@@ -277,7 +276,7 @@ static xcvm_status few_queries(xcvm_kernel *k, cached *c, size_t most_keys)
 
 xcvm_status XCVM_PER_ISA(xcvm_Attention)(xcvm_kernel *k, const void *args);
 
-/* The cache's rows and the new ones together, [batch, heads, keys, width], in memory of the heap. */
+/* Concatenates the cache's rows and the new ones, [batch, heads, keys, width], in heap memory. */
 static xcvm_status join(const cached *c, const xcvm_value *past, const xcvm_value *fresh, size_t keys, size_t width,
                         xcvm_value *joined, xcvm_storage **storage)
 {
@@ -365,8 +364,7 @@ XCVM_KERNEL(CachedAttention)
     }
     const size_t keys = most + c.queries;
     if (a->mask != NULL) {
-        /* It may go on to the last row of the cache, beyond the keys that there are, as one of a cache of known size
-         * does. */
+        /* The mask may extend to the last row of the cache, beyond the present keys, as with a cache of static size. */
         const int64_t last = a->mask->dims[a->mask->rank - 1];
         XCVM_CHECK(k->error, (uint64_t)last <= keys || (uint64_t)last <= c.bound, SHAPE_MISMATCH,
                    "mask is for %lld keys, but there are %zu, and the cache has %zu rows", (long long)last, keys,

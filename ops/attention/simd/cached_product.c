@@ -1,10 +1,10 @@
-/* CachedMatMul: products by rows that lie in two places, the first in a cache and the others where they were made, so
- * that a step of generation copies none of them. */
+/* CachedMatMul: multiplies by rows in two places, past ones in a cache and new ones in their operand, so that a
+ * generation step copies none of them. */
 #include "ops/util/kernel.h"
 #include "ops/matmul/simd/gemm.h"
 
-/* The product by the rows that lie in one of the places, of which there are `stride` for each head; of a or, if they
- * are transposed, of y the columns from `first` on. */
+/* The product by the rows in one of the places, `stride` rows per head. It uses the columns from `first` of a, or, if
+ * transposed, of y. */
 typedef struct place {
     const xcvm_CachedMatMul_args *args;
     const float *rows;

@@ -1,12 +1,11 @@
-/* LinearAttention: a matrix for each head that every token decays, corrects, adds to and reads. */
+/* LinearAttention: each head has a matrix state, which every token decays, corrects, updates and reads. */
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
 enum {
-    /* Columns of the state, which do not depend on each other, that are worked on at a time: with 128 rows they stay in
-     * the first-level cache. */
+    /* State columns processed together; they are independent. With 128 rows they stay in the first-level cache. */
     COLUMNS = 64,
-    /* Multiply-adds that are worth a thread. */
+    /* Minimum multiply-adds per thread. */
     THREAD_WORK = 200 * 1000
 };
 
@@ -14,12 +13,12 @@ typedef struct linear_attention_loop {
     const xcvm_kernel *k;
     const xcvm_LinearAttention_args *a;
     size_t batch, heads, kv_heads, tokens, width, v_width;
-    size_t decays, erases; /* numbers for each head and token; 0: none */
-    size_t beta_heads;     /* of beta: kv_heads or 1 */
+    size_t decays, erases; /* values per head and token; 0: none */
+    size_t beta_heads;     /* heads of beta: kv_heads or 1 */
     bool gated, delta;
     float scale;
     float *scratch;
-    size_t per_worker, blocks; /* floats; blocks of columns */
+    size_t per_worker, blocks; /* floats of scratch; blocks of columns */
     uint32_t status;           /* atomic; the first failure */
 } linear_attention_loop;
 
@@ -43,7 +42,7 @@ static void store(xcvm_value *v, size_t first, size_t count, const float *from)
         XCVM_DATA(double, v)[first + i] = (double)from[i];
 }
 
-/* Rows of COLUMNS floats: state[d] *= factor[d], sum += by[d] * state[d]. */
+/* For rows of COLUMNS floats: state[d] *= factor[d], sum += by[d] * state[d]. */
 static void decay_and_read(float *state, const float *factor, const float *by, size_t width, float *sum)
 {
     for (size_t d = 0; d < width; d++) {
@@ -84,12 +83,12 @@ static void read_state(const float *state, const float *by, size_t width, float 
     }
 }
 
-/* What one token brings, as vectors of `width` floats behind the state. */
+/* Vectors of one token, `width` floats each, stored after the state. */
 typedef struct token {
     float *key, *query, *factor, *erase;
 } token;
 
-/* Columns [c0, c0 + count) of the state of head h, which columns up to COLUMNS only fill up, through one token. */
+/* Applies one token to columns [c0, c0 + count) of the state of head h. Columns up to COLUMNS are padding. */
 static void step(const linear_attention_loop *w, size_t b, size_t h, size_t t, size_t c0, size_t count, float *state,
                  const token *o)
 {

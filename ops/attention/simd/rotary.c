@@ -1,20 +1,20 @@
-/* RotaryEmbedding: pairs of elements turned by angles whose cosines and sines are given. */
+/* RotaryEmbedding: rotates pairs of elements by angles with given cosines and sines. */
 #include "ops/util/convert.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
 
-/* Multiplications that are worth a thread. */
+/* Minimum multiplications per thread. */
 enum { THREAD_WORK = 100 * 1000 };
 
 typedef struct rotation {
     const xcvm_RotaryEmbedding_args *a;
     size_t batch, heads, rows, width, pairs;
-    size_t head_stride, row_stride; /* of x, in elements */
-    size_t angles;                  /* of a row of cos and sin */
-    const int64_t *positions;       /* NULL: each row has its own angles */
+    size_t head_stride, row_stride; /* strides of x in elements */
+    size_t angles;                  /* length of a row of cos and sin */
+    const int64_t *positions;       /* NULL: row i uses angles i */
 } rotation;
 
-/* y1 = x1 cos - x2 sin, y2 = x1 sin + x2 cos, and the same for pairs side by side. y may be x. */
+/* y1 = x1 cos - x2 sin, y2 = x1 sin + x2 cos; also for interleaved pairs. y may be x. */
 static void turn_f32(const float *x1, const float *x2, const float *cosine, const float *sine, size_t count, float *y1,
                      float *y2)
 {
@@ -36,7 +36,7 @@ static void turn_pairs_f32(const float *x, const float *cosine, const float *sin
     }
 }
 
-/* One row of f32 from element `at` of x on, its angles from element `angle` on. */
+/* Rotates one f32 row from element `at` of x, with angles from element `angle`. */
 static void turn_row_f32(const rotation *r, size_t at, size_t angle)
 {
     const float *x = XCVM_CDATA(float, r->a->x) + at;
@@ -50,7 +50,7 @@ static void turn_row_f32(const rotation *r, size_t at, size_t angle)
         memcpy(y + 2 * r->pairs, x + 2 * r->pairs, (r->width - 2 * r->pairs) * sizeof *y);
 }
 
-/* The same for f16 and bf16, which go through f32 a block at a time. */
+/* The same for f16 and bf16, converted to f32 in blocks. */
 static void turn_row_half(const rotation *r, size_t at, size_t angle)
 {
     const xcvm_RotaryEmbedding_args *a = r->a;

@@ -1,4 +1,4 @@
-/* Scores of attention become weights. */
+/* Conversion of attention scores to weights. */
 #ifndef XCVM_OPS_ATTENTION_SIMD_WEIGHTS_H
 #define XCVM_OPS_ATTENTION_SIMD_WEIGHTS_H
 
@@ -14,8 +14,9 @@ static inline void xcvm_attention_cap(float *score, size_t count, float limit)
         score[j] = limit * xcvm_tanh_f32(score[j] * inverse);
 }
 
-/* Scores of `count` keys, score[0] that of key `first`, with a mask for `keys` keys, whose row begins at element `row`:
- * what it hides, and keys behind its last, become -infinity; one of f32 is added. `score` is no part of it. */
+/* Masks scores of `count` keys, starting with key `first`. The mask has `keys` keys and its row begins at element
+ * `row`. Hidden keys, and keys after its last, become -infinity; an f32 mask is added. `score` does not overlap the
+ * mask. */
 static inline void xcvm_attention_mask(xcvm_dtype dtype, const void *mask, size_t row, size_t keys, size_t first,
                                        size_t count, float *score)
 {
@@ -35,7 +36,7 @@ static inline void xcvm_attention_mask(xcvm_dtype dtype, const void *mask, size_
         score[j] = -INFINITY;
 }
 
-/* score[j] = e to the (score[j] - base), count a multiple of XCVM_LANES; returns the sum. */
+/* score[j] = exp(score[j] - base), with `count` a multiple of XCVM_LANES. Returns the sum. */
 static inline float xcvm_attention_weigh(float *score, size_t count, float base)
 {
     XCVM_INDEPENDENT

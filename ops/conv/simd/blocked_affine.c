@@ -1,21 +1,21 @@
-/* BlockedAffine: a BatchNormalization in inference, with the Concat before it and the activation behind it. */
+/* BlockedAffine: BatchNormalization in inference form, fused with a preceding Concat and a following activation. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_conv.h"
 
 #include <math.h>
 
 enum {
-    CHUNK = 32 * XCVM_CHANNEL_BLOCK, /* floats that are finished while they are in the nearest cache */
+    CHUNK = 32 * XCVM_CHANNEL_BLOCK, /* floats that are finished while they are in the first-level cache */
     THREAD_FLOATS = 32 * 1024
 };
 
 typedef struct blocked_affine_loop {
     const xcvm_BlockedAffine_args *a;
     xcvm_activation f;
-    size_t blocks, size; /* of the result: blocks of channels, floats of a block */
+    size_t blocks, size; /* of the result: blocks of channels; floats of a block */
 } blocked_affine_loop;
 
-/* Where block `block` of image `image` of the parts begins. */
+/* Start of block `block` of image `image` of the concatenated operands. */
 static const float *find_block(const blocked_affine_loop *r, size_t image, size_t block)
 {
     const xcvm_value *const *x = r->a->xs.at;

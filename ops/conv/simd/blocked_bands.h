@@ -1,6 +1,5 @@
-/* Bands: how the result of a convolution of blocked channels is cut into items that threads take one after another. An
- * item is some rows of some slices of an image, or of several images, of as many blocks of outputs as a product makes
- * at a time. */
+/* Bands: partition of the result of a convolution of blocked channels into work items. An item is some rows of some
+ * slices of one or several images, for as many blocks of outputs as a product computes at a time. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_BANDS_H
 
@@ -8,26 +7,26 @@
 #include "ops/util/grain.h"
 
 enum {
-    /* Multiply-adds that are worth a thread of their own. */
+    /* Minimum multiply-adds per thread. */
     XCVM_BANDS_THREAD_WORK = 400 * 1000
 };
 
 typedef struct xcvm_bands {
-    size_t images, stacks, groups; /* stacks: of neighboring images, each by itself unless they are whole bands */
-    size_t per_group, parts; /* blocks of outputs of a group of channels, and of the parts that they are cut into */
-    size_t slices, slabs;    /* of an image, and of the slabs of neighboring slices */
-    size_t rows, bands;      /* of a slice, or pixels where they are one row; and of the bands */
+    size_t images, stacks, groups; /* stacks: groups of neighboring images; single images unless they are whole bands */
+    size_t per_group, parts;       /* blocks of outputs per group of channels, and parts of those */
+    size_t slices, slabs;          /* slices of an image, and slabs of neighboring slices */
+    size_t rows, bands;            /* rows of a slice, or pixels if merged into one row; bands */
 } xcvm_bands;
 
-/* What an item makes. */
+/* Extent of a work item. */
 typedef struct xcvm_band {
-    size_t place;                    /* the number of the band among all; its parts share it, and what they read of x */
-    size_t image, last_image, group; /* [image, last_image) */
+    size_t place;                          /* index of the band; its parts share it and the x that they read */
+    size_t image, last_image, group;       /* [image, last_image) */
     size_t slice, last_slice, first, last; /* [slice, last_slice), rows [first, last) */
-    size_t output, blocks;                 /* the first block of outputs, counted through all groups, and how many */
+    size_t output, blocks;                 /* first block of outputs over all groups, and their number */
 } xcvm_band;
 
-/* Whole slices of `rows` rows, each by itself. */
+/* Bands of whole slices of `rows` rows each. */
 XCVM_INLINE xcvm_bands xcvm_bands_of(const xcvm_blocked_conv *c, size_t rows)
 {
     const size_t per_group = c->outputs / c->group;
@@ -47,7 +46,7 @@ XCVM_INLINE size_t xcvm_bands_count(const xcvm_bands *b)
     return b->stacks * b->groups * b->slabs * b->bands * b->parts;
 }
 
-/* Cuts rows into bands of at most `most`, and so that threads have as much to do each. */
+/* Splits rows into bands of at most `most` rows, balanced between threads. */
 XCVM_INLINE void xcvm_bands_cut(xcvm_bands *b, size_t most, size_t threads)
 {
     b->bands = xcvm_ceil_div(b->rows, most);
@@ -76,7 +75,7 @@ XCVM_INLINE xcvm_band xcvm_bands_at(const xcvm_bands *b, size_t item)
                        .blocks = (part + 1) * b->per_group / b->parts - block};
 }
 
-/* Items that a thread takes at a time, where an image takes `work` multiply-adds. */
+/* Minimum items per thread, for `work` multiply-adds per image. */
 XCVM_INLINE size_t xcvm_bands_grain(const xcvm_bands *b, double work)
 {
     const double of_item = work * (double)b->images / (double)xcvm_bands_count(b);

@@ -1,21 +1,21 @@
-/* BlockChannels and UnblockChannels: between planes of a channel each and blocks of 16 channels. */
+/* BlockChannels and UnblockChannels: conversion between one plane per channel and blocks of 16 channels. */
 #include "ops/conv/blocked.h"
 #include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
-    /* Positions that a thread takes at least. */
+    /* Minimum positions per thread. */
     THREAD_POSITIONS = 4096
 };
 
 typedef struct blocked_channels_loop {
     const float *x;
     float *y;
-    size_t channels, blocks, positions; /* of one item of the batch; positions of a plane */
+    size_t channels, blocks, positions; /* channels and blocks of a batch entry; positions of a plane */
 } blocked_channels_loop;
 
-/* The plane of channel c of image n, or NULL beyond the channels. */
+/* Plane of channel c of image n, or NULL beyond the channels. */
 static const float *plane_of(const blocked_channels_loop *r, const float *planes, size_t image, size_t channel)
 {
     return channel < r->channels ? planes + (image * r->channels + channel) * r->positions : NULL;

@@ -1,13 +1,12 @@
-/* BlockedConv: the convolution that the algorithm names. */
+/* BlockedConv: dispatches to the algorithm of the instruction. */
 #include "ops/conv/simd/blocked_conv.h"
 
 enum { HEIGHT = XCVM_BLOCKED_HEIGHT, DEPTH = XCVM_BLOCKED_DEPTH };
 
-/* What attributes and shapes have for an axis of a plane, or the depth, stands at this index, less than 0: nowhere. A
- * single axis is the width. */
+/* Index of a plane axis or the depth in attributes and shapes; negative if absent. A single axis is the width. */
 static int index_of(int axis, int axes) { return axis == DEPTH ? axes - 3 : axes - 2 + axis; }
 
-/* Slices whose pixels do not meet those of others, nor their rows each other, are rows of one plane. */
+/* Slices and rows that windows never combine are treated as rows of one plane. */
 static void lay_flat(xcvm_blocked_conv *c)
 {
     const int axes[] = {HEIGHT, DEPTH};

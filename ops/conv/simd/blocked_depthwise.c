@@ -1,8 +1,7 @@
-/* Convolutions of each channel by itself, or of groups of a few, channels in blocks: rows of x are copied with their
- * padding into a ring of those that a window meets, and runs of output pixels summed up in registers. Dilated windows
- * take the positions that lie inside straight from x: their ring would hold many rows that they do not meet. The slices
- * of a window are taken one by one, and sums wait in y meanwhile. The channels of a group stand side by side in a
- * vector, or it is a part of them: each in turn is spread over the group's outputs. */
+/* Depthwise convolutions, or groups of a few channels, in blocked layout. Rows of x are copied with padding into a ring
+ * buffer, and runs of output pixels are accumulated in registers. Dilated windows read x directly, because their ring
+ * would contain many unused rows. Depth slices of a window are processed in turn, with intermediate sums in y. A vector
+ * contains one or more groups or a part of one; each channel in turn is broadcast over the outputs of its group. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_span.h"
 #include "ops/util/grain.h"
@@ -12,17 +11,17 @@
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
-/* Pixels that are summed up at a time. */
+/* Pixels accumulated together. */
 #if XCVM_LANES == 16 || defined(__aarch64__)
     RUN = 8,
 #else
     RUN = 6,
 #endif
-    CLOSE = 3, /* columns of windows that are added up row by row */
-    /* Floats of a ring at most. */
+    CLOSE = 3, /* window columns that are added row by row */
+    /* Maximum floats of a ring. */
     LARGEST_RING = 4 * 1024 * 1024,
     THREAD_WORK = 100 * 1000,
-    /* Window positions of the pixels of a row that are summed up between polls. */
+    /* Window positions of a row's pixels between polls. */
     PORTION = 1 << 17,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
@@ -31,12 +30,12 @@ typedef struct blocked_depthwise_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     float *scratch;
-    size_t ring_rows, pitch; /* pitch: pixels of a row */
+    size_t ring_rows, pitch; /* pitch: pixels of a ring row */
 } blocked_depthwise_loop;
 
 /* ---- The ring ---- */
 
-/* Row `row` of image and padding, of the plane of blocks at x. */
+/* Copies row `row` of the padded image, from the plane of blocks at x. */
 static void copy_row(const blocked_depthwise_loop *r, const float *x, size_t row, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
@@ -56,18 +55,18 @@ static void copy_row(const blocked_depthwise_loop *r, const float *x, size_t row
 /* ---- Sums ---- */
 
 typedef struct row_sum {
-    const float *ring;                       /* or the image; the first column that is met */
-    size_t ring_row, ring_rows, ring_floats; /* the first row that a window meets; floats of a row */
+    const float *ring;                       /* or the image; the first column used */
+    size_t ring_row, ring_rows, ring_floats; /* first row of a window; floats of a row */
     const xcvm_blocked_conv *c;
-    const float *w;             /* of the block, for the first position of the window */
-    size_t rows, columns, skip; /* of the window; floats of w from the end of a row to the next */
+    const float *w;             /* filters of the block, from the first window position */
+    size_t rows, columns, skip; /* of the window; floats of w between the end of a row and the next */
     size_t width;               /* pixels of the output row */
-    float low, high;            /* sums are clamped to */
+    float low, high;            /* clamping bounds of the sums */
     xcvm_lanes start[VECTORS];
 } row_sum;
 
-/* A vector with channel j of its group of `group` in each lane, `at` a vector of a block, whose first lane is `lane`.
- */
+/* Returns a vector with channel j of its group of `group` channels in each lane, from a vector of a block whose first
+ * lane is `lane`. */
 #define OF_GROUP(i, group, j) ((i) / (group) * (group) + (j))
 #if XCVM_LANES == 16
 #define SPREAD(v, g, j)                                                                                                \
@@ -112,8 +111,8 @@ XCVM_INLINE xcvm_lanes spread(const float *at, const size_t lane, const size_t g
     }
 }
 
-/* Adds a row of windows whose columns meet pixels of their neighbors': each pixel is spread once for all of them, as
- * processors with vectors of 16 lanes have one port for that, on which they multiply, too. */
+/* Adds a window row whose columns overlap those of neighboring windows. Each pixel is broadcast once for all of them,
+ * because processors with 16-lane vectors have one port for shuffles, which also multiplies. */
 XCVM_INLINE void add_close_row(xcvm_lanes *sum, const float *from, const float *w, const size_t channels,
                                const size_t pixels)
 {
@@ -133,8 +132,8 @@ XCVM_INLINE void add_close_row(xcvm_lanes *sum, const float *from, const float *
     }
 }
 
-/* Pixels [at, at + pixels) of an output row; what the window has of columns, stride, dilation and channels is constant
- * where that pays. `once`: its rows are those of add_close_row. */
+/* Computes pixels [at, at + pixels) of an output row. Columns, stride, dilation and channels of the window are
+ * constants where that pays off. `once`: uses add_close_row. */
 XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
                                 const size_t channels, const bool once, const size_t pixels, size_t at, const float *z,
                                 float *y)
@@ -184,7 +183,7 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
             sum_run(g, columns, stride, dilation, channels, once, pixels, at, z, y);                                   \
         break;
 
-/* Pixels [first, last) of a row. */
+/* Computes pixels [first, last) of a row. */
 XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
                          const size_t channels, const bool once, size_t first, size_t last, const float *z, float *y)
 {
@@ -212,7 +211,7 @@ static void sum_pixels(const row_sum *g, size_t first, size_t last, const float 
     const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
     const size_t channels = g->c->channels;
     const bool close = XCVM_LANES == BLOCK && columns == CLOSE && stride == 1 && dilation == 1;
-    /* Of 8 channels it took a tenth longer. */
+    /* With 8 channels this was 10 % slower. */
     if (channels == 4 && close)
         sum_row(g, CLOSE, 1, 1, 4, true, first, last, z, y);
     else if (channels == 2)
@@ -233,10 +232,10 @@ static void sum_pixels(const row_sum *g, size_t first, size_t last, const float 
         sum_row(g, columns, stride, dilation, 1, false, first, last, z, y);
 }
 
-/* Floats of the filters of a position of the window, of one block. */
+/* Floats of the filters of one window position and block. */
 static size_t filter_floats(const xcvm_blocked_conv *c) { return BLOCK * (c->channels > 1 ? c->channels : 1); }
 
-/* A row; it is left unfinished if the run is stopped. */
+/* Computes a row, which stays unfinished if the run is stopped. */
 static void choose_row(const blocked_depthwise_loop *r, const row_sum *g, const float *z, float *y)
 {
     const size_t taps = g->rows * g->columns + 1, most = taps < PORTION ? PORTION / taps : 1;
@@ -250,13 +249,14 @@ static void choose_row(const blocked_depthwise_loop *r, const row_sum *g, const 
 
 static bool stopped(const blocked_depthwise_loop *r) { return xcvm_kernel_poll(r->k) != XCVM_OK; }
 
-/* One slice of the window for output rows [begin, end) of one slice, counted through all slices, blocks and images. */
+/* One depth slice of the window for output rows [begin, end) of one slice, counted over all slices, blocks and images.
+ */
 typedef struct pass {
     size_t begin, end;
-    const float *x; /* the slice of x; NULL: windows meet none */
-    const float *w; /* of the slice of the window */
-    const float *b; /* NULL: none, or there was a pass before */
-    const float *z; /* NULL, or the residual; y, if there was a pass before */
+    const float *x; /* slice of x; NULL: windows are outside */
+    const float *w; /* filters of the slice of the window */
+    const float *b; /* NULL: no bias, or not the first pass */
+    const float *z; /* NULL, or the residual; y after the first pass */
     bool last;
 } pass;
 
@@ -269,7 +269,7 @@ static void set_pass(const xcvm_blocked_conv *c, const pass *p, row_sum *g)
         g->start[v] = p->b != NULL ? xcvm_lanes_load(p->b + v * XCVM_LANES) : (xcvm_lanes){0};
 }
 
-/* Output rows [begin, end) of all slices, blocks and images. */
+/* Computes output rows [begin, end) of all slices, blocks and images. */
 static void run_passes(blocked_depthwise_loop *r, size_t begin, size_t end, int worker,
                        void (*body)(blocked_depthwise_loop *, const pass *, int))
 {
@@ -313,7 +313,7 @@ static void run_rows(blocked_depthwise_loop *r, const pass *p, int worker)
         return;
     set_pass(c, p, &g);
     xcvm_poller poller = xcvm_poller_of(r->k);
-    size_t next = 0, row = p->begin % c->out[0]; /* next: the first row that is not in the ring */
+    size_t next = 0, row = p->begin % c->out[0]; /* next: first row not yet in the ring */
     for (size_t i = p->begin; i < p->end; i++, row++) {
         const size_t top = row * c->stride[0];
         for (next = next < top ? top : next; next < top + reach && p->x != NULL; next++)
@@ -328,14 +328,14 @@ static void run_rows(blocked_depthwise_loop *r, const pass *p, int worker)
     }
 }
 
-/* Whether positions inside x are taken from it: its edges are about as wide as the dilation, and sums of narrow runs
- * take longer than copies do. */
+/* True if window positions inside x are read directly: for a large dilation, the borders are about as wide as the
+ * dilation, and copies cost less than sums of narrow runs. */
 static bool is_apart(const xcvm_blocked_conv *c, int axis)
 {
     return c->kernel[axis] > 1 && c->dilation[axis] > RUN / 2;
 }
 
-/* The same of dilated windows. */
+/* The same for dilated windows. */
 static void run_dilated(blocked_depthwise_loop *r, const pass *p, int worker)
 {
     const xcvm_blocked_conv *c = r->c;
@@ -358,7 +358,7 @@ static void run_dilated(blocked_depthwise_loop *r, const pass *p, int worker)
             g.rows = g.columns > 0 && p->x != NULL ? g.rows : 0;
             g.width = columns.last - columns.first;
             g.w += (rows.tap * c->kernel[1] + columns.tap) * filter_floats(c);
-            /* Without positions inside nothing is read. */
+            /* Without positions inside x, nothing is read. */
             g.ring = g.rows > 0 ? p->x + xcvm_blocked_span_place(c, &rows, &columns, BLOCK) : NULL;
             size_t at = (i * c->out[1] + columns.first) * BLOCK;
             for (size_t j = i; j < last; j++, at += c->out[1] * BLOCK, g.ring_row += c->stride[0]) {

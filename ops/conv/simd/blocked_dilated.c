@@ -1,9 +1,9 @@
-/* Convolutions of blocked channels whose window positions lie apart, or reach far into the padding: steps of a product
- * (blocked_product.h) for those positions alone that lie inside x, straight from x.
+/* Blocked convolutions whose window positions are far apart or reach far into the padding. Only positions inside x are
+ * steps of a product (blocked_product.h), read directly from x.
  *
- * A band of output rows is made for some blocks of outputs at a time. The steps are taken in portions that all pixels
- * of the band meet before the next portion comes, so that a filter is read once for a band; sums wait in y meanwhile.
- * Within a portion the band falls into rectangles whose pixels meet the same window positions. */
+ * Work items are bands of output rows for some blocks of outputs. Each portion of steps is applied to all pixels of the
+ * band before the next portion, so that filters are read once per band; intermediate sums are in y. Within a portion,
+ * the band is split into rectangles whose pixels use the same window positions. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_bands.h"
 #include "ops/conv/simd/blocked_span.h"
@@ -12,11 +12,11 @@
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
-    /* Of a portion: the filters of several blocks of inputs, so that positions that alone lie inside are many steps,
-     * and still not more than the second cache holds beside those that are fetched for the next portion. */
+    /* Steps of a portion: filters of several blocks of inputs, so that the positions inside x are many steps, but fit
+     * in the second-level cache together with those prefetched for the next portion. */
     STEPS = 36,
-    /* Floats of x that the steps of a portion meet, and of y, in a band. They may come from the third cache: each is
-     * used often, whereas filters are read again for each band. */
+    /* Floats of x and y that the steps of a portion access in a band. They may be in the third-level cache, because
+     * each is used often, whereas filters are read again for each band. */
     BAND = 1024 * 1024,
     /* Pixels whose results are activated before the next ones are computed. */
     CHUNK = 48,
@@ -24,23 +24,23 @@ enum {
 };
 
 typedef struct plan {
-    size_t in_blocks, pixel, area, volume; /* of a group; floats of a pixel of x; pixels of a slice of x, and of all */
+    size_t in_blocks, pixel, area, volume; /* blocks of a group; floats of a pixel of x; pixels of a slice, of x */
     size_t taps, length, last_length;
     xcvm_bands bands;
-    size_t unit, units, portions; /* steps that stay together; in all */
-    size_t chain;                 /* steps that are summed up by themselves, in a portion */
-    size_t room_floats;           /* for each thread, of the filters of a portion, if not f32 */
+    size_t unit, units, portions; /* steps that stay together; number of units; portions */
+    size_t chain;                 /* steps of a portion that are summed separately */
+    size_t room_floats;           /* per thread, for the filters of a portion if not f32 */
 } plan;
 
 typedef struct blocked_dilated_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
     plan plan;
-    float *pixels; /* x with the channels of a pixel side by side, where it comes plain */
-    float *room;   /* for filters; NULL: they are f32 */
+    float *pixels; /* x in channels-last order, if x is plain */
+    float *room;   /* converted filters; NULL: they are f32 */
 } blocked_dilated_loop;
 
-/* Floats of x, for the blocks of a portion, and of y that a band of so many rows meets. */
+/* Floats of x, for the blocks of a portion, and of y that a band of `rows` rows accesses. */
 static double band_floats(const xcvm_blocked_conv *c, const plan *p, size_t rows)
 {
     const double blocks = (double)xcvm_ceil_div(p->units * p->unit, p->portions * p->taps);
@@ -71,7 +71,7 @@ static plan make_plan(const xcvm_blocked_conv *c, size_t threads)
     return p;
 }
 
-/* Where the filters of a step, or the end of all, lie among those of a block of outputs. */
+/* Offset of the filters of a step, or of the end, in a block of outputs. */
 static size_t filters_of(const xcvm_blocked_conv *c, const plan *p, size_t step)
 {
     const size_t block = step / p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
@@ -79,13 +79,13 @@ static size_t filters_of(const xcvm_blocked_conv *c, const plan *p, size_t step)
     return xcvm_min(at, c->channels * p->taps * BLOCK);
 }
 
-/* Output slices, rows and columns whose windows have the same positions inside. */
+/* Output slices, rows and columns whose windows have the same positions inside x. */
 typedef struct box {
     xcvm_blocked_span slices, rows, columns;
 } box;
 
-/* The steps of [from, to) whose window positions lie inside; offsets are relative to those of the first, filters to
- * those of step `from`. */
+/* Sets the steps of [from, to) whose window positions are inside x. Offsets are relative to the first step, filters to
+ * step `from`. */
 static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const box *x,
                       xcvm_blocked_product *g)
 {
@@ -95,7 +95,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     for (size_t block = from / p->taps; block * p->taps < to; block++) {
         const size_t start = block * p->taps, length = block + 1 == p->in_blocks ? p->last_length : p->length;
         const size_t first = from > start ? from - start : 0, last = xcvm_min(to - start, p->taps);
-        /* Rows of all slices of the window. */
+        /* Iterates over rows of all slices of the window. */
         for (size_t line = first / c->kernel[1]; line < xcvm_ceil_div(last, c->kernel[1]); line++) {
             const size_t slice = line / c->kernel[0], row = line % c->kernel[0];
             if (slice < x->slices.tap || slice >= x->slices.tap_end || row < rows->tap || row >= rows->tap_end)
@@ -114,14 +114,14 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     }
 }
 
-/* One portion for a rectangle of the result whose first float is y[at]; x is of the group. False if the run was
- * stopped. */
+/* Computes one portion for a rectangle of the result that begins at y[at]. x belongs to the group. Returns false if the
+ * run was stopped. */
 static bool multiply_rectangle(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g,
                                const float *x, const box *of, size_t at)
 {
     const xcvm_blocked_span *slices = &of->slices, *rows = &of->rows, *columns = &of->columns;
     const size_t width = columns->last - columns->first, chunks = xcvm_ceil_div(width, CHUNK);
-    /* Without steps nothing is read, and x stays where it is. */
+    /* Without steps nothing is read, and x does not advance. */
     const size_t spacing = g->step_count > 0 ? p->pixel : 0, next_row = c->stride[0] * c->in[1] * spacing;
     g->spacing = c->stride[1] * spacing;
     x += xcvm_blocked_span_place(c, rows, columns, spacing);
@@ -142,10 +142,10 @@ static bool multiply_rectangle(xcvm_poller *poller, const xcvm_blocked_conv *c, 
     return true;
 }
 
-/* Where a portion begins, in steps. */
+/* First step of a portion. */
 static size_t portion_start(const plan *p, size_t i) { return i * p->units / p->portions * p->unit; }
 
-/* The portion behind i, or the first of the next group of blocks, is fetched while `pixels` pixels are multiplied. */
+/* Prefetches the portion after i, or the first of the next group of blocks, while `pixels` pixels are multiplied. */
 static void fetch_next(const xcvm_blocked_conv *c, const plan *p, const xcvm_blocked_filters *w, size_t i,
                        size_t output, size_t pixels, xcvm_blocked_product *g)
 {
@@ -157,7 +157,7 @@ static void fetch_next(const xcvm_blocked_conv *c, const plan *p, const xcvm_blo
     xcvm_blocked_fetch(g, w, block * w->block + from, block + g->blocks <= c->outputs ? to - from : 0, pixels);
 }
 
-/* x is of the group of channels. */
+/* x belongs to the group of channels. */
 static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x,
                           const xcvm_band *b, float *room)
 {
@@ -210,7 +210,7 @@ static void run_items(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Rows [begin, end) of all slices and images. */
+/* Converts rows [begin, end) of all slices and images. */
 static void place_rows(void *context, size_t begin, size_t end, int worker)
 {
     blocked_dilated_loop *r = context;

@@ -1,10 +1,10 @@
-/* Convolutions of blocked channels by their definition: each window position of each block of input channels is a step
- * of a product (blocked_product.h) over a row of output pixels.
+/* Blocked convolutions by the definition: each window position of each block of input channels is a step of a product
+ * (blocked_product.h) over a row of output pixels.
  *
- * A band of output rows, in one slice or the same in several, is made for some blocks of outputs at a time. If windows
- * reach into the padding of planes, or x is not blocked, the band's part of x is copied first, with that padding;
- * slices of windows in the padding of the depth are no steps. The steps are taken in portions whose filters stay in the
- * nearest cache while all pixels of the band meet them; sums wait in y meanwhile. */
+ * Work items are bands of output rows in one or several slices, for some blocks of outputs. If windows reach into the
+ * padding, or x is plain, the band's part of x is first copied with padding; window slices in the depth padding are no
+ * steps. The filters of a portion of steps stay in the first-level cache while they are applied to all pixels of the
+ * band; intermediate sums are in y. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_bands.h"
 #include "ops/conv/simd/blocked_span.h"
@@ -14,34 +14,34 @@
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
-    /* Floats of the filters of a portion of steps: 36 KB. */
+    /* Floats of the filters of a portion: 36 KB. */
     PORTION = 9 * 1024,
-    /* Floats of x that a band meets. */
+    /* Floats of x that a band accesses. */
     BAND = 96 * 1024,
-    /* The same and its sums, which stay in the second cache from one portion to the next. */
+    /* The same plus its sums, which stay in the second-level cache between portions. */
     BAND_AND_SUMS = 192 * 1024,
-    /* Floats of a copied band at most. */
+    /* Maximum floats of a copied band. */
     LARGEST_BAND = 16 * 1024 * 1024,
-    /* Pixels whose results are activated before the next ones are computed; no tile has as many. */
+    /* Pixels whose results are activated before the next ones are computed; more than any tile has. */
     CHUNK = 48,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
-/* Words of a band whose copies for all threads a size can count. */
+/* Maximum words of a band, so that the copies of all threads do not overflow a size. */
 #define MOST_PAIRS 0x1p48
 
 typedef struct plan {
-    bool copied, merged;               /* merged: the pixels of a plane are one row */
-    xcvm_bands bands;                  /* of rows, or of the pixels of the only one */
+    bool copied, merged;               /* merged: the pixels of a plane form one row */
+    xcvm_bands bands;                  /* of rows, or of pixels if merged */
     size_t width;                      /* output pixels of a row */
-    size_t in_blocks;                  /* of a group */
-    size_t taps, plane_taps, columns;  /* of a block of channels: of the window, of a slice, of a row of it */
-    size_t steps, length, last_length; /* of all portions; channels of a step */
-    size_t chain;                      /* steps that are summed up by themselves */
-    size_t pixel, spacing;             /* floats of an input pixel, and between those that neighbors meet */
+    size_t in_blocks;                  /* blocks of a group */
+    size_t taps, plane_taps, columns;  /* positions per block of channels: of the window, of a slice, of a row */
+    size_t steps, length, last_length; /* steps of all portions; channels of a step */
+    size_t chain;                      /* steps that are summed separately */
+    size_t pixel, spacing;             /* floats of an input pixel, and between those of neighboring outputs */
     size_t pitch, in_rows;             /* of the band: pixels of a row; rows */
-    size_t slice_floats, block_floats; /* of the band: of a slice, of a block of channels */
-    size_t copy_floats, room_floats;   /* of scratch for each thread; room for filters, if not f32 */
+    size_t slice_floats, block_floats; /* of the band: floats of a slice, of a block of channels */
+    size_t copy_floats, room_floats;   /* scratch floats per thread; for filters, if not f32 */
 } plan;
 
 typedef struct blocked_direct_loop {
@@ -51,20 +51,20 @@ typedef struct blocked_direct_loop {
     float *scratch;
 } blocked_direct_loop;
 
-/* Positions from the first to the last that `count` outputs meet along an axis. */
+/* Distance from the first to the last position that `count` outputs read along an axis. */
 static double reach(const xcvm_blocked_conv *c, int axis, size_t count)
 {
     return (double)(count - 1) * (double)c->stride[axis] + (double)(c->kernel[axis] - 1) * (double)c->dilation[axis] +
            1.0;
 }
 
-/* Slices of x that so many output slices meet. */
+/* Number of slices of x that `slices` output slices read. */
 static double slices_met(const xcvm_blocked_conv *c, size_t slices)
 {
     return fmin(reach(c, DEPTH, slices), (double)c->in[DEPTH]);
 }
 
-/* Whether windows are dilated so that copies would hold much that they do not meet. */
+/* True if a copy would contain many positions that dilated windows do not use. */
 static bool is_apart(const xcvm_blocked_conv *c)
 {
     bool dilated = false;
@@ -74,8 +74,8 @@ static bool is_apart(const xcvm_blocked_conv *c)
            (!c->plain || slices_met(c, 1) * reach(c, 0, 1) * reach(c, 1, c->out[1]) * (double)c->channels > BAND);
 }
 
-/* How many output slices a band should have, and how many rows of them: such that their products are the most for what
- * x has of them, `next` floats for one row and `first` for the first, of each slice. */
+/* Chooses the number of output slices of a band and of their rows, *most, to maximize the products per float of x. In
+ * each slice, the first row reads `first` floats and each further row `next`. */
 static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double first, double next, size_t *most)
 {
     const size_t rows = p->bands.rows, least = p->merged ? xcvm_min(rows, CHUNK) : 1;
@@ -98,8 +98,8 @@ static size_t choose_slices(const xcvm_blocked_conv *c, const plan *p, double fi
     return best;
 }
 
-/* Stacks images whose bands are whole images, which lie one behind the other, as long as what they have of x, `met`
- * floats each, and their sums stay in the second cache: filters come from farther away, and are read once for all. */
+/* Stacks neighboring images whose bands are whole images, as long as their floats of x, `met` each, and their sums fit
+ * in the second-level cache. Filters, which come from slower memory, are then read once for all of them. */
 static void stack_images(const xcvm_blocked_conv *c, xcvm_bands *b, const plan *p, double met, size_t threads)
 {
     const size_t sums = (p->merged ? 1 : p->width) * b->rows * BLOCK * xcvm_min(b->per_group, XCVM_PRODUCT_BLOCKS);
@@ -112,14 +112,14 @@ static void stack_images(const xcvm_blocked_conv *c, xcvm_bands *b, const plan *
     b->stacks = c->batch;
 }
 
-/* False if a row of windows reaches over too much. Pairs, which cannot be computed any other way, are copied however
- * many they are, if there is memory. */
+/* Returns false if a row of windows spans too much. Pairs have no other algorithm, so they are copied at any size if
+ * there is memory. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     const bool padded = c->pad[0] != 0 || c->pad[1] != 0 || c->pad_end[0] != 0 || c->pad_end[1] != 0;
     const bool merged = pointwise && !padded && !c->plain && c->stride[0] == 1 && c->stride[1] == 1;
-    const size_t unit = c->pairs ? XCVM_BLOCK_PAIRS : BLOCK; /* channels of a block of x, or words of them */
+    const size_t unit = c->pairs ? XCVM_BLOCK_PAIRS : BLOCK; /* channels, or words of them, per block of x */
     *p = (plan){.copied = padded || c->plain,
                 .merged = merged,
                 .bands = xcvm_bands_of(c, merged ? c->out[0] * c->out[1] : c->out[0]),
@@ -131,7 +131,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->last_length = c->channels - (p->in_blocks - 1) * unit;
     p->spacing = p->pixel * c->stride[1];
     if (c->plain && c->dilation[1] == 1) {
-        /* A row of the window is one step, as its pixels lie side by side. */
+        /* A window row is one step, because its pixels are contiguous. */
         p->columns = 1;
         p->length = p->last_length = c->kernel[1] * c->channels;
     }
@@ -139,7 +139,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     p->taps = p->plane_taps * c->kernel[DEPTH];
     p->steps = p->taps * p->in_blocks;
     p->chain = xcvm_blocked_chain(p->steps, p->length, c->pairs ? XCVM_PAIR_CHAIN : XCVM_PRODUCT_CHAIN);
-    /* Of a row of output pixels in a slice; for merged rows, of a pixel. */
+    /* Floats for a row of output pixels in a slice; for merged rows, for a pixel. */
     const double channels = (double)(p->in_blocks * p->pixel);
     const double one = merged ? channels : reach(c, 0, 1) * reach(c, 1, c->out[1]) * channels;
     if (p->copied && one * slices_met(c, 1) > (c->pairs ? MOST_PAIRS : LARGEST_BAND))
@@ -165,7 +165,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 
 /* ---- The band's part of x, with its padding ---- */
 
-/* The first slice of x that output slices from `slice` on meet, and the end of those that slices before `last` do. */
+/* First slice of x that output slices from `slice` read, and the end of those that slices before `last` read. */
 static size_t slices_begin(const xcvm_blocked_conv *c, size_t slice)
 {
     const size_t at = slice * c->stride[DEPTH];
@@ -204,7 +204,7 @@ static void copy_pixels(const xcvm_blocked_conv *c, const float *row, size_t fir
             to[i * channels + channel] = row[channel * volume + first + i];
 }
 
-/* Rows from input row top - pad on, of one slice of a block of channels. */
+/* Copies rows from input row top - pad of one slice of a block of channels. */
 static void copy_slice(const xcvm_blocked_conv *c, const plan *p, const float *x, size_t top, float *to)
 {
     const size_t left = xcvm_min(c->pad[1], p->pitch), right = xcvm_min(c->in[1] + c->pad[1], p->pitch);
@@ -234,14 +234,15 @@ static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x,
 
 /* ---- Products ---- */
 
-/* Floats of w, of a block of outputs, before a step. */
+/* Floats of w of a block of outputs before a step. */
 static size_t filters_before(const plan *p, size_t step)
 {
     const size_t whole = p->taps * (p->in_blocks - 1);
     return (step < whole ? step * p->length : whole * p->length + (step - whole) * p->last_length) * BLOCK;
 }
 
-/* The steps [from, to) whose slices, `s` of an output slice, lie inside x; offsets are from slice `in_slice` on. */
+/* Sets the steps of [from, to) whose slices, `s` of an output slice, are inside x. Offsets count from slice `in_slice`.
+ */
 static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, size_t to, const xcvm_blocked_span *s,
                       size_t in_slice, xcvm_blocked_product *g)
 {
@@ -271,7 +272,7 @@ static void set_steps(const xcvm_blocked_conv *c, const plan *p, size_t from, si
     }
 }
 
-/* One portion for an output slice of a band; y[at] is its first float. False if the run was stopped. */
+/* Computes one portion for an output slice of a band that begins at y[at]. Returns false if the run was stopped. */
 static bool multiply_slice(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, xcvm_blocked_product *g,
                            const float *x, size_t rows, size_t width, size_t at)
 {
@@ -291,7 +292,7 @@ static bool multiply_slice(xcvm_poller *poller, const xcvm_blocked_conv *c, cons
     return true;
 }
 
-/* x is the first of the inputs that the first row meets, in slice `in_slice`. */
+/* x is the first input of the first row, in slice `in_slice`. */
 static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const float *x,
                           size_t in_slice, const xcvm_band *b, float *room)
 {
@@ -390,18 +391,18 @@ static void round_chunks(void *context, size_t begin, size_t end, int worker)
                       (uint32_t *)(void *)(l->to + begin * XCVM_BLOCK_PAIRS));
 }
 
-/* The pixels of x, each rounded to bf16. */
+/* Rounds the pixels of x to bf16. */
 static xcvm_status round_pixels(xcvm_kernel *k, const float *x, size_t words, float *to)
 {
-    enum { PIXELS = 2048 }; /* that are worth a portion */
+    enum { PIXELS = 2048 }; /* minimum pixels per range */
     rounding_loop l = {.from = x, .to = to};
     return xcvm_kernel_parallel(k, words / XCVM_BLOCK_PAIRS, PIXELS, round_chunks, &l);
 }
 
-/* ---- Pointwise with a stride ---- */
+/* ---- Pointwise convolutions with a stride ---- */
 
-/* Windows of one position that skip pixels: what they meet is gathered, so that pixels lie side by side and a tile
- * takes as many as registers hold. Not where few outputs would read it. */
+/* True for windows of one position that skip pixels: gathering the pixels makes them contiguous, so that a tile has as
+ * many as registers can hold. Not worthwhile for few outputs. */
 static bool skips_pixels(const xcvm_blocked_conv *c)
 {
     bool skips = false;
@@ -418,7 +419,7 @@ typedef struct gathering {
     float *to;
 } gathering;
 
-/* Planes of blocks of channels, one for each slice of the result. */
+/* Gathers planes of blocks of channels, one for each slice of the result. */
 static void gather_planes(void *context, size_t begin, size_t end, int worker)
 {
     const gathering *g = context;
@@ -438,12 +439,12 @@ static void gather_planes(void *context, size_t begin, size_t end, int worker)
 
 static xcvm_status gather_pixels(xcvm_kernel *k, const xcvm_blocked_conv *c, size_t planes, float *to)
 {
-    enum { PIXELS = 2048 }; /* that are worth a portion */
+    enum { PIXELS = 2048 }; /* minimum pixels per range */
     gathering g = {.c = c, .to = to};
     return xcvm_kernel_parallel(k, planes, 1 + PIXELS / (c->out[0] * c->out[1]), gather_planes, &g);
 }
 
-/* The same convolution of what was gathered, but for x. */
+/* The same convolution applied to the gathered x. */
 static xcvm_blocked_conv without_strides(const xcvm_blocked_conv *c)
 {
     xcvm_blocked_conv same = *c;

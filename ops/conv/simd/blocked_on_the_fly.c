@@ -1,9 +1,8 @@
-/* Winograd's algorithm with filters transformed on the fly. Transforming a filter takes about as long as multiplying it
- * with four tiles, and 36 numbers that go through the second-level cache take longer than both. So they do not leave
- * the first: of some blocks of inputs at a time, a pair of rows of points is transformed and multiplied, then the next
- * pair, from filters that the second-level cache has kept. With few tiles they are not even stored: registers hold the
- * sums of a row of points, by which its numbers are multiplied as they are made. Filters are so many that they come
- * from memory; those of the next portion are fetched at an even rate, since a burst would be waited for. */
+/* Winograd convolution with filters transformed on the fly. Transforming a filter costs about as much as multiplying it
+ * with four tiles, and storing its 36 numbers in the second-level cache costs more than both. So they stay in the
+ * first-level cache: for some blocks of inputs, a pair of rows of points is transformed and multiplied at a time. With
+ * few tiles they stay in registers: the sums of a row of points are there, and numbers are multiplied as they are
+ * computed. Filters come from memory and are prefetched at an even rate, because bursts would stall. */
 #include "ops/conv/simd/blocked_on_the_fly.h"
 #include "ops/matmul/packed.h"
 #include "ops/conv/simd/blocked_points.h"
@@ -17,29 +16,29 @@ enum {
     TAPS = 9,
     PAIRS = SPAN / 2,
     PAIR_POINTS = 2 * SPAN,
-    PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache, and are fetched meanwhile */
-    /* Blocks of inputs that are transformed at a time: for few tiles, and for many, by which windows are transformed
-     * and multiplied in longer turns. Each is a chain of the sums, so results do not depend on which it is. */
+    PORTION = 8, /* blocks of inputs whose filters stay in the second-level cache while they are prefetched */
+    /* Blocks of inputs transformed at a time, for few and for many tiles; with many, windows are transformed and
+     * multiplied in longer runs. Each block is a separate chain of the sums, so results do not depend on the choice. */
     STEPS_FEW = 1,
     STEPS_MANY = PORTION,
     FEW_TILES = 16,
     BLOCKS_FEW = 2,
     MOST_BLOCKS = XCVM_PRODUCT_BLOCKS,
-    /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
+    /* Padding between points, to avoid conflicts in a cache set. */
     GAP = BLOCK,
     STEP_FLOATS = BLOCK * BLOCK,
-    FILTER_FLOATS = PORTION * TAPS * STEP_FLOATS, /* of a block of outputs, as they come */
-    /* Multiply-adds of vectors that take as long as transforming one vector's filters to a pair of rows. */
+    FILTER_FLOATS = PORTION * TAPS * STEP_FLOATS, /* of a block of outputs, as stored */
+    /* Vector multiply-adds that take as long as transforming one vector of filters to a pair of rows. */
     WINDOW_WORK = 40,
-    ROW_TILES = XCVM_PRODUCT_SUMS / SPAN /* whose sums of a row of points fit into registers */
+    ROW_TILES = XCVM_PRODUCT_SUMS / SPAN /* tiles whose sums of a row of points fit in registers */
 };
 
 /* ---- Transforms ---- */
 
-/* The rows of points that are made together. */
+/* Pairs of rows of points that are computed together. */
 static const size_t pair_rows[PAIRS][2] = {{0, 5}, {1, 2}, {3, 4}};
 
-/* A window of 3 x 3 vectors, `pitch` floats apart, becomes two rows of points, `stride` floats apart. */
+/* Transforms a window of 3 x 3 vectors, `pitch` floats apart, into two rows of points, `stride` floats apart. */
 XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, float *to, size_t stride)
 {
     xcvm_lanes half[2][3];
@@ -62,7 +61,7 @@ XCVM_INLINE void transform_window(const int pair, const float *w, size_t pitch, 
     }
 }
 
-/* Of one block of inputs, `count` channels. */
+/* Transforms one block of inputs, `count` channels. */
 XCVM_INLINE void transform_channels(const int pair, const float *w, size_t count, float *to, size_t stride,
                                     xcvm_filters_ahead *ahead)
 {
@@ -97,8 +96,8 @@ static size_t transformed_floats(size_t tiles)
     return PAIR_POINTS * (blocks_at_a_time(tiles) * steps_at_a_time(tiles) * STEP_FLOATS + GAP);
 }
 
-/* Blocks of inputs [from, to) for blocks of outputs from `output` on; their filters are at `w`, `w_block` floats from
- * one block of outputs to the next. */
+/* Blocks of inputs [from, to) for `blocks` blocks of outputs from `output`. Their filters are at `w`, with `w_block`
+ * floats between blocks of outputs. */
 typedef struct portion {
     size_t output, blocks, from, to;
     const float *w;
@@ -145,7 +144,7 @@ static void multiply_pair(const xcvm_on_the_fly *p, const portion *q, size_t pai
 
 /* ---- Few tiles ---- */
 
-/* Floats from one point of so many tiles to the next, by rows. */
+/* Floats between points of `tiles` tiles, in row order. */
 XCVM_INLINE size_t x_point_by_rows(size_t tiles) { return tiles * BLOCK + GAP; }
 
 static bool is_by_rows(const xcvm_on_the_fly *p)
@@ -153,12 +152,12 @@ static bool is_by_rows(const xcvm_on_the_fly *p)
     return p->tiles <= ROW_TILES && p->x_point == x_point_by_rows(p->tiles);
 }
 
-/* xcvm_winograd_taps without its factors, which the sums are multiplied by: nothing but additions and a product is
- * left, with +-sqrt 2. */
+/* Factors of xcvm_winograd_taps, applied to the sums instead. The remaining transform has only additions and one
+ * product with +-sqrt 2. */
 static const float factors[SPAN] = {1, -1.0f / 3.0f, -1.0f / 3.0f, 1.0f / 6.0f, 1.0f / 6.0f, 1};
 
-/* The taps of a row of points: `edge`, the first or last, has those of a row of the window, at `first`; others have
- * theirs from three rows, twice the first with the last and `root`, +-sqrt 2, times the middle one. */
+/* The taps of a row of points. With `edge` (first or last row) they are the window row at `first`. Otherwise they
+ * combine three rows: twice the first, plus the last, plus `root` (+-sqrt 2) times the middle one. */
 typedef struct row_taps {
     bool edge;
     const float *first, *middle, *last;
@@ -168,7 +167,7 @@ typedef struct row_taps {
 static row_taps taps_of_row(const float *w, size_t row, size_t pitch)
 {
     const float *first = w, *middle = w + 3 * pitch, *last = w + 6 * pitch;
-    const bool backward = row >= 3; /* with the window's last row first */
+    const bool backward = row >= 3; /* starting with the window's last row */
     return (row_taps){.edge = row == 0 || row == SPAN - 1,
                       .first = backward ? last : first,
                       .middle = middle,
@@ -176,7 +175,7 @@ static row_taps taps_of_row(const float *w, size_t row, size_t pitch)
                       .root = row % 2 == 0 ? -XCVM_ROOT2 : XCVM_ROOT2};
 }
 
-/* One vector of outputs: the products of `pixels` tiles and `count` channels at a row of points. */
+/* Computes one vector of outputs: the products of `pixels` tiles and `count` channels for a row of points. */
 XCVM_TILE_FUNCTION void multiply_row(const bool edge, const size_t pixels, const size_t count, const row_taps *taps,
                                      float factor, const float *x, const size_t x_point, float *y, size_t y_point,
                                      bool resume, xcvm_filters_ahead *ahead)
@@ -233,7 +232,7 @@ XCVM_TILE_FUNCTION void multiply_row(const bool edge, const size_t pixels, const
             ROW(false, pixels, count);                                                                                 \
         break;
 
-/* Of all tiles and one block of inputs. */
+/* For all tiles and one block of inputs. */
 static void multiply_row_of_points(const xcvm_on_the_fly *p, size_t row, size_t count, const float *x, const float *w,
                                    float *y, bool resume, xcvm_filters_ahead *ahead)
 {
@@ -283,7 +282,7 @@ static void run_portion(const xcvm_on_the_fly *p, const portion *q, float *room,
         }
 }
 
-/* Fetches, while portion `q` is worked on, elements [first, first + count) of each of so many blocks. */
+/* Prefetches elements [first, first + count) of each of `blocks` blocks while portion `q` is computed. */
 static xcvm_filters_ahead fetch_meanwhile(const xcvm_on_the_fly *p, const portion *q, size_t first, size_t count,
                                           size_t blocks)
 {

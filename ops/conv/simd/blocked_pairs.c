@@ -1,4 +1,4 @@
-/* Tiles of products of pairs of bf16. */
+/* Tiles of products of bf16 pairs. */
 #include "ops/conv/simd/blocked_product.h"
 #include "ops/conv/simd/blocked_sums.h"
 #include "ops/matmul/simd/pair_lanes.h"

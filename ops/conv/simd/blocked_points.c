@@ -1,10 +1,10 @@
-/* Tiles of products for every number of blocks and pixels that registers hold. */
+/* Tiles of products for every number of blocks and pixels that fits in registers. */
 #include "ops/conv/simd/blocked_points.h"
 #include "ops/conv/simd/blocked_sums.h"
 
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS };
 
-/* `blocks` and `pixels` are constants wherever it is called. */
+/* `blocks` and `pixels` are constants at all call sites. */
 XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t blocks, const size_t pixels, const float *x,
                                       const float *w, float *y, xcvm_filters_ahead *ahead)
 {

@@ -1,4 +1,4 @@
-/* Products of tiles whose numbers are apart by their points: of a row of points at a time, for sums that are short. */
+/* Products of tiles stored point by point, a row of points at a time, for short sums. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_POINTS_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_POINTS_H
 
@@ -6,15 +6,15 @@
 
 enum {
     XCVM_POINT_ROW = 6,
-    XCVM_LINE = 64, /* bytes of a line of a cache */
+    XCVM_LINE = 64, /* bytes of a cache line */
 };
 
-/* Filters that come next, fetched line by line while others are multiplied; {0}: none. */
+/* Filters to prefetch line by line during a product; {0}: none. */
 typedef struct xcvm_filters_ahead {
     const char *at;
-    size_t stride;      /* bytes from one block of outputs to the next */
-    size_t blocks;      /* that are left */
-    size_t lines, line; /* of a block; the next one */
+    size_t stride;      /* bytes between blocks of outputs */
+    size_t blocks;      /* remaining blocks */
+    size_t lines, line; /* lines of a block; the next line */
     size_t lines_a_window, lines_a_point;
 } xcvm_filters_ahead;
 
@@ -30,21 +30,21 @@ XCVM_INLINE void xcvm_fetch_ahead(xcvm_filters_ahead *a, size_t lines)
     }
 }
 
-/* Sums over `steps` blocks of inputs, the last of `last` channels and the others whole, for a row of points. As in
- * blocked_product.h, each `chain` of them is summed up by itself and then added to y. */
+/* Sums over `steps` blocks of inputs for a row of points. The last block has `last` channels and the others are whole.
+ * As in blocked_product.h, each `chain` of them is summed separately and then added to y. */
 typedef struct xcvm_point_row {
     size_t steps, last, chain;
     size_t x_point, x_step;
     size_t w_point, w_block;
     size_t y_point, y_block;
-    bool resume; /* start with y, else with nothing */
+    bool resume; /* start with y, else with 0 */
 } xcvm_point_row;
 
-/* Of `pixels` tiles, side by side, and up to XCVM_PRODUCT_BLOCKS blocks of outputs. */
+/* For `pixels` neighboring tiles and up to XCVM_PRODUCT_BLOCKS blocks of outputs. */
 #define xcvm_multiply_points XCVM_PER_ISA(xcvm_multiply_points)
 void xcvm_multiply_points(const xcvm_point_row *g, size_t blocks, size_t pixels, const float *x, const float *w,
                           float *y, xcvm_filters_ahead *ahead);
-/* The runs in which it does that: for each, and each point, lines_a_point lines are fetched. */
+/* Number of runs of that function. In each run, lines_a_point lines are prefetched per point. */
 #define xcvm_runs_of_points XCVM_PER_ISA(xcvm_runs_of_points)
 size_t xcvm_runs_of_points(size_t blocks, size_t pixels);
 

@@ -1,10 +1,10 @@
-/* Tiles of products, for every number of blocks and pixels that registers hold. */
+/* Tiles of products for every number of blocks and pixels that fits in registers. */
 #include "ops/conv/simd/blocked_product.h"
 #include "ops/conv/simd/blocked_sums.h"
 #include "ops/matmul/packed.h"
 #include "ops/simd/halves.h"
 
-/* LINE: bytes of a line of a cache. */
+/* LINE: bytes of a cache line. */
 enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRODUCT_SUMS, LINE = 64 };
 
 #define TILES_FUNCTION(name) f32_##name
@@ -21,8 +21,8 @@ static bool is_side_by_side(const xcvm_blocked_product *g)
     return g->spacing == (g->pairs ? XCVM_BLOCK_PAIRS : BLOCK) && g->y_spacing == BLOCK;
 }
 
-/* Pixels of a tile at most: as many as there are sums for; or such that their places, which are no constants, stay in
- * registers too. */
+/* Maximum pixels of a tile: limited by the registers for sums and, for non-constant spacing, by those for pixel
+ * addresses. */
 static size_t most_pixels(const xcvm_blocked_product *g)
 {
     const size_t most = SUMS / VECTORS / g->blocks, limit = is_side_by_side(g) ? 12 : 6;

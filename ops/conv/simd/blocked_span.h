@@ -1,21 +1,20 @@
-/* Runs of output positions whose windows meet the image with the same positions of theirs: what lies in the padding
- * need not be multiplied, nor be anywhere in memory. */
+/* Runs of output positions whose windows have the same positions inside the image, so that positions in the padding
+ * need neither multiplication nor memory. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_SPAN_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_SPAN_H
 
 #include "ops/conv/simd/blocked_conv.h"
 
-/* Output positions [first, last) along an axis, for which the window positions [tap, tap_end) lie inside x and no
- * others do. */
+/* Output positions [first, last) along an axis for which exactly the window positions [tap, tap_end) are inside x. */
 typedef struct xcvm_blocked_span {
     size_t first, last, tap, tap_end;
 } xcvm_blocked_span;
 
-/* The longest one that begins with output `first` and ends at `limit` or before. */
+/* The longest span from output `first` that ends at or before `limit`. */
 XCVM_INLINE xcvm_blocked_span xcvm_blocked_span_from(const xcvm_blocked_conv *c, int axis, size_t first, size_t limit)
 {
     const size_t stride = c->stride[axis], dilation = c->dilation[axis], taps = c->kernel[axis];
-    /* Of the image, in positions of the padded one, as `top` is. */
+    /* In positions of the padded image, like `top`. */
     const size_t begin = c->pad[axis], end = begin + c->in[axis], top = first * stride;
     xcvm_blocked_span s = {.first = first, .last = limit};
     if (top < begin)
@@ -25,12 +24,12 @@ XCVM_INLINE xcvm_blocked_span xcvm_blocked_span_from(const xcvm_blocked_conv *c,
     s.tap = s.tap < taps ? s.tap : taps;
     s.tap_end = s.tap_end < taps ? s.tap_end : taps;
     if (s.tap > 0) {
-        /* Where the tap before comes in. */
+        /* The preceding tap becomes inside. */
         const size_t change = (begin - (s.tap - 1) * dilation + stride - 1) / stride;
         s.last = change < s.last ? change : s.last;
     }
     if (s.tap_end > 0) {
-        /* Where the last one goes out. */
+        /* The last tap becomes outside. */
         const size_t change = (end - (s.tap_end - 1) * dilation + stride - 1) / stride;
         s.last = change < s.last ? change : s.last;
     }
@@ -38,8 +37,7 @@ XCVM_INLINE xcvm_blocked_span xcvm_blocked_span_from(const xcvm_blocked_conv *c,
     return s;
 }
 
-/* The position of x, in floats of `pixel` each, that the first of the rows and columns meet with their first tap; 0 if
- * they meet none. */
+/* Offset in x, with `pixel` floats per position, of the first tap of the first row and column; 0 if there is none. */
 XCVM_INLINE size_t xcvm_blocked_span_place(const xcvm_blocked_conv *c, const xcvm_blocked_span *rows,
                                            const xcvm_blocked_span *columns, size_t pixel)
 {

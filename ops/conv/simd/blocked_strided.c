@@ -1,11 +1,10 @@
-/* Convolutions of plain images with windows of 7 x 7 and stride 2, with which many networks begin, by Winograd's
- * algorithm. A window meets every second row and column of each of four images: those of the even and odd rows and
- * columns, where its taps are windows of 4 x 4, or 3 of 4, with stride 1. These phases of all channels make one block
- * of channels, and F(3 x 3, 4 x 4) takes a third of the multiplications of the definition.
+/* Winograd convolution of plain images with 7 x 7 windows and stride 2, the first layer of many networks. Even and odd
+ * rows and columns form four phase images. In these the taps are windows of 4 x 4 or 3 of 4, with stride 1. The phases
+ * of all channels form one block of channels. F(3 x 3, 4 x 4) needs a third of the multiplications of the definition.
  *
- * Threads take rows of tiles. The phases of a row of tiles are laid out as blocks, those that the row before has too
- * are kept; then some tiles at a time are transformed, multiplied and transformed back, for few blocks of outputs, so
- * that all their numbers stay in the first-level cache. */
+ * Threads process rows of tiles. The phases of a row of tiles are stored as blocks, reusing those of the preceding row.
+ * Some tiles at a time are transformed, multiplied and transformed back for few blocks of outputs, so that all their
+ * numbers stay in the first-level cache. */
 #include "ops/conv/simd/blocked_points.h"
 #include "ops/conv/simd/blocked_tile.h"
 
@@ -15,8 +14,8 @@ enum {
     SPAN = 6,
     POINTS = SPAN * SPAN,
     PHASES = 4,
-    LINES = 2 * XCVM_BLOCKED_STRIDED_CHANNELS,                  /* of the image, that make a row of phases */
-    BLOCKS = XCVM_PRODUCT_BLOCKS < 2 ? XCVM_PRODUCT_BLOCKS : 2, /* of outputs, that are multiplied at a time */
+    LINES = 2 * XCVM_BLOCKED_STRIDED_CHANNELS,                  /* image lines that form a row of phases */
+    BLOCKS = XCVM_PRODUCT_BLOCKS < 2 ? XCVM_PRODUCT_BLOCKS : 2, /* blocks of outputs that are multiplied together */
     MOST_TILES = XCVM_LANES == 16 ? 8 : 6,
     GAP = BLOCK
 };
@@ -24,20 +23,20 @@ enum {
 typedef struct blocked_strided_loop {
     const xcvm_kernel *k;
     const xcvm_blocked_conv *c;
-    size_t rows, columns;              /* of tiles, of an image */
-    size_t width;                      /* of phases, in pixels: whole vectors */
-    size_t tiles;                      /* that are multiplied at a time, at most */
-    size_t input_point, product_point; /* floats from one point to the next */
+    size_t rows, columns;              /* tiles of an image */
+    size_t width;                      /* width of phases in pixels: whole vectors */
+    size_t tiles;                      /* maximum tiles multiplied together */
+    size_t input_point, product_point; /* floats between points */
     size_t line_floats, phase_floats, input_floats, product_floats;
     float *scratch;
 } blocked_strided_loop;
 
 /* ---- Phases ---- */
 
-/* Row `row` of the padded image, of one channel. */
+/* Copies row `row` of the padded image of one channel. */
 static void copy_line(const xcvm_blocked_conv *c, const float *channel, size_t row, float *line, size_t floats)
 {
-    /* Rows before the image wrap around to numbers beyond it. */
+    /* Rows before the image wrap to large numbers. */
     const size_t h = row - c->pad[0], left = xcvm_min(c->pad[1], floats), inside = xcvm_min(c->in[1], floats - left);
     if (h >= c->in[0]) {
         memset(line, 0, floats * sizeof *line);
@@ -48,8 +47,8 @@ static void copy_line(const xcvm_blocked_conv *c, const float *channel, size_t r
     memset(line + left + inside, 0, (floats - left - inside) * sizeof *line);
 }
 
-/* The phases' rows from padded row `row` on, as pixels of one block: channel by channel even rows and columns, odd
- * columns of those, odd rows. */
+/* Stores the phase rows from padded row `row` as pixels of one block. Order per channel: even rows and even columns,
+ * then odd columns, then odd rows. */
 static void block_phases(const blocked_strided_loop *r, const float *image, size_t row, float *lines, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
@@ -76,7 +75,7 @@ static void block_phases(const blocked_strided_loop *r, const float *image, size
 
 /* ---- Tiles ---- */
 
-/* Tiles [first, last) of a row of tiles, and blocks of outputs from `output` on. */
+/* Computes tiles [first, last) of a row of tiles for blocks of outputs from `output`. */
 static void run_tiles(const blocked_strided_loop *r, size_t image, size_t row, size_t first, size_t last, size_t output,
                       const float *inputs, float *products)
 {

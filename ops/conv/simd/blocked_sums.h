@@ -1,23 +1,23 @@
-/* The sums of a tile of products, in registers: pixel by pixel, of each as many vectors as blocks of outputs have. */
+/* Sums of a product tile in registers: for each pixel, one vector per vector of the output blocks. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_SUMS_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_SUMS_H
 
 #include "ops/conv/simd/blocked_conv.h"
 
-/* A place that the compiler knows nothing of: it would otherwise work out that of every sum ahead of the loops around,
- * for each tile anew, and keep them in memory since the sums have the registers. */
+/* Hides a pointer's value from the compiler. Otherwise it computes the addresses of all sums before the loops, for each
+ * tile, and spills them, because the sums occupy the registers. */
 XCVM_INLINE const float *xcvm_sums_place(const float *at)
 {
     __asm__("" : "+r"(at));
     return at;
 }
 
-/* Keeps what a tile's loops need only between two chains of sums in memory. Registers are few, and in vector and mask
- * registers, where the compiler would put it, it waits for all products before it, and the next chain waits for it. */
+/* Keeps values that are needed only between two chains in memory. The compiler would put them in vector or mask
+ * registers, which wait for all preceding products and delay the next chain. */
 #define XCVM_SUMS_SPILL(value) __asm__("" : "+m"(value))
 
-/* What is added to the sums, or where they go: floats from one pixel to the next, and from one block of outputs to the
- * next. `pixels`, `vectors` and, where they can be, spacings are constants. */
+/* Adds to the sums, or stores them, with `spacing` floats between pixels and `block` floats between blocks of outputs.
+ * `pixels`, `vectors` and, where possible, spacings are constants. */
 XCVM_INLINE void xcvm_sums_add(xcvm_lanes *sum, const size_t pixels, const size_t vectors, const float *from,
                                const size_t spacing, size_t block)
 {

@@ -1,5 +1,5 @@
-/* Winograd's algorithm on tiles of blocked channels: F(4 x 4, 3 x 3) with the interpolation points of winograd.h, F(3 x
- * 3, 4 x 4) with the same ones, which only the filters and the results are another for, and F(2 x 2, 3 x 3). */
+/* Winograd transforms of tiles of blocked channels: F(4 x 4, 3 x 3) with the points of winograd.h, F(3 x 3, 4 x 4) with
+ * the same points, and F(2 x 2, 3 x 3). The first two differ only in filters and results. */
 #ifndef XCVM_OPS_CONV_SIMD_BLOCKED_TILE_H
 #define XCVM_OPS_CONV_SIMD_BLOCKED_TILE_H
 
@@ -9,7 +9,7 @@
 
 enum { XCVM_MOST_SPAN = 6 };
 
-/* Inputs along an axis of a tile of 2, 3 or 4 outputs; constant where that is. */
+/* Inputs along an axis of a tile of 2, 3 or 4 outputs; constant if `tile` is. */
 XCVM_INLINE size_t xcvm_tile_span(const size_t tile) { return tile == 2 ? 4 : 6; }
 
 XCVM_INLINE void xcvm_tile_transform_input(const size_t tile, const xcvm_lanes *d, size_t stride, xcvm_lanes *t)
@@ -51,7 +51,7 @@ XCVM_INLINE void xcvm_tile_transform_output(const size_t tile, const xcvm_lanes 
     y[3] = (0.25f * XCVM_ROOT2) * (difference + 8.0f * difference2) + m[5 * stride];
 }
 
-/* One block of channels of a tile, whose first pixel is at `from`, rows `pitch` floats apart. */
+/* Transforms one block of channels of a tile whose first pixel is at `from`, with rows `pitch` floats apart. */
 XCVM_INLINE void xcvm_tile_transform(const size_t tile, const float *from, size_t pitch, float *to, size_t stride)
 {
     const size_t span = xcvm_tile_span(tile);
@@ -79,14 +79,14 @@ XCVM_INLINE void xcvm_tile_transform(const size_t tile, const float *from, size_
     }
 }
 
-/* Where the results of a tile go, and what is added to them: floats from one row or pixel to the next. */
+/* Destination of a tile's results and the residual added to them; distances of rows and pixels in floats. */
 typedef struct xcvm_tile_place {
     float *y;
-    const float *z; /* NULL: nothing */
+    const float *z; /* NULL: none */
     size_t row, pixel;
 } xcvm_tile_place;
 
-/* The products of a tile and one block of outputs become rows x columns pixels. */
+/* Transforms the products of a tile and one block of outputs back to rows x columns pixels. */
 XCVM_INLINE void xcvm_tile_store(const xcvm_blocked_conv *c, const size_t tile, size_t product_stride,
                                  const float *products, size_t block, const xcvm_tile_place *to, size_t rows,
                                  size_t columns)

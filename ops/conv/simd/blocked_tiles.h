@@ -1,16 +1,13 @@
-/* Tiles of products, for every number of blocks and pixels that registers hold: a part of the files that include it,
- * once for each kind of numbers, and without a guard. They define
+/* Template of product tiles for every number of blocks and pixels that fits in registers. Included once per kind of
+ * numbers, without a guard. The including file defines
  *
- * - TILES_FUNCTION(name): the function's name for that kind
- * - TILES_ATTRIBUTE: of its functions
- * - TILES_PIXEL: floats, or words, of a pixel of a block
- * - TILES_LANES: a vector of what is multiplied
- * - TILES_LOAD(from): such a vector; TILES_ALL(from): one that has *from in all lanes
- * - TILES_ADD(sum, pixel, filter): a sum and their products
+ * - TILES_FUNCTION(name): name of the function for this kind - TILES_ATTRIBUTE: attribute of the functions -
+ * TILES_PIXEL: floats or words per pixel of a block - TILES_LANES: vector type of the operands - TILES_LOAD(from):
+ * loads a vector; TILES_ALL(from): broadcasts *from - TILES_ADD(sum, pixel, filter): multiply-add
  *
- * and have all of them undefined again. */
+ * This file undefines all of them. */
 
-/* `pixels` and `blocks` are constants wherever it is called, and spacings too if pixels are blocks side by side. */
+/* `pixels` and `blocks` are constants at all call sites, and so are the spacings of contiguous blocks. */
 TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_product *g, const size_t blocks,
                                                              const size_t pixels, const size_t spacing,
                                                              const size_t y_spacing, const float *x, const float *z,

@@ -1,28 +1,27 @@
-/* BlockedConvTranspose: outputs that lie a stride apart meet the same positions of the window, every stride-th one. So
- * each of the stride * stride phases is a plain convolution of the image with a part of the filters, whose results lie
- * a stride apart in y, and nothing is added up in memory.
+/* BlockedConvTranspose. Outputs a stride apart use the same window positions, every stride-th one. So each of the
+ * stride * stride phases is a plain convolution with a part of the filters. Its results are a stride apart in y, and
+ * nothing accumulates in memory.
  *
- * A band of each phase's rows is made for some blocks of outputs at a time. If windows reach beyond the image, the
- * band's part of it is copied first, with zeros around. The steps of a product are taken in portions, as in
- * blocked_direct.c. */
+ * Work items are bands of each phase's rows for some blocks of outputs. If windows reach beyond the image, the band's
+ * part of it is first copied with zero padding. Steps are processed in portions, as in blocked_direct.c. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/blocked_bands.h"
 
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     PORTION = 9 * 1024, /* floats of the filters of a portion of steps: 36 KB */
-    BAND = 96 * 1024    /* floats of x that a band meets */
+    BAND = 96 * 1024    /* floats of x that a band accesses */
 };
 
 typedef struct plan {
     bool copied;
-    xcvm_bands bands; /* of the rows of the largest phase */
-    size_t width;     /* of the same */
+    xcvm_bands bands; /* rows of the largest phase */
+    size_t width;     /* columns of the largest phase */
     size_t in_blocks;
-    size_t back[2], reach[2];            /* positions from the first that an output meets to its last; of all phases */
-    ptrdiff_t start[2];                  /* the first position of x that the phases' first outputs meet */
-    size_t pitch, in_rows, block_floats; /* of what the products read */
-    size_t copy_floats, room_floats;     /* of scratch for each thread; room for filters, if not f32 */
+    size_t back[2], reach[2]; /* distance between the first and the last position of an output; of all phases */
+    ptrdiff_t start[2];       /* first position of x that the first outputs of the phases read */
+    size_t pitch, in_rows, block_floats; /* layout of the input of the products */
+    size_t copy_floats, room_floats;     /* scratch floats per thread; for filters, if not f32 */
 } plan;
 
 typedef struct blocked_transposed_loop {
@@ -33,11 +32,11 @@ typedef struct blocked_transposed_loop {
     uint32_t status; /* atomic */
 } blocked_transposed_loop;
 
-/* Outputs first, first + stride ... of an axis; output number t meets position t + shift - j of x with the j-th of the
- * phase's taps, which are the window's positions r, r + stride ... */
+/* Outputs first, first + stride, ... of an axis. Output t uses position t + shift - j of x with tap j of the phase,
+ * which is window position r + j * stride. */
 typedef struct phase {
     size_t first, count, shift;
-    size_t taps, before; /* and those of phases that are packed before it */
+    size_t taps, before; /* and taps of phases packed before it */
 } phase;
 
 static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
@@ -52,7 +51,7 @@ static phase phase_of(const xcvm_blocked_conv *c, int axis, size_t first)
 
 static size_t phases_along(const xcvm_blocked_conv *c, int axis) { return xcvm_min(c->stride[axis], c->out[axis]); }
 
-/* False if sizes are too large. */
+/* Returns false on overflow. */
 static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
 {
     *p = (plan){.in_blocks = xcvm_ceil_div(c->channels, BLOCK)};
@@ -82,7 +81,7 @@ static bool make_plan(const xcvm_blocked_conv *c, size_t threads, plan *p)
     return true;
 }
 
-/* Rows from row `top` of the image on, both of which may lie outside it. */
+/* Copies rows from row `top` of the image. Rows and columns may be outside it. */
 static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x, ptrdiff_t top, float *to)
 {
     const ptrdiff_t start = p->start[1], width = (ptrdiff_t)c->in[1], pitch = (ptrdiff_t)p->pitch;
@@ -102,7 +101,7 @@ static void copy_band(const xcvm_blocked_conv *c, const plan *p, const float *x,
         }
 }
 
-/* Steps [from, to) of the product; returns how many floats of w they take. */
+/* Sets steps [from, to) of the product. Returns the floats of w that they use. */
 static size_t set_steps(const xcvm_blocked_conv *c, const plan *p, const phase at[2], size_t from, size_t to,
                         xcvm_blocked_product *g)
 {
@@ -129,8 +128,8 @@ static void activate_run(const xcvm_blocked_conv *c, const xcvm_blocked_product 
             xcvm_activate_row(&c->activation, y + block * g->y_block + i * g->y_spacing, BLOCK);
 }
 
-/* Rows [first, last) of one phase, whose filters begin at element `filter` of w. Those are read in order, so processors
- * fetch them ahead by themselves. */
+/* Computes rows [first, last) of one phase, whose filters begin at element `filter` of w. They are read in order, so
+ * the hardware prefetches them. */
 static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *c, const plan *p, const phase at[2],
                                   const float *x, float *y, xcvm_blocked_product *g, size_t first, size_t last,
                                   size_t filter, float *room)
@@ -161,7 +160,7 @@ static xcvm_status multiply_phase(xcvm_poller *poller, const xcvm_blocked_conv *
     return XCVM_OK;
 }
 
-/* Its rows of all phases; x is what the first row's windows meet first. */
+/* Computes the band's rows of all phases. x is the first position that the first row's windows read. */
 static xcvm_status multiply_band(const blocked_transposed_loop *r, const float *x, const xcvm_band *b, float *room)
 {
     const xcvm_blocked_conv *c = r->c;

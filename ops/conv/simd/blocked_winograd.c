@@ -1,12 +1,11 @@
-/* Convolutions of blocked channels with windows of 3 x 3 by Winograd's algorithm, as in winograd.h: F(4 x 4, 3 x 3)
- * with the same interpolation points, or F(2 x 2, 3 x 3). Filters come transformed (ops/conv/blocked.h), or are as they
- * are used (blocked_on_the_fly.h). A dilated window meets but one of each `dilation` rows and columns: these are
- * images of their own, from which tiles are taken. With a depth, a tile is its place in all slices, and the products of
- * the window's slices are summed up before they are transformed back.
+/* Winograd convolution of blocked channels with 3 x 3 windows: F(4 x 4, 3 x 3) with the points of winograd.h, or F(2 x
+ * 2, 3 x 3). Filters are transformed before (ops/conv/blocked.h) or on the fly (blocked_on_the_fly.h). With dilation,
+ * the rows and columns of each phase form separate images, from which tiles are taken. With a depth axis, a tile
+ * comprises its place in all slices, and the products of the window's slices are summed before the inverse transform.
  *
- * A band of tiles is transformed for all channels; for each group of blocks of outputs, the numbers of each point are
- * multiplied (blocked_product.h) and the products transformed back. Filters are read once for a band, so it must not be
- * small; where there are as many bands as threads, each takes its own, else they share each band. */
+ * A band of tiles is transformed for all channels. Then, for each group of blocks of outputs, the numbers of each point
+ * are multiplied (blocked_product.h) and transformed back. Filters are read once per band, so bands must not be small.
+ * With at least as many bands as threads, each thread takes its own; otherwise all share each band. */
 #include "ops/conv/simd/blocked_product.h"
 #include "ops/conv/simd/blocked_span.h"
 #include "ops/conv/simd/blocked_tile.h"
@@ -17,18 +16,18 @@ enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
     MOST_SPAN = XCVM_MOST_SPAN,
-    /* Floats of a band's transformed tiles and products, and the tiles, each in each slice of the result, that it has
-     * at least, if there are as many. */
+    /* Floats of a band's transformed tiles and products, and its minimum number of tiles, each counted once per slice
+     * of the result. */
     BAND = 300 * 1024,
     LEAST_TILES = 48,
-    /* Between the numbers of one point and those of the next, which must not all fall into the same set of a cache. */
+    /* Padding between points, to avoid conflicts in a cache set. */
     GAP = BLOCK,
     /* Floats of the filters of a portion of steps: 36 KB. */
     PORTION = 9 * 1024,
     DEPTH = XCVM_BLOCKED_DEPTH
 };
 
-/* Slices of tiles whose numbers can be counted, in all threads. */
+/* Limit for slices of tiles in all threads, so that sizes do not overflow. */
 #define MOST_SLICES 0x1p48
 
 typedef struct blocked_winograd_loop {
@@ -36,12 +35,12 @@ typedef struct blocked_winograd_loop {
     const xcvm_blocked_conv *c;
     size_t span, points;
     bool dilated;
-    size_t rows, columns, tiles;         /* of tiles: of an image; of all */
-    size_t bands, most;                  /* tiles of a band */
+    size_t rows, columns, tiles;         /* tiles of an image; of all images */
+    size_t bands, most;                  /* number of bands; tiles of a band */
     size_t in_blocks, groups;            /* groups of blocks of outputs */
-    size_t input_stride, product_stride; /* floats from one point to the next */
-    float *inputs, *products;            /* one for each worker, but for shared inputs */
-    float *room;                         /* for each worker's filters, if not f32 or to be transformed; else NULL */
+    size_t input_stride, product_stride; /* floats between points */
+    float *inputs, *products;            /* one for each worker, except shared inputs */
+    float *room;                         /* per worker, for filters that are not f32 or untransformed; else NULL */
     size_t inputs_floats, products_floats, room_floats;
     size_t first, last;     /* tiles of the shared band */
     xcvm_blocked_span head; /* the first output slices, often all */
@@ -51,8 +50,8 @@ static bool stopped(const blocked_winograd_loop *r) { return xcvm_kernel_poll(r-
 
 /* ---- Tiles ---- */
 
-/* The first output row, or column, of a tile: all phases of the first tiles come before those of the second. It may lie
- * behind the last, where phases are not equally long. */
+/* First output row or column of a tile. All phases of the first tiles precede those of the second. It may be after the
+ * last output if phases differ in length. */
 static size_t first_output(const xcvm_blocked_conv *c, int axis, size_t tile)
 {
     const size_t phases = xcvm_min(c->dilation[axis], c->out[axis]);
@@ -65,19 +64,19 @@ static size_t tiles_along(const xcvm_blocked_conv *c, int axis)
            xcvm_ceil_div(xcvm_ceil_div(c->out[axis], c->dilation[axis]), c->tile);
 }
 
-/* How many of its outputs there are along an axis. */
+/* Number of the tile's outputs along an axis. */
 static size_t outputs_of_tile(const xcvm_blocked_conv *c, int axis, size_t first)
 {
     return first < c->out[axis] ? xcvm_min(xcvm_ceil_div(c->out[axis] - first, c->dilation[axis]), c->tile) : 0;
 }
 
-/* The pixels of a tile that reaches over the edges of its image, or is dilated. */
+/* Copies the pixels of a tile that extends beyond its image or is dilated. */
 static void copy_tile(const blocked_winograd_loop *r, const float *plane, size_t row, size_t column, float *to)
 {
     const xcvm_blocked_conv *c = r->c;
     for (size_t i = 0; i < r->span; i++)
         for (size_t j = 0; j < r->span; j++, to += BLOCK) {
-            /* Positions before the image wrap around to numbers beyond it. */
+            /* Positions before the image wrap to large numbers. */
             const size_t h = row + i * c->dilation[0] - c->pad[0], v = column + j * c->dilation[1] - c->pad[1];
             const bool inside = h < c->in[0] && v < c->in[1];
             const float *from = inside ? plane + (h * c->in[1] + v) * BLOCK : NULL;
@@ -86,14 +85,14 @@ static void copy_tile(const blocked_winograd_loop *r, const float *plane, size_t
         }
 }
 
-/* Floats from one slice of blocks of inputs to the next. Filters that come transformed are multiplied point by point,
- * each for all inputs; others block by block, each for all points. */
+/* Floats between slices of input blocks. Pretransformed filters are multiplied point by point over all inputs; others
+ * block by block over all points. */
 static size_t slice_of_inputs(const blocked_winograd_loop *r, size_t tiles)
 {
     return r->c->on_the_fly ? r->points * r->input_stride : tiles * BLOCK;
 }
 
-/* Tiles [first, last) for input blocks [begin, end). */
+/* Transforms tiles [first, last) for input blocks [begin, end). */
 static void transform_inputs(const blocked_winograd_loop *r, size_t first, size_t last, size_t begin, size_t end,
                              float *inputs)
 {
@@ -123,7 +122,7 @@ static void transform_inputs(const blocked_winograd_loop *r, size_t first, size_
         }
 }
 
-/* The greatest of each pool x pool pixels of a tile; rows and columns that are left over are for nothing. */
+/* Max pooling of a tile over pool x pool pixels. Remaining rows and columns are dropped. */
 static void pool_tile(const blocked_winograd_loop *r, const xcvm_tile_place *tile, size_t rows, size_t columns,
                       float *y)
 {
@@ -174,15 +173,16 @@ static void store_outputs(const blocked_winograd_loop *r, size_t first, size_t l
 
 /* ---- Products ---- */
 
-/* Elements of the filters of a point and block of outputs before a step: a slice of the window with a block of inputs.
- */
+/* Elements of the filters of a point and block of outputs before a step, which is a slice of the window with a block of
+ * inputs. */
 static size_t filters_before(const blocked_winograd_loop *r, size_t step)
 {
     return (step / r->in_blocks * r->c->channels + step % r->in_blocks * BLOCK) * BLOCK;
 }
 
-/* Steps [from, to) of the product, each a slice of the window with a block of inputs, for output slices from `s->first`
- * on, as far as they are slices of x. The filters of the first step are `begin` behind those of the point. */
+/* Sets steps [from, to) of the product, each a slice of the window with a block of inputs, for output slices from
+ * `s->first`. Slices outside x are skipped. The filters of the first step are at offset `begin` of those of the point.
+ */
 static void set_steps(const blocked_winograd_loop *r, size_t count, size_t from, size_t to, size_t begin,
                       const xcvm_blocked_span *s, xcvm_blocked_product *g)
 {
@@ -202,7 +202,7 @@ static void set_steps(const blocked_winograd_loop *r, size_t count, size_t from,
     }
 }
 
-/* The filters of the point are those from element `at` of w on; `next`, of the next point, 0: there is none. */
+/* The filters of the point begin at element `at` of w, those of the next point at `next`; 0: none. */
 static void multiply_point(const blocked_winograd_loop *r, size_t count, size_t at, size_t next, size_t blocks,
                            const float *inputs, float *products, float *room)
 {
@@ -235,7 +235,7 @@ static void multiply_point(const blocked_winograd_loop *r, size_t count, size_t 
     }
 }
 
-/* A group of blocks of outputs for tiles [first, last). */
+/* Computes a group of blocks of outputs for tiles [first, last). */
 static void run_group(const blocked_winograd_loop *r, size_t group, size_t first, size_t last, const float *inputs,
                       int worker)
 {
@@ -262,7 +262,7 @@ static void run_group(const blocked_winograd_loop *r, size_t group, size_t first
     store_outputs(r, first, last, output, blocks, products);
 }
 
-/* ---- Work for threads ---- */
+/* ---- Parallel loops ---- */
 
 static void run_bands(void *context, size_t begin, size_t end, int worker)
 {
@@ -308,7 +308,7 @@ xcvm_status xcvm_blocked_winograd(xcvm_kernel *k, const xcvm_blocked_conv *c)
                                .head = xcvm_blocked_span_from(c, DEPTH, 0, c->out[DEPTH])};
     const size_t blocks = xcvm_ceil_div(c->outputs, r.groups);
     r.tiles = c->batch * r.rows * r.columns;
-    /* An image without pixels may have any number of slices, in windows that are dilated far. */
+    /* Widely dilated windows allow any number of slices for an image without pixels. */
     if ((double)r.in_blocks * (double)c->in[DEPTH] * (double)r.tiles * (double)threads > MOST_SLICES)
         return XCVM_OUT_OF_MEMORY;
     const size_t in_slices = r.in_blocks * c->in[DEPTH], out_slices = blocks * c->out[DEPTH];

@@ -1,18 +1,18 @@
-/* Col2Im: each element of a block adds its places, a row of them at a time, to the image. */
+/* Col2Im: each element of a block adds its values at all places, a row at a time, to the image. */
 #include "ops/conv/col2im_blocks.h"
 #include "ops/util/floats.h"
 
 enum {
-    RUN = 64, /* places of a row that all elements of a block's row are added of in turn, while their images are near */
-    GRAIN = 1 << 16 /* additions worth a thread */
+    RUN = 64, /* places of a row that are processed for all elements of a block row while their pixels are cached */
+    GRAIN = 1 << 16 /* minimum additions per thread */
 };
 
-/* A spatial axis: element e of the block at place p meets pixel p * stride + e * dilation - pad. */
+/* A spatial axis: element e of the block at place p is at pixel p * stride + e * dilation - pad. */
 typedef struct axis {
     int64_t size, block, places, stride, dilation, pad;
 } axis;
 
-/* Places of the last axis, [first, last). */
+/* Places [first, last) of the last axis. */
 typedef struct range {
     int64_t first, last;
 } range;
@@ -21,16 +21,16 @@ typedef struct folding {
     const xcvm_kernel *k;
     const xcvm_value *x;
     xcvm_value *y;
-    axis axes[XCVM_MAX_RANK]; /* outer ones, then the last */
+    axis axes[XCVM_MAX_RANK]; /* outer axes, then the last one */
     int outer;
     size_t outer_elements, outer_places; /* products over the outer axes */
-    size_t elements, count, plane;       /* of a block, of places, and of pixels */
-    float *sums;                         /* `plane` for each worker, for types that are added up as f32 */
+    size_t elements, count, plane;       /* elements of a block; places; pixels */
+    float *sums;                         /* `plane` floats per worker, for types that are accumulated as f32 */
     range inside[RUN];                   /* of the first elements of the last axis */
 } folding;
 
-/* Adds `group` rows of `count` elements each, `row` apart, to every step-th pixel from `to` on: row g to the g-th pixel
- * behind those. Groups of `step` rows make whole stretches of pixels. */
+/* Adds `group` rows of `count` elements, `row` apart, to every step-th pixel from `to`; row g starts at the g-th pixel.
+ * Groups of `step` rows cover contiguous pixels. */
 #define DEFINE_ADD(name, type)                                                                                         \
     static inline __attribute__((always_inline)) void add_##name##_rows(                                               \
         type *restrict to, const size_t step, const type *restrict from, size_t row, const size_t group, size_t count) \
@@ -56,7 +56,7 @@ typedef struct folding {
 DEFINE_ADD(f32, float)
 DEFINE_ADD(f64, double)
 
-/* The same with elements [from, from + count) of x, and those behind them. */
+/* The same for elements [from, from + count) of x and the following rows. */
 static void add(const folding *f, void *image, size_t to, size_t step, size_t from, size_t group, size_t count)
 {
     if (f->x->dtype == XCVM_F64) {
@@ -72,7 +72,7 @@ static void add(const folding *f, void *image, size_t to, size_t step, size_t fr
     }
 }
 
-/* The places at which element e of an axis is inside of the image. */
+/* The places at which element e of an axis is inside the image. */
 static range inside(const axis *x, int64_t e)
 {
     const int64_t shift = x->pad - e * x->dilation, beyond = x->size + shift;
@@ -81,14 +81,14 @@ static range inside(const axis *x, int64_t e)
     return (range){low, high < x->places ? high : x->places};
 }
 
-/* Those of the last axis and among the given ones. */
+/* The places of the last axis among those given. */
 static range among(const folding *f, int64_t e, range given)
 {
     const range r = e < RUN ? f->inside[e] : inside(&f->axes[f->outer], e);
     return (range){r.first > given.first ? r.first : given.first, r.last < given.last ? r.last : given.last};
 }
 
-/* The pixel row at which the outer axes meet; false outside of the image. */
+/* The pixel row of an outer element and place; false if it is outside the image. */
 static bool outer_row(const folding *f, size_t element, size_t place, size_t *row)
 {
     size_t at = 0, stride = 1;
@@ -107,7 +107,7 @@ static bool outer_row(const folding *f, size_t element, size_t place, size_t *ro
     return true;
 }
 
-/* `group` elements from e on, at some places. */
+/* Adds `group` elements from e at some places. */
 static void add_places(const folding *f, void *image, size_t row, size_t from, int64_t e, int64_t group, range places)
 {
     const axis *x = &f->axes[f->outer];
@@ -117,8 +117,8 @@ static void add_places(const folding *f, void *image, size_t row, size_t from, i
             (size_t)(places.last - places.first));
 }
 
-/* Each pixel's terms are added in the order of the elements: of the runs of places the last comes first, since it meets
- * a pixel with lesser elements. */
+/* Terms are added to each pixel in the order of elements. Runs of places are processed from the last one, because it
+ * meets a pixel with lower elements. */
 static xcvm_status add_row(const folding *f, void *image, size_t row, size_t from, xcvm_poller *poller)
 {
     const axis *x = &f->axes[f->outer];
@@ -133,7 +133,7 @@ static xcvm_status add_row(const folding *f, void *image, size_t row, size_t fro
                 all = among(f, e + g, all);
             all.first = all.first < run.last ? all.first : run.last;
             all.last = all.last > all.first ? all.last : all.first;
-            /* At the borders some of a group are inside alone. */
+            /* At the borders, only some elements of a group are inside. */
             for (int64_t g = 0; g < group && all.last - all.first < run.last - run.first; g++) {
                 add_places(f, image, row, from, e + g, 1, among(f, e + g, (range){run.first, all.first}));
                 add_places(f, image, row, from, e + g, 1, among(f, e + g, (range){all.last, run.last}));

@@ -1,4 +1,4 @@
-/* Conv: the choice of an algorithm, and element types other than f32. */
+/* Conv: choice of an algorithm, and element types other than f32. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/conv_f64.h"
 #include "ops/simd/halves.h"
@@ -9,7 +9,7 @@ const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s)
         &xcvm_conv_pointwise, &xcvm_conv_line, &xcvm_conv_depthwise, &xcvm_conv_dilated_depthwise,
         &xcvm_conv_winograd,  &xcvm_conv_rows, &xcvm_conv_im2col};
     const xcvm_conv_algorithm *best = NULL;
-    if (s->channels == 0) /* the others have sums of one term at least */
+    if (s->channels == 0) /* the other algorithms require at least one term */
         return &xcvm_conv_im2col;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->fits(s) && (best == NULL || all[i]->cost(s) < best->cost(s)))

@@ -1,4 +1,4 @@
-/* Convolutions of f32: what their algorithms have in common. */
+/* Convolutions of f32: common definitions of their algorithms. */
 #ifndef XCVM_OPS_CONV_SIMD_CONV_H
 #define XCVM_OPS_CONV_SIMD_CONV_H
 
@@ -10,15 +10,15 @@
 typedef struct xcvm_conv {
     xcvm_conv_shape shape;
     const float *x, *w;
-    const float *b, *z; /* or NULL; z may be y */
+    const float *b, *z; /* may be NULL; z may be y */
     float *y;
     const xcvm_activation *activation; /* NULL: none */
 } xcvm_conv;
 
-/* One way to compute a convolution. Sizes and cost depend on the shape alone. */
+/* A convolution algorithm. Sizes and cost depend only on the shape. */
 typedef struct xcvm_conv_algorithm {
     bool (*fits)(const xcvm_conv_shape *s);
-    /* Estimated time, in multiply-adds at the speed of a large product. */
+    /* Estimated time, in multiply-adds at the speed of a large matrix product. */
     double (*cost)(const xcvm_conv_shape *s);
     size_t (*scratch)(const xcvm_conv_shape *s, int threads);
     xcvm_status (*run)(const xcvm_kernel *k, const xcvm_conv *c, void *scratch);
@@ -39,20 +39,20 @@ extern const xcvm_conv_algorithm xcvm_conv_dilated_depthwise;
 #define xcvm_conv_winograd XCVM_PER_ISA(xcvm_conv_winograd)
 extern const xcvm_conv_algorithm xcvm_conv_winograd;
 
-/* The algorithm that fits at the least cost. */
+/* Returns the supported algorithm of lowest cost. */
 #define xcvm_conv_choose XCVM_PER_ISA(xcvm_conv_choose)
 const xcvm_conv_algorithm *xcvm_conv_choose(const xcvm_conv_shape *s);
 
-/* A window position of one channel: the image's plane, and the output positions of a row for which it is inside. */
+/* A window position of one channel: the image plane, and the output positions of a row for which it is inside. */
 typedef struct xcvm_conv_tap {
     const float *plane;
-    size_t kd, kh, shift; /* shift: window position times dilation along the last axis */
+    size_t kd, kh, shift; /* shift: window position times dilation on the last axis */
     size_t first, last;
 } xcvm_conv_tap;
-/* Position `index` of the windows over channels whose planes begin at `image`. */
+/* Returns position `index` of the windows over channels whose planes begin at `image`. */
 #define xcvm_conv_tap_of XCVM_PER_ISA(xcvm_conv_tap_of)
 xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t index);
-/* What it meets at output positions [from, to), zero in the padding. */
+/* Copies the elements that it reads for output positions [from, to); zeros in the padding. */
 #define xcvm_conv_gather XCVM_PER_ISA(xcvm_conv_gather)
 void xcvm_conv_gather(const xcvm_window *w, const xcvm_conv_tap *t, size_t from, size_t to, float *line);
 
@@ -63,11 +63,11 @@ static inline double xcvm_conv_work(const xcvm_conv_shape *s)
            (double)s->window.kernel_size;
 }
 
-/* Copies n floats; for the short runs of which images consist. */
+/* Copies n floats; optimized for the short runs of images. */
 static inline void xcvm_copy_floats(float *to, const float *from, size_t n)
 {
     if (n >= XCVM_LANES) {
-        /* Two at a time: compilers call memcpy for a loop that stores one. */
+        /* Two vectors per iteration, because compilers replace a loop with one store by memcpy. */
         size_t i = 0;
         for (; i + 2 * XCVM_LANES <= n; i += 2 * XCVM_LANES) {
             const xcvm_lanes a = xcvm_lanes_load(from + i), b = xcvm_lanes_load(from + i + XCVM_LANES);
@@ -95,7 +95,7 @@ static inline void xcvm_copy_floats(float *to, const float *from, size_t n)
     }
 }
 
-/* Copies n floats that lie `stride` apart. */
+/* Copies n floats with distance `stride`. */
 static inline void xcvm_copy_strided(float *to, const float *from, size_t stride, size_t n)
 {
     if (stride == 1) {
@@ -104,7 +104,7 @@ static inline void xcvm_copy_strided(float *to, const float *from, size_t stride
     }
     size_t i = 0;
     if (stride == 2) {
-        /* The last vector's second half would reach one float beyond what is there, so it is left to the loop. */
+        /* The last vector's second half would read one float past the end, so the scalar loop copies it. */
         for (; i + XCVM_LANES < n; i += XCVM_LANES)
             xcvm_lanes_store(
                 to + i, xcvm_lanes_even(xcvm_lanes_load(from + 2 * i), xcvm_lanes_load(from + 2 * i + XCVM_LANES)));

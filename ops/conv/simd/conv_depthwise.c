@@ -1,4 +1,4 @@
-/* Depthwise convolutions: each channel by itself. */
+/* Depthwise convolutions: each channel separately. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
@@ -14,12 +14,12 @@ typedef struct conv_depthwise_loop {
     size_t scratch_floats; /* of one worker */
 } conv_depthwise_loop;
 
-/* One place of the filter along the first axis: its taps are added to sums, or to the bias if there are none yet. */
+/* One filter position on the first axis: its taps are added to the sums, or to the bias for the first one. */
 typedef struct slice {
     const float *filter;
     float bias;
     bool first;
-    const xcvm_activation *clamp; /* of the last one; NULL: none */
+    const xcvm_activation *clamp; /* of the last slice; NULL: none */
 } slice;
 
 /* sums[i] (or bias) + sum of filter[t] * planes[offsets[t] + i]. */
@@ -82,7 +82,7 @@ static void store_band(const conv_depthwise_loop *r, size_t count, size_t rows, 
         xcvm_copy_floats(y + row * width, sums + row * pitch, width);
 }
 
-/* Sums of a band of one output place along the first axis, over the places of the filter that meet the image there. */
+/* Sums a band of one output position on the first axis, over the filter positions that are inside the image. */
 static void sum_slices(const conv_depthwise_loop *r, xcvm_poller *poller, const float *image, size_t readable,
                        const float *filter, float bias, size_t depth, size_t top, size_t count, float *planes,
                        float *sums)

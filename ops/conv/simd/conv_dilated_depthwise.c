@@ -1,12 +1,12 @@
-/* Dilated depthwise convolutions: each channel by itself, with window positions that stand far apart. A row of results
- * is the sum of runs of the image, read where they lie, one for each position that meets it. With far dilations those
- * are few, and the image with its padding would be large. */
+/* Dilated depthwise convolutions, with window positions far apart. A row of results is the sum of image rows, read in
+ * place, one per window position inside. With large dilations these are few, and a padded copy of the image would be
+ * large. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/conv/simd/conv.h"
 #include "ops/util/grain.h"
 
 enum {
-    RUN = 512, /* results of a row that are computed at a time */
+    RUN = 512, /* results of a row computed together */
     MOST_TAPS = 1024,
     THREAD_WORK = 50 * 1000
 };
@@ -14,13 +14,13 @@ enum {
 typedef struct conv_dilated_depthwise_loop {
     const xcvm_kernel *k;
     const xcvm_conv *c;
-    size_t first[MOST_TAPS], last[MOST_TAPS]; /* results of a row that each of the last axis's positions meets */
+    size_t first[MOST_TAPS], last[MOST_TAPS]; /* results of a row for which each position of the last axis is inside */
 } conv_dilated_depthwise_loop;
 
-/* The window positions [tap, end) along an axis that meet the image for one output. */
+/* Window positions [tap, end) on an axis that are inside the image for one output. */
 typedef struct span {
     size_t tap, end;
-    size_t at; /* the input position that the first one meets */
+    size_t at; /* input position of the first one */
 } span;
 
 static span span_of(const xcvm_window *w, int axis, size_t out)
@@ -40,8 +40,7 @@ XCVM_INLINE void add_run(float weight, const float *from, const size_t stride, s
         sums[i] += weight * from[i * stride];
 }
 
-/* Adds to the sums of columns [begin, end) of a row what the window positions (d, h) meet; `line` is the row of the
- * image that they do. */
+/* Adds window positions (d, h), whose image row is `line`, to the sums of columns [begin, end). */
 static void add_taps(const conv_dilated_depthwise_loop *r, const float *filter, const float *line, size_t begin,
                      size_t end, float *sums)
 {
@@ -58,7 +57,7 @@ static void add_taps(const conv_dilated_depthwise_loop *r, const float *filter, 
     }
 }
 
-/* False if the run was stopped. */
+/* Returns false if the run was stopped. */
 static bool run_row(const conv_dilated_depthwise_loop *r, xcvm_poller *poller, const span *depth, const span *height,
                     const float *image, const float *filter, float bias, const float *z, float *y)
 {
@@ -117,7 +116,7 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
 
 static bool fits(const xcvm_conv_shape *s) { return s->channels == 1 && s->window.kernel[2] <= MOST_TAPS; }
 
-/* The share of an axis's positions that lie inside. */
+/* Fraction of positions on an axis that are inside. */
 static double inside(const xcvm_window *w, int axis)
 {
     double sum = 0;
@@ -135,8 +134,7 @@ static double met(const xcvm_conv_shape *s)
     return xcvm_conv_work(s) * inside(w, 0) * inside(w, 1) * inside(w, 2);
 }
 
-/* For these, all of them measured, times are compared with those of planes (planes.h), whose cost is known beside other
- * algorithms'. */
+/* Measured times, relative to those with planes (planes.h), whose cost relative to other algorithms is known. */
 static double cost(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;

@@ -1,16 +1,16 @@
-/* Convolutions by im2col: products of the filters with a matrix that has a column for each output position: the image
- * itself where the window is a single position, else made up block by block (im2col). */
+/* Convolution by im2col: a product of the filters with a matrix that has one column per output position. The matrix is
+ * the image itself for pointwise windows, and is otherwise built block by block. */
 #include "ops/conv/simd/conv.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/conv/simd/planes.h"
 
 enum {
-    /* Columns that are gathered at a time, before they are placed in panels. */
+    /* Columns gathered together before they are packed into panels. */
     CHUNK = 512 / XCVM_GEMM_PANEL * XCVM_GEMM_PANEL,
     BAND = 8 * 1024
 };
 
-/* The product for one image and group, whose pointers are those of item `index` of batch x group. */
+/* Sets the pointers of the product for item `index` of batch x group. */
 static void set_item(const void *context, size_t index, xcvm_gemm *g)
 {
     const xcvm_conv *c = context;
@@ -37,7 +37,7 @@ static xcvm_gemm_batch product_of(const xcvm_conv_shape *s, const xcvm_conv *c)
     return (xcvm_gemm_batch){.shape = g, .count = s->batch * s->group, .at = set_item, .context = c};
 }
 
-/* ---- The image is the matrix ---- */
+/* ---- The image as matrix ---- */
 
 static bool is_pointwise(const xcvm_conv_shape *s)
 {
@@ -64,9 +64,10 @@ static xcvm_status pointwise_run(const xcvm_kernel *k, const xcvm_conv *c, void 
 
 const xcvm_conv_algorithm xcvm_conv_pointwise = {is_pointwise, pointwise_cost, pointwise_scratch, pointwise_run};
 
-/* ---- Columns are runs of the image ---- */
+/* ---- Overlapping columns ---- */
 
-/* Windows that slide along a line of one channel, without padding. Products of few rows would be little but packing. */
+/* True for windows along a line of one channel without padding. Products of few rows would spend their time on packing.
+ */
 static bool is_line(const xcvm_conv_shape *s)
 {
     enum { FEW = 4 };
@@ -81,7 +82,7 @@ static bool is_line(const xcvm_conv_shape *s)
 
 static double line_cost(const xcvm_conv_shape *s) { return xcvm_conv_work(s); }
 
-/* As they overlap, they are a matrix whose columns begin as far apart as the windows do. */
+/* Overlapping windows form a matrix whose column distance is the stride. */
 static xcvm_gemm_batch describe_line(const xcvm_conv_shape *s, const xcvm_conv *c)
 {
     xcvm_gemm_batch batch = product_of(s, c);
@@ -104,7 +105,7 @@ static xcvm_status line_run(const xcvm_kernel *k, const xcvm_conv *c, void *scra
 
 const xcvm_conv_algorithm xcvm_conv_line = {is_line, line_cost, line_scratch, line_run};
 
-/* ---- Columns made up ---- */
+/* ---- Gathered columns ---- */
 
 xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t index)
 {
@@ -116,7 +117,7 @@ xcvm_conv_tap xcvm_conv_tap_of(const xcvm_window *w, const float *image, size_t 
     return t;
 }
 
-/* The input row that output row (od, oh) meets, or NULL where it lies in the padding. */
+/* The input row for output row (od, oh), or NULL if it is in the padding. */
 static const float *input_row(const xcvm_window *w, const xcvm_conv_tap *t, size_t od, size_t oh)
 {
     const ptrdiff_t d = (ptrdiff_t)(od * w->stride[0] + t->kd * w->dilation[0]) - w->pad[0];
@@ -159,7 +160,7 @@ void xcvm_conv_gather(const xcvm_window *w, const xcvm_conv_tap *t, size_t from,
     }
 }
 
-/* Rows of the matrix, each taken from the image as it lies. */
+/* Gathers rows of the matrix directly from the image. */
 static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
 {
     const xcvm_conv *c = g->source;
@@ -175,14 +176,15 @@ static void gather_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, siz
     }
 }
 
-/* A vector of columns as a window position sees them in planes: pieces of some rows, which lie as far apart in the
- * planes as a row is longer there than it is in the result. */
+/* A vector of columns for a window position in planes: pieces of several rows, whose distance is the difference between
+ * the row lengths of the planes and the result. */
 typedef struct column_vector {
-    size_t at, pieces; /* the first column's place in a plane */
+    size_t at, pieces; /* position of the first column in a plane */
     const xcvm_lanes_mask *masks;
 } column_vector;
 
-/* Columns [from, from + count) as vectors, from the planes' first row on; as many masks as there are pieces. */
+/* Splits columns [from, from + count) into vectors, relative to the planes' first row. There are as many masks as
+ * pieces. */
 static size_t plan_columns(const xcvm_planes *p, size_t from, size_t count, column_vector *vectors,
                            xcvm_lanes_mask *masks)
 {
@@ -203,7 +205,7 @@ static size_t plan_columns(const xcvm_planes *p, size_t from, size_t count, colu
     return vector;
 }
 
-/* Row p of the panels, as the window position whose plane begins at `plane` sees its columns. */
+/* Writes row p of the panels, for the window position whose plane begins at `plane`. */
 static void place_columns(const column_vector *vectors, size_t count, const float *plane, size_t between, size_t p,
                           size_t depth, float *panels)
 {
@@ -250,7 +252,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     const xcvm_conv *c = g->source;
     const xcvm_window *w = &c->shape.window;
     if (w->kernel_size >= 4 && xcvm_window_is_flat(w) && xcvm_planes_fit(w)) {
-        /* Rows that a chunk may touch. */
+        /* Maximum number of rows in a chunk. */
         const size_t rows = (CHUNK + w->out[2] - 2) / w->out[2] + 1;
         xcvm_planes planes;
         xcvm_planes_make(&planes, w, rows < w->out[1] ? rows : w->out[1]);
@@ -262,13 +264,13 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     gather_rows(g, k0, k1, n0, n1, panels);
 }
 
-/* Products of one row for each channel would be little but gathering: xcvm_conv_dilated_depthwise takes those. */
+/* Products of one row per channel would be mostly gathering: xcvm_conv_dilated_depthwise handles those. */
 static bool is_product(const xcvm_conv_shape *s)
 {
     return s->channels != 1 || s->outputs != 1 || !xcvm_conv_dilated_depthwise.fits(s);
 }
 
-/* Gathering an element is counted as so many multiply-adds. */
+/* Gathering an element costs 8 multiply-adds. */
 static double columns_cost(const xcvm_conv_shape *s)
 {
     return xcvm_conv_work(s) * (1.0 + 8.0 / (double)(s->outputs + 1));

@@ -1,7 +1,6 @@
-/* Convolutions without a matrix of columns: what each window position of each channel meets lies as a row in planes
- * (planes.h), so a tile of the result reads it for some places side by side where it lies; the filters are packed, a
- * vector being some outputs of one window position. Each thread takes bands of images, whose planes stay in its cache
- * together with the filters. */
+/* Convolution without a column matrix. The values of each window position and channel form a row in planes (planes.h),
+ * so a tile of the result reads them in place for several neighboring positions. Filters are packed: a vector has some
+ * outputs of one window position. Threads process bands of images, whose planes stay in the cache with the filters. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/elementwise/simd/activation_rows.h"
@@ -11,14 +10,14 @@
 
 enum {
     ROWS = XCVM_GEMM_ROWS,
-    RUN = 48, /* places that are summed up before they are put: whole tiles and whole vectors */
-    /* At most: floats of a band's planes and of the filters, which share a thread's cache, and window
-     * positions of all channels. */
+    RUN = 48, /* positions summed before they are stored: whole tiles and whole vectors */
+    /* Maximum floats of a band's planes and of the filters, which share a thread's cache, and maximum window positions
+     * of all channels. */
     PLANES = 64 * 1024,
     FILTERS = 256 * 1024,
     DEPTH = 2048,
-    CHAIN = 1024,            /* window positions that are summed up by themselves */
-    THREAD_WORK = 200 * 1000 /* multiply-adds that are worth a thread */
+    CHAIN = 1024,            /* window positions that are summed separately */
+    THREAD_WORK = 200 * 1000 /* minimum multiply-adds per thread */
 };
 
 _Static_assert(RUN % ROWS == 0 && RUN % XCVM_LANES == 0, "runs are whole tiles and whole vectors");
@@ -28,20 +27,20 @@ typedef struct rows_loop {
     const xcvm_conv *c;
     xcvm_planes planes;
     size_t depth, width, panels, bands;
-    size_t *offsets; /* of the rows, from a band's planes on */
-    float *filters;  /* panel after panel, of all groups */
+    size_t *offsets; /* of the rows, relative to a band's planes */
+    float *filters;  /* panels of all groups */
     float *own;      /* of each worker: a band */
     size_t own_floats;
 } rows_loop;
 
-/* Sizes, which no number of threads changes but that of the bands. */
+/* Computes the sizes. Only the size of bands depends on the number of threads. */
 static void measure(rows_loop *l, const xcvm_conv_shape *s, int threads)
 {
     const xcvm_window *w = &s->window;
     l->depth = s->channels * w->kernel_size;
     l->panels = xcvm_ceil_div(s->outputs, XCVM_GEMM_PANEL);
     l->width = xcvm_round_up(xcvm_ceil_div(s->outputs, l->panels), XCVM_LANES);
-    /* Every thread should have some bands to take. */
+    /* Every thread should have several bands. */
     const size_t images = s->batch * s->group, wanted = xcvm_ceil_div(2 * (size_t)threads, images);
     size_t rows = threads > 1 ? xcvm_ceil_div(w->out[1], wanted) : w->out[1];
     xcvm_planes_make(&l->planes, w, rows);
@@ -53,8 +52,8 @@ static void measure(rows_loop *l, const xcvm_conv_shape *s, int threads)
     l->own_floats = s->channels * l->planes.in_floats;
 }
 
-/* The sums of some places, whose windows begin at `at`, for the outputs of a panel; added to those that are there
- * already if `add`. */
+/* Computes the sums of some positions, whose windows begin at `at`, for the outputs of a panel. `add`: adds to existing
+ * sums. */
 XCVM_INLINE void sum_places(const float *const *at, const size_t *offsets, size_t depth, const float *filters,
                             const size_t vectors, bool add, float *to)
 {
@@ -88,7 +87,8 @@ static void sum_tile(const float *const *at, const rows_loop *l, const float *fi
     }
 }
 
-/* Puts the sums of `count` places, a row for each, of outputs from `output` on, at place `place` of image `item`. */
+/* Stores the sums of `count` positions, one row each, for outputs from `output`, at position `place` of image `item`.
+ */
 static void put_sums(const rows_loop *l, const float *sums, size_t count, size_t vectors, size_t item, size_t output,
                      size_t place)
 {
@@ -119,7 +119,7 @@ static void put_sums(const rows_loop *l, const float *sums, size_t count, size_t
             xcvm_activate_row(c->activation, c->y + (item * s->outputs + i) * s->window.out_size + place, count);
 }
 
-/* A band: output rows from `top` on of image and group `item`. */
+/* Computes a band: output rows from `top` of image and group `item`. */
 static xcvm_status run_band(const rows_loop *l, xcvm_poller *poller, size_t item, size_t top, float *band)
 {
     const xcvm_conv_shape *s = &l->c->shape;
@@ -164,7 +164,7 @@ static void run_bands(void *context, size_t begin, size_t end, int worker)
             return;
 }
 
-/* Panels [begin, end) of the filters of all groups. */
+/* Packs panels [begin, end) of the filters of all groups. */
 static void pack_filters(void *context, size_t begin, size_t end, int worker)
 {
     const rows_loop *l = context;
@@ -191,7 +191,7 @@ static bool fits(const xcvm_conv_shape *s)
            s->channels * band.in_floats <= PLANES;
 }
 
-/* Vectors of which a part is empty take as long as full ones. */
+/* Partly empty vectors cost as much as full ones. */
 static double cost(const xcvm_conv_shape *s)
 {
     const double outputs = (double)s->outputs;

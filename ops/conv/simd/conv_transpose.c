@@ -1,4 +1,4 @@
-/* ConvTranspose: the choice of an algorithm, and element types other than f32. */
+/* ConvTranspose: choice of an algorithm, and element types other than f32. */
 #include "ops/conv/simd/conv_transpose.h"
 #include "ops/conv/conv_f64.h"
 #include "ops/simd/halves.h"
@@ -21,7 +21,7 @@ static bool all_finite(const xcvm_value *w)
     return sum == 0.0f;
 }
 
-/* The first that fits. */
+/* Returns the first supported algorithm. */
 static const xcvm_transposed_algorithm *choose(const xcvm_conv_shape *s, const xcvm_value *w)
 {
     static const xcvm_transposed_algorithm *const all[] = {&xcvm_transposed_convolution, &xcvm_transposed_depthwise,

@@ -1,6 +1,7 @@
-/* With strides s, results whose places have the same remainder by s meet the same positions of the window: they are a
- * convolution of stride 1 by these. A band of the image is copied between zeros, so that each such position is the band
- * shifted by a constant, and the sums of all rows lie on one line; lines of neighboring remainders are then merged. */
+/* Depthwise transposed convolution. Results whose positions have the same remainder by the stride use the same window
+ * positions, so they are a convolution of stride 1 with these. A band of the image is copied with zero padding. Each
+ * window position is then the band at a constant offset, and the sums of all rows form one line. Finally, lines of
+ * neighboring remainders are interleaved. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/conv_transpose.h"
 #include "ops/util/grain.h"
@@ -13,18 +14,18 @@ enum {
     THREAD_WORK = 50 * 1000
 };
 
-/* The window's positions along an axis that results of a remainder meet: result `remainder` + q * stride meets the
- * image's place q + shift. */
+/* Window positions on an axis used by results of a remainder: result `remainder` + q * stride uses image position q +
+ * shift. */
 typedef struct meeting {
     size_t position;
     ptrdiff_t shift;
 } meeting;
 
 typedef struct plan {
-    size_t rows, columns;    /* results of one remainder, along both axes */
+    size_t rows, columns;    /* results of one remainder on both axes */
     size_t band;             /* rows of those in a band */
-    ptrdiff_t above, before; /* the least shifts, 0 at most */
-    size_t lines, pitch;     /* rows of the image in a band, floats from one to the next */
+    ptrdiff_t above, before; /* smallest shifts, at most 0 */
+    size_t lines, pitch;     /* image rows of a band; floats between them */
     size_t image_floats, sum_floats, row_floats;
 } plan;
 
@@ -39,7 +40,7 @@ static size_t meetings_of(const xcvm_window *w, int axis, size_t remainder, meet
     return n;
 }
 
-/* The least and the greatest shift along an axis, and 0. */
+/* Smallest and largest shift on an axis, including 0. */
 static void reach_of(const xcvm_window *w, int axis, ptrdiff_t *least, ptrdiff_t *greatest)
 {
     *least = *greatest = 0;
@@ -103,7 +104,7 @@ typedef struct transposed_loop {
     float *scratch;
 } transposed_loop;
 
-/* The rows of the image that results from row `first` of a remainder on meet, between zeros. */
+/* Copies the image rows that results from row `first` of a remainder use, with zero padding. */
 static void fill_band(const transposed_loop *l, const float *x, size_t first, float *band)
 {
     const xcvm_window *w = &l->t->shape.window;
@@ -168,7 +169,7 @@ static void sum_remainder(const transposed_loop *l, const float *filter, float b
         sum_taps(band, offsets, weights, taps, bias, count, sums);
 }
 
-/* A row of results from those of each remainder, which lie sum_floats apart. */
+/* Interleaves a row of results from the sums of each remainder, which are sum_floats apart. */
 static void merge_row(const transposed_loop *l, const float *sums, float *row, float *y)
 {
     const xcvm_window *w = &l->t->shape.window;

@@ -1,5 +1,5 @@
-/* The product of the filters, transposed, with the image gives what each input position adds to the outputs under its
- * window; adding that up follows, block by block. */
+/* Transposed convolution by products: the transposed filters times the image give the contributions of each input
+ * position to the outputs in its window, which are then scattered and added, block by block. */
 #include "ops/conv/simd/conv_transpose.h"
 #include "ops/util/grain.h"
 #include "ops/matmul/simd/gemm.h"
@@ -9,10 +9,10 @@ enum {
     THREAD_WORK = 200 * 1000
 };
 
-/* What is computed at a time. */
+/* Size of a block. */
 typedef struct block {
     size_t channels, positions; /* of y and of x */
-    size_t scratch_bytes;       /* of one worker: the product, then what it takes */
+    size_t scratch_bytes;       /* of one worker: the product, then its scratch */
 } block;
 
 static size_t product_bytes(const xcvm_conv_shape *s, const block *b)
@@ -41,7 +41,7 @@ static block block_of(const xcvm_conv_shape *s, int threads)
     size_t channels = BLOCK / (w->kernel_size * positions);
     channels = channels < 1 ? 1 : channels;
     channels = channels < s->channels ? channels : s->channels;
-    /* Each thread should have a block, the last ones no less than the others. */
+    /* Every thread should have a block, and the last ones should not be smaller. */
     const size_t share = (s->channels + (size_t)threads - 1) / (size_t)threads;
     if (s->batch * s->group < (size_t)threads && channels > share)
         channels = share;
@@ -101,7 +101,7 @@ static void add_row(const xcvm_window *w, size_t tap, size_t from, size_t to, co
     }
 }
 
-/* Channels [first, last) of item `item`, a group of an image. */
+/* Computes channels [first, last) of item `item`, a group of an image. */
 static xcvm_status run_block(const conv_transpose_loop *l, size_t item, size_t first, size_t last, char *scratch)
 {
     const xcvm_transposed *t = l->t;

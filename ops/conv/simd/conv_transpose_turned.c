@@ -1,8 +1,8 @@
-/* With stride 1 a transposed convolution is a convolution, by filters that are turned round. */
+/* With stride 1, a transposed convolution is a convolution by flipped filters. */
 #include "ops/conv/simd/conv.h"
 #include "ops/conv/simd/conv_transpose.h"
 
-/* The convolution that it is; false if there is none, or if it would take longer. */
+/* Finds the equivalent convolution. Returns false if there is none or it would cost more. */
 static bool find_convolution(const xcvm_conv_shape *s, xcvm_conv_shape *conv)
 {
     *conv = (xcvm_conv_shape){.batch = s->batch, .group = s->group, .channels = s->outputs, .outputs = s->channels};
@@ -19,7 +19,7 @@ static bool find_convolution(const xcvm_conv_shape *s, xcvm_conv_shape *conv)
         if (w->stride[i] != 1 || w->pad[i] < 0 || w->pad_end[i] < 0)
             return false;
     }
-    /* Adding products up costs more the fewer channels were summed up before. */
+    /* Scatter-adding products costs more if fewer channels were summed before. */
     return xcvm_conv_choose(conv)->cost(conv) <= xcvm_conv_work(conv) * (1.0 + 16.0 / (double)(conv->channels + 1));
 }
 
@@ -30,7 +30,7 @@ typedef struct turned_filters {
     float *to;
 } turned_filters;
 
-/* The filters of outputs [begin, end), of all groups. */
+/* Flips the filters of outputs [begin, end) of all groups. */
 static void turn_filters(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;

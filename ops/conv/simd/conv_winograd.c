@@ -1,35 +1,32 @@
-/* Convolutions with 3 x 3 windows by Winograd's algorithm (winograd.h): 36 products over the channels between
- * transforms.
+/* Winograd convolution with 3 x 3 windows (winograd.h): 36 products over the channels between transforms.
  *
- * Where there are many tiles and few channels, the filters are transformed once and each thread takes blocks of tiles,
- * of which everything stays in its cache. Otherwise the tiles of a block are transformed first, by all threads, and
- * then each thread takes blocks of filters; those are transformed anew for each block of tiles, as reading four times
- * as many numbers from memory would take longer. */
+ * With many tiles and few channels, the filters are transformed once, and each thread takes blocks of tiles whose data
+ * stay in its cache. Otherwise all threads transform a block of tiles, and then each takes blocks of filters. These are
+ * transformed again for each block of tiles, because reading four times as much from memory would take longer. */
 #include "ops/conv/simd/winograd.h"
 
 enum {
     POINTS = XCVM_WINOGRAD_POINTS,
     CHUNK = XCVM_WINOGRAD_CHUNK,
-    /* Floats of transformed filters that are worth keeping. */
+    /* Maximum floats of transformed filters that are kept. */
     KEPT_FILTERS = 1280 * 1024,
-    /* Floats of the transformed tiles of a block: of a thread's own, and of all threads'. */
+    /* Floats of the transformed tiles of a block: of one thread, and shared by all. */
     OWN_BLOCK = 160 * 1024,
     SHARED_BLOCK = 1024 * 1024,
-    /* Tiles in a shared block, if there are as many: fewer do not make up for the filters' transforms. */
+    /* Minimum tiles of a shared block, if available: fewer do not amortize the transforms of filters. */
     LEAST_TILES = 64,
-    /* Between the matrices of two points: as they are read and written side by side, they must not all fall into the
-     * same set of a cache. */
+    /* Padding between the matrices of points, which are accessed together, to avoid conflicts in a cache set. */
     GAP = 16,
     THREAD_WORK = 400 * 1000
 };
 
-/* The plan of a convolution: how it is cut into blocks. */
+/* Partition of a convolution into blocks. */
 typedef struct plan {
-    size_t rows, columns, tiles; /* of tiles; tiles of all images */
+    size_t rows, columns, tiles; /* tiles per column and row; tiles of all images */
     bool kept;                   /* filters are transformed once */
-    size_t block, filters;       /* tiles and filters in a block */
+    size_t block, filters;       /* tiles and filters of a block */
     size_t depth;                /* floats of the transformed channels of a filter */
-    /* Floats from the matrix of one point to that of the next. */
+    /* Floats between the matrices of points. */
     size_t input_stride, filter_stride, product_stride;
 } plan;
 
@@ -65,12 +62,12 @@ typedef struct conv_winograd_loop {
     plan plan;
     size_t first, count; /* tiles of the shared block */
     char *shared;        /* kept filters, else transformed inputs */
-    char *own;           /* what each worker has for itself */
+    char *own;           /* memory of each worker */
     size_t own_bytes;
     uint32_t status; /* atomic */
 } conv_winograd_loop;
 
-/* Inputs of tiles [first, first + count), channels [begin, end), as panels. */
+/* Transforms inputs of tiles [first, first + count), channels [begin, end), to panels. */
 static void transform_inputs(const conv_winograd_loop *r, size_t first, size_t count, size_t begin, size_t end,
                              float *inputs)
 {
@@ -84,7 +81,7 @@ static void transform_inputs(const conv_winograd_loop *r, size_t first, size_t c
     }
 }
 
-/* Filters [filter, filter + filter_count), transformed at `filters`, times the tiles [first, first + count). */
+/* Multiplies filters [filter, filter + filter_count), transformed at `filters`, by tiles [first, first + count). */
 static void multiply_block(const conv_winograd_loop *r, size_t first, size_t count, const float *inputs, size_t filter,
                            size_t filter_count, const float *filters, float *products)
 {
@@ -178,7 +175,7 @@ static bool fits(const xcvm_conv_shape *s)
     return s->channels >= 8 && s->outputs >= 8;
 }
 
-/* The products; each transformed number counts as so many multiply-adds, by measurement. */
+/* Cost of the products. Each transformed number counts as several multiply-adds, by measurement. */
 static double cost(const xcvm_conv_shape *s)
 {
     const plan p = plan_of(s);

@@ -1,5 +1,5 @@
-/* DeformConv: columns of bilinear samples, times the filters. Where a sample lies and how its neighbors weigh is found
- * once for all channels of an offset group; in f32 images are first rearranged, so that a vector is the same pixel of
+/* DeformConv: columns of bilinear samples, multiplied by the filters. Positions and weights of samples are computed
+ * once for all channels of an offset group. In f32, images are first rearranged so that a vector has the same pixel of
  * several channels. */
 #include "ops/matmul/blas.h"
 #include "ops/simd/halves.h"
@@ -19,18 +19,17 @@ typedef struct deform_conv_loop {
     bool wide;                             /* f64, else f32 */
     const void *x, *w, *offset, *b, *mask; /* b and mask may be NULL */
     void *y;
-    /* f32: the image, as vectors of XCVM_LANES channels of an offset group for each pixel, and a vector of zeros behind
-     * the last one. */
+    /* f32: the image as vectors of XCVM_LANES channels of an offset group for each pixel, followed by a zero vector. */
     float *pixels;
-    size_t image, vectors; /* its number; vectors of a pixel of an offset group */
+    size_t image, vectors; /* its index; vectors per pixel of an offset group */
     size_t positions;      /* of a block */
     char *scratch;
     size_t scratch_bytes; /* of one worker */
     uint32_t status;      /* atomic */
 } deform_conv_loop;
 
-/* The four neighbors of each sample: places in their plane, and weights. One that is outside has weight 0; in f32 one
- * without weight is the zeros behind the last pixel, so infinities stay away from what they are not part of. */
+/* The four neighbors of each sample: positions in their plane, and weights. Neighbors outside have weight 0. In f32, a
+ * neighbor of weight 0 refers to the zeros after the last pixel, so that infinities do not spread. */
 typedef struct samples {
     int32_t at[4][MOST_POSITIONS];
     double weight[4][MOST_POSITIONS];
@@ -42,12 +41,12 @@ XCVM_INLINE double element(const void *data, size_t i, const bool wide)
     return wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* Where they lie, along both axes. */
+/* Sample positions on both axes. */
 typedef struct places {
     double h[MOST_POSITIONS], v[MOST_POSITIONS], scale[MOST_POSITIONS];
 } places;
 
-/* Samples that window position `tap` of offset group `group` takes for `count` output positions from `first` on. */
+/* Computes the samples of window position `tap` of offset group `group` for `count` output positions from `first`. */
 XCVM_INLINE void find_places(const deform_conv_loop *t, size_t group, size_t tap, size_t first, size_t count,
                              const bool wide, places *p)
 {
@@ -80,7 +79,7 @@ XCVM_INLINE void find_samples(const deform_conv_loop *t, size_t group, size_t ta
     find_places(t, group, tap, first, count, wide, &p);
     for (size_t i = 0; i < count; i++) {
         const double h = p.h[i], v = p.v[i];
-        /* NaN is outside, too. */
+        /* NaN counts as outside. */
         const bool inside = (h > -1.0) & (h < height) & (v > -1.0) & (v < width);
         const double top = __builtin_floor(inside ? h : -2.0), left = __builtin_floor(inside ? v : -2.0);
         const double down = h - top, right = v - left;
@@ -105,7 +104,7 @@ XCVM_INLINE void find_samples(const deform_conv_loop *t, size_t group, size_t ta
 
 /* ---- f64 ---- */
 
-/* A neighbor without weight is not looked at: infinities stay away from what they are not part of. */
+/* A neighbor of weight 0 is not read, so that infinities do not spread. */
 static void sample_plane(const samples *s, const double *plane, size_t count, double *line)
 {
     for (size_t i = 0; i < count; i++) {
@@ -124,7 +123,7 @@ enum { PORTION = 1024 }; /* pixels of a range */
 
 static size_t vectors_of(size_t channels) { return (channels + XCVM_LANES - 1) / XCVM_LANES; }
 
-/* Floats from a vector of channels to the next. */
+/* Floats between vectors of channels. */
 static size_t pixel_floats(const deform_conv_loop *t) { return (t->shape.window.in_size + 1) * XCVM_LANES; }
 
 /* Items are portions of pixels of vectors. */
@@ -158,7 +157,7 @@ static void make_pixels(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* The rows of columns of all channels of an offset group at one window position. */
+/* Computes the rows of columns of all channels of an offset group at one window position. */
 static void sample_pixels(const deform_conv_loop *t, const samples *s, size_t group, size_t tap, size_t count,
                           float *columns)
 {
@@ -188,9 +187,9 @@ static void sample_pixels(const deform_conv_loop *t, const samples *s, size_t gr
     }
 }
 
-/* ---- */
+/* ---- Both types ---- */
 
-/* Columns of all input channels: a row for each channel and window position. */
+/* Computes the columns of all input channels: one row per channel and window position. */
 static void make_columns(const deform_conv_loop *t, size_t first, size_t count, samples *s, void *columns)
 {
     const xcvm_window *w = &t->shape.window;
@@ -275,7 +274,7 @@ static void run_blocks(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Large enough to keep the product busy, small enough for the cache and to give every thread a block. */
+/* Large enough for an efficient product, and small enough for the cache and to give every thread a block. */
 static void choose_positions(deform_conv_loop *t, int threads)
 {
     const xcvm_conv_shape *s = &t->shape;
@@ -289,7 +288,7 @@ static void choose_positions(deform_conv_loop *t, int threads)
     t->positions = positions < all ? positions : all;
 }
 
-/* What is left of a convolution of nothing. */
+/* Result of a convolution without terms. */
 static xcvm_status fill_with_bias(const xcvm_kernel *k, const xcvm_DeformConv_args *a)
 {
     static const uint64_t zero = 0;

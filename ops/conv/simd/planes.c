@@ -1,8 +1,8 @@
-/* Copying bands of images into padded planes. */
+/* Copying of image bands into padded planes. */
 #include "ops/conv/simd/planes.h"
 #include "ops/conv/simd/conv.h"
 
-/* Floats of a band, of input and of output, that stay in the first-level cache. */
+/* Input and output floats of a band that stay in the first-level cache. */
 enum { BAND = 10 * 1024 };
 
 static void measure(xcvm_planes *p, size_t rows)
@@ -12,8 +12,8 @@ static void measure(xcvm_planes *p, size_t rows)
     p->rows = rows;
     p->in_rows = (rows - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
     p->pitch = (columns + w->stride[2] - 1) / w->stride[2];
-    /* Rows are put in whole vectors, which reach into the next row; that of the last row must not reach into what is
-     * there already. */
+    /* Rows are stored in whole vectors, which extend into the next row. The last row must not overwrite existing data.
+     */
     p->plane = (p->in_rows + w->stride[1] - 1) / w->stride[1] * p->pitch + XCVM_LANES;
     p->in_floats = xcvm_round_up(w->stride[1] * w->stride[2] * p->plane, XCVM_PLANES_RUN) + XCVM_PLANES_RUN;
     p->out_floats = xcvm_round_up(rows * p->pitch, XCVM_PLANES_RUN) + XCVM_PLANES_RUN;
@@ -48,7 +48,7 @@ void xcvm_planes_make(xcvm_planes *p, const xcvm_window *w, size_t rows)
         }
 }
 
-/* Where a row of a plane takes its columns from: `blank` ones, then image columns from `source` on, `stride` apart. */
+/* Source of a plane row: `blank` padding columns, then image columns from `source`, `stride` apart. */
 typedef struct phase {
     size_t blank, source, count;
 } phase;
@@ -59,7 +59,7 @@ static phase phase_of(const xcvm_planes *p, size_t index)
     const size_t pad = (size_t)w->pad[2], stride = w->stride[2];
     phase f = {.blank = pad > index ? (pad - index + stride - 1) / stride : 0};
     f.blank = f.blank < p->pitch ? f.blank : p->pitch;
-    /* Where the padding is wider than a row, all of the row is blank. */
+    /* If the padding is wider than a row, the whole row is blank. */
     const size_t first = f.blank * stride + index;
     f.source = first >= pad ? first - pad : w->in[2];
     f.count = f.source < w->in[2] ? (w->in[2] - f.source + stride - 1) / stride : 0;
@@ -74,7 +74,7 @@ XCVM_INLINE void store_blank(float *to, size_t count, xcvm_lanes blank)
         xcvm_lanes_store(to + i, blank);
 }
 
-/* One row of one plane, in whole vectors; what they write beyond the row is written over when the next row is put. */
+/* Copies one row of a plane in whole vectors. The excess is overwritten by the next row. */
 XCVM_INLINE void put_row(const phase *f, const float *line, size_t readable, const size_t stride, size_t pitch,
                          xcvm_lanes blank, float *to)
 {
@@ -93,7 +93,7 @@ XCVM_INLINE void put_row(const phase *f, const float *line, size_t readable, con
     store_blank(at + f->count, pitch - f->blank - f->count, blank);
 }
 
-/* All rows of the planes of one phase. */
+/* Copies all rows of the planes of one phase. */
 XCVM_INLINE void put_rows(const xcvm_planes *p, const phase *f, const float *image, size_t readable, size_t top,
                           const size_t stride, xcvm_lanes blank, float *planes)
 {

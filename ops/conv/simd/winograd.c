@@ -1,4 +1,4 @@
-/* Winograd's transforms of tiles and filters. */
+/* Winograd transforms of tiles and filters. */
 #include "ops/conv/simd/winograd.h"
 #include "ops/elementwise/simd/activation_rows.h"
 
@@ -25,8 +25,7 @@ XCVM_INLINE void transform_input(const xcvm_lanes d[SPAN], xcvm_lanes t[SPAN])
     t[5] = d[1] - 2.5f * d[3] + d[5];
 }
 
-/* `count` floats of a row of a plane, from column `from` on, which may be below 0; zero outside. `row` NULL: all zero.
- */
+/* Copies `count` floats of a row from column `from`, which may be negative; zeros outside. `row` NULL: all zeros. */
 static void copy_padded(const float *row, ptrdiff_t from, size_t width, size_t count, float *to)
 {
     ptrdiff_t first = from < 0 ? -from : 0, last = (ptrdiff_t)width - from;
@@ -56,7 +55,7 @@ XCVM_INLINE void split_vectors(const float *line, xcvm_lanes phases[TILE])
     phases[3] = xcvm_lanes_odd(odd_ab, odd_cd);
 }
 
-/* tiles[j][at + t] = line[TILE * t + j]; writes up to a vector beyond `count`. */
+/* tiles[j][at + t] = line[TILE * t + j]. Writes up to one vector past `count`. */
 static void split_line(const float *line, size_t count, float tiles[SPAN][CHUNK_FLOATS], size_t at)
 {
     xcvm_lanes now[TILE], next[TILE];
@@ -79,8 +78,8 @@ static void split_line(const float *line, size_t count, float tiles[SPAN][CHUNK_
     }
 }
 
-/* A run of tiles of one tile row, whose image rows begin at `rows`, `pitch` apart: transformed along the columns of the
- * image, tiles[i][j][at ...]. */
+/* Transforms a run of tiles of one tile row along the image columns to tiles[i][j][at ...]. Its image rows begin at
+ * `rows`, `pitch` apart. */
 static void transform_run(const float *rows, size_t pitch, size_t count, float tiles[SPAN][SPAN][CHUNK_FLOATS],
                           size_t at)
 {
@@ -99,7 +98,7 @@ static void transform_run(const float *rows, size_t pitch, size_t count, float t
         split_line(lines[i], count, tiles[i], at);
 }
 
-/* Runs of tiles in images of which a chunk is but a part of a tile row. */
+/* Transforms runs of tiles in wide images, in which a chunk is a part of a tile row. */
 static void transform_wide(const xcvm_winograd *g, const float *image, size_t row, size_t column, size_t count,
                            float tiles[SPAN][SPAN][CHUNK_FLOATS], size_t at)
 {
@@ -114,7 +113,7 @@ static void transform_wide(const xcvm_winograd *g, const float *image, size_t ro
     transform_run(rows[0], LINE, count, tiles, at);
 }
 
-/* Tiles of one image, from (row, column) on, by way of a band of the image with its padding. */
+/* Transforms tiles of one image from (row, column), through a padded band of it. */
 static void transform_band(const xcvm_winograd *g, size_t plane, size_t row, size_t column, size_t count,
                            float tiles[SPAN][SPAN][CHUNK_FLOATS], size_t at)
 {
@@ -140,7 +139,7 @@ void xcvm_winograd_make(xcvm_winograd *g, const xcvm_conv *c)
     g->window = *w;
     g->window.out[1] = TILE * g->rows;
     g->window.out[2] = TILE * g->columns;
-    /* Tile rows that a chunk may touch. */
+    /* Maximum number of tile rows in a chunk. */
     const size_t rows = (CHUNK + g->columns - 2) / g->columns + 1;
     xcvm_planes_make(&g->planes, &g->window, TILE * (rows < g->rows ? rows : g->rows));
     g->wide = g->columns > CHUNK || g->planes.in_floats + SPAN * XCVM_LANES > BAND;
@@ -175,8 +174,8 @@ void xcvm_winograd_inputs(const xcvm_winograd *g, size_t channel, size_t tile, s
 
 /* ---- Filters ---- */
 
-/* taps[j] = window position j of `count` channels, up to XCVM_LANES, zero for those beyond; `readable` floats of w may
- * be read. */
+/* taps[j] = window position j of `count` channels, up to XCVM_LANES, and zero for the others. `readable` floats of w
+ * may be read. */
 static void gather_taps(const float *w, size_t count, size_t readable, xcvm_lanes taps[9])
 {
     float rest[9][XCVM_LANES] __attribute__((aligned(64)));
@@ -240,7 +239,7 @@ XCVM_INLINE void transform_output(const xcvm_lanes m[SPAN], xcvm_lanes y[TILE])
     y[3] = (0.25f * XCVM_ROOT2) * (difference + 8.0f * difference2) + m[5];
 }
 
-/* The outputs of a run of tiles in one tile row: lines[i] holds row i of the tiles, side by side. */
+/* Stores the outputs of a run of tiles in one tile row: lines[i] has row i of the tiles. */
 static void store_run(const xcvm_winograd *g, size_t output, size_t tile, size_t count, float *const lines[TILE])
 {
     const xcvm_conv *c = g->conv;
@@ -334,7 +333,7 @@ XCVM_INLINE void transform_gradient(const xcvm_lanes y[TILE], xcvm_lanes m[SPAN]
     m[5] = y[3];
 }
 
-/* A run of tiles of one tile row, of the plane `from`. */
+/* Transforms a run of tiles of one tile row of the plane `from`. */
 static void transform_gradients(const xcvm_window *w, const float *from, size_t row, size_t column, size_t count,
                                 float *to, size_t stride)
 {

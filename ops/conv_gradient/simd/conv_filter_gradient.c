@@ -1,9 +1,9 @@
-/* ConvFilterGradient: the choice of an algorithm, and element types other than f32. */
+/* ConvFilterGradient: choice of an algorithm, and element types other than f32. */
 #include "ops/conv/conv_f64.h"
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/simd/halves.h"
 
-/* The first that fits. */
+/* Returns the first supported algorithm. */
 static const xcvm_filter_gradient_algorithm *choose(const xcvm_conv_shape *s)
 {
     static const xcvm_filter_gradient_algorithm *const all[] = {
@@ -17,7 +17,7 @@ static const xcvm_filter_gradient_algorithm *choose(const xcvm_conv_shape *s)
 
 XCVM_KERNEL(ConvFilterGradient)
 {
-    /* g is the gradient of the convolution's result, and y that of its filters: as large as they are. */
+    /* g is the gradient of the convolution's result and y that of its filters, with the same shapes. */
     xcvm_filter_gradient f = {.shape =
                                   xcvm_conv_shape_of(a->x, a->y, a->g, a->strides, a->pads, a->dilations, a->group)};
     if (xcvm_element_count(a->y) == 0)

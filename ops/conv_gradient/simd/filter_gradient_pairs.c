@@ -1,4 +1,4 @@
-/* Gradients of filters of groups of few channels: sums channel by channel, of places that lie in planes (planes.h). */
+/* Filter gradients for groups of few channels: sums per pair of channels over positions in planes (planes.h). */
 #include "ops/conv/simd/planes.h"
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/util/grain.h"
@@ -6,9 +6,9 @@
 #include <math.h>
 
 enum {
-    LINE = 512,       /* places that are summed up at a time by the definition */
-    SMALL_GROUP = 16, /* up to so many pairs of channels in a group are summed up by themselves */
-    PAIR_TAPS = 8,    /* sums that go on at once */
+    LINE = 512,       /* positions summed together by the definition */
+    SMALL_GROUP = 16, /* maximum pairs of channels in a group for this algorithm */
+    PAIR_TAPS = 8,    /* sums accumulated together */
     CHAIN = 1024,
     THREAD_WORK = 50 * 1000
 };
@@ -21,15 +21,15 @@ typedef struct pairs_loop {
     size_t own_floats; /* 0: the windows do not fit planes */
 } pairs_loop;
 
-/* The sums of a pair's window positions: those of some elements of g in f32, lane by lane, added to f64 when they are
- * CHAIN or more. */
+/* Sums of a pair's window positions: partial sums of elements of g in f32 per lane, added to f64 after at least CHAIN
+ * elements. */
 typedef struct pair_sums {
     double total[XCVM_PLANES_TAPS];
     xcvm_lanes part[XCVM_PLANES_TAPS];
-    size_t pending; /* elements of g in the parts */
+    size_t pending; /* elements of g in the partial sums */
 } pair_sums;
 
-/* Adds to each part the products of g and the plane at its offset. */
+/* Adds to each partial sum the products of g and the plane at its offset. */
 XCVM_INLINE void add_products(const float *planes, const size_t *offsets, const float *g, size_t count,
                               const size_t taps, xcvm_lanes *parts)
 {
@@ -62,7 +62,7 @@ static void add_parts(pair_sums *s, size_t taps)
     clear_parts(s, taps);
 }
 
-/* Rows [top, top + rows) of a plane of g as results of planes lie, zero between them. */
+/* Copies rows [top, top + rows) of a plane of g to the layout of plane results, with zeros between them. */
 static size_t spread_rows(const xcvm_planes *p, const float *g, size_t rows, float *to)
 {
     const size_t width = p->window->out[2], count = xcvm_round_up(rows * p->pitch, XCVM_LANES);
@@ -96,7 +96,7 @@ static void add_image(const xcvm_planes *p, const float *x, size_t readable, con
     }
 }
 
-/* By the definition. What lies between the rows of planes means nothing, and may be no number. */
+/* Computes the sum by the definition, because the unused elements between rows of planes may be NaN. */
 static double sum_places(const xcvm_conv_shape *s, const float *x, const float *g, size_t tap, xcvm_poller *poller)
 {
     const xcvm_window *w = &s->window;
@@ -119,7 +119,7 @@ static double sum_places(const xcvm_conv_shape *s, const float *x, const float *
     return sum;
 }
 
-/* The window positions of one pair of channels of a group, in planes if there are any. */
+/* Computes the window positions of one pair of channels of a group, with planes if possible. */
 static void sum_pair(const pairs_loop *l, size_t group, size_t output, size_t channel, float *planes,
                      xcvm_poller *poller)
 {

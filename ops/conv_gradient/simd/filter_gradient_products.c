@@ -1,15 +1,14 @@
-/* Gradients of filters as a product: g, a row for each of its channels, times a matrix that has a column for each
- * channel and position of the window, and a row for each place of the window in each image; it is made up block by
- * block. */
+/* Filter gradients as a matrix product: g, with one row per channel, times a matrix with one column per channel and
+ * window position and one row per output position of each image. The matrix is built block by block. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/matmul/simd/gemm.h"
 
 enum {
-    CHUNK = 128,  /* places that are gathered at a time */
-    PLACES = 1024 /* that one product should have */
+    CHUNK = 128,  /* positions gathered together */
+    PLACES = 1024 /* minimum positions of a product */
 };
 
-/* What a product's matrix is made from: images from `image` on, of one group. */
+/* Source of a product's matrix: images from `image`, of one group. */
 typedef struct places {
     const xcvm_filter_gradient *f;
     size_t image, group;
@@ -21,7 +20,7 @@ static const float *images_at(const xcvm_filter_gradient *f, size_t image, size_
     return f->x + (image * s->group + group) * s->channels * s->window.in_size;
 }
 
-/* Places [from, from + count) of one column. */
+/* Gathers positions [from, from + count) of one column. */
 static void gather_column(const places *p, xcvm_conv_tap *tap, size_t from, size_t count, float *line)
 {
     const xcvm_conv_shape *s = &p->f->shape;
@@ -37,7 +36,7 @@ static void gather_column(const places *p, xcvm_conv_tap *tap, size_t from, size
     tap->plane = plane;
 }
 
-/* Writes columns [j, j + LANES) of places [k0, k1), the first of them at `to`, a row of the panel `width` apart. */
+/* Writes columns [j, j + LANES) of positions [k0, k1) from `to`, with panel rows `width` apart. */
 static void place_columns(const places *p, size_t j, size_t columns, size_t k0, size_t k1, float *to, size_t width)
 {
     float lines[XCVM_LANES][CHUNK] __attribute__((aligned(64)));
@@ -72,7 +71,7 @@ static void gather(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n
     }
 }
 
-/* Images that are taken together: small ones would make products of few places. */
+/* Number of images processed together, because small ones give products of few positions. */
 static size_t together(const xcvm_conv_shape *s)
 {
     const size_t images = (PLACES + s->window.out_size - 1) / s->window.out_size;
@@ -105,7 +104,7 @@ static size_t scratch_bytes(const xcvm_conv_shape *s, int threads)
     return rows_bytes(s) + xcvm_gemm_scratch(&batch, threads);
 }
 
-/* g of some images with the places of each channel one behind the other. */
+/* Copies g of some images so that the positions of each channel are contiguous. */
 static void join_rows(const xcvm_filter_gradient *f, size_t image, size_t images, size_t group, float *rows)
 {
     const xcvm_conv_shape *s = &f->shape;

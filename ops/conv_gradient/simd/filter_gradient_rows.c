@@ -1,10 +1,9 @@
-/* Gradients of filters: sums over all places of the products of g there and of what each window position of each
- * channel meets there. What one position meets lies as a row in planes (planes.h), or in the image itself where the
- * window is a single position, so a tile of the result reads some rows side by side where they lie; g is packed, a
- * vector being some outputs of one place.
+/* Filter gradients: sums over all output positions of g times the input of each window position and channel. These
+ * inputs are rows in planes (planes.h), or in the image itself for pointwise windows, so a tile of the result reads
+ * several rows in place. g is packed: a vector has some outputs of one position.
  *
- * Places are taken some at a time, images or bands of rows of one. For each, g is packed by all threads, which then
- * take blocks of channels, for all outputs or a share of them, and add what they sum up to y. */
+ * Positions are processed in portions: several images, or bands of rows of one. For each portion all threads pack g,
+ * and then take blocks of channels, for all outputs or a share of them, and add their sums to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/util/grain.h"
@@ -13,21 +12,21 @@
 
 enum {
     ROWS = XCVM_GEMM_ROWS,
-    PLACES = 768, /* that are taken at a time: a panel of g stays in the second-level cache */
-    /* Of a block of channels: rows of sums, and floats of planes. */
+    PLACES = 768, /* positions of a portion: a panel of g stays in the second-level cache */
+    /* For a block of channels: rows of sums, and floats of planes. */
     BLOCK_ROWS = 512,
     BLOCK_PLANES = 48 * 1024,
-    THREAD_WORK = 200 * 1000 /* multiply-adds that are worth a thread */
+    THREAD_WORK = 200 * 1000 /* minimum multiply-adds per thread */
 };
 
-/* How a shape is cut up; it does not change the order in which anything is summed up. */
+/* Partition of a shape. It does not change the order of summation. */
 typedef struct cut {
-    bool pointwise;       /* rows are the image's own */
-    xcvm_planes planes;   /* else */
+    bool pointwise;       /* rows are in the image */
+    xcvm_planes planes;   /* if not pointwise */
     size_t channels;      /* of a block */
     size_t width, panels; /* outputs of a panel */
-    size_t blocks, share; /* blocks of channels, and panels that one of them is summed up with at a time */
-    size_t images, rows;  /* that are taken at a time: several images, or some rows of one */
+    size_t blocks, share; /* blocks of channels; panels that a block is multiplied with at a time */
+    size_t images, rows;  /* of a portion: several images, or rows of one */
 } cut;
 
 typedef struct rows_loop {
@@ -35,9 +34,9 @@ typedef struct rows_loop {
     const xcvm_filter_gradient *f;
     cut cut;
     size_t group;
-    /* What is taken now. */
+    /* The current portion. */
     size_t image, images, top, rows;
-    float *packed; /* g, panel after panel */
+    float *packed; /* g, as panels */
     float *own;    /* of each worker: planes, then sums */
     size_t own_floats, planes_floats;
 } rows_loop;
@@ -60,7 +59,7 @@ static cut cut_of(const xcvm_conv_shape *s, int threads)
     c.channels = xcvm_min(c.channels, s->channels);
     c.panels = xcvm_ceil_div(s->outputs, XCVM_GEMM_PANEL);
     c.width = xcvm_round_up(xcvm_ceil_div(s->outputs, c.panels), XCVM_LANES);
-    /* Every thread should have something to do: fewer channels at a time, then fewer outputs. */
+    /* Every thread should have work: first fewer channels per block, then fewer outputs. */
     const size_t all = (size_t)threads;
     c.channels = at_least_one(xcvm_min(c.channels, xcvm_ceil_div(s->channels, 2 * all)));
     c.blocks = xcvm_ceil_div(s->channels, c.channels);
@@ -74,13 +73,13 @@ static cut cut_of(const xcvm_conv_shape *s, int threads)
 
 /* ---- Sums ---- */
 
-/* The places of rows: `count` runs of `length`, `pitch` apart in each image. */
+/* Positions of rows: `count` runs of `length`, `pitch` apart in each image. */
 typedef struct runs {
-    size_t images, image; /* and floats from one to the next */
+    size_t images, image; /* number of images, and floats between them */
     size_t count, pitch, length;
 } runs;
 
-/* The products of some rows, which begin at `from`, and the places of a panel. */
+/* Products of some rows, which begin at `from`, and the positions of a panel. */
 XCVM_INLINE void sum_rows(const runs *r, const float *const *from, const float *g, const size_t rows,
                           const size_t vectors, float *to)
 {
@@ -99,7 +98,7 @@ XCVM_INLINE void sum_rows(const runs *r, const float *const *from, const float *
     xcvm_row_tile_store(sum, rows, vectors, false, to);
 }
 
-/* Constant sizes for whole tiles and for the rows that are left. */
+/* Constant sizes for whole tiles and for the remaining rows. */
 static void sum_tile(const runs *r, const float *const *from, const float *g, size_t rows, size_t vectors, float *to)
 {
     switch (rows * 8 + vectors) {
@@ -116,8 +115,8 @@ static void sum_tile(const runs *r, const float *const *from, const float *g, si
     }
 }
 
-/* Adds sums, a row for each of `count` columns of y and a vector for some of `outputs`, to y, whose rows are `stride`
- * apart, or puts them there. */
+/* Adds sums, one row per column of y and a vector for some of `outputs`, to y, whose rows are `stride` apart, or stores
+ * them. */
 static void put_sums(const float *sums, size_t count, size_t vectors, size_t outputs, bool add, float *y, size_t stride)
 {
     for (size_t v = 0; v < vectors; v++)
@@ -146,7 +145,7 @@ static void fill_planes(const rows_loop *l, size_t first, size_t channels, float
         }
 }
 
-/* The places that are taken now. */
+/* The runs of the current portion. */
 static runs runs_of(const rows_loop *l)
 {
     const xcvm_conv_shape *s = &l->f->shape;
@@ -156,7 +155,7 @@ static runs runs_of(const rows_loop *l)
     return (runs){l->images, l->cut.planes.in_floats, l->rows, l->cut.planes.pitch, w->out[2]};
 }
 
-/* Where row `row` of a block of channels begins. */
+/* Start of row `row` of a block of channels. */
 static const float *row_at(const rows_loop *l, size_t first, size_t row, const float *planes)
 {
     const xcvm_conv_shape *s = &l->f->shape;
@@ -168,7 +167,7 @@ static const float *row_at(const rows_loop *l, size_t first, size_t row, const f
            l->cut.planes.offsets[row % w->kernel_size];
 }
 
-/* The rows of some channels from `first` on, with one panel. */
+/* Sums the rows of some channels from `first` with one panel. */
 static xcvm_status sum_panel(const rows_loop *l, xcvm_poller *poller, size_t panel, size_t first, size_t channels,
                              const float *planes, float *sums)
 {
@@ -208,7 +207,7 @@ static void run_blocks(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Panels [begin, end) of g, place after place. */
+/* Packs panels [begin, end) of g, position by position. */
 static void pack_panels(void *context, size_t begin, size_t end, int worker)
 {
     const rows_loop *l = context;

@@ -1,10 +1,10 @@
-/* Gradients of filters of 3 x 3 by Winograd's algorithm: the adjoint of F(4 x 4, 3 x 3) as winograd.h has it, by its
- * filters. Tiles of the image are transformed as for the convolution, those of g by the adjoint of the transform of
- * outputs; for each of the 36 points the products of outputs and channels are summed up over the tiles, and the sums
- * become filters by the adjoint of the filters' transform.
+/* Gradients of 3 x 3 filters by Winograd's algorithm: the adjoint of F(4 x 4, 3 x 3) of winograd.h with respect to
+ * filters. Image tiles are transformed as for the convolution, tiles of g by the adjoint output transform. For each of
+ * the 36 points, products of outputs and channels are summed over the tiles. The sums become filters by the adjoint
+ * filter transform.
  *
- * A band of tiles is transformed by all threads, which then take blocks of outputs and channels, whose sums of all
- * points stay in the cache, and add the filters that they make to y. */
+ * All threads transform a band of tiles, and then take blocks of outputs and channels, whose sums of all points stay in
+ * the cache, and add the resulting filters to y. */
 #include "ops/conv_gradient/simd/filter_gradient.h"
 #include "ops/conv/simd/winograd.h"
 #include "ops/util/grain.h"
@@ -16,22 +16,22 @@ enum {
     CHUNK = XCVM_WINOGRAD_CHUNK,
     TAPS = 9,
     CHUNK_FLOATS = CHUNK + XCVM_LANES,
-    /* Outputs and channels of a block, at most. */
+    /* Maximum outputs and channels of a block. */
     OUTPUTS = 48,
     CHANNELS = 96,
-    /* Floats of the transformed tiles of a band, and its tiles at most and at least. */
+    /* Floats of the transformed tiles of a band, and its maximum and minimum number of tiles. */
     BAND = 2 * 1024 * 1024,
     MOST_TILES = 256,
     LEAST_TILES = 64,
-    GAP = 16,                /* between the matrices of two points, which must not fall into the same set of a cache */
-    THREAD_WORK = 400 * 1000 /* multiply-adds that are worth a thread */
+    GAP = 16,                /* padding between matrices of points, to avoid conflicts in a cache set */
+    THREAD_WORK = 400 * 1000 /* minimum multiply-adds per thread */
 };
 
 typedef struct cut {
-    size_t tiles, band; /* in all, and of a band */
+    size_t tiles, band; /* in total, and of a band */
     size_t channels, outputs;
     size_t channel_blocks, output_blocks;
-    /* Floats of a block of channels, and from one point to the next. */
+    /* Floats of a block of channels, and between points. */
     size_t image_block, image_stride, gradient_stride, sum_stride;
     size_t own_floats; /* of each worker */
 } cut;
@@ -70,7 +70,7 @@ static cut cut_of(const xcvm_conv_shape *s)
 
 /* ---- Transforms ---- */
 
-/* Some channels from `channel` on, as panels. */
+/* Transforms some channels from `channel` to panels. */
 static void transform_channels(const winograd_loop *l, xcvm_poller *poller, size_t channel, float *own)
 {
     const cut *c = &l->cut;
@@ -116,7 +116,7 @@ static void transform_output(const winograd_loop *l, xcvm_poller *poller, size_t
     }
 }
 
-/* Units: blocks of channels as wide as a vector, then outputs, as many at a time. */
+/* Units are vectors of blocks of channels, then equal numbers of outputs. */
 static void transform_units(void *context, size_t begin, size_t end, int worker)
 {
     const winograd_loop *l = context;
@@ -146,7 +146,7 @@ XCVM_INLINE void transform_sums(const xcvm_lanes u[SPAN], xcvm_lanes taps[3])
     taps[2] = u[5] + (1.0f / 3.0f) * (far - near);
 }
 
-/* The filters of some channels become y's, or are added to them. */
+/* Stores the filters of some channels to y, or adds them. */
 static void put_filters(const float *sums, size_t stride, size_t channels, bool add, float *y)
 {
     xcvm_lanes rows[3][SPAN];
@@ -205,7 +205,7 @@ static void run_units(void *context, size_t begin, size_t end, int worker)
 
 /* ---- The algorithm ---- */
 
-/* Multiply-adds for a pair of channels, those of transforms by measurement. */
+/* Multiply-adds per pair of channels, with measured costs of the transforms. */
 static bool fits(const xcvm_conv_shape *s)
 {
     const xcvm_window *w = &s->window;

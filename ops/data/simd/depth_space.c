@@ -1,9 +1,8 @@
-/* DepthToSpace and SpaceToDepth: a row of pixels is taken apart into a row for each place in a block, or put together
- * of them. */
+/* DepthToSpace and SpaceToDepth: splits a row of pixels into one row per position in a block, or merges such rows. */
 #include "ops/util/kernel.h"
 #include "ops/simd/math.h"
 
-enum { MOST_PIXELS = 1 << 16 /* of a row, between polls */ };
+enum { MOST_PIXELS = 1 << 16 /* pixels of a row between polls */ };
 
 typedef struct wide {
     uint64_t low, high;
@@ -13,12 +12,12 @@ typedef struct blocks {
     const xcvm_kernel *k;
     char *deep, *flat;
     size_t size;                       /* of an element */
-    size_t channels, height, width, b; /* of the deep side's pixels, and channels of the flat side */
-    bool depth_first;                  /* channel = (by, bx, c), else (c, by, bx) */
+    size_t channels, height, width, b; /* of the deep side's pixels; channels of the flat side */
+    bool depth_first;                  /* channel order (by, bx, c), else (c, by, bx) */
     bool to_space;
 } blocks;
 
-/* Element bx of block x of the flat row is element x of deep row bx; rows are `step` apart. */
+/* Element bx of block x of the flat row is element x of deep row bx. Rows are `step` apart. */
 #define DEFINE_ROW(bits, type)                                                                                         \
     static inline                                                                                                      \
         __attribute__((always_inline)) void blocks_##bits(type *restrict deep, const size_t step, type *restrict flat, \

@@ -1,17 +1,17 @@
-/* GatherElements, and the walk over indices that it has in common with ScatterElements. */
+/* GatherElements, and the index iteration that it shares with ScatterElements. */
 #include "ops/data/simd/gather_elements.h"
 #include "ops/util/move.h"
 
-enum { BLOCK = 256, MOST_FETCHED = 1 << 14 /* bytes */ };
+enum { BLOCK = 256, MOST_FETCHED = 1 << 14 /* in bytes */ };
 
-/* How far `count` indices from element `first` on are from an index of 0. Whether they are in range. */
+/* Computes the offsets of `count` indices from element `first`. Returns true if all are in range. */
 #define OFFSETS(type)                                                                                                  \
     do {                                                                                                               \
         const type *restrict at = XCVM_CDATA(type, e->indices) + first;                                                \
         for (size_t i = 0; i < count; i++) {                                                                           \
             const int64_t index = at[i], from_start = index < 0 ? index + dim : index;                                 \
             outside |= (uint64_t)from_start >= (uint64_t)dim;                                                          \
-            /* Out of range it may wrap; it is not used then. */                                                       \
+            /* Out of range this may wrap; the offset is then unused. */                                               \
             offsets[i] = (ptrdiff_t)((uint64_t)from_start * (uint64_t)stride);                                         \
         }                                                                                                              \
     } while (0)
@@ -28,8 +28,8 @@ static bool find_offsets(const xcvm_elementwise *e, size_t first, size_t count, 
     return outside == 0;
 }
 
-/* Elements of x that lie side by side are picked in any order, which no hardware foresees: of a walk along the last
- * axis those of the next row are fetched while this one's are. */
+/* Prefetches the next row: indices on the last axis read neighboring elements of x in random order, which hardware does
+ * not predict. */
 static void fetch_next(const xcvm_elementwise *e, ptrdiff_t row)
 {
     const size_t size = xcvm_dtype_size((xcvm_dtype)e->x->dtype), dim = (size_t)e->x->dims[e->axis];
@@ -77,7 +77,7 @@ xcvm_status xcvm_elementwise_run(const xcvm_kernel *k, const xcvm_elementwise *e
 typedef struct picking {
     const xcvm_moving *m;
     const xcvm_elementwise *e;
-    uint32_t outside; /* atomic; not 0: an index is in no range */
+    uint32_t outside; /* atomic; nonzero: an index is out of range */
 } picking;
 
 static void pick_block(const void *context, size_t first, size_t count, const ptrdiff_t *offsets)
