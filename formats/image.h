@@ -1,11 +1,11 @@
-/* Decoding images: one function for each library. */
+/* Image decoding: one function per library. */
 #ifndef XCVM_FORMATS_IMAGE_H
 #define XCVM_FORMATS_IMAGE_H
 
 #include "base/heap.h"
 
-/* Makes room for an image, which the decoder fills with rows of red, green and blue bytes, and of alpha where it has 4
- * channels; NULL with the error set if there is none. */
+/* Provides memory for an image, which the decoder fills with rows of RGB bytes, or RGBA with 4 channels. Returns NULL
+ * with the error set on failure. */
 typedef uint8_t *(*xcvm_image_room)(void *user, size_t height, size_t width);
 
 /* Limits of decoding. */
@@ -13,39 +13,39 @@ typedef struct xcvm_image_budget {
     xcvm_heap *heap;
     xcvm_status (*poll)(void *user, xcvm_error *error); /* fails where decoding must stop */
     void *user;
-    size_t claimed;     /* bytes that are counted against the session's limit */
-    xcvm_error refused; /* the first refusal of memory or time: what decoding fails with, whatever the library says */
+    size_t claimed;     /* bytes counted against the session's limit */
+    xcvm_error refused; /* the first refusal of memory or time; it determines the error, whatever the library reports */
 } xcvm_image_budget;
 
 typedef struct xcvm_image_source {
     const uint8_t *bytes;
     size_t count;
-    size_t channels; /* 3, or 4 with alpha, 255 where the image has none */
+    size_t channels; /* 3, or 4 with alpha, which is 255 if the image has none */
     xcvm_image_room room;
     void *user;
     xcvm_image_budget *budget;
     xcvm_error *error; /* never NULL */
 } xcvm_image_source;
 
-/* Counts what a library will take from the system against the session's limit until the image is decoded; before it is
- * asked for, by the sizes that the image declares. */
+/* Counts memory that a library will allocate from the system against the session's limit until the image is decoded.
+ * Must be called before the allocation, with the sizes that the image declares. */
 xcvm_status xcvm_image_claim(const xcvm_image_source *s, size_t bytes);
-/* CANCELLED or OUT_OF_TIME; a library that calls back is to stop then. */
+/* Returns CANCELLED or OUT_OF_TIME if decoding must stop. For callbacks of libraries. */
 xcvm_status xcvm_image_poll(const xcvm_image_source *s);
-/* Memory of the session's heap for libraries that take functions: as malloc, realloc and free, polling besides. */
+/* malloc, realloc and free from the session's heap, for libraries with allocation callbacks. They also poll. */
 void *xcvm_image_allocate(xcvm_image_budget *budget, size_t bytes);
 void *xcvm_image_reallocate(xcvm_image_budget *budget, void *memory, size_t bytes);
 void xcvm_image_release(void *memory);
 
-/* Largest height and width. */
+/* Maximum height and width. */
 enum { XCVM_IMAGE_LARGEST = 1 << 16 };
 
-/* INVALID_ARGUMENT if the image is broken, UNSUPPORTED if it is a variety that the library leaves out. */
+/* Fail with INVALID_ARGUMENT if the image is broken, and UNSUPPORTED if the library does not support its variant. */
 xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s);
 xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s);
 xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s);
 xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s);
-/* PNG, BMP, and the binary PGM and PPM. */
+/* Decodes PNG, BMP, and binary PGM and PPM. */
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s);
 
 /* Decodes an image of any of these formats, recognized by its first bytes, into the channels of the source. The caller

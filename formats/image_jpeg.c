@@ -1,4 +1,4 @@
-/* JPEG, by libjpeg: an optional dependency, XCVM_HAVE_JPEG. */
+/* JPEG with libjpeg, an optional dependency (XCVM_HAVE_JPEG). */
 #include "base/lazy_library.h"
 #include "formats/image.h"
 
@@ -24,12 +24,12 @@
 XCVM_LAZY_LIBRARY(jpeg, XCVM_JPEG_FILE, FUNCTIONS)
 
 enum {
-    MOST_SCANS = 100, /* progressive images have about ten; each goes through all coefficients */
-    LARGEST_UNIT = 32 /* pixels of blocks that are decoded together, across and down */
+    MOST_SCANS = 100, /* progressive images have about ten; each processes all coefficients */
+    LARGEST_UNIT = 32 /* width and height in pixels of blocks decoded together */
 };
 
 typedef struct failure {
-    struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer is one to this */
+    struct jpeg_error_mgr manager; /* must be first, so that libjpeg's pointer can be converted */
     struct jpeg_progress_mgr progress;
     const xcvm_image_source *source;
     jmp_buf back;
@@ -43,7 +43,7 @@ static void fail(j_common_ptr info)
     longjmp(f->back, 1);
 }
 
-/* Of the warnings, only that of a file that ends too early counts. */
+/* The only warning treated as an error is a premature end of the file. */
 static void warn(j_common_ptr info, int level)
 {
     if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF)
@@ -61,7 +61,7 @@ static void report_progress(j_common_ptr info)
         longjmp(f->back, 1);
 }
 
-/* libjpeg keeps the coefficients of images whose scans do not come one component after the other, else some rows. */
+/* libjpeg keeps all coefficients of images with progressive or non-interleaved scans, else some rows. */
 static xcvm_status claim_memory(struct jpeg_decompress_struct *d, const xcvm_image_source *s)
 {
     enum { TABLES = 1 << 18, ROWS = 4 * LARGEST_UNIT };
@@ -74,8 +74,7 @@ static xcvm_status claim_memory(struct jpeg_decompress_struct *d, const xcvm_ima
     return XCVM_OK;
 }
 
-/* The rows of CMYK images are inverted, as Adobe's programs write them and Pillow takes them; the colors are made as
- * Pillow makes them. */
+/* CMYK rows are inverted, as Adobe writes and Pillow reads them. Colors are converted as in Pillow. */
 static void take_row(const xcvm_image_source *s, const JSAMPLE *from, size_t from_channels, size_t width, uint8_t *to)
 {
     for (size_t x = 0; x < width; x++, from += from_channels, to += s->channels) {

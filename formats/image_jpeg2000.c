@@ -1,4 +1,4 @@
-/* JPEG 2000, by OpenJPEG: an optional dependency, XCVM_HAVE_OPENJPEG. */
+/* JPEG 2000 with OpenJPEG, an optional dependency (XCVM_HAVE_OPENJPEG). */
 #include "base/lazy_library.h"
 #include "formats/image.h"
 
@@ -28,7 +28,7 @@ XCVM_LAZY_LIBRARY(opj, XCVM_OPENJPEG_FILE, FUNCTIONS)
 
 enum { MOST_CHANNELS = 4 };
 
-/* The bytes as OpenJPEG's stream. */
+/* The bytes as a stream of OpenJPEG. */
 typedef struct reader {
     const uint8_t *bytes;
     size_t count, at;
@@ -64,7 +64,7 @@ static OPJ_OFF_T skip(OPJ_OFF_T offset, void *user)
     return offset;
 }
 
-/* One sample as a byte. */
+/* Converts one sample to a byte. */
 static uint8_t byte_of(const opj_image_comp_t *c, size_t i)
 {
     const int64_t value = (int64_t)c->data[i] + (c->sgnd ? (int64_t)1 << (c->prec - 1) : 0);
@@ -72,7 +72,7 @@ static uint8_t byte_of(const opj_image_comp_t *c, size_t i)
     return (uint8_t)(byte < 0 ? 0 : byte > 255 ? 255 : byte);
 }
 
-/* Those beyond the colors, too. */
+/* Also checks channels beyond the colors. */
 static xcvm_status check_channels(const xcvm_image_source *s, const opj_image_t *image)
 {
     const opj_image_comp_t *c = image->comps;
@@ -102,7 +102,7 @@ static xcvm_status take_pixels(const xcvm_image_source *s, const opj_image_t *im
     return XCVM_OK;
 }
 
-/* ---- What the header declares ---- */
+/* ---- Header ---- */
 
 static uint32_t big_endian(const uint8_t *bytes, int count)
 {
@@ -112,7 +112,7 @@ static uint32_t big_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-/* Where the codestream begins: by itself, or in a box "jp2c" of a JP2 file. The end if there is none. */
+/* Returns the start of the codestream: at the beginning, or in a box "jp2c" of a JP2 file; the end if there is none. */
 static size_t find_codestream(const xcvm_image_source *s)
 {
     size_t at = 0;
@@ -133,8 +133,8 @@ static size_t find_codestream(const xcvm_image_source *s)
     return s->count;
 }
 
-/* The sizes are those of ISO/IEC 15444-1, A.5.1, marker segment SIZ, with which a codestream begins. OpenJPEG takes
- * memory for what it declares as soon as it reads it. */
+/* Reads the sizes of marker segment SIZ (ISO/IEC 15444-1, A.5.1), which starts a codestream. OpenJPEG allocates memory
+ * for them as soon as it reads them. */
 static xcvm_status claim_memory(const xcvm_image_source *s)
 {
     enum { SIZ = 42, TILE = 8 << 10, TABLES = 1 << 20 };
@@ -159,7 +159,7 @@ static xcvm_status claim_memory(const xcvm_image_source *s)
         xcvm_ceil_div(right - first_column, tile_width) * xcvm_ceil_div(bottom - first_row, tile_height);
     XCVM_CHECK(s->error, tiles <= UINT16_MAX, INVALID_ARGUMENT, "the JPEG 2000 image has %llu tiles",
                (unsigned long long)tiles);
-    /* The image and the coefficients of a tile, which may be all of it; what is kept for each tile and channel. */
+    /* The image, the coefficients of a tile, which may be all of it, and data per tile and channel. */
     const uint64_t samples = channels * (right - left) * (bottom - top);
     return xcvm_image_claim(s, 2 * samples * sizeof(int32_t) + tiles * (1 + channels) * TILE + TABLES + s->count);
 }
@@ -174,7 +174,7 @@ static xcvm_status decode(const xcvm_image_source *s, opj_codec_t *codec, opj_st
     const uint32_t channels = (*image)->numcomps;
     XCVM_CHECK(s->error, channels >= 1 && channels <= MOST_CHANNELS, INVALID_ARGUMENT,
                "the JPEG 2000 image has %u channels, 1 to %d are expected", channels, MOST_CHANNELS);
-    /* Decoding takes memory for all of them. */
+    /* Decoding allocates memory for all channels. */
     XCVM_TRY(check_channels(s, *image));
     const uint32_t width = (*image)->comps[0].w, height = (*image)->comps[0].h;
     XCVM_CHECK(s->error, width <= XCVM_IMAGE_LARGEST && height <= XCVM_IMAGE_LARGEST, OUT_OF_RANGE,

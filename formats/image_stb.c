@@ -1,9 +1,9 @@
-/* PNG, BMP, PGM and PPM, by stb_image: an optional dependency, XCVM_HAVE_STB. */
+/* PNG, BMP, PGM and PPM with stb_image, an optional dependency (XCVM_HAVE_STB). */
 #include "formats/image.h"
 
 #ifdef XCVM_HAVE_STB
 
-/* stb_image takes memory from the session of the image that this thread decodes. */
+/* stb_image allocates from the budget of the image that this thread decodes. */
 static _Thread_local xcvm_image_budget *current;
 
 #define STBI_MALLOC(bytes) xcvm_image_allocate(current, bytes)
@@ -23,9 +23,9 @@ static _Thread_local xcvm_image_budget *current;
 #include <stdlib.h>
 #include <string.h>
 
-/* Pixels of 16 bits a channel are taken as they are: asked for three channels, stb_image reads a PNM of one beyond its
- * end. It also leaves the bytes of a PNM in the order that they have in the file, greatest first. Returns red, green
- * and blue bytes, and of alpha if wanted, to be given back to stbi_image_free. */
+/* Loads 16-bit images with their own channel count: when asked for three channels, stb_image reads a one-channel PNM
+ * beyond its end. It also does not swap the big-endian samples of a PNM. Returns RGB bytes, or RGBA if wanted, to be
+ * freed with stbi_image_free. */
 static stbi_uc *load_wide(const xcvm_image_source *s, int *width, int *height)
 {
     int channels;
@@ -54,8 +54,8 @@ static uint32_t little_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-/* Whether the file is large enough for what it declares: rows of a BMP are not compressed, and of a PNG by no more than
- * deflate does. stb_image would make up what is missing, or find that out at the end. */
+/* Returns true if the file is large enough for its declared size: BMP rows are not compressed, and PNG at most by
+ * deflate's factor. stb_image would invent missing data, or detect the end late. */
 static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height)
 {
     enum { MOST_DEFLATED = 1032 }; /* zlib's technical details, "Maximum Compression Factor" */
@@ -68,7 +68,7 @@ static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height
     return s->bytes[0] == 'P' || bits * width / 8 * height / share <= s->count;
 }
 
-/* With stb's reason, which may be missing, or end with the beginning of another line. */
+/* Uses stb's reason, which may be missing, or continue with the start of another line. */
 static xcvm_status undecodable(const xcvm_image_source *s)
 {
     const char *reason = stbi_failure_reason();
@@ -87,7 +87,7 @@ static xcvm_status decode(const xcvm_image_source *s)
                width >= 0 && width <= XCVM_IMAGE_LARGEST && height >= -XCVM_IMAGE_LARGEST &&
                    height <= XCVM_IMAGE_LARGEST,
                OUT_OF_RANGE, "the image is too large");
-    height = abs(height); /* below 0 in a BMP whose rows run downwards */
+    height = abs(height); /* negative in a BMP with rows from top to bottom */
     XCVM_CHECK(s->error, is_plausible(s, (size_t)width, (size_t)height), INVALID_ARGUMENT,
                "an image of %d x %d does not fit into %zu bytes", height, width, s->count);
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);

@@ -1,4 +1,4 @@
-/* TIFF, by libtiff: an optional dependency, XCVM_HAVE_TIFF. */
+/* TIFF with libtiff, an optional dependency (XCVM_HAVE_TIFF). */
 #include "base/lazy_library.h"
 #include "formats/image.h"
 
@@ -24,14 +24,14 @@
     X(TIFFClose)
 XCVM_LAZY_LIBRARY(tiff_library, XCVM_TIFF_FILE, FUNCTIONS)
 
-/* The bytes as libtiff's file. */
+/* The bytes as a file of libtiff. */
 typedef struct reader {
     const uint8_t *bytes;
     size_t count, at;
     const xcvm_image_source *source;
 } reader;
 
-/* Once for each strip or tile: where decoding stops when time is up. */
+/* Called once per strip or tile, so decoding stops here when time is up. */
 static tmsize_t read_bytes(thandle_t handle, void *to, tmsize_t size)
 {
     reader *r = handle;
@@ -69,7 +69,7 @@ static int close_nothing(thandle_t handle)
 
 static toff_t size_of(thandle_t handle) { return ((const reader *)handle)->count; }
 
-/* Where the first row and the first column of the file are seen: 1 to 8, as EXIF has it, too. */
+/* Orientation of the first row and column: 1 to 8, as in EXIF. */
 static int read_orientation(TIFF *tiff)
 {
     uint16_t orientation = ORIENTATION_TOPLEFT;
@@ -78,7 +78,7 @@ static int read_orientation(TIFF *tiff)
                                                                                              : ORIENTATION_TOPLEFT;
 }
 
-/* Whether libtiff has multiplied colors by an alpha that the file keeps apart from them. */
+/* Returns true if libtiff has multiplied colors by an alpha that the file stores unassociated. */
 static bool is_multiplied(TIFF *tiff)
 {
     uint16_t count = 0, *kinds = NULL;
@@ -86,7 +86,7 @@ static bool is_multiplied(TIFF *tiff)
            kinds[0] == EXTRASAMPLE_UNASSALPHA;
 }
 
-/* Whose place of the file is seen at row y and column x. */
+/* Index in the file of the pixel shown at row y and column x. */
 static size_t place_of(int orientation, size_t width, size_t height, size_t y, size_t x)
 {
     const bool turned = orientation >= ORIENTATION_LEFTTOP;
@@ -135,7 +135,7 @@ static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
                "the image is too large");
     XCVM_CHECK(s->error, tiff_library.TIFFRGBAImageOK(tiff, why) != 0, UNSUPPORTED,
                "the TIFF image is not supported: %.150s", why);
-    /* libtiff keeps the strip or tile that it decodes, for each of up to four channels. */
+    /* libtiff keeps the strip or tile that it decodes, for up to four channels. */
     const uint64_t piece =
         tiff_library.TIFFIsTiled(tiff) ? tiff_library.TIFFTileSize64(tiff) : tiff_library.TIFFStripSize64(tiff);
     XCVM_CHECK(s->error, piece <= PTRDIFF_MAX / 8, OUT_OF_RANGE, "the TIFF image has pieces of %llu bytes",
@@ -146,7 +146,7 @@ static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
     uint8_t *rows = turned ? s->room(s->user, width, height) : s->room(s->user, height, width);
     if (rows == NULL)
         return s->error->status;
-    /* It gives words of red, green, blue and alpha, in the order of the file if that is what is asked for. */
+    /* The result is RGBA words, in file order if that orientation is requested. */
     uint32_t *words = xcvm_image_allocate(s->budget, (size_t)width * height * sizeof *words);
     XCVM_CHECK(s->error, words != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
     const bool whole = tiff_library.TIFFReadRGBAImageOriented(tiff, width, height, words, orientation, 1) != 0;
@@ -157,7 +157,7 @@ static xcvm_status read_image(const xcvm_image_source *s, TIFF *tiff)
     return status;
 }
 
-/* libtiff would print what it says. */
+/* Otherwise libtiff prints its messages. */
 static int say_nothing(TIFF *tiff, void *user, const char *module, const char *format, va_list arguments)
 {
     (void)tiff;
@@ -174,7 +174,7 @@ xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
     reader r = {s->bytes, s->count, 0, s};
     TIFFOpenOptions *options = tiff_library.TIFFOpenOptionsAlloc();
     XCVM_CHECK(s->error, options != NULL, OUT_OF_MEMORY, "no memory for the TIFF image");
-    /* What is claimed for the pixels is checked by their sizes; this is for what stands in front of them. */
+    /* The pixels are checked by their claimed size; this limits the directory before them. */
     const size_t left = xcvm_heap_left(s->budget->heap);
     if (left <= PTRDIFF_MAX)
         tiff_library.TIFFOpenOptionsSetMaxSingleMemAlloc(options, left != 0 ? (tmsize_t)left : 1);

@@ -1,4 +1,4 @@
-/* WebP, by libwebp: an optional dependency, XCVM_HAVE_WEBP. */
+/* WebP with libwebp, an optional dependency (XCVM_HAVE_WEBP). */
 #include "base/lazy_library.h"
 #include "formats/image.h"
 
@@ -21,7 +21,7 @@ xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
     if (rows == NULL)
         return s->error->status;
-    /* libwebp keeps a word for each pixel of a lossless image, and what was predicted for blocks of them. */
+    /* libwebp keeps a word per pixel of a lossless image, and predictor data per block. */
     XCVM_TRY(xcvm_image_claim(s, ((size_t)width + 64) * ((size_t)height + 64) * 6));
     XCVM_TRY(xcvm_image_poll(s));
     const size_t stride = (size_t)width * s->channels;

@@ -2,13 +2,13 @@
 #include "ops/util/move.h"
 #include "ops/util/strided.h"
 
-/* One axis of a slice: `count` elements from `start` on, `step` apart. */
+/* One axis of a slice: `count` elements from `start` with step `step`. */
 typedef struct range {
     int64_t start, step, count;
 } range;
 
-/* What start, end and step mean for a dimension, as ONNX defines it: ends count from the back if negative, and are then
- * cut to what there is. */
+/* Resolves start, end and step for a dimension, as ONNX defines them: negative values count from the end, and all are
+ * clamped. */
 static range resolve(int64_t start, int64_t end, int64_t step, int64_t dim)
 {
     range r = {.step = step};
@@ -27,7 +27,7 @@ static range resolve(int64_t start, int64_t end, int64_t step, int64_t dim)
     return r;
 }
 
-/* The operands as far as they are known: which axis each entry is for, and its numbers. */
+/* The known operands: the axis of each entry, and its numbers. */
 typedef struct entries {
     size_t count;
     bool known, axes_known;
@@ -50,7 +50,7 @@ static xcvm_status read_entries(xcvm_error *error, const xcvm_Slice_args *a, int
                starts, ends);
     XCVM_CHECK(error, !e->known || a->steps == NULL || !steps_known || starts == steps, SHAPE_MISMATCH,
                "starts has %zu elements, steps %zu", starts, steps);
-    /* How many entries there are follows from any operand whose elements are known. */
+    /* Any operand whose elements are known gives the number of entries. */
     bool counted = e->known || ends_known || (a->steps != NULL && steps_known);
     e->count = e->known ? starts : ends_known ? ends : a->steps != NULL && steps_known ? steps : 0;
     if (!counted && a->starts->rank == 1 && a->starts->dims[0] >= 0 && a->starts->dims[0] <= XCVM_MAX_RANK) {
@@ -78,7 +78,7 @@ static xcvm_status read_entries(xcvm_error *error, const xcvm_Slice_args *a, int
     return XCVM_OK;
 }
 
-/* The size of an open dimension after slicing: itself if the slice takes all of it. */
+/* Size of an open dimension after slicing: unchanged if the slice takes all of it. */
 static int64_t open_size(int64_t dim, int64_t start, int64_t end, int64_t step)
 {
     bool forwards = step == 1 && start == 0 && end >= INT32_MAX;
@@ -128,7 +128,7 @@ static xcvm_status slice(const xcvm_moving *m, const void *context)
     for (int i = 0; i < x->rank; i++) {
         const range *r = &c->ranges[i];
         begin += (ptrdiff_t)r->start * from[i];
-        /* A step past the whole dimension is never taken, but its product with the stride could overflow. */
+        /* A step larger than the dimension is never taken, but its product with the stride could overflow. */
         xcvm_strided_axis(&s, (size_t)y->dims[i], to[i], y->dims[i] > 1 ? from[i] * (ptrdiff_t)r->step : from[i]);
     }
     return xcvm_strided_copy(m->k, &s, m->size, m->to[0], (const char *)m->from[0] + begin * (ptrdiff_t)m->size);

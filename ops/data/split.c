@@ -4,7 +4,7 @@
 #include "ops/util/move.h"
 #include "ops/util/strided.h"
 
-/* Sizes of the pieces must be given for each result and sum up to x's dimension, where that is known. */
+/* The sizes of the pieces must have one entry per result and sum to x's dimension, if known. */
 static xcvm_status check_sizes(const xcvm_inference *t, const xcvm_value *split, size_t count, int64_t dim)
 {
     int64_t sum = 0;

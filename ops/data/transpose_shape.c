@@ -1,4 +1,4 @@
-/* The shape rule of Transpose. */
+/* Shape rule of Transpose. */
 #include "ops/data/transpose.h"
 
 XCVM_SHAPE_RULE_OF(Transpose)

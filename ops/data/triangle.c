@@ -1,4 +1,4 @@
-/* EyeLike and Trilu: matrices by their diagonals. */
+/* EyeLike and Trilu: matrices defined by their diagonals. */
 #include "ops/util/index.h"
 #include "ops/util/move.h"
 
@@ -15,7 +15,7 @@ XCVM_SHAPE_RULE_OF(EyeLike)
     return XCVM_OK;
 }
 
-/* The bytes of the number 1. */
+/* Writes the bytes of the number 1. */
 static void one(xcvm_dtype dtype, unsigned char bytes[8])
 {
     uint64_t integer = 1;
@@ -39,7 +39,7 @@ static void one(xcvm_dtype dtype, unsigned char bytes[8])
         memcpy(bytes, &integer, sizeof integer);
 }
 
-/* How many of `columns` elements lie before those of row `row` whose column is at least row + k, in [0, columns]. */
+/* Number of elements of row `row`, among `columns`, before column row + k; in [0, columns]. */
 static int64_t diagonal(int64_t row, int64_t k, int64_t columns)
 {
     int64_t column;
@@ -82,7 +82,7 @@ static void trilu_rows(void *context, size_t begin, size_t end, int worker)
         const char *from = XCVM_CDATA(char, s->a->x) + i * row_bytes;
         char *to = XCVM_DATA(char, s->a->y) + i * row_bytes;
         int64_t row = (int64_t)i % s->rows;
-        /* The lower triangle keeps what lies up to the diagonal, which is before the next one. */
+        /* The lower triangle includes the diagonal, so it ends before the next one. */
         int64_t cut = diagonal(s->a->upper ? row : row + 1, s->k, s->columns);
         size_t first = (size_t)cut * s->size, second = row_bytes - first;
         (void)xcvm_kernel_fill(s->kernel, s->a->upper ? to : to + first, 0, s->a->upper ? first : second);

@@ -1,12 +1,12 @@
-/* Unique: sorts keys of elements or of slices. */
+/* Unique: sorts keys of elements or slices. */
 #include "ops/util/index.h"
 #include "ops/util/move.h"
 #include "ops/util/order.h"
 
-/* So many slices are sorted faster by comparing them, and so are slices of more elements. */
+/* Up to SHORT slices, or with more than FEW_ELEMENTS elements per slice, comparison sort is faster. */
 enum { SHORT = 256, FEW_ELEMENTS = 8 };
 
-/* Unique compares elements of x flattened where the axis is this low. */
+/* An axis this low means that Unique flattens x. */
 static bool flattens(const xcvm_Unique_args *a) { return a->axis < -XCVM_MAX_RANK; }
 
 XCVM_SHAPE_RULE_OF(Unique)
@@ -32,15 +32,15 @@ XCVM_SHAPE_RULE_OF(Unique)
     return XCVM_OK;
 }
 
-/* The slices that are compared, and what is found out about them. All arrays have an entry for each slice. */
+/* The compared slices and the results. All arrays have one entry per slice. */
 typedef struct slices {
-    xcvm_poller *poller; /* of comparisons; slices are equal once the run is stopped */
+    xcvm_poller *poller; /* polls during comparisons; after the run is stopped, slices compare equal */
     const xcvm_value *x;
     xcvm_around at;
-    uint64_t *keys; /* of x's elements; NULL for strings */
+    uint64_t *keys; /* keys of x's elements; NULL for strings */
     int64_t *sorted, *spare;
-    int64_t *group; /* which different slice each slice is */
-    int64_t *first; /* of each different slice: the first slice that is it, and how many are */
+    int64_t *group; /* index of the distinct slice that each slice equals */
+    int64_t *first; /* for each distinct slice: its first occurrence, and its count */
     int64_t *times;
     size_t different;
 } slices;
@@ -80,8 +80,8 @@ static int compare_slices(const void *context, int64_t a, int64_t b)
     return 0;
 }
 
-/* Slices of few elements: sorted by one element after the other, from the last on. *keys are those of slices of one
- * element in order, which lie where `first` or `times` will be; NULL where there are more elements. */
+/* Radix sort for slices of few elements: by one element after another, from the last. For one-element slices *keys
+ * becomes their sorted keys, stored in memory of `first` and `times`; otherwise NULL. */
 static xcvm_status sort_by_keys(const xcvm_kernel *k, slices *s, const uint64_t **keys)
 {
     const size_t n = s->at.dim, inner = s->at.inner;
@@ -103,7 +103,7 @@ static xcvm_status sort_by_keys(const xcvm_kernel *k, slices *s, const uint64_t 
     return XCVM_OK;
 }
 
-/* Numbers the groups of equal slices in the order of the slices, or of their first appearance. */
+/* Numbers the groups of equal slices in sorted order or in order of first occurrence. */
 static xcvm_status group_slices(const xcvm_kernel *k, slices *s, bool in_order)
 {
     size_t n = s->at.dim;
@@ -197,7 +197,7 @@ XCVM_KERNEL(Unique)
     bool fits = xcvm_size_mul(count, sizeof(uint64_t), &bytes) &&
                 xcvm_size_mul(s.at.dim, 5 * sizeof(int64_t), &arrays) && xcvm_size_add(bytes, arrays, &bytes);
     XCVM_CHECK(k->error, fits, OUT_OF_RANGE, "x is too large");
-    /* Not the kernel's scratch, which moving the slices takes. */
+    /* Not the kernel's scratch, which moving the slices needs. */
     xcvm_storage *storage;
     XCVM_TRY(xcvm_heap_allocate(k->heap, bytes, &storage, k->error));
     int64_t *at = storage->data;

@@ -1,4 +1,4 @@
-/* Parameters of activations that are part of another instruction. */
+/* Parameters of activations that are fused into another instruction. */
 #include "ops/elementwise/activation.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ xcvm_activation xcvm_activation_affine(int choice, xcvm_floats params, xcvm_floa
     f.affine = true;
     f.scale = (float)affine.at[0];
     f.shift = (float)affine.at[1];
-    /* Stores clamp by themselves, and leave the rest to those who look at the kind. */
+    /* Stores clamp by themselves and leave other kinds to later code. */
     f.kind = f.kind == XCVM_ACTIVATION_none ? XCVM_ACTIVATION_Clip : f.kind;
     return f;
 }

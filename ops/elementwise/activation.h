@@ -1,33 +1,32 @@
-/* The activation that a product or a convolution applies to its result before it is stored.
+/* The activation that a matrix product or convolution applies to its result before storing it.
  *
- * `activation_params` of an instruction, where left out the value in parentheses: Clip low (-inf), high (inf);
- * LeakyRelu alpha (0.01); HardSigmoid alpha (0.2), beta (0.5); Swish alpha (1); Gelu 1 for its tanh approximation (0).
- * The others take none.
+ * `activation_params` of an instruction, with defaults in parentheses: Clip low (-inf), high (inf); LeakyRelu alpha
+ * (0.01); HardSigmoid alpha (0.2), beta (0.5); Swish alpha (1); Gelu 1 for its tanh approximation (0). Others have
+ * none.
  *
- * `affine` of an instruction is empty, or a scale and a shift: the activation's result is multiplied by the one, and
- * the other added. */
+ * `affine` of an instruction is empty, or a scale and a shift that are applied after the activation. */
 #ifndef XCVM_OPS_ELEMENTWISE_ACTIVATION_H
 #define XCVM_OPS_ELEMENTWISE_ACTIVATION_H
 
 #include "ops/op.h"
 
 typedef struct xcvm_activation {
-    int kind;        /* XCVM_ACTIVATION_...; Relu and Clip become none, as low and high say it all, unless affine */
-    float low, high; /* result = max(low, min(high, value)); NaN stays */
+    int kind;        /* XCVM_ACTIVATION_...; without affine, Relu and Clip become none, because low and high suffice */
+    float low, high; /* result = max(low, min(high, value)); NaN is kept */
     float alpha, beta;
-    bool affine; /* then the result is multiplied by scale, and shift added; kind is not none */
+    bool affine; /* multiply by scale and add shift afterwards; kind is not none */
     float scale, shift;
 } xcvm_activation;
 
-/* The activation of a row's attributes, which xcvm_activation_check has taken. */
+/* Returns the activation of an instruction's attributes, which xcvm_activation_check has accepted. */
 xcvm_activation xcvm_activation_of(int choice, xcvm_floats params);
-/* The same of an instruction that has an attribute `affine`. */
+/* The same for an instruction with an attribute `affine`. */
 xcvm_activation xcvm_activation_affine(int choice, xcvm_floats params, xcvm_floats affine);
-/* Checks that there are two numbers or none; for shape rules. */
+/* For shape rules: checks that there are two numbers or none. */
 xcvm_status xcvm_affine_check(xcvm_error *error, xcvm_floats affine);
-/* Checks the number of parameters; for shape rules. */
+/* For shape rules: checks the number of parameters. */
 xcvm_status xcvm_activation_check(xcvm_error *error, int choice, xcvm_floats params);
-/* One value, for the types that have no vector path. */
+/* Applies it to one value, for types without vector code. */
 double xcvm_activate_f64(const xcvm_activation *f, double x);
 
 #endif

@@ -1,4 +1,4 @@
-/* Loops of binary instructions that processors do one element at a time: of f64, of wide integers, of truth values. */
+/* Scalar loops of binary instructions: f64, 64-bit integers, booleans. */
 #include "ops/elementwise/binary_generic.h"
 
 #include "ops/util/broadcast.h"
@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-/* ---- What formulas call ---- */
+/* ---- Functions used by formulas ---- */
 
-/* The remainder with the sign of the divisor, as Python has it. */
+/* The remainder with the sign of the divisor, as in Python. */
 static double mod_f64(double u, double v)
 {
     double r = fmod(u, v);
@@ -29,7 +29,7 @@ static uint64_t pow_u64(uint64_t base, uint64_t exponent)
             result *= base;
     return result;
 }
-/* A fraction, as negative powers give, is cut off to 0. */
+/* A negative power is a fraction, which truncates to 0. */
 static int64_t pow_i64(int64_t u, int64_t v)
 {
     if (v < 0)
@@ -53,7 +53,7 @@ static int64_t pow_i64(int64_t u, int64_t v)
 #define RESULT_SAME(type) type
 #define RESULT_BOOL(type) uint8_t
 
-/* A loop is named after its formula and the type that it is on: i64_Div. */
+/* The name of a loop consists of type and formula: i64_Div. */
 #define F64_SCALAR(Name, result, formula) LOOP(f64_##Name, double, RESULT_##result(double), formula)
 #define F64_EACH(Name, result, formula)
 #define F64_REMAINDER(Name, result, formula)

@@ -1,4 +1,4 @@
-/* BitCast: the same bits as another type of the same width. */
+/* BitCast: the same bits as another type of equal width. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(BitCast)
@@ -20,7 +20,7 @@ XCVM_KERNEL(BitCast)
     uint8_t *y = a->y->data;
     if (a->to != XCVM_BOOL)
         return xcvm_kernel_copy(k, y, x, a->y->bytes);
-    /* A bool has no other bits than those of 0 and 1. */
+    /* A bool must be 0 or 1. */
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < a->y->bytes; i++) {
         XCVM_TRY(xcvm_poll_after(&poller, 1));

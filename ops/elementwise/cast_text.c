@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT = 48 }; /* longest text of a number */
+enum { TEXT = 48 }; /* maximum length of a number's text */
 
 /* ---- Numbers to text ---- */
 
-/* The fewest significant digits, without trailing zeros, of a finite positive number of type `dtype`; the number is
- * 0.DIGITS * 10^*point. Returns how many. */
+/* Writes the minimal significant digits, without trailing zeros, of a finite positive number of type `dtype`, and
+ * returns their count. The number is 0.DIGITS * 10^*point. */
 static int shortest_digits(xcvm_dtype dtype, double value, char digits[XCVM_DECIMAL_DIGITS], int *point)
 {
     uint64_t original = 0;
@@ -30,8 +30,8 @@ static int shortest_digits(xcvm_dtype dtype, double value, char digits[XCVM_DECI
     }
 }
 
-/* What 8 bits and fewer hold is written as f32 is, since few digits would do to come back but be another number (220
- * for the 224 of f8e4m3fn), and whole numbers without ".0". */
+/* Types of at most 8 bits are formatted as f32, because their minimal digits could denote another number (220 for the
+ * 224 of f8e4m3fn), and integers without ".0". */
 static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
 {
     char digits[XCVM_DECIMAL_DIGITS];
@@ -49,7 +49,7 @@ static size_t format_finite(xcvm_dtype dtype, double value, char text[TEXT])
         return n + (size_t)snprintf(text + n, TEXT - n, "e%c%02d", point < 1 ? '-' : '+', abs(point - 1));
     }
     for (int i = point < 1 ? point - 1 : 0; i < count || i < point + !tiny; i++) {
-        /* The digit of 10^(point - 1 - i); those outside are zeros. */
+        /* The digit of 10^(point - 1 - i); 0 outside the digits. */
         if (i == point)
             text[n++] = '.';
         text[n++] = i >= 0 && i < count ? digits[i] : '0';
@@ -83,7 +83,7 @@ static xcvm_status write_numbers(xcvm_kernel *k, xcvm_value *y, const xcvm_value
 {
     size_t count = xcvm_element_count(x), characters = 0;
     char text[TEXT];
-    /* The digits of a number take about as long as so many steps. */
+    /* Steps equivalent to formatting one number. */
     enum { STEPS = 64 };
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t i = 0; i < count; i++) {
@@ -120,12 +120,12 @@ static bool equals_ignoring_case(const char *text, size_t length, const char *lo
     return true;
 }
 
-/* What stands behind the sign of a decimal. */
+/* A parsed decimal without its sign. */
 typedef struct decimal {
-    char digits[64]; /* significant ones, those that did not fit counted by the exponent alone */
+    char digits[64]; /* significant digits; those that do not fit only adjust the exponent */
     int count;
     long exponent; /* of the last digit */
-    bool whole;    /* there is neither point nor exponent, and no digit is missing */
+    bool whole;    /* no point, no exponent, and no digit dropped */
 } decimal;
 
 static bool parse_decimal(const char *text, size_t length, decimal *d)
@@ -169,7 +169,7 @@ static bool parse_decimal(const char *text, size_t length, decimal *d)
     return c == end;
 }
 
-/* Without a point, which would depend on the locale. */
+/* Without a decimal point, which would depend on the locale. */
 static double decimal_value(const decimal *d)
 {
     char text[96];
@@ -180,7 +180,7 @@ static double decimal_value(const decimal *d)
     return strtod(text, NULL);
 }
 
-/* The value of an integer that fits 64 bits, of which a double would keep 53. */
+/* Exact value of an integer that fits in 64 bits; a double would keep only 53. */
 static bool parse_whole(const decimal *d, uint64_t *value)
 {
     *value = 0;

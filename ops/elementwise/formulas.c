@@ -1,4 +1,4 @@
-/* Rows and formulas of element-wise instructions agree on the element types that there are. */
+/* Compile-time checks that op definitions and formulas of element-wise instructions agree on element types. */
 #include "ops/elementwise/formulas.h"
 #include "ops/op.h"
 

@@ -1,20 +1,19 @@
-/* Formulas of the element-wise instructions, one line for each, from which their loops for every element type, their
- * kernels and the functions of fused kernels are made.
+/* Formulas of element-wise instructions, one line each. Loops for every element type, kernels, and functions of kernel
+ * libraries are generated from them.
  *
- * A formula is an expression without branches in the element v (or u and v), of the type it stands for; alpha and beta
- * are the instruction's FLOAT attributes in row order, or what its kernel gives for them. Lines differ in
+ * A formula is a branch-free expression of the element v (or u and v) in its type. alpha and beta are the instruction's
+ * FLOAT attributes in definition order, or values that its kernel provides. The columns are
  *
- * - kernel: PLAIN, made from this line; OWN, written out beside the loops; VARIANT, no instruction, but what one does
- * for certain attributes.
- * - grain: CHEAP or COSTLY, by which elements enough for a thread are counted.
- * - f32: EACH(formula), a loop over it and a function of fused kernels; PERIODIC(function, general), vectorized, but
- * for large arguments, which the function of libm takes.
- * - f64: EACH(formula) as for f32; FUNCTION(name) and PERIODIC(name, general), vectorized, and compiled for each
- *   instruction set; SCALAR(formula), compiled once, as calls of libm are.
- * - integers: INTEGER(formula), on all integer types, where `negated` is -v, wrapping round, and low and high are
- * bounds; THROUGH_F64, the formula of f64, rounded; NONE.
+ * - kernel: PLAIN, generated from this line; OWN, handwritten next to the loops; VARIANT, not an instruction, but a
+ * case of one for certain attributes. - grain: CHEAP or COSTLY, which determines the minimum elements per thread. -
+ * f32: EACH(formula), a loop and a function of kernel libraries; PERIODIC(function, general), vectorized, but with libm
+ * for large arguments. - f64: EACH(formula) as for f32; FUNCTION(name) and PERIODIC(name, general), vectorized, and
+ * compiled for each
+ *   instruction set; SCALAR(formula), compiled once, such as calls of libm. - integers: INTEGER(formula), for all
+ * integer types, where `negated` is -v with wraparound, and low and high are bounds; THROUGH_F64, the rounded f64
+ * formula; NONE.
  *
- * That a row takes integers and its line has no formula for them is an error of compilation
+ * It is a compile-time error if an op definition allows integers and its line has no formula for them
  * (ops/elementwise/formulas.c). */
 #ifndef XCVM_OPS_ELEMENTWISE_FORMULAS_H
 #define XCVM_OPS_ELEMENTWISE_FORMULAS_H
@@ -69,15 +68,15 @@
           INTEGER((v < low ? low : v) > high ? high : v < low ? low : v))
 /* clang-format on */
 
-/* Of two elements u and v, broadcast to each other. Besides the above:
+/* Formulas of two elements u and v, broadcast to each other. In addition to the above:
  *
  *   result    SAME as the operands' type, or BOOL.
- *   f32       SMALL(formula): as EACH, with half the code. PADDED(formula): the last elements are padded, so that all
- *             go through the same vector code. REMAINDER(formula): in the rest r of u / v, exact, with the sign of u.
- *   f64       REMAINDER as of f32.
- *   integers  MODULAR(formula): the same bits with and without sign, computed without. ORDERED(formula): on each type.
- *             WIDE(signed, unsigned): on 64 bits. UNSIGNED(formula): on 64 bits without sign. NONE.
- *   booleans  TRUTH(formula): of bytes, of which any but 0 is true. NONE. */
+ *   f32       SMALL(formula): as EACH, with half the code. PADDED(formula): pads the last elements, so that all use
+ *             the same vector code. REMAINDER(formula): of the exact remainder r of u / v with the sign of u.
+ *   f64       REMAINDER as for f32.
+ *   integers  MODULAR(formula): same bits for signed and unsigned, computed unsigned. ORDERED(formula): for each type.
+ *             WIDE(signed, unsigned): in 64 bits. UNSIGNED(formula): in unsigned 64 bits. NONE.
+ *   booleans  TRUTH(formula): of bytes, nonzero is true. NONE. */
 /* clang-format off */
 #define XCVM_BINARY_FORMULAS(BINARY) \
     BINARY(Add, PLAIN, CHEAP, SAME, EACH(u + v), EACH(u + v), MODULAR(u + v), NONE) \
@@ -108,8 +107,8 @@
            WIDE(u < 0 ? (int64_t)((uint64_t)u * (uint64_t)v) : u, u), NONE)
 /* clang-format on */
 
-/* Taking a line apart. XCVM_BY_KIND(LOOP_, Neg, XCVM_TAKEN_EACH(-v)) is LOOP_EACH(Neg, (-v)): the word in front of the
- * parentheses chooses the macro. */
+/* Decomposition of a line. XCVM_BY_KIND(LOOP_, Neg, XCVM_TAKEN_EACH(-v)) is LOOP_EACH(Neg, (-v)): the word before the
+ * parentheses selects the macro. */
 #define XCVM_TAKEN_EACH(...) EACH, (__VA_ARGS__)
 #define XCVM_TAKEN_SMALL(...) SMALL, (__VA_ARGS__)
 #define XCVM_TAKEN_PADDED(...) PADDED, (__VA_ARGS__)

@@ -1,4 +1,4 @@
-/* Element-wise instructions in f64 by libm, compiled once. */
+/* Element-wise instructions in f64 with libm, compiled once. */
 #include "ops/elementwise/unary_generic.h"
 
 #include "ops/simd/math_f64.h"

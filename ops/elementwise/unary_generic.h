@@ -1,11 +1,11 @@
-/* The element-wise instructions on the element types that have no vector loops of their own. */
+/* Unary element-wise instructions for element types without vector loops. */
 #ifndef XCVM_OPS_ELEMENTWISE_UNARY_GENERIC_H
 #define XCVM_OPS_ELEMENTWISE_UNARY_GENERIC_H
 
 #include "ops/elementwise/formulas.h"
 #include "ops/util/kernel.h"
 
-/* y[i] = f(x[i]); x and y may be equal. `p` are alpha and beta of ops/elementwise/formulas.h. */
+/* y[i] = f(x[i]); x and y may be equal. `p` has alpha and beta of ops/elementwise/formulas.h. */
 typedef void (*xcvm_unary_f64)(const double *x, double *y, size_t count, const double *p);
 /* The loops of SCALAR formulas: xcvm_unary_f64_Log. */
 #define XCVM_UNARY_F64_SCALAR(Name, formula)                                                                           \
@@ -16,7 +16,7 @@ typedef void (*xcvm_unary_f64)(const double *x, double *y, size_t count, const d
 #define XCVM_UNARY_F64(Name, kernel, grain, f32, f64, integers) XCVM_BY_KIND(XCVM_UNARY_F64_, Name, XCVM_TAKEN_##f64)
 XCVM_UNARY_FORMULAS(XCVM_UNARY_F64)
 
-/* Those that have an INTEGER formula. */
+/* Instructions with an INTEGER formula. */
 typedef enum xcvm_unary_integer {
 #define XCVM_UNARY_INTEGER_ENTRY_INTEGER(Name, formula) XCVM_UNARY_INTEGER_##Name,
 #define XCVM_UNARY_INTEGER_ENTRY_THROUGH_F64(Name, nothing)
@@ -26,10 +26,10 @@ typedef enum xcvm_unary_integer {
     XCVM_UNARY_FORMULAS(XCVM_UNARY_INTEGER_ENTRY)
 } xcvm_unary_integer;
 
-/* y = f(x) on tensors of integers. */
+/* y = f(x) for integer tensors. */
 #define xcvm_unary_int XCVM_PER_ISA(xcvm_unary_int)
 xcvm_status xcvm_unary_int(xcvm_kernel *k, xcvm_unary_integer op, xcvm_value *y, const xcvm_value *x);
-/* y = x, not below min and not above max, tensors of one integer each, or NULL. */
+/* y = x clamped to [min, max], which are integer tensors of one element, or NULL. */
 #define xcvm_clip_int XCVM_PER_ISA(xcvm_clip_int)
 xcvm_status xcvm_clip_int(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *min,
                           const xcvm_value *max);

@@ -1,4 +1,4 @@
-/* GridSample: sampling at given points, in any number of spatial dimensions; ops/image/simd/grid_sample.c samples. */
+/* Shape rule of GridSample, for any number of spatial dimensions; ops/image/simd/grid_sample.c has the kernel. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(GridSample)

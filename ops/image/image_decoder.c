@@ -12,8 +12,8 @@ XCVM_SHAPE_RULE_OF(ImageDecoder)
 typedef struct target {
     xcvm_kernel *k;
     xcvm_value *y;
-    uint8_t *pixels; /* red, green and blue: y's memory, or scratch if it has one channel */
-    size_t count;    /* pixels */
+    uint8_t *pixels; /* RGB: y's memory, or scratch if it has one channel */
+    size_t count;    /* number of pixels */
 } target;
 
 static uint8_t *make_room(void *user, size_t height, size_t width)
@@ -40,7 +40,7 @@ static xcvm_status poll_kernel(void *user, xcvm_error *error)
     return status;
 }
 
-/* With an error of its own, which is always there, and which a refusal of the session goes before. */
+/* Uses its own error, which is never NULL. A refusal by the session takes precedence over it. */
 xcvm_status xcvm_image_decode_any(xcvm_kernel *k, const void *bytes, size_t count, size_t channels,
                                   xcvm_image_room room, void *user)
 {
@@ -66,7 +66,7 @@ XCVM_KERNEL(ImageDecoder)
             y[3 * i] = y[3 * i + 2];
             y[3 * i + 2] = red;
         }
-    /* ITU-R 601-2, as Pillow computes it. */
+    /* ITU-R 601-2, with Pillow's arithmetic. */
     for (size_t i = 0; i < to.count && a->pixel_format == XCVM_PIXEL_FORMAT_Grayscale; i++)
         y[i] = (uint8_t)((19595U * to.pixels[3 * i] + 38470U * to.pixels[3 * i + 1] + 7471U * to.pixels[3 * i + 2] +
                           0x8000U) >>

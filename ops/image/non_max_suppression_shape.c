@@ -1,4 +1,4 @@
-/* The shape rule of NonMaxSuppression. */
+/* Shape rule of NonMaxSuppression. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(NonMaxSuppression)

@@ -1,4 +1,4 @@
-/* Resize: resampling along chosen axes, one axis after the other. */
+/* Resize: resampling of selected axes, one at a time. */
 #include "ops/util/floats.h"
 #include "ops/image/resize_plan.h"
 #include "ops/image/resize_row.h"
@@ -13,7 +13,7 @@ typedef struct pass {
     size_t inner;
 } pass;
 
-/* One axis of float data: rows are the dimensions before it times its output positions. */
+/* Resamples one axis of float data. Rows are the preceding dimensions times its output positions. */
 static void resample_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -48,7 +48,7 @@ static void resample_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* The last axis: rows are the dimensions before it. */
+/* Resamples the last axis. Rows are the preceding dimensions. */
 static void resample_columns(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -78,19 +78,19 @@ static void resample_columns(void *context, size_t begin, size_t end, int worker
     }
 }
 
-/* Elements are copied in runs, each of `size` bytes: what lies behind the last axis that changes anything. */
+/* Copies elements in runs of `size` bytes, which are the dimensions after the last axis that changes. */
 typedef struct gather {
     const xcvm_resize_axis *axes;
     const xcvm_value *x;
     xcvm_value *y;
     int last; /* that axis */
     size_t size;
-    size_t repeats;                /* of each run where the last axis grows by a whole number, else 0 */
+    size_t repeats;                /* repetitions of each run if the last axis grows by an integer factor, else 0 */
     bool doubles;                  /* the last two axes grow by two */
-    size_t strides[XCVM_MAX_RANK]; /* of the axes of x before the last, in runs */
+    size_t strides[XCVM_MAX_RANK]; /* strides of the axes of x before the last, in runs */
 } gather;
 
-/* Whether each position of an axis is where it was. */
+/* Returns true if no position of an axis changes. */
 static bool stays(const xcvm_resize_axis *p)
 {
     bool same = p->in == p->out;
@@ -122,7 +122,7 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
         rest /= (size_t)g->y->dims[d];
     }
     char *to = (char *)g->y->data + begin * bytes;
-    const char *image = NULL; /* what the axes before the last two say */
+    const char *image = NULL; /* position on the axes before the last two */
     for (size_t row = begin, same; row < end; row += same, to += same * bytes) {
         if (image == NULL) {
             size_t from = 0;
@@ -144,7 +144,7 @@ static void gather_rows(void *context, size_t begin, size_t end, int worker)
             same = most / 2 * 2;
         } else {
             xcvm_resize_row(to, in, g->size, width, g->repeats, columns);
-            /* The same row of x again, as where it grows. */
+            /* Repeats the same row of x, as when it grows. */
             for (; same < most && index[place[last - 1] + same] == at; same++)
                 memcpy(to + same * bytes, to, bytes);
         }
@@ -213,7 +213,7 @@ static xcvm_status run_pass(const xcvm_kernel *k, const xcvm_resize_axis *axes, 
     return xcvm_kernel_parallel(k, outer * (size_t)axes[d].out, 1 + 16384 / work, resample_rows, &p);
 }
 
-/* Integers are cut off, as ONNX's reference does; a whole number that lost a few bits on the way stays. */
+/* Integers truncate, as in ONNX's reference. Integer results with a small rounding error are kept. */
 static xcvm_status write_integers(const xcvm_kernel *k, float *from, size_t count, xcvm_value *y)
 {
     const float hair = 1e-4f;
@@ -235,7 +235,7 @@ static xcvm_status write_integers(const xcvm_kernel *k, float *from, size_t coun
     return XCVM_OK;
 }
 
-/* The elements of x as floats. */
+/* Reads the elements of x as floats. */
 static xcvm_status read_elements(const xcvm_kernel *k, const xcvm_value *x, float *to)
 {
     const size_t count = xcvm_element_count(x);
@@ -289,7 +289,7 @@ XCVM_KERNEL(Resize)
         return XCVM_OK;
     }
     XCVM_TRY(xcvm_resize_plan(k->error, a, &r));
-    /* Behind the tables lie two buffers of floats that the passes go back and forth between. */
+    /* After the tables, there are two float buffers, which passes read and write alternately. */
     const size_t buffer = r.by_index ? 0 : xcvm_round_up(r.largest * sizeof(float), XCVM_ALIGNMENT);
     char *const tables = xcvm_kernel_scratch(k, r.table_bytes + 2 * buffer);
     if (tables == NULL)

@@ -1,17 +1,17 @@
-/* Where the elements of a resampled tensor come from. */
+/* Plan of a resampling: source elements and weights. */
 #include "ops/image/resize_plan.h"
 #include "ops/image/sampling.h"
 
 #include <math.h>
 
-/* A size from which on doubles are no int64_t any more; less is more than memory holds. */
+/* Doubles from this size do not fit in int64_t; memory is smaller. */
 #define LARGEST 0x1p62
-/* Whole numbers below are exact in f32. */
+/* Integers below this are exact in f32. */
 #define EXACT 0x1p24
 
 static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
 
-/* Which dimension of x entry `i` of scales, sizes or roi is for. */
+/* Finds the dimension of x of entry `i` of scales, sizes or roi. */
 static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int rank, int *axis)
 {
     if (a->axes.count == 0) {
@@ -22,14 +22,14 @@ static xcvm_status resized_axis(xcvm_error *error, const xcvm_Resize_args *a, si
 }
 
 /* The product, rounded to f32 as in ONNX's shape inference, PyTorch and ONNX Runtime: 5 times the f32 nearest to 2.6 is
- * 13, 7 times that nearest to 2 / 7 is 2. */
+ * 13, and 7 times the f32 nearest to 2 / 7 is 2. */
 static double scaled_length(int64_t in, double scale)
 {
     const double product = (double)in * scale;
     return product < EXACT ? (double)(float)product : product;
 }
 
-/* The size and the scale of a dimension by entry i of scales. */
+/* Computes size and scale of a dimension from entry i of scales. */
 static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int64_t in, int64_t *out,
                                    double *scale)
 {
@@ -42,8 +42,8 @@ static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a,
     return XCVM_OK;
 }
 
-/* The same by entry i of sizes; *common becomes the least or the greatest of the scales, as the policy says, or NaN
- * where that depends on a size that is unknown. */
+/* The same from entry i of sizes. *common becomes the smallest or largest scale, by the policy, or NaN if it depends on
+ * an unknown size. */
 static xcvm_status resize_by_size(xcvm_error *error, const xcvm_Resize_args *a, size_t i, int64_t in, int64_t *out,
                                   double *scale, double *common)
 {
@@ -59,7 +59,7 @@ static xcvm_status resize_by_size(xcvm_error *error, const xcvm_Resize_args *a, 
     return XCVM_OK;
 }
 
-/* The same of every dimension that is resized, by one scale. */
+/* The same for every resized dimension, from one scale. */
 static xcvm_status resize_all(xcvm_error *error, const xcvm_Resize_args *a, size_t count, double common,
                               int64_t dims[XCVM_MAX_RANK], double scales[XCVM_MAX_RANK])
 {
@@ -75,8 +75,8 @@ static xcvm_status resize_all(xcvm_error *error, const xcvm_Resize_args *a, size
     return XCVM_OK;
 }
 
-/* Output sizes and scales of every dimension of x; scales are 1 where nothing is resized. Dimensions of x and sizes may
- * be unknown (dims < 0), as in shape rules. */
+/* Computes output sizes and scales of all dimensions of x; unresized ones have scale 1. In shape rules, dimensions and
+ * sizes may be unknown (dims < 0). */
 static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t dims[XCVM_MAX_RANK],
                            double scales[XCVM_MAX_RANK])
 {
@@ -130,8 +130,8 @@ XCVM_SHAPE_RULE_OF(Resize)
     return XCVM_OK;
 }
 
-/* The length_resized of ONNX's formulas. The text defines it as the number of elements of the result, as PyTorch and
- * ONNX Runtime do. ONNX's test data of align_corners use the product with the scale instead, where an axis shrinks. */
+/* length_resized of ONNX's formulas. The text defines it as the number of result elements, as PyTorch and ONNX Runtime
+ * do. ONNX's test data for align_corners use the product with the scale instead if an axis shrinks. */
 static double resized_length(const xcvm_Resize_args *a, int64_t in, int64_t out, double scale)
 {
     const bool by_product =
@@ -139,9 +139,7 @@ static double resized_length(const xcvm_Resize_args *a, int64_t in, int64_t out,
     return by_product ? scaled_length(in, scale) : (double)out;
 }
 
-/* Where output position `i` of an axis lies on the input axis; formulas of ONNX's Resize,
- * coordinate_transformation_mode.
- */
+/* Source position of output position `i` of an axis; formulas of ONNX's Resize, coordinate_transformation_mode. */
 static double source_position(const xcvm_Resize_args *a, int64_t i, int64_t in, int64_t out, double scale,
                               double roi_start, double roi_end)
 {
@@ -201,7 +199,7 @@ static xcvm_status fill_axis(const xcvm_Resize_args *a, xcvm_resize_axis *p, dou
     for (int64_t i = 0; i < p->out; i++) {
         XCVM_TRY(xcvm_poll_after(poller, 1));
         const double position = source_position(a, i, p->in, p->out, scale, roi_start, roi_end);
-        /* Far outside is as good as farther, and can be an integer. */
+        /* Clamping positions far outside does not change results, and makes them fit an integer. */
         const double x = fmin(fmax(position, -0x1p52), 0x1p52);
         p->outside[i] = a->coordinate_transformation_mode == XCVM_COORDINATE_tf_crop_and_resize &&
                         (x < 0 || x > (double)(p->in - 1));
@@ -212,7 +210,7 @@ static xcvm_status fill_axis(const xcvm_Resize_args *a, xcvm_resize_axis *p, dou
             weight[0] = 1;
             continue;
         }
-        /* The tap to the left of x, so that its distance is in (0, 1]. */
+        /* The tap left of x, so that its distance is in (0, 1]. */
         const int64_t left = (int64_t)ceil(x) - 1;
         const double ratio = x - (double)left;
         double sum = 0;
@@ -257,7 +255,7 @@ static xcvm_status find_region(xcvm_error *error, xcvm_resize *r)
     return XCVM_OK;
 }
 
-/* Sizes of the axes' plans. */
+/* Computes the sizes of the axes' plans. */
 static xcvm_status plan_axes(xcvm_error *error, xcvm_resize *r)
 {
     const xcvm_Resize_args *a = r->a;
@@ -277,8 +275,8 @@ static xcvm_status plan_axes(xcvm_error *error, xcvm_resize *r)
     return XCVM_OK;
 }
 
-/* The axes that change, in the order in which they are resampled: first those before the last that shrink, row by row,
- * then the last, whose elements are picked one by one, and then those that grow. */
+/* Orders the axes that change: first those before the last that shrink, row by row; then the last, whose elements are
+ * gathered one by one; then those that grow. */
 static xcvm_status order_passes(xcvm_error *error, xcvm_resize *r)
 {
     const int last = r->a->x->rank - 1;
@@ -310,7 +308,7 @@ xcvm_status xcvm_resize_plan(xcvm_error *error, const xcvm_Resize_args *a, xcvm_
     XCVM_TRY(find_region(error, r));
     XCVM_TRY(plan_axes(error, r));
     XCVM_TRY(order_passes(error, r));
-    /* An index and a weight for each tap, a flag for each position; what is rounded up stays a size. */
+    /* An index and a weight per tap, and a flag per position; sizes rounded up must not overflow. */
     const size_t most = PTRDIFF_MAX / 4;
     XCVM_CHECK(error,
                r->taps <= most / (sizeof(int64_t) + sizeof(float)) && r->positions <= most &&

@@ -1,4 +1,4 @@
-/* Rows of images enlarged by copying pixels. */
+/* Enlargement of image rows by copying pixels. */
 #include "ops/image/resize_row.h"
 #include "ops/util/interleave.h"
 
@@ -20,8 +20,8 @@
             for (size_t j = 0; j < repeats; j++)                                                                       \
                 to[i * repeats + j] = from[i];                                                                         \
     }                                                                                                                  \
-    /* Rows of `count` elements, each element and each row twice. The second is made of `from` once more: a row behind \
-     * the other is written sooner than both side by side. */                                                          \
+    /* Doubles rows of `count` elements in both directions. The second row is computed from `from` again, because      \
+     * writing one row after the other is faster than writing both in parallel. */                                     \
     static void double_##bits(type *restrict to, const type *restrict from, size_t count, size_t rows)                 \
     {                                                                                                                  \
         for (size_t row = 0; row < 2 * rows; row++, to += 2 * count)                                                   \

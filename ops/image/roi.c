@@ -1,4 +1,4 @@
-/* Regions of interest: their shape rules, bilinear samples and checks. */
+/* Regions of interest: shape rules, bilinear samples and checks. */
 #include "ops/image/roi.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* RoiPool and MaxRoiPool: regions of an image pooled pixel by pixel, or sample by sample. */
+/* RoiPool and MaxRoiPool: pooling of image regions over pixels or samples. */
 #include "ops/util/floats.h"
 #include "ops/image/roi.h"
 #include "ops/image/sampling.h"
@@ -19,18 +19,18 @@ XCVM_SHAPE_RULE_OF(RoiPool)
     return xcvm_roi_shape(t, a->x, a->rois, 4, a->output_height, a->output_width, a->y);
 }
 
-/* One axis of a region: where it begins, and how large its cells are. */
+/* One axis of a region: its start and cell size. */
 typedef struct extent {
     double begin, cell;
-    int64_t samples; /* of a cell */
+    int64_t samples; /* samples of a cell */
 } extent;
 
 typedef struct region {
-    size_t image; /* of x */
+    size_t image; /* index of the image in x */
     extent rows, columns;
 } region;
 
-/* The pixels [first, last) of a cell along an axis. */
+/* Pixels [first, last) of a cell on an axis. */
 typedef struct span {
     int64_t first, last;
 } span;
@@ -39,27 +39,27 @@ typedef struct job {
     xcvm_kernel *k;
     const xcvm_value *x;
     xcvm_value *y;
-    size_t count;    /* of regions */
-    region *regions; /* at the beginning of the scratch block; behind them is the workers' memory */
+    size_t count;    /* number of regions */
+    region *regions; /* start of the scratch block, followed by the workers' memory */
     bool align, greatest;
     char *scratch;
     size_t scratch_each;
 } job;
 
-/* A worker's memory. */
+/* Memory of one worker. */
 typedef struct desk {
     span *rows, *columns; /* of cells */
-    int64_t left, right;  /* all of `columns` are in [left, right) */
-    double *line;         /* a number for each pixel of a row */
-    const region *region; /* that the spans are for */
+    int64_t left, right;  /* all `columns` are in [left, right) */
+    double *line;         /* one number per pixel of a row */
+    const region *region; /* the region of the spans */
 } desk;
 
 static inline double greater(double a, double b) { return b > a ? b : a; }
 
 /* ---- Pixels ---- */
 
-/* Corners are rounded to whole pixels, of which a cell takes all that it touches; one without pixels is 0. `inclusive`
- * is 1 where the last pixel belongs to the region. */
+/* Corners are rounded to whole pixels. A cell includes all pixels that it touches, and is 0 without pixels. `inclusive`
+ * is 1 if the last pixel belongs to the region. */
 static extent whole_pixels(double begin, double end, double inclusive, int64_t cells)
 {
     const double first = round(begin), last = round(end);
@@ -90,7 +90,7 @@ static xcvm_status find_spans(const job *s, const region *r, desk *d, xcvm_polle
     return XCVM_OK;
 }
 
-/* Adds the elements of x from `at` on to those of the line, or takes the greater ones. */
+/* Adds the elements of x from `at` to the line, or takes the maximum. */
 static void add_row(const xcvm_value *x, size_t at, size_t count, bool greatest, double *restrict line)
 {
     const float *restrict from = x->dtype == XCVM_F32 ? XCVM_CDATA(float, x) + at : NULL;
@@ -107,8 +107,8 @@ static void add_row(const xcvm_value *x, size_t at, size_t count, bool greatest,
         }
 }
 
-/* The cells of one channel, whose pixels begin at element `plane` of x: first the columns of a row of cells, then the
- * cells. What has no pixels is 0. */
+/* Pools the cells of one channel, whose pixels begin at element `plane` of x: first over the rows of pixels, then over
+ * columns. Empty cells are 0. */
 static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t at, xcvm_poller *poller)
 {
     const double nothing = s->greatest ? -(double)INFINITY : 0;
@@ -145,7 +145,7 @@ static xcvm_status pool_pixels(const job *s, const desk *d, size_t plane, size_t
 
 /* ---- Samples ---- */
 
-/* Without a number of samples there is one for each pixel that a cell covers. */
+/* If the number of samples is not given, there is one per pixel of a cell. */
 static extent sampled(double begin, double end, int64_t cells, int64_t samples)
 {
     const double cell = fmax(end - begin, 1) / (double)cells;
@@ -157,7 +157,7 @@ static double place_of(const extent *e, int64_t cell, int64_t sample)
     return e->begin + (double)cell * e->cell + ((double)sample + 0.5) * e->cell / (double)e->samples;
 }
 
-/* Samples outside of the image count as 0 in the mean, and not at all for the greatest. */
+/* Samples outside the image count as 0 for the mean, and are ignored for the maximum. */
 static double align_cell(const job *s, size_t plane, const extent *rows, const extent *columns, int64_t y, int64_t x,
                          xcvm_poller *poller)
 {
@@ -190,7 +190,7 @@ static xcvm_status pool_samples(const job *s, const region *r, size_t plane, siz
     return XCVM_OK;
 }
 
-/* ---- */
+/* ---- All regions ---- */
 
 static desk desk_of(const job *s, int worker)
 {
@@ -222,7 +222,7 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Memory for the regions, which are the caller's to fill in, and for the workers. */
+/* Allocates memory for the regions, which the caller fills in, and for the workers. */
 static xcvm_status take_memory(job *s)
 {
     size_t regions, bytes;

@@ -1,4 +1,4 @@
-/* OpenBLAS, loaded when the first product of f64 needs it. */
+/* OpenBLAS, loaded by the first f64 product that needs it. */
 #include "ops/matmul/blas.h"
 #include "base/lazy_library.h"
 
@@ -25,7 +25,7 @@ static xcvm_status prepare(xcvm_error *error, size_t m, size_t n, size_t k, size
     return XCVM_OK;
 }
 
-/* OpenBLAS wants leading dimensions of at least 1, also of empty matrices. */
+/* OpenBLAS requires leading dimensions of at least 1, also for empty matrices. */
 static blasint leading(size_t ld) { return ld > 0 ? (blasint)ld : 1; }
 
 xcvm_status xcvm_blas_f64(xcvm_error *error, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,

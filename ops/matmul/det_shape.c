@@ -1,4 +1,4 @@
-/* The shape of determinants. */
+/* Shape rule of Det. */
 #include "ops/util/shape.h"
 
 XCVM_SHAPE_RULE_OF(Det)

@@ -1,4 +1,4 @@
-/* Packing matrices into panels. */
+/* Packing of matrices into panels. */
 #include "ops/matmul/packed.h"
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@ void xcvm_packed_write(size_t k, size_t n, const float *w, size_t row, size_t co
 {
     for (size_t j = 0; j < n; j += XCVM_PACKED_COLUMNS, panels += k * XCVM_PACKED_COLUMNS) {
         const size_t columns = n - j < XCVM_PACKED_COLUMNS ? n - j : XCVM_PACKED_COLUMNS;
-        /* Squares, so that reading along columns and writing along rows both stay in the cache. */
+        /* Square blocks, so that column reads and row writes both stay in the cache. */
         for (size_t p = 0; p < k; p += SQUARE) {
             const size_t rows = k - p < SQUARE ? k - p : SQUARE;
             const float *from = w + p * row + j * column;

@@ -1,7 +1,7 @@
-/* Execution of one instruction outside a session. */
+/* Execution of a single instruction outside a session. */
 #include "ops/table/table.h"
 
-/* Lists the operands (or results) of an instruction in row order, spread out. `values` may be NULL to count them. */
+/* Lists the operands or results of an instruction in definition order, expanded. `values` may be NULL for counting. */
 static size_t collect(const xcvm_schema *schema, const void *args, bool results, const xcvm_value **values)
 {
     size_t count = 0;
@@ -54,7 +54,7 @@ xcvm_status xcvm_kernel_execute(xcvm_kernel *k, const xcvm_schema *schema, const
     const xcvm_value **in = lists->data, **out = in + in_count;
     collect(schema, args, false, in);
     collect(schema, args, true, out);
-    /* Reading results' fields gives them const like operands'; here they are the caller's to be written. */
+    /* Result fields are read as const like operands; here the caller may write them. */
     xcvm_inference t = {.schema = schema,
                         .args = args,
                         .in = in,

@@ -1,12 +1,11 @@
-/* Dispatch: which kernel an instruction runs, the generic one or the one built for the instruction set that this CPU
- * has. */
+/* Dispatch: selects the baseline kernel of an instruction, or the one for this CPU's instruction set. */
 #include "base/isas.h"
 #include "ops/table/table.h"
 
 #include <string.h>
 
-/* Folders simd/ hold some of the kernels only, hence the weak references; hidden, they are no symbols that the dynamic
- * linker would look for. */
+/* Only some kernels are in simd/ directories, so references are weak. They are hidden, so that the dynamic linker does
+ * not look them up. */
 #define ATTRIBUTES_BASELINE
 #define ATTRIBUTES_EXTENSION __attribute__((weak, visibility("hidden")))
 #define DECLARE_ONE(Name, kind, suffix, ...)                                                                           \
@@ -43,7 +42,7 @@ static size_t best_isa(void)
     return best;
 }
 
-/* XCVM_ISA_COUNT if this build has no kernels for it. */
+/* Returns XCVM_ISA_COUNT if this build has no kernels for it. */
 static size_t find_isa(const char *isa)
 {
     size_t i = 0;

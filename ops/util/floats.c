@@ -1,4 +1,4 @@
-/* Tensors of any real type read and written as blocks of f32. */
+/* Conversion of tensors of any real type to and from blocks of f32. */
 #include "ops/util/floats.h"
 
 #include "ops/util/convert.h"
@@ -20,7 +20,7 @@ void xcvm_read_floats(const xcvm_value *tensor, size_t begin, size_t count, floa
     }
 }
 
-/* The least and greatest numbers of an integer type, the latter rounded down to what a double holds. */
+/* Smallest and largest number of an integer type; the latter is rounded down to a double. */
 static void integer_range(xcvm_dtype dtype, double *low, double *high)
 {
     const int bits = xcvm_dtype_bits(dtype);

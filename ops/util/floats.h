@@ -1,19 +1,19 @@
-/* Tensors of any real type through float: for instructions whose arithmetic is not worth a loop for each type. */
+/* Tensors of any real type as floats, for instructions for which a loop per type is not worthwhile. */
 #ifndef XCVM_OPS_UTIL_FLOATS_H
 #define XCVM_OPS_UTIL_FLOATS_H
 
 #include "ops/util/kernel.h"
 
-/* Elements begin .. begin + count of a tensor of a real type or bool, as floats. */
+/* Reads elements [begin, begin + count) of a tensor of a real type or bool as floats. */
 void xcvm_read_floats(const xcvm_value *tensor, size_t begin, size_t count, float *floats);
-/* And back: integers are rounded to nearest even and saturated. */
+/* Writes them. Integers are rounded to nearest even and saturated. */
 void xcvm_write_floats(const float *floats, size_t count, xcvm_value *tensor, size_t begin);
-/* Reading and writing of many elements, which poll between portions. */
+/* The same for many elements, with polls between portions. */
 xcvm_status xcvm_kernel_read_floats(const xcvm_kernel *k, const xcvm_value *tensor, size_t begin, size_t count,
                                     float *floats);
 xcvm_status xcvm_kernel_write_floats(const xcvm_kernel *k, const float *floats, size_t count, xcvm_value *tensor,
                                      size_t begin);
-/* One element, which keeps its precision where the tensor is f64. */
+/* Writes one element; f64 keeps its precision. */
 void xcvm_write_double(xcvm_value *tensor, size_t index, double value);
 
 #endif

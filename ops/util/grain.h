@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The number of items that a thread takes at least, so that they are worth `work` in the unit of `each`, the work of
- * one item. It is 0 where operands are empty. */
+/* Minimum number of items per thread so that they amount to `work`, if one item is `each`. Handles each = 0 for empty
+ * operands. */
 static inline size_t xcvm_grain(double work, double each)
 {
     return each > work ? 1 : (size_t)(work / (each + 1.0)) + 1;

@@ -1,7 +1,7 @@
-/* Indices: checking them, and the axes around the one that they are for. */
+/* Checks of indices, and the shape around an indexed axis. */
 #include "ops/util/index.h"
 
-/* Whether all of [begin, end) are in [-dim, dim), without looking for which is not. */
+/* Returns true if all of [begin, end) are in [-dim, dim), without locating a violation. */
 static bool in_range(const xcvm_value *indices, size_t begin, size_t end, int64_t dim)
 {
     uint64_t outside = 0;

@@ -1,4 +1,4 @@
-/* Interleaving the elements of two vectors of 16 bytes: those of their first halves, and those of their second ones. */
+/* Interleaving of two vectors of 16 bytes: of their first halves, and of their second halves. */
 #ifndef XCVM_OPS_UTIL_INTERLEAVE_H
 #define XCVM_OPS_UTIL_INTERLEAVE_H
 

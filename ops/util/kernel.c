@@ -1,4 +1,4 @@
-/* What kernels call: memory for results and scratch, copies, parallel loops that poll. */
+/* Services for kernels: memory for results and scratch, copies, parallel loops that poll. */
 #include "ops/util/kernel.h"
 #include "base/clock.h"
 #include "base/keep.h"
@@ -10,7 +10,7 @@ xcvm_status xcvm_kernel_allocate(xcvm_kernel *k, xcvm_value *tensor, xcvm_dtype 
     size_t count, bytes;
     xcvm_storage *storage;
     int64_t copy[XCVM_MAX_RANK];
-    /* `dims` may be the tensor's own, which clearing it would lose. */
+    /* `dims` may be the tensor's own, which clearing it would overwrite. */
     if (rank > 0)
         memcpy(copy, dims, (size_t)rank * sizeof *copy);
     if (!xcvm_tensor_size(dtype, rank, copy, &count, &bytes)) {
@@ -112,7 +112,7 @@ xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *f
 
 enum {
     SOME_SCRATCH = 128 << 10,
-    BEFORE = 4096 /* what stands before scratch memory takes less */
+    BEFORE = 4096 /* upper bound of the header before scratch memory */
 };
 
 void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
@@ -123,8 +123,8 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     k->scratch_storage = NULL;
     k->scratch = NULL;
     k->scratch_bytes = 0;
-    /* A huge page is as quick to map as some dozens of small ones, and later kernels need more. Nor should the last
-     * part be on small ones, which lie wherever there was room: times varied with that. */
+    /* A huge page maps as fast as some dozens of small ones, and later kernels need more scratch. The last part should
+     * not be on small pages either, because their placement varies and so do the times. */
     xcvm_status status = XCVM_OUT_OF_MEMORY;
     if (bytes >= SOME_SCRATCH && bytes <= SIZE_MAX - 2 * XCVM_HUGE_PAGE &&
         xcvm_round_up(bytes + BEFORE, XCVM_HUGE_PAGE) <= xcvm_heap_left(k->heap))
@@ -138,7 +138,7 @@ void *xcvm_kernel_scratch(xcvm_kernel *k, size_t bytes)
     return k->scratch;
 }
 
-/* Workers may stop at the same time, but one alone may write the message: who changes the status. */
+/* Several workers may stop at the same time. Only the one that changes the status writes the message. */
 static xcvm_status stop(xcvm_error *error, xcvm_status status, const char *message)
 {
     if (error == NULL)
@@ -160,8 +160,8 @@ xcvm_status xcvm_kernel_poll(const xcvm_kernel *k)
 }
 
 enum {
-    PORTION_GRAINS = 8,     /* between polls; a single item that is worth a thread is a portion of its own */
-    PORTION_BYTES = 4 << 20 /* that are copied or set between polls */
+    PORTION_GRAINS = 8,     /* grains between polls; a single item that justifies a thread is a portion by itself */
+    PORTION_BYTES = 4 << 20 /* bytes copied or set between polls */
 };
 
 typedef struct portions {

@@ -49,7 +49,7 @@ int64_t xcvm_keys_find(const xcvm_value *x, size_t i, const xcvm_value *keys, co
 
 /* ---- Tables ---- */
 
-/* Knuth's multiplier, 2^64 over the golden ratio: the upper bits of a product depend on all bits. */
+/* Knuth's multiplier, 2^64 divided by the golden ratio: the upper bits of a product depend on all bits. */
 #define SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -58,7 +58,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* Eight bytes at a time; those at the end overlap, so that none behind the string are read. */
+/* Reads eight bytes at a time. The last reads overlap, so that none is past the end. */
 static uint64_t hash_string(const char *text, size_t length)
 {
     uint64_t hash = length, word;
@@ -90,14 +90,14 @@ static uint64_t word_of(const xcvm_value *x, size_t i)
     }
     if (!xcvm_dtype_is_float((xcvm_dtype)x->dtype))
         return (uint64_t)xcvm_element_as_int(x, i);
-    const double value = xcvm_element_as_double(x, i) + 0.0; /* one zero, and one NaN */
+    const double value = xcvm_element_as_double(x, i) + 0.0; /* one zero and one NaN */
     uint64_t word = UINT64_MAX;
     if (!isnan(value))
         memcpy(&word, &value, sizeof word);
     return word;
 }
 
-/* Whether a slot is free, or its key has these bytes. */
+/* Returns true if a slot is free or its key has these bytes. */
 static __attribute__((noinline)) bool has_bytes(const xcvm_key_table *t, const xcvm_key_slot *slot, const char *text,
                                                 size_t length)
 {
@@ -105,8 +105,8 @@ static __attribute__((noinline)) bool has_bytes(const xcvm_key_table *t, const x
     return slot->at < 0 || memcmp(text, xcvm_string_at(t->keys, (size_t)slot->at, &others), length) == 0;
 }
 
-/* Whether a slot is free, or holds the string, whose word is the slot's. Words of no more bytes than they have
- * themselves differ where the bytes do, if lengths are the same. */
+/* Returns true if a slot is free or has the string, whose word equals the slot's. Strings of equal length no longer
+ * than a word are equal if their words are. */
 static bool is_place_of(const xcvm_key_table *t, const xcvm_key_slot *slot, const char *text, size_t length)
 {
     const uint64_t taken = ~(uint64_t)(slot->at >> 63);
@@ -114,8 +114,8 @@ static bool is_place_of(const xcvm_key_table *t, const xcvm_key_slot *slot, cons
     return ((others ^ length) & taken) == 0 && (length <= sizeof slot->word || has_bytes(t, slot, text, length));
 }
 
-/* The slot of a string of this word: the one that holds it, or a free one. Whether it is a key no branch foretells, so
- * that both are one case. */
+/* Finds the slot of a string with this word: the one that has it, or a free one. Hits and misses use the same code,
+ * because a branch would be unpredictable. */
 static xcvm_key_slot *slot_of_string(const xcvm_key_table *t, const char *text, size_t length, uint64_t word,
                                      size_t *probes)
 {
@@ -128,7 +128,7 @@ static xcvm_key_slot *slot_of_string(const xcvm_key_table *t, const char *text, 
     }
 }
 
-/* The slot of element i of x, whose word is given: the one that holds it, or a free one. */
+/* Finds the slot of element i of x, whose word is given: the one that has it, or a free one. */
 static xcvm_key_slot *slot_of(const xcvm_key_table *t, const xcvm_value *x, size_t i, uint64_t word, size_t *probes)
 {
     if (t->span != 0)
@@ -146,7 +146,7 @@ static xcvm_key_slot *slot_of(const xcvm_key_table *t, const xcvm_value *x, size
     }
 }
 
-/* How many integers there are from the least key to the greatest; 0 if they are more than the slots. */
+/* Computes the number of integers from the smallest to the largest key; 0 if it exceeds the slots. */
 static xcvm_status find_span(xcvm_poller *poller, xcvm_key_table *t, size_t count, size_t slots)
 {
     if (t->keys->dtype == XCVM_STRING || xcvm_dtype_is_float((xcvm_dtype)t->keys->dtype) || count == 0)
@@ -164,8 +164,7 @@ static xcvm_status find_span(xcvm_poller *poller, xcvm_key_table *t, size_t coun
     return XCVM_OK;
 }
 
-/* At most half of the slots are taken; where they are few anyhow an eighth, so that nearly all that is looked up finds
- * its own or a free one at once. */
+/* At most half of the slots are used; in small tables an eighth, so that nearly all lookups need one probe. */
 static int slot_bits(size_t count)
 {
     enum { FEW = 2048 };
@@ -181,8 +180,7 @@ bool xcvm_key_table_bytes(size_t count, size_t *bytes)
     return count < SIZE_MAX / 4 && xcvm_size_mul((size_t)1 << slot_bits(count), sizeof(xcvm_key_slot), bytes);
 }
 
-/* The longest run of taken slots: so many a lookup of what is no key may look at. A run around the end of the table
- * counts as two. */
+/* The longest run of used slots, which bounds the probes of a miss. A run across the end of the table counts as two. */
 static xcvm_status find_longest_run(xcvm_poller *poller, const xcvm_key_slot *slots, size_t count, size_t *longest)
 {
     *longest = 0;
@@ -197,7 +195,8 @@ static xcvm_status find_longest_run(xcvm_poller *poller, const xcvm_key_slot *sl
 xcvm_status xcvm_key_table_make(const xcvm_kernel *k, const xcvm_value *keys, xcvm_key_slot *slots,
                                 xcvm_key_table *table, bool *made)
 {
-    /* Keys that nobody chose stay far below both: of a billion, the longest run is about a hundred slots. */
+    /* Keys without an adversary stay far below both limits: with a billion keys, the longest run is about a hundred
+     * slots. */
     enum { MOST_PROBES = 64, LONGEST_RUN = 512 };
     const size_t count = xcvm_element_count(keys);
     const int bits = slot_bits(count);
@@ -232,7 +231,7 @@ xcvm_status xcvm_key_table_find(const xcvm_key_table *table, xcvm_poller *poller
     if (x->dtype != XCVM_STRING)
         XCVM_TRY(xcvm_poll_after(poller, count));
     if (table->span != 0) {
-        /* Whether a number is a key no branch foretells: what is outside has the first slot's place until the end. */
+        /* Numbers out of range use the first slot until the end, because a branch would be unpredictable. */
         const int64_t *words = x->dtype == XCVM_I64 ? XCVM_CDATA(int64_t, x) + begin : NULL;
         for (size_t i = 0; i < count; i++) {
             const uint64_t word = words != NULL ? (uint64_t)words[i] : word_of(x, begin + i);

@@ -1,4 +1,4 @@
-/* Transpose: panels of elements of four bytes by squares of vectors; all else is ops/util/strided.c's. */
+/* Transpose: panels of 4-byte elements as squares of vectors. ops/util/strided.c handles all other cases. */
 #include "ops/data/transpose.h"
 #include "ops/util/move.h"
 #include "ops/simd/lanes.h"
@@ -26,7 +26,7 @@ static void split_three(float *restrict a, float *restrict b, float *restrict c,
 static void split_four(float *to, ptrdiff_t to_stride, const float *from, size_t columns)
 {
     size_t j = 0;
-    /* Every second element twice. */
+    /* Selects every second element, twice. */
     for (; j + XCVM_LANES <= columns; j += XCVM_LANES) {
         xcvm_lanes v[4];
         for (size_t i = 0; i < 4; i++)
@@ -73,8 +73,7 @@ static bool copy_panel(void *to_elements, ptrdiff_t to_stride, const void *from_
     return true;
 }
 
-/* Three planes of bytes as one whose elements alternate, as images are that have their channels last: positions of
- * `inner` in each of several triples of planes. */
+/* Interleaves three byte planes, as in channels-last images: `inner` positions in each of several triples of planes. */
 typedef struct planes {
     const uint8_t *from;
     uint8_t *to;
@@ -103,7 +102,7 @@ static void join_planes(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Whether an axis of size 3 becomes the last one, and the others keep their order. */
+/* Returns true if an axis of size 3 becomes the last one and the others keep their order. */
 static bool joins_three(const xcvm_Transpose_args *a, int rank, size_t *inner)
 {
     const int axis = rank > 1 ? xcvm_transposed_axis(a, rank, rank - 1) : rank - 1;

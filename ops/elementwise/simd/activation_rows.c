@@ -1,4 +1,4 @@
-/* Activations of rows of f32, by the maps of the element-wise instructions. */
+/* Activations of rows of f32, with the formulas of element-wise instructions. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/simd/lanes_math.h"
 #include "ops/simd/math.h"
@@ -10,7 +10,7 @@
     }                                                                                                                  \
     break
 
-/* The same by vectors; the last one is padded, so that all elements go through the same code. */
+/* Vectorized; the last vector is padded, so that all elements use the same code. */
 #define LANES(expression)                                                                                              \
     size_t i = 0;                                                                                                      \
     for (; i + XCVM_LANES <= count; i += XCVM_LANES) {                                                                 \
@@ -32,7 +32,7 @@ XCVM_INLINE xcvm_lanes hard_swish(xcvm_lanes v)
     return v * xcvm_lanes_min(xcvm_lanes_max(share, xcvm_lanes_all(0.0f)), xcvm_lanes_all(1.0f));
 }
 
-/* HardSwish, scaled and shifted, in one go: what small networks for mobiles have behind most of their convolutions. */
+/* HardSwish with scale and shift in one pass: frequent after the convolutions of small mobile networks. */
 static void scaled_hard_swish(float scale, float shift, float *x, size_t count)
 {
     do {

@@ -1,4 +1,4 @@
-/* The element-wise instructions of two operands, broadcast to each other. */
+/* Binary element-wise instructions with broadcasting. */
 #include "ops/elementwise/binary_generic.h"
 #include "ops/util/broadcast.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- Loops for f32 ---- */
 
-/* A step of 0 stands for one element for all, which then is loaded once. Both are 0 for one element alone. */
+/* A step of 0 means one element for all, loaded once. For a single element both steps are 0. */
 #define LOOP(Name, result, expression)                                                                                 \
     static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
     {                                                                                                                  \
@@ -39,7 +39,7 @@
             }                                                                                                          \
         }                                                                                                              \
     }
-/* The same with half the code: one element for all is repeated in a block. */
+/* The same with half the code: a broadcast element is repeated in a block. */
 #define LOOP_SMALL(Name, result, expression)                                                                           \
     static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
     {                                                                                                                  \
@@ -64,10 +64,10 @@ static void repeat(const float *element, size_t count, float *to)
         to[i] = *element;
 }
 
-/* The remainder with the sign of u, u - v trunc(u / v), exact for quotients that are no longer than is_far_... has it:
- * of f32 the quotient in f64 is rounded to no other whole number, and its product with v has at most 53 bits; of f64 a
- * quotient that was rounded up is one too great and leaves a rest below 0, and the fused operation rounds nothing, as
- * the rest is representable. Longer quotients are libm's. */
+/* The remainder with the sign of u, u - v trunc(u / v), exact unless is_far_... holds for the quotient. f32: the f64
+ * quotient does not round to another integer, and its product with v has at most 53 bits. f64: a quotient that was
+ * rounded up is one too large and leaves a negative remainder; FMA rounds nothing, because the remainder is
+ * representable. Larger quotients use libm. */
 static inline float remainder_of_f32(float u, float v)
 {
     const double wide = (double)u, divisor = (double)v;
@@ -92,7 +92,7 @@ static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
 #endif
 #define general_f64 fmod
 
-/* The remainder as it is, and with the sign of the divisor, as Python has it. */
+/* The remainder itself, and with the sign of the divisor as in Python. */
 #define LOOP_REMAINDER(Name, type, size, expression)                                                                   \
     static void Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)                \
     {                                                                                                                  \
@@ -119,7 +119,7 @@ static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
             }                                                                                                          \
         }                                                                                                              \
     }
-/* All elements go through the same vector code, the last ones padded. */
+/* All elements use the same vector code; the last ones are padded. */
 #define LOOP_PADDED(Name, formula)                                                                                     \
     static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
     {                                                                                                                  \
@@ -155,7 +155,7 @@ static inline int is_far_f64(double u, double v) { return (void)u, (void)v, 1; }
     LOOP_OF_KIND(F32_, Name, result, XCVM_TAKEN_##f32)
 XCVM_BINARY_FORMULAS(F32)
 
-/* Frequent exponents, which these loops do not look at. */
+/* Frequent constant exponents, for which the loops ignore b. */
 #define POWER(Name, expression)                                                                                        \
     static void loop_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)         \
     {                                                                                                                  \
@@ -171,11 +171,11 @@ XCVM_BINARY_FORMULAS(F32)
     }
 POWER(Square, u *u)
 POWER(Cube, u *u *u)
-/* Unlike the root, this power of -infinity is infinity and that of -0 is 0. */
+/* Unlike sqrt, this power of -infinity is infinity and that of -0 is 0. */
 POWER(Root, u == -INFINITY ? INFINITY : sqrtf(u + 0.0f))
 POWER(Inverse, 1.0f / u)
 
-/* ---- Loops for f64: those of one operation ---- */
+/* ---- Loops for f64 with a single operation ---- */
 
 #define LOOP_F64(Name, result, expression)                                                                             \
     static void f64_##Name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)          \
@@ -204,7 +204,7 @@ POWER(Inverse, 1.0f / u)
     LOOP_OF_KIND(F64_, Name, result, XCVM_TAKEN_##f64)
 XCVM_BINARY_FORMULAS(F64)
 
-/* The loop for a carrier of f64, integers or truth values. */
+/* The loop for f64, integers or booleans. */
 static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
 {
 #define F64_ENTRY_EACH(Name, formula) [XCVM_BINARY_##Name] = f64_##Name,
@@ -218,18 +218,18 @@ static xcvm_binary_loop loop_of(xcvm_binary op, xcvm_dtype carrier)
     return loop != NULL ? loop : xcvm_binary_loop_of(op, carrier);
 }
 
-/* ---- Applying a loop ---- */
+/* ---- Application of a loop ---- */
 
 typedef struct binary_loop {
     xcvm_binary_loop loop;
-    xcvm_dtype carrier; /* element type that the loop takes: F32, F64, an integer's (I64 also for U64) or BOOL */
+    xcvm_dtype carrier; /* element type of the loop: F32, F64, an integer type (I64 also for U64) or BOOL */
     const xcvm_value *a, *b;
     xcvm_value *y;
-    bool a_direct, b_direct, y_direct; /* of the carrier's type already */
+    bool a_direct, b_direct, y_direct; /* already of the carrier's type */
     xcvm_broadcast plan;
 } binary_loop;
 
-/* Whether elements can be used as the carrier's without conversion. */
+/* Returns true if elements can be used as the carrier type without conversion. */
 static bool is_direct(xcvm_dtype dtype, xcvm_dtype carrier)
 {
     return dtype == carrier || (carrier == XCVM_I64 && dtype == XCVM_U64);
@@ -262,8 +262,8 @@ static void store(xcvm_dtype carrier, xcvm_value *y, size_t first, size_t count,
         xcvm_halves_store(y->dtype, y->data, first, count, from);
 }
 
-/* `count` elements, at most XCVM_BLOCK where something is converted, from element `at` of the result on. a and b are
- * where the operands' elements from a_first and b_first on are. */
+/* Applies the loop to `count` elements of the result from `at`, at most XCVM_BLOCK if there is a conversion. a and b
+ * point to the operands' elements a_first and b_first. */
 static void apply(const binary_loop *t, const void *a, size_t a_first, size_t a_step, const void *b, size_t b_first,
                   size_t b_step, size_t at, size_t count)
 {
@@ -304,7 +304,7 @@ static void apply_rows(void *context, size_t begin, size_t end, int worker)
     xcvm_broadcast_rows(&t->plan, begin, end, apply_row, t);
 }
 
-/* For short rows: operands that are broadcast are written out, a block at a time. */
+/* For short rows: expands broadcast operands block by block. */
 static void apply_blocks(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -325,11 +325,11 @@ static void apply_blocks(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Rows shorter than this are gathered into blocks; elements worth a thread of their own. */
+/* Rows shorter than this are collected in blocks; minimum elements per thread. */
 enum { SHORT_ROW = 24, CHEAP = 32768, COSTLY = 4096 };
 
-/* Whether one operand repeats a short row, as a number for each channel does where channels are blocked, along rows of
- * the other one that lie side by side: which one. */
+/* Returns true if one operand, *repeated, repeats a short row along contiguous rows of the other, as per-channel values
+ * do in blocked layout. */
 static bool is_periodic(const binary_loop *t, int *repeated)
 {
     const xcvm_broadcast *p = &t->plan;
@@ -340,7 +340,7 @@ static bool is_periodic(const binary_loop *t, int *repeated)
     return p->whole[1 - *repeated] && p->strides[*repeated][last] == 1 && p->strides[*repeated][last - 1] == 0;
 }
 
-/* The same for rows that are repeated: they are written out once for all that they meet. */
+/* The same for repeated rows, which are expanded once. */
 static void apply_periods(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -384,7 +384,7 @@ static __attribute__((noinline)) xcvm_status map_tensors(xcvm_kernel *k, xcvm_bi
     return xcvm_kernel_parallel(k, t.plan.count, grain, body, &t);
 }
 
-/* The element type whose loop an operation on `dtype` uses. */
+/* The element type of the loop for an operation on `dtype`. */
 static xcvm_dtype carrier_of(xcvm_binary op, xcvm_dtype dtype)
 {
     if (dtype == XCVM_F32 || xcvm_dtype_in(dtype, XCVM_TYPES_HALF))
@@ -394,7 +394,7 @@ static xcvm_dtype carrier_of(xcvm_binary op, xcvm_dtype dtype)
     return xcvm_dtype_in(dtype, XCVM_TYPES_UNSIGNED) ? XCVM_U64 : XCVM_I64;
 }
 
-/* Runs an operation on operands of one type; f32 is its loop for that type, or NULL. */
+/* Runs an operation on operands of equal type. f32 is its loop for that type, or NULL. */
 static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_binary op, xcvm_binary_loop f32,
                                                         xcvm_value *y, const xcvm_value *a, const xcvm_value *b,
                                                         size_t grain)
@@ -402,7 +402,7 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
     xcvm_dtype dtype = a->dtype, carrier = carrier_of(op, dtype);
     xcvm_binary_loop loop = carrier == XCVM_F32 ? f32 : loop_of(op, carrier);
     if (carrier == dtype) {
-        /* Small tensors of equal shape, or with a scalar, go straight to the loop. */
+        /* Small tensors of equal shape, or with a scalar, need no plan. */
         size_t size = xcvm_dtype_size(dtype), a_count = a->bytes / size, b_count = b->bytes / size;
         size_t count = a_count > b_count ? a_count : b_count;
         size_t y_count = y->dtype == XCVM_BOOL ? y->bytes : y->bytes / size;
@@ -431,7 +431,7 @@ static __attribute__((noinline)) xcvm_status run_binary(xcvm_kernel *k, xcvm_bin
 #define KERNEL(Name, kernel, grain, result, f32, f64, integers, booleans) KERNEL_##kernel(Name, grain, f32)
 XCVM_BINARY_FORMULAS(KERNEL)
 
-/* The others the other way round. */
+/* The others with operands swapped. */
 XCVM_KERNEL(Less) { return run_binary(k, XCVM_BINARY_Greater, loop_Greater, a->y, a->b, a->a, CHEAP); }
 XCVM_KERNEL(LessOrEqual)
 {
@@ -469,7 +469,7 @@ XCVM_KERNEL(BitShift)
 
 XCVM_KERNEL(PRelu) { return run_binary(k, XCVM_BINARY_PRelu, loop_PRelu, a->y, a->x, a->slope, CHEAP); }
 
-/* The loop for one exponent for all. */
+/* The loop for a constant exponent. */
 static xcvm_binary_loop power_of(double exponent)
 {
     return exponent == 2.0    ? loop_Square

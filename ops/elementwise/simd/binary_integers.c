@@ -1,11 +1,11 @@
-/* Loops of binary instructions on integers, on each element type as it is. */
+/* Loops of binary instructions for each integer type. */
 #include "ops/elementwise/simd/binary_integers.h"
 
 #include "ops/util/convert.h"
 #include "ops/simd/math.h"
 
-/* `wide` is the type that the formula is of, whose low bits are the result's. One element for all (a step of 0 beside
- * one of 1) is repeated in a block. */
+/* `wide` is the type of the formula; the result is its low bits. A broadcast element (a step of 0 and one of 1) is
+ * repeated in a block. */
 #define LOOP(name, type, wide, result, formula)                                                                        \
     static void name(const void *a, size_t a_step, const void *b, size_t b_step, void *y, size_t count)                \
     {                                                                                                                  \
@@ -31,8 +31,7 @@
 #define RESULT_SAME(type) type
 #define RESULT_BOOL(type) uint8_t
 
-/* A loop is named after its formula and the type that it is on. Where signs do not matter, those without sign stand for
- * both. */
+/* The name of a loop consists of type and formula. If signs do not matter, unsigned loops are used for both. */
 #define LOOPS_MODULAR(Name, result, formula)                                                                           \
     LOOP(u8_##Name, uint8_t, uint32_t, RESULT_##result(uint8_t), formula)                                              \
     LOOP(u16_##Name, uint16_t, uint32_t, RESULT_##result(uint16_t), formula)                                           \
@@ -62,9 +61,9 @@ XCVM_BINARY_FORMULAS(LOOPS)
 
 /* ---- Division ----
  *
- * Processors divide floats side by side, but not integers. The quotient of floats, cut off, is that of the integers if
- * these are exact: where it is no whole number it is, relatively, at least 1 / u from the next one, which is more than
- * its rounding takes away. The lowest number by -1 is one too great for the type, and wraps. */
+ * There are vector divisions of floats, but not of integers. The truncated float quotient equals the integer quotient
+ * if the operands are exact: a non-integer quotient is, relatively, at least 1 / u from the next integer, which is more
+ * than its rounding error. The lowest number divided by -1 overflows and wraps. */
 
 static inline int32_t quotient_i32(int32_t u, int32_t v)
 {
@@ -88,7 +87,7 @@ static inline int32_t rest_i32(int32_t u, int32_t v)
 }
 static inline int32_t rest_narrow(int32_t u, int32_t v) { return u - quotient_narrow(u, v) * v; }
 
-/* With the sign of the divisor, as Python has it. */
+/* With the sign of the divisor, as in Python. */
 static inline int32_t signed_as(int32_t rest, int32_t v) { return rest != 0 && (rest ^ v) < 0 ? rest + v : rest; }
 
 #define DIVISION(type, c_type, wide, quotient, rest, modulo)                                                           \
@@ -103,7 +102,7 @@ DIVISION(i8, int8_t, int32_t, quotient_narrow, rest_narrow, signed_as)
 DIVISION(i16, int16_t, int32_t, quotient_narrow, rest_narrow, signed_as)
 DIVISION(i32, int32_t, int32_t, quotient_i32, rest_i32, signed_as)
 
-/* ---- Choosing ---- */
+/* ---- Selection ---- */
 
 xcvm_binary_loop xcvm_binary_integers(xcvm_binary op, xcvm_dtype dtype)
 {

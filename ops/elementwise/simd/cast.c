@@ -1,4 +1,4 @@
-/* Cast: pairs of types that are frequent have loops of their own, the others go through blocks of f64 or i64. */
+/* Cast: frequent pairs of types have their own loops; others use blocks of f64 or i64. */
 #include "ops/elementwise/cast_text.h"
 
 #include "ops/simd/halves.h"
@@ -8,10 +8,10 @@ typedef struct cast_loop {
     const xcvm_value *x;
     xcvm_value *y;
     bool saturate;
-    int round_mode; /* to f8e8m0 */
+    int round_mode; /* for f8e8m0 */
 } cast_loop;
 
-/* ---- Numbers as convert.h has them: what is out of range becomes the lowest integer ---- */
+/* ---- Conversions as in convert.h: out of range gives the lowest integer ---- */
 
 static inline int32_t int32_of_f32(float v)
 {
@@ -27,8 +27,8 @@ static inline int32_t int32_of_f64(double v)
 }
 static inline int64_t int64_of_f64(double v) { return (int64_t)(v >= -0x1p63 && v < 0x1p63 ? v : -0x1p63); }
 
-/* An f32 whose last bit tells that something was cut off, so that rounding it on to f16 or bf16 gives what rounding the
- * f64 at once would: "rounding to odd". */
+/* Rounding to odd: an f32 whose last bit records inexactness, so that rounding it again to f16 or bf16 equals rounding
+ * the f64 directly. */
 static inline float odd_f32(double v)
 {
     const float nearest = (float)v;
@@ -38,7 +38,7 @@ static inline float odd_f32(double v)
     return xcvm_f32_of(is_cut ? odd : bits);
 }
 
-/* ---- Loops for pairs of types, from x to y; false if there is none ---- */
+/* ---- Loops for pairs of types, from x to y; they return false if there is none ---- */
 
 #define LOOP(from, to, expression)                                                                                     \
     do {                                                                                                               \
@@ -52,7 +52,7 @@ static inline float odd_f32(double v)
         return true;                                                                                                   \
     } while (0)
 
-/* Modulo the size of the result, for which the sign of the source, not its own, matters. */
+/* Modulo the size of the result; only the signedness of the source matters. */
 #define TO_WHOLE(to)                                                                                                   \
     switch (dtype) {                                                                                                   \
     case XCVM_I8:                                                                                                      \
@@ -119,7 +119,7 @@ static bool whole_to_whole(xcvm_dtype from, const void *x, xcvm_dtype to, void *
     }
 }
 
-/* From what f32 holds exactly, but for 32 and 64 bits, which are rounded once. */
+/* From types that f32 represents exactly, and from 32 and 64 bits, which are rounded once. */
 static bool to_f32(xcvm_dtype dtype, const void *x, float *y, size_t count)
 {
     if (xcvm_dtype_in(dtype, XCVM_TYPES_HALF)) {
@@ -232,7 +232,7 @@ static bool from_f64(const double *x, xcvm_dtype dtype, void *y, size_t count)
     }
 }
 
-/* ---- Elements, by one loop or by two with a block between them ---- */
+/* ---- Conversion with one loop, or with two and a block between them ---- */
 
 static bool is_exact_in_f32(xcvm_dtype dtype)
 {
@@ -251,7 +251,7 @@ static bool convert_directly(xcvm_dtype from, const void *x, xcvm_dtype to, void
                               : false;
 }
 
-/* At most XCVM_BLOCK elements. */
+/* Converts at most XCVM_BLOCK elements. */
 static bool convert_block(xcvm_dtype from, const void *x, xcvm_dtype to, void *y, size_t count)
 {
     double block[XCVM_BLOCK];

@@ -1,5 +1,5 @@
-/* What element-wise instructions do with one f32 element, without branches, so that loops over them are vectorized: the
- * kernels' loops, and those of the fused kernels that the compiler makes, which contain the text of this file. */
+/* Branch-free formulas of element-wise instructions for one f32 element, which can be vectorized. Used by kernels and
+ * included as text in kernel libraries. */
 #ifndef XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H
 #define XCVM_OPS_ELEMENTWISE_SIMD_MAPS_H
 
@@ -11,14 +11,14 @@ static inline float xcvm_sign_f32(float v)
     float sign = v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : 0.0f;
     return v != v ? v : sign;
 }
-/* alpha times e to the v, less 1, where v is negative; v elsewhere. */
+/* alpha * (exp(v) - 1) for negative v; v otherwise. */
 static inline float xcvm_elu_f32(float v, float alpha)
 {
     float e = alpha * xcvm_expm1_negative_f32(v < 0.0f ? v : 0.0f);
     return v < 0.0f ? e : v;
 }
 
-/* A function xcvm_map_Abs for each formula of one f32, or two, that stands for itself and gives an f32. */
+/* Defines a function xcvm_map_Abs for each EACH formula of one or two f32 elements with f32 result. */
 #define XCVM_MAP_EACH(Name, formula)                                                                                   \
     static inline float xcvm_map_##Name(float v, float alpha, float beta)                                              \
     {                                                                                                                  \

@@ -1,8 +1,8 @@
-/* Not, BitwiseNot, IsNaN and IsInf: what looks at bits. */
+/* Not, BitwiseNot, IsNaN and IsInf: operations on bits. */
 #include "ops/util/kernel.h"
 #include "ops/simd/math.h"
 
-/* Bytes worth a thread of their own. */
+/* Minimum bytes per thread. */
 enum { GRAIN = 131072 };
 
 typedef struct bytes {
@@ -45,10 +45,10 @@ XCVM_KERNEL(BitwiseNot)
 typedef struct classes {
     const xcvm_value *x;
     uint8_t *y;
-    bool nan, negative, positive; /* those that are looked for */
+    bool nan, negative, positive; /* values to detect */
 } classes;
 
-/* By their bits without the sign: below, equal to or above those of infinity. */
+/* Compares the bits without sign with those of infinity. */
 #define CLASSIFY(type, sign, infinity)                                                                                 \
     do {                                                                                                               \
         const type *from = (const type *)c->x->data;                                                                   \

@@ -1,4 +1,4 @@
-/* The element-wise instructions of one operand whose result has its type. */
+/* Unary element-wise instructions whose result has the operand's type. */
 #include "ops/elementwise/unary_generic.h"
 
 #include "ops/simd/halves.h"
@@ -6,8 +6,8 @@
 #include "ops/elementwise/simd/maps.h"
 #include "ops/simd/math_f64.h"
 
-/* Loops run over blocks of this many elements, the last one padded, so that all elements go through the same vector
- * code. It is a multiple of every vector's length. */
+/* Elements of a block. The last block is padded, so that all elements use the same vector code. It is a multiple of
+ * every vector length. */
 enum { LANES = 16 };
 
 /* y = f(x) for `blocks` blocks; x and y may be equal. */
@@ -28,7 +28,7 @@ typedef void (*map_f32)(const float *x, float *y, size_t blocks, const double *p
         BLOCKS(y[i] = formula)                                                                                         \
     }
 
-/* Arguments beyond the range of the vector functions go to libm, one by one. */
+/* Arguments beyond the range of the vector functions are computed by libm, one at a time. */
 static __attribute__((noinline)) void map_far(const float *x, float *y, size_t count, float (*general)(float))
 {
     uint32_t far = 0;
@@ -65,7 +65,7 @@ static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double 
 }
 #endif
 
-/* Formulas that stand for themselves are one operation of f64, or some that round nothing. */
+/* EACH formulas of f64 are a single operation, or several exact ones. */
 #define F64_EACH(Name, formula)                                                                                        \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
     {                                                                                                                  \
@@ -78,7 +78,7 @@ static void map_lanes_Exp(const float *x, float *y, size_t blocks, const double 
         }                                                                                                              \
     }
 
-/* Loops of f64 that are vectorized; the last elements are padded, as those of f32 are. */
+/* Vectorized f64 loops; the last elements are padded, as for f32. */
 #define F64_FUNCTION(Name, function)                                                                                   \
     static void f64_##Name(const double *x, double *y, size_t count, const double *p)                                  \
     {                                                                                                                  \
@@ -128,7 +128,7 @@ typedef struct map {
     size_t count;
 } map;
 
-/* Copies fewer than LANES elements, in pieces whose sizes the compiler knows: small tensors are frequent. */
+/* Copies fewer than LANES elements in pieces of constant size, because small tensors are frequent. */
 static inline void copy_rest(const float *from, float *to, size_t count)
 {
     size_t at = 0;
@@ -178,7 +178,7 @@ static void map_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Elements worth a thread of their own. */
+/* Minimum elements per thread. */
 enum { CHEAP = 32768, COSTLY = 4096 };
 
 /* The loops of an instruction, and its alpha and beta. */
@@ -200,7 +200,7 @@ static __attribute__((noinline)) xcvm_status map_tensor(xcvm_kernel *k, xcvm_val
     return xcvm_kernel_parallel(k, (m.count + LANES - 1) / LANES, l->grain / LANES, map_range, &m);
 }
 
-/* For instructions whose attributes may be fractions also where the elements are whole. */
+/* For instructions whose attributes may be fractions even if the elements are integers. */
 static __attribute__((noinline)) xcvm_status run_through_f64(const xcvm_kernel *k, xcvm_value *y, const xcvm_value *x,
                                                              xcvm_unary_f64 f64, const double *p)
 {
@@ -217,7 +217,7 @@ static __attribute__((noinline)) xcvm_status run_through_f64(const xcvm_kernel *
     return XCVM_OK;
 }
 
-/* The FLOAT attributes of every row, in row order, as alpha and beta. */
+/* The FLOAT attributes of each op definition, in order, as alpha and beta. */
 #define FLOAT(name, value) a->name,
 #define XCVM_OP(Name, number, operands, ...)                                                                           \
     static inline __attribute__((unused)) void parameters_##Name(const xcvm_##Name##_args *a, double p[2])             \

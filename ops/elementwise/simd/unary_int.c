@@ -1,21 +1,21 @@
-/* Element-wise instructions on whole numbers. Sums wrap, so the lowest number is its own absolute value and negative.
- */
+/* Unary element-wise instructions on integers. Overflow wraps, so the lowest number is its own absolute value and
+ * negation. */
 #include "ops/util/convert.h"
 #include "ops/elementwise/unary_generic.h"
 
 #include "ops/simd/math.h"
 
-/* Elements worth a thread of their own. */
+/* Minimum elements per thread. */
 enum { GRAIN = 32768 };
 
 typedef struct int_map {
     xcvm_unary_integer op;
     xcvm_value *y;
     const xcvm_value *x;
-    int64_t low, high; /* of Clip, as bits of the element type */
+    int64_t low, high; /* bounds of Clip, as bits of the element type */
 } int_map;
 
-/* Without a default: an operation that has no case does not compile. */
+/* No default: a missing case is a compiler warning. */
 #define CASE_INTEGER(Name, formula)                                                                                    \
     case XCVM_UNARY_INTEGER_##Name:                                                                                    \
         XCVM_INDEPENDENT                                                                                               \
@@ -29,7 +29,7 @@ typedef struct int_map {
 #define CASE_NONE(Name, nothing)
 #define CASE(Name, kernel, grain, f32, f64, integers) XCVM_BY_KIND(CASE_, Name, XCVM_TAKEN_##integers)
 
-/* `modular` is the type without sign in which sums wrap. */
+/* `modular` is the unsigned type, in which overflow wraps. */
 #define MAP_RANGE(type, unsigned_type)                                                                                 \
     static void map_##type(const int_map *m, size_t begin, size_t end)                                                 \
     {                                                                                                                  \

@@ -9,7 +9,7 @@ typedef struct where_loop {
     xcvm_broadcast plan; /* of condition, x and z */
     const uint8_t *condition;
     const void *from[2];
-    bool single[2]; /* they have one element */
+    bool single[2]; /* the operand has one element */
     void *to;
     size_t size;
 } where_loop;
@@ -19,7 +19,7 @@ typedef struct pair {
     uint64_t halves[2];
 } pair;
 
-/* Elements of one for all are repeated by the callers. */
+/* The callers repeat broadcast elements. */
 #define CHOOSE(type)                                                                                                   \
     do {                                                                                                               \
         const type *from_x = x, *from_z = z;                                                                           \
@@ -65,7 +65,7 @@ static void choose_range(void *context, size_t begin, size_t end, int worker)
         for (int o = 0; o < 2; o++) {
             bool whole = t->plan.whole[o + 1];
             from[o] = whole ? (const char *)t->from[o] + at * t->size : (const char *)spread[o];
-            /* One element for all is written out once. */
+            /* A single element is expanded only once. */
             if (!whole && (!t->single[o] || at == begin))
                 xcvm_broadcast_spread(&t->plan, o + 1, t->from[o], t->size, at, n, spread[o]);
         }

@@ -1,5 +1,5 @@
-/* GridSample: the positions and weights around some dozens of points at a time, then the sums of all channels there.
- * Positions and weights are computed in f64. */
+/* GridSample: computes positions and weights of a block of points, then the sums of all channels there. Positions and
+ * weights are f64. */
 #include "ops/util/floats.h"
 #include "ops/image/sampling.h"
 #include "ops/util/kernel.h"
@@ -7,30 +7,30 @@
 #include <math.h>
 
 enum {
-    POINTS = 64, /* at a time */
-    MOST_TAPS = 4 /* along one dimension */,
-    FEW_TAPS = 64,            /* in all, for which the weights of points are kept */
-    KEPT = FEW_TAPS * POINTS, /* weights: of several blocks where a point has fewer */
+    POINTS = 64, /* points of a block */
+    MOST_TAPS = 4 /* on one dimension */,
+    FEW_TAPS = 64,            /* maximum taps of a point for which weights are stored */
+    KEPT = FEW_TAPS * POINTS, /* weights; of several blocks if a point has fewer taps */
     MOST_BLOCKS = 16,
-    FEW_CHANNELS = 4 /* fewer do not bring back what preparing for them takes */
+    FEW_CHANNELS = 4 /* with fewer channels, preparing weights does not pay off */
 };
 
 typedef struct sampling {
     const xcvm_kernel *k;
     const xcvm_GridSample_args *args;
     int spatial;
-    size_t taps, all_taps; /* along one dimension; of a point */
+    size_t taps, all_taps; /* on one dimension; of a point */
     size_t at_once;        /* blocks of points */
-    size_t points, plane;  /* points of the grid and elements of a channel of x, for each sample */
+    size_t points, plane;  /* points of the grid, and elements of a channel of x, per batch entry */
 } sampling;
 
-/* The elements around points along one dimension, and their weights; an index below 0 reads as zero. */
+/* Elements around points on one dimension, and their weights; a negative index reads as zero. */
 typedef struct taps {
     int32_t at[MOST_TAPS][POINTS];
     double weight[MOST_TAPS][POINTS];
 } taps;
 
-/* Where coordinates from -1 to 1 lie among `size` elements. */
+/* Maps coordinates in [-1, 1] to positions among `size` elements. */
 static void place(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size, double *x)
 {
     const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
@@ -40,7 +40,7 @@ static void place(const xcvm_GridSample_args *a, size_t count, const float *coor
     if (a->mode == XCVM_GRID_MODE_nearest)
         for (size_t i = 0; i < count; i++)
             x[i] = nearbyint(x[i]);
-    /* Cubic interpolation pads each of the elements around a point, as PyTorch and ONNX Runtime do. */
+    /* Cubic interpolation pads each element around a point separately, as PyTorch and ONNX Runtime do. */
     if (a->mode == XCVM_GRID_MODE_cubic)
         return;
     if (a->padding_mode == XCVM_GRID_PADDING_border)
@@ -80,22 +80,22 @@ static void find_taps(const sampling *s, size_t count, const float *coordinates,
     }
 }
 
-/* Taps of a block of points over all dimensions, POINTS of the first tap, then of the next: offsets into a channel,
- * below 0 for zero. */
+/* Taps of a block of points over all dimensions, POINTS of the first tap, then of the next. Offsets into a channel are
+ * negative for zero. */
 typedef struct weights {
     int32_t *offset;
     float *weight;
-    size_t count; /* of points */
-    bool inside;  /* no offset is below 0 */
-    /* Of linear interpolation in a plane: the taps side by side of a point are mostly neighbors in memory, and read as
-     * one. Points of which they are not, at borders, are named. */
+    size_t count; /* number of points */
+    bool inside;  /* no offset is negative */
+    /* Bilinear interpolation: the two horizontal taps of a point are mostly adjacent in memory and are read as one
+     * pair. `odd` lists the points, at borders, where they are not. */
     bool pairs;
     int32_t above[POINTS], below[POINTS];
     size_t odd_count;
     uint8_t odd[POINTS];
 } weights;
 
-/* Blocks whose channels are summed one after the other, so that a channel that is read at random places stays in the
+/* Blocks that are processed together for each channel, so that a channel that is read at random positions stays in the
  * cache. */
 typedef struct portion {
     int32_t offsets[KEPT];
@@ -133,10 +133,10 @@ static void combine(const sampling *s, const taps *t, weights *w)
     w->inside = least >= 0;
 }
 
-/* Taps of linear interpolation in a plane are above, below, right above, right below. */
+/* Taps of bilinear interpolation, in this order. */
 enum { ABOVE, BELOW, RIGHT_ABOVE, RIGHT_BELOW, PLANE_TAPS };
 
-/* Finds points whose taps are no pairs; what is read as a pair in their stead is at offset 0. */
+/* Finds the points whose taps are not pairs, and redirects their reads to offset 0. */
 static void find_pairs(const sampling *s, weights *w)
 {
     const int32_t *offset = w->offset;
@@ -153,7 +153,7 @@ static void find_pairs(const sampling *s, weights *w)
     w->pairs = s->plane > 1 && w->odd_count <= POINTS / 2;
 }
 
-/* The sum at one point. What a tap outside reads is 0, whatever its weight; x[0] is read in its stead. */
+/* The sum at one point. A tap outside contributes 0 for any weight; x[0] is read instead. */
 static inline __attribute__((always_inline)) float sum_point(const int32_t *offsets, const float *factors,
                                                              const size_t tap_count, size_t i, const float *x,
                                                              const bool inside)
@@ -191,7 +191,7 @@ static inline four read_pairs(const float *x, int32_t above, int32_t below)
     return (four)(two){first, second};
 }
 
-/* The same sums from pairs, of four points at a time, which are transposed. */
+/* The same sums from pairs, for four points at a time, which are transposed. */
 static void sum_pairs(const weights *w, const float *restrict x, float *restrict y)
 {
     const int32_t *restrict offsets = w->offset;
@@ -250,7 +250,7 @@ static void sum_taps(const weights *w, size_t tap_count, const float *restrict x
 #undef SUM
 }
 
-/* Points [first, first + count) of sample n, of a type or with numbers of taps that are seldom met. */
+/* Computes points [first, first + count) of batch entry n for rare types or numbers of taps. */
 static void sum_seldom(const sampling *s, size_t n, size_t first, size_t count, const taps *t, xcvm_poller *poller)
 {
     const xcvm_GridSample_args *a = s->args;
@@ -287,14 +287,14 @@ static void place_block(const sampling *s, size_t n, size_t first, size_t count,
     float grid[POINTS * XCVM_MAX_RANK], along[POINTS];
     xcvm_read_floats(a->grid, (n * s->points + first) * spatial, count * spatial, grid);
     for (size_t d = 0; d < spatial; d++) {
-        /* The first coordinate is that of the last dimension. */
+        /* The first coordinate belongs to the last dimension. */
         for (size_t i = 0; i < count; i++)
             along[i] = grid[i * spatial + spatial - 1 - d];
         find_taps(s, count, along, a->x->dims[2 + d], &t[d]);
     }
 }
 
-/* Blocks [begin, end) of sample n. */
+/* Computes blocks [begin, end) of batch entry n. */
 static void sample_portion(const sampling *s, size_t n, size_t begin, size_t end, xcvm_poller *poller)
 {
     const xcvm_GridSample_args *a = s->args;

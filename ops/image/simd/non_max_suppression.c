@@ -1,13 +1,13 @@
-/* NonMaxSuppression: the best boxes of each class, none of which overlaps a better one. */
+/* NonMaxSuppression: the best boxes of each class that do not overlap a better one. */
 #include "ops/util/kernel.h"
 #include "ops/simd/lanes.h"
 
 #include <math.h>
 
 enum {
-    SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with at once */
+    SIDE_BY_SIDE = 8, /* kept boxes that a candidate is compared with in one vector operation */
     MOST_STRIPES = 1024,
-    FEW = 128,   /* boxes to be kept for which stripes do not pay */
+    FEW = 128,   /* number of kept boxes up to which stripes do not pay off */
     BLOCK = 4096 /* scores between polls */
 };
 
@@ -15,7 +15,7 @@ typedef struct box {
     double y0, x0, y1, x1, area;
 } box;
 
-/* Of two numbers, or of a number and a NaN. */
+/* Minimum and maximum of two values of which at most one is NaN; NaN is ignored. */
 static double lesser(double a, double b) { return a < b || b != b ? a : b; }
 static double greater(double a, double b) { return a > b || b != b ? a : b; }
 
@@ -30,7 +30,7 @@ static box read_box(const float *b, bool by_center)
 
 /* ---- Candidates ---- */
 
-/* The index of a box below a key that is less the better its score is, so that equal scores are taken by index. */
+/* Packs a key, which is lower for a better score, above the box index, so that equal scores are ordered by index. */
 static uint64_t candidate_of(float score, int64_t index)
 {
     const float unsigned_zero = score + 0.0f;
@@ -42,8 +42,8 @@ static uint64_t candidate_of(float score, int64_t index)
 
 static size_t index_of(uint64_t candidate) { return (size_t)(candidate & UINT32_MAX); }
 
-/* Sorts by the keys, byte by byte from the least one; whatever is equal in a byte stays in its order, and the indices
- * ascend to begin with. The result is in `items`, `spare` is room for as many. */
+/* Radix sort by key, byte by byte from the lowest. It is stable, and indices ascend initially. The result is in
+ * `items`; `spare` has the same size. */
 static xcvm_status sort_candidates(xcvm_poller *poller, uint64_t *items, uint64_t *spare, size_t count)
 {
     uint64_t *from = items, *to = spare;
@@ -73,7 +73,7 @@ static xcvm_status sort_candidates(xcvm_poller *poller, uint64_t *items, uint64_
     return XCVM_OK;
 }
 
-/* Lists the boxes whose scores are greater than `least`; returns how many there are. */
+/* Lists the boxes with scores greater than `least` and sets their number. */
 static xcvm_status list_candidates(xcvm_poller *poller, const float *scores, size_t boxes, double least,
                                    uint64_t *candidates, size_t *count)
 {
@@ -90,15 +90,16 @@ static xcvm_status list_candidates(xcvm_poller *poller, const float *scores, siz
     return XCVM_OK;
 }
 
-/* A number that `wanted` keys or some more are not above: all keys that begin with the same digits are. */
+/* Finds a bound such that at least `wanted` keys are not above it: all keys with the same leading digits are included.
+ */
 static xcvm_status bound_of(xcvm_poller *poller, const uint64_t *items, size_t count, size_t wanted, uint64_t *bound)
 {
-    enum { DIGIT = 12 }; /* bits of the first digit, so that few scores share it; the others have less */
+    enum { DIGIT = 12 }; /* bits of the first digit, so that few scores share it; the others have fewer */
     static const struct {
         int shift, bits;
     } digits[] = {{64 - DIGIT, DIGIT}, {42, 10}, {32, 10}};
     uint64_t prefix = 0;
-    size_t below = 0; /* keys that are less than all that begin with the prefix */
+    size_t below = 0; /* keys below all that begin with the prefix */
     for (size_t round = 0; round < sizeof digits / sizeof *digits; round++) {
         const int shift = digits[round].shift, above = shift + digits[round].bits;
         const size_t most = ((size_t)1 << digits[round].bits) - 1;
@@ -117,8 +118,8 @@ static xcvm_status bound_of(xcvm_poller *poller, const uint64_t *items, size_t c
     return XCVM_OK;
 }
 
-/* Takes the best candidates out of `items`, `wanted` or more while there are as many, in their order, to `best`, which
- * has room for all. */
+/* Moves the best candidates, at least `wanted` if available, from `items` to `best` in order. `best` has room for all.
+ */
 static xcvm_status take_best(xcvm_poller *poller, uint64_t *items, size_t *count, size_t wanted, uint64_t *best,
                              size_t *taken)
 {
@@ -140,19 +141,18 @@ static xcvm_status take_best(xcvm_poller *poller, uint64_t *items, size_t *count
 
 /* ---- Kept boxes ---- */
 
-/* SIDE_BY_SIDE boxes, each part of them one behind the other. */
+/* SIDE_BY_SIDE boxes in structure-of-arrays form. */
 typedef struct group {
     double y0[SIDE_BY_SIDE], x0[SIDE_BY_SIDE], y1[SIDE_BY_SIDE], x1[SIDE_BY_SIDE], area[SIDE_BY_SIDE];
-    size_t count, next; /* next: index of an older group of the stripe plus one, or 0 */
+    size_t count, next; /* next: 1 + index of an older group of the stripe; 0: none */
 } group;
 
-/* The boxes that were kept for a class, in stripes by their left edges: a candidate is compared with those of stripes
- * from which a box can reach it. Where the classes of a model are told apart by moving their boxes, as its exporter may
- * do, those are few. */
+/* Kept boxes of a class in stripes by their left edges. A candidate is compared only with stripes from which a box can
+ * reach it. These are few if the exporter has separated classes by shifting their boxes. */
 typedef struct kept_boxes {
     group *groups;
     size_t group_count, stripes;
-    double left, per_unit, widest; /* stripes begin at `left`, there are so many per unit of x */
+    double left, per_unit, widest; /* stripes begin at `left`, with `per_unit` per unit of x */
     size_t newest[MOST_STRIPES];   /* as group.next */
 } kept_boxes;
 
@@ -162,8 +162,8 @@ static size_t stripe_of(const kept_boxes *kept, double x)
     return !(at > 0) ? 0 : at < (double)kept->stripes ? (size_t)at : kept->stripes - 1;
 }
 
-/* Makes stripes a quarter as wide as the widest box, none at all if that is an eighth of all they would hold or more,
- * or if few boxes will be kept. */
+/* Makes stripes a quarter as wide as the widest box; none if that is at least an eighth of their range, or if few boxes
+ * will be kept. */
 static xcvm_status begin_class(xcvm_poller *poller, kept_boxes *kept, const float *corners, const uint64_t *candidates,
                                size_t count, size_t most, bool by_center)
 {
@@ -190,8 +190,7 @@ static xcvm_status begin_class(xcvm_poller *poller, kept_boxes *kept, const floa
     return XCVM_OK;
 }
 
-/* A box of infinite area shares nothing of it with any other: that is what places without a box hold, and what a box
- * without area is kept as. */
+/* A box of infinite area never overlaps another one. Unused entries, and boxes without area, are stored this way. */
 static void keep_box(kept_boxes *kept, const box *b)
 {
     size_t *newest = &kept->newest[stripe_of(kept, b->x0)];
@@ -242,7 +241,7 @@ static bool overlaps_group(const group *g, const box *b, double threshold)
     return any != 0;
 }
 
-/* Whether the box shares more than `threshold` of the area that it and one of the kept boxes cover. */
+/* Returns true if the intersection over union with a kept box exceeds `threshold`. */
 static bool overlaps_any(xcvm_poller *poller, const kept_boxes *kept, const box *b, double threshold)
 {
     if (b->area <= 0)
@@ -255,7 +254,7 @@ static bool overlaps_any(xcvm_poller *poller, const kept_boxes *kept, const box 
     return false;
 }
 
-/* ---- */
+/* ---- Kernel ---- */
 
 XCVM_KERNEL(NonMaxSuppression)
 {
@@ -271,7 +270,7 @@ XCVM_KERNEL(NonMaxSuppression)
     most = most < 0 ? 0 : most < boxes ? most : boxes;
     XCVM_CHECK(k->error, iou >= 0 && iou <= 1, OUT_OF_RANGE, "iou_threshold is %g, it must be from 0 to 1", iou);
 
-    /* The list of selected boxes grows in the scratch block, behind the candidates and the boxes kept for a class. */
+    /* The list of selected boxes grows in the scratch block, after the candidates and the kept boxes of a class. */
     size_t per_class, rows, bytes;
     const size_t groups = (size_t)most < MOST_STRIPES ? (size_t)most : (size_t)most / SIDE_BY_SIDE + MOST_STRIPES;
     XCVM_CHECK(k->error, boxes <= UINT32_MAX, OUT_OF_RANGE, "%lld boxes are too many", (long long)boxes);
@@ -296,7 +295,7 @@ XCVM_KERNEL(NonMaxSuppression)
             size_t count, kept_count = 0, taken;
             XCVM_TRY(list_candidates(&poller, scores, (size_t)boxes, least, candidates, &count));
             XCVM_TRY(begin_class(&poller, &kept, corners, candidates, count, (size_t)most, a->center_point_box));
-            /* Most often the best few are all that is looked at. */
+            /* Usually, only the best few candidates are examined. */
             for (size_t wanted = 2 * (size_t)most; count > 0 && kept_count < (size_t)most; wanted *= 4) {
                 XCVM_TRY(take_best(&poller, candidates, &count, wanted, best, &taken));
                 for (size_t i = 0; i < taken && kept_count < (size_t)most; i++) {

@@ -1,8 +1,8 @@
 /* RoiAlign: regions of an image sampled between its pixels.
  *
- * A cell's bilinear samples weigh pixels by products of a weight for the row and one for the column. So the weights are
- * made once for each region and axis, and pixels are reduced along their rows first, then across them: added up, or,
- * since none of the weights is below 0, the greatest taken. A vector holds the same pixel of several channels. */
+ * The weight of a pixel in a bilinear sample is the product of a row weight and a column weight. So weights are
+ * computed once per region and axis. Pixels are reduced over rows first, then over columns: by weighted sums or,
+ * because weights are not negative, by maxima. A vector has the same pixel of several channels. */
 #include "ops/util/floats.h"
 #include "ops/image/roi.h"
 #include "ops/image/sampling.h"
@@ -11,34 +11,34 @@
 #include <math.h>
 
 enum {
-    CHANNELS = XCVM_LANES, /* of a block */
-    PIECES = 11            /* of a worker's memory */
+    CHANNELS = XCVM_LANES, /* channels of a block */
+    PIECES = 11            /* parts of a worker's memory */
 };
 
-/* A pixel row or column and its part in a cell: for means the sum of the samples' weights, for maxima the greatest and
- * the least of them above 0. */
+/* A pixel row or column and its weights in a cell: for means the sum of the samples' weights, for maxima the largest
+ * and the smallest positive one. */
 typedef struct tap {
     size_t at;
     double weight, least;
 } tap;
 
-/* The taps of an axis' cells: those of cell i are [first[i], first[i + 1]). */
+/* The taps of an axis' cells: cell i has [first[i], first[i + 1]). */
 typedef struct axis {
     size_t *first;
     tap *taps;
-    bool *zero; /* for maxima: of cell i some sample is outside, or weighs a neighbor by 0 */
+    bool *zero; /* for maxima: cell i has a sample outside, or a neighbor of weight 0 */
 } axis;
 
 typedef struct region {
     double begin[2], cell[2]; /* of rows, then columns */
     int64_t samples[2];       /* of a cell */
-    size_t plane;             /* its image's first element, of channel 0 */
+    size_t plane;             /* first element of channel 0 of its image */
 } region;
 
 typedef struct roi_align_loop {
     xcvm_kernel *k;
     const xcvm_RoiAlign_args *a;
-    size_t most_taps[2]; /* of a cell of any region, of rows and of columns */
+    size_t most_taps[2]; /* maximum over regions, of rows and of columns */
     char *scratch;
     size_t scratch_each, offsets[PIECES]; /* of a worker's memory */
 } roi_align_loop;
@@ -69,8 +69,8 @@ static double sample_place(const region *g, int d, int64_t cell, int64_t sample)
 
 /* ---- Taps ---- */
 
-/* Samples come in the order of their places, so a pixel that has a tap already has one of the last three. `end` is
- * where the next tap goes; those of this cell begin at `begin` and are `most` at most. */
+/* Samples come in order of position, so a pixel that already has a tap is one of the last three. `end` is the end of
+ * the list; the taps of this cell start at `begin` and are at most `most`. */
 static void add_tap(tap *taps, size_t begin, size_t most, size_t *end, size_t at, double weight, bool greatest)
 {
     size_t i = *end;
@@ -86,7 +86,7 @@ static void add_tap(tap *taps, size_t begin, size_t most, size_t *end, size_t at
     t->least = fmin(t->least, weight);
 }
 
-/* Samples from -1 to `length` count; those beyond the outer pixels take these. */
+/* Samples in [-1, length] count; those beyond the outer pixels use these. */
 static xcvm_status fill_axis(xcvm_poller *poller, const region *g, int d, int64_t cells, int64_t length, size_t most,
                              bool greatest, axis *to)
 {
@@ -117,7 +117,7 @@ static xcvm_status fill_axis(xcvm_poller *poller, const region *g, int d, int64_
     return XCVM_OK;
 }
 
-/* Lists the pixel rows that the taps name, and has the taps name places in the list instead. */
+/* Lists the pixel rows of the taps, and replaces them in the taps by list indices. */
 static xcvm_status list_rows(xcvm_poller *poller, axis *rows, int64_t cells, size_t *list, size_t *listed)
 {
     size_t count = 0;
@@ -137,17 +137,17 @@ static xcvm_status list_rows(xcvm_poller *poller, axis *rows, int64_t cells, siz
     return XCVM_OK;
 }
 
-/* A worker's memory. Where there is a vector for each entry, that has a number for each channel of a block. */
+/* Memory of one worker. A vector per entry has one number per channel of a block. */
 typedef struct desk {
     axis rows, columns;
     size_t *list; /* pixel rows */
     size_t listed;
-    size_t left, right; /* pixel columns [left, right) hold all that have taps */
-    void *line;         /* a vector for each pixel of a row: f64 if that is the type of x, else f32 */
-    double *sums;       /* a vector for each listed row and column of cells: their reductions */
-    double *cells;      /* a vector for each cell of a row */
+    size_t left, right; /* pixel columns [left, right) include all that have taps */
+    void *line;         /* a vector per pixel of a row: f64 if x is f64, else f32 */
+    double *sums;       /* a vector per listed row and column of cells: their reductions */
+    double *cells;      /* a vector per cell of a row */
     float *narrow;      /* the same of one channel */
-    size_t region;      /* that the axes are for */
+    size_t region;      /* the region of the axes */
 } desk;
 
 static desk desk_of(const roi_align_loop *w, int worker)
@@ -199,7 +199,7 @@ XCVM_INLINE half choose(half_mask mask, half a, half b)
     return (half)(((half_mask)a & mask) | ((half_mask)b & ~mask));
 }
 
-/* The greater one; a NaN only if both are. */
+/* Returns the larger one; NaN only if both are. */
 XCVM_INLINE half greater(half a, half b) { return choose((b > a) | (a != a), b, a); }
 
 XCVM_INLINE half reduce_op(half so_far, const tap *t, half v, bool greatest)
@@ -210,10 +210,10 @@ XCVM_INLINE half reduce_op(half so_far, const tap *t, half v, bool greatest)
     return greater(so_far, choose(most > least, most, least));
 }
 
-/* NaN is less than any number is to `greater`. */
+/* For `greater`, NaN is lower than any number. */
 XCVM_INLINE half nothing_yet(bool greatest) { return (half){0} + (greatest ? (double)NAN : 0.0); }
 
-/* The pixels of row `row` that taps may name, of the channels whose images begin at elements `planes`. */
+/* Loads the pixels of row `row` that taps may use, of the channels whose images begin at elements `planes`. */
 static void load_line(const desk *d, const xcvm_value *x, const size_t planes[CHANNELS], size_t row)
 {
     const size_t width = (size_t)x->dims[3], start = row * width;
@@ -229,7 +229,7 @@ static void load_line(const desk *d, const xcvm_value *x, const size_t planes[CH
         return;
     }
     for (size_t i = d->left; i < d->right; i += XCVM_LANES) {
-        /* The last ones may overlap those before. */
+        /* The last vector may overlap the previous one. */
         const size_t at = i + XCVM_LANES <= width ? i : width - XCVM_LANES;
         xcvm_lanes block[XCVM_LANES];
         for (size_t c = 0; c < CHANNELS; c++)
@@ -262,7 +262,7 @@ XCVM_INLINE void fold_line(const desk *d, size_t width, bool wide, bool greatest
     }
 }
 
-/* Reduces the sums over the row of cells `r`. */
+/* Reduces the sums over row `r` of cells. */
 XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
 {
     const tap *begin = d->rows.taps + d->rows.first[r], *end = d->rows.taps + d->rows.first[r + 1];
@@ -282,7 +282,7 @@ XCVM_INLINE void fold_sums(const desk *d, size_t r, size_t width, bool greatest)
     }
 }
 
-/* `count` channels of a row of cells, `cells` elements of y apart, from element `at` on. */
+/* Writes `count` channels of a row of cells, `cells` elements of y apart, from element `at`. */
 static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t cells, size_t width, size_t count)
 {
     for (size_t channel = 0; channel < count; channel++, at += cells) {
@@ -300,7 +300,7 @@ static void write_cells(const desk *d, xcvm_value *y, size_t at, size_t cells, s
     }
 }
 
-/* A block of channels of the region that the axes are for. */
+/* Computes a block of channels of the region of the axes. */
 XCVM_INLINE xcvm_status pool_block(const roi_align_loop *w, xcvm_poller *poller, const desk *d, size_t first,
                                    size_t count, bool wide, bool greatest)
 {
@@ -348,9 +348,9 @@ static void pool_regions(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* ---- */
+/* ---- Kernel ---- */
 
-/* Memory for the regions with the most samples. */
+/* Allocates memory for the regions with the most samples. */
 static xcvm_status take_memory(roi_align_loop *w, size_t count)
 {
     const xcvm_RoiAlign_args *a = w->a;
