@@ -38,7 +38,7 @@ static xcvm_status poll(xcvm_image_budget *budget)
 
 xcvm_status xcvm_image_poll(const xcvm_image_source *s) { return poll(s->budget); }
 
-/* What stands in front of memory that a library has. */
+/* Header of memory that a library allocates. */
 typedef struct loan {
     xcvm_storage *storage;
     size_t bytes;

@@ -1,5 +1,5 @@
-/* What is derived from instructions.def: the numbers, the typed arguments, and the table of schemas and fields that the
- * decoder, the verifier, the assembler and everything else that must not know single instructions is driven by. */
+/* Declarations derived from instructions.def: opcodes, typed arguments, and the table of schemas and fields that drives
+ * the decoder, the verifier, the assembler and all other code that is independent of single instructions. */
 #ifndef XCVM_OPS_OP_H
 #define XCVM_OPS_OP_H
 
@@ -14,8 +14,8 @@ typedef enum xcvm_opcode {
 
 /* ---- Arguments ---- */
 
-/* The operands and attributes of one instruction, as its kernel and shape rule see them. Operands point to the values
- * in registers and constants; an absent one is NULL. Everything is lent. */
+/* Operands and attributes of one instruction, for its kernel and shape rule. Operands point to values in registers and
+ * constants; an absent one is NULL. Everything is borrowed. */
 typedef struct xcvm_inputs {
     const xcvm_value *const *at;
     size_t count;
@@ -33,7 +33,7 @@ typedef struct xcvm_floats {
     size_t count;
 } xcvm_floats;
 typedef struct xcvm_text {
-    const char *at; /* NUL-terminated besides */
+    const char *at; /* also NUL-terminated */
     size_t length;
 } xcvm_text;
 typedef struct xcvm_texts {
@@ -107,19 +107,19 @@ typedef enum xcvm_field_kind {
     XCVM_FIELD_NONE
 } xcvm_field_kind;
 
-/* A type variable of a row, where xcvm_field.types would be a set. */
+/* A type variable of an op definition, in place of a set in xcvm_field.types. */
 #define XCVM_TYPES_T (UINT32_C(1) << 31)
 #define XCVM_TYPES_U (UINT32_C(1) << 30)
 #define XCVM_TYPES_V (UINT32_C(1) << 29)
 #define XCVM_TYPE_VARIABLES (XCVM_TYPES_T | XCVM_TYPES_U | XCVM_TYPES_V)
 
 typedef struct xcvm_field {
-    const char *name; /* of a type variable: "T" */
+    const char *name; /* for a type variable: "T" */
     xcvm_role role;
     xcvm_field_kind kind;
     xcvm_dtypes types;          /* operands: a set or one variable; ROLE_TYPE: the set */
-    xcvm_dtypes variable;       /* ROLE_TYPE: which */
-    bool dynamic;               /* OUT: the kernel finds its dimensions out, and gives it memory */
+    xcvm_dtypes variable;       /* ROLE_TYPE: the variable */
+    bool dynamic;               /* OUT: the kernel determines its dimensions and allocates it */
     size_t offset;              /* in the argument struct */
     int64_t min, max;           /* INT, INTS */
     int64_t int_default;        /* INT, DTYPE, CHOICE */
@@ -130,26 +130,23 @@ typedef struct xcvm_field {
 
 typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_UPDATE, XCVM_CONTROL } xcvm_effect;
 
-/* How an instruction is differentiated: by the rule of that name; not at all, its gradient being zero by nature; by the
- * rule named by `step` where straight-through gradients are asked for, else not at all likewise; or, all unset, it
- * cannot be. */
+/* Differentiation of an instruction: by the rule of that name; zero gradient; by the rule `step` for straight-through
+ * gradients and otherwise zero; or, with no member set, not differentiable. */
 typedef struct xcvm_gradient {
     const char *rule, *step;
     bool zero;
 } xcvm_gradient;
 
-/* What many instructions have in common, so that nobody has to list them. */
+/* Common properties of instructions, so that code need not list them. */
 typedef enum xcvm_class {
-    XCVM_CLASS_unary = 1,  /* element-wise: y, of the shape of the first operand, is made of its elements alone; other
-                              operands are parameters */
-    XCVM_CLASS_binary = 2, /* element-wise: y of the first two operands, broadcast to each other */
-    XCVM_CLASS_reduction = 4,  /* y = x over axes, with the fields of ReduceSum */
-    XCVM_CLASS_view = 8,       /* the result has the first operand's elements, in order; follows from IN_VIEW */
-    XCVM_CLASS_begin = 16,     /* takes its operands away, to work on them beside the run; so the sooner it is reached
-                                  the better */
-    XCVM_CLASS_optimizer = 32, /* steps the list of parameters, its first state, by the list of gradients, its first
-                                  operand */
-    XCVM_CLASS_append = 64     /* writes some rows of its state, which fills up from run to run */
+    XCVM_CLASS_unary = 1, /* element-wise: y has the shape of the first operand and depends only on its elements; others
+                             are parameters */
+    XCVM_CLASS_binary = 2,    /* element-wise: y of the first two operands, broadcast to each other */
+    XCVM_CLASS_reduction = 4, /* y = x reduced over axes, with the fields of ReduceSum */
+    XCVM_CLASS_view = 8,      /* the result has the first operand's elements, in order; follows from IN_VIEW */
+    XCVM_CLASS_begin = 16,    /* takes its operands and works on them asynchronously, so it should be scheduled early */
+    XCVM_CLASS_optimizer = 32, /* updates its first state, the parameters, by its first operand, the gradients */
+    XCVM_CLASS_append = 64     /* writes some rows of its state, which fills up over runs */
 } xcvm_class;
 
 typedef struct xcvm_inference xcvm_inference; /* ops/util/shape.h */
@@ -159,12 +156,12 @@ typedef uint64_t (*xcvm_cost_rule)(const xcvm_inference *t);
 typedef xcvm_status (*xcvm_kernel_run)(xcvm_kernel *k, const void *args);
 
 typedef struct xcvm_schema {
-    const char *name; /* NULL: there is no such instruction */
+    const char *name; /* NULL: no such instruction */
     xcvm_opcode opcode;
     const char *shape_name; /* of the shape rule */
     const char *summary;
     xcvm_effect effect;
-    unsigned classes; /* xcvm_class, or-ed */
+    unsigned classes; /* flags of xcvm_class */
     xcvm_gradient gradient;
     const xcvm_field *fields;
     size_t field_count;
@@ -173,18 +170,18 @@ typedef struct xcvm_schema {
     xcvm_cost_rule cost;
 } xcvm_schema;
 
-/* Whether it belongs to one of the classes. */
+/* Returns true if it belongs to one of the classes. */
 static inline bool xcvm_row_is(const xcvm_schema *schema, unsigned classes) { return (schema->classes & classes) != 0; }
 
 enum { XCVM_OPCODE_LIMIT = 1024 };
 
-/* The set that an operand's types stand for, the row's variables resolved. */
+/* The set of an operand's types, with type variables resolved. */
 xcvm_dtypes xcvm_field_types(const xcvm_schema *schema, const xcvm_field *field);
-/* Index of a choice's name, or -1. */
+/* Returns the index of a choice's name, or -1. */
 int xcvm_choice_index(const xcvm_field *field, const char *name, size_t length);
 
-/* Operands in row order: how many values stand behind one operand field (0 or 1, or a list's count; an absent optional
- * counts 1 and reads NULL), and reading and writing them in an argument struct. */
+/* Operands in definition order: the number of values of an operand field (0 or 1, or a list's count; an absent optional
+ * counts 1 and reads as NULL), and reading and writing them in an argument struct. */
 static inline bool xcvm_field_is_operand(const xcvm_field *f) { return f->role < XCVM_ROLE_TYPE; }
 static inline bool xcvm_field_is_list(const xcvm_field *f)
 {
@@ -196,8 +193,8 @@ static inline bool xcvm_field_is_input(const xcvm_field *f)
 }
 size_t xcvm_field_count(const xcvm_field *field, const void *args);
 const xcvm_value *xcvm_field_value(const xcvm_field *field, const void *args, size_t index);
-/* Puts operands and results, in row order, into an argument struct in which the counts of lists are. Lists lie in `in`
- * and `out` themselves. */
+/* Binds operands and results, in definition order, in an argument struct whose list counts are set. Lists point into
+ * `in` and `out`. */
 void xcvm_bind_operands(const xcvm_schema *schema, void *args, const xcvm_value **in, xcvm_value **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The shape rules of PackedGemm and Bf16Gemm. */
+/* Shape rules of PackedGemm and Bf16Gemm. */
 #include "ops/matmul/packed_shape.h"
 #include "ops/elementwise/activation.h"
 #include "ops/matmul/pairs.h"
@@ -24,7 +24,7 @@ xcvm_status xcvm_packed_product_shape(const xcvm_inference *t, const xcvm_value 
     return XCVM_OK;
 }
 
-/* Checks a and w, of whose columns each line of a panel holds `per_line` numbers. */
+/* Checks a and w. Each line of a panel has `per_line` numbers of a column. */
 static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *w, int64_t columns,
                                 int64_t per_line)
 {

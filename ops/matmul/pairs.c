@@ -1,9 +1,9 @@
-/* Rounding packed matrices to pairs of bf16. */
+/* Rounding of packed matrices to pairs of bf16. */
 #include "ops/matmul/pairs.h"
 
 #include <string.h>
 
-/* To nearest even; a NaN stays one. */
+/* Rounds to nearest even; NaN stays NaN. */
 static uint16_t rounded(float x)
 {
     enum { INFINITE = 0x7f80, QUIET = 0x40, LEAST_NORMAL = 0x80 };

@@ -1,4 +1,4 @@
-/* The shapes of matrix products, and how those of the element types other than f32 are cut into pieces. */
+/* Shapes of matrix products, and the partition of products of element types other than f32. */
 #include "ops/matmul/product_shape.h"
 
 /* ---- Shape rules ---- */
@@ -10,7 +10,7 @@ static xcvm_status same_dim(const xcvm_inference *t, int64_t a, int64_t b, const
     return XCVM_OK;
 }
 
-/* Shape of the product of a and b, which NumPy defines for 1-D operands as if they were a row and a column. */
+/* Shape of the product of a and b. As in NumPy, 1-D operands are a row and a column. */
 static xcvm_status matmul_shape(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *b, xcvm_value *y)
 {
     XCVM_CHECK(t->error, a->rank != 0 && b->rank != 0, SHAPE_MISMATCH, "a matrix product takes no scalars");
@@ -33,8 +33,8 @@ static xcvm_status matmul_shape(const xcvm_inference *t, const xcvm_value *a, co
     return XCVM_OK;
 }
 
-/* A scale or zero point: one number, one for each row (axis rank - 2 of the matrix) or column, as a vector or
- * with the matrix's rank and all other dimensions 1 or those of the matrix. */
+/* Checks a scale or zero point: one number, or one per row (axis rank - 2 of the matrix) or column, as a vector or with
+ * the matrix's rank and all other dimensions 1 or equal. */
 static xcvm_status check_quantization(const xcvm_inference *t, const xcvm_value *q, const xcvm_value *matrix, bool rows,
                                       const char *what)
 {
@@ -111,7 +111,7 @@ XCVM_SHAPE_RULE_OF(Gemm)
     return XCVM_OK;
 }
 
-/* ---- Which matrices meet ---- */
+/* ---- Pairing of matrices ---- */
 
 static size_t dim_from_end(const xcvm_value *v, int i) { return i < v->rank ? (size_t)v->dims[v->rank - 1 - i] : 1; }
 
@@ -155,14 +155,14 @@ void xcvm_product_at(const xcvm_product *p, size_t index, size_t *a, size_t *b)
 
 /* ---- Other element types ---- */
 
-/* Multiply-adds that are worth a thread, and those of a piece of the rows, each of which reads all of b; rows that are
- * few. */
+/* Minimum multiply-adds per thread; multiply-adds of a piece of rows, each of which reads all of b; maximum rows of the
+ * streaming algorithm. */
 enum { THREAD_WORK = 100 * 1000, PIECE_WORK = 32 * 1000 * 1000, FEW_ROWS = 2 };
 
 typedef struct product_shape_loop {
     const xcvm_kernel *k;
     const xcvm_product_task *task;
-    size_t row_parts; /* pieces that the rows of each product are cut into */
+    size_t row_parts; /* pieces of the rows of each product */
     uint32_t status;  /* atomic */
 } product_shape_loop;
 
@@ -202,7 +202,7 @@ xcvm_status xcvm_product_run(const xcvm_kernel *k, const xcvm_product_task *task
     if (s->count == 0 || s->m == 0 || s->n == 0)
         return XCVM_OK;
     product_shape_loop w = {.k = k, .task = task};
-    /* Pieces of rows that are worth a thread, and short enough for the run to be stopped between them. */
+    /* Pieces of rows are large enough for a thread, and short enough for polls between them. */
     const double row = (double)s->n * (double)s->k + 1.0;
     const double rows = PIECE_WORK / row;
     const size_t piece_rows = rows < 1.0 ? 1 : rows > (double)s->m ? s->m : (size_t)rows;

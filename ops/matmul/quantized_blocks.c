@@ -1,4 +1,4 @@
-/* Weights quantized in blocks: rounding them, and the empty layout. */
+/* Block-quantized weights: rounding, and the empty layout. */
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/util/convert.h"
 
@@ -10,7 +10,7 @@ void xcvm_qblocks_clear(const xcvm_qblocks *b, uint8_t *codes)
     memset(codes, b->bits == 4 ? 0x88 : 0x80, xcvm_qblocks_bytes(b));
 }
 
-/* The next number of f16 away from zero, so that no code is beyond the greatest. */
+/* Rounds to f16 away from zero, so that no code exceeds its range. */
 static bool round_scale(float exact, float *scale)
 {
     uint16_t half;

@@ -1,4 +1,4 @@
-/* The shape rule of BlockQuantizedGemm, and of operands in blocks. */
+/* Shape rule of BlockQuantizedGemm, and checks of block-quantized operands. */
 #include "ops/elementwise/activation.h"
 #include "ops/matmul/packed_shape.h"
 #include "ops/matmul/quantized_blocks_shape.h"

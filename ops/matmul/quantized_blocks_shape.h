@@ -1,4 +1,4 @@
-/* Operands in blocks: what shape rules check. */
+/* Shape checks of block-quantized operands. */
 #ifndef XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_SHAPE_H
 #define XCVM_OPS_MATMUL_QUANTIZED_BLOCKS_SHAPE_H
 
@@ -6,13 +6,13 @@
 #include "ops/util/shape.h"
 
 typedef struct xcvm_qblocks_operands {
-    const char *name;                           /* of the codes */
+    const char *name;                           /* name of the codes */
     const xcvm_value *codes, *scales, *offsets; /* offsets: NULL if absent */
-    int64_t depth, columns, bits, block_size;   /* the first two from 1 to INT32_MAX */
+    int64_t depth, columns, bits, block_size;   /* the first two are 1 to INT32_MAX */
 } xcvm_qblocks_operands;
 
-/* Checks that the operands are a matrix of that many rows and columns in blocks (ops/matmul/quantized_blocks.h), as far
- * as their shapes are known. */
+/* Checks known shapes of operands that form a block-quantized matrix of depth rows and columns
+ * (ops/matmul/quantized_blocks.h). */
 xcvm_status xcvm_qblocks_check(const xcvm_inference *t, const xcvm_qblocks_operands *o);
 
 #endif

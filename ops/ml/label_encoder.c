@@ -1,4 +1,4 @@
-/* LabelEncoder: looking elements up in a list of keys. */
+/* LabelEncoder: lookup of elements in a list of keys. */
 #include "ops/util/convert.h"
 #include "ops/util/keys.h"
 #include "ops/util/move.h"
@@ -21,12 +21,12 @@ XCVM_SHAPE_RULE_OF(LabelEncoder)
 typedef struct lookup {
     const xcvm_kernel *k;
     const xcvm_LabelEncoder_args *args;
-    const xcvm_key_table *table; /* NULL: by bisection */
-    int64_t *positions;          /* NULL: elements are written at once */
+    const xcvm_key_table *table; /* NULL: binary search */
+    int64_t *positions;          /* NULL: elements are written directly */
     size_t size;                 /* of an element of y */
 } lookup;
 
-/* positions[i] = the key that element begin + i of x is. */
+/* positions[i] = index of the key that equals element begin + i of x. */
 static xcvm_status find(const lookup *l, xcvm_poller *poller, size_t begin, size_t count, int64_t *positions)
 {
     const xcvm_LabelEncoder_args *a = l->args;
@@ -52,7 +52,7 @@ static void look_up(void *context, size_t begin, size_t end, int worker)
         n = xcvm_min(end - at, XCVM_BLOCK);
         if (find(l, &poller, at, n, l->positions != NULL ? l->positions + at : block) != XCVM_OK)
             return;
-        /* Which of both it is no branch foretells. */
+        /* Selects without a branch, which would be unpredictable. */
         for (size_t i = 0; i < n && l->positions == NULL; i++) {
             const bool found = block[i] >= 0;
             xcvm_move_element(y + (at + i) * l->size, from[found] + (found ? (size_t)block[i] : 0) * l->size, l->size);
@@ -93,7 +93,7 @@ static xcvm_status write_strings(xcvm_kernel *k, const xcvm_LabelEncoder_args *a
 
 XCVM_KERNEL(LabelEncoder)
 {
-    /* A table is worth making for as many lookups as this share of the keys. */
+    /* A table pays off if there are at least keys / LOOKUPS lookups. */
     enum { LOOKUPS = 4, FEW_KEYS = 4 };
     const size_t count = xcvm_element_count(a->x), keys = (size_t)a->keys->dims[0];
     const bool strings = a->y->dtype == XCVM_STRING;

@@ -1,7 +1,7 @@
 /* Maps: lists of two tensors of rank 1, keys and items. The element type of a map is that of its items. */
 #include "ops/util/keys.h"
 
-/* ---- Making maps ---- */
+/* ---- Construction ---- */
 
 XCVM_SHAPE_RULE_OF(ZipMap)
 {
@@ -16,7 +16,7 @@ XCVM_SHAPE_RULE_OF(ZipMap)
     return XCVM_OK;
 }
 
-/* Makes maps [0, count) of y from keys and from the rows of x; all share the storage of both. */
+/* Makes maps [0, count) of y from keys and the rows of x. All share the storage of both. */
 static xcvm_status fill_maps(xcvm_kernel *k, const xcvm_ZipMap_args *a, const xcvm_value *keys, const xcvm_value *x)
 {
     const size_t width = (size_t)x->dims[1], size = xcvm_dtype_size((xcvm_dtype)x->dtype);
@@ -49,7 +49,7 @@ XCVM_KERNEL(ZipMap)
     return status;
 }
 
-/* ---- Taking items out ---- */
+/* ---- Extraction ---- */
 
 XCVM_SHAPE_RULE_OF(MapItems)
 {
@@ -58,7 +58,7 @@ XCVM_SHAPE_RULE_OF(MapItems)
     if (a->keys != NULL)
         XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
                    a->keys->rank);
-    /* The kernel sees what the items are, and makes the result. */
+    /* The kernel determines the items and makes the result. */
     xcvm_set_unknown(a->y, (xcvm_dtype)a->x->dtype, 1);
     return XCVM_OK;
 }
@@ -78,7 +78,7 @@ static xcvm_status sift(const xcvm_value *keys, int64_t *order, size_t root, siz
     return XCVM_OK;
 }
 
-/* Positions of the keys in ascending order. */
+/* Sorts the positions of the keys in ascending order of keys. */
 static xcvm_status sort_keys(const xcvm_value *keys, int64_t *order, size_t count, xcvm_poller *poller)
 {
     for (size_t i = 0; i < count; i++)

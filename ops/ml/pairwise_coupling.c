@@ -1,7 +1,7 @@
-/* PairwiseCoupling: probabilities of classes from those of each class against each other.
+/* PairwiseCoupling: class probabilities from pairwise probabilities.
  *
  * T.-F. Wu, C.-J. Lin, R. C. Weng, Probability Estimates for Multi-class Classification by Pairwise Coupling, JMLR 5
- * (2004), algorithm 2, with the bounds on its steps that LIBSVM uses, so that results agree with it. */
+ * (2004), algorithm 2, with LIBSVM's iteration limits, so that results agree with it. */
 #include "ops/util/kernel.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ XCVM_SHAPE_RULE_OF(PairwiseCoupling)
     return XCVM_OK;
 }
 
-/* Fills the symmetric matrix q, whose product with the wanted p is the same in all places. */
+/* Fills the symmetric matrix q. For the solution p, all elements of q p are equal. */
 static xcvm_status make_matrix(size_t n, const float *pairs, double *q, xcvm_poller *poller)
 {
     for (size_t i = 0; i < n; i++)
@@ -39,7 +39,7 @@ static xcvm_status make_matrix(size_t n, const float *pairs, double *q, xcvm_pol
     return XCVM_OK;
 }
 
-/* `product` is q p, and `mean` p q p. */
+/* Computes `product` = q p and returns p q p. */
 static double multiply(size_t n, const double *q, const double *p, double *product, xcvm_poller *poller)
 {
     double mean = 0;

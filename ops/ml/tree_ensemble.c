@@ -1,18 +1,18 @@
-/* TreeEnsemble: forests of decision trees, for classification and regression.
+/* TreeEnsemble: decision forests for classification and regression.
  *
- * A tree is walked for a block of rows before the next one, so that it stays in the cache; within a block several rows
- * go down side by side, so that one does not wait for the memory of the other. */
+ * A tree is evaluated for a block of rows before the next one, so that it stays in the cache. In a block several rows
+ * descend in parallel, which hides memory latency. */
 #include "ops/util/kernel.h"
 
 #include <math.h>
 
 enum {
-    ROWS = 512,    /* of a block */
-    ABREAST = 8,   /* rows that go down a tree side by side */
-    SUMS = 1 << 15 /* of a block, at most, unless one row alone has more targets */
+    ROWS = 512,    /* rows of a block */
+    ABREAST = 8,   /* rows that descend a tree in parallel */
+    SUMS = 1 << 15 /* maximum sums of a block, unless a single row has more targets */
 };
 
-/* Bits of a node's first number, below its feature. */
+/* Bits of a node's first number, below its feature index. */
 enum { NAN_TRUE = 1, LESS_TRUE = 2, EQUAL_TRUE = 4, FEATURE_SHIFT = 3, NODE_INTS = 3 };
 
 static bool is_vector(const xcvm_value *v) { return v->rank < 0 || v->rank == 1; }
@@ -46,20 +46,20 @@ typedef struct forest {
     size_t node_count, features, leaf_count, weight_count, targets, tree_count;
     size_t block;       /* rows */
     bool wide;          /* x, splits and leaf_weights are f64 */
-    double *sums;       /* of each worker, or of each part of the trees, block x targets */
-    size_t sums_stride; /* from one's to the next */
-    uint32_t failed;    /* atomic; what went wrong, once */
+    double *sums;       /* for each worker, or each part of the trees: block x targets */
+    size_t sums_stride; /* distance between those */
+    uint32_t failed;    /* atomic; what failed, 0: nothing */
 } forest;
 
-/* Over fewer than FEW_ROWS rows the trees of a large forest are shared out. The parts are the same for any number of
- * threads, and so are the sums. */
+/* For fewer than FEW_ROWS rows, the trees of a large forest are split between threads. The parts, and so the sums, do
+ * not depend on the number of threads. */
 enum { TREE_PARTS = 16, FEW_ROWS = 8, LARGE_FOREST = 8 * TREE_PARTS };
 
 enum { SOUND, BAD_NODE, BAD_FEATURE, BAD_LEAF, STOPPED };
 
 static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, __ATOMIC_RELAXED); }
 
-/* Where a walk goes on from node `at`: children lie behind their parents, so that every walk ends. */
+/* Next node of a descent from node `at`. Children have higher indices than parents, so every descent ends. */
 #define DEFINE_WALK(name, type)                                                                                        \
     static inline int32_t name##_step(const forest *f, const type *splits, const type *row, int32_t at,                \
                                       uint32_t *what)                                                                  \
@@ -82,7 +82,7 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
         return next;                                                                                                   \
     }                                                                                                                  \
                                                                                                                        \
-    /* leaves[i] = the leaf of row i, below 0. */                                                                      \
+    /* leaves[i] = the leaf of row i, negative. */                                                                     \
     static void name(const forest *f, const void *rows, size_t count, int32_t root, int32_t *leaves, uint32_t *what,   \
                      xcvm_poller *poller)                                                                              \
     {                                                                                                                  \
@@ -107,7 +107,7 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    /* leaves[i] = the leaf of one row in tree i. Inlined for a constant number of trees, too. */                      \
+    /* leaves[i] = the leaf of one row in tree i. Also inlined for a constant number of trees. */                      \
     static inline __attribute__((always_inline)) void name##_down(                                                     \
         const forest *f, const type *row, size_t trees, int32_t *leaves, uint32_t *what, xcvm_poller *poller)          \
     {                                                                                                                  \
@@ -140,7 +140,7 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
 DEFINE_WALK(walk_f32, float)
 DEFINE_WALK(walk_f64, double)
 
-/* A target that no leaf has voted for yet holds NaN where the least or greatest vote counts. */
+/* For minimum and maximum, a target without votes has NaN. */
 static double aggregate(int function, double sum, double weight)
 {
     switch (function) {
@@ -191,7 +191,7 @@ static bool has_root(const forest *f, size_t tree)
     return root < 0 || (size_t)root < f->node_count;
 }
 
-/* Sends a block of `count` rows through trees [first, last), one tree after the other. */
+/* Evaluates trees [first, last) for a block of `count` rows, one tree after another. */
 static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_t first, size_t last, double *sums,
                           xcvm_poller *poller)
 {
@@ -214,7 +214,7 @@ static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_
     return what;
 }
 
-/* The same for one row, which goes down several trees side by side. */
+/* The same for one row, which descends several trees in parallel. */
 static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t last, double *sums, xcvm_poller *poller)
 {
     const int32_t *roots = f->args->roots->data;
@@ -238,8 +238,8 @@ static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t 
     return what;
 }
 
-/* Sends rows [begin, begin + count) through trees [first, last). What a row's sums are made of, and in which order, is
- * the same either way. */
+/* Evaluates trees [first, last) for rows [begin, begin + count). The terms of a row's sums and their order are the same
+ * either way. */
 static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
 {
     const size_t row_bytes = f->features * (f->wide ? sizeof(double) : sizeof(float));
@@ -294,7 +294,7 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* One block of rows, the trees shared out. */
+/* Evaluates one block of rows with the trees split between threads. */
 static void run_few_rows(forest *f, size_t rows)
 {
     const size_t count = rows * f->targets;
@@ -338,7 +338,7 @@ XCVM_KERNEL(TreeEnsemble)
     if (by_tree) {
         run_few_rows(&f, rows);
     } else {
-        /* A step down takes some nanoseconds; a worker should have some ten thousand of them. */
+        /* A step of a descent takes nanoseconds; a range should have about ten thousand of them. */
         const size_t grain = 1 + 2048 / (f.tree_count + 1);
         xcvm_parallel(k->threads, rows, grain, run_rows, &f);
     }

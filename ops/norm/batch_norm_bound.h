@@ -1,12 +1,11 @@
-/* Where a gradient of BatchNormalization is beyond f32; the machine's kernel and exported C have it of here. */
+/* Range check of BatchNormalization gradients, shared by the VM's kernel and exported C. */
 #ifndef XCVM_OPS_NORM_BATCH_NORM_BOUND_H
 #define XCVM_OPS_NORM_BATCH_NORM_BOUND_H
 
 #include <math.h>
 
-/* Whether f32 does not have the differences from a channel's center, whose squares add up to `squares`, or the slope
- * that they are multiplied by. Differences of at most the root of the bound have slopes that f32 has as normal numbers.
- */
+/* Returns true if f32 cannot represent the differences from a channel's center, whose squares sum to `squares`, or the
+ * slope that multiplies them. Up to the bound, slopes are normal f32 numbers. */
 static inline int xcvm_batch_norm_is_wide(double squares, double slope)
 {
     const double greatest = 0x1p100;

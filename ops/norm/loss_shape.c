@@ -1,4 +1,4 @@
-/* The shape rule of NegativeLogLikelihoodLoss. */
+/* Shape rule of NegativeLogLikelihoodLoss. */
 #include "ops/util/shape.h"
 
 XCVM_SHAPE_RULE_OF(NegativeLogLikelihoodLoss)

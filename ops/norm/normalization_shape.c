@@ -1,7 +1,7 @@
 /* Shape rules of normalizations. */
 #include "ops/util/shape.h"
 
-/* Whether a per-channel operand fits the channels of x: a vector of so many elements. */
+/* Checks that a per-channel operand is a vector with one element per channel of x. */
 static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t channels)
 {
     XCVM_CHECK(t->error, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
@@ -10,7 +10,7 @@ static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, 
     return XCVM_OK;
 }
 
-/* The results of a BatchNormalization, which has x, scale, b, mean and var as its first operands. */
+/* Sets the results of a BatchNormalization, whose first operands are x, scale, b, mean and var. */
 static xcvm_status infer_batch(const xcvm_inference *t, xcvm_value *y, xcvm_value *running_mean,
                                xcvm_value *running_var)
 {
@@ -27,7 +27,7 @@ static xcvm_status infer_batch(const xcvm_inference *t, xcvm_value *y, xcvm_valu
     return XCVM_OK;
 }
 
-/* The results of its gradient, which has g, x and scale as its first operands. */
+/* Sets the results of its gradient, whose first operands are g, x and scale. */
 static xcvm_status infer_batch_gradient(const xcvm_inference *t, xcvm_value *dx, xcvm_value *dscale, xcvm_value *db)
 {
     const xcvm_value *g = t->in[0], *x = t->in[1], *scale = t->in[2];
@@ -49,7 +49,7 @@ XCVM_SHAPE_RULE_OF(BatchNormalization) { return infer_batch(t, a->y, a->running_
 
 XCVM_SHAPE_RULE_OF(BatchNormalizationGradient) { return infer_batch_gradient(t, a->dx, a->dscale, a->db); }
 
-/* A number of elements, then a mean and a variance for each channel of x. */
+/* Size of statistics: an element count, then a mean and a variance for each channel of x. */
 static int64_t statistics_count(const xcvm_value *x)
 {
     const int64_t channels = x->rank < 2 ? XCVM_ANY_DIM : x->dims[1];
@@ -76,7 +76,7 @@ XCVM_SHAPE_RULE_OF(SyncBatchNormalizationGradient)
     return XCVM_OK;
 }
 
-/* Whether `v` broadcasts to x without changing its shape. */
+/* Checks that `v` broadcasts to x without changing its shape. */
 static xcvm_status check_broadcast(const xcvm_inference *t, const xcvm_value *v, const char *what)
 {
     const xcvm_value *x = t->in[0];

@@ -1,16 +1,16 @@
-/* Gradients of optimizers (XCVM_CLASS_optimizer), which may be given as factors. */
+/* Gradients of optimizers (XCVM_CLASS_optimizer), which may be pairs of factors. */
 #ifndef XCVM_OPS_OPTIMIZER_FACTORS_H
 #define XCVM_OPS_OPTIMIZER_FACTORS_H
 
 #include "ops/op.h"
 
-/* The gradients that an optimizer's arguments list: its first operand. */
+/* Gradients in an optimizer's arguments: its first operand. */
 static inline xcvm_inputs *xcvm_optimizer_gradients(const xcvm_schema *schema, const void *args)
 {
     return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + schema->fields[0].offset);
 }
 
-/* The parameters that they list: its first state. */
+/* Parameters in an optimizer's arguments: its first state. */
 static inline xcvm_inputs *xcvm_optimizer_parameters(const xcvm_schema *schema, const void *args)
 {
     const xcvm_field *f = schema->fields;
@@ -19,9 +19,9 @@ static inline xcvm_inputs *xcvm_optimizer_parameters(const xcvm_schema *schema, 
     return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + f->offset);
 }
 
-/* Whether each gradient is given as two factors, a and b: a is [terms, m] and b is [terms, n] for a parameter [m, n],
- * whose gradient is the product of a, transposed, and b. The list has them side by side, a before b, in the order of
- * the parameters, and so is twice as long as theirs. All of an instruction's gradients are given so, or none. */
+/* Returns true if each gradient is the product of two factors, a transposed and b: a is [terms, m] and b is [terms, n]
+ * for a parameter [m, n]. The list then alternates a and b in the order of parameters, and is twice as long. An
+ * instruction has only factors or none. */
 static inline bool xcvm_gradients_are_factors(const xcvm_inputs *gradients, const xcvm_inputs *parameters)
 {
     return parameters->count > 0 && gradients->count == 2 * parameters->count;

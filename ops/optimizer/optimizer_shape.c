@@ -1,4 +1,4 @@
-/* Shape rules of optimizers: all that can be wrong, since their kernels cannot fail. */
+/* Shape rules of optimizers. They check everything, because their kernels cannot fail. */
 #include "ops/optimizer/factors.h"
 #include "ops/util/shape.h"
 
@@ -12,7 +12,8 @@ static xcvm_status check_like(xcvm_error *error, const xcvm_value *v, const xcvm
     return XCVM_OK;
 }
 
-/* One for each parameter, or none; of the type that is computed in, or of the parameters' where that may be, too. */
+/* Checks a list of one tensor per parameter, or none, of the computation type or, with `or_same`, of the parameters'
+ * type. */
 static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, const xcvm_inputs *parameters,
                               const char *what, bool or_same)
 {
@@ -32,7 +33,7 @@ static xcvm_status check_list(const xcvm_inference *t, const xcvm_inputs *list, 
     return XCVM_OK;
 }
 
-/* A gradient as the product of a, transposed, and b. */
+/* Checks a gradient that is the product of a transposed and b. */
 static xcvm_status check_factors(const xcvm_inference *t, const xcvm_value *a, const xcvm_value *b,
                                  const xcvm_value *parameter, size_t i)
 {
@@ -71,7 +72,7 @@ static xcvm_status check_gradients(const xcvm_inference *t, const xcvm_inputs *g
     return XCVM_OK;
 }
 
-/* What the rows have in common: lists, one tensor each for a parameter, and scalars. */
+/* Common checks: lists with one tensor per parameter, and scalars. */
 static xcvm_status check_common(const xcvm_inference *t, const xcvm_inputs *gradients, const xcvm_inputs *parameters,
                                 const xcvm_inputs *masters)
 {
@@ -105,7 +106,7 @@ static xcvm_status check_scalar(const xcvm_inference *t, const xcvm_value *scala
         XCVM_TRY(check_scalar((t), (a)->valid, "valid"));                                                              \
     } while (0)
 
-/* That a moment that the rule cannot do without is there for each parameter. */
+/* Checks that a required moment exists for each parameter. */
 static xcvm_status need(const xcvm_inference *t, const xcvm_inputs *moment, const xcvm_inputs *parameters,
                         const char *what)
 {

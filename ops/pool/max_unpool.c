@@ -1,7 +1,7 @@
 /* MaxUnpool. */
 #include "ops/util/move.h"
 
-/* The shape that MaxPool had as its operand if it was the smallest possible; to this shape indices refer. */
+/* Smallest operand shape of MaxPool that gives this result; indices refer to this shape. */
 static xcvm_status pooled_from(xcvm_error *error, const xcvm_MaxUnpool_args *a, int64_t dims[XCVM_MAX_RANK])
 {
     const size_t spatial = (size_t)a->x->rank - 2;
@@ -53,7 +53,7 @@ XCVM_SHAPE_RULE_OF(MaxUnpool)
     return XCVM_OK;
 }
 
-/* Where an index into a tensor of shape `dims` lies in one of shape `to`. */
+/* Converts an index into a tensor of shape `dims` to one of shape `to`. */
 static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t index)
 {
     int64_t at = 0, stride = 1;
@@ -65,7 +65,7 @@ static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t
     return (ptrdiff_t)at;
 }
 
-/* Of indices taken as numbers without a sign, so that one below 0 is too great. */
+/* Maximum of indices read as unsigned numbers, so that a negative one is too large. */
 static uint64_t greatest_of(const int64_t *indices, size_t count)
 {
     enum { CHAINS = 4 };
@@ -89,14 +89,14 @@ XCVM_KERNEL(MaxUnpool)
     for (int d = 0; d < a->x->rank; d++)
         XCVM_CHECK(k->error, !__builtin_mul_overflow(total, dims[d], &total), OUT_OF_RANGE, "the result is too large");
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->x->dtype), count = xcvm_element_count(a->x);
-    /* Where y has the pooled tensor's shape, an index is an offset. */
+    /* If y has the pooled tensor's shape, an index is an offset. */
     bool same = true;
     for (int d = 0; d < a->x->rank; d++)
         same = same && a->y->dims[d] == dims[d];
     _Static_assert(sizeof(ptrdiff_t) == sizeof(int64_t), "indices are used as offsets");
     enum { BLOCK = 2048 };
     ptrdiff_t offsets[BLOCK];
-    size_t filled = 0; /* bytes of y that have been made zero, or more: zeros go just ahead of what is written */
+    size_t filled = 0; /* zeroed bytes of y: zeroing stays slightly ahead of the writes */
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t n = count - done < BLOCK ? count - done : BLOCK;
         const int64_t *indices = XCVM_CDATA(int64_t, a->indices) + done;

@@ -1,4 +1,4 @@
-/* The general kernel of pooling: one window at a time, for any type. */
+/* The generic pooling kernel: one window at a time, for any type. */
 #include "ops/pool/pool_generic.h"
 
 #include "ops/util/floats.h"
@@ -13,7 +13,7 @@ typedef struct position {
     bool columns_first;
 } position;
 
-/* The window's positions [begin, end) along an axis that lie inside of `limit` elements, from that at `start` on. */
+/* Positions [begin, end) of the window on an axis that are inside `limit` elements, if the first is at `start`. */
 static void clip(const xcvm_pooling *w, int d, int64_t start, int64_t limit, int64_t *begin, int64_t *end)
 {
     const int64_t dilation = w->dilations[d];
@@ -23,14 +23,14 @@ static void clip(const xcvm_pooling *w, int d, int64_t start, int64_t limit, int
     *begin = first < *end ? first : *end;
 }
 
-/* The part of a window that lies in the image. */
+/* The part of a window inside the image. */
 typedef struct box {
-    int64_t start[XCVM_MAX_RANK], size[XCVM_MAX_RANK]; /* of each axis; where the first position lies */
+    int64_t start[XCVM_MAX_RANK], size[XCVM_MAX_RANK]; /* of each axis; index of the first position */
     size_t count;                                      /* product of the sizes */
-    int64_t extent; /* positions of the window inside the padded extent, for means that count the padding */
+    int64_t extent; /* window positions inside the padded extent, for means that count padding */
 } box;
 
-/* That of result `i`, whose plane's number is returned. */
+/* Computes the box of result `i` and returns the index of its plane. */
 static size_t clip_window(const xcvm_pooling *w, size_t i, box *b)
 {
     b->count = 1;
@@ -111,7 +111,7 @@ xcvm_status xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *
 
 float xcvm_pool_counted(const xcvm_pooling *w, int d, int64_t o)
 {
-    /* Element j lies at first + j * dilation, and counts before `end`. */
+    /* Element j is at first + j * dilation and counts if it is before `end`. */
     const int64_t first = o * w->strides[d] - w->pads[d], dilation = w->dilations[d];
     const int64_t end = w->count_pads ? w->in[d] + w->pads[d + w->axes] : w->in[d];
     const int64_t outside = w->count_pads || first >= 0 ? 0 : (dilation - 1 - first) / dilation;

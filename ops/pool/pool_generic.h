@@ -1,4 +1,4 @@
-/* What the pooling instructions have in common. */
+/* Common definitions of pooling instructions. */
 #ifndef XCVM_OPS_POOL_POOL_GENERIC_H
 #define XCVM_OPS_POOL_POOL_GENERIC_H
 
@@ -6,7 +6,7 @@
 
 typedef enum xcvm_pool_kind { XCVM_POOL_MAX, XCVM_POOL_MEAN, XCVM_POOL_NORM } xcvm_pool_kind;
 
-/* A pooling as its kernels see it; arrays have one entry for each spatial axis, pads two. */
+/* A pooling operation. Arrays have one entry per spatial axis; pads has two. */
 typedef struct xcvm_pooling {
     xcvm_pool_kind kind;
     const xcvm_value *x;
@@ -16,16 +16,16 @@ typedef struct xcvm_pooling {
     size_t planes, in_plane, out_plane, kernel_size;
     bool count_pads;                 /* MEAN */
     int64_t p;                       /* NORM */
-    int64_t room[2 * XCVM_MAX_RANK]; /* for pads that auto_pad asks for */
+    int64_t room[2 * XCVM_MAX_RANK]; /* storage for pads from auto_pad */
 } xcvm_pooling;
 
-/* Fills in what operands and attributes say, which must outlive *w; kind, p and count_pads are the caller's.
- * OUT_OF_RANGE if the window has more positions than there are numbers. */
+/* Fills in operands and attributes, which must outlive *w; the caller sets kind, p and count_pads. Fails with
+ * OUT_OF_RANGE if the number of window positions overflows. */
 xcvm_status xcvm_pooling_make(xcvm_kernel *k, xcvm_pooling *w, const xcvm_value *x, xcvm_value *y, xcvm_ints kernel,
                               xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations, int auto_pad);
-/* Elements of the window of output `o` along axis `d` that a mean counts, at least 1. */
+/* Number of elements that a mean counts for output `o` on axis `d`, at least 1. */
 float xcvm_pool_counted(const xcvm_pooling *w, int d, int64_t o);
-/* Any type and kind, one position at a time; `indices` of maxima may be NULL. */
+/* Supports any type and kind, one position at a time. `indices` of maxima may be NULL. */
 xcvm_status xcvm_pool_positions(xcvm_kernel *k, const xcvm_pooling *w, int64_t *indices, bool columns_first);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shape rules of quantization, and which scale an element has. */
+/* Shape rules of quantization, and the mapping from elements to scales. */
 #include "ops/quantize/quantize_shape.h"
 
 xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xcvm_value *scale, int64_t axis,
@@ -48,7 +48,7 @@ void xcvm_quantized_spread(const xcvm_quantized *p, const float *values, size_t 
         const float *from =
             p->by_inner ? values + (outer * blocks + along / p->block) * p->inner + inner : values + along;
         bool constant = p->by_inner == (p->inner == 1);
-        /* Up to where neighbors have the same value, or follow each other in `values`. */
+        /* Length of a run with the same value, or with consecutive entries of `values`. */
         if (p->inner != 1)
             run = p->inner - inner;
         else
@@ -76,7 +76,7 @@ static xcvm_status check_zero_point(xcvm_error *error, const xcvm_value *scale, 
     return XCVM_OK;
 }
 
-/* Without blocks a scale is one number or a vector, as ONNX has it, however many elements another shape would have. */
+/* Without blocks a scale is a scalar or a vector, as in ONNX, even if another shape has as many elements. */
 static xcvm_status check_scale(xcvm_error *error, const xcvm_value *scale, int64_t block_size)
 {
     char given[96];
@@ -86,7 +86,7 @@ static xcvm_status check_scale(xcvm_error *error, const xcvm_value *scale, int64
     return XCVM_OK;
 }
 
-/* ---- The rules ---- */
+/* ---- Shape rules ---- */
 
 XCVM_SHAPE_RULE_OF(QuantizeLinear)
 {

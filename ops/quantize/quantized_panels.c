@@ -1,4 +1,4 @@
-/* Packing s8 filters into panels of quads. */
+/* Packing of s8 filters into panels of quads. */
 #include "ops/quantize/quantized_panels.h"
 
 #include <string.h>

@@ -1,13 +1,12 @@
-/* Filters and matrices of s8 as QuantizedConv and QuantizedGemm have them in memory, the same for every processor.
+/* Memory layout of s8 filters and matrices of QuantizedConv and QuantizedGemm, the same for every CPU.
  *
- * The bytes of x that one result is a sum over are `segments` runs of `length` neighbors: of a matrix the row; of a
- * convolution of channels-last images, where the window's columns lie side by side (one group, no dilation along the
- * width), the rows of the window, else its positions. Each run is made up to whole quads, four bytes, of which an
- * instruction like vpdpbusd multiplies and adds all at once; what fills a quad up is zero in the weights, and may be
- * anything in x.
+ * The bytes of x of one result form `segments` runs of `length` neighbors. For a matrix this is the row. For a
+ * convolution of channels-last images these are the rows of the window if its columns are contiguous (one group, no
+ * dilation along the width), else its positions. Each run is padded to whole quads, four bytes that an instruction like
+ * vpdpbusd multiplies and adds at once. Padding is zero in the weights and arbitrary in x.
  *
  * Sixteen outputs of one group are a panel, s8[groups * panels, segments * quads, 16, 4]: the quads of sixteen outputs
- * are a line of the cache. Outputs that fill up a group's last panel are zero. */
+ * are a cache line. Outputs that pad a group's last panel are zero. */
 #ifndef XCVM_OPS_QUANTIZE_QUANTIZED_PANELS_H
 #define XCVM_OPS_QUANTIZE_QUANTIZED_PANELS_H
 
@@ -27,8 +26,8 @@ static inline size_t xcvm_quantized_panels(size_t outputs)
     return outputs / XCVM_QUANTIZED_OUTPUTS + (outputs % XCVM_QUANTIZED_OUTPUTS != 0);
 }
 
-/* Of a window of `height` x `width` over `channels` of each group; without channels there are no segments, however
- * large the window is. */
+/* For a window of `height` x `width` over `channels` of each group. Without channels there are no segments, whatever
+ * the window size. */
 static inline xcvm_quantized_runs xcvm_quantized_runs_of(size_t height, size_t width, size_t dilation, size_t channels,
                                                          size_t groups)
 {
@@ -39,8 +38,8 @@ static inline xcvm_quantized_runs xcvm_quantized_runs_of(size_t height, size_t w
                                  by_rows};
 }
 
-/* Packs filters w(output, channel, row, column), groups * outputs of them, at w[output * steps[0] + channel * steps[1]
- * + row * steps[2] + column * steps[3]]. */
+/* Packs groups * outputs filters: w(output, channel, row, column) is at w[output * steps[0] + channel * steps[1] + row
+ * * steps[2] + column * steps[3]]. */
 void xcvm_quantized_pack(const int8_t *w, const size_t steps[4], size_t groups, size_t outputs, size_t channels,
                          size_t height, size_t width, const xcvm_quantized_runs *runs, int8_t *panels);
 

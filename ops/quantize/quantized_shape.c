@@ -1,4 +1,4 @@
-/* Shape rules of the instructions of integer regions: images are batch x height x width x channels. */
+/* Shape rules of instructions for quantized integer regions. Images are batch x height x width x channels. */
 #include "ops/conv/window.h"
 #include "ops/quantize/quantized_panels.h"
 
@@ -11,7 +11,7 @@ static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, cons
     return XCVM_OK;
 }
 
-/* A vector of one number for each of `count` outputs, which may be unknown. */
+/* Checks a vector with one number for each of `count` outputs, which may be unknown. */
 static xcvm_status check_numbers(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t *count)
 {
     if (v == NULL)
@@ -32,7 +32,7 @@ static xcvm_status check_bounds(const xcvm_inference *t, int64_t low, int64_t hi
     return XCVM_OK;
 }
 
-/* w as ops/quantize/quantized_panels.h says, of so many panels and lines each. */
+/* Checks w, in the layout of ops/quantize/quantized_panels.h, with that many panels and lines. */
 static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *w, size_t panels, size_t lines)
 {
     char given[96], expected[96];
@@ -48,7 +48,7 @@ static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *w, si
     return XCVM_OK;
 }
 
-/* The result of a window over x with so many channels. */
+/* Sets y to the result of a window over x with the given channels. */
 static xcvm_status slide(const xcvm_inference *t, const xcvm_value *x, const xcvm_window_attributes *a, bool ceil,
                          int64_t channels, xcvm_value *y)
 {

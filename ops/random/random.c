@@ -1,4 +1,4 @@
-/* splitmix64. */
+/* The splitmix64 generator. */
 #include "ops/random/random.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ uint64_t xcvm_random_start(int64_t seed, uint64_t *session)
 {
     if (seed == -1)
         return session != NULL ? xcvm_random_next(session) : 0;
-    /* Seeds are often small and neighbors; one step takes their sequences apart. */
+    /* Seeds are often small and adjacent; one step makes their sequences independent. */
     uint64_t state = (uint64_t)seed;
     return xcvm_random_next(&state);
 }

@@ -1,4 +1,4 @@
-/* Multinomial, and the shapes of RandomNormal, RandomUniform, Bernoulli and Dropout. */
+/* Multinomial, and shape rules of RandomNormal, RandomUniform, Bernoulli and Dropout. */
 #include "ops/util/convert.h"
 #include "ops/util/kernel.h"
 #include "ops/random/random.h"
@@ -49,7 +49,7 @@ XCVM_SHAPE_RULE_OF(Multinomial)
     return XCVM_OK;
 }
 
-/* The first class whose sum with those before it is above `drawn`, or else the last one. */
+/* First class whose cumulative sum exceeds `drawn`, or the last one. */
 static size_t class_of(const double *sums, size_t classes, double drawn)
 {
     size_t first = 0, last = classes - 1;
@@ -88,7 +88,7 @@ XCVM_KERNEL(Multinomial)
             XCVM_TRY(xcvm_poll_after(&poller, 4 * n));
             for (size_t c = at; c < at + n; c++)
                 sums[c] = xcvm_exp_f64(sums[c] - greatest);
-            /* Of each class and all before it. */
+            /* Cumulative sums. */
             for (size_t c = at; c < at + n; c++)
                 sums[c] = sum += sums[c];
         }

@@ -1,13 +1,13 @@
-/* How the gates of an LSTMCell lie along the last axis of its x; for kernels, and for what programs become as C. */
+/* Order of the gates of an LSTMCell on the last axis of its x, for kernels and exported C. */
 #ifndef XCVM_OPS_RECURRENT_LSTM_CELL_H
 #define XCVM_OPS_RECURRENT_LSTM_CELL_H
 
 #include <stddef.h>
 
-/* Gates: i, o, f of each child from XCVM_LSTM_FORGET on, and behind those g. */
+/* Gates: one forget gate per child from XCVM_LSTM_FORGET, followed by the candidate. */
 enum { XCVM_LSTM_IN, XCVM_LSTM_OUT, XCVM_LSTM_FORGET, XCVM_LSTM_OTHERS = 3 };
 
-/* The gate of unit u of a row is element first + u * between of that row. */
+/* The gate of unit u is element first + u * between of a row. */
 typedef struct xcvm_lstm_gate {
     size_t first, between;
 } xcvm_lstm_gate;
@@ -15,7 +15,7 @@ typedef struct xcvm_lstm_gate {
 static inline size_t xcvm_lstm_gates(size_t children) { return children + XCVM_LSTM_OTHERS; }
 static inline size_t xcvm_lstm_candidate(size_t children) { return children + XCVM_LSTM_FORGET; }
 
-/* Which of the columns, or blocks of columns, of a row has the gate. With units side by side it is Chainer's order. */
+/* Index of the gate among the columns, or blocks of columns, of a row. With interleaved units it is Chainer's order. */
 static inline size_t xcvm_lstm_column(int by_unit, size_t children, size_t gate)
 {
     if (!by_unit || (gate >= XCVM_LSTM_FORGET && gate < xcvm_lstm_candidate(children)))

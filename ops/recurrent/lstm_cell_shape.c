@@ -1,8 +1,8 @@
-/* The shape rules of LSTMCell and its gradient. */
+/* Shape rules of LSTMCell and its gradient. */
 #include "ops/recurrent/lstm_cell.h"
 #include "ops/util/shape.h"
 
-/* What x says of a state: its shape but for the last axis, which has a unit for so many columns. */
+/* Derives the shape of a state from x: the same except for the last axis, which has one unit per group of gates. */
 static xcvm_status read_state(const xcvm_inference *t, const xcvm_value *x, int64_t children, xcvm_value *state)
 {
     const int64_t gates = (int64_t)xcvm_lstm_gates((size_t)children);
@@ -18,7 +18,7 @@ static xcvm_status read_state(const xcvm_inference *t, const xcvm_value *x, int6
     return XCVM_OK;
 }
 
-/* Checks an operand that has a state's shape, and learns what it knows more of it. */
+/* Checks an operand with a state's shape, and merges its known dimensions into it. */
 static xcvm_status agree(const xcvm_inference *t, const xcvm_value *v, const char *what, xcvm_value *state)
 {
     if (v == NULL || v->rank < 0)

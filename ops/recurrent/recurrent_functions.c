@@ -1,12 +1,12 @@
-/* The functions of recurrent cells: their names and numbers. */
+/* Functions of recurrent cells: names and parameters. */
 #include "ops/recurrent/recurrent_functions.h"
 
 #include <strings.h>
 
 static const struct {
     const char *name;
-    xcvm_recurrent_function f; /* with the numbers that are not given */
-    int numbers;               /* that can be given: alpha, then beta */
+    xcvm_recurrent_function f; /* with default parameters */
+    int numbers;               /* optional parameters: alpha, then beta */
 } functions[] = {{"Affine", {XCVM_RECURRENT_AFFINE, 1, 0}, 2},
                  {"Elu", {XCVM_RECURRENT_ELU, 1, 0}, 1},
                  {"HardSigmoid", {XCVM_RECURRENT_HARD_SIGMOID, 0.2, 0.5}, 2},

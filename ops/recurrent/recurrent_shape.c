@@ -1,4 +1,4 @@
-/* The shape rules of RNN, GRU and LSTM, and of their packed forms. */
+/* Shape rules of RNN, GRU and LSTM, and of their packed forms. */
 #include "ops/matmul/quantized_blocks_shape.h"
 #include "ops/quantize/quantized_panels.h"
 #include "ops/recurrent/recurrent_weights.h"
@@ -15,7 +15,7 @@ static int64_t attribute(const xcvm_inference *t, const char *name)
     return 0;
 }
 
-/* Checks that an operand has the shape given, where both are known. */
+/* Checks that an operand has the given shape, for known dimensions. */
 static xcvm_status expect(const xcvm_inference *t, const xcvm_value *v, const char *what, int rank, const int64_t *dims)
 {
     if (v == NULL || v->rank < 0)
@@ -30,10 +30,10 @@ static xcvm_status expect(const xcvm_inference *t, const xcvm_value *v, const ch
     return XCVM_OK;
 }
 
-/* What an instruction's attributes and x say of it. Sizes are XCVM_ANY_DIM where they are not known. */
+/* Sizes from an instruction's attributes and x. Unknown sizes are XCVM_ANY_DIM. */
 typedef struct network {
     int64_t gates, hidden, layout, directions;
-    int64_t steps, batch, columns; /* of x */
+    int64_t steps, batch, columns; /* from x */
 } network;
 
 static xcvm_status read_network(const xcvm_inference *t, int64_t gates, network *n)
@@ -52,7 +52,7 @@ static xcvm_status read_network(const xcvm_inference *t, int64_t gates, network 
     return XCVM_OK;
 }
 
-/* Checks the operands that do not depend on how weights lie, NULL where absent, and sets the results. */
+/* Checks the operands that do not depend on the form of weights, NULL if absent, and sets the results. */
 static xcvm_status states(const xcvm_inference *t, const network *n, const xcvm_value *lengths,
                           const xcvm_value *initial_h, const xcvm_value *initial_c, const xcvm_value *p)
 {
@@ -82,7 +82,7 @@ XCVM_SHAPE_RULE(recurrent)
     return states(t, &n, t->in[4], t->in[5], is_lstm ? t->in[6] : NULL, is_lstm ? t->in[7] : NULL);
 }
 
-/* Columns of the recurrence weights may be more than a matrix in blocks has. */
+/* The columns of the recurrence weights may exceed the limit of a matrix in blocks. */
 static xcvm_status check_blocks(const xcvm_inference *t, const network *n, int64_t panels)
 {
     const xcvm_qblocks_operands operands = {"r",
@@ -98,7 +98,7 @@ static xcvm_status check_blocks(const xcvm_inference *t, const network *n, int64
     return xcvm_qblocks_check(t, &operands);
 }
 
-/* Recurrence weights of s8, with a sum and a scale for each column. */
+/* Checks recurrence weights of s8, with a sum and a scale per column. */
 static xcvm_status check_bytes(const xcvm_inference *t, const network *n, int64_t panels)
 {
     const int64_t quads = n->hidden / XCVM_QUAD + (n->hidden % XCVM_QUAD != 0), columns = panels * XCVM_PACKED_COLUMNS;
@@ -107,7 +107,7 @@ static xcvm_status check_bytes(const xcvm_inference *t, const network *n, int64_
     return expect(t, t->in[3], "scale", 1, &columns);
 }
 
-/* Of r in the form of its instruction, and what belongs to it; *count operands, from the second on. */
+/* Checks r in the form of its instruction, and related operands: *count of them, from the second. */
 static xcvm_status check_weights(const xcvm_inference *t, const network *n, xcvm_recurrent_weights weights,
                                  size_t *count)
 {

@@ -1,15 +1,15 @@
-/* The instructions of recurrent networks: one for each cell and each form of its weights. */
+/* Instructions of recurrent networks: one per cell and form of its weights. */
 #ifndef XCVM_OPS_RECURRENT_RECURRENT_WEIGHTS_H
 #define XCVM_OPS_RECURRENT_RECURRENT_WEIGHTS_H
 
 #include "ops/op.h"
 
-/* How the weights that the state is multiplied by lie. */
+/* Form of the recurrence weights. */
 typedef enum xcvm_recurrent_weights {
-    XCVM_RECURRENT_ROWS,   /* as ONNX has them */
+    XCVM_RECURRENT_ROWS,   /* as in ONNX */
     XCVM_RECURRENT_PANELS, /* ops/matmul/packed.h */
-    XCVM_RECURRENT_BLOCKS, /* in blocks, ops/matmul/quantized_blocks.h */
-    XCVM_RECURRENT_BYTES   /* of s8, ops/quantize/quantized_panels.h */
+    XCVM_RECURRENT_BLOCKS, /* blocks, ops/matmul/quantized_blocks.h */
+    XCVM_RECURRENT_BYTES   /* s8, ops/quantize/quantized_panels.h */
 } xcvm_recurrent_weights;
 
 typedef struct xcvm_recurrent_form {

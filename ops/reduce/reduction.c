@@ -1,23 +1,22 @@
-/* Reductions over any axes: the choice of loops, partial results of threads, and their combination. */
+/* Reductions over any axes: selection of loops, partial results of threads, and their combination. */
 #include "ops/reduce/reduction.h"
 
 #include "ops/util/convert.h"
 
 #include <math.h>
 
-/* The tensor's axes, adjacent ones of a kind made one: an inner one, which is either reduced or kept, and the others.
- */
+/* The tensor's axes, with adjacent ones of a kind merged: an inner axis, which is reduced or kept, and the others. */
 typedef struct layout {
     bool inner_reduced;
     size_t inner;
-    int kept_rank, reduced_rank; /* of the others */
+    int kept_rank, reduced_rank; /* of the other axes */
     size_t kept_dims[XCVM_MAX_RANK], kept_strides[XCVM_MAX_RANK];
     size_t reduced_dims[XCVM_MAX_RANK], reduced_strides[XCVM_MAX_RANK];
     size_t groups;       /* product of kept_dims */
-    size_t rows, stride; /* where inner is kept: the last of the reduced axes, taken out of the others */
+    size_t rows, stride; /* if inner is kept: the last reduced axis, separate from the others */
     size_t combinations; /* product of reduced_dims */
     size_t outputs;      /* elements of the result */
-    size_t reduced;      /* elements that make one of them */
+    size_t reduced;      /* elements per result */
 } layout;
 
 static void append_axis(size_t dim, size_t stride, int *rank, size_t *dims, size_t *strides)
@@ -77,7 +76,7 @@ static size_t offset_of(size_t index, int rank, const size_t *dims, const size_t
     return offset;
 }
 
-/* ---- Folding ---- */
+/* ---- Accumulation ---- */
 
 typedef struct reduction_loop {
     const xcvm_kernel *k;
@@ -85,19 +84,19 @@ typedef struct reduction_loop {
     xcvm_reduce_op reduce_op;
     xcvm_dtype dtype;
     const xcvm_reduce_loops *loops;
-    bool whole; /* in integers */
+    bool whole; /* integer arithmetic */
     const void *data;
-    const double *shifts; /* one for each output, or NULL */
+    const double *shifts; /* one per output, or NULL */
     xcvm_partial start;
-    xcvm_partial *partials; /* `chunks` times all outputs, chunk by chunk */
-    size_t blocks;          /* of columns, where inner is kept */
-    size_t pieces;          /* into which the inner axis, or the rows, are cut */
-    size_t piece;           /* elements of inner, or rows, in one */
-    size_t chunks;          /* parts of one output's work that may go to different threads */
-    size_t units;           /* combinations x pieces, in one chunk */
+    xcvm_partial *partials; /* `chunks` times all outputs, by chunk */
+    size_t blocks;          /* blocks of columns if inner is kept */
+    size_t pieces;          /* number of pieces of the inner axis or the rows */
+    size_t piece;           /* elements of inner, or rows, per piece */
+    size_t chunks;          /* parts of one output's work that may run on different threads */
+    size_t units;           /* combinations x pieces in one chunk */
 } reduction_loop;
 
-/* Unit `u` of the work on the outputs of the group that begins at `base`, `count` columns from `column` on. */
+/* Processes unit `u` of the outputs of the group that begins at `base`, `count` columns from `column`. */
 static void reduce_unit(const reduction_loop *t, size_t base, size_t u, size_t column, size_t count,
                         const double *shifts, xcvm_partial *acc)
 {
@@ -116,7 +115,7 @@ static void reduce_unit(const reduction_loop *t, size_t base, size_t u, size_t c
     }
 }
 
-/* Where each result is made of one adjacent piece. The range is over groups. */
+/* For results of one contiguous piece each. The range is over groups. */
 static void reduce_pieces(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -130,7 +129,7 @@ static void reduce_pieces(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Where results are made of short pieces that lie side by side. The range is over groups. */
+/* For results of short adjacent pieces. The range is over groups. */
 static void reduce_lines(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -195,10 +194,10 @@ static void merge(xcvm_reduce_op reduce_op, bool whole, xcvm_partial *acc, const
     }
 }
 
-/* Elements of one unit; those worth a thread of their own; outputs from which on their work is not divided. */
+/* Elements of a unit; minimum elements per thread; number of outputs from which an output's work is not split. */
 enum { PIECE = 16384, GRAIN = 16384, MANY_OUTPUTS = 32 };
 
-/* Divides the work, by the shape alone. */
+/* Splits the work, depending only on the shape. */
 static void divide(reduction_loop *t)
 {
     const layout *l = &t->l;
@@ -232,7 +231,7 @@ static xcvm_status reduce_all(reduction_loop *t)
     return XCVM_OK;
 }
 
-/* ---- What the instructions make of it ---- */
+/* ---- Finishing ---- */
 
 static xcvm_reduce_op reduce_of(xcvm_opcode opcode)
 {
@@ -255,7 +254,7 @@ static xcvm_reduce_op reduce_of(xcvm_opcode opcode)
     }
 }
 
-/* The ends of an integer type's range, in the order of a partial. */
+/* Bounds of an integer type's range, in the order of a partial. */
 static int64_t extreme_of(xcvm_dtype dtype, bool highest)
 {
     int bits = dtype == XCVM_BOOL ? 1 : xcvm_dtype_bits(dtype);
@@ -282,7 +281,7 @@ static xcvm_partial start_of(xcvm_reduce_op reduce_op, bool whole, xcvm_dtype dt
 typedef struct finish {
     xcvm_opcode opcode;
     bool whole;
-    double count; /* of elements that make one result */
+    double count; /* elements per result */
     const xcvm_partial *partials;
     const double *shifts;
     xcvm_value *y;
@@ -327,7 +326,7 @@ static void finish_ints(const finish *f, size_t at, size_t n)
         if (f->opcode == XCVM_OP_ReduceMean)
             v = mean_of(v, f->count, is_unsigned);
         else if (f->opcode == XCVM_OP_ReduceL2)
-            v = (int64_t)sqrt((double)(uint64_t)v); /* squares add up modulo 2^64 */
+            v = (int64_t)sqrt((double)(uint64_t)v); /* squares are summed modulo 2^64 */
         else if (flipped)
             v = (int64_t)((uint64_t)v ^ UINT64_C(1) << 63);
         block[i] = v;
@@ -348,7 +347,7 @@ static void finish_range(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* For the logarithm of a sum of exponentials: the greatest element is taken off before and added after. */
+/* For the log of a sum of exponentials: the maximum is subtracted before and added after. */
 static xcvm_status shift_by_greatest(reduction_loop *t, double *shifts)
 {
     t->reduce_op = XCVM_REDUCE_MAX;

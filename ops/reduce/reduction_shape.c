@@ -53,7 +53,7 @@ XCVM_SHAPE_RULE(reduction)
     } else if (keepdims) {
         xcvm_set_unknown(a->y, a->y->dtype, a->x->rank);
     } else {
-        /* The number of axes tells the rank even where the axes are not known. */
+        /* The number of axes determines the rank even if the axes are unknown. */
         int64_t count = a->axes->rank == 1 ? a->axes->dims[0] : a->axes->rank == 0 ? 1 : XCVM_ANY_DIM;
         xcvm_set_unknown(a->y, a->y->dtype, count > 0 && count <= a->x->rank ? a->x->rank - (int)count : -1);
     }

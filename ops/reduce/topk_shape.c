@@ -1,4 +1,4 @@
-/* TopK; ops/reduce/simd/topk.c selects. */
+/* Shape rule of TopK; ops/reduce/simd/topk.c has the kernel. */
 #include "ops/util/kernel.h"
 
 XCVM_SHAPE_RULE_OF(TopK)

@@ -1,8 +1,8 @@
-/* Accumulate and ZerosLike: sums and zeros of values of any kind, which the gradients of lists are made of. */
+/* Accumulate and ZerosLike: sums and zeros of values of any kind, for gradients of lists. */
 #include "ops/util/convert.h"
 #include "ops/util/move.h"
 
-/* A result that is like `x`, of whatever kind that is known to be. */
+/* Sets a result to the type of `x`, of any known kind. */
 static void set_like(xcvm_value *y, const xcvm_value *x)
 {
     if (xcvm_kind_is_list((xcvm_kind)x->kind)) {
@@ -13,7 +13,7 @@ static void set_like(xcvm_value *y, const xcvm_value *x)
     y->kind = x->kind;
 }
 
-/* A list with as many items as `x`, to be filled in by the caller. */
+/* Makes a list with as many items as `x`, which the caller fills in. */
 static xcvm_status make_list(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x)
 {
     XCVM_CHECK(k->error, x->kind == XCVM_KIND_SEQUENCE || x->kind == XCVM_KIND_OPTIONAL, TYPE_MISMATCH,
@@ -65,7 +65,7 @@ static xcvm_status add_tensors(xcvm_kernel *k, xcvm_value *y, const xcvm_value *
     return XCVM_OK;
 }
 
-/* y is null; values nest no deeper than XCVM_MAX_NESTING. */
+/* y is null. Values nest at most XCVM_MAX_NESTING deep. */
 static xcvm_status add_items(xcvm_kernel *k, xcvm_value *y, const xcvm_value *a, const xcvm_value *b)
 {
     XCVM_CHECK(k->error, a->kind == b->kind, TYPE_MISMATCH,

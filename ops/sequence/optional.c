@@ -1,4 +1,4 @@
-/* Optionals: lists of one value or none. */
+/* Optionals: lists of at most one value. */
 #include "ops/util/move.h"
 #include "ops/sequence/sequence.h"
 
@@ -24,7 +24,7 @@ XCVM_SHAPE_RULE_OF(OptionalGetElement)
     (void)t;
     const xcvm_value *x = a->x;
     if (x->kind == XCVM_KIND_OPTIONAL) {
-        /* What kind of value is in it shows when it is there. */
+        /* The kind of the value is known only if the value is. */
         xcvm_set_list(a->y, x->data != NULL && x->count != 0 ? xcvm_items(x)->kind : XCVM_KIND_NULL, x->dtype);
     } else {
         xcvm_value_set_tensor(a->y, a->x->dtype, a->x->rank, a->x->dims);

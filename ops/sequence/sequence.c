@@ -1,4 +1,4 @@
-/* Sequences, item by item. */
+/* Operations on single items of sequences. */
 #include "ops/util/index.h"
 #include "ops/sequence/sequence.h"
 
@@ -58,7 +58,7 @@ xcvm_status xcvm_list_position(xcvm_kernel *k, const xcvm_value *position, size_
     return XCVM_OK;
 }
 
-/* Whether the items of operand 0, `s`, may be taken over: nothing else will ever look at them. */
+/* Returns true if the items of operand 0, `s`, may be moved, because nothing else uses them afterwards. */
 static bool may_take(const xcvm_kernel *k, const xcvm_value *s)
 {
     return xcvm_kernel_is_last_use(k, 0) && s->memory_kind == XCVM_MEMORY_OWNED && s->storage != NULL &&
@@ -78,7 +78,7 @@ xcvm_status xcvm_list_take(xcvm_kernel *k, xcvm_value *y, const xcvm_value *s, s
         xcvm_value_share(y, s);
         return XCVM_OK;
     }
-    /* Growing by half keeps the cost of one insertion constant on average. */
+    /* Growth by half makes the amortized cost of an insertion constant. */
     size_t capacity = count + count / 2 + 4;
     capacity = take && room > count && capacity > room ? capacity : room;
     XCVM_TRY(xcvm_kernel_allocate_list(k, y, XCVM_KIND_SEQUENCE, dtype, capacity));
@@ -111,7 +111,7 @@ XCVM_KERNEL(SequenceInsert)
     if (a->position != NULL)
         XCVM_TRY(xcvm_list_position(k, a->position, count, true, &at));
     XCVM_CHECK(k->error, count < UINT32_MAX, OUT_OF_RANGE, "the sequence is full");
-    /* The item comes first: a failure must not leave the operand without its items. */
+    /* The item is kept first: a failure must not leave the operand without its items. */
     xcvm_value item = {.refs = 0};
     int64_t depth = xcvm_kind_is_list(a->x->kind) ? a->x->dims[0] + 1 : 1;
     XCVM_CHECK(k->error, a->x->kind != XCVM_KIND_NULL, TYPE_MISMATCH, "x is null");
@@ -155,13 +155,13 @@ XCVM_KERNEL(SequenceErase)
     return XCVM_OK;
 }
 
-/* ---- Asking ---- */
+/* ---- Access ---- */
 
 XCVM_SHAPE_RULE_OF(SequenceAt)
 {
     (void)t;
     xcvm_set_unknown(a->y, a->s->dtype, -1);
-    /* Sequences are of tensors, unless the items are there and show otherwise. */
+    /* Items are assumed to be tensors, unless they are known and have another kind. */
     if (a->s->data != NULL && a->s->count != 0)
         a->y->kind = xcvm_items(a->s)->kind;
     return XCVM_OK;

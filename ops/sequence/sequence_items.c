@@ -17,7 +17,7 @@ XCVM_KERNEL(SequenceExtend)
     const size_t count = a->s->count, more = a->more->count;
     XCVM_CHECK(k->error, more <= UINT32_MAX - count, OUT_OF_RANGE, "%zu and %zu items are too many for a sequence",
                count, more);
-    /* What is taken over cannot be read once more. */
+    /* An operand that was moved cannot be read again. */
     const uint32_t last_use = k->last_use;
     if (a->s == a->more)
         k->last_use = 0;
@@ -49,7 +49,7 @@ XCVM_KERNEL(SequenceUpdate)
 {
     size_t at;
     XCVM_TRY(xcvm_list_position(k, a->position, a->s->count, false, &at));
-    /* The new item may be, or be a part of, the one that it takes the place of. */
+    /* The new item may be, or be part of, the one that it replaces. */
     xcvm_value kept = {.refs = 0}, old;
     XCVM_TRY(xcvm_kernel_keep(k, &kept, a->x));
     xcvm_status status = xcvm_list_take(k, a->y, a->s, a->s->count);
@@ -73,7 +73,7 @@ XCVM_SHAPE_RULE_OF(SequenceGetSlice)
     return XCVM_OK;
 }
 
-/* A bound counted from the end if below 0, and moved to the nearest of low to high. */
+/* Reads a bound, counts it from the end if negative, and clamps it to [low, high]. */
 static xcvm_status read_bound(xcvm_kernel *k, const xcvm_value *bound, const char *what, int64_t count, int64_t low,
                               int64_t high, int64_t *value)
 {

@@ -1,4 +1,5 @@
-/* Sequences of tensors of different lengths, as one padded tensor and back. The length of a tensor is dimension 0. */
+/* Conversion of sequences of tensors of different lengths to one padded tensor and back. The length of a tensor is
+ * dimension 0. */
 #include "ops/util/index.h"
 #include "ops/util/move.h"
 
@@ -66,7 +67,7 @@ XCVM_SHAPE_RULE_OF(SequencePad)
     return XCVM_OK;
 }
 
-/* Items have the same type and shape but for their lengths; *longest is the greatest of these. */
+/* Checks that items have equal types and shapes except for their lengths; *longest is their maximum. */
 static xcvm_status compare_items(xcvm_kernel *k, const xcvm_value *s, int64_t *longest)
 {
     const xcvm_value *first = xcvm_items(s);

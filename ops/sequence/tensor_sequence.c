@@ -1,4 +1,4 @@
-/* Tensors to sequences of their slices, and back. */
+/* Conversion of tensors to sequences of their slices, and back. */
 #include "ops/data/concat.h"
 #include "ops/util/index.h"
 
@@ -13,7 +13,7 @@ XCVM_SHAPE_RULE_OF(SplitToSequence)
     return XCVM_OK;
 }
 
-/* How many pieces there are, of what size each if that is one for all. */
+/* Computes the number of pieces, and their size if it is uniform. */
 static xcvm_status count_pieces(xcvm_kernel *k, const xcvm_SplitToSequence_args *a, int64_t dim, size_t *count,
                                 int64_t *piece)
 {
@@ -40,7 +40,7 @@ static xcvm_status count_pieces(xcvm_kernel *k, const xcvm_SplitToSequence_args 
     return XCVM_OK;
 }
 
-/* Gives every item its shape and, unless it holds strings, its memory. */
+/* Sets the shape of every item and, unless it has strings, allocates it. */
 static xcvm_status make_items(xcvm_kernel *k, const xcvm_SplitToSequence_args *a, int axis, int64_t piece,
                               const xcvm_value *sizes, xcvm_value **pointers)
 {
@@ -103,7 +103,7 @@ XCVM_SHAPE_RULE_OF(ConcatFromSequence)
     return XCVM_OK;
 }
 
-/* The shape that items have in common, with their sizes along the axis summed up. */
+/* Computes the common shape of items, with the sum of their sizes on the axis. */
 static xcvm_status common_shape(xcvm_kernel *k, const xcvm_ConcatFromSequence_args *a, int axis, int64_t *dims)
 {
     const xcvm_value *items = xcvm_items(a->s), *first = &items[0];

@@ -1,4 +1,4 @@
-/* Fourier transforms of any length: powers of two in place, others by Bluestein's algorithm. */
+/* Fourier transforms of any length: powers of two directly, others with Bluestein's algorithm. */
 #include "ops/signal/fourier.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ size_t xcvm_fourier_scratch(size_t n)
     return is_power_of_two(n) ? 4 * m + 2 : 8 * m + 2 * n;
 }
 
-/* roots[i] = e to the (sign 2 pi i / m). Each by itself: a product of roots would lose digits. */
+/* roots[i] = exp(sign 2 pi i / m). Each is computed separately, because products of roots lose precision. */
 static xcvm_status make_roots(xcvm_poller *poller, size_t m, double sign, double *roots)
 {
     const size_t quarter = m / 4;
@@ -34,7 +34,7 @@ static xcvm_status make_roots(xcvm_poller *poller, size_t m, double sign, double
             roots[2 * i] = cos(angle);
             roots[2 * i + 1] = sin(angle);
         } else {
-            /* A quarter of a turn behind. */
+            /* Rotates by a quarter turn. */
             const double *before = roots + 2 * (i - quarter);
             roots[2 * i] = -sign * before[1];
             roots[2 * i + 1] = sign * before[0];
@@ -43,7 +43,7 @@ static xcvm_status make_roots(xcvm_poller *poller, size_t m, double sign, double
     return XCVM_OK;
 }
 
-/* What is left of `length` points, `stride` transforms side by side: from x to y, one radix-4 step. */
+/* One radix-4 step (Stockham) from x to y for the remaining `length` points, with `stride` interleaved transforms. */
 static xcvm_status step4(xcvm_poller *poller, const double *roots, double sign, size_t length, size_t stride,
                          const double *x, double *y)
 {
@@ -58,7 +58,7 @@ static xcvm_status step4(xcvm_poller *poller, const double *roots, double sign, 
             const double sum_r = a[q] + c[q], sum_i = a[q + 1] + c[q + 1];
             const double rest_r = a[q] - c[q], rest_i = a[q + 1] - c[q + 1];
             const double other_r = b[q] + d[q], other_i = b[q + 1] + d[q + 1];
-            /* b - d a quarter of a turn on. */
+            /* b - d rotated by a quarter turn. */
             const double turned_r = -sign * (b[q + 1] - d[q + 1]), turned_i = sign * (b[q] - d[q]);
             const double u1 = rest_r + turned_r, v1 = rest_i + turned_i, u2 = sum_r - other_r, v2 = sum_i - other_i;
             const double u3 = rest_r - turned_r, v3 = rest_i - turned_i;
@@ -84,7 +84,7 @@ static void step2(size_t stride, const double *x, double *y)
     }
 }
 
-/* The transform of m points in place, by way of `work`. */
+/* Transforms m points in place, with the buffer `work`. */
 static xcvm_status transform(xcvm_poller *poller, const double *roots, double sign, size_t m, double *points,
                              double *work)
 {
@@ -120,7 +120,7 @@ xcvm_status xcvm_fourier_prepare(xcvm_poller *poller, size_t n, bool inverse, do
     if (is_power_of_two(n))
         return make_roots(poller, m, sign, roots);
 
-    /* The convolution goes forth, and back by conjugates, with the same roots. */
+    /* The inverse transform of the convolution uses conjugates, and so the same roots. */
     XCVM_TRY(make_roots(poller, m, -1, roots));
     double *chirp = f->work + 2 * m, *spectrum = chirp + 2 * n;
     f->padded = spectrum + 2 * m;
@@ -153,7 +153,7 @@ static xcvm_status bluestein(xcvm_poller *poller, const xcvm_fourier *f, double 
     memset(a + 2 * n, 0, 2 * (m - n) * sizeof *a);
     XCVM_TRY(transform(poller, f->roots, -1, m, a, f->work));
     XCVM_TRY(xcvm_poll_after(poller, m));
-    /* The inverse transform is the conjugate of that of the conjugates. */
+    /* The inverse transform is the conjugate of the transform of the conjugates. */
     for (size_t i = 0; i < m; i++) {
         const double re = a[2 * i] * b[2 * i] - a[2 * i + 1] * b[2 * i + 1];
         a[2 * i + 1] = -(a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i]);

@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-/* ---- Points of a transform: complex numbers of f64 ---- */
+/* ---- Complex f64 points of a transform ---- */
 
-/* Elements first, first + stride, ... of x, of one or two `parts`, as `count` points. */
+/* Loads elements first, first + stride, ... of x, of one or two `parts`, as `count` points. */
 static void load_points(const xcvm_value *x, size_t first, size_t stride, size_t parts, size_t count, double *points)
 {
 #define LOAD(type)                                                                                                     \
@@ -31,7 +31,7 @@ static void load_points(const xcvm_value *x, size_t first, size_t stride, size_t
 #undef LOAD
 }
 
-/* The inverse transform, times `factor`. */
+/* Stores points times `factor`. */
 static void store_points(const double *points, size_t count, double factor, xcvm_value *y, size_t first, size_t stride,
                          size_t parts)
 {
@@ -56,7 +56,7 @@ static void store_points(const double *points, size_t count, double factor, xcvm
 #undef STORE
 }
 
-/* A scalar operand that shapes the result; *value stays what it is while its element is not known yet. */
+/* Reads a scalar operand that determines the shape. *value is unchanged if its element is unknown. */
 static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const char *what, int64_t *value, bool *known)
 {
     XCVM_TRY(xcvm_scalar_check(error, v, what, known));
@@ -91,7 +91,7 @@ static xcvm_status dft_axis(xcvm_error *error, const xcvm_DFT_args *a, int *axis
     return XCVM_OK;
 }
 
-/* Back from the first half of a spectrum to the real signal that has it. */
+/* True for the transform from the first half of a spectrum to a real signal. */
 static bool from_half(const xcvm_DFT_args *a) { return a->inverse && a->onesided; }
 
 XCVM_SHAPE_RULE_OF(DFT)
@@ -127,7 +127,7 @@ XCVM_SHAPE_RULE_OF(DFT)
     return XCVM_OK;
 }
 
-/* Fills in the second half, whose points are conjugates of the first half's. */
+/* Fills in the second half with the conjugates of the first half. */
 static void mirror(double *points, size_t length)
 {
     points[1] = 0;
@@ -183,7 +183,7 @@ XCVM_KERNEL(DFT)
     return XCVM_OK;
 }
 
-/* Length of a frame: frame_length, else that of the window. -1 if not known yet. */
+/* Length of a frame: frame_length, else that of the window; -1 if unknown. */
 static xcvm_status frame_size(xcvm_error *error, const xcvm_STFT_args *a, int64_t *length)
 {
     XCVM_CHECK(error, a->frame_length != NULL || a->window != NULL, INVALID_ARGUMENT,
@@ -281,7 +281,7 @@ XCVM_SHAPE_RULE_OF(MelWeightMatrix)
     return XCVM_OK;
 }
 
-/* Bin of the spectrum at which edge `i` of the triangles lies. */
+/* Spectrum bin of edge `i` of the triangles. */
 static int64_t mel_edge(double low, double high, int64_t bands, int64_t i, int64_t length, double rate)
 {
     const double step = (high - low) / (double)(bands + 2),
@@ -289,8 +289,8 @@ static int64_t mel_edge(double low, double high, int64_t bands, int64_t i, int64
     return (int64_t)floor((double)(length + 1) * hertz / rate);
 }
 
-/* Writes `count` weights between 0 and 1, `stride` elements apart from element `at` on: multiples of 1 / count that lie
- * evenly between those `first` and `last` stand for. */
+/* Writes `count` weights, `stride` elements apart from element `at`: multiples of 1 / count, evenly spaced from `first`
+ * to `last`. */
 static void write_slope(xcvm_value *y, size_t at, size_t stride, size_t count, size_t first, size_t last)
 {
     enum { BLOCK = 64 };
@@ -326,7 +326,7 @@ XCVM_KERNEL(MelWeightMatrix)
     xcvm_poller poller = xcvm_poller_of(k);
     int64_t edges[3] = {0};
     for (int64_t i = -2; i < bands; i++) {
-        /* A band has two edges in common with the one before it. */
+        /* A band shares two edges with the preceding one. */
         edges[0] = edges[1];
         edges[1] = edges[2];
         edges[2] = mel_edge(low, high, bands, i + 2, length, rate);

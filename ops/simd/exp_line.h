@@ -1,12 +1,12 @@
-/* e to the elements of a line, less its greatest. */
+/* Exponentials of the elements of a line minus its maximum. */
 #ifndef XCVM_OPS_SIMD_EXP_LINE_H
 #define XCVM_OPS_SIMD_EXP_LINE_H
 
 #include "ops/simd/reductions.h"
 #include "ops/simd/lanes_math.h"
 
-/* y[i] = e to the (x[i] - greatest) for x[i] <= greatest, at most XCVM_REDUCE_STRETCH elements; y may be x, or NULL.
- * Returns sums of them, a part of the elements in each lane. */
+/* y[i] = exp(x[i] - greatest) for x[i] <= greatest, for at most XCVM_REDUCE_STRETCH elements. y may be x, or NULL.
+ * Returns partial sums per lane. */
 XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float greatest, float *y)
 {
     const xcvm_lanes most = xcvm_lanes_all(greatest);
@@ -37,7 +37,7 @@ XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float grea
     return (r[0] + r[1]) + (r[2] + r[3]);
 }
 
-/* The same for a line of any length: the sum, taken in f64 over stretches. */
+/* The same for a line of any length. Returns the sum, accumulated in f64. */
 XCVM_INLINE double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
 {
     double sum = 0.0;

@@ -1,4 +1,4 @@
-/* Vectors of f16, bf16 and f24 as vectors of f32. */
+/* Conversion of vectors of f16, bf16 and f24 to vectors of f32. */
 #ifndef XCVM_OPS_SIMD_HALF_LANES_H
 #define XCVM_OPS_SIMD_HALF_LANES_H
 
@@ -14,7 +14,7 @@
 typedef uint16_t xcvm_half_lanes_at __attribute__((vector_size(2 * XCVM_LANES), aligned(2), may_alias));
 typedef uint32_t xcvm_lanes_bits __attribute__((vector_size(4 * XCVM_LANES)));
 
-/* 16 bits each, in the upper half of their lanes. */
+/* Loads 16 bits into the upper half of each lane. */
 XCVM_INLINE xcvm_lanes_bits xcvm_lanes_widen(const void *from)
 {
 #if defined(__AVX512F__)
@@ -28,9 +28,9 @@ XCVM_INLINE xcvm_lanes_bits xcvm_lanes_widen(const void *from)
 #endif
 }
 
-/* Where there is no instruction for it, without f32 subnormal numbers on the way, which a run takes for zero. The
- * exponents of f16 and f32 differ by 112; infinity and NaN need as much again. A subnormal f16 becomes the last bits of
- * a number from 2^-14 on, which then is taken off. */
+/* Without a conversion instruction, avoids subnormal f32 intermediates, which runs may flush to zero. The exponents of
+ * f16 and f32 differ by 112; infinity and NaN need the same again. A subnormal f16 becomes the last bits of a number
+ * from 2^-14, which is then subtracted. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_f16(const void *from)
 {
 #if defined(__AVX512F__)
@@ -57,12 +57,12 @@ static inline uint32_t xcvm_word_at(const char *at)
     return word;
 }
 
-/* Three bytes each, in the upper ones of their lanes; reads no byte behind the last. */
+/* Loads three bytes into the upper bytes of each lane. Does not read past the last one. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_f24(const void *from)
 {
     const char *at = from;
 #if defined(__AVX512BW__)
-    /* Two plain loads: a masked one that crosses lines waits on some processors. */
+    /* Two plain loads, because a masked load that crosses cache lines stalls on some CPUs. */
     const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)at));
     const __m512i high = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(at + 32)));
     const __m512i apart =
@@ -70,7 +70,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_f24(const void *from)
     const __m128i order = _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
     return (xcvm_lanes)_mm512_shuffle_epi8(apart, _mm512_broadcast_i32x4(order));
 #elif defined(__AVX2__)
-    /* The second half is read from four bytes earlier. */
+    /* The second half is loaded from four bytes earlier. */
     const __m256i bytes = _mm256_loadu2_m128i((const __m128i *)(at + 8), (const __m128i *)at);
     const __m256i order = _mm256_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1, 4, 5, 6, -1, 7, 8,
                                            9, -1, 10, 11, 12, -1, 13, 14, 15);
@@ -86,7 +86,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_f24(const void *from)
 #endif
 }
 
-/* Elements of f16, bf16 or f24, else f32; where `dtype` is a constant, nothing is left of the choice. */
+/* Loads elements of f16, bf16 or f24, else f32. A constant `dtype` selects at compile time. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_as(const xcvm_dtype dtype, const void *from)
 {
     return dtype == XCVM_F16    ? xcvm_lanes_load_f16(from)

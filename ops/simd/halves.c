@@ -4,8 +4,8 @@
 #include "ops/simd/half_lanes.h"
 #include "ops/simd/math.h"
 
-/* Without branches. Rounds by adding a power of two whose last place is that of the f16 result; the products before it
- * turn what is too great into infinity. Source: M. Dukhan's FP16 library. */
+/* Branch-free. Rounds by adding a power of two whose last place is that of the f16 result; the preceding products
+ * overflow large values to infinity. Source: M. Dukhan's FP16 library. */
 static inline uint16_t f16_of_f32(float x)
 {
     uint32_t bits = xcvm_f32_bits(x);
@@ -51,7 +51,7 @@ void xcvm_halves_load(xcvm_dtype dtype, const void *data, size_t first, size_t c
         memcpy(to, (const float *)data + first, count * sizeof *to);
 }
 
-/* As above; a NaN keeps what fits of its bits where there is an instruction for it. */
+/* As above; with a conversion instruction, NaN keeps the bits that fit. */
 static void store_f16(uint16_t *to, const float *from, size_t count)
 {
     size_t i = 0;

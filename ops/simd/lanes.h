@@ -1,4 +1,4 @@
-/* Vectors of f32 as wide as the instruction set that the file is compiled for. */
+/* Vectors of f32 with the width of the instruction set that the file is compiled for. */
 #ifndef XCVM_OPS_SIMD_LANES_H
 #define XCVM_OPS_SIMD_LANES_H
 
@@ -24,14 +24,14 @@ typedef float xcvm_lanes_at __attribute__((vector_size(4 * XCVM_LANES), aligned(
 
 XCVM_INLINE xcvm_lanes xcvm_lanes_load(const float *from) { return *(const xcvm_lanes_at *)from; }
 XCVM_INLINE void xcvm_lanes_store(float *to, xcvm_lanes v) { *(xcvm_lanes_at *)to = v; }
-/* Taking off zero leaves every value as it is, so that compilers see a plain broadcast. */
+/* Subtracting zero changes no value, and compilers generate a plain broadcast. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_all(float x) { return x - (xcvm_lanes){0}; }
 /* a where the mask has all bits set, b where it has none. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_choose(xcvm_lanes_mask mask, xcvm_lanes a, xcvm_lanes b)
 {
     return (xcvm_lanes)(((xcvm_lanes_mask)a & mask) | ((xcvm_lanes_mask)b & ~mask));
 }
-/* Max and min keep a NaN in v; keep_nan puts those of v into x. */
+/* max and min keep a NaN in v; keep_nan copies NaNs of v to x. */
 #if defined(__AVX512F__)
 XCVM_INLINE xcvm_lanes xcvm_lanes_max(xcvm_lanes v, xcvm_lanes low) { return _mm512_max_ps(low, v); }
 XCVM_INLINE xcvm_lanes xcvm_lanes_min(xcvm_lanes v, xcvm_lanes high) { return _mm512_min_ps(high, v); }
@@ -61,8 +61,8 @@ XCVM_INLINE float xcvm_lanes_sum(xcvm_lanes v)
     return part[0];
 }
 
-/* Of the elements of a and b one behind the other: `interleave_low` takes a0 b0 a1 b1 ..., `interleave_high` goes on
- * from the middle of both; `even` and `odd` take every second one; `shift` leaves out the first. */
+/* For the concatenation of a and b: `interleave_low` gives a0 b0 a1 b1 ..., `interleave_high` continues from the middle
+ * of both; `even` and `odd` select every second element; `shift` drops the first one. */
 #if XCVM_LANES == 16
 #define XCVM_INTERLEAVE_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define XCVM_INTERLEAVE_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -97,8 +97,8 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_shift(xcvm_lanes a, xcvm_lanes b)
     return __builtin_shufflevector(a, b, XCVM_SECOND_ON);
 }
 
-/* The square of XCVM_LANES rows becomes its transpose: each round interleaves row i with row i + half, which moves
- * every index bit of a row one place towards those of the column. */
+/* Transposes a square of XCVM_LANES rows: each round interleaves row i with row i + half, which moves every index bit
+ * of a row one place towards those of the column. */
 XCVM_INLINE void xcvm_lanes_transpose(xcvm_lanes rows[XCVM_LANES])
 {
 #pragma GCC unroll 4

@@ -1,10 +1,11 @@
-/* Loops over the lines of a tensor, split over threads. */
+/* Parallel loops over the lines of a tensor. */
 #include "ops/simd/lines.h"
 
 #include "ops/simd/halves.h"
 #include "ops/util/index.h"
 
-/* Elements of scratch for one worker: room for a tile's operand and result where they are converted or moved. */
+/* Computes the scratch elements of one worker: buffers for a tile's operand and result if they are converted or moved.
+ */
 static bool slice_of(const xcvm_lines *lines, size_t *elements)
 {
     size_t columns = lines->inner < XCVM_TILE_COLUMNS ? lines->inner : XCVM_TILE_COLUMNS, tile = 0;
@@ -30,7 +31,7 @@ typedef struct lines_loop {
     const xcvm_lines *lines;
     size_t tiles; /* across inner */
     double *scratch;
-    size_t slice; /* elements of scratch for a worker */
+    size_t slice; /* scratch elements of a worker */
 } lines_loop;
 
 static void run_f32(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
@@ -52,7 +53,7 @@ static void run_f32(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, siz
 static void run_halves(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, size_t column, size_t columns,
                        float *scratch)
 {
-    /* A line alone is read and written in pieces, several a row at a time. */
+    /* A single line is read and written in pieces; several lines one row at a time. */
     const size_t first = outer * l->length * l->inner + column,
                  step = l->inner == 1 ? xcvm_min(l->length, XCVM_POLL_STEPS) : 1, apart = l->inner == 1 ? 1 : l->inner;
     float *x = scratch + l->spare, *y = x + l->length * columns;
@@ -88,7 +89,7 @@ static void run_f64(const xcvm_kernel *k, const xcvm_lines *l, size_t outer, siz
     double *to = (double *)l->y + first, *x = scratch + l->spare, *y = x + l->length;
     xcvm_poller poller = xcvm_poller_of(k);
     if (l->inner == 1) {
-        /* What is read must stay as it is until the line is done. */
+        /* The operand must stay unchanged until the line is done. */
         if (from == to && xcvm_kernel_copy(k, x, from, l->length * sizeof *x) != XCVM_OK)
             return;
         l->f64(k, l->context, from == to ? x : from, to, l->length, outer + column);

@@ -1,11 +1,11 @@
-/* Elementary functions of f32, one element at a time and without branches, so that a loop over them is vectorized by
- * the compiler. They give the same bits wherever in a vector an element lies.
+/* Branch-free elementary functions of one f32, so that compilers vectorize loops over them. The result does not depend
+ * on the element's position in a vector.
  *
- * The errors stated are the greatest found over all floats (of the range named), in units of the last place of the
- * exact result; tests/ops/simd/test_math.c measures them. NaN gives NaN; infinities, zeros and subnormal numbers give
- * what C11 Annex F says. Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions"
- * (1980); polynomials marked Cephes are from S. Moshier's Cephes library, single precision; the others are minimax fits
- * made for this file. */
+ * The stated errors are the largest found over all floats (of the range named), in units in the last place of the exact
+ * result; tests/ops/simd/test_math.c measures them. NaN gives NaN; infinities, zeros and subnormal numbers follow C11
+ * Annex F. Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions" (1980).
+ * Polynomials marked Cephes are from S. Moshier's Cephes library, single precision; the others are minimax fits made
+ * for this file. */
 #ifndef XCVM_OPS_SIMD_MATH_H
 #define XCVM_OPS_SIMD_MATH_H
 
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Put before a loop whose iterations do not depend on each other, even where its pointers are equal. */
+/* Precedes a loop whose iterations are independent, even if its pointers are equal. */
 #if defined(__clang__)
 #define XCVM_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -55,24 +55,24 @@ static inline float xcvm_copysign_f32(float magnitude, float sign)
 
 static inline float xcvm_absolute_f32(float v) { return xcvm_f32_of(xcvm_f32_bits(v) & 0x7fffffffu); }
 
-/* NaN passes: it fails the comparisons that would replace it. */
+/* NaN is kept, because comparisons with it are false. */
 static inline float xcvm_clamp_f32(float x, float low, float high)
 {
     x = x < low ? low : x;
     return x > high ? high : x;
 }
 
-/* A choice by masks, where a long chain of ?: would be compiled to branches. `condition` is 0 or 1. */
+/* Selects with masks, because compilers turn long chains of ?: into branches. `condition` is 0 or 1. */
 static inline float xcvm_select_f32(int condition, float yes, float no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
     return xcvm_f32_of((xcvm_f32_bits(yes) & mask) | (xcvm_f32_bits(no) & ~mask));
 }
 
-/* 2 to the n, for n in [-126, 127]. */
+/* 2^n, for n in [-126, 127]. */
 static inline float xcvm_pow2_f32(int32_t n) { return xcvm_f32_of((uint32_t)(n + 127) << 23); }
 
-/* Adding and taking off this constant rounds |x| < 2^22 to the nearest integer, which then stands in the low bits. */
+/* Adding and subtracting this constant rounds |x| < 2^22 to the nearest integer, which is then in the low bits. */
 #define XCVM_ROUND_F32 12582912.0f
 
 /* n and r with x = n ln 2 + r, |r| <= ln 2 / 2, for |x| <= 128. */
@@ -84,7 +84,7 @@ static inline float xcvm_exp_reduce_f32(float x, int32_t *n)
     return (x - rounded * 0.693359375f) - rounded * -2.12194440e-4f;
 }
 
-/* e to the r, less 1, for |r| <= ln 2 / 2 (Cephes expf). */
+/* exp(r) - 1, for |r| <= ln 2 / 2 (Cephes expf). */
 static inline float xcvm_expm1_reduced_f32(float r)
 {
     float p = 1.9875691500e-4f;
@@ -96,7 +96,7 @@ static inline float xcvm_expm1_reduced_f32(float r)
     return p * (r * r) + r;
 }
 
-/* e to the r, for |r| <= ln 2 / 2 (Cephes expf). */
+/* exp(r), for |r| <= ln 2 / 2 (Cephes expf). */
 static inline float xcvm_exp_reduced_f32(float r)
 {
     float p = 1.9875691500e-4f;
@@ -109,21 +109,21 @@ static inline float xcvm_exp_reduced_f32(float r)
     return p * r + 1.0f;
 }
 
-/* e to the x; 1.2 ulp. */
+/* exp(x); 1.2 ulp. */
 static inline float xcvm_exp_f32(float x)
 {
     int32_t n;
     float y = xcvm_exp_reduced_f32(xcvm_exp_reduce_f32(x, &n));
-    /* Two factors, as 2^n itself may be subnormal or infinite where the result is not. */
+    /* Two factors, because 2^n itself may be subnormal or infinite when the result is not. */
     float last = x < -80.0f ? 0x1p-100f : 2.0f;
     y = y * xcvm_f32_of(((uint32_t)n << 23) + (0x7f000000u - xcvm_f32_bits(last))) * last;
-    /* Beyond these the result is infinity and 0; a NaN fails both comparisons and stays. */
+    /* Beyond these bounds the result is infinity or 0. A NaN fails both comparisons and is kept. */
     y = x > 88.8f ? INFINITY : y;
     return x < -104.0f ? 0.0f : y;
 }
 
-/* e to the x, for x <= 88 or NaN: 0 below -87.3, where the result would be subnormal; 1 ulp elsewhere. For sums of
- * which the greatest term is 1, and other uses where e to the x is small or soon lost. */
+/* exp(x), for x <= 88 or NaN: 0 below -87.3, where the result would be subnormal; 1 ulp elsewhere. For sums whose
+ * largest term is 1, and other uses where small results do not matter. */
 static inline float xcvm_exp_negative_f32(float x)
 {
     float clamped = x < -87.3f ? -87.3f : x;
@@ -133,7 +133,7 @@ static inline float xcvm_exp_negative_f32(float x)
     return x < -87.3f ? 0.0f : y;
 }
 
-/* e to the x, less 1, for x <= 0 or NaN; 1 ulp. */
+/* exp(x) - 1, for x <= 0 or NaN; 1 ulp. */
 static inline float xcvm_expm1_negative_f32(float x)
 {
     x = x < -30.0f ? -30.0f : x;
@@ -147,10 +147,10 @@ static inline float xcvm_expm1_negative_f32(float x)
 /* Natural logarithm; 0.9 ulp (Cephes logf). */
 static inline float xcvm_log_f32(float x)
 {
-    /* Subnormal numbers are made normal first. */
+    /* Scales subnormal numbers to normal ones. */
     int subnormal = x < 1.17549435e-38f;
     uint32_t bits = xcvm_f32_bits(subnormal ? x * 8388608.0f : x);
-    /* x = m 2^n with m in [sqrt(1/2), sqrt(2)), whose bits are counted from those of sqrt(1/2). */
+    /* x = m 2^n with m in [sqrt(1/2), sqrt(2)); the bits are offset by those of sqrt(1/2). */
     uint32_t above = bits - 0x3f3504f3u;
     int32_t n = (int32_t)above >> 23;
     float m = xcvm_f32_of((above & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
@@ -177,15 +177,15 @@ static inline float xcvm_log_f32(float x)
 static inline float xcvm_log1p_unit_f32(float x)
 {
     float u = 1.0f + x;
-    /* What the rounding of u lost, to first order. */
+    /* First-order correction of the rounding error of u. */
     return xcvm_log_f32(u) + (x - (u - 1.0f)) / u;
 }
 
-/* Hyperbolic tangent; 2 ulp: by e to the -2 |x|, less 1, which is exact enough for small arguments, too. */
+/* Hyperbolic tangent; 2 ulp. Uses exp(-2 |x|) - 1, which is also accurate for small arguments. */
 static inline float xcvm_tanh_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
-    /* From 10 on the result is 1. */
+    /* From 10 the result is 1. */
     int32_t n;
     float r = xcvm_exp_reduce_f32(a > 10.0f ? -20.0f : -2.0f * a, &n);
     float scale = xcvm_pow2_f32(n);
@@ -193,14 +193,14 @@ static inline float xcvm_tanh_f32(float x)
     return xcvm_copysign_f32((e * scale + (scale - 1.0f)) / (e * scale + (scale + 1.0f)), x);
 }
 
-/* 1 / (1 + e to the -x); 2.5 ulp, 0 below -87.3. */
+/* 1 / (1 + exp(-x)); 2.5 ulp, 0 below -87.3. */
 static inline float xcvm_sigmoid_f32(float x)
 {
     float e = xcvm_exp_negative_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* log(1 + e to the x); 2 ulp, 0 below -87.3. */
+/* log(1 + exp(x)); 2 ulp, 0 below -87.3. */
 static inline float xcvm_softplus_f32(float x)
 {
     float e = xcvm_exp_negative_f32(xcvm_f32_of(xcvm_f32_bits(x) | 0x80000000u));
@@ -231,7 +231,7 @@ static inline float xcvm_erfc_large_f32(float t)
     p = p * t + 1.07399531e-1f;
     p = p * t + 6.34497166e-1f;
     p = p * t + 1.28797397e-1f;
-    /* e to a number between -38 and -1. */
+    /* Exponential of a number between -38 and -1. */
     int32_t n;
     const float r = xcvm_exp_reduce_f32(-(p * t + t), &n);
     return (xcvm_expm1_reduced_f32(r) + 1.0f) * xcvm_pow2_f32(n);
@@ -245,8 +245,8 @@ static inline float xcvm_erf_f32(float x)
     return a < 0.925f ? xcvm_erf_small_f32(x) : xcvm_copysign_f32(large, x);
 }
 
-/* x times the standard normal distribution function of x; 2.5 ulp for x > -1, and relative error below 1e-5 down to
- * -8.4, from where on the result is -0, or NaN at -infinity as the formula has it. */
+/* x times the standard normal distribution function of x. 2.5 ulp for x > -1, relative error below 1e-5 for x >= -8.4.
+ * Below that the result is -0, or NaN at -infinity as in the formula. */
 static inline float xcvm_gelu_f32(float x)
 {
     float u = x * 0.707106781f;
@@ -256,7 +256,7 @@ static inline float xcvm_gelu_f32(float x)
     return x * (a < 0.925f ? 0.5f + 0.5f * xcvm_erf_small_f32(u) : large);
 }
 
-/* The approximation of gelu by tanh: x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). */
+/* The tanh approximation of gelu: x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). */
 static inline float xcvm_gelu_tanh_f32(float x)
 {
     return x * xcvm_sigmoid_f32(1.59576912f * x * (1.0f + 0.044715f * (x * x)));
@@ -270,11 +270,11 @@ static inline float xcvm_mish_f32(float x)
     return x > 20.0f ? x : x * (n / (n + 2.0f));
 }
 
-/* Greatest argument of sine, cosine and tangent below. */
+/* Largest argument of sine, cosine and tangent below. */
 #define XCVM_SIN_LIMIT 1.0e6f
 
-/* n = x / (pi / 2) rounded, and x - n pi / 2, for |x| <= XCVM_SIN_LIMIT. Reduced in f64: the first part of pi / 2 has
- * 33 bits, so that its product with n is exact. */
+/* n = x / (pi / 2) rounded, and x - n pi / 2, for |x| <= XCVM_SIN_LIMIT. Computed in f64: the first part of pi / 2 has
+ * 33 bits, so its product with n is exact. */
 static inline double xcvm_sin_reduce_f64(float x, int32_t *n)
 {
     double wide = (double)x;
@@ -317,8 +317,8 @@ static inline float xcvm_cos_f32(float x)
     return xcvm_sin_quadrant_f32(r, (int32_t)((uint32_t)n + 1u));
 }
 
-/* Tangent for |x| <= XCVM_SIN_LIMIT; 0.51 ulp. Minimax fits of sine and cosine in f64, as near a pole the reduced
- * argument has to be known to more digits than f32 has. */
+/* Tangent for |x| <= XCVM_SIN_LIMIT; 0.51 ulp. Minimax fits of sine and cosine in f64, because near a pole the reduced
+ * argument needs more precision than f32 has. */
 static inline float xcvm_tan_f32(float x)
 {
     int32_t n;
@@ -333,13 +333,13 @@ static inline float xcvm_tan_f32(float x)
     c = c * z - 1.3887352013021558e-03;
     c = c * z + 4.1666646562673208e-02;
     c = c * z * z + (1.0 - 0.5 * z);
-    /* A quarter of a turn on it is -c / s. */
+    /* A quarter turn later it is -c / s. */
     double above = (n & 1) != 0 ? -c : s;
     double below = (n & 1) != 0 ? s : c;
     return x == 0.0f ? x : (float)(above / below);
 }
 
-/* The greater parts of pi / 2 and what they leave out. */
+/* The leading parts of pi / 2 and the remainders. */
 #define XCVM_HALF_PI_F32 1.57079637f
 #define XCVM_HALF_PI_REST_F32 -4.37113883e-8f
 
@@ -347,7 +347,7 @@ static inline float xcvm_tan_f32(float x)
 static inline float xcvm_atan_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
-    /* That of a great argument is what that of its inverse leaves of pi / 2. */
+    /* For a large argument: pi / 2 minus the arc tangent of the inverse. */
     int is_great = a > 1.0f;
     float t = is_great ? -1.0f / a : a;
     float z = t * t;
@@ -374,8 +374,7 @@ static inline float xcvm_asin_reduced_f32(float s, float z)
     return p * z * s + s;
 }
 
-/* Arc sine, 1.9 ulp, and arc cosine, 1.2 ulp. Those of an argument above 1/2 come from the arc sine of half the chord
- * that is left to 1. */
+/* Arc sine, 1.9 ulp, and arc cosine, 1.2 ulp. For arguments above 1/2, they use the arc sine of half the chord to 1. */
 static inline float xcvm_asin_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
@@ -392,14 +391,14 @@ static inline float xcvm_acos_f32(float x)
     int is_great = a > 0.5f;
     float z = is_great ? 0.5f - 0.5f * a : a * a;
     float p = xcvm_copysign_f32(xcvm_asin_reduced_f32(is_great ? sqrtf(z) : a, z), x);
-    /* 0, pi / 2 or pi, from where the rest goes on. */
+    /* The offset 0, pi / 2 or pi. */
     float quarters = is_great ? (x < 0.0f ? 2.0f : 0.0f) : 1.0f;
     p = is_great ? 2.0f * p : -p;
     return quarters * XCVM_HALF_PI_F32 + (p + quarters * XCVM_HALF_PI_REST_F32);
 }
 
-/* Logarithm to base 2 of a normal positive number; relative error 1e-12 (where it is small, of a - 1): log2 m =
- * 2 / ln 2 atanh((m - 1) / (m + 1)), whose series is cut. */
+/* Base-2 logarithm of a normal positive number; relative error 1e-12 (near 1, relative to a - 1). log2 m = 2 / ln 2
+ * atanh((m - 1) / (m + 1)) with a truncated series. */
 static inline double xcvm_log2_f64(double a)
 {
     int64_t above = (int64_t)(xcvm_f64_bits(a) - 0x3fe6a09e667f3bcdu);
@@ -414,12 +413,12 @@ static inline double xcvm_log2_f64(double a)
     p = p * z + 0.57707801635558;
     p = p * z + 0.96179669392597;
     p = p * z + 2.88539008177793;
-    /* Exact conversion of the exponent, an integer times 2^52, through the bits of 2^52 + 2^51 + n. */
+    /* Converts the exponent, an integer times 2^52, exactly through the bits of 2^52 + 2^51 + n. */
     double n = xcvm_f64_of((uint64_t)(exponent >> 52 & 0xfff) ^ 0x800 ^ 0x4338000000000000u) - 6755399441057792.0;
     return n + s * p;
 }
 
-/* 2 to the t, for |t| <= 1000 or NaN; relative error 2e-10, where the Taylor series is cut. */
+/* 2^t, for |t| <= 1000 or NaN; relative error 2e-10 from truncating the Taylor series. */
 static inline double xcvm_exp2_f64(double t)
 {
     double shifted = t + 6755399441055744.0;
@@ -446,7 +445,7 @@ static inline float xcvm_sinh_f32(float x)
     p = p * z + 8.33335060e-3f;
     p = p * z + 1.66666665e-1f;
     float small = p * z * x + x;
-    /* The results are infinite from less than 90 on. */
+    /* The results are infinite from a value below 90. */
     double e = xcvm_exp2_f64(1.44269504088896340736 * (double)(a > 100.0f ? 100.0f : a));
     float large = (float)(0.5 * e - 0.5 / e);
     return a < 1.0f ? small : xcvm_copysign_f32(large, x);
@@ -459,13 +458,13 @@ static inline float xcvm_cosh_f32(float x)
     return (float)(0.5 * e + 0.5 / e);
 }
 
-/* Inverses of the hyperbolic sine, cosine and tangent by logarithms in f64; 0.51 ulp. */
+/* Inverse hyperbolic sine, cosine and tangent by logarithms in f64; 0.51 ulp. */
 static inline float xcvm_asinh_f32(float x)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
     double wide = (double)a;
     float y = (float)(0.69314718055994530942 * xcvm_log2_f64(wide + sqrt(wide * wide + 1.0)));
-    /* Below 1e-4 nothing of the cube is left; infinity and NaN stay. */
+    /* Below 1e-4 the cubic term vanishes; infinity and NaN are kept. */
     return ((a >= 1e-4f) & (a <= 3.40282347e+38f)) != 0 ? xcvm_copysign_f32(y, x) : x;
 }
 
@@ -483,21 +482,21 @@ static inline float xcvm_atanh_f32(float x)
     double wide = (double)a;
     float y = (float)(0.34657359027997265471 * xcvm_log2_f64((1.0 + wide) / (1.0 - wide)));
     y = xcvm_copysign_f32(a == 1.0f ? INFINITY : y, x);
-    /* Below 1e-4 nothing of the cube is left. */
+    /* Below 1e-4 the cubic term vanishes. */
     y = a >= 1e-4f ? y : x;
     return a > 1.0f ? NAN : y;
 }
 
-/* x to the y; 0.51 ulp. The logarithm and the exponential are taken in f64. */
+/* x^y; 0.51 ulp. Logarithm and exponential are computed in f64. */
 static inline float xcvm_pow_f32(float x, float y)
 {
     float a = xcvm_f32_of(xcvm_f32_bits(x) & 0x7fffffffu);
-    double t = (double)y * xcvm_log2_f64((double)a); /* never subnormal there */
+    double t = (double)y * xcvm_log2_f64((double)a); /* never subnormal in f64 */
     t = t < -200.0 ? -200.0 : t;
     t = t > 200.0 ? 200.0 : t;
     float r = (float)xcvm_exp2_f64(t);
 
-    /* The special cases, the last ones first in importance. */
+    /* Special cases; later ones take precedence. */
     float ay = xcvm_f32_of(xcvm_f32_bits(y) & 0x7fffffffu);
     float limit = xcvm_select_f32((y > 0.0f) == (a > 1.0f), INFINITY, 0.0f);
     r = xcvm_select_f32(ay > 3.40282347e+38f, xcvm_select_f32(a == 1.0f, 1.0f, limit), r);

@@ -1,12 +1,12 @@
-/* Elementary functions of f64, in the way of ops/simd/math.h: one element at a time and without branches. The errors
- * stated are the greatest found by tests/ops/simd/test_math.c, in units of the last place of the exact result. */
+/* Branch-free elementary functions of one f64, like ops/simd/math.h. The stated errors are the largest found by
+ * tests/ops/simd/test_math.c, in units in the last place of the exact result. */
 #ifndef XCVM_OPS_SIMD_MATH_F64_H
 #define XCVM_OPS_SIMD_MATH_F64_H
 
 #include "ops/simd/math.h"
 
 static inline double xcvm_absolute_f64(double v) { return xcvm_f64_of(xcvm_f64_bits(v) & 0x7fffffffffffffffu); }
-/* NaN passes, as in xcvm_clamp_f32. */
+/* NaN is kept, as in xcvm_clamp_f32. */
 static inline double xcvm_clamp_f64(double x, double low, double high)
 {
     x = x < low ? low : x;
@@ -17,7 +17,7 @@ static inline double xcvm_copysign_f64(double magnitude, double sign)
     return xcvm_f64_of((xcvm_f64_bits(magnitude) & 0x7fffffffffffffffu) | (xcvm_f64_bits(sign) & 0x8000000000000000u));
 }
 
-/* Adding and taking off this constant rounds |x| < 2^51 to the nearest integer, which then stands in the low bits. */
+/* Adding and subtracting this constant rounds |x| < 2^51 to the nearest integer, which is then in the low bits. */
 #define XCVM_ROUND_F64 6755399441055744.0
 
 /* r with x = n ln 2 + r, |r| <= ln 2 / 2, for |x| <= 2000; n is in the low bits of *shifted. */
@@ -28,7 +28,7 @@ static inline double xcvm_exp_reduce_f64(double x, double *shifted)
     return (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
 }
 
-/* e to the r, less 1 and r, for |r| <= ln 2 / 2: the Taylor series, which is cut at 4e-18. */
+/* exp(r) - 1 - r, for |r| <= ln 2 / 2, by the Taylor series truncated at 4e-18. */
 static inline double xcvm_exp_rest_f64(double r)
 {
     double p = 1.0 / 6227020800.0;
@@ -46,25 +46,25 @@ static inline double xcvm_exp_rest_f64(double r)
     return p * (r * r);
 }
 
-/* e to the x; 1 ulp. */
+/* exp(x); 1 ulp. */
 static inline double xcvm_exp_f64(double x)
 {
     double shifted;
     const double r = xcvm_exp_reduce_f64(x, &shifted);
     double y = 1.0 + (r + xcvm_exp_rest_f64(r));
-    /* Two factors, as 2^n itself may be subnormal or infinite where the result is not. */
+    /* Two factors, because 2^n itself may be subnormal or infinite when the result is not. */
     const double last = x < -600.0 ? 0x1p-200 : 2.0;
     y = y * xcvm_f64_of((xcvm_f64_bits(shifted) << 52) + (0x7fe0000000000000u - xcvm_f64_bits(last))) * last;
-    /* Beyond these the result is infinity and 0; a NaN fails both comparisons and stays. */
+    /* Beyond these bounds the result is infinity or 0. A NaN fails both comparisons and is kept. */
     y = x > 709.8 ? (double)INFINITY : y;
     return x < -745.2 ? 0.0 : y;
 }
 
-/* Hyperbolic tangent; 2.1 ulp: by e to the -2 |x|, less 1, which is exact enough for small arguments, too. */
+/* Hyperbolic tangent; 2.1 ulp. Uses exp(-2 |x|) - 1, which is also accurate for small arguments. */
 static inline double xcvm_tanh_f64(double x)
 {
     const double a = xcvm_absolute_f64(x);
-    /* From 20 on the result is 1. */
+    /* From 20 the result is 1. */
     double shifted;
     const double r = xcvm_exp_reduce_f64(a > 20.0 ? -40.0 : -2.0 * a, &shifted);
     const double scale = xcvm_f64_of((xcvm_f64_bits(shifted) + 1023u) << 52);
@@ -72,15 +72,15 @@ static inline double xcvm_tanh_f64(double x)
     return xcvm_copysign_f64((e * scale + (scale - 1.0)) / (e * scale + (scale + 1.0)), x);
 }
 
-/* 1 / (1 + e to the -x); 2.5 ulp. */
+/* 1 / (1 + exp(-x)); 2.5 ulp. */
 static inline double xcvm_sigmoid_f64(double x)
 {
     const double e = xcvm_exp_f64(-xcvm_absolute_f64(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* n = x / (pi / 2) rounded, and x - n pi / 2 as a sum of r and what rounding took from it, for |x| <= XCVM_SIN_LIMIT:
- * parts of pi / 2 of 33 bits, whose products with n are exact (fdlibm). */
+/* n = x / (pi / 2) rounded, and x - n pi / 2 as a sum of r and its rounding error, for |x| <= XCVM_SIN_LIMIT. Uses
+ * 33-bit parts of pi / 2, whose products with n are exact (fdlibm). */
 static inline double xcvm_turns_reduce_f64(double x, int64_t *n, double *rest)
 {
     const double shifted = x * 0.63661977236758134308 + XCVM_ROUND_F64;

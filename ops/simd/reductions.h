@@ -1,5 +1,5 @@
-/* Sums and extremes of adjacent f32. Sums are taken in f32 over short stretches, in several lanes, and in f64 over
- * those. */
+/* Sums and extremes of adjacent f32. Sums are computed in f32 over short pieces, in several lanes, and in f64 over
+ * these. */
 #ifndef XCVM_OPS_SIMD_REDUCTIONS_H
 #define XCVM_OPS_SIMD_REDUCTIONS_H
 
@@ -10,7 +10,7 @@ enum { XCVM_REDUCE_STRETCH = 4096 };
 XCVM_INLINE xcvm_lanes xcvm_lanes_same(xcvm_lanes v) { return v; }
 XCVM_INLINE xcvm_lanes xcvm_lanes_square(xcvm_lanes v) { return v * v; }
 XCVM_INLINE xcvm_lanes xcvm_lanes_absolute(xcvm_lanes v) { return (xcvm_lanes)((xcvm_lanes_mask)v & 0x7fffffff); }
-/* The greater, or the NaN that v is or r was. */
+/* Returns the larger, or NaN if v or r is NaN. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_greater(xcvm_lanes r, xcvm_lanes v)
 {
     return xcvm_lanes_keep_nan(xcvm_lanes_max(r, v), v);
@@ -36,8 +36,8 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_plus(xcvm_lanes r, xcvm_lanes v) { return r + 
 #define XCVM_LANES_NUMBERS 0, 1, 2, 3
 #endif
 
-/* The sum of each of XCVM_LANES rows, added up in the order of xcvm_lanes_sum: a round of the transpose brings what
- * that adds into the same lanes of two vectors. */
+/* The sum of each of XCVM_LANES rows in the order of xcvm_lanes_sum. Each round of a transpose moves the elements that
+ * it adds to the same lanes of two vectors. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_sums(const xcvm_lanes rows[XCVM_LANES])
 {
     xcvm_lanes sums[XCVM_LANES];
@@ -53,7 +53,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_sums(const xcvm_lanes rows[XCVM_LANES])
     return sums[0];
 }
 
-/* What `pick` makes of all lanes, in a fixed order. */
+/* Reduces all lanes with `pick` in a fixed order. */
 XCVM_INLINE float xcvm_lanes_reduce(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes v)
 {
 #if XCVM_LANES == 16
@@ -67,7 +67,7 @@ XCVM_INLINE float xcvm_lanes_reduce(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), 
     return v[0];
 }
 
-/* The last `count` of the `all` elements of x, fewer than XCVM_LANES, and `fill` in the other lanes. */
+/* Loads the last `count` of the `all` elements of x, fewer than XCVM_LANES, with `fill` in the other lanes. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t all, size_t count, float fill)
 {
     if (all >= XCVM_LANES) {
@@ -81,7 +81,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_rest(const float *x, size_t all, size_t c
     return xcvm_lanes_load(rest);
 }
 
-/* The first `count` elements of x, fewer than XCVM_LANES, and `fill` in the other lanes. */
+/* Loads the first `count` elements of x, fewer than XCVM_LANES, with `fill` in the other lanes. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_first(const float *x, size_t count, float fill)
 {
 #if defined(__AVX512F__)
@@ -94,7 +94,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load_first(const float *x, size_t count, float
 #endif
 }
 
-/* Stores the first `count` lanes, fewer than all. */
+/* Stores the first `count` lanes, fewer than XCVM_LANES. */
 XCVM_INLINE void xcvm_lanes_store_first(float *to, size_t count, xcvm_lanes v)
 {
 #if defined(__AVX512F__)
@@ -107,8 +107,8 @@ XCVM_INLINE void xcvm_lanes_store_first(float *to, size_t count, xcvm_lanes v)
 #endif
 }
 
-/* The first `count` elements, or lanes, or all of them if there are no more; the other lanes of what is loaded are 0.
- */
+/* Loads or stores the first `count` elements, or a whole vector if count is not less; loaded vectors have 0 in the
+ * other lanes. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_load_up_to(const float *from, size_t count)
 {
     return count >= XCVM_LANES ? xcvm_lanes_load(from) : xcvm_lanes_load_first(from, count, 0.0f);
@@ -122,8 +122,8 @@ XCVM_INLINE void xcvm_lanes_store_up_to(float *to, size_t count, xcvm_lanes v)
         xcvm_lanes_store_first(to, count, v);
 }
 
-/* Lane i is what `pick` makes of all lanes of rows[i], in a fixed order; the rows are changed. Each round lays two rows
- * side by side and picks from the halves of their lanes, as if the square were transposed first. */
+/* Lane i is the reduction of all lanes of rows[i] with `pick` in a fixed order. Changes the rows. Each round merges two
+ * rows and reduces halves of their lanes, as if the square were transposed first. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_reduce_rows(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), xcvm_lanes rows[XCVM_LANES])
 {
 #pragma GCC unroll 4
@@ -135,7 +135,7 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_reduce_rows(xcvm_lanes (*pick)(xcvm_lanes, xcv
     return rows[0];
 }
 
-/* The sum of map(x[i]). */
+/* Sum of map(x[i]). */
 XCVM_INLINE double xcvm_reduce_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x, size_t count)
 {
     double sum = 0.0;
@@ -157,7 +157,7 @@ XCVM_INLINE double xcvm_reduce_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x
     return sum;
 }
 
-/* The one that `pick` leaves of `start` and all x[i]. */
+/* Reduces `start` and all x[i] with `pick`. */
 XCVM_INLINE double xcvm_reduce_extreme(xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), const float *x, size_t count,
                                        float start)
 {

@@ -1,4 +1,4 @@
-/* Vectors of 32-bit sums, and how they become bytes. */
+/* Vectors of 32-bit sums, and their conversion to bytes. */
 #ifndef XCVM_OPS_SIMD_SUMS_H
 #define XCVM_OPS_SIMD_SUMS_H
 
@@ -15,7 +15,7 @@ typedef int32_t xcvm_sums_at __attribute__((vector_size(4 * XCVM_LANES), aligned
 
 XCVM_INLINE xcvm_sums xcvm_sums_load(const void *from) { return *(const xcvm_sums_at *)from; }
 
-/* In each 32-bit lane, sum and the products of the 16-bit halves of a and b. */
+/* In each 32-bit lane: sum plus the products of the 16-bit halves of a and b. */
 XCVM_INLINE xcvm_sums xcvm_sums_add_pairs(xcvm_sums sum, xcvm_sums a, xcvm_sums b)
 {
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
@@ -29,15 +29,15 @@ XCVM_INLINE xcvm_sums xcvm_sums_add_pairs(xcvm_sums sum, xcvm_sums a, xcvm_sums 
 #endif
 }
 
-/* Shifts within 16-bit halves: the odd bytes of v, and the even ones, with their signs. */
+/* Shifts within 16-bit halves: the odd and the even bytes of v, sign-extended. */
 typedef int16_t xcvm_halves_of_sums __attribute__((vector_size(4 * XCVM_LANES)));
 XCVM_INLINE xcvm_sums xcvm_sums_odd(xcvm_sums v) { return (xcvm_sums)((xcvm_halves_of_sums)v >> 8); }
 XCVM_INLINE xcvm_sums xcvm_sums_even(xcvm_sums v) { return (xcvm_sums)(((xcvm_halves_of_sums)v << 8) >> 8); }
 
-/* Floats of integers are rounded to nearest even. */
+/* Rounds integers to nearest even. */
 XCVM_INLINE xcvm_lanes xcvm_sums_to_floats(xcvm_sums v) { return __builtin_convertvector(v, xcvm_lanes); }
 
-/* From low to high, of which NaN becomes low; then rounded to nearest even. Both are within 2 to the 21. */
+/* Clamps to [low, high], NaN to low, and rounds to nearest even. Both bounds are within 2^21. */
 XCVM_INLINE xcvm_sums xcvm_sums_round(xcvm_lanes v, float low, float high)
 {
 #if defined(__AVX512F__)
@@ -48,12 +48,12 @@ XCVM_INLINE xcvm_sums xcvm_sums_round(xcvm_lanes v, float low, float high)
     const xcvm_lanes least = xcvm_lanes_all(low), most = xcvm_lanes_all(high);
     v = xcvm_lanes_choose(v > least, v, least);
     v = xcvm_lanes_choose(v < most, v, most);
-    /* Adding this leaves no bits for a fraction. */
+    /* Adding this constant leaves no fraction bits. */
     return __builtin_convertvector((v + 12582912.0f) - 12582912.0f, xcvm_sums);
 #endif
 }
 
-/* Stores lanes from 0 to 255 as bytes, the first `count` of them. */
+/* Stores the first `count` lanes, from 0 to 255, as bytes. */
 XCVM_INLINE void xcvm_sums_store_bytes(uint8_t *to, size_t count, xcvm_sums v)
 {
     uint8_t bytes[XCVM_LANES];
@@ -71,7 +71,7 @@ XCVM_INLINE void xcvm_sums_store_bytes(uint8_t *to, size_t count, xcvm_sums v)
         memcpy(to, bytes, count);
 }
 
-/* As many bytes as there are lanes. */
+/* Loads as many bytes as there are lanes. */
 XCVM_INLINE xcvm_sums xcvm_sums_of_bytes(const uint8_t *from)
 {
 #if XCVM_LANES == 16

@@ -1,4 +1,4 @@
-/* The instruction table as data. */
+/* The table of schemas, from the op definitions. */
 #include "ops/table/table.h"
 
 #define XCVM_CHOICE_TEXT(set, name) #name,
@@ -42,7 +42,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define CHOICE(n, set, value) ATTRIBUTE(CHOICE, n, .int_default = XCVM_##set##_##value, .choices = choices_##set)
 #define TARGET(n) ATTRIBUTE(TARGET, n, .min = 0)
 
-/* Each row is made inside a function, where ARGS can be a name for its own argument struct. */
+/* Each entry is made in a function, where ARGS can name its own argument struct. */
 #define SHAPE(rule) .shape = xcvm_shape_##rule, .shape_name = #rule
 #define COST(rule) .cost = xcvm_flops_##rule
 #define PURE .effect = XCVM_PURE
@@ -50,7 +50,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define EFFECT .effect = XCVM_EFFECT
 #define UPDATE .effect = XCVM_UPDATE
 #define CONTROL .effect = XCVM_CONTROL
-/* No commas outside braces: macros of rows pass these on. */
+/* No commas outside braces, because macros of op definitions pass these on. */
 #define GRAD(name) .gradient = {.rule = #name}
 #define GRAD_STEP(name) .gradient = {.step = #name}
 #define GRAD_ZERO .gradient = {.zero = true}

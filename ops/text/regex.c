@@ -1,4 +1,4 @@
-/* RegexFullMatch, by PCRE2: an optional dependency, XCVM_HAVE_PCRE2. */
+/* RegexFullMatch with PCRE2, an optional dependency (XCVM_HAVE_PCRE2). */
 #include "base/lazy_library.h"
 #include "ops/util/kernel.h"
 #include "ops/text/regex_syntax.h"
@@ -33,15 +33,15 @@ XCVM_SHAPE_RULE_OF(RegexFullMatch)
 XCVM_LAZY_LIBRARY(pcre2, XCVM_PCRE2_FILE, FUNCTIONS)
 
 enum {
-    SMALLEST = 64 * 1024,        /* bytes of scratch to begin with */
-    LARGEST = 256 * 1024 * 1024, /* and where growing ends */
-    /* Numbers of workspace that PCRE2 uses at most, three for each state in two lists. A character takes as long as the
-     * square of the states. */
+    SMALLEST = 64 * 1024,        /* initial bytes of scratch */
+    LARGEST = 256 * 1024 * 1024, /* maximum bytes of scratch */
+    /* Maximum workspace of PCRE2 in ints, three per state in two lists. The time per character is quadratic in the
+     * number of states. */
     MOST_WORDS = 2 * 3 * (3 << 10),
-    SEGMENT_WORK = 1 << 24 /* states squared times characters, that are matched between polls */
+    SEGMENT_WORK = 1 << 24 /* states squared times characters between polls */
 };
 
-/* What PCRE2 takes memory from: the kernel's scratch, from one end to the other. */
+/* Memory pool of PCRE2: the kernel's scratch, allocated sequentially. */
 typedef struct pool {
     char *at;
     size_t left;
@@ -75,9 +75,9 @@ typedef struct matcher {
     const pcre2_code *code;
     pcre2_match_data *result;
     pcre2_match_context *limits;
-    size_t work;      /* that a character takes at most: the square of the states */
-    size_t segment;   /* characters that are matched between polls */
-    uint32_t checked; /* options for texts without broken characters */
+    size_t work;      /* maximum work per character: the square of the number of states */
+    size_t segment;   /* characters between polls */
+    uint32_t checked; /* options for valid UTF-8 */
     int *workspace;
     size_t words; /* of the workspace */
 } matcher;
@@ -92,7 +92,8 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
         return XCVM_OUT_OF_MEMORY;
     pcre2.pcre2_set_newline_8(context, PCRE2_NEWLINE_LF);
     pcre2.pcre2_set_parens_nest_limit_8(context, 200);
-    /* Not anchored at the end, which PCRE2 refuses for parts of a text: the longest match is looked at instead. */
+    /* Not anchored at the end, which PCRE2 refuses for partial matching; the length of the longest match is checked
+     * instead. */
     const uint32_t options = PCRE2_ANCHORED | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
     m->code =
         pcre2.pcre2_compile_8((PCRE2_SPTR)m->a->pattern.at, m->a->pattern.length, options, &error, &where, context);
@@ -113,7 +114,7 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
     return m->result != NULL && m->limits != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
-/* PCRE2_NO_UTF_CHECK if all bytes of x's strings are characters by themselves, else nothing. */
+/* Sets PCRE2_NO_UTF_CHECK if all strings of x are ASCII, else nothing. */
 static xcvm_status check_characters(xcvm_poller *poller, const xcvm_value *x, uint32_t *checked)
 {
     enum { PORTION = 64 * 1024 };
@@ -129,7 +130,7 @@ static xcvm_status check_characters(xcvm_poller *poller, const xcvm_value *x, ui
     return XCVM_OK;
 }
 
-/* Where the segment from `from` on ends: so many bytes later, but not within a character. */
+/* End of the segment from `from`: `segment` bytes later, adjusted to a character boundary. */
 static size_t segment_end(const char *text, size_t length, size_t from, size_t segment)
 {
     enum { LONGEST = 4 }; /* bytes of a character */
@@ -139,15 +140,15 @@ static size_t segment_end(const char *text, size_t length, size_t from, size_t s
     return end;
 }
 
-/* The algorithm that follows all alternatives at once, as RE2 does, so that time does not grow exponentially; it does
- * with the square of the states, which the workspace bounds. */
+/* Uses the DFA algorithm, which follows all alternatives in parallel, like RE2, and so does not take exponential time.
+ * It is quadratic in the number of states, which the workspace bounds. */
 static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t length, bool *matches)
 {
-    enum { STEP = 64 }; /* work that is a step */
+    enum { STEP = 64 }; /* work of one step */
     const pool before = m->pool;
     size_t from = 0, to;
     int found;
-    /* A text is matched segment by segment, the states being kept in the workspace. */
+    /* A text is matched in segments; the workspace keeps the states. */
     do {
         to = segment_end(text, length, from, m->segment);
         const uint32_t options = (from > 0 ? PCRE2_DFA_RESTART : 0) | (to < length ? PCRE2_PARTIAL_HARD : 0);
@@ -157,14 +158,14 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
         XCVM_TRY(xcvm_poll_after(&m->poller, 1 + (to - from) * m->work / STEP));
         from = to;
     } while (found == PCRE2_ERROR_PARTIAL && to < length);
-    /* Where nothing could go on, what is left does not match. */
+    /* If no state remains, the rest does not match. */
     if (found >= 0 && pcre2.pcre2_get_ovector_pointer_8(m->result)[1] != length)
         found = PCRE2_ERROR_NOMATCH;
     XCVM_CHECK(k->error, found != PCRE2_ERROR_DFA_WSSIZE || m->words < MOST_WORDS, OUT_OF_RANGE,
                "the pattern is at more than %d places at once in a string of %zu bytes", MOST_WORDS / 6, length);
     if (found == PCRE2_ERROR_DFA_WSSIZE || (found == PCRE2_ERROR_NOMEMORY && m->pool.exhausted))
         return XCVM_OUT_OF_MEMORY;
-    /* Nothing matches what is no UTF-8. */
+    /* Invalid UTF-8 never matches. */
     const bool broken = found <= PCRE2_ERROR_UTF8_ERR1 && found >= PCRE2_ERROR_UTF8_ERR21;
     XCVM_CHECK(k->error, found >= 0 || found == PCRE2_ERROR_NOMATCH || broken, UNSUPPORTED,
                "the pattern cannot be matched: PCRE2 gives error %d", found);
@@ -173,7 +174,7 @@ static xcvm_status match(xcvm_kernel *k, matcher *m, const char *text, size_t le
     return XCVM_OK;
 }
 
-/* OUT_OF_MEMORY without a message: `bytes` of scratch were too few. */
+/* Fails with OUT_OF_MEMORY without a message if `bytes` of scratch are too few. */
 static xcvm_status attempt(xcvm_kernel *k, const xcvm_RegexFullMatch_args *a, char *scratch, size_t bytes)
 {
     const size_t half = bytes / 2, count = xcvm_element_count(a->x);

@@ -1,4 +1,4 @@
-/* Checking a regular expression against RE2's syntax. */
+/* Check of a regular expression against RE2's syntax. */
 #include "ops/text/regex_syntax.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static bool is_letter_or_digit(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* What stands behind "(?": a group that does not capture, one with a name, or flags. */
+/* Checks what follows "(?": a non-capturing group, a named group, or flags. */
 static bool is_group(const char *at, size_t left)
 {
     if (left > 0 && at[0] == ':')
@@ -25,7 +25,7 @@ static bool is_group(const char *at, size_t left)
     return i > 0 && i < left && (at[i] == ':' || at[i] == ')');
 }
 
-/* Length of "{2}", "{2,}" or "{2,3}", 0 if it is none. */
+/* Length of "{2}", "{2,}" or "{2,3}"; 0 if it is none of them. */
 static size_t count_length(const char *at, size_t left)
 {
     size_t i = 1, digits = 0;
@@ -70,7 +70,7 @@ xcvm_status xcvm_regex_check_syntax(const char *pattern, size_t length, xcvm_err
             continue;
         }
         if (c == '[') {
-            /* A ']' that comes first is one of the class. */
+            /* A leading ']' belongs to the class. */
             in_class = true;
             i += i + 1 < length && pattern[i + 1] == '^';
             i += i + 1 < length && pattern[i + 1] == ']';

@@ -43,7 +43,7 @@ static size_t encode(uint32_t c, char *out)
     return length;
 }
 
-/* Writes `text` with its case changed, at most twice as long; returns the length. */
+/* Writes `text` with its case changed, at most twice as long. Returns the length. */
 static size_t change_case(const char *text, size_t length, int action, locale_t locale, char *out, xcvm_poller *poller)
 {
     size_t written = 0;
@@ -79,7 +79,7 @@ XCVM_KERNEL(StringNormalizer)
         }
     }
     XCVM_TRY(xcvm_kernel_poll(k));
-    /* Of nothing, one empty string is left. */
+    /* If no string remains, the result is one empty string. */
     const int64_t dims[] = {a->x->rank == 2 ? 1 : (int64_t)(kept != 0 ? kept : 1), (int64_t)(kept != 0 ? kept : 1)};
     xcvm_string *spans;
     char *out;

@@ -12,10 +12,10 @@ typedef struct joining {
     size_t steps[2]; /* within a row */
     size_t characters;
     bool overflow;
-    xcvm_string *spans; /* NULL: characters are counted */
+    xcvm_string *spans; /* NULL: characters are only counted */
     char *to;
     const char *ends[3]; /* of a, b and the result */
-    uint64_t at;         /* of `to` from the tensor's data */
+    uint64_t at;         /* offset of `to` in the tensor's data */
 } joining;
 
 static void join_row(void *context, size_t at, const size_t *offsets, size_t count)
@@ -85,18 +85,18 @@ typedef struct splitting {
     xcvm_poller *poller;
     const char *text;
     size_t left;
-    int64_t cuts; /* still to be made; below 0: as many as there are */
+    int64_t cuts; /* remaining splits; negative: unlimited */
     bool done;
 } splitting;
 
-/* What str.split() of Python takes for space. */
+/* Whitespace of Python's str.split(). */
 static bool is_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* Both give up at once if the run is stopped. */
+/* Both stop early if the run was stopped. */
 static size_t skip_space(xcvm_poller *poller, const char *text, size_t left)
 {
     size_t at = 0;
@@ -136,8 +136,8 @@ static const char *find_delimiter(const xcvm_text *delimiter, const char *text, 
                                   : memmem(text, left, delimiter->at, delimiter->length);
 }
 
-/* The next piece; false if there is none. Without a delimiter, pieces are separated by any amount of space, of which
- * there is none at the beginning and at the end. */
+/* Finds the next piece; false if there is none. Without a delimiter, runs of whitespace separate pieces, and leading
+ * and trailing whitespace is ignored. */
 static bool next_piece(splitting *s, const char **piece, size_t *length)
 {
     const xcvm_text *delimiter = &s->a->delimiter;
@@ -171,12 +171,12 @@ static bool next_piece(splitting *s, const char **piece, size_t *length)
     return true;
 }
 
-/* What the pieces of all texts are written to, one behind the other. */
+/* Destination of the pieces of all texts. */
 typedef struct pieces {
     const xcvm_kernel *k;
     xcvm_string *spans;
     char *to;
-    const char *base, *end, *from_end; /* of the result, and the end of what they are copied from */
+    const char *base, *end, *from_end; /* of the result, and the end of their source */
 } pieces;
 
 static xcvm_status put_piece(pieces *p, const char *piece, size_t length)
@@ -198,7 +198,7 @@ XCVM_KERNEL(StringSplit)
         splitting s = split_of(a, &poller, i);
         int64_t found = 0;
         for (; next_piece(&s, &piece, &length); found++)
-            characters += length; /* no more than x has */
+            characters += length; /* at most as many as x has */
         counts[i] = found;
         most = found > most ? found : most;
         XCVM_TRY(xcvm_poll_after(&poller, 1));
@@ -215,7 +215,7 @@ XCVM_KERNEL(StringSplit)
         splitting s = split_of(a, &poller, i);
         for (int64_t j = 0; j < most; j++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            /* Behind the last delimiter is all the rest. */
+            /* The piece after the last split is the whole rest. */
             const bool rest = a->delimiter.length != 0 && j + 1 == counts[i];
             piece = s.text;
             length = rest ? s.left : 0;

@@ -1,7 +1,7 @@
-/* TfIdfVectorizer: counting n-grams of a pool. */
+/* TfIdfVectorizer: counts the n-grams of a pool. */
 #include "ops/util/keys.h"
 
-/* Numbers of n-grams, and of tokens, in the pool. */
+/* Number of n-grams and of tokens in the pool. */
 static size_t gram_count(const xcvm_TfIdfVectorizer_args *a) { return a->ngram_indexes.count; }
 static size_t pool_count(const xcvm_TfIdfVectorizer_args *a)
 {
@@ -45,28 +45,28 @@ XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
 
 /* ---- The pool ---- */
 
-/* A step from a node to one that is longer by a token; child 0: there is none. */
+/* An edge from a node to one with one more token; child 0: none. */
 typedef struct edge {
     uint32_t parent, token, child;
 } edge;
 
-/* The n-grams of the pool as a tree. Nodes are what n-grams begin with, 0 is nothing; a token is known by the place in
- * the pool where it first stands. */
+/* The n-grams of the pool as a trie. Nodes are prefixes of n-grams; 0 is the empty one. A token is identified by its
+ * first position in the pool. */
 typedef struct tree {
     const xcvm_TfIdfVectorizer_args *args;
     xcvm_poller *poller;
     xcvm_value pool;      /* its tokens as a tensor */
-    xcvm_key_table table; /* of these */
-    bool made;            /* there is such a table */
-    int64_t *places;      /* tokens of the pool, then of a row of x, by their places; below 0: no token of the pool */
-    uint32_t *first;      /* the node of each token alone */
-    uint32_t *columns;    /* 1 + the column of y that counts a node; 0: it is no n-gram */
-    edge *edges;          /* from other nodes, by hashes */
-    int shift;            /* that leaves the number of an edge of a hash's 64 bits */
+    xcvm_key_table table; /* of these tokens */
+    bool made;            /* the table exists */
+    int64_t *places;      /* tokens of the pool, then of a row of x, by position; negative: not in the pool */
+    uint32_t *first;      /* child of the root for each token */
+    uint32_t *columns;    /* 1 + the column of y that counts a node; 0: not an n-gram */
+    edge *edges;          /* other edges, a hash table */
+    int shift;            /* shift that reduces a 64-bit hash to an edge number */
     uint32_t nodes;
 } tree;
 
-/* places[i] = the place of element first + i of x in the pool. */
+/* places[i] = the position of element first + i of x in the pool. */
 static xcvm_status find_places(const tree *t, const xcvm_value *x, size_t first, size_t count)
 {
     const size_t pool = (size_t)t->pool.dims[0];
@@ -83,7 +83,7 @@ static xcvm_status find_places(const tree *t, const xcvm_value *x, size_t first,
     return XCVM_OK;
 }
 
-/* The edge from a node by a token: that which there is, or a free one. *probes counts the others that it met. */
+/* Finds the edge from a node by a token, or a free one. *probes counts the other edges visited. */
 static edge *edge_of(const tree *t, uint32_t parent, uint32_t token, size_t *probes)
 {
     const size_t mask = (size_t)(UINT64_MAX >> t->shift);
@@ -95,7 +95,7 @@ static edge *edge_of(const tree *t, uint32_t parent, uint32_t token, size_t *pro
     }
 }
 
-/* Takes in the n-gram `index`, whose tokens are at places[0], places[1] ... The first of equal ones counts. */
+/* Adds the n-gram `index`, whose tokens are places[0], places[1] ... The first of equal ones counts. */
 static xcvm_status add_gram(tree *t, const int64_t *places, size_t length, size_t index)
 {
     uint32_t node = 0;
@@ -134,7 +134,7 @@ static xcvm_status add_grams(tree *t)
 
 enum { TOKENS, SLOTS, PLACES, FIRST, COLUMNS, EDGES, PARTS };
 
-/* The pool as a tensor, for which there is room at `to`. */
+/* Makes the pool a tensor in memory at `to`. */
 static xcvm_status lay_out_pool(const xcvm_kernel *k, tree *t, size_t count, void *to)
 {
     const xcvm_TfIdfVectorizer_args *a = t->args;
@@ -155,12 +155,13 @@ static xcvm_status lay_out_pool(const xcvm_kernel *k, tree *t, size_t count, voi
     return XCVM_OK;
 }
 
-/* Bytes of the parts of a tree of so many tokens, for rows of x of so many. */
+/* Computes the bytes of the parts of a tree with `count` tokens, for rows of x with `tokens` tokens. */
 static bool measure(tree *t, size_t count, size_t tokens, size_t bytes[PARTS])
 {
     enum { FEW = 4096 };
     const xcvm_texts *strings = &t->args->pool_strings;
-    /* An n-gram of n tokens adds n - 1 edges at most. Among few, most that are asked for should meet a free one. */
+    /* An n-gram of n tokens adds at most n - 1 edges. In small tables, most lookups of absent edges should hit a free
+     * one immediately. */
     const size_t edges = count - gram_count(t->args), slots = edges <= FEW ? 8 * edges : 2 * edges;
     int bits = 4;
     while ((size_t)1 << bits < slots)
@@ -207,7 +208,7 @@ static xcvm_status make_tree(xcvm_kernel *k, tree *t, size_t tokens)
 
 /* ---- Rows ---- */
 
-/* Polls when steps have become some, or many. */
+/* Polls after a number of steps. */
 static inline xcvm_status poll_some(const tree *t, size_t *steps)
 {
     enum { SOME = 1024 };
@@ -218,11 +219,12 @@ static inline xcvm_status poll_some(const tree *t, size_t *steps)
     return XCVM_OK;
 }
 
-/* Adds to y how often each n-gram occurs among the tokens at t->places, with so many left out between two. */
+/* Adds to y the number of occurrences of each n-gram among the tokens at t->places, with `skip` tokens omitted between
+ * two. */
 static xcvm_status count_grams(const tree *t, size_t tokens, size_t skip, float *y)
 {
     const size_t stride = skip + 1, longest = (size_t)t->args->max_gram_length;
-    /* Skipping makes no difference to single tokens: they count once. */
+    /* Skipping does not affect single tokens, so they are counted once. */
     const size_t least = t->args->min_gram_length == 1 && skip > 0 ? 2 : (size_t)t->args->min_gram_length;
     const int64_t *places = t->places;
     const uint32_t *columns = t->columns;

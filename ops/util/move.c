@@ -1,4 +1,4 @@
-/* Moving elements: strided copies that threads share, fills, strings included. */
+/* Moving of elements of any type, including strings: multithreaded strided copies and fills. */
 #include "ops/util/move.h"
 
 /* Bytes that are written at once, and between polls. */
@@ -31,7 +31,7 @@ xcvm_status xcvm_move_fill(const xcvm_kernel *k, void *to, const void *element, 
     return XCVM_OK;
 }
 
-/* Calls of unpack and pack, between portions of which there is a poll; portions are whole bytes. */
+/* Calls unpack or pack in portions of whole bytes with polls in between. */
 static xcvm_status unpack_all(const xcvm_kernel *k, const xcvm_value *packed, size_t bits, uint8_t *bytes)
 {
     const size_t count = xcvm_element_count(packed);
@@ -117,7 +117,7 @@ void xcvm_pack(const uint8_t *bytes, size_t bits, size_t count, void *packed)
         to[i * bits / 8] = (uint8_t)(to[i * bits / 8] | (bytes[i] & mask) << i * bits % 8);
 }
 
-/* One move: the values and the pointers handed to the body. */
+/* A move: its values, and the pointers for the body. */
 typedef struct job {
     xcvm_kernel *k;
     size_t from_count, to_count;
@@ -141,7 +141,7 @@ static xcvm_status move_fixed(const job *j, size_t size)
     return j->body(&m, j->context);
 }
 
-/* Elements of all operands and results; false if that does not fit. */
+/* Elements of all operands and results; false on overflow. */
 static bool count_all(const job *j, size_t *in, size_t *out)
 {
     *in = *out = 0;
@@ -175,7 +175,7 @@ static xcvm_status move_packed(const job *j, size_t bits, uint8_t *at)
     return XCVM_OK;
 }
 
-/* The numbers that strings are moved as count the strings of all operands. */
+/* Strings are moved as numbers, which count the strings of all operands. */
 static const char *string_of(const job *j, int64_t number, size_t *length)
 {
     *length = 0;

@@ -1,7 +1,7 @@
-/* Sorting: keys that compare as elements do, and a stable sort. */
+/* Sorting: order-preserving integer keys of elements, and stable sorts. */
 #include "ops/util/order.h"
 
-/* Bits of an IEEE number of `bits` bits as a key: negative numbers reversed and below the others. */
+/* Key of an IEEE number of `bits` bits: negative numbers are reversed and below the others. */
 static inline uint64_t float_key(uint64_t word, int bits, uint64_t infinity)
 {
     const uint64_t sign = UINT64_C(1) << (bits - 1), magnitude = word & (sign - 1);
@@ -89,7 +89,7 @@ xcvm_status xcvm_order_sort(const xcvm_kernel *k, int64_t *items, int64_t *spare
     return XCVM_OK;
 }
 
-/* By one byte after the other, from the lowest on, those left out that all keys have in common. */
+/* Radix sort by byte from the lowest, skipping bytes that are equal in all keys. */
 xcvm_status xcvm_order_sort_keys(const xcvm_kernel *k, uint64_t **keys, int64_t **items, uint64_t *spare_keys,
                                  int64_t *spare, size_t count)
 {

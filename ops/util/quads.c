@@ -1,4 +1,4 @@
-/* Asking the processor for instructions that multiply and add four bytes at a time. */
+/* Detection of CPU instructions that multiply and add four bytes at a time. */
 #include "ops/util/quads.h"
 
 #if defined(__x86_64__)
@@ -8,7 +8,7 @@ bool xcvm_quads_of_64(void) { return __builtin_cpu_supports("avx512vnni") != 0; 
 
 bool xcvm_quads_of_32(void)
 {
-    /* AVX_VNNI, for which older compilers have no name; whoever asks has found AVX2 usable before. */
+    /* AVX_VNNI, which older compilers have no name for. The caller has already detected AVX2. */
     unsigned a, b, c, d;
     return __builtin_cpu_supports("avx2") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
 }

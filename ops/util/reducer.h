@@ -1,17 +1,17 @@
-/* Sums over the processes that run a program together: how the host makes them, and those that are under way. */
+/* Sums over the processes that run a program together: callbacks of the host, and pending messages. */
 #ifndef XCVM_OPS_UTIL_REDUCER_H
 #define XCVM_OPS_UTIL_REDUCER_H
 
 #include "base/heap.h"
 
-/* Elements on their way to being the sums. */
+/* Elements of a pending sum. */
 typedef struct xcvm_message {
-    xcvm_storage *elements; /* NULL: there is no message of this number */
-    size_t counted;         /* bytes of it that the session's heap counts though they are from outside */
+    xcvm_storage *elements; /* NULL: no message of this number */
+    size_t counted;         /* bytes of external memory that the session's heap counts */
     xcvm_dtype dtype;
     size_t count;
-    void *request; /* the host's */
-    bool asked;    /* the host has been asked, and has not said yet that it is done */
+    void *request; /* the host's request */
+    bool asked;    /* the request has begun and is not yet reported as done */
 } xcvm_message;
 
 typedef struct xcvm_reducer {
@@ -21,16 +21,15 @@ typedef struct xcvm_reducer {
     xcvm_status (*end)(void *user, void *request, bool *done, xcvm_error *error);
     void (*abandon)(void *user, void *request);
     void *user;
-    xcvm_heap *heap; /* of elements, from the host's allocator; NULL: they are of the session's heap */
+    xcvm_heap *heap; /* elements come from the host's allocator; NULL: from the session's heap */
     xcvm_message *messages;
     size_t message_count, message_capacity;
 } xcvm_reducer;
 
-/* Replaces elements of f32 or f64 by their sums over all processes; leaves them as they are where there is one process.
- */
+/* Replaces f32 or f64 elements by their sums over all processes; leaves them unchanged if there is one process. */
 xcvm_status xcvm_reducer_sum(const xcvm_reducer *r, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
 
-/* Gives up all messages that nobody has taken: at the end of a run. `heap` is the session's, `allocator` too. */
+/* Abandons all pending messages at the end of a run. `heap` and `allocator` are the session's. */
 void xcvm_reducer_abandon(xcvm_reducer *r, xcvm_heap *heap);
 void xcvm_reducer_release(xcvm_reducer *r, xcvm_heap *heap, const xcvm_allocator *allocator);
 

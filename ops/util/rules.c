@@ -1,4 +1,4 @@
-/* Shape rules that many instructions share. */
+/* Shape rules shared by many instructions. */
 #include "ops/util/shape.h"
 
 XCVM_SHAPE_RULE(machine)
@@ -11,7 +11,7 @@ XCVM_SHAPE_RULE(machine)
         break;
     }
     case XCVM_OP_In:
-        /* What comes in is declared elsewhere: a value of any kind. */
+        /* In takes a value that is declared elsewhere, of any kind. */
         xcvm_set_list(t->out[0], XCVM_KIND_NULL, XCVM_NO_DTYPE);
         break;
     default:

@@ -1,4 +1,4 @@
-/* What shape rules use: element types by variables, broadcasting, axes, and dimensions from elements. */
+/* Services for shape rules: type variables, broadcasting, axes, and dimensions from elements. */
 #include "ops/util/shape.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ double xcvm_element_as_double(const xcvm_value *tensor, size_t index)
     }
 }
 
-/* As a conversion in C, but for NaN (0) and what lies outside (the nearest end of the range). */
+/* Converts like C, but NaN gives 0 and values out of range saturate. */
 static int64_t int_of_double(double value)
 {
     if (isnan(value))
@@ -148,7 +148,7 @@ xcvm_status xcvm_broadcast_dim(xcvm_error *error, int64_t a, int64_t b, int64_t 
         return xcvm_error_set(error, XCVM_SHAPE_MISMATCH, "dimensions %lld and %lld do not broadcast", (long long)a,
                               (long long)b);
     else
-        /* One that is known and not 1 decides: the other must be 1 or the same. */
+        /* A known dimension other than 1 determines the result: the other must be 1 or equal. */
         *dim = a >= 0 ? a : b >= 0 ? b : XCVM_ANY_DIM;
     return XCVM_OK;
 }
@@ -226,7 +226,7 @@ void xcvm_set_list(xcvm_value *value, xcvm_kind kind, xcvm_dtype dtype)
 
 /* ---- Inference ---- */
 
-/* The element types that the row's type variables stand for, once an operand told. */
+/* The element types of the op definition's type variables, after the first operand that determined each. */
 typedef struct binding {
     xcvm_dtype dtype;
     const char *operand;
@@ -237,7 +237,7 @@ static binding *binding_of(binding bindings[3], xcvm_dtypes variable)
     return &bindings[variable == XCVM_TYPES_T ? 0 : variable == XCVM_TYPES_U ? 1 : 2];
 }
 
-/* A value of which the compiler knows nothing yet; the machine's null values have rank 0. */
+/* Returns true for a value that the compiler knows nothing about; null values at run time have rank 0. */
 static bool is_unknown(const xcvm_value *v) { return v->kind == XCVM_KIND_NULL && v->rank < 0; }
 
 static xcvm_status check_kind(const xcvm_inference *t, const xcvm_field *f, const xcvm_value *v)
@@ -302,7 +302,7 @@ static xcvm_status check_inputs(const xcvm_inference *t, binding bindings[3])
     return XCVM_OK;
 }
 
-/* The one element type of a set that has no more, else none. */
+/* The element type of a set with a single one, else none. */
 static xcvm_dtype only_type(xcvm_dtypes set)
 {
     return set != 0 && (set & (set - 1)) == 0 ? (xcvm_dtype)__builtin_ctz(set) : XCVM_NO_DTYPE;
@@ -329,7 +329,7 @@ static void start_results(const xcvm_inference *t, binding bindings[3])
     }
 }
 
-/* Attributes may name types that the row's results do not have. */
+/* Attributes may name types that the op definition's results do not allow. */
 static xcvm_status check_results(const xcvm_inference *t)
 {
     size_t at = 0;

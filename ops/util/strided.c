@@ -1,13 +1,13 @@
-/* Strided copies: axes merged, transposes by tiles, loops for each size of elements. */
+/* Strided copies: axes are merged, transposes are tiled, and there is a loop for each element size. */
 #include "ops/util/strided.h"
 
 #include "ops/util/interleave.h"
 #include "ops/util/move.h"
 
 enum {
-    GRAIN_BYTES = 128 * 1024, /* of a range that are worth waking a thread for */
-    MOST_COLUMNS = 1 << 15,   /* of a panel that are copied between polls */
-    SHORT_ROW = 16            /* elements of rows that are copied several at a time */
+    GRAIN_BYTES = 128 * 1024, /* minimum bytes of a range */
+    MOST_COLUMNS = 1 << 15,   /* columns of a panel between polls */
+    SHORT_ROW = 16            /* maximum elements of rows that are copied several at a time */
 };
 
 void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RANK])
@@ -19,7 +19,7 @@ void xcvm_row_major(int rank, const int64_t *dims, ptrdiff_t strides[XCVM_MAX_RA
     }
 }
 
-/* The same block with as few axes as possible; at least one. */
+/* Returns the same block with as few axes as possible, at least one. */
 static xcvm_strided simplify(const xcvm_strided *s)
 {
     xcvm_strided r = {.rank = 0};
@@ -41,8 +41,7 @@ static xcvm_strided simplify(const xcvm_strided *s)
     return r;
 }
 
-/* Short runs of adjacent elements are moved as one larger element each: a block of such elements, whose size is the
- * result. */
+/* Treats short runs of adjacent elements as one larger element each, and returns its size. */
 static size_t widen(xcvm_strided *s, size_t size)
 {
     const int last = s->rank - 1;
@@ -62,7 +61,7 @@ static size_t widen(xcvm_strided *s, size_t size)
 
 /* ---- Rows: the innermost axis ---- */
 
-/* Elements lie anywhere, as they may be what several smaller ones have been made. */
+/* Elements may be unaligned, because several smaller ones may have been merged. */
 #define DEFINE_ELEMENT(bits, type) typedef type element_##bits __attribute__((aligned(1), may_alias));
 
 #define DEFINE_ROW(bits, type)                                                                                         \
@@ -113,7 +112,7 @@ static void copy_row(size_t size, void *to, ptrdiff_t to_stride, const void *fro
     }
 }
 
-/* Several short rows. */
+/* Copies several short rows. */
 #define DEFINE_ROWS(bits, type)                                                                                        \
     static void copy_rows_##bits(type *restrict to, ptrdiff_t to_row, ptrdiff_t to_stride, const type *restrict from,  \
                                  ptrdiff_t from_row, ptrdiff_t from_stride, size_t rows, size_t count)                 \
@@ -150,9 +149,9 @@ static void copy_rows(size_t size, void *to, ptrdiff_t to_row, ptrdiff_t to_stri
     }
 }
 
-/* ---- Tiles: two axes, of which one is contiguous in `from` and the other in `to` ---- */
+/* ---- Tiles: two axes, one contiguous in `from` and the other in `to` ---- */
 
-/* Transposes n x n elements, n of them to a vector of 16 bytes, by interleaving log2 n times. */
+/* Transposes n x n elements, n per 16-byte vector, by log2 n rounds of interleaving. */
 enum { LINE = 64 };
 #define DEFINE_TILE(bits, type, n, stages, low, high)                                                                  \
     typedef type vector_##bits __attribute__((vector_size(16), aligned(1), may_alias));                                \
@@ -172,8 +171,8 @@ enum { LINE = 64 };
         for (int i = 0; i < (n); i++)                                                                                  \
             *(vector_##bits *)(void *)(to + i * to_stride) = rows[i];                                                  \
     }                                                                                                                  \
-    /* The same for LINE / size elements both ways, through a copy: columns that are some power of two apart fall on   \
-     * the same few places of a cache, so each line of them is read, and each of the rows written, at once. */         \
+    /* The same for LINE / size elements in both directions, through a copy: columns with a power-of-two distance      \
+     * conflict in cache sets, so each of their lines is read once, and each of the rows is written at once. */        \
     static void lines_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride)                   \
     {                                                                                                                  \
         enum { SIDE = LINE / (int)sizeof(type) };                                                                      \
@@ -184,7 +183,7 @@ enum { LINE = 64 };
             for (int j = 0; j < SIDE; j += (n))                                                                        \
                 tile_##bits(to + i * to_stride + j, to_stride, copy + j * SIDE + i, SIDE);                             \
     }                                                                                                                  \
-    /* Rows of few columns. */                                                                                         \
+    /* For rows of few columns. */                                                                                     \
     static void narrow_##bits(type *restrict to, ptrdiff_t to_stride, const type *restrict from,                       \
                               ptrdiff_t from_stride, size_t rows, size_t columns)                                      \
     {                                                                                                                  \
@@ -197,8 +196,8 @@ enum { LINE = 64 };
                 for (size_t c = 0; c < columns; c++)                                                                   \
                     to[(ptrdiff_t)i * to_stride + (ptrdiff_t)c] = from[(ptrdiff_t)c * from_stride + (ptrdiff_t)i];     \
     }                                                                                                                  \
-    /* Writes `rows` rows, at most LINE / size, of `columns` elements; row i comes from element i of each of the       \
-     * columns of `from`. */                                                                                           \
+    /* Writes `rows` rows, at most LINE / size, of `columns` elements. Row i consists of element i of each column of   \
+     * `from`. */                                                                                                      \
     static void panel_##bits(type *to, ptrdiff_t to_stride, const type *from, ptrdiff_t from_stride, size_t rows,      \
                              size_t columns, bool collide)                                                             \
     {                                                                                                                  \
@@ -246,21 +245,21 @@ static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *f
     }
 }
 
-/* ---- Walking the other axes ---- */
+/* ---- Iteration over the outer axes ---- */
 
 typedef struct walk {
     const xcvm_kernel *k;
-    xcvm_strided outer; /* the axes that are walked, one unit each step */
+    xcvm_strided outer; /* the iterated axes, one unit per step */
     size_t size;
     char *to;
     const char *from;
-    /* The axes within a unit: columns are contiguous in `to` where there are tiles. */
+    /* Axes within a unit. For tiles, columns are contiguous in `to`. */
     size_t columns;
     ptrdiff_t column_to, column_from;
-    size_t rows, panel; /* tiles only: rows in all and in one unit */
+    size_t rows, panel; /* tiles only: total rows and rows of a unit */
     ptrdiff_t row_to;
-    xcvm_strided_panel panel_of_four; /* tiles of elements of four bytes; NULL: as others are */
-    bool collide;                     /* rows or columns are such powers of two apart that caches hold few of them */
+    xcvm_strided_panel panel_of_four; /* tiles of four-byte elements; NULL: generic tiles */
+    bool collide;                     /* rows or columns have power-of-two distances that conflict in caches */
 } walk;
 
 xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
@@ -275,7 +274,7 @@ xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
     return p;
 }
 
-/* Goes on behind `rows` units, which lie along the last axis. */
+/* Advances past `rows` units on the last axis. */
 static void finish_rows(const xcvm_strided *outer, xcvm_position *p, size_t rows)
 {
     const int last = outer->rank - 1;
@@ -285,7 +284,7 @@ static void finish_rows(const xcvm_strided *outer, xcvm_position *p, size_t rows
     xcvm_position_advance(outer, p);
 }
 
-/* Units are elements here, so that a few long rows are shared out as well as many short ones. */
+/* Units are elements here, so that a few long rows are distributed as evenly as many short ones. */
 static void walk_rows(void *context, size_t begin, size_t end, int worker)
 {
     const walk *w = context;

@@ -5,13 +5,13 @@
 
 #include <math.h>
 
-/* A column of the matrix is a row here, filled up to whole vectors, so that quotients and the rows below the pivot go
- * side by side. What lies above the pivot, and behind the last row, is never looked at again. */
+/* The matrix is stored transposed and padded to whole vectors, so that quotients and the rows below the pivot are
+ * processed as vectors. Rows above the pivot and padding are never read again. */
 enum { WIDTH = XCVM_LANES / 2 };
 
 typedef double lanes __attribute__((vector_size(8 * WIDTH), may_alias));
 
-/* Row of the greatest number of rows [first, n) of a column, the first of equals; `first` if that is NaN. */
+/* Row of the largest magnitude in rows [first, n) of a column, the first of equal ones; `first` if that is NaN. */
 static size_t find_pivot(const double *column, size_t first, size_t n)
 {
     size_t pivot = first;
@@ -24,8 +24,8 @@ static size_t find_pivot(const double *column, size_t first, size_t n)
     return pivot;
 }
 
-/* Takes the multiples of the pivot's column off another, in which row c goes where row `pivot` is, which it is first.
- * That row's number is written last: vectors that are read right behind a number written into them wait for it. */
+/* Subtracts multiples of the pivot's column from another one, and swaps rows c and `pivot` in it. The swapped number is
+ * stored last, because a vector load directly after a scalar store to it would stall. */
 static inline void eliminate(lanes *to, const lanes *factors, size_t c, size_t pivot, size_t vectors)
 {
     double *column = (double *)(void *)to;
@@ -35,7 +35,7 @@ static inline void eliminate(lanes *to, const lanes *factors, size_t c, size_t p
     column[pivot] = moved;
 }
 
-/* Overwrites the n x n matrix, whose columns are `vectors` long. NaN if the run was stopped. */
+/* Overwrites the n x n matrix, whose columns are `vectors` long. Returns NaN if the run was stopped. */
 static double determinant(lanes *matrix, size_t n, size_t vectors, lanes *factors, xcvm_poller *poller)
 {
     double product = 1.0;
@@ -60,7 +60,7 @@ static double determinant(lanes *matrix, size_t n, size_t vectors, lanes *factor
     return product;
 }
 
-/* The columns of an n x n matrix from element `at` of x on. */
+/* Loads the columns of an n x n matrix from element `at` of x. */
 static xcvm_status load_columns(const xcvm_value *x, size_t at, size_t n, size_t stride, double *matrix,
                                 xcvm_poller *poller)
 {

@@ -1,5 +1,4 @@
-/* Inner products of rows of one matrix with rows of another: what is left where there are too few columns to fill
- * vectors. */
+/* Inner products of rows of two matrices, for columns that are too few to fill vectors. */
 #ifndef XCVM_OPS_MATMUL_SIMD_DOT_H
 #define XCVM_OPS_MATMUL_SIMD_DOT_H
 
@@ -69,7 +68,7 @@ XCVM_INLINE void xcvm_dot_tile(const float *a, size_t a_row, const float *b, siz
 #define XCVM_DOT_CASES(X) X(1) X(2) X(3)
 #endif
 
-/* The same for any number of rows, and up to XCVM_DOT_COLUMNS columns. */
+/* The same for any number of rows and up to XCVM_DOT_COLUMNS columns. */
 static inline void xcvm_dot(const float *a, size_t a_row, const float *b, size_t b_row, size_t k, float *y,
                             size_t y_row, size_t rows, size_t columns)
 {

@@ -1,4 +1,4 @@
-/* The f32 product: packing, blocks, and the split over threads. */
+/* The f32 matrix product: packing, blocking, and partition over threads. */
 #include "ops/matmul/simd/gemm.h"
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/packed.h"
@@ -14,14 +14,14 @@ enum {
     DEPTH = XCVM_LANES == 16 ? 1024 : 512,
     /* Floats of b in a block, for the second-level cache. */
     BLOCK = XCVM_LANES == 16 ? 96 * 1024 : 56 * 1024,
-    /* Rows of words: one number for all instruction sets, so that sums have one order. */
+    /* Rows of words: one number for all instruction sets, so that sums have the same order. */
     PAIR_DEPTH = 512,
-    /* Up to so many rows of a, panels are read where b lies: packing them would cost more than it saves. */
+    /* Up to this many rows of a, panels are read from b in place: packing would cost more than it saves. */
     DIRECT_ROWS = 2 * XCVM_GEMM_ROWS,
-    /* So are those of a matrix whose rows are in so many floats, which stay in the first-level cache. */
+    /* So are those of a matrix whose rows span this many floats, which stay in the first-level cache. */
     DIRECT_FLOATS = 8 * 1024,
-    /* Up to so many rows, halves are brought to f32 by every tile that reads them; it costs least where an instruction
-     * does 16 at a time, beside which the sums go on. */
+    /* Up to this many rows, every tile converts halves to f32 itself. This is cheapest if an instruction converts 16 at
+     * a time in parallel with the sums. */
     HALF_TILES = XCVM_LANES == 16 ? 16 : XCVM_LANES / 4,
     HALF_ROWS = HALF_TILES * XCVM_GEMM_ROWS,
     TILE = XCVM_GEMM_TALL * XCVM_GEMM_PANEL,
@@ -49,14 +49,14 @@ void xcvm_gemm_panels(size_t m, size_t n, size_t k, const float *a, size_t a_row
 
 /* ---- Blocks ---- */
 
-/* What a block of the product works on: rows [p, p + depth) of b, which begin at `b`. */
+/* A block of the product: rows [p, p + depth) of b, which begin at `b`. */
 typedef struct block {
     const xcvm_gemm *g;
     size_t p, depth;
     bool first, last;
 } block;
 
-/* What a tile becomes when it is stored aside: the same sums in the same order as multiply_tile makes. */
+/* Final operations of a tile that is computed in a buffer: the same sums in the same order as in multiply_tile. */
 typedef struct tile_end {
     const float *start, *bias;
     const xcvm_activation *clamp;
@@ -70,7 +70,7 @@ static tile_end tile_end_of(const block *b)
                       .clamp = b->last ? g->activation : NULL};
 }
 
-/* Stores `n` elements from `at` on in c. */
+/* Stores `n` elements of c from `at`. */
 XCVM_INLINE void store_end(const xcvm_gemm *g, const tile_end *e, xcvm_lanes v, xcvm_lanes bias, size_t at, size_t n)
 {
     if (e->start != NULL)
@@ -82,7 +82,7 @@ XCVM_INLINE void store_end(const xcvm_gemm *g, const tile_end *e, xcvm_lanes v, 
     xcvm_lanes_store_up_to(g->c + at, n, v);
 }
 
-/* Stores a tile whose columns are runs of c. */
+/* Stores a tile whose columns are contiguous in c. */
 static void store_columns(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
@@ -101,7 +101,8 @@ static void store_columns(const block *b, const float *from, size_t i0, size_t r
         }
 }
 
-/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, the row bias added) where c is no run of whole vectors. */
+/* Stores a tile from `from` (rows of XCVM_GEMM_PANEL floats, with row bias added) if its rows in c are not whole
+ * vectors. */
 static void store_tile(const block *b, const float *from, size_t i0, size_t rows, size_t j0, size_t columns)
 {
     const xcvm_gemm *g = b->g;
@@ -129,7 +130,7 @@ static void activate_tile(const xcvm_gemm *g, size_t i0, size_t rows, size_t j0,
             xcvm_activate_row(g->activation, c + j * g->c_column, rows);
 }
 
-/* A panel of b: its rows begin at `at`, stride apart, vectors of a row are `vector` apart, in elements. */
+/* A panel of b: rows begin at `at` and are `stride` apart; vectors of a row are `vector` apart, in elements. */
 typedef struct panel_view {
     const void *at;
     xcvm_dtype dtype; /* f16, bf16 or f24, else f32 */
@@ -139,7 +140,7 @@ typedef struct panel_view {
     size_t fetched_stride, fetched_vector;
 } panel_view;
 
-/* Rows [i0, i1) times the panel of `columns` columns from j0 on. */
+/* Multiplies rows [i0, i1) by the panel of `columns` columns from j0. */
 static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size_t columns, const panel_view *from)
 {
     const xcvm_gemm *g = b->g;
@@ -177,7 +178,7 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
             xcvm_gemm_tile_pairs(&t, rows, vectors);
         else
             xcvm_gemm_tile_run(&t, rows, vectors, by_column);
-        t.fetched = NULL; /* one tile fetches all */
+        t.fetched = NULL; /* one tile prefetches all */
         if (aside)
             store_tile(b, whole, i, rows, j0, columns);
         if (b->last && g->activation != NULL && g->activation->kind != XCVM_ACTIVATION_none)
@@ -185,15 +186,15 @@ static void multiply_panel(const block *b, size_t i0, size_t i1, size_t j0, size
     }
 }
 
-/* Columns at the end that fill less than half a vector are computed as inner products with the rows of a, if those lie
- * one behind the other. */
+/* Last columns that fill less than half a vector are computed as inner products with the rows of a, if these are
+ * contiguous. */
 static size_t dot_columns(const xcvm_gemm *g)
 {
     const size_t columns = g->n % XCVM_LANES;
     return g->a_column == 1 && !g->b_packed && !g->b_ahead && columns <= XCVM_DOT_COLUMNS ? columns : 0;
 }
 
-/* Rows [i0, i1) times the last columns of c, whose runs of b->depth floats begin at `runs`, `stride` apart. */
+/* Multiplies rows [i0, i1) by the last columns of c, whose runs of b->depth floats begin at `runs`, `stride` apart. */
 static void multiply_dots(const block *b, size_t i0, size_t i1, size_t columns, const float *runs, size_t stride)
 {
     const xcvm_gemm *g = b->g;
@@ -215,7 +216,7 @@ static void multiply_dots(const block *b, size_t i0, size_t i1, size_t columns, 
 
 /* ---- Packing ---- */
 
-/* Columns of b that lie one behind the other. */
+/* Packs b with contiguous columns. */
 static void pack_columns(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
 {
     const size_t depth = k1 - k0;
@@ -243,7 +244,7 @@ static void pack_columns(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, si
     }
 }
 
-/* Rows of b that lie one behind the other. */
+/* Packs b with contiguous rows. */
 static void pack_rows(const xcvm_gemm *g, size_t k0, size_t k1, size_t n0, size_t n1, float *panels)
 {
     const size_t depth = k1 - k0;
@@ -282,7 +283,7 @@ static size_t block_depth(const xcvm_gemm *g)
     return blocks <= 1 ? g->k : xcvm_round_up((g->k + blocks - 1) / blocks, XCVM_LANES);
 }
 
-/* Blocks of what was packed ahead begin and end with its panels. */
+/* Blocks of a prepacked matrix begin and end at panel boundaries. */
 static size_t block_width(const xcvm_gemm *g, size_t depth)
 {
     enum { UNIT = XCVM_GEMM_PANEL % XCVM_PACKED_COLUMNS == 0 ? XCVM_GEMM_PANEL : XCVM_PACKED_COLUMNS };
@@ -293,7 +294,7 @@ static size_t block_width(const xcvm_gemm *g, size_t depth)
     return width < most ? width : most;
 }
 
-/* Whether blocks of what was packed ahead are brought to f32 in scratch. */
+/* Returns true if blocks of a prepacked matrix are converted to f32 in scratch. */
 static bool is_widened(const xcvm_gemm *g)
 {
     return g->b_ahead && xcvm_dtype_in(g->b_dtype, XCVM_TYPES_NARROW) && g->m > HALF_ROWS;
@@ -303,12 +304,12 @@ static bool is_direct(const xcvm_gemm *g)
 {
     if (g->b_rows != NULL || g->b_column != 1)
         return false;
-    /* What depends on strides and depth alone holds for a part of the columns, too, which gets the scratch of all. */
+    /* The result must also hold for a range of columns, which uses the scratch computed for all. */
     return g->m <= DIRECT_ROWS || (g->b_row <= DIRECT_FLOATS && g->b_row * g->k <= DIRECT_FLOATS);
 }
 
-/* Columns of the next panel that is read where it lies, of `left` that are: whole vectors, and two times two rather
- * than three and one, which loads as much as it multiplies. */
+/* Columns of the next panel that is read in place, of `left`: whole vectors, and two plus two instead of three plus
+ * one, which loads as much as it multiplies. */
 static size_t direct_columns(size_t left)
 {
     const size_t vectors = left / XCVM_LANES;
@@ -317,7 +318,7 @@ static size_t direct_columns(size_t left)
     return xcvm_min(vectors, XCVM_GEMM_VECTORS) * XCVM_LANES;
 }
 
-/* Floats for the last columns of a block: as packed, and as runs. */
+/* Floats for the last columns of a block: packed, and as runs. */
 static size_t dots_size(size_t depth) { return depth * (XCVM_LANES + XCVM_DOT_COLUMNS); }
 
 size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
@@ -327,12 +328,12 @@ size_t xcvm_gemm_part_scratch(const xcvm_gemm *g)
         return 0;
     if (g->b_ahead)
         return depth * block_width(g, depth) * sizeof(float);
-    /* Read where it lies, b has but its last, incomplete vector packed. */
+    /* If b is read in place, only its last, incomplete vector is packed. */
     const size_t panels = depth * (is_direct(g) ? XCVM_LANES : block_width(g, depth));
     return (panels + (g->a_column == 1 ? dots_size(depth) : 0)) * sizeof(float);
 }
 
-/* The last columns of rows [p, p + depth) of b as runs of floats, `stride` apart, in `buffer` or where they lie. */
+/* Returns the last columns of rows [p, p + depth) of b as runs of floats, `stride` apart, in `buffer` or in place. */
 static const float *dot_runs(const block *b, size_t columns, float *buffer, size_t *stride)
 {
     const xcvm_gemm *g = b->g;
@@ -349,8 +350,8 @@ static const float *dot_runs(const block *b, size_t columns, float *buffer, size
     return runs;
 }
 
-/* The panels that begin in columns [j, end) of a block that was packed ahead, as f32 in their place in `buffer`: of
- * b->depth rows, one behind the other, that of column n first. */
+/* Converts the panels that begin in columns [j, end) of a prepacked block to f32 in `buffer`: b->depth rows each,
+ * contiguous, starting with the panel of column n. */
 static void widen_panels(const block *b, size_t n, size_t j, size_t end, float *buffer)
 {
     const xcvm_gemm *g = b->g;
@@ -359,7 +360,7 @@ static void widen_panels(const block *b, size_t n, size_t j, size_t end, float *
                          buffer + (j - n) * b->depth);
 }
 
-/* While panels that were brought to f32 are multiplied, that of column j, which comes next, is fetched. */
+/* Prefetches the next panel, of column j, while converted panels are multiplied. */
 static void fetch_panel(const block *b, size_t j, panel_view *from)
 {
     const xcvm_gemm *g = b->g;
@@ -369,8 +370,8 @@ static void fetch_panel(const block *b, size_t j, panel_view *from)
     from->fetched_vector = XCVM_LANES == XCVM_PACKED_COLUMNS ? g->k * from->fetched_stride : 0;
 }
 
-/* The panel of column j, at which a vector begins, in a matrix that was packed ahead, or in what widen_panels made of
- * its columns from n on (NULL: nothing). */
+/* The panel of column j, where a vector begins, in a prepacked matrix or in its part that widen_panels has converted
+ * from column n (NULL: none). */
 static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *widened)
 {
     const xcvm_gemm *g = b->g;
@@ -387,8 +388,8 @@ static panel_view ahead_panel(const block *b, size_t j, size_t n, const float *w
     return from;
 }
 
-/* One block of b times rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Tiles of all panels follow
- * each other, so that the rows of a are read once a block. */
+/* Multiplies one block of b by rows [m0, m1): columns [n, end) in panels, then `dots` last ones. Iterates over the
+ * tiles of all panels, so that the rows of a are read once per block. */
 static xcvm_status multiply_block(xcvm_poller *poller, const block *b, size_t m0, size_t m1, size_t n, size_t end,
                                   size_t dots, float *buffer)
 {

@@ -1,10 +1,10 @@
-/* Bf16Gemm, and tiles of products of pairs: as those of f32, but each step takes a word of two numbers. */
+/* Bf16Gemm, and tiles of products of pairs: like those of f32, but each step uses a word of two numbers. */
 #include "ops/matmul/simd/gemm_tile.h"
 #include "ops/matmul/simd/pair_lanes.h"
 
 enum {
-    AHEAD = 64, /* rows of b that are fetched ahead */
-    /* Numbers of a that are worth a portion of the loop that rounds them. */
+    AHEAD = 64, /* rows of b that are prefetched */
+    /* Minimum numbers of a per portion of the rounding loop. */
     PORTION = 16 * 1024
 };
 

@@ -1,14 +1,14 @@
-/* Products of few columns, whose rows are single vectors, and of one term. */
+/* Products of few columns, whose rows are single vectors, and products of one term. */
 #include "ops/matmul/simd/gemm_small.h"
 
 #include "ops/matmul/packed.h"
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/simd/reductions.h"
 
-/* Rows of b, of one vector each, that are laid out on the stack. */
+/* Rows of b, of one vector each, that are copied to the stack. */
 enum { SMALL_DEPTH = 64 };
 
-/* Rows [i, i + rows) of c; rows of b are `stride` apart. */
+/* Computes rows [i, i + rows) of c; rows of b are `stride` apart. */
 XCVM_INLINE void multiply_rows(const xcvm_gemm *g, size_t i, const int rows, const float *b, size_t stride)
 {
     xcvm_lanes sum[XCVM_GEMM_TALL];
@@ -107,14 +107,14 @@ bool xcvm_gemm_outer_fits(const xcvm_gemm *g)
            g->start == NULL && g->row_bias == NULL && g->column_bias == NULL && g->activation == NULL;
 }
 
-/* As a longer sum that begins with 0. */
+/* Like a longer sum that begins with 0. */
 XCVM_INLINE xcvm_lanes one_term(const xcvm_gemm *g, xcvm_lanes a, xcvm_lanes b)
 {
     const xcvm_lanes sum = (xcvm_lanes){0} + a * b;
     return g->alpha != 1.0f ? sum * g->alpha : sum;
 }
 
-/* A row, or a part of one. */
+/* Computes a row or a part of it. */
 static void multiply_row(const xcvm_gemm *g, size_t i, size_t begin, size_t end)
 {
     const float *b = g->b;

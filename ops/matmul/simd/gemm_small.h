@@ -4,11 +4,11 @@
 
 #include "ops/matmul/simd/gemm.h"
 
-/* Whether rows of c are at most a vector, which is stored at once, and b so small that nothing is gained by blocks. */
+/* Returns true if rows of c have at most one vector, which is stored at once, and b is too small for blocking. */
 #define xcvm_gemm_small_fits XCVM_PER_ISA(xcvm_gemm_small_fits)
 bool xcvm_gemm_small_fits(const xcvm_gemm *g);
 /* Computes rows [m0, m1) on the calling thread. Fails as xcvm_kernel_poll does. */
-/* Whether the product has one term for each element, and nothing is added: a column times a row. */
+/* Returns true if the product has one term per element and adds nothing: a column times a row. */
 #define xcvm_gemm_outer_fits XCVM_PER_ISA(xcvm_gemm_outer_fits)
 bool xcvm_gemm_outer_fits(const xcvm_gemm *g);
 #define xcvm_gemm_outer_part XCVM_PER_ISA(xcvm_gemm_outer_part)

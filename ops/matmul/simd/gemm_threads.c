@@ -1,14 +1,14 @@
-/* The f32 product, split over threads by items of a batch, rows or columns: what is estimated to end first. */
+/* The f32 product on several threads: partition by batch items, rows or columns, whichever is estimated to be fastest.
+ */
 #include "ops/matmul/packed.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/matmul/simd/gemm_small.h"
 #include "ops/matmul/simd/gemv.h"
 
 enum {
-    /* Multiply-adds that are worth a thread. */
+    /* Minimum multiply-adds per thread. */
     THREAD_WORK = 400 * 1000,
-    /* Parts for each thread, so that one that is held up leaves some to others, where parts pack nothing of their own.
-     */
+    /* Parts per thread if parts pack nothing themselves, so that a delayed thread leaves some to others. */
     THREAD_PARTS = 4
 };
 
@@ -26,7 +26,7 @@ typedef struct product_loop {
 
 static size_t share(size_t units, size_t parts, size_t i) { return units / parts * i + (units % parts * i) / parts; }
 
-/* Columns are split between panels, where there are panels already. */
+/* Columns are split between panels if the matrix is packed. */
 static size_t column_unit(const xcvm_gemm *g)
 {
     if (g->b_ahead)
@@ -64,7 +64,7 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
                 return;
             if (w->gemv)
                 status = xcvm_gemv_part(w->k, &g, m0 + n0, shape->m == 1 ? n1 : m1);
-            else if (w->outer && xcvm_gemm_outer_fits(&g)) /* which depends on pointers, too */
+            else if (w->outer && xcvm_gemm_outer_fits(&g)) /* this also depends on pointers */
                 status = xcvm_gemm_outer_part(&poller, &g, m0, m1);
             else if (w->small)
                 status = xcvm_gemm_small_part(&poller, &g, m0, m1);
@@ -76,7 +76,7 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Time of the slowest thread, in multiply-adds of one product, with units split over threads. */
+/* Time of the slowest thread, in multiply-adds of one product, if units are distributed over threads. */
 static double slowest(double total, size_t units, size_t threads)
 {
     return total * (double)((units + threads - 1) / threads) / (double)units;
@@ -87,7 +87,7 @@ static void choose_split(product_loop *w, size_t threads)
     const xcvm_gemm *g = &w->batch->shape;
     const double product = (double)g->m * (double)g->n * (double)g->k;
     const double total = product * (double)w->batch->count;
-    /* One vector product is limited by memory, where a thread pays sooner. */
+    /* A single matrix-vector product is limited by memory, so threads pay off earlier. */
     const double worth = w->gemv || (g->pairs && g->m == 1) ? THREAD_WORK / 8.0 : THREAD_WORK;
     const size_t rows = (g->m + XCVM_GEMM_ROWS - 1) / XCVM_GEMM_ROWS,
                  columns = (g->n + column_unit(g) - 1) / column_unit(g);

@@ -1,11 +1,11 @@
-/* Tiles of products: for each size a function whose sums stay in registers. */
+/* Product tiles: for each size a function whose sums stay in registers. */
 #include "ops/matmul/simd/gemm_tile.h"
 #include "ops/matmul/packed.h"
 #include "ops/simd/half_lanes.h"
 
 enum {
-    LINE = 16, /* floats of a line of the caches */
-    AHEAD = 64 /* rows of b that are fetched ahead: a panel lies in no cache when its first tile begins */
+    LINE = 16, /* floats of a cache line */
+    AHEAD = 64 /* rows of b that are prefetched: a panel is in no cache when its first tile begins */
 };
 
 /* With constant arguments, all loops over rows and vectors unroll and the sums stay in registers. */
@@ -22,7 +22,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
     const size_t row = a_by_column ? 1 : t->a_stride, column = a_by_column ? t->a_stride : 1;
     const size_t element = xcvm_packed_element(b_dtype), b_stride = t->b_stride * element;
     const size_t b_vector = t->b_vector * element;
-    /* The lines that the sums go to are asked for before they stand, since a store waits for its line. */
+    /* Prefetches the lines of the result before the sums are complete, because a store waits for its line. */
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -61,7 +61,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
     xcvm_gemm_tile_store(t, sum[0], rows, vectors);
 }
 
-/* How the operands lie: a by rows or by columns, b of f32; or a by rows, b of another type. */
+/* Layouts of operands: a by rows or by columns with b of f32; or a by rows with b of another type. */
 enum { BY_ROW, BY_COLUMN, F16_BY_ROW, BF16_BY_ROW, F24_BY_ROW, KINDS };
 
 #define TILE_FUNCTION(kind, rows, vectors, ...)                                                                        \
@@ -78,7 +78,7 @@ size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors)
 {
     if (vectors == 1 && rows >= XCVM_GEMM_TALL)
         return XCVM_GEMM_TALL;
-    /* Two tiles of four rather than one of six and one of two, whose sums are too few to hide their latency. */
+    /* Two tiles of four instead of six and two, because two have too few sums to hide their latency. */
     if (XCVM_GEMM_ROWS == 6 && rows == 8)
         return 4;
     return rows >= XCVM_GEMM_ROWS ? XCVM_GEMM_ROWS : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;

@@ -1,4 +1,4 @@
-/* A tile of a product: as many rows and vectors of the result as there are registers for. */
+/* A product tile: as many rows and vectors of the result as fit in registers. */
 #ifndef XCVM_OPS_MATMUL_SIMD_GEMM_TILE_H
 #define XCVM_OPS_MATMUL_SIMD_GEMM_TILE_H
 
@@ -7,23 +7,23 @@
 typedef struct xcvm_gemm_tile {
     size_t depth;
     const float *a;
-    size_t a_stride; /* between rows where columns lie side by side, else between columns */
+    size_t a_stride; /* between rows if columns are contiguous, else between columns */
     const void *b;
-    xcvm_dtype b_dtype;        /* not f32: where the columns of a lie side by side; 0: f32 */
+    xcvm_dtype b_dtype;        /* if not f32, the columns of a are contiguous; 0: f32 */
     size_t b_stride, b_vector; /* between rows, and between vectors of a row */
-    /* What is fetched into the caches meanwhile, a line with each row for each vector of whole lines: other memory, in
-     * bytes between what goes with two rows and two vectors; NULL: b itself, some rows ahead. */
+    /* Memory to prefetch during the product, one line per row for each vector of whole lines, with distances in bytes
+     * between rows and vectors; NULL: some rows ahead in b. */
     const char *fetched;
     size_t fetched_stride, fetched_vector;
     float *c;
     const float *start; /* NULL: zero */
-    size_t c_stride;    /* of start, too */
+    size_t c_stride;    /* also of start */
     float alpha;
     const float *row_bias, *column_bias; /* NULL: zero */
     const xcvm_activation *clamp;        /* NULL: none */
 } xcvm_gemm_tile;
 
-/* X(rows, vectors) for each size that there is a function for. */
+/* X(rows, vectors) for each size that has a function. */
 /* clang-format off */
 #if XCVM_GEMM_VECTORS == 3
 #define XCVM_GEMM_TILE_SIZES(X) \
@@ -39,16 +39,16 @@ typedef struct xcvm_gemm_tile {
 #endif
 /* clang-format on */
 
-/* Greatest number of rows for which there is a function, out of `rows` that are left. */
+/* Largest number of rows with a function, out of `rows` remaining ones. */
 #define xcvm_gemm_tile_rows XCVM_PER_ISA(xcvm_gemm_tile_rows)
 size_t xcvm_gemm_tile_rows(size_t rows, size_t vectors);
 #define xcvm_gemm_tile_run XCVM_PER_ISA(xcvm_gemm_tile_run)
 void xcvm_gemm_tile_run(const xcvm_gemm_tile *t, size_t rows, size_t vectors, bool a_by_column);
-/* The same for words of pairs (ops/matmul/pairs.h), of which the rows of a lie side by side. */
+/* The same for words of pairs (ops/matmul/pairs.h), with contiguous rows of a. */
 #define xcvm_gemm_tile_pairs XCVM_PER_ISA(xcvm_gemm_tile_pairs)
 void xcvm_gemm_tile_pairs(const xcvm_gemm_tile *t, size_t rows, size_t vectors);
 
-/* What is done with the sums of a tile, XCVM_GEMM_VECTORS to a row, when they stand. */
+/* Final operations on the sums of a tile, XCVM_GEMM_VECTORS per row. */
 XCVM_INLINE void xcvm_gemm_tile_store(const xcvm_gemm_tile *t, xcvm_lanes *sum, const int rows, const int vectors)
 {
     const xcvm_lanes alpha = xcvm_lanes_all(t->alpha);

@@ -1,4 +1,4 @@
-/* Products of a matrix and a vector. */
+/* Matrix-vector products. */
 #include "ops/matmul/simd/gemv.h"
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/simd/dot.h"
@@ -6,10 +6,10 @@
 #include "ops/simd/reductions.h"
 
 enum {
-    CHUNK = 1024,     /* outputs that are summed up before they are stored; a page of memory or more of each row read */
-    SHORT_ROWS = 256, /* longer rows are read a few at a time, so that each is fetched ahead */
+    CHUNK = 1024,     /* outputs that are accumulated before they are stored; at least a page of each row */
+    SHORT_ROWS = 256, /* longer rows are read a few at a time, so that each is prefetched */
     AXPY_ROWS = 8,
-    AXPY_VECTORS = XCVM_LANES == 16 ? 8 : 4 /* of sums that stay in registers */
+    AXPY_VECTORS = XCVM_LANES == 16 ? 8 : 4 /* vectors of sums that stay in registers */
 };
 
 /* The product as y[i] = sum of w[i * w_row + p * w_column] * x[p]. */
@@ -18,7 +18,7 @@ typedef struct vector_product {
     const void *w;
     const float *x;
     size_t w_row, w_column;
-    const float *bias; /* one for each output, or NULL */
+    const float *bias; /* one per output, or NULL */
     float same_bias;
     size_t c_stride;
 } vector_product;
@@ -57,7 +57,7 @@ bool xcvm_gemv_fits(const xcvm_gemm *g)
     return g->m == 1 ? g->a_column == 1 : g->n == 1 && g->b_row == 1;
 }
 
-/* Outputs that lie side by side in w: AXPY_ROWS values of p at a time are added to all of them. */
+/* Outputs contiguous in w: adds AXPY_ROWS values of p at a time to all of them. */
 static void axpy(const vector_product *v, size_t begin, size_t count, float *restrict y)
 {
     const float *w = (const float *)v->w + begin;
@@ -91,8 +91,8 @@ static void axpy(const vector_product *v, size_t begin, size_t count, float *res
             y[i] += w[i] * v->x[p];
 }
 
-/* The same, in the same order, of `vectors` vectors of outputs, whose sums stay in registers. The last vector is that
- * of the last outputs: it may have some in common with the one before it. */
+/* The same, in the same order, for `vectors` vectors of outputs, whose sums stay in registers. The last vector may
+ * overlap the one before it. */
 XCVM_INLINE void axpy_vectors(const vector_product *v, const float *w, const size_t vectors, size_t count, float *y)
 {
     xcvm_lanes even[AXPY_VECTORS], odd[AXPY_VECTORS];
@@ -128,7 +128,7 @@ XCVM_INLINE void axpy_vectors(const vector_product *v, const float *w, const siz
         xcvm_lanes_store(y + (i + 1 < vectors ? i * XCVM_LANES : last), even[i]);
 }
 
-/* From one to AXPY_VECTORS vectors. */
+/* For one to AXPY_VECTORS vectors. */
 static void axpy_few(const vector_product *v, size_t begin, size_t count, float *y)
 {
     const float *w = (const float *)v->w + begin;
@@ -153,7 +153,7 @@ static void axpy_few(const vector_product *v, size_t begin, size_t count, float 
     }
 }
 
-/* Fewer outputs than a vector has, where a part of one can be loaded. */
+/* For fewer outputs than a vector has, if partial loads are available. */
 #if defined(__AVX512F__)
 enum { NARROW = 1, LEAST_DOTS = 1 };
 static xcvm_lanes load_end(const float *x, size_t all, size_t count)
@@ -187,8 +187,8 @@ static void axpy_narrow(const vector_product *v, size_t begin, size_t count, flo
     xcvm_lanes_store(y, even);
 }
 
-/* Inner products of short rows, a vector of them at a time, whose lanes are summed up together. Each has the same bits
- * whichever rows are beside it. */
+/* Inner products of short rows, a vector of them at a time, whose lanes are reduced together. The result of a row does
+ * not depend on its neighbors. */
 static void dot_short(const vector_product *v, size_t begin, size_t count, float *y)
 {
     const size_t rest = v->k % XCVM_LANES, whole = v->k - rest;
@@ -216,8 +216,8 @@ static void dot_short(const vector_product *v, size_t begin, size_t count, float
     }
 }
 
-/* Outputs of panels that were packed ahead; `begin` is where a group of panels begins, so that an output is summed in
- * one way wherever the work is cut. */
+/* Outputs of prepacked panels. `begin` is the start of a panel group, so that each output is summed the same way in any
+ * partition. */
 static void groups(const vector_product *v, xcvm_dtype dtype, size_t begin, size_t count, float *y)
 {
     const char *w = v->w;

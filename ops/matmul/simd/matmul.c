@@ -13,7 +13,7 @@ typedef struct operands {
     const float *a, *b;
     float *y;
     bool swapped;
-    const float *start; /* of outer products: added; NULL: nothing */
+    const float *start; /* for outer products: added; NULL: nothing */
     bool negated;
 } operands;
 
@@ -30,7 +30,7 @@ static void set_item(const void *context, size_t index, xcvm_gemm *g)
         g->start += g->c - o->y;
 }
 
-/* The operands and factors that Gemm has beyond the product. */
+/* Operands and factors of Gemm beyond the product. */
 typedef struct extras {
     bool transpose_a, transpose_b;
     float alpha;
@@ -56,7 +56,7 @@ static xcvm_gemm_batch product_of(const operands *o, const extras *e)
     return (xcvm_gemm_batch){.shape = g, .count = s->count, .at = set_item, .context = o};
 }
 
-/* y = alpha * a * b + start + column_bias, activated; start as e has it, or, if `accumulate`, what is in y. */
+/* y = alpha * a * b + start + column_bias, activated. With `accumulate`, start is y instead of e's. */
 static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcvm_value *a, const xcvm_value *b,
                             xcvm_value *y, extras *e, const xcvm_value *bias, bool accumulate)
 {
@@ -88,9 +88,9 @@ static xcvm_status multiply(xcvm_kernel *k, const xcvm_product *shape, const xcv
 
 static bool through_floats(uint8_t dtype) { return dtype == XCVM_F32 || dtype == XCVM_F16 || dtype == XCVM_BF16; }
 
-/* ---- Outer products: sums of one product each ---- */
+/* ---- Outer products: one term per sum ---- */
 
-enum { OUTER_COLUMNS = 4 * XCVM_LANES, OUTER_GRAIN = 32768 /* elements */ };
+enum { OUTER_COLUMNS = 4 * XCVM_LANES, OUTER_GRAIN = 32768 /* in elements */ };
 
 /* The range is over the rows of all items. */
 static void multiply_outer(void *context, size_t begin, size_t end, int worker)
@@ -151,7 +151,7 @@ static xcvm_status spread(const xcvm_kernel *k, const xcvm_value *c, const xcvm_
     return xcvm_strided_copy(k, &s, xcvm_dtype_size((xcvm_dtype)y->dtype), to, c->data);
 }
 
-/* y = f(alpha * y + beta * c); c has as many elements of the same type, or is NULL. */
+/* y = f(alpha * y + beta * c), where c has as many elements of the same type, or is NULL. */
 static xcvm_status combine(const xcvm_kernel *k, xcvm_value *y, double alpha, const void *c, double beta,
                            const xcvm_activation *f)
 {

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Whether there are instructions that multiply pairs: not part of an instruction set's level, so asked for. Functions
- * that use XCVM_PAIRS_AT_ONCE have the attribute, and are called if xcvm_has_pairs. */
+/* CPU support for pair instructions, which are not part of an instruction set level and are detected at run time.
+ * Functions that use XCVM_PAIRS_AT_ONCE have the attribute and are called only if xcvm_has_pairs. */
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define XCVM_HAS_PAIRS 1
 #define XCVM_PAIRS_ATTRIBUTE __attribute__((target("avx512bf16")))
@@ -19,8 +19,8 @@ XCVM_INLINE bool xcvm_has_pairs(void) { return __builtin_cpu_supports("avx512bf1
 #define XCVM_HAS_PAIRS 0
 #endif
 
-/* The same in steps: sum and the products of both numbers, each added with one rounding where there is an instruction
- * for it, and as the product is exact, where there is none. */
+/* The same in steps: adds the products of both numbers to sum, each with one rounding, as the instruction does; without
+ * it this works because products are exact. */
 XCVM_INLINE xcvm_lanes xcvm_pairs_add(xcvm_lanes sum, xcvm_lanes_bits a, xcvm_lanes_bits b)
 {
     sum += (xcvm_lanes)(a & 0xffff0000u) * (xcvm_lanes)(b & 0xffff0000u);
@@ -41,7 +41,7 @@ XCVM_INLINE xcvm_lanes_bits xcvm_pairs_load(const void *from)
     return *(const words_at *)from;
 }
 
-/* Floats rounded to nearest even in the upper halves of their lanes; subnormal ones are zero, a NaN stays one. */
+/* Rounds floats to nearest even in the upper halves of their lanes. Subnormal numbers become zero; NaN stays NaN. */
 XCVM_INLINE xcvm_lanes_bits xcvm_pairs_round(xcvm_lanes_bits bits)
 {
     const xcvm_lanes_bits sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
@@ -52,7 +52,7 @@ XCVM_INLINE xcvm_lanes_bits xcvm_pairs_round(xcvm_lanes_bits bits)
     return sign | (rounded & 0xffff0000u);
 }
 
-/* A row of `count` floats as words. */
+/* Converts a row of `count` floats to words. */
 static inline void xcvm_pairs_of_row(const float *from, size_t count, uint32_t *to)
 {
     size_t i = 0;

@@ -1,6 +1,5 @@
-/* Products of a vector with panels that were packed ahead (ops/matmul/packed.h): the matrix streams by once, several
- * panels side by side. The processor sees by itself what comes next: telling it made no case faster, and some slower.
- */
+/* Products of a vector with prepacked panels (ops/matmul/packed.h). The matrix is streamed once, several panels in
+ * parallel. Software prefetching made no case faster and some slower. */
 #ifndef XCVM_OPS_MATMUL_SIMD_PANELS_H
 #define XCVM_OPS_MATMUL_SIMD_PANELS_H
 
@@ -8,15 +7,15 @@
 #include "ops/simd/half_lanes.h"
 
 enum {
-    XCVM_PANELS_GROUP = 4, /* panels that are read side by side, at most */
-    XCVM_PANELS_RUN = 512, /* rows that are summed up by themselves: whole phases */
+    XCVM_PANELS_GROUP = 4, /* maximum panels that are read in parallel */
+    XCVM_PANELS_RUN = 512, /* rows that are summed separately: whole phases */
     XCVM_PANELS_VECTORS = XCVM_PACKED_COLUMNS / XCVM_LANES
 };
 
-/* sums[i] = start[i], or zero if it is NULL, plus sum of x[p] * row p of panel i, for `count` panels of k rows and of
- * f32, f16, bf16 or f24. With constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers; so many
- * rows are taken at a time as there are phases, each added up for itself, and runs of rows too: a short sum loses less
- * to rounding than a long one. */
+/* sums[i] = start[i], or zero if NULL, plus the sum of x[p] * row p of panel i, for `count` panels of k rows in f32,
+ * f16, bf16 or f24. With constant arguments, count * phases * XCVM_PANELS_VECTORS sums stay in registers. Each phase
+ * takes every phases-th row and is summed separately, and so are runs of rows, because short sums lose less to
+ * rounding. */
 XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t k, const void *panels,
                                  const float *start, float *sums, const size_t count, const size_t phases)
 {
@@ -68,7 +67,7 @@ XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t 
     } while (p < k);
 }
 
-/* Phases that give every chain of additions time, and fit into the registers. */
+/* Phases that hide the latency of additions and fit in registers. */
 #define XCVM_PANELS_PHASES(count) (XCVM_LANES == 16 ? 8 / (count) : XCVM_LANES == 8 ? 4 / (count) : 1)
 
 XCVM_INLINE void xcvm_panels_any(const xcvm_dtype dtype, const float *x, size_t k, const void *panels,

@@ -14,7 +14,7 @@ enum { TILE_ROWS = XCVM_LANES == 16 ? 8 : 4, TILE_VECTORS = 3 };
 #define XCVM_ELEMENT uint64_t
 #include "ops/matmul/simd/product_tile.h"
 
-/* Sums modulo the width of `type`; their products do not fit what C would widen them to. */
+/* Sums modulo the width of `type`, in a wider unsigned type, because products overflow the type that C promotes to. */
 #define NARROW_PRODUCT(type)                                                                                           \
     static xcvm_status multiply_##type(const xcvm_product_piece *p)                                                    \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
-/* Products of matrices of one element type, for the types that ops/matmul/simd/gemm.h does not serve. Included once for
- * each, with XCVM_ELEMENT defined to it, and undefined at the end; it defines multiply_ELEMENT. */
+/* Template of matrix products for one element type not supported by ops/matmul/simd/gemm.h. Included once per type,
+ * with XCVM_ELEMENT defined; undefines it and defines multiply_ELEMENT. */
 #define XCVM_NAMED_(name, type) name##_##type
 #define XCVM_NAMED(name, type) XCVM_NAMED_(name, type)
 #define NAMED(name) XCVM_NAMED(name, XCVM_ELEMENT)
@@ -9,7 +9,7 @@ typedef XCVM_ELEMENT NAMED(lanes) __attribute__((vector_size(4 * XCVM_LANES)));
 typedef XCVM_ELEMENT NAMED(lanes_at)
     __attribute__((vector_size(4 * XCVM_LANES), aligned(sizeof(XCVM_ELEMENT)), may_alias));
 
-/* y = a * b, or added to y, for `rows` rows of a and `vectors` vectors of columns of b, `depth` rows of which begin at
+/* y = a * b, or added to y, for `rows` rows of a and `vectors` vectors of columns of b, of which `depth` rows begin at
  * `b`, `stride` apart. Only the first `columns` are stored. */
 XCVM_INLINE void NAMED(tile)(const xcvm_product_piece *piece, const XCVM_ELEMENT *a, const XCVM_ELEMENT *b,
                              size_t stride, size_t depth, XCVM_ELEMENT *y, size_t columns, bool add, const int rows,
@@ -54,7 +54,7 @@ XCVM_INLINE void NAMED(tile)(const xcvm_product_piece *piece, const XCVM_ELEMENT
     }
 }
 
-/* All rows of the piece times a panel. */
+/* Multiplies all rows of the piece by a panel. */
 XCVM_INLINE void NAMED(panel)(const xcvm_product_piece *piece, const XCVM_ELEMENT *a, const XCVM_ELEMENT *b,
                               size_t stride, size_t depth, XCVM_ELEMENT *y, size_t columns, bool add, const int vectors)
 {
@@ -65,7 +65,7 @@ XCVM_INLINE void NAMED(panel)(const xcvm_product_piece *piece, const XCVM_ELEMEN
         NAMED(tile)(piece, a + i * piece->a_row, b, stride, depth, y + i * piece->n, columns, add, 1, vectors);
 }
 
-/* Rows [p, p + depth) of `columns` columns of b from j on, with zeros up to whole vectors. */
+/* Packs rows [p, p + depth) of `columns` columns of b from j, padded with zeros to whole vectors. */
 static void NAMED(pack)(const xcvm_product_piece *piece, size_t p, size_t depth, size_t j, size_t columns, size_t width,
                         XCVM_ELEMENT *panel)
 {
@@ -81,7 +81,7 @@ static void NAMED(pack)(const xcvm_product_piece *piece, size_t p, size_t depth,
     }
 }
 
-/* Few rows read b once, from one end to the other: row `i` of the result, columns [first, end). */
+/* For few rows, reads b once, sequentially: row `i` of the result, columns [first, end). */
 static xcvm_status NAMED(stream)(xcvm_poller *poller, const xcvm_product_piece *piece, size_t i, size_t first,
                                  size_t end)
 {

@@ -1,19 +1,19 @@
-/* BlockQuantizedGemm: few rows are multiplied with the codes as they stream by; for many, panels are brought to f32 a
- * block at a time for the f32 product. Rows in 8 bits, however many, are multiplied as integers. */
+/* BlockQuantizedGemm. Few rows are multiplied by the codes as these are streamed; for many, panels are converted to f32
+ * in blocks for the f32 product. With 8-bit rows, all products are integer products. */
 #include "ops/elementwise/simd/activation_rows.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/matmul/simd/quantized_blocks_integers.h"
 
 enum {
-    /* Up to so many rows, codes are brought to f32 by each group of rows that reads them. */
+    /* Up to this many rows, each group of rows converts the codes itself. */
     FEW_ROWS = 4 * XCVM_QBLOCKS_TALL,
-    /* Multiply-adds that are worth a portion of the loop over panels. */
+    /* Minimum multiply-adds per portion of the loop over panels. */
     PORTION = 100 * 1000,
-    /* Words of rows in 8 bits that all panels are multiplied with in turn: they stay in the second-level cache. */
+    /* Words of 8-bit rows that all panels are multiplied with in turn: they stay in the second-level cache. */
     CHUNK_WORDS = 96 * 1024
 };
 
-/* What a product is made of, and what becomes of its sums. */
+/* Operands of a product and the destination of its sums. */
 typedef struct result {
     const xcvm_BlockQuantizedGemm_args *a;
     xcvm_qblocks_matrix w;
@@ -26,7 +26,7 @@ static result result_of(const xcvm_BlockQuantizedGemm_args *a, const xcvm_qblock
     return (result){a, *w, rows, xcvm_activation_of(a->activation, a->activation_params)};
 }
 
-/* Adds what is added and stores the columns that there are of a panel. */
+/* Adds c and z and stores the valid columns of a panel. */
 static void finish(const result *l, float *y, size_t row, size_t panel)
 {
     const xcvm_BlockQuantizedGemm_args *a = l->a;
@@ -81,12 +81,12 @@ static xcvm_status few_rows(xcvm_kernel *k, const xcvm_BlockQuantizedGemm_args *
     return xcvm_kernel_parallel(k, xcvm_qblocks_panels(&w->layout), grain, run_panels, &l);
 }
 
-/* ---- Rows in 8 bits ---- */
+/* ---- 8-bit rows ---- */
 
 typedef struct integer_loop {
     result to;
     const xcvm_kernel *k;
-    int32_t *words; /* the rows, rounded */
+    int32_t *words; /* the rounded rows */
     size_t quad_words, row_words, chunk, panels;
 } integer_loop;
 
@@ -107,7 +107,7 @@ static void round_groups(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Items are panels by chunks of rows, all panels of the first chunk first. */
+/* Items are panels by chunks of rows; all panels of the first chunk come first. */
 static void run_integers(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -155,7 +155,7 @@ XCVM_INLINE xcvm_lanes codes_of(const unsigned bits, xcvm_lanes_bits line, unsig
     return __builtin_convertvector((xcvm_lanes_mask)(line >> at & ((UINT32_C(1) << bits) - 1)), xcvm_lanes);
 }
 
-/* One vector of columns of rows [k0, k1), `width` floats apart. */
+/* Converts one vector of columns of rows [k0, k1), `width` floats apart. */
 static void widen(const xcvm_qblocks_matrix *w, const unsigned bits, size_t k0, size_t k1, size_t column, float *to,
                   size_t width)
 {

@@ -1,6 +1,6 @@
-/* Rows in 8 bits times weights in blocks. A group of rows lies block by block: for each four of the block's rows of
- * weights a word of each row, which holds its four bytes, or two words that hold two 16-bit numbers, elements 0 and 2,
- * then 1 and 3; behind them of each row what the block's sum starts with, its scale and the sum of its integers. */
+/* 8-bit rows times block-quantized weights. A group of rows is stored block by block. For each four rows of weights,
+ * each row has a word with its four bytes, or two words with 16-bit numbers, elements 0 and 2, then 1 and 3. They are
+ * followed by each row's initial sum, its scale and the sum of its integers. */
 #include "ops/matmul/simd/quantized_blocks_integers.h"
 #include "ops/util/quads.h"
 #include "ops/simd/sums.h"
@@ -19,16 +19,16 @@ enum {
 
 typedef float number __attribute__((may_alias));
 
-/* ---- Ways ---- */
+/* ---- Instruction variants ---- */
 
-/* In each 32-bit lane, sum and the products of the 16-bit halves of codes and x. */
+/* In each 32-bit lane: sum plus the products of the 16-bit halves of codes and x. */
 XCVM_INLINE xcvm_sums add_pairs(xcvm_sums sum, xcvm_lanes_bits codes, int32_t x)
 {
     return xcvm_sums_add_pairs(sum, (xcvm_sums)codes, x - (xcvm_sums){0});
 }
 
-/* ADD(sum, quad, x, rows): sum and the products of four codes with those of a row, whose words are at x and, if there
- * are two, `rows` words further on. */
+/* ADD(sum, quad, x, rows): sum plus the products of four codes with those of a row, whose words are at x and, if there
+ * are two, `rows` words further. */
 #define ADD_PAIRS(sum, quad, x, rows)                                                                                  \
     add_pairs(add_pairs(sum, (quad)&UINT32_C(0x00ff00ff), (x)[0]), (quad) >> 8 & UINT32_C(0x00ff00ff), (x)[rows])
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
@@ -63,7 +63,7 @@ size_t xcvm_qblocks_group(size_t rows)
 
 /* ---- Rounding ---- */
 
-/* The greatest magnitude of `count` numbers; NaN if one is not finite. */
+/* Largest magnitude of `count` numbers; NaN if one is not finite. */
 static float greatest_of(const float *a, size_t count)
 {
     xcvm_lanes greatest = {0}, odd = {0};
@@ -71,7 +71,7 @@ static float greatest_of(const float *a, size_t count)
     for (; p + XCVM_LANES <= count; p += XCVM_LANES) {
         const xcvm_lanes v = xcvm_lanes_load(a + p);
         greatest = xcvm_lanes_max(xcvm_lanes_max(v, -v), greatest);
-        odd += v - v; /* zero, if it is finite */
+        odd += v - v; /* zero if v is finite */
     }
     float lanes[XCVM_LANES], most = 0.0f, rest = xcvm_lanes_sum(odd);
     xcvm_lanes_store(lanes, greatest);
@@ -84,7 +84,7 @@ static float greatest_of(const float *a, size_t count)
     return rest == 0.0f ? most : NAN;
 }
 
-/* Four integers from -127 to 127 as a row's words, `rows` words apart. */
+/* Stores four integers from -127 to 127 as a row's words, `rows` words apart. */
 XCVM_INLINE void put_quad(const int32_t *q, size_t words, size_t rows, int32_t *to)
 {
     if (words == 1) {
@@ -96,7 +96,7 @@ XCVM_INLINE void put_quad(const int32_t *q, size_t words, size_t rows, int32_t *
         to[j * rows] = (int32_t)((uint32_t)(q[j] & 0xffff) | (uint32_t)q[j + 2] << 16);
 }
 
-/* A block of a row, of which there are `count` numbers; the rest is zero. */
+/* Rounds a block of a row with `count` numbers, padded with zeros. */
 static void round_block(const xcvm_qblocks *b, const float *a, size_t count, size_t words, size_t rows, int32_t *to)
 {
     const float greatest = greatest_of(a, count);
@@ -110,7 +110,7 @@ static void round_block(const xcvm_qblocks *b, const float *a, size_t count, siz
                 memcpy(some, a + p, (count - p) * sizeof *a);
             from = some;
         }
-        /* Adding this leaves no bits for a fraction: it rounds to nearest even. */
+        /* Adding this constant leaves no fraction bits, so it rounds to nearest even. */
         const xcvm_lanes scaled = xcvm_lanes_load(from) * inverse;
         const xcvm_sums whole =
             inverse != 0.0f ? __builtin_convertvector((scaled + 12582912.0f) - 12582912.0f, xcvm_sums) : (xcvm_sums){0};
@@ -124,7 +124,7 @@ static void round_block(const xcvm_qblocks *b, const float *a, size_t count, siz
     int32_t all = 0;
     for (size_t j = 0; j < XCVM_LANES; j++)
         all += sum[j];
-    /* What codes have in common, their middle, is taken off as integers. */
+    /* The middle of the codes is subtracted as an integer. */
     to[STARTS * rows] = -(1 << (b->bits - 1)) * all;
     ((number *)to)[SCALES * rows] = greatest / 127.0f;
     ((number *)to)[SUMS * rows] = (float)all;
@@ -143,7 +143,7 @@ void xcvm_qblocks_round_rows(const xcvm_qblocks *b, const float *a, size_t rows,
 
 /* ---- Products ---- */
 
-/* Without offsets, sums start with what the middle of the codes takes off. */
+/* Without offsets, sums start with the correction for the middle code. */
 XCVM_INLINE void start_sums(const xcvm_qblocks_matrix *w, const int32_t *tail, const size_t rows, xcvm_sums *sum)
 {
 #pragma GCC unroll 12
@@ -171,7 +171,7 @@ XCVM_INLINE void add_sums(const xcvm_qblocks_matrix *w, size_t numbers, const in
     }
 }
 
-/* A function for a group and a panel. With constant arguments a vector's sums and totals stay in registers. */
+/* A function for a group and a panel. With constant arguments, sums and totals of a vector stay in registers. */
 #define WAY(name, attribute, words, ADD)                                                                               \
     attribute static inline __attribute__((always_inline)) void name##_rows(                                           \
         const xcvm_qblocks_matrix *w, size_t panel, const int32_t *x, const unsigned bits, const size_t rows,          \

@@ -1,25 +1,24 @@
-/* Products of rows that are rounded to 8 bits, with a scale for each block, with weights that are quantized in blocks:
- * sums within a block are of integers, and exact. */
+/* Products of 8-bit rows, with a scale per block, and block-quantized weights. Sums within a block are integer and
+ * exact. */
 #ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_INTEGERS_H
 #define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_INTEGERS_H
 
 #include "ops/matmul/simd/quantized_blocks_row.h"
 
-/* Rows that share one reading of a panel: as many as there are registers for. */
+/* Rows that share one pass over a panel, limited by registers. */
 enum { XCVM_QBLOCKS_GROUP = XCVM_LANES == 16 ? 12 : 6 };
 
-/* How many of so many rows make a group. */
+/* Size of the next group for `rows` remaining rows. */
 #define xcvm_qblocks_group XCVM_PER_ISA(xcvm_qblocks_group)
 size_t xcvm_qblocks_group(size_t rows);
 
-/* Words of 32 bits that hold four numbers of a row: one where this instruction set on this processor multiplies and
- * adds four bytes at a time, else two, for pairs of 16-bit numbers. Results are the same. Asking may take a
- * microsecond. */
+/* Number of 32-bit words for four numbers of a row: one if this instruction set on this CPU multiplies and adds four
+ * bytes at a time, else two, for pairs of 16-bit numbers. Results are the same. The query may take a microsecond. */
 #define xcvm_qblocks_quad_words XCVM_PER_ISA(xcvm_qblocks_quad_words)
 size_t xcvm_qblocks_quad_words(void);
 
-/* Words that a row takes, and rounding a group of rows, one behind the other at `a`, into so many words of each. A
- * block with a number that is not finite gets a scale that is NaN. */
+/* Words of a row; and rounding of a group of rows, contiguous at `a`, to that many words each. A block with a
+ * non-finite number gets the scale NaN. */
 #define xcvm_qblocks_row_words XCVM_PER_ISA(xcvm_qblocks_row_words)
 size_t xcvm_qblocks_row_words(const xcvm_qblocks *b, size_t quad_words);
 #define xcvm_qblocks_round_rows XCVM_PER_ISA(xcvm_qblocks_round_rows)

@@ -1,4 +1,4 @@
-/* Few rows times weights that are quantized in blocks. */
+/* Few rows times block-quantized weights. */
 #include "ops/matmul/simd/quantized_blocks_row.h"
 
 enum { CODES_AHEAD = 8192, SCALES_AHEAD = 2048 };
@@ -30,8 +30,8 @@ void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, void *scratch,
 
 /* ---- Products ---- */
 
-/* Usual blocks: of the usual length, without offsets. The compiler then reads their scales, of a type that it knows,
- * without a branch: that is a tenth of the time of one row. */
+/* The usual blocks: default size, no offsets. With a constant scale type, scales are read without a branch, which saves
+ * a tenth of the time of one row. */
 static bool is_usual(const xcvm_qblocks_matrix *w, xcvm_dtype scale_dtype)
 {
     return w->scale_dtype == scale_dtype && w->offsets == NULL && w->layout.block == XCVM_QBLOCKS_USUAL;
@@ -44,7 +44,7 @@ XCVM_INLINE xcvm_qblocks_matrix usual(const xcvm_qblocks_matrix *w, const xcvm_d
     return known;
 }
 
-/* With constant arguments, rows * phases * XCVM_QBLOCKS_VECTORS sums stay in registers: a block is summed up by itself,
+/* With constant arguments, rows * phases * XCVM_QBLOCKS_VECTORS sums stay in registers. A block is summed separately,
  * in as many chains as there are phases. */
 XCVM_INLINE void panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *row, const unsigned bits,
                            const size_t rows, const size_t phases, float y[][XCVM_PACKED_COLUMNS])
@@ -106,7 +106,7 @@ XCVM_INLINE void panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcv
             xcvm_lanes_store(y[r] + v * XCVM_LANES, total[r][v]);
 }
 
-/* Chains that give every addition time, and fit into the registers. */
+/* Chains that hide the latency of additions and fit in registers. */
 #define PHASES(rows) (XCVM_LANES == 16 ? ((rows) == 1 ? 4 : 2) : XCVM_LANES == 8 && (rows) == 1 ? 2 : 1)
 
 XCVM_INLINE void one_row(const unsigned bits, const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *row,

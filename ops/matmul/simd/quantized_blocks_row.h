@@ -1,5 +1,5 @@
-/* Products of few rows with weights that are quantized in blocks (ops/matmul/quantized_blocks.h): the codes stream by
- * once, and are brought to f32 in registers. */
+/* Products of few rows with block-quantized weights (ops/matmul/quantized_blocks.h): the codes are streamed once and
+ * converted to f32 in registers. */
 #ifndef XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 #define XCVM_OPS_MATMUL_SIMD_QUANTIZED_BLOCKS_ROW_H
 
@@ -7,7 +7,7 @@
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/simd/half_lanes.h"
 
-/* Rows of a that a panel is multiplied with at a time. */
+/* Rows of a that are multiplied with a panel at a time. */
 enum { XCVM_QBLOCKS_TALL = 4, XCVM_QBLOCKS_VECTORS = XCVM_PACKED_COLUMNS / XCVM_LANES };
 
 typedef struct xcvm_qblocks_matrix {
@@ -15,11 +15,11 @@ typedef struct xcvm_qblocks_matrix {
     const uint8_t *codes;
     const void *scales;
     xcvm_dtype scale_dtype;  /* f16, bf16 or f32 */
-    const void *offsets;     /* NULL: the middle */
+    const void *offsets;     /* NULL: the middle code */
     xcvm_dtype offset_dtype; /* u8 or f32 */
 } xcvm_qblocks_matrix;
 
-/* That of operands whose shapes were checked. */
+/* Makes it from operands whose shapes were checked. */
 static inline xcvm_qblocks_matrix xcvm_qblocks_matrix_of(const xcvm_value *codes, const xcvm_value *scales,
                                                          const xcvm_value *offsets, size_t depth, size_t columns,
                                                          int64_t bits, int64_t block_size)
@@ -33,13 +33,13 @@ static inline xcvm_qblocks_matrix xcvm_qblocks_matrix_of(const xcvm_value *codes
         .offset_dtype = offsets != NULL ? (xcvm_dtype)offsets->dtype : XCVM_U8};
 }
 
-/* A row of a as panels are multiplied with: whole blocks, filled up with zeros. */
+/* A row of a, padded with zeros to whole blocks. */
 typedef struct xcvm_qblocks_row {
     float *x;
-    float *x_sums; /* of each block */
+    float *x_sums; /* one sum per block */
 } xcvm_qblocks_row;
 
-/* Bytes of scratch of a row, a multiple of XCVM_ALIGNMENT, and the row laid out there. */
+/* Bytes of scratch of a row, a multiple of XCVM_ALIGNMENT, and the row stored there. */
 static inline size_t xcvm_qblocks_row_bytes(const xcvm_qblocks *b)
 {
     const size_t blocks = xcvm_qblocks_count(b);
@@ -57,7 +57,7 @@ void xcvm_qblocks_row_make(const xcvm_qblocks *b, const float *a, void *scratch,
 void xcvm_qblocks_panel_f32(const xcvm_qblocks_matrix *w, size_t panel, const xcvm_qblocks_row *rows, size_t count,
                             float y[][XCVM_PACKED_COLUMNS]);
 
-/* Offsets from `at` on; where there are none, the middle of codes of `bits` bits. */
+/* Offsets from `at`; without offsets, the middle of codes of `bits` bits. */
 XCVM_INLINE xcvm_lanes xcvm_qblocks_offsets(const xcvm_qblocks_matrix *w, const unsigned bits, size_t at)
 {
     if (w->offsets == NULL)
@@ -86,16 +86,16 @@ XCVM_INLINE xcvm_lanes xcvm_qblocks_scales(const xcvm_qblocks_matrix *w, size_t 
 
 XCVM_INLINE size_t xcvm_qblocks_scale_bytes(const xcvm_qblocks_matrix *w) { return w->scale_dtype == XCVM_F32 ? 4 : 2; }
 
-/* A vector of a line as it lies. */
+/* Loads a vector of a line. */
 XCVM_INLINE xcvm_lanes_bits xcvm_qblocks_line(const uint8_t *from)
 {
     typedef uint32_t line_at __attribute__((vector_size(4 * XCVM_LANES), aligned(4), may_alias));
     return *(const line_at *)(const void *)from;
 }
 
-/* What the few rows multiply by: codes of row `row` of a line times xcvm_qblocks_multiple(row), less an origin. Those
- * of 4 bits are taken where they lie, whose place makes the multiple, and have the origin 0: there is no time for more.
- * Those of 8 bits are centered, which loses less to rounding. */
+/* Scaled codes used in products with few rows: codes of row `row` times xcvm_qblocks_multiple(row), minus an origin.
+ * 4-bit codes are not shifted, so their bit position gives the multiple, and their origin is 0; anything else would
+ * take too long. 8-bit codes are centered, which reduces rounding errors. */
 XCVM_INLINE float xcvm_qblocks_multiple(const unsigned bits, size_t row)
 {
     return bits == 4 && xcvm_qblocks_bit(row) != 28 ? (float)(1u << xcvm_qblocks_bit(row)) : 1.0f;
@@ -107,7 +107,7 @@ XCVM_INLINE xcvm_lanes xcvm_qblocks_numbers(const unsigned bits, xcvm_lanes_bits
     if (bits == 4)
         return __builtin_convertvector((xcvm_lanes_mask)(at == 28 ? line >> 28 : line & (UINT32_C(15) << at)),
                                        xcvm_lanes);
-    /* With its first bit turned over a code is a number of two's complement. */
+    /* Inverting its top bit makes a code a two's complement number. */
     const xcvm_lanes_bits turned = line ^ UINT32_C(0x80808080);
     return __builtin_convertvector((xcvm_lanes_mask)(turned << (24 - at)) >> 24, xcvm_lanes);
 }

@@ -1,12 +1,12 @@
-/* Tiles of products whose left side is read where it lies: sums of what some rows, at addresses of their own, have side
- * by side, times the rows of a packed panel. Windows over images are summed up so without a matrix of columns. */
+/* Product tiles whose left operand is read in place: sums of contiguous elements of some rows, at separate addresses,
+ * times the rows of a packed panel. This sums windows over images without a column matrix. */
 #ifndef XCVM_OPS_MATMUL_SIMD_ROW_TILE_H
 #define XCVM_OPS_MATMUL_SIMD_ROW_TILE_H
 
 #include "ops/matmul/simd/gemm.h"
 
-/* The sums, a row of `vectors` vectors behind the other: of XCVM_GEMM_ROWS rows and XCVM_GEMM_VECTORS vectors at most.
- * With constant sizes they stay in registers. */
+/* The sums, `vectors` vectors per row, for at most XCVM_GEMM_ROWS rows and XCVM_GEMM_VECTORS vectors. With constant
+ * sizes they stay in registers. */
 typedef xcvm_lanes xcvm_row_tile[XCVM_GEMM_ROWS * XCVM_GEMM_VECTORS];
 
 XCVM_INLINE void xcvm_row_tile_clear(xcvm_lanes *sum, const size_t rows, const size_t vectors)
@@ -33,7 +33,7 @@ XCVM_INLINE void xcvm_row_tile_add(xcvm_lanes *sum, const float *const *from, si
     }
 }
 
-/* Stores the sums, added to those that are there already if `add`. */
+/* Stores the sums; with `add`, adds them to existing ones. */
 XCVM_INLINE void xcvm_row_tile_store(const xcvm_lanes *sum, const size_t rows, const size_t vectors, bool add,
                                      float *to)
 {
@@ -42,7 +42,7 @@ XCVM_INLINE void xcvm_row_tile_store(const xcvm_lanes *sum, const size_t rows, c
         xcvm_lanes_store(to + i * XCVM_LANES, add ? xcvm_lanes_load(to + i * XCVM_LANES) + sum[i] : sum[i]);
 }
 
-/* Of stored sums: vector `v` of rows [row, row + XCVM_LANES), a column of these in each vector of `columns`. */
+/* Transposes stored sums: vector `v` of rows [row, row + XCVM_LANES), one column per vector of `columns`. */
 XCVM_INLINE void xcvm_row_tile_columns(const float *sums, size_t vectors, size_t v, size_t row,
                                        xcvm_lanes columns[XCVM_LANES])
 {

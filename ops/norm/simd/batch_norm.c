@@ -7,8 +7,8 @@ typedef struct batch_norm_loop {
     xcvm_dtype dtype;
     const void *x;
     void *y;
-    size_t channels, size;            /* size: elements of one channel of one item */
-    const double *factors, *summands; /* y = x * factor + summand, one each for a channel */
+    size_t channels, size;            /* size: elements of one channel of one batch entry */
+    const double *factors, *summands; /* y = x * factor + summand, one of each per channel */
 } batch_norm_loop;
 
 static void affine_f32(const float *x, float *y, size_t count, float factor, float summand)
@@ -39,7 +39,7 @@ static void affine_elements(const batch_norm_loop *t, size_t first, size_t count
     }
 }
 
-/* The range is over channels of items. */
+/* The range is over channels of batch entries. */
 static void affine_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -48,7 +48,7 @@ static void affine_range(void *context, size_t begin, size_t end, int worker)
         affine_elements(t, i * t->size, t->size, i % t->channels);
 }
 
-/* For f32 without spatial axes, where neighbors are of different channels. The range is over items. */
+/* For f32 without spatial axes, where neighbors are of different channels. The range is over batch entries. */
 static void affine_rows(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -62,10 +62,10 @@ static void affine_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Sums side by side: as many additions go on at once. Their number is the same for every instruction set. */
+/* Number of independent partial sums, the same for every instruction set. */
 enum { SUMS = 32 };
 
-/* Adds the numbers less `center`, or the squares of that, to the sums in turn. */
+/* Adds the numbers minus `center`, or their squares, to the partial sums in turn. */
 static void add_to_sums(const float *x, size_t count, double center, const bool squares, double sums[SUMS])
 {
     size_t i = 0;
@@ -109,7 +109,7 @@ static void add_elements(const batch_norm_loop *t, size_t first, size_t count, d
         add_to_sums(x, count, center, false, sums);
 }
 
-/* Mean and variance of channel c over `items` items. */
+/* Mean and variance of channel c over `items` batch entries. */
 static void channel_statistics(const batch_norm_loop *t, size_t items, size_t c, double *mean, double *variance)
 {
     double results[2] = {0.0, 0.0};
@@ -148,7 +148,7 @@ static void statistics_range(void *context, size_t begin, size_t end, int worker
         channel_statistics(s->t, s->items, c, &s->mean[c], &s->variance[c]);
 }
 
-/* running = old * momentum + batch * (1 - momentum), or old again where `batch` is NULL. */
+/* running = old * momentum + batch * (1 - momentum), or old if `batch` is NULL. */
 static void move_running(xcvm_value *running, const double *old, const double *batch, size_t count, double momentum)
 {
     for (size_t c = 0; running != NULL && c < count; c++) {
@@ -157,22 +157,22 @@ static void move_running(xcvm_value *running, const double *old, const double *b
     }
 }
 
-/* Operands and results of either instruction. */
+/* Operands and results of both instructions. */
 typedef struct batch_norm_call {
     const xcvm_value *x, *scale, *b, *mean, *var;
     xcvm_value *y, *running_mean, *running_var, *statistics;
     double epsilon, momentum;
-    bool trains, shared; /* with statistics of the batch, or of the batches of all processes */
+    bool trains, shared; /* uses statistics of the batch, or of the batches of all processes */
 } batch_norm_call;
 
-/* A number for each channel. */
+/* One number per channel each. */
 typedef struct channel_numbers {
     double *factors, *summands, *mean, *variance, *batch_mean, *batch_variance;
-    double *shared; /* one more: the number of elements, then sums over the processes */
+    double *shared; /* one more: the element count, then sums over the processes */
 } channel_numbers;
 
-/* This process's mean and variance become those of all processes' elements. Parts may differ in size. Squares are taken
- * about the common mean, so that a mean far from 0 takes nothing from the digits. */
+/* Combines this process's mean and variance with those of all processes, whose parts may differ in size. Squares are
+ * taken about the common mean, so that a large mean does not cost precision. */
 static xcvm_status share_statistics(const xcvm_kernel *k, const channel_numbers *n, size_t channels, double count,
                                     xcvm_value *statistics)
 {

@@ -1,5 +1,5 @@
-/* BatchNormalizationGradient: a channel at a time, which is in the cache when the second round goes over it. Where
- * several processes share statistics, the first round is over all channels, then one message has the sums of all. */
+/* BatchNormalizationGradient, one channel at a time, so that it is in the cache during the second pass. If processes
+ * share statistics, the first pass is over all channels, and one message has all sums. */
 #include "ops/norm/batch_norm_bound.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lanes.h"
@@ -7,11 +7,11 @@
 
 #include <math.h>
 
-/* Sums side by side: as many additions go on at once. Their number is the same for every instruction set. */
+/* Number of independent partial sums, the same for every instruction set. */
 enum { SUMS = 16 };
 typedef double wide __attribute__((vector_size(SUMS * sizeof(double))));
 
-/* Of x less some number, of the square of that, of g, and of the product of both. */
+/* Sums of x minus a center, of its square, of g, and of the product of both. */
 typedef struct channel_sums {
     wide x, squares, g, products;
 } channel_sums;
@@ -21,18 +21,18 @@ typedef struct gradient_loop {
     xcvm_dtype dtype;
     const void *g, *x;
     void *dx;
-    size_t items, channels, size; /* size: elements of one channel of one item */
+    size_t items, channels, size; /* size: elements of one channel of one batch entry */
     double epsilon;
     const double *scale;
-    const double *statistics; /* of all processes: a number of elements, means, variances; NULL: of the batch alone */
+    const double *statistics; /* of all processes: element count, means, variances; NULL: of this batch only */
     double *dscale, *db;
-    double *shared; /* sums of g, then of its products with x less the mean, of all processes */
+    double *shared; /* sums of g, then of g * (x - mean), over all processes */
 } gradient_loop;
 
 /* dx = g * factor + ((x - center) * slope + shift) */
 typedef struct channel_line {
     double center, factor, slope, shift;
-    bool wide; /* f32 does not have the differences, or the slope */
+    bool wide; /* f32 cannot represent the differences or the slope */
 } channel_line;
 
 typedef union block {
@@ -85,9 +85,9 @@ static void draw_wide(const float *x, const float *g, size_t count, const channe
         dx[i] = (float)((double)g[i] * line->factor + (((double)x[i] - line->center) * line->slope + line->shift));
 }
 
-/* Elements of a channel are counted over all items. Those of one item lie one behind the other. */
+/* Position among the elements of a channel over all batch entries. Those of one entry are contiguous. */
 typedef struct cursor {
-    size_t at, run; /* where they are, and how many there are */
+    size_t at, run; /* index, and number of contiguous elements */
 } cursor;
 
 static cursor cursor_at(const gradient_loop *t, size_t channel, size_t from)
@@ -101,13 +101,13 @@ static cursor next_item(const gradient_loop *t, cursor c)
     return (cursor){c.at + c.run + (t->channels - 1) * t->size, t->size};
 }
 
-/* Whether `count` elements of a type that is computed in lie one behind the other. */
+/* Returns true if `count` elements of a computation type are contiguous. */
 static bool is_run(const gradient_loop *t, cursor c, size_t count)
 {
     return c.run >= count && (t->dtype == XCVM_F32 || t->dtype == XCVM_F64);
 }
 
-/* Those elements, from where `c` is on, as f32 or f64: where they lie, or copied to `room`. */
+/* Returns these elements from `c` as f32 or f64, in place or copied to `room`. */
 static const void *read_elements(const gradient_loop *t, const void *data, cursor c, size_t count, block *room)
 {
     if (is_run(t, c, count))
@@ -149,9 +149,9 @@ static double total_of(const wide *sums)
     return total;
 }
 
-/* With c = x - mean, s = 1 / sqrt(variance + epsilon) and sums over the n elements of a channel:
- * dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). Sums are taken about the first element, and so is what
- * is drawn from them, so that a mean far from 0 takes nothing from the digits. */
+/* With c = x - mean, s = 1 / sqrt(variance + epsilon) and sums over the n elements of a channel: dx = scale * s * (g -
+ * sum(g) / n - c * s^2 * sum(g * c) / n). All sums are about the first element, so that a large mean does not cost
+ * precision. */
 static channel_line sum_up(const gradient_loop *t, size_t channel, const channel_sums *sums, double center)
 {
     const double n = (double)(t->items * t->size), of_g = total_of(&sums->g), moved = total_of(&sums->x) / n;
@@ -164,7 +164,8 @@ static channel_line sum_up(const gradient_loop *t, size_t channel, const channel
     return (channel_line){center, factor, slope, share * of_g - moved * slope, xcvm_batch_norm_is_wide(squares, slope)};
 }
 
-/* Sums about `center`, which, where there are no statistics of all processes, becomes the channel's first element. */
+/* Computes the sums about `center`. Without statistics of all processes, sets `center` to the channel's first element.
+ */
 static xcvm_status add_channel(const gradient_loop *t, size_t channel, xcvm_poller *poller, double *center,
                                channel_sums *sums)
 {
@@ -228,7 +229,7 @@ static void differentiate_channels(void *context, size_t begin, size_t end, int 
 
 /* ---- With statistics of all processes ---- */
 
-/* The sums of g, and of its products with what x is above the mean, into those of all processes. */
+/* Computes the sums of g and of g * (x - mean) for the sums over all processes. */
 static void add_channels(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;
@@ -256,7 +257,7 @@ static void draw_channels(void *context, size_t begin, size_t end, int worker)
         const double mean = t->statistics[1 + c], variance = t->statistics[1 + t->channels + c];
         const double s = 1.0 / sqrt(variance + t->epsilon), factor = s * t->scale[c], share = -factor / n;
         const double slope = share * s * s * t->shared[t->channels + c];
-        /* f32 does not have the mean, but a number near it. */
+        /* The center is the f32 number nearest to the mean. */
         const double center = t->dtype == XCVM_F64 ? mean : (double)(float)mean;
         const channel_line line = {center, factor, slope, share * t->shared[c] + slope * (center - mean),
                                    xcvm_batch_norm_is_wide(n * variance, slope)};
@@ -277,7 +278,7 @@ static xcvm_status differentiate_shared(xcvm_kernel *k, gradient_loop *t, size_t
 
 /* ---- The instructions ---- */
 
-/* Operands and results of either instruction; `statistics` is NULL where they are of the batch alone. */
+/* Operands and results of both instructions; `statistics` is NULL for those of this batch. */
 typedef struct gradient_call {
     const xcvm_value *g, *x, *scale, *statistics;
     xcvm_value *dx, *dscale, *db;

@@ -1,5 +1,5 @@
 /* LayerNormalization, RMSNormalization, GroupNormalization and InstanceNormalization: lines of adjacent elements, each
- * brought to mean 0 and variance 1, or to a mean square of 1. */
+ * normalized to mean 0 and variance 1, or to mean square 1. */
 #include "ops/util/broadcast.h"
 
 #include "ops/simd/reductions.h"
@@ -7,20 +7,20 @@
 #include "ops/simd/lines.h"
 #include "ops/simd/math.h"
 
-/* Factors or summands, as f32, or as f64 where x is. */
+/* Scale or bias in f32, or in f64 if x is f64. */
 typedef struct parameter {
-    const void *data;    /* NULL: there are none */
-    bool spread;         /* every line has its own, found by the plan; else all lines have the same */
+    const void *data;    /* NULL: none */
+    bool spread;         /* every line has its own, found with the plan; otherwise all lines share one */
     xcvm_broadcast plan; /* to the shape of x */
 } parameter;
 
 typedef struct norm {
     parameter scale, bias;
     double epsilon;
-    bool centered;    /* the mean is taken off */
-    size_t groups;    /* lines that make one item of a batch, where parameters are per channel; else 0 */
+    bool centered;    /* subtracts the mean */
+    size_t groups;    /* lines per batch entry if parameters are per channel; else 0 */
     size_t channels;  /* of a line */
-    xcvm_value *mean; /* statistics that are asked for, or NULL */
+    xcvm_value *mean; /* statistics results, or NULL */
     xcvm_value *inverse;
 } norm;
 
@@ -31,7 +31,7 @@ static __attribute__((noinline)) double sum_of(const float *x, size_t count)
     return xcvm_reduce_sum(xcvm_lanes_same, x, count);
 }
 
-/* The sum of (x[i] - mean) squared. */
+/* Sum of (x[i] - mean)^2. */
 static __attribute__((noinline)) double spread_of(const float *x, size_t count, float mean)
 {
     const xcvm_lanes m = xcvm_lanes_all(mean);
@@ -76,7 +76,7 @@ static __attribute__((noinline)) void transform(const float *x, float *y, size_t
     }
 }
 
-/* Elements [at, at + length) of what belongs to line `index`. */
+/* Elements [at, at + length) of the parameter for line `index`. */
 static const void *parameter_of(const parameter *p, size_t size, size_t first, size_t at, size_t length, void *spare)
 {
     if (!p->spread)
@@ -95,7 +95,7 @@ static void note(xcvm_value *statistic, size_t index, double value)
 enum { STRETCH = 1 << 20 };
 static bool goes_on(const xcvm_tile *t) { return t->length <= STRETCH || xcvm_kernel_poll(t->k) == XCVM_OK; }
 
-/* The mean, and the factor that brings the variance to 1; false if the kernel has to stop. */
+/* Computes the mean, and the factor that normalizes the variance to 1. Returns false if the kernel must stop. */
 static bool measure_line(const norm *n, const xcvm_tile *t, float *mean, float *inverse)
 {
     const double count = (double)t->length;
@@ -193,7 +193,7 @@ static void norm_f64(const xcvm_kernel *k, const void *context, const double *x,
 
 /* ---- The instructions ---- */
 
-/* Elements of f32 that bringing a parameter to f32 takes. */
+/* Number of f32 elements for converting a parameter to f32. */
 static size_t widened_size(const xcvm_value *v)
 {
     return v != NULL && xcvm_dtype_in(v->dtype, XCVM_TYPES_HALF) ? xcvm_round_up(xcvm_element_count(v), 16) : 0;
@@ -233,7 +233,7 @@ static xcvm_status normalize_lines(xcvm_kernel *k, xcvm_lines *lines, norm *n, c
     return xcvm_lines_run(k, lines, widen(&n->bias, bias, widen(&n->scale, scale, scratch)));
 }
 
-/* Lines are the axes of x from `axis` on; parameters broadcast to x. */
+/* Lines are the axes of x from `axis`; parameters broadcast to x. */
 static xcvm_status run_trailing(xcvm_kernel *k, norm *n, xcvm_value *y, const xcvm_value *x, int64_t axis,
                                 const xcvm_value *scale, const xcvm_value *bias)
 {
@@ -243,7 +243,7 @@ static xcvm_status run_trailing(xcvm_kernel *k, norm *n, xcvm_value *y, const xc
     for (int i = 0; i < x->rank; i++)
         *(i < resolved ? &lines.outer : &lines.length) *= (size_t)x->dims[i];
     for (size_t i = 0; i < lines.outer && lines.length == 0; i++) {
-        /* Nothing has no mean. */
+        /* An empty line has no mean. */
         note(n->mean, i, (double)NAN);
         note(n->inverse, i, (double)NAN);
     }
@@ -281,7 +281,7 @@ XCVM_KERNEL(RMSNormalization)
     return run_trailing(k, &n, a->y, a->x, a->axis, a->scale, NULL);
 }
 
-/* Lines are groups of channels, with their spatial axes. */
+/* Lines are groups of channels with their spatial axes. */
 static xcvm_status run_groups(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *scale,
                               const xcvm_value *bias, double epsilon, int64_t groups)
 {

@@ -3,9 +3,9 @@
 #include "ops/util/floats.h"
 #include "ops/util/kernel.h"
 
-/* Whether each of n targets is a class of x or ignored, as *ignored of them are; they begin with target `at`. By the
- * highest bits of differences, since GCC makes of comparisons masked loads of constants: such a load whose mask is zero
- * takes a microcode assist as long as nothing else has brought its page into memory. */
+/* Checks that each of n targets, starting with target `at`, is a class of x or ignored; counts the latter in *ignored.
+ * Uses the sign bits of differences, because GCC compiles comparisons to masked loads of constants: with a zero mask
+ * and a page that is not yet mapped, such a load takes a microcode assist. */
 static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLikelihoodLoss_args *a, size_t at,
                                  size_t n, const int64_t *targets, size_t *ignored)
 {
@@ -26,7 +26,7 @@ static xcvm_status check_targets(const xcvm_kernel *k, const xcvm_NegativeLogLik
     return XCVM_OK;
 }
 
-/* The losses of n targets, where the classes' numbers of the first lie from `first` on, `inner` apart. */
+/* Computes the losses of n targets. The class scores of the first begin at `first`, `inner` apart. */
 static void take_losses(const xcvm_NegativeLogLikelihoodLoss_args *a, size_t first, size_t inner, size_t n,
                         const int64_t *targets, double *losses)
 {
@@ -34,7 +34,7 @@ static void take_losses(const xcvm_NegativeLogLikelihoodLoss_args *a, size_t fir
     const int64_t ignore = a->ignore_index;
     if (floats != NULL)
         for (size_t i = 0; i < n; i++) {
-            /* What is ignored has no place: any will do. */
+            /* An ignored target has no position, so any valid one is read. */
             const bool counts = targets[i] != ignore;
             const double loss = -(double)floats[first + (counts ? (size_t)targets[i] : 0) * inner + i];
             losses[i] = counts ? loss : 0;
@@ -57,7 +57,7 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
     const int64_t ignore = a->ignore_index;
     xcvm_poller poller = xcvm_poller_of(k);
     for (size_t at = 0, n; at < count; at += n) {
-        /* A block ends where an entry of the batch ends. */
+        /* A block ends at the end of a batch entry. */
         const size_t within = at % inner, left = inner - within;
         n = left < XCVM_BLOCK ? left : XCVM_BLOCK;
         XCVM_TRY(xcvm_poll_after(&poller, n));
@@ -80,7 +80,7 @@ XCVM_KERNEL(NegativeLogLikelihoodLoss)
                 losses[i] *= weight;
                 weights += weight;
             }
-        /* Four sums, which do not wait for each other. */
+        /* Four independent sums. */
         size_t whole = 0;
         for (; whole + 4 <= n; whole += 4)
             for (size_t i = 0; i < 4; i++)

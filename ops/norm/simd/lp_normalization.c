@@ -25,7 +25,7 @@ static void lp_f32(const void *context, const xcvm_tile *t)
                     sum += squares ? v * v : fabs(v);
                 }
         }
-        /* A line of zeros stays one. */
+        /* A zero line stays zero. */
         float scale = sum == 0.0 ? 0.0f : (float)(1.0 / (squares ? sqrt(sum) : sum));
         for (size_t at = 0, n; at < t->length; at += n) {
             n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);

@@ -2,7 +2,7 @@
 #include "ops/simd/lines.h"
 #include "ops/simd/math.h"
 
-/* Channels [first, last) whose squares count for channel c. */
+/* Channels [first, last) in the window of channel c. */
 static void window_of(const xcvm_LRN_args *a, size_t c, size_t channels, size_t *first, size_t *last)
 {
     size_t before = (size_t)(a->size - 1) / 2, after = (size_t)a->size - 1 - before;

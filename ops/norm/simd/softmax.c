@@ -5,13 +5,13 @@
 #include "ops/simd/lines.h"
 #include "ops/simd/math_f64.h"
 
-/* The greatest element, or NaN if there is one. */
+/* Maximum, or NaN if there is one. */
 static __attribute__((noinline)) float greatest_of(const float *x, size_t count)
 {
     return (float)xcvm_reduce_extreme(xcvm_lanes_greater, x, count, -INFINITY);
 }
 
-/* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. */
+/* Maximum if there is no NaN. With a NaN, the sum of exponentials is NaN for any value. */
 static __attribute__((noinline)) float greatest_number(const float *x, size_t count)
 {
     return (float)xcvm_reduce_extreme(xcvm_lanes_max, x, count, -INFINITY);
@@ -19,10 +19,10 @@ static __attribute__((noinline)) float greatest_number(const float *x, size_t co
 
 /* ---- One line ---- */
 
-/* Elements of a line between polls, whose exponentials are summed by themselves. */
+/* Elements of a line between polls, whose exponentials are summed separately. */
 enum { STRETCH = 1 << 20 };
 
-/* The greatest that `part` finds, or NaN if it finds one; polls between pieces. False if the kernel has to stop. */
+/* Maximum found by `part`, or NaN if it finds one; polls between pieces. Returns false if the kernel must stop. */
 static bool greatest_of_line(const xcvm_tile *t, float (*part)(const float *x, size_t count), float *greatest)
 {
     *greatest = -INFINITY;
@@ -78,7 +78,7 @@ static void log_softmax_line(const xcvm_tile *t)
     }
 }
 
-/* The first place where x is `value`, or NaN if that is one; if x has no such element, the last. */
+/* First index where x equals `value`, or is NaN if that is; the last index if there is none. */
 static size_t place_of(const float *x, size_t length, float value)
 {
     enum { STRIDE = 64 };
@@ -96,7 +96,7 @@ static size_t place_of(const float *x, size_t length, float value)
     return i;
 }
 
-/* Of the greatest elements, or NaNs if there are some, the first one, as NumPy has it. */
+/* Index of the first maximum, or of the first NaN if there is one, as in NumPy. */
 static void hardmax_line(const xcvm_tile *t)
 {
     float greatest;
@@ -116,9 +116,9 @@ static void hardmax_line(const xcvm_tile *t)
     t->y[place] = 1.0f;
 }
 
-/* ---- Adjacent lines, as many at once as a vector has lanes: what is reduced across lanes is reduced for all ---- */
+/* ---- Adjacent lines, as many as a vector has lanes, so that reductions across lanes are shared ---- */
 
-/* The greatest element of each of `count` lines, at most XCVM_LANES; any number for a line that has a NaN. */
+/* Maximum of each of `count` lines, at most XCVM_LANES; arbitrary for a line with a NaN. */
 static void greatest_rows(const float *x, size_t length, size_t count, float greatest[XCVM_LANES])
 {
     xcvm_lanes rows[XCVM_LANES];
@@ -145,7 +145,7 @@ static void greatest_rows(const float *x, size_t length, size_t count, float gre
     xcvm_lanes_store(greatest, xcvm_lanes_reduce_rows(xcvm_lanes_max, rows));
 }
 
-/* Asks for elements that are to be read soon. */
+/* Prefetches elements. */
 static void prefetch(const float *x, size_t count)
 {
     enum { CACHE_LINE = 64 / sizeof(float) };
@@ -153,8 +153,8 @@ static void prefetch(const float *x, size_t count)
         __builtin_prefetch(x + i);
 }
 
-/* y = e to the x, less the greatest of its line, or NULL; returns the sums of the lines. Prefetches as much of the
- * `ahead` elements behind the lines. */
+/* y = exp(x - maximum of its line); y may be NULL. Returns the sums of the lines. Prefetches part of the `ahead`
+ * elements after the lines. */
 static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const float greatest[XCVM_LANES], float *y,
                            size_t ahead)
 {
@@ -171,8 +171,8 @@ static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const fl
     return xcvm_lanes_reduce_rows(xcvm_lanes_plus, rows);
 }
 
-/* At most XCVM_LANES lines of fewer elements than a vector has, which stay in vectors from the first load on: a masked
- * load of what a masked store has just written waits until that is in the cache. The same sums as of longer lines. */
+/* At most XCVM_LANES lines shorter than a vector, kept in registers: a masked load of memory just written by a masked
+ * store stalls. The sums equal those of longer lines. */
 static void softmax_vectors(const float *x, float *y, size_t length, size_t count)
 {
     xcvm_lanes rows[XCVM_LANES], reduced[XCVM_LANES];
@@ -187,8 +187,8 @@ static void softmax_vectors(const float *x, float *y, size_t length, size_t coun
         xcvm_lanes_store_first(y + j * length, length, rows[j] * scale[j]);
 }
 
-/* Lines are gone over three times: no more of them at once than stay in the first-level cache meanwhile. `elements` are
- * those of x and y that are read or written for one. */
+/* Lines are read three times, so only as many are processed together as stay in the first-level cache. `elements` is
+ * the number of elements of x and y per line. */
 static size_t lines_at_once(size_t elements)
 {
     enum { FIRST_LEVEL = 32 * 1024 / sizeof(float) };
@@ -247,8 +247,8 @@ static void log_softmax_rows(const void *context, const float *x, float *y, size
     }
 }
 
-/* Places in a line, which f32 holds exactly: of its first NaN, less AHEAD so that it comes first, or else of the first
- * element that is `greatest`. */
+/* Index in a line, exact in f32: of its first NaN, minus AHEAD so that it wins, or else of the first element equal to
+ * `greatest`. */
 enum { AHEAD = 2 * XCVM_ROW_LENGTH };
 
 static xcvm_lanes first_places(const float *line, size_t length, float greatest)
@@ -284,7 +284,7 @@ static void hardmax_rows(const void *context, const float *x, float *y, size_t l
     }
 }
 
-/* ---- Lines side by side ---- */
+/* ---- Interleaved lines ---- */
 
 static __attribute__((noinline)) void greatest_columns(const xcvm_tile *t, float *greatest)
 {
@@ -300,7 +300,7 @@ static __attribute__((noinline)) void greatest_columns(const xcvm_tile *t, float
     }
 }
 
-/* y[j] = e to the (x[j] - greatest[j]), added to sum[j]. */
+/* y[j] = exp(x[j] - greatest[j]), which is added to sum[j]. */
 static __attribute__((noinline)) void exp_row(const float *x, const float *greatest, size_t columns, float *y,
                                               float *sum)
 {
@@ -408,11 +408,11 @@ static xcvm_status greatest_f64(xcvm_poller *poller, const double *x, size_t len
     return XCVM_OK;
 }
 
-/* Sums and extremes are taken by so many at once, which do not wait for each other. */
+/* Number of independent partial results. */
 enum { SIDE_F64 = 16 };
 
-/* The greatest element where there is no NaN; where there is one, the sum of powers is NaN in any case. Fails as
- * xcvm_kernel_poll does. */
+/* Maximum if there is no NaN. With a NaN, the sum of exponentials is NaN for any value. Fails as xcvm_kernel_poll does.
+ */
 static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, size_t length, double *greatest)
 {
     double r[SIDE_F64];
@@ -435,7 +435,7 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
     return XCVM_OK;
 }
 
-/* y[i] = e to the (x[i] - greatest), whose sum is *sum. Fails as xcvm_kernel_poll does. */
+/* y[i] = exp(x[i] - greatest); *sum is their sum. Fails as xcvm_kernel_poll does. */
 static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
 {
     double r[SIDE_F64] = {0};

@@ -1,5 +1,5 @@
-/* GlobalNorm. Squares are summed up in f64, so that none overflows that the norm does not; by blocks, whose sums are
- * added in order, so that the bits are the same for any number of threads. */
+/* GlobalNorm. Squares are summed in f64, so that they do not overflow unless the norm does; by blocks, whose sums are
+ * added in order, so that results do not depend on the number of threads. */
 #include "ops/optimizer/simd/blocks.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
@@ -8,7 +8,7 @@ enum { BLOCK = 4096, CHAINS = 32, BLOCKS_A_RANGE = 4 };
 
 typedef struct norm {
     xcvm_inputs xs, summands;
-    double *sums; /* one for each block */
+    double *sums; /* one per block */
 } norm;
 
 static double sum_f64(const double *x, const double *summands, size_t count)

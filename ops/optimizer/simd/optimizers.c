@@ -1,8 +1,8 @@
-/* Optimizers. One loop goes over the blocks of all parameters of an instruction, so that many small ones take one pass
- * over memory, shared out evenly. Parameters of half precision are computed with in f32, on what is kept of them in
- * full (masters) if there is that. Formulas and names are those of torch.optim 1.13; LARS is of You, Gitman and
- * Ginsburg, "Large Batch Training of Convolutional Networks" (2017), with the momentum of SGD; Lion of Chen et al.,
- * "Symbolic Discovery of Optimization Algorithms" (2023). */
+/* Optimizers. One loop processes the blocks of all parameters of an instruction, so that many small ones need one pass
+ * over memory and are distributed evenly. Half-precision parameters are updated in f32, from their f32 masters if there
+ * are any. Formulas and names follow torch.optim 1.13. LARS: You, Gitman and Ginsburg, "Large Batch Training of
+ * Convolutional Networks" (2017), with SGD's momentum. Lion: Chen et al., "Symbolic Discovery of Optimization
+ * Algorithms" (2023). */
 #include "ops/optimizer/factors.h"
 #include "ops/optimizer/simd/blocks.h"
 #include "ops/optimizer/simd/outer.h"
@@ -12,19 +12,19 @@
 
 #include "ops/util/shape.h"
 
-/* Steps are limited by memory, and parameters that a core's own cache holds have to change to another's: a range takes
- * several times as long as that. */
+/* Updates are limited by memory bandwidth, and parameters in one core's cache must move to another's. So a range must
+ * take several times as long as that. */
 enum { BLOCKS_A_RANGE = 64 };
 
 typedef struct step {
     xcvm_inputs gradients, parameters, masters, accumulators, averages, moments[XCVM_STEP_MOMENTS];
     bool products;    /* gradients are two factors each */
-    bool plain;       /* a step is the rate times the gradient, and nothing but parameters is kept */
-    bool apply;       /* else gradients are added to accumulators, if there are any */
-    bool valid;       /* else, if `apply`, accumulators become zero, and that is all */
-    bool accumulated; /* if `apply`, the accumulators are in the gradients already */
+    bool plain;       /* a step is the rate times the gradient, without moments, masters and so on */
+    bool apply;       /* if false, gradients are only added to accumulators, if any */
+    bool valid;       /* if false and `apply`, accumulators are only zeroed */
+    bool accumulated; /* if `apply`, gradients already include the accumulators */
     xcvm_step_numbers numbers;
-    /* Of LARS: norms, f32, one for each tensor, from which and `trust` a factor of its rate follows; NULL: none. */
+    /* For LARS: f32 norms, one per tensor, which give the factor of its rate together with `trust`; NULL: none. */
     const xcvm_value *parameter_norms, *gradient_norms;
     double trust;
     void (*f32)(float *p, const float *g, float *const m[], size_t n, const xcvm_step_numbers *t);
@@ -56,14 +56,14 @@ typedef struct step {
 
 /* ---- The loop ---- */
 
-/* Element `first` of tensor i of what is kept, whose elements have `size` bytes; NULL if it is not. A state's elements
- * are written in an instruction of effect UPDATE. */
+/* Element `first` of tensor i of optional state tensors, with `size` bytes per element; NULL if absent. State elements
+ * are written by instructions of effect UPDATE. */
 static void *kept_at(const xcvm_inputs *kept, size_t i, size_t first, size_t size)
 {
     return i < kept->count ? (char *)kept->at[i]->data + first * size : NULL;
 }
 
-/* What the rate of tensor i is multiplied by. */
+/* Factor of the rate of tensor i. */
 static double ratio_of(const step *s, size_t i)
 {
     if (s->parameter_norms == NULL)
@@ -74,13 +74,13 @@ static double ratio_of(const step *s, size_t i)
     return norm > 0.0 && divisor > 0.0 ? s->trust * norm / divisor : 1.0;
 }
 
-/* Blocks that one thread takes. */
+/* Blocks of one thread. */
 typedef struct range {
     const step *step;
     looked_at row;
 } range;
 
-/* Gradients from element `first` of tensor i on, or the factors that they are made of. */
+/* Sets the gradients from element `first` of tensor i, or the factors that they are computed from. */
 static void set_gradients(const step *s, size_t i, size_t first, size_t size, xcvm_step_block *b)
 {
     if (!s->products) {
@@ -96,7 +96,7 @@ static void set_gradients(const step *s, size_t i, size_t first, size_t size, xc
     b->first = first;
 }
 
-/* A block of parameters of half precision; g and p are room for it. */
+/* Loads a block of half-precision parameters; g and p are buffers for it. */
 static void load_halves(const step *s, size_t i, size_t first, xcvm_step_block *b, float *g, float *p)
 {
     const xcvm_value *parameter = s->parameters.at[i];
@@ -113,7 +113,7 @@ static void load_halves(const step *s, size_t i, size_t first, xcvm_step_block *
     }
 }
 
-/* What the step makes of accumulators alone. */
+/* Updates the accumulators. */
 static void accumulate(const step *s, const xcvm_step_block *b, bool is_f64)
 {
     double own[XCVM_STEP_BLOCK];
@@ -125,7 +125,7 @@ static void accumulate(const step *s, const xcvm_step_block *b, bool is_f64)
         add_f32(b->sums, gradients_f32(b, (float *)(void *)own), b->sums, b->count);
 }
 
-/* Steps on one block, of tensor i from element `first` on. */
+/* Updates one block of tensor i from element `first`. */
 static void update_block(void *context, size_t i, size_t first, size_t count, size_t number)
 {
     (void)number;
@@ -190,7 +190,7 @@ static double number_of(const xcvm_value *scalar, double otherwise)
     return scalar != NULL ? xcvm_element_as_double(scalar, 0) : otherwise;
 }
 
-/* What all rows have, and the numbers of the step of `formula`. */
+/* Common fields of all optimizers, and the numbers of the step of `formula`. */
 #define STEP_OF(a, formula, ...)                                                                                       \
     {                                                                                                                  \
         .gradients = (a)->gradients, .parameters = (a)->parameters, .masters = (a)->masters,                           \
@@ -206,7 +206,7 @@ static double number_of(const xcvm_value *scalar, double otherwise)
 
 XCVM_KERNEL(SGD)
 {
-    /* The first step's gradient is the buffer. */
+    /* In the first step the buffer becomes the gradient. */
     const bool first = number_of(a->step, 2.0) == 1.0;
     step s = STEP_OF(a, sgd, .rate = number_of(a->rate, 0.0), .decay = a->weight_decay, .momentum = a->momentum,
                      .taken = first ? 1.0 : 1.0 - a->dampening, .nesterov = (double)a->nesterov);

@@ -1,6 +1,6 @@
-/* Steps of plain SGD down gradients that are outer products, as those of a layer's weights for one example are. The
- * gradients are made where they are used, element by element, so the weights are read and written once, and nothing
- * else of their size is; and those that do not change are not touched. */
+/* Plain SGD with gradients that are outer products, such as those of a layer's weights for one example. Gradients are
+ * computed element by element where they are used, so only the weights are read and written, once, and rows that do not
+ * change are not touched. */
 #ifndef XCVM_OPS_OPTIMIZER_SIMD_OUTER_H
 #define XCVM_OPS_OPTIMIZER_SIMD_OUTER_H
 
@@ -19,7 +19,7 @@ XCVM_INLINE void take_step(float *p, xcvm_lanes factor, const float *b, float ra
     xcvm_lanes_store(p, xcvm_lanes_load(p) - rate * gradient);
 }
 
-/* The row that was looked at last, and whether all of it is finite. */
+/* The row tested last, and whether all its elements are finite. */
 typedef struct looked_at {
     const float *row;
     size_t count;
@@ -37,23 +37,24 @@ static bool is_finite(looked_at *last, const float *row, size_t count)
     return finite;
 }
 
-/* Whether a row of gradients whose factor is 0 changes nothing: a positive rate times +0, which is then taken off,
- * gives each number as it was, if b is finite, and no number is flushed to 0. */
+/* Returns true if a row of gradients whose factor is 0 changes nothing: subtracting a positive rate times +0 leaves
+ * each number unchanged if b is finite and subnormal numbers are not flushed. */
 static bool keeps_rows(const xcvm_step_block *b, float rate, looked_at *last)
 {
     const uint64_t flushed = xcvm_denormals_word() & (uint64_t)XCVM_DENORMALS_BITS;
     return flushed == 0 && rate > 0.0f && rate < INFINITY && is_finite(last, b->gradients, b->columns);
 }
 
-/* A block of the matrix p, of gradients of depth 1 in rows of at least a vector. Vectors go from the first element to
- * the last, whatever rows these are of, because a row is seldom a whole number of them, and the rest of each would take
- * as long as the row. Rows of units that ReLU has turned off have gradients of zero, and are left out. */
+/* Updates a block of the matrix p, with gradients of depth 1 and rows of at least one vector. Vectors run over all
+ * elements regardless of row boundaries, because row lengths are rarely multiples of the vector length, and handling
+ * remainders would take as long as the row. Rows of units that ReLU has turned off have zero gradients and are skipped.
+ */
 static void descend_outer(float *p, const xcvm_step_block *block, float rate, looked_at *last_row)
 {
     const xcvm_lanes_mask numbers = {XCVM_LANES_NUMBERS};
     const size_t columns = block->columns, first = block->first, end = first + block->count;
     const float *a = block->left, *b = block->gradients;
-    float edge[2 * XCVM_LANES]; /* the end of a row, and the beginning of the next */
+    float edge[2 * XCVM_LANES]; /* the end of a row and the start of the next */
     memcpy(edge, b + columns - XCVM_LANES, XCVM_LANES * sizeof *b);
     memcpy(edge + XCVM_LANES, b, XCVM_LANES * sizeof *b);
     size_t row = first / columns, begin = row * columns;

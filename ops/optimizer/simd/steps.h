@@ -1,7 +1,7 @@
-/* One step of each optimizer on `n` elements: p the parameters, g the gradients, m the moments, in the order of the
- * row; a moment that is not kept is NULL. Functions whose names end in _value are those of the type value_t: whoever
- * includes this defines both, and the names that they have for it, once for each type; exported C takes them from here,
- * too. Formulas are those of torch.optim, in the order of its operations. */
+/* One step of each optimizer on `n` elements: p parameters, g gradients, m moments in the order of the op definition,
+ * NULL if absent. This is a template: the including file defines the type value_t and names for functions ending in
+ * _value, once per type. Exported C also includes it. Formulas are those of torch.optim, in the same order of
+ * operations. */
 
 static void xcvm_sgd_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
@@ -54,7 +54,7 @@ static void xcvm_rmsprop_value(value_t *p, const value_t *g, value_t *const m[],
         p[i] -= rate * quotient[i];
 }
 
-/* The rate has decayed already. */
+/* The rate is already decayed. */
 static void xcvm_adagrad_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
     const value_t rate = (value_t)t->rate, epsilon = (value_t)t->epsilon;
@@ -82,7 +82,7 @@ static void xcvm_adadelta_value(value_t *p, const value_t *g, value_t *const m[]
     }
 }
 
-/* The rate has the first moment's correction in it, `root` is that of the second moment's. */
+/* The rate includes the first moment's bias correction; `root` is that of the second. */
 static void xcvm_adam_value(value_t *p, const value_t *g, value_t *const m[], size_t n, const xcvm_step_numbers *t)
 {
     const value_t rate = (value_t)t->rate, shrink = (value_t)t->shrink, epsilon = (value_t)t->epsilon;
@@ -125,7 +125,7 @@ static void xcvm_lion_value(value_t *p, const value_t *g, value_t *const m[], si
     }
 }
 
-/* ---- Around a step ---- */
+/* ---- Before and after a step ---- */
 
 static void xcvm_add_value(value_t *to, const value_t *g, const value_t *sums, size_t n)
 {
@@ -142,8 +142,8 @@ static void xcvm_average_value(value_t *average, const value_t *p, size_t n, con
         average[i] = kept * average[i] + taken * p[i];
 }
 
-/* What a step takes for the gradients, in memory of its own: g * scale, brought to at most `limit`, with the decay of
- * the parameters, times `ratio`. */
+/* Computes the gradients of a step into a buffer: g * scale, clamped to `limit`, plus the weight decay, times `ratio`.
+ */
 static void xcvm_prepare_value(value_t *to, const value_t *g, const value_t *p, size_t n, double ratio,
                                const xcvm_step_numbers *t)
 {
@@ -169,7 +169,7 @@ static void xcvm_prepare_value(value_t *to, const value_t *g, const value_t *p, 
     }
 }
 
-/* The gradients of a block; those that are a product, in memory of its own. */
+/* Returns the gradients of a block; products are computed in a buffer. */
 static const value_t *xcvm_gradients_value(const xcvm_step_block *b, value_t *own)
 {
     const value_t *left = (const value_t *)b->left;
@@ -192,7 +192,7 @@ static const value_t *xcvm_gradients_value(const xcvm_step_block *b, value_t *ow
     return own;
 }
 
-/* A step on a block of a parameter of value_t, all that is kept of it likewise. */
+/* Steps a block of a parameter of value_t, with all its state in value_t. */
 static void xcvm_block_value(const xcvm_step_block *b, const xcvm_step_numbers *t,
                              void (*take)(value_t *p, const value_t *g, value_t *const m[], size_t n,
                                           const xcvm_step_numbers *t))

@@ -1,4 +1,5 @@
-/* Pooling of tensors with blocked channels: a vector of channels at a time, windows over the axes before the blocks. */
+/* Pooling of tensors with blocked channels: one vector of channels at a time, windows over the axes before the blocks.
+ */
 #include "ops/conv/simd/blocked_conv.h"
 #include "ops/util/grain.h"
 #include "ops/pool/simd/blocked_pool.h"
@@ -10,7 +11,7 @@ enum { THREAD_WORK = 50 * 1000, BLOCK = XCVM_CHANNEL_BLOCK };
 typedef struct blocked_pool_loop {
     const xcvm_kernel *k;
     const xcvm_pooling *p;
-    int rows, columns; /* their axes; before that of rows is that of slices, or none */
+    int rows, columns; /* axis indices; the axis before rows is slices, or none */
     size_t slices;     /* of the result */
     size_t plane;      /* floats of an input slice of a block */
 } blocked_pool_loop;
@@ -22,10 +23,10 @@ bool xcvm_blocked_pool_fits(const xcvm_pooling *p)
            p->strides[last] == 1 && p->pads[last] == 0 && p->pads[p->axes + last] == 0 && p->kind != XCVM_POOL_NORM;
 }
 
-/* The window positions of an output position that lie in the image. */
+/* Window positions of an output position that are inside the image. */
 typedef struct span {
-    int64_t begin, count; /* where the first lies in the image; how many there are */
-    int64_t counted;      /* that lie in it or in its padding */
+    int64_t begin, count; /* index of the first in the image; number of positions */
+    int64_t counted;      /* positions in the image or its padding */
 } span;
 
 static span clip(const xcvm_pooling *p, int axis, int64_t o)
@@ -43,10 +44,10 @@ static span clip(const xcvm_pooling *p, int axis, int64_t o)
 
 typedef struct box {
     int64_t slices, rows, columns;
-    ptrdiff_t slice, row, column; /* floats from one to the next */
+    ptrdiff_t slice, row, column; /* distances in floats */
 } box;
 
-/* One vector of a result: the reduction of all vectors of a box. */
+/* Computes one vector of a result: the reduction of all vectors of a box. */
 XCVM_INLINE xcvm_lanes reduce_window(const float *x, const box *w, const int64_t rows, const int64_t columns,
                                      const bool greatest)
 {
@@ -60,7 +61,7 @@ XCVM_INLINE xcvm_lanes reduce_window(const float *x, const box *w, const int64_t
     return result;
 }
 
-/* Row o of slice `depth` of the result; x is the first slice. */
+/* Computes row o of slice `depth` of the result; x is the first slice. */
 XCVM_INLINE void pool_row(const blocked_pool_loop *r, const float *x, int64_t depth, int64_t o, float *y,
                           const bool greatest)
 {
@@ -72,7 +73,7 @@ XCVM_INLINE void pool_row(const blocked_pool_loop *r, const float *x, int64_t de
              .slice = (ptrdiff_t)r->plane * (r->rows > 0 ? (ptrdiff_t)p->dilations[0] : 1),
              .row = (ptrdiff_t)p->dilations[r->rows] * width,
              .column = (ptrdiff_t)p->dilations[r->columns] * BLOCK};
-    /* Counting the steps of each window takes a twentieth of the time of small ones: only long rows need it. */
+    /* Counting the steps of each window costs 5 % with small windows; only long rows need it. */
     const double steps = (double)p->out[r->columns] * (double)p->kernel[r->columns];
     const bool is_long = steps * (double)(slices.count * rows.count) > XCVM_POLL_STEPS;
     xcvm_poller poller = xcvm_poller_of(r->k);

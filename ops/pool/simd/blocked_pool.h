@@ -4,10 +4,10 @@
 
 #include "ops/pool/pool_generic.h"
 
-/* Whether a pooling is over the two axes before blocks of channels. */
+/* Returns true if the pooling is over the axes before blocks of channels. */
 #define xcvm_blocked_pool_fits XCVM_PER_ISA(xcvm_blocked_pool_fits)
 bool xcvm_blocked_pool_fits(const xcvm_pooling *p);
-/* Of one that fits and has elements; without indices. */
+/* For a pooling that fits and has elements; without indices. */
 #define xcvm_blocked_pool XCVM_PER_ISA(xcvm_blocked_pool)
 xcvm_status xcvm_blocked_pool(const xcvm_kernel *k, const xcvm_pooling *p);
 

@@ -1,5 +1,5 @@
-/* MaxPool, AveragePool and LpPool of narrow types: windows over few rows row by row, others axis by axis; maxima of f64
- * and those with their indices row by row, too, other types one position at a time. */
+/* MaxPool, AveragePool and LpPool. Types read as f32: windows of few rows row by row, others axis by axis. Maxima of
+ * f64 and with indices also row by row. Other types: one position at a time. */
 #include "ops/pool/pool_generic.h"
 #include "ops/pool/simd/blocked_pool.h"
 #include "ops/pool/simd/pool_axes.h"

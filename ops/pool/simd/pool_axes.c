@@ -1,5 +1,5 @@
-/* Pooling axis by axis: the reduction of a window is that of its rows' reductions, along one axis after the other,
- * whatever the number of axes and the size of the window. */
+/* Separable pooling, axis by axis: the reduction of a window is the reduction of its rows' reductions, for any number
+ * of axes and window size. */
 #include "ops/util/grain.h"
 #include "ops/pool/simd/pool_axes.h"
 #include "ops/conv/simd/conv.h"
@@ -11,8 +11,8 @@
 enum {
     THREAD_WORK = 50 * 1000,
     COUNTS = 256,
-    PADDED = 4096,        /* elements of a row with its padding, as far as windows reach, that are copied */
-    MOST_FOLDED = 1 << 20 /* elements, between polls */
+    PADDED = 4096,        /* maximum elements of a padded row that are copied */
+    MOST_FOLDED = 1 << 20 /* elements between polls */
 };
 
 typedef struct pool_axes_loop {
@@ -21,7 +21,7 @@ typedef struct pool_axes_loop {
     const xcvm_window *window;
     xcvm_pool_reduce_op reduce_op;
     float *scratch;
-    size_t stage;    /* floats of the largest stage of an image, a whole number of vectors */
+    size_t stage;    /* floats of the largest stage of an image, in whole vectors */
     uint32_t status; /* atomic */
 } pool_axes_loop;
 
@@ -47,7 +47,7 @@ const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy)
     return copy;
 }
 
-/* A window with nothing in it has minus infinity as its maximum, which is the least byte. */
+/* The maximum of an empty window is minus infinity, which becomes the lowest byte. */
 static float at_least(float x, float low) { return x < low ? low : x; }
 
 void xcvm_pool_write(const xcvm_pooling *p, const float *results, size_t at, size_t count)
@@ -76,7 +76,7 @@ XCVM_INLINE xcvm_lanes combine(xcvm_lanes so_far, xcvm_lanes x, bool greatest)
     return greatest ? xcvm_lanes_keep_nan(xcvm_lanes_max(so_far, x), x) : so_far + x;
 }
 
-/* A vector of elements that are `step` apart, 1 or 2; reads none behind the last of them. */
+/* Loads a vector of elements with distance `step`, 1 or 2. Does not read past the last one. */
 XCVM_INLINE xcvm_lanes load_every(const float *from, const size_t step)
 {
     if (step == 1)
@@ -102,7 +102,7 @@ XCVM_INLINE void reduce_run(float *to, const float *from, const size_t step, siz
 {
     const float start = greatest ? -INFINITY : 0.0f;
     if (step <= 2 && count >= XCVM_LANES) {
-        /* The last vector may overlap the one before. */
+        /* The last vector may overlap the previous one. */
         for (size_t i = 0; i < count; i += XCVM_LANES) {
             const size_t at = count - i < XCVM_LANES ? count - XCVM_LANES : i;
             xcvm_lanes r = xcvm_lanes_all(start);
@@ -133,7 +133,7 @@ XCVM_INLINE void reduce_some(float *to, const float *from, const size_t step, si
         reduce_run(to, from, step, apart, n, count, greatest);
 }
 
-/* The same of long rows: polls. */
+/* The same for long rows, with polls. */
 XCVM_INLINE xcvm_status reduce_long(xcvm_poller *poller, float *to, const float *from, const size_t step, size_t apart,
                                     size_t n, size_t count, const bool greatest)
 {
@@ -157,7 +157,7 @@ static void inside(const xcvm_window *w, int axis, size_t o, size_t *first, size
     *first = (size_t)low < *last ? (size_t)low : *last;
 }
 
-/* Rows of `in` elements, each with its padding around it where it has one, so that it is like any other. */
+/* Reduces rows of `in` elements, copied with their padding if there is any, so that all outputs are alike. */
 XCVM_INLINE xcvm_status reduce_padded(xcvm_poller *poller, const xcvm_window *w, int axis, size_t in, size_t out,
                                       size_t outer, size_t span, bool whole, const float *from, float *to,
                                       bool greatest)
@@ -193,14 +193,14 @@ XCVM_INLINE xcvm_status reduce_axis(const pool_axes_loop *r, int axis, size_t ou
     size_t in = w->in[axis], out = w->out[axis];
     const size_t stride = w->stride[axis], kernel = w->kernel[axis], apart = w->dilation[axis];
     const ptrdiff_t pad = w->pad[axis];
-    /* Outputs of [begin, end) have the whole window inside. */
+    /* Outputs in [begin, end) have the whole window inside. */
     xcvm_window_inside(w, axis, 0, &begin, &first);
     xcvm_window_inside(w, axis, kernel - 1, &last, &end);
     end = end < first ? end : first;
     begin = begin > last ? begin : last;
     begin = begin < end ? begin : end;
     if (inner == 1 && pad == 0 && out * stride == in && begin == 0 && end == out) {
-        /* Windows go on from row to row. */
+        /* Windows continue from row to row. */
         in *= outer;
         end = out *= outer;
         outer = 1;
@@ -237,7 +237,7 @@ static bool is_still(const xcvm_window *w, int axis)
     return w->kernel[axis] == 1 && w->stride[axis] == 1 && w->pad[axis] == 0 && w->in[axis] == w->out[axis];
 }
 
-/* The elements as they are summed up: absolute, or squared. */
+/* Prepares elements for summation: absolute values or squares. */
 static void prepare(xcvm_pool_reduce_op reduce_op, size_t count, float *x)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* Pooling axis by axis, and what it has in common with pooling row by row. */
+/* Pooling axis by axis, and definitions shared with pooling row by row. */
 #ifndef XCVM_OPS_POOL_SIMD_POOL_AXES_H
 #define XCVM_OPS_POOL_SIMD_POOL_AXES_H
 
@@ -6,7 +6,7 @@
 #include "ops/simd/lanes.h"
 #include "ops/conv/window.h"
 
-/* What a window's elements become: the root of the sum of squares, else as said. */
+/* Reduction of a window's elements. SQUARES is the root of the sum of squares. */
 typedef enum xcvm_pool_reduce_op {
     XCVM_REDUCE_MAX,
     XCVM_REDUCE_SUM,
@@ -14,13 +14,13 @@ typedef enum xcvm_pool_reduce_op {
     XCVM_REDUCE_SQUARES
 } xcvm_pool_reduce_op;
 
-/* Any number of axes and size of window, for f32 and types that are read as f32. */
+/* Supports any number of axes and window size, for f32 and types read as f32. */
 #define xcvm_pool_axes XCVM_PER_ISA(xcvm_pool_axes)
 xcvm_status xcvm_pool_axes(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_reduce_op reduce_op);
-/* One image (of p->planes) as floats: where it lies, or copied to `copy`, which has room for it. */
+/* Returns one image (of p->planes) as floats, in place or copied to `copy`, which must be large enough. */
 #define xcvm_pool_image XCVM_PER_ISA(xcvm_pool_image)
 const float *xcvm_pool_image(const xcvm_pooling *p, size_t index, float *copy);
-/* Writes results to y from element `at` on. */
+/* Writes results to y from element `at`. */
 #define xcvm_pool_write XCVM_PER_ISA(xcvm_pool_write)
 void xcvm_pool_write(const xcvm_pooling *p, const float *results, size_t at, size_t count);
 

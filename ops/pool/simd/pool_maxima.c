@@ -1,6 +1,6 @@
-/* Maxima with their indices. What f32 holds is laid out in planes (planes.h), in which windows slide along whole
- * vectors, however narrow a row is; of f64, and of windows that planes do not take, a row of results meets the window's
- * positions one after the other, each against the best so far. */
+/* Maxima with indices. Types that f32 represents are copied to planes (planes.h), in which windows move along whole
+ * vectors even for narrow rows. For f64, and windows that planes do not support, a row of results is compared with one
+ * window position after another. */
 #include "ops/pool/simd/pool_maxima.h"
 #include "ops/conv/simd/planes.h"
 #include "ops/simd/math.h"
@@ -15,14 +15,14 @@ typedef struct pool_maxima_loop {
     const xcvm_pooling *pooling;
     int64_t *indices;
     bool columns_first;
-    const xcvm_window *window; /* NULL: planes do not take it */
+    const xcvm_window *window; /* NULL: planes do not support it */
     xcvm_planes planes;
-    int32_t steps[XCVM_PLANES_TAPS]; /* from the first position of a window to each, in elements of the image */
-    float *scratch;                  /* each worker's: an image where x is not f32, then planes and results */
+    int32_t steps[XCVM_PLANES_TAPS]; /* offsets from the first position of a window to each, in image elements */
+    float *scratch;                  /* per worker: an image if x is not f32, then planes and results */
     size_t image_floats, scratch_floats;
 } pool_maxima_loop;
 
-/* Results [column, column + count) of a row; -1 stands for no index. */
+/* Results [column, column + count) of a row; -1: no index. */
 typedef struct best_so_far {
     union {
         float f32[COLUMNS];
@@ -34,7 +34,7 @@ typedef struct best_so_far {
     } at;
 } best_so_far;
 
-/* The first of equal ones stays, and the first NaN. An index is as wide as an element, which keeps loops in vectors. */
+/* The first of equal maxima wins, and the first NaN. An index has the size of an element, so that loops vectorize. */
 #define DEFINE_ROW(name, type, index)                                                                                  \
     XCVM_INLINE void every_##name(const type *restrict x, const size_t step, size_t count, index at,                   \
                                   type *restrict best, index *restrict best_at)                                        \
@@ -59,7 +59,7 @@ typedef struct best_so_far {
 DEFINE_ROW(f32, float, int32_t)
 DEFINE_ROW(f64, double, int64_t)
 
-/* Positions [first, last) of n, `dilation` apart from `at` on, that are in [0, in). */
+/* Positions [first, last) of n, with distance `dilation` from `at`, that are in [0, in). */
 static void inside(int64_t at, int64_t dilation, int64_t n, int64_t in, int64_t *first, int64_t *last)
 {
     const int64_t low = at < 0 ? (dilation - 1 - at) / dilation : 0;
@@ -68,7 +68,7 @@ static void inside(int64_t at, int64_t dilation, int64_t n, int64_t in, int64_t 
     *first = low < *last ? low : *last;
 }
 
-/* One row of the input meets results [column, column + count); `from` is its first element in the plane. */
+/* Compares one input row with results [column, column + count). `from` is its first element in the plane. */
 static xcvm_status reduce_row(const xcvm_pooling *p, const void *plane, size_t from, size_t column, size_t count,
                               best_so_far *best, xcvm_poller *poller)
 {
@@ -95,7 +95,7 @@ static xcvm_status reduce_row(const xcvm_pooling *p, const void *plane, size_t f
     return XCVM_OK;
 }
 
-/* The same for all rows of the windows around row `row` of the results. */
+/* The same for all rows of the windows of result row `row`. */
 static xcvm_status reduce_rows(const xcvm_pooling *p, const void *plane, size_t row, size_t column, size_t count,
                                best_so_far *best, xcvm_poller *poller)
 {
@@ -121,7 +121,7 @@ static xcvm_status reduce_rows(const xcvm_pooling *p, const void *plane, size_t 
     }
 }
 
-/* The index of an element of a plane with the first axis fastest. */
+/* Converts the index of an element of a plane to column-major order. */
 static int64_t with_columns_first(const xcvm_pooling *p, int64_t at)
 {
     int64_t where[XCVM_MAX_RANK], index = 0;
@@ -174,8 +174,7 @@ static xcvm_status pool_plane(const pool_maxima_loop *w, size_t plane, const voi
 
 /* ---- In planes ---- */
 
-/* The greatest of each window, and from which of its positions on it is: the first one, and the first NaN; -1 where
- * nothing is greater than minus infinity. */
+/* Finds the maximum of each window and its first position, or the first NaN; -1 if nothing exceeds minus infinity. */
 XCVM_INLINE void greatest_of(const pool_maxima_loop *w, const float *planes, const size_t taps, size_t count,
                              float *best, int32_t *at)
 {
@@ -194,7 +193,7 @@ XCVM_INLINE void greatest_of(const pool_maxima_loop *w, const float *planes, con
     }
 }
 
-/* The first position of a window that lies inside the image, in which all others are minus infinity; 0 if none does. */
+/* First window position inside the image if all elements are minus infinity; 0 if there is none. */
 static int64_t first_inside(const xcvm_window *w, size_t row, size_t column)
 {
     const size_t place[] = {row, column};

@@ -1,19 +1,19 @@
-/* Pooling row by row: the input rows that the windows of an output row meet are reduced into one, with the padding
- * around it, and that along the windows. Both take whole vectors, whatever the width. */
+/* Pooling row by row: the input rows of an output row's windows are reduced to one padded row, which is then reduced
+ * along the windows. Both steps use whole vectors at any width. */
 #include "ops/pool/simd/pool_rows.h"
 #include "ops/conv/simd/conv.h"
 
 #include <math.h>
 
 enum {
-    THREAD_WORK = 20 * 1000, /* steps of a range that are worth waking a thread for */
-    MOST_ROWS = 9,           /* of more, reducing along one axis after the other takes less */
+    THREAD_WORK = 20 * 1000, /* minimum steps per range */
+    MOST_ROWS = 9,           /* maximum window rows; for more, reduction axis by axis is faster */
     MOST_ROWS_OF_MAXIMA = 5,
-    MOST_REACH = 8192, /* elements from the first to the last of a window */
+    MOST_REACH = 8192, /* maximum extent of a window along a row */
     MOST_STRIDE = 16,
-    LINES = 4096,          /* floats of the lines that are made at a time */
-    COLUMNS = 1024,        /* results that are made at a time */
-    SLACK = 4 * XCVM_LANES /* floats that vectors may reach over the last one */
+    LINES = 4096,          /* floats of the lines computed together */
+    COLUMNS = 1024,        /* results computed together */
+    SLACK = 4 * XCVM_LANES /* floats that vectors may read past the end */
 };
 
 typedef struct pool_rows_loop {
@@ -21,21 +21,20 @@ typedef struct pool_rows_loop {
     const xcvm_pooling *pooling;
     const xcvm_window *window;
     xcvm_pool_reduce_op reduce_op;
-    size_t columns, reach; /* results at a time; elements that their windows reach over */
-    size_t rows, pitch;    /* lines at a time; floats from one to the next */
-    float *counts,
-        *row_counts; /* elements that a mean counts along a row, and across rows; NULL unless means are made */
+    size_t columns, reach;      /* results at a time; elements that their windows cover */
+    size_t rows, pitch;         /* lines at a time; floats between them */
+    float *counts, *row_counts; /* element counts of means along a row and across rows; NULL unless for means */
     float *scratch;
     size_t scratch_floats; /* of a worker */
 } pool_rows_loop;
 
-/* A worker's memory. */
+/* Memory of one worker. */
 typedef struct desk {
-    float *line;    /* reduced rows, with the padding */
-    float *results; /* of types other than f32 */
-    float *image;   /* the same as f32 */
+    float *line;    /* reduced rows with padding */
+    float *results; /* for types other than f32 */
+    float *image;   /* the image as f32 */
     const float *held;
-    size_t index; /* of the image that `held` is */
+    size_t index; /* index of the image in `held` */
 } desk;
 
 bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_reduce_op reduce_op)
@@ -105,7 +104,7 @@ static void reduce_rows(const float *const *rows, size_t n, size_t count, xcvm_p
         reduce_some(rows, n, count, XCVM_REDUCE_SQUARES, to);
 }
 
-/* The same of `count` elements in front of what must not be read: no vector reaches beyond them. */
+/* The same for `count` elements followed by memory that must not be read. */
 static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, xcvm_pool_reduce_op f, float *to)
 {
     float copies[MOST_ROWS][XCVM_LANES] = {{0}};
@@ -120,7 +119,7 @@ static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, 
     reduce_rows(rest, n, count - whole, f, to + whole);
 }
 
-/* Where an output row lies: `index` counts rows over the first two axes. */
+/* Position of an output row; `index` counts rows over the first two axes. */
 typedef struct place {
     size_t index, depth, height;
 } place;
@@ -134,7 +133,7 @@ static void advance(const xcvm_window *w, place *at)
     }
 }
 
-/* Column `begin` of the rows of an image that the windows of an output row meet, in ascending order. */
+/* Lists column `begin` of the image rows that the windows of an output row use, in ascending order. */
 static size_t find_rows(const xcvm_window *w, const place *at, const float *image, size_t begin,
                         const float *rows[MOST_ROWS])
 {
@@ -159,7 +158,7 @@ static void fill(float *to, size_t count, float value)
         xcvm_lanes_store(to + i, xcvm_lanes_all(value));
 }
 
-/* The line for windows from column `first` on, which is below 0 in the padding: `reach` columns. */
+/* Makes the line of `reach` columns for windows from column `first`, which is negative in the padding. */
 static void make_line(const pool_rows_loop *r, const desk *d, const place *where, ptrdiff_t first, size_t reach,
                       float *line)
 {
@@ -186,7 +185,7 @@ static void make_line(const pool_rows_loop *r, const desk *d, const place *where
 
 /* ---- Along a row ---- */
 
-/* A vector of elements that are `stride` apart. */
+/* Loads a vector of elements with distance `stride`. */
 XCVM_INLINE xcvm_lanes load_every(const float *from, const size_t stride)
 {
     if (stride == 1)
@@ -201,14 +200,14 @@ XCVM_INLINE xcvm_lanes load_every(const float *from, const size_t stride)
     return xcvm_lanes_load(each);
 }
 
-/* What the results of a row are made with. */
+/* Inputs for the results of a row. */
 typedef struct slide {
-    const float *line, *counts; /* counts: NULL unless means are made */
+    const float *line, *counts; /* counts: NULL unless for means */
     float row_count;
     size_t dilation;
 } slide;
 
-/* `close`: the stride is 2 and the dilation 1, where two elements lie in the same vectors. */
+/* `close`: stride 2 and dilation 1, where two elements are in the same vectors. */
 XCVM_INLINE xcvm_lanes result_at(const slide *s, size_t i, const size_t kernel, const size_t stride, const bool close,
                                  const bool greatest)
 {
@@ -233,7 +232,7 @@ XCVM_INLINE void slide_along(const slide *s, const size_t kernel, const size_t s
         xcvm_copy_floats(to, few, count);
         return;
     }
-    /* The last vector may overlap the one before. */
+    /* The last vector may overlap the previous one. */
     for (size_t i = 0; i < count; i += XCVM_LANES) {
         const size_t at = count - i < XCVM_LANES ? count - XCVM_LANES : i;
         xcvm_lanes_store(to + at, result_at(s, at, kernel, stride, close, greatest));
@@ -267,7 +266,7 @@ XCVM_INLINE void slide_by(const slide *s, size_t kernel, size_t stride, size_t c
 
 /* ---- Output rows ---- */
 
-/* What is left to do with results at element `at` of y. */
+/* Final operations on results for y from element `at`. */
 static void finish(const pool_rows_loop *r, float *results, size_t at, size_t count)
 {
     for (size_t i = 0; i < count && r->reduce_op == XCVM_REDUCE_SQUARES; i++)
@@ -276,8 +275,8 @@ static void finish(const pool_rows_loop *r, float *results, size_t at, size_t co
         xcvm_pool_write(r->pooling, results, at, count);
 }
 
-/* Results [first, first + count) of `rows` output rows from *where on: first all of their lines, so that no vector of a
- * line is read while it is still being written. */
+/* Computes results [first, first + count) of `rows` output rows from *where. All lines are computed first, so that no
+ * vector of a line is read right after it was written. */
 static void pool_part(const pool_rows_loop *r, const desk *d, const place *where, size_t rows, size_t first,
                       size_t count)
 {
@@ -302,7 +301,7 @@ static void pool_part(const pool_rows_loop *r, const desk *d, const place *where
         if (count != w->out[2])
             finish(r, to, place_of_y, count);
     }
-    /* Whole rows lie one behind the other. */
+    /* Whole rows are contiguous. */
     if (count == w->out[2]) {
         const size_t place_of_y = d->index * w->out_size + where->index * count;
         finish(r, direct ? XCVM_DATA(float, p->y) + place_of_y : d->results, place_of_y, rows * count);
@@ -314,7 +313,7 @@ static desk desk_of(const pool_rows_loop *r, int worker)
     desk d = {.line = r->scratch + (size_t)worker * r->scratch_floats, .index = SIZE_MAX};
     d.results = d.line + r->rows * r->pitch;
     d.image = d.results + xcvm_round_up(r->rows * r->columns, XCVM_LANES);
-    /* Vectors reach over what is given a value. */
+    /* Vectors read past the values that are set. */
     for (size_t i = 0; i < r->rows * r->pitch; i++)
         d.line[i] = 0.0f;
     return d;
@@ -346,13 +345,13 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
     }
 }
 
-/* Floats for what means count along axis `axis` of the window: vectors reach over the last one. */
+/* Floats for the element counts of a mean on axis `axis`, including what vectors read past the end. */
 static size_t counted_floats(const pool_rows_loop *r, int axis)
 {
     return r->pooling->kind == XCVM_POOL_MEAN ? xcvm_round_up(r->window->out[axis], XCVM_LANES) + XCVM_LANES : 0;
 }
 
-/* The same of all workers, from `counts` on. */
+/* The same for all workers, from `counts`. */
 static xcvm_status find_counts(pool_rows_loop *r, float *counts)
 {
     const xcvm_pooling *p = r->pooling;

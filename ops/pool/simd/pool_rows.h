@@ -4,10 +4,10 @@
 
 #include "ops/pool/simd/pool_axes.h"
 
-/* Whether windows meet few rows and do not reach far along a row, whatever their position. */
+/* Returns true if windows have few rows and a small extent along a row. */
 #define xcvm_pool_rows_fit XCVM_PER_ISA(xcvm_pool_rows_fit)
 bool xcvm_pool_rows_fit(const xcvm_window *w, xcvm_pool_reduce_op reduce_op);
-/* For f32 and types that are read as f32. */
+/* For f32 and types read as f32. */
 #define xcvm_pool_rows XCVM_PER_ISA(xcvm_pool_rows)
 xcvm_status xcvm_pool_rows(xcvm_kernel *k, const xcvm_pooling *p, const xcvm_window *w, xcvm_pool_reduce_op reduce_op);
 

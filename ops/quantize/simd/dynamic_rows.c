@@ -15,7 +15,7 @@ void xcvm_dynamic_row_make(const float *x, size_t count, xcvm_dynamic_row *row)
     XCVM_INDEPENDENT
     for (size_t i = 0; i < count; i++) {
         float v = rintf(x[i] / s.divisor) + zero;
-        v = v > 0.0f ? v : 0.0f; /* also what is not a number */
+        v = v > 0.0f ? v : 0.0f; /* also replaces NaN */
         row->bytes[i] = (uint8_t)(int32_t)(v < 255.0f ? v : 255.0f);
     }
     for (size_t i = count; i % XCVM_QUAD != 0; i++)

@@ -1,4 +1,4 @@
-/* ConvInteger and QLinearConv, as products of the filters with a matrix that has a column for each output position. */
+/* ConvInteger and QLinearConv, as products of the filters with a matrix that has one column per output position. */
 #include "ops/quantize/simd/integer_gemm.h"
 #include "ops/conv/window.h"
 
@@ -22,7 +22,7 @@ static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
     g->a_zero = t->w_zeros + output;
 }
 
-/* `count` bytes, `stride` apart. */
+/* Copies `count` bytes with distance `stride`. */
 static void read_bytes(const uint8_t *from, size_t count, size_t stride, uint8_t *to)
 {
     if (stride == 1)
@@ -32,8 +32,8 @@ static void read_bytes(const uint8_t *from, size_t count, size_t stride, uint8_t
             to[i] = from[i * stride];
 }
 
-/* Output positions [n0, n1) as one window position sees them; the padding is x's zero point, so that nothing remains.
- */
+/* Returns the bytes of output positions [n0, n1) for one window position. Padding is x's zero point, so that it
+ * contributes nothing. */
 static const uint8_t *read_row(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, uint8_t *buffer)
 {
     const integer_conv_loop *t = g->context;
@@ -73,12 +73,12 @@ static void store_quantized(const xcvm_integer_gemm *g, size_t i, size_t n0, siz
     const size_t output = g->item % t->shape.group * g->m + i;
     const float x_scale = scale_at(q->x_scale, 0), w_scale = scale_at(q->w_scale, output),
                 y_scale = scale_at(q->y_scale, 0), unit = x_scale * w_scale;
-    /* In f32, as ONNX Runtime has it, but where f32 does not have the product. */
+    /* In f32, like ONNX Runtime, unless f32 cannot represent the product. */
     const float scale = isnormal(unit) ? unit / y_scale : (float)((double)x_scale * (double)w_scale / (double)y_scale);
     const uint32_t bias = q->b != NULL ? (uint32_t)XCVM_CDATA(int32_t, q->b)[output] : 0;
     int32_t biased[XCVM_GEMM_PANEL];
     for (size_t j = 0; j < n1 - n0; j++)
-        biased[j] = (int32_t)((uint32_t)sums[j] + bias); /* wraps, as the sums do */
+        biased[j] = (int32_t)((uint32_t)sums[j] + bias); /* wraps, like the sums */
     xcvm_quantize_sums(biased, n1 - n0, scale, NULL, xcvm_zero_point(q->y_zero_point, 0), t->y->dtype == XCVM_I8,
                        XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
 }

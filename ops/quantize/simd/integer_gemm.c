@@ -14,8 +14,8 @@ enum {
     THREAD_WORK = 400 * 1000
 };
 
-/* The instructions that multiply and add four bytes at a time: not part of the instruction set's level, so asked for.
- */
+/* Instructions that multiply and add four bytes are not part of an instruction set level, so their availability is
+ * checked at run time. */
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define HAS_QUADS 1
 #define QUADS __attribute__((target("avx512vnni")))
@@ -26,7 +26,7 @@ enum {
 typedef int32_t word __attribute__((aligned(1), may_alias));
 
 /* A function for c (rows PANEL apart) of `rows` rows of a and a panel of b, in `steps` words of a pair of 16-bit
- * numbers or of four bytes each; and one for whatever the panel's width is. */
+ * numbers or of four bytes; and one that dispatches on the panel's width. */
 #define TILE_FUNCTIONS(name, attribute, add_products)                                                                  \
     attribute static inline                                                                                            \
         __attribute__((always_inline)) void name##_tile(const word *a, const word *b, size_t steps, size_t width,      \
@@ -71,8 +71,8 @@ TILE_FUNCTIONS(by_quads, QUADS, ADD_QUADS)
 
 typedef void (*tile_function)(const void *a, const void *b, size_t steps, size_t width, bool add, int32_t *c);
 
-/* How a product is done. As bytes, a is without sign and b has one: what has the other is shifted by 128, as its zero
- * points are. */
+/* The method of a product. Byte instructions require unsigned a and signed b; operands of the other signedness are
+ * shifted by 128, and so are their zero points. */
 typedef struct method {
     bool quads;
     tile_function tile;
@@ -91,8 +91,8 @@ static method choose_method(void)
 
 enum { LINES = 4 };
 
-/* Where a thread keeps its block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, b's zero
- * points, and the same for bytes with a sign, and the sums of b's columns and a's rows. */
+/* Buffers of a thread for a block: b as panels, a few rows of b, rows of a, sums in tiles of ROWS x PANEL, b's zero
+ * points, the same for signed bytes, and the sums of b's columns and a's rows. */
 typedef struct buffers {
     int16_t *panels, *a, *zeros;
     uint8_t *lines;
@@ -107,7 +107,7 @@ static size_t block_width(size_t n)
 
 static size_t tiles_of(size_t m) { return (m + ROWS - 1) / ROWS; }
 
-/* The buffers of a thread that computes m rows, at `base`; NULL: only their size, which is returned. */
+/* Assigns the buffers of a thread that computes m rows, from `base`; NULL: returns only their size. */
 static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers *b)
 {
     const size_t depth = xcvm_round_up(g->k < DEPTH ? g->k : DEPTH, LINES);
@@ -134,7 +134,7 @@ static size_t lay_out(const xcvm_integer_gemm *g, size_t m, char *base, buffers 
 
 /* ---- Packing ---- */
 
-/* Where the words of a few rows of b go: the first of `steps` of each panel, of `columns` columns in all. */
+/* Destination of words of a few rows of b: the first of `steps` of each panel, for `columns` columns in total. */
 typedef struct packed_words {
     word *panels;
     size_t steps, step, columns;
@@ -145,7 +145,7 @@ static word *words_of_panel(const packed_words *w, size_t j)
     return w->panels + j * w->steps + w->step * xcvm_gemm_panel_width(j, w->columns);
 }
 
-/* Words of two rows of bytes of b, less their zero points. */
+/* Packs words of two rows of bytes of b, minus their zero points. */
 static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const int16_t *zeros, size_t count, word *to)
 {
     const uint8_t *l0 = rows[0], *l1 = rows[1];
@@ -162,8 +162,8 @@ static void pack_pairs(const uint8_t *const rows[LINES], bool is_signed, const i
 }
 
 #if HAS_QUADS
-/* Words of four rows, with a sign, which are summed up in `columns`. The four runs of 16 bytes lie in a vector; first
- * the words of all that stand at the same place come side by side, then the bytes of those. */
+/* Packs words of four rows as signed bytes, and adds up `columns`. Four runs of 16 bytes are in one vector: a word
+ * permutation groups equal positions, then a byte shuffle interleaves them. */
 QUADS static void pack_quads(const uint8_t *const rows[LINES], bool is_signed, int32_t *columns, const packed_words *w)
 {
     const __m512i flip = _mm512_set1_epi32(is_signed ? 0 : (int32_t)0x80808080u), ones = _mm512_set1_epi8(1);
@@ -195,12 +195,12 @@ static void spread_zeros(const xcvm_integer_gemm *g, size_t n0, size_t n1, const
     }
 }
 
-/* Rows [k0, k1) of columns [n0, n1) of b as panels, a few rows to a word; rows of a fill up the last one with zeros. */
+/* Packs rows [k0, k1) of columns [n0, n1) of b to panels, several rows per word. The last word is padded with zeros. */
 static void pack(const xcvm_integer_gemm *g, bool quads, size_t k0, size_t k1, size_t n0, size_t n1, const buffers *b)
 {
     const size_t count = n1 - n0, padded = xcvm_round_up(count, XCVM_LANES), rows = quads ? 4 : 2;
     const size_t steps = (k1 - k0 + rows - 1) / rows;
-    /* Of the shifted bytes, this is the zero. */
+    /* Zero in the shifted representation. */
     memset(b->lines, g->b_signed ? 0 : 0x80, LINES * padded);
     if (k0 == 0)
         memset(b->columns, 0, padded * sizeof *b->columns);
@@ -224,7 +224,7 @@ static void pack(const xcvm_integer_gemm *g, bool quads, size_t k0, size_t k1, s
     }
 }
 
-/* `count` bytes less a zero point. */
+/* Converts `count` bytes minus a zero point. */
 static void widen(const void *bytes, bool is_signed, size_t first, size_t count, int16_t zero, int16_t *to)
 {
     const uint8_t *u = (const uint8_t *)bytes + first;
@@ -237,8 +237,8 @@ static void widen(const void *bytes, bool is_signed, size_t first, size_t count,
             to[i] = (int16_t)(u[i] - zero);
 }
 
-/* Rows of tile i, from column k0 on, in words; the rows beyond m and what fills up the last word are zero. Pairs are
- * less the zero points. */
+/* Converts rows of tile i, from column k0, to words. Rows beyond m and padding are zero. Pairs have their zero points
+ * subtracted. */
 static void widen_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k0, size_t k1, int16_t *to)
 {
     const size_t depth = xcvm_round_up(k1 - k0, 2);
@@ -266,7 +266,7 @@ static void copy_rows(const xcvm_integer_gemm *g, size_t i, size_t m1, size_t k0
     }
 }
 
-/* The sums of rows of a as bytes without sign, less their zero points. */
+/* Sums of rows of a as unsigned bytes, minus their zero points. */
 static xcvm_status sum_rows(xcvm_poller *poller, const xcvm_integer_gemm *g, size_t m0, size_t m1, int32_t *to)
 {
     const uint8_t flip = g->a_signed ? 0x80 : 0;
@@ -281,8 +281,8 @@ static xcvm_status sum_rows(xcvm_poller *poller, const xcvm_integer_gemm *g, siz
     return XCVM_OK;
 }
 
-/* Sums of bytes of row i, in whole vectors from column `first` of a block on, less what zero points, and the shift of
- * bytes, have added to them: modulo 2 to the 32. `to` may be `sums`. */
+/* Corrects byte sums of row i, in whole vectors from column `first` of a block, for zero points and the shift of bytes,
+ * modulo 2^32. `to` may be `sums`. */
 static void correct(const xcvm_integer_gemm *g, const buffers *b, int32_t row, size_t i, size_t first, size_t count,
                     const int32_t *sums, int32_t *to)
 {
@@ -294,7 +294,7 @@ static void correct(const xcvm_integer_gemm *g, const buffers *b, int32_t row, s
     }
 }
 
-/* Puts sums of rows [i, i + height) where they belong: of a tile whose first column is j. */
+/* Stores sums of rows [i, i + height) of a tile whose first column is j. */
 static void put_tile(const xcvm_integer_gemm *g, size_t i, size_t height, size_t j, size_t columns, const int32_t *sums)
 {
     for (size_t r = 0; r < height; r++, sums += PANEL) {
@@ -304,13 +304,13 @@ static void put_tile(const xcvm_integer_gemm *g, size_t i, size_t height, size_t
         }
         int32_t *c = g->c + (g->item * g->m + i + r) * g->n + j;
         if (columns == PANEL)
-            memcpy(c, sums, PANEL * sizeof *c); /* a constant becomes vectors */
+            memcpy(c, sums, PANEL * sizeof *c); /* a constant size compiles to vector moves */
         else
             memcpy(c, sums, columns * sizeof *c);
     }
 }
 
-/* The same of all tiles of a block; sums of bytes are corrected, and put at once where there are whole vectors. */
+/* The same for all tiles of a block. Byte sums are corrected, and stored directly for whole vectors. */
 static void finish(const xcvm_integer_gemm *g, bool quads, size_t m0, size_t m1, size_t n0, size_t n1, const buffers *b)
 {
     int32_t *sums = b->sums;
@@ -348,7 +348,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
             for (size_t i = m0; i < m1; i += ROWS) {
                 const void *a = b.a;
                 XCVM_TRY(xcvm_poll_after(&poller, (end - n) * steps));
-                /* Where whole rows of bytes are whole words, they are used as they are. */
+                /* Rows of bytes that are whole words are used in place. */
                 if (how.quads && !g->a_signed && 4 * steps == g->k && i + ROWS <= m1)
                     a = (const uint8_t *)g->a + i * g->k;
                 else if (steps > 0 && how.quads)
@@ -368,7 +368,7 @@ static xcvm_status run_part(const xcvm_kernel *k, const xcvm_integer_gemm *g, si
 
 /* ---- Threads ---- */
 
-/* Products are cut into row_parts x column_parts. */
+/* Products are split into row_parts x column_parts. */
 typedef struct integer_product_loop {
     const xcvm_kernel *k;
     const xcvm_integer_batch *batch;

@@ -1,6 +1,6 @@
-/* Products of byte matrices, less their zero points, summed up in 32 bits: c = (a - a_zero) * (b - b_zero), modulo 2 to
- * the 32. Differences are held as 16-bit integers, of which two neighbors along k are multiplied and added at a time;
- * or, where the processor can, four bytes are, and what zero points make of the sums is put right behind. */
+/* Products of byte matrices minus their zero points, with 32-bit sums: c = (a - a_zero) * (b - b_zero), modulo 2^32.
+ * Differences are 16-bit integers, and two neighbors along k are multiplied and added at a time. CPUs with byte
+ * instructions use four bytes at a time, and zero points are corrected afterwards. */
 #ifndef XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 #define XCVM_OPS_QUANTIZE_SIMD_INTEGER_GEMM_H
 
@@ -11,8 +11,8 @@
 
 typedef struct xcvm_integer_gemm xcvm_integer_gemm;
 
-/* Where the bytes of row p, columns [n0, n1), of g's matrix b are: in `buffer`, or elsewhere if there are whole vectors
- * of them. What stands for nothing is the zero point. */
+/* Returns the bytes of row p, columns [n0, n1), of g's matrix b: in `buffer`, or elsewhere if they are whole vectors.
+ * Padding is the zero point. */
 typedef const uint8_t *(*xcvm_integer_row)(const xcvm_integer_gemm *g, size_t p, size_t n0, size_t n1, uint8_t *buffer);
 /* Takes the finished sums of row i, columns [n0, n1). */
 typedef void (*xcvm_integer_finish)(const xcvm_integer_gemm *g, size_t i, size_t n0, size_t n1, const int32_t *sums);
@@ -25,8 +25,8 @@ struct xcvm_integer_gemm {
     const int16_t *b_zero; /* n numbers; NULL: b_zero_of_all */
     int16_t b_zero_of_all;
     xcvm_integer_row row;
-    int32_t *c;                 /* of all products, one behind the other; NULL: `finish` takes the sums */
-    xcvm_integer_finish finish; /* or NULL */
+    int32_t *c;                 /* of all products, contiguous; NULL: `finish` takes the sums */
+    xcvm_integer_finish finish; /* may be NULL */
     const void *context;        /* of row and finish */
     size_t item;
 };
@@ -34,16 +34,16 @@ struct xcvm_integer_gemm {
 typedef struct xcvm_integer_batch {
     xcvm_integer_gemm shape;
     size_t count;
-    void (*at)(const void *context, size_t index, xcvm_integer_gemm *g); /* sets what differs */
+    void (*at)(const void *context, size_t index, xcvm_integer_gemm *g); /* sets the operands of product `index` */
 } xcvm_integer_batch;
 
-/* Bytes that a run on so many threads takes, 64-byte aligned. */
+/* Bytes of 64-byte aligned scratch for a run on `threads` threads. */
 #define xcvm_integer_gemm_scratch XCVM_PER_ISA(xcvm_integer_gemm_scratch)
 size_t xcvm_integer_gemm_scratch(const xcvm_integer_batch *batch, int threads);
 #define xcvm_integer_gemm_run XCVM_PER_ISA(xcvm_integer_gemm_run)
 xcvm_status xcvm_integer_gemm_run(const xcvm_kernel *k, const xcvm_integer_batch *batch, void *scratch);
 
-/* Zero point `index` of a tensor of bytes, which may have but one for all, or be NULL. */
+/* Returns zero point `index` of a byte tensor, which may have a single element, or be NULL. */
 static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index)
 {
     if (zero_point == NULL)
@@ -54,10 +54,8 @@ static inline int16_t xcvm_zero_point(const xcvm_value *zero_point, size_t index
                                         : XCVM_CDATA(uint8_t, zero_point)[index];
 }
 
-/* Results of a quantized product: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated.
- * A scale beyond f32 is the greatest of f32: any sum but 0 saturates by it, and 0 stays 0, which times infinity is
- * none.
- */
+/* Quantizes sums: sums[i] * scale, or scale * scales[i], rounded to nearest even, plus zero, saturated. A scale beyond
+ * f32 becomes the largest f32, so that nonzero sums saturate and 0 stays 0; with infinity it would be NaN. */
 static inline void xcvm_quantize_sums(const int32_t *sums, size_t count, float scale, const float *scales, int16_t zero,
                                       bool is_signed, void *to)
 {
@@ -67,9 +65,9 @@ static inline void xcvm_quantize_sums(const int32_t *sums, size_t count, float s
     for (size_t i = 0; i < count; i++) {
         const float by = scales != NULL ? scale * scales[i] : scale;
         float v = (float)sums[i] * (by < FLT_MAX ? by : FLT_MAX);
-        v = v > low ? v : low; /* also what is not a number */
+        v = v > low ? v : low; /* also replaces NaN */
         v = v < high ? v : high;
-        /* Adding this leaves no bits for a fraction. */
+        /* Adding this constant leaves no fraction bits. */
         const float rounded = (v + 12582912.0f) - 12582912.0f;
         bytes[i] = (uint8_t)((int32_t)rounded + zero);
     }

@@ -8,12 +8,12 @@ typedef struct integer_matmul_loop {
     const xcvm_value *a, *b, *a_zero_point, *b_zero_point;
     xcvm_value *y;
     const xcvm_QLinearMatMul_args *quantized; /* NULL: sums are the result */
-    /* Zero points of all rows of a and columns of b, and the quantized product's scales. */
+    /* Zero points of all rows of a and columns of b, and the scales of the quantized product. */
     int16_t *a_zeros, *b_zeros;
     float *a_scales, *b_scales;
 } integer_matmul_loop;
 
-/* How many rows (or columns) of all matrices of a tensor there are. */
+/* Number of rows (or columns) of all matrices of a tensor. */
 static size_t lines_of(const xcvm_value *v, size_t line) { return line == 0 ? 0 : xcvm_element_count(v) / line; }
 
 static void set_item(const void *context, size_t index, xcvm_integer_gemm *g)
@@ -44,7 +44,8 @@ static void store_quantized(const xcvm_integer_gemm *g, size_t i, size_t n0, siz
                        XCVM_DATA(char, t->y) + (g->item * g->m + i) * g->n + n0);
 }
 
-/* One number for each of `count` lines, from a tensor of one number, of one for each line of a matrix, or of all. */
+/* Index of the number for line i, in a tensor with one number, one per line of a matrix, or one per line of all
+ * matrices. */
 static size_t line_of(const xcvm_value *v, size_t i, size_t lines)
 {
     const size_t count = xcvm_element_count(v);

@@ -11,8 +11,8 @@ typedef struct quantize_loop {
     xcvm_quantized pieces;
     const float *scales, *zero_points;
     bool saturate;
-    xcvm_dtype precision; /* f16 or bf16, to which operands and quotients are rounded, or another: they are not */
-    float low, high;      /* of the quantized integers; both 0 for floats */
+    xcvm_dtype precision; /* f16 or bf16 if operands and quotients are rounded to it; other types: no rounding */
+    float low, high;      /* range of the quantized integers; both 0 for floats */
 } quantize_loop;
 
 static void load(const xcvm_value *v, size_t first, size_t count, float *to)
@@ -50,7 +50,7 @@ static void load(const xcvm_value *v, size_t first, size_t count, float *to)
     }
 }
 
-/* Rounds to the type's precision. */
+/* Rounds to that precision. */
 static void narrow(xcvm_dtype precision, float *x, size_t count)
 {
     uint16_t halves[XCVM_BLOCK];
@@ -60,7 +60,7 @@ static void narrow(xcvm_dtype precision, float *x, size_t count)
     xcvm_halves_load(precision, halves, 0, count, x);
 }
 
-/* Scales and zero points as f32, behind each other in the kernel's scratch. */
+/* Loads scales and then zero points as f32 to the kernel's scratch. */
 static xcvm_status load_scales(xcvm_kernel *k, quantize_loop *t, const xcvm_value *scale, const xcvm_value *zero_point)
 {
     size_t count = xcvm_element_count(scale), bytes;
@@ -84,9 +84,9 @@ static xcvm_status load_scales(xcvm_kernel *k, quantize_loop *t, const xcvm_valu
     return XCVM_OK;
 }
 
-/* ---- To integers and narrow floats ---- */
+/* ---- Quantization ---- */
 
-/* `x` are quotients of floats, as in ONNX's definition: their rounding decides ties. NaN becomes the lowest. */
+/* `x` are float quotients, as ONNX defines it, and their rounding decides ties. NaN becomes the lowest number. */
 static void quantize_block(const float *x, const float *zero_points, size_t count, float low, float high, int32_t *to)
 {
     for (size_t i = 0; i < count; i++) {
@@ -96,8 +96,9 @@ static void quantize_block(const float *x, const float *zero_points, size_t coun
     }
 }
 
-/* The same in one go, for one scale: clamped before it is rounded, as bounds less the zero point are whole numbers,
- * too, and taken from the low bits that rounding leaves, of which there are enough for 16 of either sign. */
+/* The same in a single pass for one scale. Clamping comes before rounding, which is equivalent because the bounds minus
+ * the zero point are integers. The result is in the low bits after rounding, which suffice for 16 bits of either
+ * signedness. */
 #define QUANTIZE_AT_ONCE(name, type)                                                                                   \
     static void name(const float *x, float scale, float zero_point, size_t count, float low, float high, type *to)     \
     {                                                                                                                  \
@@ -115,7 +116,7 @@ static void quantize_block(const float *x, const float *zero_points, size_t coun
 QUANTIZE_AT_ONCE(quantize_bytes, uint8_t)
 QUANTIZE_AT_ONCE(quantize_words, uint16_t)
 
-/* Whether elements of 8 or 16 bits have one scale with floats of f32, so that they can go in one go. */
+/* Returns true if elements of 8 or 16 bits have one scale and f32 floats, so that the single-pass loops apply. */
 static bool goes_at_once(const quantize_loop *t, xcvm_dtype floats, xcvm_dtype integers)
 {
     return floats == XCVM_F32 && t->pieces.single && !xcvm_dtype_in(t->precision, XCVM_TYPES_HALF) &&
@@ -200,9 +201,9 @@ XCVM_KERNEL(QuantizeLinear)
     return xcvm_kernel_parallel(k, blocks_of(a->x), 64, quantize_range, &t);
 }
 
-/* ---- Back ---- */
+/* ---- Dequantization ---- */
 
-/* Integers of 8 or 16 bits by one scale, without a block between them and their floats. */
+/* Dequantizes 8- or 16-bit integers with one scale, without an intermediate block. */
 #define DEQUANTIZE_AT_ONCE(name, type)                                                                                 \
     static void name(const quantize_loop *t, size_t first, size_t count)                                               \
     {                                                                                                                  \
@@ -230,7 +231,7 @@ static void dequantize_at_once(const quantize_loop *t, size_t first, size_t coun
     case XCVM_U16:
         dequantize_u16(t, first, count);
         break;
-    default: /* goes_at_once lets no other pass */
+    default: /* excluded by goes_at_once */
         dequantize_i16(t, first, count);
         break;
     }
@@ -274,7 +275,7 @@ XCVM_KERNEL(DequantizeLinear)
 
 XCVM_KERNEL(DynamicQuantizeLinear)
 {
-    enum { CHUNK = 2048 }; /* which stays in the first-level cache for the second extreme */
+    enum { CHUNK = 2048 }; /* stays in the first-level cache for the second extreme */
     const float *x = a->x->data;
     const size_t count = xcvm_element_count(a->x);
     float low = 0.0f, high = 0.0f;

@@ -95,7 +95,7 @@ XCVM_KERNEL(QuantizedGemm)
     if (scratch == NULL)
         return XCVM_OUT_OF_MEMORY;
     if (copies) {
-        /* Only so that the last quad can be read whole. */
+        /* Padding is needed only so that the last quad can be read whole. */
         padding.to = (uint8_t *)scratch + numbers;
         p.x = padding.to;
         XCVM_TRY(xcvm_quantized_pad(k, &padding, 1, XCVM_QUAD));

@@ -1,25 +1,25 @@
-/* QuantizedDepthwiseConv: as many channels at a time as a vector has bytes. The bytes of four positions of the window
- * are interleaved, so that each channel's lie in one lane beside each other, as those of a quad do in products; the
- * filters, which are few, are put into that order in scratch. */
+/* QuantizedDepthwiseConv: as many channels at a time as a vector has bytes. The bytes of four window positions are
+ * interleaved, so that each channel's are together in one lane, as in the quads of products. The filters, which are
+ * few, are reordered the same way in scratch. */
 #include "ops/quantize/quantized_panels.h"
 #include "ops/util/quads.h"
 #include "ops/simd/sums.h"
 #include "ops/quantize/simd/quantized_padding.h"
 
-/* Positions that meet at a time, and vectors of sums of a block of channels. */
+/* Window positions per step, and vectors of sums of a block of channels. */
 enum { TAPS = 4, VECTORS = 4, BLOCK = VECTORS * XCVM_LANES, MANY_CHANNELS = 4 * BLOCK, GRAIN = 16 * 1024 };
 
-/* Lane `lane` of vector `v` is this channel of a block: instructions that interleave do so within 16 bytes. */
+/* Channel of a block in lane `lane` of vector `v`: interleaving instructions work within 16 bytes. */
 static size_t channel_of(size_t v, size_t lane) { return lane / 4 * 16 + v * 4 + lane % 4; }
 
 typedef struct depthwise_loop {
     const xcvm_kernel *k;
     const uint8_t *x;
     size_t image, line, pixel; /* bytes between images, rows of y, positions of y */
-    size_t height, row;        /* rows of y; bytes of one */
-    size_t width, step;        /* positions, or groups of them; bytes of y from one to the next */
+    size_t height, row;        /* rows of y; bytes of a row */
+    size_t width, step;        /* positions, or groups of them; bytes of y between them */
     size_t blocks;
-    size_t quads;          /* of positions of the window */
+    size_t quads;          /* quads of window positions */
     const size_t *offsets; /* of TAPS * quads positions */
     const int8_t *w;       /* blocks x quads x VECTORS x XCVM_LANES x TAPS */
     const int32_t *bias;   /* blocks x VECTORS x XCVM_LANES, likewise scale */
@@ -29,7 +29,7 @@ typedef struct depthwise_loop {
     int32_t zero;
 } depthwise_loop;
 
-/* The bytes of four positions, of a block of channels: those of a channel in a lane. */
+/* Interleaves the bytes of four positions of a block of channels, one channel per lane. */
 XCVM_INLINE void interleave(const uint8_t *const x[TAPS], xcvm_sums to[VECTORS])
 {
 #define INTERLEAVE(bits, type, load)                                                                                   \
@@ -58,7 +58,7 @@ XCVM_INLINE void interleave(const uint8_t *const x[TAPS], xcvm_sums to[VECTORS])
 #endif
 }
 
-/* A block of results, from 0 to 255, as bytes in the order of channels. */
+/* Stores a block of results, from 0 to 255, as bytes in channel order. */
 XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *to)
 {
     uint8_t bytes[BLOCK];
@@ -82,11 +82,11 @@ XCVM_INLINE void store_block(const xcvm_sums v[VECTORS], size_t count, uint8_t *
         memcpy(to, bytes, count);
 }
 
-/* Of one row of y the positions, or groups of them, [begin, end). */
+/* Computes positions, or groups of them, [begin, end) of one row of y. */
 #define WAY(name, attribute, ADD)                                                                                      \
     attribute static void name(const depthwise_loop *loop, const uint8_t *x, size_t begin, size_t end, uint8_t *y)     \
     {                                                                                                                  \
-        /* A copy that no store of bytes can change. */                                                                \
+        /* A local copy, which byte stores cannot alias. */                                                            \
         const depthwise_loop own = *loop, *t = &own;                                                                   \
         for (size_t b = 0; b < t->blocks; b++) {                                                                       \
             const size_t first = b * BLOCK;                                                                            \
@@ -153,8 +153,8 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
         }
 }
 
-/* Filters, biases and scales in the order of lanes, those of `repeats` positions one behind the other; what fills up
- * the last block and the last quad is zero. */
+/* Reorders filters, biases and scales to lane order, repeated for `repeats` positions. Padding of the last block and
+ * the last quad is zero. */
 static xcvm_status arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t channels, size_t repeats,
                            const depthwise_loop *t, int8_t *w, int32_t *bias, float *scale)
 {
@@ -186,7 +186,8 @@ static xcvm_status arrange(const xcvm_QuantizedDepthwiseConv_args *a, size_t tap
     return XCVM_OK;
 }
 
-/* Positions that fill whole blocks; one where there are so many channels that little of the last block is empty. */
+/* Number of positions that fill whole blocks; 1 if there are so many channels that little of the last block is empty.
+ */
 static size_t positions_of_blocks(size_t channels)
 {
     size_t repeats = 1;
@@ -195,8 +196,8 @@ static size_t positions_of_blocks(size_t channels)
     return repeats;
 }
 
-/* Where each position of the window lies from the first; those that fill up the last quad, whose filters are zero, lie
- * there, too. */
+/* Computes the offset of each window position from the first. Positions that pad the last quad, whose filters are zero,
+ * have offset 0. */
 static void place_taps(const xcvm_QuantizedDepthwiseConv_args *a, size_t taps, size_t line, size_t count, size_t *at)
 {
     const size_t columns = (size_t)a->w->dims[1], channels = (size_t)a->x->dims[3];
@@ -215,7 +216,7 @@ XCVM_KERNEL(QuantizedDepthwiseConv)
     const size_t images = (size_t)a->x->dims[0], taps = (size_t)a->w->dims[0] * (size_t)a->w->dims[1];
     const size_t pads[] = {(size_t)a->pads.at[0], (size_t)a->pads.at[1], (size_t)a->pads.at[2], (size_t)a->pads.at[3]};
     xcvm_quantized_padding padding = xcvm_quantized_padding_of(a->x, pads, (uint8_t)a->x_zero_point);
-    /* Whole blocks are read, the last one from behind the channels. */
+    /* Whole blocks are read, the last one beyond the channels. */
     const bool copies = pads[0] + pads[1] + pads[2] + pads[3] != 0 || channels % BLOCK != 0;
 
     const size_t out = (size_t)a->y->dims[2];

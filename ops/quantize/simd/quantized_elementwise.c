@@ -9,7 +9,7 @@ typedef struct pair_loop {
     xcvm_broadcast plan;
     const uint8_t *a, *b;
     uint8_t *y;
-    float a_scale, b_scale; /* of a product: a_scale alone */
+    float a_scale, b_scale; /* for a product, only a_scale */
     int32_t a_zero, b_zero, y_zero;
     float low, high;
 } pair_loop;
@@ -26,7 +26,7 @@ XCVM_INLINE xcvm_sums multiply(const pair_loop *t, xcvm_sums a, xcvm_sums b)
            t->y_zero;
 }
 
-/* Rows in which an operand stays the same have that element in all lanes. */
+/* A row in which an operand is constant has that element in all lanes. */
 #define PAIR_ROW(name, formula)                                                                                        \
     static void name(void *context, size_t at, const size_t *offsets, size_t count)                                    \
     {                                                                                                                  \
@@ -84,7 +84,7 @@ XCVM_KERNEL(QuantizedMul)
     return run_pairs(k, a->y, a->a, a->b, &t, multiply_row_range);
 }
 
-/* ---- Tables ---- */
+/* ---- Lookup tables ---- */
 
 typedef struct lookup_loop {
     const uint8_t *x, *table;
@@ -100,7 +100,7 @@ static void look_up(void *context, size_t begin, size_t end, int worker)
 }
 
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
-/* Four registers hold the table: two permutations look in a half of it each. */
+/* Four registers have the table; two permutations look up in one half each. */
 __attribute__((target("avx512vbmi"))) static void look_up_bytes(void *context, size_t begin, size_t end, int worker)
 {
     const lookup_loop *t = context;

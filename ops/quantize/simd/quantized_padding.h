@@ -1,5 +1,4 @@
-/* Images of bytes with their padding around them, and some bytes behind, so that every run of bytes that a kernel reads
- * lies side by side. */
+/* Padded byte images followed by extra bytes, so that every run of bytes that a kernel reads is contiguous. */
 #ifndef XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
 #define XCVM_OPS_QUANTIZE_SIMD_QUANTIZED_PADDING_H
 
@@ -9,13 +8,12 @@ typedef struct xcvm_quantized_padding {
     const uint8_t *x;
     uint8_t *to;
     size_t height, line;       /* of x; bytes of a line */
-    size_t top, padded_height; /* lines */
-    size_t left, padded_line;  /* bytes */
+    size_t top, padded_height; /* in lines */
+    size_t left, padded_line;  /* in bytes */
     uint8_t zero;
 } xcvm_quantized_padding;
 
-/* Of images of batch x height x width x channels; pads are of the beginnings of height and width, then of their ends.
- */
+/* For images of batch x height x width x channels. pads are of the starts of height and width, then of their ends. */
 static inline xcvm_quantized_padding xcvm_quantized_padding_of(const xcvm_value *x, const size_t pads[4], uint8_t zero)
 {
     const size_t height = (size_t)x->dims[1], width = (size_t)x->dims[2], channels = (size_t)x->dims[3];
@@ -29,7 +27,7 @@ static inline xcvm_quantized_padding xcvm_quantized_padding_of(const xcvm_value 
                                     .zero = zero};
 }
 
-/* Bytes that the padded images take with `behind` more. */
+/* Computes the bytes of the padded images plus `behind` more. */
 static inline xcvm_status xcvm_quantized_padded_bytes(xcvm_error *error, const xcvm_quantized_padding *t, size_t images,
                                                       size_t behind, size_t *bytes)
 {
@@ -58,11 +56,11 @@ static inline void xcvm_quantized_pad_lines(void *context, size_t begin, size_t 
     }
 }
 
-/* Copies x to where t->to points; the `behind` bytes are zero. */
+/* Copies x to t->to; the `behind` bytes are zero. */
 static inline xcvm_status xcvm_quantized_pad(const xcvm_kernel *k, xcvm_quantized_padding *t, size_t images,
                                              size_t behind)
 {
-    enum { PORTION = 1 << 15 }; /* bytes that are worth a thread's while */
+    enum { PORTION = 1 << 15 }; /* minimum bytes of a range */
     memset(t->to + images * t->padded_height * t->padded_line, 0, behind);
     return xcvm_kernel_parallel(k, images * t->padded_height, PORTION / (t->padded_line + 1) + 1,
                                 xcvm_quantized_pad_lines, t);

@@ -1,8 +1,8 @@
-/* QuantizedMaxPool and QuantizedAveragePool: loops over the channels of a position, for each position of a window. */
+/* QuantizedMaxPool and QuantizedAveragePool: loops over the channels of a position, for each window position. */
 #include "ops/util/kernel.h"
 #include "ops/simd/sums.h"
 
-/* Channels that are summed up at a time; steps that are worth a thread's while. */
+/* Channels summed at a time; minimum steps of a range. */
 enum { CHANNELS = 512, GRAIN = 1 << 14 };
 
 typedef struct pool_loop {
@@ -15,8 +15,8 @@ typedef struct pool_loop {
     int32_t x_zero, y_zero;
 } pool_loop;
 
-/* Positions of the window at output position `o` that lie inside: [*first, *last); the count of those that are in the
- * padding, too. */
+/* Window positions [*first, *last) inside the image at output `o`. Returns their number including those in the padding.
+ */
 static size_t inside(const pool_loop *t, int axis, size_t o, size_t *first, size_t *last)
 {
     const size_t start = o * t->stride[axis], step = t->dilation[axis], in = t->in[axis], before = t->before[axis];
@@ -52,7 +52,7 @@ static const uint8_t *position(const pool_loop *t, size_t image, const size_t o[
     return t->x + ((image * t->in[0] + h) * t->in[1] + w) * t->channels;
 }
 
-/* A row of y. Windows in the padding alone have the least there is. */
+/* Computes a row of y. Windows entirely in the padding give the lowest number. */
 static void max_row(const pool_loop *t, size_t image, size_t row, uint8_t *y, xcvm_poller *poller)
 {
     size_t first[2], last[2];

@@ -1,4 +1,4 @@
-/* Products of u8 rows with packed s8 panels: tiles, and how they are shared out. */
+/* Products of u8 rows with packed s8 panels: tiles, and their distribution over threads. */
 #include "ops/util/grain.h"
 #include "ops/quantize/simd/quantized_product.h"
 #include "ops/util/quads.h"
@@ -13,29 +13,29 @@ enum {
            : XCVM_LANES == 8 ? 4
                              : 2,
     PANELS = XCVM_LANES == 16 ? 3 : 1,
-    CHUNK_BYTES = 128 * 1024, /* of x that meet a panel after the other, so that they stay in the cache */
+    CHUNK_BYTES = 128 * 1024, /* bytes of x that stay in the cache while panels are multiplied in turn */
     CHUNK_ROWS = 512,
     THREAD_WORK = 400 * 1000,
-    /* Of sums alone: panels at a time, whose vectors are four. */
+    /* For sums only: panels at a time, which are four vectors. */
     GROUP = 4 / VECTORS
 };
 
 typedef uint32_t word __attribute__((aligned(1), may_alias));
 
-/* Some rows by some panels, and what becomes of their sums. */
+/* Some rows by some panels, and the destination of their sums. */
 typedef struct tile {
     const uint8_t *rows[ROWS];
-    size_t count; /* of rows; those behind are valid, but not stored */
+    size_t count; /* number of rows; further ones are valid but not stored */
     const size_t *offsets;
     size_t segments, quads;
     const int8_t *w;
-    size_t panel; /* bytes */
+    size_t panel; /* in bytes */
     const int32_t *bias;
     const float *scale, *shift;
     char *y;
-    size_t y_row, columns; /* elements between rows; how many are stored of each */
+    size_t y_row, columns; /* elements between rows; stored elements per row */
     bool floats;
-    float low, high; /* less zero */
+    float low, high; /* minus zero */
     int32_t zero;
 } tile;
 
@@ -58,7 +58,7 @@ XCVM_INLINE void store(const tile *t, size_t row, size_t column, size_t count, x
     }
 }
 
-/* A whole tile has its own loop, of stores without conditions. */
+/* Whole tiles have a loop with unconditional stores. */
 XCVM_INLINE void finish(const tile *t, xcvm_sums (*sum)[PANELS * VECTORS], const size_t rows, const size_t vectors)
 {
     if (t->count == rows && t->columns == vectors * XCVM_LANES && !t->floats && t->shift == NULL) {
@@ -81,7 +81,7 @@ XCVM_INLINE void finish(const tile *t, xcvm_sums (*sum)[PANELS * VECTORS], const
                   xcvm_lanes_load(t->scale + j * XCVM_LANES), t->shift);
 }
 
-/* Some rows by GROUP panels, or one, whose sums are what is wanted. */
+/* Some rows by GROUP panels, or one, for which only sums are needed. */
 typedef struct few_sums {
     const uint8_t *x;
     size_t row;
@@ -91,13 +91,13 @@ typedef struct few_sums {
     size_t to_row;
 } few_sums;
 
-/* Ways to add the products of a quad of x, the same for all lanes, and of the quads of w. In 16 bits, even and odd
- * bytes are multiplied apart: products of two pairs of bytes need 17. */
+/* Methods to add the products of a quad of x, the same for all lanes, and quads of w. In 16 bits, even and odd bytes
+ * are multiplied separately, because the sum of two products needs 17 bits. */
 #define ADD_WIDENED(sum, x, w)                                                                                         \
     xcvm_sums_add_pairs(xcvm_sums_add_pairs(sum, (xcvm_sums){0} + (int32_t)((x)&0x00ff00ffu), xcvm_sums_even(w)),      \
                         (xcvm_sums){0} + (int32_t)((x) >> 8 & 0x00ff00ffu), xcvm_sums_odd(w))
 
-/* The functions of one way to add: of 8, 4, 2 or 1 rows by 3, 2 or 1 panels, as far as there are registers. */
+/* The functions of one method: for 8, 4, 2 or 1 rows by 3, 2 or 1 panels, depending on the registers. */
 #define WAY(name, attribute, ADD)                                                                                      \
     attribute XCVM_INLINE void name##_tile(const tile *t, const size_t rows, const size_t panels)                      \
     {                                                                                                                  \
@@ -145,7 +145,7 @@ typedef struct few_sums {
     }                                                                                                                  \
     attribute XCVM_INLINE void name##_group(const few_sums *g, const size_t rows, const size_t panels)                 \
     {                                                                                                                  \
-        /* Of one row every other quad has sums of its own, so that enough of them are under way. */                   \
+        /* With one row, every other quad has separate sums, so that enough additions are in flight. */                \
         const size_t chains = rows == 1 ? 2 : 1, vectors = panels * VECTORS, last = g->quads / chains * chains;        \
         xcvm_sums sum[4][4] = {{{0}}};                                                                                 \
         for (size_t q = 0; q < g->quads; q += chains)                                                                  \
@@ -187,8 +187,8 @@ typedef struct method {
         name, name##_sums                                                                                              \
     }
 
-/* The instructions that multiply and add four bytes at a time are no part of an instruction set's level: they are asked
- * for. */
+/* Instructions that multiply and add four bytes are not part of an instruction set level, so their availability is
+ * checked at run time. */
 #if XCVM_LANES == 16 && defined(__AVX512BW__)
 #define ADD_QUADS(sum, x, w) ((xcvm_sums)_mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32((int)(x)), (__m512i)(w)))
 WAY(by_quads, __attribute__((target("avx512vnni"))), ADD_QUADS)
@@ -234,7 +234,7 @@ void xcvm_quantized_sums(const uint8_t *x, size_t row, size_t count, const int8_
     xcvm_quantized_sums_by(x, row, count, w, quads, panels, to, to_row, 0);
 }
 
-/* ---- Sharing out ---- */
+/* ---- Distribution over threads ---- */
 
 /* An item is a chunk of rows of one group by a share of its panels. */
 typedef struct product_loop {
@@ -266,7 +266,7 @@ static void pad_numbers(const xcvm_quantized_product *p, const void *from, uint3
     }
 }
 
-/* Panels that a tile takes of `left`: threes and twos, so that none stays alone with too few sums under way. */
+/* Panels of a tile, of `left` remaining ones: three or two, so that no single panel with too few sums remains. */
 static size_t panels_of_tile(size_t left)
 {
     if (left == 4 && PANELS >= 3)

@@ -21,7 +21,7 @@ void xcvm_random_normals(uint64_t *state, size_t count, double *to)
         xcvm_random_uniforms(state, 2 * n, u);
         XCVM_INDEPENDENT
         for (size_t i = 0; i < n; i++) {
-            /* 1 - u is in (0, 1], where the logarithm is finite. */
+            /* 1 - u is in (0, 1], so the logarithm is finite. */
             const double radius = sqrt(-1.3862943611198906 * xcvm_log2_f64(1.0 - u[2 * i]));
             to[at + i] = radius * xcvm_cos_f64(6.283185307179586 * u[2 * i + 1]);
         }

@@ -1,5 +1,5 @@
-/* LSTMCell and its gradient: some units of a row at a time, gate by gate. What a block is computed from is read before
- * it is written, so that the gradient of x may lie where x does. */
+/* LSTMCell and its gradient: some units of a row at a time, gate by gate. The inputs of a block are read before it is
+ * written, so that the gradient of x may share the memory of x. */
 #include "ops/recurrent/lstm_cell.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/math.h"
@@ -14,8 +14,7 @@ typedef union block {
 
 /* ---- Loops ---- */
 
-/* A call reads each array once, and writes none that it was given to read but where they are the same element by
- * element. */
+/* A call reads each array once. Outputs may equal inputs element by element, but must not overlap them otherwise. */
 #define DEFINE_LOOPS(T, type)                                                                                          \
     static void enter_##T(const type *in, const type *g, size_t n, type *c)                                            \
     {                                                                                                                  \
@@ -35,7 +34,7 @@ typedef union block {
         for (size_t i = 0; i < n; i++)                                                                                 \
             h[i] = xcvm_sigmoid_##T(out[i]) * xcvm_tanh_##T(c[i]);                                                     \
     }                                                                                                                  \
-    /* `dc` is that of the result at first, then that of what the sum is made of. */                                   \
+    /* `dc` is the gradient of the result on entry, and that of the sum's terms on return. */                          \
     static void unleave_##T(const type *out, const type *c, const type *dh, size_t n, type *dc, type *dout)            \
     {                                                                                                                  \
         XCVM_INDEPENDENT                                                                                               \
@@ -71,7 +70,7 @@ DEFINE_LOOPS(f64, double)
 
 typedef struct cell {
     xcvm_dtype dtype;
-    size_t units, children, before, blocks; /* before: children that have a c_prev; blocks: of a row */
+    size_t units, children, before, blocks; /* before: children with a c_prev; blocks: of a row */
     int by_unit;
     const xcvm_value *x, *c, *dh, *dc;
     xcvm_value *to_h, *to_c, *dx;
@@ -79,7 +78,7 @@ typedef struct cell {
     xcvm_outputs dc_prev;
 } cell;
 
-/* Elements of a tensor that belong to the units of a block: from `at` on, so far apart. */
+/* Elements of a tensor for the units of a block: from `at`, with distance `between`. */
 typedef struct part {
     size_t at, between, count;
 } part;
@@ -105,7 +104,7 @@ static part part_of_gate(const cell *q, const place *p, size_t gate)
 
 static bool lies_there(const cell *q, part p) { return p.between == 1 && xcvm_dtype_size(q->dtype) >= sizeof(float); }
 
-/* In the type that is computed in: where they lie, or copied to `room`. */
+/* Returns the elements in the computation type, in place or copied to `room`. */
 static const void *take(const cell *q, const void *data, part p, block *room)
 {
     uint16_t halves[UNITS];
@@ -125,13 +124,13 @@ static const void *take(const cell *q, const void *data, part p, block *room)
     return room;
 }
 
-/* Where to write them in the type that is computed in. */
+/* Returns where to write them in the computation type. */
 static void *room_for(const cell *q, void *data, part p, block *room)
 {
     return lies_there(q, p) ? (char *)data + p.at * xcvm_dtype_size(q->dtype) : (void *)room;
 }
 
-/* What was written there. */
+/* Stores what was written there. */
 static void give(const cell *q, void *data, part p, const block *room)
 {
     uint16_t halves[UNITS];
@@ -172,7 +171,7 @@ static void run_block(const cell *q, const place *p)
     give(q, q->to_h->data, state, &rooms[3]);
 }
 
-/* The gradient of dc, in the type that is computed in, and of the gate o. */
+/* The gradient of dc in the computation type, and of the output gate. */
 static void unleave(const cell *q, const place *p, block *dc)
 {
     const size_t bytes = p->count * (q->dtype == XCVM_F64 ? sizeof(double) : sizeof(float));
@@ -191,7 +190,7 @@ static void unleave(const cell *q, const place *p, block *dc)
     give(q, q->dx->data, out, &room);
 }
 
-/* The gradients of a child's gate and state; of a child without one, 0. */
+/* The gradients of a child's gate and state; without a state, 0. */
 static void unkeep(const cell *q, const place *p, size_t child, const block *dc)
 {
     const part state = part_of_state(q, p), forget = part_of_gate(q, p, XCVM_LSTM_FORGET + child);
@@ -221,7 +220,7 @@ static void differentiate_block(const cell *q, const place *p)
     give(q, q->dx->data, g, &of_g);
 }
 
-/* ---- All ---- */
+/* ---- All blocks ---- */
 
 static void work(void *context, size_t begin, size_t end, int worker)
 {

@@ -1,10 +1,10 @@
-/* RNN, GRU and LSTM, and their packed forms. The products with x are hoisted out of the loop over time, as one; weights
- * that come as ONNX has them are packed first. Gates are in f32. */
+/* RNN, GRU and LSTM, and their packed forms. Products with x are hoisted out of the time loop as one product. Weights
+ * in ONNX's form are packed first. Gates are computed in f32. */
 #include "ops/recurrent/simd/recurrent.h"
 #include "ops/util/floats.h"
 #include "ops/matmul/simd/gemm.h"
 
-/* The attributes that all have in common, the dimensions of x, and lengths that are in range. */
+/* Reads common attributes and the dimensions of x, and checks that lengths are in range. */
 static xcvm_status read_network(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, xcvm_texts names,
                                 xcvm_floats alphas, xcvm_floats betas)
 {
@@ -21,7 +21,7 @@ static xcvm_status read_network(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_va
     return XCVM_OK;
 }
 
-/* ---- Weights as ONNX has them ---- */
+/* ---- Weights in ONNX's form ---- */
 
 typedef struct weights {
     const xcvm_value *x, *w, *r, *b;
@@ -32,7 +32,7 @@ typedef struct buffers {
     char *rest;
 } buffers;
 
-/* One direction's weights, as floats. */
+/* One direction's weights as floats. */
 static const float *direction_of(const xcvm_value *v, size_t d, size_t count, float *copy)
 {
     if (v->dtype == XCVM_F32)
@@ -97,8 +97,8 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
     const size_t inputs = (size_t)from->x->dims[2];
     static const float none = 0.0f;
     buffers s;
-    n->weights = XCVM_RECURRENT_PANELS; /* which they become */
-    /* So that its room is counted; it is set right below. */
+    n->weights = XCVM_RECURRENT_PANELS; /* they are packed to panels */
+    /* Nonzero so that its memory is counted; set below. */
     if (from->b != NULL && n->op == XCVM_OP_GRU && n->linear_before_reset)
         n->reset_bias = &none;
     XCVM_TRY(get_buffers(k, n, from, inputs, &s));
@@ -131,7 +131,7 @@ static xcvm_status run_network(xcvm_kernel *k, xcvm_recurrent *n, const weights 
     return xcvm_recurrent_run(k, n, s.rest);
 }
 
-/* The fields that all argument structs have in common. */
+/* Common fields of all argument structs. */
 #define NETWORK(Name)                                                                                                  \
     .op = xcvm_recurrent_form_of(XCVM_OP_##Name).cell, .gates = (size_t)xcvm_recurrent_form_of(XCVM_OP_##Name).gates,  \
     .weights = xcvm_recurrent_form_of(XCVM_OP_##Name).weights, .lengths = a->sequence_lens, .initial_h = a->initial_h, \
@@ -164,7 +164,7 @@ XCVM_KERNEL(LSTM)
     RUN(n);
 }
 
-/* ---- Weights that were packed, in one of three forms ---- */
+/* ---- Packed weights in one of three forms ---- */
 
 static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_value *x, const xcvm_value *reset_bias)
 {
@@ -176,7 +176,7 @@ static xcvm_status run_packed(xcvm_kernel *k, xcvm_recurrent *n, const xcvm_valu
     return scratch != NULL ? xcvm_recurrent_run(k, n, scratch) : XCVM_OUT_OF_MEMORY;
 }
 
-/* Reads what does not depend on the weights' form, and runs. */
+/* Reads everything independent of the weights' form, and runs. */
 #define RUN_PACKED(n, reset_bias)                                                                                      \
     do {                                                                                                               \
         XCVM_TRY(read_network(k, &(n), a->x, a->activations, a->activation_alpha, a->activation_beta));                \

@@ -1,4 +1,4 @@
-/* The gate arithmetic of recurrent networks, a vector or a few of hidden units at a time. */
+/* Gate arithmetic of recurrent networks, one or a few vectors of hidden units at a time. */
 #include "ops/simd/lanes_math.h"
 #include "ops/simd/math.h"
 #include "ops/recurrent/simd/recurrent.h"
@@ -52,7 +52,7 @@ static void activate(const xcvm_recurrent_function *f, float clip, float *v)
     }
 }
 
-/* The usual functions, in one pass without calls. */
+/* The default functions, in one pass without calls. */
 static void default_lstm(float *restrict sums, float *restrict c, float *restrict next_h)
 {
     sigmoids(sums, 3 * UNITS);

@@ -1,5 +1,5 @@
-/* The loop over time of recurrent networks: in each step the product with the state, then the gates. A unit's sums are
- * made and used in one place, so that the hidden units can be split over threads. */
+/* The time loop of recurrent networks: each step computes the product with the state, then the gates. Sums of a unit
+ * are produced and consumed by one thread, so hidden units can be split over threads. */
 #include "ops/util/floats.h"
 #include "ops/matmul/simd/gemm.h"
 #include "ops/matmul/simd/panels.h"
@@ -7,22 +7,22 @@
 
 enum {
     UNITS = XCVM_PACKED_COLUMNS,
-    /* Multiply-adds of a step that are worth a thread. */
+    /* Minimum multiply-adds of a step per thread. */
     THREAD_WORK = 64 * 1024
 };
 
-/* All arrays have a row of units, or of gates, for each batch entry of each direction. */
+/* Arrays have one row of units, or of gates, per batch entry and direction. */
 typedef struct recurrent_steps_loop {
     xcvm_kernel *k;
     const xcvm_recurrent *n;
-    size_t blocks, width, units; /* of one direction: blocks of units, and both in floats */
+    size_t blocks, width, units; /* of one direction: blocks of units; gates and units in floats */
     float *h, *next_h, *c, *gates, *update, *reset;
     float *p, *reset_bias;   /* rows of units; NULL: none */
-    char *rows;              /* quantized weights: the states of a step as rows of products, of row_bytes each */
-    size_t row_bytes, terms; /* rows of a state */
-    float *rest;             /* of a state, in two terms */
+    char *rows;              /* quantized weights: the states of a step as rows of row_bytes */
+    size_t row_bytes, terms; /* rows per state */
+    float *rest;             /* residual of a state, for two terms */
     size_t step;
-    bool first_phase; /* of GRU with the reset before the product */
+    bool first_phase; /* for GRU with reset before the product */
     uint32_t status;  /* atomic; the first failure */
 } recurrent_steps_loop;
 
@@ -30,7 +30,7 @@ static bool is_quantized(const xcvm_recurrent *n) { return n->weights != XCVM_RE
 static size_t terms_of(const xcvm_recurrent *n) { return n->weights == XCVM_RECURRENT_BYTES && n->two_terms ? 2 : 1; }
 static bool has_phases(const xcvm_recurrent *n) { return n->op == XCVM_OP_GRU && !n->linear_before_reset; }
 
-/* Index into x, y or a state of step `t`, direction `d` and batch entry `b`, in units of their last dimension. */
+/* Row index in x, y or a state for step `t`, direction `d` and batch entry `b`. */
 static size_t x_row(const xcvm_recurrent *n, size_t t, size_t b)
 {
     return n->batch_first ? b * n->steps + t : t * n->batch + b;
@@ -49,7 +49,7 @@ static size_t length_of(const xcvm_recurrent *n, size_t b)
     return n->lengths != NULL ? (size_t)XCVM_CDATA(int32_t, n->lengths)[b] : n->steps;
 }
 
-/* Where in time the present step of a direction and batch entry is; beyond its length, at the step itself. */
+/* Time index of the current step for a direction and batch entry; beyond its length, the step itself. */
 static size_t time_of(const recurrent_steps_loop *r, size_t d, size_t b)
 {
     const size_t length = length_of(r->n, b);
@@ -70,7 +70,7 @@ static void write_floats(const float *from, size_t count, xcvm_value *to, size_t
         xcvm_write_floats(from, count, to, at);
 }
 
-/* Panel `index` of all directions'. */
+/* Panel `index` over all directions. */
 static const void *panel_at(const xcvm_recurrent *n, size_t index)
 {
     return (const char *)n->panels + index * n->hidden * UNITS * xcvm_packed_element(n->panel_dtype);
@@ -83,8 +83,8 @@ static const xcvm_recurrent_function *functions_of(const xcvm_recurrent *n, size
     return n->f + d * xcvm_recurrent_functions_of(n->op);
 }
 
-/* What the product with the state is added to: the gates of one block, out of the projected row. The candidate of a GRU
- * that resets behind the product has its projection added later. */
+/* Initial sums of the gates of one block, from the projected row. In a GRU with reset after the product, the
+ * candidate's projection is added later. */
 static void set_start(const recurrent_steps_loop *r, size_t d, size_t block, const float *projected, float *start)
 {
     const size_t gates = r->n->gates;
@@ -131,7 +131,7 @@ static void finish_block(const recurrent_steps_loop *r, size_t d, size_t b, size
 
 /* ---- Products with quantized weights ---- */
 
-/* Where the row of a batch entry is laid out. */
+/* Row of a batch entry. */
 static char *row_at(const recurrent_steps_loop *r, size_t d, size_t b)
 {
     return r->rows + (d * r->n->batch + b) * r->terms * r->row_bytes;
@@ -147,7 +147,7 @@ static void make_bytes(const recurrent_steps_loop *r, const float *state, char *
     xcvm_dynamic_row_make(r->rest, r->n->hidden, (xcvm_dynamic_row *)(void *)(rows + r->row_bytes));
 }
 
-/* The states that a step multiplies by, of directions [begin, end), as rows. */
+/* Converts the states that a step multiplies, of directions [begin, end), to rows. */
 static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t end)
 {
     const xcvm_recurrent *n = r->n;
@@ -165,8 +165,8 @@ static xcvm_status make_rows(const recurrent_steps_loop *r, size_t begin, size_t
     return XCVM_OK;
 }
 
-/* The products of `count` rows of bytes from batch entry b on. Two terms stand for the state itself: one that is not
- * finite is multiplied as it is, so that gates are driven to their ends, as by weights of f32. */
+/* Multiplies `count` rows of bytes from batch entry b. Two terms represent a state; a non-finite state is multiplied in
+ * f32, so that gates saturate as with f32 weights. */
 static void multiply_bytes(const recurrent_steps_loop *r, size_t d, size_t b, size_t count, size_t first, size_t last,
                            float *to)
 {
@@ -188,7 +188,8 @@ static void multiply_bytes(const recurrent_steps_loop *r, size_t d, size_t b, si
     }
 }
 
-/* Gates [first, last) of a block of units, for all batch entries: products, starts added, to their place in `gates`. */
+/* Computes gates [first, last) of a block of units for all batch entries: products with initial sums, stored in
+ * `gates`. */
 static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *poller, size_t d, size_t block,
                                  size_t first, size_t last)
 {
@@ -221,7 +222,7 @@ static xcvm_status multiply_rows(const recurrent_steps_loop *r, xcvm_poller *pol
 
 /* ---- Products with panels ---- */
 
-/* Sums of one block of the only batch entry: the panels stream by. */
+/* Sums of one block of a single batch entry, with streamed panels. */
 static void multiply_block(const recurrent_steps_loop *r, size_t d, size_t block, const float *projected, float *sums)
 {
     const xcvm_recurrent *n = r->n;
@@ -234,13 +235,13 @@ static void multiply_block(const recurrent_steps_loop *r, size_t d, size_t block
                         sums + first * UNITS, last - first);
 }
 
-/* Blocks [begin, end) of the only batch entry. All sums come first, so that the stream does not pause. */
+/* Computes blocks [begin, end) of a single batch entry. All sums come first, so that streaming does not pause. */
 static void run_row(const recurrent_steps_loop *r, size_t d, size_t begin, size_t end)
 {
     const float *projected = projected_row(r, d, 0);
     float *gates = r->gates + d * r->width;
     const size_t each = r->n->gates * UNITS;
-    /* To and fro, so that what the cache still holds of the weights is used first. */
+    /* Alternating directions reuse weights that are still in the cache. */
     if (r->step % 2 == 0)
         for (size_t i = begin; i < end; i++)
             multiply_block(r, d, i, projected, gates + i * each);
@@ -251,7 +252,7 @@ static void run_row(const recurrent_steps_loop *r, size_t d, size_t begin, size_
         finish_block(r, d, 0, i, gates + i * each);
 }
 
-/* Whether the projected rows of a batch lie as its gates do, and are all that these begin with. */
+/* Returns true if the projected rows of a batch have the layout of its gates and are the complete initial sums. */
 static bool starts_in_place(const recurrent_steps_loop *r)
 {
     const xcvm_recurrent *n = r->n;
@@ -259,7 +260,7 @@ static bool starts_in_place(const recurrent_steps_loop *r)
     return n->op != XCVM_OP_GRU && n->directions == 1 && !n->batch_first && together;
 }
 
-/* All batch entries of blocks [begin, end): a small product, then their gates. */
+/* Computes blocks [begin, end) of all batch entries: a small product, then the gates. */
 static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t begin, size_t end)
 {
     const xcvm_recurrent *n = r->n;
@@ -304,7 +305,7 @@ static xcvm_status run_blocks(const recurrent_steps_loop *r, size_t d, size_t be
     return XCVM_OK;
 }
 
-/* Blocks [begin, end) of all directions'. */
+/* Blocks [begin, end) over all directions. */
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     recurrent_steps_loop *r = context;
@@ -324,7 +325,7 @@ static void run_range(void *context, size_t begin, size_t end, int worker)
 
 /* ---- All steps ---- */
 
-/* Steps of directions [begin, end). */
+/* Runs all steps of directions [begin, end). */
 static xcvm_status run_steps(recurrent_steps_loop *r, size_t begin, size_t end, size_t grain)
 {
     const size_t blocks = (end - begin) * r->blocks;
@@ -435,7 +436,7 @@ xcvm_status xcvm_recurrent_run(xcvm_kernel *k, const xcvm_recurrent *n, void *sc
     const size_t grain = share < 1.0 ? 1 : share > (double)blocks ? blocks : (size_t)share;
     if (xcvm_threads_count(k->threads) > 1 && grain <= blocks / 2)
         return run_steps(&r, 0, n->directions, grain);
-    /* One after the other, as the weights of one may just fit into the cache. */
+    /* One direction after another, because the weights of one may just fit in the cache. */
     for (size_t d = 0; d < n->directions; d++)
         XCVM_TRY(run_steps(&r, d, d + 1, blocks));
     return XCVM_OK;

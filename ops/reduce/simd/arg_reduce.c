@@ -1,17 +1,17 @@
-/* ArgMax and ArgMin: the best element so far of columns side by side, and its row. Lines of adjacent elements are such
- * columns, too: long ones every so many elements, short ones several lines at a time. */
+/* ArgMax and ArgMin: the current best element of parallel columns, and its row. Lines of adjacent elements are also
+ * processed as columns: long ones with elements a fixed distance apart, short ones several lines at a time. */
 #include "ops/util/index.h"
 #include "ops/simd/halves.h"
 #include "ops/simd/lanes.h"
 #include "ops/simd/math.h"
 
 enum {
-    COLUMNS = 128,    /* side by side */
-    SHORT = COLUMNS,  /* lines of fewer elements are turned into columns */
-    SEGMENT = 1 << 30 /* rows that an i32 counts */
+    COLUMNS = 128,    /* columns processed together */
+    SHORT = COLUMNS,  /* shorter lines are transposed to columns */
+    SEGMENT = 1 << 30 /* rows that an i32 can count */
 };
 
-/* What elements are compared as; u32 and u64 have their highest bit flipped. */
+/* Types in which elements are compared; u32 and u64 have their highest bit inverted. */
 typedef union lanes {
     float f32[COLUMNS];
     double f64[COLUMNS];
@@ -35,9 +35,9 @@ typedef struct winners {
     int64_t row[COLUMNS];
 } winners;
 
-/* ---- Comparing ---- */
+/* ---- Comparison ---- */
 
-/* Of NaNs the first wins. An index is as wide as an element, which keeps the loops in vectors. */
+/* The first NaN wins. An index has the size of an element, so that loops vectorize. */
 #define DEFINE_REDUCE(name, type, index, is_nan, are_nan)                                                              \
     static inline __attribute__((always_inline)) void reduce_##name(const type *restrict x, size_t count, index row,   \
                                                                     type *restrict best, index *restrict at,           \
@@ -61,7 +61,7 @@ typedef struct winners {
         else                                                                                                           \
             reduce_##name(x, count, row, best, at, false, true);                                                       \
     }                                                                                                                  \
-    /* The line's winner, of columns that stand for parts of one line; row[j] is the index in there. */                \
+    /* The winner of a line whose parts are columns; row[j] is the index in the line. */                               \
     static inline __attribute__((always_inline))                                                                       \
     int64_t merge_##name(const type *restrict best, const int64_t *restrict row, const bool greatest, const bool last) \
     {                                                                                                                  \
@@ -100,7 +100,7 @@ DEFINE_REDUCE(f64, double, int64_t, FLOAT_NAN, FLOAT_NANS)
 DEFINE_REDUCE(i32, int32_t, int32_t, NO_NAN, NO_NAN)
 DEFINE_REDUCE(i64, int64_t, int64_t, NO_NAN, NO_NAN)
 
-/* ---- Elements as what they are compared as ---- */
+/* ---- Conversion to the comparison type ---- */
 
 #define COPY(to, type, expression)                                                                                     \
     do {                                                                                                               \
@@ -109,7 +109,7 @@ DEFINE_REDUCE(i64, int64_t, int64_t, NO_NAN, NO_NAN)
             (to)[i] = (expression);                                                                                    \
     } while (0)
 
-/* Elements [first, first + count): where they lie, or copied. */
+/* Returns elements [first, first + count), in place or copied. */
 static const void *load(const arg_reduce_loop *t, size_t first, size_t count, lanes *copy)
 {
     switch ((xcvm_dtype)t->x->dtype) {
@@ -160,8 +160,8 @@ static carrier carrier_of(xcvm_dtype dtype)
 
 /* ---- Columns ---- */
 
-/* `rows` rows of `count` columns, `stride` apart, of elements from `first` on or, where they have been copied, of
- * `tile`; columns from `short_from` on have a row less. Left unfinished when time is up. */
+/* Reduces `rows` rows of `count` columns, `stride` apart, of elements from `first` or, if copied, of `tile`. Columns
+ * from `short_from` have one row less. Stays unfinished when time is up. */
 static void reduce_columns(const arg_reduce_loop *t, const void *tile, size_t first, size_t rows, size_t stride,
                            size_t count, size_t short_from, winners *w, xcvm_poller *poller)
 {
@@ -176,7 +176,7 @@ static void reduce_columns(const arg_reduce_loop *t, const void *tile, size_t fi
             memcpy(&w->best, x, columns * size);
             memset(w->row, 0, sizeof w->row);
         }
-        /* An i32 counts the rows of a segment; -1 says that it has none of the winners. */
+        /* An i32 counts the rows of a segment; -1 means that the segment has no winner. */
         if (row % SEGMENT == 0)
             for (size_t j = 0; j < count; j++)
                 at[j] = row == 0 ? 0 : -1;
@@ -217,7 +217,7 @@ static int64_t winner(const arg_reduce_loop *t, const winners *w)
     }
 }
 
-/* A line of at least COLUMNS adjacent elements. */
+/* Reduces a line of at least COLUMNS adjacent elements. */
 static int64_t long_line(const arg_reduce_loop *t, size_t first, size_t length, xcvm_poller *poller)
 {
     winners w;
@@ -228,7 +228,7 @@ static int64_t long_line(const arg_reduce_loop *t, size_t first, size_t length, 
     return winner(t, &w);
 }
 
-/* Turns elements [from, length) of `count` lines of 4 bytes each into columns of a tile. */
+/* Transposes elements [from, length) of `count` lines of 4-byte elements to columns of a tile. */
 static void turn_32(const int32_t *x, size_t from, size_t length, size_t count, int32_t *tile)
 {
     for (size_t j = 0; j < count; j++)
@@ -236,7 +236,7 @@ static void turn_32(const int32_t *x, size_t from, size_t length, size_t count, 
             tile[i * COLUMNS + j] = x[j * length + i];
 }
 
-/* The same of whole vectors of XCVM_LANES lines; what is left over follows. */
+/* The same for whole vectors of XCVM_LANES lines; the function above does the rest. */
 static void turn_vectors(const float *x, size_t length, size_t count, float *tile)
 {
     const size_t whole = length / XCVM_LANES * XCVM_LANES, lines = count / XCVM_LANES * XCVM_LANES;
@@ -254,7 +254,7 @@ static void turn_vectors(const float *x, size_t length, size_t count, float *til
     turn_32(elements + lines * length, 0, length, count - lines, (int32_t *)(void *)tile + lines);
 }
 
-/* `count` short lines. */
+/* Reduces `count` short lines. */
 static void short_lines(const arg_reduce_loop *t, size_t first, size_t length, size_t count, int64_t *y,
                         xcvm_poller *poller)
 {
@@ -277,7 +277,7 @@ static void short_lines(const arg_reduce_loop *t, size_t first, size_t length, s
     memcpy(y, w.row, count * sizeof *y);
 }
 
-/* The range is over results where lines are adjacent elements, else over blocks of columns. */
+/* The range is over results if lines are adjacent elements, else over blocks of columns. */
 static void run_range(void *context, size_t begin, size_t end, int worker)
 {
     (void)worker;

@@ -7,15 +7,15 @@ typedef struct cumulative_loop {
     const xcvm_kernel *k;
     const xcvm_CumSum_args *a;
     xcvm_around around;
-    size_t columns; /* side by side, at most COLUMNS */
-    size_t blocks;  /* of columns */
+    size_t columns; /* adjacent columns, at most COLUMNS */
+    size_t blocks;  /* blocks of columns */
     bool product;
 } cumulative_loop;
 
-/* Rows of so many are long enough to be fetched ahead of their use. */
+/* Rows of this length are long enough for hardware prefetching. */
 enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
 
-/* A walk along the axis over `columns` adjacent lines; elements are read before they are written, as y may be x. */
+/* Runs along the axis over `columns` adjacent lines. Elements are read before they are written, because y may be x. */
 #define RUN(type, accumulator, load, store)                                                                            \
     do {                                                                                                               \
         const type *x = (const type *)t->a->x->data + first;                                                           \
@@ -71,8 +71,8 @@ enum { COLUMNS = 1024, FEWEST_COLUMNS = 64 };
     } while (0)
 #define SAME(v) (v)
 
-/* Inlined for either constant `product`. Integers wrap around, so their signs do not matter; the narrow ones are
- * multiplied as u32, since what they are promoted to may overflow. */
+/* Inlined for each constant `product`. Integers wrap, so signedness does not matter. Narrow ones are multiplied as u32,
+ * because promoted int products may overflow. */
 static inline __attribute__((always_inline)) void run_tile(const cumulative_loop *t, size_t first, size_t columns,
                                                            bool product)
 {

@@ -1,4 +1,4 @@
-/* The loops of reductions for f32, to which f16 and bf16 are brought, and the kernels. */
+/* Reduction loops for f32, f16 and bf16, and the kernels. */
 #include "ops/reduce/reduction.h"
 
 #include "ops/simd/reductions.h"
@@ -6,17 +6,16 @@
 #include "ops/simd/math.h"
 #include "ops/reduce/simd/reduce_wide.h"
 
-/* Running products of long runs, each r * 2^(600 * bands), for their speed: those of many numbers soon leave the range
- * of f64, and on their way pass through numbers that are not normal, with which some processors take a hundred times
- * as long. So, once in STEPS steps, what has left [2^-300, 2^300] is brought back: the range of f64 has room for STEPS
- * numbers of f32 beside that. Short lines, columns and the parts of a tensor are multiplied in f64 as they are: that a
- * product comes back from beyond its range is not promised. */
+/* Running products of long runs, each r * 2^(600 * bands). Products of many numbers soon leave the range of f64, and on
+ * the way become subnormal, with which some CPUs take a hundred times as long. So every STEPS steps, values outside
+ * [2^-300, 2^300] are rescaled; f64 has room for STEPS f32 factors beyond that. Short lines, columns and parts of a
+ * tensor are multiplied in plain f64: products whose intermediate values overflow are not guaranteed. */
 enum { CHAINS = 16, STEPS = 4 };
 
 typedef struct running_products {
     double r[CHAINS];
     ptrdiff_t bands;
-    double special; /* the product of those that were 0, infinite or NaN, in whose place is 1 */
+    double special; /* product of factors that were 0, infinite or NaN, which were replaced by 1 */
 } running_products;
 
 static __attribute__((noinline)) void bring_back(running_products *p)
@@ -37,7 +36,7 @@ static __attribute__((noinline)) void bring_back(running_products *p)
         }
 }
 
-/* r are those of p in registers. */
+/* r is p's array in registers. */
 XCVM_INLINE void keep_inside(running_products *p, double *r)
 {
     typedef double eight __attribute__((vector_size(8 * sizeof(double))));
@@ -71,7 +70,7 @@ static double plain_product(const double *from)
     return r[0];
 }
 
-/* All of them multiplied; 0 or infinite if they are far out of the range of f64. */
+/* The product of all; 0 or infinite if far outside the range of f64. */
 static double product_of(running_products *p)
 {
     const double plain = plain_product(p->r), size = __builtin_fabs(plain);
@@ -177,7 +176,7 @@ static void contiguous(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *d
 
 /* ---- Columns ---- */
 
-/* Rows that are summed up in f32. */
+/* Rows that are summed in f32. */
 enum { FEW_ROWS = 32 };
 
 #define ROW(expression)                                                                                                \
@@ -207,14 +206,14 @@ static void reduce_row(xcvm_reduce_op reduce_op, const float *x, size_t count, c
     }
 }
 
-/* Four rows at once, whose sum is added up. */
+/* Adds the sum of four rows at a time. */
 static void sum_four_rows(const float *restrict x, size_t stride, size_t count, float *restrict r)
 {
     for (size_t i = 0; i < count; i++)
         r[i] += (x[i] + x[stride + i]) + (x[2 * stride + i] + x[3 * stride + i]);
 }
 
-/* Sums of 16 columns, as there are of tensors with blocked channels. */
+/* Sums of 16 columns, as in tensors with blocked channels. */
 enum { NARROW = 16, NARROW_VECTORS = NARROW / XCVM_LANES, NARROW_SUMS = 4, NARROW_ROWS = NARROW_SUMS * FEW_ROWS };
 
 static void sum_narrow(const float *x, size_t rows, size_t stride, xcvm_partial *acc)
@@ -277,8 +276,8 @@ static void columns(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data
 
 /* ---- Short lines ---- */
 
-/* The reductions of XCVM_LANES lines of at least as many elements: of each a vector of partial results, of all those
- * the square reduced. Lines behind the `count`-th are the last one again. */
+/* Reduces XCVM_LANES lines of at least as many elements: one vector of partial results per line, then a reduction of
+ * the square. Lines beyond `count` repeat the last one. */
 XCVM_INLINE xcvm_lanes reduce_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
                                      const float *x, size_t count, size_t length, float fill)
 {
@@ -299,7 +298,7 @@ XCVM_INLINE xcvm_lanes reduce_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (
     return xcvm_lanes_reduce_rows(pick, square);
 }
 
-/* The same of lines of fewer elements than there are lanes, behind the last of which as many elements can be read. */
+/* The same for lines shorter than a vector, if a vector may be read past the last one. */
 XCVM_INLINE xcvm_lanes reduce_tiny_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes),
                                           const float *x, size_t length, float fill)
 {
@@ -313,7 +312,7 @@ XCVM_INLINE xcvm_lanes reduce_tiny_square(xcvm_lanes (*map)(xcvm_lanes), xcvm_la
 
 typedef double wide_lanes __attribute__((vector_size(8 * XCVM_LANES)));
 
-/* acc[i] = reduction(acc[i], r[i]) for as many as there are lanes. Extremes are of f32, which f64 holds. */
+/* acc[i] = reduction(acc[i], r[i]) for each lane. Maxima and minima are f32 values, which f64 represents. */
 XCVM_INLINE void fold_lanes(xcvm_reduce_op reduce_op, xcvm_lanes r, xcvm_partial acc[XCVM_LANES])
 {
     wide_lanes wide;
@@ -327,7 +326,7 @@ XCVM_INLINE void fold_lanes(xcvm_reduce_op reduce_op, xcvm_lanes r, xcvm_partial
     memcpy(acc, &wide, sizeof wide);
 }
 
-/* Inlined for a constant reduction; `length` may be a constant, too. */
+/* Inlined for a constant reduction; `length` may be constant too. */
 XCVM_INLINE void lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes),
                           xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), float fill, const float *x, size_t count,
                           size_t length, xcvm_partial *acc)
@@ -343,7 +342,7 @@ XCVM_INLINE void lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes
     }
 }
 
-/* The same of lines of fewer elements than there are lanes. */
+/* The same for lines shorter than a vector. */
 XCVM_INLINE void tiny_lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_lanes),
                                xcvm_lanes (*pick)(xcvm_lanes, xcvm_lanes), float fill, const float *x, size_t count,
                                size_t length, xcvm_partial *acc)
@@ -351,7 +350,7 @@ XCVM_INLINE void tiny_lines_of(xcvm_reduce_op reduce_op, xcvm_lanes (*map)(xcvm_
     size_t done = 0;
     for (; done + 2 * XCVM_LANES <= count; done += XCVM_LANES)
         fold_lanes(reduce_op, reduce_tiny_square(map, pick, x + done * length, length, fill), acc + done);
-    /* Nothing may be read behind the last lines. */
+    /* Nothing may be read past the last lines. */
     while (done < count) {
         const size_t n = count - done < XCVM_LANES ? count - done : XCVM_LANES;
         float lines[XCVM_LANES * XCVM_LANES + XCVM_LANES] = {0};

@@ -1,4 +1,4 @@
-/* The loops of reductions for f64 and for integers, which are combined as f64 and i64. */
+/* Reduction loops for f64 and integers, which are combined as f64 and i64. */
 #include "ops/reduce/simd/reduce_wide.h"
 
 #include "ops/util/convert.h"
@@ -7,10 +7,10 @@
 
 #include <math.h>
 
-/* Elements that are combined side by side, in some vectors. */
+/* Elements that are combined in parallel, in several vectors. */
 enum { SIDE = 16 };
 
-/* ---- Elements as they are combined ---- */
+/* ---- Loading of elements ---- */
 
 static const double *load_f64(xcvm_dtype dtype, const void *data, size_t first, size_t count, double *copy)
 {
@@ -25,7 +25,7 @@ static const double *load_f64(xcvm_dtype dtype, const void *data, size_t first, 
         copy[i] = ((const type *)data)[first + i];                                                                     \
     break
 
-/* u64 in the order of i64 for comparisons. */
+/* Converts u64 to the order of i64 for comparisons. */
 static const int64_t *load_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
                                int64_t *copy)
 {
@@ -50,7 +50,7 @@ static const int64_t *load_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const
     return copy;
 }
 
-/* ---- Rows: r[i] with x[i], for each of count columns ---- */
+/* ---- Rows: combines x[i] into r[i] for each of count columns ---- */
 
 #define ROW(type, expression)                                                                                          \
     XCVM_INDEPENDENT                                                                                                   \
@@ -60,7 +60,7 @@ static const int64_t *load_i64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const
     }                                                                                                                  \
     break
 
-/* `shift` has an element for each column, or is NULL for zeros; SUM_EXP alone looks at it. */
+/* `shift` has one element per column, or is NULL for zeros; only SUM_EXP uses it. */
 XCVM_INLINE void row_f64(xcvm_reduce_op reduce_op, const double *x, size_t count, const double *shift, double *acc)
 {
     switch (reduce_op) {
@@ -108,14 +108,14 @@ typedef int64_t lanes_f64_mask __attribute__((vector_size(4 * XCVM_LANES)));
 typedef double lanes_f64_at __attribute__((vector_size(4 * XCVM_LANES), aligned(8), may_alias));
 enum { VECTORS = 4, IN_VECTOR = XCVM_LANES / 2, STEP = VECTORS * IN_VECTOR };
 
-/* The greater, else lesser, of both, lane by lane, or NaN if one is. */
+/* The larger or smaller of both, lane by lane, or NaN if one is. */
 XCVM_INLINE lanes_f64 better_of(lanes_f64 v, lanes_f64 r, const bool greatest)
 {
     const lanes_f64_mask better = (greatest ? v > r : v < r) | (v != v);
     return (lanes_f64)(((lanes_f64_mask)v & better) | ((lanes_f64_mask)r & ~better));
 }
 
-/* The greatest, else least, of x and r, or NaN if there is one. */
+/* The maximum or minimum of x and r, or NaN if there is one. */
 XCVM_INLINE double extreme_f64(const double *x, size_t count, double r, const bool greatest)
 {
     lanes_f64 best[VECTORS];
@@ -145,13 +145,14 @@ static double start_f64(xcvm_reduce_op reduce_op)
                                            : 0.0;
 }
 
-/* How two partial results become one: not as elements do where those are squared first. */
+/* Operation that combines two partial results; differs from that on elements, e.g. for squares. */
 static xcvm_reduce_op joining(xcvm_reduce_op reduce_op)
 {
     return reduce_op <= XCVM_REDUCE_SUM_EXP ? XCVM_REDUCE_SUM : reduce_op;
 }
 
-/* SIDE partial results side by side, then those one by one: a sum of many sums rounds less than one long sum. */
+/* SIDE independent partial results, then their combination: a sum of many sums has less rounding error than one long
+ * sum. */
 static double reduce_f64(xcvm_reduce_op reduce_op, const double *x, size_t count, double shift)
 {
     double side[SIDE], shifts[SIDE];
@@ -222,7 +223,7 @@ const xcvm_reduce_loops xcvm_reduce_f64 = {run_f64, columns_f64, lines_f64};
 
 /* ---- Integers ---- */
 
-/* Numbers without a sign are their own absolute values. */
+/* Unsigned numbers are their own absolute values. */
 static xcvm_reduce_op reduce_of(xcvm_reduce_op reduce_op, xcvm_dtype dtype)
 {
     return dtype == XCVM_U64 && reduce_op == XCVM_REDUCE_SUM_ABS ? XCVM_REDUCE_SUM : reduce_op;
@@ -267,7 +268,7 @@ static int64_t reduce_i64(xcvm_reduce_op reduce_op, const int64_t *x, size_t cou
     return side[0];
 }
 
-/* The greatest, else least, of so many elements of a narrow type, at least one. */
+/* The maximum or minimum of one or more elements of a narrow type. */
 #define BETTER(a, b) (greatest ? (a) > (b) : (a) < (b))
 #define EXTREME(type)                                                                                                  \
     static inline __attribute__((always_inline))                                                                       \
@@ -299,7 +300,7 @@ EXTREME(int8_t)
 EXTREME(int16_t)
 EXTREME(int32_t)
 
-/* Whether the type is one of these. */
+/* Returns true if the type is one of these. */
 static bool extreme_narrow(xcvm_dtype dtype, const void *data, size_t first, size_t count, bool greatest, int64_t *r)
 {
     switch (dtype) {

@@ -1,4 +1,4 @@
-/* The loops of reductions for types that are combined as f64 or i64. */
+/* Reduction loops for types that are combined as f64 or i64. */
 #ifndef XCVM_OPS_REDUCE_SIMD_REDUCE_WIDE_H
 #define XCVM_OPS_REDUCE_SIMD_REDUCE_WIDE_H
 

@@ -1,4 +1,4 @@
-/* TopK: few of many are kept in a heap, the last at its top; of most, rows are sorted; columns are copied first. */
+/* TopK: a heap selects few of many; if most are selected, rows are sorted; columns are copied first. */
 #include "ops/util/index.h"
 #include "ops/util/move.h"
 #include "ops/util/order.h"
@@ -10,10 +10,10 @@ typedef struct candidate {
     size_t index;
 } candidate;
 
-/* Whether a is to come behind b: a lesser key, or an equal one at a greater index. */
+/* Returns true if a sorts after b: a lower key, or an equal key at a higher index. */
 static bool behind(candidate a, candidate b) { return a.key < b.key || (a.key == b.key && a.index > b.index); }
 
-/* Lets the candidate at `at` sink until none below it comes behind it: the last of all stands at the top. */
+/* Sifts down the candidate at `at`. The root is the one that sorts last. */
 static void sink(candidate *heap, size_t count, size_t at)
 {
     candidate c = heap[at];
@@ -49,7 +49,7 @@ static xcvm_status consider(uint64_t key, size_t i, candidate *heap, size_t k, x
     return xcvm_poll_after(poller, SINK_STEPS);
 }
 
-/* Sorts a heap into the order of the results. */
+/* Sorts a heap into result order. */
 static void sort_heap(candidate *heap, size_t k, xcvm_poller *poller)
 {
     for (size_t left = k; left > 1 && xcvm_poll_after(poller, SINK_STEPS) == XCVM_OK; left--) {
@@ -60,7 +60,7 @@ static void sort_heap(candidate *heap, size_t k, xcvm_poller *poller)
     }
 }
 
-/* The k first of n, in order. */
+/* Selects the first k of n, in order. */
 static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k, xcvm_poller *poller)
 {
     make_heap(keys, heap, k, poller);
@@ -69,7 +69,7 @@ static void select_top(const uint64_t *keys, size_t n, candidate *heap, size_t k
     sort_heap(heap, k, poller);
 }
 
-/* The keys of `count` elements, the first to be selected with the greatest. */
+/* Computes the keys of `count` elements; the first to be selected has the largest. */
 static void find_keys(const xcvm_TopK_args *a, size_t first, size_t stride, size_t count, uint64_t *keys)
 {
     xcvm_order_keys(a->x, first, stride, count, keys);
@@ -79,23 +79,23 @@ static void find_keys(const xcvm_TopK_args *a, size_t first, size_t stride, size
 
 /* ---- Some of a row ----
  *
- * The best so far are kept in order. Elements better than the last of them are gathered, without a branch that would be
- * foretold badly, until they are as many or a few more; then these are sorted, and both are merged. */
+ * The best so far are kept sorted. Elements better than the last of them are collected without a branch, which would be
+ * unpredictable, until they are k or a few more. Then these are sorted and both lists are merged. */
 
 enum { LEAST_GATHERED = 17, MOST_GATHERED = 1024, LONGEST_KEYS = 16 * 1024, AT_ONCE = 64 };
 
-/* Of very long rows a bound that is always the last of the best leaves less to look at. */
+/* For very long rows, the heap's always current bound leaves fewer candidates. */
 static bool is_gathered(size_t n, size_t k)
 {
     return k >= LEAST_GATHERED && k <= MOST_GATHERED && n / MOST_GATHERED <= k;
 }
 
-/* Merges a and b, in order both, to `count` at most; of equal keys those of a come first. */
+/* Merges sorted a and b to at most `count`; for equal keys a comes first. */
 static void merge(const candidate *a, size_t a_count, const candidate *b, size_t b_count, candidate *to, size_t count)
 {
     const candidate *const a_end = a + a_count, *const b_end = b + b_count, *const end = to + count;
     while (to < end && a < a_end && b < b_end) {
-        /* By numbers, of which compilers make no branch. */
+        /* Pointer arithmetic that compilers do not turn into a branch. */
         const uintptr_t second = b->key > a->key, either = (uintptr_t)a ^ (uintptr_t)b;
         *to++ = *(const candidate *)((uintptr_t)a ^ (either & (0 - second)));
         a += 1 - second;
@@ -108,7 +108,7 @@ static void merge(const candidate *a, size_t a_count, const candidate *b, size_t
 }
 
 enum { RUN = 8 };
-/* Puts up to RUN candidates in order, each where so many come before it. */
+/* Sorts up to RUN candidates: each goes to the index given by the number of candidates before it. */
 static inline __attribute__((always_inline)) void sort_run(const candidate *from, const size_t count, candidate *to)
 {
     uint64_t keys[RUN] = {0}, before[RUN] = {0};
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void sort_run(const candidate *from
         to[before[i]] = from[i];
 }
 
-/* Sorts candidates, equal keys staying in their order: which of both rooms for as many they are in then. */
+/* Sorts candidates stably and returns the buffer, one of both, with the result. */
 static candidate *sort_gathered(candidate *from, candidate *to, size_t count, xcvm_poller *poller)
 {
     size_t done = 0;
@@ -140,7 +140,7 @@ static candidate *sort_gathered(candidate *from, candidate *to, size_t count, xc
     return to;
 }
 
-/* The best so far, k of them, and what is gathered. */
+/* The k best so far, and the collected candidates. */
 typedef struct gathering {
     candidate *best, *merged, *gathered, *spare;
     size_t k, kept, count;
@@ -148,10 +148,10 @@ typedef struct gathering {
     xcvm_poller *poller;
 } gathering;
 
-/* Candidates that there must be room for. */
+/* Candidates that must fit in the buffers. */
 static size_t gathered_room(size_t k) { return 4 * k + 2 * AT_ONCE; }
 
-/* Makes what is gathered part of the best. */
+/* Merges the collected candidates into the best. */
 static void merge_gathered(gathering *g)
 {
     const candidate *more = sort_gathered(g->gathered, g->spare, g->count, g->poller);
@@ -162,7 +162,7 @@ static void merge_gathered(gathering *g)
     g->count = 0;
 }
 
-/* Begins with the first k elements, whose keys are given. */
+/* Starts with the first k elements, whose keys are given. */
 static gathering gather_first(const uint64_t *keys, candidate *room, size_t k, xcvm_poller *poller)
 {
     gathering g = {.best = room, .merged = room + k, .gathered = room + 2 * k, .k = k, .count = k, .poller = poller};
@@ -173,14 +173,14 @@ static gathering gather_first(const uint64_t *keys, candidate *room, size_t k, x
     return g;
 }
 
-/* Takes in an element, of AT_ONCE at most behind which what is gathered may be merged. */
+/* Adds an element if it is good enough. At most AT_ONCE calls are allowed between merges. */
 static inline void offer(gathering *g, uint64_t key, size_t index)
 {
     g->gathered[g->count] = (candidate){key, index};
     g->count += key > g->bound;
 }
 
-/* The k first of n, in order. */
+/* Selects the first k of n, in order. */
 static void select_gathered(const uint64_t *keys, size_t n, candidate *room, size_t k, xcvm_poller *poller)
 {
     gathering g = gather_first(keys, room, k, poller);
@@ -196,8 +196,8 @@ static void select_gathered(const uint64_t *keys, size_t n, candidate *room, siz
 
 /* ---- Adjacent elements ---- */
 
-/* Of adjacent elements keys are found of those alone that may be better than the last of the best: greater (less), or
- * NaN, or anything where that last is NaN. */
+/* For adjacent elements, keys are computed only for those that may be better than the last of the best: larger
+ * (smaller), or NaN, or any if that last one is NaN. */
 #define DEFINE_SELECT(name, type)                                                                                      \
     static inline __attribute__((always_inline)) bool better_##name(type x, type last, const bool largest)             \
     {                                                                                                                  \
@@ -279,18 +279,18 @@ DEFINE_SELECT(i64, int64_t)
 
 /* ---- A few of a row ----
  *
- * A row's element i belongs to group i modulo GROUPS. The best of each group are k elements at least that are no worse
- * than the k-th best of those, so that this is a bound for the k best of the row, which few others reach. */
+ * A row's element i belongs to group i modulo GROUPS. The best of each group include at least k elements no worse than
+ * the k-th best group maximum, so this is a bound for the k best of the row that few other elements reach. */
 
 enum {
     GROUPS = 32,
-    FEW = LEAST_GATHERED - 1, /* the most that are selected so */
+    FEW = LEAST_GATHERED - 1, /* maximum k for this method */
     ROW_LEAST = 256,
-    CANDIDATES = 128 /* if more reach the bound, the heap is the better way */
+    CANDIDATES = 128 /* if more elements reach the bound, the heap is faster */
 };
 
-/* Elements that reach the bound, in *found at their places, at most CANDIDATES; GROUPS divides `count`. -1 if there are
- * more, or a NaN. */
+/* Lists the positions of elements that reach the bound, at most CANDIDATES, in *found; GROUPS divides `count`. Returns
+ * -1 if there are more, or a NaN. */
 #define DEFINE_REACH(name, type, better)                                                                               \
     static type bound_##name(const type best[GROUPS], size_t k)                                                        \
     {                                                                                                                  \
@@ -370,7 +370,7 @@ static int reach(const xcvm_TopK_args *a, size_t first, size_t n, size_t k, int3
     }
 }
 
-/* The k first of n adjacent elements, in order, where that is possible by their groups. */
+/* Selects the first k of n adjacent elements, in order, by groups if possible. */
 static bool select_few(const xcvm_TopK_args *a, size_t first, size_t n, candidate *best, size_t k)
 {
     int32_t found[CANDIDATES];
@@ -391,7 +391,7 @@ static bool select_few(const xcvm_TopK_args *a, size_t first, size_t n, candidat
     return true;
 }
 
-/* The k first of n adjacent elements, in order; false where the type is none of these. */
+/* Selects the first k of n adjacent elements, in order. Returns false for other types. */
 static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uint64_t *keys, candidate *heap, size_t k,
                             xcvm_poller *poller)
 {
@@ -431,8 +431,8 @@ static bool select_adjacent(const xcvm_TopK_args *a, size_t first, size_t n, uin
     return true;
 }
 
-/* Candidates of all keys in the order of the results, by their bytes from the least on; bytes that are the same in all
- * keys are left out. Which of `a` and `b`, n entries each, they are in; NULL when time is up. */
+/* Radix sort of candidates of all keys in result order, skipping bytes that are equal in all keys. Returns `a` or `b`,
+ * of n entries each, which has the result; NULL when time is up. */
 static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candidate *b, xcvm_poller *poller)
 {
     for (size_t i = 0; i < n; i++)
@@ -463,8 +463,8 @@ static candidate *sort_all(const uint64_t *keys, size_t n, candidate *a, candida
     return a;
 }
 
-/* Whether so many are wanted that all are sorted. Candidates of very long rows take more memory than there should be to
- * get at once. */
+/* Returns true if so many are selected that all are sorted. For very long rows, the candidates would take too much
+ * memory. */
 static bool wants_most(size_t n, size_t k) { return k >= 64 && k > n / 4 && n <= MOST_SORTED; }
 
 typedef struct selection {
@@ -472,14 +472,14 @@ typedef struct selection {
     const xcvm_TopK_args *a;
     xcvm_around x;
     size_t top, candidates;
-    /* Columns that are copied to lie one behind the other, so many at a time and so many elements from one to the next;
-     * 0: none are. */
+    /* Columns copied together so that each is contiguous, and the distance between the copies; 0: columns are not
+     * copied. */
     size_t columns, pitch;
     char *scratch;
     size_t scratch_each;
 } selection;
 
-/* The best of the elements from `first` on, `stride` apart, of a->x. */
+/* Selects the best of the elements of a->x from `first`, `stride` apart. */
 static const candidate *select_best(const selection *s, const xcvm_TopK_args *a, size_t first, size_t stride,
                                     uint64_t *keys, xcvm_poller *poller)
 {
@@ -499,7 +499,7 @@ static const candidate *select_best(const selection *s, const xcvm_TopK_args *a,
     return heap;
 }
 
-/* Puts the results of row `inner` of `outer`. */
+/* Writes the results of row `inner` of `outer`. */
 static void put_best(const selection *s, size_t outer, size_t inner, const candidate *best)
 {
     const size_t size = xcvm_dtype_size(s->a->x->dtype), first = outer * s->x.dim * s->x.inner + inner;
@@ -512,7 +512,7 @@ static void put_best(const selection *s, size_t outer, size_t inner, const candi
     }
 }
 
-/* Copies columns that lie side by side, a line of each row at a time. */
+/* Copies adjacent columns, one line of each row at a time. */
 static void copy_columns(const selection *s, const void *from, size_t columns, void *to)
 {
     typedef uint32_t __attribute__((may_alias)) word;
@@ -562,14 +562,14 @@ static void select_rows(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-/* Of columns that are not long, some are copied at a time: elements of one lie in as many lines of the caches as there
- * are, of which each is read once so. */
+/* Short columns are copied several at a time: each element of a column is in a separate cache line, which is then read
+ * only once. */
 static void choose_columns(selection *s)
 {
     enum { COLUMNS = 8, LONGEST = 8192, LINE = 64 };
     const size_t size = xcvm_dtype_size(s->a->x->dtype);
     s->columns = s->x.inner > 1 && s->x.dim <= LONGEST ? xcvm_min(COLUMNS, s->x.inner) : 0;
-    s->pitch = s->x.dim + LINE / size; /* no power of two, whose lines would contend for few places */
+    s->pitch = s->x.dim + LINE / size; /* not a power of two, to avoid conflicts in cache sets */
 }
 
 XCVM_KERNEL(TopK)
@@ -589,7 +589,7 @@ XCVM_KERNEL(TopK)
     s.scratch_each = xcvm_round_up(s.x.dim * sizeof(uint64_t) + s.candidates * sizeof(candidate) +
                                        s.columns * s.pitch * xcvm_dtype_size(a->x->dtype),
                                    XCVM_ALIGNMENT);
-    /* What is too little for two threads runs on the first alone. */
+    /* Work that is too little for two threads runs on the first one. */
     const size_t grain = 16384 / s.x.dim + 1, workers = rows / grain <= 1 ? 1 : (size_t)xcvm_threads_count(k->threads);
     size_t bytes;
     XCVM_CHECK(k->error, xcvm_size_mul(s.scratch_each, workers, &bytes), OUT_OF_RANGE, "x is too large");
