@@ -1,4 +1,4 @@
-/* Constants of weights that are quantized in blocks. */
+/* Constants of block-quantized weights. */
 #include "compiler/ir/block_weights.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The builder: makes nodes, constants, parameters and states. */
+/* The builder: creates nodes, constants, parameters and states. */
 #include "compiler/ir/builder.h"
 #include "ops/table/table.h"
 #include "ops/util/convert.h"
@@ -7,7 +7,7 @@
 
 /* ---- Constants ---- */
 
-/* Bytes that the strings behind `spans` end at. Inlined for a scalar, gcc would take its word for such spans. */
+/* End of the strings of `spans`. If it is inlined for a scalar, gcc makes false assumptions about the spans. */
 static __attribute__((noinline)) size_t strings_end(const xcvm_string *spans, size_t count)
 {
     uint64_t end = (uint64_t)count * sizeof *spans;
@@ -19,8 +19,7 @@ static __attribute__((noinline)) size_t strings_end(const xcvm_string *spans, si
 
 size_t xcc_elements_room(size_t bytes) { return xcvm_round_up(bytes, 16) + XCVM_ALIGNMENT; }
 
-/* `data`, or a copy. Kernels read elements in place, so data of the model that is not aligned for that is copied all
- * the same. */
+/* Keeps `data` or a copy. Kernels read elements in place, so unaligned data of the model is copied even if lent. */
 static bool keep_elements(xcc_value *v, const void *data, size_t bytes, bool lend)
 {
     v->initial = data;
@@ -39,7 +38,7 @@ static bool keep_elements(xcc_value *v, const void *data, size_t bytes, bool len
     return true;
 }
 
-/* What begins with elements becomes a constant that has them. */
+/* Turns a variable into a constant with its initial elements. */
 static void make_constant(xcc_value *v)
 {
     v->kind = XCC_CONSTANT;
@@ -217,13 +216,13 @@ static bool copy_text(xcc_module *m, xcvm_text *text)
     return text->at != NULL;
 }
 
-/* Moves what a field of copied arguments points to into the arena. */
+/* Moves the data of a field of copied arguments to the arena. */
 static bool copy_field(xcc_module *m, const xcvm_field *f, void *at)
 {
     if (xcvm_field_is_operand(f)) {
         if (!xcvm_field_is_list(f))
             return true;
-        xcvm_inputs *list = at; /* outputs are laid out alike */
+        xcvm_inputs *list = at; /* outputs have the same layout */
         const void *array = list->at;
         if (!copy_array(m, &array, list->count, sizeof *list->at))
             return false;
@@ -296,7 +295,7 @@ static bool claim_outputs(xcc_node *n)
     return true;
 }
 
-/* What the verifier would refuse is not to be made. */
+/* Refuses attributes that the verifier would refuse. */
 static xcvm_status check_ranges(const xcc_node *n)
 {
     for (size_t i = 0; i < n->schema->field_count; i++) {
@@ -316,7 +315,7 @@ static xcvm_status check_ranges(const xcc_node *n)
     return XCVM_OK;
 }
 
-/* What decides a shape cannot be learned. */
+/* Values that determine shapes are not trainable. */
 static void fix_shapes(const xcc_node *n)
 {
     for (size_t f = 0; f < n->schema->field_count; f++)

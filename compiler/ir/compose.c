@@ -1,4 +1,4 @@
-/* Composition: what is built with several instructions. */
+/* Builder functions that emit several instructions. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/evaluate.h"
 #include "ops/table/table.h"
@@ -8,7 +8,7 @@
 
 /* ---- Instructions ---- */
 
-/* What is small and depends on constants alone is one itself, so that what is built on it knows its elements. */
+/* Folds small values that depend only on constants, so that nodes built on them know their elements. */
 static xcc_value *folded(const xcc_builder *b, xcc_node *last, xcc_value *value)
 {
     if (b->before == NULL && value != NULL)
@@ -171,7 +171,7 @@ xcc_value *xcc_build_reduce(xcc_builder *b, xcvm_opcode opcode, xcc_value *x, xc
 {
     if (x == NULL)
         return NULL;
-    /* Reductions have their arguments in common. */
+    /* All reductions have the same arguments. */
     xcvm_ReduceSum_args args = {.x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = keepdims};
     return xcc_apply_at(b, opcode, &args, offsetof(xcvm_ReduceSum_args, y));
 }
@@ -191,7 +191,7 @@ xcc_value *xcc_build_slice(xcc_builder *b, xcc_value *x, int64_t axis, int64_t s
                                           xcc_build_ints(b, 1, &axis), xcc_build_ints(b, 1, &step)});
 }
 
-/* All values constants of rank 1, which are joined here. */
+/* Concatenates constants of rank 1. */
 static xcc_value *concat_constants(xcc_builder *b, size_t count, xcc_value *const *values)
 {
     size_t total = 0;
@@ -241,7 +241,7 @@ xcc_value *xcc_build_axes_from(xcc_builder *b, xcc_value *x, int64_t first)
         (xcc_value *[]){xcc_scalar_i64(b->graph, first), xcc_build_rank_of(b, x), xcc_scalar_i64(b->graph, 1)});
 }
 
-/* ---- Facts ---- */
+/* ---- Properties ---- */
 
 bool xcc_is_low_rank_product(const xcc_value *v, const xcvm_value **a, const xcvm_value **b)
 {

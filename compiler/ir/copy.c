@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* One operand field of the copy. */
+/* Copies one operand field. */
 static xcvm_status copy_operands(const xcc_node *n, const xcvm_field *field, char *args, xcc_copied copied, void *user)
 {
     xcc_module *m = n->graph->module;
@@ -21,7 +21,7 @@ static xcvm_status copy_operands(const xcc_node *n, const xcvm_field *field, cha
                    INTERNAL, "a copy of %s (%s) lacks its result %s", n->name, n->schema->name, field->name);
         list[k] = XCC_OUT(copy);
     }
-    /* Lists of operands and of results are laid out alike. */
+    /* Lists of operands and of results have the same layout. */
     if (xcvm_field_is_list(field)) {
         ((xcvm_outputs *)(void *)(args + field->offset))->at = list;
         return XCVM_OK;

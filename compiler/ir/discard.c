@@ -1,4 +1,4 @@
-/* Discarding what has been removed: values, their names, and the memory of nodes. */
+/* Discarding of removed objects: values, their names, and the memory of nodes. */
 #include "compiler/ir/builder.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ void xcc_value_disown(xcc_value *v)
     v->owned_link = NULL;
 }
 
-/* Names that the model lends are in no table, or not by this pointer. */
+/* Names borrowed from the model are in no table, or with another pointer. */
 static void release_name(xcc_module *m, const char *name)
 {
     const struct xcc_table_entry *entry = xcc_table_lookup(&m->value_names, name);
@@ -56,11 +56,11 @@ void xcc_value_discard(xcc_value *v)
 
 static void release_text(xcc_module *m, const xcvm_text *text) { xcc_give_back(m, text->at, text->length + 1); }
 
-/* What the arguments of a node point to, which it has for itself. */
+/* Releases data that a node's arguments own. */
 static void release_field(xcc_module *m, const xcvm_field *f, const void *at)
 {
     if (xcvm_field_is_operand(f)) {
-        const xcvm_inputs *list = at; /* outputs are laid out alike */
+        const xcvm_inputs *list = at; /* outputs have the same layout */
         if (xcvm_field_is_list(f))
             xcc_give_back(m, list->at, list->count * sizeof *list->at);
     } else if (f->kind == XCVM_FIELD_INTS) {

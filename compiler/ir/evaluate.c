@@ -1,14 +1,13 @@
-/* Constant evaluation: nodes whose operands are constants are computed by the machine's own kernels. */
+/* Constant evaluation: computes nodes with constant operands with the VM's kernels. */
 #include "base/clock.h"
 #include "base/denormals.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/evaluate.h"
 #include "ops/table/table.h"
 
-/* A result is not worth its bytes in the program where it has more than this many and is so many times larger than what
- * it is made from. */
+/* A result is not folded if it has more bytes than this and is also much larger than its operands. */
 #define LARGE_RESULT ((size_t)16 << 20)
-/* Nanoseconds: one node, and all of a compilation. */
+/* Time limits in nanoseconds: for one node, and for a compilation. */
 #define NODE_TIME UINT64_C(10000000000)
 #define ALL_TIME UINT64_C(60000000000)
 
@@ -58,8 +57,8 @@ static bool has_sensible_results(const xcc_node *n, size_t operand_bytes)
     return true;
 }
 
-/* Whether a view's dimensions hold what its operand has. They may be older than the operand's: shape inference takes a
- * Reshape's target at its word while it does not know what there is to reshape. */
+/* Returns true if a view has as many bytes as its operand. Its dimensions may be outdated: shape inference trusts a
+ * Reshape's target while the operand is unknown. */
 static bool holds_as_much(const xcvm_value *y, const xcvm_value *x)
 {
     size_t count, bytes, held_count, held_bytes;
@@ -67,7 +66,7 @@ static bool holds_as_much(const xcvm_value *y, const xcvm_value *x)
            xcvm_tensor_size((xcvm_dtype)x->dtype, x->rank, x->dims, &held_count, &held_bytes) && bytes == held_bytes;
 }
 
-/* Views of constants lend the same bytes. */
+/* Views of constants share their bytes. */
 static bool share(xcc_node *n)
 {
     if (!xcvm_row_is(n->schema, XCVM_CLASS_view))
@@ -117,7 +116,7 @@ static bool execute(xcc_evaluator *f, xcc_node *n)
     return done;
 }
 
-/* Gives the memory of a removed node's operands that nobody else uses back. */
+/* Releases the memory of a removed node's operands that have no other users. */
 static void release_operands(const xcc_node *n)
 {
     const size_t inputs = xcc_node_input_count(n);
@@ -155,7 +154,7 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
 static bool is_small(const xcc_node *n, size_t limit)
 {
     size_t outputs = xcc_node_output_count(n), count, bytes;
-    /* Weights stay quantized for as long as it is open whether they are multiplied so. */
+    /* Weights stay quantized until it is decided whether they are multiplied in that form. */
     if (!has_constant_operands(n, &bytes) || bytes > limit || xcc_is(n, XCVM_OP_DequantizeLinear))
         return false;
     for (size_t i = 0; i < outputs; i++) {

@@ -7,10 +7,10 @@
 
 /* ---- Values ---- */
 
-/* Characters of a name that is taken already which are kept in the one that is made from it. */
+/* Maximum characters of an existing name that are kept in a name derived from it. */
 enum { MADE_FROM = 200 };
 
-/* `number`: what a made-up name ends in, unless that is taken. */
+/* `number`: suffix of a derived name, unless that is also taken. */
 static const char *unique_name(xcc_module *m, const char *name, uint64_t number)
 {
     if (!xcc_table_reserve(m, &m->value_names))
@@ -25,7 +25,7 @@ static const char *unique_name(xcc_module *m, const char *name, uint64_t number)
     if (copy == NULL) {
         char made[MADE_FROM + 24];
         const size_t length = name != NULL ? strnlen(name, MADE_FROM) : 0;
-        do { /* only a model that uses such names itself makes this go round */
+        do { /* repeats only if the model itself uses such names */
             snprintf(made, sizeof made, "%.*s_%llu", (int)length, length > 0 ? name : "", (unsigned long long)number);
             entry = xcc_table_find(&m->value_names, made);
             number += UINT64_C(1) << 32;
@@ -210,8 +210,7 @@ xcvm_status xcc_graph_set_outputs(xcc_graph *g, size_t count, xcc_value *const *
     return XCVM_OK;
 }
 
-/* Room for `total` outputs, or for twice as many as there are: who adds one after the other takes time and memory in
- * proportion to them. */
+/* Ensures room for `total` outputs, or for twice the current number, so that appending takes linear time and memory. */
 static xcvm_status reserve_outputs(xcc_graph *g, size_t total)
 {
     xcc_module *m = g->module;
@@ -327,7 +326,7 @@ size_t xcc_node_output_count(const xcc_node *n)
     return count;
 }
 
-/* The operand field that input (or output) `*i` belongs to; *i becomes the position in it. NULL past the end. */
+/* The operand field of input (or output) `*i`; *i becomes the position in the field. NULL past the end. */
 static const xcvm_field *operand_field(const xcc_node *n, bool output, size_t *i)
 {
     for (size_t f = 0; f < n->schema->field_count; f++) {
@@ -372,7 +371,7 @@ static void write_operand(xcc_node *n, size_t i, xcc_value *v)
     const xcvm_field *field = operand_field(n, false, &i);
     char *at = (char *)n->args + field->offset;
     if (xcvm_field_is_list(field)) {
-        /* The array was copied into the arena for this node, so it may be written. */
+        /* The array was copied to the arena for this node, so it may be modified. */
         const xcvm_value **list = (const xcvm_value **)((xcvm_inputs *)(void *)at)->at;
         list[i] = XCC_IN(v);
     } else {
@@ -413,7 +412,7 @@ xcvm_status xcc_node_link_uses(xcc_node *n)
     return XCVM_OK;
 }
 
-/* ---- Changing ---- */
+/* ---- Modification ---- */
 
 void xcc_use_set(xcc_use *use, xcc_value *v)
 {
@@ -465,7 +464,7 @@ static void list_remove(xcc_node *n)
 
 void xcc_node_insert(xcc_graph *g, xcc_node *n, xcc_node *before) { list_insert(g, n, before); }
 
-/* One level less deep, with all in it. */
+/* Decrements the depth of a graph and of its bodies. */
 static void raise_graph(xcc_graph *g)
 {
     g->depth--;

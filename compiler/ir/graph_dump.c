@@ -1,4 +1,4 @@
-/* Dumping graphs as text. */
+/* Text dump of graphs. */
 #include "compiler/ir/graph.h"
 #include "proto/image.h"
 

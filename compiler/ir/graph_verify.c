@@ -1,4 +1,4 @@
-/* Verification of the graph: whether it is as graph.h says; run between passes in debug builds. */
+/* Consistency check of the graph (graph.h), between passes in debug builds. */
 #include "compiler/ir/graph.h"
 
 typedef struct check {

@@ -1,14 +1,14 @@
-/* Type and shape inference for every value; states of loops up to a fixpoint. */
+/* Type and shape inference for every value; loop states are iterated to a fixed point. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>
 
-/* Rounds in which the types of a loop's states may reach a fixpoint before their shapes are widened to open ones. */
+/* Rounds for the types of a loop's states to reach a fixed point before their dimensions become open. */
 enum { WIDENING_ROUNDS = 4 };
 
-/* ---- Refining what was known by what is new ---- */
+/* ---- Merging old and new knowledge ---- */
 
-/* Both `type`, just inferred, and `old` hold: keeps the better of them, and names what is still open. */
+/* Both `type`, just inferred, and `old` are valid: keeps the more specific parts, and names open dimensions. */
 static xcvm_status refine(xcc_module *m, xcvm_value *type, const xcvm_value *old)
 {
     bool comparable = old->kind == type->kind && old->dtype == type->dtype;
@@ -29,7 +29,7 @@ static xcvm_status refine(xcc_module *m, xcvm_value *type, const xcvm_value *old
     return XCVM_OK;
 }
 
-/* What holds of both values; dimensions that differ become XCVM_ANY_DIM. A `to` without kind takes all of `from`. */
+/* Common knowledge about both values; differing dimensions become XCVM_ANY_DIM. A `to` without kind becomes `from`. */
 static void join(xcvm_value *to, const xcvm_value *from)
 {
     if (to->kind == XCVM_KIND_NULL) {
@@ -39,11 +39,11 @@ static void join(xcvm_value *to, const xcvm_value *from)
             to->kind = from->kind;
             to->dtype = from->dtype;
             to->rank = -1;
-            to->dims[0] = from->dims[0]; /* of lists: how deep they are nested */
+            to->dims[0] = from->dims[0]; /* of lists: their nesting depth */
         }
         return;
     }
-    /* The kind of what was in an optional shows at run time only. */
+    /* The kind of an optional's value is known only at run time. */
     if (from->kind == XCVM_KIND_NULL)
         return;
     if (to->kind != from->kind)
@@ -60,7 +60,7 @@ static void join(xcvm_value *to, const xcvm_value *from)
     xcvm_value_set_tensor(to, to->dtype, to->rank, dims);
 }
 
-/* Only kind, dtype, rank and dims, so that a constant's type can be taken without its elements. */
+/* Only kind, dtype, rank and dims: a constant's type without its elements. */
 static xcvm_value type_only(const xcvm_value *v)
 {
     xcvm_value type = {.rank = -1};
@@ -101,10 +101,10 @@ static void name_culprit(const xcc_node *n)
 
 enum { FEW = 16 };
 
-/* A node as shape and cost rules see it; without memory of its own where there are FEW operands at most. */
+/* A node as shape and cost rules see it; up to FEW operands are stored without allocation. */
 typedef struct node_inference {
     xcvm_inference t;
-    xcvm_value *old; /* room for the types of the results */
+    xcvm_value *old; /* memory for the types of the results */
     size_t bytes;
     void *memory;
     const xcvm_value *few_in[FEW];
@@ -203,7 +203,7 @@ static bool constant_bool(const xcc_value *v, bool *value)
     return true;
 }
 
-/* How often a loop runs, if that is certain: its count is constant, and nothing can stop it early. */
+/* Returns the certain number of a loop's iterations: its count is constant, and nothing can stop it early. */
 bool xcc_loop_trips(const xcc_node *loop, int64_t *trips)
 {
     const xcc_value *count = loop->inputs[0], *cond = loop->inputs[1];
@@ -256,7 +256,7 @@ static xcvm_status infer_loop(xcc_node *n)
         const xcvm_value *each = &body->outputs[i + 1]->type;
         xcvm_value type = type_only(each), old = type_only(&n->outputs[i]->type);
         if (i < state_count(n)) {
-            /* After no trip at all the state is still what it was. */
+            /* After zero iterations the state is unchanged. */
             join(&type, &n->inputs[i + 2]->type);
         } else {
             if (each->kind != XCVM_KIND_TENSOR)
@@ -268,7 +268,7 @@ static xcvm_status infer_loop(xcc_node *n)
             if (each->rank >= 0) {
                 int64_t dims[XCVM_MAX_RANK] = {known ? trips : XCVM_ANY_DIM};
                 for (int k = 0; k < each->rank; k++) {
-                    /* A made-up symbol of the body stands for another size in each iteration. */
+                    /* A made-up symbol of the body has another size in each iteration. */
                     bool local = each->dims[k] < 0 && xcc_symbol_name(m, each->dims[k]) == NULL;
                     dims[k + 1] = local ? XCVM_ANY_DIM : each->dims[k];
                 }
@@ -349,8 +349,8 @@ static xcvm_status infer_graph(xcc_graph *g)
     return XCVM_OK;
 }
 
-/* A loop in a loop keeps what it was widened to while the outer one is brought to its fixpoint, so that the rounds add
- * up and do not multiply. */
+/* A nested loop keeps its widened types while the outer loop is iterated to its fixed point, so that rounds add up
+ * instead of multiplying. */
 xcvm_status xcc_loop_infer_body(xcc_node *loop)
 {
     xcc_graph *body = loop->bodies[0];
@@ -384,7 +384,7 @@ static void forget_parameters(xcc_graph *g)
         }
 }
 
-/* ---- For all ---- */
+/* ---- Whole graphs ---- */
 
 xcvm_status xcc_node_infer(xcc_node *n)
 {
@@ -402,9 +402,9 @@ xcvm_status xcc_graph_infer(xcc_graph *g)
     return infer_graph(g);
 }
 
-/* ---- Arithmetic ---- */
+/* ---- Cost ---- */
 
-/* Open dimensions taken as 1 while a cost rule looks, and put back. Ranks that are open give a cost of 0. */
+/* Open dimensions temporarily become 1 for a cost rule. Open ranks give a cost of 0. */
 static uint64_t instruction_flops(const xcc_node *n)
 {
     node_inference s;

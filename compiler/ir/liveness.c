@@ -1,4 +1,4 @@
-/* Liveness analysis: groups of values in one memory, and from where to where each lives. */
+/* Liveness analysis: groups of values that share memory, and their live ranges. */
 #include "compiler/ir/liveness.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ uint64_t xcc_value_bytes(const xcc_value *v, bool *open)
     return 0;
 }
 
-/* The node of `g` that a use belongs to, itself or around it; NULL for an output of g. */
+/* The node of `g` that contains a use, directly or in a body; NULL for an output of g. */
 static const xcc_node *using_node(const xcc_graph *g, const xcc_use *use)
 {
     const xcc_graph *at = use->graph;
@@ -62,8 +62,8 @@ static void join_group(xcc_liveness *l, const xcc_value *v, uint32_t root)
     group->escapes = group->escapes || life->escapes;
 }
 
-/* Whether an instruction's result may be written over `operand`: it is the only value of its group that the instruction
- * reads, and read only where the instruction expects its result's memory. */
+/* Returns true if an instruction's result may overwrite `operand`: it is the only value of its group that the
+ * instruction reads, and only in fields with the role IN_PLACE. */
 static bool only_in_place(const xcc_node *n, const xcc_liveness *l, const xcc_live_range *operand)
 {
     for (size_t f = 0; f < n->schema->field_count; f++) {
@@ -75,7 +75,7 @@ static bool only_in_place(const xcc_node *n, const xcc_liveness *l, const xcc_li
                 return false;
         }
     }
-    /* What its group reads from outside is read to the group's end. */
+    /* Values that its group reads from outside are needed until the group's end. */
     for (size_t x = 0; n->group != NULL && x < n->group->x_count; x++) {
         const xcc_live_range *life = xcc_live_range_of(l, n->group->xs[x]);
         if (life != NULL && life->root == operand->root && life != operand)
@@ -84,7 +84,7 @@ static bool only_in_place(const xcc_node *n, const xcc_liveness *l, const xcc_li
     return true;
 }
 
-/* Lets the first result of a node lie where an operand does, if the instruction can do that. */
+/* Gives the first result of a node the memory of an operand, if the instruction supports it. */
 static void share_memory(const xcc_node *n, xcc_liveness *l)
 {
     xcc_value *result = xcc_node_output_count(n) > 0 ? xcc_node_output(n, 0) : NULL;
@@ -97,7 +97,7 @@ static void share_memory(const xcc_node *n, xcc_liveness *l)
         const xcc_value *v = xcc_value_of(xcvm_field_value(field, n->args, 0));
         const xcc_live_range *operand = xcc_live_range_of(l, v);
         if (operand == NULL && v != NULL && field->role == XCVM_ROLE_IN_VIEW) {
-            /* A view of memory that is not this graph's. */
+            /* A view of memory that does not belong to this graph. */
             l->at[result->mark].bytes = 0;
             l->at[result->mark].escapes = true;
         }

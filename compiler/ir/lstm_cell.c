@@ -7,7 +7,7 @@ static size_t gates_of(xcc_lstm_form form) { return xcvm_lstm_gates((size_t)form
 
 static bool by_unit(xcc_lstm_form form) { return form.layout == XCVM_LSTM_LAYOUT_chainer; }
 
-/* The shape of x with its last axis as two, units and gates; or of a state. */
+/* The shape of x with its last axis split into units and gates; or of a state. */
 static xcc_value *shape_of(xcc_builder *b, xcc_value *x, xcc_lstm_form form, bool both)
 {
     xcc_value *gates = XCC_BUILD_INTS(b, (int64_t)gates_of(form));
@@ -16,7 +16,7 @@ static xcc_value *shape_of(xcc_builder *b, xcc_value *x, xcc_lstm_form form, boo
     return xcc_build_concat(b, both ? 3 : 2, (xcc_value *[]){rows, units, gates}, 0);
 }
 
-/* As many equal pieces along the last axis as there are gates. */
+/* Splits the last axis into `count` equal pieces. */
 static bool cut_columns(xcc_builder *b, xcc_value *x, size_t count, xcc_value **pieces)
 {
     xcvm_value **outs = x != NULL ? xcc_alloc(b->graph->module, count * sizeof *outs) : NULL;
@@ -26,7 +26,7 @@ static bool cut_columns(xcc_builder *b, xcc_value *x, size_t count, xcc_value **
     return outs != NULL && xcc_emit(b, Split, .ys = {outs, count}, .x = XCC_IN(x), .axis = -1) != NULL;
 }
 
-/* The gates of x, of the shape of the states, in the order of ops/recurrent/lstm_cell.h. NULL on failure. */
+/* The gates of x, in the shape of the states and the order of ops/recurrent/lstm_cell.h. NULL on failure. */
 static xcc_value **cut(xcc_builder *b, xcc_value *x, xcc_lstm_form form)
 {
     const size_t count = gates_of(form);
@@ -45,7 +45,7 @@ static xcc_value **cut(xcc_builder *b, xcc_value *x, xcc_lstm_form form)
     return gates;
 }
 
-/* A tensor of the shape of x, of which those are the gates. */
+/* A tensor of the shape of x with those gates. */
 static xcc_value *join(xcc_builder *b, xcc_value *x, xcc_lstm_form form, xcc_value *const *gates)
 {
     const size_t count = gates_of(form);
@@ -84,7 +84,7 @@ static xcc_value *complement(xcc_builder *b, xcc_value *v)
     return xcc_build_sub(b, v != NULL ? xcc_build_number(b, v, 1) : NULL, v);
 }
 
-/* Of a sigmoid s, or a tanh t: d * s * (1 - s), d * (1 - t * t). */
+/* Derivatives through a sigmoid s, d * s * (1 - s), and through a tanh t, d * (1 - t * t). */
 static xcc_value *through_sigmoid(xcc_builder *b, xcc_value *d, xcc_value *s)
 {
     return xcc_build_mul(b, d, xcc_build_mul(b, s, complement(b, s)));

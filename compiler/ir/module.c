@@ -1,4 +1,4 @@
-/* The module: its limits, its memory, and what is said when they are used up. */
+/* The module: its limits, its memory, and errors about exceeded limits. */
 #include "compiler/ir/module.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -45,11 +45,11 @@ xcvm_status xcc_poll_now(xcc_module *m)
 {
     if (m->deadline_ns == 0 || xcvm_clock_ns() < m->deadline_ns)
         return XCVM_OK;
-    m->polls = 0; /* so that the next call finds out, too */
+    m->polls = 0; /* so that the next call detects it too */
     return xcc_out_of_time(m);
 }
 
-/* The list of spare pieces for so many bytes; NULL: there is none for as many. */
+/* The free list for `bytes` bytes; NULL for larger sizes. */
 static void **spare_of(xcc_module *m, size_t bytes)
 {
     const size_t units = bytes > 16 ? (bytes - 1) / 16 : 0;

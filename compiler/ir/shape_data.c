@@ -1,7 +1,7 @@
 /* Shape data of constants, Shape, Gather, Concat, Slice and integer arithmetic. */
 #include "compiler/ir/shape_data.h"
 
-/* How many values are looked at; a model can make one depend on itself in exponentially many ways. */
+/* Maximum number of values visited, because a model can make a value depend on another in exponentially many ways. */
 enum { BUDGET = 256 };
 
 static int shape_data_at(const xcc_value *v, xcc_shape_datum *sizes, int *budget);
@@ -176,7 +176,7 @@ static int shape_data_at(const xcc_value *v, xcc_shape_datum *sizes, int *budget
     case XCVM_OP_Unsqueeze:
         return shape_data_at(xcc_node_input(n, 0), sizes, budget);
     case XCVM_OP_Cast: {
-        /* To fewer bits, only what fits any dimension of a tensor that there is memory for. */
+        /* For narrower types, only numbers that fit any dimension of a tensor that memory can hold. */
         int count = shape_data_at(xcc_node_input(n, 0), sizes, budget);
         for (int i = 0; i < count; i++)
             if (sizes[i].kind == XCC_SIZE_NUMBER && (sizes[i].value > INT32_MAX || sizes[i].value < INT32_MIN))

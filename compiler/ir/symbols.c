@@ -1,11 +1,11 @@
-/* Names and the symbols of dimensions: tables by name, and what each symbol is called and was made for. */
+/* Name tables, and the names and owners of symbolic dimensions. */
 #include "compiler/ir/graph.h"
 
 #include <string.h>
 
 /* ---- Tables ---- */
 
-/* The entry of a name, or the free one where it belongs; the table has room. */
+/* Returns the entry of a name, or the free one for it; the table has room. */
 struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name)
 {
     size_t i = (size_t)xcvm_hash(t->key, name, strlen(name)) & (t->capacity - 1);
@@ -14,7 +14,7 @@ struct xcc_table_entry *xcc_table_find(const xcc_table *t, const char *name)
     return &t->at[i];
 }
 
-/* Makes sure that one more entry fits. */
+/* Ensures room for one more entry. */
 bool xcc_table_reserve(xcc_module *m, xcc_table *t)
 {
     if (t->count + 1 <= t->capacity / 2)
@@ -56,7 +56,7 @@ void xcc_table_remove(xcc_table *t, const char *name)
     size_t hole = (size_t)(xcc_table_find(t, name) - t->at);
     if (t->at[hole].name == NULL)
         return;
-    /* What stands behind it and would not be found past a hole moves into it. */
+    /* Later entries that a gap would make unreachable move into it. */
     for (size_t i = (hole + 1) & mask; t->at[i].name != NULL; i = (i + 1) & mask) {
         const size_t first_slot = (size_t)xcvm_hash(t->key, t->at[i].name, strlen(t->at[i].name)) & mask;
         if (((i - first_slot) & mask) >= ((i - hole) & mask)) {

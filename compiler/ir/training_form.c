@@ -1,4 +1,4 @@
-/* Nodes in training form: finding them, naming them, and putting them into inference form. */
+/* Nodes in training form: finding and naming them, and converting them to inference form. */
 #include "compiler/ir/training_form.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/compilation.h"
@@ -39,7 +39,7 @@ void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options
 
 /* ---- Nodes ---- */
 
-/* A constant of one element; false if it is none. */
+/* Reads a constant of one element; false if it is not one. */
 static bool is_number(const xcvm_value *operand, double *number)
 {
     const xcc_value *v = (const xcc_value *)operand;
