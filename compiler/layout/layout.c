@@ -1,9 +1,9 @@
-/* The pass layout: convolutions, and what stands between them, compute on blocked channels (ops/conv/blocked.h),
- * NCHW16c, where that pays.
+/* The pass layout: convolutions, and nodes between them, compute on blocked channels (ops/conv/blocked.h), NCHW16c,
+ * where that pays off.
  *
- * All nodes that can are chosen at first. Then each is looked at in turn and takes the side that is cheaper for it, as
- * the others stand: what it gains against the changes of layout around it. Of the regions of chosen nodes that remain,
- * those are given up that gain less than their borders cost. */
+ * Initially all candidates are chosen. Then each in turn takes the cheaper side, given the others: its gain against the
+ * layout conversions around it. Finally, regions of chosen nodes that gain less than their conversions cost are
+ * dropped. */
 #include "compiler/layout/layout.h"
 
 enum { ROUNDS = 8 };
@@ -16,21 +16,21 @@ static bool is_given_blocked(const xcc_layout *s, const xcc_value *v)
     return c != NULL && c->chosen && xcc_layout_produces_blocked(c);
 }
 
-/* The chosen candidate that uses a value in blocks, if there is one at the end of this use. */
+/* The chosen candidate that takes a value in blocked form at this use, or NULL. */
 static xcc_layout_candidate *blocked_user(const xcc_layout *s, const xcc_use *use)
 {
     xcc_layout_candidate *c = use->graph == s->g ? xcc_layout_candidate_of(s, use->node) : NULL;
     return c != NULL && c->chosen && xcc_layout_accepts_blocked(c, use->index) ? c : NULL;
 }
 
-/* Whether a value that is not blocked has to be for this use. */
+/* Returns true if a plain value must be converted for this use. */
 static bool needs_blocks(const xcc_layout *s, const xcc_use *use)
 {
     const xcc_layout_candidate *user = blocked_user(s, use);
     return user != NULL && !(user->plain_input && use->index == 0);
 }
 
-/* Lets a candidate be chosen or not. Values count their uses by chosen ones, as many nodes may read one value. */
+/* Chooses a candidate or not. Values count their uses by chosen candidates, because many nodes may read one value. */
 static void set_chosen(xcc_layout *s, xcc_layout_candidate *c, bool chosen)
 {
     if (c->chosen == chosen)
@@ -47,7 +47,7 @@ static void set_chosen(xcc_layout *s, xcc_layout_candidate *c, bool chosen)
     }
 }
 
-/* The cost of the changes of layout that a value needs. */
+/* The cost of the layout conversions that a value needs. */
 static double border_ns(const xcc_layout *s, const xcc_value *v)
 {
     const xcc_layout_value *value = &s->values[v->id];
@@ -75,7 +75,7 @@ static double borders_ns(xcc_layout *s, const xcc_layout_candidate *c)
     return sum;
 }
 
-/* ---- Choosing ---- */
+/* ---- Selection ---- */
 
 static xcvm_status update_choices(xcc_layout *s, bool *changed)
 {
@@ -118,7 +118,7 @@ static void join_regions(xcc_layout *s)
     }
 }
 
-/* The cost of a region beyond what it gains. */
+/* The cost of a region minus its gain. */
 static double region_ns(xcc_layout *s, const xcc_layout_candidate *c)
 {
     double sum = -c->gain_ns;
@@ -126,7 +126,7 @@ static double region_ns(xcc_layout *s, const xcc_layout_candidate *c)
     for (size_t i = 0; i < outputs && xcc_layout_produces_blocked(c); i++)
         if (xcc_node_output(c->node, i) != NULL)
             sum += border_ns(s, xcc_node_output(c->node, i));
-    /* A value that comes from outside is the expense of whoever uses it first. */
+    /* A value from outside is charged to its first user. */
     for (size_t i = 0; i < inputs; i++) {
         const xcc_use *use = &c->node->uses[i];
         if (use->value == NULL || !needs_blocks(s, use) || is_given_blocked(s, use->value))
@@ -141,7 +141,7 @@ static double region_ns(xcc_layout *s, const xcc_layout_candidate *c)
     return sum;
 }
 
-/* Gives those regions up that do not pay. */
+/* Drops regions that do not pay off. */
 static xcvm_status drop_regions(xcc_layout *s)
 {
     double *costs = xcvm_allocate_zeroed(s->m->allocator, s->count * sizeof *costs);
@@ -157,7 +157,7 @@ static xcvm_status drop_regions(xcc_layout *s)
     return XCVM_OK;
 }
 
-/* What values know of the graph's candidates: the graph around it has others. */
+/* Clears the use counts of values, because the enclosing graph has other candidates. */
 static void forget_uses(xcc_layout *s)
 {
     for (size_t i = 0; i < s->count; i++) {

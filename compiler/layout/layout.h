@@ -1,5 +1,5 @@
-/* What the files of the pass `layout` have in common: candidates, the nodes that could compute on blocked channels
- * (ops/conv/blocked.h), and what becomes of them. */
+/* Shared by the files of the pass `layout`: candidates, the nodes that can compute on blocked channels
+ * (ops/conv/blocked.h), and their conversion. */
 #ifndef XCVM_COMPILER_LAYOUT_LAYOUT_H
 #define XCVM_COMPILER_LAYOUT_LAYOUT_H
 
@@ -9,11 +9,11 @@
 typedef enum xcc_layout_kind {
     XCC_LAYOUT_CONV,
     XCC_LAYOUT_TRANSPOSED, /* convolution */
-    XCC_LAYOUT_UNARY,      /* element-wise; further operands are numbers */
-    XCC_LAYOUT_BINARY,     /* element-wise; operands are broadcast over batch and space, not over channels */
+    XCC_LAYOUT_UNARY,      /* element-wise; other operands are scalars */
+    XCC_LAYOUT_BINARY,     /* element-wise; operands broadcast over batch and space, not over channels */
     XCC_LAYOUT_POOL,
     XCC_LAYOUT_REDUCE, /* over all spatial axes */
-    XCC_LAYOUT_AFFINE, /* BatchNormalization in inference */
+    XCC_LAYOUT_AFFINE, /* BatchNormalization in inference form */
     XCC_LAYOUT_CONCAT, /* of channels */
     XCC_LAYOUT_SPLIT,  /* of channels */
     XCC_LAYOUT_SLICE,
@@ -23,75 +23,75 @@ typedef enum xcc_layout_kind {
 typedef struct xcc_layout_candidate {
     xcc_node *node;
     xcc_layout_kind kind;
-    bool chosen;                           /* to compute on blocked channels */
-    bool plain_input;                      /* CONV: takes an operand that is not blocked as it is */
+    bool chosen;                           /* chosen to compute on blocked channels */
+    bool plain_input;                      /* CONV: takes a plain operand directly */
     const xcc_layout_algorithm *algorithm; /* CONV */
-    double gain_ns;                        /* estimated, of computing on blocked channels */
-    size_t region;                         /* index of a candidate in the same region, by which it is known */
+    double gain_ns;                        /* estimated gain from blocked channels */
+    size_t region;                         /* index of the candidate that represents its region */
 } xcc_layout_candidate;
 
-/* A filter that was packed, for others that use the same. */
+/* A packed filter, shared by convolutions with the same filter. */
 typedef struct xcc_layout_packed {
     const xcc_layout_algorithm *algorithm;
     xcc_value *packed;
     struct xcc_layout_packed *next;
 } xcc_layout_packed;
 
-/* The state of a value of the graph, by its id. */
+/* Data of a value of the graph, by its id. */
 typedef struct xcc_layout_value {
-    xcc_value *blocked;           /* the same tensor with blocked channels, once there is one */
-    double size[XCC_LAYOUT_AXES]; /* of the spatial axes, assumed where they are open */
-    xcc_layout_packed *packed;    /* a filter, as it was packed so far, for each algorithm */
-    const xcc_use *first;         /* that needs it in blocks, once all is chosen */
-    uint32_t accepting, needing;  /* its uses by chosen candidates that take it in blocks, and that need it so */
-    uint32_t seen;                /* by which walk over operands */
+    xcc_value *blocked;           /* the same tensor with blocked channels, once it exists */
+    double size[XCC_LAYOUT_AXES]; /* sizes of the spatial axes, assumed if open */
+    xcc_layout_packed *packed;    /* for a filter, its packed forms by algorithm */
+    const xcc_use *first;         /* first use that needs the blocked form, after selection */
+    uint32_t accepting, needing;  /* uses by chosen candidates that accept, and that need, the blocked form */
+    uint32_t seen;                /* number of the last traversal that visited it */
 } xcc_layout_value;
 
-/* A tuning: the algorithm that was measured to be the fastest for a shape (layout_tune.c). */
+/* A tuning result: the algorithm measured as fastest for a shape (layout_tune.c). */
 typedef struct xcc_layout_tuning xcc_layout_tuning;
 
 typedef struct xcc_layout {
     xcc_module *m;
     xcc_graph *g;
-    xcc_layout_candidate *candidates; /* in the order of their nodes, whose mark is their index + 1 */
+    xcc_layout_candidate *candidates; /* in node order; a node's mark is its index + 1 */
     size_t count;
     xcc_layout_value *values;
-    size_t value_count; /* values made later have no entry */
-    uint32_t walks;     /* over operands so far */
+    size_t value_count; /* later values have no entry */
+    uint32_t walks;     /* number of traversals */
     xcc_layout_tuning *tuned;
 } xcc_layout;
 
-/* The most axes that a constant for each channel, or an image, has. */
+/* Maximum axes of an image or a per-channel constant. */
 enum { XCC_IMAGE_RANK = 2 + XCC_LAYOUT_AXES };
 
-/* f32 [N, C, W], [N, C, H, W] or [N, C, D, H, W] with a known C of at least 1. */
+/* Returns true for f32 [N, C, W], [N, C, H, W] or [N, C, D, H, W] with a known C >= 1. */
 bool xcc_layout_is_image(const xcc_value *v);
-/* Whether all its spatial axes have one position. */
+/* Returns true if all its spatial axes have size 1. */
 bool xcc_layout_is_point(const xcc_value *v);
-/* The number of spatial axes of an image. */
+/* Number of spatial axes of an image. */
 static inline int xcc_layout_axes(const xcc_value *v) { return v->type.rank - 2; }
 static inline xcc_layout_candidate *xcc_layout_candidate_of(const xcc_layout *s, const xcc_node *n)
 {
     return n != NULL && n->graph == s->g && n->mark > 0 ? &s->candidates[n->mark - 1] : NULL;
 }
 
-/* Classifies a node that can compute on blocked channels; false if it cannot. */
+/* Classifies a node that can compute on blocked channels. Returns false if it cannot. */
 bool xcc_layout_classify(xcc_node *n, xcc_layout_candidate *c);
-/* Whether a chosen candidate accepts its input `index` with blocked channels, and produces its results so. */
+/* Return true if a chosen candidate accepts input `index`, or produces its results, in blocked form. */
 bool xcc_layout_accepts_blocked(const xcc_layout_candidate *c, size_t index);
 bool xcc_layout_produces_blocked(const xcc_layout_candidate *c);
-/* Notes the size of a value that n gives (NULL: an input of its graph), assumed from the operands' where it is open. */
+/* Records the size of a value produced by n (NULL: an input of its graph). Open sizes are derived from the operands'.
+ */
 void xcc_layout_assume_size(xcc_layout *s, const xcc_value *y, const xcc_node *n);
 
-/* Chooses how a convolution would be computed, and estimates what candidates gain. */
+/* Selects the algorithm of a convolution, and estimates the gain of candidates. */
 void xcc_layout_estimate(xcc_layout *s, xcc_layout_candidate *c);
-/* The algorithm that is the fastest on this machine, by measurement; NULL if there is no choice, or it cannot be
- * measured. */
+/* Returns the fastest algorithm on this CPU, by measurement; NULL if there is no choice or it cannot be measured. */
 const xcc_layout_algorithm *xcc_layout_fastest(xcc_layout *s, const xcc_layout_shape *c);
-/* Estimated time for changing the layout of a value. */
+/* Estimated time of a layout conversion of a value. */
 double xcc_layout_conversion_ns(const xcc_layout *s, const xcc_value *v);
 
-/* Puts instructions on blocked channels in the place of the chosen candidates, with conversions at the borders. */
+/* Replaces the chosen candidates by instructions on blocked channels, with conversions at the borders. */
 xcvm_status xcc_layout_convert(xcc_layout *s);
 
 /* The pass `layout`. */

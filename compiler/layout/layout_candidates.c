@@ -12,10 +12,10 @@ enum {
     LINE_RANK = FIRST_AXIS + XCVM_BLOCKED_LEAST_AXES
 };
 
-/* The height and width of an image of which nothing is known, and its depth. */
+/* Assumed height, width and depth of an image of unknown size. */
 #define USUAL_SIZE 224.0
 #define USUAL_DEPTH 16.0
-/* Beyond any scale of a Resize that is worth an assumption. */
+/* Larger than any plausible scale of a Resize. */
 #define LARGEST_SCALE 1e3
 
 bool xcc_layout_is_image(const xcc_value *v)
@@ -56,7 +56,7 @@ static bool describe_conv(const xcc_node *n, xcc_layout_candidate *c)
     return a->group == 1 || (channels % XCVM_CHANNEL_BLOCK == 0 && outputs / a->group % XCVM_CHANNEL_BLOCK == 0);
 }
 
-/* One group, a window that is not dilated, and pads that are known and cut no more than padding does. */
+/* Requires one group, no dilation, and known pads that only crop within the padding. */
 static bool describe_conv_transpose(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
@@ -76,14 +76,14 @@ static bool describe_conv_transpose(const xcc_node *n, xcc_layout_candidate *c)
 
 /* ---- Element-wise ---- */
 
-/* A tensor of one element that can be broadcast to a blocked tensor as it is. */
+/* A tensor of one element that broadcasts to a blocked tensor unchanged. */
 static bool is_number(const xcc_value *v)
 {
     return v->type.kind == XCVM_KIND_TENSOR && v->type.rank >= 0 && v->type.rank <= IMAGE_RANK &&
            xcvm_dims_known(&v->type) && xcvm_element_count(&v->type) == 1;
 }
 
-/* A constant that depends on the channel of an image alone. */
+/* A constant that depends only on the channel of an image. */
 static bool is_per_channel(const xcc_value *v, const xcc_value *image)
 {
     const xcvm_value *t = &v->type;
@@ -126,7 +126,7 @@ static bool describe_binary(const xcc_node *n, xcc_layout_candidate *c)
 
 /* ---- Others ---- */
 
-/* Pools of blocks are made for planes. */
+/* Pools of blocked tensors need at least two spatial axes. */
 static bool describe_pool(const xcc_node *n, xcc_layout_candidate *c)
 {
     c->kind = XCC_LAYOUT_POOL;
@@ -168,7 +168,7 @@ static bool describe_batch_normalization(const xcc_node *n, xcc_layout_candidate
            is_vector(a->var, channels);
 }
 
-/* Whether an axis, perhaps counted from the end, is that of an image's channels. */
+/* Returns true if an axis, possibly negative, is the channel axis of an image. */
 static bool is_channels(int64_t axis, const xcc_value *image)
 {
     return axis == CHANNELS || axis == CHANNELS - image->type.rank;
@@ -203,7 +203,7 @@ static bool describe_split(const xcc_node *n, xcc_layout_candidate *c)
 
 static bool is_given(const xcvm_value *v) { return v != NULL && (v->rank != 1 || v->dims[0] != 0); }
 
-/* Along axes of space alone. Where positions of other axes could move though their sizes stay, they are resized. */
+/* Only along spatial axes. Others count as resized if positions could move although their sizes stay. */
 static bool describe_resize(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Resize_args *a = XCC_ARGS(Resize, n);
@@ -233,7 +233,7 @@ static bool describe_resize(const xcc_node *n, xcc_layout_candidate *c)
     return true;
 }
 
-/* Axes of space and of batch are cut as they are, channels between blocks. */
+/* Spatial and batch axes are sliced directly, channels only between blocks. */
 static bool describe_slice(const xcc_node *n, xcc_layout_candidate *c)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, n);
@@ -337,7 +337,7 @@ static xcvm_ints strides_of(const xcc_node *n)
     }
 }
 
-/* By how much a spatial axis grows; 1 where that is not known. */
+/* Growth factor of a spatial axis; 1 if unknown. */
 static double scale_of(const xcc_node *n, int axis)
 {
     if (n == NULL || !xcc_is(n, XCVM_OP_Resize))

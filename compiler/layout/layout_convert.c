@@ -1,5 +1,5 @@
-/* Conversion of the nodes that compute on blocked channels. Their successors are put before them one by one; the
- * nodes themselves go at the end, when values that others need have been brought back to the plain layout. */
+/* Conversion of chosen nodes to blocked channels. Replacements are inserted before them one by one. The nodes are
+ * removed at the end, after values needed elsewhere are converted back to the plain layout. */
 #include "compiler/layout/layout_values.h"
 #include "compiler/passes/fuse_ops.h"
 #include "ops/conv/blocked.h"
@@ -33,7 +33,7 @@ static xcc_value *pack(xcc_layout *s, const xcc_layout_algorithm *algorithm, con
     return entry->packed;
 }
 
-/* A vector with an element for each channel, zero beyond the last. */
+/* Creates a vector with one element per channel, zero beyond the last. */
 static xcc_value *new_vector(xcc_layout *s, int64_t channels)
 {
     int64_t count = xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK;
@@ -43,7 +43,7 @@ static xcc_value *new_vector(xcc_layout *s, int64_t channels)
     return v;
 }
 
-/* Gives a bias, if there is one, elements for whole blocks. */
+/* Pads a bias, if there is one, to whole blocks. */
 static bool pad_bias(xcc_layout *s, int64_t outputs, xcc_value **bias)
 {
     if (*bias == NULL)
@@ -80,7 +80,7 @@ static xcvm_status convert_conv(xcc_layout *s, const xcc_layout_candidate *c)
     return XCVM_OK;
 }
 
-/* ConvTranspose `n`, and an activation of it if `c` is one. */
+/* Converts ConvTranspose `n`, fused with the activation `c` if it is one. */
 static xcvm_status convert_transposed(xcc_layout *s, const xcc_layout_candidate *c, xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
@@ -107,7 +107,7 @@ static xcvm_status convert_transposed(xcc_layout *s, const xcc_layout_candidate 
 
 /* ---- Element-wise ---- */
 
-/* A constant for each channel of an image as a tensor that is broadcast to its blocks. */
+/* Reshapes a per-channel constant so that it broadcasts to the blocked form of `image`. */
 static xcc_value *channel_constant(xcc_layout *s, const xcc_value *v, const xcc_value *image)
 {
     int64_t dims[XCC_BLOCKED_RANK] = {1, xcc_layout_blocks_of(image), 1, 1, 1, 1};
@@ -118,7 +118,7 @@ static xcc_value *channel_constant(xcc_layout *s, const xcc_value *v, const xcc_
     return result;
 }
 
-/* The same instruction on other operands, `count` of them from the first one on. */
+/* The same instruction with the first `count` operands in blocked form. */
 static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, size_t count)
 {
     const xcvm_schema *schema = c->node->schema;
@@ -142,7 +142,7 @@ static xcvm_status convert_same(xcc_layout *s, const xcc_layout_candidate *c, si
     return xcc_layout_emit(s, c, schema->opcode, args, schema->fields[0].offset);
 }
 
-/* Scale and shift of a BatchNormalization, with elements for whole blocks. */
+/* Scale and shift of a BatchNormalization, padded to whole blocks. */
 static bool affine_constants(xcc_layout *s, const xcc_node *n, xcc_value **scale, xcc_value **shift)
 {
     const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
@@ -158,7 +158,7 @@ static bool affine_constants(xcc_layout *s, const xcc_node *n, xcc_value **scale
     return *shift != NULL;
 }
 
-/* The chosen candidate that alone uses the result of another, in blocks. */
+/* The chosen candidate that is the only user of another's result, in blocked form. */
 static const xcc_layout_candidate *sole_user(const xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcc_value *v = xcc_node_output(c->node, 0);
@@ -166,7 +166,7 @@ static const xcc_layout_candidate *sole_user(const xcc_layout *s, const xcc_layo
     return user != NULL && user->chosen && xcc_layout_accepts_blocked(user, v->users->index) ? user : NULL;
 }
 
-/* Whether all operands of a Concat but the last end with a whole block. */
+/* Returns true if all operands of a Concat except the last end at a block boundary. */
 static bool is_of_whole_blocks(const xcc_node *concat)
 {
     size_t count = xcc_node_input_count(concat);
@@ -176,7 +176,7 @@ static bool is_of_whole_blocks(const xcc_node *concat)
     return whole;
 }
 
-/* Whether another candidate does a node's work with its own: BatchNormalization that of Concat, an activation that of
+/* Returns true if another candidate includes a node's work: BatchNormalization includes Concat, an activation includes
  * BatchNormalization and ConvTranspose. */
 static bool is_absorbed(const xcc_layout *s, const xcc_layout_candidate *c)
 {
@@ -209,7 +209,7 @@ static xcvm_status blocked_list(xcc_layout *s, const xcc_layout_candidate *c, co
     return XCVM_OK;
 }
 
-/* BatchNormalization `n`, and an activation of it if `c` is one. */
+/* Converts BatchNormalization `n`, fused with the activation `c` if it is one. */
 static xcvm_status convert_affine(xcc_layout *s, const xcc_layout_candidate *c, const xcc_node *n)
 {
     double params[XCC_MOST_PARAMS];
@@ -250,7 +250,7 @@ static xcvm_status convert_unary(xcc_layout *s, const xcc_layout_candidate *c)
 
 enum { POOL_INTS = 2 * (XCC_LAYOUT_AXES + 1) };
 
-/* Attributes of so many axes with one more, which has `last` everywhere. */
+/* Attributes of `axes` axes extended by one axis with the value `last`. */
 static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t room[POOL_INTS])
 {
     size_t count = 0;
@@ -262,8 +262,7 @@ static xcvm_ints with_axis(xcvm_ints given, size_t axes, int64_t last, int64_t r
     return (xcvm_ints){room, count};
 }
 
-/* The convolution that can find the maxima of windows side by side as it stores its results, which are for nobody else;
- * NULL if there is none. */
+/* The convolution that can include a max pooling of its otherwise unused results; NULL if there is none. */
 static const xcc_node *pooling_conv(xcc_layout *s, const xcc_layout_candidate *c)
 {
     const xcc_value *image = c->node->uses[0].value, *x = s->values[image->id].blocked;
@@ -400,7 +399,7 @@ static xcvm_status convert_slice(xcc_layout *s, const xcc_layout_candidate *c)
 
 /* ---- Resize ---- */
 
-/* What is given for all axes, without batch and channels. */
+/* The scales of all axes without batch and channels. */
 static const xcc_value *spatial_scales(xcc_layout *s, const xcvm_value *scales, int64_t axes)
 {
     const xcc_value *v = xcc_constant_blank(s->m->graph, XCVM_F32, 1, &axes);
@@ -448,7 +447,7 @@ static xcvm_status convert_resize(xcc_layout *s, const xcc_layout_candidate *c)
     return xcc_layout_emit(s, c, XCVM_OP_Resize, &a, offsetof(xcvm_Resize_args, y));
 }
 
-/* ---- All ---- */
+/* ---- All candidates ---- */
 
 static xcvm_status convert_node(xcc_layout *s, const xcc_layout_candidate *c)
 {
@@ -478,7 +477,7 @@ static xcvm_status convert_node(xcc_layout *s, const xcc_layout_candidate *c)
     }
 }
 
-/* Whether anybody needs a value in the plain layout: not a candidate that was converted. */
+/* Returns true if a user other than a converted candidate needs a value in plain form. */
 static bool is_needed_plain(const xcc_layout *s, const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next) {

@@ -1,18 +1,18 @@
-/* The cost model of blocked channels: what computing on them is estimated to take and to gain. The speeds were measured
- * on one core with AVX-512; only how they compare to each other decides anything. */
+/* Cost model of blocked channels: estimated times and gains. The speeds were measured on one core with AVX-512; only
+ * their ratios matter. */
 #include "compiler/layout/layout.h"
 #include "ops/conv/blocked.h"
 
 #include <math.h>
 
-/* Multiply-adds in a nanosecond: of convolutions as Conv computes them, and in blocks. */
+/* Multiply-adds per nanosecond of convolutions in Conv, and on blocked channels. */
 #define PLAIN_POINTWISE 60.0
 #define PLAIN_WINDOW 50.0
 #define PLAIN_NARROW 20.0 /* few input channels */
 #define PLAIN_DEPTHWISE 12.0
 #define PLAIN_GROUPED 16.0 /* groups of a few channels */
 #define PLAIN_TRANSPOSED 65.0
-/* Products that a plain ConvTranspose adds up in a nanosecond. */
+/* Products that a plain ConvTranspose accumulates per nanosecond. */
 #define PLAIN_ADDED 2.5
 #define BLOCKED_PRODUCT 90.0
 #define BLOCKED_NARROW 60.0
@@ -20,35 +20,35 @@
 #define BLOCKED_DEPTHWISE 40.0
 #define BLOCKED_GROUPED 45.0
 #define BLOCKED_WINOGRAD 105.0
-/* Conv's winograd 4x4 at best, by the definition's multiply-adds; it transforms the filters whenever it runs. */
+/* Conv's winograd 4x4 at best, in multiply-adds of the definition; it transforms the filters in every run. */
 #define PLAIN_WINOGRAD 120.0
-/* Multiply-adds that take as long as transforming one number for winograd. */
+/* Multiply-adds equivalent to transforming one number for winograd. */
 #define TRANSFORM 14.0
-/* Multiply-adds that take as long as one float of the filters: those of a large convolution come from memory, those of
- * a small one, which is likely to be part of a small network, from a cache. */
+/* Multiply-adds equivalent to reading one float of the filters. Filters of a large convolution come from memory, those
+ * of a small one, probably part of a small network, from a cache. */
 #define FILTER_CACHED 5.0
 #define FILTER_FAR 21.0
 #define FAR_FILTERS (256.0 * 256.0)
-/* Multiply-adds that take as long as transforming a filter of 3 x 3 as it is used, and fetching it meanwhile. */
+/* Multiply-adds equivalent to transforming a 3 x 3 filter on the fly, including prefetching. */
 #define FILTER_TRANSFORM 200.0
-/* Tiles for which filters are transformed once. */
+/* Tiles per transform of the filters. */
 #define BAND_TILES 48.0
-/* Time that a byte of filters must save to be worth its memory. */
+/* Nanoseconds that a byte of filters must save to be worth its memory. */
 #define BYTE_NS 0.04
-/* Bytes that a change of layout, or an element-wise instruction, goes through in a nanosecond. */
+/* Bytes per nanosecond of a layout conversion or an element-wise instruction. */
 #define BYTES_PER_NS 30.0
-/* The same of a plain Resize that computes its pixels; one that copies them is as fast as any other. */
+/* The same for a plain Resize that interpolates; one that copies pixels is as fast as others. */
 #define PLAIN_RESIZED_PER_NS 12.0
-/* One instruction more. */
+/* Overhead of one instruction. */
 #define INSTRUCTION_NS 500.0
-/* Beyond any image. */
+/* Larger than any image. */
 #define LARGEST_SIZE 1e12
 
 /* ---- The algorithms of a convolution ---- */
 
 static double padded(int64_t channels) { return (double)(xcvm_blocks_of(channels) * XCVM_CHANNEL_BLOCK); }
 
-/* Multiply-adds for each number of the result. */
+/* Multiply-adds per number of the result. */
 static double additions(const xcc_layout_shape *c)
 {
     double product = (double)c->channels;
@@ -65,14 +65,14 @@ static double results(const xcc_layout_shape *c)
     return product;
 }
 
-/* The cost of each float of the filters, in multiply-adds. */
+/* Cost of each float of the filters, in multiply-adds. */
 static double filter_cost(const xcc_layout_shape *c)
 {
     const double share = padded(c->outputs) * padded(c->channels) / FAR_FILTERS;
     return FILTER_CACHED + (FILTER_FAR - FILTER_CACHED) * (share < 1.0 ? share : 1.0);
 }
 
-/* Work on filters as they are, which are fetched meanwhile. */
+/* Work on untransformed filters, which are prefetched meanwhile. */
 static double with_filters(const xcc_layout_shape *c, double work_ns)
 {
     const double floats = padded(c->outputs) * additions(c) / BLOCKED_PRODUCT;
@@ -84,7 +84,7 @@ static bool is_depthwise(const xcc_layout_shape *c)
     return c->group > 1 && c->channels == 1 && c->outputs == c->group && !c->plain_input;
 }
 
-/* Groups of a part of a block. */
+/* True for groups that are parts of a block. */
 static bool is_grouped(const xcc_layout_shape *c)
 {
     return c->group > 1 && xcvm_blocked_is_small_group(c->channels) && c->outputs == c->group * c->channels;
@@ -103,8 +103,8 @@ static bool is_winograd(const xcc_layout_shape *c)
     return square;
 }
 
-/* The share of window positions along an axis that lie inside: the others of a dilated window, and those of any along
- * the depth, cost nothing. */
+/* Fraction of window positions on an axis that are inside: others of dilated windows, and of all windows along the
+ * depth, cost nothing. */
 static double inside(const xcc_layout_shape *c, int axis)
 {
     const double stride = (double)c->strides[axis], out = (double)c->out[axis];
@@ -150,7 +150,7 @@ static double grouped_ns(const xcc_layout_shape *c, int64_t tile)
     return results(c) * additions(c) / BLOCKED_GROUPED;
 }
 
-/* Tiles along an axis: of each of the images into which dilation parts x. */
+/* Tiles on an axis, summed over the images into which dilation splits x. */
 static double tiles_along(const xcc_layout_shape *c, int axis, int64_t tile)
 {
     const double out = (double)c->out[axis], images = fmin((double)c->dilations[axis], out);
@@ -164,7 +164,7 @@ static double winograd_ns(const xcc_layout_shape *c, int64_t tile)
     const double out = depth > 0 ? (double)c->out[0] : 1, met = depth > 0 ? inside(c, 0) : 1;
     const double tiles = (double)c->batch * tiles_along(c, depth, tile) * tiles_along(c, depth + 1, tile),
                  points = (double)((tile + 2) * (tile + 2));
-    /* Filters that come from memory are fetched while others are multiplied. */
+    /* Filters from memory are prefetched during multiplication. */
     const double work = fmax(out * met * tiles + FILTER_CACHED, filter_cost(c));
     const double products = padded(c->outputs) * (double)c->channels * slices * work;
     const double transforms = TRANSFORM * tiles * (out * padded(c->outputs) + in * padded(c->channels));
@@ -173,7 +173,7 @@ static double winograd_ns(const xcc_layout_shape *c, int64_t tile)
 
 static bool is_flat_winograd(const xcc_layout_shape *c) { return c->axes == 2 && is_winograd(c); }
 
-/* Filters are read as they are and transformed for each band of tiles. */
+/* Untransformed filters are read and transformed for each band of tiles. */
 static double on_the_fly_ns(const xcc_layout_shape *c, int64_t tile)
 {
     const double tiles = (double)c->batch * tiles_along(c, 0, tile) * tiles_along(c, 1, tile);
@@ -184,9 +184,8 @@ static double on_the_fly_ns(const xcc_layout_shape *c, int64_t tile)
     return (filters * work + transforms) / BLOCKED_WINOGRAD;
 }
 
-/* Where nothing else is rounded to fewer bits, the roundings of this way would be a third to a half of a network's
- * error: they are three times those of direct sums, in a layer that all others stand on, and save but half of its time.
- */
+/* If nothing else is rounded to fewer bits, the rounding errors of this algorithm would be a third to a half of a
+ * network's error: they are three times those of direct sums, in the first layer, and save only half of its time. */
 static bool is_strided(const xcc_layout_shape *c)
 {
     bool fits =
@@ -284,7 +283,7 @@ void xcc_layout_filter_pack(const xcc_layout_algorithm *algorithm, const float *
         xcvm_blocked_pack_winograd(w, rank, dims, algorithm->tile, packed);
 }
 
-/* ---- What candidates gain ---- */
+/* ---- Gains of candidates ---- */
 
 static double elements_of(const xcc_layout *s, const xcc_value *v, bool whole_blocks)
 {
@@ -298,7 +297,7 @@ static double elements_of(const xcc_layout *s, const xcc_value *v, bool whole_bl
 
 double xcc_layout_conversion_ns(const xcc_layout *s, const xcc_value *v)
 {
-    /* A view, where there is one element for each channel. */
+    /* A view if there is one element per channel. */
     if (xcc_layout_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0)
         return INSTRUCTION_NS / 4;
     return INSTRUCTION_NS + 2 * sizeof(float) * elements_of(s, v, true) / BYTES_PER_NS;
@@ -331,7 +330,7 @@ static xcc_layout_shape shape_of(const xcc_layout *s, const xcc_layout_candidate
     return shape;
 }
 
-/* Whether windows are runs of a line of one channel, of which Conv makes a product as it lies. */
+/* True if windows are contiguous runs of a line of one channel, which Conv multiplies in place. */
 static bool is_line(const xcc_layout_shape *c)
 {
     const int last = c->axes - 1;
@@ -359,7 +358,7 @@ static double plain_ns(const xcc_layout_shape *c, const xcc_layout_algorithm *al
     return with_filters(c, work / (narrow ? PLAIN_NARROW : point ? PLAIN_POINTWISE : PLAIN_WINDOW));
 }
 
-/* Both read the filters once. Plain products are stored, and added up from there. */
+/* Both read the filters once. Plain products are stored and accumulated from memory. */
 static double transposed_gain_ns(const xcc_layout *s, const xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
@@ -369,7 +368,7 @@ static double transposed_gain_ns(const xcc_layout *s, const xcc_node *n)
     return spread * ((double)w[1] / PLAIN_TRANSPOSED - padded(w[1]) / BLOCKED_PRODUCT) + added;
 }
 
-/* Blocks are resampled by whole vectors. */
+/* Blocked channels are resampled by whole vectors. */
 static double resize_gain_ns(const xcc_layout *s, const xcc_node *n, const xcc_value *y)
 {
     const bool copied = XCC_ARGS(Resize, n)->mode == XCVM_RESIZE_MODE_nearest;
@@ -398,6 +397,6 @@ void xcc_layout_estimate(xcc_layout *s, xcc_layout_candidate *c)
     }
     if (c->kind == XCC_LAYOUT_REDUCE)
         y = xcc_node_input(c->node, 0);
-    /* Elements beyond the last channel are computed, too. */
+    /* Padding channels are computed too. */
     c->gain_ns = 2 * sizeof(float) * (elements_of(s, y, false) - elements_of(s, y, true)) / BYTES_PER_NS;
 }

@@ -1,4 +1,4 @@
-/* Auto-tuning: the fastest algorithm for a convolution on this machine, by measurement. */
+/* Auto-tuning: finds the fastest algorithm of a convolution on this CPU by measurement. */
 #include "base/clock.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/layout/layout.h"
@@ -8,15 +8,15 @@
 
 #include <time.h>
 
-/* Each algorithm runs this often, and on until its time is up. */
+/* Minimum runs of each algorithm, and nanoseconds for further runs. */
 enum { LEAST_RUNS = 3, WAY_NS = 15 * 1000 * 1000 };
 
-/* Convolutions that take longer, or tensors that are larger, are not tried. */
+/* Limits of the time and of tensors for which measurements are made. */
 #define LONGEST_NS 1000000000u
 enum { LARGEST_BYTES = 1 << 28, LARGEST_ATTRIBUTE = 1 << 20 };
 
-/* Floats that other parts of a program go through between two runs of a convolution, up to 64 MB: a program that does
- * not fit into the caches finds none of its filters there. */
+/* Floats that are accessed between two runs, up to 64 MB, to evict filters from the caches, as the rest of a program
+ * does that does not fit in them. */
 enum { MOST_SPOILED = 16 * 1024 * 1024, LINE = 16 };
 
 struct xcc_layout_tuning {
@@ -34,7 +34,7 @@ typedef struct trial {
     size_t spoiled_floats;
 } trial;
 
-/* Nanoseconds that this thread was running, so that others on the machine disturb less. */
+/* CPU time of this thread in nanoseconds, which other processes affect less. */
 static uint64_t thread_ns(void)
 {
     struct timespec now;
@@ -61,7 +61,7 @@ static void free_tensor(const trial *t, xcvm_value *v)
     *v = (xcvm_value){.rank = -1};
 }
 
-/* The size of the result, which is only assumed where that of x is; false if there is none. */
+/* Computes the size of the result, assumed if that of x is. Returns false if it is empty. */
 static bool set_out(xcc_layout_shape *c)
 {
     for (int i = 0; i < c->axes; i++) {
@@ -81,7 +81,7 @@ static bool set_out(xcc_layout_shape *c)
 static bool make_tensors(trial *t, const xcc_layout_shape *c)
 {
     const int64_t blocks = xcvm_blocks_of(c->outputs), biases = blocks * XCVM_CHANNEL_BLOCK;
-    const int64_t channels = c->group * c->channels; /* of a filter that a model holds: no overflow */
+    const int64_t channels = c->group * c->channels; /* the model contains such a filter, so there is no overflow */
     const int rank = 2 + c->axes;
     int64_t x[XCVM_MAX_RANK] = {c->batch, c->plain_input ? channels : xcvm_blocks_of(channels)};
     int64_t y[XCVM_MAX_RANK] = {c->batch, blocks}, filter[XCVM_MAX_RANK] = {c->outputs, c->channels};
@@ -109,7 +109,7 @@ static void spoil_caches(trial *t)
         t->spoiled[i] += 1.0f;
 }
 
-/* The packed filters, as pairs of bf16. Their number of input channels is even. */
+/* Converts the packed filters to bf16 pairs. Their number of input channels is even. */
 static bool round_filters(trial *t)
 {
     xcvm_value f32 = t->w;
@@ -125,7 +125,7 @@ static bool round_filters(trial *t)
     return t->w.data != NULL;
 }
 
-/* Nanoseconds, the least of some runs; negative if it cannot be computed. */
+/* Minimum nanoseconds of several runs; negative if it cannot be computed. */
 static double measure(trial *t, const xcc_layout_shape *c, const xcc_layout_algorithm *algorithm)
 {
     int64_t dims[XCVM_MAX_RANK];
@@ -185,7 +185,7 @@ static size_t filter_floats(const xcc_layout *s)
     return sum < MOST_SPOILED ? sum : MOST_SPOILED;
 }
 
-/* NULL if none can be measured. */
+/* Returns NULL if none can be measured. */
 static const xcc_layout_algorithm *measure_all(xcc_layout *s, xcc_layout_shape c)
 {
     const xcc_layout_algorithm *best = NULL;

@@ -1,4 +1,4 @@
-/* Tensors in two layouts: conversions between them, where there is none yet. */
+/* Tensors in two layouts: inserts missing conversions between them. */
 #include "compiler/layout/layout_values.h"
 
 xcc_value *xcc_layout_new_blocked(xcc_layout *s, const xcc_value *v)
@@ -16,10 +16,10 @@ xcc_value *xcc_layout_new_blocked(xcc_layout *s, const xcc_value *v)
     return blocked;
 }
 
-/* Where each channel has one element, a view does if no block is cut short. */
+/* With one element per channel and whole blocks, a view suffices. */
 static bool is_view(const xcc_value *v) { return xcc_layout_is_point(v) && v->type.dims[1] % XCVM_CHANNEL_BLOCK == 0; }
 
-/* A point as `result`, whose type is known. */
+/* Reshapes such a value to the known type of `result`. */
 static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
 {
     int64_t dims[XCC_BLOCKED_RANK] = {0};
@@ -34,7 +34,7 @@ static xcc_value *view(xcc_builder *b, xcc_value *v, xcc_value *result)
 xcc_value *xcc_layout_blocked(xcc_layout *s, xcc_node *n, xcc_value *v)
 {
     xcc_layout_value *entry = &s->values[v->id];
-    /* Of a value of an enclosing graph, each body has its own. */
+    /* Each body has its own conversion of a value of an enclosing graph. */
     if (entry->blocked != NULL && entry->blocked->graph == s->g)
         return entry->blocked;
     xcc_builder b = xcc_builder_before(n);
