@@ -1,8 +1,7 @@
-/* Recomputation: results of the forward that the backward reads are not kept until then but computed again, by copies
- * of their nodes in front of the first that reads them. The pass runs when nodes have the form and the order in which
- * they are emitted; so a copy gives the same bits as its original, and the plan's own liveness tells what a proposal is
- * worth. What draws random numbers or can be seen from outside is kept; running statistics are given by the originals
- * alone. */
+/* Recomputation: forward results that the backward pass reads are recomputed by copies of their nodes before the first
+ * reader, instead of being kept. The pass runs when nodes have their final form and order, so copies give the same bits
+ * as the originals, and liveness gives the exact effect of a proposal. Nodes with random numbers or side effects are
+ * kept; running statistics come only from the originals. */
 #include "compiler/recompute/recompute.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/compilation.h"
@@ -26,13 +25,13 @@ const char *xcc_recompute_method_at(size_t index)
     return index < xcc_recompute_method_count() ? method_names[index] : NULL;
 }
 
-/* What a proposal would come to. */
+/* The result of a proposal. */
 typedef struct outcome {
     uint64_t peak;
-    double time; /* of all nodes, copies included */
+    double time; /* of all nodes, including copies */
 } outcome;
 
-/* An operand that was changed. */
+/* A modified operand. */
 typedef struct change {
     xcc_node *node;
     uint32_t index;
@@ -44,9 +43,9 @@ typedef struct recompute {
     xcc_graph *g;
     method method;
     xcc_forward f;
-    /* The proposal that is applied. */
+    /* The applied proposal. */
     const bool *forgotten;
-    xcc_value **copies; /* by id, of values that there were when the pass began */
+    xcc_value **copies; /* by id, for values that existed when the pass began */
     uint32_t values;
     change *changes;
     size_t change_count, change_capacity;
@@ -55,11 +54,11 @@ typedef struct recompute {
     uint32_t *waiting; /* positions of nodes to be copied */
     size_t waiting_count, waiting_capacity;
     bool *listed;  /* by position */
-    bool is_final; /* copies get names of their own */
-    /* The best so far: its items, and what it comes to. */
+    bool is_final; /* copies get permanent names */
+    /* The best proposal so far, and its outcome. */
     bool *best;
     outcome came_to;
-    uint64_t budget; /* 0: as little as possible */
+    uint64_t budget; /* 0: minimum memory */
 } recompute;
 
 static xcvm_status begin(recompute *r)
@@ -89,7 +88,7 @@ static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc
             *copy = r->copies[v->id];
         return XCVM_OK;
     }
-    /* A copy omits optional results that no node reads, such as running statistics: the program outputs them once. */
+    /* A copy omits optional results that no node reads, such as running statistics, which the program outputs once. */
     bool is_read = v == xcc_node_output(v->producer, 0) || !xcvm_field_may_be_absent(field);
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
         is_read = is_read || use->node != NULL;
@@ -118,7 +117,7 @@ static xcvm_status copy_node(recompute *r, const xcc_node *n, xcc_node *before)
     xcc_node *copy = b.name != NULL ? xcc_node_copy(&b, n, copied, r) : NULL;
     if (copy == NULL)
         return r->m->error->status;
-    copy->order = UINT32_MAX; /* none of those that there were */
+    copy->order = UINT32_MAX; /* not an original position */
     r->added = xcc_grow(r->m, r->added, r->added_count, &r->added_capacity, sizeof *r->added);
     if (r->added == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -126,7 +125,7 @@ static xcvm_status copy_node(recompute *r, const xcc_node *n, xcc_node *before)
     return XCVM_OK;
 }
 
-/* Lists the node that makes a value, if that is forgotten and not there again yet. */
+/* Lists the producer of a value if it is forgotten and not yet recomputed. */
 static xcvm_status wait_for(recompute *r, const xcc_value *v)
 {
     if (!is_forgotten(r, v) || r->copies[v->id] != NULL || r->listed[v->producer->order])
@@ -145,7 +144,7 @@ static int earlier_first(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* Copies what makes a forgotten value, and what that reads as far as it is forgotten, too. */
+/* Copies the producer of a forgotten value, and recursively those of its forgotten operands. */
 static xcvm_status compute_again(recompute *r, const xcc_value *v, xcc_node *before)
 {
     r->waiting_count = 0;
@@ -193,7 +192,7 @@ static xcvm_status apply(recompute *r, const bool *forgotten)
     return XCVM_OK;
 }
 
-/* Takes a proposal back. */
+/* Reverts a proposal. */
 static void undo(recompute *r)
 {
     while (r->change_count > 0) {
@@ -206,7 +205,7 @@ static void undo(recompute *r)
     xcc_graph_number(r->g);
 }
 
-/* ---- Choosing ---- */
+/* ---- Selection ---- */
 
 static xcvm_status evaluate(recompute *r, const bool *forgotten, outcome *o)
 {
@@ -220,7 +219,7 @@ static xcvm_status evaluate(recompute *r, const bool *forgotten, outcome *o)
     return XCVM_OK;
 }
 
-/* Within the budget the faster one is better; without one, or beyond it, that which takes less. */
+/* Within the budget the faster one is better. Without one, or beyond it, the smaller one is. */
 static bool is_better(const recompute *r, const outcome *a, const outcome *b)
 {
     if (a->peak <= r->budget && b->peak <= r->budget)
@@ -253,8 +252,8 @@ static int dearest_first(const void *pa, const void *pb)
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-/* Keeps, of what was forgotten, what takes long to compute again, as far as that raises no peak beyond what the
- * schedule may take: the planners count memory that liveness shows to be free. */
+/* Keeps forgotten values that are slow to recompute if the peak stays within the budget: planners do not know about
+ * memory that liveness shows to be free. */
 static xcvm_status keep_what_fits(recompute *r)
 {
     enum { MOST_TRIALS = 200 };
@@ -283,7 +282,7 @@ static xcvm_status keep_what_fits(recompute *r)
     return XCVM_OK;
 }
 
-/* ---- What is asked for ---- */
+/* ---- Methods ---- */
 
 static xcvm_status read_method(xcc_module *m, method *asked)
 {
@@ -315,7 +314,7 @@ static xcc_node *find_result(const recompute *r, const char *name, size_t length
     return NULL;
 }
 
-/* Forgets the values that are named. */
+/* Forgets the named values. */
 static xcvm_status forget_named(recompute *r)
 {
     bool *forgotten = xcc_alloc(r->m, r->f.count);
@@ -343,7 +342,7 @@ static xcvm_status forget_named(recompute *r)
     return XCVM_OK;
 }
 
-/* What every method is measured by: nothing forgotten. */
+/* The baseline of all methods: nothing forgotten. */
 static xcvm_status consider_nothing(recompute *r)
 {
     bool open = false;
@@ -363,15 +362,15 @@ static xcvm_status choose(recompute *r)
         return XCVM_OK;
     const bool coarse = r->method == MEMORY, has_budget = r->m->options->recompute.memory_budget > 0;
     XCVM_TRY(r->method == CHEN ? xcc_propose_chen(&r->f, &to) : xcc_propose_lower_sets(&r->f, coarse, &to));
-    /* A budget is to be kept, even if it takes the other kind of schedule. */
+    /* A budget takes precedence, even if it requires the other kind of schedule. */
     if (has_budget && r->came_to.peak > r->budget)
         XCVM_TRY(xcc_propose_lower_sets(&r->f, !coarse, &to));
-    /* Keeping more may make gaps in the arena, where the least of memory is asked for. */
+    /* Keeping more could fragment the arena if minimum memory is requested. */
     const bool keeps = r->method == TIME ? !has_budget || r->budget > 0 : r->method == MEMORY && r->budget > 0;
     return keeps ? keep_what_fits(r) : XCVM_OK;
 }
 
-/* Applies the best that is found within the budget, or takes least. */
+/* Applies the best proposal within the budget, or the smallest. */
 static xcvm_status choose_plan(recompute *r, uint64_t budget, uint64_t *arena)
 {
     xcc_plan plan;
@@ -387,8 +386,8 @@ static xcvm_status choose_plan(recompute *r, uint64_t budget, uint64_t *arena)
     return XCVM_OK;
 }
 
-/* Gaps between values may make the arena larger than the values that live at once; then the search goes on with as much
- * less than those that it has found, with twice, four times as much, and at last with the schedule that takes least. */
+/* Fragmentation may make the arena larger than the peak of live values. Then the search continues with a budget reduced
+ * by that difference, by twice and four times as much, and finally with the smallest schedule. */
 static xcvm_status fit(recompute *r)
 {
     enum { ATTEMPTS = 6 };
@@ -412,9 +411,9 @@ static xcvm_status fit(recompute *r)
     return XCVM_OK;
 }
 
-/* Scheduling lets what adds memory wait, so that gradients of parameters may come at the very end, with all that they
- * read: what is computed again is better placed in the order that differentiation made, but for gradients that take
- * more than what they are made of. If nothing is gained so, the schedule is what remains. */
+/* Scheduling delays nodes that increase memory, so gradients of parameters, with all that they read, may come at the
+ * end. Recomputation works better in the order of differentiation, except for gradients that are larger than their
+ * operands. If that gains nothing, the schedule is kept. */
 static xcvm_status plan_in_order(recompute *r)
 {
     xcc_module *m = r->m;

@@ -1,4 +1,4 @@
-/* Recomputation between articulation points. */
+/* Recomputation between articulation points (Chen et al. 2016). */
 #include "compiler/recompute/recompute.h"
 
 #include <math.h>
@@ -6,8 +6,8 @@
 
 typedef struct walk {
     const xcc_forward *f;
-    uint32_t *last_reader; /* of each item; itself if there is none */
-    uint32_t *crossing;    /* items up to this one that later ones read */
+    uint32_t *last_reader; /* for each item; itself if there is none */
+    uint32_t *crossing;    /* number of items up to this one that later ones read */
     bool *forgotten;
 } walk;
 
@@ -20,7 +20,7 @@ static void find_crossings(walk *w)
             w->last_reader[f->inputs[f->items[i].first_input + k]] = i;
     }
     memset(w->crossing, 0, ((size_t)f->count + 1) * sizeof *w->crossing);
-    /* Differences first, then sums. */
+    /* First differences, then prefix sums. */
     for (uint32_t i = 0; i < f->count; i++)
         if (!f->items[i].stays) {
             w->crossing[i]++;
@@ -30,18 +30,18 @@ static void find_crossings(walk *w)
         w->crossing[i] += w->crossing[i - 1];
 }
 
-/* An item that all behind it depends on through it alone. */
+/* An item that is the only connection between earlier and later items. */
 static bool is_articulation(const walk *w, uint32_t i)
 {
     return !w->f->items[i].stays && w->crossing[i] == 1 && w->last_reader[i] > i;
 }
 
-/* Keeps an articulation point whenever `bytes` have come together since the last. */
+/* Keeps an articulation point after every `bytes` bytes. */
 static void cut(walk *w, double bytes)
 {
     const xcc_forward *f = w->f;
     double sum = 0;
-    uint32_t behind = 0; /* the last segment, which the backward begins with, is not forgotten */
+    uint32_t behind = 0; /* the last segment, where the backward pass begins, is not forgotten */
     for (uint32_t i = 0; i < f->count; i++) {
         sum += f->items[i].read ? (double)f->items[i].bytes : 0;
         w->forgotten[i] = !f->items[i].stays;

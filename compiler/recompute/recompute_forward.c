@@ -1,5 +1,4 @@
-/* The forward of a graph that was differentiated: its nodes as items, what these read, and what becomes of their
- * results. */
+/* The forward pass of a differentiated graph: its nodes as items, their inputs, and the uses of their results. */
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/recompute/recompute.h"
@@ -37,7 +36,7 @@ static xcvm_status mark_producer(xcc_forward *f, const xcc_value *v, xcc_node **
     return xcc_poll(f->m);
 }
 
-/* Sets item_of to 1 for what the model's own outputs depend on. */
+/* Sets item_of to 1 for nodes that the model's own outputs depend on. */
 static xcvm_status find_forward(xcc_forward *f, xcc_node **stack)
 {
     size_t count = 0;
@@ -54,7 +53,7 @@ static xcvm_status find_forward(xcc_forward *f, xcc_node **stack)
     return XCVM_OK;
 }
 
-/* What a use says of the item that makes the value. */
+/* Records the consequences of a use for the item that produces the value. */
 static void note_use(const xcc_forward *f, xcc_forward_item *item, const xcc_use *use)
 {
     if (use->node == NULL || use->graph != f->g)
@@ -83,7 +82,7 @@ static void note_results(const xcc_forward *f, const xcc_node *n, xcc_forward_it
     item->stays = item->stays || open || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE;
 }
 
-/* The only item that a view reads; UINT32_MAX for what is no view, or reads more. */
+/* The only item that a view reads; UINT32_MAX if n is not a view or reads several. */
 static uint32_t viewed_item(const xcc_forward *f, const xcc_node *n)
 {
     uint32_t item = UINT32_MAX;
@@ -115,8 +114,8 @@ static xcvm_status add_inputs(xcc_forward *f, const xcc_node *n, xcc_forward_ite
     return XCVM_OK;
 }
 
-/* Items in the order of their first nodes. Inputs of one item stand side by side, so views, whose only input is the
- * item itself, add none. */
+/* Items in the order of their first nodes. Inputs of one item are contiguous, so views, whose only input is the item
+ * itself, add none. */
 static xcvm_status make_items(xcc_forward *f)
 {
     size_t inputs = 0, capacity = 0;

@@ -1,4 +1,4 @@
-/* The order in which results are forgotten and computed again. */
+/* Node orders for recomputation. */
 #include "compiler/ir/liveness.h"
 #include "compiler/recompute/recompute.h"
 
@@ -10,7 +10,7 @@ void xcc_put_in_order(const xcc_module *m, xcc_node *const *nodes, size_t count)
     xcc_graph_number(m->graph);
 }
 
-/* Whether a node makes nothing but outputs of the program, which take more memory than what it reads. */
+/* Returns true if a node produces only program outputs that are larger than its operands. */
 static bool can_wait(const xcc_node *n)
 {
     uint64_t read = 0, made = 0;
@@ -32,7 +32,7 @@ static bool can_wait(const xcc_node *n)
 
 void xcc_let_gradients_wait(xcc_graph *g)
 {
-    /* What updates states stays last. */
+    /* Nodes that update states stay last. */
     xcc_node *tail = NULL;
     const xcc_node *last = g->last;
     for (xcc_node *n = g->last; n != NULL && xcc_updates(n); n = n->previous) {
