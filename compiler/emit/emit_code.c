@@ -1,4 +1,4 @@
-/* The instructions, registers and constants that emission appends. */
+/* Appends instructions, registers and constants to the emitted program. */
 #include "compiler/emit/emit_code.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 
 enum { SAMPLE = 2048 };
 
-/* Of type and elements; of those of a large constant, only the ends count. */
+/* Hash of type and elements; only the ends of a large constant are hashed. */
 static uint64_t hash_constant(const xcvm_value *v)
 {
     uint64_t hash = hash_bytes(v->dtype, v->dims, (size_t)v->rank * sizeof *v->dims);
@@ -60,8 +60,8 @@ static uint32_t *place_of(const xcc_code *c, const xcvm_value *v)
     return &c->table[hash_constant(v) & (c->table_capacity - 1)];
 }
 
-/* Index + 1 of an equal constant, 0 if there is none. Many constants in one place, as with equal ends, are not worth
- * the time it takes to compare them: after a few they are taken as different. */
+/* 1 + index of an equal constant; 0 if there is none. After MOST_COMPARED entries with the same hash, which may have
+ * equal ends, constants count as different, because comparisons would take too long. */
 static uint32_t find_constant(const xcc_code *c, const xcvm_value *v)
 {
     enum { MOST_COMPARED = 64 };
@@ -71,7 +71,7 @@ static uint32_t find_constant(const xcc_code *c, const xcvm_value *v)
     return found;
 }
 
-/* Makes a constant the first that is found in its place. */
+/* Inserts a constant at the front of its hash chain. */
 static void list_constant(xcc_code *c, size_t index)
 {
     uint32_t *place = place_of(c, &c->image.constants[index].value);

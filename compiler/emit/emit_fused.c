@@ -1,5 +1,4 @@
-/* Groups that a function of the kernel library can do: a KernelCall instruction, and the instructions that it stands
- * for. */
+/* Emission of groups with a kernel library function: a KernelCall instruction followed by the unfused instructions. */
 #include "compiler/emit/emitter.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/kernel_library/kernel_library.h"
@@ -8,15 +7,15 @@
 
 #include <string.h>
 
-/* Whether a value that one of the group's instructions reads comes from outside: an operand of its function, or what
- * only the unfused instructions read, like the axes of a reduction. */
+/* Returns true if a value read in the group comes from outside: an operand of its function, or one that only unfused
+ * instructions read, such as the axes of a reduction. */
 static bool is_from_outside(const xcc_kernel_group *f, const xcc_value *v)
 {
     return v != NULL && (v->producer == NULL || v->producer->group != &f->group);
 }
 
-/* The KernelCall instruction in front of a group; what the group reads is fetched before it, so that nothing but the
- * group's instructions follows. */
+/* Emits the KernelCall instruction before a group. Operands of the group are fetched before it, so that only the group's
+ * instructions follow. */
 static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
 {
     int32_t in[XCVM_FUSED_OPERANDS];
@@ -51,7 +50,7 @@ static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
     return XCVM_OK;
 }
 
-/* One more instruction of the group has been appended, for node `n`. */
+/* Counts another appended instruction of the group, for node `n`. */
 static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
 {
     const xcc_kernel_group *f = xcc_fusion_of(n->group);
@@ -60,7 +59,7 @@ static void count_fused(xcc_emitter *e, const xcc_node *n, size_t at)
             e->fused_results[i] = (int64_t)(at - e->fused - 1);
 }
 
-/* Behind a group; what it read is freed now, as its function reads all of it to the end. */
+/* Ends a group. Its operands are freed now, because its function may read them until its end. */
 static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
 {
     const xcc_kernel_group *f = xcc_fusion_of(last->group);

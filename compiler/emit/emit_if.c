@@ -1,7 +1,7 @@
-/* If: two branches that set the same registers. */
+/* Emission of If: two branches that set the same registers. */
 #include "compiler/emit/emitter.h"
 
-/* The branch's instructions write straight into the registers of the node's results where they can. */
+/* The branch writes directly to the registers of the node's results where possible. */
 static void share_registers(xcc_emitter *e, const xcc_node *n, const xcc_graph *branch)
 {
     for (size_t i = 0; i < n->output_count; i++) {
@@ -32,7 +32,7 @@ static xcvm_status emit_branch(xcc_emitter *e, const xcc_node *n, xcc_graph *bra
     return xcc_emit_free_outputs(e, branch);
 }
 
-/* Values whose last use is this node, which each branch frees as soon as it no longer needs them. */
+/* Values whose last use is this node. Each branch frees them as soon as it no longer needs them. */
 static xcvm_status collect_last_uses(xcc_emitter *e, const xcc_node *n, xcc_value ***last_use, size_t *count)
 {
     *count = 0;

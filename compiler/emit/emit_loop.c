@@ -1,4 +1,4 @@
-/* Loop: states and the iteration in registers, scan outputs in sequences, a jump back. */
+/* Emission of Loop: states and the iteration number in registers, scan outputs in sequences, and a backward jump. */
 #include "compiler/emit/emitter.h"
 #include "ops/table/table.h"
 
@@ -9,8 +9,8 @@ typedef struct loop {
     bool counts;                  /* there is a trip count */
     bool checks;                  /* the condition can end the loop */
     bool has_iteration, has_cond; /* the parameters have registers */
-    int32_t *sequences;           /* of the scans so far; 0 where nobody wants them */
-    int32_t running;              /* whether the trip count allows one more */
+    int32_t *sequences;           /* of the scans so far; 0 for unused scans */
+    int32_t running;              /* true while the trip count allows another iteration */
 } loop;
 
 static bool is_true(const xcc_value *v)
@@ -19,7 +19,7 @@ static bool is_true(const xcc_value *v)
            *XCVM_CDATA(bool, &v->type);
 }
 
-/* Whether the body's output `i` is the value that parameter i + 1 has anyway. */
+/* Returns true if the body's output `i` is already the value of parameter i + 1. */
 static bool unchanged(const loop *l, size_t i) { return l->body->outputs[i] == l->body->inputs[i + 1]; }
 
 static xcvm_status begin_state(xcc_emitter *e, const loop *l, xcc_value *parameter, const xcc_value *initial,
@@ -43,7 +43,7 @@ static xcvm_status begin_loop(xcc_emitter *e, loop *l)
     l->scans = n->output_count - l->states;
     l->counts = n->inputs[0] != NULL;
     const xcc_value *next = body->outputs[0];
-    /* A loop without end has a check all the same, so that there is a way to the instructions behind it. */
+    /* An endless loop also has a check, so that the instructions after it are reachable. */
     l->checks = !l->counts || !(is_true(next) || unchanged(l, 0)) || !(n->inputs[1] == NULL || is_true(n->inputs[1]));
     l->has_iteration = l->counts || body->inputs[0]->uses > 0;
     l->has_cond = l->checks || body->inputs[1]->uses > 0;
@@ -72,7 +72,7 @@ static xcvm_status begin_loop(xcc_emitter *e, loop *l)
     return XCVM_OK;
 }
 
-/* Initial values that nothing needs any more, so that the body can write over them. */
+/* Frees initial values without other users, so that the body can reuse their memory. */
 static xcvm_status free_initial(xcc_emitter *e, const loop *l)
 {
     const xcc_node *n = l->node;
@@ -93,7 +93,8 @@ static xcvm_status append_binary(xcc_emitter *e, const xcc_node *n, xcvm_opcode 
                                  int32_t out)
 {
     int32_t in[2] = {a, 0};
-    xcvm_Add_args args = {NULL, NULL, NULL}; /* all of two operands and no attributes are laid out alike */
+    xcvm_Add_args args = {NULL, NULL,
+                          NULL}; /* all instructions of two operands without attributes have the same layout */
     _Static_assert(sizeof(xcvm_Add_args) == sizeof(xcvm_Less_args), "Add and Less differ");
     XCVM_TRY(xcc_code_operand(&e->code, b, &in[1]));
     xcc_code_debug debug = {.node = n};
@@ -112,10 +113,10 @@ static xcvm_status append_scan(xcc_emitter *e, const loop *l, size_t i)
     return xcc_emit_free(e, longer);
 }
 
-/* One move from what the body gave to the parameter of the next iteration. */
+/* True if output i must be moved to the parameter of the next iteration. */
 static bool moves(const loop *l, size_t i) { return !unchanged(l, i) && (i > 0 || l->has_cond); }
 
-/* All states change at once, so a parameter that another one's next value is gets copied first. */
+/* All states change simultaneously, so a parameter that is the next value of another one is copied first. */
 static xcvm_status move_states(xcc_emitter *e, const loop *l)
 {
     const xcc_graph *body = l->body;

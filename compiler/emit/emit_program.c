@@ -1,5 +1,5 @@
-/* Writes a module as a program: each value gets a register that nothing else uses, control flow becomes jumps. Where
- * paths meet, the same registers are set. */
+/* Emits a module as a program: each value gets its own register, and control flow becomes jumps. The same registers are
+ * set on all paths to an instruction. */
 #include "compiler/emit/emitter.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/compilation.h"
@@ -84,7 +84,7 @@ xcvm_status xcc_emit_graph(xcc_emitter *e, xcc_graph *g, xcc_value *const *inher
     return XCVM_OK;
 }
 
-/* Declares the states that are used or stored, those that begin with elements with a constant. */
+/* Declares states that are used or stored, with an initial constant if there are elements. */
 static xcvm_status declare_states(xcc_emitter *e)
 {
     xcc_module *m = e->code.m;
@@ -138,13 +138,13 @@ static xcvm_status describe_parameters(xcc_module *m, xcvm_image *image)
     return XCVM_OK;
 }
 
-/* What updates states in place, which the schedule has put last; it comes behind all outputs and Stores. */
+/* Emits nodes that update states in place, which scheduling has put last, after all outputs and Stores. */
 static xcvm_status emit_tail(xcc_emitter *e, const xcc_graph *g)
 {
     const xcc_node *first = g->last;
     while (first != NULL && xcc_updates(first) && first->previous != NULL && xcc_updates(first->previous))
         first = first->previous;
-    /* Behind the first of them nothing is fetched. */
+    /* After the first of them nothing may be fetched. */
     for (const xcc_node *n = first; n != NULL && xcc_updates(n); n = n->next)
         for (size_t i = 0; i < xcc_node_input_count(n); i++)
             if (!xcc_writes_input(n, i))
@@ -177,7 +177,7 @@ static xcvm_status emit_program(xcc_emitter *e)
     return describe_parameters(e->code.m, &e->code.image);
 }
 
-/* The caller's sink, until the deadline. */
+/* The caller's sink with a deadline. */
 typedef struct timed_sink {
     xcc_module *m;
     xcvm_sink sink;
@@ -191,7 +191,7 @@ static bool pass_on(void *user, const void *bytes, size_t count)
     return timed->status == XCVM_OK && timed->sink.call(timed->sink.user, bytes, count);
 }
 
-/* A program has constants and states; what is to become of a parameter has been decided before. */
+/* Programs have constants and states. Earlier stages must have replaced parameters. */
 static xcvm_status refuse_parameters(const xcc_module *m)
 {
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)

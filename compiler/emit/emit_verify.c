@@ -1,11 +1,11 @@
-/* Verification of an emitted program, before its first byte is written: the loader accepts every program that the
- * compiler writes. */
+/* Verifies an emitted program before its first byte is written, because the loader must accept every compiled program.
+ */
 #include "compiler/emit/emitter.h"
 #include "ops/table/table.h"
 #include "proto/arguments.h"
 #include "vm/program.h"
 
-/* Attributes have the values that the decoder accepts. */
+/* Checks that the decoder accepts the attributes. */
 static xcvm_status check_attributes(xcvm_error *error, const xcvm_instruction *instruction)
 {
     const xcvm_schema *schema = instruction->schema;

@@ -1,4 +1,4 @@
-/* Emission of single instructions, and of Frees where the values in registers end. */
+/* Emission of single instructions, and of Frees after the last use of values. */
 #include "compiler/emit/emitter.h"
 #include "ops/table/table.h"
 
@@ -105,7 +105,7 @@ xcvm_status xcc_emit_free_outputs(xcc_emitter *e, const xcc_graph *g)
     return XCVM_OK;
 }
 
-/* A state that is written in place is loaded for that alone, in the tail. */
+/* A state that is written in place is loaded only for that, in the tail. */
 static xcvm_status load_written(xcc_emitter *e, const xcc_value *v, int32_t *operand)
 {
     *operand = v != NULL ? xcc_code_new_register(&e->code) : 0;

@@ -1,6 +1,6 @@
-/* Memory planning, by best fit: where in the arena each value lies. Only values whose whole life is within a straight
- * run of instructions are planned: the rest may be read again after a jump, when something else may already lie there.
- * Runs share the arena, since nothing planned lives across two of them. */
+/* Memory planning by best fit: offsets of values in the arena. Only values that live inside a straight run of
+ * instructions are planned, because others may be read again after a jump. Runs share the arena, since no planned value
+ * lives across two of them. */
 #include "compiler/ir/liveness.h"
 #include "compiler/emit/emit.h"
 
@@ -11,8 +11,7 @@ typedef struct item {
     uint32_t start, end, root;
 } item;
 
-/* The quadratic strategies are for runs of fewer items than this, and more blocks in use than the other limit are not
- * looked through for a gap. */
+/* Limits of the quadratic strategies: items in a run, and blocks in use that are searched for a gap. */
 enum { MANY_ITEMS = 4096, MANY_IN_USE = 4096 };
 
 /* ---- Strategies ---- */
@@ -42,10 +41,10 @@ static int earlier_first(const void *pa, const void *pb)
 }
 
 typedef struct gap {
-    uint64_t at, smallest, best; /* best: UINT64_MAX while no gap fits */
+    uint64_t at, smallest, best; /* best: UINT64_MAX until a gap fits */
 } gap;
 
-/* Looks at the space before a block that is in use; blocks come in order of offset. */
+/* Examines the gap before a block in use; blocks come in order of offset. */
 static void look_before(gap *g, const item *block, uint64_t bytes)
 {
     uint64_t space = block->offset > g->at ? block->offset - g->at : 0;
@@ -65,8 +64,8 @@ static void insert_by_offset(const item *items, uint32_t *list, size_t count, ui
     list[k] = index;
 }
 
-/* Gives each item in turn the smallest gap among the items placed before it that live at the same time. *arena
- * becomes as large as that takes. */
+/* Places each item in the smallest sufficient gap among previously placed items that are live at the same time. *arena
+ * becomes the required size. */
 static xcvm_status place_in_turn(xcc_module *m, item *items, size_t count, uint32_t *placed, uint64_t *arena)
 {
     uint64_t size = 0;
@@ -87,12 +86,12 @@ static xcvm_status place_in_turn(xcc_module *m, item *items, size_t count, uint3
     return XCVM_OK;
 }
 
-/* As an allocator would at run time: items in order of time, each in the smallest gap between those in use. */
+/* Places items in order of time, each in the smallest gap between those in use, as an allocator would at run time. */
 static xcvm_status place_by_time(xcc_module *m, item *items, size_t count, uint32_t *in_use, uint64_t *arena)
 {
     uint64_t size = 0;
     size_t used = 0;
-    bool crowded = false; /* blocks are in use that in_use does not list */
+    bool crowded = false; /* there are blocks in use that in_use does not list */
     for (size_t i = 0; i < count; i++) {
         XCVM_TRY(xcc_poll(m));
         gap g = {0, UINT64_MAX, UINT64_MAX};
@@ -114,7 +113,7 @@ static xcvm_status place_by_time(xcc_module *m, item *items, size_t count, uint3
     return XCVM_OK;
 }
 
-/* Places a run's items by the best of the strategies; their `best` is where. *arena is what that takes. */
+/* Places a run's items by the best strategy, with the result in `best`. *arena becomes the required size. */
 static xcvm_status place_run(xcc_module *m, item *items, size_t count, uint32_t *room, uint64_t *arena)
 {
     uint64_t smallest = UINT64_MAX, size = 0;
@@ -140,10 +139,10 @@ typedef struct planner {
     xcc_liveness live_ranges;
     item *items;
     uint32_t *room;
-    uint64_t *change; /* bytes that more (modulo 2^64) live from a position on */
+    uint64_t *change; /* live bytes added (modulo 2^64) at each position */
 } planner;
 
-/* Beyond any memory there is, so that sums cannot overflow; what is larger fails when it runs. */
+/* Larger than any memory, so that sums do not overflow; larger values fail at run time. */
 #define LARGEST (UINT64_C(1) << 40)
 
 static bool plannable(const xcc_live_range *group)
@@ -151,15 +150,14 @@ static bool plannable(const xcc_live_range *group)
     return !group->open && !group->escapes && group->bytes > 0 && group->bytes <= LARGEST;
 }
 
-/* Plans the groups that begin among `count` results from `first` on, all in one run of nodes that ends with position
- * `last`. */
+/* Plans the groups that begin among `count` results from `first`, in one run of nodes that ends at position `last`. */
 static xcvm_status plan_run(planner *p, size_t first, size_t count, uint32_t last)
 {
     const xcc_liveness *l = &p->live_ranges;
     size_t items = 0;
     for (size_t i = first; i < first + count; i++) {
         const xcc_live_range *group = &l->at[i];
-        /* What is needed behind the run, though nothing in control flow uses it, has jumps within its life. */
+        /* A value needed after the run has jumps in its lifetime, even if control flow does not use it. */
         if (group->root != i || !plannable(group) || group->end > last)
             continue;
         uint64_t bytes = (group->bytes + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT;
@@ -174,7 +172,7 @@ static xcvm_status plan_run(planner *p, size_t first, size_t count, uint32_t las
         p->room[p->items[i].root - first] = (uint32_t)i;
     for (size_t i = first; i < first + count; i++) {
         const xcc_live_range *life = &l->at[i], *group = &l->at[life->root];
-        /* A view's group may have begun in an earlier run, and is not planned then. */
+        /* A view's group may have begun in an earlier run; it is then not planned. */
         if (life->root < first || !plannable(group) || group->end > last)
             continue;
         p->plan->slots[life->value->id].offset = p->items[p->room[life->root - first]].best;
@@ -194,7 +192,7 @@ static xcvm_status plan_runs(planner *p, const xcc_graph *g)
         bool ends = n->next == NULL || n->next->kind != XCC_INSTRUCTION || n->kind != XCC_INSTRUCTION;
         if (!ends)
             continue;
-        /* Results of the program live on behind its last node, where nothing jumps. */
+        /* Program results live beyond its last node, where there are no jumps. */
         XCVM_TRY(plan_run(p, first, result - first, n->order == last_position ? p->live_ranges.positions : n->order));
         first = result;
     }
