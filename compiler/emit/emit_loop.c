@@ -93,8 +93,7 @@ static xcvm_status append_binary(xcc_emitter *e, const xcc_node *n, xcvm_opcode 
                                  int32_t out)
 {
     int32_t in[2] = {a, 0};
-    xcvm_Add_args args = {NULL, NULL,
-                          NULL}; /* all instructions of two operands without attributes have the same layout */
+    xcvm_Add_args args = {NULL, NULL, NULL}; /* the layout is the same for all binary instructions */
     _Static_assert(sizeof(xcvm_Add_args) == sizeof(xcvm_Less_args), "Add and Less differ");
     XCVM_TRY(xcc_code_operand(&e->code, b, &in[1]));
     xcc_code_debug debug = {.node = n};

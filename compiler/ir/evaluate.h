@@ -13,8 +13,7 @@ enum { XCC_LARGE_RATIO = 4 };
 typedef struct xcc_evaluator {
     xcc_module *m;
     xcvm_kernel kernel;
-    xcvm_error
-        error; /* errors of kernels: a node that cannot be computed now is left to the run, which may never reach it */
+    xcvm_error error; /* of kernels; a node that cannot be computed now is left to the run, which may never reach it */
     uint64_t begun_ns, deadline_ns;
     bool keep; /* operands may get more users */
 } xcc_evaluator;

@@ -1,5 +1,5 @@
-/* Canonical form and dead code elimination: bodies' uses of enclosing values are listed on their nodes, and nodes whose
- * results nobody uses are removed. */
+/* Canonical form and dead code elimination: lists captured values of bodies on their nodes, and removes nodes whose
+ * results are unused. */
 #include "compiler/passes/passes.h"
 #include "base/array.h"
 
@@ -29,8 +29,8 @@ static bool is_used(const xcc_node *n)
     return false;
 }
 
-/* Results that an instruction need not give, and that nobody wants, become absent. The first stays: some instructions
- * must have one. */
+/* Makes unused optional results of an instruction absent. The first result stays, because some instructions must have
+ * one. */
 static void drop_optional_results(xcc_node *n)
 {
     bool first = true;
@@ -45,11 +45,11 @@ static void drop_optional_results(xcc_node *n)
     }
 }
 
-/* Takes results that nobody wants out of both branches of an If, and scans out of a Loop. */
+/* Removes unused results from both branches of an If, and unused scans from a Loop. */
 static xcvm_status drop_control_results(xcc_node *n)
 {
     xcc_module *m = n->graph->module;
-    size_t fixed = n->kind == XCC_LOOP ? n->input_count - 2 : 0; /* states are needed by the next iteration */
+    size_t fixed = n->kind == XCC_LOOP ? n->input_count - 2 : 0; /* the next iteration needs the states */
     size_t offset = n->kind == XCC_LOOP ? 1 : 0;                 /* the loop's condition */
     size_t kept = 0;
     for (size_t i = 0; i < n->output_count; i++)
@@ -98,7 +98,7 @@ static xcvm_status drop_unused(xcc_graph *g)
 
 typedef struct capturing {
     xcc_module *m;
-    uint32_t *stamps; /* by value id: the last control-flow node, by number, that it was listed for */
+    uint32_t *stamps; /* by value id: the last control-flow node, by number, that captured it */
     uint32_t nodes;
     xcc_value **found;
     size_t count, capacity;

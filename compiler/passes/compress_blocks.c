@@ -1,5 +1,5 @@
-/* Weights in blocks: constants that products and recurrences multiply by, and tables of which rows are read, are
- * rounded to 4 or 8 bits with a scale, in f16, for each block of 32. */
+/* Block quantization of weights: constants of products and recurrences, and gathered tables, are rounded to 4 or 8 bits
+ * with an f16 scale per block of 32. */
 #include "compiler/passes/compress.h"
 #include "compiler/ir/compilation.h"
 
@@ -33,12 +33,12 @@ static void put_scale(const xcc_value *scales, size_t at, float scale)
 
 /* ---- Products ---- */
 
-/* What panels were rounded to, for all who read them. */
+/* The rounded form of panels, shared by all their readers. */
 struct xcc_compressed_panels {
     const xcc_value *panels;
     int64_t columns;
     xcc_block_weights weights;
-    bool stays; /* there are numbers beyond the scales */
+    bool stays; /* some numbers exceed the scales' range */
     xcc_compressed_panels *next;
 };
 
@@ -78,9 +78,7 @@ static xcvm_status round_panels(xcc_module *m, const xcc_value *panels, xcc_comp
     return XCVM_OK;
 }
 
-/* What panels of f32 that hold so many columns become, NULL only on failure; those that were looked at before are
- * known.
- */
+/* Returns the rounded form of f32 panels of that many columns, which is cached; NULL only on failure. */
 static const xcc_compressed_panels *compress_panels(xcc_module *m, const xcc_value *panels, int64_t columns,
                                                     xcc_compressed_panels **known)
 {
@@ -95,7 +93,7 @@ static const xcc_compressed_panels *compress_panels(xcc_module *m, const xcc_val
     *of = (xcc_compressed_panels){.panels = panels, .columns = columns, .next = *known};
     *known = of;
     m->compilation->weight_bytes_before += panels->type.bytes;
-    /* Fewer rows than a block has would be filled up. */
+    /* Shorter columns would be mostly padding. */
     if (panels->type.dims[1] < XCVM_QBLOCKS_USUAL) {
         of->stays = true;
     } else {
@@ -226,7 +224,7 @@ static xcvm_status round_table(xcc_module *m, const xcc_value *v, table *t, bool
         put_scale(t->scales, i, scale);
         if (asymmetric)
             put_code(t->offsets, i, 4, offset);
-        /* Signed types hold codes less their middle: the first bit turned over. */
+        /* In signed types, codes are relative to the middle: the top bit is inverted. */
         const unsigned turned = asymmetric ? 0 : 1u << (bits - 1);
         for (size_t j = 0; j < XCVM_QBLOCKS_USUAL; j++)
             put_code(t->codes, i * XCVM_QBLOCKS_USUAL + j, bits, codes[j] ^ turned);
@@ -234,7 +232,7 @@ static xcvm_status round_table(xcc_module *m, const xcc_value *v, table *t, bool
     return XCVM_OK;
 }
 
-/* Rows of the codes are turned into floats once they have been gathered. */
+/* Gathers rows of codes and then dequantizes them. */
 static void gather_codes(xcc_rewrite *r, xcc_node *gather, const table *t)
 {
     const xcvm_Gather_args *a = XCC_ARGS(Gather, gather);

@@ -1,7 +1,7 @@
-/* Weight compression: constant weights in types of fewer bits, if the model's owner asked for it, where the
- * instructions that read them take it: products of few rows wait for their weights from memory, and half as many bytes
- * come in half the time. For halves, tables of which rows alone are read become halves too, and the rows are cast.
- * Blocks of 4 or 8 bits are of compress_blocks.c. */
+/* Weight compression: stores constant weights in narrower types if requested, where the instructions that read them
+ * support it. Products of few rows are limited by memory bandwidth, and half as many bytes take half the time. For half
+ * precision, tables that only Gather reads are also compressed, and the gathered rows are cast. compress_blocks.c
+ * handles blocks of 4 or 8 bits. */
 #include "compiler/passes/compress.h"
 #include "compiler/ir/compilation.h"
 
@@ -12,7 +12,7 @@
 #include <math.h>
 
 enum {
-    /* Bytes of a table that are worth an instruction more. */
+    /* Minimum bytes of a table that justify another instruction. */
     TABLE = 1 << 16
 };
 
@@ -24,7 +24,7 @@ static bool is_weight(const xcc_use *u)
              !xcvm_blocked_takes_narrow(XCC_ARGS(BlockedConv, u->node)->algorithm));
 }
 
-/* Every constant comes up once: at the first of its uses as a weight. */
+/* Visits every constant once: at its first use as a weight. */
 static bool is_first(const xcc_value *v, const xcc_use *use)
 {
     const xcc_use *u = v->users;
@@ -33,7 +33,7 @@ static bool is_first(const xcc_value *v, const xcc_use *use)
     return u == use;
 }
 
-/* Whether nothing but Gather reads a constant, of which `use` is the first to do so. */
+/* Returns true if only Gather reads a constant, and `use` is its first use. */
 static bool is_table(const xcc_value *v, const xcc_use *use)
 {
     bool table = use == v->users && v->type.rank > 1 && v->type.bytes >= TABLE;
@@ -42,7 +42,7 @@ static bool is_table(const xcc_value *v, const xcc_use *use)
     return table;
 }
 
-/* Whether all who read a table take rows of it. */
+/* Returns true if all readers of a table gather rows. */
 static bool rows_are_read(const xcc_value *v)
 {
     bool rows = true;
@@ -63,7 +63,7 @@ bool xcc_in_range(const xcc_value *v, xcvm_dtype dtype)
     return inside;
 }
 
-/* Gather reads `halves`, and what it makes is cast; the old one has no use then, and goes. */
+/* Makes Gather read `halves` and casts its result. The old constant becomes unused and is removed. */
 static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *halves)
 {
     const xcvm_Gather_args *a = XCC_ARGS(Gather, gather);
@@ -76,7 +76,7 @@ static xcvm_status gather_halves(xcc_module *m, xcc_node *gather, xcc_value *hal
     return r.status;
 }
 
-/* The type for a constant; `table`: nothing but Gather reads it. */
+/* The type for a constant. `table`: only Gather reads it. */
 static xcvm_dtype choose(const xcc_module *m, bool table)
 {
     const xcvm_dtype asked = m->options->weights.dtype != XCVM_NO_DTYPE ? m->options->weights.dtype : XCVM_F32;

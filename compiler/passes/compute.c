@@ -1,8 +1,7 @@
-/* Products in bf16, where they are asked for: those whose second operand is constant, and convolutions of blocked
- * channels by their definition, are computed from pairs (ops/matmul/pairs.h). Their constants are rounded here, what
- * they are multiplied with as it is read; sums stay f32. Winograd's algorithm, whose transforms amplify every rounding,
- * stays f32, and so do filters that are small: depthwise ones, and those of the first convolution, whose input is not
- * blocked. */
+/* Products in bf16 on request. Products with constant second operands, and direct convolutions of blocked channels, are
+ * computed from pairs (ops/matmul/pairs.h). Constants are rounded here, other operands when they are read; sums stay
+ * f32. Winograd's algorithm, whose transforms amplify rounding errors, stays f32, and so do small filters: depthwise
+ * ones, and those of the first convolution, whose input is plain. */
 #include "compiler/passes/compress.h"
 #include "compiler/ir/compilation.h"
 
@@ -12,10 +11,10 @@
 
 #include <math.h>
 
-/* What a constant was rounded to, for all who read it. */
+/* The rounded form of a constant, shared by all its readers. */
 typedef struct rounded {
     const xcc_value *from;
-    xcc_value *pairs; /* NULL: it has finite numbers beyond the greatest */
+    xcc_value *pairs; /* NULL: a finite number is out of range */
     struct rounded *next;
 } rounded;
 
@@ -24,7 +23,7 @@ typedef struct compute_walk {
     rounded *known;
 } compute_walk;
 
-/* Panels of a product, f32[panels, k, 16], or filters as for direct, f32[K16, Cg, ..., 16]: axis 1 becomes pairs. */
+/* Rounds panels of a product, f32[panels, k, 16], or direct filters, f32[K16, Cg, ..., 16]: axis 1 becomes pairs. */
 static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
 {
     const int rank = v->type.rank;
@@ -49,7 +48,7 @@ static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
     return pairs;
 }
 
-/* Notes a failure in w->r.status. NULL: the product stays as it is. */
+/* Records a failure in w->r.status. NULL: the product stays unchanged. */
 static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
 {
     for (const rounded *k = w->known; k != NULL; k = k->next)
@@ -64,7 +63,7 @@ static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
         entry->pairs = make_pairs(w->r.m, v, filters);
         (void)xcc_rewrite_ok(&w->r, entry->pairs != NULL ? XCVM_OK : w->r.m->error->status);
     } else {
-        /* Where weights are stored as bf16, whoever stores them counts it. */
+        /* If weights are stored as bf16, weight compression counts it. */
         w->r.m->compilation->uncompressed += w->r.m->options->weights.dtype != XCVM_BF16;
     }
     return entry->pairs;

@@ -1,12 +1,13 @@
-/* Common subexpression elimination: nodes that compute the same from the same become one. */
+/* Common subexpression elimination: merges nodes that compute the same from the same operands. */
 #include "compiler/passes/rewrite.h"
 
 #include <string.h>
 
 enum {
-    /* Constants of up to so many bytes are compared by their elements, others by being the same one. */
+    /* Constants of up to this many bytes are compared by elements, larger ones by identity. */
     SMALL = 256,
-    /* Nodes of one place in the table that are compared, the latest first: a model may be made to have all in one. */
+    /* Maximum nodes of a hash chain that are compared, latest first, because a crafted model may put all in one chain.
+     */
     MOST_COMPARED = 64
 };
 
@@ -42,7 +43,7 @@ static bool equal_operands(const xcc_value *a, const xcc_value *b)
            a->type.bytes == b->type.bytes && memcmp(a->type.data, b->type.data, a->type.bytes) == 0;
 }
 
-/* The bytes of an attribute; texts are taken one by one by the callers. */
+/* The bytes of an attribute. Callers handle lists of texts themselves. */
 static const void *attribute_bytes(const xcvm_field *f, const void *at, size_t *count)
 {
     switch (f->kind) {

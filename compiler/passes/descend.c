@@ -1,12 +1,11 @@
-/* Steps of gradient descent that are written out: a state that is stored as itself, less a rate times a gradient.
- * Stored, it would be read from one buffer and written into another; an update writes it in place, once all that can
- * fail has been done. */
+/* In-place gradient descent: a state stored as itself minus a rate times a gradient becomes an update. A Store would
+ * need a second buffer; an update writes in place, after everything that can fail. */
 #include "compiler/passes/rewrite.h"
 
 #include <stdlib.h>
 
 typedef struct step {
-    size_t output; /* of the graph, which stores it */
+    size_t output; /* of the graph, where it is stored */
     xcc_value *state, *rate, *gradient;
 } step;
 
@@ -14,7 +13,7 @@ static bool is_real(const xcc_value *v) { return v->type.dtype == XCVM_F32 || v-
 
 static bool is_scalar(const xcc_value *v) { return v->type.rank == 0; }
 
-/* Whether output `index` is a step, and nothing but the state needs what it makes. */
+/* Returns true if output `index` is such a step, and only the state needs its result. */
 static bool find_step(const xcc_graph *g, size_t index, step *s)
 {
     xcc_value *state = xcc_graph_output_state(g, index), *stored = g->outputs[index];
@@ -33,7 +32,7 @@ static bool find_step(const xcc_graph *g, size_t index, step *s)
     return false;
 }
 
-/* One instruction for all steps of one rate. */
+/* Appends one instruction for all steps with the same rate. */
 static xcvm_status append_update(xcc_builder *b, const step *steps, size_t count)
 {
     xcc_module *m = b->graph->module;
@@ -51,7 +50,7 @@ static xcvm_status append_update(xcc_builder *b, const step *steps, size_t count
                : m->error->status;
 }
 
-/* Steps of one rate side by side, in the order of the outputs. */
+/* Orders steps by rate, then by output. */
 static int by_rate(const void *a, const void *b)
 {
     const step *first = a, *second = b;

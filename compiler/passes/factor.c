@@ -1,18 +1,18 @@
-/* Gradients of optimizers that are products of few terms, as those of a layer's weights for one example, are given to
- * the optimizer as their factors, where nothing else reads them: it makes them element by element, as it goes over the
- * weights, and they are held nowhere. */
+/* Low-rank gradients: a gradient that is a product of few terms is passed to the optimizer as its factors, if it has no
+ * other users. An example is the gradient of a layer's weights for one training example. The optimizer computes its
+ * elements while it updates the weights, so the gradient is never stored. */
 #include "compiler/ir/compose.h"
 #include "compiler/passes/rewrite.h"
 #include "ops/optimizer/factors.h"
 
 #include <string.h>
 
-/* An optimizer's lists, of which those of the states are as long as that of the parameters. */
+/* An optimizer's lists. Those of the states are as long as that of the parameters. */
 typedef struct optimizer {
     xcc_node *node;
     const xcvm_inputs *gradients;
     size_t count;
-    bool *product; /* of each gradient: it is one, which nothing else needs */
+    bool *product; /* for each gradient: it is a product without other users */
     size_t products;
 } optimizer;
 
@@ -21,7 +21,7 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
     return (xcvm_inputs *)(void *)((char *)(uintptr_t)args + f->offset);
 }
 
-/* Whether the node is one, with such gradients among those that it is given whole. */
+/* Returns true if the node is an optimizer with such gradients, none of which are factors yet. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
     if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_optimizer))
@@ -35,7 +35,7 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
     for (size_t i = 0; o->product != NULL && i < o->count; i++) {
         const xcvm_value *a, *b;
         const xcc_value *gradient = xcc_value_of(o->gradients->at[i]);
-        /* A parameter of half precision may have a gradient of f32, and no factors. */
+        /* A half-precision parameter may have an f32 gradient, which cannot be factors. */
         o->product[i] = xcc_used_once(gradient) && gradient->type.dtype == parameters->at[i]->dtype &&
                         xcc_is_low_rank_product(gradient, &a, &b);
         o->products += o->product[i];
@@ -43,7 +43,7 @@ static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
     return o->products > 0;
 }
 
-/* The list with the entries of those gradients alone that are products, or are not. */
+/* Selects the entries of a list whose gradients are products, or are not. */
 static bool pick(xcc_module *m, const optimizer *o, bool product, bool factors, xcvm_inputs *list)
 {
     const size_t count = product ? o->products : o->count - o->products;
@@ -61,7 +61,7 @@ static bool pick(xcc_module *m, const optimizer *o, bool product, bool factors, 
     return at != NULL;
 }
 
-/* An instruction for the gradients that are products, or for the others, in front of the one for all. */
+/* Inserts an instruction for the gradients that are products, or for the others, before the original one. */
 static xcvm_status append_part(xcc_module *m, const optimizer *o, bool product)
 {
     const xcvm_schema *schema = o->node->schema;

@@ -1,11 +1,11 @@
-/* Constant folding: what depends on constants alone is computed once and for all. */
+/* Constant folding: evaluates nodes that depend only on constants. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/passes.h"
 
-/* All results together have at most so many bytes, and more where the model's constants are large. */
+/* Maximum bytes of all results; more if the model's constants are large. */
 #define LARGE_RESULTS ((size_t)64 << 20)
 
-/* What the heap may come to hold. Of a limited memory the other passes need some, too. */
+/* Memory limit of the heap. If memory is limited, other passes also need some. */
 static size_t heap_limit(const xcc_module *m)
 {
     size_t limit = SIZE_MAX;

@@ -1,19 +1,19 @@
-/* Scaling and shifting of channels, by BatchNormalization, Mul, Add and their kin, becomes part of the weights and bias
- * of the product before. */
+/* Fuses per-channel scaling and shifting (BatchNormalization, Mul, Add and so on) into the weights and bias of the
+ * preceding product. */
 #include "compiler/passes/fuse_ops.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a product's weights look like to something that scales its channels. Channels of the result are those of the
- * weights' element i: (i / inner) % channels + i / block * channels, where blocks are groups. */
+/* A product's weights and their channels. The channel of the weights' element i is (i / inner) % channels + i / block *
+ * channels, where blocks are groups. */
 typedef struct product {
     xcc_node *node;
     xcc_value *w, *b;
-    int axis;        /* of the result's channels */
-    size_t channels; /* in all */
+    int axis;        /* axis of the result's channels */
+    size_t channels; /* in total */
     size_t inner, per_block, block;
-    double beta; /* by which b is multiplied */
+    double beta; /* factor of b */
 } product;
 
 static size_t elements_from(const xcvm_value *v, int axis)
@@ -63,7 +63,7 @@ static bool describe_gemm(xcc_node *n, product *p)
         !xcvm_dtype_is_float((xcvm_dtype)a->b->dtype))
         return false;
     size_t channels = (size_t)a->b->dims[a->transB ? 0 : 1];
-    /* A bias that differs from row to row cannot be added to per channel. */
+    /* A bias that differs between rows cannot be changed per channel. */
     if (c != NULL && (!xcvm_dims_known(c) ||
                       (xcvm_element_count(c) != 1 && (xcvm_element_count(c) != channels || c->dims[c->rank - 1] == 1))))
         return false;
@@ -73,7 +73,7 @@ static bool describe_gemm(xcc_node *n, product *p)
     return true;
 }
 
-/* The product that gives `v` to nobody else, if its bias, and where it is to be scaled its weights, are constants. */
+/* Finds the product that produces `v` for a single user, if its bias and, for scaling, its weights are constants. */
 static bool find_product(xcc_value *v, bool scales, product *p)
 {
     xcc_node *n = xcc_used_once(v) ? v->producer : NULL;
@@ -109,7 +109,7 @@ static xcc_value *new_constant(xcc_module *m, const xcc_value *like, int rank, c
     return xcc_constant_blank(m->graph, (xcvm_dtype)like->type.dtype, rank, dims);
 }
 
-/* Whether a tensor that is broadcast to `y` depends on the channel alone. */
+/* Returns true if a tensor that broadcasts to `y` depends only on the channel. */
 static bool is_per_channel(const xcvm_value *v, const xcvm_value *y, int axis, size_t channels)
 {
     int at = axis < 0 ? axis + y->rank : axis, shift = y->rank - v->rank;
@@ -142,7 +142,7 @@ static xcc_value *scaled_weights(xcc_module *m, const product *p, const double *
     return w;
 }
 
-/* Whether the product's bias, and where it is to be scaled its weights, may be written anew. */
+/* Returns true if the product's bias and, for scaling, its weights may be rewritten. */
 static bool may_copy(xcc_module *m, const product *p, bool scales)
 {
     return xcc_may_copy(m, p->channels * sizeof(double) + (scales ? p->w->type.bytes : 0));
@@ -215,7 +215,7 @@ static bool batch_normalization(xcc_rewrite *r, xcc_node *n)
     return apply_affine(r, n, &p, scale, shift);
 }
 
-/* Add, Sub, Mul and Div with numbers per channel. */
+/* Add, Sub, Mul and Div with per-channel numbers. */
 static bool arithmetic(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);

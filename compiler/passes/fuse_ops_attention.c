@@ -1,5 +1,5 @@
-/* Attention out of what exporters write for it: softmax(q * k transposed * scale + mask) * v, with the transpositions
- * that bring heads in front of tokens and back. */
+/* Recognizes Attention in exported graphs: softmax(q * transpose(k) * scale + mask) * v, including the transpositions
+ * between heads and tokens. */
 #include "compiler/passes/fuse_ops.h"
 #include "ops/table/table.h"
 #include "proto/arguments.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 
 typedef struct pattern {
-    xcc_value *q, *k, *v; /* k as it is multiplied: transposed */
+    xcc_value *q, *k, *v; /* k as multiplied, i.e. transposed */
     xcc_value *mask;      /* NULL: none */
     double scale;
 } pattern;
 
-/* Operand of a product by a number, once its factor is counted. */
+/* The operand of a multiplication by a number, whose factor is applied to *scale. */
 static xcc_value *unscaled(xcc_value *v, double *scale)
 {
     xcc_value *other;
@@ -31,7 +31,7 @@ static xcc_value *unscaled(xcc_value *v, double *scale)
     return v;
 }
 
-/* Whether the dimensions before the last two are surely the same. */
+/* Returns true if all dimensions except the last two are certainly equal. */
 static bool same_batch(const xcc_value *a, const xcc_value *b)
 {
     if (a->type.rank != b->type.rank)
@@ -42,7 +42,7 @@ static bool same_batch(const xcc_value *a, const xcc_value *b)
     return true;
 }
 
-/* A mask that has a number for every key, and broadcasts to the scores without changing their shape. */
+/* A mask with a number for every key that broadcasts to the scores without changing their shape. */
 static bool is_mask(const xcc_value *mask, const xcc_value *scores)
 {
     const int rank = mask->type.rank, shift = scores->type.rank - rank;
@@ -56,7 +56,7 @@ static bool is_mask(const xcc_value *mask, const xcc_value *scores)
     return true;
 }
 
-/* Scores, of which the factors go into p->scale, as a product. */
+/* Matches scores as a product; factors are multiplied into p->scale. */
 static bool find_product(xcc_value *scores, pattern *p)
 {
     const xcc_node *n = xcc_sole_producer(unscaled(scores, &p->scale), XCVM_OP_MatMul);
@@ -89,7 +89,7 @@ static bool find_pattern(const xcc_node *n, pattern *p)
     return found && same_batch(p->q, p->k) && same_batch(p->q, p->v) && p->q->type.rank == rank;
 }
 
-/* What v is the transpose of, if it is this one. */
+/* Returns x if v is the transpose of x by this permutation. */
 static xcc_value *transposed(const xcc_value *v, const int64_t *perm)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_Transpose);
@@ -103,7 +103,7 @@ static xcc_value *transposed(const xcc_value *v, const int64_t *perm)
 static const int64_t heads_first[] = {0, 2, 1, 3}, last_two[] = {0, 1, 3, 2}, keys_last[] = {0, 2, 3, 1},
                      last_two_of_3[] = {0, 2, 1};
 
-/* [batch, tokens, heads, width] as [batch, tokens, heads * width]; NULL if those are not known. */
+/* Reshapes [batch, tokens, heads, width] to [batch, tokens, heads * width]; NULL if these are unknown. */
 static xcc_value *flattened(xcc_builder *b, xcc_value *v)
 {
     const int64_t width = xcc_dim_of(v, 2) >= 0 && xcc_dim_of(v, 3) >= 0 ? xcc_dim_of(v, 2) * xcc_dim_of(v, 3) : -1;
@@ -116,7 +116,7 @@ static xcc_value *flattened(xcc_builder *b, xcc_value *v)
     return shape != NULL ? xcc_apply(b, Reshape, y, .x = XCC_IN(v), .shape = XCC_IN(shape)) : NULL;
 }
 
-/* Whether q, k and v are all there is of one tensor, side by side. */
+/* Returns the tensor if q, k and v are its only parts, in order. */
 static xcc_value *joined(const xcc_value *q, const xcc_value *k, const xcc_value *v)
 {
     const xcc_node *split = xcc_producer(q, XCVM_OP_Split);
@@ -127,7 +127,8 @@ static xcc_value *joined(const xcc_value *q, const xcc_value *k, const xcc_value
     return xcc_node_input(split, 0);
 }
 
-/* Heads behind the tokens, as the products before and after have them. NULL with *fits false if this is not so. */
+/* Attention on operands with heads after tokens, as in the adjacent products. Returns NULL with *fits false if the
+ * pattern differs. */
 static xcc_value *with_rows(xcc_builder *b, const pattern *p, xcvm_Attention_args *a, bool *fits)
 {
     xcc_value *q = transposed(p->q, heads_first), *v = transposed(p->v, heads_first), *k = transposed(p->k, keys_last);
@@ -160,7 +161,7 @@ static xcc_value *with_rows(xcc_builder *b, const pattern *p, xcvm_Attention_arg
     return rows != NULL ? xcc_apply(b, Transpose, y, .x = XCC_IN(rows), .perm = {heads_first, 4}) : NULL;
 }
 
-/* Heads before the tokens, where k comes transposed. */
+/* Attention on operands with heads before tokens and a transposed k. */
 static xcc_value *with_heads(xcc_builder *b, const pattern *p, xcvm_Attention_args *a, bool *fits)
 {
     const bool flat = p->q->type.rank == 3;
@@ -199,7 +200,7 @@ static bool attention(xcc_rewrite *r, xcc_node *n)
     xcvm_args_default(xcvm_schema_of(XCVM_OP_Attention), &a);
     a.scale = p.scale;
     a.mask = XCC_IN(p.mask);
-    /* As softmax has it. */
+    /* Like softmax. */
     a.nan_rows = 1;
     xcc_builder b = xcc_builder_before(n);
     bool fits;

@@ -1,11 +1,11 @@
-/* Weights that a model quantized in blocks: a product with them takes them as they are, and rows of a table are turned
- * into floats once they have been gathered. The rules come before constants are folded. */
+/* Fuses block-quantized weights of a model: products use them directly, and gathered rows of a table are dequantized
+ * after gathering. The rules run before constant folding. */
 #include "compiler/ir/block_weights.h"
 #include "compiler/passes/fuse_ops.h"
 #include "ops/util/convert.h"
 
-/* Whether there is a scale, and a zero point where there are any, for each block along `axis`: the shape rule leaves
- * that to the kernel. */
+/* Returns true if there is a scale, and a zero point if any, for each block along `axis`, which the shape rule leaves
+ * to the kernel. */
 static bool has_all_scales(const xcvm_DequantizeLinear_args *a, int axis)
 {
     const int64_t *dims = a->x->dims, *scales = a->scale->dims;
@@ -14,7 +14,7 @@ static bool has_all_scales(const xcvm_DequantizeLinear_args *a, int axis)
            (a->zero_point == NULL || xcvm_element_count(a->zero_point) == xcvm_element_count(a->scale));
 }
 
-/* A DequantizeLinear of constants of two dimensions with a scale for each block of one of them. */
+/* A DequantizeLinear of two-dimensional constants with a scale per block of one dimension. */
 static bool in_blocks(const xcc_node *n, int axis)
 {
     if (n == NULL)
@@ -31,7 +31,7 @@ static bool in_blocks(const xcc_node *n, int axis)
 
 static bool is_signed(const xcvm_value *v) { return v->dtype == XCVM_I8 || v->dtype == XCVM_I4; }
 
-/* The code of an element, as BlockQuantizedGemm counts them: from 0 on. */
+/* The code of an element, as BlockQuantizedGemm defines it: from 0. */
 static unsigned code_at(const xcvm_value *v, size_t at)
 {
     const uint8_t *bytes = v->data;
@@ -40,7 +40,7 @@ static unsigned code_at(const xcvm_value *v, size_t at)
     return is_signed(v) ? code ^ (half ? 8u : 128u) : code;
 }
 
-/* Of a matrix of k rows along `axis`. */
+/* For a matrix of k rows along `axis`. */
 static xcvm_qblocks layout_of(const xcvm_DequantizeLinear_args *a, int axis)
 {
     const bool half = a->x->dtype == XCVM_U4 || a->x->dtype == XCVM_I4;
@@ -50,14 +50,14 @@ static xcvm_qblocks layout_of(const xcvm_DequantizeLinear_args *a, int axis)
                           .bits = half ? 4 : 8};
 }
 
-/* x times what `n` gives, a matrix of k rows along `axis`. */
+/* Builds x times the result of `n`, a matrix of k rows along `axis`. */
 static xcc_value *multiply(xcc_rewrite *r, xcc_node *user, const xcc_node *n, int axis,
                            const xcvm_PackedGemm_args *rest)
 {
     const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
     const xcvm_value *zero = a->zero_point;
     const xcvm_qblocks layout = layout_of(a, axis);
-    /* Signed codes without zero points are those less the middle. */
+    /* Signed codes without zero points are relative to the middle. */
     const bool offsets = zero != NULL || !is_signed(a->x);
     const size_t size = xcvm_dtype_size((xcvm_dtype)a->scale->dtype), count = xcvm_qblocks_count(&layout);
     xcc_block_weights w;
@@ -81,7 +81,7 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *user, const xcc_node *n, in
     return xcc_block_weights_product(&b, &w, rest->a, rest);
 }
 
-/* Whole blocks may be far more than the model has of them, so it is those that count. */
+/* Padding to whole blocks may exceed the model's data by far, so the padded size counts. */
 static bool fits(xcc_rewrite *r, const xcvm_value *x, const xcc_node *n, int axis)
 {
     const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, n);
@@ -120,7 +120,7 @@ static bool gemm(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), multiply(r, n, from, axis, &rest));
 }
 
-/* Rows of a table whose blocks lie along them. */
+/* Gathers rows of a table whose blocks are along the rows. */
 static bool gather(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Gather_args *a = XCC_ARGS(Gather, n);

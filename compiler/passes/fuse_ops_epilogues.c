@@ -1,4 +1,4 @@
-/* What is done to the result of Conv and Gemm before it is stored: a tensor added, an activation. */
+/* Fuses operations on the result of Conv and Gemm: addition of a tensor, and activations. */
 #include "compiler/passes/fuse_ops.h"
 
 #include <float.h>
@@ -75,8 +75,7 @@ static bool activation(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, y, xcc_apply_at(&b, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
 }
 
-/* Scaling and shifting by numbers behind the activation of a Conv. In front of one they belong to its weights and bias.
- */
+/* Scaling and shifting by numbers after the activation of a Conv. Before one they belong in its weights and bias. */
 static bool affine(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_opcode opcode = n->schema->opcode;
@@ -100,7 +99,7 @@ static bool affine(xcc_rewrite *r, xcc_node *n)
             numbers[0] = opcode == XCVM_OP_Div ? numbers[0] / number : numbers[0] * number;
             numbers[1] = opcode == XCVM_OP_Div ? numbers[1] / number : numbers[1] * number;
         }
-        /* Numbers that f32 has are what the instructions one by one compute with, too. */
+        /* f32 numbers are also the operands of the separate instructions, so results are equal. */
         if (!(fabs(numbers[0]) <= FLT_MAX && fabs(numbers[1]) <= FLT_MAX))
             continue;
         a.affine = (xcvm_floats){numbers, 2};
@@ -111,7 +110,7 @@ static bool affine(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
-/* Whether each channel of an image is multiplied by one number of `gate`. */
+/* Returns true if `gate` multiplies each channel of an image by one number. */
 static bool is_gate_of(const xcc_value *gate, const xcc_value *image)
 {
     const int rank = image->type.rank;
@@ -122,7 +121,7 @@ static bool is_gate_of(const xcc_value *gate, const xcc_value *image)
     return fits;
 }
 
-/* x + x * gate is x * (1 + gate), where the gate, which lies between 0 and 1, comes from a Conv that can add the 1. */
+/* x + x * gate is x * (1 + gate). The gate, in [0, 1], comes from a Conv that can add the 1. */
 static bool gated_residual(xcc_rewrite *r, xcc_node *n)
 {
     static const double one_more[] = {1, 1};
@@ -148,7 +147,8 @@ static bool gated_residual(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
-/* Adding a tensor of the same shape to a convolution. Of two convolutions the later one takes the other's result. */
+/* Addition of a tensor of the same shape to a convolution. Of two convolutions, the later one adds the other's result.
+ */
 static bool residual(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);

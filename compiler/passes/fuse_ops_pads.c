@@ -1,15 +1,15 @@
-/* Padding that the window instruction behind it can do itself. */
+/* Fuses padding into the following window instruction. */
 #include "compiler/passes/fuse_ops.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A Pad that adds one number around the spatial axes of its operand. */
+/* A Pad that adds a single number around the spatial axes of its operand. */
 typedef struct padding {
     xcc_value *x;
     double number;
-    int spatial;                     /* axes */
-    int64_t pads[2 * XCVM_MAX_RANK]; /* begins, then ends, of the spatial axes */
+    int spatial;                     /* number of axes */
+    int64_t pads[2 * XCVM_MAX_RANK]; /* starts, then ends, of the spatial axes */
 } padding;
 
 static bool find_padding(const xcc_value *v, padding *p)
@@ -35,7 +35,7 @@ static bool find_padding(const xcc_value *v, padding *p)
     return true;
 }
 
-/* Adds the instruction's own pads; false if the sum is too large. */
+/* Adds the instruction's own pads. Returns false on overflow. */
 static bool add_pads(padding *p, const xcvm_ints *own)
 {
     if (own->count != (size_t)(2 * p->spatial))
@@ -69,7 +69,7 @@ static bool conv(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&b, XCVM_OP_Conv, &a, offsetof(xcvm_Conv_args, y)));
 }
 
-/* Windows that lie in the padding alone would have no mean and no maximum. */
+/* Windows entirely in the padding would have no mean or maximum. */
 static bool inside_window(const padding *p, const xcvm_ints *kernel)
 {
     for (int i = 0; i < 2 * p->spatial; i++)
@@ -82,7 +82,7 @@ static bool average_pool(xcc_rewrite *r, xcc_node *n)
 {
     xcvm_AveragePool_args a = *XCC_ARGS(AveragePool, n);
     padding p;
-    /* What is padded counts as elements do, so this must be so for the pool's own padding as well. */
+    /* Padding of a Pad counts as elements, so the pool's own padding must too. */
     if (a.ceil_mode || (!a.count_include_pad && !all_zero(&a.pads)) || !find_padding(xcc_value_of(a.x), &p) ||
         p.number != 0 || !add_pads(&p, &a.pads) || !inside_window(&p, &a.kernel_shape))
         return false;

@@ -1,7 +1,7 @@
-/* Matrix products: MatMul with a matrix becomes Gemm, which takes in a bias and transpositions. */
+/* Matrix products: MatMul with a matrix becomes Gemm, which includes bias and transpositions. */
 #include "compiler/passes/fuse_ops.h"
 
-/* The matrix that v is the transpose of. */
+/* Returns the matrix whose transpose is v. */
 static xcc_value *transposed_matrix(const xcc_value *v)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_Transpose);
@@ -11,7 +11,7 @@ static xcc_value *transposed_matrix(const xcc_value *v)
     return a->x->rank == 2 && a->perm.count == 2 && a->perm.at[0] == 1 ? xcc_value_of(a->x) : NULL;
 }
 
-/* Only where the matrix is a constant, which can be packed, or comes transposed; MatMul does the rest as well. */
+/* Only if the matrix is a constant, which can be packed, or transposed; otherwise MatMul is equally good. */
 static bool matmul(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_MatMul_args *a = XCC_ARGS(MatMul, n);
@@ -44,8 +44,8 @@ static bool gemm_of_transpose(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&builder, XCVM_OP_Gemm, &a, offsetof(xcvm_Gemm_args, y)));
 }
 
-/* The transpose of a product is that of its transposed factors, exchanged; so are gradients of weights that a model
- * transposes before it multiplies by them. */
+/* The transpose of a product is the product of the transposed factors in reverse order. So are gradients of weights
+ * that a model transposes before multiplying. */
 static bool transpose_of_gemm(xcc_rewrite *r, xcc_node *n)
 {
     const xcc_value *product = transposed_matrix(xcc_node_output(n, 0));
@@ -65,7 +65,7 @@ static bool transpose_of_gemm(xcc_rewrite *r, xcc_node *n)
                                xcc_apply_at(&builder, XCVM_OP_Gemm, &turned, offsetof(xcvm_Gemm_args, y)));
 }
 
-/* A bias that is no constant; constants are fuse_ops_affine's. */
+/* For a bias that is not a constant; fuse_ops_affine handles constants. */
 static bool add_to_gemm(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
@@ -86,10 +86,9 @@ static bool add_to_gemm(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
-/* ---- Rank-one updates: an outer product, scaled, taken from a matrix, as in a step of learning from one example ----
- */
+/* ---- Rank-one updates: subtraction of a scaled outer product from a matrix, as in training on one example ---- */
 
-/* The outer product of two vectors that v is, and nothing else. */
+/* Returns the node if v is only an outer product of two vectors. */
 static const xcc_node *outer_product(const xcc_value *v)
 {
     const xcc_node *n = xcc_sole_producer(v, XCVM_OP_Gemm);
@@ -100,7 +99,7 @@ static const xcc_node *outer_product(const xcc_value *v)
     return plain && a->a->rank == 2 && xcc_dim_of(xcc_value_of(a->a), a->transA ? 0 : 1) == 1 ? n : NULL;
 }
 
-/* A number scales one of the vectors instead. */
+/* Scales one of the vectors instead. */
 static bool scale_outer_product(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);

@@ -1,4 +1,4 @@
-/* The pass `infer`: types and shapes of all values. */
+/* Type and shape inference for stages before the passes, in rounds of simplification. */
 #include "compiler/passes/passes.h"
 
 xcvm_status xcc_pass_infer(xcc_module *m) { return xcc_graph_infer(m->graph); }

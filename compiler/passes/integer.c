@@ -1,7 +1,7 @@
-/* Integer regions: graphs in which tensors are quantized and dequantized again around every operator become integer
- * instructions from end to end. A QuantizeLinear is looked at together with what stands in front of it, up to the
- * DequantizeLinear of each operand: a convolution, product, sum, pool, any function of single elements, or what only
- * moves elements. What fits no rule stays as it is, and means the same. */
+/* Integer regions: in models that quantize and dequantize tensors around every operator, the operators become integer
+ * instructions. Rules match a QuantizeLinear with the nodes before it, up to the DequantizeLinear of each operand: a
+ * convolution, product, sum, pool, any function of single elements, or data movement. Unmatched nodes stay, with the
+ * same meaning. */
 #include "compiler/passes/integer.h"
 #include "compiler/ir/compilation.h"
 
@@ -42,7 +42,7 @@ bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d)
                         &d->zero);
 }
 
-/* ---- Edges ---- */
+/* ---- Region boundaries ---- */
 
 xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *bytes, size_t count)
 {
@@ -50,7 +50,7 @@ xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *b
     return xcc_constant(b->graph, NULL, dtype, 1, &dim, bytes, false);
 }
 
-/* Between s8 and u8, whichever `to` is: the other half of the range. */
+/* Converts between s8 and u8, whichever `to` is, by an offset of 128. */
 static xcc_value *flip(xcc_builder *b, xcc_value *v, xcvm_dtype to)
 {
     uint8_t table[XCC_BYTES];
@@ -60,7 +60,7 @@ static xcc_value *flip(xcc_builder *b, xcc_value *v, xcvm_dtype to)
     return constant != NULL ? xcc_apply(b, Lookup, y, .x = XCC_IN(v), .table = XCC_IN(constant)) : NULL;
 }
 
-/* The u8 that s8 was made of. */
+/* The u8 tensor that v, in s8, was made from. */
 static xcc_value *flipped(const xcc_value *v)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_Lookup);
@@ -119,7 +119,7 @@ bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made)
 {
     if (made != NULL)
         return xcc_rewrite_replace(r, y, made);
-    /* What cannot be inferred is not as the rule took it to be. */
+    /* If inference fails, the rule's assumptions do not hold, so the graph stays unchanged. */
     if (r->m->error->status == XCVM_OUT_OF_MEMORY || r->m->error->status == XCVM_OUT_OF_TIME)
         (void)xcc_rewrite_ok(r, r->m->error->status);
     else if (r->m->error->status != XCVM_OK)
@@ -133,7 +133,7 @@ static int quantized_number(double x, const xcc_requantized *to)
     return v < to->low ? to->low : v > to->high ? to->high : (int)v;
 }
 
-/* Goes back over Relu and Clip, which are bounds of the result's bytes: rounding keeps order. */
+/* Skips Relu and Clip, which become bounds of the result's bytes, because rounding is monotonic. */
 static const xcc_value *take_bounds(const xcc_value *x, xcc_requantized *to)
 {
     for (;;) {
@@ -147,7 +147,7 @@ static const xcc_value *take_bounds(const xcc_value *x, xcc_requantized *to)
                 isnan(high) || low > high)
                 return x;
         }
-        /* What comes later bounds what came before. */
+        /* Later bounds apply to earlier ones. */
         const int least = low > -INFINITY ? quantized_number(low, to) : to->low;
         const int most = high < INFINITY ? quantized_number(high, to) : to->high;
         to->low = least;
@@ -176,7 +176,7 @@ static bool quantize(xcc_rewrite *r, xcc_node *n)
     return xcc_integer_replace(r, y, made);
 }
 
-/* The images of floats, channels last, that a convolution made in a region, if they are `v` alone. */
+/* The channels-last float images of a convolution in a region whose only use is `v`. */
 static const xcc_value *float_images(const xcc_value *v)
 {
     const xcc_value *last = xcc_used_once(v) ? transposed_from(v, to_first) : NULL, *made = last;
@@ -185,7 +185,7 @@ static const xcc_value *float_images(const xcc_value *v)
     return made != NULL && xcc_used_once(last) && xcc_producer(made, XCVM_OP_QuantizedGemm) != NULL ? last : NULL;
 }
 
-/* Such floats stay in their order up to where there are fewer of them. */
+/* Such floats keep their layout until a node with fewer elements. */
 static bool relu_of_floats(xcc_rewrite *r, xcc_node *n)
 {
     const xcc_value *x = float_images(xcc_node_input(n, 0));
@@ -211,7 +211,7 @@ static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_bytes){y, a->keepdims != 0}, false));
 }
 
-/* For the report. */
+/* Counts for the report. */
 static void count(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {

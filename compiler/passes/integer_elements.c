@@ -1,5 +1,5 @@
-/* Integer regions: functions of single elements become tables; sums and products of two tensors, pools and
- * concatenations of bytes become their integer counterparts; what only moves elements moves bytes. */
+/* Integer regions: functions of single elements become lookup tables. Sums and products of two tensors, pools and
+ * concatenations become integer instructions, and data movement moves bytes. */
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/integer.h"
 #include "ops/conv/window.h"
@@ -9,13 +9,13 @@
 
 /* ---- Tables ---- */
 
-/* Element-wise nodes that make one float of another: their operands are constants of one element, each other's results
- * and one dequantized tensor. */
+/* Element-wise nodes that compute one float from another: their operands are one-element constants, each other's
+ * results and one dequantized tensor. */
 enum { MOST_NODES = 12 };
 typedef struct function {
     xcc_dequantized x;
     const xcc_value *leaf;
-    const xcc_node *nodes[MOST_NODES]; /* in order of execution */
+    const xcc_node *nodes[MOST_NODES]; /* in execution order */
     size_t count;
 } function;
 
@@ -61,7 +61,7 @@ static bool collect(function *f, const xcc_value *v, int depth)
 typedef struct copies {
     const function *f;
     const xcc_value *leaf;
-    xcc_value *operand; /* what stands for the leaf */
+    xcc_value *operand; /* placeholder for the leaf */
     xcc_value *made[MOST_NODES];
 } copies;
 
@@ -82,7 +82,7 @@ static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc
     return XCVM_OK;
 }
 
-/* What the function makes of all bytes, computed by the machine's own kernels; bytes as of u8 on both sides. */
+/* Evaluates the function for all 256 bytes with the VM's kernels; bytes are in u8 form on both sides. */
 static bool tabulate(xcc_rewrite *r, xcc_node *n, const function *f, const xcc_requantized *to,
                      uint8_t table[XCC_BYTES])
 {
@@ -135,7 +135,7 @@ static bool is_identity(const uint8_t table[XCC_BYTES])
     return same;
 }
 
-/* The bytes brought to another scale and zero point; the same ones if nothing changes. */
+/* Converts the bytes to another scale and zero point; returns them unchanged if these are equal. */
 static xcc_bytes rescaled(xcc_rewrite *r, xcc_node *n, xcc_bytes x, const xcc_dequantized *from,
                           const xcc_requantized *to)
 {
@@ -153,7 +153,7 @@ static xcc_bytes rescaled(xcc_rewrite *r, xcc_node *n, xcc_bytes x, const xcc_de
     return x;
 }
 
-/* Also of a tensor that is quantized anew right away. */
+/* Also for a tensor that is requantized directly. */
 static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xcc_requantized *to)
 {
     function f = {0};
@@ -173,7 +173,7 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
 
 /* ---- Two tensors ---- */
 
-/* Both with their channels last if one is an image that has them so, and the other an image, too. */
+/* Converts both to channels last if one is a channels-last image and the other is also an image. */
 static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[2])
 {
     of[0] = xcc_region_value(b, p, false);
@@ -189,7 +189,7 @@ static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[
     return true;
 }
 
-/* The bytes that a constant table was looked up with, and the table; v itself, and NULL, if it is none. */
+/* Returns the bytes that a constant table was applied to, and the table; otherwise v itself and NULL. */
 static xcc_value *looked_up(xcc_value *v, const xcc_value **table)
 {
     const xcc_node *n = xcc_producer(v, XCVM_OP_Lookup);
@@ -197,8 +197,8 @@ static xcc_value *looked_up(xcc_value *v, const xcc_value **table)
     return *table != NULL ? xcc_node_input(n, 0) : v;
 }
 
-/* A sum or product of two functions of the same bytes, as x * sigmoid(x) is, becomes one table: what the instruction
- * makes of both tables. `y` is it, unless it is. */
+/* A sum or product of two functions of the same bytes, such as x * sigmoid(x), becomes one table, computed from both
+ * tables. Returns `y` if it does not apply. */
 static xcc_value *of_one(xcc_rewrite *r, xcc_builder *b, const xcc_bytes of[2], xcc_value *y)
 {
     const xcc_value *tables[2];
@@ -350,7 +350,7 @@ static xcc_value *mean_of_images(xcc_node *n, const xcc_node *producer, const xc
     return mean(n, &x, (xcvm_QuantizedAveragePool_args){0}, to, a->keepdims != 0);
 }
 
-/* ---- What moves elements ---- */
+/* ---- Data movement ---- */
 
 static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, const xcc_requantized *to)
 {

@@ -1,5 +1,5 @@
-/* Integer regions: convolutions and products by constant weights. Zero points of the weights must be 0 (128 of u8), and
- * sums must be certain to fit 32 bits; else the node stays as it is. */
+/* Integer regions: convolutions and products with constant weights. Zero points of the weights must be 0 (128 for u8),
+ * and sums must provably fit in 32 bits; otherwise the node is unchanged. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/ir/evaluate.h"
@@ -12,7 +12,7 @@
 
 typedef xcc_integer_weights weights;
 
-/* A tensor that training quantizes anew each time, as its exports do, is quantized now. */
+/* Quantizes a tensor now that quantization-aware exports quantize in each run. */
 static void evaluate(xcc_rewrite *r, const xcc_value *v)
 {
     xcc_node *n = xcc_producer(v, XCVM_OP_QuantizeLinear);
@@ -24,7 +24,7 @@ static void evaluate(xcc_rewrite *r, const xcc_value *v)
     xcc_evaluator_end(&e);
 }
 
-/* Constant bytes whose zero points are the middle of their type, as s8. */
+/* Reads constant bytes as s8 if their zero points are the middle of their type. */
 static bool read_centered(xcc_rewrite *r, xcc_value *q, const xcc_value *zero_point, weights *w)
 {
     evaluate(r, q);
@@ -48,7 +48,7 @@ static bool read_centered(xcc_rewrite *r, xcc_value *q, const xcc_value *zero_po
     return w->bytes != NULL;
 }
 
-/* Bytes and scales, one or as many as there are outputs; `axis` is theirs among those of the bytes. */
+/* Reads bytes and scales, one or one per output; `axis` is the output axis of the bytes. */
 static bool read_bytes(xcc_rewrite *r, xcc_value *q, const xcc_value *scale, const xcc_value *zero_point,
                        int64_t scale_axis, int axis, weights *w)
 {
@@ -78,12 +78,12 @@ bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, weig
            read_bytes(r, xcc_value_of(a->x), xcc_value_of(a->scale), xcc_value_of(a->zero_point), a->axis, axis, w);
 }
 
-/* A bias: floats, or integers of a scale. */
+/* A bias: floats, or integers with a scale. */
 typedef struct bias {
     const xcvm_value *floats, *integers, *scale; /* scale NULL: the product's */
 } bias;
 
-/* Of as many numbers as there are outputs, which lie along the last axis. */
+/* Reads a bias with one number per output, on the last axis. */
 static bool read_bias(const xcc_value *v, size_t outputs, bias *b)
 {
     *b = (bias){0};
@@ -108,7 +108,7 @@ static bool read_bias(const xcc_value *v, size_t outputs, bias *b)
     return xcc_is_constant(v) && v->type.dtype == XCVM_F32 && xcvm_element_count(&v->type) == outputs;
 }
 
-/* In steps of `unit`, which integers of the same scale are already. */
+/* In units of `unit`; integers of the same scale already are. */
 static double bias_at(const bias *b, size_t i, double unit)
 {
     if (b->floats != NULL)
@@ -122,17 +122,17 @@ static double bias_at(const bias *b, size_t i, double unit)
     return fabs(scale - unit) <= 1e-6 * unit ? steps : rint(steps * scale / unit);
 }
 
-/* What stands behind the sums of each output. */
+/* Bias and scale of the sums of each output. */
 typedef struct epilogue {
     xcc_value *b, *scale;
 } epilogue;
 
-/* How the weights of an output lie: outputs are `next` apart, the `count` of one `step`. */
+/* Layout of the weights of an output: outputs are `next` apart, and the `count` weights of one `step` apart. */
 typedef struct lines {
     size_t outputs, next, count, step;
 } lines;
 
-/* y_scale is 1 for results that stay floats. Returns false where sums, or their scales, might not fit. */
+/* y_scale is 1 for float results. Returns false if sums or their scales might overflow. */
 static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights *w, const lines *l, const bias *b,
                           float y_scale, epilogue *to)
 {
@@ -162,7 +162,7 @@ static bool make_epilogue(xcc_graph *g, const xcc_dequantized *x, const weights 
     return fits;
 }
 
-/* For the report. `y` is made of an instruction whose second operand are the packed weights; NULL: it is not made. */
+/* Counts for the report. `y` is the result of an instruction whose second operand is the packed weights; NULL: none. */
 static void count_weights(xcc_module *m, const weights *w, const xcc_value *y)
 {
     if (y == NULL)
@@ -173,7 +173,7 @@ static void count_weights(xcc_module *m, const weights *w, const xcc_value *y)
 
 /* ---- Convolutions ---- */
 
-/* A convolution in the terms of Conv, its operands as bytes. */
+/* A convolution in terms of Conv, with operands as bytes. */
 typedef struct convolution {
     xcc_dequantized x;
     weights w;
@@ -183,15 +183,15 @@ typedef struct convolution {
 } convolution;
 
 enum {
-    /* Outputs of a group that are worth a panel, where there are several. */
+    /* Minimum outputs of a group to fill a panel, if there are several groups. */
     LEAST_OUTPUTS = 8,
-    /* Channels of a pointwise convolution whose floats are worth to be moved into the model's order. */
+    /* Minimum channels of a pointwise convolution for which transposing its float result pays off. */
     LEAST_SUMMED = 128,
-    /* Channels from which on Winograd's algorithm in floats is faster than sums of 16-bit pairs. */
+    /* Minimum channels for which Winograd's algorithm in floats is faster than sums of 16-bit pairs. */
     WINOGRAD_CHANNELS = 16
 };
 
-/* Whether the processor gains by bytes, which it does by far if it multiplies four at a time. */
+/* Returns true if bytes are faster on this CPU; with instructions for four bytes they are by far. */
 static bool pays(const xcc_module *m, const convolution *c)
 {
     if (m->options->quantized.integers == XCC_INTEGER_ALWAYS || xcvm_quads_at_once())
@@ -262,7 +262,7 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     return xcc_region_edge(&b, y, to->is_signed);
 }
 
-/* Reads a convolution of dequantized images by dequantized filters behind which nothing is fused. */
+/* Reads a convolution of dequantized images and filters without fused operations. */
 static bool read_convolution(xcc_rewrite *r, const xcvm_Conv_args *a, xcc_dequantized *x, weights *w)
 {
     return a->z == NULL && a->activation == XCVM_ACTIVATION_none && a->affine.count == 0 && a->w->rank == 4 &&
@@ -278,7 +278,7 @@ static xcc_value *conv(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, co
     return convolve(r, n, &c, to);
 }
 
-/* Where y's elements come to lie by a scale and a zero point. */
+/* Reads the scale and zero point of the result y. */
 static bool result_of(const xcvm_value *scale, const xcvm_value *zero_point, const xcc_value *y, xcc_requantized *to)
 {
     *to = (xcc_requantized){.high = UINT8_MAX, .is_signed = y->type.dtype == XCVM_I8};
@@ -309,11 +309,11 @@ bool xcc_integer_qlinear_conv(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Products ---- */
 
-/* A product in the terms of Gemm. */
+/* A product in terms of Gemm. */
 typedef struct product {
     xcc_dequantized x;
     weights w;
-    size_t rows, columns, row, column; /* of the matrix that is multiplied by, and the steps from one to the next */
+    size_t rows, columns, row, column; /* of the right matrix, and its strides */
     bool images;                       /* x are images, whose channels are multiplied */
 } product;
 
@@ -329,7 +329,7 @@ static bool set_matrix(product *p, bool transposed)
     return p->x.q->type.dims[p->x.q->type.rank - 1] == (int64_t)p->rows && p->columns > 0;
 }
 
-/* Reads a Gemm or MatMul of dequantized bytes; *c is what Gemm adds. */
+/* Reads a Gemm or MatMul of dequantized bytes; *c is Gemm's addend. */
 static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xcc_value **c)
 {
     *c = NULL;
@@ -348,7 +348,7 @@ static bool read_product(xcc_rewrite *r, const xcc_node *n, product *p, const xc
            xcc_integer_read_weights(r, xcc_value_of(a->b), transposed ? 0 : 1, &p->w) && set_matrix(p, transposed);
 }
 
-/* The matrix as QuantizedGemm has it; NULL: there is no room. */
+/* Packs the matrix for QuantizedGemm; NULL: no memory. */
 static xcc_value *pack_matrix(xcc_rewrite *r, xcc_graph *g, const product *p)
 {
     const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, p->rows, 1);
@@ -361,7 +361,7 @@ static xcc_value *pack_matrix(xcc_rewrite *r, xcc_graph *g, const product *p)
     return w;
 }
 
-/* The product as an instruction; `to` NULL: its result stays a float, to which `shift` (may be NULL) is added. */
+/* Emits the product; `to` NULL: the result is float, with `shift` (may be NULL) added. */
 static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const bias *added, const xcc_requantized *to,
                            const xcc_value *shift)
 {
@@ -396,7 +396,7 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
     return xcc_region_edge(&b, y, to != NULL && to->is_signed);
 }
 
-/* The vector that an Add adds to each row of a product. */
+/* Returns the Add that adds a vector to each row of a product, and the vector. */
 static const xcc_node *added_vector(const xcc_node *add, const xcc_value **vector)
 {
     for (size_t i = 0; xcc_is(add, XCVM_OP_Add) && i < 2; i++) {
@@ -428,13 +428,13 @@ xcc_value *xcc_integer_product(xcc_rewrite *r, xcc_node *n, const xcc_value *x, 
     return read_bias(c, p.columns, &b) ? multiply(r, n, &p, &b, to, NULL) : NULL;
 }
 
-/* With c added, a float for each column. */
+/* Replaces the product, with c added, one float per column. */
 static bool replace_by_floats(xcc_rewrite *r, xcc_node *n, const product *p, const xcc_value *c)
 {
     bias b;
     if (!read_bias(c, p->columns, &b))
         return false;
-    /* Floats are added as they are. */
+    /* Floats are added directly. */
     const xcc_value *shift = b.floats != NULL && c->type.rank == 1 ? c : NULL;
     if (shift != NULL)
         b = (bias){0};
@@ -449,7 +449,7 @@ bool xcc_integer_to_float(xcc_rewrite *r, xcc_node *n)
     return read_product(r, n, &p, &c) && replace_by_floats(r, n, &p, c);
 }
 
-/* A pointwise convolution is a product of each position's channels. */
+/* A pointwise convolution is a product over each position's channels. */
 bool xcc_integer_conv_to_float(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Conv_args *a = XCC_ARGS(Conv, n);
@@ -480,9 +480,9 @@ bool xcc_integer_qlinear_matmul(xcc_rewrite *r, xcc_node *n)
     return xcc_integer_replace(r, y, made);
 }
 
-/* ---- Products by bytes whose scale and zero point are found in each run ---- */
+/* ---- Products of dynamically quantized bytes ---- */
 
-/* A vector of as many numbers as there are columns, of one that has them or is a single one. */
+/* Expands a scale to one number per column. */
 static xcc_value *spread(xcc_builder *b, xcc_value *scale, int64_t columns)
 {
     const xcvm_value *t = &scale->type;
@@ -497,7 +497,7 @@ static xcc_value *spread(xcc_builder *b, xcc_value *scale, int64_t columns)
     return ones != NULL ? xcc_build_mul(b, scale, ones) : NULL;
 }
 
-/* What QuantizedGemm adds to each column's sum: the zero point (NULL: 0) times that of the column, taken away. */
+/* The addend of QuantizedGemm's sums: minus the zero point (NULL: 0) times the sum of each column. */
 static xcc_value *zero_sums(xcc_builder *b, const product *p, xcc_value *zero_point)
 {
     const int64_t columns = (int64_t)p->columns;
@@ -506,7 +506,7 @@ static xcc_value *zero_sums(xcc_builder *b, const product *p, xcc_value *zero_po
         int64_t sum = 0;
         for (size_t i = 0; zero_point != NULL && i < p->rows; i++)
             sum -= p->w.bytes[j * p->column + i * p->row];
-        XCVM_DATA(int32_t, &sums->type)[j] = (int32_t)(uint32_t)sum; /* modulo, as all sums */
+        XCVM_DATA(int32_t, &sums->type)[j] = (int32_t)(uint32_t)sum; /* modulo 2^32, like all sums */
     }
     if (sums == NULL || zero_point == NULL)
         return sums;
@@ -514,7 +514,7 @@ static xcc_value *zero_sums(xcc_builder *b, const product *p, xcc_value *zero_po
     return zero != NULL ? xcc_build_mul(b, zero, sums) : NULL;
 }
 
-/* A product of integers as floats, times a scale: what DynamicQuantizeLinear and MatMulInteger are used for. */
+/* A MatMulInteger cast to float and scaled, typically after DynamicQuantizeLinear. */
 bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n)
 {
     const xcc_node *found = NULL;
@@ -547,7 +547,7 @@ bool xcc_integer_dynamic(xcc_rewrite *r, xcc_node *n)
                                          .scale = XCC_IN(scale), .output_dtype = XCVM_F32, .high = UINT8_MAX));
 }
 
-/* A vector that is added to each row of such a product. */
+/* A vector added to each row of such a product. */
 bool xcc_integer_shift(xcc_rewrite *r, xcc_node *n)
 {
     for (size_t i = 0; i < 2; i++) {

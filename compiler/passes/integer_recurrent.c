@@ -1,6 +1,6 @@
-/* Integer regions: LSTM by quantized weights. No operator says what its states are rounded to, so what it computes with
- * are floats; but its weights stay bytes. States are multiplied in two terms of 8 bits each, which together are as good
- * as floats to 16 bits, and the input as it is: as bytes where the model has it so, else as floats. */
+/* Integer regions: LSTM with quantized weights. The model does not quantize the states, so arithmetic is in floats, but
+ * weights stay bytes. States are multiplied in two terms of 8 bits, which together have 16 bits of precision, and the
+ * input as bytes if the model quantizes it, else as floats. */
 #include "compiler/ir/block_weights.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/passes/integer.h"
@@ -14,9 +14,9 @@ enum {
     GATES = 4,
     RESULTS = 3,
     PANEL = XCVM_PACKED_COLUMNS,
-    /* Rows of a sum of bytes that is certain to fit 32 bits. */
+    /* Maximum rows of a sum of bytes that fits in 32 bits. */
     MOST_ROWS = 1 << 16,
-    /* Rows of weights that are summed up before their scale comes. */
+    /* Rows of weights that are summed before scaling. */
     BLOCK_ROWS = 512
 };
 
@@ -54,7 +54,7 @@ static bool read_network(xcc_rewrite *r, const xcc_node *n, network *k)
            xcc_integer_read_weights(r, xcc_value_of(a->r), 1, &k->r);
 }
 
-/* Some neighboring units of a gate of a direction: the first of them, and the bytes of its weights. */
+/* Some adjacent units of a gate of a direction: the first one, and the bytes of its weights. */
 typedef struct unit_panel {
     size_t row, units; /* within a direction */
     const int8_t *bytes;
@@ -68,12 +68,12 @@ static unit_panel panel_at(const network *k, const xcc_integer_weights *w, size_
                         w->bytes + (index / each * GATES * k->hidden + row) * depth};
 }
 
-/* Weights as s8: panels of quads, and the sum and the scale of each column. */
+/* Weights as s8 panels of quads, with the sum and the scale of each column. */
 typedef struct columns {
     xcc_value *panels, *sums, *scales;
 } columns;
 
-/* Scales are multiplied by `unit`, that of what the weights are multiplied by. */
+/* Scales are multiplied by `unit`, the scale of the other operand. */
 static bool pack(xcc_graph *g, const network *k, const xcc_integer_weights *w, size_t depth, float unit, columns *to)
 {
     const xcvm_quantized_runs runs = xcvm_quantized_runs_of(1, 1, 1, depth, 1);
@@ -102,7 +102,7 @@ static bool pack(xcc_graph *g, const network *k, const xcc_integer_weights *w, s
     return true;
 }
 
-/* Both biases of each column; NULL: there are none, or no room for them. */
+/* The sum of both biases of each column; NULL: none, or no memory. */
 static xcc_value *pack_biases(xcc_graph *g, const network *k)
 {
     const int64_t count = (int64_t)(k->panels * PANEL);
@@ -119,7 +119,7 @@ static xcc_value *project_bytes(xcc_builder *b, const network *k, const xcc_dequ
     columns w;
     if (!pack(b->graph, k, &k->w, k->inputs, x->scale, &w))
         return NULL;
-    /* Biases of the sums are what the zero point adds to them, taken away. */
+    /* The addend of the sums is minus the zero point times the column sums. */
     int32_t *sums = w.sums->type.data;
     for (size_t i = 0; i < k->panels * PANEL; i++)
         sums[i] *= -x->zero;
@@ -130,7 +130,7 @@ static xcc_value *project_bytes(xcc_builder *b, const network *k, const xcc_dequ
                                    .high = UINT8_MAX);
 }
 
-/* The same of floats, by weights of one scale for each column. */
+/* The same for floats, with one scale per column of weights. */
 static xcc_value *project_floats(xcc_builder *b, const network *k, const xcc_value *bias)
 {
     const size_t rows = xcvm_round_up(k->inputs, XCVM_QBLOCKS_LEAST);
@@ -153,7 +153,7 @@ static xcc_value *project_floats(xcc_builder *b, const network *k, const xcc_val
     return xcc_block_weights_product(b, &w, k->a->x, &rest);
 }
 
-/* Whether all scales of weights by bytes of scale `unit` are within f32. */
+/* Returns true if all scales of weights times `unit` are in the range of f32. */
 static bool have_products(const xcc_integer_weights *w, float unit)
 {
     float scale;

@@ -1,6 +1,5 @@
-/* Prepacking: constant matrices are packed for the products with them, once and for all: MatMul and Gemm become
- * PackedGemm, and so does ConvTranspose of a single position; recurrent networks become the product with their whole
- * input and what is left of them. */
+/* Prepacking of constant matrices. MatMul and Gemm become PackedGemm, and so does ConvTranspose of a single position.
+ * Recurrent networks are split into the product with their whole input and the rest. */
 #include "compiler/passes/prepack.h"
 
 #include "ops/matmul/packed.h"
@@ -9,13 +8,14 @@
 #include <string.h>
 
 enum {
-    /* Up to so many columns, a product is inner products, for which the constant lies well. */
+    /* Up to this many columns, a product is inner products, for which the constant's layout is already good. */
     FEW_COLUMNS = 8,
-    /* Outputs of a position of a ConvTranspose, all squares' positions counted, that make one block of channels. */
+    /* Maximum outputs of a ConvTranspose position, over all positions of the square, that fit in one block of channels.
+     */
     MOST_SPREAD = 16,
-    /* A constant of more bytes is not kept twice, for products and for something else. */
+    /* A constant of more bytes is not stored twice, for products and for other uses. */
     LARGE = 1 << 20,
-    /* How often a constant is kept, at most: scaled by this many numbers. */
+    /* Maximum copies of a constant, scaled by different numbers. */
     MOST_WAYS = 8
 };
 
@@ -32,11 +32,11 @@ float *xcc_pack_floats(xcc_rewrite *r, int rank, const int64_t *dims, xcc_value 
 
 /* ---- Products ---- */
 
-/* A product by a constant in the terms of Gemm. */
+/* A product with a constant in terms of Gemm. */
 typedef struct product {
     xcvm_Gemm_args a;
     xcc_value *w;
-    int64_t rows, columns; /* of the matrix that is multiplied by */
+    int64_t rows, columns; /* of the right matrix */
 } product;
 
 static bool read_product(const xcc_node *n, product *p)
@@ -58,7 +58,7 @@ static bool read_product(const xcc_node *n, product *p)
     return p->columns > FEW_COLUMNS && p->columns <= INT32_MAX;
 }
 
-/* One way that a constant was packed. */
+/* One packed form of a constant. */
 typedef struct packed {
     double alpha;
     bool transposed;
@@ -66,7 +66,7 @@ typedef struct packed {
     struct packed *next;
 } packed;
 
-/* What is known of a constant that products multiply by, so that one that is shared is looked at and packed once. */
+/* Cached facts about a constant in products, so that shared ones are examined and packed once. */
 typedef struct known {
     bool seen, gives_way;
     packed *done;
@@ -75,10 +75,10 @@ typedef struct known {
 typedef struct packer {
     xcc_rewrite r;
     known *constants; /* by value id */
-    size_t count;     /* values made later have no entry */
+    size_t count;     /* later values have no entry */
 } packer;
 
-/* Whether the constant may be replaced: everyone who uses it would take the packed one. */
+/* Returns true if the constant can be replaced, because all its users would use the packed form. */
 static bool everyone_packs(const xcc_value *w)
 {
     for (const xcc_use *u = w->users; u != NULL; u = u->next) {
@@ -124,7 +124,7 @@ static xcc_value *pack(packer *k, const product *p)
     return entry->panels;
 }
 
-/* What Gemm adds, as one number for each column or as a tensor of the result's shape. */
+/* Converts Gemm's addend to one number per column, or to a tensor of the result's shape. */
 static bool addend(packer *k, const product *p, const xcc_value *y, xcc_value **c, xcc_value **z)
 {
     const xcvm_value *added = p->a.beta != 0.0 ? p->a.c : NULL;
@@ -181,7 +181,7 @@ static void walk(packer *k, xcc_graph *g)
     }
 }
 
-/* A tensor that is added to a product, as around the blocks of a transformer. */
+/* A tensor added to a product, as in transformer blocks. */
 static bool residual(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *y = xcc_node_output(n, 0);
@@ -203,7 +203,7 @@ static bool residual(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Transposed convolutions ---- */
 
-/* The bias of each of y's channels for all `taps` positions of a window; NULL: the failure is noted. */
+/* The bias of each of y's channels, repeated for all `taps` window positions; NULL: the failure is recorded. */
 static xcc_value *spread_bias(xcc_rewrite *r, const xcvm_value *b, size_t taps)
 {
     xcc_value *spread;
@@ -215,7 +215,7 @@ static xcc_value *spread_bias(xcc_rewrite *r, const xcvm_value *b, size_t taps)
     return to != NULL ? spread : NULL;
 }
 
-/* An image of one position, that is spread by a window that is not cut: a product with the filters. */
+/* An image of one position with an uncropped window: a product with the filters. */
 static bool of_a_point(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);
@@ -255,8 +255,8 @@ static bool of_a_point(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), y);
 }
 
-/* Windows side by side, of few outputs: each position of x becomes a square of y by itself. With all positions of the
- * square as channels that is a convolution of single positions, and one block of channels holds them. */
+/* Non-overlapping windows with few outputs: each position of x gives a separate square of y. With all positions of the
+ * square as channels, this is a pointwise convolution with one block of channels. */
 static bool side_by_side(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_ConvTranspose_args *a = XCC_ARGS(ConvTranspose, n);

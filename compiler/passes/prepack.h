@@ -1,10 +1,10 @@
-/* Packing constants for products: what the files of the pass share. */
+/* Prepacking of constants: definitions shared by the files of the pass. */
 #ifndef XCVM_COMPILER_PASSES_PREPACK_H
 #define XCVM_COMPILER_PASSES_PREPACK_H
 
 #include "compiler/passes/rewrite.h"
 
-/* A new constant of f32, its elements zero and to be written where the result points. NULL: the failure is noted. */
+/* Makes a zeroed f32 constant, whose elements the caller writes through the result. NULL: the failure is recorded. */
 float *xcc_pack_floats(xcc_rewrite *r, int rank, const int64_t *dims, xcc_value **constant);
 /* RNN, GRU and LSTM with constant weights (prepack_recurrent.c). */
 bool xcc_pack_recurrent(xcc_rewrite *r, xcc_node *n);

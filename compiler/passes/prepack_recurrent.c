@@ -1,10 +1,10 @@
-/* Recurrent networks with constant weights: the product with all of x becomes a PackedGemm, and the loop over time
- * takes the product. */
+/* Recurrent networks with constant weights: the product with all of x becomes a PackedGemm, and the time loop uses its
+ * result. */
 #include "compiler/passes/prepack.h"
 
 #include "ops/matmul/packed.h"
 
-/* A recurrent network: what RNN, GRU and LSTM have in common. */
+/* Common description of RNN, GRU and LSTM. */
 typedef struct network {
     const xcvm_value *x, *w, *r, *b;
     size_t gates, hidden, inputs, directions;
@@ -39,7 +39,7 @@ static bool read_network(const xcc_node *n, network *k)
     return true;
 }
 
-/* The packed weights, and what is made of the biases; NULL where there are none. */
+/* The packed weights, and the combined biases; NULL where absent. */
 typedef struct constants {
     xcc_value *w, *r, *bias, *reset_bias;
 } constants;
@@ -69,7 +69,7 @@ static bool pack(xcc_rewrite *r, const network *k, constants *made)
     return true;
 }
 
-/* New results where the old node has any. */
+/* Creates new results where the old node has any. */
 static bool make_results(xcc_rewrite *r, xcc_node *n, xcc_value **results)
 {
     for (size_t i = 0; i < xcc_node_output_count(n); i++) {

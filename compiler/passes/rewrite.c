@@ -1,11 +1,11 @@
-/* The driver of local rewrites, and what rules look at nodes with. */
+/* The driver of local rewrites, and helpers with which rules examine nodes. */
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Walks over the module; few need more than three, and what is left is only not as good as it could be. */
+/* Maximum traversals of the module. Few modules need more than three; stopping early only misses optimizations. */
 enum { WALKS = 16 };
 
 bool xcc_rewrite_ok(xcc_rewrite *r, xcvm_status status)
@@ -17,7 +17,7 @@ bool xcc_rewrite_ok(xcc_rewrite *r, xcvm_status status)
 
 static bool made_up(const xcc_module *m, int64_t dim) { return dim < 0 && xcc_symbol_name(m, dim) == NULL; }
 
-/* A new value takes over the name that the model gave the old one. */
+/* Gives a new value the old value's name from the model. */
 static void take_name(xcc_value *old, xcc_value *v)
 {
     char made[24];
@@ -32,14 +32,14 @@ static void take_name(xcc_value *old, xcc_value *v)
 bool xcc_rewrite_replace(xcc_rewrite *r, xcc_value *old, xcc_value *v)
 {
     if (v == NULL) {
-        /* What cannot be inferred is not as the rule took it to be: the graph stays as it is. */
+        /* If inference fails, the rule's assumptions do not hold, so the graph stays unchanged. */
         if (r->m->error->status == XCVM_OUT_OF_MEMORY || r->m->error->status == XCVM_OK)
             r->status = xcc_out_of_memory(r->m);
         else
             *r->m->error = (xcvm_error){.pc = -1};
         return false;
     }
-    /* The types of parameters follow from what is outside, not from how they are used. */
+    /* Types of body parameters follow from outside, not from their uses. */
     bool refined = v->producer != NULL && v->type.kind == XCVM_KIND_TENSOR && old->type.kind == XCVM_KIND_TENSOR;
     if (refined && v->type.rank == old->type.rank)
         for (int i = 0; i < v->type.rank; i++)
@@ -82,7 +82,7 @@ void xcc_rewrite_sweep(xcc_node *n)
             xcc_node *producer = v->producer;
             if (producer == NULL || !is_unused(producer))
                 continue;
-            producer->removed = true; /* so that one that fed two operands is listed once */
+            producer->removed = true; /* so that a producer of two operands is listed once */
             producer->pending = pending;
             pending = producer;
         }
@@ -90,7 +90,7 @@ void xcc_rewrite_sweep(xcc_node *n)
     }
 }
 
-/* ---- Walking ---- */
+/* ---- Traversal ---- */
 
 static bool apply_rules(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_node *n)
 {
@@ -131,7 +131,7 @@ xcvm_status xcc_rewrite_run(xcc_module *m, const xcc_rule *rules, size_t count, 
     return r.status;
 }
 
-/* ---- For rules ---- */
+/* ---- Helpers for rules ---- */
 
 xcc_node *xcc_producer(const xcc_value *v, xcvm_opcode opcode)
 {

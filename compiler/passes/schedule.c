@@ -1,5 +1,5 @@
-/* Scheduling: the order of nodes. Of those that can run, the one that adds least to the memory in use goes first; that
- * order is kept where its peak is below that of the model's own. */
+/* Scheduling of nodes: a greedy list scheduler that always runs the ready node that increases memory least. The order
+ * is used if its peak is lower than that of the model's order. */
 #include "compiler/ir/liveness.h"
 #include "base/array.h"
 #include "compiler/ir/compilation.h"
@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* A node, at the position that it has in the model. */
+/* A node at its position in the model. */
 typedef struct place {
     xcc_node *node;
-    uint32_t waits;             /* for so many edges */
-    uint32_t edges, edge_count; /* to nodes that wait for it, in scheduler.edges */
+    uint32_t waits;             /* number of incoming edges left */
+    uint32_t edges, edge_count; /* outgoing edges, in scheduler.edges */
     int64_t score;              /* bytes that it adds when it runs */
     bool done;
 } place;
@@ -19,9 +19,9 @@ typedef struct place {
 /* Memory of a value and its views. */
 typedef struct block {
     uint64_t bytes;
-    uint32_t users; /* nodes that have yet to read it */
-    uint32_t sum;   /* of their positions (modulo 2^32): the last one's where one is left */
-    bool stays;     /* needed behind the graph */
+    uint32_t users; /* remaining readers */
+    uint32_t sum;   /* sum of their positions (modulo 2^32): the position of the last one left */
+    bool stays;     /* needed after the graph */
 } block;
 
 typedef struct entry {
@@ -37,10 +37,10 @@ typedef struct scheduler {
     block *blocks; /* by live range */
     uint32_t *edges;
     uint32_t edge_count;
-    entry *heap; /* smallest first; entries whose score has changed since are skipped */
+    entry *heap; /* min-heap; entries whose score has changed are skipped */
     size_t heap_count, heap_capacity;
     uint32_t count;
-    bool updates; /* all else has been put in order */
+    bool updates; /* all other nodes are scheduled */
 } scheduler;
 
 /* ---- The heap ---- */
@@ -81,7 +81,7 @@ static entry pop(scheduler *s)
 
 /* ---- Dependencies ---- */
 
-/* Whether a node must keep its place among those of which this is true: what it does can be seen from outside. */
+/* Returns true if a node has side effects, so that it must keep its order among such nodes. */
 static bool is_ordered(const xcc_node *n)
 {
     if (n->kind == XCC_INSTRUCTION)
@@ -93,7 +93,7 @@ static bool is_ordered(const xcc_node *n)
     return false;
 }
 
-/* Calls `visit` for each value of this graph's nodes that a node reads, captured ones included. */
+/* Calls `visit` for each value of this graph that a node reads, including captured ones. */
 static void each_operand(scheduler *s, uint32_t position, void (*visit)(scheduler *, uint32_t, const xcc_live_range *))
 {
     const xcc_node *n = s->places[position].node;
@@ -162,14 +162,14 @@ static xcvm_status find_edges(scheduler *s)
 
 /* ---- Scores ---- */
 
-/* Credits the last reader of a block with the bytes that it frees when it runs. */
+/* Credits the last reader of a block with the bytes that it frees. */
 static void credit_last_reader(scheduler *s, block *b)
 {
     if (b->users == 1 && !b->stays)
         s->places[b->sum].score -= (int64_t)b->bytes;
 }
 
-/* Whether nobody reads a value but what takes it away. */
+/* Returns true if only nodes of class begin read a value. */
 static bool is_taken_away(const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
@@ -179,14 +179,14 @@ static bool is_taken_away(const xcc_value *v)
     return v->users != NULL;
 }
 
-/* What is taken away holds no memory for long, and so does not wait. */
+/* Such values do not hold memory for long, so their producers are not delayed. */
 static void begin_scores(scheduler *s)
 {
     const xcc_liveness *l = &s->live_ranges;
     for (size_t i = 0; i < l->count; i++) {
         block *b = &s->blocks[l->at[i].root];
         bool own = l->at[i].root == i;
-        /* Saturated, so that no sum of them overflows. */
+        /* Saturated, so that sums do not overflow. */
         if (own)
             b->bytes = l->at[i].bytes < UINT64_C(1) << 40 ? l->at[i].bytes : UINT64_C(1) << 40;
         b->stays = b->stays || l->at[i].end == l->positions;
@@ -200,7 +200,7 @@ static void begin_scores(scheduler *s)
             credit_last_reader(s, &s->blocks[i]);
 }
 
-/* A node has read its operand: one reader less, and the last one's score changes. */
+/* Removes a reader of an operand; the last remaining one's score changes. */
 static void release(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
     block *b = &s->blocks[life->root];
@@ -211,7 +211,7 @@ static void release(scheduler *s, uint32_t position, const xcc_live_range *life)
     credit_last_reader(s, b);
 }
 
-/* What updates states waits for all else. */
+/* Nodes that update states wait for all others. */
 static bool may_run(const scheduler *s, const xcc_node *n) { return s->updates || !xcc_updates(n); }
 
 static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
@@ -259,7 +259,7 @@ static xcvm_status drain(scheduler *s)
     return XCVM_OK;
 }
 
-/* Relinks the graph's nodes in the greedy order, those that update states last. */
+/* Relinks the graph's nodes in the greedy order, with updates of states last. */
 static xcvm_status reorder(scheduler *s)
 {
     begin_scores(s);
@@ -279,7 +279,7 @@ static void restore(scheduler *s)
         xcc_node_move_before(s->places[i].node, NULL);
 }
 
-/* The order that there was, for what plans by it. */
+/* Saves the previous order for passes that need it. */
 static xcvm_status remember(scheduler *s)
 {
     s->m->compilation->unscheduled = xcc_alloc(s->m, s->count * sizeof *s->m->compilation->unscheduled);

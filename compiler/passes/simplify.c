@@ -1,4 +1,4 @@
-/* The pass simplify: local rewrites that leave less to do. The rules are in simplify_*.c. */
+/* The pass simplify: local rewrites that reduce work. The rules are in simplify_*.c. */
 #include "compiler/passes/rewrite.h"
 
 xcvm_status xcc_pass_simplify(xcc_module *m)

@@ -1,5 +1,4 @@
-/* Simplifications of arithmetic. They keep every bit of every result, signed zeros and NaNs included, but for those of
- * Pow. */
+/* Algebraic simplifications. They preserve every bit, including signed zeros and NaNs, except for those of Pow. */
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>
@@ -9,7 +8,7 @@ static bool replace_if_same_type(xcc_rewrite *r, xcc_node *n, xcc_value *v)
     return xcc_same_type(xcc_node_output(n, 0), v) && xcc_rewrite_replace(r, xcc_node_output(n, 0), v);
 }
 
-/* -0 + 0 is 0, so for floats only -0 is neutral in a sum, and only 0 in what is subtracted. */
+/* -0 + 0 is 0, so for floats only -0 is neutral in addition, and only 0 as the subtrahend. */
 static bool add(xcc_rewrite *r, xcc_node *n)
 {
     xcc_value *other;
@@ -68,10 +67,10 @@ static bool pow_of_two(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, y, xcc_apply(&b, Mul, y, .a = XCC_IN(x), .b = XCC_IN(x)));
 }
 
-/* ---- Limits ---- */
+/* ---- Bounds ---- */
 
 typedef struct limits {
-    double low, high; /* infinite where there is none */
+    double low, high; /* infinite if absent */
 } limits;
 
 static bool constant_limits(const xcvm_Clip_args *a, limits *l)
@@ -84,7 +83,7 @@ static bool constant_limits(const xcvm_Clip_args *a, limits *l)
     return !isnan(l->low) && !isnan(l->high);
 }
 
-/* Numbers of more than 53 bits would not survive being a double. */
+/* Numbers of more than 53 bits are not exact as double. */
 static bool exact(const xcc_value *v) { return v->type.dtype != XCVM_I64 && v->type.dtype != XCVM_U64; }
 
 static bool replace_with_clip(xcc_rewrite *r, xcc_node *n, xcc_value *x, limits l)
@@ -101,7 +100,7 @@ static bool replace_with_clip(xcc_rewrite *r, xcc_node *n, xcc_value *x, limits 
     return xcc_rewrite_replace(r, y, xcc_apply(&b, Clip, y, .x = XCC_IN(x), .min = XCC_IN(low), .max = XCC_IN(high)));
 }
 
-/* What x is limited to already, and by what; the limits of a Relu and a Clip. */
+/* Finds the value and the bounds of a Relu and a Clip. */
 static bool limits_of(xcc_value *v, xcc_value **x, limits *l)
 {
     const xcc_node *relu = xcc_sole_producer(v, XCVM_OP_Relu), *clip = xcc_sole_producer(v, XCVM_OP_Clip);
@@ -116,7 +115,7 @@ static bool limits_of(xcc_value *v, xcc_value **x, limits *l)
 
 static double clamp(double value, limits l) { return fmin(fmax(value, l.low), l.high); }
 
-/* Limits after limits. */
+/* Combines two bounds. */
 static bool limit(xcc_rewrite *r, xcc_node *n, xcc_value *v, limits outer)
 {
     xcc_value *x;
@@ -154,7 +153,7 @@ static bool extreme(xcc_rewrite *r, xcc_node *n)
     return limit(r, n, x, l) || replace_with_clip(r, n, x, l);
 }
 
-/* The other choice, where the condition is not. */
+/* Where with a negated condition swaps its choices. */
 static bool where_not(xcc_rewrite *r, xcc_node *n)
 {
     const xcc_node *negation = xcc_producer(xcc_node_input(n, 0), XCVM_OP_Not);

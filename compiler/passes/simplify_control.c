@@ -1,7 +1,7 @@
-/* Simplification of control flow that is decided before the program runs. */
+/* Simplification of control flow with conditions known at compile time. */
 #include "compiler/passes/rewrite.h"
 
-/* The branch that is always taken takes the node's place. */
+/* The branch that is always taken replaces the node. */
 static bool decided_if(xcc_rewrite *r, xcc_node *n)
 {
     double cond;
@@ -17,7 +17,7 @@ static bool decided_if(xcc_rewrite *r, xcc_node *n)
     return true;
 }
 
-/* No rows of what an iteration would have given. */
+/* An empty scan result. */
 static xcc_value *no_rows(const xcc_node *n, const xcc_value *each)
 {
     int64_t dims[XCVM_MAX_RANK] = {0};
@@ -49,7 +49,7 @@ static bool never_run(xcc_rewrite *r, xcc_node *n)
     return true;
 }
 
-/* The body takes the node's place, with what the loop begins with as its parameters. */
+/* The body replaces the node, with the loop's initial values as its parameters. */
 static bool run_once(xcc_rewrite *r, xcc_node *n)
 {
     xcc_graph *body = n->bodies[0];

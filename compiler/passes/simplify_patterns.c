@@ -1,10 +1,10 @@
-/* Pattern matching: instructions that exporters write out as several nodes. */
+/* Pattern matching: instructions that exporters write as several nodes. */
 #include "compiler/ir/lstm_cell.h"
 #include "compiler/passes/rewrite.h"
 
 #include <math.h>
 
-/* `other` such that v = other + number, for a node that nothing else needs. */
+/* Finds `other` such that v = other + number, for a node without other users. */
 static bool is_sum_with(const xcc_value *v, double number, xcc_value **other)
 {
     const xcc_node *n = xcc_sole_producer(v, XCVM_OP_Add);
@@ -13,7 +13,7 @@ static bool is_sum_with(const xcc_value *v, double number, xcc_value **other)
            xcc_is_number(*other == xcc_node_input(n, 0) ? xcc_node_input(n, 1) : xcc_node_input(n, 0), number);
 }
 
-/* `other` such that v = other * number, or other / (1 / number). */
+/* Finds `other` such that v = other * number, or other / (1 / number). */
 static bool is_product_with(const xcc_value *v, double number, xcc_value **other)
 {
     const xcc_node *n = xcc_sole_producer(v, XCVM_OP_Mul), *d = xcc_sole_producer(v, XCVM_OP_Div);
@@ -40,7 +40,7 @@ static xcc_value *unary_operand(const xcc_value *v, xcvm_opcode opcode)
 
 enum { FACTORS = 4 };
 
-/* The factors of a product, those of products that nothing else needs included. */
+/* Collects the factors of a product, including those of nested products without other users. */
 static int collect_factors(xcc_value *v, xcc_value **factors, int count, int capacity, bool root)
 {
     const xcc_node *n = root ? xcc_producer(v, XCVM_OP_Mul) : xcc_sole_producer(v, XCVM_OP_Mul);
@@ -194,7 +194,7 @@ static bool hard_sigmoid(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
-/* ---- Others ---- */
+/* ---- Other patterns ---- */
 
 static bool softplus(xcc_rewrite *r, xcc_node *n)
 {
@@ -218,7 +218,7 @@ static bool softsign(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Normalization ---- */
 
-/* Number of last axes that a mean is taken over, keeping them as 1; 0 if it is no such mean. */
+/* Number of last axes over which a mean is taken with keepdims; 0 if there is no such mean. */
 static int mean_over_last(const xcc_node *mean)
 {
     const xcvm_ReduceMean_args *a = XCC_ARGS(ReduceMean, mean);
@@ -232,7 +232,7 @@ static int mean_over_last(const xcc_node *mean)
     return seen == ((1u << count) - 1) << (rank - count) ? count : 0;
 }
 
-/* v = d * d, or d to the 2. */
+/* v = d * d, or d^2. */
 static xcc_value *square_root_of(const xcc_value *v)
 {
     const xcc_node *mul = xcc_sole_producer(v, XCVM_OP_Mul), *pow = xcc_sole_producer(v, XCVM_OP_Pow);
@@ -241,7 +241,7 @@ static xcc_value *square_root_of(const xcc_value *v)
     return pow != NULL && xcc_is_number(xcc_node_input(pow, 1), 2) ? xcc_node_input(pow, 0) : NULL;
 }
 
-/* v = sqrt(mean of d squared over the last axes + epsilon); how many axes, 0 if it is not. */
+/* v = sqrt(mean of d squared over the last axes + epsilon). Returns the number of axes, 0 if it does not match. */
 static int root_mean_square(const xcc_value *v, xcc_value **d, double *epsilon)
 {
     xcc_value *sum = unary_operand(v, XCVM_OP_Sqrt), *mean;
@@ -265,7 +265,7 @@ static xcc_value *centered(const xcc_value *d, int axes)
     return xcc_node_input(sub, 0);
 }
 
-/* Computed as precisely as the operands are, and in f32 at least. */
+/* The operands' precision, at least f32. */
 static xcvm_dtype stash_type(const xcc_value *x) { return x->type.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32; }
 
 static bool layer_normalization(xcc_rewrite *r, xcc_node *n)
@@ -282,7 +282,7 @@ static bool layer_normalization(xcc_rewrite *r, xcc_node *n)
                                          .stash_type = stash_type(x)));
 }
 
-/* Whether a tensor is of the shape that scale and bias of a normalization over the last axes have. */
+/* Returns true if a tensor has the shape of scale and bias of a normalization over the last axes. */
 static bool is_per_element(const xcc_value *v, const xcc_value *x, int64_t axis)
 {
     int rank = x->type.rank, axes = rank - (int)(axis < 0 ? axis + rank : axis);
@@ -359,7 +359,7 @@ static bool rms_normalization(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Sums of lists ---- */
 
-/* The sum of s and zeros with one item in their midst: that item alone is added to s. */
+/* Accumulate of s and a list of zeros with one other item: only that item is added to s. */
 static bool add_one_item(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Accumulate_args *a = XCC_ARGS(Accumulate, n);
@@ -381,11 +381,11 @@ static bool add_one_item(xcc_rewrite *r, xcc_node *n)
     return false;
 }
 
-/* ---- The other way round ---- */
+/* ---- Expansion ---- */
 
 static bool is_for_onnx(const xcc_rewrite *r) { return r->m->options != NULL && r->m->options->onnx_export.enabled; }
 
-/* All operands of a node, which the formulas of LSTMCell take. */
+/* All operands of a node, for the formulas of LSTMCell. */
 static xcc_value **operands_of(const xcc_rewrite *r, const xcc_node *n)
 {
     const size_t count = xcc_node_input_count(n);
@@ -395,7 +395,7 @@ static xcc_value **operands_of(const xcc_rewrite *r, const xcc_node *n)
     return all;
 }
 
-/* Written out, where nodes are to be operators of ONNX, which has none for it. */
+/* Expands LSTMCell if nodes must be ONNX operators, because ONNX has none for it. */
 static bool lstm_cell(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_LSTMCell_args *a = XCC_ARGS(LSTMCell, n);

@@ -1,4 +1,4 @@
-/* Simplifications of what moves elements without computing. */
+/* Simplification of data movement. */
 #include "compiler/passes/rewrite.h"
 #include "compiler/ir/shape_data.h"
 
@@ -9,7 +9,7 @@ static bool replace_with_operand(xcc_rewrite *r, xcc_node *n, const xcvm_value *
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_value_of(operand));
 }
 
-/* For instructions whose result is their operand where the type is the same. */
+/* For instructions that return their operand if the type does not change. */
 static bool same_as_operand(xcc_rewrite *r, xcc_node *n, const xcvm_value *operand)
 {
     if (!xcc_same_type(xcc_node_output(n, 0), xcc_value_of(operand)))
@@ -44,7 +44,7 @@ static bool shape(xcc_rewrite *r, xcc_node *n)
     return xcc_rewrite_replace(r, y, xcc_constant(n->graph, NULL, XCVM_I64, y->type.rank, &dim, ints, false));
 }
 
-/* A dimension is not below 0. */
+/* A dimension is not negative. */
 static bool surely_differ(xcc_shape_datum a, xcc_shape_datum b)
 {
     if (a.kind == XCC_SIZE_UNKNOWN || b.kind == XCC_SIZE_UNKNOWN)
@@ -54,7 +54,7 @@ static bool surely_differ(xcc_shape_datum a, xcc_shape_datum b)
                 : (a.kind == XCC_SIZE_NUMBER && a.value < 0) || (b.kind == XCC_SIZE_NUMBER && b.value < 0);
 }
 
-/* Exporters look for -1 in the shape that a tensor is expanded to, as it stands for the size that is there. */
+/* Exporters test for -1 in the target shape of Expand, because it means the existing size. */
 static bool where_sizes(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Where_args *a = XCC_ARGS(Where, n);
@@ -83,7 +83,7 @@ static bool size(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Transpose ---- */
 
-/* Whether a permutation leaves the order of all dimensions that may be other than 1. */
+/* Returns true if a permutation keeps the order of all dimensions that may differ from 1. */
 static bool keeps_order(const xcvm_value *x, const xcvm_ints *perm)
 {
     int64_t last = -1;
@@ -97,7 +97,7 @@ static bool keeps_order(const xcvm_value *x, const xcvm_ints *perm)
     return true;
 }
 
-/* Whether the shape that a Reshape asks for has -1 in place `i`. */
+/* Returns true if the target shape of a Reshape has -1 at index `i`. */
 static bool asks_for_rest(const xcc_node *n, int i)
 {
     xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
@@ -105,8 +105,8 @@ static bool asks_for_rest(const xcc_node *n, int i)
            sizes[i].kind == XCC_SIZE_NUMBER && sizes[i].value == -1;
 }
 
-/* The shape of n's result y as a constant operand of Reshape(x): 0 for an open dimension that x has in the same place,
- * -1 for one other. With both, an empty x would leave -1 undefined, so the model must have said so itself. */
+/* Writes the shape of n's result y as a constant operand of Reshape(x): 0 for an open dimension that x has at the same
+ * index, -1 for one other. With both, -1 is undefined for an empty x, so the model itself must use them. */
 static bool shape_operand(const xcc_node *n, const xcvm_value *x, int64_t ints[XCVM_MAX_RANK], bool *zeros)
 {
     const xcvm_value *y = &xcc_node_output(n, 0)->type;
@@ -131,7 +131,7 @@ static bool shape_operand(const xcc_node *n, const xcvm_value *x, int64_t ints[X
     return !*zeros || (copied == 0 && rest < 0);
 }
 
-/* x in the shape of n's result takes its place, where that shape is known well enough. */
+/* Replaces n's result by a Reshape of x if the shape is sufficiently known. */
 static bool replace_with_reshape(xcc_rewrite *r, xcc_node *n, xcc_value *x)
 {
     xcc_value *y = xcc_node_output(n, 0);
@@ -171,7 +171,7 @@ static bool transpose(xcc_rewrite *r, xcc_node *n)
         xcc_apply(&b, Transpose, y, .x = XCC_ARGS(Transpose, inner)->x, .perm = {perm, a->perm.count}));
 }
 
-/* ---- Reshape and its kin ---- */
+/* ---- Reshape and similar ---- */
 
 static const xcc_node *view_of(const xcc_value *v)
 {
@@ -213,7 +213,7 @@ static bool reshape(xcc_rewrite *r, xcc_node *n)
 
 /* ---- Others ---- */
 
-/* Whether a value is a concatenation that another one along the same axis is made of, and nothing else needs. */
+/* Returns true if a value is a concatenation used only by another one along the same axis. */
 static bool is_part(const xcc_value *v)
 {
     const xcc_node *inner = xcc_sole_producer(v, XCVM_OP_Concat), *outer = inner != NULL ? v->users->node : NULL;
@@ -221,12 +221,12 @@ static bool is_part(const xcc_value *v)
            (XCC_ARGS(Concat, inner)->axis - XCC_ARGS(Concat, outer)->axis) % v->type.rank == 0;
 }
 
-/* The operands of a concatenation, with those of its parts in their place. Their count; `to` may be NULL. */
+/* The operands of a concatenation, with nested ones expanded. Returns their count; `to` may be NULL. */
 static size_t collect_parts(xcc_node *n, const xcvm_value **to)
 {
     size_t count = 0;
-    n->pending = NULL; /* whose part it is */
-    n->mark = 0;       /* how many operands have been looked at */
+    n->pending = NULL; /* the concatenation that contains it */
+    n->mark = 0;       /* number of operands visited */
     while (n != NULL) {
         const xcvm_inputs *xs = &XCC_ARGS(Concat, n)->xs;
         if (n->mark == xs->count) {
@@ -248,7 +248,7 @@ static size_t collect_parts(xcc_node *n, const xcvm_value **to)
     return count;
 }
 
-/* The outermost one takes in all others at once: a chain of them would be copied again and again. */
+/* Only the outermost one is flattened, because a chain would otherwise be copied repeatedly. */
 static bool concat(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Concat_args *a = XCC_ARGS(Concat, n);
@@ -295,7 +295,7 @@ static bool pad(xcc_rewrite *r, xcc_node *n)
     return count >= 0 && replace_with_operand(r, n, a->x);
 }
 
-/* With steps forwards, a slice is as large as its operand only if it is all of it. */
+/* With positive steps, a slice as large as its operand is all of it. */
 static bool slice(xcc_rewrite *r, xcc_node *n)
 {
     const xcvm_Slice_args *a = XCC_ARGS(Slice, n);

@@ -1,29 +1,28 @@
-/* Simplification of windows: those whose outer positions meet nothing but padding, and padding that is known once sizes
- * are. */
+/* Simplification of windows: crops window positions that only meet padding, and makes automatic padding explicit once
+ * sizes are known. */
 #include "compiler/passes/rewrite.h"
 #include "ops/conv/window.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A filter's positions [first, first + size) along each axis that are kept. */
+/* Positions [first, first + size) of a filter that are kept on each axis. */
 typedef struct cut {
     int axes;
     int64_t first[XCVM_WINDOW_AXES], size[XCVM_WINDOW_AXES];
     int64_t pads[2 * XCVM_WINDOW_AXES], dilations[XCVM_WINDOW_AXES];
 } cut;
 
-/* Whether any of `out` outputs meets the image with position k. */
+/* Returns true if position k is inside the image for some of `out` outputs. */
 static bool meets(const xcvm_Conv_args *a, int axis, int64_t in, int64_t out, int64_t k)
 {
     const int64_t stride = a->strides.at[axis], shift = k * a->dilations.at[axis] - a->pads.at[axis];
-    /* The first output that lies behind the image's beginning. */
+    /* The first output with an index inside the image. */
     const int64_t o = shift < 0 ? (stride - 1 - shift) / stride : 0;
     return o < out && o * stride + shift < in;
 }
 
-/* What can be cut off from the ends of one axis, as long as no padding gets below 0; returns whether there is anything.
- */
+/* Crops one axis at its ends, as long as pads stay non-negative. Returns true if it changes. */
 static bool cut_axis(const xcvm_Conv_args *a, int axis, cut *c)
 {
     const int64_t in = a->x->dims[2 + axis], out = a->y->dims[2 + axis], size = a->w->dims[2 + axis];
@@ -47,11 +46,11 @@ static bool cut_axis(const xcvm_Conv_args *a, int axis, cut *c)
     return c->size[axis] < size;
 }
 
-/* Goes through the elements of filter `w`. Those that are kept are copied to `to`, unless it is NULL; returns whether
- * the others are finite. */
+/* Iterates over the elements of filter `w`. Copies those kept to `to`, unless NULL. Returns true if the others are
+ * finite. */
 static bool split_filter(const xcvm_value *w, const cut *c, char *to)
 {
-    /* Axes that are missing stand in front, with one position. */
+    /* Missing axes are leading axes of size 1. */
     int64_t size[XCVM_WINDOW_AXES] = {1, 1, 1}, first[XCVM_WINDOW_AXES] = {0}, last[XCVM_WINDOW_AXES] = {1, 1, 1};
     const int before = XCVM_WINDOW_AXES - c->axes;
     for (int i = 0; i < c->axes; i++) {
@@ -78,7 +77,7 @@ static bool split_filter(const xcvm_value *w, const cut *c, char *to)
     return finite;
 }
 
-/* Padding is 0, and what is 0 times a finite number adds nothing. */
+/* Padding is 0, and 0 times a finite number adds nothing. */
 static bool conv(xcc_rewrite *r, xcc_node *n)
 {
     xcvm_Conv_args a = *XCC_ARGS(Conv, n);
@@ -114,7 +113,7 @@ static bool are_known(const xcvm_value *v)
     return known;
 }
 
-/* Puts pads into an instruction's arguments in place of what asked for them, if that many can be said. */
+/* Replaces auto_pad or output_shape in an instruction's arguments by explicit pads, if they are representable. */
 static bool say_pads(xcc_rewrite *r, xcc_node *n, void *args, size_t result, xcvm_ints pads)
 {
     for (size_t i = 0; i < pads.count; i++)

@@ -1,5 +1,6 @@
-/* The cut between a forward and its backward. Both are made of the same model in the same way, so they agree on what is
- * kept, and in which order; and they are cut apart when all is simplified, so that nothing is kept in vain. */
+/* Splits a differentiated graph into a forward and a backward program. Both compilations build the same graph, so they
+ * agree on the retained values and their order. The split comes after simplification, so that nothing is retained
+ * unnecessarily. */
 #include "compiler/passes/passes.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/compilation.h"
@@ -12,13 +13,13 @@ typedef struct cut {
     xcc_graph *g;
     bool *flags; /* by value id: depends on the gradients of the outputs; or the outputs depend on it */
     xcc_value **kept;
-    size_t count, capacity; /* what the backward reads of the forward */
+    size_t count, capacity; /* forward values that the backward program reads */
 } cut;
 
 /* Marks of the top graph's nodes. */
 enum { FORWARD, BACKWARD };
 
-/* Whether a node, or what stands in its bodies, reads a value that is flagged. */
+/* Returns true if a node or its bodies read a flagged value. */
 static bool reads_flagged(const cut *c, const xcc_node *n)
 {
     for (size_t i = 0; i < xcc_node_input_count(n); i++) {
@@ -58,15 +59,15 @@ static bool makes_flagged(const cut *c, const xcc_node *n)
     return false;
 }
 
-/* Whether the forward has a node though its outputs do not depend on it. Shapes are found there, so that nothing is
- * kept for their sake alone. */
+/* Returns true if the forward program includes a node that its outputs do not depend on. Shapes are computed there, so
+ * that values are not retained only for their shapes. */
 static bool belongs_forward(const xcc_node *n)
 {
     return n->kind == XCC_INSTRUCTION &&
            (n->schema->effect != XCVM_PURE || xcc_is(n, XCVM_OP_Shape) || xcc_is(n, XCVM_OP_Size));
 }
 
-/* The backward is what depends on the gradients of the outputs, and what is for that alone. */
+/* The backward program consists of nodes that depend on the gradients of the outputs, and nodes used only by those. */
 static xcvm_status mark_nodes(cut *c)
 {
     xcc_graph *g = c->g;
@@ -94,7 +95,7 @@ static xcvm_status mark_nodes(cut *c)
     return XCVM_OK;
 }
 
-/* Whether a position is in the backward. */
+/* Returns true if a use is in the backward program. */
 static bool is_backward(const cut *c, const xcc_use *use)
 {
     const xcc_node *n = use->node;
@@ -105,7 +106,7 @@ static bool is_backward(const cut *c, const xcc_use *use)
     return n->mark == BACKWARD;
 }
 
-/* Sizes that are not known count as 1, as in all figures. */
+/* Unknown sizes count as 1, as in all reports. */
 static uint64_t bytes_of(const xcc_value *v)
 {
     int64_t dims[XCVM_MAX_RANK];
@@ -128,8 +129,8 @@ static void read_instead(const cut *c, xcc_value *v, xcc_value *other)
     }
 }
 
-/* Inputs are of a kind, so what only a run knows the kind of, as OptionalGetElement makes it, is kept in an optional,
- * which is returned. */
+/* Inputs have a fixed kind. So a value whose kind is known only at run time, as from OptionalGetElement, is retained in
+ * an optional, which is returned. */
 static xcc_value *wrap(const cut *c, xcc_value *v)
 {
     xcc_builder b = {
@@ -169,7 +170,7 @@ static xcvm_status find_kept(cut *c)
 {
     for (size_t i = 0; i < c->m->compilation->forward_inputs; i++)
         XCVM_TRY(keep(c, c->g->inputs[i]));
-    const xcc_node *next; /* what is put in behind n is kept already */
+    const xcc_node *next; /* nodes inserted after n are already retained */
     for (const xcc_node *n = c->g->first; n != NULL; n = next) {
         next = n->next;
         for (size_t i = 0; n->mark == FORWARD && i < xcc_node_output_count(n); i++)
@@ -178,7 +179,7 @@ static xcvm_status find_kept(cut *c)
     return XCVM_OK;
 }
 
-/* retained_<name>, which none of the graph's inputs and outputs may be. */
+/* Returns retained_<name>, which must not be the name of an input or output of the graph. */
 static const char *name_of(const cut *c, const xcc_value *v)
 {
     static const char prefix[] = "retained_";
@@ -198,7 +199,7 @@ static const char *name_of(const cut *c, const xcc_value *v)
     return name;
 }
 
-/* Nothing else uses what these nodes make any more. */
+/* The results of these nodes have no other uses. */
 static void remove_nodes(xcc_graph *g, uint32_t mark)
 {
     xcc_node *previous;
@@ -209,7 +210,7 @@ static void remove_nodes(xcc_graph *g, uint32_t mark)
     }
 }
 
-/* Outputs that are set anew keep their names. */
+/* Replaced outputs keep their names. */
 static xcvm_status set_outputs(xcc_graph *g, size_t count, xcc_value *const *outputs, const char *const *names)
 {
     XCVM_TRY(xcc_graph_set_outputs(g, count, outputs));
