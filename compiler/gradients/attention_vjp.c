@@ -1,21 +1,22 @@
-/* Attention and what belongs to it, as formulas. Probabilities are computed again from queries and keys. */
+/* Gradients of Attention and related instructions, mostly by differentiating a formula. Probabilities are recomputed
+ * from queries and keys. */
 #include "compiler/gradients/rule.h"
 
 #include <math.h>
 
-/* What scores are where a query does not see a key: with finite ones, rows without keys have probabilities, which are
- * then not taken, and their gradients are 0. */
+/* Score of masked keys. It is finite, so that rows without keys have probabilities, which are then not selected, and
+ * gradients of 0. */
 #define UNSEEN (-1e30)
 
 typedef struct attention {
     xcc_vjp *d;
     const xcvm_Attention_args *a;
     int64_t heads, kv_heads;
-    xcc_value *queries, *keys; /* how many, as lists of one */
-    xcc_value *past;           /* keys before the first of k, likewise */
+    xcc_value *queries, *keys; /* their numbers, as lists of one element */
+    xcc_value *past;           /* number of keys before the first one of k, likewise */
 } attention;
 
-/* [batch, rows, heads * width] as [batch, heads, rows, width]; of rank 4 it is so already. */
+/* Reshapes [batch, rows, heads * width] to [batch, heads, rows, width]; rank 4 is already in that form. */
 static xcc_value *split_heads(xcc_vjp *d, xcc_value *x, int64_t heads)
 {
     if (x == NULL || x->type.rank == 4)
@@ -30,7 +31,7 @@ static xcc_value *join_heads(xcc_vjp *d, xcc_value *x)
                              XCC_BUILD_INTS(d->b, 0, 0, -1));
 }
 
-/* In the type that is computed in. */
+/* Converts to the computation type. */
 static xcc_value *wide(const attention *t, xcc_value *v)
 {
     const xcvm_value *all[] = {t->a->q, t->a->k, t->a->v, t->a->mask};
@@ -41,7 +42,7 @@ static xcc_value *wide(const attention *t, xcc_value *v)
     return xcc_build_cast(t->d->b, v, dtype);
 }
 
-/* Each head of keys or values as often as there are heads of queries that share it. */
+/* Repeats each head of keys or values for all query heads that share it. */
 static xcc_value *repeat(const attention *t, xcc_value *x)
 {
     xcc_builder *b = t->d->b;
@@ -65,7 +66,7 @@ static xcc_value *numbers(const attention *t, xcc_value *count)
 
 static xcc_value *both(xcc_vjp *d, xcc_value *p, xcc_value *q) { return p == NULL ? q : xcc_op2(d, XCVM_OP_And, p, q); }
 
-/* Which keys a query may see by its place; NULL: all. */
+/* Keys that a query may see by position; NULL: all. */
 static xcc_value *seen_by_place(const attention *t)
 {
     xcc_vjp *d = t->d;
@@ -92,7 +93,7 @@ static xcc_value *seen_by_place(const attention *t)
     return seen;
 }
 
-/* The mask for all keys; those that it has no entries for are not seen. */
+/* The mask extended to all keys; keys without entries are masked. */
 static xcc_value *whole_mask(const attention *t, xcc_value *mask, xcc_value **seen)
 {
     xcc_vjp *d = t->d;
@@ -110,7 +111,7 @@ typedef struct operands {
     xcc_value *q, *k, *v;
 } operands;
 
-/* They lie side by side in q where there is no k; past keys and values stand before the others. */
+/* Without k, q includes them; past keys and values come first. */
 static operands read_operands(attention *t, const xcc_formula *f)
 {
     xcc_vjp *d = t->d;
@@ -137,7 +138,7 @@ static operands read_operands(attention *t, const xcc_formula *f)
     return o;
 }
 
-/* The products of queries and keys, scaled. */
+/* Scaled products of queries and keys. */
 static xcc_value *scaled_products(const attention *t, const operands *o)
 {
     xcc_vjp *d = t->d;
@@ -148,8 +149,7 @@ static xcc_value *scaled_products(const attention *t, const operands *o)
     return t->a->scale != 0 ? xcc_scale(d, scores, t->a->scale) : xcc_div(d, scores, xcc_op1(d, XCVM_OP_Sqrt, root));
 }
 
-/* The scores with the mask, where it is of numbers; one of truth values goes to *seen, which is what queries see by
- * their place. */
+/* The scores plus a numeric mask. A boolean mask is combined into *seen, the keys visible by position. */
 static xcc_value *apply_mask(const attention *t, xcc_value *mask, xcc_value *scores, xcc_value **seen)
 {
     xcc_vjp *d = t->d;
@@ -211,13 +211,13 @@ XCC_GRADIENT(Attention)
 
 /* ---- Rotary embedding ---- */
 
-/* Elements [first, last) of the last axis, every `step`-th. */
+/* Elements [first, last) of the last axis with step `step`. */
 static xcc_value *part(xcc_vjp *d, xcc_value *x, int64_t first, int64_t last, int64_t step)
 {
     return xcc_build_slice(d->b, x, -1, first, last, step);
 }
 
-/* Turned by the angles, [batch, heads, rows, width]. */
+/* Rotates x by the angles, [batch, heads, rows, width]. */
 static xcc_value *turned(xcc_vjp *d, const xcvm_RotaryEmbedding_args *a, xcc_value *x, xcc_value *cosine,
                          xcc_value *sine, int64_t pairs)
 {
@@ -236,7 +236,7 @@ static xcc_value *turned(xcc_vjp *d, const xcvm_RotaryEmbedding_args *a, xcc_val
     return xcc_build_concat(d->b, 2, (xcc_value *[]){woven, rest}, -1);
 }
 
-/* x is turned back. Where cosines and sines have gradients themselves, the formula says which. */
+/* The gradient is rotated back. If cosines and sines need gradients, the formula is differentiated. */
 XCC_GRADIENT(RotaryEmbedding)
 {
     const xcvm_RotaryEmbedding_args *a = XCC_ARGS(RotaryEmbedding, d->node);
@@ -275,9 +275,9 @@ XCC_GRADIENT(RotaryEmbedding)
     xcc_formula_end(d, &f, results);
 }
 
-/* ---- The cache ---- */
+/* ---- Caches ---- */
 
-/* Where along `axis` each row of the update is written, in the shape of the update. */
+/* Index on `axis` that each row of the update is written to, in the shape of the update. */
 static xcc_value *written_rows(xcc_vjp *d, const xcvm_TensorScatter_args *a, xcc_value *update, int axis)
 {
     xcc_builder *b = d->b;
@@ -288,7 +288,7 @@ static xcc_value *written_rows(xcc_vjp *d, const xcvm_TensorScatter_args *a, xcc
     if (a->write_indices != NULL)
         each = xcc_add(d, xcc_build_reshape(b, xcc_value_of(a->write_indices), one), each);
     each = xcc_op2(d, XCVM_OP_Mod, each, rows);
-    /* [batch or 1, fresh] with axes of size 1 around. */
+    /* [batch or 1, fresh] with surrounding axes of size 1. */
     int64_t shape[XCVM_MAX_RANK] = {a->write_indices != NULL ? -1 : 1};
     for (int i = 1; i < update->type.rank; i++)
         shape[i] = 1;

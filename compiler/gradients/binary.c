@@ -1,4 +1,4 @@
-/* Element-wise instructions of several operands, which broadcast: each gradient is summed to its operand's shape. */
+/* Gradients of element-wise instructions with broadcasting: each gradient is summed to its operand's shape. */
 #include "compiler/gradients/rule.h"
 
 #define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
@@ -38,7 +38,7 @@ XCC_GRADIENT(Div)
         xcc_give_times(d, 1, xcc_neg(d, xcc_div(d, Y, B)));
 }
 
-/* Half of a tie to each; NaN on one side is a winner of neither, and both get all. */
+/* A tie gives half to each. With a NaN on one side neither loses, and both get all. */
 static void give_winners(xcc_vjp *d, xcvm_opcode loses)
 {
     xcc_value *half = xcc_where(d, xcc_op2(d, XCVM_OP_Equal, A, B), xcc_num(d, G, 0.5), xcc_num(d, G, 1));
@@ -52,7 +52,7 @@ static void give_winners(xcc_vjp *d, xcvm_opcode loses)
 XCC_GRADIENT(Max) { give_winners(d, XCVM_OP_Less); }
 XCC_GRADIENT(Min) { give_winners(d, XCVM_OP_Greater); }
 
-/* b * a to the (b - 1), 0 where b is 0; the exponent may be of another type. */
+/* b * a^(b - 1), 0 where b is 0; the exponent may have another type. */
 static xcc_value *power_slope(xcc_vjp *d)
 {
     const xcvm_dtype dtype = (xcvm_dtype)A->type.dtype;
@@ -69,7 +69,7 @@ static xcc_value *power_slope(xcc_vjp *d)
                : xcc_where(d, xcc_op2(d, XCVM_OP_Equal, factor, zero), zero, slope);
 }
 
-/* y * log(a), 0 where a is 0 and b is not below 0 */
+/* y * log(a), 0 where a is 0 and b >= 0 */
 static xcc_value *exponent_slope(xcc_vjp *d)
 {
     xcc_value *flat = xcc_op2(d, XCVM_OP_And, xcc_op2(d, XCVM_OP_Equal, A, xcc_num(d, A, 0)),
@@ -89,7 +89,7 @@ XCC_GRADIENT(Pow)
     }
 }
 
-/* y = a - b * q, where q is a whole number, found again without its rounding errors. */
+/* y = a - b * q with an integer q, which is recomputed without rounding errors. */
 XCC_GRADIENT(Mod)
 {
     if (xcc_wanted(d, 0))
@@ -98,7 +98,7 @@ XCC_GRADIENT(Mod)
         xcc_give_times(d, 1, xcc_neg(d, xcc_op1(d, XCVM_OP_Round, xcc_div(d, xcc_sub(d, A, Y), B))));
 }
 
-/* slope at 0 */
+/* The gradient at 0 is slope. */
 XCC_GRADIENT(PRelu)
 {
     xcc_value *above = xcc_op2(d, XCVM_OP_Greater, A, xcc_num(d, A, 0));

@@ -1,4 +1,4 @@
-/* Undoing a broadcast: its gradient is the sum over the copies. */
+/* The adjoint of broadcasting: a sum over the copies. */
 #include "compiler/gradients/rule.h"
 
 xcc_value *xcc_full_like(xcc_builder *b, xcc_value *like, double number)
@@ -32,8 +32,8 @@ xcc_value *xcc_expand_like(xcc_builder *b, xcc_value *v, xcc_value *like)
     return same ? v : xcc_build_expand(b, v, xcc_build_shape_of(b, like));
 }
 
-/* The axes of v that `like` has with size 1, or not at all, found when the program runs; a sum over one that v itself
- * has with size 1 changes nothing. */
+/* Computes at run time the axes of v that are missing in `like` or have size 1 there. Summing an axis of size 1 changes
+ * nothing. */
 static xcc_value *axes_at_run_time(xcc_builder *b, xcc_value *v, xcc_value *like)
 {
     xcc_value *one = XCC_BUILD_INTS(b, 1), *shape = xcc_build_shape_of(b, like);
@@ -72,7 +72,7 @@ xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like)
         const int64_t size = i < missing ? 1 : to->dims[i - missing];
         if (i >= missing && size == from->dims[i])
             continue;
-        if (size < 0) /* 1 or the size that v has, which only the run knows */
+        if (size < 0) /* 1 or v's size, known only at run time */
             return sum_at_run_time(b, v, like);
         if (size == 1 && from->dims[i] != 1)
             axes[count++] = i;

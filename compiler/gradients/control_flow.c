@@ -1,4 +1,5 @@
-/* If, and what the rules of control flow share: bodies that are computed again, and what they read. */
+/* Gradient of If, and functions shared by the rules of control flow: recomputation of bodies, and the values that they
+ * read. */
 #include "compiler/gradients/control_flow.h"
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
@@ -91,13 +92,14 @@ xcvm_status xcc_outside_find(xcc_outside *o, const xcc_node *n, uint32_t *stamps
 
 /* ---- If ---- */
 
-/* What one branch drew, and the results of the If that it is, if the branch was run. */
+/* Values drawn by one branch, and the results of the If that have them if the branch was run. */
 typedef struct drawn {
     xcc_value **values, **results;
     size_t count;
 } drawn;
 
-/* Makes the If give what a branch draws; the other branch gives numbers that nobody reads. */
+/* Adds the values that a branch draws as results of the If; the other branch returns placeholders that are never read.
+ */
 static xcvm_status keep_drawn(xcc_node *n, size_t branch, drawn *r)
 {
     xcc_module *m = n->graph->module;
@@ -135,7 +137,7 @@ static xcvm_status keep_drawn(xcc_node *n, size_t branch, drawn *r)
     return xcc_node_infer(n);
 }
 
-/* The gradients of `wrt` in one branch, as its outputs; zeros where the branch does not use them. */
+/* Builds the gradients of `wrt` in one branch as its outputs; zeros if the branch does not use them. */
 static xcvm_status fill_branch(xcc_vjp *d, xcc_copying *c, const xcc_graph *from, const drawn *r, xcc_graph *to,
                                xcc_value *const *wrt, size_t count)
 {

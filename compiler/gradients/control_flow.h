@@ -1,5 +1,5 @@
-/* The rules of If and Loop, which have no rows. Their bodies are computed again in the backward, from what they read
- * and what they drew, and differentiated there. */
+/* The gradient rules of If and Loop, which are not instructions. The backward pass recomputes bodies from the values
+ * that they read and drew, and differentiates them there. */
 #ifndef XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
 #define XCVM_COMPILER_GRADIENTS_CONTROL_FLOW_H
 
@@ -8,22 +8,22 @@
 void xcc_gradient_of_if(xcc_vjp *d);
 void xcc_gradient_of_loop(xcc_vjp *d);
 
-/* Whether the bodies of the node can be computed again. They would draw other numbers then, so what they drew is kept;
- * not that of bodies in them: the node is refused. */
+/* Returns true if the node's bodies can be recomputed. Random values that they drew are kept. Nested bodies must not
+ * draw; the node is then refused. */
 bool xcc_bodies_can_copy(xcc_vjp *d);
-/* What the nodes of a body drew. */
+/* Lists the values that the nodes of a body drew. */
 xcvm_status xcc_body_drawn(xcc_graph *g, xcc_value ***values, size_t *count);
-/* Removes what nothing reads, but for what makes `spared`, which may be NULL: of the copies, what the gradients do not
- * need. Effects were had the first time. */
+/* Removes unread nodes except those that `spared` (may be NULL) depends on: copies that gradients do not need. Side
+ * effects occurred in the original. */
 void xcc_body_remove_unread(xcc_graph *g, const xcc_value *spared);
 
-/* What the bodies of a node read that is not made in them: values of the graphs around them, and parameters wherever
- * they are; in the order in which it is read. */
+/* Values from outside that the bodies of a node read: values of enclosing graphs, and all parameters; in order of first
+ * use. */
 typedef struct xcc_outside {
     xcc_value **values;
     size_t count, capacity;
 } xcc_outside;
-/* `stamps` is scratch of `values` entries, by value id; `stamp` is a number that none of them is. */
+/* `stamps` is scratch of `values` entries, by value id; no entry may equal `stamp`. */
 xcvm_status xcc_outside_find(xcc_outside *o, const xcc_node *n, uint32_t *stamps, uint32_t values, uint32_t stamp);
 
 #endif

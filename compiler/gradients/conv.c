@@ -1,5 +1,5 @@
-/* Convolutions. With image and result in each other's place a convolution becomes a transposed one, and with channels
- * and batch in each other's place the gradient of the filter is a convolution, too. */
+/* Gradients of convolutions. The gradient of the image is a transposed convolution. With channels and batch exchanged,
+ * the gradient of the filters is a convolution. */
 #include "compiler/gradients/windows.h"
 #include "ops/conv/window.h"
 
@@ -15,7 +15,7 @@ static xcc_value *swap_first(xcc_vjp *d, xcc_value *x)
     return x != NULL ? xcc_build_transpose(d->b, x, (size_t)x->type.rank, perm) : NULL;
 }
 
-/* [batch, groups * channels, ...] as [channels, groups * batch, ...] */
+/* Converts [batch, groups * channels, ...] to [channels, groups * batch, ...]. */
 static xcc_value *channels_first(xcc_vjp *d, xcc_value *x, int64_t group)
 {
     if (group == 1)
@@ -36,7 +36,7 @@ static xcc_value *channels_first(xcc_vjp *d, xcc_value *x, int64_t group)
     return xcc_build_reshape_to(d->b, turned, xcc_build_concat(d->b, (size_t)rank, parts, 0));
 }
 
-/* x in a frame of zeros, or cut, so that no pads below 0 are left. */
+/* Pads x with zeros or crops it, so that no negative pads remain. */
 static xcc_value *apply_pads(xcc_vjp *d, xcc_value *x, xcvm_ints *pads)
 {
     static const int64_t none[2 * SPATIAL];
@@ -55,7 +55,7 @@ static xcc_value *apply_pads(xcc_vjp *d, xcc_value *x, xcvm_ints *pads)
     return framed;
 }
 
-/* The first positions of the spatial axes, as many as `like` has. */
+/* Crops the spatial axes to the sizes of `like`. */
 static xcc_value *cut_to(xcc_vjp *d, xcc_value *x, xcc_value *like)
 {
     if (x == NULL || (x->type.rank >= 0 && xcvm_dims_known(&x->type) && xcvm_same_shape(&x->type, &like->type)))
@@ -70,9 +70,8 @@ static xcc_value *cut_to(xcc_vjp *d, xcc_value *x, xcc_value *like)
                                           xcc_build_ints(d->b, axes, along)});
 }
 
-/* The gradient of filter `w` by that of the result, `g`. Where the filter's sizes are not known it is a convolution:
- * strides and dilations change places, since now g is what moves over the image; behind the filter's positions there
- * may be some that no window has. */
+/* The gradient of filter `w` from that of the result, `g`. If the filter's sizes are unknown it is a convolution with
+ * strides and dilations exchanged, because g moves over the image. Its result may have extra positions at the end. */
 static xcc_value *filter_gradient(xcc_vjp *d, xcc_value *image, xcc_value *g, xcc_value *w, const xcc_window *window)
 {
     xcvm_ints pads = window->pads;
@@ -96,7 +95,7 @@ static xcc_value *filter_gradient(xcc_vjp *d, xcc_value *image, xcc_value *g, xc
     return cut_to(d, swap_first(d, sum), w);
 }
 
-/* Sums over all axes but that of the channels. */
+/* Sums over all axes except the channels. */
 static xcc_value *bias_gradient(xcc_vjp *d, xcc_value *g)
 {
     static const int64_t axes[] = {0, 2, 3, 4, 5, 6, 7};

@@ -1,4 +1,4 @@
-/* Copies of nodes, with other values in the place of some that they read. */
+/* Copies of nodes with some operands replaced. */
 #include "compiler/gradients/copying.h"
 
 #include "compiler/ir/compose.h"
@@ -36,7 +36,7 @@ static xcvm_status copy_instruction(xcc_copying *c, const xcc_node *n, xcc_build
     return xcc_node_copy(b, n, copied, &p) != NULL ? XCVM_OK : c->m->error->status;
 }
 
-/* ---- What draws random numbers ---- */
+/* ---- Random nodes ---- */
 
 xcc_value *xcc_result_made(xcc_node *n, size_t i)
 {
@@ -77,7 +77,7 @@ size_t xcc_drawn(xcc_node *n, xcc_value **values)
     return count;
 }
 
-/* Of Dropout, what it does with the numbers that it drew; of all others there is nothing to do but read them. */
+/* Copies Dropout as the use of its drawn mask. Results of other random nodes are only read. */
 static xcvm_status copy_drawing(xcc_copying *c, xcc_node *n, xcc_builder *b)
 {
     if (!xcc_is(n, XCVM_OP_Dropout) || xcc_node_output(n, 0) == NULL)

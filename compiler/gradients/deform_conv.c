@@ -1,11 +1,12 @@
-/* DeformConv, as a formula: columns of the pixels around each moved position of the window, times the filters. */
+/* Gradient of DeformConv by a formula: columns of bilinear samples at the shifted window positions, times the filters.
+ */
 #include "compiler/gradients/rule.h"
 
 typedef struct deformed {
     xcc_vjp *d;
     const xcvm_DeformConv_args *a;
-    xcvm_dtype dtype; /* that is computed in */
-    /* Sizes, as lists of one. */
+    xcvm_dtype dtype; /* computation type */
+    /* Sizes as lists of one element. */
     xcc_value *batch, *channels, *height, *width, *taps, *rows, *columns;
 } deformed;
 
@@ -14,7 +15,8 @@ static xcc_value *list(xcc_vjp *d, size_t count, xcc_value *const *sizes)
     return xcc_build_concat(d->b, count, sizes, 0);
 }
 
-/* 0, step, 2 * step ... for `count` entries, a list of one, plus `first`, in the shape given. */
+/* first, first + step, ... for `count` entries, a list of one element, reshaped with axes of size 1 before and after.
+ */
 static xcc_value *positions(const deformed *t, xcc_value *count, int64_t step, int64_t first, int64_t before,
                             int64_t behind)
 {
@@ -34,8 +36,8 @@ static xcc_value *positions(const deformed *t, xcc_value *count, int64_t step, i
     return xcc_build_reshape(d->b, each, xcc_build_ints(d->b, rank, shape));
 }
 
-/* Where each window position of each result lies along an axis before it is moved: [kernel rows, kernel columns, rows,
- * columns], of which all but two are 1. */
+/* Position of each window element of each result on an axis before shifting: [kernel rows, kernel columns, rows,
+ * columns], with all but two of size 1. */
 static xcc_value *grid(const deformed *t, int axis)
 {
     const xcvm_DeformConv_args *a = t->a;
@@ -46,7 +48,7 @@ static xcc_value *grid(const deformed *t, int axis)
         positions(t, axis == 0 ? t->rows : t->columns, a->strides.at[axis], -a->pads.at[axis], axis + 2, 1 - axis));
 }
 
-/* Where samples lie along an axis: [batch, offset groups, taps, rows, columns]. */
+/* Sample positions on an axis: [batch, offset groups, taps, rows, columns]. */
 static xcc_value *places(const deformed *t, xcc_value *offsets, int axis)
 {
     xcc_vjp *d = t->d;

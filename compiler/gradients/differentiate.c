@@ -1,4 +1,4 @@
-/* The walk back from the loss. */
+/* Reverse-mode differentiation: builds the backward graph of a loss. */
 #include "compiler/gradients/control_flow.h"
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/compilation.h"
@@ -7,39 +7,39 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- The walk ---- */
+/* ---- The traversal ---- */
 
 typedef struct walk {
     xcc_module *m;
-    xcc_outside *outsides; /* of nodes with bodies, at their marks */
+    xcc_outside *outsides; /* for nodes with bodies, by mark */
     uint32_t *stamps, controls;
     xcc_builder *b;
-    xcc_node *behind, *first; /* the nodes that are walked through are those from first on, behind `behind` */
-    /* By value id, for the values that there were when the walk began, from `base` on. */
+    xcc_node *behind, *first; /* the differentiated nodes are those from `first`, after `behind` */
+    /* By value id, for values that existed at the start, from `base`. */
     uint32_t base, values;
     bool straight_through;
-    bool *reached;         /* depends on what is differentiated by */
+    bool *reached;         /* depends on a variable of differentiation */
     bool *needed;          /* and the loss depends on it */
-    xcc_value **gradients; /* as far as they are added up */
+    xcc_value **gradients; /* accumulated so far */
     xcc_value **masks;     /* of those */
-    char message[480];     /* of problems, a line each */
+    char message[480];     /* problems, one per line */
     size_t shown, problems;
     const xcc_node *first_problem;
 } walk;
 
-/* Whether the walk has entries for a value: none was there before what is walked through but the rest of the graph. */
+/* True if the value belongs to the differentiated region, so that it has an entry in the tables. */
 static bool has_entries(const walk *w, const xcc_value *v) { return v->id >= w->base && v->id < w->values; }
 
 static size_t entry(const walk *w, const xcc_value *v) { return v->id - w->base; }
 
-/* What quantized numbers may be, and their sums. */
+/* Types of quantized numbers and their sums. */
 static bool is_quantized(const xcc_value *v)
 {
     return v != NULL && v->type.kind == XCVM_KIND_TENSOR &&
            xcvm_dtype_in((xcvm_dtype)v->type.dtype, XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32);
 }
 
-/* What a gradient may have to go through, though it may be of no use there. */
+/* Returns true if gradients may pass through the value, even if they are not useful there. */
 static bool carries(const walk *w, const xcc_value *v)
 {
     if (v == NULL || (w->straight_through && is_quantized(v)))
@@ -57,20 +57,20 @@ static bool is_zero(const walk *w, const xcc_node *n)
 {
     if (n->kind != XCC_INSTRUCTION)
         return false;
-    /* To integers, Cast cuts off without a scale, which is no quantization. */
+    /* Cast to integers truncates without a scale, so it is not quantization. */
     if (n->schema->opcode == XCVM_OP_Cast && !xcc_is_differentiable(xcc_node_output(n, 0)))
         return true;
     return n->schema->gradient.zero || (n->schema->gradient.step != NULL && !w->straight_through);
 }
 
-/* Whether a gradient goes from the node to operand i. What decides a shape has none. */
+/* Returns true if a gradient flows from the node to operand i. Shape operands have none. */
 static bool takes(const walk *w, const xcc_node *n, size_t i)
 {
     const xcvm_field *field = xcc_node_input_field(n, i);
     return (field == NULL || field->role != XCVM_ROLE_IN_SHAPE) && is_flagged(w, w->reached, xcc_node_input(n, i));
 }
 
-/* What the bodies of a node read; nothing of an instruction. */
+/* Values that the bodies of a node read; empty for an instruction. */
 static const xcc_outside *outside_of(const walk *w, const xcc_node *n)
 {
     static const xcc_outside none;
@@ -126,8 +126,8 @@ static void flag(const walk *w, bool *flags, xcc_value *const *values, size_t co
             flags[entry(w, values[i])] = true;
 }
 
-/* Which values depend on what is differentiated by. In bodies these are found for the sake of what has no rule there:
- * any state of a loop may. */
+/* Marks values that depend on the variables. Bodies are included to report nodes without rules in them; any loop state
+ * may depend. */
 static xcvm_status find_reached(walk *w, const xcc_node *first)
 {
     for (const xcc_node *n = first; n != NULL; n = n->next) {
@@ -145,7 +145,7 @@ static xcvm_status find_reached(walk *w, const xcc_node *first)
     return XCVM_OK;
 }
 
-/* Which of those the loss depends on. */
+/* Marks those of them that the loss depends on. */
 static xcvm_status find_needed(walk *w, const xcc_node *last, const xcc_node *behind)
 {
     for (const xcc_node *n = last; n != behind; n = n->previous) {
@@ -172,7 +172,7 @@ static const char *kind_of(const xcc_node *n)
     return n->kind == XCC_INSTRUCTION ? n->schema->name : n->kind == XCC_IF ? "If" : "Loop";
 }
 
-/* All problems are told, as many as fit into the message. */
+/* Reports all problems; the message has as many as fit. */
 static void note_problem(walk *w, const xcc_node *n, const char *why)
 {
     if (w->m->compilation->report_problem.call != NULL) {
@@ -209,7 +209,7 @@ static xcvm_status tell_problems(const walk *w)
     return XCVM_UNSUPPORTED;
 }
 
-/* Whether a gradient of quantized numbers would have to come out of the node. */
+/* Returns true if the node would need gradients of quantized operands. */
 static bool takes_quantized(const walk *w, const xcc_node *n)
 {
     const xcc_outside *outside = outside_of(w, n);
@@ -222,7 +222,7 @@ static bool takes_quantized(const walk *w, const xcc_node *n)
     return false;
 }
 
-/* Whether the node's rule makes gradients that have not their operands' types. */
+/* Returns true if the node's rule supports gradients whose types differ from the operands'. */
 static bool passes_quantized(const xcc_node *n)
 {
     static const xcvm_opcode known[] = {XCVM_OP_DequantizeLinear, XCVM_OP_Cast,     XCVM_OP_Identity,
@@ -253,7 +253,7 @@ static void find_problems(walk *w, const xcc_node *first)
 
 /* ---- One node ---- */
 
-/* A gradient has the shape of the value that it is of, which inference need not find out. */
+/* A gradient has the shape of its value, which inference need not find. */
 static void learn_shape(xcc_value *gradient, const xcc_value *v)
 {
     const int rank = v->type.rank;
@@ -291,7 +291,7 @@ static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value 
     return XCVM_OK;
 }
 
-/* The name of what is built for a node. */
+/* Name of nodes built for a node. */
 static const char *backward_name(xcc_module *m, const xcc_node *n)
 {
     static const char prefix[] = "grad@";
@@ -375,7 +375,7 @@ static xcvm_status walk_back(walk *w, xcc_graph *g)
     return w->problems > 0 ? tell_problems(w) : XCVM_OK;
 }
 
-/* The least id of the values that nodes from `first` on make, or *least if that is less. */
+/* The smallest id of values produced by nodes from `first`, or *least if that is smaller. */
 static void find_least(const xcc_node *first, uint32_t *least)
 {
     for (const xcc_node *n = first; n != NULL; n = n->next) {
@@ -414,7 +414,7 @@ static xcvm_status run_walk(walk *w, xcc_graph *g, const xcc_seed *seeds, size_t
     return XCVM_OK;
 }
 
-/* The walk's tables are given back at its end, as there are walks within walks, of formulas, and one for each Gradient.
+/* The tables are released at the end, because traversals are nested for formulas, and there is one for each Gradient.
  */
 xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, const xcc_seed *seeds, size_t seed_count,
                               xcc_value *const *wrt, size_t count, bool straight_through, xcc_value **gradients)

@@ -1,4 +1,4 @@
-/* The pass `differentiate`: the gradients of a whole model, or their seeds and vectors, as inputs and outputs. */
+/* The pass `differentiate`: gradients of a whole model, or seeds and vectors, as inputs and outputs. */
 #include "compiler/gradients/gradients.h"
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/compilation.h"
@@ -102,7 +102,7 @@ static xcvm_status list_wrt(xcc_module *m, xcc_value ***wrt, size_t *count)
     return XCVM_OK;
 }
 
-/* "<prefix><name>", which must not be among `taken`. */
+/* Returns "<prefix><name>", which must not be in `taken`. */
 static const char *prefixed(xcc_module *m, const xcc_table *taken, const char *prefix, const char *name)
 {
     const size_t length = strlen(prefix) + strlen(name) + 1;
@@ -117,7 +117,7 @@ static const char *prefixed(xcc_module *m, const xcc_table *taken, const char *p
     return text;
 }
 
-/* The names of the graph's inputs and outputs. */
+/* Collects the names of the graph's inputs and outputs. */
 static xcvm_status list_names(const xcc_graph *g, xcc_table *names)
 {
     *names = (xcc_table){.count = 0};
@@ -128,8 +128,7 @@ static xcvm_status list_names(const xcc_graph *g, xcc_table *names)
     return XCVM_OK;
 }
 
-/* The derivatives become outputs behind those that there are. One that is zero by structure is left out unless it was
- * asked for by name. */
+/* Appends the derivatives as outputs. Structurally zero ones are omitted unless requested by name. */
 static xcvm_status add_outputs(xcc_builder *b, const char *prefix, xcc_value *const *wrt, xcc_value *const *gradients,
                                size_t count)
 {
@@ -157,7 +156,7 @@ static xcvm_status add_outputs(xcc_builder *b, const char *prefix, xcc_value *co
     return xcc_graph_set_outputs(g, total, outputs);
 }
 
-/* A further input of the type of `like`, called by its name behind the prefix. */
+/* Adds an input of the type of `like`, named with the prefix and its name. */
 static xcc_value *add_input(xcc_graph *g, const char *prefix, const xcc_value *like)
 {
     xcc_table names;
@@ -173,7 +172,8 @@ static xcc_value *add_input(xcc_graph *g, const char *prefix, const xcc_value *l
     return xcc_graph_set_inputs(g, g->input_count + 1, inputs) == XCVM_OK ? v : NULL;
 }
 
-/* What is differentiated: the loss, whose gradient is 1; of two programs, outputs whose gradients are inputs. */
+/* Finds the differentiated outputs: the loss with gradient 1, or, for two programs, outputs whose gradients are inputs.
+ */
 static xcvm_status find_seeds(xcc_builder *b, xcc_seed *seeds, size_t *count)
 {
     xcc_graph *g = b->graph;
@@ -203,7 +203,7 @@ static xcvm_status find_seeds(xcc_builder *b, xcc_seed *seeds, size_t *count)
     return XCVM_OK;
 }
 
-/* Inputs from `first` on that nothing reads are none. */
+/* Removes unread inputs from index `first`. */
 static xcvm_status drop_inputs(xcc_graph *g, size_t first)
 {
     size_t kept = first;
@@ -213,7 +213,7 @@ static xcvm_status drop_inputs(xcc_graph *g, size_t first)
     return xcc_graph_set_inputs(g, kept, g->inputs);
 }
 
-/* The products of the second derivatives with vectors: the gradients of the gradients, with the vectors as theirs. */
+/* Second derivatives times vectors: the gradients of the gradients with the vectors as seeds. */
 static xcvm_status add_second(xcc_builder *b, xcc_value *const *wrt, xcc_value *const *gradients, size_t count)
 {
     xcc_module *m = b->graph->module;
@@ -264,7 +264,7 @@ xcvm_status xcc_pass_differentiate(xcc_module *m)
     XCVM_TRY(drop_inputs(g, m->compilation->forward_inputs));
     if (o->gradients.order == 2)
         XCVM_TRY(add_second(&b, wrt, gradients, count));
-    /* Nothing is learned by a program that gives gradients alone, so what follows may compute with the values. */
+    /* A program that only returns gradients trains nothing, so parameters become constants. */
     xcc_parameters_freeze(m);
     return XCVM_OK;
 }

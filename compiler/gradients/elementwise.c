@@ -1,4 +1,4 @@
-/* Instructions that make each element of one. At kinks, ties and zeros the rules do as PyTorch does. */
+/* Gradients of unary element-wise instructions. At kinks, ties and zeros they follow PyTorch. */
 #include "compiler/gradients/rule.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static xcc_value *compare(xcc_vjp *d, xcvm_opcode op, xcc_value *x, double numbe
     return xcc_op2(d, op, x, xcc_num(d, x, number));
 }
 
-/* ---- From the result alone ---- */
+/* ---- From the result only ---- */
 
 XCC_GRADIENT(Neg) { xcc_give_each(d, 0, xcc_neg(d, G)); }
 XCC_GRADIENT(Sqrt) { xcc_give_times(d, 0, xcc_div(d, xcc_num(d, Y, 0.5), Y)); }
@@ -28,7 +28,7 @@ XCC_GRADIENT(Tan) { xcc_give_times(d, 0, xcc_plus(d, xcc_square(d, Y), 1)); }
 XCC_GRADIENT(Tanh) { xcc_give_times(d, 0, one_minus_square(d, Y)); }
 XCC_GRADIENT(Sigmoid) { xcc_give_times(d, 0, xcc_mul(d, Y, xcc_sub(d, xcc_num(d, Y, 1), Y))); }
 
-/* 0 at 0; of NaN, which is not at most 0, all. */
+/* 0 at 0. NaN is not <= 0, so it passes the gradient. */
 XCC_GRADIENT(Relu) { xcc_give_where(d, 0, xcc_op1(d, XCVM_OP_Not, compare(d, XCVM_OP_LessOrEqual, Y, 0))); }
 
 /* ---- From the operand ---- */
@@ -62,7 +62,7 @@ XCC_GRADIENT(Mish)
     xcc_give_times(d, 0, xcc_add(d, t, xcc_mul(d, X, slope)));
 }
 
-/* x / 3 + 1 / 2 from -3 to 3, both included */
+/* x / 3 + 1 / 2 in [-3, 3] */
 XCC_GRADIENT(HardSwish)
 {
     xcc_value *slope = xcc_plus(d, xcc_scale(d, X, 1.0 / 3), 0.5);
@@ -76,7 +76,7 @@ static void give_above(xcc_vjp *d, xcc_value *factor)
     xcc_give_times(d, 0, xcc_where(d, compare(d, XCVM_OP_Greater, X, 0), xcc_num(d, X, 1), factor));
 }
 
-/* number * e to the least of x / divisor and 0 */
+/* number * exp(min(x / divisor, 0)) */
 static xcc_value *decay(xcc_vjp *d, double number, double divisor)
 {
     xcc_value *below = xcc_op2(d, XCVM_OP_Min, X, xcc_num(d, X, 0));
@@ -130,7 +130,7 @@ XCC_GRADIENT(Shrink)
         d, 0, xcc_op2(d, XCVM_OP_Or, compare(d, XCVM_OP_Less, X, -a->lambd), compare(d, XCVM_OP_Greater, X, a->lambd)));
 }
 
-/* The normal distribution's function and density: Phi(x) + x * phi(x) */
+/* Distribution function and density of the normal distribution: Phi(x) + x * phi(x) */
 static xcc_value *gelu_slope(xcc_vjp *d)
 {
     xcc_value *below = xcc_plus(d, xcc_op1(d, XCVM_OP_Erf, xcc_scale(d, X, M_SQRT1_2)), 1);
@@ -164,7 +164,7 @@ XCC_GRADIENT(Swish)
     xcc_give_times(d, 0, xcc_mul(d, s, xcc_plus(d, rest, 1)));
 }
 
-/* 1 at both bounds. Where min is above max, the result is max. */
+/* 1 at both bounds. If min > max, the result is max. */
 XCC_GRADIENT(Clip)
 {
     ARGS(Clip);
@@ -189,7 +189,7 @@ XCC_GRADIENT(Clip)
         xcc_give_where(d, 2, crossed != NULL ? xcc_op2(d, XCVM_OP_Or, high, crossed) : high);
 }
 
-/* Of quantized numbers, gradients are floats. */
+/* Gradients of quantized numbers are floats. */
 XCC_GRADIENT(Cast)
 {
     xcc_give_each(d, 0, xcc_is_differentiable(X) ? xcc_build_cast(d->b, G, (xcvm_dtype)X->type.dtype) : G);

@@ -1,10 +1,10 @@
-/* Transforms, which are linear: their gradients are the adjoint transforms. */
+/* Gradients of linear transforms: the adjoint transforms. */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 
-/* x with zeros behind it along `axis`, or cut, to `size` elements. */
+/* Pads x with zeros along `axis`, or crops it, to `size` elements. */
 static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
 {
     xcc_value *more = xcc_sub(d, size, xcc_build_dim_of(d->b, x, axis)), *along = XCC_BUILD_INTS(d->b, axis);
@@ -14,8 +14,8 @@ static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
     return xcc_apply(d->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(pads), .axes = XCC_IN(along));
 }
 
-/* Of a real signal from one side of its spectrum: each frequency but the first, and the last of an even number, stands
- * for two. */
+/* For a real signal from one side of its spectrum: each frequency counts twice, except the first, and the last of an
+ * even number. */
 static void give_half(xcc_vjp *d, int axis)
 {
     xcc_builder *b = d->b;
@@ -38,8 +38,8 @@ static void give_half(xcc_vjp *d, int axis)
     xcc_give(d, 0, fit(d, xcc_mul(d, half, weight), xcc_build_dim_of(b, X, axis), axis));
 }
 
-/* The transform the other way without its factor: frequencies that were left out have no gradient, and of a real signal
- * the imaginary part has none. */
+/* The unscaled transform in the other direction. Omitted frequencies have no gradient, and neither has the imaginary
+ * part of a real signal. */
 XCC_GRADIENT(DFT)
 {
     const xcvm_DFT_args *a = XCC_ARGS(DFT, d->node);
@@ -68,14 +68,14 @@ XCC_GRADIENT(DFT)
     xcc_value *back = xcc_apply(d->b, DFT, y, .x = XCC_IN(g), .axis = XCC_IN(along), .inverse = !a->inverse);
     xcc_value *length = xcc_build_cast(d->b, m, (xcvm_dtype)G->type.dtype);
     back = fit(d, a->inverse ? xcc_div(d, back, length) : xcc_mul(d, back, length), n, axis);
-    if (X->type.dims[rank - 1] != 2) { /* or it may be 1 */
+    if (X->type.dims[rank - 1] != 2) { /* or possibly 1 */
         xcc_value *parts = xcc_build_dim_of(d->b, X, rank - 1), *last = XCC_BUILD_INTS(d->b, rank - 1);
         back = xcc_build_call(d->b, XCVM_OP_Slice, 4, (xcc_value *[]){back, XCC_BUILD_INTS(d->b, 0), parts, last});
     }
     xcc_give(d, 0, back);
 }
 
-/* Frames of the signal, windowed and transformed. */
+/* Windowed and transformed frames of the signal. */
 XCC_GRADIENT(STFT)
 {
     const xcvm_STFT_args *a = XCC_ARGS(STFT, d->node);

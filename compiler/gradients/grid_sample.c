@@ -1,5 +1,5 @@
-/* Sampling at the points of a grid, as a formula: the elements around each point, found along each axis by itself,
- * times weights that depend on where between them the point lies. */
+/* Gradient of GridSample by a formula: elements around each point, found separately on each axis, times weights that
+ * depend on the point's position between them. */
 #include "compiler/gradients/rule.h"
 #include "ops/image/sampling.h"
 
@@ -9,12 +9,12 @@ typedef struct sampling {
     xcc_vjp *d;
     const xcvm_GridSample_args *a;
     int taps;
-    xcvm_dtype dtype; /* that is computed in */
+    xcvm_dtype dtype; /* computation type */
 } sampling;
 
-/* The elements around all points along one axis. */
+/* The elements around all points on one axis. */
 typedef struct axis {
-    xcc_value *size, *most, *low, *high;             /* of the axis, last element, and what points are reflected at */
+    xcc_value *size, *most, *low, *high; /* size of the axis, its last index, and the bounds of reflection */
     xcc_value *index[MOST_TAPS], *weight[MOST_TAPS]; /* in the shape of the points */
 } axis;
 
@@ -28,7 +28,7 @@ static xcc_value *beyond(const sampling *s, xcc_value *x, xcc_value *low, xcc_va
     return xcc_op2(s->d, XCVM_OP_Or, compare(s, XCVM_OP_Less, x, low), compare(s, XCVM_OP_Greater, x, high));
 }
 
-/* x folded back between low and high, as often as it takes. */
+/* Reflects x between low and high as often as necessary. */
 static xcc_value *reflect(const sampling *s, const axis *t, xcc_value *x)
 {
     xcc_vjp *d = s->d;
@@ -47,7 +47,7 @@ static xcc_value *between(const sampling *s, xcc_value *x, xcc_value *low, xcc_v
     return xcc_build_call(s->d->b, XCVM_OP_Clip, 3, (xcc_value *[]){x, low, high});
 }
 
-/* Where coordinates from -1 to 1 lie among the elements. */
+/* Positions of coordinates in [-1, 1] among the elements. */
 static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
 {
     xcc_vjp *d = s->d;
@@ -56,7 +56,7 @@ static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
     x = xcc_scale(d, align ? x : xcc_plus(d, x, -1), 0.5);
     if (s->a->mode == XCVM_GRID_MODE_nearest)
         x = xcc_op1(d, XCVM_OP_Round, x);
-    /* Cubic interpolation pads each of the elements around a point. */
+    /* Cubic interpolation pads each element around a point separately. */
     if (s->a->mode == XCVM_GRID_MODE_cubic)
         return x;
     if (s->a->padding_mode == XCVM_GRID_PADDING_border)
@@ -66,7 +66,7 @@ static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
     return x;
 }
 
-/* Keys' cubic convolution at a distance of up to 2. */
+/* Keys' cubic convolution kernel for distances up to 2. */
 static xcc_value *keys(const sampling *s, xcc_value *distance)
 {
     const double a = XCVM_GRID_SHARPNESS;
@@ -149,7 +149,7 @@ XCC_GRADIENT(GridSample)
     int64_t ahead[XCVM_MAX_RANK] = {0}, back[XCVM_MAX_RANK] = {0, spatial + 1};
     xcc_value *plane = XCC_BUILD_INTS(d->b, 1), *ones[SPATIAL + 1], *batch = xcc_build_dim_of(d->b, x, 0);
     for (int i = 0; i < spatial; i++) {
-        /* The last coordinate is that of the first axis. */
+        /* The last coordinate belongs to the first axis. */
         xcc_value *coordinates = xcc_build_gather(d->b, grid, xcc_scalar_i64(d->b->graph, spatial - 1 - i), -1);
         if (coordinates == NULL) {
             d->failed = true;

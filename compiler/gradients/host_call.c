@@ -1,4 +1,4 @@
-/* HostCall: a function of the host is differentiated by another one of the host's. */
+/* Gradient of HostCall: another host function computes it. */
 #include "compiler/gradients/rule.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ static const char *vjp_of(const xcc_options *options, xcvm_text function)
     return NULL;
 }
 
-/* The call of the function's vector-Jacobian product: with the operands, the results, and the gradients of those of
- * float types; it gives those of the operands of float types, whether they are wanted or not. */
+/* Calls the function's vector-Jacobian product with the operands, the results, and the gradients of float results. It
+ * returns the gradients of all float operands, wanted or not. */
 XCC_GRADIENT(HostCall)
 {
     const xcvm_HostCall_args *a = XCC_ARGS(HostCall, d->node);
@@ -65,7 +65,7 @@ XCC_GRADIENT(HostCall)
     for (size_t i = 0; i < a->xs.count; i++)
         if (xcc_is_differentiable(xcc_in(d, i))) {
             xcc_value *g = xcc_value_of(results[outs++]);
-            if (xcc_wanted(d, i)) /* of the operand's shape, which is known better */
+            if (xcc_wanted(d, i)) /* with the operand's shape, which is known more precisely */
                 xcc_give(d, i, xcc_reshape_like(b, g, xcc_in(d, i)));
         }
 }

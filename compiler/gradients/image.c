@@ -1,4 +1,4 @@
-/* Columns of blocks: the blocks are read where they were added. */
+/* Gradient of Col2Im: reads the blocks at the positions where they were added. */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
@@ -6,13 +6,13 @@
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
-/* A list of `count` entries, or what stands for it where it is empty. */
+/* A list of `count` entries, or its default if it is empty. */
 static xcvm_ints complete(xcvm_ints given, size_t count, const int64_t *otherwise)
 {
     return given.count > 0 ? given : (xcvm_ints){otherwise, count};
 }
 
-/* A convolution whose filters are the rows of the unit matrix reads each position of the block by itself. */
+/* A convolution with the rows of the identity matrix as filters extracts each position of the block. */
 XCC_GRADIENT(Col2Im)
 {
     static const int64_t ones[SPATIAL] = {1, 1, 1, 1, 1, 1}, zeros[2 * SPATIAL];

@@ -1,5 +1,4 @@
-/* LinearAttention, as a formula: one token behind the other, each of which changes a matrix for each head and reads it.
- */
+/* Gradient of LinearAttention by a formula: one token after another updates and reads a matrix per head. */
 #include "compiler/gradients/rule.h"
 
 #include <math.h>
@@ -10,11 +9,11 @@ typedef struct tokens {
     xcc_vjp *d;
     const xcvm_LinearAttention_args *a;
     int64_t count, heads, kv_heads;
-    xcvm_dtype dtype; /* that is computed in */
+    xcvm_dtype dtype; /* computation type */
 } tokens;
 
-/* An operand [batch, tokens, heads * width] in pieces [batch, heads, width, 1], or their rows turned into columns, one
- * for each token; in pieces and not item by item, so that the gradient is put together once. NULL for NULL. */
+/* Splits an operand [batch, tokens, heads * width] into [batch, heads, width, 1] per token, or into columns. It uses
+ * one Split instead of item accesses, so that the gradient is assembled once. NULL for NULL. */
 static xcc_value **split(const tokens *t, xcc_value *x, int64_t heads)
 {
     xcc_vjp *d = t->d;
@@ -45,14 +44,13 @@ static xcc_value **split(const tokens *t, xcc_value *x, int64_t heads)
     return pieces;
 }
 
-/* [.., width, 1] as [.., 1, width] */
+/* Transposes [.., width, 1] to [.., 1, width]. */
 static xcc_value *row(xcc_vjp *d, xcc_value *column)
 {
     return xcc_build_transpose(d->b, column, 4, (const int64_t[]){0, 1, 3, 2});
 }
 
-/* What is read of the state by the queries, [batch, heads of queries, width, 1]: [batch, 1, heads * width of values].
- */
+/* The state read by the queries, [batch, query heads, width, 1]: [batch, 1, heads * value width]. */
 static xcc_value *read_state(const tokens *t, xcc_value *query, xcc_value *state, xcc_value *shape)
 {
     xcc_vjp *d = t->d;

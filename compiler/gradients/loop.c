@@ -1,30 +1,30 @@
-/* Loop: its body is computed again for each round, the last one first, from the iteration and the states, and
- * differentiated there; so nothing is kept of a round but the states that it began with. */
+/* Gradient of Loop: the body is recomputed for each iteration from the last one, from the iteration number and the
+ * states, and differentiated there. So only the initial states of each iteration are kept. */
 #include "compiler/gradients/control_flow.h"
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
 
 #include <string.h>
 
-/* How the loop keeps what a state was at the beginning of each round. */
+/* How the loop keeps a state's value at the start of each iteration. */
 typedef enum keeping {
     KEEP_NOTHING, /* it never changes */
-    KEEP_STACKED, /* a tensor of one shape: stacked as a scan output is */
+    KEEP_STACKED, /* a tensor of constant shape: stacked like a scan output */
     KEEP_ITEM,    /* another tensor: an item of a sequence */
-    KEEP_ITEMS,   /* a sequence: its items are some of a sequence's, and their number is stacked */
+    KEEP_ITEMS,   /* a sequence: its items are appended to a sequence, and their numbers are stacked */
     KEEP_NEVER    /* it cannot be kept */
 } keeping;
 
 typedef struct unwinding {
     xcc_vjp *d;
     xcc_copying c;
-    size_t operands, states, extra; /* of the loop: operands and states of its own, and states that keep others */
-    size_t count;                   /* of what may have to be kept: the states, then what the body drew */
+    size_t operands, states, extra; /* of the loop: its own operands and states, and states that keep others */
+    size_t count;                   /* number of values that may be kept: the states, then drawn values */
     xcc_value **kept;               /* in the body */
     keeping *keepings;
-    xcc_value **stacks, **starts, **ends; /* what was kept of each; where a round's items begin and end */
-    xcc_value **places;                   /* what stands for each in the round back at first */
-    xcc_value *trips, *round;             /* rounds that were run; the number of the one that is run back */
+    xcc_value **stacks, **starts, **ends; /* kept values; start and end of an iteration's items */
+    xcc_value **places;                   /* initial placeholders in the backward iteration */
+    xcc_value *trips, *round;             /* number of iterations that ran; number of the current backward iteration */
 } unwinding;
 
 static keeping keeping_of(const xcc_node *n, size_t state)
@@ -53,7 +53,7 @@ static bool can_keep(xcc_vjp *d)
     return true;
 }
 
-/* Takes the type of a state, whose sizes may be others in another round. */
+/* Takes the type of a state, whose sizes may differ in other iterations. */
 static void take_state_type(xcc_value *v, const xcc_value *state)
 {
     xcc_copy_type(v, state);
@@ -62,13 +62,13 @@ static void take_state_type(xcc_value *v, const xcc_value *state)
             v->type.dims[k] = XCVM_ANY_DIM;
 }
 
-/* A loop's operands, results, and what its body takes and gives, as they are made longer. */
+/* A loop's operands and results, and its body's parameters and results, while they are extended. */
 typedef struct extension {
     xcc_value **inputs, **outputs, **parameters, **results;
-    size_t state_count, scan_count; /* further ones */
+    size_t state_count, scan_count; /* number of additional ones */
 } extension;
 
-/* A further state, which is an empty sequence at first: its value in the body. The next one is set by the caller. */
+/* Adds a state, initially an empty sequence, and returns its value in the body. The caller sets its next value. */
 static xcc_value *add_state(unwinding *u, extension *e, const xcc_value *kept, size_t *at)
 {
     xcc_node *n = u->d->node;
@@ -86,8 +86,8 @@ static xcc_value *add_state(unwinding *u, extension *e, const xcc_value *kept, s
     return parameter;
 }
 
-/* What is at the beginning of a round becomes a part of what the loop keeps, where `scans` is the place of the first
- * further scan output; *kept is the loop's result of it. */
+/* Keeps the value at the start of an iteration. `scans` is the index of the first additional scan output; *kept is the
+ * loop's result with it. */
 static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans)
 {
     xcc_node *n = u->d->node;
@@ -131,7 +131,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     return XCVM_OK;
 }
 
-/* Puts the longer lists in the place of the loop's. */
+/* Replaces the loop's lists by the extended ones. */
 static xcvm_status extend(unwinding *u, const extension *e, size_t input_count, size_t result_count)
 {
     xcc_node *n = u->d->node;
@@ -146,7 +146,7 @@ static xcvm_status extend(unwinding *u, const extension *e, size_t input_count, 
     return xcc_graph_set_outputs(n->bodies[0], result_count + 1, e->outputs);
 }
 
-/* Makes the loop stack the numbers of its rounds, so that it is known how many were run. */
+/* Makes the loop stack its iteration numbers, so that the number of iterations is known. */
 static xcvm_status keep_numbers(unwinding *u)
 {
     xcc_node *n = u->d->node;
@@ -172,7 +172,7 @@ static xcvm_status keep_numbers(unwinding *u)
     return u->trips != NULL ? XCVM_OK : u->c.m->error->status;
 }
 
-/* Makes the loop keep the states that its rounds begin with, those that keepings say. `before` is the loop back. */
+/* Makes the loop keep initial states of iterations as determined by `keepings`. `before` is the backward loop. */
 static xcvm_status keep_states(unwinding *u, xcc_node *before)
 {
     xcc_node *n = u->d->node;
@@ -213,7 +213,7 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
     return XCVM_OK;
 }
 
-/* What a state was at the beginning of a round. */
+/* Value of a state at the start of an iteration. */
 static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *round)
 {
     xcc_value *stack = u->stacks[i], *start, *end;
@@ -231,7 +231,7 @@ static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *ro
     }
 }
 
-/* Keeps the states that the round back reads, and has it read what was kept. */
+/* Keeps the states that the backward iteration reads, and makes it read the kept values. */
 static xcvm_status read_states(unwinding *u, xcc_node *back)
 {
     xcc_graph *to = back->bodies[0];
@@ -255,7 +255,7 @@ static xcvm_status read_states(unwinding *u, xcc_node *back)
     return XCVM_OK;
 }
 
-/* Whether a state carries a gradient from round to round. */
+/* Returns true if gradients flow through a state between iterations. */
 static bool flows(const xcc_node *n, size_t state)
 {
     const xcc_value *v = n->bodies[0]->inputs[state + 2];
@@ -264,7 +264,7 @@ static bool flows(const xcc_node *n, size_t state)
             (v->type.dtype == XCVM_NO_DTYPE || xcvm_dtype_is_float((xcvm_dtype)v->type.dtype)));
 }
 
-/* The gradient that a state ends with. */
+/* The gradient of a state's final value. */
 static xcc_value *last_gradient(unwinding *u, size_t i)
 {
     xcc_node *n = u->d->node;
@@ -282,7 +282,7 @@ static xcc_value *last_gradient(unwinding *u, size_t i)
     return xcc_zeros_like(u->d->b, n->outputs[i]);
 }
 
-/* The inputs of the loop that unwinds another: the round, what it goes on by, then its states. */
+/* Inputs of the backward loop: the iteration number, its condition, then its states. */
 static xcvm_status make_inputs(const unwinding *u, const xcc_node *back, xcc_value **inputs)
 {
     const xcc_node *n = u->d->node;
@@ -301,7 +301,7 @@ static xcvm_status make_inputs(const unwinding *u, const xcc_node *back, xcc_val
     return xcc_graph_set_inputs(to, back->input_count, inputs);
 }
 
-/* A place for what a round read, of the type of `like`; what is read there is known once all has been kept. */
+/* A placeholder of the type of `like`, which is replaced once all values are kept. */
 static xcc_value *make_place(xcc_builder *b, xcc_value *any, const xcc_value *like)
 {
     xcc_value *place = any != NULL ? xcc_apply(b, Identity, y, .x = XCC_IN(any)) : NULL;
@@ -310,8 +310,8 @@ static xcc_value *make_place(xcc_builder *b, xcc_value *any, const xcc_value *li
     return place;
 }
 
-/* Runs a round again: copies of its nodes read the round's number, and places for its states and for what was kept.
- * Places of states that gradients flow through are added to `wrt`. */
+/* Recomputes an iteration: copies of its nodes read its number, and placeholders for its states and kept values.
+ * Placeholders of states with gradients are added to `wrt`. */
 static xcvm_status copy_round(unwinding *u, xcc_builder *b, xcc_value *const *inputs, xcc_value **wrt,
                               size_t *wrt_count)
 {
@@ -336,7 +336,7 @@ static xcvm_status copy_round(unwinding *u, xcc_builder *b, xcc_value *const *in
     return xcc_copy_nodes(&u->c, from, b->graph);
 }
 
-/* The gradients that a round begins with: of the states that it ended with, and of what it gave. */
+/* Initial gradients of an iteration: of the states at its end, and of its scan outputs. */
 static xcvm_status make_seeds(unwinding *u, xcc_builder *b, xcc_value *const *inputs, xcc_seed *seeds, size_t *count)
 {
     const xcc_vjp *d = u->d;
@@ -355,8 +355,8 @@ static xcvm_status make_seeds(unwinding *u, xcc_builder *b, xcc_value *const *in
     return XCVM_OK;
 }
 
-/* One round backwards: what the round began with is read, the round is run again, and its gradients are added up. The
- * states of the loop are the gradients of those of the loop that it unwinds, then those of values from outside. */
+/* Builds one backward iteration: reads its initial states, recomputes it, and accumulates its gradients. The states of
+ * the backward loop are the gradients of the loop's states, then those of values from outside. */
 static xcvm_status fill_round(unwinding *u, xcc_node *back, xcc_value *const *wrt_outside, size_t outside)
 {
     const xcc_vjp *d = u->d;

@@ -1,4 +1,4 @@
-/* Softmax, its logarithm, and the loss behind it. */
+/* Gradients of Softmax, LogSoftmax and NegativeLogLikelihoodLoss. */
 #include "compiler/gradients/rule.h"
 
 #define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
@@ -14,7 +14,7 @@ XCC_GRADIENT(Softmax)
     xcc_give(d, 0, xcc_sub(d, product, xcc_mul(d, Y, sum_along(d, product, a->axis))));
 }
 
-/* Whether all elements are known to be 0: a number that is spread, or a constant, as what is small becomes. */
+/* Returns true if all elements are known to be 0: an expanded number, or a constant. */
 static bool is_zero(const xcc_value *v)
 {
     double number;
@@ -28,8 +28,8 @@ static bool is_zero(const xcc_value *v)
     return zero;
 }
 
-/* The node that wrote one number of each line along the axis into zeros, if v is that: the gradient of a loss of one
- * class for each line. */
+/* Returns the node if v is one number per line along the axis scattered into zeros: the gradient of a loss with one
+ * class per line. */
 static const xcvm_ScatterElements_args *one_of_each_line(const xcc_vjp *d, const xcc_value *v, int64_t axis)
 {
     const xcc_node *n = v->producer;
@@ -50,7 +50,7 @@ XCC_GRADIENT(LogSoftmax)
 {
     ARGS(LogSoftmax);
     const xcvm_ScatterElements_args *one = one_of_each_line(d, G, a->axis);
-    if (one != NULL) { /* whose sum is that number, and which is added where it stands */
+    if (one != NULL) { /* the sum is that number, which is added at its position */
         xcc_value *rest = xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), xcc_neg(d, xcc_value_of(one->updates)));
         xcc_give(d, 0,
                  rest == NULL ? NULL
@@ -61,15 +61,15 @@ XCC_GRADIENT(LogSoftmax)
     xcc_give(d, 0, xcc_sub(d, G, xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), sum_along(d, G, a->axis))));
 }
 
-/* Minus the weight at the target, divided by the sum of weights for a mean. What is ignored has no part in either; if
- * all is, the loss is NaN and the gradient 0. */
+/* Minus the weight at the target, divided by the sum of weights for a mean. Ignored targets do not count. If all are
+ * ignored, the loss is NaN and the gradient 0. */
 XCC_GRADIENT(NegativeLogLikelihoodLoss)
 {
     ARGS(NegativeLogLikelihoodLoss);
     xcc_value *x = xcc_in(d, 0), *target = xcc_in(d, 1), *weight = xcc_in(d, 2), *none = xcc_num(d, x, 0);
     const int64_t channels[] = {1};
     xcc_value *ignored = NULL, *class = target, *share = xcc_num(d, x, 1);
-    /* The least index stands for none, and one that the target's type does not have is no element's. */
+    /* The smallest index means none, and one outside the target's type matches no element. */
     if (a->ignore_index != INT64_MIN &&
         (target->type.dtype == XCVM_I64 || (a->ignore_index >= INT32_MIN && a->ignore_index <= INT32_MAX))) {
         xcc_value *index =
@@ -82,7 +82,7 @@ XCC_GRADIENT(NegativeLogLikelihoodLoss)
     if (ignored != NULL)
         share = xcc_where(d, ignored, none, share);
     xcc_value *g = G, *each = NULL;
-    /* Without weights each has a share of 1, and how many there are may be known. */
+    /* Without weights each share is 1, and their number may be known. */
     const bool equal = weight == NULL && ignored == NULL && target->type.rank >= 0 && xcvm_dims_known(&target->type);
     if (!equal)
         each = xcc_expand_like(d->b, share, target);

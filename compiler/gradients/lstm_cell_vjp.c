@@ -1,4 +1,4 @@
-/* LSTMCell: its gradient is one instruction, whose own gradient is that of a formula. */
+/* Gradient of LSTMCell: one instruction, whose own gradient is that of a formula. */
 #include "compiler/gradients/rule.h"
 #include "compiler/ir/lstm_cell.h"
 

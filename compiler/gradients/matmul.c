@@ -1,4 +1,4 @@
-/* Products: each operand's gradient is the product of the result's gradient and the other operand transposed. */
+/* Gradients of matrix products: the product of the result's gradient and the other operand transposed. */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
@@ -34,7 +34,7 @@ static xcc_value *swap_last(xcc_vjp *d, xcc_value *x)
     return xcc_build_transpose(d->b, x, (size_t)rank, perm);
 }
 
-/* A vector is a row in front of a matrix and a column behind one; so is its gradient. */
+/* A vector is a row before a matrix and a column after one, and so is its gradient. */
 XCC_GRADIENT(MatMul)
 {
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
@@ -53,7 +53,7 @@ XCC_GRADIENT(MatMul)
         d->failed = true;
         return;
     }
-    /* One matrix behind many rows is one product, which adds the rows up. */
+    /* A single matrix after many rows is one product, which sums over the rows. */
     const bool matrix = b->type.rank == 2;
     if (xcc_wanted(d, 0)) {
         xcc_value *left = matrix ? gemm(d, g, false, b, true, 1) : xcc_op2(d, XCVM_OP_MatMul, g, swap_last(d, b));
@@ -87,7 +87,7 @@ XCC_GRADIENT(Gemm)
         xcc_give(d, 2, xcc_scale(d, xcc_sum_to(d->b, G, xcc_in(d, 2)), s->beta));
 }
 
-/* The signs of a chessboard, n x n. */
+/* Signs of a chessboard pattern, n x n. */
 static xcc_value *chessboard(xcc_vjp *d, xcc_value *like, int64_t n)
 {
     double *signs = xcc_alloc(d->b->graph->module, (size_t)(n * n) * sizeof *signs);
@@ -98,7 +98,7 @@ static xcc_value *chessboard(xcc_vjp *d, xcc_value *like, int64_t n)
     return xcc_build_cast(d->b, board, (xcvm_dtype)like->type.dtype);
 }
 
-/* For each i, all but i of 0 ... n - 1. */
+/* For each i, all of 0 ... n - 1 except i. */
 static xcc_value *all_but_one(xcc_vjp *d, int64_t n)
 {
     int64_t *all = xcc_alloc(d->b->graph->module, (size_t)(n * (n - 1)) * sizeof *all);
@@ -107,7 +107,7 @@ static xcc_value *all_but_one(xcc_vjp *d, int64_t n)
     return all == NULL ? NULL : xcc_constant(d->b->graph, NULL, XCVM_I64, 2, (const int64_t[]){n, n - 1}, all, true);
 }
 
-/* The cofactors, each the determinant of what is left without its row and column. */
+/* The cofactors: determinants of the matrix without a row and a column. */
 XCC_GRADIENT(Det)
 {
     enum { MOST = 64 };
@@ -129,7 +129,7 @@ XCC_GRADIENT(Det)
         return;
     }
     xcc_value *but = all_but_one(d, n);
-    /* [..., n, n - 1, n, n - 1], then both counts of minors in front of the minors. */
+    /* [..., n, n - 1, n, n - 1]; the axes that count minors then move before the minors. */
     xcc_value *minors = xcc_build_gather(d->b, xcc_build_gather(d->b, A, but, rank - 2), but, rank);
     int64_t perm[XCVM_MAX_RANK];
     for (int i = 0; i < rank + 2; i++)

@@ -1,4 +1,4 @@
-/* Instructions that select or repeat elements: gradients are put back among zeros, and those of copies added up. */
+/* Gradients of selection and repetition: gradients are scattered into zeros, and those of copies are summed. */
 #include "compiler/gradients/rule.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 
-/* As a list; a number becomes one of one. */
+/* Reshapes to a list; a scalar becomes a list of one element. */
 static xcc_value *flat(xcc_vjp *d, xcc_value *v) { return xcc_build_reshape(d->b, v, XCC_BUILD_INTS(d->b, -1)); }
 
-/* The product of dimensions [first, last) of x as a list of one. */
+/* The product of dimensions [first, last) of x as a list of one element. */
 static xcc_value *product_of(xcc_vjp *d, xcc_value *x, int first, int last)
 {
     xcc_value *product = XCC_BUILD_INTS(d->b, 1);
@@ -56,7 +56,7 @@ static xcc_value *zeros_of(xcc_vjp *d, const xcc_value *like, xcc_value *shape)
     return xcc_build_expand(d->b, xcc_num(d, like, 0), shape);
 }
 
-/* The gradient of x, whose slices at `indices`, a list, along `axis` were taken; `g` has x's other axes. */
+/* The gradient of x from that of its slices at the list `indices` along `axis`; `g` has x's other axes. */
 static xcc_value *scatter_along(xcc_vjp *d, xcc_value *x, xcc_value *g, xcc_value *indices, int axis)
 {
     const int rank = x->type.rank;
@@ -81,9 +81,9 @@ static xcc_value *scatter_along(xcc_vjp *d, xcc_value *x, xcc_value *g, xcc_valu
     return xcc_reshape_like(d->b, sum, x);
 }
 
-/* ---- Concatenating and cutting ---- */
+/* ---- Concatenation and splitting ---- */
 
-/* The sizes of all operands along an axis, a list: one constant if they are known, of which there may be thousands. */
+/* Sizes of all operands on an axis as a list: one constant if they are known, because there may be thousands. */
 static xcc_value *sizes_along(xcc_vjp *d, int axis)
 {
     const size_t count = xcc_node_input_count(d->node);
@@ -135,12 +135,12 @@ XCC_GRADIENT(Split)
     xcc_give(d, 0, pieces != NULL ? xcc_build_concat(d->b, a->ys.count, pieces, a->axis) : NULL);
 }
 
-/* The axes of a Slice or a Pad; false, and refused, if only a run knows them. */
+/* The axes of a Slice or a Pad. Refuses and returns false if they are known only at run time. */
 static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t *count)
 {
     const int rank = X->type.rank;
     if (axes == NULL) {
-        const xcvm_value *each = XCC_IN(xcc_in(d, 1)); /* starts; or pads, two for each */
+        const xcvm_value *each = XCC_IN(xcc_in(d, 1)); /* starts; or pads, two per axis */
         *count = each->rank >= 0 && xcvm_dims_known(each) ? xcvm_element_count(each) : (size_t)rank;
         if (xcc_is(d->node, XCVM_OP_Pad))
             *count = (size_t)rank;
@@ -160,7 +160,7 @@ static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t 
     return true;
 }
 
-/* An element of a list of constants; false if it is not known. */
+/* An element of a constant list; false if it is unknown. */
 static bool constant_at(const xcvm_value *list, size_t i, int64_t *value)
 {
     if (list == NULL || list->data == NULL || i >= xcvm_element_count(list))
@@ -169,7 +169,7 @@ static bool constant_at(const xcvm_value *list, size_t i, int64_t *value)
     return true;
 }
 
-/* What a Slice takes by steps of 1 of axes of known sizes goes back between zeros; false if it is not so. */
+/* Pads the gradient of a Slice with step 1 on axes of known size with zeros; false otherwise. */
 static bool pad_slice(xcc_vjp *d, const xcvm_Slice_args *a, const int64_t *axes, size_t count)
 {
     int64_t pads[2 * XCVM_MAX_RANK];
@@ -199,7 +199,7 @@ XCC_GRADIENT(Slice)
     size_t count;
     if (!xcc_vjp_need_rank(d, 0) || !read_axes(d, a->axes, axes, &count) || pad_slice(d, a, axes, count))
         return;
-    /* Else axis by axis: the positions that are taken are the slice of all positions. */
+    /* Otherwise axis by axis: the selected positions are the slice of all positions. */
     xcc_value *g = G, *shape = xcc_build_shape_of(d->b, X), *sliced = xcc_build_shape_of(d->b, xcc_out(d, 0));
     for (size_t i = 0; i < count; i++) {
         const int64_t one = (int64_t)i, axis = axes[i];
@@ -222,7 +222,7 @@ XCC_GRADIENT(Slice)
         }
         xcc_value *taken = xcc_apply(d->b, Slice, y, .x = XCC_IN(all), .starts = XCC_IN(start), .ends = XCC_IN(end),
                                      .axes = XCC_IN(zero), .steps = XCC_IN(step));
-        /* The shape of what g becomes: axes done so far have x's sizes, the others the slice's. */
+        /* The shape after this axis: processed axes have x's sizes, the others the slice's. */
         xcc_value *sizes[XCVM_MAX_RANK];
         for (int k = 0; k < X->type.rank; k++) {
             bool done = true;
@@ -240,11 +240,11 @@ XCC_GRADIENT(Slice)
     xcc_give(d, 0, count > 0 ? xcc_reshape_like(d->b, g, X) : g);
 }
 
-/* ---- Repeating ---- */
+/* ---- Repetition ---- */
 
 XCC_GRADIENT(Expand) { xcc_give(d, 0, xcc_sum_to(d->b, G, X)); }
 
-/* Axis by axis: copies stand one behind the other, [before, copies, size and all behind]. */
+/* Axis by axis: copies are adjacent, [before, copies, size and all axes after]. */
 XCC_GRADIENT(Tile)
 {
     ARGS(Tile);
@@ -265,7 +265,7 @@ XCC_GRADIENT(Tile)
     xcc_give(d, 0, xcc_reshape_like(d->b, g, X));
 }
 
-/* What was added in front and behind is taken away again, and what was taken away comes back as zeros. */
+/* Removes added elements, and pads removed ones with zeros. */
 static void give_padded(xcc_vjp *d, const xcvm_Pad_args *a)
 {
     xcc_value *back = xcc_neg(d, xcc_value_of(a->pads));
@@ -280,7 +280,7 @@ static void give_padded(xcc_vjp *d, const xcvm_Pad_args *a)
     }
 }
 
-/* In the other modes an axis of y is a choice of positions of that axis of x, which padding all positions tells. */
+/* In other modes, padding the positions of an axis gives the positions of x that y's elements come from. */
 XCC_GRADIENT(Pad)
 {
     ARGS(Pad);
@@ -336,7 +336,7 @@ XCC_GRADIENT(GatherElements)
     xcc_give(d, 0, scatter_elements(d, xcc_zeros_like(d->b, X), xcc_in(d, 1), G, a->axis, XCVM_REDUCTION_add));
 }
 
-/* Index tuples for all of x: batch axes, which indices leave out, are made one and counted. */
+/* Index tuples for all of x: batch axes, which the indices omit, are merged and counted. */
 XCC_GRADIENT(GatherND)
 {
     ARGS(GatherND);
@@ -353,7 +353,7 @@ XCC_GRADIENT(GatherND)
         xcc_refuse(d, "the gradient needs the length of index tuples, which is not known");
         return;
     }
-    /* x as [batches, the rest of x], the tuples as a list for each batch. */
+    /* x as [batches, rest of x], the tuples as a list per batch. */
     xcc_value *batches = product_of(d, X, 0, batch), *each = product_of(d, indices, batch, tuples);
     xcc_value *length = xcc_build_dim_of(d->b, indices, tuples), *one = XCC_BUILD_INTS(d->b, 1),
               *rest[XCVM_MAX_RANK + 1];
@@ -404,7 +404,7 @@ XCC_GRADIENT(MaxUnpool)
     xcc_give(d, 0, xcc_reshape_like(d->b, gather_elements(d, flat(d, G), at, 0), X));
 }
 
-/* How much of the gradient stands at the positions, and how much elsewhere. */
+/* Sums of the gradient at the selected positions, and elsewhere. */
 XCC_GRADIENT(OneHot)
 {
     ARGS(OneHot);

@@ -1,5 +1,5 @@
-/* Normalizations in closed form: with xhat = (x - mean) * s and g the gradient times the scale,
- * dx = s * (g - mean(g) - xhat * mean(g * xhat)). All is computed in f32 at least. */
+/* Gradients of normalizations in closed form: with xhat = (x - mean) * s and g the gradient times the scale, dx = s *
+ * (g - mean(g) - xhat * mean(g * xhat)). Computed in at least f32. */
 #include "compiler/gradients/rule.h"
 
 #define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
@@ -7,13 +7,13 @@
 #define X xcc_in(d, 0)
 #define Y xcc_out(d, 0)
 
-/* In the type that sums are computed in. */
+/* Converts to the computation type. */
 static xcc_value *wide(xcc_vjp *d, xcc_value *v)
 {
     return xcc_build_cast(d->b, v, X->type.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32);
 }
 
-/* Gives what was computed in a wider type in the operand's. */
+/* Gives a gradient converted to the operand's type. */
 static void give_narrow(xcc_vjp *d, size_t i, xcc_value *gradient)
 {
     xcc_give(d, i, xcc_build_cast(d->b, gradient, (xcvm_dtype)xcc_in(d, i)->type.dtype));
@@ -46,7 +46,7 @@ static xcc_value *backward(xcc_vjp *d, const normal *n, xcc_value *g, bool cente
     return xcc_mul(d, n->s, xcc_sub(d, rest, part));
 }
 
-/* A number for each channel, in the shape of one batch entry. */
+/* One number per channel, in the shape of one batch entry. */
 static xcc_value *per_channel(xcc_vjp *d, xcc_value *v)
 {
     static const int64_t shape[] = {-1, 1, 1, 1, 1, 1, 1, 1};
@@ -54,7 +54,7 @@ static xcc_value *per_channel(xcc_vjp *d, xcc_value *v)
     return xcc_build_reshape(d->b, wide(d, v), xcc_build_ints(d->b, rank > 1 ? (size_t)rank - 1 : 1, shape));
 }
 
-/* All axes but that of the channels. */
+/* All axes except the channels. */
 static xcc_value *other_axes(xcc_vjp *d)
 {
     static const int64_t axes[] = {0, 2, 3, 4, 5, 6, 7};
@@ -68,14 +68,14 @@ static void give_channel_sum(xcc_vjp *d, size_t i, xcc_value *v)
         give_narrow(d, i, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, v, other_axes(d), false));
 }
 
-/* Sums over all axes but that of the channels. */
+/* Sums over all axes except the channels. */
 static xcc_value *channel_sums(xcc_vjp *d, xcvm_opcode reduction, xcc_value *v)
 {
     return xcc_build_reduce(d->b, reduction, v, other_axes(d), false);
 }
 
-/* The gradients of x, scale and b in training, as a formula, in the type that is computed in: with c = x - mean and
- * sums over the n elements of a channel, dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). */
+/* The gradients of x, scale and b in training mode by a formula, in the computation type. With c = x - mean and sums
+ * over the n elements of a channel, dx = scale * s * (g - sum(g) / n - c * s^2 * sum(g * c) / n). */
 typedef struct trained {
     xcc_value *dx, *dscale, *db;
 } trained;
@@ -85,7 +85,7 @@ static trained differentiate_trained(xcc_vjp *d, xcc_value *x, xcc_value *scale,
     xcc_value *axes = other_axes(d), *mean = xcc_mean(d, x, axes);
     xcc_value *c = xcc_sub(d, x, mean), *one = XCC_BUILD_INTS(d->b, 1);
     xcc_value *channels = xcc_op2(d, XCVM_OP_Max, xcc_op1(d, XCVM_OP_Size, mean), one);
-    /* None at all are counted as one, so that sums of nothing are 0. */
+    /* A count of 0 becomes 1, so that empty sums are 0. */
     xcc_value *count = xcc_op2(d, XCVM_OP_Max, xcc_div(d, xcc_op1(d, XCVM_OP_Size, x), channels), one);
     if (x == NULL || count == NULL)
         return (trained){NULL, NULL, NULL};
@@ -100,7 +100,8 @@ static trained differentiate_trained(xcc_vjp *d, xcc_value *x, xcc_value *scale,
     return (trained){xcc_add(d, xcc_mul(d, g, per_channel(d, factor)), rest), of_both, of_g};
 }
 
-/* Whether what is built may be an instruction that ONNX has no operator for: it is run, or compiled to a program. */
+/* Returns true if instructions without an ONNX operator may be used: when executing eagerly or compiling to a program.
+ */
 static bool may_be_own(const xcc_vjp *d)
 {
     const xcc_module *m = d->b->graph->module;
@@ -130,7 +131,7 @@ static void give_trained(xcc_vjp *d, double epsilon)
             give_narrow(d, i, all[i]);
 }
 
-/* With the batch's own statistics or, in inference, given ones, which are operands like others. */
+/* With the batch's own statistics or, in inference form, given ones, which are ordinary operands. */
 XCC_GRADIENT(BatchNormalization)
 {
     ARGS(BatchNormalization);
@@ -155,7 +156,7 @@ XCC_GRADIENT(BatchNormalization)
     give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, xhat, s)), -0.5));
 }
 
-/* Of g, x and scale; what it does is differentiated as a formula. */
+/* Of g, x and scale, by differentiating a formula. */
 XCC_GRADIENT(BatchNormalizationGradient)
 {
     ARGS(BatchNormalizationGradient);
@@ -196,7 +197,7 @@ XCC_GRADIENT(SyncBatchNormalization)
             give_narrow(d, i, results[i]);
 }
 
-/* x as [batch, groups, all of a group] and back. */
+/* With x as [batch, groups, elements of a group]. */
 static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
 {
     xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
@@ -227,13 +228,13 @@ XCC_GRADIENT(GroupNormalization)
         give_grouped(d, XCC_BUILD_INTS(d->b, a->num_groups), a->epsilon);
 }
 
-/* The axes from `axis` on. */
+/* The axes from `axis`. */
 static xcc_value *axes_from(xcc_vjp *d, int64_t axis)
 {
     return xcc_build_axes_from(d->b, X, axis < 0 ? axis + X->type.rank : axis);
 }
 
-/* y is not the only result that may have a gradient: mean(x), and s = (var(x) + epsilon)^(-1/2). */
+/* Other results may have gradients too: mean(x), and s = (var(x) + epsilon)^(-1/2). */
 XCC_GRADIENT(LayerNormalization)
 {
     ARGS(LayerNormalization);
@@ -252,7 +253,7 @@ XCC_GRADIENT(LayerNormalization)
     for (size_t i = 1; i <= 2 && xcc_wanted(d, 0); i++) {
         if (d->results[i] == NULL)
             continue;
-        /* The mean of the gradient over what it was a mean of. */
+        /* The gradient of a mean, divided by the number of elements. */
         xcc_value *part = xcc_build_expand(d->b, wide(d, d->results[i]), xcc_build_shape_of(d->b, X));
         xcc_value *size = xcc_div(d, xcc_op1(d, XCVM_OP_Size, X), xcc_op1(d, XCVM_OP_Size, n.s));
         part = xcc_div(d, part, xcc_build_cast(d->b, size, (xcvm_dtype)x->type.dtype));
@@ -277,7 +278,7 @@ XCC_GRADIENT(RMSNormalization)
         give_narrow(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
 }
 
-/* (g - y * sum(g * y)) / norm, of the sum of sizes with the sign of x for the first y; 0 where the norm is 0. */
+/* (g - y * sum(g * y)) / norm, or for the 1-norm with the sign of x instead of the first y; 0 where the norm is 0. */
 XCC_GRADIENT(LpNormalization)
 {
     ARGS(LpNormalization);
@@ -288,7 +289,7 @@ XCC_GRADIENT(LpNormalization)
     give_narrow(d, 0, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, norm, zero), zero, dx));
 }
 
-/* Sums of `size` neighboring channels, `before` of which lie in front: a convolution of [batch, 1, channels, rest]. */
+/* Sums of `size` neighboring channels, `before` of them preceding: a convolution of [batch, 1, channels, rest]. */
 static xcc_value *neighbors(xcc_vjp *d, xcc_value *x, int64_t size, int64_t before)
 {
     xcc_value *rest = XCC_BUILD_INTS(d->b, 1);
@@ -306,7 +307,7 @@ static xcc_value *neighbors(xcc_vjp *d, xcc_value *x, int64_t size, int64_t befo
 }
 
 /* With n = bias + alpha / size * sum of squares: g * n^-beta - 2 * alpha * beta / size * x * sum of g * x * n^(-beta -
- * 1) over the channels that have this one for a neighbor. */
+ * 1) over the channels whose window includes this one. */
 XCC_GRADIENT(LRN)
 {
     ARGS(LRN);
@@ -321,7 +322,7 @@ XCC_GRADIENT(LRN)
     give_narrow(d, 0, xcc_sub(d, direct, xcc_scale(d, xcc_mul(d, x, sum), 2 * share * a->beta)));
 }
 
-/* What was kept, divided as it was; in inference all is kept as it is. */
+/* The kept elements, divided as in the forward pass; in inference form all elements unchanged. */
 XCC_GRADIENT(Dropout)
 {
     xcc_value *ratio = xcc_in(d, 1), *training = xcc_in(d, 2), *mask = training != NULL ? xcc_extra_result(d, 1) : NULL;

@@ -1,4 +1,4 @@
-/* The gradient of a part of a graph, at a point that need not be the one that the graph computes it at. */
+/* The gradient of a part of a graph at a given point. */
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
@@ -6,7 +6,7 @@
 
 typedef struct part {
     xcc_copying c;
-    bool *needed; /* by value id: y is computed from it */
+    bool *needed; /* by value id: y depends on it */
 } part;
 
 static void need(part *p, const xcc_value *v)
@@ -15,7 +15,7 @@ static void need(part *p, const xcc_value *v)
         p->needed[v->id] = true;
 }
 
-/* What a node reads, its bodies included. */
+/* Marks the values that a node and its bodies read. */
 static void need_operands(part *p, const xcc_node *n)
 {
     for (size_t i = 0; i < xcc_node_input_count(n); i++)
@@ -56,8 +56,8 @@ static bool reads_copies(const part *p, const xcc_node *n)
     return false;
 }
 
-/* Copies, to the end of `to`, the nodes of g and of the graphs around it up to `last` that are between the variables
- * and what is needed; those of the graphs around it first. */
+/* Copies to the end of `to` the nodes of g and of enclosing graphs, up to `last`, between the variables and the marked
+ * values; nodes of enclosing graphs first. */
 static xcvm_status copy_part(part *p, xcc_graph *g, xcc_node *last, xcc_graph *to)
 {
     for (const xcc_node *n = last; n != NULL; n = n->previous) {

@@ -1,4 +1,4 @@
-/* Pools: an element has its share of the gradients of all windows that it is in. */
+/* Gradients of pools: an element gets its share of the gradients of all windows that contain it. */
 #include "compiler/gradients/windows.h"
 #include "ops/conv/window.h"
 
@@ -10,15 +10,15 @@
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
-/* ---- The greatest ---- */
+/* ---- Maxima ---- */
 
-/* All goes to the first of the greatest, as the indices say. */
+/* The first maximum, given by the indices, gets the whole gradient. */
 XCC_GRADIENT(MaxPool)
 {
     const xcvm_MaxPool_args *a = XCC_ARGS(MaxPool, d->node);
     xcc_value *indices = a->storage_order == 0 ? xcc_extra_result(d, 1) : NULL;
     if (a->storage_order != 0) {
-        /* The node's own count columns first. */
+        /* The node's own indices are column-major. */
         xcvm_MaxPool_args again = *a;
         xcc_value *y = xcc_value_create(d->b->graph, NULL);
         indices = xcc_value_create(d->b->graph, NULL);
@@ -42,14 +42,14 @@ XCC_GRADIENT(MaxPool)
 
 /* ---- Sums ---- */
 
-/* Pools that add up, as windows of ones over one channel. */
+/* Sum and mean pools as convolutions with a window of ones over one channel. */
 typedef struct pool {
     xcvm_ints kernel;
     xcc_window window;
     int64_t room[2 * XCVM_MAX_RANK];
 } pool;
 
-/* false, and refused, if the pads depend on sizes that are not known. */
+/* Refuses and returns false if the pads depend on unknown sizes. */
 static bool read_pool(xcc_vjp *d, pool *p, xcvm_ints kernel, xcvm_ints strides, xcvm_ints pads, xcvm_ints dilations,
                       int auto_pad)
 {
@@ -65,7 +65,7 @@ static bool read_pool(xcc_vjp *d, pool *p, xcvm_ints kernel, xcvm_ints strides, 
     return true;
 }
 
-/* Batch and channels as one axis, before an axis of one channel. */
+/* Merges batch and channels into one axis, followed by one channel. */
 static xcc_value *one_channel(xcc_vjp *d, xcc_value *x)
 {
     xcc_value *parts[XCVM_MAX_RANK] = {xcc_mul(d, xcc_build_dim_of(d->b, x, 0), xcc_build_dim_of(d->b, x, 1)),
@@ -85,15 +85,15 @@ static xcc_value *ones_of(xcc_vjp *d, const pool *p)
     return xcc_build_expand(d->b, xcc_num(d, X, 1), xcc_build_ints(d->b, p->kernel.count + 2, dims));
 }
 
-/* For each element of x, the sum of what the windows that it is in have in `g`. */
+/* For each element of x, the sum of `g` over the windows that contain it. */
 static xcc_value *spread(xcc_vjp *d, const pool *p, xcc_value *g)
 {
     xcc_value *each = one_channel(d, g), *image = one_channel(d, X);
     return xcc_reshape_like(d->b, xcc_window_spread(d, each, ones_of(d, p), &p->window, image), X);
 }
 
-/* How many elements each window has, those of the padding included if `padding`, but none behind it, where ceil_mode
- * lets windows end. */
+/* Number of elements of each window, including padding if `padding`, but none beyond it, where windows may end with
+ * ceil_mode. */
 static xcc_value *count(xcc_vjp *d, const pool *p, bool padding)
 {
     static const int64_t none[2 * SPATIAL];

@@ -1,4 +1,4 @@
-/* Quantization. What rounds has no gradient but where straight-through gradients are asked for. */
+/* Gradients of quantization. Rounding has no gradient unless straight-through gradients are requested. */
 #include "compiler/gradients/rule.h"
 #include "ops/quantize/quantize_shape.h"
 
@@ -7,13 +7,13 @@
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 
-/* How scales stand along an axis of x. */
+/* Layout of scales along an axis of x. */
 typedef struct layout {
     int axis;
-    int64_t block; /* elements that share one; 0: scales are one, or one for each element of the axis */
+    int64_t block; /* elements per scale; 0: a single scale, or one per element of the axis */
 } layout;
 
-/* false, and refused, if ranks that it takes are not known. */
+/* Refuses and returns false if required ranks are unknown. */
 static bool find_layout(xcc_vjp *d, int64_t axis, int64_t block_size, layout *l)
 {
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
@@ -22,7 +22,7 @@ static bool find_layout(xcc_vjp *d, int64_t axis, int64_t block_size, layout *l)
     return true;
 }
 
-/* The sizes of x, but those along the axis as `blocks` times `block`, with or without `block` as an axis of its own. */
+/* The sizes of x with the axis split into `blocks` times `block`, or merged. */
 static xcc_value *blocked_shape(xcc_vjp *d, const layout *l, bool apart)
 {
     xcc_value *sizes[XCVM_MAX_RANK + 1], *block = XCC_BUILD_INTS(d->b, l->block),
@@ -40,7 +40,7 @@ static xcc_value *blocked_shape(xcc_vjp *d, const layout *l, bool apart)
     return xcc_build_concat(d->b, count, sizes, 0);
 }
 
-/* A scale, or a zero point, in a shape that broadcasts to that of x. */
+/* Broadcasts a scale or zero point to x. */
 static xcc_value *spread(xcc_vjp *d, const layout *l, xcc_value *v)
 {
     if (v == NULL || v->type.rank == 0)
@@ -59,7 +59,7 @@ static xcc_value *spread(xcc_vjp *d, const layout *l, xcc_value *v)
                                           XCC_BUILD_INTS(d->b, l->axis)});
 }
 
-/* Of something for each element of x, the sums over those that share an element of `v`, operand 1 or 2. */
+/* Sums g, one number per element of x, over the elements that share an element of `v`, operand 1 or 2. */
 static xcc_value *gather_up(xcc_vjp *d, const layout *l, xcc_value *g, xcc_value *v)
 {
     if (l->block == 0 || v->type.rank == 0) {
@@ -77,14 +77,14 @@ static xcc_value *gather_up(xcc_vjp *d, const layout *l, xcc_value *g, xcc_value
         d->b, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, parts, XCC_BUILD_INTS(d->b, l->axis + 1), false), v);
 }
 
-/* In a type that has room for products of quantized numbers. */
+/* Converts to a type with enough precision for products of quantized numbers. */
 static xcc_value *wide(xcc_vjp *d, xcc_value *v)
 {
     const bool f64 = v != NULL && (v->type.dtype == XCVM_F64 || G->type.dtype == XCVM_F64);
     return xcc_build_cast(d->b, v, f64 ? XCVM_F64 : XCVM_F32);
 }
 
-/* (x - zero_point) * scale is linear in each; straight-through gradients need those of x and zero_point. */
+/* (x - zero_point) * scale is linear in each. Gradients of x and zero_point are straight-through. */
 XCC_GRADIENT(DequantizeLinear)
 {
     const xcvm_DequantizeLinear_args *a = XCC_ARGS(DequantizeLinear, d->node);
@@ -101,12 +101,12 @@ XCC_GRADIENT(DequantizeLinear)
     if (!xcc_wanted(d, 1))
         return;
     xcc_value *x = wide(d, X);
-    if (zero_point != NULL) /* in the place of scales, of which there are as many */
+    if (zero_point != NULL) /* same number as scales */
         x = xcc_sub(d, x, spread(d, &l, xcc_reshape_like(d->b, wide(d, zero_point), scale)));
     xcc_give(d, 1, xcc_build_cast(d->b, gather_up(d, &l, xcc_mul(d, g, x), scale), (xcvm_dtype)scale->type.dtype));
 }
 
-/* The least and the greatest number of a quantized type. */
+/* The smallest and the largest number of a quantized type. */
 static void find_range(xcvm_dtype dtype, double *low, double *high)
 {
     const int bits = xcvm_dtype_bits(dtype);
@@ -168,7 +168,7 @@ XCC_GRADIENT(QuantizeLinear)
                                 (xcvm_dtype)scale->type.dtype));
 }
 
-/* The scale is the range of x and zero, over 255, and nothing saturates by it. */
+/* The scale is the range of x and zero divided by 255, so nothing saturates. */
 XCC_GRADIENT(DynamicQuantizeLinear)
 {
     xcc_formula f;

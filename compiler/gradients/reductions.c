@@ -1,12 +1,13 @@
-/* Reductions: the gradient, its axes put back, goes to all that were reduced, times a factor of each. */
+/* Gradients of reductions: the gradient, with reduced axes restored, is broadcast to all reduced elements and
+ * multiplied by a factor for each. */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 #define Y xcc_out(d, 0)
 
-/* `v`, a result of the node or its gradient, with the reduced axes as axes of size 1. Reductions have their arguments
- * in common. */
+/* `v`, a result of the node or its gradient, with the reduced axes restored as size 1. All reductions have the same
+ * arguments. */
 static xcc_value *put_back(xcc_vjp *d, xcc_value *v)
 {
     const xcvm_ReduceSum_args *a = d->node->args;
@@ -18,7 +19,7 @@ static xcc_value *put_back(xcc_vjp *d, xcc_value *v)
         return xcc_op2(d, XCVM_OP_Unsqueeze, v, axes);
     if (a->noop_with_empty_axes)
         return v;
-    /* All axes are reduced. A rank that is known is written down, so that shapes are known while recording. */
+    /* All axes are reduced. A known rank becomes a constant shape, so that shapes are known while recording. */
     if (X->type.rank >= 0) {
         int64_t ones[XCVM_MAX_RANK];
         for (int i = 0; i < X->type.rank; i++)
@@ -31,7 +32,7 @@ static xcc_value *put_back(xcc_vjp *d, xcc_value *v)
                          xcc_build_reshape(d->b, xcc_build_rank_of(d->b, X), XCC_BUILD_INTS(d->b, 1))));
 }
 
-/* Whether the axes are known well enough: a list of them that may turn out empty would mean all of them. */
+/* Returns true if the axes are sufficiently known: a list that may be empty at run time would mean all axes. */
 static bool know_axes(xcc_vjp *d)
 {
     const xcvm_ReduceSum_args *a = d->node->args;
@@ -41,7 +42,7 @@ static bool know_axes(xcc_vjp *d)
     return known;
 }
 
-/* The gradient of x is the product of y's and a factor of the shape of x. */
+/* The gradient of x is the product of y's and a factor with the shape of x. */
 static void give_product(xcc_vjp *d, xcc_value *g, xcc_value *factor)
 {
     xcc_give(d, 0, xcc_mul(d, put_back(d, g), factor));
@@ -62,7 +63,7 @@ XCC_GRADIENT(ReduceMean)
     xcc_give(d, 0, xcc_expand_like(d->b, put_back(d, share), X));
 }
 
-/* Equal ones share. */
+/* Equal extremes share the gradient. */
 static void give_extremes(xcc_vjp *d)
 {
     if (!know_axes(d))
@@ -80,8 +81,8 @@ static void give_extremes(xcc_vjp *d)
 XCC_GRADIENT(ReduceMax) { give_extremes(d); }
 XCC_GRADIENT(ReduceMin) { give_extremes(d); }
 
-/* The product of the others: where an axis has one zero, that one has the product of the rest and the rest none; where
- * it has more, none has any. */
+/* The product of the other elements. With one zero on an axis, that element gets the product of the rest and the others
+ * 0; with several zeros, all get 0. */
 XCC_GRADIENT(ReduceProd)
 {
     if (!know_axes(d))
@@ -98,7 +99,7 @@ XCC_GRADIENT(ReduceProd)
                                  .noop_with_empty_axes = a->noop_with_empty_axes);
     xcc_value *product = xcc_apply(d->b, ReduceProd, y, .x = XCC_IN(rest), .axes = a->axes, .keepdims = 1,
                                    .noop_with_empty_axes = a->noop_with_empty_axes);
-    /* The zeros among the others: all but the element itself. */
+    /* The number of zeros among the other elements. */
     xcc_value *others = xcc_sub(d, count, zeros);
     xcc_value *factor = xcc_where(d, xcc_op2(d, XCVM_OP_Equal, others, none), xcc_div(d, product, rest), none);
     give_product(d, G, factor);
@@ -131,11 +132,11 @@ XCC_GRADIENT(ReduceLogSumExp)
         give_product(d, G, xcc_op1(d, XCVM_OP_Exp, xcc_sub(d, X, put_back(d, Y))));
 }
 
-/* ---- Running sums and products ---- */
+/* ---- Cumulative sums and products ---- */
 
 static xcc_value *cumulate(xcc_vjp *d, xcvm_opcode op, xcc_value *x, bool exclusive, bool reverse)
 {
-    /* Both have their arguments in common. */
+    /* Both have the same arguments. */
     const xcvm_CumSum_args *a = d->node->args;
     if (x == NULL)
         return NULL;
@@ -149,9 +150,8 @@ XCC_GRADIENT(CumSum)
     xcc_give(d, 0, cumulate(d, XCVM_OP_CumSum, G, a->exclusive, !a->reverse));
 }
 
-/* An element has the sum of gradient times result over what it is a factor of, divided by it. Behind the first zero all
- * results are 0; of that zero itself, those are needed that there would be with 1 in its place; what lies behind it has
- * none. */
+/* The sum of gradient times result over all results that include the element, divided by the element. After the first
+ * zero all results are 0. The zero itself uses the results with 1 in its place, and later elements have gradient 0. */
 XCC_GRADIENT(CumProd)
 {
     const xcvm_CumSum_args *a = d->node->args;

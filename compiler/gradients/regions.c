@@ -1,26 +1,26 @@
-/* Regions of images, as formulas: the pixels of each cell, found along each axis by itself, with weights that depend on
- * where samples lie between them; a cell is the sum, or the greatest, over rows of pixels and then over columns. */
+/* Gradients of region pooling by formulas: the pixels of each cell, found separately on each axis, with weights from
+ * the sample positions. A cell is the sum, or the maximum, over rows of pixels and then over columns. */
 #include "compiler/gradients/rule.h"
 #include "ops/image/sampling.h"
 
-/* What stands for nothing among which the greatest is looked for. */
+/* Stands for an absent element in a maximum. */
 #define NOTHING (-1e30)
 
-/* An axis of all regions: for each of its cells, the pixels that it takes. */
+/* An axis of all regions: the pixels of each of its cells. */
 typedef struct cells {
     int64_t count;
     xcc_value *index;  /* [regions, cells, taps], i64 */
-    xcc_value *weight; /* the same, f64, or NULL: all 1 */
-    xcc_value *taken;  /* the same, whether the tap counts */
+    xcc_value *weight; /* the same, f64; NULL: all 1 */
+    xcc_value *taken;  /* the same: the tap counts */
 } cells;
 
 typedef struct pooling {
     xcc_vjp *d;
-    xcvm_dtype dtype;  /* that is computed in */
+    xcvm_dtype dtype;  /* computation type */
     xcc_value *x;      /* [batch, channels, height, width] */
     xcc_value *images; /* [regions], i64 */
     bool greatest;
-    bool weighted; /* the greatest of pixels times weights, not of interpolated samples */
+    bool weighted; /* maximum of pixels times weights, not of interpolated samples */
 } pooling;
 
 /* A column of rois as [regions, 1, 1], f64, times the scale. */
@@ -30,7 +30,7 @@ static xcc_value *corner(xcc_vjp *d, xcc_value *rois, int64_t column, double sca
     return xcc_scale(d, xcc_build_unsqueeze(d->b, c, 1, (const int64_t[]){2}), scale);
 }
 
-/* 0 ... limit - 1 in f64, limit an f64 or an i64 scalar. */
+/* 0 ... limit - 1 in f64; limit is an f64 or i64 scalar. */
 static xcc_value *counted(xcc_vjp *d, xcc_value *limit)
 {
     xcc_graph *g = d->b->graph;
@@ -53,7 +53,7 @@ static xcc_value *number_of_cells(xcc_vjp *d, int64_t count)
     return xcc_build_unsqueeze(d->b, numbers, 1, (const int64_t[]){1});
 }
 
-/* The greatest of v, at least 1. */
+/* The maximum of v, at least 1. */
 static xcc_value *most_of(xcc_vjp *d, xcc_value *v)
 {
     return xcc_op2(d, XCVM_OP_Max, xcc_build_reduce(d->b, XCVM_OP_ReduceMax, v, NULL, false), xcc_num(d, v, 1));
@@ -63,14 +63,14 @@ static xcc_value *both(xcc_vjp *d, xcc_value *v, xcc_value *w) { return xcc_op2(
 
 /* ---- Whole pixels ---- */
 
-/* Halves away from zero. */
+/* Rounds halves away from zero. */
 static xcc_value *rounded(xcc_vjp *d, xcc_value *v)
 {
     xcc_value *up = xcc_op1(d, XCVM_OP_Floor, xcc_plus(d, xcc_op1(d, XCVM_OP_Abs, v), 0.5));
     return xcc_mul(d, xcc_op1(d, XCVM_OP_Sign, v), up);
 }
 
-/* Corners are rounded; a cell takes the pixels that it touches. */
+/* Corners are rounded; a cell includes the pixels that it touches. */
 static void take_pixels(const pooling *p, cells *c, int axis, xcc_value *begin, xcc_value *end, double inclusive)
 {
     xcc_vjp *d = p->d;
@@ -92,8 +92,8 @@ static void take_pixels(const pooling *p, cells *c, int axis, xcc_value *begin, 
 
 /* ---- Samples ---- */
 
-/* `samples` of each cell, or one for each pixel of it if that is 0, with the two pixels that each lies between. In
- * `apart` there is a cell for each sample. */
+/* `samples` per cell, or one per pixel of it if 0, each with its two neighboring pixels. With `apart` there is a cell
+ * per sample. */
 static void take_samples(const pooling *p, cells *c, int axis, xcc_value *begin, xcc_value *each, int64_t samples,
                          bool apart)
 {
@@ -116,7 +116,7 @@ static void take_samples(const pooling *p, cells *c, int axis, xcc_value *begin,
     xcc_value *low = xcc_op1(d, XCVM_OP_Floor, place), *beyond = xcc_sub(d, place, low);
     xcc_value *high = xcc_op2(d, XCVM_OP_Min, xcc_plus(d, low, 1), last);
     own = xcc_expand_like(d->b, own, place);
-    /* Samples outside weigh nothing; as the greatest of samples, not of pixels, they do not count at all. */
+    /* Samples outside have weight 0; in a maximum of samples they do not count at all. */
     const int64_t behind[] = {3};
     xcc_value *ends[2][3] = {{low, xcc_sub(d, xcc_num(d, beyond, 1), beyond), NULL}, {high, beyond, NULL}};
     xcc_value *sides[3][2];
@@ -137,7 +137,7 @@ static void take_samples(const pooling *p, cells *c, int axis, xcc_value *begin,
 
 /* ---- Pooling ---- */
 
-/* Rows of `rows`, [rows, ...], which each region's begin at its entry of `first`: [regions, cells, ...]. */
+/* Reduces rows [rows, ...], which start at `first` for each region, to [regions, cells, ...]. */
 static xcc_value *pool_axis(const pooling *p, const cells *c, xcc_value *rows, xcc_value *first, bool greatest)
 {
     xcc_vjp *d = p->d;
@@ -151,7 +151,7 @@ static xcc_value *pool_axis(const pooling *p, const cells *c, xcc_value *rows, x
                             XCC_BUILD_INTS(d->b, 2), false);
 }
 
-/* 0, step, 2 * step ... for `count` entries, both lists of one. */
+/* 0, step, 2 * step ... for `count` entries; both are lists of one element. */
 static xcc_value *steps(xcc_vjp *d, xcc_value *count, xcc_value *step)
 {
     return xcc_mul(d, xcc_build_cast(d->b, counted(d, count), XCVM_I64), step);
@@ -162,7 +162,7 @@ static xcc_value *shape(xcc_vjp *d, size_t count, xcc_value *const *sizes)
     return xcc_build_concat(d->b, count, sizes, 0);
 }
 
-/* Whether any of a cell's taps count. */
+/* Returns true where any of a cell's taps counts. */
 static xcc_value *any_of(xcc_vjp *d, const cells *c, int64_t axis)
 {
     xcc_value *each = xcc_build_cast(d->b, c->taken, XCVM_I32);
@@ -220,7 +220,7 @@ static xcc_value *pool(const pooling *p, const cells *rows, const cells *columns
     return y;
 }
 
-/* What all have in common; false: nothing is left to do. */
+/* Common start of all rules; false: nothing is left to do. */
 static bool begin(xcc_vjp *d, xcc_formula *f, pooling *p, size_t images)
 {
     if (!xcc_vjp_need_rank(d, 0) || !xcc_formula_begin(d, f))

@@ -1,17 +1,17 @@
-/* Resampling: linear in x along each axis, by a matrix that resampling the rows of the unit matrix gives, whatever the
- * mode. */
+/* Gradient of Resize: linear in x on each axis, with a matrix obtained by resampling the identity matrix, for any mode.
+ */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 
-/* Entry i of a list, as a list of one; NULL for NULL. */
+/* Entry i of a list as a list of one element; NULL for NULL. */
 static xcc_value *entry(xcc_vjp *d, xcc_value *list, int64_t i)
 {
     return list != NULL ? xcc_build_gather(d->b, list, XCC_BUILD_INTS(d->b, i), 0) : NULL;
 }
 
-/* The matrix [in, out] of `axis`, entry i of `count` entries of the operands. */
+/* The matrix [in, out] of `axis`, which is entry i of `count` entries of the operands. */
 static xcc_value *matrix_of(xcc_vjp *d, const xcvm_Resize_args *a, int axis, int64_t i, int64_t count)
 {
     xcc_builder *b = d->b;
@@ -34,7 +34,7 @@ static xcc_value *matrix_of(xcc_vjp *d, const xcvm_Resize_args *a, int axis, int
                      .cubic_coeff_a = a->cubic_coeff_a);
 }
 
-/* Axis by axis, the gradient times the matrix transposed. What is extrapolated is x nowhere. */
+/* Axis by axis, the gradient times the transposed matrix. Extrapolated elements do not depend on x. */
 XCC_GRADIENT(Resize)
 {
     const xcvm_Resize_args *a = XCC_ARGS(Resize, d->node);

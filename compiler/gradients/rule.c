@@ -1,11 +1,11 @@
-/* The table of rules, from the gradient column of the instruction table, and what all rules share. */
+/* The table of rules, from the gradient column of the op definitions, and functions shared by all rules. */
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A rule that several rows name is declared for each. */
+/* A rule that several op definitions name is declared for each. */
 #define GRAD(rule) XCC_DECLARE_GRADIENT(rule)
 #define GRAD_STEP(rule) GRAD(rule)
 #define GRAD_ZERO
@@ -77,7 +77,7 @@ void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient)
     d->operand_masks[i] = NULL;
 }
 
-/* The mask of operand i, which is broadcast: what is not zero for one copy is not zero. */
+/* The mask of operand i, which is broadcast: nonzero if it is for any copy. */
 static xcc_value *any_copy(xcc_vjp *d, xcc_value *mask, size_t i)
 {
     xcc_value *each = xcc_build_cast(d->b, xcc_expand_like(d->b, mask, xcc_out(d, 0)), XCVM_I32);
@@ -95,7 +95,7 @@ static void give_each(xcc_vjp *d, size_t i, xcc_value *gradient, xcc_value *mask
 
 void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient) { give_each(d, i, gradient, d->masks[0]); }
 
-/* `product` where the gradient of the first result is not zero by structure. */
+/* `product` where the gradient of the first result is not a structural zero. */
 static void give_masked(xcc_vjp *d, size_t i, xcc_value *product)
 {
     xcc_value *mask = d->masks[0];

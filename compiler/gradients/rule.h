@@ -1,75 +1,75 @@
-/* What rules are made of. All that build give NULL for operands that are NULL, which are failures of what made them;
- * giving NULL as a gradient makes the rule fail. */
+/* Building blocks of rules. Builders return NULL for NULL operands, which are earlier failures. Giving NULL as a
+ * gradient makes the rule fail. */
 #ifndef XCVM_COMPILER_GRADIENTS_RULE_H
 #define XCVM_COMPILER_GRADIENTS_RULE_H
 
 #include "compiler/gradients/gradients.h"
 #include "compiler/ir/compose.h"
 
-/* Defines the rule that rows name by GRAD(name). */
+/* Defines the rule that op definitions name as GRAD(name). */
 #define XCC_GRADIENT(name) void xcc_gradient_##name(xcc_vjp *d)
 #define XCC_DECLARE_GRADIENT(name) XCC_GRADIENT(name);
 
-/* ---- What the rule is given ---- */
+/* ---- Inputs of a rule ---- */
 
 static inline xcc_value *xcc_in(const xcc_vjp *d, size_t i) { return xcc_node_input(d->node, i); }
 static inline xcc_value *xcc_out(const xcc_vjp *d, size_t i) { return xcc_node_output(d->node, i); }
 static inline bool xcc_wanted(const xcc_vjp *d, size_t i) { return d->wanted[i]; }
-/* The gradient of the first result, of rules that are not called without. */
+/* The gradient of the first result, for rules that are called only with it. */
 static inline xcc_value *xcc_g(const xcc_vjp *d) { return d->results[0]; }
-/* Result i, which the node is made to give if it does not. */
+/* Result i of the node; adds it if it is absent. */
 xcc_value *xcc_extra_result(xcc_vjp *d, size_t i);
 
-/* ---- What it gives ---- */
+/* ---- Outputs of a rule ---- */
 
-/* The gradient of operand i, of that operand's type. */
+/* Gives the gradient of operand i, of that operand's type. */
 void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient);
-/* Of an element-wise instruction: the gradient of operand i before broadcasting is undone, in the shape of the first
- * result. */
+/* For an element-wise instruction: gives the gradient of operand i in the shape of the first result, before
+ * broadcasting is undone. */
 void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient);
-/* The same for the product, or the quotient, of the first result's gradient and a factor; where the gradient is zero by
- * structure, it stays so whatever the factor is. */
+/* The same for the product, or the quotient, of the first result's gradient and a factor. Structural zeros of the
+ * gradient are preserved for any factor. */
 void xcc_give_times(xcc_vjp *d, size_t i, xcc_value *factor);
 void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor);
-/* The same for the first result's gradient where `condition`; elsewhere it is zero by structure. */
+/* The same for the first result's gradient where `condition` holds; elsewhere it is a structural zero. */
 void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition);
-/* The rule cannot do this node; format and arguments say which property of it, and why. */
+/* Refuses this node. The message must say which property is not supported and why. */
 void xcc_refuse(xcc_vjp *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses, and returns false, unless the rank of operand i is known. */
 bool xcc_vjp_need_rank(xcc_vjp *d, size_t i);
-/* The same for every size of a value, which is called `what`. */
+/* The same for all sizes of a value, named `what`. */
 bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what);
 
 /* ---- Formulas ---- */
 
-/* For an instruction that is many in one: what it does is built from others, and that is differentiated in its place.
- * `operands` are stand-ins for the node's, those that are not wanted the operands themselves. */
+/* For composite instructions: a formula of other instructions is differentiated instead. `operands` are stand-ins for
+ * the wanted operands of the node, and the other operands themselves. */
 typedef struct xcc_formula {
     xcc_node *behind;
     xcc_value **operands;
     size_t count;
 } xcc_formula;
-/* false: the rule has failed. */
+/* Returns false if the rule has failed. */
 bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f);
-/* Gives the gradients of all operands; results[i] is what stands for result i of the node where that has a gradient,
- * and has its shape and type. */
+/* Gives the gradients of all operands. results[i] represents result i of the node if it has a gradient, with the same
+ * shape and type. */
 void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results);
 
 /* ---- Broadcasting ---- */
 
-/* `v`, summed to the shape of `like`, which broadcasts to that of v. Which axes that takes is decided here as far as
- * the sizes are known, else when the program runs. */
+/* `v` summed to the shape of `like`, which broadcasts to v's. The axes are determined now if the sizes are known, else
+ * at run time. */
 xcc_value *xcc_sum_to(xcc_builder *b, xcc_value *v, xcc_value *like);
 /* The sum of two gradients of one value, which may be lists. */
 xcc_value *xcc_accumulate(xcc_builder *b, xcc_value *p, xcc_value *q);
-/* Zeros, or another number everywhere, of the type of `like`; zeros also like a list. */
+/* Zeros, or another number, with the type of `like`; zeros also for lists. */
 xcc_value *xcc_zeros_like(xcc_builder *b, xcc_value *like);
 xcc_value *xcc_full_like(xcc_builder *b, xcc_value *like, double number);
-/* v in the shape of `like`, of as many elements. */
+/* v in the shape of `like`, with as many elements. */
 xcc_value *xcc_reshape_like(xcc_builder *b, xcc_value *v, xcc_value *like);
 xcc_value *xcc_expand_like(xcc_builder *b, xcc_value *v, xcc_value *like);
 
-/* ---- Short names for the builder's functions: rules are formulas ---- */
+/* ---- Short names for builder functions ---- */
 
 static inline xcc_value *xcc_num(xcc_vjp *d, const xcc_value *like, double x)
 {
@@ -99,7 +99,7 @@ static inline xcc_value *xcc_where(xcc_vjp *d, xcc_value *condition, xcc_value *
 {
     return xcc_build_call(d->b, XCVM_OP_Where, 3, (xcc_value *[]){condition, x, z});
 }
-/* A list of one axis of x; empty if x has rank 0, which operators with an axis accept as a line of one element. */
+/* A list with one axis of x; empty for rank 0, which operators with an axis treat as a line of one element. */
 static inline xcc_value *xcc_axis_list(xcc_vjp *d, const xcc_value *x, int64_t axis)
 {
     return xcc_build_ints(d->b, x != NULL && x->type.rank == 0 ? 0 : 1, &axis);

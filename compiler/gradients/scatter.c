@@ -1,4 +1,4 @@
-/* Writing among elements: what is written over has no gradient, and what is combined shares it. */
+/* Gradients of scattering: overwritten elements have no gradient, and combined ones share it. */
 #include "compiler/gradients/rule.h"
 
 #define G xcc_g(d)
@@ -7,10 +7,10 @@
 #define UPDATES xcc_in(d, 2)
 #define Y xcc_out(d, 0)
 
-/* ScatterElements and ScatterND, and the gathers that read where they write, as one. */
+/* ScatterElements and ScatterND, and the gathers at the same positions. */
 typedef struct places {
     xcc_vjp *d;
-    bool tuples; /* of ScatterND */
+    bool tuples; /* ScatterND */
     int64_t axis;
     int reduction;
 } places;
@@ -42,7 +42,8 @@ static xcc_value *mark(xcc_vjp *d, xcc_value *condition)
     return xcc_build_cast(d->b, condition, (xcvm_dtype)X->type.dtype);
 }
 
-/* Of several updates of one element the last one stays: its number is found there when all have written theirs. */
+/* Of several updates of one element, the last one wins. Its number is found by scattering and gathering the numbers of
+ * all updates. */
 static xcc_value *is_written_last(const places *p)
 {
     xcc_vjp *d = p->d;
@@ -63,8 +64,8 @@ static void overwrite(const places *p)
         xcc_give(d, 2, xcc_where(d, is_written_last(p), read(p, G), xcc_num(d, G, 0)));
 }
 
-/* The product of the other factors, x or the updates of an element: with the zeros left out, unless there are others
- * than the factor itself. */
+/* The product of the other factors, x and the updates of an element, without zeros, unless there are zeros other than
+ * the factor itself. */
 static void multiply(const places *p)
 {
     xcc_vjp *d = p->d;
@@ -83,7 +84,7 @@ static void multiply(const places *p)
     }
 }
 
-/* Equal extremes share, and x is one of them. */
+/* Equal extremes share the gradient, including x. */
 static void extremes(const places *p)
 {
     xcc_vjp *d = p->d;

@@ -1,4 +1,4 @@
-/* Sequences and optionals: their gradients are such lists too, of the gradients of their items. */
+/* Gradients of sequences and optionals: lists of the gradients of their items. */
 #include "compiler/gradients/rule.h"
 
 #define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
@@ -11,7 +11,7 @@ static xcc_value *length_of(xcc_vjp *d, xcc_value *s)
     return s != NULL ? xcc_apply(d->b, SequenceLength, y, .s = XCC_IN(s)) : NULL;
 }
 
-/* The item of a gradient that is that of `like`, whose shape is known better than that of an item. */
+/* The item of a gradient that corresponds to `like`, whose shape is known more precisely. */
 static xcc_value *item_at(xcc_vjp *d, xcc_value *g, xcc_value *position, xcc_value *like)
 {
     if (g == NULL || position == NULL || like == NULL)
@@ -27,7 +27,7 @@ static xcc_value *replace(xcc_vjp *d, xcc_value *s, xcc_value *position, xcc_val
     return xcc_apply(d->b, SequenceUpdate, y, .s = XCC_IN(s), .position = XCC_IN(position), .x = XCC_IN(item));
 }
 
-/* The position in a sequence of as many items as `s`, counted from its beginning; its end where it is absent. */
+/* The position in a sequence as long as `s`, counted from the start; the end if it is absent. */
 static xcc_value *from_start(xcc_vjp *d, const xcvm_value *position, xcc_value *s)
 {
     double known;
@@ -59,7 +59,7 @@ XCC_GRADIENT(SequenceConstruct)
 
 XCC_GRADIENT(SequenceAt) { xcc_give(d, 0, replace(d, xcc_zeros_like(d->b, xcc_in(d, 0)), xcc_in(d, 1), G)); }
 
-/* At the end, s need not be there for its length. The item is taken first, so that the others can be moved. */
+/* At the end, the length of s is not needed. The item is read first, so that the others can be moved. */
 XCC_GRADIENT(SequenceInsert)
 {
     ARGS(SequenceInsert);
@@ -99,7 +99,7 @@ XCC_GRADIENT(SequenceUpdate)
         xcc_give(d, 2, item_at(d, G, at, xcc_in(d, 2)));
 }
 
-/* ---- Parts ---- */
+/* ---- Sublists ---- */
 
 XCC_GRADIENT(SequenceExtend)
 {
@@ -115,7 +115,7 @@ XCC_GRADIENT(SequenceExtend)
         xcc_give(d, 1, xcc_apply(d->b, SequenceGetSlice, y, .s = XCC_IN(G), .start = XCC_IN(length)));
 }
 
-/* The body of a loop that puts item i of `g` in the place that item i of `places` says. */
+/* The body of a loop that replaces item places[i] by item i of `g`. */
 static xcvm_status fill_loop(xcc_vjp *d, xcc_node *loop, xcc_value *g, xcc_value *places)
 {
     xcc_graph *body = loop->bodies[0];
@@ -139,7 +139,7 @@ static xcvm_status fill_loop(xcc_vjp *d, xcc_node *loop, xcc_value *g, xcc_value
                         : body->module->error->status;
 }
 
-/* Which items were taken, the same slice of all positions says. */
+/* The same slice of all positions gives the selected items. */
 XCC_GRADIENT(SequenceGetSlice)
 {
     ARGS(SequenceGetSlice);
@@ -165,7 +165,7 @@ XCC_GRADIENT(SequenceGetSlice)
         xcc_give(d, 0, result);
 }
 
-/* ---- Tensors in pieces ---- */
+/* ---- Splitting and joining tensors ---- */
 
 XCC_GRADIENT(SplitToSequence)
 {
@@ -190,7 +190,7 @@ XCC_GRADIENT(ConcatFromSequence)
                        .keepdims = !a->new_axis));
 }
 
-/* Filling up takes one number many times. */
+/* Padding repeats one number. */
 XCC_GRADIENT(SequencePad)
 {
     ARGS(SequencePad);
@@ -211,7 +211,7 @@ XCC_GRADIENT(SequencePad)
     }
 }
 
-/* Behind the items stands one of zeros, as long as x, so that all are filled up to that. */
+/* An item of zeros as long as x follows the others, so that all are padded to that length. */
 XCC_GRADIENT(SequenceUnpad)
 {
     xcc_value *x = xcc_in(d, 0), *one = XCC_BUILD_INTS(d->b, 1);
@@ -232,7 +232,7 @@ XCC_GRADIENT(Optional)
     xcc_give(d, 0, x->type.kind == XCVM_KIND_TENSOR ? xcc_reshape_like(d->b, inner, x) : inner);
 }
 
-/* What is no optional is passed on. */
+/* A value that is not an optional is passed through. */
 XCC_GRADIENT(OptionalGetElement)
 {
     xcvm_value *g = XCC_IN(G);

@@ -1,16 +1,16 @@
-/* Which elements a rule does not read. Who records calls one by one needs to know that before the rule is run: elements
- * that no rule will read need not be retained. */
+/* Saved-for-backward analysis: elements that a rule does not read. A recorder of single calls must know them before the
+ * rule runs, because such elements need not be retained. */
 #include "compiler/gradients/gradients.h"
 
 enum { OPERANDS = XCC_SPARES_OPERANDS, RESULTS = XCC_SPARES_RESULTS, ALL = OPERANDS | RESULTS };
 
 unsigned xcc_gradient_spares(xcvm_opcode opcode)
 {
-    /* An instruction that is left out spares nothing. Shapes and types are known of what is spared, too; and what
-     * cannot have a gradient, as indices and axes, is never spared. */
+    /* Instructions without an entry read everything. Shapes and types of unread values are still known. Operands that
+     * cannot have a gradient, such as indices and axes, are always read. */
     static const uint8_t spares[XCVM_OPCODE_LIMIT] = {
 #define SPARES(name, what) [XCVM_OP_##name] = what,
-        /* Sums, and what moves elements, have a gradient that is the same wherever they are. */
+        /* The gradients of sums and data movement do not depend on elements. */
         /* clang-format off */
         SPARES(Add, ALL) SPARES(Sub, ALL) SPARES(Neg, ALL) SPARES(Where, ALL)
         SPARES(ReduceSum, ALL) SPARES(ReduceMean, ALL) SPARES(CumSum, ALL)
@@ -19,11 +19,11 @@ unsigned xcc_gradient_spares(xcvm_opcode opcode)
         SPARES(Slice, ALL) SPARES(Pad, ALL) SPARES(Tile, ALL) SPARES(Trilu, ALL) SPARES(Gather, ALL)
         SPARES(GatherElements, ALL) SPARES(GatherND, ALL) SPARES(ReverseSequence, ALL) SPARES(DepthToSpace, ALL)
         SPARES(SpaceToDepth, ALL)
-        /* From the result alone. */
+        /* From the result only. */
         SPARES(Sqrt, OPERANDS) SPARES(Reciprocal, OPERANDS) SPARES(Exp, OPERANDS) SPARES(Tan, OPERANDS)
         SPARES(Tanh, OPERANDS) SPARES(Sigmoid, OPERANDS) SPARES(Relu, OPERANDS) SPARES(Softmax, OPERANDS)
         SPARES(LogSoftmax, OPERANDS)
-        /* From the operands alone. */
+        /* From the operands only. */
         SPARES(Abs, RESULTS) SPARES(Log, RESULTS) SPARES(Sin, RESULTS) SPARES(Cos, RESULTS) SPARES(Asin, RESULTS)
         SPARES(Acos, RESULTS) SPARES(Atan, RESULTS) SPARES(Sinh, RESULTS) SPARES(Cosh, RESULTS) SPARES(Asinh, RESULTS)
         SPARES(Acosh, RESULTS) SPARES(Atanh, RESULTS) SPARES(Erf, RESULTS) SPARES(Softplus, RESULTS)

@@ -1,4 +1,4 @@
-/* RNN, GRU and LSTM, as formulas: backward through time is the gradient of all steps one behind the other. */
+/* Gradients of RNN, GRU and LSTM by formulas: backpropagation through time of all steps in sequence. */
 #include "compiler/gradients/rule.h"
 #include "ops/recurrent/recurrent_functions.h"
 #include "ops/recurrent/recurrent_weights.h"
@@ -7,8 +7,7 @@
 
 enum { MOST_STEPS = 1024 };
 
-/* What the three have in common. Weights stand in the order of the operands: x, w, r, b, sequence_lens, initial_h,
- * initial_c, p. */
+/* Common description of the three. Operands: x, w, r, b, sequence_lens, initial_h, initial_c, p. */
 typedef struct network {
     xcc_vjp *d;
     xcc_value *x, *w, *r, *b, *lengths, *h, *c, *p; /* NULL: absent */
@@ -21,7 +20,7 @@ typedef struct network {
     xcvm_floats alphas, betas;
 } network;
 
-/* One direction: its weights and functions, and where it is. */
+/* One direction: its weights and functions, and its current state. */
 typedef struct track {
     xcc_value *r, *reset_bias, *p; /* [gates * hidden, hidden], [hidden], [3 * hidden] */
     xcc_value *h, *c;              /* [batch, hidden] */
@@ -65,13 +64,13 @@ static xcc_value *apply(const network *n, const xcvm_recurrent_function *f, xcc_
 
 /* ---- A step ---- */
 
-/* Columns [first, last) of gates, in units of hidden ones. */
+/* Columns [first, last) of gates, in units of the hidden size. */
 static xcc_value *columns(const network *n, xcc_value *x, int first, int last)
 {
     return xcc_build_slice(n->d->b, x, 1, first * n->hidden, last * n->hidden, 1);
 }
 
-/* Equal pieces along an axis, whose gradient is put together once, and not a piece at a time in zeros. */
+/* Splits an axis into equal pieces, so that the gradient is assembled once instead of from padded pieces. */
 static bool cut(const network *n, xcc_value *x, int64_t axis, size_t count, xcc_value **pieces)
 {
     xcc_builder *b = n->d->b;
@@ -89,7 +88,7 @@ static xcc_value *times_rows(const network *n, xcc_value *x, xcc_value *r)
     return xcc_apply(n->d->b, Gemm, y, .a = XCC_IN(x), .b = XCC_IN(r), .alpha = 1, .beta = 1, .transB = 1);
 }
 
-/* Rows [first, last) of a direction's weights, in units of hidden ones. */
+/* Rows [first, last) of a direction's weights, in units of the hidden size. */
 static xcc_value *rows(const network *n, xcc_value *r, int first, int last)
 {
     return xcc_build_slice(n->d->b, r, 0, first * n->hidden, last * n->hidden, 1);
@@ -150,13 +149,13 @@ static xcc_value *step(const network *n, track *t, xcc_value *x)
 
 /* ---- A direction ---- */
 
-/* What stands at `index` of dimension `axis`, which goes. */
+/* Element `index` of dimension `axis`, which is removed. */
 static xcc_value *pick(const network *n, xcc_value *x, int64_t index, int64_t axis)
 {
     return x != NULL ? xcc_build_gather(n->d->b, x, xcc_scalar_i64(n->d->b->graph, index), axis) : NULL;
 }
 
-/* The state that a direction begins with. */
+/* The initial state of a direction. */
 static xcc_value *first_state(const network *n, xcc_value *given, int64_t direction)
 {
     if (given != NULL)
@@ -166,7 +165,7 @@ static xcc_value *first_state(const network *n, xcc_value *given, int64_t direct
                             xcc_build_concat(n->d->b, 2, (xcc_value *[]){batch, hidden}, 0));
 }
 
-/* x times the weights, all biases that can be added before the gates: [steps, batch, gates * hidden]. */
+/* x times the weights, plus all biases that can be added before the gates: [steps, batch, gates * hidden]. */
 static xcc_value *project(const network *n, track *t, int64_t direction)
 {
     xcc_vjp *d = n->d;
@@ -186,7 +185,7 @@ static xcc_value *project(const network *n, track *t, int64_t direction)
     return xcc_add(d, sums, xcc_add(d, of_x, of_h));
 }
 
-/* Each entry's steps from its last one on, or back. */
+/* Reverses each entry's steps, up to its length. */
 static xcc_value *turn(const network *n, xcc_value *x)
 {
     xcc_value *lengths = xcc_build_cast(n->d->b, n->lengths, XCVM_I64);
@@ -196,7 +195,7 @@ static xcc_value *turn(const network *n, xcc_value *x)
                      .time_axis = 0);
 }
 
-/* Runs all steps; returns y of the direction, [steps, batch, hidden], NULL if there are no steps. */
+/* Runs all steps. Returns y of the direction, [steps, batch, hidden]; NULL without steps. */
 static xcc_value *unroll_steps(const network *n, track *t, int64_t direction)
 {
     xcc_vjp *d = n->d;
@@ -228,9 +227,9 @@ static xcc_value *unroll_steps(const network *n, track *t, int64_t direction)
     return n->lengths != NULL && backward ? turn(n, y) : y;
 }
 
-/* ---- All ---- */
+/* ---- All directions ---- */
 
-/* Directions side by side along `axis`. */
+/* Concatenates directions on a new `axis`. */
 static xcc_value *join(const network *n, xcc_value *const *each, int64_t axis)
 {
     xcc_value *wide[2];
@@ -244,7 +243,7 @@ static xcc_value *as(xcc_vjp *d, xcc_value *v, const xcc_value *like)
     return xcc_build_cast(d->b, v, (xcvm_dtype)like->type.dtype);
 }
 
-/* In f32, as the instructions compute, or f64. */
+/* In f32, like the instructions, or f64. */
 static xcc_value *wide(xcc_vjp *d, xcc_value *v)
 {
     return v == NULL || v->type.dtype == XCVM_F64 ? v : xcc_build_cast(d->b, v, XCVM_F32);

@@ -1,4 +1,4 @@
-/* Instructions that move elements without dropping or repeating any: their gradient moves them back. */
+/* Gradients of data movement without selection or repetition: the inverse movement. */
 #include "compiler/gradients/rule.h"
 
 #define ARGS(Name) const xcvm_##Name##_args *a = XCC_ARGS(Name, d->node)
@@ -27,7 +27,7 @@ XCC_GRADIENT(ReverseSequence)
                        .batch_axis = a->batch_axis, .time_axis = a->time_axis));
 }
 
-/* SpaceToDepth puts the positions in a block in front of the channels; in mode CRD they were behind them. */
+/* SpaceToDepth puts the positions of a block before the channels; mode CRD has them after. */
 XCC_GRADIENT(DepthToSpace)
 {
     ARGS(DepthToSpace);

@@ -1,4 +1,4 @@
-/* What convolutions and pools have in common. */
+/* Window operations shared by the gradients of convolutions and pools. */
 #include "compiler/gradients/windows.h"
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
@@ -19,7 +19,7 @@ xcc_value *xcc_window_frame(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back,
     return xcc_apply(d->b, Pad, y, .x = XCC_IN(x), .pads = XCC_IN(to), .axes = XCC_IN(spatial));
 }
 
-/* What the image is larger than the windows reach, if that is known and a transposed convolution can add it. */
+/* Computes by how much the image exceeds the reach of the windows, if it is known and output_padding can express it. */
 static bool find_rest(const xcvm_value *g, const xcvm_value *w, const xcc_window *window, const xcvm_value *image,
                       int64_t *rest)
 {
