@@ -21,7 +21,7 @@ static xcvm_value *handle_create(const xcvm_allocator *allocator, xcvm_error *er
 static xcvm_status check_shape(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *count, size_t *bytes,
                                xcvm_error *error)
 {
-    XCVM_CHECK(error, xcvm_dtype_bits(dtype) != 0, INVALID_ARGUMENT, "%d is no element type", (int)dtype);
+    XCVM_CHECK(error, xcvm_dtype_bits(dtype) != 0, INVALID_ARGUMENT, "%d is not an element type", (int)dtype);
     XCVM_CHECK(error, rank >= 0 && rank <= XCVM_MAX_RANK, INVALID_ARGUMENT, "rank %d is not in [0, %d]", rank,
                XCVM_MAX_RANK);
     XCVM_CHECK(error, rank == 0 || dims != NULL, INVALID_ARGUMENT, "dims is NULL");
@@ -146,7 +146,7 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
                              xcvm_value **list, xcvm_error *error)
 {
     XCVM_CHECK(error, list != NULL, INVALID_ARGUMENT, "list is NULL");
-    XCVM_CHECK(error, xcvm_kind_is_list(kind), INVALID_ARGUMENT, "kind %d is no list", (int)kind);
+    XCVM_CHECK(error, xcvm_kind_is_list(kind), INVALID_ARGUMENT, "kind %d is not a list", (int)kind);
     XCVM_CHECK(error, kind != XCVM_KIND_OPTIONAL || count <= 1, INVALID_ARGUMENT,
                "an optional holds at most one value, not %zu", count);
     XCVM_CHECK(error, kind != XCVM_KIND_MAP || count == 2, INVALID_ARGUMENT,

@@ -98,8 +98,9 @@ xcvm_status xcvm_image_decode_source(const xcvm_image_source *s)
         return xcvm_image_decode_tiff(s);
     if (begins(s, 4, "jP  ", 4) || begins(s, 0, "\xff\x4f\xff\x51", 4))
         return xcvm_image_decode_jpeg2000(s);
-    return xcvm_error_set(s->error, XCVM_INVALID_ARGUMENT,
-                          "x is no image that is known; JPEG, JPEG 2000, PNG, BMP, TIFF, WebP, PGM or PPM is needed");
+    return xcvm_error_set(
+        s->error, XCVM_INVALID_ARGUMENT,
+        "x is not an image of a known format (expected JPEG, JPEG 2000, PNG, BMP, TIFF, WebP, PGM or PPM)");
 }
 
 const xcvm_error *xcvm_image_finish(xcvm_image_budget *budget, const xcvm_error *error)

@@ -121,7 +121,7 @@ xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
 xcvm_status xcvm_image_decode_stb(const xcvm_image_source *s)
 {
     return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
-                          "this build leaves PNG, BMP, PGM and PPM images out: stb_image was not there");
+                          "this build does not support PNG, BMP, PGM and PPM images: it was built without stb_image");
 }
 
 #endif

@@ -151,10 +151,10 @@ static xcvm_status place_tensor(const scanner *s, xcvm_safetensor *tensor, uint6
     XCVM_CHECK(s->error, xcvm_tensor_size(tensor->dtype, tensor->rank, tensor->dims, &elements, &tensor->bytes),
                INVALID_ARGUMENT, "broken safetensors: its shape is too large to exist");
     XCVM_CHECK(s->error, from <= to && to <= s->data_count, INVALID_ARGUMENT,
-               "broken safetensors: it lies at bytes %" PRIu64 " to %" PRIu64 " of the %zu that there are", from, to,
+               "broken safetensors: it is at bytes %" PRIu64 " to %" PRIu64 " of the %zu that there are", from, to,
                s->data_count);
     XCVM_CHECK(s->error, to - from == tensor->bytes, INVALID_ARGUMENT,
-               "broken safetensors: its type and shape need %zu bytes, it lies at bytes %" PRIu64 " to %" PRIu64
+               "broken safetensors: its type and shape take %zu bytes, it is at bytes %" PRIu64 " to %" PRIu64
                ", which are %" PRIu64,
                tensor->bytes, from, to, to - from);
     tensor->data = s->data + from;
@@ -167,12 +167,12 @@ static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
     int offset_count = 0;
     tensor->rank = -1;
     if (!take(s, '{'))
-        return broken(s, "a tensor of its header is no object");
+        return broken(s, "a tensor of its header is not an object");
     do {
         char *key = NULL;
         XCVM_TRY(take_text(s, &key));
         if (!take(s, ':'))
-            return broken(s, "its header is no JSON");
+            return broken(s, "its header is not JSON");
         if (strcmp(key, "dtype") == 0)
             XCVM_TRY(take_type(s, &tensor->dtype));
         else if (strcmp(key, "shape") == 0)
@@ -190,14 +190,14 @@ static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
 static xcvm_status take_notes(scanner *s, xcvm_safetensors *file)
 {
     if (!take(s, '{'))
-        return broken(s, "its metadata are no object");
+        return broken(s, "its metadata are not an object");
     if (take(s, '}'))
         return XCVM_OK;
     do {
         char *key = NULL, *text = NULL;
         XCVM_TRY(take_text(s, &key));
         if (!take(s, ':'))
-            return broken(s, "its header is no JSON");
+            return broken(s, "its header is not JSON");
         XCVM_TRY(take_text(s, &text));
         xcvm_safetensors_note *notes =
             xcvm_arena_grow(&file->arena, file->notes, file->note_count, &file->note_capacity, sizeof *notes);
@@ -211,14 +211,14 @@ static xcvm_status take_notes(scanner *s, xcvm_safetensors *file)
 static xcvm_status take_header(scanner *s, xcvm_safetensors *file)
 {
     if (!take(s, '{'))
-        return broken(s, "its header is no JSON object");
+        return broken(s, "its header is not a JSON object");
     if (take(s, '}'))
         return XCVM_OK;
     do {
         char *name = NULL;
         XCVM_TRY(take_text(s, &name));
         if (!take(s, ':'))
-            return broken(s, "its header is no JSON");
+            return broken(s, "its header is not JSON");
         if (strcmp(name, metadata) == 0) {
             XCVM_TRY(take_notes(s, file));
             continue;
@@ -274,7 +274,7 @@ xcvm_status xcvm_safetensors_read(xcvm_safetensors *file, const void *bytes, siz
     XCVM_TRY(take_header(&s, file));
     xcvm_scan_space(&s.text);
     if (s.text.at != s.text.end)
-        return broken(&s, "its header has something behind its end");
+        return broken(&s, "its header is followed by other characters");
     return sort_names(file, error);
 }
 

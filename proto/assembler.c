@@ -47,7 +47,7 @@ static xcvm_status check_labels(xcvm_assembler *a)
     for (size_t i = 1; i < a->labels.count; i++) {
         const xcvm_indexed_name *one = &a->labels.at[i - 1], *other = &a->labels.at[i];
         bool twice = one->length == other->length && memcmp(one->text, other->text, one->length) == 0;
-        XCVM_CHECK(a->r.error, !twice, INVALID_PROGRAM, "label `%.*s` stands in two places",
+        XCVM_CHECK(a->r.error, !twice, INVALID_PROGRAM, "label `%.*s` is defined twice",
                    (int)(one->length < 100 ? one->length : 100), one->text);
     }
     return XCVM_OK;

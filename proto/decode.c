@@ -101,7 +101,7 @@ static xcvm_status decode_dtype(decoder *d, uint32_t number, xcvm_dtype *dtype)
     XCVM_CHECK(d->error, number != FORMER_F24, UNSUPPORTED,
                "element type %u was f24 in programs of earlier versions; compile the model again", number);
     XCVM_CHECK(d->error, number == 0 || xcvm_dtype_bits((xcvm_dtype)number) != 0, INVALID_PROGRAM,
-               "%u is no element type", number);
+               "%u is not an element type", number);
     *dtype = (xcvm_dtype)number;
     return XCVM_OK;
 }
@@ -111,12 +111,13 @@ static xcvm_status decode_type(decoder *d, const Xcvm__XCType *message, xcvm_typ
     *type = (xcvm_type){.rank = -1};
     if (message == NULL)
         return XCVM_OK;
-    XCVM_CHECK(d->error, message->kind <= XCVM_KIND_OPAQUE, INVALID_PROGRAM, "%u is no kind of value", message->kind);
+    XCVM_CHECK(d->error, message->kind <= XCVM_KIND_OPAQUE, INVALID_PROGRAM, "%u is not a kind of value",
+               message->kind);
     XCVM_TRY(decode_dtype(d, message->dtype, &type->dtype));
     type->kind = (xcvm_kind)message->kind;
     bool typed = type->kind != XCVM_KIND_NULL && type->kind != XCVM_KIND_OPAQUE;
     XCVM_CHECK(d->error, typed || (type->dtype == XCVM_NO_DTYPE && !message->has_shape), INVALID_PROGRAM,
-               "a type that is no tensor's has an element type or a shape");
+               "a type other than a tensor's has an element type or a shape");
     XCVM_CHECK(d->error, message->has_shape || message->n_dims == 0, INVALID_PROGRAM,
                "a type without shape has dimensions");
     XCVM_CHECK(d->error, message->n_dims <= XCVM_MAX_RANK, INVALID_PROGRAM, "rank %zu is above %d", message->n_dims,
@@ -180,7 +181,7 @@ static xcvm_status check_elements(decoder *d, const xcvm_value *tensor, size_t c
                    "its strings do not follow each other within its %zu bytes", tensor->bytes);
     } else if (tensor->dtype == XCVM_BOOL) {
         for (size_t i = 0; i < count; i++)
-            XCVM_CHECK(d->error, data[i] <= 1, INVALID_PROGRAM, "element %zu is %u, which is no bool", i, data[i]);
+            XCVM_CHECK(d->error, data[i] <= 1, INVALID_PROGRAM, "element %zu is %u, which is not a bool", i, data[i]);
     } else if (count * bits % 8 != 0) {
         XCVM_CHECK(d->error, data[tensor->bytes - 1] >> count * bits % 8 == 0, INVALID_PROGRAM,
                    "the unused bits of its last byte are not 0");
@@ -198,14 +199,14 @@ static xcvm_status take_constant(decoder *d, const Xcvm__XCConstant *message, xc
     XCVM_CHECK(d->error,
                type.kind == XCVM_KIND_TENSOR && type.dtype != XCVM_NO_DTYPE &&
                    xcvm_tensor_size(type.dtype, type.rank, type.dims, &count, &bytes),
-               INVALID_PROGRAM, "%s is no type of a constant", xcvm_type_describe(&type, text, sizeof text));
+               INVALID_PROGRAM, "%s cannot be the type of a constant", xcvm_type_describe(&type, text, sizeof text));
     XCVM_CHECK(d->error, message->bytes == bytes || (type.dtype == XCVM_STRING && message->bytes > bytes),
                INVALID_PROGRAM, "it has %llu bytes, but %s needs %zu", (unsigned long long)message->bytes,
                xcvm_type_describe(&type, text, sizeof text), bytes);
-    XCVM_CHECK(d->error, message->offset % XCVM_ALIGNMENT == 0, INVALID_PROGRAM, "its offset %llu is no multiple of %d",
-               (unsigned long long)message->offset, XCVM_ALIGNMENT);
+    XCVM_CHECK(d->error, message->offset % XCVM_ALIGNMENT == 0, INVALID_PROGRAM,
+               "its offset %llu is not a multiple of %d", (unsigned long long)message->offset, XCVM_ALIGNMENT);
     XCVM_CHECK(d->error, message->offset >= d->constants_end, INVALID_PROGRAM,
-               "it begins at %llu, in front of the last one's end", (unsigned long long)message->offset);
+               "it begins at %llu, before the end of the preceding one", (unsigned long long)message->offset);
     /* The offset of an empty constant may be beyond the end of the data. */
     bool inside = message->offset <= d->layout.data_bytes && message->bytes <= d->layout.data_bytes - message->offset;
     XCVM_CHECK(d->error, inside || message->bytes == 0, INVALID_PROGRAM,
@@ -241,7 +242,7 @@ static xcvm_status decode_operand(decoder *d, const Xcvm__XCValue *message, bool
     }
     XCVM_CHECK(d->error, message->value_case == XCVM__XCVALUE__VALUE_REGISTER, INVALID_PROGRAM,
                "a register or a constant is expected");
-    XCVM_CHECK(d->error, message->register_ != 0 || optional, INVALID_PROGRAM, "it is absent, but it is needed");
+    XCVM_CHECK(d->error, message->register_ != 0 || optional, INVALID_PROGRAM, "it is absent (expected a register)");
     *operand = (int32_t)message->register_;
     return XCVM_OK;
 }
@@ -397,7 +398,7 @@ static xcvm_status decode_outputs(decoder *d, const Xcvm__XCInstruction *message
         size_t here = f->role == XCVM_ROLE_OUT ? xcvm_field_count(f, instruction->args) : 0;
         for (size_t j = 0; j < here; j++, next++) {
             XCVM_CHECK(d->error, message->outputs[next] != 0 || xcvm_field_may_be_absent(f), INVALID_PROGRAM,
-                       "%s: the result is absent, but it is needed", f->name);
+                       "%s: the result is absent (expected a register)", f->name);
             out[next] = (int32_t)message->outputs[next];
         }
     }

@@ -131,7 +131,7 @@ static xcvm_status encode_constants(encoder *e, Xcvm__XCProgram *program, uint64
         TAKE_MESSAGE(e, message, xcvm__xcconstant__init);
         program->constants[i] = message;
         XCVM_CHECK(e->error, tensor->kind == XCVM_KIND_TENSOR && constant_bytes(tensor, &bytes), INTERNAL,
-                   "constant %zu is no tensor of known size", i);
+                   "constant %zu is not a tensor of known size", i);
         XCVM_CHECK(e->error, place_constant(data_bytes, bytes, &message->offset), OUT_OF_RANGE,
                    "the constants are too large");
         xcvm_type type = {.kind = XCVM_KIND_TENSOR, .dtype = (xcvm_dtype)tensor->dtype, .rank = tensor->rank};

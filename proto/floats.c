@@ -55,7 +55,7 @@ const char *xcvm_float_parse(xcvm_dtype dtype, const char *token, uint64_t *bits
     else if (strcmp(magnitude, "inf") == 0)
         value = magnitude == token ? INFINITY : -INFINITY;
     else if (!xcvm_decimal_parse(token, &value))
-        return "is no number";
+        return "is not a number";
     *bits = xcvm_float_encode(f, value, &exceeds);
     if (isnan(value) && f->nan == 0)
         return "is not in the type, which has no NaN";

@@ -20,7 +20,7 @@ static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
     return xcvm_error_set(error, XCVM_IO, "`%.300s` cannot be opened: %s", path,
                           code == ELOOP     ? "it is a symbolic link"
                           : code == ENOENT  ? "there is no such file"
-                          : code == ENOTDIR ? "a part of the path is no folder, or a symbolic link"
+                          : code == ENOTDIR ? "a part of the path is not a folder, or a symbolic link"
                                             : reason);
 }
 
@@ -118,7 +118,7 @@ xcvm_status xcvm_open_beneath(const char *dir, const char *path, int *fd, uint64
     }
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
         close(file);
-        return xcvm_error_set(error, XCVM_IO, "`%.300s` is no regular file", path);
+        return xcvm_error_set(error, XCVM_IO, "`%.300s` is not a regular file", path);
     }
     *fd = file;
     *size = (uint64_t)status.st_size;

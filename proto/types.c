@@ -108,7 +108,7 @@ static xcvm_status read_plain_dim(xcvm_reader *r, xcvm_type *type, int i)
     }
     uint64_t dim;
     if (!xcvm_uint_parse(name, &dim) || dim > INT64_MAX)
-        return xcvm_reader_fail(r, "`%.100s` is no dimension; a name like this needs quotes", name);
+        return xcvm_reader_fail(r, "`%.100s` is not a dimension; a name like this needs quotes", name);
     type->dims[i] = (int64_t)dim;
     return XCVM_OK;
 }

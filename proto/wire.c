@@ -132,7 +132,7 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
                        count < e.value ? ": it is cut off" : "");
         }
         if (e.number != XCVM_WIRE_PADDING && e.number != XCVM_WIRE_DATA) {
-            XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding is not right in front of the data");
+            XCVM_CHECK(error, !padding, INVALID_PROGRAM, "the padding before the data is wrong");
             const bool state = e.number == XCVM_WIRE_STATES;
             const bool counted = e.type == XCVM_WIRE_BYTES &&
                                  (state || (e.number >= XCVM_WIRE_INPUTS && e.number <= XCVM_WIRE_METADATA));
@@ -157,8 +157,8 @@ xcvm_status xcvm_wire_check(const void *bytes, size_t count, xcvm_wire_layout *l
     XCVM_CHECK(error, file_bytes != 0, INVALID_PROGRAM,
                "the number of the program's bytes is missing: it is cut off, or this is not an XCVM program");
     XCVM_CHECK(error, layout->data_bytes == 0 || layout->data_offset % XCVM_ALIGNMENT == 0, INVALID_PROGRAM,
-               "the data begins at byte %zu, which is no multiple of %d", layout->data_offset, XCVM_ALIGNMENT);
+               "the data begins at byte %zu, which is not a multiple of %d", layout->data_offset, XCVM_ALIGNMENT);
     XCVM_CHECK(error, layout->message_bytes <= INT32_MAX, INVALID_PROGRAM,
-               "%zu bytes in front of the data are more than a message may have", layout->message_bytes);
+               "%zu bytes before the data are more than a message may have", layout->message_bytes);
     return check_message(&xcvm__xcprogram__descriptor, xcvm_wire_of(bytes, layout->message_bytes), 0, error);
 }

@@ -64,7 +64,7 @@ static xcvm_status check_apart_from_arena(const xcvm_session *s, const xcvm_valu
 {
     const xcvm_value arena = {.kind = XCVM_KIND_TENSOR, .data = s->arena, .bytes = s->arena_bytes};
     XCVM_CHECK(error, v->kind != XCVM_KIND_TENSOR || v->memory_kind != XCVM_MEMORY_OWNED || !overlap(&arena, v),
-               INVALID_ARGUMENT, "%s \"%.100s\": the tensor lies in memory of the session's plan", what, name);
+               INVALID_ARGUMENT, "%s \"%.100s\": the tensor is in memory that the session's plan owns", what, name);
     return XCVM_OK;
 }
 

@@ -95,7 +95,7 @@ static void *find(const xcvm_library *library, const char *folder, size_t folder
 {
     char path[4096];
     if (!is_plain_name(library->file)) {
-        *why = "is no plain file name";
+        *why = "is not a plain file name";
         return NULL;
     }
     int length = snprintf(path, sizeof path, "%.*s/%s", (int)folder_length, folder, library->file);

@@ -68,7 +68,7 @@ static xcvm_status link_step(xcvm_verifier *v, size_t pc)
     }
     if (target < 0 || (uint64_t)target > v->image->instruction_count)
         return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
-                                  "the jump goes to instruction %lld, but there are %zu instructions",
+                                  "the jump leads to instruction %lld, but there are %zu instructions",
                                   (long long)target, v->image->instruction_count);
     step->target = (int32_t)target;
     v->program->has_jumps = true;

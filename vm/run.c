@@ -88,7 +88,7 @@ static xcvm_status test_condition(xcvm_session *s, size_t pc, bool *condition)
     const xcvm_value *v = s->in[s->program->steps[pc].in_at];
     char text[192];
     XCVM_CHECK(s->kernel.error, v->kind == XCVM_KIND_TENSOR && v->dtype == XCVM_BOOL, TYPE_MISMATCH,
-               "cond is %s, a bool tensor is needed", xcvm_value_describe(v, text, sizeof text));
+               "cond has the wrong type (%s; expected a bool tensor)", xcvm_value_describe(v, text, sizeof text));
     int64_t value;
     XCVM_TRY(xcvm_read_int(s->kernel.error, v, "cond", &value));
     *condition = value != 0;

@@ -148,7 +148,7 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     xcvm_session_options o;
     XCVM_CHECK(error, program != NULL && session != NULL, INVALID_ARGUMENT, "program or session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
-    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "%d threads were asked for", o.threads);
+    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "the number of threads is out of range (%d; expected 0 or more)", o.threads);
     XCVM_CHECK(error,
                (o.all_reduce.begin != NULL) == (o.all_reduce.end != NULL) &&
                    (o.all_reduce.begin != NULL) == (o.all_reduce.abandon != NULL),

@@ -158,7 +158,7 @@ static xcvm_status execute(xcvm_verifier *v, uint32_t pc, bool report)
             continue;
         if (v->position[instruction->out[i]] != 0)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
-                                      "result %u goes to $%d, which is still set; Free it before", (unsigned)i,
+                                      "result %u is written to $%d, which is still set; Free it first", (unsigned)i,
                                       (int)instruction->out[i]);
         set(v, (uint32_t)instruction->out[i]);
     }

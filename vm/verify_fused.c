@@ -16,7 +16,7 @@ static xcvm_status check_numbers(xcvm_verifier *v, const range *r)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "there is no library %lld; the program names %zu",
                                   (long long)a->library, v->image->library_count);
     if ((uint64_t)a->count >= v->image->instruction_count - r->pc)
-        return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "it stands for %lld instructions, but %zu follow",
+        return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "it replaces %lld instructions, but only %zu follow",
                                   (long long)a->count, v->image->instruction_count - r->pc - 1);
     if (instruction->in_count > XCVM_FUSED_OPERANDS || a->results.count > XCVM_FUSED_OPERANDS)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "more than %d operands or results",
@@ -66,7 +66,7 @@ static xcvm_status check_free(xcvm_verifier *v, range *r, size_t pc)
     int32_t id = v->image->instructions[pc].in[0];
     if (r->writer[id] == 0 || is_result(r, r->writer[id] - 1))
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM,
-                                  "instruction %zu, one of those it stands for, frees $%d, which is %s", pc, (int)id,
+                                  "instruction %zu, one of those it replaces, frees $%d, which is %s", pc, (int)id,
                                   r->writer[id] == 0 ? "from before" : "one of its results");
     r->writer[id] = 0;
     return XCVM_OK;
@@ -85,7 +85,7 @@ static xcvm_status check_left(xcvm_verifier *v, range *r)
         if (!is_result(r, pc - r->pc - 1))
             return xcvm_verifier_fail(
                 v, r->pc, XCVM_INVALID_PROGRAM,
-                "instruction %zu, one of those it stands for, leaves $%d set, which is none of its "
+                "instruction %zu, one of those it replaces, leaves $%d set, which is none of its "
                 "results",
                 pc, (int)instruction->out[0]);
     }
@@ -137,7 +137,7 @@ xcvm_status xcvm_verify_fused(xcvm_verifier *v)
             block++;
         if (r.end > v->blocks[block].end)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
-                                      "a jump goes into the %lld instructions that it stands for, or out of them",
+                                      "a jump leads into or out of the %lld instructions that it replaces",
                                       (long long)r.args->count);
         XCVM_TRY(check_range(v, &r));
         step->target = (int32_t)at;

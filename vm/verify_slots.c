@@ -79,8 +79,8 @@ static xcvm_status check_range(xcvm_verifier *v, size_t pc, uint32_t result)
     uint64_t end;
     if (slot->offset % XCVM_ALIGNMENT != 0)
         return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
-                                  "the slot of result %u begins at %llu, which is no multiple of %d", (unsigned)result,
-                                  (unsigned long long)slot->offset, XCVM_ALIGNMENT);
+                                  "the slot of result %u begins at %llu, which is not a multiple of %d",
+                                  (unsigned)result, (unsigned long long)slot->offset, XCVM_ALIGNMENT);
     if (__builtin_add_overflow(slot->offset, slot->bytes, &end) || end > v->image->arena_bytes)
         return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
                                   "the slot of result %u, %llu+%llu, is not inside the arena of %llu bytes",
@@ -224,11 +224,10 @@ static xcvm_status leave_block(plan *p, const xcvm_block *block)
         if (g->members == 0 && !g->pinned)
             continue;
         if (!last)
-            return xcvm_verifier_fail(
-                v, block->end - 1, XCVM_INVALID_PROGRAM,
-                "a value with a slot at %llu is still needed behind this instruction, where paths "
-                "part or meet; such values cannot have slots",
-                (unsigned long long)g->offset);
+            return xcvm_verifier_fail(v, block->end - 1, XCVM_INVALID_PROGRAM,
+                                      "a value with a slot at %llu is still needed after this instruction, where paths "
+                                      "part or meet; such values cannot have slots",
+                                      (unsigned long long)g->offset);
         end_group(p, g);
     }
     for (uint32_t pc = block->begin; pc < block->end; pc++)

@@ -17,11 +17,11 @@ static xcvm_status check_declaration(xcvm_verifier *v, const xcvm_state_declarat
     const xcvm_type *type = &state->declared.type;
     const char *name = state->declared.name;
     char text[256];
-    XCVM_CHECK(v->error,
-               type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_NO_DTYPE && type->dtype != XCVM_STRING &&
-                   type->rank >= 0,
-               INVALID_PROGRAM, "state \"%.100s\" is declared as %s; a tensor of numbers of known rank is needed", name,
-               xcvm_type_describe(type, text, sizeof text));
+    XCVM_CHECK(
+        v->error,
+        type->kind == XCVM_KIND_TENSOR && type->dtype != XCVM_NO_DTYPE && type->dtype != XCVM_STRING && type->rank >= 0,
+        INVALID_PROGRAM, "state \"%.100s\" has an unsupported type (%s; expected a tensor of numbers of known rank)",
+        name, xcvm_type_describe(type, text, sizeof text));
     XCVM_CHECK(v->error, state->initial <= v->image->constant_count, INVALID_PROGRAM,
                "state \"%.100s\" begins with constant %u, but there are %zu constants", name, state->initial - 1,
                v->image->constant_count);
@@ -75,14 +75,14 @@ static xcvm_status find_tail(xcvm_verifier *v, size_t first_update)
         tail--;
     if (first_update < tail)
         return xcvm_verifier_fail(v, first_update, XCVM_INVALID_PROGRAM,
-                                  "it updates states in place, and so only Load, Free and such instructions may stand "
-                                  "behind it, but instruction %zu is %s",
+                                  "it updates states in place, and so only Load, Free and such instructions may "
+                                  "follow it, but instruction %zu is %s",
                                   tail - 1, v->image->instructions[tail - 1].schema->name);
     for (uint32_t b = 0; b < v->block_count; b++) {
         const size_t begin = v->blocks[b].begin;
         if (begin > first_update && begin < count)
             return xcvm_verifier_fail(v, first_update, XCVM_INVALID_PROGRAM,
-                                      "it updates states in place, but a jump goes to instruction %zu behind it",
+                                      "it updates states in place, but a jump leads to instruction %zu after it",
                                       begin);
         if (begin > tail && begin <= first_update)
             tail = begin;
@@ -161,7 +161,7 @@ xcvm_status xcvm_verify_update(xcvm_verifier *v, uint32_t pc)
         if ((v->program->state_uses[state - 1] & XCVM_STATE_UPDATED) != 0)
             return xcvm_verifier_fail(v, pc, XCVM_INVALID_PROGRAM,
                                       "operand %s is state \"%.100s\" or a view of it, which is updated, and updates "
-                                      "read no such state; a copy made in front of the program's tail can be read",
+                                      "read no such state; a copy made before the program's tail can be read",
                                       field->name, v->image->states[state - 1].declared.name);
     }
     return XCVM_OK;

@@ -5,7 +5,8 @@
 static xcvm_status same_dim(const xcvm_inference *t, const xcvm_value *v, int axis, const char *what, int64_t wanted)
 {
     XCVM_CHECK(t->error, v->rank < 0 || !xcvm_dims_differ(v->dims[axis], wanted), SHAPE_MISMATCH,
-               "dimension %d of %s is %lld, %lld is needed", axis, what, (long long)v->dims[axis], (long long)wanted);
+               "dimension %d of %s has the wrong size (%lld; expected %lld)", axis, what, (long long)v->dims[axis],
+               (long long)wanted);
     return XCVM_OK;
 }
 
@@ -73,7 +74,7 @@ static xcvm_status sizes_of_rows(const xcvm_inference *t, const xcvm_Attention_a
 static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, int rank, const char *what)
 {
     XCVM_CHECK(t->error, v == NULL || v->rank < 0 || rank < 0 || v->rank == rank, SHAPE_MISMATCH,
-               "%s has rank %d, %d is needed", what, v->rank, rank);
+               "%s has the wrong rank (%d; expected %d)", what, v->rank, rank);
     return XCVM_OK;
 }
 
@@ -81,12 +82,13 @@ xcvm_status xcvm_attention_check_mask(xcvm_error *error, const xcvm_value *mask,
 {
     if (mask == NULL || mask->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(error, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH, "mask has rank %d, 1 to 4 is needed",
-               mask->rank);
+    XCVM_CHECK(error, mask->rank >= 1 && mask->rank <= 4, SHAPE_MISMATCH,
+               "mask has the wrong rank (%d; expected 1 to 4)", mask->rank);
     for (int i = 0; i < mask->rank - 1; i++) {
         const int64_t wanted = around[3 - (mask->rank - 1) + i];
         XCVM_CHECK(error, mask->dims[i] == 1 || !xcvm_dims_differ(mask->dims[i], wanted), SHAPE_MISMATCH,
-                   "dimension %d of mask is %lld, 1 or %lld is needed", i, (long long)mask->dims[i], (long long)wanted);
+                   "dimension %d of mask has the wrong size (%lld; expected 1 or %lld)", i, (long long)mask->dims[i],
+                   (long long)wanted);
     }
     const int64_t last = mask->dims[mask->rank - 1];
     XCVM_CHECK(error, last < 0 || keys < 0 || last <= keys, SHAPE_MISMATCH, "mask is for %lld keys, but there are %lld",
@@ -111,7 +113,7 @@ XCVM_SHAPE_RULE_OF(Attention)
     XCVM_CHECK(t->error, (a->past_key == NULL) == (a->past_value == NULL), INVALID_ARGUMENT,
                "one of past_key and past_value is missing");
     XCVM_CHECK(t->error, rank < 0 || rank == 3 || (rank == 4 && a->k != NULL), SHAPE_MISMATCH,
-               "q has rank %d, %s is needed", rank, a->k != NULL ? "3 or 4" : "3");
+               "q has the wrong rank (%d; expected %s)", rank, a->k != NULL ? "3 or 4" : "3");
     sizes s = {.batch = dim(a->q, 0)};
     XCVM_TRY(check_rank(t, a->k, rank, "k"));
     XCVM_TRY(check_rank(t, a->v, rank, "v"));
@@ -167,8 +169,8 @@ XCVM_SHAPE_RULE_OF(RotaryEmbedding)
     const xcvm_value *x = a->x, *positions = a->position_ids;
     const int rank = positions != NULL ? 2 : 3;
     xcvm_value_set_tensor(a->y, x->dtype, x->rank, x->dims);
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 3 or 4 is needed",
-               x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3 || x->rank == 4, SHAPE_MISMATCH,
+               "x has the wrong rank (%d; expected 3 or 4)", x->rank);
     XCVM_TRY(check_rank(t, a->cos, rank, "cos"));
     XCVM_TRY(check_rank(t, a->sin, rank, "sin"));
     if (positions != NULL)
@@ -217,8 +219,8 @@ XCVM_SHAPE_RULE_OF(LinearAttention)
     const xcvm_value *operands[] = {a->k, a->v, a->decay, a->beta, a->erase_gate};
     static const char *const names[] = {"k", "v", "decay", "beta", "erase_gate"};
     XCVM_CHECK(t->error, a->q_num_heads > 0 && a->kv_num_heads > 0 && a->q_num_heads % a->kv_num_heads == 0,
-               INVALID_ARGUMENT, "q_num_heads, %lld, is no multiple of kv_num_heads, %lld", (long long)a->q_num_heads,
-               (long long)a->kv_num_heads);
+               INVALID_ARGUMENT, "q_num_heads, %lld, is not a multiple of kv_num_heads, %lld",
+               (long long)a->q_num_heads, (long long)a->kv_num_heads);
     XCVM_CHECK(t->error, (a->decay != NULL) == rules[a->update_rule].gated, INVALID_ARGUMENT,
                "decay is %s, which the update rule does not allow", a->decay != NULL ? "given" : "missing");
     XCVM_CHECK(t->error, (a->beta != NULL) == rules[a->update_rule].delta, INVALID_ARGUMENT,

@@ -6,15 +6,15 @@ static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const
 {
     char text[96];
     XCVM_CHECK(error, cache->rank < 0 || cache->rank == 4, SHAPE_MISMATCH,
-               "%s has shape %s, [batch, heads, rows, width] is needed", what,
+               "%s has the wrong shape (%s; expected [batch, heads, rows, width])", what,
                xcvm_dims_describe(cache->rank, cache->dims, text, sizeof text));
     XCVM_CHECK(error, fresh->rank < 0 || fresh->rank == 4, SHAPE_MISMATCH,
-               "what goes behind %s has shape %s, [batch, heads, rows, width] is needed", what,
+               "the rows to append to %s have the wrong shape (%s; expected [batch, heads, rows, width])", what,
                xcvm_dims_describe(fresh->rank, fresh->dims, text, sizeof text));
     for (int i = 0; cache->rank == 4 && fresh->rank == 4 && i < 4; i++)
         XCVM_CHECK(error, i == 2 || !xcvm_dims_differ(cache->dims[i], fresh->dims[i]), SHAPE_MISMATCH,
-                   "dimension %d of %s is %lld, of what goes behind it %lld", i, what, (long long)cache->dims[i],
-                   (long long)fresh->dims[i]);
+                   "dimension %d of %s differs from that of the rows to append (%lld; expected %lld)", i, what,
+                   (long long)cache->dims[i], (long long)fresh->dims[i]);
     return XCVM_OK;
 }
 
@@ -23,7 +23,8 @@ static xcvm_status check_cache(xcvm_error *error, const xcvm_value *cache, const
 static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const char *what, const xcvm_value *cache,
                                 int64_t fresh)
 {
-    XCVM_CHECK(error, at->rank < 0 || at->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, at->rank);
+    XCVM_CHECK(error, at->rank < 0 || at->rank == 1, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected 1)", what,
+               at->rank);
     if (cache->rank != 4 || at->rank != 1)
         return XCVM_OK;
     const int64_t rows = cache->dims[2];
@@ -33,8 +34,8 @@ static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const c
     for (int64_t i = 0; at->data != NULL && rows >= 0 && fresh >= 0 && i < at->dims[0]; i++) {
         const int64_t place = XCVM_CDATA(int64_t, at)[i];
         XCVM_CHECK(error, place >= 0 && place <= rows && fresh <= rows - place, OUT_OF_RANGE,
-                   "%s[%lld] is %lld, but the cache holds %lld rows and %lld go behind", what, (long long)i,
-                   (long long)place, (long long)rows, (long long)fresh);
+                   "%s[%lld] is out of range (%lld): the cache holds %lld rows and %lld are to be appended", what,
+                   (long long)i, (long long)place, (long long)rows, (long long)fresh);
     }
     return XCVM_OK;
 }
@@ -52,7 +53,7 @@ XCVM_SHAPE_RULE_OF(CachedAttention)
     const xcvm_value *q = a->q, *k = a->k, *v = a->v;
     XCVM_TRY(check_cache(t->error, a->past_key, k, "past_key"));
     XCVM_TRY(check_cache(t->error, a->past_value, v, "past_value"));
-    XCVM_CHECK(t->error, q->rank < 0 || q->rank == 4, SHAPE_MISMATCH, "q has rank %d, 4 is needed", q->rank);
+    XCVM_CHECK(t->error, q->rank < 0 || q->rank == 4, SHAPE_MISMATCH, "q has the wrong rank (%d; expected 4)", q->rank);
     XCVM_TRY(check_places(t->error, a->before, "before", a->past_key, 0));
     XCVM_TRY(check_places(t->error, a->before, "before", a->past_value, 0));
     if (q->rank != 4 || k->rank != 4 || v->rank != 4) {
@@ -98,7 +99,7 @@ XCVM_SHAPE_RULE_OF(CachedMatMul)
 {
     const xcvm_value *x = a->a, *fresh = a->fresh;
     XCVM_TRY(check_cache(t->error, a->past, fresh, "past"));
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "a has rank %d, 4 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "a has the wrong rank (%d; expected 4)", x->rank);
     XCVM_TRY(check_places(t->error, a->before, "before", a->past, 0));
     xcvm_set_unknown(a->y, XCVM_F32, 4);
     if (x->rank != 4 || fresh->rank != 4)
@@ -112,7 +113,8 @@ XCVM_SHAPE_RULE_OF(CachedMatMul)
     XCVM_TRY(check_heads(t->error, x->dims[1], fresh->dims[1]));
     const int64_t summed = a->transB ? fresh->dims[3] : rows;
     XCVM_CHECK(t->error, !xcvm_dims_differ(x->dims[3], summed), SHAPE_MISMATCH,
-               "rows of a have %lld elements, %lld are needed", (long long)x->dims[3], (long long)summed);
+               "rows of a have the wrong number of elements (%lld; expected %lld)", (long long)x->dims[3],
+               (long long)summed);
     const int64_t dims[] = {batch < 0 && fresh->dims[0] > 1 ? fresh->dims[0] : batch, x->dims[1], x->dims[2],
                             a->transB ? rows : fresh->dims[3]};
     xcvm_value_set_tensor(a->y, XCVM_F32, 4, dims);

@@ -6,11 +6,12 @@ XCVM_SHAPE_RULE_OF(TensorScatter)
     const xcvm_value *cache = a->past_cache, *update = a->update, *at = a->write_indices;
     xcvm_value_set_tensor(a->y, cache->dtype, cache->rank, cache->dims);
     XCVM_CHECK(t->error, at == NULL || at->rank < 0 || at->rank == 1, SHAPE_MISMATCH,
-               "write_indices has rank %d, 1 is needed", at != NULL ? at->rank : 0);
+               "write_indices has the wrong rank (%d; expected 1)", at != NULL ? at->rank : 0);
     if (cache->rank < 0)
         return XCVM_OK;
     int axis;
-    XCVM_CHECK(t->error, cache->rank >= 2, SHAPE_MISMATCH, "past_cache has rank %d, at least 2 is needed", cache->rank);
+    XCVM_CHECK(t->error, cache->rank >= 2, SHAPE_MISMATCH, "past_cache has the wrong rank (%d; expected at least 2)",
+               cache->rank);
     XCVM_TRY(xcvm_resolve_axis(t->error, a->axis, cache->rank, &axis));
     XCVM_CHECK(t->error, axis > 0, OUT_OF_RANGE, "axis is that of the batch");
     XCVM_CHECK(t->error, at == NULL || at->rank < 0 || !xcvm_dims_differ(at->dims[0], cache->dims[0]), SHAPE_MISMATCH,

@@ -8,7 +8,7 @@ static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, in
     int64_t channels;
     if (v->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
+    XCVM_CHECK(t->error, v->rank == 1, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected 1)", what, v->rank);
     XCVM_CHECK(t->error, blocks < 0 || !__builtin_mul_overflow(blocks, (int64_t)XCVM_CHANNEL_BLOCK, &channels),
                OUT_OF_RANGE, "xs have %lld blocks of channels", (long long)blocks);
     XCVM_CHECK(t->error, blocks < 0 || v->dims[0] < 0 || v->dims[0] == channels, SHAPE_MISMATCH,
@@ -20,7 +20,7 @@ static xcvm_status check_vector(const xcvm_inference *t, const xcvm_value *v, in
 static xcvm_status append_part(const xcvm_inference *t, size_t i, const xcvm_value *x, int rank, int64_t *dims)
 {
     XCVM_CHECK(t->error, xcvm_blocked_takes_rank(XCVM_OP_BlockedAffine, x->rank), SHAPE_MISMATCH,
-               "element %zu of xs has rank %d, 4 to 6 is needed", i, x->rank);
+               "element %zu of xs has the wrong rank (%d; expected 4 to 6)", i, x->rank);
     XCVM_CHECK(t->error, x->rank == rank, SHAPE_MISMATCH, "element %zu of xs has rank %d, that of another is %d", i,
                x->rank, rank);
     const int64_t last = x->dims[rank - 1];

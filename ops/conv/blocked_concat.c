@@ -18,7 +18,7 @@ static xcvm_status join_part(const xcvm_inference *t, size_t i, const xcvm_value
     if (x->rank < 0)
         return XCVM_OK;
     XCVM_CHECK(t->error, xcvm_blocked_takes_rank(XCVM_OP_BlockedConcat, x->rank) && (*rank < 0 || x->rank == *rank),
-               SHAPE_MISMATCH, "element %zu of xs has rank %d, %s is needed", i, x->rank,
+               SHAPE_MISMATCH, "element %zu of xs has the wrong rank (%d; expected %s)", i, x->rank,
                *rank < 0 ? "4 to 6" : "that of the others");
     XCVM_CHECK(t->error, x->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(channels), SHAPE_MISMATCH,
                "element %zu of xs has %lld blocks of channels, %lld channels take %lld", i, (long long)x->dims[1],

@@ -14,8 +14,8 @@ XCVM_SHAPE_RULE_OF(BlockChannels)
         xcvm_set_unknown(a->y, XCVM_F32, -1);
         return XCVM_OK;
     }
-    XCVM_CHECK(t->error, x->rank >= 2 && x->rank < XCVM_MAX_RANK, SHAPE_MISMATCH, "x has rank %d, 2 to %d are possible",
-               x->rank, XCVM_MAX_RANK - 1);
+    XCVM_CHECK(t->error, x->rank >= 2 && x->rank < XCVM_MAX_RANK, SHAPE_MISMATCH,
+               "x has the wrong rank (%d; expected 2 to %d)", x->rank, XCVM_MAX_RANK - 1);
     for (int i = 0; i < x->rank; i++)
         dims[i] = x->dims[i];
     dims[1] = x->dims[1] < 0 ? XCVM_ANY_DIM : xcvm_blocks_of(x->dims[1]);
@@ -40,7 +40,7 @@ XCVM_SHAPE_RULE_OF(UnblockChannels)
         xcvm_set_unknown(a->y, XCVM_F32, -1);
         return XCVM_OK;
     }
-    XCVM_CHECK(t->error, x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)", x->rank);
     XCVM_TRY(check_block(t, x, "x"));
     XCVM_CHECK(t->error, x->dims[1] < 0 || x->dims[1] == xcvm_blocks_of(a->channels), SHAPE_MISMATCH,
                "x has %lld blocks of channels, %lld channels take %lld", (long long)x->dims[1], (long long)a->channels,
@@ -65,7 +65,7 @@ static xcvm_status read_pairs(const xcvm_inference *t, const xcvm_BlockedConv_ar
     const xcvm_value *w = a->w;
     const int rank = f->axes + 4;
     char text[96];
-    XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
+    XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has the wrong rank (%d; expected %d)", w->rank, rank);
     XCVM_CHECK(t->error,
                !xcvm_dims_differ(w->dims[rank - 2], XCVM_CHANNEL_BLOCK) &&
                    !xcvm_dims_differ(w->dims[rank - 1], XCVM_PAIR),
@@ -92,7 +92,7 @@ static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_a
         return XCVM_OK;
     if (a->algorithm == XCVM_BLOCKED_direct_pairs)
         return read_pairs(t, a, f);
-    XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
+    XCVM_CHECK(t->error, w->rank == rank, SHAPE_MISMATCH, "w has the wrong rank (%d; expected %d)", w->rank, rank);
     XCVM_TRY(check_block(t, w, "w"));
     const int64_t *kernel = w->dims + rank - 1 - f->axes;
     switch (a->algorithm) {
@@ -112,8 +112,8 @@ static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_a
                        "w has windows of %lld, winograd needs 3", (long long)kernel[i]);
         break;
     case XCVM_BLOCKED_winograd_strided:
-        XCVM_CHECK(t->error, w->dims[0] < 0 || w->dims[0] == 36, SHAPE_MISMATCH, "w has %lld points, 36 are needed",
-                   (long long)w->dims[0]);
+        XCVM_CHECK(t->error, w->dims[0] < 0 || w->dims[0] == 36, SHAPE_MISMATCH,
+                   "w has the wrong number of points (%lld; expected 36)", (long long)w->dims[0]);
         XCVM_CHECK(t->error, w->dims[2] < 0 || (w->dims[2] % 4 == 0 && w->dims[2] <= XCVM_CHANNEL_BLOCK),
                    SHAPE_MISMATCH, "w has %lld phases of channels, four of up to %d are possible",
                    (long long)w->dims[2], XCVM_BLOCKED_STRIDED_CHANNELS);
@@ -122,7 +122,7 @@ static xcvm_status read_filter(const xcvm_inference *t, const xcvm_BlockedConv_a
         break;
     default:
         XCVM_CHECK(t->error, w->dims[0] < 0 || w->dims[0] == 16 || w->dims[0] == 36, SHAPE_MISMATCH,
-                   "w has %lld points, 16 or 36 are possible", (long long)w->dims[0]);
+                   "w has the wrong number of points (%lld; expected 16 or 36)", (long long)w->dims[0]);
         f->outputs = w->dims[1];
         f->channels = w->dims[rank - 2];
         if (f->axes == 3)
@@ -193,7 +193,7 @@ static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int6
 {
     if (b == NULL || b->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+    XCVM_CHECK(t->error, b->rank == 1, SHAPE_MISMATCH, "b has the wrong rank (%d; expected 1)", b->rank);
     XCVM_CHECK(t->error,
                b->dims[0] < 0 || outputs < 0 ||
                    (b->dims[0] % XCVM_CHANNEL_BLOCK == 0 && b->dims[0] / XCVM_CHANNEL_BLOCK == outputs),
@@ -227,7 +227,7 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     XCVM_TRY(check_type(t, a));
     XCVM_CHECK(t->error,
                a->strides.count <= MOST_AXES && xcvm_blocked_conv_takes_axes(a->algorithm, (int)a->strides.count),
-               INVALID_ARGUMENT, "there are %zu strides, %s are possible", a->strides.count,
+               INVALID_ARGUMENT, "the number of strides is not supported (%zu; expected %s)", a->strides.count,
                !xcvm_blocked_conv_takes_axes(a->algorithm, 3)  ? "2"
                : xcvm_blocked_conv_takes_axes(a->algorithm, 1) ? "1 to 3"
                                                                : "2 or 3");
@@ -235,9 +235,9 @@ XCVM_SHAPE_RULE_OF(BlockedConv)
     const int rank = f.axes + 3;
     XCVM_TRY(read_filter(t, a, &f));
     XCVM_CHECK(t->error, !is_strided || x->rank < 0 || x->rank == rank - 1, SHAPE_MISMATCH,
-               "x has rank %d, 4 is needed, not blocked", x->rank);
+               "x has the wrong rank (%d; expected 4, not blocked)", x->rank);
     XCVM_CHECK(t->error, x->rank < 0 || x->rank == rank || (x->rank == rank - 1 && (is_direct || is_strided)),
-               SHAPE_MISMATCH, "x has rank %d, %d is needed%s", x->rank, rank,
+               SHAPE_MISMATCH, "x has the wrong rank (%d; expected %d%s)", x->rank, rank,
                !is_direct    ? ""
                : f.axes == 1 ? ", or 3 if it is not blocked"
                : f.axes == 2 ? ", or 4 if it is not blocked"
@@ -279,8 +279,8 @@ XCVM_SHAPE_RULE_OF(BlockedConvTranspose)
     int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_CHANNEL_BLOCK};
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     XCVM_CHECK(t->error, x->rank < 0 || xcvm_blocked_takes_rank(XCVM_OP_BlockedConvTranspose, x->rank), SHAPE_MISMATCH,
-               "x has rank %d, 5 is needed", x->rank);
-    XCVM_CHECK(t->error, w->rank < 0 || w->rank == 5, SHAPE_MISMATCH, "w has rank %d, 5 is needed", w->rank);
+               "x has the wrong rank (%d; expected 5)", x->rank);
+    XCVM_CHECK(t->error, w->rank < 0 || w->rank == 5, SHAPE_MISMATCH, "w has the wrong rank (%d; expected 5)", w->rank);
     XCVM_TRY(check_block(t, x, "x"));
     XCVM_TRY(check_block(t, w, "w"));
     if (w->rank >= 0) {

@@ -19,7 +19,8 @@ XCVM_SHAPE_RULE_OF(Col2Im)
     int64_t image[XCVM_MAX_RANK], block[XCVM_MAX_RANK], dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
     size_t spatial, block_count;
     bool known, block_known;
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 3)",
+               a->x->rank);
     XCVM_TRY(xcvm_read_ints(t->error, a->image_shape, "image_shape", image, XCVM_MAX_RANK - 2, &spatial, &known));
     XCVM_TRY(
         xcvm_read_ints(t->error, a->block_shape, "block_shape", block, XCVM_MAX_RANK - 2, &block_count, &block_known));
@@ -53,7 +54,8 @@ XCVM_SHAPE_RULE_OF(Col2Im)
                    "dimension 1 of x is %lld, no multiple of the %lld elements of a block", (long long)a->x->dims[1],
                    (long long)elements);
         XCVM_CHECK(t->error, a->x->dims[2] < 0 || a->x->dims[2] == places, SHAPE_MISMATCH,
-                   "dimension 2 of x is %lld, %lld blocks are needed", (long long)a->x->dims[2], (long long)places);
+                   "dimension 2 of x is the wrong number of blocks (%lld; expected %lld)", (long long)a->x->dims[2],
+                   (long long)places);
         dims[0] = a->x->dims[0];
         dims[1] = a->x->dims[1] < 0 ? XCVM_ANY_DIM : a->x->dims[1] / elements;
     }

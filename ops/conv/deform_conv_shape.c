@@ -5,7 +5,8 @@
 static xcvm_status need_dim(const xcvm_inference *t, const xcvm_value *v, const char *name, int axis, int64_t needed)
 {
     XCVM_CHECK(t->error, !xcvm_dims_differ(v->dims[axis], needed), SHAPE_MISMATCH,
-               "dimension %d of %s is %lld, %lld is needed", axis, name, (long long)v->dims[axis], (long long)needed);
+               "dimension %d of %s has the wrong size (%lld; expected %lld)", axis, name, (long long)v->dims[axis],
+               (long long)needed);
     return XCVM_OK;
 }
 
@@ -15,7 +16,7 @@ static xcvm_status need_map(const xcvm_inference *t, const xcvm_DeformConv_args 
 {
     if (v == NULL || v->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, v->rank == 4, SHAPE_MISMATCH, "%s has rank %d, 4 is needed", name, v->rank);
+    XCVM_CHECK(t->error, v->rank == 4, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected 4)", name, v->rank);
     XCVM_TRY(need_dim(t, v, name, 0, a->y->dims[0]));
     const int64_t height = a->w->dims[2], width = a->w->dims[3];
     if (height >= 0 && width >= 0) {
@@ -46,7 +47,8 @@ XCVM_SHAPE_RULE_OF(DeformConv)
     XCVM_TRY(xcvm_shape_Conv(&of_conv));
     if (a->y->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, a->y->rank == 4, UNSUPPORTED, "x has %d spatial axes, 2 are needed", a->y->rank - 2);
+    XCVM_CHECK(t->error, a->y->rank == 4, UNSUPPORTED, "x has an unsupported number of spatial axes (%d; expected 2)",
+               a->y->rank - 2);
     XCVM_CHECK(t->error, a->x->dims[1] < 0 || a->x->dims[1] % a->offset_group == 0, SHAPE_MISMATCH,
                "%lld channels do not divide into %lld offset groups", (long long)a->x->dims[1],
                (long long)a->offset_group);

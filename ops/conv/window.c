@@ -125,7 +125,8 @@ xcvm_status xcvm_window_attributes_check(const xcvm_inference *t, int axes, cons
     const size_t n = (size_t)axes;
     XCVM_TRY(check_counts(t, axes, a));
     XCVM_CHECK(t->error, a->pads.count == 2 * n, INVALID_ARGUMENT,
-               "there are %zu pads for %d spatial axes, %zu are needed", a->pads.count, axes, 2 * n);
+               "pads has the wrong number of entries (%zu for %d spatial axes; expected %zu)", a->pads.count, axes,
+               2 * n);
     return XCVM_OK;
 }
 
@@ -212,7 +213,7 @@ static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int6
 {
     if (b == NULL || b->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, b->rank == 1, SHAPE_MISMATCH, "b has rank %d, 1 is needed", b->rank);
+    XCVM_CHECK(t->error, b->rank == 1, SHAPE_MISMATCH, "b has the wrong rank (%d; expected 1)", b->rank);
     XCVM_CHECK(t->error, b->dims[0] < 0 || outputs < 0 || b->dims[0] == outputs, SHAPE_MISMATCH,
                "b has %lld elements for %lld channels", (long long)b->dims[0], (long long)outputs);
     return XCVM_OK;
@@ -220,8 +221,10 @@ static xcvm_status check_bias(const xcvm_inference *t, const xcvm_value *b, int6
 
 static xcvm_status check_ranks(const xcvm_inference *t, const xcvm_value *x, const xcvm_value *w)
 {
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
-    XCVM_CHECK(t->error, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has rank %d, at least 3 is needed", w->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)",
+               x->rank);
+    XCVM_CHECK(t->error, w->rank < 0 || w->rank >= 3, SHAPE_MISMATCH, "w has the wrong rank (%d; expected at least 3)",
+               w->rank);
     XCVM_CHECK(t->error, x->rank < 0 || w->rank < 0 || x->rank == w->rank, SHAPE_MISMATCH,
                "x has rank %d and w rank %d; they must be equal", x->rank, w->rank);
     return XCVM_OK;
@@ -254,7 +257,8 @@ static xcvm_status check_per_channel(const xcvm_inference *t, const xcvm_value *
         return XCVM_OK;
     const size_t count = xcvm_element_count(q);
     XCVM_CHECK(t->error, q->rank <= 1 && (count == 1 || outputs < 0 || count == (size_t)outputs), SHAPE_MISMATCH,
-               "%s has %zu elements, 1 or one for each of %lld channels is needed", what, count, (long long)outputs);
+               "%s has the wrong number of elements (%zu; expected 1, or one for each of %lld channels)", what, count,
+               (long long)outputs);
     return XCVM_OK;
 }
 
@@ -385,7 +389,7 @@ XCVM_SHAPE_RULE_OF(ConvFilterGradient)
         xcvm_value_set_tensor(a->y, a->y->dtype, -1, NULL);
         return XCVM_OK;
     }
-    XCVM_CHECK(t->error, rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", rank);
+    XCVM_CHECK(t->error, rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)", rank);
     XCVM_TRY(check_axes(t, rank - 2));
     XCVM_TRY(xcvm_window_attributes_check(t, rank - 2, &attributes));
     int64_t dims[XCVM_MAX_RANK] = {XCVM_ANY_DIM, XCVM_ANY_DIM};
@@ -447,7 +451,8 @@ XCVM_SHAPE_RULE(pool)
 #undef POOL_ATTRIBUTES
     XCVM_TRY(check_auto_pad(t, w.pads, auto_pad != XCVM_AUTO_PAD_NOTSET));
     int64_t dims[XCVM_MAX_RANK] = {0};
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)",
+               x->rank);
     if (x->rank >= 3) {
         int64_t room[2 * XCVM_MAX_RANK];
         XCVM_TRY(check_counts(t, x->rank - 2, &w));

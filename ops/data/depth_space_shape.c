@@ -7,7 +7,7 @@ enum { LARGEST_BLOCK = 46340 };
 /* Common checks. If nothing is known about x, sets y's type and *done. */
 static xcvm_status begin(const xcvm_inference *t, const xcvm_value *x, int64_t blocksize, xcvm_value *y, bool *done)
 {
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 4)", x->rank);
     XCVM_CHECK(t->error, blocksize <= LARGEST_BLOCK, OUT_OF_RANGE, "blocksize is %lld", (long long)blocksize);
     *done = x->rank < 0;
     if (*done) {

@@ -12,7 +12,7 @@ static int clamp(int64_t position, int rank)
 XCVM_SHAPE_RULE_OF(Shape)
 {
     const bool unknown = a->x->kind == XCVM_KIND_NULL && a->x->rank < 0;
-    XCVM_CHECK(t->error, a->x->kind == XCVM_KIND_TENSOR || unknown, TYPE_MISMATCH, "x is no tensor");
+    XCVM_CHECK(t->error, a->x->kind == XCVM_KIND_TENSOR || unknown, TYPE_MISMATCH, "x is not a tensor");
     if (a->x->rank < 0) {
         xcvm_set_unknown(a->y, XCVM_I64, 1);
         return XCVM_OK;

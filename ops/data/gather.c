@@ -23,8 +23,8 @@ XCVM_SHAPE_RULE_OF(Gather)
         return XCVM_OK;
     }
     int total = x->rank - 1 + indices->rank;
-    XCVM_CHECK(t->error, total <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", total,
-               XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, total <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", total, XCVM_MAX_RANK);
     for (int i = 0; i < axis; i++)
         dims[rank++] = x->dims[i];
     for (int i = 0; i < indices->rank; i++)
@@ -180,8 +180,8 @@ XCVM_SHAPE_RULE_OF(GatherND)
         dims[rank++] = indices->dims[i];
     for (int i = batch + (int)tuple; i < x->rank; i++)
         dims[rank++] = x->dims[i];
-    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-               XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", rank, XCVM_MAX_RANK);
     xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
     return XCVM_OK;
 }

@@ -8,7 +8,7 @@ XCVM_SHAPE_RULE_OF(HostCall)
                a->ys.count);
     for (size_t i = 0; i < a->ys.count; i++) {
         XCVM_CHECK(t->error, xcvm_dtype_bits((xcvm_dtype)a->dtypes.at[i]) != 0, INVALID_ARGUMENT,
-                   "entry %zu of dtypes is %lld, which is no element type", i, (long long)a->dtypes.at[i]);
+                   "entry %zu of dtypes is %lld, which is not an element type", i, (long long)a->dtypes.at[i]);
         xcvm_set_unknown(a->ys.at[i], (xcvm_dtype)a->dtypes.at[i], (int)a->ranks.at[i]);
     }
     return XCVM_OK;

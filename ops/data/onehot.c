@@ -7,8 +7,8 @@
 static xcvm_status result_axis(xcvm_error *error, const xcvm_OneHot_args *a, int *axis)
 {
     int rank = a->indices->rank + 1;
-    XCVM_CHECK(error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-               XCVM_MAX_RANK);
+    XCVM_CHECK(error, rank <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", rank, XCVM_MAX_RANK);
     return xcvm_resolve_axis(error, a->axis, rank, axis);
 }
 

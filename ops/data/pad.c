@@ -23,8 +23,8 @@ static xcvm_status read_padding(xcvm_error *error, const xcvm_Pad_args *a, int r
     *known = *known && axes_known;
     if (!axes_known)
         return XCVM_OK;
-    XCVM_CHECK(error, !*known || count == 2 * axis_count, SHAPE_MISMATCH, "pads has %zu elements, %zu are needed",
-               count, 2 * axis_count);
+    XCVM_CHECK(error, !*known || count == 2 * axis_count, SHAPE_MISMATCH,
+               "pads has the wrong number of elements (%zu; expected %zu)", count, 2 * axis_count);
     *touched = 0;
     for (size_t i = 0; i < axis_count; i++) {
         int axis;

@@ -12,7 +12,7 @@ static xcvm_status count_of(const xcvm_inference *t, const xcvm_Range_args *a, i
                delta = xcvm_element_as_double(a->delta, 0);
         XCVM_CHECK(t->error, delta != 0, INVALID_ARGUMENT, "delta is 0");
         double n = ceil((limit - start) / delta);
-        XCVM_CHECK(t->error, !isnan(n) && n < 0x1p62, OUT_OF_RANGE, "from %g to %g by %g is no finite range", start,
+        XCVM_CHECK(t->error, !isnan(n) && n < 0x1p62, OUT_OF_RANGE, "from %g to %g by %g is not a finite range", start,
                    limit, delta);
         *count = n > 0 ? (int64_t)n : 0;
         return XCVM_OK;

@@ -228,8 +228,8 @@ XCVM_SHAPE_RULE_OF(Unsqueeze)
         return XCVM_OK;
     }
     int rank = x->rank + (int)count;
-    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-               XCVM_MAX_RANK);
+    XCVM_CHECK(t->error, rank <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", rank, XCVM_MAX_RANK);
     XCVM_TRY(mark_axes(t->error, axes, count, rank, marked));
     for (int i = 0, from = 0; i < rank; i++)
         dims[i] = marked[i] ? 1 : x->dims[from++];

@@ -29,7 +29,7 @@ static xcvm_status reverse(const xcvm_moving *m, const void *context)
 XCVM_KERNEL(ReverseSequence)
 {
     const xcvm_value *x = a->x, *lens = a->sequence_lens;
-    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)", x->rank);
     XCVM_CHECK(k->error, a->batch_axis != a->time_axis, INVALID_ARGUMENT, "batch_axis and time_axis are the same");
     XCVM_CHECK(k->error, lens->rank == 1 && lens->dims[0] == x->dims[a->batch_axis], SHAPE_MISMATCH,
                "sequence_lens must have one element for each of the %lld batch entries",

@@ -138,7 +138,7 @@ XCVM_SHAPE_RULE_OF(Compress)
     const xcvm_value *x = a->x;
     int axis = 0;
     XCVM_CHECK(t->error, a->condition->rank < 0 || a->condition->rank == 1, SHAPE_MISMATCH,
-               "condition has rank %d, 1 is needed", a->condition->rank);
+               "condition has the wrong rank (%d; expected 1)", a->condition->rank);
     if (flattens(a)) {
         xcvm_set_unknown(a->y, a->y->dtype, 1);
         return XCVM_OK;

@@ -7,13 +7,13 @@ XCVM_SHAPE_RULE_OF(Transpose)
     int64_t dims[XCVM_MAX_RANK];
     unsigned seen = 0;
     XCVM_CHECK(t->error, a->perm.count <= XCVM_MAX_RANK, INVALID_ARGUMENT,
-               "perm has %zu entries, at most %d are possible", a->perm.count, XCVM_MAX_RANK);
+               "perm has too many entries (%zu; expected at most %d)", a->perm.count, XCVM_MAX_RANK);
     XCVM_CHECK(t->error, x->rank < 0 || a->perm.count == 0 || a->perm.count == (size_t)x->rank, SHAPE_MISMATCH,
                "perm has %zu entries, x rank %d", a->perm.count, x->rank);
     for (size_t i = 0; i < a->perm.count; i++) {
         int64_t axis = a->perm.at[i];
         XCVM_CHECK(t->error, axis >= 0 && (size_t)axis < a->perm.count && !(seen >> axis & 1), INVALID_ARGUMENT,
-                   "perm is no permutation of 0 to %zu", a->perm.count - 1);
+                   "perm is not a permutation of 0 to %zu", a->perm.count - 1);
         seen |= 1U << axis;
     }
     if (x->rank < 0) {

@@ -4,7 +4,8 @@
 
 XCVM_SHAPE_RULE_OF(EyeLike)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2)",
+               a->x->rank);
     xcvm_dtype dtype = a->dtype != XCVM_NO_DTYPE ? a->dtype : a->x->dtype;
     XCVM_CHECK(t->error, dtype == XCVM_NO_DTYPE || xcvm_dtype_in(dtype, XCVM_TYPES_REAL_OR_BOOL), TYPE_MISMATCH,
                "a result of element type %s is not possible", xcvm_dtype_name(dtype));
@@ -96,7 +97,7 @@ static void trilu_rows(void *context, size_t begin, size_t end, int worker)
 XCVM_KERNEL(Trilu)
 {
     const xcvm_value *x = a->x;
-    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)", x->rank);
     triangle s = {.kernel = k, .a = a, .rows = x->dims[x->rank - 2], .columns = x->dims[x->rank - 1]};
     s.size = xcvm_dtype_size(x->dtype);
     if (a->k != NULL)

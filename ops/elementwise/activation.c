@@ -56,7 +56,7 @@ xcvm_activation xcvm_activation_affine(int choice, xcvm_floats params, xcvm_floa
 xcvm_status xcvm_affine_check(xcvm_error *error, xcvm_floats affine)
 {
     XCVM_CHECK(error, affine.count == 0 || affine.count == 2, INVALID_ARGUMENT,
-               "affine has %zu numbers, a scale and a shift or none are possible", affine.count);
+               "affine has the wrong number of entries (%zu; expected 2, a scale and a shift, or none)", affine.count);
     return XCVM_OK;
 }
 

@@ -5,7 +5,7 @@ XCVM_SHAPE_RULE_OF(BitCast)
 {
     const xcvm_dtype from = (xcvm_dtype)a->x->dtype;
     XCVM_CHECK(t->error, xcvm_dtype_in(a->to, XCVM_TYPES_ANY & ~XCVM_TYPES_STRING), INVALID_ARGUMENT,
-               "to is %s, an element type other than str is needed", xcvm_dtype_name(a->to));
+               "to is not supported (%s; expected an element type other than str)", xcvm_dtype_name(a->to));
     XCVM_CHECK(t->error, from != XCVM_STRING, TYPE_MISMATCH, "x is str, whose bits are no number");
     XCVM_CHECK(t->error, from == XCVM_NO_DTYPE || xcvm_dtype_bits(from) == xcvm_dtype_bits(a->to), TYPE_MISMATCH,
                "x is %s of %d bits, which is not the width of %s", xcvm_dtype_name(from), xcvm_dtype_bits(from),

@@ -3,7 +3,8 @@
 
 XCVM_SHAPE_RULE_OF(ImageDecoder)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 1, SHAPE_MISMATCH, "x has rank %d, 1 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 1, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 1)",
+               a->x->rank);
     const int64_t channels = a->pixel_format == XCVM_PIXEL_FORMAT_Grayscale ? 1 : 3;
     xcvm_value_set_tensor(a->y, XCVM_U8, 3, (const int64_t[]){XCVM_ANY_DIM, XCVM_ANY_DIM, channels});
     return XCVM_OK;

@@ -34,8 +34,8 @@ static xcvm_status resize_by_scale(xcvm_error *error, const xcvm_Resize_args *a,
                                    double *scale)
 {
     *scale = xcvm_element_as_double(a->scales, i);
-    XCVM_CHECK(error, *scale > 0 && *scale < 1e9, OUT_OF_RANGE, "scales[%zu] is %g, above 0 and below 1e9 is needed", i,
-               *scale);
+    XCVM_CHECK(error, *scale > 0 && *scale < 1e9, OUT_OF_RANGE,
+               "scales[%zu] is out of range (%g; expected above 0 and below 1e9)", i, *scale);
     XCVM_CHECK(error, (double)in * *scale < LARGEST, OUT_OF_RANGE, "scales[%zu] is %g, too large for %g elements", i,
                *scale, (double)in);
     *out = in < 0 ? (*scale == 1 ? in : XCVM_ANY_DIM) : (int64_t)floor(scaled_length(in, *scale));
@@ -48,8 +48,8 @@ static xcvm_status resize_by_size(xcvm_error *error, const xcvm_Resize_args *a, 
                                   double *scale, double *common)
 {
     *out = xcvm_element_as_int(a->sizes, i);
-    XCVM_CHECK(error, *out >= 0 && *out <= INT32_MAX, OUT_OF_RANGE, "sizes[%zu] is %lld, 0 to %d is needed", i,
-               (long long)*out, INT32_MAX);
+    XCVM_CHECK(error, *out >= 0 && *out <= INT32_MAX, OUT_OF_RANGE,
+               "sizes[%zu] is out of range (%lld; expected 0 to %d)", i, (long long)*out, INT32_MAX);
     if (in > 0) {
         *scale = (double)*out / (double)in;
         *common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? fmin(*common, *scale) : fmax(*common, *scale);
@@ -90,8 +90,8 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
     XCVM_CHECK(error, by_scales != by_sizes, INVALID_ARGUMENT, "exactly one of scales and sizes must be given");
     const xcvm_value *given = by_scales ? a->scales : a->sizes;
     const char *what = by_scales ? "scales" : "sizes";
-    XCVM_CHECK(error, given->rank < 0 || given->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what,
-               given->rank);
+    XCVM_CHECK(error, given->rank < 0 || given->rank == 1, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected 1)",
+               what, given->rank);
     XCVM_CHECK(error, expected <= (size_t)rank, SHAPE_MISMATCH, "axes has %zu entries, x has rank %d", expected, rank);
     if (given->data == NULL || !xcvm_dims_known(given)) {
         for (size_t i = 0; i < expected; i++) {
@@ -101,8 +101,8 @@ static xcvm_status resolve(xcvm_error *error, const xcvm_Resize_args *a, int64_t
         }
         return XCVM_OK;
     }
-    XCVM_CHECK(error, xcvm_element_count(given) == expected, SHAPE_MISMATCH, "%s has %zu entries, %zu are needed", what,
-               xcvm_element_count(given), expected);
+    XCVM_CHECK(error, xcvm_element_count(given) == expected, SHAPE_MISMATCH,
+               "%s has the wrong number of entries (%zu; expected %zu)", what, xcvm_element_count(given), expected);
     double common = a->keep_aspect_ratio_policy == XCVM_ASPECT_not_larger ? INFINITY : 0;
     for (size_t i = 0; i < expected; i++) {
         int d;

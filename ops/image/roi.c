@@ -6,11 +6,12 @@
 xcvm_status xcvm_roi_shape(const xcvm_inference *t, const xcvm_value *x, const xcvm_value *rois, int64_t columns,
                            int64_t height, int64_t width, xcvm_value *y)
 {
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has rank %d, 4 is needed", x->rank);
-    XCVM_CHECK(t->error, rois->rank < 0 || rois->rank == 2, SHAPE_MISMATCH, "rois has rank %d, 2 is needed",
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 4, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 4)", x->rank);
+    XCVM_CHECK(t->error, rois->rank < 0 || rois->rank == 2, SHAPE_MISMATCH, "rois has the wrong rank (%d; expected 2)",
                rois->rank);
     XCVM_CHECK(t->error, rois->rank < 0 || rois->dims[1] < 0 || rois->dims[1] == columns, SHAPE_MISMATCH,
-               "rois has %lld columns, %lld are needed", (long long)rois->dims[1], (long long)columns);
+               "rois has the wrong number of columns (%lld; expected %lld)", (long long)rois->dims[1],
+               (long long)columns);
     const int64_t dims[] = {rois->rank < 0 ? XCVM_ANY_DIM : rois->dims[0], x->rank < 0 ? XCVM_ANY_DIM : x->dims[1],
                             height, width};
     xcvm_value_set_tensor(y, (xcvm_dtype)x->dtype, 4, dims);

@@ -7,15 +7,15 @@
 
 XCVM_SHAPE_RULE_OF(MaxRoiPool)
 {
-    XCVM_CHECK(t->error, a->pooled_shape.count == 2, INVALID_ARGUMENT, "pooled_shape has %zu entries, 2 are needed",
-               a->pooled_shape.count);
+    XCVM_CHECK(t->error, a->pooled_shape.count == 2, INVALID_ARGUMENT,
+               "pooled_shape has the wrong number of entries (%zu; expected 2)", a->pooled_shape.count);
     return xcvm_roi_shape(t, a->x, a->rois, 5, a->pooled_shape.at[0], a->pooled_shape.at[1], a->y);
 }
 
 XCVM_SHAPE_RULE_OF(RoiPool)
 {
     XCVM_CHECK(t->error, a->samples.count == 0 || a->samples.count == 2, INVALID_ARGUMENT,
-               "samples has %zu entries, 2 or none are needed", a->samples.count);
+               "samples has the wrong number of entries (%zu; expected 2 or none)", a->samples.count);
     return xcvm_roi_shape(t, a->x, a->rois, 4, a->output_height, a->output_width, a->y);
 }
 

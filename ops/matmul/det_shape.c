@@ -4,7 +4,8 @@
 XCVM_SHAPE_RULE_OF(Det)
 {
     const xcvm_value *x = a->x;
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, 2 or more is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2 or more)",
+               x->rank);
     if (x->rank >= 2) {
         const int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
         XCVM_CHECK(t->error, rows < 0 || columns < 0 || rows == columns, SHAPE_MISMATCH,

@@ -7,7 +7,7 @@ xcvm_status xcvm_packed_product_shape(const xcvm_inference *t, const xcvm_value 
                                       const xcvm_value *c, const xcvm_value *z, xcvm_value *y)
 {
     XCVM_CHECK(t->error, c == NULL || c->rank < 0 || (c->rank == 1 && (c->dims[0] < 0 || c->dims[0] == columns)),
-               SHAPE_MISMATCH, "c is no vector of %lld numbers", (long long)columns);
+               SHAPE_MISMATCH, "c is not a vector of %lld numbers", (long long)columns);
     if (a->rank < 0) {
         xcvm_set_unknown(y, XCVM_F32, -1);
         return XCVM_OK;
@@ -15,11 +15,12 @@ xcvm_status xcvm_packed_product_shape(const xcvm_inference *t, const xcvm_value 
     int64_t dims[XCVM_MAX_RANK];
     memcpy(dims, a->dims, sizeof dims);
     dims[a->rank - 1] = columns;
-    XCVM_CHECK(t->error, z == NULL || z->rank < 0 || z->rank == a->rank, SHAPE_MISMATCH, "z has rank %d, %d is needed",
-               z != NULL ? z->rank : 0, a->rank);
+    XCVM_CHECK(t->error, z == NULL || z->rank < 0 || z->rank == a->rank, SHAPE_MISMATCH,
+               "z has the wrong rank (%d; expected %d)", z != NULL ? z->rank : 0, a->rank);
     for (int i = 0; z != NULL && i < z->rank; i++)
         XCVM_CHECK(t->error, !xcvm_dims_differ(z->dims[i], dims[i]), SHAPE_MISMATCH,
-                   "dimension %d of z is %lld, %lld is needed", i, (long long)z->dims[i], (long long)dims[i]);
+                   "dimension %d of z has the wrong size (%lld; expected %lld)", i, (long long)z->dims[i],
+                   (long long)dims[i]);
     xcvm_value_set_tensor(y, XCVM_F32, a->rank, dims);
     return XCVM_OK;
 }
@@ -29,8 +30,9 @@ static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *a, co
                                 int64_t per_line)
 {
     const int rank = per_line == 1 ? 3 : 4;
-    XCVM_CHECK(t->error, a->rank != 0, SHAPE_MISMATCH, "a is a scalar, a matrix is needed");
-    XCVM_CHECK(t->error, w->rank < 0 || w->rank == rank, SHAPE_MISMATCH, "w has rank %d, %d is needed", w->rank, rank);
+    XCVM_CHECK(t->error, a->rank != 0, SHAPE_MISMATCH, "a is a scalar (rank 0; expected a matrix)");
+    XCVM_CHECK(t->error, w->rank < 0 || w->rank == rank, SHAPE_MISMATCH, "w has the wrong rank (%d; expected %d)",
+               w->rank, rank);
     if (w->rank < 0)
         return XCVM_OK;
     const int64_t panels = (int64_t)xcvm_packed_panels((size_t)columns);
@@ -38,7 +40,7 @@ static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *a, co
     XCVM_CHECK(t->error,
                !xcvm_dims_differ(w->dims[0], panels) && !xcvm_dims_differ(w->dims[2], XCVM_PACKED_COLUMNS) &&
                    (rank == 3 || !xcvm_dims_differ(w->dims[3], per_line)),
-               SHAPE_MISMATCH, "w has shape %s, %lld panels of %d columns%s are needed",
+               SHAPE_MISMATCH, "w has the wrong shape (%s; expected %lld panels of %d columns%s)",
                xcvm_dims_describe(w->rank, w->dims, text, sizeof text), (long long)panels, XCVM_PACKED_COLUMNS,
                rank == 3 ? "" : ", in pairs,");
     const int64_t depth = a->rank > 0 ? a->dims[a->rank - 1] : XCVM_ANY_DIM;

@@ -86,8 +86,9 @@ XCVM_SHAPE_RULE_OF(Gemm)
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
     const int rank = a->a->rank;
     XCVM_CHECK(t->error, rank < 0 || rank == 2 || (rank > 2 && !a->transA), SHAPE_MISMATCH,
-               "a has rank %d, 2%s is needed", rank, a->transA ? "" : " or more");
-    XCVM_CHECK(t->error, a->b->rank < 0 || a->b->rank == 2, SHAPE_MISMATCH, "b has rank %d, 2 is needed", a->b->rank);
+               "a has the wrong rank (%d; expected 2%s)", rank, a->transA ? "" : " or more");
+    XCVM_CHECK(t->error, a->b->rank < 0 || a->b->rank == 2, SHAPE_MISMATCH, "b has the wrong rank (%d; expected 2)",
+               a->b->rank);
     if (rank < 0 || a->b->rank < 0) {
         xcvm_set_unknown(a->y, a->y->dtype, rank);
         return XCVM_OK;
@@ -100,12 +101,13 @@ XCVM_SHAPE_RULE_OF(Gemm)
         dims[0] = a->a->dims[1];
     dims[rank - 1] = a->b->dims[a->transB ? 0 : 1];
     const xcvm_value *c = a->c;
-    XCVM_CHECK(t->error, c == NULL || c->rank <= rank, SHAPE_MISMATCH, "c has rank %d, at most %d is possible",
+    XCVM_CHECK(t->error, c == NULL || c->rank <= rank, SHAPE_MISMATCH, "c has the wrong rank (%d; expected at most %d)",
                c != NULL ? c->rank : 0, rank);
     for (int i = 0; c != NULL && i < c->rank; i++) {
         const int64_t want = dims[rank - c->rank + i];
         XCVM_CHECK(t->error, c->dims[i] < 0 || c->dims[i] == 1 || want < 0 || c->dims[i] == want, SHAPE_MISMATCH,
-                   "dimension %d of c is %lld, 1 or %lld is needed", i, (long long)c->dims[i], (long long)want);
+                   "dimension %d of c has the wrong size (%lld; expected 1 or %lld)", i, (long long)c->dims[i],
+                   (long long)want);
     }
     xcvm_value_set_tensor(a->y, a->y->dtype, rank, dims);
     return XCVM_OK;

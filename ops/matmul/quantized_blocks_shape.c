@@ -9,7 +9,7 @@ static xcvm_status need_shape(const xcvm_inference *t, const xcvm_value *v, cons
     for (int i = 0; same && i < v->rank; i++)
         same = v->dims[i] < 0 || dims[i] < 0 || v->dims[i] == dims[i];
     char text[96], wanted[96];
-    XCVM_CHECK(t->error, same, SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
+    XCVM_CHECK(t->error, same, SHAPE_MISMATCH, "%s has the wrong shape (%s; expected %s)", what,
                xcvm_dims_describe(v->rank, v->dims, text, sizeof text),
                xcvm_dims_describe(3, dims, wanted, sizeof wanted));
     return XCVM_OK;
@@ -17,10 +17,11 @@ static xcvm_status need_shape(const xcvm_inference *t, const xcvm_value *v, cons
 
 xcvm_status xcvm_qblocks_check(const xcvm_inference *t, const xcvm_qblocks_operands *o)
 {
-    XCVM_CHECK(t->error, o->bits == 4 || o->bits == 8, OUT_OF_RANGE, "codes have %lld bits, 4 or 8 are needed",
-               (long long)o->bits);
+    XCVM_CHECK(t->error, o->bits == 4 || o->bits == 8, OUT_OF_RANGE,
+               "codes have an unsupported width in bits (%lld; expected 4 or 8)", (long long)o->bits);
     XCVM_CHECK(t->error, o->block_size % XCVM_QBLOCKS_LEAST == 0, OUT_OF_RANGE,
-               "blocks have %lld rows, a multiple of %d is needed", (long long)o->block_size, XCVM_QBLOCKS_LEAST);
+               "blocks have an unsupported number of rows (%lld; expected a multiple of %d)", (long long)o->block_size,
+               XCVM_QBLOCKS_LEAST);
     const xcvm_qblocks b = {
         .k = (size_t)o->depth, .n = (size_t)o->columns, .block = (size_t)o->block_size, .bits = (unsigned)o->bits};
     const int64_t panels = (int64_t)xcvm_qblocks_panels(&b), blocks = (int64_t)xcvm_qblocks_count(&b);
@@ -37,7 +38,7 @@ XCVM_SHAPE_RULE_OF(BlockQuantizedGemm)
     const xcvm_qblocks_operands operands = {"w",      a->w,       a->scales, a->offsets,
                                             a->depth, a->columns, a->bits,   a->block_size};
     XCVM_TRY(xcvm_activation_check(t->error, a->activation, a->activation_params));
-    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar, a matrix is needed");
+    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar (rank 0; expected a matrix)");
     XCVM_CHECK(t->error, x->rank < 0 || x->dims[x->rank - 1] < 0 || x->dims[x->rank - 1] == a->depth, SHAPE_MISMATCH,
                "a has %lld columns, depth is %lld", x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0LL,
                (long long)a->depth);

@@ -5,10 +5,10 @@
 
 XCVM_SHAPE_RULE_OF(LabelEncoder)
 {
-    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-               a->keys->rank);
-    XCVM_CHECK(t->error, a->values->rank < 0 || a->values->rank == 1, SHAPE_MISMATCH, "values has rank %d, 1 is needed",
-               a->values->rank);
+    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH,
+               "keys has the wrong rank (%d; expected 1)", a->keys->rank);
+    XCVM_CHECK(t->error, a->values->rank < 0 || a->values->rank == 1, SHAPE_MISMATCH,
+               "values has the wrong rank (%d; expected 1)", a->values->rank);
     if (a->keys->rank == 1 && a->values->rank == 1)
         XCVM_CHECK(t->error, !xcvm_dims_differ(a->keys->dims[0], a->values->dims[0]), SHAPE_MISMATCH,
                    "there are %lld keys and %lld values", (long long)a->keys->dims[0], (long long)a->values->dims[0]);

@@ -5,9 +5,10 @@
 
 XCVM_SHAPE_RULE_OF(ZipMap)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
-    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-               a->keys->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2)",
+               a->x->rank);
+    XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH,
+               "keys has the wrong rank (%d; expected 1)", a->keys->rank);
     if (a->x->rank == 2 && a->keys->rank == 1)
         XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[1], a->keys->dims[0]), SHAPE_MISMATCH,
                    "x has %lld columns for %lld keys", (long long)a->x->dims[1], (long long)a->keys->dims[0]);
@@ -54,10 +55,10 @@ XCVM_KERNEL(ZipMap)
 XCVM_SHAPE_RULE_OF(MapItems)
 {
     const bool unknown = a->x->kind == XCVM_KIND_NULL && a->x->rank < 0;
-    XCVM_CHECK(t->error, unknown || a->x->kind == XCVM_KIND_MAP, TYPE_MISMATCH, "x is no map");
+    XCVM_CHECK(t->error, unknown || a->x->kind == XCVM_KIND_MAP, TYPE_MISMATCH, "x is not a map");
     if (a->keys != NULL)
-        XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH, "keys has rank %d, 1 is needed",
-                   a->keys->rank);
+        XCVM_CHECK(t->error, a->keys->rank < 0 || a->keys->rank == 1, SHAPE_MISMATCH,
+                   "keys has the wrong rank (%d; expected 1)", a->keys->rank);
     /* The kernel determines the items and makes the result. */
     xcvm_set_unknown(a->y, (xcvm_dtype)a->x->dtype, 1);
     return XCVM_OK;
@@ -96,14 +97,15 @@ static xcvm_status sort_keys(const xcvm_value *keys, int64_t *order, size_t coun
 
 static xcvm_status check_map(xcvm_kernel *k, const xcvm_value *x, const xcvm_value *wanted)
 {
-    XCVM_CHECK(k->error, x->kind == XCVM_KIND_MAP && x->count == 2, TYPE_MISMATCH, "x is no map");
+    XCVM_CHECK(k->error, x->kind == XCVM_KIND_MAP && x->count == 2, TYPE_MISMATCH, "x is not a map");
     const xcvm_value *keys = &xcvm_items(x)[0], *items = &xcvm_items(x)[1];
     XCVM_CHECK(k->error,
                keys->kind == XCVM_KIND_TENSOR && items->kind == XCVM_KIND_TENSOR && keys->rank == 1 &&
                    items->rank == 1 && keys->dims[0] == items->dims[0],
                SHAPE_MISMATCH, "the keys and items of x are not as many, or no tensors of rank 1");
     XCVM_CHECK(k->error, xcvm_dtype_in((xcvm_dtype)keys->dtype, XCVM_TYPES_TOKEN), TYPE_MISMATCH,
-               "the keys of x are %s, i32, i64 or str are needed", xcvm_dtype_name((xcvm_dtype)keys->dtype));
+               "the keys of x have the wrong type (%s; expected i32, i64 or str)",
+               xcvm_dtype_name((xcvm_dtype)keys->dtype));
     XCVM_CHECK(k->error, items->dtype == XCVM_STRING || xcvm_dtype_size((xcvm_dtype)items->dtype) > 0, TYPE_MISMATCH,
                "the items of x are %s", xcvm_dtype_name((xcvm_dtype)items->dtype));
     if (wanted != NULL)

@@ -12,7 +12,8 @@ static int64_t pair_count(int64_t classes) { return classes * (classes - 1) / 2;
 
 XCVM_SHAPE_RULE_OF(PairwiseCoupling)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2)",
+               a->x->rank);
     if (a->x->rank == 2)
         XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[1], pair_count(a->classes)), SHAPE_MISMATCH,
                    "x has %lld columns, %lld classes make %lld pairs", (long long)a->x->dims[1], (long long)a->classes,

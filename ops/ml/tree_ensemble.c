@@ -20,7 +20,7 @@ static bool is_vector(const xcvm_value *v) { return v->rank < 0 || v->rank == 1;
 XCVM_SHAPE_RULE_OF(TreeEnsemble)
 {
     const xcvm_value *x = a->x, *nodes = a->nodes;
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2)", x->rank);
     XCVM_CHECK(t->error, nodes->rank < 0 || (nodes->rank == 2 && !xcvm_dims_differ(nodes->dims[1], NODE_INTS)),
                SHAPE_MISMATCH, "nodes must be a matrix of %d columns", NODE_INTS);
     XCVM_CHECK(t->error,
@@ -343,7 +343,7 @@ XCVM_KERNEL(TreeEnsemble)
         xcvm_parallel(k->threads, rows, grain, run_rows, &f);
     }
     XCVM_CHECK(k->error, f.failed != BAD_NODE, OUT_OF_RANGE,
-               "a node has a child that is not behind it among the %zu nodes", f.node_count);
+               "a node has a child that does not follow it in the list of %zu nodes", f.node_count);
     XCVM_CHECK(k->error, f.failed != BAD_FEATURE, OUT_OF_RANGE, "a node asks for a feature beyond the %zu of x",
                f.features);
     XCVM_CHECK(k->error, f.failed != BAD_LEAF, OUT_OF_RANGE,

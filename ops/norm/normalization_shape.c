@@ -4,7 +4,8 @@
 /* Checks that a per-channel operand is a vector with one element per channel of x. */
 static xcvm_status check_channels(const xcvm_inference *t, const xcvm_value *v, const char *what, int64_t channels)
 {
-    XCVM_CHECK(t->error, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has rank %d, 1 is needed", what, v->rank);
+    XCVM_CHECK(t->error, v->rank < 0 || v->rank == 1, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected 1)", what,
+               v->rank);
     XCVM_CHECK(t->error, v->rank < 0 || !xcvm_dims_differ(v->dims[0], channels), SHAPE_MISMATCH,
                "%s has %lld elements, but x has %lld channels", what, (long long)v->dims[0], (long long)channels);
     return XCVM_OK;
@@ -16,7 +17,8 @@ static xcvm_status infer_batch(const xcvm_inference *t, xcvm_value *y, xcvm_valu
 {
     static const char *const names[] = {"scale", "b", "mean", "var"};
     const xcvm_value *x = t->in[0], *const *vectors = t->in + 1;
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)",
+               x->rank);
     for (size_t i = 0; i < 4; i++)
         XCVM_TRY(check_channels(t, vectors[i], names[i], x->rank < 0 ? XCVM_ANY_DIM : x->dims[1]));
     xcvm_value_set_tensor(y, x->dtype, x->rank, x->dims);
@@ -31,7 +33,8 @@ static xcvm_status infer_batch(const xcvm_inference *t, xcvm_value *y, xcvm_valu
 static xcvm_status infer_batch_gradient(const xcvm_inference *t, xcvm_value *dx, xcvm_value *dscale, xcvm_value *db)
 {
     const xcvm_value *g = t->in[0], *x = t->in[1], *scale = t->in[2];
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)",
+               x->rank);
     char of_g[192], of_x[192];
     XCVM_CHECK(t->error, !xcvm_shapes_differ(x, g), SHAPE_MISMATCH, "g has shape %s, but x has shape %s",
                xcvm_dims_describe(g->rank, g->dims, of_g, sizeof of_g),
@@ -69,7 +72,8 @@ XCVM_SHAPE_RULE_OF(SyncBatchNormalizationGradient)
     const xcvm_value *s = a->statistics;
     const int64_t count = statistics_count(a->x);
     XCVM_TRY(infer_batch_gradient(t, a->dx, a->dscale, a->db));
-    XCVM_CHECK(t->error, s->rank < 0 || s->rank == 1, SHAPE_MISMATCH, "statistics has rank %d, 1 is needed", s->rank);
+    XCVM_CHECK(t->error, s->rank < 0 || s->rank == 1, SHAPE_MISMATCH, "statistics has the wrong rank (%d; expected 1)",
+               s->rank);
     XCVM_CHECK(t->error, s->rank < 0 || !xcvm_dims_differ(s->dims[0], count), SHAPE_MISMATCH,
                "statistics has %lld elements, but x has %lld channels, for which there are %lld", (long long)s->dims[0],
                (long long)a->x->dims[1], (long long)count);

@@ -127,7 +127,7 @@ static xcvm_status need_norms(const xcvm_inference *t, const xcvm_value *norms, 
     char text[200];
     XCVM_CHECK(t->error,
                norms->rank < 0 || (norms->rank == 1 && !xcvm_dims_differ(norms->dims[0], (int64_t)parameters->count)),
-               SHAPE_MISMATCH, "%s is %s, one for each of %zu parameters is needed", what,
+               SHAPE_MISMATCH, "%s has the wrong number of values (%s; expected one for each of %zu parameters)", what,
                xcvm_value_describe(norms, text, sizeof text), parameters->count);
     return XCVM_OK;
 }

@@ -5,7 +5,7 @@
 static xcvm_status pooled_from(xcvm_error *error, const xcvm_MaxUnpool_args *a, int64_t dims[XCVM_MAX_RANK])
 {
     const size_t spatial = (size_t)a->x->rank - 2;
-    XCVM_CHECK(error, a->x->rank >= 3, SHAPE_MISMATCH, "x has rank %d, at least 3 is needed", a->x->rank);
+    XCVM_CHECK(error, a->x->rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)", a->x->rank);
     XCVM_CHECK(error, a->kernel_shape.count == spatial && a->strides.count == spatial && a->pads.count == 2 * spatial,
                SHAPE_MISMATCH, "kernel_shape and strides must have %zu entries, pads %zu", spatial, 2 * spatial);
     dims[0] = a->x->dims[0];
@@ -45,7 +45,8 @@ XCVM_SHAPE_RULE_OF(MaxUnpool)
                    "output_shape has %zu entries, x has rank %d", count, a->x->rank);
         for (int d = 0; d < a->x->rank; d++) {
             XCVM_CHECK(t->error, !known || dims[d] < 0 || given[d] >= dims[d], SHAPE_MISMATCH,
-                       "output_shape[%d] is %lld, at least %lld is needed", d, (long long)given[d], (long long)dims[d]);
+                       "output_shape[%d] is too small (%lld; expected at least %lld)", d, (long long)given[d],
+                       (long long)dims[d]);
             dims[d] = known ? given[d] : XCVM_ANY_DIM;
         }
     }

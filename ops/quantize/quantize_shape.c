@@ -16,9 +16,10 @@ xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xc
     for (int d = 0; d < x->rank; d++)
         *(d < at ? &p->outer : d == at ? &p->axis : &p->inner) *= (size_t)x->dims[d];
     if (block_size == 0) {
-        XCVM_CHECK(error, scale->rank == 1 && (size_t)scale->dims[0] == p->axis, SHAPE_MISMATCH,
-                   "scale has shape %s; one number, or %zu of them, as many as x has along axis %d, are needed",
-                   xcvm_dims_describe(scale->rank, scale->dims, given, sizeof given), p->axis, at);
+        XCVM_CHECK(
+            error, scale->rank == 1 && (size_t)scale->dims[0] == p->axis, SHAPE_MISMATCH,
+            "scale has the wrong shape (%s; expected one number, or %zu of them, as many as x has along axis %d)",
+            xcvm_dims_describe(scale->rank, scale->dims, given, sizeof given), p->axis, at);
         return XCVM_OK;
     }
     p->by_inner = true;
@@ -29,7 +30,7 @@ xcvm_status xcvm_quantized_find(xcvm_error *error, const xcvm_value *x, const xc
     bool fits = scale->rank == x->rank;
     for (int d = 0; d < x->rank && fits; d++)
         fits = scale->dims[d] == dims[d];
-    XCVM_CHECK(error, fits, SHAPE_MISMATCH, "scale has shape %s; with blocks of %lld, %s is needed",
+    XCVM_CHECK(error, fits, SHAPE_MISMATCH, "scale has the wrong shape (%s with blocks of %lld; expected %s)",
                xcvm_dims_describe(scale->rank, scale->dims, given, sizeof given), (long long)block_size,
                xcvm_dims_describe(x->rank, dims, expected, sizeof expected));
     return XCVM_OK;
@@ -81,7 +82,7 @@ static xcvm_status check_scale(xcvm_error *error, const xcvm_value *scale, int64
 {
     char given[96];
     XCVM_CHECK(error, scale->rank <= 1 || block_size != 0, SHAPE_MISMATCH,
-               "scale has shape %s; without block_size one number, or a vector of them along axis, is needed",
+               "scale has the wrong shape (%s; expected one number, or a vector along axis, without block_size)",
                xcvm_dims_describe(scale->rank, scale->dims, given, sizeof given));
     return XCVM_OK;
 }
@@ -101,7 +102,8 @@ XCVM_SHAPE_RULE_OF(QuantizeLinear)
                TYPE_MISMATCH, "zero_point is %s, output_dtype %s", xcvm_dtype_name(dtype),
                xcvm_dtype_name(a->output_dtype));
     XCVM_CHECK(t->error, a->precision == XCVM_NO_DTYPE || xcvm_dtype_in(a->precision, XCVM_TYPES_FLOAT),
-               INVALID_ARGUMENT, "precision is %s, a float type is needed", xcvm_dtype_name(a->precision));
+               INVALID_ARGUMENT, "precision is not supported (%s; expected a float type)",
+               xcvm_dtype_name(a->precision));
     XCVM_TRY(check_scale(t->error, a->scale, a->block_size));
     XCVM_TRY(check_zero_point(t->error, a->scale, a->zero_point));
     xcvm_value_set_tensor(a->y, dtype, a->x->rank, a->x->dims);
@@ -114,7 +116,7 @@ XCVM_SHAPE_RULE_OF(DequantizeLinear)
     XCVM_CHECK(t->error,
                a->x->dtype == XCVM_NO_DTYPE ||
                    xcvm_dtype_in((xcvm_dtype)a->x->dtype, XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32),
-               TYPE_MISMATCH, "x is %s; %s is needed", xcvm_dtype_name((xcvm_dtype)a->x->dtype),
+               TYPE_MISMATCH, "x has the wrong type (%s; expected %s)", xcvm_dtype_name((xcvm_dtype)a->x->dtype),
                xcvm_dtypes_describe(XCVM_TYPES_QUANTIZED | XCVM_TYPES_I32, types, sizeof types));
     XCVM_CHECK(t->error, a->zero_point == NULL || a->zero_point->dtype == a->x->dtype, TYPE_MISMATCH,
                "zero_point is %s, x is %s",

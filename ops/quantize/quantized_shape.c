@@ -6,8 +6,8 @@ enum { IMAGE_RANK = 4, AXES = 2 };
 
 static xcvm_status check_rank(const xcvm_inference *t, const xcvm_value *v, const char *what, int rank)
 {
-    XCVM_CHECK(t->error, v->rank < 0 || v->rank == rank, SHAPE_MISMATCH, "%s has rank %d, %d is needed", what, v->rank,
-               rank);
+    XCVM_CHECK(t->error, v->rank < 0 || v->rank == rank, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected %d)",
+               what, v->rank, rank);
     return XCVM_OK;
 }
 
@@ -42,7 +42,7 @@ static xcvm_status check_panels(const xcvm_inference *t, const xcvm_value *w, si
     bool fits = w->rank == 4;
     for (int i = 0; i < 4 && fits; i++)
         fits = !xcvm_dims_differ(w->dims[i], dims[i]);
-    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "w has shape %s, %s is needed",
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "w has the wrong shape (%s; expected %s)",
                xcvm_dims_describe(w->rank, w->dims, given, sizeof given),
                xcvm_dims_describe(4, dims, expected, sizeof expected));
     return XCVM_OK;
@@ -119,9 +119,9 @@ XCVM_SHAPE_RULE_OF(QuantizedGemm)
     XCVM_TRY(check_numbers(t, a->shift, "shift", &columns));
     XCVM_TRY(check_bounds(t, a->low, a->high));
     XCVM_CHECK(t->error, xcvm_dtype_in(a->output_dtype, XCVM_TYPES_U8_F32), INVALID_ARGUMENT,
-               "output_dtype is %s, u8 or f32 is needed", xcvm_dtype_name(a->output_dtype));
+               "output_dtype is not supported (%s; expected u8 or f32)", xcvm_dtype_name(a->output_dtype));
     const xcvm_value *x = a->a;
-    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar, a matrix is needed");
+    XCVM_CHECK(t->error, x->rank != 0, SHAPE_MISMATCH, "a is a scalar (rank 0; expected a matrix)");
     if (x->rank < 0) {
         xcvm_set_unknown(a->y, a->output_dtype, -1);
         return XCVM_OK;
@@ -140,7 +140,7 @@ XCVM_SHAPE_RULE_OF(Lookup)
 {
     XCVM_TRY(check_rank(t, a->table, "table", 1));
     XCVM_CHECK(t->error, a->table->rank < 0 || !xcvm_dims_differ(a->table->dims[0], 256), SHAPE_MISMATCH,
-               "table has %lld elements, 256 are needed", (long long)a->table->dims[0]);
+               "table has the wrong number of elements (%lld; expected 256)", (long long)a->table->dims[0]);
     xcvm_value_set_tensor(a->y, (xcvm_dtype)a->table->dtype, a->x->rank, a->x->dims);
     return XCVM_OK;
 }

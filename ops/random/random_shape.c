@@ -16,8 +16,8 @@ XCVM_SHAPE_RULE(random)
     for (size_t i = 0; i < t->schema->field_count; i++)
         if (t->schema->fields[i].kind == XCVM_FIELD_DTYPE)
             dtype = *(const xcvm_dtype *)(const void *)((const char *)t->args + t->schema->fields[i].offset);
-    XCVM_CHECK(t->error, xcvm_dtype_is_float(dtype), TYPE_MISMATCH, "dtype is %s; f16, bf16, f32 or f64 is needed",
-               xcvm_dtype_name(dtype));
+    XCVM_CHECK(t->error, xcvm_dtype_is_float(dtype), TYPE_MISMATCH,
+               "dtype is not supported (%s; expected f16, bf16, f32 or f64)", xcvm_dtype_name(dtype));
     XCVM_TRY(xcvm_read_shape(t->error, shape, dims, &count, &known));
     if (!known) {
         const int rank = shape->rank == 1 && shape->dims[0] >= 0 ? (int)shape->dims[0] : -1;
@@ -41,9 +41,10 @@ XCVM_SHAPE_RULE_OF(Bernoulli)
 
 XCVM_SHAPE_RULE_OF(Multinomial)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has rank %d, 2 is needed", a->x->rank);
-    XCVM_CHECK(t->error, xcvm_dtype_in(a->dtype, XCVM_TYPES_INDEX), TYPE_MISMATCH, "dtype is %s; i32 or i64 is needed",
-               xcvm_dtype_name(a->dtype));
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank == 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 2)",
+               a->x->rank);
+    XCVM_CHECK(t->error, xcvm_dtype_in(a->dtype, XCVM_TYPES_INDEX), TYPE_MISMATCH,
+               "dtype is not supported (%s; expected i32 or i64)", xcvm_dtype_name(a->dtype));
     const int64_t dims[] = {a->x->rank < 0 ? XCVM_ANY_DIM : a->x->dims[0], a->sample_size};
     xcvm_value_set_tensor(a->y, a->dtype, 2, dims);
     return XCVM_OK;

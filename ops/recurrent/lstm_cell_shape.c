@@ -9,10 +9,10 @@ static xcvm_status read_state(const xcvm_inference *t, const xcvm_value *x, int6
     xcvm_value_set_tensor(state, (xcvm_dtype)x->dtype, x->rank, x->dims);
     if (x->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(t->error, x->rank >= 1, SHAPE_MISMATCH, "x has rank 0, at least 1 is needed");
+    XCVM_CHECK(t->error, x->rank >= 1, SHAPE_MISMATCH, "x has the wrong rank (0; expected at least 1)");
     int64_t *units = &state->dims[x->rank - 1];
     XCVM_CHECK(t->error, *units < 0 || *units % gates == 0, SHAPE_MISMATCH,
-               "x has %lld columns, which are no multiple of the %lld gates of a unit", (long long)*units,
+               "x has %lld columns, which is not a multiple of the %lld gates of a unit", (long long)*units,
                (long long)gates);
     *units = *units < 0 ? XCVM_ANY_DIM : *units / gates;
     return XCVM_OK;
@@ -24,8 +24,8 @@ static xcvm_status agree(const xcvm_inference *t, const xcvm_value *v, const cha
     if (v == NULL || v->rank < 0)
         return XCVM_OK;
     char given[192], expected[192];
-    XCVM_CHECK(t->error, !xcvm_shapes_differ(v, state), SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
-               xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
+    XCVM_CHECK(t->error, !xcvm_shapes_differ(v, state), SHAPE_MISMATCH, "%s has the wrong shape (%s; expected %s)",
+               what, xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
                xcvm_dims_describe(state->rank, state->dims, expected, sizeof expected));
     if (state->rank < 0)
         xcvm_value_set_tensor(state, (xcvm_dtype)state->dtype, v->rank, v->dims);

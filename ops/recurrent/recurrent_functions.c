@@ -26,7 +26,7 @@ xcvm_status xcvm_recurrent_functions_read(xcvm_error *error, xcvm_opcode cell, s
 {
     const size_t each = xcvm_recurrent_functions_of(cell), count = each * directions;
     XCVM_CHECK(error, names.count == 0 || names.count == count, INVALID_ARGUMENT,
-               "activations has %zu entries, %zu are needed", names.count, count);
+               "activations has the wrong number of entries (%zu; expected %zu)", names.count, count);
     size_t alpha = 0, beta = 0;
     for (size_t i = 0; i < count; i++) {
         if (names.count == 0) {

@@ -24,7 +24,7 @@ static xcvm_status expect(const xcvm_inference *t, const xcvm_value *v, const ch
     bool fits = v->rank == rank;
     for (int d = 0; d < rank && fits; d++)
         fits = v->dims[d] < 0 || dims[d] < 0 || v->dims[d] == dims[d];
-    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "%s has shape %s, %s is needed", what,
+    XCVM_CHECK(t->error, fits, SHAPE_MISMATCH, "%s has the wrong shape (%s; expected %s)", what,
                xcvm_dims_describe(v->rank, v->dims, given, sizeof given),
                xcvm_dims_describe(rank, dims, expected, sizeof expected));
     return XCVM_OK;
@@ -43,7 +43,7 @@ static xcvm_status read_network(const xcvm_inference *t, int64_t gates, network 
     n->hidden = attribute(t, "hidden_size");
     n->layout = attribute(t, "layout");
     n->directions = attribute(t, "direction") == XCVM_DIRECTION_bidirectional ? 2 : 1;
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has rank %d, 3 is needed", x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank == 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected 3)", x->rank);
     if (x->rank == 3) {
         n->steps = x->dims[n->layout];
         n->batch = x->dims[1 - n->layout];
@@ -113,8 +113,8 @@ static xcvm_status check_weights(const xcvm_inference *t, const network *n, xcvm
 {
     const int64_t panels = n->directions * n->gates * (int64_t)xcvm_packed_panels((size_t)n->hidden);
     XCVM_CHECK(t->error, n->columns < 0 || n->columns == panels * XCVM_PACKED_COLUMNS, SHAPE_MISMATCH,
-               "x has %lld columns, %lld panels of %d are needed", (long long)n->columns, (long long)panels,
-               XCVM_PACKED_COLUMNS);
+               "x has the wrong number of columns (%lld; expected %lld panels of %d)", (long long)n->columns,
+               (long long)panels, XCVM_PACKED_COLUMNS);
     *count = weights == XCVM_RECURRENT_PANELS ? 1 : 3;
     if (weights == XCVM_RECURRENT_BLOCKS)
         return check_blocks(t, n, panels);

@@ -17,7 +17,7 @@ static void set_like(xcvm_value *y, const xcvm_value *x)
 static xcvm_status make_list(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x)
 {
     XCVM_CHECK(k->error, x->kind == XCVM_KIND_SEQUENCE || x->kind == XCVM_KIND_OPTIONAL, TYPE_MISMATCH,
-               "a tensor, a sequence or an optional is needed");
+               "x has an unsupported kind (expected a tensor, a sequence or an optional)");
     XCVM_TRY(xcvm_kernel_allocate_list(k, y, (xcvm_kind)x->kind, (xcvm_dtype)x->dtype, x->count));
     y->dims[0] = x->dims[0];
     return XCVM_OK;
@@ -40,8 +40,8 @@ static xcvm_status add_tensors(xcvm_kernel *k, xcvm_value *y, const xcvm_value *
     char of_a[96], of_b[96];
     const xcvm_dtype dtype = (xcvm_dtype)a->dtype;
     XCVM_CHECK(k->error, a->dtype == b->dtype && xcvm_dtype_is_float(dtype), TYPE_MISMATCH,
-               "tensors of %s and %s are added, two of one float type are needed", xcvm_dtype_name(dtype),
-               xcvm_dtype_name((xcvm_dtype)b->dtype));
+               "tensors of different or unsupported types are added (%s and %s; expected two of one float type)",
+               xcvm_dtype_name(dtype), xcvm_dtype_name((xcvm_dtype)b->dtype));
     XCVM_CHECK(k->error, xcvm_same_shape(a, b), SHAPE_MISMATCH, "tensors of shapes %s and %s are added, item to item",
                xcvm_dims_describe(a->rank, a->dims, of_a, sizeof of_a),
                xcvm_dims_describe(b->rank, b->dims, of_b, sizeof of_b));

@@ -6,7 +6,7 @@
 static xcvm_status check_item(xcvm_kernel *k, const xcvm_value *s, size_t i)
 {
     const xcvm_value *item = xcvm_items(s) + i;
-    XCVM_CHECK(k->error, item->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "item %zu of s is no tensor", i);
+    XCVM_CHECK(k->error, item->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "item %zu of s is not a tensor", i);
     XCVM_CHECK(k->error, item->rank > 0, SHAPE_MISMATCH, "item %zu of s has rank 0, so it has no length", i);
     return XCVM_OK;
 }
@@ -62,7 +62,8 @@ XCVM_KERNEL(SequenceSizes)
 XCVM_SHAPE_RULE_OF(SequencePad)
 {
     if (a->value != NULL)
-        XCVM_CHECK(t->error, a->value->rank <= 0, SHAPE_MISMATCH, "value has rank %d, 0 is needed", a->value->rank);
+        XCVM_CHECK(t->error, a->value->rank <= 0, SHAPE_MISMATCH, "value has the wrong rank (%d; expected 0)",
+                   a->value->rank);
     xcvm_set_unknown(a->y, a->y->dtype, -1);
     return XCVM_OK;
 }
@@ -100,8 +101,8 @@ XCVM_KERNEL(SequencePad)
     XCVM_TRY(compare_items(k, a->s, &longest));
     XCVM_CHECK(k->error, a->length == 0 || a->length >= longest, OUT_OF_RANGE,
                "length is %lld, but there is an item of length %lld", (long long)a->length, (long long)longest);
-    XCVM_CHECK(k->error, first->rank < XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported",
-               first->rank + 1, XCVM_MAX_RANK);
+    XCVM_CHECK(k->error, first->rank < XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", first->rank + 1, XCVM_MAX_RANK);
     XCVM_CHECK(k->error, xcvm_dtype_in((xcvm_dtype)first->dtype, XCVM_TYPES_PLAIN), TYPE_MISMATCH,
                "the items of s have element type %s", xcvm_dtype_name((xcvm_dtype)first->dtype));
     XCVM_CHECK(k->error, a->value == NULL || a->value->dtype == first->dtype, TYPE_MISMATCH,
@@ -128,10 +129,10 @@ XCVM_KERNEL(SequencePad)
 
 XCVM_SHAPE_RULE_OF(SequenceUnpad)
 {
-    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, 2 or more is needed",
-               a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank < 0 || a->x->rank >= 2, SHAPE_MISMATCH,
+               "x has the wrong rank (%d; expected 2 or more)", a->x->rank);
     XCVM_CHECK(t->error, a->lengths->rank < 0 || a->lengths->rank == 1, SHAPE_MISMATCH,
-               "lengths has rank %d, 1 is needed", a->lengths->rank);
+               "lengths has the wrong rank (%d; expected 1)", a->lengths->rank);
     if (a->x->rank >= 0 && a->lengths->rank == 1)
         XCVM_CHECK(t->error, !xcvm_dims_differ(a->x->dims[0], a->lengths->dims[0]), SHAPE_MISMATCH,
                    "there are %lld lengths for the %lld items of x", (long long)a->lengths->dims[0],

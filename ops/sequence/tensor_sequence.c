@@ -21,7 +21,8 @@ static xcvm_status count_pieces(xcvm_kernel *k, const xcvm_SplitToSequence_args 
     *count = (size_t)dim;
     if (a->split == NULL)
         return XCVM_OK;
-    XCVM_CHECK(k->error, a->split->rank <= 1, SHAPE_MISMATCH, "split has rank %d, at most 1 is needed", a->split->rank);
+    XCVM_CHECK(k->error, a->split->rank <= 1, SHAPE_MISMATCH, "split has the wrong rank (%d; expected at most 1)",
+               a->split->rank);
     if (a->split->rank == 0) {
         XCVM_TRY(xcvm_read_int(k->error, a->split, "split", piece));
         XCVM_CHECK(k->error, *piece > 0, OUT_OF_RANGE, "split is %lld", (long long)*piece);
@@ -98,7 +99,7 @@ static bool is_empty(const xcvm_value *s) { return s->data != NULL && s->count =
 XCVM_SHAPE_RULE_OF(ConcatFromSequence)
 {
     XCVM_CHECK(t->error, a->empty_dims.count <= XCVM_MAX_RANK, INVALID_ARGUMENT,
-               "empty_dims has %zu entries, at most %d are possible", a->empty_dims.count, XCVM_MAX_RANK);
+               "empty_dims has too many entries (%zu; expected at most %d)", a->empty_dims.count, XCVM_MAX_RANK);
     xcvm_set_unknown(a->y, a->s->dtype != XCVM_NO_DTYPE ? (xcvm_dtype)a->s->dtype : a->empty_dtype, -1);
     return XCVM_OK;
 }
@@ -147,8 +148,8 @@ XCVM_KERNEL(ConcatFromSequence)
     int64_t dims[XCVM_MAX_RANK + 1];
     XCVM_CHECK(k->error, first->kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "the items of s are no tensors");
     rank = first->rank + (a->new_axis != 0);
-    XCVM_CHECK(k->error, rank <= XCVM_MAX_RANK, UNSUPPORTED, "the result has rank %d, at most %d is supported", rank,
-               XCVM_MAX_RANK);
+    XCVM_CHECK(k->error, rank <= XCVM_MAX_RANK, UNSUPPORTED,
+               "the result has an unsupported rank (%d; expected at most %d)", rank, XCVM_MAX_RANK);
     XCVM_TRY(xcvm_resolve_axis(k->error, a->axis, rank, &axis));
     XCVM_TRY(common_shape(k, a, axis, dims));
     if (first->dtype == XCVM_STRING)

@@ -67,12 +67,12 @@ static xcvm_status read_scalar(xcvm_error *error, const xcvm_value *v, const cha
 
 static xcvm_status check_parts(const xcvm_inference *t, const xcvm_value *x, const char *what)
 {
-    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has rank %d, at least 2 is needed", what,
-               x->rank);
+    XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 2, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected at least 2)",
+               what, x->rank);
     if (x->rank >= 2) {
         const int64_t parts = x->dims[x->rank - 1];
         XCVM_CHECK(t->error, parts < 0 || parts == 1 || parts == 2, SHAPE_MISMATCH,
-                   "the last dimension of %s is %lld; 1 (real) or 2 (complex) is needed", what, (long long)parts);
+                   "the last dimension of %s is wrong (%lld; expected 1, real, or 2, complex)", what, (long long)parts);
     }
     return XCVM_OK;
 }
@@ -210,8 +210,8 @@ static xcvm_status frame_size(xcvm_error *error, const xcvm_STFT_args *a, int64_
 XCVM_SHAPE_RULE_OF(STFT)
 {
     XCVM_TRY(check_parts(t, a->signal, "signal"));
-    XCVM_CHECK(t->error, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH, "signal has rank %d, 3 is needed",
-               a->signal->rank);
+    XCVM_CHECK(t->error, a->signal->rank < 0 || a->signal->rank == 3, SHAPE_MISMATCH,
+               "signal has the wrong rank (%d; expected 3)", a->signal->rank);
     int64_t length, step = 0, dims[] = {XCVM_ANY_DIM, XCVM_ANY_DIM, XCVM_ANY_DIM, 2};
     bool step_known;
     XCVM_TRY(frame_size(t->error, a, &length));

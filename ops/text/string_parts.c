@@ -68,7 +68,7 @@ XCVM_SHAPE_RULE_OF(StringSplit)
 {
     const int rank = a->x->rank;
     int64_t dims[XCVM_MAX_RANK];
-    XCVM_CHECK(t->error, rank < XCVM_MAX_RANK, UNSUPPORTED, "x has rank %d, at most %d is supported", rank,
+    XCVM_CHECK(t->error, rank < XCVM_MAX_RANK, UNSUPPORTED, "x has an unsupported rank (%d; expected at most %d)", rank,
                XCVM_MAX_RANK - 1);
     for (int i = 0; i < rank; i++)
         dims[i] = a->x->dims[i];

@@ -34,8 +34,8 @@ XCVM_SHAPE_RULE_OF(TfIdfVectorizer)
     int64_t width = 0;
     for (size_t i = 0; i < a->ngram_indexes.count; i++)
         width = a->ngram_indexes.at[i] >= width ? a->ngram_indexes.at[i] + 1 : width;
-    XCVM_CHECK(t->error, a->x->rank <= 2 && a->x->rank != 0, SHAPE_MISMATCH, "x has rank %d, 1 or 2 is needed",
-               a->x->rank);
+    XCVM_CHECK(t->error, a->x->rank <= 2 && a->x->rank != 0, SHAPE_MISMATCH,
+               "x has the wrong rank (%d; expected 1 or 2)", a->x->rank);
     if (a->x->rank == 2)
         xcvm_value_set_tensor(a->y, XCVM_F32, 2, (const int64_t[]){a->x->dims[0], width});
     else

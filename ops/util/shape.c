@@ -19,11 +19,12 @@ xcvm_status xcvm_read_ints(xcvm_error *error, const xcvm_value *tensor, const ch
     *known = false;
     if (tensor->kind == XCVM_KIND_NULL && tensor->rank < 0)
         return XCVM_OK;
-    XCVM_CHECK(error, tensor->rank <= 1, SHAPE_MISMATCH, "%s has rank %d, at most 1 is needed", what, tensor->rank);
+    XCVM_CHECK(error, tensor->rank <= 1, SHAPE_MISMATCH, "%s has the wrong rank (%d; expected at most 1)", what,
+               tensor->rank);
     if (!xcvm_dims_known(tensor))
         return XCVM_OK;
     size_t n = xcvm_element_count(tensor);
-    XCVM_CHECK(error, n <= capacity, SHAPE_MISMATCH, "%s has %zu elements, at most %zu are possible", what, n,
+    XCVM_CHECK(error, n <= capacity, SHAPE_MISMATCH, "%s has too many elements (%zu; expected at most %zu)", what, n,
                capacity);
     if (tensor->data == NULL && n != 0)
         return XCVM_OK;
@@ -40,7 +41,7 @@ xcvm_status xcvm_scalar_check(xcvm_error *error, const xcvm_value *scalar, const
     if (!xcvm_dims_known(scalar))
         return XCVM_OK;
     const size_t count = xcvm_element_count(scalar);
-    XCVM_CHECK(error, count == 1, SHAPE_MISMATCH, "%s has %zu elements, 1 is needed", what, count);
+    XCVM_CHECK(error, count == 1, SHAPE_MISMATCH, "%s has the wrong number of elements (%zu; expected 1)", what, count);
     *known = scalar->data != NULL;
     return XCVM_OK;
 }
@@ -49,7 +50,7 @@ static xcvm_status check_there(xcvm_error *error, const xcvm_value *scalar, cons
 {
     bool known;
     XCVM_TRY(xcvm_scalar_check(error, scalar, what, &known));
-    XCVM_CHECK(error, known, INTERNAL, "%s is not there to be read", what);
+    XCVM_CHECK(error, known, INTERNAL, "the value of %s is not known here", what);
     return XCVM_OK;
 }
 
@@ -71,7 +72,8 @@ xcvm_status xcvm_read_shape(xcvm_error *error, const xcvm_value *tensor, int64_t
                             bool *known)
 {
     XCVM_CHECK(error, tensor->rank != 1 || tensor->dims[0] <= XCVM_MAX_RANK, UNSUPPORTED,
-               "the result has rank %lld, at most %d is supported", (long long)tensor->dims[0], XCVM_MAX_RANK);
+               "the result has an unsupported rank (%lld; expected at most %d)", (long long)tensor->dims[0],
+               XCVM_MAX_RANK);
     return xcvm_read_ints(error, tensor, "shape", dims, XCVM_MAX_RANK, count, known);
 }
 
@@ -248,7 +250,7 @@ static xcvm_status check_kind(const xcvm_inference *t, const xcvm_field *f, cons
     if (v->kind == wanted)
         return XCVM_OK;
     char text[192];
-    return xcvm_error_set(t->error, XCVM_TYPE_MISMATCH, "%s is %s, a %s is needed", f->name,
+    return xcvm_error_set(t->error, XCVM_TYPE_MISMATCH, "%s has the wrong type (%s; expected a %s)", f->name,
                           xcvm_value_describe(v, text, sizeof text),
                           wanted == XCVM_KIND_TENSOR ? "tensor" : "sequence");
 }

@@ -77,11 +77,11 @@ START_TEST(headers)
         {"{ \"x\" : { \"shape\" : [ 2 ] , \"dtype\" : \"F32\", \"data_offsets\":[0, 8]} } ", 8, XCVM_OK, ""},
         {"{\"\\u00e4\\ud83d\\ude00\":{\"shape\":[],\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, XCVM_OK, ""},
         {"{\"x\":{\"shape\":[2],\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 7, XCVM_INVALID_ARGUMENT,
-         "x: broken safetensors: it lies at bytes 0 to 8 of the 7 that there are"},
+         "x: broken safetensors: it is at bytes 0 to 8 of the 7 that there are"},
         {"{\"x\":{\"shape\":[2],\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 8, XCVM_INVALID_ARGUMENT,
-         "its type and shape need 8 bytes, it lies at bytes 0 to 4, which are 4"},
+         "its type and shape take 8 bytes, it is at bytes 0 to 4, which are 4"},
         {"{\"x\":{\"shape\":[2],\"dtype\":\"F32\",\"data_offsets\":[8,0]}}", 8, XCVM_INVALID_ARGUMENT,
-         "it lies at bytes 8 to 0"},
+         "it is at bytes 8 to 0"},
         {"{\"x\":{\"shape\":[4611686018427387904,4],\"dtype\":\"F32\",\"data_offsets\":[0,0]}}", 8,
          XCVM_INVALID_ARGUMENT, "its shape is too large to exist"},
         {"{\"x\":{\"shape\":[99999999999999999999],\"dtype\":\"F32\",\"data_offsets\":[0,0]}}", 8,
@@ -98,7 +98,7 @@ START_TEST(headers)
         {"{\"x", 0, XCVM_INVALID_ARGUMENT, "ends within a text"},
         {"{\"\\ud800\":1}", 0, XCVM_INVALID_ARGUMENT, "an escape"},
         {"{\"__metadata__\":{\"a\":1}}", 0, XCVM_INVALID_ARGUMENT, "a text is missing"},
-        {"{} x", 0, XCVM_INVALID_ARGUMENT, "behind its end"},
+        {"{} x", 0, XCVM_INVALID_ARGUMENT, "followed by other characters"},
         {"[]", 0, XCVM_INVALID_ARGUMENT, "not a safetensors file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

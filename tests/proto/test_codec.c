@@ -421,7 +421,7 @@ START_TEST(test_operands)
         const char *message;
     } cases[] = {
         {{&reg, &axis}, 2, {2}, 1, NULL},
-        {{&absent, &axis}, 2, {2}, 1, "instruction 0 (Softmax): x: it is absent, but it is needed"},
+        {{&absent, &axis}, 2, {2}, 1, "instruction 0 (Softmax): x: it is absent (expected a register)"},
         {{&constant, &axis}, 2, {2}, 1, "x: constant 0 is not one of the 0"},
         {{&axis, &axis}, 2, {2}, 1, "x: a register or a constant is expected"},
         {{&reg, &reg}, 2, {2}, 1, "axis: a integer is expected"},
@@ -430,7 +430,7 @@ START_TEST(test_operands)
         {{&reg, &axis, &axis}, 3, {2}, 1, "it has 3 operands and attributes, not 2"},
         {{&reg, &axis}, 2, {2, 3}, 2, "it has 2 results, not 1"},
         {{&reg, &axis}, 2, {0}, 0, "it has 0 results, not 1"},
-        {{&reg, &axis}, 2, {0}, 1, "y: the result is absent, but it is needed"},
+        {{&reg, &axis}, 2, {0}, 1, "y: the result is absent (expected a register)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_bytes file = softmax(cases[i].inputs, cases[i].count, cases[i].outputs, cases[i].output_count);
@@ -478,7 +478,7 @@ START_TEST(test_constant_forms)
     test_bytes_free(&text);
     /* Read, the forms that are not written are refused. */
     file.at[4096 + 64] = 2;
-    check_refused(&file, XCVM_INVALID_PROGRAM, "constant 1 (bools): element 0 is 2, which is no bool");
+    check_refused(&file, XCVM_INVALID_PROGRAM, "constant 1 (bools): element 0 is 2, which is not a bool");
     file.at[4096 + 64] = 1;
     file.at[4096 + 129] = 0x13;
     check_refused(&file, XCVM_INVALID_PROGRAM, "constant 2 (nibbles): the unused bits of its last byte are not 0");
@@ -525,7 +525,7 @@ START_TEST(test_places)
 {
     check_place(0, 16, NULL);
     check_place(0, 12, "it has 12 bytes, but f32[4] needs 16");
-    check_place(8, 16, "its offset 8 is no multiple of 64");
+    check_place(8, 16, "its offset 8 is not a multiple of 64");
     check_place(64, 16, "are not inside the data, which has 64");
     check_place(UINT64_MAX - 63, 16, "are not inside the data, which has 64");
 }

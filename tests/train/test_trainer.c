@@ -320,7 +320,7 @@ START_TEST(checkpoints_refused)
     static const struct {
         size_t change, cut; /* a byte from the end, and how many are left out */
         const char *message;
-    } rows[] = {{1, 0, "its check sum is wrong"}, {0, 1, "it lies at bytes "}, {0, 100000, "not a safetensors"}};
+    } rows[] = {{1, 0, "its check sum is wrong"}, {0, 1, "it is at bytes "}, {0, 100000, "not a safetensors"}};
     for (size_t i = 0; i < 3; i++) {
         const size_t count = rows[i].cut < bytes.length ? bytes.length - rows[i].cut : 0;
         FILE *file = fopen(report.checkpoint, "wb");

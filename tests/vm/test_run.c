@@ -101,7 +101,7 @@ START_TEST(failures)
         ck_assert_str_eq(error.node, "user");
         c[0] = 0;
         ck_assert_int_eq(xcvm_session_set_input(session, 1, conditions, NULL), XCVM_OK);
-        check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "cond has 2 elements, 1 is needed");
+        check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "cond has the wrong number of elements (2; expected 1)");
         ck_assert_int_eq(xcvm_session_set_input(session, 1, condition, NULL), XCVM_OK);
         ck_assert_int_eq(xcvm_session_run(session, NULL, NULL), XCVM_OK);
     }

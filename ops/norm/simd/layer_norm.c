@@ -285,7 +285,7 @@ XCVM_KERNEL(RMSNormalization)
 static xcvm_status run_groups(xcvm_kernel *k, xcvm_value *y, const xcvm_value *x, const xcvm_value *scale,
                               const xcvm_value *bias, double epsilon, int64_t groups)
 {
-    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", x->rank);
+    XCVM_CHECK(k->error, x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)", x->rank);
     int64_t channels = x->dims[1];
     if (groups == 0)
         groups = channels;

@@ -63,7 +63,7 @@ static void lrn_f64(const xcvm_kernel *k, const void *context, const double *x, 
 
 XCVM_KERNEL(LRN)
 {
-    XCVM_CHECK(k->error, a->x->rank >= 2, SHAPE_MISMATCH, "x has rank %d, at least 2 is needed", a->x->rank);
+    XCVM_CHECK(k->error, a->x->rank >= 2, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 2)", a->x->rank);
     xcvm_lines lines = {.outer = (size_t)a->x->dims[0],
                         .length = (size_t)a->x->dims[1],
                         .inner = 1,

@@ -33,8 +33,8 @@ START_TEST(functions_of_cells)
     static const struct {
         xcvm_texts names;
         const char *part;
-    } cells[] = {{{names, 1}, "activations has 1 entries, 2 are needed"},
-                 {{names, 3}, "activations has 3 entries, 2 are needed"},
+    } cells[] = {{{names, 1}, "activations has the wrong number of entries (1; expected 2)"},
+                 {{names, 3}, "activations has the wrong number of entries (3; expected 2)"},
                  {{names, 2}, "there is no activation \"Tan\""}};
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         compilation c;

@@ -224,8 +224,8 @@ static void check_wrong_lstm(const char *zero, const char *message)
 
 START_TEST(recurrence_of_bytes)
 {
-    check_wrong_lstm("i8[0]", "w has shape [0x4x1]");
-    check_wrong_lstm("i8[3] 0 0 0", "w has shape [3x4x1]");
+    check_wrong_lstm("i8[0]", "w has the wrong shape ([0x4x1]");
+    check_wrong_lstm("i8[3] 0 0 0", "w has the wrong shape ([3x4x1]");
     /* The product with the input and the recurrence. */
     check_lstm("i8", 0, false, XCC_INTEGER_ALWAYS, 2);
     check_lstm("i8", 0, true, XCC_INTEGER_ALWAYS, 2);

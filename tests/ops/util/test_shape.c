@@ -130,9 +130,9 @@ START_TEST(elements)
     ck_assert_int_eq(xcvm_read_ints(&error, &v, "v", ints, 4, &count, &known), XCVM_OK);
     ck_assert(known && count == 2 && ints[1] == 5);
     v = LIST(1, 2, 3, 4, 5);
-    check_refused(xcvm_read_ints(&error, &v, "v", ints, 4, &count, &known), XCVM_SHAPE_MISMATCH, "v has 5 elements");
+    check_refused(xcvm_read_ints(&error, &v, "v", ints, 4, &count, &known), XCVM_SHAPE_MISMATCH, "v has too many elements (5");
     v = SHAPED(I64, 1, 1);
-    check_refused(xcvm_read_ints(&error, &v, "v", ints, 4, &count, &known), XCVM_SHAPE_MISMATCH, "v has rank 2");
+    check_refused(xcvm_read_ints(&error, &v, "v", ints, 4, &count, &known), XCVM_SHAPE_MISMATCH, "v has the wrong rank (2");
 }
 END_TEST
 
@@ -144,11 +144,14 @@ START_TEST(types)
                   "a has element type f32 and b i32, but they must be the same");
     check_refused(INFER(Add, .y = &y, .a = &s, .b = &s), XCVM_TYPE_MISMATCH, "a has element type str, allowed are f32");
     check_refused(INFER(Add, .y = &y, .a = &f, .b = NULL), XCVM_INVALID_ARGUMENT, "b is absent");
-    check_refused(INFER(Add, .y = &y, .a = &f, .b = &null), XCVM_TYPE_MISMATCH, "b is null, a tensor is needed");
+    check_refused(INFER(Add, .y = &y, .a = &f, .b = &null), XCVM_TYPE_MISMATCH,
+                  "b has the wrong type (null; expected a tensor)");
     xcvm_value sequence = unknown();
     sequence.kind = XCVM_KIND_SEQUENCE;
-    check_refused(INFER(Add, .y = &y, .a = &f, .b = &sequence), XCVM_TYPE_MISMATCH, "b is seq(?), a tensor is needed");
-    check_refused(INFER(SequenceLength, .y = &y, .s = &f), XCVM_TYPE_MISMATCH, "s is f32[2], a sequence is needed");
+    check_refused(INFER(Add, .y = &y, .a = &f, .b = &sequence), XCVM_TYPE_MISMATCH,
+                  "b has the wrong type (seq(?); expected a tensor)");
+    check_refused(INFER(SequenceLength, .y = &y, .s = &f), XCVM_TYPE_MISMATCH,
+                  "s has the wrong type (f32[2]; expected a sequence)");
     /* What is unknown passes, and what is known of the others is used. */
     ck_assert_int_eq(INFER(Add, .y = &y, .a = &u, .b = &f), XCVM_OK);
     CHECK_RANK_UNKNOWN(y, F32);
