@@ -15,8 +15,8 @@ static xcc_value *list(xcc_vjp *d, size_t count, xcc_value *const *sizes)
     return xcc_build_concat(d->b, count, sizes, 0);
 }
 
-/* first, first + step, ... for `count` entries, a list of one element, reshaped with axes of size 1 before and after.
- */
+/* first, first + step, ... for `count` entries (a list of one element), with `before` axes of size 1 before it and
+ * `behind` after it. */
 static xcc_value *positions(const deformed *t, xcc_value *count, int64_t step, int64_t first, int64_t before,
                             int64_t behind)
 {
