@@ -66,7 +66,7 @@ static void collect_live_in(xcvm_verifier *v, uint32_t block, uint32_t *seen)
     }
 }
 
-static void begin_stretch(xcvm_verifier *v, uint32_t block, size_t live_in_at)
+static void begin_basic_block(xcvm_verifier *v, uint32_t block, size_t live_in_at)
 {
     xcvm_program *program = v->program;
     const xcvm_block *b = &v->blocks[block];
@@ -79,8 +79,8 @@ static void begin_stretch(xcvm_verifier *v, uint32_t block, size_t live_in_at)
             program->steps[pc].static_shapes = false;
         return;
     }
-    program->steps[b->begin].entry = (uint32_t)program->stretch_count + 1;
-    program->stretches[program->stretch_count++] = (xcvm_stretch){
+    program->steps[b->begin].entry = (uint32_t)program->basic_block_count + 1;
+    program->basic_blocks[program->basic_block_count++] = (xcvm_basic_block){
         .begin = b->begin, .end = b->end, .live_in_at = (uint32_t)live_in_at, .live_ins = (uint32_t)live_ins};
 }
 
@@ -101,10 +101,11 @@ static void note_step(xcvm_verifier *v, size_t pc, const uint32_t *writers)
             step->static_shapes = false;
     }
     for (uint32_t i = 0; i < instruction->out_count; i++)
-        step->noted = step->noted || (instruction->out[i] != 0 && writers[instruction->out[i]] > 1);
-    if (step->noted && step->action == XCVM_ACTION_KERNEL) {
-        step->notes_at = (uint32_t)program->note_count;
-        program->note_count += instruction->out_count;
+        step->has_cached_types =
+            step->has_cached_types || (instruction->out[i] != 0 && writers[instruction->out[i]] > 1);
+    if (step->has_cached_types && step->action == XCVM_ACTION_KERNEL) {
+        step->cached_types_at = (uint32_t)program->cached_type_count;
+        program->cached_type_count += instruction->out_count;
     }
 }
 
@@ -127,13 +128,13 @@ xcvm_status xcvm_analyze_static_shapes(xcvm_verifier *v)
     if (!program->has_jumps)
         return XCVM_OK;
     program->live_in = xcvm_arena_allocate(&program->arena, program->in_count * sizeof *program->live_in);
-    program->stretches = xcvm_arena_allocate(&program->arena, v->order_count * sizeof *program->stretches);
-    if (program->live_in == NULL || program->stretches == NULL)
+    program->basic_blocks = xcvm_arena_allocate(&program->arena, v->order_count * sizeof *program->basic_blocks);
+    if (program->live_in == NULL || program->basic_blocks == NULL)
         return xcvm_verifier_no_memory(v);
     for (uint32_t i = 0; i < v->order_count; i++) {
         const size_t live_in_at = program->live_in_count;
         collect_live_in(v, v->order[i], seen);
-        begin_stretch(v, v->order[i], live_in_at);
+        begin_basic_block(v, v->order[i], live_in_at);
     }
     return XCVM_OK;
 }

@@ -15,7 +15,7 @@
 enum { PATH_OF_FILE = XCVM_SHA256_BYTES * 8 * 2 + 32 };
 
 /* Only the first reason is kept, because the others are usually the same. */
-static void note(xcvm_program *program, const char *file, const char *why)
+static void record_notice(xcvm_program *program, const char *file, const char *why)
 {
     if (program->notice[0] == '\0')
         snprintf(program->notice, sizeof program->notice,
@@ -155,7 +155,7 @@ static void link_functions(xcvm_program *program, uint32_t number, const xcvm_li
         if (is_for(function, f))
             f->function = function;
         else
-            note(program, program->image.libraries[number].file, "has a kernel of other operands");
+            record_notice(program, program->image.libraries[number].file, "has a kernel of other operands");
     }
 }
 
@@ -166,7 +166,7 @@ void xcvm_program_open_libraries(xcvm_program *program, const char *path, const 
         return;
     program->libraries = xcvm_arena_allocate(&program->arena, image->library_count * sizeof *program->libraries);
     if (program->libraries == NULL) {
-        note(program, image->libraries[0].file, "finds no memory");
+        record_notice(program, image->libraries[0].file, "finds no memory");
         return;
     }
     for (size_t i = 0; i < image->library_count; i++) {
@@ -178,7 +178,7 @@ void xcvm_program_open_libraries(xcvm_program *program, const char *path, const 
         if (table != NULL)
             link_functions(program, (uint32_t)i, table);
         else
-            note(program, image->libraries[i].file, why);
+            record_notice(program, image->libraries[i].file, why);
     }
 }
 

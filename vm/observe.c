@@ -101,14 +101,15 @@ static xcvm_event event_of(const xcvm_session *s, size_t pc)
 
 /* ---- Checks against types recorded by the compiler ---- */
 
-static xcvm_status check_noted(xcvm_session *s, const xcvm_type *type, const xcvm_value *value, const char *what,
-                               const char *name)
+static xcvm_status check_debug_type(xcvm_session *s, const xcvm_type *type, const xcvm_value *value, const char *what,
+                                    const char *name)
 {
     xcvm_status status = xcvm_type_match(type, value);
-    char noted[256], found[192];
+    char recorded[256], found[192];
     if (status != XCVM_OK)
         xcvm_error_set(s->kernel.error, status, "%s \"%.100s\" is %s, but is noted as %s", what, name,
-                       xcvm_value_describe(value, found, sizeof found), xcvm_type_describe(type, noted, sizeof noted));
+                       xcvm_value_describe(value, found, sizeof found),
+                       xcvm_type_describe(type, recorded, sizeof recorded));
     return status;
 }
 
@@ -120,14 +121,14 @@ static xcvm_status check_types(xcvm_session *s, size_t pc)
     if (step->action == XCVM_ACTION_OUT) {
         const size_t index = (size_t)step->target;
         const xcvm_value_info *output = xcvm_program_result(s->program, index);
-        return check_noted(s, &output->type, &s->outputs[index], xcvm_program_result_word(s->program, index),
-                           output->name);
+        return check_debug_type(s, &output->type, &s->outputs[index], xcvm_program_result_word(s->program, index),
+                                output->name);
     }
     for (uint32_t i = 0; instruction->debug.types != NULL && i < instruction->out_count; i++) {
         const xcvm_value *result = s->out[step->out_at + i];
         const char *name = instruction->debug.names != NULL ? instruction->debug.names[i] : "";
         if (result != NULL)
-            XCVM_TRY(check_noted(s, &instruction->debug.types[i], result, "result", name));
+            XCVM_TRY(check_debug_type(s, &instruction->debug.types[i], result, "result", name));
     }
     return XCVM_OK;
 }

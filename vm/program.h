@@ -27,17 +27,17 @@ typedef enum xcvm_alias {
 
 /* A verified and linked instruction. */
 typedef struct xcvm_step {
-    xcvm_kernel_run run; /* NULL for CONTROL */
-    uint32_t last_use;   /* operands freed by the Frees directly after it (xcvm_kernel.last_use) */
-    uint32_t views;      /* likewise: operands whose memory the first result may share ... */
-    uint32_t reusable;   /* ... or reuse, unless other values share it */
-    uint8_t action;      /* xcvm_action */
-    uint8_t alias;       /* xcvm_alias, with operand alias_operand */
-    bool static_shapes;  /* after inference the results' types may stay valid (vm/static_shapes.c) */
-    uint32_t shaping;    /* operands whose elements determine a result's shape */
-    uint32_t entry;      /* at the start of a basic block: 1 + its index in program->stretches; else 0 */
-    uint32_t notes_at;   /* index of the results' types in a session, if other instructions write their registers */
-    bool noted;          /* notes_at is used */
+    xcvm_kernel_run run;      /* NULL for CONTROL */
+    uint32_t last_use;        /* operands freed by the Frees directly after it (xcvm_kernel.last_use) */
+    uint32_t views;           /* likewise: operands whose memory the first result may share ... */
+    uint32_t reusable;        /* ... or reuse, unless other values share it */
+    uint8_t action;           /* xcvm_action */
+    uint8_t alias;            /* xcvm_alias, with operand alias_operand */
+    bool static_shapes;       /* after inference the results' types may stay valid (vm/static_shapes.c) */
+    uint32_t shaping;         /* operands whose elements determine a result's shape */
+    uint32_t entry;           /* at the start of a basic block: 1 + its index in program->basic_blocks; else 0 */
+    uint32_t cached_types_at; /* index of the results' cached types in a session */
+    bool has_cached_types;    /* other instructions write the results' registers, so that their types are cached */
     uint32_t alias_operand;
     int32_t target;       /* of a jump; In and Out: input or output; Load: state; Store: outputs + state; Fused: `fused`
                              entry; kernel: its first output; else -1 */
@@ -47,10 +47,10 @@ typedef struct xcvm_step {
 
 /* A basic block that reads registers set before it. Inferred types in it stay valid while it is entered with the same
  * types in these registers. */
-typedef struct xcvm_stretch {
+typedef struct xcvm_basic_block {
     uint32_t begin, end;           /* instructions */
     uint32_t live_in_at, live_ins; /* its live-in registers, in program->live_in */
-} xcvm_stretch;
+} xcvm_basic_block;
 
 /* Two input dimensions of the same name, which must agree. */
 typedef struct xcvm_dim_link {
@@ -104,11 +104,11 @@ struct xcvm_program {
     xcvm_producer *producers; /* one per output, then one per stored state */
     uint8_t *state_uses;      /* for each state, xcvm_state_use flags */
     size_t tail;              /* first instruction of the tail; instruction_count: no tail */
-    xcvm_stretch *stretches;
-    size_t stretch_count;
+    xcvm_basic_block *basic_blocks;
+    size_t basic_block_count;
     int32_t *live_in;
     size_t live_in_count;
-    size_t note_count; /* number of results whose types are cached */
+    size_t cached_type_count; /* number of results whose types are cached */
     xcvm_dim_link *links;
     size_t link_count;
     xcvm_state_link *state_links; /* in state order */

@@ -124,7 +124,7 @@ static xcvm_status use_heap(xcvm_session *s, xcvm_value *result)
     return XCVM_OK;
 }
 
-static xcvm_status place(xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
+static xcvm_status place_result(xcvm_session *s, size_t pc, uint32_t index, xcvm_value *result)
 {
     if (use_bound_output(s, pc, index, result) || use_slot(s, pc, index, result) ||
         (index == 0 && use_operand(s, pc, result)))
@@ -136,16 +136,16 @@ xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc)
 {
     const xcvm_instruction *instruction = &s->program->image.instructions[pc];
     xcvm_value *const *out = s->out + s->program->steps[pc].out_at;
-    const bool noted = s->program->steps[pc].noted;
+    const bool has_cached_types = s->program->steps[pc].has_cached_types;
     if (s->shapes_valid[pc] == XCVM_INVALID_SHAPES)
         XCVM_TRY(infer(s, pc));
-    else if (noted)
+    else if (has_cached_types)
         xcvm_session_recall(s, pc);
-    bool placed = s->shapes_valid[pc] == XCVM_INFERRED && !noted;
+    bool placed = s->shapes_valid[pc] == XCVM_INFERRED && !has_cached_types;
     for (uint32_t i = 0; i < instruction->out_count; i++) {
         if (out[i] == NULL || !is_placeable(out[i]))
             continue;
-        XCVM_TRY(place(s, pc, i, out[i]));
+        XCVM_TRY(place_result(s, pc, i, out[i]));
         placed = placed && out[i]->memory_kind == XCVM_MEMORY_ARENA;
     }
     if (placed)

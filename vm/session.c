@@ -18,7 +18,7 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
     const xcvm_image *image = &program->image;
     const size_t results = xcvm_program_result_count(program);
     size_t total = 0, self, registers, inputs, outputs, bound_outputs, in, out, args, shapes_valid, known, live_in,
-           entered, notes, pairs, staged, direct, moved, states;
+           entered, cached_types, pairs, staged, direct, moved, states;
     bool fits = reserve(&total, 1, sizeof(xcvm_session), &self) &&
                 reserve(&total, program->register_count, sizeof(xcvm_value), &registers) &&
                 reserve(&total, image->input_count, sizeof(xcvm_value), &inputs) &&
@@ -29,9 +29,9 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
                 reserve(&total, program->args_bytes, 1, &args) &&
                 reserve(&total, image->instruction_count, sizeof(uint8_t), &shapes_valid) &&
                 reserve(&total, program->register_count, sizeof(uint8_t), &known) &&
-                reserve(&total, program->live_in_count, sizeof(xcvm_note), &live_in) &&
-                reserve(&total, program->stretch_count, sizeof(bool), &entered) &&
-                reserve(&total, program->note_count, sizeof(xcvm_note), &notes) &&
+                reserve(&total, program->live_in_count, sizeof(xcvm_cached_type), &live_in) &&
+                reserve(&total, program->basic_block_count, sizeof(bool), &entered) &&
+                reserve(&total, program->cached_type_count, sizeof(xcvm_cached_type), &cached_types) &&
                 reserve(&total, results, sizeof(uint32_t), &pairs) && reserve(&total, results, sizeof(bool), &staged) &&
                 reserve(&total, image->instruction_count, sizeof(bool), &direct) &&
                 reserve(&total, program->register_count, sizeof(bool), &moved) &&
@@ -52,7 +52,7 @@ static xcvm_session *allocate(const xcvm_program *program, const xcvm_allocator 
     s->known = (void *)(block + known);
     s->live_in = (void *)(block + live_in);
     s->entered = (void *)(block + entered);
-    s->notes = (void *)(block + notes);
+    s->cached_types = (void *)(block + cached_types);
     s->pairs = (void *)(block + pairs);
     s->staged = (void *)(block + staged);
     s->direct = (void *)(block + direct);
@@ -148,7 +148,8 @@ xcvm_status xcvm_session_create(const xcvm_program *program, const xcvm_session_
     xcvm_session_options o;
     XCVM_CHECK(error, program != NULL && session != NULL, INVALID_ARGUMENT, "program or session is NULL");
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
-    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT, "the number of threads is out of range (%d; expected 0 or more)", o.threads);
+    XCVM_CHECK(error, o.threads >= 0, INVALID_ARGUMENT,
+               "the number of threads is out of range (%d; expected 0 or more)", o.threads);
     XCVM_CHECK(error,
                (o.all_reduce.begin != NULL) == (o.all_reduce.end != NULL) &&
                    (o.all_reduce.begin != NULL) == (o.all_reduce.abandon != NULL),

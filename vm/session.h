@@ -20,12 +20,12 @@ enum {
 };
 
 /* The type of a register, and the knowledge about it. */
-typedef struct xcvm_note {
+typedef struct xcvm_cached_type {
     uint8_t kind, dtype, known;
     int8_t rank;
     int64_t dims[XCVM_MAX_RANK];
     size_t bytes;
-} xcvm_note;
+} xcvm_cached_type;
 
 /* A state, shared by the sessions of a group. */
 typedef struct xcvm_state {
@@ -65,15 +65,15 @@ struct xcvm_session {
     xcvm_value *outputs;       /* of the last run; during a run followed by the stored value of each state */
     xcvm_value *bound_outputs; /* tensors that outputs and stored states are written to; null if none */
     xcvm_state **states;
-    const xcvm_value **in; /* operands of all instructions */
-    xcvm_value **out;      /* results of all instructions */
-    char *args;            /* argument structs */
-    uint8_t *shapes_valid; /* xcvm_shapes_state of each instruction */
-    uint8_t *known;        /* XCVM_KNOWN_... flags of each register */
-    xcvm_note *live_in;    /* type of each live-in register when its basic block was last entered */
-    bool *entered;         /* each basic block: entered since the types of the inputs changed */
-    xcvm_note *notes;      /* cached types of results */
-    uint32_t *pairs;       /* for each output: 1 + the paired input; 0: none */
+    const xcvm_value **in;          /* operands of all instructions */
+    xcvm_value **out;               /* results of all instructions */
+    char *args;                     /* argument structs */
+    uint8_t *shapes_valid;          /* xcvm_shapes_state of each instruction */
+    uint8_t *known;                 /* XCVM_KNOWN_... flags of each register */
+    xcvm_cached_type *live_in;      /* type of each live-in register when its basic block was last entered */
+    bool *entered;                  /* each basic block: entered since the types of the inputs changed */
+    xcvm_cached_type *cached_types; /* cached types of results */
+    uint32_t *pairs;                /* for each output: 1 + the paired input; 0: none */
     bool *staged; /* for each output: bound to the memory of its paired input, and copied there after the run */
     bool *direct; /* for each instruction: a result may be written directly to a bound output */
     bool *moved;  /* for each register: another register took over its arena memory (while observed) */
@@ -106,7 +106,7 @@ static inline void xcvm_session_release(xcvm_value *v)
 void xcvm_session_invalidate(xcvm_session *s);
 /* Enters the basic block with that index. Invalidates the inferences of its instructions if the live-in types changed.
  */
-void xcvm_session_enter(xcvm_session *s, size_t stretch);
+void xcvm_session_enter(xcvm_session *s, size_t block);
 /* Records after inference of instruction `pc` whether its results' types stay valid. */
 void xcvm_session_validate(xcvm_session *s, size_t pc);
 /* Restores cached result types to their registers, before an instruction whose shapes are valid. */

@@ -280,7 +280,7 @@ void xcvm_session_load_state(xcvm_session *s, size_t pc)
     v->memory_kind = XCVM_MEMORY_BORROWED;
     v->storage = NULL;
     const bool fixed = xcvm_type_is_fixed(&s->program->image.states[step->target].declared.type);
-    s->known[id] = !fixed ? 0 : step->noted ? XCVM_KNOWN_TYPE : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
+    s->known[id] = !fixed ? 0 : step->has_cached_types ? XCVM_KNOWN_TYPE : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
 }
 
 void xcvm_session_commit_states(xcvm_session *s)

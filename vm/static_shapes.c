@@ -9,43 +9,44 @@ void xcvm_session_invalidate(xcvm_session *s)
     const xcvm_program *program = s->program;
     memset(s->shapes_valid, 0, program->image.instruction_count * sizeof *s->shapes_valid);
     memset(s->known, 0, program->register_count * sizeof *s->known);
-    memset(s->entered, 0, program->stretch_count * sizeof *s->entered);
+    memset(s->entered, 0, program->basic_block_count * sizeof *s->entered);
 }
 
-static bool is_noted(const xcvm_note *note, const xcvm_value *v)
+static bool is_cached_type(const xcvm_cached_type *cached, const xcvm_value *v)
 {
-    if (note->kind != v->kind || note->dtype != v->dtype || note->rank != v->rank)
+    if (cached->kind != v->kind || cached->dtype != v->dtype || cached->rank != v->rank)
         return false;
     for (int i = 0; i < v->rank; i++)
-        if (note->dims[i] != v->dims[i])
+        if (cached->dims[i] != v->dims[i])
             return false;
     return true;
 }
 
-static void take_note(xcvm_note *note, const xcvm_value *v, uint8_t known)
+static void cache_type(xcvm_cached_type *cached, const xcvm_value *v, uint8_t known)
 {
-    *note = (xcvm_note){.kind = v->kind, .dtype = v->dtype, .known = known, .rank = v->rank, .bytes = v->bytes};
-    memcpy(note->dims, v->dims, sizeof note->dims);
+    *cached =
+        (xcvm_cached_type){.kind = v->kind, .dtype = v->dtype, .known = known, .rank = v->rank, .bytes = v->bytes};
+    memcpy(cached->dims, v->dims, sizeof cached->dims);
 }
 
 void xcvm_session_enter(xcvm_session *s, size_t index)
 {
-    const xcvm_stretch *stretch = &s->program->stretches[index];
-    const int32_t *ids = s->program->live_in + stretch->live_in_at;
-    xcvm_note *notes = s->live_in + stretch->live_in_at;
+    const xcvm_basic_block *block = &s->program->basic_blocks[index];
+    const int32_t *ids = s->program->live_in + block->live_in_at;
+    xcvm_cached_type *cached_types = s->live_in + block->live_in_at;
     bool same = s->entered[index];
-    for (uint32_t i = 0; i < stretch->live_ins; i++) {
+    for (uint32_t i = 0; i < block->live_ins; i++) {
         const xcvm_value *v = &s->registers[ids[i]];
         uint8_t *known = &s->known[ids[i]];
         if ((*known & XCVM_KNOWN_ALWAYS) == 0)
             *known = v->kind == XCVM_KIND_TENSOR ? XCVM_KNOWN_TYPE : 0;
-        same = same && is_noted(&notes[i], v);
+        same = same && is_cached_type(&cached_types[i], v);
     }
     if (same)
         return;
-    for (uint32_t i = 0; i < stretch->live_ins; i++)
-        take_note(&notes[i], &s->registers[ids[i]], 0);
-    memset(s->shapes_valid + stretch->begin, 0, (stretch->end - stretch->begin) * sizeof *s->shapes_valid);
+    for (uint32_t i = 0; i < block->live_ins; i++)
+        cache_type(&cached_types[i], &s->registers[ids[i]], 0);
+    memset(s->shapes_valid + block->begin, 0, (block->end - block->begin) * sizeof *s->shapes_valid);
     s->entered[index] = true;
 }
 
@@ -69,7 +70,7 @@ static uint8_t derive(const xcvm_session *s, size_t pc)
             return 0;
         known &= of_shape ? of_operand | XCVM_KNOWN_ELEMENTS : of_operand;
     }
-    if (step->noted)
+    if (step->has_cached_types)
         known &= (uint8_t)~XCVM_KNOWN_ALWAYS;
     return (known & XCVM_KNOWN_TYPE) != 0 ? known : 0;
 }
@@ -88,8 +89,8 @@ void xcvm_session_validate(xcvm_session *s, size_t pc)
         if (out[i] == NULL)
             continue;
         s->known[instruction->out[i]] = known;
-        if (step->noted)
-            take_note(&s->notes[step->notes_at + i], out[i], known);
+        if (step->has_cached_types)
+            cache_type(&s->cached_types[step->cached_types_at + i], out[i], known);
     }
     if (known != 0)
         s->shapes_valid[pc] = XCVM_INFERRED;
@@ -101,12 +102,13 @@ void xcvm_session_recall(xcvm_session *s, size_t pc)
     const xcvm_step *step = &s->program->steps[pc];
     for (uint32_t i = 0; i < instruction->out_count; i++) {
         xcvm_value *result = s->out[step->out_at + i];
-        const xcvm_note *note = &s->notes[step->notes_at + i];
+        const xcvm_cached_type *cached = &s->cached_types[step->cached_types_at + i];
         if (result == NULL)
             continue;
-        *result = (xcvm_value){.kind = note->kind, .dtype = note->dtype, .rank = note->rank, .bytes = note->bytes};
-        memcpy(result->dims, note->dims, sizeof result->dims);
-        s->known[instruction->out[i]] = note->known;
+        *result =
+            (xcvm_value){.kind = cached->kind, .dtype = cached->dtype, .rank = cached->rank, .bytes = cached->bytes};
+        memcpy(result->dims, cached->dims, sizeof result->dims);
+        s->known[instruction->out[i]] = cached->known;
     }
 }
 
@@ -114,5 +116,7 @@ void xcvm_session_validate_input(xcvm_session *s, size_t pc)
 {
     const int32_t id = s->program->image.instructions[pc].out[0];
     const bool tensor = s->registers[id].kind == XCVM_KIND_TENSOR;
-    s->known[id] = !tensor ? 0 : s->program->steps[pc].noted ? XCVM_KNOWN_TYPE : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
+    s->known[id] = !tensor                                  ? 0
+                   : s->program->steps[pc].has_cached_types ? XCVM_KNOWN_TYPE
+                                                            : XCVM_KNOWN_TYPE | XCVM_KNOWN_ALWAYS;
 }

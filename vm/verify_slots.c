@@ -170,7 +170,7 @@ static xcvm_status fail_overlap(const plan *p, size_t pc, uint32_t result, uint3
                               (unsigned long long)slot->bytes, kept);
 }
 
-static xcvm_status place(plan *p, size_t pc, uint32_t result)
+static xcvm_status place_result(plan *p, size_t pc, uint32_t result)
 {
     const xcvm_instruction *instruction = &p->v->image->instructions[pc];
     const xcvm_slot *slot = &instruction->slots[result];
@@ -208,7 +208,7 @@ static xcvm_status follow(plan *p, size_t pc)
     }
     for (uint32_t i = 0; instruction->slots != NULL && i < instruction->out_count; i++)
         if (instruction->slots[i].bytes != 0 && instruction->out[i] != 0)
-            XCVM_TRY(place(p, pc, i));
+            XCVM_TRY(place_result(p, pc, i));
     return XCVM_OK;
 }
 

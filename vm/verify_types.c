@@ -19,7 +19,7 @@ static xcvm_static_type type_of_parameter(const xcvm_value_info *parameter)
 }
 
 /* Writes "f32 tensor" and the like for messages. */
-static const char *describe(xcvm_static_type type, char *text, size_t size)
+static const char *describe_static_type(xcvm_static_type type, char *text, size_t size)
 {
     static const char *const kinds[] = {
 #define KIND(name, number, word) [number] = word,
@@ -73,7 +73,8 @@ static xcvm_status check_operand(xcvm_verifier *v, uint32_t pc, const xcvm_field
     char text[64], operand[32], types[256];
     if (needed != XCVM_KIND_NULL && type.kind != XCVM_KIND_UNKNOWN && type.kind != needed)
         return xcvm_verifier_fail(v, pc, XCVM_TYPE_MISMATCH, "operand %s (%s) is a %s, but must be a %s", field->name,
-                                  describe_operand(id, operand, sizeof operand), describe(type, text, sizeof text),
+                                  describe_operand(id, operand, sizeof operand),
+                                  describe_static_type(type, text, sizeof text),
                                   needed == XCVM_KIND_TENSOR ? "tensor" : "sequence");
     if (type.dtype == XCVM_NO_DTYPE)
         return XCVM_OK;
@@ -152,7 +153,8 @@ static xcvm_status check_output(xcvm_verifier *v, uint32_t pc)
     if (!kinds_agree || !dtypes_agree)
         return xcvm_verifier_fail(v, pc, XCVM_TYPE_MISMATCH, "%s \"%.100s\" is declared as %s, but is given a %s",
                                   xcvm_program_result_word(v->program, index), output->name,
-                                  describe(declared, a, sizeof a), describe(given, b, sizeof b));
+                                  describe_static_type(declared, a, sizeof a),
+                                  describe_static_type(given, b, sizeof b));
     return XCVM_OK;
 }
 
