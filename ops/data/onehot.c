@@ -43,7 +43,7 @@ typedef struct marking {
 } marking;
 
 /* The position that element `i` of indices selects, or -1 if it is out of range. */
-static int64_t place(const xcvm_value *indices, size_t i, int64_t depth)
+static int64_t selected_position(const xcvm_value *indices, size_t i, int64_t depth)
 {
     if (xcvm_dtype_is_float(indices->dtype)) {
         double value = xcvm_element_as_double(indices, i);
@@ -72,7 +72,7 @@ static xcvm_status mark(const xcvm_moving *m, const void *context)
         XCVM_TRY(xcvm_move_fill(m->k, to, off, m->size, (end - o) * y.dim * y.inner));
         for (size_t i = o * y.inner, inner = 0; i < end * y.inner; i++) {
             XCVM_TRY(xcvm_poll_after(&poller, 1));
-            const int64_t at = place(c->a->indices, i, (int64_t)y.dim);
+            const int64_t at = selected_position(c->a->indices, i, (int64_t)y.dim);
             if (at >= 0)
                 xcvm_move_element(to + ((size_t)at * y.inner + inner) * m->size, on, m->size);
             if (++inner == y.inner) {

@@ -245,7 +245,7 @@ static xcvm_status take_memory(job *s)
     return XCVM_OK;
 }
 
-static xcvm_status run(job *s)
+static xcvm_status pool_all(job *s)
 {
     xcvm_parallel(s->k->threads, s->count * (size_t)s->x->dims[1], 1, pool_regions, s);
     return xcvm_kernel_poll(s->k);
@@ -269,7 +269,7 @@ XCVM_KERNEL(MaxRoiPool)
                                 .rows = whole_pixels(roi[2], roi[4], 1, a->y->dims[2]),
                                 .columns = whole_pixels(roi[1], roi[3], 1, a->y->dims[3])};
     }
-    return run(&s);
+    return pool_all(&s);
 }
 
 XCVM_KERNEL(RoiPool)
@@ -296,5 +296,5 @@ XCVM_KERNEL(RoiPool)
                                 .columns = s.align ? sampled(corner[1], corner[3], a->output_width, a->samples.at[1])
                                                    : whole_pixels(corner[1], corner[3], 0, a->output_width)};
     }
-    return run(&s);
+    return pool_all(&s);
 }

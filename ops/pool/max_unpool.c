@@ -55,7 +55,7 @@ XCVM_SHAPE_RULE_OF(MaxUnpool)
 }
 
 /* Converts an index into a tensor of shape `dims` to one of shape `to`. */
-static ptrdiff_t place(int rank, const int64_t *dims, const int64_t *to, int64_t index)
+static ptrdiff_t convert_index(int rank, const int64_t *dims, const int64_t *to, int64_t index)
 {
     int64_t at = 0, stride = 1;
     for (int d = rank - 1; d >= 0; d--) {
@@ -106,9 +106,9 @@ XCVM_KERNEL(MaxUnpool)
             XCVM_CHECK(k->error, indices[i] >= 0 && indices[i] < total, OUT_OF_RANGE,
                        "index %lld at %zu is not in [0, %lld)", (long long)indices[i], done + i, (long long)total);
         for (size_t i = 0; i < n && !same; i++)
-            offsets[i] = place(a->x->rank, dims, a->y->dims, indices[i]);
+            offsets[i] = convert_index(a->x->rank, dims, a->y->dims, indices[i]);
         if (!same)
-            most = (uint64_t)place(a->x->rank, dims, a->y->dims, (int64_t)most);
+            most = (uint64_t)convert_index(a->x->rank, dims, a->y->dims, (int64_t)most);
         if (((size_t)most + 1) * size > filled) {
             const size_t next = ((size_t)most + 1) * size;
             XCVM_TRY(xcvm_kernel_fill(k, XCVM_DATA(char, a->y) + filled, 0, next - filled));

@@ -5,9 +5,9 @@
 #include "ops/simd/reductions.h"
 #include "ops/simd/lanes_math.h"
 
-/* y[i] = exp(x[i] - greatest) for x[i] <= greatest, for at most XCVM_REDUCE_STRETCH elements. y may be x, or NULL.
+/* y[i] = exp(x[i] - greatest) for x[i] <= greatest, for at most XCVM_REDUCE_CHUNK elements. y may be x, or NULL.
  * Returns partial sums per lane. */
-XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float greatest, float *y)
+XCVM_INLINE xcvm_lanes xcvm_exp_chunk(const float *x, size_t count, float greatest, float *y)
 {
     const xcvm_lanes most = xcvm_lanes_all(greatest);
     xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
@@ -41,10 +41,10 @@ XCVM_INLINE xcvm_lanes xcvm_exp_stretch(const float *x, size_t count, float grea
 XCVM_INLINE double xcvm_exp_line(const float *x, size_t count, float greatest, float *y)
 {
     double sum = 0.0;
-    for (size_t at = 0; at < count; at += XCVM_REDUCE_STRETCH) {
-        const size_t n = count - at < XCVM_REDUCE_STRETCH ? count - at : XCVM_REDUCE_STRETCH;
-        sum += (double)xcvm_lanes_reduce(xcvm_lanes_plus,
-                                         xcvm_exp_stretch(x + at, n, greatest, y != NULL ? y + at : NULL));
+    for (size_t at = 0; at < count; at += XCVM_REDUCE_CHUNK) {
+        const size_t n = count - at < XCVM_REDUCE_CHUNK ? count - at : XCVM_REDUCE_CHUNK;
+        sum +=
+            (double)xcvm_lanes_reduce(xcvm_lanes_plus, xcvm_exp_chunk(x + at, n, greatest, y != NULL ? y + at : NULL));
     }
     return sum;
 }

@@ -5,7 +5,7 @@
 
 #include "ops/simd/lanes.h"
 
-enum { XCVM_REDUCE_STRETCH = 4096 };
+enum { XCVM_REDUCE_CHUNK = 4096 };
 
 XCVM_INLINE xcvm_lanes xcvm_lanes_same(xcvm_lanes v) { return v; }
 XCVM_INLINE xcvm_lanes xcvm_lanes_square(xcvm_lanes v) { return v * v; }
@@ -140,7 +140,7 @@ XCVM_INLINE double xcvm_reduce_sum(xcvm_lanes (*map)(xcvm_lanes), const float *x
 {
     double sum = 0.0;
     while (count != 0) {
-        size_t n = count < XCVM_REDUCE_STRETCH ? count : XCVM_REDUCE_STRETCH;
+        size_t n = count < XCVM_REDUCE_CHUNK ? count : XCVM_REDUCE_CHUNK;
         xcvm_lanes r[4] = {{0}, {0}, {0}, {0}};
         size_t i = 0;
         for (; i + 4 * XCVM_LANES <= n; i += 4 * XCVM_LANES)

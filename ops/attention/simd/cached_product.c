@@ -5,16 +5,16 @@
 
 /* The product by the rows in one of the places, `stride` rows per head. It uses the columns from `first` of a, or, if
  * transposed, of y. */
-typedef struct place {
+typedef struct cache_rows {
     const xcvm_CachedMatMul_args *args;
     const float *rows;
     size_t stride, first, group;
     bool swapped, adds;
-} place;
+} cache_rows;
 
 static void set_item(const void *context, size_t index, xcvm_gemm *g)
 {
-    const place *p = context;
+    const cache_rows *p = context;
     const xcvm_value *a = p->args->a, *y = p->args->y;
     const size_t length = (size_t)a->dims[2], width = (size_t)p->args->fresh->dims[3];
     const size_t heads = (size_t)a->dims[1], batch = index / heads, head = index % heads;
@@ -34,7 +34,7 @@ static void set_item(const void *context, size_t index, xcvm_gemm *g)
     g->start = p->adds ? at_y : NULL;
 }
 
-static xcvm_status multiply(xcvm_kernel *k, const place *p, size_t count)
+static xcvm_status multiply(xcvm_kernel *k, const cache_rows *p, size_t count)
 {
     const xcvm_value *a = p->args->a, *y = p->args->y;
     const size_t width = (size_t)p->args->fresh->dims[3];
@@ -66,11 +66,11 @@ XCVM_KERNEL(CachedMatMul)
         return XCVM_OK;
     if (xcvm_element_count(a->a) == 0)
         return xcvm_kernel_fill(k, a->y->data, 0, a->y->bytes);
-    place p = {.args = a,
-               .rows = a->past->data,
-               .stride = (size_t)a->past->dims[2],
-               .group = (size_t)(a->a->dims[1] / a->fresh->dims[1]),
-               .swapped = a->transB && xcvm_gemm_swaps((size_t)a->a->dims[2])};
+    cache_rows p = {.args = a,
+                    .rows = a->past->data,
+                    .stride = (size_t)a->past->dims[2],
+                    .group = (size_t)(a->a->dims[1] / a->fresh->dims[1]),
+                    .swapped = a->transB && xcvm_gemm_swaps((size_t)a->a->dims[2])};
     if (before > 0)
         XCVM_TRY(multiply(k, &p, before));
     if (fresh == 0)

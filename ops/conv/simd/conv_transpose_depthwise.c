@@ -225,7 +225,7 @@ static void run_channels(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
+static xcvm_status run_depthwise(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     transposed_loop l = {.k = k, .t = t, .plan = plan_of(&s->window), .scratch = scratch};
@@ -233,4 +233,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scr
     return xcvm_kernel_parallel(k, s->batch * s->group, xcvm_grain(THREAD_WORK, each), run_channels, &l);
 }
 
-const xcvm_transposed_algorithm xcvm_transposed_depthwise = {fits, true, true, scratch_of, run};
+const xcvm_transposed_algorithm xcvm_transposed_depthwise = {fits, true, true, scratch_of, run_depthwise};

@@ -158,7 +158,7 @@ static size_t scratch_of(const xcvm_conv_shape *s, int threads)
     return block_of(s, threads).scratch_bytes * (size_t)threads;
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
+static xcvm_status run_products(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
 {
     const xcvm_conv_shape *s = &t->shape;
     conv_transpose_loop l = {.k = k, .t = t, .block = block_of(s, xcvm_threads_count(k->threads)), .scratch = scratch};
@@ -168,4 +168,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scr
     return (xcvm_status)l.status;
 }
 
-const xcvm_transposed_algorithm xcvm_transposed_products = {fits, false, false, scratch_of, run};
+const xcvm_transposed_algorithm xcvm_transposed_products = {fits, false, false, scratch_of, run_products};

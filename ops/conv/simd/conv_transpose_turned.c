@@ -64,7 +64,7 @@ static size_t scratch_of(const xcvm_conv_shape *s, int threads)
     return filter_bytes(&conv) + xcvm_conv_choose(&conv)->scratch(&conv, threads);
 }
 
-static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
+static xcvm_status run_convolution(const xcvm_kernel *k, const xcvm_transposed *t, void *scratch)
 {
     xcvm_conv_shape conv;
     (void)find_convolution(&t->shape, &conv);
@@ -75,4 +75,4 @@ static xcvm_status run(const xcvm_kernel *k, const xcvm_transposed *t, void *scr
     return xcvm_conv_choose(&conv)->run(k, &c, (char *)scratch + filter_bytes(&conv));
 }
 
-const xcvm_transposed_algorithm xcvm_transposed_convolution = {fits, true, false, scratch_of, run};
+const xcvm_transposed_algorithm xcvm_transposed_convolution = {fits, true, false, scratch_of, run_convolution};

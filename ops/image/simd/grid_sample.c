@@ -31,7 +31,8 @@ typedef struct taps {
 } taps;
 
 /* Maps coordinates in [-1, 1] to positions among `size` elements. */
-static void place(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size, double *x)
+static void map_coordinates(const xcvm_GridSample_args *a, size_t count, const float *coordinates, int64_t size,
+                            double *x)
 {
     const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
     const double scale = a->align_corners ? (double)(size - 1) : (double)size, shift = a->align_corners ? 0 : -1;
@@ -57,7 +58,7 @@ static void find_taps(const sampling *s, size_t count, const float *coordinates,
     const xcvm_GridSample_args *a = s->args;
     const double low = a->align_corners ? 0 : -0.5, high = (double)size - (a->align_corners ? 1 : 0.5);
     double x[POINTS];
-    place(a, count, coordinates, size, x);
+    map_coordinates(a, count, coordinates, size, x);
     for (size_t j = 0; j < s->taps; j++) {
         const double before = s->taps == 4 ? 1 : 0;
         double at[POINTS];

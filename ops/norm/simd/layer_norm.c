@@ -36,8 +36,8 @@ static __attribute__((noinline)) double spread_of(const float *x, size_t count, 
 {
     const xcvm_lanes m = xcvm_lanes_all(mean);
     double sum = 0.0;
-    for (size_t at = 0; at < count; at += XCVM_REDUCE_STRETCH) {
-        size_t n = count - at < XCVM_REDUCE_STRETCH ? count - at : XCVM_REDUCE_STRETCH, i = 0;
+    for (size_t at = 0; at < count; at += XCVM_REDUCE_CHUNK) {
+        size_t n = count - at < XCVM_REDUCE_CHUNK ? count - at : XCVM_REDUCE_CHUNK, i = 0;
         xcvm_lanes r[2] = {{0}, {0}};
         for (; i + 2 * XCVM_LANES <= n; i += 2 * XCVM_LANES)
             for (size_t j = 0; j < 2; j++) {
@@ -92,22 +92,22 @@ static void note(xcvm_value *statistic, size_t index, double value)
 }
 
 /* Elements of a line between polls. */
-enum { STRETCH = 1 << 20 };
-static bool goes_on(const xcvm_tile *t) { return t->length <= STRETCH || xcvm_kernel_poll(t->k) == XCVM_OK; }
+enum { CHUNK = 1 << 20 };
+static bool goes_on(const xcvm_tile *t) { return t->length <= CHUNK || xcvm_kernel_poll(t->k) == XCVM_OK; }
 
 /* Computes the mean, and the factor that normalizes the variance to 1. Returns false if the kernel must stop. */
 static bool measure_line(const norm *n, const xcvm_tile *t, float *mean, float *inverse)
 {
     const double count = (double)t->length;
     double sum = 0.0, spread = 0.0;
-    for (size_t at = 0; at < t->length && n->centered; at += STRETCH) {
-        sum += sum_of(t->x + at, xcvm_min(t->length - at, STRETCH));
+    for (size_t at = 0; at < t->length && n->centered; at += CHUNK) {
+        sum += sum_of(t->x + at, xcvm_min(t->length - at, CHUNK));
         if (!goes_on(t))
             return false;
     }
     *mean = (float)(sum / count);
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        spread += spread_of(t->x + at, xcvm_min(t->length - at, STRETCH), *mean);
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        spread += spread_of(t->x + at, xcvm_min(t->length - at, CHUNK), *mean);
         if (!goes_on(t))
             return false;
     }
@@ -123,8 +123,8 @@ static void transform_channels(const norm *n, const xcvm_tile *t, float mean, fl
         const float bias = ((const float *)n->bias.data)[channel + c];
         const float *x = t->x + c * size;
         float *y = t->y + c * size;
-        for (size_t at = 0; at < size; at += STRETCH) {
-            const size_t end = at + xcvm_min(size - at, STRETCH);
+        for (size_t at = 0; at < size; at += CHUNK) {
+            const size_t end = at + xcvm_min(size - at, CHUNK);
             XCVM_INDEPENDENT
             for (size_t i = at; i < end; i++)
                 y[i] = (x[i] - mean) * factor + bias;
@@ -147,8 +147,8 @@ static void norm_f32(const void *context, const xcvm_tile *t)
         return;
     }
     const size_t first = t->index * t->length;
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        const size_t count = xcvm_min(t->length - at, STRETCH);
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        const size_t count = xcvm_min(t->length - at, CHUNK);
         const float *scale = parameter_of(&n->scale, sizeof *scale, first, at, count, t->spare);
         const float *bias =
             parameter_of(&n->bias, sizeof *bias, first, at, count, t->spare != NULL ? t->spare + t->length : NULL);

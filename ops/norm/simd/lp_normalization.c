@@ -13,7 +13,7 @@ static void lp_f32(const void *context, const xcvm_tile *t)
         float *y = t->y + j;
         double sum = 0.0;
         for (size_t at = 0, n; at < t->length; at += n) {
-            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
+            n = xcvm_min(t->length - at, XCVM_REDUCE_CHUNK);
             if (xcvm_poll_after(&poller, n) != XCVM_OK)
                 return;
             if (t->x_stride == 1)
@@ -28,7 +28,7 @@ static void lp_f32(const void *context, const xcvm_tile *t)
         /* A zero line stays zero. */
         float scale = sum == 0.0 ? 0.0f : (float)(1.0 / (squares ? sqrt(sum) : sum));
         for (size_t at = 0, n; at < t->length; at += n) {
-            n = xcvm_min(t->length - at, XCVM_REDUCE_STRETCH);
+            n = xcvm_min(t->length - at, XCVM_REDUCE_CHUNK);
             if (xcvm_poll_after(&poller, n) != XCVM_OK)
                 return;
             for (size_t i = at; i < at + n; i++)

@@ -20,16 +20,16 @@ static __attribute__((noinline)) float greatest_number(const float *x, size_t co
 /* ---- One line ---- */
 
 /* Elements of a line between polls, whose exponentials are summed separately. */
-enum { STRETCH = 1 << 20 };
+enum { CHUNK = 1 << 20 };
 
 /* Maximum found by `part`, or NaN if it finds one; polls between pieces. Returns false if the kernel must stop. */
 static bool greatest_of_line(const xcvm_tile *t, float (*part)(const float *x, size_t count), float *greatest)
 {
     *greatest = -INFINITY;
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        const float next = part(t->x + at, xcvm_min(t->length - at, STRETCH));
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        const float next = part(t->x + at, xcvm_min(t->length - at, CHUNK));
         *greatest = next > *greatest || next != next ? next : *greatest;
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return false;
     }
     return true;
@@ -41,17 +41,17 @@ static void softmax_line(const xcvm_tile *t)
     double sum = 0.0;
     if (!greatest_of_line(t, greatest_number, &greatest))
         return;
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, t->y + at);
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, CHUNK), greatest, t->y + at);
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
     const float scale = (float)(1.0 / sum);
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        const size_t end = at + xcvm_min(t->length - at, STRETCH);
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        const size_t end = at + xcvm_min(t->length - at, CHUNK);
         for (size_t i = at; i < end; i++)
             t->y[i] *= scale;
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
 }
@@ -62,18 +62,18 @@ static void log_softmax_line(const xcvm_tile *t)
     double sum = 0.0;
     if (!greatest_of_line(t, greatest_number, &greatest))
         return;
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, STRETCH), greatest, NULL);
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        sum += xcvm_exp_line(t->x + at, xcvm_min(t->length - at, CHUNK), greatest, NULL);
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
     const float logarithm = (float)log(sum);
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        const size_t end = at + xcvm_min(t->length - at, STRETCH);
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        const size_t end = at + xcvm_min(t->length - at, CHUNK);
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             t->y[i] = (t->x[i] - greatest) - logarithm;
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
 }
@@ -103,14 +103,14 @@ static void hardmax_line(const xcvm_tile *t)
     size_t place = SIZE_MAX;
     if (!greatest_of_line(t, greatest_of, &greatest))
         return;
-    for (size_t at = 0; at < t->length; at += STRETCH) {
-        const size_t count = xcvm_min(t->length - at, STRETCH),
+    for (size_t at = 0; at < t->length; at += CHUNK) {
+        const size_t count = xcvm_min(t->length - at, CHUNK),
                      found = place == SIZE_MAX ? place_of(t->x + at, count, greatest) : 0;
         const float x = t->x[at + found];
         if (place == SIZE_MAX && (x == greatest || (x != x && greatest != greatest)))
             place = at + found;
         memset(t->y + at, 0, count * sizeof *t->y);
-        if (t->length > STRETCH && xcvm_kernel_poll(t->k) != XCVM_OK)
+        if (t->length > CHUNK && xcvm_kernel_poll(t->k) != XCVM_OK)
             return;
     }
     t->y[place] = 1.0f;
@@ -166,7 +166,7 @@ static xcvm_lanes exp_rows(const float *x, size_t length, size_t count, const fl
         }
         if (ahead > j * length)
             prefetch(x + (count + j) * length, xcvm_min(ahead - j * length, length));
-        rows[j] = xcvm_exp_stretch(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL);
+        rows[j] = xcvm_exp_chunk(x + j * length, length, greatest[j], y != NULL ? y + j * length : NULL);
     }
     return xcvm_lanes_reduce_rows(xcvm_lanes_plus, rows);
 }
@@ -418,8 +418,8 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
     double r[SIDE_F64];
     for (size_t j = 0; j < SIDE_F64; j++)
         r[j] = -(double)INFINITY;
-    for (size_t at = 0; at < length; at += XCVM_REDUCE_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
+    for (size_t at = 0; at < length; at += XCVM_REDUCE_CHUNK) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_CHUNK);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         size_t i = at;
         for (; i + SIDE_F64 <= end; i += SIDE_F64)
@@ -439,8 +439,8 @@ static xcvm_status greatest_number_f64(xcvm_poller *poller, const double *x, siz
 static xcvm_status exp_f64(xcvm_poller *poller, const double *x, size_t length, double greatest, double *y, double *sum)
 {
     double r[SIDE_F64] = {0};
-    for (size_t at = 0; at < length; at += XCVM_REDUCE_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
+    for (size_t at = 0; at < length; at += XCVM_REDUCE_CHUNK) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_CHUNK);
         XCVM_TRY(xcvm_poll_after(poller, end - at));
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
@@ -469,9 +469,9 @@ static void softmax_f64(const xcvm_kernel *k, const void *context, const double 
     if (greatest_number_f64(&poller, x, length, &greatest) != XCVM_OK ||
         exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
-    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_STRETCH) == XCVM_OK;
-         at += XCVM_REDUCE_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_CHUNK) == XCVM_OK;
+         at += XCVM_REDUCE_CHUNK) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_CHUNK);
         for (size_t i = at; i < end; i++)
             y[i] /= sum;
     }
@@ -488,9 +488,9 @@ static void log_softmax_f64(const xcvm_kernel *k, const void *context, const dou
         exp_f64(&poller, x, length, greatest, y, &sum) != XCVM_OK)
         return;
     sum = log(sum);
-    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_STRETCH) == XCVM_OK;
-         at += XCVM_REDUCE_STRETCH) {
-        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_STRETCH);
+    for (size_t at = 0; at < length && xcvm_poll_after(&poller, XCVM_REDUCE_CHUNK) == XCVM_OK;
+         at += XCVM_REDUCE_CHUNK) {
+        const size_t end = at + xcvm_min(length - at, XCVM_REDUCE_CHUNK);
         XCVM_INDEPENDENT
         for (size_t i = at; i < end; i++)
             y[i] = (x[i] - greatest) - sum;

@@ -173,7 +173,7 @@ static void update_range(void *context, size_t begin, size_t end, int worker)
     for_blocks(&r.step->parameters, XCVM_STEP_BLOCK, begin, end, update_block, &r);
 }
 
-static xcvm_status run(const xcvm_kernel *k, const step *s)
+static xcvm_status run_step(const xcvm_kernel *k, const step *s)
 {
     if (s->accumulators.count == 0 && !(s->apply && s->valid))
         return XCVM_OK;
@@ -213,7 +213,7 @@ XCVM_KERNEL(SGD)
     s.moments[0] = a->momentum_buffer;
     s.plain = a->momentum_buffer.count == 0 && a->accumulators.count == 0 && a->averages.count == 0 &&
               s.numbers.scale == 1.0 && s.numbers.limit == 0.0 && s.numbers.decay == 0.0;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(LARS)
@@ -224,7 +224,7 @@ XCVM_KERNEL(LARS)
     s.gradient_norms = a->gradient_norms;
     s.trust = a->trust_coefficient;
     s.moments[0] = a->momentum_buffer;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(RMSProp)
@@ -234,7 +234,7 @@ XCVM_KERNEL(RMSProp)
     s.moments[0] = a->square_avg;
     s.moments[1] = a->grad_avg;
     s.moments[2] = a->momentum_buffer;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(Adagrad)
@@ -243,7 +243,7 @@ XCVM_KERNEL(Adagrad)
     step s = STEP_OF(a, adagrad, .rate = number_of(a->rate, 0.0) / (1.0 + past * a->lr_decay), .decay = a->weight_decay,
                      .epsilon = a->eps);
     s.moments[0] = a->sum;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(Adadelta)
@@ -252,7 +252,7 @@ XCVM_KERNEL(Adadelta)
                      .epsilon = a->eps);
     s.moments[0] = a->square_avg;
     s.moments[1] = a->acc_delta;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(Adam)
@@ -265,7 +265,7 @@ XCVM_KERNEL(Adam)
     s.moments[0] = a->exp_avg;
     s.moments[1] = a->exp_avg_sq;
     s.moments[2] = a->max_exp_avg_sq;
-    return run(k, &s);
+    return run_step(k, &s);
 }
 
 XCVM_KERNEL(Lion)
@@ -273,5 +273,5 @@ XCVM_KERNEL(Lion)
     const double rate = number_of(a->rate, 0.0);
     step s = STEP_OF(a, lion, .rate = rate, .shrink = 1.0 - rate * a->weight_decay, .kept = {a->beta1, a->beta2});
     s.moments[0] = a->exp_avg;
-    return run(k, &s);
+    return run_step(k, &s);
 }

@@ -120,11 +120,11 @@ static void fold_rows_exactly(const float *const *rows, size_t n, size_t count, 
 }
 
 /* Position of an output row; `index` counts rows over the first two axes. */
-typedef struct place {
+typedef struct row_position {
     size_t index, depth, height;
-} place;
+} row_position;
 
-static void advance(const xcvm_window *w, place *at)
+static void advance(const xcvm_window *w, row_position *at)
 {
     at->index++;
     if (++at->height == w->out[1]) {
@@ -134,7 +134,7 @@ static void advance(const xcvm_window *w, place *at)
 }
 
 /* Lists column `begin` of the image rows that the windows of an output row use, in ascending order. */
-static size_t find_rows(const xcvm_window *w, const place *at, const float *image, size_t begin,
+static size_t find_rows(const xcvm_window *w, const row_position *at, const float *image, size_t begin,
                         const float *rows[MOST_ROWS])
 {
     size_t n = 0;
@@ -159,7 +159,7 @@ static void fill(float *to, size_t count, float value)
 }
 
 /* Makes the line of `reach` columns for windows from column `first`, which is negative in the padding. */
-static void make_line(const pool_rows_loop *r, const desk *d, const place *where, ptrdiff_t first, size_t reach,
+static void make_line(const pool_rows_loop *r, const desk *d, const row_position *where, ptrdiff_t first, size_t reach,
                       float *line)
 {
     const xcvm_window *w = r->window;
@@ -277,7 +277,7 @@ static void finish(const pool_rows_loop *r, float *results, size_t at, size_t co
 
 /* Computes results [first, first + count) of `rows` output rows from *where. All lines are computed first, so that no
  * vector of a line is read right after it was written. */
-static void pool_part(const pool_rows_loop *r, const desk *d, const place *where, size_t rows, size_t first,
+static void pool_part(const pool_rows_loop *r, const desk *d, const row_position *where, size_t rows, size_t first,
                       size_t count)
 {
     const xcvm_window *w = r->window;
@@ -285,7 +285,7 @@ static void pool_part(const pool_rows_loop *r, const desk *d, const place *where
     const size_t reach = (count - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     const bool direct = p->y->dtype == XCVM_F32;
     slide s = {d->line, r->counts != NULL ? r->counts + first : NULL, 1.0f, w->dilation[2]};
-    place at = *where;
+    row_position at = *where;
     for (size_t i = 0; i < rows; i++, advance(w, &at))
         make_line(r, d, &at, (ptrdiff_t)(first * w->stride[2]) - w->pad[2], reach, d->line + i * r->pitch);
     at = *where;
@@ -329,7 +329,7 @@ static void pool_output_rows(void *context, size_t begin, size_t end, int worker
     const size_t steps = 1 + r->reach * (w->kernel[0] * w->kernel[1] + 1) / XCVM_LANES +
                          r->columns * w->kernel[2] / (w->stride[2] <= 4 ? XCVM_LANES : 1);
     for (size_t row = begin, rows; row < end; row += rows) {
-        const place at = {row % each, row % each / w->out[1], row % w->out[1]};
+        const row_position at = {row % each, row % each / w->out[1], row % w->out[1]};
         rows = xcvm_min(xcvm_min(end - row, each - at.index), r->rows);
         if (row / each != d.index) {
             d.index = row / each;

@@ -83,19 +83,22 @@ typedef struct part {
     size_t at, between, count;
 } part;
 
-typedef struct place {
+typedef struct unit_range {
     size_t row, first, count;
-} place;
+} unit_range;
 
-static place place_of(const cell *q, size_t index)
+static unit_range range_of(const cell *q, size_t index)
 {
     const size_t first = index % q->blocks * UNITS, left = q->units - first;
-    return (place){index / q->blocks, first, left < UNITS ? left : UNITS};
+    return (unit_range){index / q->blocks, first, left < UNITS ? left : UNITS};
 }
 
-static part part_of_state(const cell *q, const place *p) { return (part){p->row * q->units + p->first, 1, p->count}; }
+static part part_of_state(const cell *q, const unit_range *p)
+{
+    return (part){p->row * q->units + p->first, 1, p->count};
+}
 
-static part part_of_gate(const cell *q, const place *p, size_t gate)
+static part part_of_gate(const cell *q, const unit_range *p, size_t gate)
 {
     const xcvm_lstm_gate g = xcvm_lstm_gate_of(q->by_unit, q->children, q->units, gate);
     return (part){p->row * q->units * xcvm_lstm_gates(q->children) + g.first + p->first * g.between, g.between,
@@ -151,12 +154,12 @@ static void give(const cell *q, void *data, part p, const block *room)
 
 #define CALL(q, loop, ...) ((q)->dtype == XCVM_F64 ? loop##_f64(__VA_ARGS__) : loop##_f32(__VA_ARGS__))
 
-static const void *take_gate(const cell *q, const place *p, size_t gate, block *room)
+static const void *take_gate(const cell *q, const unit_range *p, size_t gate, block *room)
 {
     return take(q, q->x->data, part_of_gate(q, p, gate), room);
 }
 
-static void run_block(const cell *q, const place *p)
+static void run_block(const cell *q, const unit_range *p)
 {
     block rooms[4];
     const part state = part_of_state(q, p);
@@ -172,7 +175,7 @@ static void run_block(const cell *q, const place *p)
 }
 
 /* The gradient of dc in the computation type, and of the output gate. */
-static void unleave(const cell *q, const place *p, block *dc)
+static void unleave(const cell *q, const unit_range *p, block *dc)
 {
     const size_t bytes = p->count * (q->dtype == XCVM_F64 ? sizeof(double) : sizeof(float));
     const part state = part_of_state(q, p), out = part_of_gate(q, p, XCVM_LSTM_OUT);
@@ -191,7 +194,7 @@ static void unleave(const cell *q, const place *p, block *dc)
 }
 
 /* The gradients of a child's gate and state; without a state, 0. */
-static void unkeep(const cell *q, const place *p, size_t child, const block *dc)
+static void unkeep(const cell *q, const unit_range *p, size_t child, const block *dc)
 {
     const part state = part_of_state(q, p), forget = part_of_gate(q, p, XCVM_LSTM_FORGET + child);
     block rooms[2], of_forget, of_before;
@@ -207,7 +210,7 @@ static void unkeep(const cell *q, const place *p, size_t child, const block *dc)
     give(q, q->dx->data, forget, &of_forget);
 }
 
-static void differentiate_block(const cell *q, const place *p)
+static void differentiate_block(const cell *q, const unit_range *p)
 {
     const part in = part_of_gate(q, p, XCVM_LSTM_IN), g = part_of_gate(q, p, xcvm_lstm_candidate(q->children));
     block dc, rooms[2], of_in, of_g;
@@ -227,7 +230,7 @@ static void work(void *context, size_t begin, size_t end, int worker)
     (void)worker;
     const cell *q = context;
     for (size_t i = begin; i < end; i++) {
-        const place p = place_of(q, i);
+        const unit_range p = range_of(q, i);
         if (q->dx != NULL)
             differentiate_block(q, &p);
         else
@@ -235,7 +238,7 @@ static void work(void *context, size_t begin, size_t end, int worker)
     }
 }
 
-static xcvm_status run(const xcvm_kernel *k, cell *q)
+static xcvm_status run_cells(const xcvm_kernel *k, cell *q)
 {
     const size_t count = xcvm_element_count(q->x), gates = xcvm_lstm_gates(q->children);
     if (count == 0)
@@ -256,7 +259,7 @@ XCVM_KERNEL(LSTMCell)
               .to_h = a->h,
               .to_c = a->c,
               .c_prev = a->c_prev};
-    return run(k, &q);
+    return run_cells(k, &q);
 }
 
 XCVM_KERNEL(LSTMCellGradient)
@@ -272,5 +275,5 @@ XCVM_KERNEL(LSTMCellGradient)
               .dx = a->dx,
               .c_prev = a->c_prev,
               .dc_prev = a->dc_prev};
-    return run(k, &q);
+    return run_cells(k, &q);
 }

@@ -165,24 +165,24 @@ static double reduce_f64(xcvm_reduce_op reduce_op, const double *x, size_t count
         side[j] = start_f64(reduce_op);
         shifts[j] = shift;
     }
-#define STRETCH(which)                                                                                                 \
+#define REDUCE_CHUNK(which)                                                                                            \
     for (; i + SIDE <= count; i += SIDE)                                                                               \
         row_f64(which, x + i, SIDE, shifts, side);                                                                     \
     row_f64(which, x + i, count - i, shifts, side);                                                                    \
     break
     switch (reduce_op) {
     case XCVM_REDUCE_SUM:
-        STRETCH(XCVM_REDUCE_SUM);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM);
     case XCVM_REDUCE_SUM_SQUARE:
-        STRETCH(XCVM_REDUCE_SUM_SQUARE);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM_SQUARE);
     case XCVM_REDUCE_SUM_ABS:
-        STRETCH(XCVM_REDUCE_SUM_ABS);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM_ABS);
     case XCVM_REDUCE_SUM_EXP:
-        STRETCH(XCVM_REDUCE_SUM_EXP);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM_EXP);
     default:
-        STRETCH(XCVM_REDUCE_PROD);
+        REDUCE_CHUNK(XCVM_REDUCE_PROD);
     }
-#undef STRETCH
+#undef REDUCE_CHUNK
     for (size_t half = SIDE / 2; half != 0; half /= 2)
         row_f64(joining(reduce_op), side + half, half, NULL, side);
     return side[0];
@@ -192,9 +192,9 @@ static void run_f64(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data
                     double shift, xcvm_partial *acc)
 {
     double copy[XCVM_BLOCK];
-    const size_t stretch = dtype == XCVM_F64 ? SIDE * XCVM_BLOCK : XCVM_BLOCK;
-    for (size_t done = 0; done < count; done += stretch) {
-        size_t n = count - done < stretch ? count - done : stretch;
+    const size_t chunk = dtype == XCVM_F64 ? SIDE * XCVM_BLOCK : XCVM_BLOCK;
+    for (size_t done = 0; done < count; done += chunk) {
+        size_t n = count - done < chunk ? count - done : chunk;
         double r = reduce_f64(reduce_op, load_f64(dtype, data, first + done, n, copy), n, shift);
         row_f64(joining(reduce_op), &r, 1, NULL, &acc->f);
     }
@@ -243,26 +243,26 @@ static int64_t reduce_i64(xcvm_reduce_op reduce_op, const int64_t *x, size_t cou
     size_t i = 0;
     for (size_t j = 0; j < SIDE; j++)
         side[j] = start_i64(reduce_op);
-#define STRETCH(which)                                                                                                 \
+#define REDUCE_CHUNK(which)                                                                                            \
     for (; i + SIDE <= count; i += SIDE)                                                                               \
         row_i64(which, x + i, SIDE, side);                                                                             \
     row_i64(which, x + i, count - i, side);                                                                            \
     break
     switch (reduce_op) {
     case XCVM_REDUCE_SUM_SQUARE:
-        STRETCH(XCVM_REDUCE_SUM_SQUARE);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM_SQUARE);
     case XCVM_REDUCE_SUM_ABS:
-        STRETCH(XCVM_REDUCE_SUM_ABS);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM_ABS);
     case XCVM_REDUCE_MAX:
-        STRETCH(XCVM_REDUCE_MAX);
+        REDUCE_CHUNK(XCVM_REDUCE_MAX);
     case XCVM_REDUCE_MIN:
-        STRETCH(XCVM_REDUCE_MIN);
+        REDUCE_CHUNK(XCVM_REDUCE_MIN);
     case XCVM_REDUCE_PROD:
-        STRETCH(XCVM_REDUCE_PROD);
+        REDUCE_CHUNK(XCVM_REDUCE_PROD);
     default:
-        STRETCH(XCVM_REDUCE_SUM);
+        REDUCE_CHUNK(XCVM_REDUCE_SUM);
     }
-#undef STRETCH
+#undef REDUCE_CHUNK
     for (size_t half = SIDE / 2; half != 0; half /= 2)
         row_i64(joining(reduce_op), side + half, half, side);
     return side[0];
