@@ -50,7 +50,7 @@ static xcc_value *apply_pads(xcc_vjp *d, xcc_value *x, xcvm_ints *pads)
     for (size_t i = 0; i < axes; i++)
         sizes[i] =
             xcc_add(d, xcc_build_dim_of(d->b, x, (int)i + 2), XCC_BUILD_INTS(d->b, pads->at[i] + pads->at[i + axes]));
-    xcc_value *framed = xcc_window_frame(d, x, *pads, false, sizes);
+    xcc_value *framed = xcc_window_pad(d, x, *pads, false, sizes);
     *pads = (xcvm_ints){none, pads->count};
     return framed;
 }

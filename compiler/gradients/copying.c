@@ -18,21 +18,21 @@ static xcc_value *new_copy(xcc_copying *c, xcc_graph *to, const xcc_value *v)
     return copy;
 }
 
-typedef struct place {
+typedef struct copy_target {
     xcc_copying *c;
     xcc_graph *to;
-} place;
+} copy_target;
 
 static xcvm_status copied(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
-    const place *p = user;
+    const copy_target *p = user;
     *copy = field->role == XCVM_ROLE_OUT ? new_copy(p->c, p->to, v) : xcc_copy_of(p->c, v);
     return *copy != NULL ? XCVM_OK : p->c->m->error->status;
 }
 
 static xcvm_status copy_instruction(xcc_copying *c, const xcc_node *n, xcc_builder *b)
 {
-    place p = {c, b->graph};
+    copy_target p = {c, b->graph};
     return xcc_node_copy(b, n, copied, &p) != NULL ? XCVM_OK : c->m->error->status;
 }
 

@@ -48,7 +48,7 @@ static xcc_value *between(const sampling *s, xcc_value *x, xcc_value *low, xcc_v
 }
 
 /* Positions of coordinates in [-1, 1] among the elements. */
-static xcc_value *place(const sampling *s, const axis *t, xcc_value *v)
+static xcc_value *positions_of(const sampling *s, const axis *t, xcc_value *v)
 {
     xcc_vjp *d = s->d;
     const bool align = s->a->align_corners != 0;
@@ -86,7 +86,8 @@ static void find_taps(const sampling *s, axis *t, xcc_value *coordinates, int nu
     t->most = xcc_plus(d, t->size, -1);
     t->low = xcc_num(d, coordinates, align ? 0 : -0.5);
     t->high = align ? t->most : xcc_plus(d, t->size, -0.5);
-    xcc_value *x = place(s, t, coordinates), *base = xcc_op1(d, XCVM_OP_Floor, x), *zero = xcc_num(d, coordinates, 0);
+    xcc_value *x = positions_of(s, t, coordinates), *base = xcc_op1(d, XCVM_OP_Floor, x),
+              *zero = xcc_num(d, coordinates, 0);
     for (int j = 0; j < s->taps; j++) {
         xcc_value *at = xcc_plus(d, base, j - (s->taps == 4 ? 1 : 0)), *distance = xcc_sub(d, at, x);
         t->weight[j] = s->taps == 1   ? xcc_full_like(d->b, x, 1)

@@ -112,7 +112,7 @@ static xcc_value *count(xcc_vjp *d, const pool *p, bool padding)
     }
     xcc_value *ones = xcc_build_expand(d->b, xcc_num(d, X, 1), xcc_build_concat(d->b, axes + 2, parts, 0));
     const xcvm_ints pads = padding ? (xcvm_ints){none, 2 * axes} : p->window.pads;
-    xcc_value *image = ones != NULL ? xcc_window_frame(d, ones, pads, false, ends) : NULL, *w = ones_of(d, p);
+    xcc_value *image = ones != NULL ? xcc_window_pad(d, ones, pads, false, ends) : NULL, *w = ones_of(d, p);
     if (image == NULL || w == NULL)
         return NULL;
     return xcc_apply(d->b, Conv, y, .x = XCC_IN(image), .w = XCC_IN(w), .strides = p->window.strides,

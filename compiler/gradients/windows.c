@@ -3,7 +3,7 @@
 
 enum { SPATIAL = XCVM_MAX_RANK - 2 };
 
-xcc_value *xcc_window_frame(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back, xcc_value *const *sizes)
+xcc_value *xcc_window_pad(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back, xcc_value *const *sizes)
 {
     const size_t axes = pads.count / 2;
     xcc_value *list[2 * SPATIAL];
@@ -54,5 +54,5 @@ xcc_value *xcc_window_spread(xcc_vjp *d, xcc_value *g, xcc_value *w, const xcc_w
     xcc_value *sizes[SPATIAL];
     for (size_t i = 0; i < axes; i++)
         sizes[i] = xcc_build_dim_of(d->b, image, (int)i + 2);
-    return all != NULL ? xcc_window_frame(d, all, window->pads, true, sizes) : NULL;
+    return all != NULL ? xcc_window_pad(d, all, window->pads, true, sizes) : NULL;
 }

@@ -12,7 +12,7 @@ typedef struct xcc_window {
 
 /* Pads `x` with zeros or crops it on its spatial axes: `pads` more elements at the start (fewer if `back`), and the
  * sizes in `sizes`, one tensor per axis. */
-xcc_value *xcc_window_frame(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back, xcc_value *const *sizes);
+xcc_value *xcc_window_pad(xcc_vjp *d, xcc_value *x, xcvm_ints pads, bool back, xcc_value *const *sizes);
 
 /* The adjoint of a convolution with respect to x: an image of the shape of `image`, to which each window adds the
  * filter `w` times the element of g. Windows may extend beyond the pads at the end, as those of a pool with ceil_mode

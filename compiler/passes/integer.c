@@ -87,9 +87,9 @@ static xcc_value *transposed_from(const xcc_value *v, const int64_t *perm)
     return xcc_value_of(a->x);
 }
 
-xcc_bytes xcc_region_value(xcc_builder *b, xcc_value *q, bool images)
+xcc_region_tensor xcc_region_value(xcc_builder *b, xcc_value *q, bool images)
 {
-    xcc_bytes bytes = {.v = q};
+    xcc_region_tensor bytes = {.v = q};
     if (q->type.dtype == XCVM_I8) {
         bytes.v = flipped(q);
         if (bytes.v == NULL)
@@ -101,11 +101,11 @@ xcc_bytes xcc_region_value(xcc_builder *b, xcc_value *q, bool images)
     if (last == NULL && images)
         last = xcc_apply(b, Transpose, y, .x = XCC_IN(bytes.v), .perm = {to_last, 4});
     if (last != NULL || images)
-        bytes = (xcc_bytes){last, true};
+        bytes = (xcc_region_tensor){last, true};
     return bytes;
 }
 
-xcc_value *xcc_region_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed)
+xcc_value *xcc_region_edge(xcc_builder *b, xcc_region_tensor bytes, bool is_signed)
 {
     xcc_value *v = bytes.v;
     if (v != NULL && bytes.last)
@@ -193,7 +193,7 @@ static bool relu_of_floats(xcc_rewrite *r, xcc_node *n)
         return false;
     xcc_builder b = xcc_builder_before(n);
     xcc_value *y = xcc_apply(&b, Relu, y, .x = XCC_IN(x));
-    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_bytes){y, true}, false));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_region_tensor){y, true}, false));
 }
 
 static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
@@ -208,7 +208,8 @@ static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
     xcc_value *y = axes != NULL
                        ? xcc_apply(&b, ReduceMean, y, .x = XCC_IN(x), .axes = XCC_IN(axes), .keepdims = a->keepdims)
                        : NULL;
-    return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_region_edge(&b, (xcc_bytes){y, a->keepdims != 0}, false));
+    return xcc_rewrite_replace(r, xcc_node_output(n, 0),
+                               xcc_region_edge(&b, (xcc_region_tensor){y, a->keepdims != 0}, false));
 }
 
 /* Counts for the report. */

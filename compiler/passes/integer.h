@@ -26,10 +26,10 @@ typedef struct xcc_requantized {
 } xcc_requantized;
 
 /* A tensor in the form of a region. */
-typedef struct xcc_bytes {
+typedef struct xcc_region_tensor {
     xcc_value *v; /* u8; NULL: failed (the error is recorded), or absent */
     bool last;    /* an image in channels-last layout, of one with channels first in the model */
-} xcc_bytes;
+} xcc_region_tensor;
 
 /* Returns true if v is dequantized bytes with a single scale. */
 bool xcc_dequantized_of(const xcc_value *v, xcc_dequantized *d);
@@ -55,9 +55,9 @@ static inline float xcc_integer_scale_at(const xcc_integer_weights *w, size_t ou
 bool xcc_integer_read_weights(xcc_rewrite *r, const xcc_value *v, int axis, xcc_integer_weights *w);
 
 /* Returns q as u8 in its region's layout. `images` requests channels last for a tensor of rank 4. */
-xcc_bytes xcc_region_value(xcc_builder *b, xcc_value *q, bool images);
+xcc_region_tensor xcc_region_value(xcc_builder *b, xcc_value *q, bool images);
 /* Restores the model's form. */
-xcc_value *xcc_region_edge(xcc_builder *b, xcc_bytes bytes, bool is_signed);
+xcc_value *xcc_region_edge(xcc_builder *b, xcc_region_tensor bytes, bool is_signed);
 
 /* Makes a constant; NULL: the failure is recorded. */
 xcc_value *xcc_constant_bytes(xcc_builder *b, xcvm_dtype dtype, const uint8_t *bytes, size_t count);

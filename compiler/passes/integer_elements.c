@@ -136,19 +136,19 @@ static bool is_identity(const uint8_t table[XCC_BYTES])
 }
 
 /* Converts the bytes to another scale and zero point; returns them unchanged if these are equal. */
-static xcc_bytes rescaled(xcc_rewrite *r, xcc_node *n, xcc_bytes x, const xcc_dequantized *from,
-                          const xcc_requantized *to)
+static xcc_region_tensor rescaled(xcc_rewrite *r, xcc_node *n, xcc_region_tensor x, const xcc_dequantized *from,
+                                  const xcc_requantized *to)
 {
     uint8_t table[XCC_BYTES];
     const function f = {.x = *from};
     if (x.v == NULL || !tabulate(r, n, &f, to, table))
-        return (xcc_bytes){0};
+        return (xcc_region_tensor){0};
     if (is_identity(table))
         return x;
     xcc_builder b = xcc_builder_before(n);
     const xcc_value *constant = xcc_constant_bytes(&b, XCVM_U8, table, XCC_BYTES);
     if (constant == NULL)
-        return (xcc_bytes){0};
+        return (xcc_region_tensor){0};
     x.v = xcc_apply(&b, Lookup, y, .x = XCC_IN(x.v), .table = XCC_IN(constant));
     return x;
 }
@@ -161,7 +161,7 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
     if (!collect(&f, x, 0) || f.leaf == NULL || !same_dims(f.leaf, x) || !tabulate(r, n, &f, to, table))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_region_value(&b, f.x.q, false);
+    xcc_region_tensor bytes = xcc_region_value(&b, f.x.q, false);
     if (bytes.v != NULL && !is_identity(table)) {
         const xcc_value *constant = xcc_constant_bytes(&b, XCVM_U8, table, XCC_BYTES);
         if (constant == NULL)
@@ -174,7 +174,7 @@ static xcc_value *unary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const x
 /* ---- Two tensors ---- */
 
 /* Converts both to channels last if one is a channels-last image and the other is also an image. */
-static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[2])
+static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_region_tensor of[2])
 {
     of[0] = xcc_region_value(b, p, false);
     of[1] = xcc_region_value(b, q, false);
@@ -182,7 +182,8 @@ static bool both_bytes(xcc_builder *b, xcc_value *p, xcc_value *q, xcc_bytes of[
     xcc_value *const from[] = {p, q};
     for (int i = 0; i < 2; i++) {
         if (of[i].v != NULL && of[i].last != images)
-            of[i] = images ? xcc_region_value(b, from[i], true) : (xcc_bytes){xcc_region_edge(b, of[i], false), false};
+            of[i] = images ? xcc_region_value(b, from[i], true)
+                           : (xcc_region_tensor){xcc_region_edge(b, of[i], false), false};
         if (of[i].v == NULL)
             return false;
     }
@@ -199,7 +200,7 @@ static xcc_value *looked_up(xcc_value *v, const xcc_value **table)
 
 /* A sum or product of two functions of the same bytes, such as x * sigmoid(x), becomes one table, computed from both
  * tables. Returns `y` if it does not apply. */
-static xcc_value *of_one(xcc_rewrite *r, xcc_builder *b, const xcc_bytes of[2], xcc_value *y)
+static xcc_value *of_one(xcc_rewrite *r, xcc_builder *b, const xcc_region_tensor of[2], xcc_value *y)
 {
     const xcc_value *tables[2];
     xcc_value *x = looked_up(of[0].v, &tables[0]);
@@ -247,10 +248,10 @@ static xcc_value *binary(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const 
                : !xcc_scale_of_product(p.scale, q.scale, to->scale, &scale))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes of[2];
+    xcc_region_tensor of[2];
     if (!both_bytes(&b, p.q, q.q, of))
         return NULL;
-    xcc_bytes y = {.last = of[0].last};
+    xcc_region_tensor y = {.last = of[0].last};
     if (is_add)
         y.v = xcc_apply(&b, QuantizedAdd, y, .a = XCC_IN(of[0].v), .b = XCC_IN(of[1].v), .a_scale = (double)scale,
                         .b_scale = (double)q_scale, .a_zero_point = p.zero, .b_zero_point = q.zero,
@@ -280,7 +281,7 @@ static xcc_value *max_pool(xcc_rewrite *r, xcc_node *n, const xcc_node *producer
         !xcc_dequantized_of(xcc_value_of(a->x), &x))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_region_value(&b, x.q, true);
+    xcc_region_tensor bytes = xcc_region_value(&b, x.q, true);
     if (bytes.v != NULL)
         bytes.v =
             xcc_apply(&b, QuantizedMaxPool, y, .x = XCC_IN(bytes.v), .kernel_shape = a->kernel_shape,
@@ -296,7 +297,7 @@ static xcc_value *mean(xcc_node *n, const xcc_dequantized *x, xcvm_QuantizedAver
     if (!xcc_scale_of_product(x->scale, 1, to->scale, &scale))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    xcc_bytes bytes = xcc_region_value(&b, x->q, true);
+    xcc_region_tensor bytes = xcc_region_value(&b, x->q, true);
     if (bytes.v == NULL)
         return NULL;
     args.x = XCC_IN(bytes.v);
@@ -370,7 +371,7 @@ static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, 
     for (size_t i = 0; i < count; i++) {
         if (!xcc_dequantized_of(xcc_node_input(producer, i), &x))
             return NULL;
-        xcc_bytes bytes = rescaled(r, n, xcc_region_value(&b, x.q, images), &x, to);
+        xcc_region_tensor bytes = rescaled(r, n, xcc_region_value(&b, x.q, images), &x, to);
         if (bytes.v != NULL && bytes.last != images)
             bytes.v = xcc_region_edge(&b, bytes, false);
         if (bytes.v == NULL)
@@ -381,7 +382,7 @@ static xcc_value *concat(xcc_rewrite *r, xcc_node *n, const xcc_node *producer, 
     xcvm_Concat_args args = *a;
     args.xs.at = (const xcvm_value *const *)parts;
     args.axis = images ? axis_of_last[axis] : axis;
-    const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_Concat, &args, offsetof(xcvm_Concat_args, y)), images};
+    const xcc_region_tensor y = {xcc_apply_at(&b, XCVM_OP_Concat, &args, offsetof(xcvm_Concat_args, y)), images};
     return xcc_region_edge(&b, y, to->is_signed);
 }
 
@@ -432,12 +433,12 @@ static xcc_value *move(xcc_rewrite *r, xcc_node *n, const xcc_value *x, const xc
     if (!moves_elements(producer) || !xcc_dequantized_of(xcc_node_input(producer, 0), &d))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes from = xcc_region_value(&b, d.q, false);
+    const xcc_region_tensor from = xcc_region_value(&b, d.q, false);
     moved m = {xcc_node_input(producer, 0), from.v != NULL ? xcc_region_edge(&b, from, false) : NULL};
     if (m.bytes == NULL)
         return NULL;
     const xcc_node *copy = xcc_node_copy(&b, producer, replace_first, &m);
-    const xcc_bytes y = {copy != NULL ? xcc_node_output(copy, 0) : NULL, false};
+    const xcc_region_tensor y = {copy != NULL ? xcc_node_output(copy, 0) : NULL, false};
     return xcc_region_edge(&b, rescaled(r, n, y, &d, to), to->is_signed);
 }
 

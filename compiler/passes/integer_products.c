@@ -202,7 +202,7 @@ static bool pays(const xcc_module *m, const convolution *c)
              d[1] >= WINOGRAD_CHANNELS);
 }
 
-static xcc_value *depthwise(xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x,
+static xcc_value *depthwise(xcc_builder *b, const convolution *c, const epilogue *e, xcc_region_tensor x,
                             const xcc_requantized *to)
 {
     const int64_t *d = c->w.q->dims, dims[] = {d[2], d[3], d[0]};
@@ -218,7 +218,8 @@ static xcc_value *depthwise(xcc_builder *b, const convolution *c, const epilogue
                      .x_zero_point = c->x.zero, .y_zero_point = to->zero, .low = to->low, .high = to->high);
 }
 
-static xcc_value *dense(xcc_builder *b, const convolution *c, const epilogue *e, xcc_bytes x, const xcc_requantized *to)
+static xcc_value *dense(xcc_builder *b, const convolution *c, const epilogue *e, xcc_region_tensor x,
+                        const xcc_requantized *to)
 {
     const int64_t *d = c->w.q->dims;
     const size_t groups = (size_t)c->group, outputs = (size_t)(d[0] / c->group);
@@ -254,10 +255,10 @@ static xcc_value *convolve(xcc_rewrite *r, xcc_node *n, const convolution *c, co
     if (!make_epilogue(n->graph, &c->x, &c->w, &filters, &c->b, to->scale, &e) || !xcc_may_copy(r->m, c->w.q->bytes))
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes x = xcc_region_value(&b, c->x.q, true);
+    const xcc_region_tensor x = xcc_region_value(&b, c->x.q, true);
     if (x.v == NULL)
         return NULL;
-    const xcc_bytes y = {(by_channels ? depthwise : dense)(&b, c, &e, x, to), true};
+    const xcc_region_tensor y = {(by_channels ? depthwise : dense)(&b, c, &e, x, to), true};
     count_weights(r->m, &c->w, y.v);
     return xcc_region_edge(&b, y, to->is_signed);
 }
@@ -373,7 +374,7 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
     if (w == NULL)
         return NULL;
     xcc_builder b = xcc_builder_before(n);
-    const xcc_bytes x = xcc_region_value(&b, p->x.q, p->images);
+    const xcc_region_tensor x = xcc_region_value(&b, p->x.q, p->images);
     xcc_value *a = x.v != NULL && x.last && !p->images ? xcc_region_edge(&b, x, false) : x.v;
     if (a == NULL)
         return NULL;
@@ -390,8 +391,8 @@ static xcc_value *multiply(xcc_rewrite *r, xcc_node *n, const product *p, const 
         args.low = to->low;
         args.high = to->high;
     }
-    const xcc_bytes y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)),
-                         p->images};
+    const xcc_region_tensor y = {xcc_apply_at(&b, XCVM_OP_QuantizedGemm, &args, offsetof(xcvm_QuantizedGemm_args, y)),
+                                 p->images};
     count_weights(r->m, &p->w, y.v);
     return xcc_region_edge(&b, y, to != NULL && to->is_signed);
 }

@@ -123,7 +123,7 @@ static xcc_value *project_bytes(xcc_builder *b, const network *k, const xcc_dequ
     int32_t *sums = w.sums->type.data;
     for (size_t i = 0; i < k->panels * PANEL; i++)
         sums[i] *= -x->zero;
-    xcc_bytes q = xcc_region_value(b, x->q, false);
+    xcc_region_tensor q = xcc_region_value(b, x->q, false);
     return q.v == NULL ? NULL
                        : xcc_apply(b, QuantizedGemm, y, .a = XCC_IN(q.v), .w = XCC_IN(w.panels), .b = XCC_IN(w.sums),
                                    .scale = XCC_IN(w.scales), .shift = XCC_IN(bias), .output_dtype = XCVM_F32,

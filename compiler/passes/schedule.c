@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* A node at its position in the model. */
-typedef struct place {
+typedef struct node_entry {
     xcc_node *node;
     uint32_t waits;             /* number of incoming edges left */
     uint32_t edges, edge_count; /* outgoing edges, in scheduler.edges */
     int64_t score;              /* bytes that it adds when it runs */
     bool done;
-} place;
+} node_entry;
 
 /* Memory of a value and its views. */
 typedef struct block {
@@ -33,7 +33,7 @@ typedef struct scheduler {
     xcc_module *m;
     xcc_graph *g;
     xcc_liveness live_ranges;
-    place *places;
+    node_entry *places;
     block *blocks; /* by live range */
     uint32_t *edges;
     uint32_t edge_count;
@@ -114,7 +114,7 @@ static void count_edge(scheduler *s, uint32_t position, const xcc_live_range *li
 
 static void add_edge(scheduler *s, uint32_t position, const xcc_live_range *life)
 {
-    place *from = &s->places[life->value->producer->order];
+    node_entry *from = &s->places[life->value->producer->order];
     s->edges[from->edges + from->edge_count++] = position;
 }
 
@@ -152,7 +152,7 @@ static xcvm_status find_edges(scheduler *s)
         if (!is_ordered(s->places[i].node))
             continue;
         if (last_ordered != UINT32_MAX) {
-            place *from = &s->places[last_ordered];
+            node_entry *from = &s->places[last_ordered];
             s->edges[from->edges + from->edge_count++] = i;
         }
         last_ordered = i;
@@ -219,7 +219,7 @@ static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
     const block *b = &s->blocks[life->root];
     if (b->users != 1 || b->stays)
         return XCVM_OK;
-    const place *last = &s->places[b->sum];
+    const node_entry *last = &s->places[b->sum];
     return last->waits == 0 && !last->done && may_run(s, last->node) ? push(s, b->sum) : XCVM_OK;
 }
 
@@ -227,7 +227,7 @@ static xcvm_status push_again(scheduler *s, const xcc_live_range *life)
 
 static xcvm_status emit_node(scheduler *s, uint32_t position)
 {
-    place *p = &s->places[position];
+    node_entry *p = &s->places[position];
     p->done = true;
     each_operand(s, position, release);
     size_t inputs = xcc_node_input_count(p->node);
@@ -250,7 +250,7 @@ static xcvm_status drain(scheduler *s)
     while (s->heap_count > 0) {
         entry e = pop(s);
         XCVM_TRY(xcc_poll(s->m));
-        place *p = &s->places[e.position];
+        node_entry *p = &s->places[e.position];
         if (p->done || p->score != e.score)
             continue;
         xcc_node_move_before(p->node, NULL);
