@@ -343,8 +343,8 @@ START_TEST(test_form)
     check_dump("xcvm 1\nconstant a f32[] = 1\nconstant a f32[] = 2\n$1 = Add(@#0, @#1)", "$1 = Add(@#0, @#1)\n", false);
     check_dump("xcvm 1\nconstant \"a b\" f32[] = 1\n$1 = Neg(@\"a b\")", "$1 = Neg(@\"a b\")\n", false);
     check_dump("xcvm 1\nJmp(to=far)\nfar:", "Jmp(to=L1)\nL1:\n", false);
-    check_dump("xcvm 1\n$3 = Gemm($1, $2, alpha=0.5)", "# 0: $3 = activation(0.5 * $1 * $2 + 1 * _), $1 and $2 trans",
-               true);
+    check_dump("xcvm 1\n$3 = Gemm($1, $2, alpha=0.5)",
+               "# 0: $3 = activation(0.5 * $1 * $2 + 1 * _) with $1 and $2 optionally trans", true);
     check_dump("xcvm 1\nOut($3, name=\"y\")", "  # 0: the output called \"y\" = $3\n", true);
     check_dump("xcvm 1\n$2 = Elu($1, alpha=0.1f)", "alpha=0.1f)", false);
     check_dump("xcvm 1\n$2 = Elu($1, alpha=0.1)", "alpha=0.1)", false);

@@ -321,9 +321,9 @@ START_TEST(refused_bindings)
     ck_assert_ptr_nonnull(strstr(error.message, "not into a lent one"));
     xcvm_value *tensor = wrap(xcvm_value_data(output));
     ck_assert_int_eq(xcvm_session_set_input(session, 0, tensor, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "in memory of the session's plan"));
+    ck_assert_ptr_nonnull(strstr(error.message, "in memory that the session's plan owns"));
     ck_assert_int_eq(xcvm_session_set_output(session, 0, tensor, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "in memory of the session's plan"));
+    ck_assert_ptr_nonnull(strstr(error.message, "in memory that the session's plan owns"));
     ck_assert_int_eq(xcvm_session_pair(session, 2, 0, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_session_pair(session, 0, 1, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_session_pair(NULL, 0, 0, &error), XCVM_INVALID_ARGUMENT);

@@ -161,16 +161,17 @@ END_TEST
 START_TEST(more_dimensions_than_there_can_be)
 {
     onnx_refuse("opset 13\ninput x f32[2]\ninit s i64[9] 1 1 1 1 1 1 1 1 2\noutput y\ny = Reshape(x, s)\n",
-                XCVM_UNSUPPORTED, "rank 9, at most 8");
+                XCVM_UNSUPPORTED, "unsupported rank (9; expected at most 8)");
     onnx_refuse("opset 13\ninput x f32[2]\ninput s i64[9]\noutput y\ny = Reshape(x, s)\n", XCVM_UNSUPPORTED,
-                "rank 9, at most 8");
+                "unsupported rank (9; expected at most 8)");
     onnx_refuse("opset 13\ninput x f32[2]\ninput s i64[9]\noutput y\ny = Expand(x, s)\n", XCVM_UNSUPPORTED,
-                "rank 9, at most 8");
-    onnx_refuse("opset 13\ninput s i64[9]\noutput y\ny = ConstantOfShape(s)\n", XCVM_UNSUPPORTED, "rank 9, at most 8");
+                "unsupported rank (9; expected at most 8)");
+    onnx_refuse("opset 13\ninput s i64[9]\noutput y\ny = ConstantOfShape(s)\n", XCVM_UNSUPPORTED,
+                "unsupported rank (9; expected at most 8)");
     onnx_refuse("opset 13\noutput y\ny = RandomNormal() shape=[1 1 1 1 1 1 1 1 1]\n", XCVM_UNSUPPORTED,
-                "rank 9, at most 8");
+                "unsupported rank (9; expected at most 8)");
     onnx_refuse("opset 13\ninput x f32[1x1x1x1x1x1x1x2]\ninit i i64[1x1] 0\noutput y\ny = Gather(x, i)\n",
-                XCVM_UNSUPPORTED, "rank 9, at most 8");
+                XCVM_UNSUPPORTED, "unsupported rank (9; expected at most 8)");
 }
 END_TEST
 

@@ -51,7 +51,7 @@ START_TEST(libraries_that_do_not_fit)
     unlink(library);
     /* A name never leads elsewhere: it is the last part of the path that is kept. */
     c.options.kernel_library.path = "..";
-    expect_notice(&c, "no plain file name");
+    expect_notice(&c, "not a plain file name");
     finish(&c);
     remove_folder();
 }
