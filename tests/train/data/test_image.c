@@ -196,6 +196,10 @@ START_TEST(skipped_files)
     ck_assert_uint_eq(xct_dataset_example_count(set), 2);
     ck_assert_uint_eq(xct_dataset_skipped_count(set, &names), 2);
     ck_assert(strstr(names, "b/2.gif") != NULL && strstr(names, "b/Thumbs.db") != NULL);
+    ck_assert_uint_eq(xct_dataset_class_count(set), 2);
+    ck_assert_str_eq(xct_dataset_class_at(set, 0), "a");
+    ck_assert_str_eq(xct_dataset_class_at(set, 1), "b");
+    ck_assert_ptr_null(xct_dataset_class_at(set, 2));
     ck_assert_int_eq(xct_dataset_read(set, 0, 2, values, &error), XCVM_OK);
     ck_assert_int_eq(((const int64_t *)xcvm_value_data(values[1]))[1], 1);
     xcvm_value_release(values[0]);
