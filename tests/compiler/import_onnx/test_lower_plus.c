@@ -21,7 +21,7 @@ START_TEST(items_that_make_no_sense)
     onnx_refuse(PLUS "input x f32[3]\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, _, i, i) slice_specs=[3]\n",
                 XCVM_UNSUPPORTED, "step that is known");
     onnx_refuse(PLUS "input x seq(f32)\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i) slice_specs=[1]\n",
-                XCVM_TYPE_MISMATCH, "expected a tensor");
+                XCVM_TYPE_MISMATCH, "a tensor is needed");
     onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::SetItem(x) slice_specs=[0]\n", XCVM_INVALID_MODEL,
                 "no value to set");
 }
@@ -39,7 +39,7 @@ START_TEST(types_that_are_not_known)
     onnx_refuse(PLUS "input x f32[2]\noutput y\ny = org.chainer::SequenceClear(x)\n", XCVM_TYPE_MISMATCH,
                 "a sequence is needed");
     onnx_refuse(PLUS "input x seq(f32)\noutput y\ny = org.chainer::Square(x)\n", XCVM_TYPE_MISMATCH,
-                "a tensor is needed");
+                "expected a tensor");
 }
 END_TEST
 
