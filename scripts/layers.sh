@@ -49,9 +49,14 @@ compiler/emit: compiler/ir compiler/kernel_library
 compiler/recompute: compiler/ir compiler/emit
 compiler/driver: compiler/ir compiler/onnx_model compiler/import_onnx compiler/export_onnx compiler/gradients compiler/training compiler/passes compiler/states compiler/layout compiler/recompute compiler/kernel_library compiler/emit
 compiler/quantize: compiler/ir compiler/onnx_model compiler/driver
+tape/lazy:
+tape/batch: tape/lazy
+tape/backward: tape/batch
+tape/building: tape/backward
+tape/static: tape/backward
 tape/layers:
-tape/optimizers: tape/layers
-tape/static:
+tape/optimizers: tape/backward tape/layers
+tape/create.c: tape/lazy tape/batch tape/backward tape/building
 train: train/data
 train/data:
 tools/main.c: tools/cli tools/io tools/commands

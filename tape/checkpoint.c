@@ -1,28 +1,28 @@
-/* Checkpoints: going back to what was recorded before. */
-#include "tape/tape.h"
+/* Checkpoints: return to an earlier state of the recording. */
+#include "tape/tracer.h"
 
 typedef struct tape_checkpoint {
     struct tape_checkpoint *before;
-    uint64_t calls, serials; /* that there were */
+    uint64_t calls, serials; /* counts at the checkpoint */
 } tape_checkpoint;
 
-static void drop(xcvm_tape *t)
+static void drop_checkpoint(xcvm_tape *t)
 {
     tape_checkpoint *latest = t->checkpoints;
     t->checkpoints = latest->before;
-    tape_give_back(t, latest, sizeof *latest);
+    tape_free(t, latest, sizeof *latest);
 }
 
 void tape_checkpoints_release(xcvm_tape *t)
 {
     while (t->checkpoints != NULL)
-        drop(t);
+        drop_checkpoint(t);
 }
 
 xcvm_status xcvm_tape_checkpoint(xcvm_tape *tape, xcvm_error *error)
 {
     TAPE_BEGIN(tape, xcvm_tape_checkpoint, error);
-    tape_checkpoint *added = tape_take(tape, sizeof *added);
+    tape_checkpoint *added = tape_allocate(tape, sizeof *added);
     if (added == NULL)
         return tape_report(tape, error);
     *added = (tape_checkpoint){.before = tape->checkpoints, .calls = tape->calls, .serials = tape->serials};
@@ -30,34 +30,34 @@ xcvm_status xcvm_tape_checkpoint(xcvm_tape *tape, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* What was kept is constant when the call that made it has gone. */
-static void settle_kept(xcvm_tape *t, const tape_checkpoint *c)
+/* A kept variable becomes a constant when its op is removed. */
+static void make_kept_constant(xcvm_tape *t, const tape_checkpoint *c)
 {
-    for (tape_variable *v = t->kept_first; v != NULL; v = v->next)
-        if (v->serial > c->serials && v->spent) {
+    for (tape_variable *v = t->kept; v != NULL; v = v->next_kept)
+        if (v->serial > c->serials && v->consumed) {
             if (t->tracer != NULL)
                 t->tracer->functions->cut(t->tracer, v);
             tape_variable_require(v, false);
-            v->spent = false;
+            v->consumed = false;
         }
 }
 
-/* Records are marked, then removed all together: nothing that is removed for want of need is among them again. */
-static void remove_since(xcvm_tape *t, const tape_checkpoint *c)
+/* Records are marked first and removed together, so that none is removed twice. */
+static void remove_ops_since(xcvm_tape *t, const tape_checkpoint *c)
 {
-    t->removing = true;
-    for (tape_record *r = t->last_waiting; r != NULL; r = r->previous)
+    t->removal.active = true;
+    for (tape_op_record *r = t->waiting.last; r != NULL; r = r->previous)
         if (r->number >= c->calls) {
             r->busy = true;
-            tape_record_remove(r);
+            tape_op_record_remove(r);
         }
-    /* Those that were executed since may have been made before. */
-    for (tape_record *r = t->last; r != NULL && r->serial >= c->serials; r = r->previous)
+    /* An op that ran since may have been called before. */
+    for (tape_op_record *r = t->ops.last; r != NULL && r->serial >= c->serials; r = r->previous)
         if (r->number >= c->calls) {
             r->busy = true;
-            tape_record_remove(r);
+            tape_op_record_remove(r);
         }
-    tape_records_sweep(t);
+    tape_op_records_sweep(t);
 }
 
 xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error *error)
@@ -67,9 +67,9 @@ xcvm_status xcvm_tape_revert(xcvm_tape *tape, xcvm_error *error)
     const tape_checkpoint c = *tape->checkpoints;
     if (!tape_evaluate_kept(tape, c.serials))
         return tape_report(tape, error);
-    drop(tape);
-    remove_since(tape, &c);
-    settle_kept(tape, &c);
-    tape_names_end(tape, c.serials);
+    drop_checkpoint(tape);
+    remove_ops_since(tape, &c);
+    make_kept_constant(tape, &c);
+    tape_names_end_scope(tape, c.serials);
     return tape_report(tape, error);
 }

@@ -1,14 +1,14 @@
-/* Entries of public functions: the tapes that each may be called on (entries.def). */
+/* Checks at the entry of public functions: entries.def lists the tapes that each may be called on. */
 #ifndef XCVM_TAPE_ENTRY_H
 #define XCVM_TAPE_ENTRY_H
 
 #include "xcvm/tape.h"
 
-enum { TAPE_BUILDS = 1, TAPE_EXECUTES = 2, TAPE_WALKS = 4, TAPE_FAILED_TOO = 8, TAPE_ENDED = 16 };
+enum { TAPE_BUILDS = 1, TAPE_EXECUTES = 2, TAPE_IN_BACKWARD = 4, TAPE_FAILED_TOO = 8, TAPE_ENDED = 16 };
 enum {
 #define BUILDS TAPE_BUILDS
 #define EXECUTES TAPE_EXECUTES
-#define WALKS TAPE_WALKS
+#define IN_BACKWARD TAPE_IN_BACKWARD
 #define FAILED TAPE_FAILED_TOO
 #define ENDED TAPE_ENDED
 #define TAPE_NO_ENTRY(function)
@@ -18,17 +18,17 @@ enum {
 #undef TAPE_NO_ENTRY
 #undef ENDED
 #undef FAILED
-#undef WALKS
+#undef IN_BACKWARD
 #undef EXECUTES
 #undef BUILDS
 };
-/* True if the function may be called; else the failure stays with the tape, if there is one (t may be NULL). */
+/* True if the function may be called. Otherwise the failure is set; t may be NULL. */
 bool tape_enter(xcvm_tape *t, int rules, const char *function);
-/* The same for functions that return a status, which hand out the failure that stays. */
+/* The same for functions that return a status, which return the failure. */
 xcvm_status tape_begin(xcvm_tape *t, int rules, const char *function, xcvm_error *error);
 #define TAPE_ENTER(tape, function) tape_enter((tape), TAPE_RULES_##function, #function)
 #define TAPE_BEGIN(tape, function, error) XCVM_TRY(tape_begin((tape), TAPE_RULES_##function, #function, (error)))
-/* The tape of an object that may be NULL. */
+/* The tape of an object, or NULL. */
 #define TAPE_OF(object) ((object) != NULL ? (object)->tape : NULL)
 
 #endif

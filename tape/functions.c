@@ -1,4 +1,4 @@
-/* Functions that are made of several calls. */
+/* Functions that are composed of several op calls. */
 #include "tape/tape.h"
 #include "xcvm/functions.h"
 #include "xcvm/layers.h"
@@ -6,17 +6,16 @@
 static int rank_of(xcvm_tape *t, xcvm_var x)
 {
     const tape_variable *v = tape_is_unusable(t) ? NULL : tape_resolve(t, x, "the operand of a function");
-    return v == NULL ? -1 : t->building && v->built != NULL ? v->built->type.rank : v->value.type.rank;
+    return v != NULL ? tape_variable_type(v)->rank : -1;
 }
 
 static xcvm_dtype dtype_of(xcvm_tape *t, xcvm_var x)
 {
     const tape_variable *v = tape_is_unusable(t) ? NULL : tape_resolve(t, x, "the operand of a function");
-    return v == NULL ? XCVM_F32
-                     : (xcvm_dtype)(t->building && v->built != NULL ? v->built->type.dtype : v->value.type.dtype);
+    return v != NULL ? (xcvm_dtype)tape_variable_type(v)->dtype : XCVM_F32;
 }
 
-/* A number of the type of x. */
+/* A scalar of the type of x. */
 static xcvm_var number_like(xcvm_tape *t, xcvm_var x, double number)
 {
     const xcvm_dtype dtype = dtype_of(t, x);
@@ -57,12 +56,12 @@ xcvm_var xcvm_tape_hinge(xcvm_tape *tape, xcvm_var scores, xcvm_var target, doub
     const xcvm_var room = number_like(tape, scores, margin);
     const xcvm_var best = xcvm_Gather(tape, scores, target);
     const xcvm_var losses = xcvm_Relu(tape, xcvm_Add(tape, xcvm_Sub(tape, scores, best), room));
-    /* The target's own is the margin, whatever the scores. */
+    /* The target's own loss is the margin, for any scores. */
     const xcvm_var own = xcvm_Relu(tape, room);
     return xcvm_Sub(tape, xcvm_ReduceSum(tape, losses, .keepdims = 0), own);
 }
 
-/* ---- Gradients that are scaled ---- */
+/* ---- Scaled gradients ---- */
 
 static xcvm_status scale_forward(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
                                  xcvm_var *out)

@@ -1,15 +1,15 @@
-/* What the memory of elements is for. */
-#include "tape/tape.h"
+/* Statistics: the memory of elements by purpose. */
+#include "tape/side_table.h"
 #include <string.h>
 
-/* Storages that were counted, by address. */
+/* Hash set of the storages that were counted. */
 typedef struct counted {
     const xcvm_storage **slots;
     size_t mask;
 } counted;
 
-/* The bytes of a storage, once. */
-static size_t count(const counted *c, const xcvm_storage *storage)
+/* The bytes of a storage, or 0 if it was counted before. */
+static size_t count_storage(const counted *c, const xcvm_storage *storage)
 {
     if (storage == NULL)
         return 0;
@@ -25,7 +25,7 @@ typedef enum purpose { PARAMETER, GRADIENT, VALUE, PURPOSES } purpose;
 
 static purpose purpose_of(const tape_variable *v)
 {
-    return v->lenders > 0 ? GRADIENT : v->creator == NULL && v->requires && v->kept ? PARAMETER : VALUE;
+    return v->lent_refs > 0 ? GRADIENT : v->creator == NULL && v->requires && v->kept ? PARAMETER : VALUE;
 }
 
 typedef struct counting {
@@ -34,18 +34,19 @@ typedef struct counting {
     size_t bytes;
 } counting;
 
-static void visit(void *user, const tape_variable *v)
+static void count_variable(void *user, const tape_variable *v)
 {
     counting *c = user;
     if (purpose_of(v) == c->purpose)
-        c->bytes += count(&c->seen, v->value.type.storage);
+        c->bytes += count_storage(&c->seen, v->value.type.storage);
 }
 
 static void add_panels(void *user, const tape_variable *v)
 {
     size_t *bytes = user;
-    for (size_t i = 0; v->panels != NULL && i < 2; i++)
-        *bytes += v->panels->packed[i] != NULL ? v->panels->packed[i]->bytes : 0;
+    const tape_panels *panels = tape_side(v)->panels;
+    for (size_t i = 0; panels != NULL && i < 2; i++)
+        *bytes += panels->packed[i] != NULL ? panels->packed[i]->bytes : 0;
 }
 
 xcvm_status xcvm_tape_get_memory_info(xcvm_tape *tape, xcvm_tape_memory_info *memory, xcvm_error *error)
@@ -61,7 +62,7 @@ xcvm_status xcvm_tape_get_memory_info(xcvm_tape *tape, xcvm_tape_memory_info *me
     size_t bytes[PURPOSES];
     for (c.purpose = PARAMETER; c.purpose < PURPOSES; c.purpose++) {
         c.bytes = 0;
-        tape_variables_each(tape, visit, &c);
+        tape_variables_each(tape, count_variable, &c);
         bytes[c.purpose] = c.bytes;
     }
     const xcvm_storage *storage = tape->kernel.scratch_storage;

@@ -1,4 +1,4 @@
-/* Following a tape: observers, creators, NaN checks, drawings. */
+/* Observers, creators of variables, NaN checks, and drawings of a tape. */
 #include "base/clock.h"
 #include "ops/util/convert.h"
 #include "tape/tape.h"
@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *name_of(const tape_record *r) { return r->operation != NULL ? r->operation->name : r->schema->name; }
+static const char *name_of(const tape_op_record *r)
+{
+    return r->operation != NULL ? r->operation->name : r->schema->name;
+}
 
 /* ---- Observers ---- */
 
@@ -19,7 +22,7 @@ void xcvm_tape_set_observer(xcvm_tape *tape, const xcvm_tape_observer *observer)
     tape->observer = observer != NULL ? *observer : (xcvm_tape_observer){0};
 }
 
-uint64_t tape_observe(xcvm_tape *t, const tape_record *r, uint64_t begun)
+uint64_t tape_op_observe(xcvm_tape *t, const tape_op_record *r, uint64_t begun)
 {
     const uint64_t now = xcvm_clock_ns();
     const xcvm_call_event event = {.name = name_of(r),
@@ -39,7 +42,7 @@ bool xcvm_var_get_creator(xcvm_tape *tape, xcvm_var v, xcvm_creator_info *creato
     const tape_variable *variable = !TAPE_ENTER(tape, xcvm_var_get_creator)
                                         ? NULL
                                         : tape_resolve(tape, v, "the variable whose creator is asked for");
-    const tape_record *r = variable != NULL ? variable->creator : NULL;
+    const tape_op_record *r = variable != NULL ? variable->creator : NULL;
     if (r == NULL)
         return false;
     size_t result = 0;
@@ -74,7 +77,7 @@ static bool has_nan(const tape_variable *v)
     return false;
 }
 
-xcvm_status tape_check_nan(xcvm_tape *t, const tape_record *r)
+xcvm_status tape_op_check_nan(xcvm_tape *t, const tape_op_record *r)
 {
     bool made = false;
     for (uint32_t i = 0; i < r->out_count && !made; i++)
@@ -92,8 +95,8 @@ typedef struct drawing {
     bool failed;
 } drawing;
 
-static void write(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void write(drawing *d, const char *format, ...)
+static void write_line(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void write_line(drawing *d, const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -107,12 +110,12 @@ static void write(drawing *d, const char *format, ...)
 static void draw_variable(drawing *d, const tape_variable *v)
 {
     char text[192];
-    write(d, "  v%llu [label=\"%s\"%s];\n", (unsigned long long)v->serial,
-          xcvm_value_describe(&v->value.type, text, sizeof text),
-          v->creator == NULL && v->requires ? ", style=filled" : "");
+    write_line(d, "  v%llu [label=\"%s\"%s];\n", (unsigned long long)v->serial,
+               xcvm_value_describe(&v->value.type, text, sizeof text),
+               v->creator == NULL && v->requires ? ", style=filled" : "");
 }
 
-static bool is_read_before(const tape_record *r, const tape_variable *v)
+static bool is_read_before(const tape_op_record *r, const tape_variable *v)
 {
     for (; r != NULL && r->serial >= v->serial; r = r->previous)
         for (uint32_t i = 0; i < r->in_count; i++)
@@ -121,8 +124,8 @@ static bool is_read_before(const tape_record *r, const tape_variable *v)
     return false;
 }
 
-/* A variable that no recorded call made is drawn by the first call that reads it. */
-static bool is_first_reader(const tape_record *r, uint32_t index)
+/* A variable without a recorded creator is drawn at its first reader. */
+static bool is_first_reader(const tape_op_record *r, uint32_t index)
 {
     const tape_variable *v = r->in[index];
     if (v == NULL || v->creator != NULL)
@@ -132,24 +135,24 @@ static bool is_first_reader(const tape_record *r, uint32_t index)
             return false;
     if (is_read_before(r->previous, v))
         return false;
-    return !r->waiting || !is_read_before(r->tape->last, v);
+    return !r->waiting || !is_read_before(r->tape->ops.last, v);
 }
 
-static void draw_call(drawing *d, const tape_record *r)
+static void draw_call(drawing *d, const tape_op_record *r)
 {
-    write(d, "  c%llu [label=\"%.200s\", shape=box%s];\n", (unsigned long long)r->number, name_of(r),
-          r->backward ? ", style=dashed" : "");
+    write_line(d, "  c%llu [label=\"%.200s\", shape=box%s];\n", (unsigned long long)r->number, name_of(r),
+               r->backward ? ", style=dashed" : "");
     for (uint32_t i = 0; i < r->in_count; i++) {
         if (is_first_reader(r, i))
             draw_variable(d, r->in[i]);
         if (r->in[i] != NULL)
-            write(d, "  v%llu -> c%llu;\n", (unsigned long long)r->in[i]->serial, (unsigned long long)r->number);
+            write_line(d, "  v%llu -> c%llu;\n", (unsigned long long)r->in[i]->serial, (unsigned long long)r->number);
     }
     for (uint32_t i = 0; i < r->out_count; i++) {
         if (r->out[i] == NULL)
             continue;
         draw_variable(d, r->out[i]);
-        write(d, "  c%llu -> v%llu;\n", (unsigned long long)r->number, (unsigned long long)r->out[i]->serial);
+        write_line(d, "  c%llu -> v%llu;\n", (unsigned long long)r->number, (unsigned long long)r->out[i]->serial);
     }
 }
 
@@ -158,12 +161,12 @@ xcvm_status xcvm_tape_draw(xcvm_tape *tape, xcvm_sink sink, xcvm_error *error)
     TAPE_BEGIN(tape, xcvm_tape_draw, error);
     XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     drawing d = {sink, false};
-    write(&d, "digraph tape {\n  node [shape=ellipse];\n");
-    for (const tape_record *r = tape->first; r != NULL && !d.failed; r = r->next)
+    write_line(&d, "digraph tape {\n  node [shape=ellipse];\n");
+    for (const tape_op_record *r = tape->ops.first; r != NULL && !d.failed; r = r->next)
         draw_call(&d, r);
-    for (const tape_record *r = tape->first_waiting; r != NULL && !d.failed; r = r->next)
+    for (const tape_op_record *r = tape->waiting.first; r != NULL && !d.failed; r = r->next)
         draw_call(&d, r);
-    write(&d, "}\n");
+    write_line(&d, "}\n");
     XCVM_CHECK(error, !d.failed, IO, "the drawing cannot be written");
     return XCVM_OK;
 }

@@ -1,11 +1,11 @@
-/* Tensors under names: safetensors, and NumPy's archives. */
+/* Files of named tensors: safetensors and npz. */
 #include "tape/tensor_file.h"
 #include "base/array.h"
-#include "formats/safetensors.h"
+#include "compiler/training/optimizer.h"
 #include "formats/npy.h"
 #include "formats/npz_write.h"
+#include "formats/safetensors.h"
 #include "formats/zip.h"
-#include "compiler/training/optimizer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 /* ---- Entries ---- */
 
-static tape_entry *find(const tape_entries *entries, const char *name, size_t length)
+static tape_entry *find_entry(const tape_entries *entries, const char *name, size_t length)
 {
     for (size_t i = 0; i < entries->count; i++)
         if (strncmp(entries->at[i].name, name, length) == 0 && entries->at[i].name[length] == '\0')
@@ -23,7 +23,7 @@ static tape_entry *find(const tape_entries *entries, const char *name, size_t le
 
 xcvm_status tape_entries_add(tape_entries *entries, const char *name, xcvm_value *value, xcvm_error *error)
 {
-    const tape_entry *other = find(entries, name, strlen(name));
+    const tape_entry *other = find_entry(entries, name, strlen(name));
     XCVM_CHECK(error, other == NULL || other->value->data == value->data, INVALID_ARGUMENT,
                "two tensors have the name \"%.200s\"", name);
     if (other != NULL)
@@ -73,15 +73,15 @@ xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format f
 
 /* ---- Reading ---- */
 
-/* What the file has for an entry: elements that lie in the file, or in memory of their own. */
+/* The tensor of an entry: elements in the file, or in memory of their own. */
 typedef struct found {
-    const void *data; /* NULL: it has not */
+    const void *data; /* NULL: not found */
     unsigned char *unpacked;
     size_t unpacked_bytes;
     xcvm_value *tensor;
 } found;
 
-/* What does not fit, as far as there is room. */
+/* Entries that do not fit, as many as there is room for. */
 typedef struct misfits {
     char text[480];
     size_t used, count, untold;
@@ -111,7 +111,7 @@ typedef struct reading {
     xcvm_error *error;
 } reading;
 
-/* Whether the entry is to be filled from a tensor of this type. */
+/* True if a tensor of this type fits the entry. */
 static bool is_fit(reading *r, const tape_entry *entry, xcvm_dtype dtype, int rank, const int64_t *dims)
 {
     xcvm_value given = {0};
@@ -124,31 +124,31 @@ static bool is_fit(reading *r, const tape_entry *entry, xcvm_dtype dtype, int ra
     return false;
 }
 
-/* Where what is found for an entry goes; NULL if the name is none. */
-static found *place_of(reading *r, const char *name, size_t length, const tape_entry **entry)
+/* The place for the elements of an entry; NULL: the name is unknown. */
+static found *entry_for(reading *r, const char *name, size_t length, const tape_entry **entry)
 {
-    *entry = find(r->entries, name, length);
+    *entry = find_entry(r->entries, name, length);
     if (*entry != NULL)
         return &r->found[*entry - r->entries->at];
-    /* What an optimizer has written of its own is none of a layer's. */
+    /* A layer ignores the tensors of an optimizer. */
     const size_t prefix = sizeof XCC_OPTIMIZER_PREFIX - 1;
     if (r->all && (length < prefix || memcmp(name, XCC_OPTIMIZER_PREFIX, prefix) != 0))
         misfit(&r->misfits, "\"%.*s\" is not looked for", (int)(length < 80 ? length : 80), name);
     return NULL;
 }
 
-static const char nothing[1]; /* the elements of a tensor without any */
+static const char nothing[1]; /* elements of an empty tensor */
 
 static xcvm_status find_safetensors(reading *r, const xcvm_safetensors *file)
 {
     for (size_t i = 0; i < file->count; i++) {
         const xcvm_safetensor *tensor = &file->tensors[i];
         const tape_entry *entry;
-        found *place = place_of(r, tensor->name, strlen(tensor->name), &entry);
-        if (place == NULL)
+        found *found_entry = entry_for(r, tensor->name, strlen(tensor->name), &entry);
+        if (found_entry == NULL)
             continue;
-        /* What does not fit has been told, and is not missing. */
-        place->data =
+        /* A misfit was reported already, and is not missing. */
+        found_entry->data =
             is_fit(r, entry, tensor->dtype, tensor->rank, tensor->dims) && tensor->bytes > 0 ? tensor->data : nothing;
     }
     return XCVM_OK;
@@ -159,25 +159,26 @@ static xcvm_status find_member(reading *r, const xcvm_zip *zip, const xcvm_zip_m
     const tape_entry *entry;
     xcvm_npy npy;
     const bool named = member->name_length > 4 && memcmp(member->name + member->name_length - 4, ".npy", 4) == 0;
-    found *place = place_of(r, member->name, member->name_length - (named ? 4 : 0), &entry);
-    if (place == NULL)
+    found *found_entry = entry_for(r, member->name, member->name_length - (named ? 4 : 0), &entry);
+    if (found_entry == NULL)
         return XCVM_OK;
-    XCVM_CHECK(r->error, place->data == NULL, INVALID_ARGUMENT, "\"%.100s\" stands in the archive twice", entry->name);
+    XCVM_CHECK(r->error, found_entry->data == NULL, INVALID_ARGUMENT, "\"%.100s\" is in the archive twice",
+               entry->name);
     const unsigned char *bytes;
     const xcvm_allocator *allocator = r->entries->arena.allocator;
-    XCVM_TRY(xcvm_zip_read(zip, member, allocator, &bytes, &place->unpacked, r->error));
-    place->unpacked_bytes = (size_t)member->size;
+    XCVM_TRY(xcvm_zip_read(zip, member, allocator, &bytes, &found_entry->unpacked, r->error));
+    found_entry->unpacked_bytes = (size_t)member->size;
     XCVM_TRY(xcvm_npy_parse(bytes, (size_t)member->size, (size_t)member->size, (xcvm_dtype)entry->value->dtype, &npy,
                             r->error));
-    place->data = nothing;
+    found_entry->data = nothing;
     if (!is_fit(r, entry, npy.dtype, npy.rank, npy.dims))
         return XCVM_OK;
     if (xcvm_npy_plain(&npy)) {
-        place->data = npy.data;
+        found_entry->data = npy.data;
         return XCVM_OK;
     }
-    XCVM_TRY(xcvm_npy_tensor(&npy, allocator, &place->tensor, r->error));
-    place->data = place->tensor->bytes > 0 ? place->tensor->data : nothing;
+    XCVM_TRY(xcvm_npy_tensor(&npy, allocator, &found_entry->tensor, r->error));
+    found_entry->data = found_entry->tensor->bytes > 0 ? found_entry->tensor->data : nothing;
     return XCVM_OK;
 }
 
@@ -195,7 +196,7 @@ static xcvm_status find_npz(reading *r, const void *bytes, size_t count)
     }
 }
 
-static xcvm_status finish(reading *r)
+static xcvm_status copy_found_tensors(reading *r)
 {
     misfits *m = &r->misfits;
     for (size_t i = 0; i < r->entries->count; i++)
@@ -216,14 +217,14 @@ static xcvm_status read_file(reading *r, const void *bytes, size_t count)
     xcvm_status status;
     if (count >= 2 && memcmp(bytes, "PK", 2) == 0) {
         XCVM_TRY(find_npz(r, bytes, count));
-        return finish(r);
+        return copy_found_tensors(r);
     }
     xcvm_safetensors file = {.arena = {.allocator = r->entries->arena.allocator}};
     status = xcvm_safetensors_read(&file, bytes, count, r->error);
     if (status == XCVM_OK)
         status = find_safetensors(r, &file);
     if (status == XCVM_OK)
-        status = finish(r);
+        status = copy_found_tensors(r);
     xcvm_safetensors_release(&file);
     return status;
 }

@@ -1,184 +1,88 @@
-/* Variables: their names and references, their elements. */
+/* Variables: names, references and elements. */
 #include "base/keep.h"
-#include "ops/table/table.h"
 #include "ops/util/convert.h"
-#include "tape/batch.h"
+#include "tape/mode.h"
+#include "tape/side_table.h"
+#include "tape/tracer.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- Names and references ---- */
 
-static void unlink(tape_variable *v)
+static void unlink_kept(tape_variable *v)
 {
-    if (v->previous != NULL)
-        v->previous->next = v->next;
+    if (v->previous_kept != NULL)
+        v->previous_kept->next_kept = v->next_kept;
     else
-        v->tape->kept_first = v->next;
-    if (v->next != NULL)
-        v->next->previous = v->previous;
-    v->previous = v->next = NULL;
+        v->tape->kept = v->next_kept;
+    if (v->next_kept != NULL)
+        v->next_kept->previous_kept = v->previous_kept;
+    v->previous_kept = v->next_kept = NULL;
 }
 
-/* All references but one are counted down together, the last by who destroys the storage with it. */
-static void end_parting(tape_parting *p)
+/* All references but one are subtracted with one atomic operation. The last release may destroy the storage. */
+static void release_deferred(tape_deferred_release *p)
 {
     if (p->count > 1)
         __atomic_fetch_sub(&p->storage->refs, p->count - 1, __ATOMIC_RELEASE);
     xcvm_storage_release(p->storage);
-    *p = (tape_parting){0};
+    *p = (tape_deferred_release){0};
 }
 
-void tape_partings_end(xcvm_tape *t)
+void tape_release_deferred_storages(xcvm_tape *t)
 {
-    for (; t->parted != 0; t->parted &= t->parted - 1)
-        end_parting(&t->parting[__builtin_ctz(t->parted)]);
+    for (; t->removal.deferred_mask != 0; t->removal.deferred_mask &= t->removal.deferred_mask - 1)
+        release_deferred(&t->removal.deferred[__builtin_ctz(t->removal.deferred_mask)]);
 }
 
-/* Gives a reference back: while calls are removed, with others to the same storage. */
-static void part_with(xcvm_tape *t, xcvm_storage *storage)
+/* While records are removed, releases of one storage are collected. */
+static void release_storage(xcvm_tape *t, xcvm_storage *storage)
 {
-    if (storage == NULL || !t->removing) {
+    if (storage == NULL || !t->removal.active) {
         xcvm_storage_release(storage);
         return;
     }
     const uint32_t at = (uint32_t)(((uintptr_t)storage / XCVM_ALIGNMENT * UINT32_C(0x9e3779b1) & UINT32_MAX) >>
-                                   (32 - TAPE_PARTING_BITS));
-    tape_parting *p = &t->parting[at];
+                                   (32 - TAPE_DEFERRED_RELEASE_BITS));
+    tape_deferred_release *p = &t->removal.deferred[at];
     if (p->storage != storage) {
-        end_parting(p);
+        release_deferred(p);
         p->storage = storage;
-        t->parted |= UINT32_C(1) << at;
+        t->removal.deferred_mask |= UINT32_C(1) << at;
     }
     p->count++;
 }
 
-static void lend(tape_variable *v)
-{
-    v->refs++;
-    v->lenders++;
-}
-
-static void take_back(tape_variable *v)
-{
-    v->lenders--;
-    tape_variable_release(v);
-}
-
-static void destroy(tape_variable *v)
+static void destroy_variable(tape_variable *v)
 {
     xcvm_tape *t = v->tape;
-    tape_variable *gradient = v->equipped ? v->gradient : NULL, *left = v->equipped ? v->left : NULL;
-    while (v->equipped && v->hooks != NULL) {
-        tape_hook *next = v->hooks->next;
-        tape_give_back(t, v->hooks, sizeof *v->hooks);
-        v->hooks = next;
-    }
-    if (v->by_rows) {
-        tape_rows_drop(t, &v->rows);
-        tape_rows_drop(t, &v->coming);
-    }
-    if (v->packed)
-        tape_panels_release(v);
-    part_with(t, v->value.type.storage);
+    release_storage(t, v->value.type.storage);
     v->value.type.storage = NULL;
-    tape_slot_give_back(v);
-    if (gradient != NULL) {
-        v->gradient = NULL;
-        take_back(gradient);
-    }
-    if (left != NULL) {
-        v->left = NULL;
-        take_back(left);
-    }
-}
-
-void tape_variable_set_gradient(tape_variable *v, tape_variable *gradient)
-{
-    tape_variable *before = v->gradient, *left = v->left;
-    v->gradient = gradient;
-    v->left = NULL;
-    if (gradient != NULL) {
-        v->equipped = true;
-        gradient->lenders++;
-    }
-    if (before != NULL)
-        take_back(before);
-    if (left != NULL)
-        take_back(left);
-}
-
-void tape_variable_set_factors(tape_variable *v, tape_variable *left, tape_variable *right)
-{
-    right->refs++;
-    tape_variable_set_gradient(v, right);
-    lend(left);
-    v->left = left;
-}
-
-tape_variable *tape_variable_gradient(tape_variable *v)
-{
-    xcvm_tape *t = v->tape;
-    if (v->left == NULL)
-        return v->gradient;
-    const xcvm_value *type = &v->value.type;
-    tape_variable *product = tape_tensor(t, (xcvm_dtype)type->dtype, type->rank, type->dims, NULL);
-    if (product == NULL)
-        return NULL;
-    const xcvm_Gemm_args args = {.y = &product->value.type,
-                                 .a = &v->left->value.type,
-                                 .b = &v->gradient->value.type,
-                                 .alpha = 1,
-                                 .beta = 1,
-                                 .transA = 1};
-    const bool made = tape_stick(t, xcvm_kernel_of(XCVM_OP_Gemm)(&t->kernel, &args)) == XCVM_OK;
-    if (made) {
-        product->refs++;
-        tape_variable_set_gradient(v, product);
-    }
-    tape_variable_unname(product);
-    return made ? product : NULL;
-}
-
-void tape_variable_clear_gradient(tape_variable *v)
-{
-    xcvm_tape *t = v->tape;
-    if (t->tracer != NULL && !t->failed)
-        t->tracer->functions->clear(t->tracer, v);
-    tape_variable_set_gradient(v, NULL);
-    tape_rows_drop(t, &v->rows);
-}
-
-bool tape_record_is_dead(const tape_record *r)
-{
-    /* A walk that is to come by brings what its operands' gradients are made of. */
-    if (r->busy || r->walk != NULL || (r->batch != NULL && r->batch->walk != NULL))
-        return false;
-    for (uint32_t i = 0; i < r->out_count; i++)
-        if (r->out[i] != NULL && r->out[i]->refs > 0)
-            return false;
-    return true;
+    if (v->has_side_state)
+        tape_side_destroy(v);
+    tape_variable_free_slot(v);
 }
 
 void tape_variable_release(tape_variable *v)
 {
     if (--v->refs > 0) {
         if (v->readers == 0 && v->refs == v->uses)
-            tape_spare(v);
+            tape_free_unused_elements(v);
         return;
     }
     if (v->creator == NULL)
-        destroy(v);
-    else if (tape_record_is_dead(v->creator))
-        tape_record_remove(v->creator);
+        destroy_variable(v);
+    else if (tape_op_record_is_dead(v->creator))
+        tape_op_record_remove(v->creator);
 }
 
 void tape_variable_unname(tape_variable *v)
 {
     if (v->kept)
-        unlink(v);
+        unlink_kept(v);
     else
-        v->tape->named--;
+        v->tape->names.live--;
     v->named = v->kept = false;
     tape_variable_release(v);
 }
@@ -189,17 +93,27 @@ void tape_variable_keep(tape_variable *v)
     if (v->kept)
         return;
     if (v->named)
-        t->named--;
+        t->names.live--;
     else
         v->refs++;
     v->named = v->kept = true;
-    v->next = t->kept_first;
-    if (v->next != NULL)
-        v->next->previous = v;
-    t->kept_first = v;
+    v->next_kept = t->kept;
+    if (v->next_kept != NULL)
+        v->next_kept->previous_kept = v;
+    t->kept = v;
 }
 
-tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what)
+tape_variable *tape_variable_create_unnamed(xcvm_tape *t)
+{
+    tape_variable *v = tape_variable_create(t);
+    if (v == NULL)
+        return NULL;
+    v->refs++;
+    tape_variable_unname(v);
+    return v;
+}
+
+tape_variable *tape_resolve_optional(xcvm_tape *t, xcvm_var v, const char *what)
 {
     if (v.at == NULL) {
         if (v.serial != 0)
@@ -211,11 +125,10 @@ tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what)
         return NULL;
     }
     if (tape_find(v) == NULL) {
-        tape_fail(
-            t, XCVM_INVALID_ARGUMENT,
-            "%s is stale: variable %llu was released, went with its scope or a reset, or was passed by a backward "
-            "and not kept",
-            what, (unsigned long long)v.serial);
+        tape_fail(t, XCVM_INVALID_ARGUMENT,
+                  "%s is stale: variable %llu was released, or ended with its scope, a reset, or a backward pass "
+                  "without being kept",
+                  what, (unsigned long long)v.serial);
         return NULL;
     }
     return v.at;
@@ -223,7 +136,7 @@ tape_variable *tape_operand(xcvm_tape *t, xcvm_var v, const char *what)
 
 tape_variable *tape_resolve(xcvm_tape *t, xcvm_var v, const char *what)
 {
-    tape_variable *variable = tape_operand(t, v, what);
+    tape_variable *variable = tape_resolve_optional(t, v, what);
     if (variable == NULL)
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%s is absent", what);
     return variable;
@@ -247,7 +160,12 @@ void xcvm_var_release(xcvm_tape *tape, xcvm_var v)
 
 /* ---- Elements ---- */
 
-bool tape_carries(const tape_variable *v)
+const xcvm_value *tape_variable_type(const tape_variable *v)
+{
+    return v->tape->mode->builds && v->built != NULL ? &v->built->type : &v->value.type;
+}
+
+bool tape_variable_can_have_gradient(const tape_variable *v)
 {
     const xcvm_value *type = &v->value.type;
     if (type->kind == XCVM_KIND_TENSOR)
@@ -279,11 +197,11 @@ xcvm_status tape_variable_allocate(xcvm_tape *t, tape_variable *v)
 
 tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
-    tape_variable *v = tape_variable_make(t);
+    tape_variable *v = tape_variable_create(t);
     if (v == NULL)
         return NULL;
     xcvm_value_set_tensor(&v->value.type, dtype, rank, dims);
-    if (tape_stick(t, tape_variable_allocate(t, v)) != XCVM_OK) {
+    if (tape_latch_failure(t, tape_variable_allocate(t, v)) != XCVM_OK) {
         tape_variable_unname(v);
         return NULL;
     }
@@ -294,7 +212,7 @@ tape_variable *tape_tensor(xcvm_tape *t, xcvm_dtype dtype, int rank, const int64
 
 tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
 {
-    tape_variable *v = tape_evaluate(from) == XCVM_OK ? tape_variable_make(t) : NULL;
+    tape_variable *v = tape_evaluate(from) == XCVM_OK ? tape_variable_create(t) : NULL;
     if (v == NULL)
         return NULL;
     xcvm_value_share(&v->value.type, &from->value.type);
@@ -303,21 +221,19 @@ tape_variable *tape_variable_share(xcvm_tape *t, tape_variable *from)
     return v;
 }
 
-/* A constant or a parameter of the graph. */
-static tape_variable *build_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
-                                   const void *data, size_t bytes)
+tape_variable *tape_eager_create_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank,
+                                        const int64_t *dims, const void *data, size_t bytes)
 {
-    xcc_module *m = &t->module;
-    const void *zeros = data != NULL ? data : xcc_alloc(m, bytes);
-    /* Parameters are the program's, wherever they are made. */
-    xcc_value *v = zeros == NULL          ? NULL
-                   : kind == XCC_CONSTANT ? xcc_constant(t->builder.graph, NULL, dtype, rank, dims, zeros, false)
-                                          : xcc_parameter(m->graph, NULL, dtype, rank, dims, zeros, false);
-    return tape_built(t, v);
+    (void)kind;
+    (void)bytes;
+    tape_variable *v = tape_tensor(t, dtype, rank, dims, data);
+    if (v != NULL && data == NULL)
+        memset(v->value.type.data, 0, v->value.type.bytes);
+    return v;
 }
 
-static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
-                                   const void *data)
+static tape_variable *create_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype dtype, int rank, const int64_t *dims,
+                                    const void *data)
 {
     size_t count, bytes;
     if (xcvm_dtype_bits(dtype) == 0 || dtype == XCVM_STRING)
@@ -326,18 +242,13 @@ static tape_variable *given_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype
         tape_fail(t, XCVM_INVALID_ARGUMENT, "rank %d is not in [0, %d], or dims is NULL", rank, XCVM_MAX_RANK);
     else if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes))
         tape_fail(t, XCVM_INVALID_ARGUMENT, "a dimension is below 0, or the size of the tensor overflows");
-    if (!t->failed && t->building)
-        return build_tensor(t, kind, dtype, rank, dims, data, bytes);
-    tape_variable *v = t->failed ? NULL : tape_tensor(t, dtype, rank, dims, data);
-    if (v != NULL && data == NULL)
-        memset(v->value.type.data, 0, v->value.type.bytes);
-    return v;
+    return t->failed ? NULL : t->mode->create_tensor(t, kind, dtype, rank, dims, data, bytes);
 }
 
 xcvm_var xcvm_tape_constant(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
     const tape_variable *v =
-        TAPE_ENTER(tape, xcvm_tape_constant) ? given_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data) : NULL;
+        TAPE_ENTER(tape, xcvm_tape_constant) ? create_tensor(tape, XCC_CONSTANT, dtype, rank, dims, data) : NULL;
     return v != NULL ? tape_handle(v) : TAPE_FAILED;
 }
 
@@ -346,7 +257,7 @@ xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const 
     const bool usable = TAPE_ENTER(tape, xcvm_tape_parameter);
     if (usable && xcvm_dtype_bits(dtype) != 0 && !xcvm_dtype_is_float(dtype))
         tape_fail(tape, XCVM_TYPE_MISMATCH, "a parameter is of a float type, not %s", xcvm_dtype_name(dtype));
-    tape_variable *v = usable && !tape->failed ? given_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data) : NULL;
+    tape_variable *v = usable && !tape->failed ? create_tensor(tape, XCC_PARAMETER, dtype, rank, dims, data) : NULL;
     if (v == NULL)
         return TAPE_FAILED;
     tape_variable_keep(v);
@@ -375,12 +286,12 @@ xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
         tape_fail(tape, XCVM_INVALID_ARGUMENT, "value is NULL");
         return TAPE_FAILED;
     }
-    tape_variable *v = tape_variable_make(tape);
+    tape_variable *v = tape_variable_create(tape);
     if (v == NULL)
         return TAPE_FAILED;
     const xcvm_keeping keeping = {.heap = tape->kernel.heap, .share = true};
     v->value.type = (xcvm_value){.refs = 0};
-    if (tape_stick(tape, xcvm_value_keep(&keeping, &v->value.type, value, &tape->error)) != XCVM_OK) {
+    if (tape_latch_failure(tape, xcvm_value_keep(&keeping, &v->value.type, value, &tape->error)) != XCVM_OK) {
         tape_variable_unname(v);
         return TAPE_FAILED;
     }
@@ -430,25 +341,25 @@ void xcvm_var_unchain(xcvm_tape *tape, xcvm_var v)
         TAPE_ENTER(tape, xcvm_var_unchain) ? tape_resolve(tape, v, "the variable to unchain") : NULL;
     if (variable == NULL || tape_evaluate(variable) != XCVM_OK)
         return;
-    tape_record *creator = variable->creator;
+    tape_op_record *creator = variable->creator;
     if (creator == NULL) {
         tape_variable_require(variable, false);
-        variable->spent = false;
+        variable->consumed = false;
         return;
     }
-    /* The call stays for its other results, if they are needed, and its rule may read this one. */
+    /* The op stays for its other results, and its rule may read this one. */
     tape_variable *result = tape_variable_share(tape, variable);
     if (result == NULL)
         return;
-    tape_retain_instead(creator, variable, result);
+    tape_replace_retained_result(creator, variable, result);
     if (tape->tracer != NULL)
         tape->tracer->functions->cut(tape->tracer, variable);
     tape_variable_require(result, variable->requires);
     tape_variable_require(variable, false);
-    variable->spent = false;
+    variable->consumed = false;
     creator->deferred = false;
-    if (creator->batch != NULL)
-        tape_batch_release(creator->batch);
+    if (tape->mode->detach != NULL)
+        tape->mode->detach(creator);
     tape_variable_unname(result);
 }
 
@@ -460,11 +371,11 @@ xcvm_status xcvm_var_set_requires_gradient(xcvm_tape *tape, xcvm_var v, bool wan
         return tape_report(tape, error);
     char text[192];
     const xcvm_value *type = &variable->value.type;
-    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && tape_carries(variable), TYPE_MISMATCH,
+    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && tape_variable_can_have_gradient(variable), TYPE_MISMATCH,
                "the variable is %s; only tensors of float types have gradients",
                xcvm_value_describe(type, text, sizeof text));
-    XCVM_CHECK(error, (variable->creator == NULL || !variable->creator->flows) && !variable->spent, INVALID_ARGUMENT,
-               "a call made the variable; detach it to begin anew");
+    XCVM_CHECK(error, (variable->creator == NULL || !variable->creator->differentiable) && !variable->consumed,
+               INVALID_ARGUMENT, "a call made the variable; detach it to begin anew");
     if (variable->creator != NULL)
         xcvm_var_unchain(tape, v);
     XCVM_TRY(tape_report(tape, error));

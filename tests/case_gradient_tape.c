@@ -1,5 +1,5 @@
 /* The program of a text case called on a tape, and its gradients there. */
-#include "tape/tape.h"
+#include "tape/side_table.h"
 #include "tests/case_gradient_parts.h"
 #include "tests/case_host.h"
 
@@ -47,7 +47,7 @@ static bool compare_called(const case_checking *c, const case_form *f, xcvm_tape
     bool good = true;
     for (size_t i = 0; good && i < c->count; i++) {
         const case_tolerance tolerance = {f->rtol, f->atol * fmax(1, case_gradient_greatest(expected[i]))};
-        const tape_variable *gradient = literals[i]->gradient;
+        const tape_variable *gradient = tape_side(literals[i])->gradient;
         xcvm_value *zeros = NULL;
         xcvm_error error;
         if (gradient == NULL) { /* zero by structure */

@@ -1,29 +1,30 @@
-/* Convolutions and their transposes. */
-#include "tape/layers/layer.h"
+/* Convolution and deconvolution layers. */
+#include "tape/layers/layers.h"
 
 #include <string.h>
 
-static xcvm_int_list list(const int64_t *at, size_t count) { return (xcvm_int_list){at, count}; }
+static xcvm_int_list int_list(const int64_t *at, size_t count) { return (xcvm_int_list){at, count}; }
 
 static xcvm_var call_convolution(xcvm_layer *l, xcvm_var x)
 {
     const layer_settings *s = &l->settings;
-    return xcvm_Conv(l->tape, x, layer_tensor_of(l, "W"), layer_tensor_of(l, "b"), .strides = list(s->strides, s->axes),
-                     .pads = list(s->pads, 2 * s->axes), .dilations = list(s->dilations, s->axes), .group = s->groups);
+    return xcvm_Conv(l->tape, x, layer_find_tensor(l, "W"), layer_find_tensor(l, "b"),
+                     .strides = int_list(s->strides, s->axes), .pads = int_list(s->pads, 2 * s->axes),
+                     .dilations = int_list(s->dilations, s->axes), .group = s->groups);
 }
 
 static xcvm_var call_deconvolution(xcvm_layer *l, xcvm_var x)
 {
     const layer_settings *s = &l->settings;
-    return xcvm_ConvTranspose(l->tape, x, layer_tensor_of(l, "W"), layer_tensor_of(l, "b"),
-                              .strides = list(s->strides, s->axes), .pads = list(s->pads, 2 * s->axes),
-                              .dilations = list(s->dilations, s->axes), .group = s->groups);
+    return xcvm_ConvTranspose(l->tape, x, layer_find_tensor(l, "W"), layer_find_tensor(l, "b"),
+                              .strides = int_list(s->strides, s->axes), .pads = int_list(s->pads, 2 * s->axes),
+                              .dilations = int_list(s->dilations, s->axes), .group = s->groups);
 }
 
 static const layer_kind convolution = {"convolution", call_convolution, 0},
                         deconvolution = {"deconvolution", call_deconvolution, 0};
 
-/* One number for each axis, or one for all, or none: `otherwise`. */
+/* Reads one number per axis, one for all, or the default `otherwise`. */
 static bool read_axes(xcvm_tape *t, const char *what, const xcvm_int_list *given, size_t axes, int64_t otherwise,
                       int64_t *to)
 {
@@ -62,8 +63,8 @@ static bool read_settings(xcvm_tape *t, const xcvm_layer_options *o, const xcvm_
     return true;
 }
 
-static xcvm_layer *make(xcvm_tape *tape, const layer_kind *kind, int64_t in, int64_t out, xcvm_int_list kernel,
-                        const xcvm_layer_options *options)
+static xcvm_layer *create_convolution(xcvm_tape *tape, const layer_kind *kind, int64_t in, int64_t out,
+                                      xcvm_int_list kernel, const xcvm_layer_options *options)
 {
     xcvm_layer_options o;
     layer_settings s = {0};
@@ -94,12 +95,15 @@ static xcvm_layer *make(xcvm_tape *tape, const layer_kind *kind, int64_t in, int
 xcvm_layer *xcvm_layer_create_convolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
                                           const xcvm_layer_options *options)
 {
-    return TAPE_ENTER(tape, xcvm_layer_create_convolution) ? make(tape, &convolution, in, out, kernel, options) : NULL;
+    return TAPE_ENTER(tape, xcvm_layer_create_convolution)
+               ? create_convolution(tape, &convolution, in, out, kernel, options)
+               : NULL;
 }
 
 xcvm_layer *xcvm_layer_create_deconvolution(xcvm_tape *tape, int64_t in, int64_t out, xcvm_int_list kernel,
                                             const xcvm_layer_options *options)
 {
-    return TAPE_ENTER(tape, xcvm_layer_create_deconvolution) ? make(tape, &deconvolution, in, out, kernel, options)
-                                                             : NULL;
+    return TAPE_ENTER(tape, xcvm_layer_create_deconvolution)
+               ? create_convolution(tape, &deconvolution, in, out, kernel, options)
+               : NULL;
 }

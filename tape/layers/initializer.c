@@ -1,8 +1,8 @@
-/* What parameters begin with. The rules are those of chainer.initializers: fans of a matrix or filter W of [outputs,
- * inputs, ...] are those of its first two axes, times the elements of a filter. */
+/* Initializers of parameters, by the rules of chainer.initializers. The fans of W [outputs, inputs, ...] are its
+ * first two axes times the elements of a filter. */
 #include "ops/random/draw.h"
 #include "ops/random/random.h"
-#include "tape/layers/layer.h"
+#include "tape/layers/layers.h"
 
 #include <math.h>
 
@@ -42,7 +42,7 @@ static double bound_of(xcvm_initializer_kind kind, const fans *f)
                                             : 1;
 }
 
-static void fill(double *to, size_t count, double number)
+static void fill_numbers(double *to, size_t count, double number)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = number;
@@ -63,7 +63,7 @@ static bool draw_identity(xcvm_tape *t, double *to, size_t count, int rank, cons
         tape_fail(t, XCVM_SHAPE_MISMATCH, "only a square matrix begins with the identity");
         return false;
     }
-    fill(to, count, 0);
+    fill_numbers(to, count, 0);
     for (size_t i = 0; i < (size_t)dims[0]; i++)
         to[i * ((size_t)dims[0] + 1)] = scale;
     return true;
@@ -82,13 +82,13 @@ bool layer_draw(xcvm_tape *t, const xcvm_initializer *initializer, int rank, con
     switch (kind) {
     case XCVM_INIT_DEFAULT:
     case XCVM_INIT_ZERO:
-        fill(to, count, 0);
+        fill_numbers(to, count, 0);
         return true;
     case XCVM_INIT_ONE:
-        fill(to, count, 1);
+        fill_numbers(to, count, 1);
         return true;
     case XCVM_INIT_CONSTANT:
-        fill(to, count, initializer->scale);
+        fill_numbers(to, count, initializer->scale);
         return true;
     case XCVM_INIT_NORMAL:
     case XCVM_INIT_LECUN_NORMAL:

@@ -1,5 +1,5 @@
-/* Layers that are products of matrices, or none: chains, linear ones, perceptrons, embeddings, dropout. */
-#include "tape/layers/layer.h"
+/* Chain, linear, MLP, embedding and dropout layers. */
+#include "tape/layers/layers.h"
 
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static xcvm_var call_linear(xcvm_layer *l, xcvm_var x)
 {
     if (layer_rank_of(l->tape, x) > 2)
         x = xcvm_Flatten(l->tape, x);
-    return xcvm_Gemm(l->tape, x, layer_tensor_of(l, "W"), layer_tensor_of(l, "b"), .transB = 1);
+    return xcvm_Gemm(l->tape, x, layer_find_tensor(l, "W"), layer_find_tensor(l, "b"), .transB = 1);
 }
 
 static const layer_kind linear = {"linear", call_linear, 0};
@@ -79,7 +79,7 @@ xcvm_layer *xcvm_layer_create_mlp(xcvm_tape *tape, size_t count, const int64_t *
 
 /* ---- Embedding ---- */
 
-static xcvm_var call_embedding(xcvm_layer *l, xcvm_var x) { return xcvm_Gather(l->tape, layer_tensor_of(l, "W"), x); }
+static xcvm_var call_embedding(xcvm_layer *l, xcvm_var x) { return xcvm_Gather(l->tape, layer_find_tensor(l, "W"), x); }
 
 static const layer_kind embedding = {"embedding", call_embedding, 0};
 

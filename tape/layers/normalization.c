@@ -1,13 +1,14 @@
-/* Normalizations. Running statistics are those of PyTorch and Chainer: of the sample, where the instruction's are of
- * the population. */
-#include "tape/layers/layer.h"
+/* Normalization layers. Running variances are those of the sample, as in PyTorch and Chainer; the instruction's are
+ * of the population. */
+#include "tape/layers/layers.h"
 
-/* ---- By channel ---- */
+/* ---- Batch normalization ---- */
 
-/* Moves a running statistic, in place, so that all who share it see it. `moved` is what the instruction has made of it,
- * of the batch a part of 1 - decay, which `adjust` is the factor of: moved is multiplied by that, and what was too much
- * of the statistic so far is taken off. Those of half precision are computed in f32, and rounded once. */
-static void move(xcvm_tape *t, xcvm_dtype dtype, xcvm_var running, xcvm_var moved, double decay, double adjust)
+/* Updates a running statistic in place, so that shared layers see it. The instruction has moved it by (1 - decay)
+ * times the batch statistic, which must still be multiplied by `adjust`. So the result is multiplied by it, and the
+ * excess of the old statistic is subtracted. Half precision is computed in f32 and rounded once. */
+static void update_statistic(xcvm_tape *t, xcvm_dtype dtype, xcvm_var running, xcvm_var moved, double decay,
+                             double adjust)
 {
     if (adjust == 1.0) {
         xcvm_Identity(t, moved, .into = running);
@@ -27,10 +28,10 @@ static void move(xcvm_tape *t, xcvm_dtype dtype, xcvm_var running, xcvm_var move
 static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
 {
     xcvm_tape *t = l->tape;
-    const xcvm_var gamma = layer_tensor_of(l, "gamma"), beta = layer_tensor_of(l, "beta"),
-                   mean = layer_tensor_of(l, "avg_mean"), var = layer_tensor_of(l, "avg_var");
+    const xcvm_var gamma = layer_find_tensor(l, "gamma"), beta = layer_find_tensor(l, "beta"),
+                   mean = layer_find_tensor(l, "avg_mean"), var = layer_find_tensor(l, "avg_var");
     const double decay = l->settings.decay;
-    if (!l->training || t->building)
+    if (!l->training || t->mode->builds)
         return xcvm_BatchNormalization(t, x, gamma, beta, mean, var, .epsilon = l->settings.epsilon);
     const tape_variable *statistics[] = {t->failed ? NULL : tape_resolve(t, mean, "a running statistic"),
                                          t->failed ? NULL : tape_resolve(t, var, "a running statistic")};
@@ -46,8 +47,8 @@ static xcvm_var call_batch(xcvm_layer *l, xcvm_var x)
     const xcvm_dtype dtype = (xcvm_dtype)statistics[1]->value.type.dtype;
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     const bool recording = xcvm_tape_set_recording(t, false);
-    move(t, dtype, mean, moved[0], decay, 1);
-    move(t, dtype, var, moved[1], decay, samples > 1 ? samples / (samples - 1) : 1);
+    update_statistic(t, dtype, mean, moved[0], decay, 1);
+    update_statistic(t, dtype, var, moved[1], decay, samples > 1 ? samples / (samples - 1) : 1);
     xcvm_tape_set_recording(t, recording);
     xcvm_tape_scope_end(t, scope, 0, NULL);
     return y;
@@ -80,11 +81,11 @@ xcvm_layer *xcvm_layer_create_batch_normalization(xcvm_tape *tape, int64_t chann
     return layer_made(l);
 }
 
-/* ---- Over the last axis ---- */
+/* ---- Layer normalization ---- */
 
 static xcvm_var call_layer(xcvm_layer *l, xcvm_var x)
 {
-    return xcvm_LayerNormalization(l->tape, x, layer_tensor_of(l, "gamma"), layer_tensor_of(l, "beta"),
+    return xcvm_LayerNormalization(l->tape, x, layer_find_tensor(l, "gamma"), layer_find_tensor(l, "beta"),
                                    .epsilon = l->settings.epsilon,
                                    .stash_type = l->settings.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32);
 }

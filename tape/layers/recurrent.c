@@ -1,6 +1,6 @@
-/* Layers that keep a state from call to call. */
+/* Recurrent layers, which keep a state between calls. */
 #include "ops/util/convert.h"
-#include "tape/layers/layer.h"
+#include "tape/layers/layers.h"
 
 /* 1 - x */
 static xcvm_var complement(xcvm_layer *l, xcvm_var x)
@@ -27,13 +27,14 @@ static xcvm_var call_lstm(xcvm_layer *l, xcvm_var x)
 
 static const layer_kind lstm = {"lstm", call_lstm, 2};
 
-/* The bias of f, the third of each unit's four, begins with 1. */
+/* The bias of the forget gate, the third of four per unit, starts with 1. */
 static void open_forget_gates(xcvm_layer *l, int64_t out)
 {
     xcvm_tape *t = l->tape;
     const double one = 1;
-    tape_variable *b = tape_is_unusable(t) ? NULL : tape_operand(t, xcvm_layer_get_parameter(l, "upward/b"), "a bias");
-    const xcvm_value *type = b == NULL ? NULL : b->built != NULL ? &b->built->type : &b->value.type;
+    tape_variable *b =
+        tape_is_unusable(t) ? NULL : tape_resolve_optional(t, xcvm_layer_get_parameter(l, "upward/b"), "a bias");
+    const xcvm_value *type = b != NULL ? tape_variable_type(b) : NULL;
     for (size_t i = 0; type != NULL && type->data != NULL && i < (size_t)out; i++)
         xcvm_store_f64((xcvm_dtype)type->dtype, type->data, 4 * i + 2, 1, &one, false);
 }

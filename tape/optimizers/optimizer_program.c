@@ -1,7 +1,7 @@
-/* A step of an optimizer as the end of a program that learns, which goes on from where the optimizer is. */
+/* The step of an optimizer as the end of a training program, which continues from the optimizer's state. */
 #include "compiler/ir/compose.h"
 #include "compiler/training/training.h"
-#include "tape/optimizers/optimizer.h"
+#include "tape/optimizers/optimizers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static xcc_value *state_named(const xcc_module *m, const char *name)
     return NULL;
 }
 
-/* The elements are lent. Gives false if there is no such state of so many bytes. */
+/* Sets the initial elements of a state, which are borrowed. False if the program has no such state of that size. */
 static bool begin_with(const xcc_module *m, const char *parameter, const char *what, const void *data, size_t bytes)
 {
     char name[160];
@@ -29,30 +29,31 @@ static bool begin_with(const xcc_module *m, const char *parameter, const char *w
     return true;
 }
 
-/* What is kept of each parameter begins as what it is now, and so does the number of steps. */
+/* States and the number of steps start with their current values. */
 static xcvm_status begin_states(const xcvm_optimizer *o, xcc_module *m, size_t count,
                                 const tape_program_change *changes, const int64_t *steps)
 {
     bool good = begin_with(m, "", "step", steps, sizeof *steps);
     for (size_t i = 0; i < count; i++) {
-        const tape_learner *l = tape_learner_of(o, changes[i].variable);
-        for (size_t k = 0; k < KEPT_COUNT && good; k++)
-            if (l->updated && l->kept[k].kind != XCVM_KIND_NULL)
-                good = begin_with(m, changes[i].state->name, tape_kept_name(o, k), l->kept[k].data, l->kept[k].bytes);
+        const tape_trainable_parameter *l = tape_parameter_of(o, changes[i].variable);
+        for (size_t k = 0; k < STATE_COUNT && good; k++)
+            if (l->updated && l->states[k].kind != XCVM_KIND_NULL)
+                good = begin_with(m, changes[i].state->name, tape_optimizer_state_name(o, k), l->states[k].data,
+                                  l->states[k].bytes);
     }
     return good ? XCVM_OK
                 : xcvm_error_set(m->error, XCVM_INTERNAL, "what an optimizer keeps is no state of the program");
 }
 
-static xcvm_status check(const xcvm_optimizer *o, xcc_module *m, size_t count, const tape_program_change *changes,
-                         int64_t *steps)
+static xcvm_status check_steps(const xcvm_optimizer *o, xcc_module *m, size_t count, const tape_program_change *changes,
+                               int64_t *steps)
 {
     XCVM_CHECK(m->error, o->hook_count == 0, UNSUPPORTED, "an optimizer calls update hooks, which no program can");
     XCVM_CHECK(m->error, state_named(m, XCC_OPTIMIZER_PREFIX "step") == NULL, UNSUPPORTED,
                "a program has one optimizer, the function takes steps of several, or several steps");
     *steps = -1;
     for (size_t i = 0; i < count; i++) {
-        const tape_learner *l = tape_learner_of(o, changes[i].variable);
+        const tape_trainable_parameter *l = tape_parameter_of(o, changes[i].variable);
         XCVM_CHECK(m->error, l != NULL, INTERNAL, "a parameter is none of the optimizer's");
         XCVM_CHECK(m->error, !changes[i].by_rows, UNSUPPORTED,
                    "the gradient of \"%.80s\" is kept by rows (xcvm_var_set_sparse_gradient), which no program has",
@@ -65,14 +66,15 @@ static xcvm_status check(const xcvm_optimizer *o, xcc_module *m, size_t count, c
     return XCVM_OK;
 }
 
-static xcvm_status update(const xcvm_optimizer *o, xcc_module *m, size_t count, const tape_program_change *changes)
+static xcvm_status build_update(const xcvm_optimizer *o, xcc_module *m, size_t count,
+                                const tape_program_change *changes)
 {
     xcc_training t = {.m = m, .b = {.graph = m->graph, .name = "", .origin = "Optimizer"}, .spec = o->spec};
     if ((t.learners = xcc_alloc(m, count * sizeof *t.learners)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
         xcc_value *gradient = changes[i].gradient;
-        if (!tape_learner_of(o, changes[i].variable)->updated)
+        if (!tape_parameter_of(o, changes[i].variable)->updated)
             continue;
         if (o->scale != 1.0)
             gradient = xcc_build_mul(&t.b, gradient, xcc_build_number(&t.b, gradient, o->scale));
@@ -92,13 +94,13 @@ xcvm_status tape_optimizer_build(tape_effect *e, xcc_module *m, size_t count, co
     xcc_options *options = xcc_alloc(m, sizeof *options);
     if (steps == NULL || options == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_TRY(check(o, m, count, changes, steps));
+    XCVM_TRY(check_steps(o, m, count, changes, steps));
     *options = *before;
     options->training.clip_norm = o->options.clip_norm;
     options->training.clip_value = o->options.clip_value;
     options->training.average = o->options.average;
     m->options = options;
-    const xcvm_status status = update(o, m, count, changes);
+    const xcvm_status status = build_update(o, m, count, changes);
     m->options = before;
     XCVM_TRY(status);
     return begin_states(o, m, count, changes, steps);

@@ -1,9 +1,9 @@
-/* One step of an optimizer. All that can fail is done before anything is changed: gradients are found, hooks called,
- * and of tables the rows are taken out that have a gradient. Then one instruction updates all learners, or one for
- * those of each number of steps, since some may have had no gradient in a step before, and of these one more for those
- * whose gradients are given as two factors. */
-#include "tape/optimizers/optimizer.h"
+/* The step of an optimizer. Everything that can fail comes before the first change: gradients, hooks, and gathering
+ * the rows of sparse gradients. One instruction updates all parameters of the same number of steps and the same kind
+ * of gradient. */
 #include "ops/table/table.h"
+#include "tape/backward/backward.h"
+#include "tape/optimizers/optimizers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- Gradients ---- */
 
-static void hold(tape_variable **to, tape_variable *v)
+static void hold_variable(tape_variable **to, tape_variable *v)
 {
     v->refs++;
     if (*to != NULL)
@@ -29,55 +29,55 @@ static void move_rows(const xcvm_value *whole, const xcvm_value *part, const xcv
     }
 }
 
-/* The rows of a table that have a gradient, of which there is at least one. */
-static xcvm_status take_rows(xcvm_tape *t, tape_learner *l)
+/* Gathers the rows of a table that have a gradient. */
+static xcvm_status gather_sparse_rows(xcvm_tape *t, tape_trainable_parameter *l)
 {
     tape_variable *rows = NULL, *gradient = NULL;
     const xcvm_value *table = &l->parameter->value.type;
-    XCVM_TRY(tape_rows_sum(t, l->parameter, &rows, &gradient));
-    hold(&l->rows, rows);
-    hold(&l->gradient, gradient);
+    XCVM_TRY(tape_sparse_sum(t, l->parameter, &rows, &gradient));
+    hold_variable(&l->rows, rows);
+    hold_variable(&l->gradient, gradient);
     const xcvm_value *type = &gradient->value.type;
     tape_variable *part = tape_tensor(t, (xcvm_dtype)table->dtype, type->rank, type->dims, NULL);
     if (part == NULL)
         return t->error.status;
-    hold(&l->part, part);
+    hold_variable(&l->part, part);
     move_rows(table, &part->value.type, &rows->value.type, true);
     return XCVM_OK;
 }
 
 static bool has_rows(const tape_variable *p)
 {
-    for (const tape_rows *r = p->rows; r != NULL; r = r->next)
+    for (const tape_sparse_rows *r = tape_side(p)->sparse_rows; r != NULL; r = r->next)
         if (r->count > 0)
             return true;
     return false;
 }
 
-/* Whether nothing but the step itself reads a gradient. */
-static bool takes_factors(const xcvm_optimizer *o)
+/* True if only the instruction reads the gradient. */
+static bool accepts_factors(const xcvm_optimizer *o)
 {
     return o->hook_count == 0 && o->options.clip_norm == 0.0 && !o->spec.row->norms;
 }
 
-static xcvm_status find_gradient(const xcvm_optimizer *o, tape_learner *l)
+static xcvm_status find_gradient(const xcvm_optimizer *o, tape_trainable_parameter *l)
 {
     xcvm_tape *t = o->tape;
     tape_variable *p = l->parameter;
     if (!l->updated || !p->requires)
         return XCVM_OK;
     const bool rows = has_rows(p);
-    if (p->gradient == NULL && !rows)
+    if (tape_side(p)->gradient == NULL && !rows)
         return XCVM_OK;
-    XCVM_TRY(tape_own_elements(t, p));
-    if (rows && p->gradient == NULL)
-        return take_rows(t, l);
-    if (p->left != NULL && !rows && takes_factors(o)) {
-        hold(&l->left, p->left);
-        hold(&l->gradient, p->gradient);
+    XCVM_TRY(tape_variable_own_elements(t, p));
+    if (rows && tape_side(p)->gradient == NULL)
+        return gather_sparse_rows(t, l);
+    if (tape_side(p)->left_factor != NULL && !rows && accepts_factors(o)) {
+        hold_variable(&l->left_factor, tape_side(p)->left_factor);
+        hold_variable(&l->gradient, tape_side(p)->gradient);
         return XCVM_OK;
     }
-    tape_variable *gradient = rows ? tape_rows_dense(t, p) : tape_variable_gradient(p);
+    tape_variable *gradient = rows ? tape_sparse_to_dense(t, p) : tape_variable_gradient(p);
     if (gradient == NULL)
         return t->error.status;
     if (!xcvm_same_shape(&gradient->value.type, &p->value.type) || gradient->value.type.dtype != p->value.type.dtype) {
@@ -86,28 +86,29 @@ static xcvm_status find_gradient(const xcvm_optimizer *o, tape_learner *l)
                          xcvm_value_describe(&p->value.type, a, sizeof a),
                          xcvm_value_describe(&gradient->value.type, b, sizeof b));
     }
-    hold(&l->gradient, gradient);
+    hold_variable(&l->gradient, gradient);
     return XCVM_OK;
 }
 
-/* A constant for a hook to see, named in the scope of the step. */
-static xcvm_var show(xcvm_tape *t, tape_variable *v)
+/* A constant that a hook can read, named in the scope of the step. */
+static xcvm_var share_with_hook(xcvm_tape *t, tape_variable *v)
 {
     const tape_variable *shown = tape_variable_share(t, v);
     return shown != NULL ? tape_handle(shown) : TAPE_FAILED;
 }
 
-static xcvm_status call_hooks(const xcvm_optimizer *o, tape_learner *l)
+static xcvm_status call_hooks(const xcvm_optimizer *o, tape_trainable_parameter *l)
 {
     xcvm_tape *t = o->tape;
     for (size_t i = 0; i < o->hook_count; i++) {
         char a[192], b[192];
         const xcvm_update update = {.name = l->name,
-                                    .parameter = show(t, l->part != NULL ? l->part : l->parameter),
-                                    .gradient = show(t, l->gradient),
+                                    .parameter = share_with_hook(t, l->part != NULL ? l->part : l->parameter),
+                                    .gradient = share_with_hook(t, l->gradient),
                                     .step = (uint64_t)l->steps + 1};
         const xcvm_var given = t->failed ? TAPE_FAILED : o->hooks[i].call(o->hooks[i].user, t, &update);
-        tape_variable *other = t->failed ? NULL : tape_operand(t, given, "the gradient that an update hook returned");
+        tape_variable *other =
+            t->failed ? NULL : tape_resolve_optional(t, given, "the gradient that an update hook returned");
         if (t->failed)
             return t->error.status;
         if (other == NULL)
@@ -117,44 +118,44 @@ static xcvm_status call_hooks(const xcvm_optimizer *o, tape_learner *l)
             return tape_fail(t, XCVM_SHAPE_MISMATCH, "an update hook returned %s for the gradient of \"%.80s\", %s",
                              xcvm_value_describe(is, a, sizeof a), l->name, xcvm_value_describe(was, b, sizeof b));
         XCVM_TRY(tape_evaluate(other));
-        hold(&l->gradient, other);
+        hold_variable(&l->gradient, other);
     }
     return XCVM_OK;
 }
 
-/* ---- What is kept ---- */
+/* ---- States ---- */
 
-static xcvm_status take_kept(xcvm_tape *t, tape_learner *l)
+static xcvm_status prepare_states(xcvm_tape *t, tape_trainable_parameter *l)
 {
-    xcvm_value *master = &l->kept[KEPT_MASTER];
+    xcvm_value *master = &l->states[STATE_MASTER];
     if (master->kind != XCVM_KIND_NULL && l->version != l->parameter->value.type.storage->version)
-        tape_learner_copy(l, master); /* the host has set the parameter */
-    for (size_t i = 0; l->rows != NULL && i < KEPT_COUNT; i++) {
-        const xcvm_value *kept = &l->kept[i], *type = &l->gradient->value.type;
-        if (kept->kind == XCVM_KIND_NULL)
+        tape_parameter_copy(l, master); /* the host has set the parameter */
+    for (size_t i = 0; l->rows != NULL && i < STATE_COUNT; i++) {
+        const xcvm_value *state = &l->states[i], *type = &l->gradient->value.type;
+        if (state->kind == XCVM_KIND_NULL)
             continue;
-        XCVM_TRY(tape_value_make(t, (xcvm_dtype)kept->dtype, type->rank, type->dims, &l->parts[i]));
-        move_rows(kept, &l->parts[i], &l->rows->value.type, true);
+        XCVM_TRY(tape_value_create(t, (xcvm_dtype)state->dtype, type->rank, type->dims, &l->parts[i]));
+        move_rows(state, &l->parts[i], &l->rows->value.type, true);
     }
     return XCVM_OK;
 }
 
-/* Learners of one instruction stand together, in the order in which they were added. */
-static bool comes_before(const tape_learner *a, const tape_learner *b)
+/* Parameters that one instruction can update are consecutive, in order of addition. */
+static bool comes_before(const tape_trainable_parameter *a, const tape_trainable_parameter *b)
 {
-    if (tape_learner_is_half(a) != tape_learner_is_half(b))
-        return tape_learner_is_half(b);
-    if ((a->left != NULL) != (b->left != NULL))
-        return b->left != NULL;
+    if (tape_parameter_is_half(a) != tape_parameter_is_half(b))
+        return tape_parameter_is_half(b);
+    if ((a->left_factor != NULL) != (b->left_factor != NULL))
+        return b->left_factor != NULL;
     return a->steps < b->steps;
 }
 
-/* Sorts by insertion: they stand in order but for those that had no gradient in some step. */
-static size_t put_in_order(xcvm_optimizer *o)
+/* Insertion sort: parameters are in order, except those that lacked a gradient in some step. */
+static size_t order_parameters(xcvm_optimizer *o)
 {
     size_t count = 0;
     for (size_t i = 0; i < o->count; i++) {
-        tape_learner *l = o->learners[i];
+        tape_trainable_parameter *l = o->parameters[i];
         if (l->gradient == NULL)
             continue;
         size_t at = count++;
@@ -174,13 +175,13 @@ static const xcvm_value **list_of(const xcvm_optimizer *o, size_t list)
 static void fill_lists(const xcvm_optimizer *o, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const tape_learner *l = o->order[i];
+        const tape_trainable_parameter *l = o->order[i];
         list_of(o, LIST_GRADIENTS)[i] = &l->gradient->value.type;
-        list_of(o, LIST_FACTORS)[2 * i] = l->left != NULL ? &l->left->value.type : NULL;
+        list_of(o, LIST_FACTORS)[2 * i] = l->left_factor != NULL ? &l->left_factor->value.type : NULL;
         list_of(o, LIST_FACTORS)[2 * i + 1] = &l->gradient->value.type;
         list_of(o, LIST_PARAMETERS)[i] = &(l->part != NULL ? l->part : l->parameter)->value.type;
-        for (size_t k = 0; k < KEPT_COUNT; k++)
-            list_of(o, LIST_KEPT + k)[i] = l->rows != NULL ? &l->parts[k] : &l->kept[k];
+        for (size_t k = 0; k < STATE_COUNT; k++)
+            list_of(o, LIST_STATES + k)[i] = l->rows != NULL ? &l->parts[k] : &l->states[k];
     }
 }
 
@@ -194,7 +195,7 @@ static xcvm_status find_norms(const xcvm_optimizer *o, size_t list, size_t count
     return xcvm_kernel_of(XCVM_OP_GlobalNorm)(&o->tape->kernel, &args);
 }
 
-/* What gradients are multiplied by. */
+/* The factor of all gradients. */
 static xcvm_status find_scale(xcvm_optimizer *o, size_t count, double *scale)
 {
     *scale = o->scale;
@@ -212,7 +213,7 @@ static xcvm_status find_scale(xcvm_optimizer *o, size_t count, double *scale)
     return XCVM_OK;
 }
 
-/* ---- The step ---- */
+/* ---- Step ---- */
 
 static void set_operand(const xcvm_optimizer *o, ptrdiff_t at, const xcvm_value *value)
 {
@@ -237,9 +238,9 @@ static xcvm_value norms_of(float *norms, size_t count)
     return value;
 }
 
-/* Learners begin ... end of the order, which have had as many steps. Cannot fail: all that the shape rule asks for was
- * seen to when the learners were added and their gradients found. */
-static xcvm_status update(const xcvm_optimizer *o, size_t begin, size_t end, double scale_number)
+/* Updates parameters begin ... end, which have the same number of steps. It cannot fail: the shape rule's conditions
+ * were checked when parameters were added and gradients found. */
+static xcvm_status run_instruction(const xcvm_optimizer *o, size_t begin, size_t end, double scale_number)
 {
     double rate_number = o->rate;
     int64_t step_number = o->order[begin]->steps + 1;
@@ -254,85 +255,85 @@ static xcvm_status update(const xcvm_optimizer *o, size_t begin, size_t end, dou
     set_operand(o, o->gradient_norms_at, &gradient_norms);
     for (size_t i = 0; i < LIST_COUNT; i++)
         if (o->lists[i] >= 0) {
-            const bool kept = i < LIST_KEPT || o->order[begin]->kept[i - LIST_KEPT].kind != XCVM_KIND_NULL;
+            const bool state = i < LIST_STATES || o->order[begin]->states[i - LIST_STATES].kind != XCVM_KIND_NULL;
             *(xcvm_inputs *)(void *)((char *)o->args + o->lists[i]) =
-                (xcvm_inputs){list_of(o, i) + begin, kept ? count : 0};
+                (xcvm_inputs){list_of(o, i) + begin, state ? count : 0};
         }
-    if (o->order[begin]->left != NULL) /* factors: ops/optimizer/factors.h */
+    if (o->order[begin]->left_factor != NULL) /* factors: ops/optimizer/factors.h */
         *(xcvm_inputs *)(void *)((char *)o->args + o->lists[LIST_GRADIENTS]) =
             (xcvm_inputs){list_of(o, LIST_FACTORS) + 2 * begin, 2 * count};
     return xcvm_kernel_of(o->spec.row->opcode)(&o->tape->kernel, o->args);
 }
 
-static void conclude(const xcvm_optimizer *o, size_t count)
+static void finish_step(const xcvm_optimizer *o, size_t count)
 {
     const uint64_t call = o->tape->calls++;
     for (size_t i = 0; i < count; i++) {
-        tape_learner *l = o->order[i];
+        tape_trainable_parameter *l = o->order[i];
         const xcvm_value *p = &l->parameter->value.type;
         if (l->rows != NULL) {
             move_rows(p, &l->part->value.type, &l->rows->value.type, false);
-            for (size_t k = 0; k < KEPT_COUNT; k++)
-                if (l->kept[k].kind != XCVM_KIND_NULL)
-                    move_rows(&l->kept[k], &l->parts[k], &l->rows->value.type, false);
+            for (size_t k = 0; k < STATE_COUNT; k++)
+                if (l->states[k].kind != XCVM_KIND_NULL)
+                    move_rows(&l->states[k], &l->parts[k], &l->rows->value.type, false);
         }
         l->steps++;
-        tape_note_overwritten(p, call);
+        tape_mark_overwritten(p, call);
         l->version = p->storage->version;
     }
 }
 
-static xcvm_status step(xcvm_optimizer *o)
+static xcvm_status run_step(xcvm_optimizer *o)
 {
     double scale;
-    /* Calls that wait read what is overwritten. */
+    /* Waiting ops read what is overwritten. */
     XCVM_TRY(tape_evaluate_all(o->tape));
     for (size_t i = 0; i < o->count; i++)
-        XCVM_TRY(find_gradient(o, o->learners[i]));
+        XCVM_TRY(find_gradient(o, o->parameters[i]));
     for (size_t i = 0; i < o->count; i++)
-        if (o->learners[i]->gradient != NULL) {
-            XCVM_TRY(call_hooks(o, o->learners[i]));
-            XCVM_TRY(take_kept(o->tape, o->learners[i]));
+        if (o->parameters[i]->gradient != NULL) {
+            XCVM_TRY(call_hooks(o, o->parameters[i]));
+            XCVM_TRY(prepare_states(o->tape, o->parameters[i]));
         }
-    const size_t count = put_in_order(o);
+    const size_t count = order_parameters(o);
     fill_lists(o, count);
     XCVM_TRY(find_scale(o, count, &scale));
     for (size_t begin = 0, end = 0; begin < count; begin = end) {
         while (end < count && !comes_before(o->order[begin], o->order[end]))
             end++;
-        XCVM_TRY(update(o, begin, end, scale));
+        XCVM_TRY(run_instruction(o, begin, end, scale));
     }
-    conclude(o, count);
+    finish_step(o, count);
     return XCVM_OK;
 }
 
-static void forget(tape_learner *l)
+static void release_step(tape_trainable_parameter *l)
 {
-    tape_variable **held[] = {&l->gradient, &l->left, &l->rows, &l->part};
+    tape_variable **held[] = {&l->gradient, &l->left_factor, &l->rows, &l->part};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
         if (*held[i] != NULL)
             tape_variable_release(*held[i]);
         *held[i] = NULL;
     }
-    for (size_t i = 0; i < KEPT_COUNT; i++)
+    for (size_t i = 0; i < STATE_COUNT; i++)
         xcvm_value_clear(&l->parts[i]);
 }
 
-/* In a scope of its own, not recorded. A hook may destroy the optimizer, which stays until the step has ended. */
-static xcvm_status take_step(xcvm_optimizer *o)
+/* The step has a scope, and is not recorded. A hook may destroy the optimizer, which stays until the step ends. */
+static xcvm_status run_step_scoped(xcvm_optimizer *o)
 {
     xcvm_tape *t = o->tape;
     const bool recording = xcvm_tape_set_recording(t, false);
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     tape_tracer *tracer = t->tracer;
-    t->tracer = NULL; /* which has the step as a whole */
+    t->tracer = NULL; /* the tracer sees the step as one effect */
     o->norm = (double)NAN;
     o->stepping = true;
     o->effect.refs++;
-    tape_stick(t, step(o));
+    tape_latch_failure(t, run_step(o));
     o->stepping = false;
     for (size_t i = 0; i < o->count; i++)
-        forget(o->learners[i]);
+        release_step(o->parameters[i]);
     tape_effect_release(&o->effect);
     t->tracer = tracer;
     xcvm_tape_scope_end(t, scope, 0, NULL);
@@ -340,69 +341,69 @@ static xcvm_status take_step(xcvm_optimizer *o)
     return t->failed ? t->error.status : XCVM_OK;
 }
 
-/* ---- Steps that are traced ---- */
+/* ---- Traced steps ---- */
 
-/* What the step changes, and what it would change by other gradients, whose are NULL, listed in `changes` (NULL: it is
- * not); gives how much it is. */
+/* Lists the changes of a step (NULL: does not), also those of parameters without a gradient, and returns their
+ * number. */
 static size_t list_changes(const xcvm_optimizer *o, tape_change *changes)
 {
     size_t count = 0;
     for (size_t i = 0; i < o->count; i++) {
-        tape_variable *p = o->learners[i]->parameter;
+        tape_variable *p = o->parameters[i]->parameter;
         if (!p->requires)
             continue;
         if (changes != NULL)
             changes[count] = (tape_change){.variable = p, .gradient = tape_variable_gradient(p)};
         count++;
-        for (const tape_rows *r = p->rows; r != NULL; r = r->next, count++)
+        for (const tape_sparse_rows *r = tape_side(p)->sparse_rows; r != NULL; r = r->next, count++)
             if (changes != NULL)
                 changes[count] = (tape_change){.variable = p, .gradient = r->gradient, .rows = r->indices};
     }
     return count;
 }
 
-static xcvm_status tell(xcvm_optimizer *o)
+static xcvm_status notify_tracer(xcvm_optimizer *o)
 {
     xcvm_tape *t = o->tape;
     const size_t count = list_changes(o, NULL), bytes = (count + 1) * sizeof(tape_change);
-    tape_change *changes = tape_take(t, bytes);
+    tape_change *changes = tape_allocate(t, bytes);
     if (changes == NULL)
         return t->error.status;
     list_changes(o, changes);
     const xcvm_status status = t->tracer->functions->effect(t->tracer, &o->effect, count, changes);
-    tape_give_back(t, changes, bytes);
+    tape_free(t, changes, bytes);
     return status;
 }
 
-/* The changes are in the order of the learners, as they were listed. */
+/* The changes are in the order in which list_changes listed them. */
 xcvm_status tape_optimizer_run(tape_effect *e, size_t count, const tape_change *changes)
 {
     xcvm_optimizer *o = (xcvm_optimizer *)(void *)e;
     xcvm_tape *t = o->tape;
     if (o->stepping)
-        return tape_fail(t, XCVM_INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
-    if (tape_changes_give(t, count, changes) == XCVM_OK)
-        take_step(o);
+        return tape_fail(t, XCVM_INVALID_ARGUMENT, "a step is running; an update hook cannot take another");
+    if (tape_changes_apply(t, count, changes) == XCVM_OK)
+        run_step_scoped(o);
     for (size_t i = 0; i < count; i++)
-        if (!changes[i].stays)
+        if (!changes[i].remains)
             tape_variable_clear_gradient(changes[i].variable);
     return t->failed ? t->error.status : XCVM_OK;
 }
 
-/* ---- The host's side ---- */
+/* ---- Public functions ---- */
 
 xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error)
 {
     XCVM_CHECK(error, optimizer != NULL, INVALID_ARGUMENT, "optimizer is NULL");
     xcvm_tape *t = optimizer->tape;
     TAPE_BEGIN(t, xcvm_optimizer_step, error);
-    XCVM_CHECK(error, !optimizer->stepping, INVALID_ARGUMENT, "a step goes on; an update hook cannot take another");
-    if (t->tracer == NULL || tell(optimizer) == XCVM_OK)
-        take_step(optimizer);
+    XCVM_CHECK(error, !optimizer->stepping, INVALID_ARGUMENT, "a step is running; an update hook cannot take another");
+    if (t->tracer == NULL || notify_tracer(optimizer) == XCVM_OK)
+        run_step_scoped(optimizer);
     return tape_report(t, error);
 }
 
-/* ---- Hooks that are ready-made ---- */
+/* ---- Predefined hooks ---- */
 
 static xcvm_var number_like(xcvm_tape *t, const xcvm_update *update, double number)
 {

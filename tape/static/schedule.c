@@ -1,4 +1,4 @@
-/* Compiling traces. */
+/* Schedules: compiles a trace to a forward and a backward program. */
 #include "tape/static/schedule.h"
 #include "base/bytes.h"
 #include "compiler/driver/driver.h"
@@ -105,9 +105,9 @@ static xcvm_status make_program(xcvm_tape *t, const tape_schedule *s, const xcc_
     return status;
 }
 
-/* ---- What goes where ---- */
+/* ---- Bindings ---- */
 
-static void *take(xcvm_tape *t, tape_schedule *s, size_t count, size_t size)
+static void *allocate_array(xcvm_tape *t, tape_schedule *s, size_t count, size_t size)
 {
     void *memory = count < SIZE_MAX / size ? xcvm_arena_allocate(&s->arena, count * size + 1) : NULL;
     if (memory == NULL)
@@ -115,8 +115,8 @@ static void *take(xcvm_tape *t, tape_schedule *s, size_t count, size_t size)
     return memory;
 }
 
-/* Of the forward's outputs, those that are results of the record: what the function gives, and leaves in places, and
- * what effects change operands by. */
+/* Counts the forward outputs that are results of the record: results of the function, contents of state slots, and
+ * the changes of effects. */
 static xcvm_status count_results(xcvm_tape *t, tape_schedule *s)
 {
     const tape_trace *k = s->trace;
@@ -125,12 +125,12 @@ static xcvm_status count_results(xcvm_tape *t, tape_schedule *s)
     for (size_t i = 0; i < k->effect_count; i++) {
         most = k->effects[i].count > most ? k->effects[i].count : most;
         for (size_t j = 0; j < k->effects[i].count; j++)
-            s->change_count += trace_change_with(&k->effects[i].changes[j]) != NULL ? 2 : 1;
+            s->change_count += trace_change_companion(&k->effects[i].changes[j]) != NULL ? 2 : 1;
     }
     s->result_count = k->out_count + s->change_count;
     for (size_t i = 0; i < k->operand_count; i++)
         s->result_count += k->operands[i].next != NULL;
-    s->changing = take(t, s, most, sizeof *s->changing);
+    s->changing = allocate_array(t, s, most, sizeof *s->changing);
     return s->changing != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
@@ -156,7 +156,7 @@ static xcvm_status link_outputs(xcvm_tape *t, tape_schedule *s)
     s->state_count = xcvm_program_state_count(s->forward.program);
     XCVM_TRY(count_results(t, s));
     s->kept_count = 0;
-    if ((s->outputs = take(t, s, count + s->state_count, sizeof *s->outputs)) == NULL)
+    if ((s->outputs = allocate_array(t, s, count + s->state_count, sizeof *s->outputs)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     link_states(s);
     for (size_t i = 0; i < count; i++) {
@@ -185,11 +185,11 @@ static xcvm_status link_forward(xcvm_tape *t, tape_schedule *s)
     const tape_trace *k = s->trace;
     const size_t count = xcvm_program_input_count(s->forward.program);
     XCVM_TRY(link_outputs(t, s));
-    s->forward_inputs = take(t, s, count, sizeof *s->forward_inputs);
-    s->operands = take(t, s, k->operand_count, sizeof *s->operands);
-    s->written = take(t, s, k->operand_count, sizeof *s->written);
-    s->replaced = take(t, s, k->operand_count, sizeof *s->replaced);
-    s->results = take(t, s, s->result_count + s->kept_count, sizeof *s->results);
+    s->forward_inputs = allocate_array(t, s, count, sizeof *s->forward_inputs);
+    s->operands = allocate_array(t, s, k->operand_count, sizeof *s->operands);
+    s->written = allocate_array(t, s, k->operand_count, sizeof *s->written);
+    s->replaced = allocate_array(t, s, k->operand_count, sizeof *s->replaced);
+    s->results = allocate_array(t, s, s->result_count + s->kept_count, sizeof *s->results);
     if (s->forward_inputs == NULL || s->operands == NULL || s->written == NULL || s->replaced == NULL ||
         s->results == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -211,8 +211,8 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
     static const char seed[] = "grad_in@", gradient[] = "grad_out@";
     const xcvm_program *program = s->backward.program;
     const size_t inputs = xcvm_program_input_count(program), outputs = xcvm_program_output_count(program);
-    s->backward_inputs = take(t, s, inputs, sizeof *s->backward_inputs);
-    s->backward_outputs = take(t, s, outputs, sizeof *s->backward_outputs);
+    s->backward_inputs = allocate_array(t, s, inputs, sizeof *s->backward_inputs);
+    s->backward_outputs = allocate_array(t, s, outputs, sizeof *s->backward_outputs);
     if (s->backward_inputs == NULL || s->backward_outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < inputs; i++) {
@@ -234,13 +234,13 @@ static xcvm_status link_backward(xcvm_tape *t, tape_schedule *s)
 
 /* ---- Compiling ---- */
 
-/* Through which values gradients flow from the results back, by their ids; as on the tape, those that they do not flow
- * to have none, which is not the same as zeros. NULL: no memory. */
+/* Marks the values through which gradients flow back from the results, by id. Others have no gradient, which differs
+ * from a zero gradient. NULL: no memory. */
 static bool *find_flowing(xcvm_tape *t, tape_schedule *s)
 {
     const tape_trace *k = s->trace;
     const size_t count = k->module.value_count;
-    bool *flowing = take(t, s, count, sizeof *flowing);
+    bool *flowing = allocate_array(t, s, count, sizeof *flowing);
     if (flowing == NULL)
         return NULL;
     memset(flowing, 0, count * sizeof *flowing);
@@ -252,23 +252,23 @@ static bool *find_flowing(xcvm_tape *t, tape_schedule *s)
             flowing[o->next->id] = flowing[o->next->id] || o->next_requires;
     }
     for (const xcc_node *n = k->module.graph->last; n != NULL; n = n->previous) {
-        bool flows = false;
+        bool differentiable = false;
         for (size_t i = 0; i < xcc_node_output_count(n) && !n->schema->gradient.zero; i++) {
             const xcc_value *v = xcc_node_output(n, i);
-            flows = flows || (v != NULL && flowing[v->id] && v->mark != TRACE_STOPPED);
+            differentiable = differentiable || (v != NULL && flowing[v->id] && v->mark != TRACE_STOPPED);
         }
-        for (size_t i = 0; i < xcc_node_input_count(n) && flows; i++)
+        for (size_t i = 0; i < xcc_node_input_count(n) && differentiable; i++)
             if (xcc_node_input(n, i) != NULL)
                 flowing[xcc_node_input(n, i)->id] = true;
     }
     return flowing;
 }
 
-/* The names of what is differentiated by. */
+/* The names of the differentiation targets. */
 static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
 {
     const tape_trace *k = s->trace;
-    const char **names = take(t, s, k->operand_count, sizeof *names);
+    const char **names = allocate_array(t, s, k->operand_count, sizeof *names);
     const bool *flowing = names != NULL ? find_flowing(t, s) : NULL;
     if (flowing == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -287,7 +287,7 @@ static xcvm_status list_wrt(xcvm_tape *t, tape_schedule *s, xcc_options *o)
 static xcvm_status list_vjps(xcvm_tape *t, tape_schedule *s, xcc_options *o)
 {
     const tape_trace *k = s->trace;
-    xcc_vjp_function *vjps = take(t, s, k->operation_count, sizeof *vjps);
+    xcc_vjp_function *vjps = allocate_array(t, s, k->operation_count, sizeof *vjps);
     if (vjps == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < k->operation_count; i++)
@@ -297,11 +297,11 @@ static xcvm_status list_vjps(xcvm_tape *t, tape_schedule *s, xcc_options *o)
     return XCVM_OK;
 }
 
-/* What the tape owns changes by calls, which count its versions. */
-static xcvm_status note_constants(xcvm_tape *t, tape_schedule *s)
+/* The tape's own elements change only by op calls, which count versions. */
+static xcvm_status record_constants(xcvm_tape *t, tape_schedule *s)
 {
     const tape_trace *k = s->trace;
-    s->constants = take(t, s, k->operand_count, sizeof *s->constants);
+    s->constants = allocate_array(t, s, k->operand_count, sizeof *s->constants);
     if (s->constants == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = k->in_count; i < k->operand_count; i++)
@@ -321,7 +321,7 @@ static bool can_be_constant(const xcvm_tape *t, const tape_schedule *s)
         const trace_operand *o = &k->operands[i];
         const xcvm_storage *storage = o->value != NULL ? o->v.at->value.type.storage : NULL;
         if (o->value != NULL && (storage == NULL || storage->owner != t->kernel.heap || trace_is_written(o) ||
-                                 o->changes || o->place != NULL || o->gathered))
+                                 o->changes || o->slot != NULL || o->gathered))
             return false;
     }
     return true;
@@ -338,13 +338,13 @@ bool tape_schedule_is_outdated(const tape_schedule *s)
     return false;
 }
 
-static xcvm_status compile(xcvm_tape *t, tape_schedule *s)
+static xcvm_status compile_schedule(xcvm_tape *t, tape_schedule *s)
 {
     xcc_options o = {.size = sizeof o, .allocator = t->allocator, .optimization = s->optimization};
     const bool constant = can_be_constant(t, s);
     XCVM_TRY(tape_schedule_functions(t, s));
     if (constant)
-        XCVM_TRY(note_constants(t, s));
+        XCVM_TRY(record_constants(t, s));
     if (s->trace->differentiable) {
         o.backprop = true;
         o.gradients.phase = XCC_PHASE_FORWARD;
@@ -364,12 +364,12 @@ xcvm_status tape_schedule_compile(xcvm_tape *t, tape_schedule *s)
 {
     if (s->forward.session != NULL)
         return XCVM_OK;
-    const xcvm_status status = compile(t, s);
+    const xcvm_status status = compile_schedule(t, s);
     if (status == XCVM_OK)
         return XCVM_OK;
     tape_schedule_discard_programs(t, s);
     if (status == XCVM_OUT_OF_MEMORY || status == XCVM_INTERNAL)
-        return tape_stick(t, status);
+        return tape_latch_failure(t, status);
     tape_trace_refuse(s->trace, "%.230s", t->error.message);
     xcvm_error_set(&t->error, XCVM_OK, "%s", "");
     return XCVM_OK;

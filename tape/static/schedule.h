@@ -1,26 +1,26 @@
-/* Schedules: a trace compiled, and the programs run in the place of its calls. */
+/* Schedules: compiled traces, whose programs run in place of the op calls. */
 #ifndef XCVM_TAPE_STATIC_SCHEDULE_H
 #define XCVM_TAPE_STATIC_SCHEDULE_H
 
 #include "tape/static/trace.h"
 
-/* What an output of the forward, or a state of it, is. */
+/* The purpose of a forward output, or of a state of the forward program. */
 typedef enum schedule_role {
-    SCHEDULE_RESULT,  /* of the function, or what is left in a place, or what an effect changes an operand by */
-    SCHEDULE_WRITTEN, /* what operand `index` becomes */
-    SCHEDULE_UPDATED, /* operand `index`, which the end of the program changes in place */
-    SCHEDULE_KEPT,    /* for the backward alone */
-    SCHEDULE_OPERAND  /* for the backward, which reads the operand `index` itself */
+    SCHEDULE_RESULT,  /* result of the function, content of a state slot, or change of an effect */
+    SCHEDULE_WRITTEN, /* new value of operand `index` */
+    SCHEDULE_UPDATED, /* operand `index`, which the end of the program updates in place */
+    SCHEDULE_KEPT,    /* saved for the backward program */
+    SCHEDULE_OPERAND  /* the backward program reads operand `index` itself */
 } schedule_role;
 typedef struct schedule_output {
     schedule_role role;
     size_t index; /* of the operand, or of the record's result */
     const char *name;
     const xcvm_type *type;
-    bool fixed; /* the type is, so that the program can write straight into a variable */
+    bool fixed; /* the type is static, so the program can write directly into a variable */
 } schedule_output;
 
-/* An input of the backward: the gradient of an output of the forward, or that output. */
+/* An input of the backward program: the gradient of a forward output, or that output. */
 typedef struct schedule_input {
     bool is_gradient;
     const schedule_output *of;
@@ -31,14 +31,14 @@ typedef struct schedule_program {
     xcvm_session *session;
 } schedule_program;
 
-/* An operation of the host's, as the session calls it. */
+/* A host operation, as the session calls it. */
 typedef struct schedule_operation {
     xcvm_tape *tape;
     const struct tape_schedule *schedule;
     const trace_operation *of;
 } schedule_operation;
 
-/* Elements that were put into a program as constants. */
+/* Elements that are constants of a program. */
 typedef struct schedule_constant {
     const xcvm_storage *storage;
     uint32_t version;
@@ -48,52 +48,52 @@ typedef struct tape_schedule tape_schedule;
 struct tape_schedule {
     tape_schedule *next;
     tape_trace *trace;
-    xcvm_operation operation; /* that records have */
-    uint32_t users;           /* records */
-    uint64_t used;            /* when it was, for the one that was not used for longest to go */
-    bool recording, training; /* when it was recorded */
+    xcvm_operation operation; /* of the records */
+    uint32_t users;           /* number of records */
+    uint64_t used;            /* time of the last use, for eviction */
+    bool recording, training; /* state of the tape at the recording */
     bool double_backprop;
     int optimization;
-    bool changes; /* captures do, so that they are no constants of the program */
+    bool changes; /* captures change, so they cannot be constants */
     schedule_program forward, backward;
-    /* What follows is made when it is compiled, in memory of its own. */
+    /* The members below are set by compilation, and allocated in the arena. */
     xcvm_arena arena;
     xcvm_host_function *functions;
     size_t function_count;
     size_t *forward_inputs;   /* operands */
-    schedule_output *outputs; /* of the forward; behind them its states, which are operands that are written */
+    schedule_output *outputs; /* of the forward program; its states, which are operands that are written, follow */
     size_t output_count, state_count, result_count, kept_count;
-    size_t change_count;   /* of the results, behind the others: for effects */
-    tape_change *changing; /* by the effect that runs */
-    bool aside;            /* what is updated in place is a copy: something behind the program may fail */
+    size_t change_count;     /* changes of effects, which are the last results */
+    tape_change *changing;   /* of the running effect */
+    bool preserves_operands; /* in-place updates use a copy, since something after the program may fail */
     schedule_input *backward_inputs;
     size_t *backward_outputs;            /* operands */
-    schedule_constant *constants;        /* of each operand; NULL: none is constant */
-    tape_variable **operands, **results; /* of the call that runs */
-    xcvm_value *written;                 /* likewise: what operands become */
-    xcvm_var *replaced;                  /* likewise: what was in the places of operands */
+    schedule_constant *constants;        /* per operand; NULL: none is constant */
+    tape_variable **operands, **results; /* of the running call */
+    xcvm_value *written;                 /* the same: new values of operands */
+    xcvm_var *replaced;                  /* the same: previous contents of state slots */
 };
 
-/* Takes the trace. NULL, with the failure noted: no memory. */
+/* Takes ownership of the trace. NULL with the failure set if there is no memory. */
 tape_schedule *tape_schedule_create(xcvm_tape *t, tape_trace *trace, const char *name);
-/* No record may be left. NULL is accepted. */
+/* There must be no record of it. NULL is accepted. */
 void tape_schedule_destroy(xcvm_tape *t, tape_schedule *s);
-/* Compiles it, unless it is. What the compiler refuses becomes a refusal of the trace. */
+/* Compiles the schedule, unless that was done. An error of the compiler becomes a refusal of the trace. */
 xcvm_status tape_schedule_compile(xcvm_tape *t, tape_schedule *s);
-/* Whether elements that are constants of the program have changed: it is compiled anew then, without them. */
+/* True if elements changed that are constants of the program. It must be compiled again, without constants. */
 bool tape_schedule_is_outdated(const tape_schedule *s);
 void tape_schedule_discard_programs(xcvm_tape *t, tape_schedule *s);
-/* Runs the forward for s->operands, as a call that is recorded, and fills s->results, named in the innermost scope. */
+/* Runs the forward program on s->operands as one recorded op, and sets s->results, named in the innermost scope. */
 xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s);
-/* Of its records, as of xcvm_operation. */
+/* The gradient of a schedule's record, as in xcvm_operation. */
 xcvm_status tape_schedule_backward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                    const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients);
 size_t tape_schedule_memory(const tape_schedule *s);
-/* Exchanges elements, with their versions: what nobody else sees changes its place, else the elements do. */
+/* Exchanges elements and versions. Storages that nobody shares are swapped, others are copied. */
 void tape_schedule_exchange(xcvm_value *to, xcvm_value *next);
-/* Functions of the session that call the operations of the trace (schedule_operations.c). */
+/* Creates the session's functions for host operations (schedule_operations.c). */
 xcvm_status tape_schedule_functions(xcvm_tape *t, tape_schedule *s);
-/* The program of the trace in some form: bytes for `sink`. */
+/* Compiles the trace in a form, and writes the program to `sink`. */
 xcvm_status tape_schedule_emit(xcvm_tape *t, const tape_trace *k, const xcc_options *options, trace_form form,
                                xcvm_sink sink);
 

@@ -1,4 +1,4 @@
-/* Operations of the host's in a schedule: the session calls them, on variables that have what it gives. */
+/* Host operations in a schedule: the session calls them on temporary variables. */
 #include "tape/static/schedule.h"
 
 #include <string.h>
@@ -17,16 +17,16 @@ static xcvm_status make_variables(xcvm_tape *t, size_t count, const xcvm_value *
     return XCVM_OK;
 }
 
-/* A copy for the session; zeros like `like` for what is absent. */
-static xcvm_status give_value(xcvm_tape *t, xcvm_var v, const xcvm_value *like, xcvm_value **value)
+/* Copies a result for the session. An absent one becomes zeros like `like`. */
+static xcvm_status return_value(xcvm_tape *t, xcvm_var v, const xcvm_value *like, xcvm_value **value)
 {
-    const tape_variable *from = tape_operand(t, v, "a result of the operation");
+    const tape_variable *from = tape_resolve_optional(t, v, "a result of the operation");
     if (t->failed)
         return t->error.status;
     const xcvm_value *type = from != NULL ? &from->value.type : like;
     if (type == NULL || type->kind != XCVM_KIND_TENSOR || type->dtype == XCVM_STRING)
         return tape_fail(t, XCVM_TYPE_MISMATCH, "a result of an operation in a schedule is no tensor of numbers");
-    XCVM_TRY(tape_stick(
+    XCVM_TRY(tape_latch_failure(
         t, xcvm_tensor_create(t->allocator, (xcvm_dtype)type->dtype, type->rank, type->dims, value, &t->error)));
     if (type->bytes > 0 && from != NULL)
         memcpy((*value)->data, type->data, type->bytes);
@@ -37,40 +37,40 @@ static xcvm_status give_value(xcvm_tape *t, xcvm_var v, const xcvm_value *like, 
 
 /* ---- Functions ---- */
 
-/* A call of an operation, in a scope in which nothing is recorded. */
-typedef struct calling {
+/* A running host operation, in a scope in which nothing is recorded. */
+typedef struct host_call {
     xcvm_tape *t;
     xcvm_scope scope;
     bool recording;
     size_t bytes;
     xcvm_var *all;
-} calling;
+} host_call;
 
-static xcvm_status begin(calling *c, xcvm_tape *t, size_t count)
+static xcvm_status begin_call(host_call *c, xcvm_tape *t, size_t count)
 {
-    *c = (calling){.t = t, .scope = xcvm_tape_scope_begin(t), .bytes = (count + 1) * sizeof *c->all};
-    if ((c->all = tape_take(t, c->bytes)) == NULL)
+    *c = (host_call){.t = t, .scope = xcvm_tape_scope_begin(t), .bytes = (count + 1) * sizeof *c->all};
+    if ((c->all = tape_allocate(t, c->bytes)) == NULL)
         return t->error.status;
     memset(c->all, 0, c->bytes);
     c->recording = xcvm_tape_set_recording(t, false);
     return XCVM_OK;
 }
 
-static xcvm_status end(const calling *c, xcvm_status status, xcvm_error *error)
+static xcvm_status end_call(const host_call *c, xcvm_status status, xcvm_error *error)
 {
     xcvm_tape *t = c->t;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the operation failed");
     t->recording = c->recording;
     xcvm_tape_scope_end(t, c->scope, 0, NULL);
-    tape_give_back(t, c->all, c->bytes);
+    tape_free(t, c->all, c->bytes);
     if (t->failed && error != NULL && error != &t->error)
         *error = t->error;
     return t->failed ? t->error.status : XCVM_OK;
 }
 
-/* What calls have written so far takes the place of operands for as long as the host's function runs, which may read
- * them; and back. `values`: variables, held, that have it. */
+/* Operands that op calls have written show their new elements while the host's function runs, and are restored
+ * afterwards. `values` are referenced variables with these elements. */
 static void exchange_seen(const schedule_operation *o, const xcvm_var *values)
 {
     for (size_t i = 0; i < o->of->seen_count; i++)
@@ -95,27 +95,26 @@ static xcvm_status call_forward(void *user, size_t in_count, const xcvm_value *c
                                 xcvm_value **out, xcvm_error *error)
 {
     const schedule_operation *o = user;
-    calling c;
-    XCVM_TRY(begin(&c, o->tape, in_count + out_count));
+    host_call c;
+    XCVM_TRY(begin_call(&c, o->tape, in_count + out_count));
     xcvm_var *results = c.all + in_count;
     xcvm_status status = make_variables(o->tape, in_count, in, c.all);
     if (status == XCVM_OK)
         status = call_host(o, c.all, out_count, results);
     for (size_t i = 0; i < out_count && status == XCVM_OK; i++)
-        status = give_value(o->tape, results[i], NULL, &out[i]);
-    return end(&c, status, error);
+        status = return_value(o->tape, results[i], NULL, &out[i]);
+    return end_call(&c, status, error);
 }
 
-/* Given are operands, those that were seen besides, results, and the gradients of those of the results that are of
- * float types. */
+/* The values are operands, seen operands, results, and gradients of the float results. */
 static xcvm_status call_backward(void *user, size_t count, const xcvm_value *const *values, size_t out_count,
                                  xcvm_value **out, xcvm_error *error)
 {
     const schedule_operation *o = user;
     const xcvm_operation *host = o->of->operation;
     const size_t own = o->of->in_count, ins = own + o->of->seen_count, outs = o->of->out_count;
-    calling c;
-    XCVM_TRY(begin(&c, o->tape, count + outs + ins));
+    host_call c;
+    XCVM_TRY(begin_call(&c, o->tape, count + outs + ins));
     xcvm_var *gradients = c.all + count, *in_gradients = gradients + outs;
     xcvm_status status = make_variables(o->tape, count, values, c.all);
     for (size_t i = 0, at = ins + outs; i < outs && status == XCVM_OK; i++)
@@ -125,8 +124,8 @@ static xcvm_status call_backward(void *user, size_t count, const xcvm_value *con
         status = host->backward(host->user, o->tape, own, c.all, outs, c.all + ins, gradients, in_gradients);
     for (size_t i = 0, at = 0; i < ins && at < out_count && status == XCVM_OK; i++)
         if (xcvm_dtype_is_float((xcvm_dtype)values[i]->dtype))
-            status = give_value(o->tape, in_gradients[i], values[i], &out[at++]);
-    return end(&c, status, error);
+            status = return_value(o->tape, in_gradients[i], values[i], &out[at++]);
+    return end_call(&c, status, error);
 }
 
 xcvm_status tape_schedule_functions(xcvm_tape *t, tape_schedule *s)

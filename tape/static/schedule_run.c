@@ -1,17 +1,17 @@
-/* Running schedules: the forward as one call, the backward as its gradient. */
+/* Runs schedules: the forward program as one op, and the backward program as its gradient. */
 #include "base/keep.h"
 #include "tape/static/schedule.h"
 #include "vm/session.h"
 
 #include <string.h>
 
-/* What stands for the row of such a call. */
+/* The definition of such an op. */
 static const xcvm_schema schema = {.name = "static"};
 
-/* A failure of an instruction of the program names it in the message: the call is the static function's. */
-static xcvm_status run(xcvm_tape *t, xcvm_session *session)
+/* A failure belongs to the static function, so the instruction of the program goes into the message. */
+static xcvm_status run_session(xcvm_tape *t, xcvm_session *session)
 {
-    if (t->failed) /* in a callback that was told of the call */
+    if (t->failed) /* in a callback */
         return t->error.status;
     const xcvm_status status = xcvm_session_run(session, NULL, &t->error);
     if (status != XCVM_OK && !t->failed && t->error.instruction[0] != '\0')
@@ -21,13 +21,13 @@ static xcvm_status run(xcvm_tape *t, xcvm_session *session)
 
 /* ---- Forward ---- */
 
-static xcvm_status lend_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_record *r)
+static xcvm_status bind_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_op_record *r)
 {
     const schedule_output *o = &s->outputs[i];
-    tape_variable *v = r->out[o->index] = tape_variable_make(t);
+    tape_variable *v = r->out[o->index] = tape_variable_create(t);
     if (v == NULL)
         return t->error.status;
-    v->refs++; /* until the run has ended */
+    v->refs++; /* until the run ends */
     if (!o->fixed)
         return XCVM_OK;
     xcvm_value_set_tensor(&v->value.type, o->type->dtype, o->type->rank, o->type->dims);
@@ -36,7 +36,7 @@ static xcvm_status lend_result(xcvm_tape *t, tape_schedule *s, size_t i, tape_re
     return XCVM_OK;
 }
 
-/* Memory for what an operand becomes, which takes its place when all has been computed. */
+/* Allocates the new value of an operand, which replaces the old one at the end. */
 static xcvm_status make_written(xcvm_tape *t, tape_schedule *s, size_t index)
 {
     xcvm_storage *storage;
@@ -50,12 +50,12 @@ static xcvm_status make_written(xcvm_tape *t, tape_schedule *s, size_t index)
     return XCVM_OK;
 }
 
-/* What updates an operand in place comes last in the program; what may fail behind that finds the operand as it was. */
-static xcvm_status lend_state(xcvm_tape *t, tape_schedule *s, size_t i)
+/* In-place updates are the last instructions of the program. If something after it may fail, they work on a copy. */
+static xcvm_status bind_state(xcvm_tape *t, tape_schedule *s, size_t i)
 {
     const schedule_output *o = &s->outputs[s->output_count + i];
     const xcvm_value *operand = &s->operands[o->index]->value.type, *next = &s->written[o->index];
-    if (o->role == SCHEDULE_UPDATED && !s->aside) {
+    if (o->role == SCHEDULE_UPDATED && !s->preserves_operands) {
         xcvm_session_lend_state(s->forward.session, i, operand, NULL);
         return XCVM_OK;
     }
@@ -66,7 +66,7 @@ static xcvm_status lend_state(xcvm_tape *t, tape_schedule *s, size_t i)
     return XCVM_OK;
 }
 
-static xcvm_status bind(xcvm_tape *t, tape_schedule *s, tape_record *r)
+static xcvm_status bind_program(xcvm_tape *t, tape_schedule *s, tape_op_record *r)
 {
     const xcvm_program *program = s->forward.program;
     for (size_t i = 0; i < program->image.input_count; i++)
@@ -74,19 +74,19 @@ static xcvm_status bind(xcvm_tape *t, tape_schedule *s, tape_record *r)
     for (size_t i = 0; i < s->output_count; i++) {
         const schedule_role role = s->outputs[i].role;
         if (role == SCHEDULE_RESULT || role == SCHEDULE_KEPT) {
-            XCVM_TRY(lend_result(t, s, i, r));
+            XCVM_TRY(bind_result(t, s, i, r));
         } else if (role == SCHEDULE_WRITTEN) {
             XCVM_TRY(make_written(t, s, s->outputs[i].index));
             xcvm_session_lend_output(s->forward.session, i, &s->written[s->outputs[i].index]);
         }
     }
     for (size_t i = 0; i < s->state_count; i++)
-        XCVM_TRY(lend_state(t, s, i));
+        XCVM_TRY(bind_state(t, s, i));
     return XCVM_OK;
 }
 
-/* Results of sizes that the run has found out. */
-static xcvm_status keep_results(xcvm_tape *t, const tape_schedule *s, const tape_record *r)
+/* Copies results whose sizes the run determines. */
+static xcvm_status copy_results(xcvm_tape *t, const tape_schedule *s, const tape_op_record *r)
 {
     const xcvm_keeping keeping = {.heap = t->kernel.heap};
     for (size_t i = 0; i < s->output_count; i++) {
@@ -130,7 +130,7 @@ void tape_schedule_exchange(xcvm_value *to, xcvm_value *next)
 
 static bool is_written(const schedule_output *o) { return o->role == SCHEDULE_WRITTEN || o->role == SCHEDULE_UPDATED; }
 
-/* What was written behind as many effects as there have been takes its place, for the next of them to see. */
+/* Values that are written after `effects` effects become visible to the next effect. */
 static void show_written(const tape_schedule *s, size_t effects, uint64_t call)
 {
     for (size_t i = 0; i < s->output_count + s->state_count; i++) {
@@ -143,7 +143,7 @@ static void show_written(const tape_schedule *s, size_t effects, uint64_t call)
     }
 }
 
-/* The end: what was shown goes back to what it was if the call has failed. `shown`: for how many effects. */
+/* Ends the writes. After a failure, values that `shown` effects have seen are restored. */
 static void end_written(const tape_schedule *s, bool succeeded, size_t shown, uint64_t call)
 {
     for (size_t i = shown; succeeded && i <= s->trace->effect_count; i++)
@@ -159,12 +159,12 @@ static void end_written(const tape_schedule *s, bool succeeded, size_t shown, ui
     }
 }
 
-/* ---- Places ---- */
+/* ---- State slots ---- */
 
 static bool is_filled(const trace_operand *o) { return o->next != NULL || o->empties; }
 
-/* What the function puts in places behind as many effects as there have been is there for the next of them. */
-static void fill_places(const tape_schedule *s, tape_variable *const *results, size_t effects)
+/* State slots that the function sets after `effects` effects are visible to the next effect. */
+static void fill_slots(const tape_schedule *s, tape_variable *const *results, size_t effects)
 {
     const tape_trace *k = s->trace;
     size_t at = k->out_count;
@@ -173,17 +173,17 @@ static void fill_places(const tape_schedule *s, tape_variable *const *results, s
         const tape_variable *v = o->next != NULL ? results[at++] : NULL;
         if (!is_filled(o) || o->filled_after != effects)
             continue;
-        s->replaced[i] = *o->place;
-        *o->place = v != NULL ? tape_handle(v) : XCVM_ABSENT;
+        s->replaced[i] = *o->slot;
+        *o->slot = v != NULL ? tape_handle(v) : XCVM_ABSENT;
     }
 }
 
-/* The end: what was there is there again if the call has failed. `filled`: for how many effects. */
-static void end_places(const tape_schedule *s, bool succeeded, size_t filled)
+/* Ends the writes to state slots. After a failure, those that `filled` effects have seen are restored. */
+static void end_slots(const tape_schedule *s, bool succeeded, size_t filled)
 {
     const tape_trace *k = s->trace;
     for (size_t i = filled; succeeded && i <= k->effect_count; i++)
-        fill_places(s, s->results, i);
+        fill_slots(s, s->results, i);
     size_t at = k->out_count;
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];
@@ -195,26 +195,26 @@ static void end_places(const tape_schedule *s, bool succeeded, size_t filled)
         if (succeeded && o->releases)
             xcvm_var_release(k->tape, s->replaced[i]);
         if (!succeeded && o->filled_after < filled)
-            *o->place = s->replaced[i];
+            *o->slot = s->replaced[i];
     }
 }
 
-/* ---- The call ---- */
+/* ---- Running ---- */
 
-static xcvm_status execute(xcvm_tape *t, tape_schedule *s, tape_record *r)
+static xcvm_status run_forward(xcvm_tape *t, tape_schedule *s, tape_op_record *r)
 {
-    s->aside = t->check_nan || s->trace->effect_count > 0;
-    for (size_t i = 0; i < s->trace->operation_count && !s->aside; i++)
-        s->aside = s->trace->operations[i].seen_count > 0;
-    for (size_t i = 0; i < s->output_count && !s->aside; i++)
-        s->aside = !s->outputs[i].fixed;
-    XCVM_TRY(bind(t, s, r));
-    const uint64_t begun = t->observer.call != NULL ? tape_observe(t, r, 0) : 0;
-    XCVM_TRY(run(t, s->forward.session));
-    XCVM_TRY(keep_results(t, s, r));
+    s->preserves_operands = t->check_nan || s->trace->effect_count > 0;
+    for (size_t i = 0; i < s->trace->operation_count && !s->preserves_operands; i++)
+        s->preserves_operands = s->trace->operations[i].seen_count > 0;
+    for (size_t i = 0; i < s->output_count && !s->preserves_operands; i++)
+        s->preserves_operands = !s->outputs[i].fixed;
+    XCVM_TRY(bind_program(t, s, r));
+    const uint64_t begun = t->observer.call != NULL ? tape_op_observe(t, r, 0) : 0;
+    XCVM_TRY(run_session(t, s->forward.session));
+    XCVM_TRY(copy_results(t, s, r));
     if (t->observer.call != NULL)
-        tape_observe(t, r, begun);
-    return t->check_nan ? tape_check_nan(t, r) : XCVM_OK;
+        tape_op_observe(t, r, begun);
+    return t->check_nan ? tape_op_check_nan(t, r) : XCVM_OK;
 }
 
 static bool result_requires(const tape_trace *k, size_t result)
@@ -228,9 +228,9 @@ static bool result_requires(const tape_trace *k, size_t result)
     return false;
 }
 
-/* The program has ended well. What effects change operands by stands behind the other results. *shown: for how many of
- * them what was written has taken its place. */
-static xcvm_status run_effects(const tape_schedule *s, const tape_record *r, size_t *shown)
+/* The program has succeeded. Changes follow the other results. *shown: number of effects that have seen written
+ * values. */
+static xcvm_status run_effects(const tape_schedule *s, const tape_op_record *r, size_t *shown)
 {
     const tape_trace *k = s->trace;
     size_t at = s->result_count - s->change_count;
@@ -242,21 +242,21 @@ static xcvm_status run_effects(const tape_schedule *s, const tape_record *r, siz
         for (size_t j = 0; j < e->count; j++) {
             const trace_change *c = &e->changes[j];
             tape_change *now = &s->changing[j];
-            *now = (tape_change){.variable = s->operands[c->operand], .gradient = r->out[at++], .stays = c->stays};
-            if (trace_change_with(c) != NULL)
-                *(c->left != NULL ? &now->left : &now->rows) = r->out[at++];
+            *now = (tape_change){.variable = s->operands[c->operand], .gradient = r->out[at++], .remains = c->remains};
+            if (trace_change_companion(c) != NULL)
+                *(c->left_factor != NULL ? &now->left_factor : &now->rows) = r->out[at++];
         }
         show_written(s, i, r->number);
-        fill_places(s, r->out, i);
+        fill_slots(s, r->out, i);
         *shown = i + 1;
         XCVM_TRY(e->effect != NULL ? e->effect->run(e->effect, e->count, s->changing)
-                                   : tape_changes_give(s->trace->tape, e->count, s->changing));
+                                   : tape_changes_apply(s->trace->tape, e->count, s->changing));
     }
     return XCVM_OK;
 }
 
-/* The record is of the elements that the forward has read, which some operands have no more. */
-static void note_overwritten(const tape_schedule *s, const tape_record *r)
+/* The record refers to the elements that the forward program read. Some operands were overwritten since. */
+static void mark_overwritten_operands(const tape_schedule *s, const tape_op_record *r)
 {
     for (size_t i = 0; i < s->trace->operand_count; i++) {
         const xcvm_storage *storage = s->operands[i] != NULL ? s->operands[i]->value.type.storage : NULL;
@@ -265,8 +265,8 @@ static void note_overwritten(const tape_schedule *s, const tape_record *r)
     }
 }
 
-/* A reset by an operation of the host's, or a hook, takes the results, which are no handles' any more. */
-static xcvm_status check_results(const tape_schedule *s, tape_record *r, xcvm_status status)
+/* A host operation or a hook may reset the tape, which removes the names of the results. */
+static xcvm_status check_results(const tape_schedule *s, tape_op_record *r, xcvm_status status)
 {
     for (uint32_t i = 0; i < r->out_count; i++)
         if (r->out[i] != NULL && !r->out[i]->named) {
@@ -283,17 +283,17 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     const tape_trace *k = s->trace;
     const size_t outs = s->result_count + s->kept_count;
     void *behind;
-    tape_record *r = tape_record_make(t, &schema, k->operand_count, outs, 0, &behind);
+    tape_op_record *r = tape_op_record_create(t, &schema, k->operand_count, outs, 0, &behind);
     if (r == NULL)
         return t->error.status;
     if (k->operand_count > 0)
         memcpy(r->in, s->operands, k->operand_count * sizeof *r->in);
     r->operation = &s->operation;
-    r->users = &s->users;
+    r->schedule_users = &s->users;
     s->users++;
     const uint64_t number = r->number;
     size_t shown = 0;
-    xcvm_status status = execute(t, s, r);
+    xcvm_status status = run_forward(t, s, r);
     if (status == XCVM_OK)
         status = run_effects(s, r, &shown);
     if (outs > 0)
@@ -301,13 +301,13 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     status = check_results(s, r, status);
     end_written(s, status == XCVM_OK, shown, number);
     const bool recording = xcvm_tape_set_recording(t, t->recording && k->differentiable);
-    status = tape_conclude(t, r, status);
+    status = tape_op_finish(t, r, status);
     t->recording = recording;
-    const tape_record *recorded = NULL;
+    const tape_op_record *recorded = NULL;
     for (size_t i = 0; i < outs && status == XCVM_OK && recorded == NULL; i++)
         recorded = s->results[i]->creator;
     if (recorded != NULL)
-        note_overwritten(s, recorded);
+        mark_overwritten_operands(s, recorded);
     else
         s->users--;
     for (size_t i = 0; i < outs && status == XCVM_OK; i++) {
@@ -319,14 +319,14 @@ xcvm_status tape_schedule_run(xcvm_tape *t, tape_schedule *s)
     for (size_t i = 0; i < outs; i++)
         if (s->results[i] != NULL)
             tape_variable_release(s->results[i]);
-    end_places(s, status == XCVM_OK, shown);
+    end_slots(s, status == XCVM_OK, shown);
     return status;
 }
 
 /* ---- Backward ---- */
 
-/* No gradient comes to output `of`, which was perhaps taken from its call (xcvm_var_unchain). */
-static tape_variable *zeros(xcvm_tape *t, const schedule_output *of, const tape_variable *v)
+/* Output `of` has no gradient, possibly because it was unchained (xcvm_var_unchain). */
+static tape_variable *zero_gradient(xcvm_tape *t, const schedule_output *of, const tape_variable *v)
 {
     const xcvm_type *type = of->type;
     if (!of->fixed && v == NULL)
@@ -339,19 +339,19 @@ static tape_variable *zeros(xcvm_tape *t, const schedule_output *of, const tape_
     return zero;
 }
 
-static xcvm_status lend_gradient(xcvm_tape *t, const tape_schedule *s, size_t i, const xcvm_var *out,
+static xcvm_status bind_gradient(xcvm_tape *t, const tape_schedule *s, size_t i, const xcvm_var *out,
                                  const xcvm_var *out_gradients)
 {
     const schedule_output *of = s->backward_inputs[i].of;
     const bool written = of->role == SCHEDULE_WRITTEN;
     const tape_variable *v = written ? NULL : out_gradients[of->index].at;
-    if (v == NULL && (v = zeros(t, of, written ? NULL : out[of->index].at)) == NULL)
+    if (v == NULL && (v = zero_gradient(t, of, written ? NULL : out[of->index].at)) == NULL)
         return t->error.status;
     xcvm_session_lend_input(s->backward.session, i, &v->value.type);
     return XCVM_OK;
 }
 
-/* The program: recording is off. */
+/* Runs the backward program, without recording. */
 static xcvm_status run_backward(xcvm_tape *t, const tape_schedule *s, const xcvm_var *in, const xcvm_var *out,
                                 const xcvm_var *out_gradients, xcvm_var *in_gradients)
 {
@@ -359,11 +359,11 @@ static xcvm_status run_backward(xcvm_tape *t, const tape_schedule *s, const xcvm
     for (size_t i = 0; i < program->image.input_count; i++) {
         const schedule_output *of = s->backward_inputs[i].of;
         if (s->backward_inputs[i].is_gradient) {
-            XCVM_TRY(lend_gradient(t, s, i, out, out_gradients));
+            XCVM_TRY(bind_gradient(t, s, i, out, out_gradients));
             continue;
         }
         const tape_variable *v = of->role == SCHEDULE_OPERAND ? in[of->index].at : out[of->index].at;
-        XCVM_TRY(tape_check_read(t, v));
+        XCVM_TRY(tape_variable_check_readable(t, v));
         xcvm_session_lend_input(s->backward.session, i, &v->value.type);
     }
     for (size_t i = 0; i < program->image.output_count; i++) {
@@ -374,18 +374,18 @@ static xcvm_status run_backward(xcvm_tape *t, const tape_schedule *s, const xcvm
         xcvm_session_lend_output(s->backward.session, i, &v->value.type);
         in_gradients[s->backward_outputs[i]] = tape_handle(v);
     }
-    return run(t, s->backward.session);
+    return run_session(t, s->backward.session);
 }
 
-/* The calls once more, on variables that stand for the operands, and their gradients, recorded. */
-static xcvm_status differentiate(xcvm_tape *t, const tape_schedule *s, const xcvm_var *in,
-                                 const xcvm_var *out_gradients, xcvm_var *in_gradients)
+/* Runs the ops again on aliases of the operands, recorded, and differentiates them. */
+static xcvm_status differentiate_backward(xcvm_tape *t, const tape_schedule *s, const xcvm_var *in,
+                                          const xcvm_var *out_gradients, xcvm_var *in_gradients)
 {
     const tape_trace *k = s->trace;
     const size_t ins = k->operand_count, outs = s->result_count;
     tape_variable **lists = xcc_alloc(&t->module, (3 * ins + 3 * outs) * sizeof *lists);
     if (lists == NULL)
-        return tape_stick(t, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(t, XCVM_OUT_OF_MEMORY);
     tape_variable **operands = lists, **wrt = operands + ins, **gradients = wrt + ins, **values = gradients + ins,
                   **roots = values + outs, **seeds = roots + outs;
     size_t wrt_count = 0, root_count = 0;
@@ -393,10 +393,10 @@ static xcvm_status differentiate(xcvm_tape *t, const tape_schedule *s, const xcv
         operands[i] = in[i].at;
         if (in[i].at == NULL)
             continue;
-        XCVM_TRY(tape_check_read(t, in[i].at));
+        XCVM_TRY(tape_variable_check_readable(t, in[i].at));
         if (!k->operands[i].requires)
             continue;
-        if ((operands[i] = wrt[wrt_count++] = tape_stand_in(t, in[i].at)) == NULL)
+        if ((operands[i] = wrt[wrt_count++] = tape_variable_alias(t, in[i].at)) == NULL)
             return t->error.status;
     }
     XCVM_TRY(tape_trace_run(k, operands, values));
@@ -405,16 +405,16 @@ static xcvm_status differentiate(xcvm_tape *t, const tape_schedule *s, const xcv
             roots[root_count] = values[i];
             seeds[root_count++] = out_gradients[i].at;
         }
-    const tape_walk_request request = {.kind = TAPE_GRADIENTS,
-                                       .root_count = root_count,
-                                       .roots = roots,
-                                       .seeds = seeds,
-                                       .wrt_count = wrt_count,
-                                       .wrt = wrt,
-                                       .gradients = gradients,
-                                       .retain = true,
-                                       .create = true};
-    XCVM_TRY(tape_walk_back(t, &request));
+    const tape_backward_request request = {.kind = TAPE_GRADIENTS,
+                                           .root_count = root_count,
+                                           .roots = roots,
+                                           .seeds = seeds,
+                                           .wrt_count = wrt_count,
+                                           .wrt = wrt,
+                                           .gradients = gradients,
+                                           .retain = true,
+                                           .create = true};
+    XCVM_TRY(tape_backward_run(t, &request));
     for (size_t i = 0, at = 0; i < ins; i++)
         if (in[i].at != NULL && k->operands[i].requires && gradients[at++] != NULL)
             in_gradients[i] = tape_handle(gradients[at - 1]);
@@ -428,11 +428,11 @@ xcvm_status tape_schedule_backward(void *user, xcvm_tape *t, size_t in_count, co
     (void)in_count;
     (void)out_count;
     if (!t->recording)
-        return tape_stick(t, run_backward(t, s, in, out, out_gradients, in_gradients));
+        return tape_latch_failure(t, run_backward(t, s, in, out, out_gradients, in_gradients));
     if (!s->double_backprop)
         return tape_fail(t, XCVM_UNSUPPORTED,
                          "the gradient of %.100s is differentiated, which has to be asked for "
                          "(xcvm_static_options.double_backprop)",
                          s->operation.name);
-    return differentiate(t, s, in, out_gradients, in_gradients);
+    return differentiate_backward(t, s, in, out_gradients, in_gradients);
 }

@@ -1,4 +1,4 @@
-/* Static functions: which schedule a call runs, or whether the function itself runs and is recorded. */
+/* Static functions: choose the schedule of a call, or run and record the function. */
 #include "tape/static/static.h"
 #include "vm/options.h"
 
@@ -8,7 +8,7 @@
 
 enum { CACHE_LIMIT = 16 };
 
-/* ---- Life ---- */
+/* ---- Creation ---- */
 
 static char *copy_name(xcvm_tape *t, const char *name)
 {
@@ -61,8 +61,8 @@ void tape_static_say(const xcvm_static *s, int level, const char *format, ...)
     s->options.log.call(s->options.log.user, level, text);
 }
 
-/* Takes a schedule out of the list that it is in; its records, if any, are forgotten. */
-static void drop(xcvm_static *s, tape_schedule *gone)
+/* Removes a schedule from the list, with its records. */
+static void drop_schedule(xcvm_static *s, tape_schedule *gone)
 {
     xcvm_tape *t = s->tape;
     for (tape_schedule **at = &s->schedules; *at != NULL; at = &(*at)->next)
@@ -71,27 +71,27 @@ static void drop(xcvm_static *s, tape_schedule *gone)
             s->count--;
             break;
         }
-    for (tape_record *r = t->last, *previous; r != NULL && gone->users > 0; r = previous) {
+    for (tape_op_record *r = t->ops.last, *previous; r != NULL && gone->users > 0; r = previous) {
         previous = r->previous;
-        if (r->users != &gone->users)
+        if (r->schedule_users != &gone->users)
             continue;
-        tape_record_remove(r);
-        previous = t->last; /* others may have gone with it */
+        tape_op_record_remove(r);
+        previous = t->ops.last; /* other records may be gone too */
     }
     tape_schedule_destroy(t, gone);
 }
 
-static void drop_all(xcvm_static *s)
+static void drop_schedules(xcvm_static *s)
 {
     while (s->schedules != NULL)
-        drop(s, s->schedules);
+        drop_schedule(s, s->schedules);
 }
 
-/* What goes on that needs it, or schedules of it; NULL: nothing does. */
-static const char *use_of(const xcvm_static *s)
+/* The running call that needs the function or its schedules; NULL: none. */
+static const char *blocking_use(const xcvm_static *s)
 {
     return s->tape->in_static || s->calls > 0 ? "a static function runs"
-           : s->tape->walk != NULL            ? "a backward goes on"
+           : s->tape->pass != NULL            ? "a backward pass runs"
                                               : NULL;
 }
 
@@ -100,30 +100,30 @@ void xcvm_static_reset(xcvm_static *static_function)
     xcvm_tape *t = TAPE_OF(static_function);
     if (!TAPE_ENTER(t, xcvm_static_reset))
         return;
-    const char *use = use_of(static_function);
+    const char *use = blocking_use(static_function);
     if (use != NULL)
-        tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s are to be forgotten while %s",
-                  static_function->name, use);
+        tape_fail(t, XCVM_INVALID_ARGUMENT, "the schedules of %.100s cannot be cleared while %s", static_function->name,
+                  use);
     else
-        drop_all(static_function);
+        drop_schedules(static_function);
 }
 
 void xcvm_static_destroy(xcvm_static *s)
 {
     if (!TAPE_ENTER(TAPE_OF(s), xcvm_static_destroy))
         return;
-    const char *use = use_of(s);
+    const char *use = blocking_use(s);
     if (use != NULL) {
-        tape_fail(s->tape, XCVM_INVALID_ARGUMENT, "%.100s is to be destroyed while %s", s->name, use);
+        tape_fail(s->tape, XCVM_INVALID_ARGUMENT, "%.100s cannot be destroyed while %s", s->name, use);
         return;
     }
     const xcvm_allocator *allocator = s->tape->allocator;
-    drop_all(s);
+    drop_schedules(s);
     xcvm_deallocate(allocator, s->name, strlen(s->name) + 1);
     xcvm_deallocate(allocator, s, sizeof *s);
 }
 
-static bool set(bool *what, bool value)
+static bool set_flag(bool *what, bool value)
 {
     const bool before = *what;
     *what = value;
@@ -132,23 +132,26 @@ static bool set(bool *what, bool value)
 
 bool xcvm_static_set_enabled(xcvm_static *static_function, bool enabled)
 {
-    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_enabled) && set(&static_function->enabled, enabled);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_enabled) &&
+           set_flag(&static_function->enabled, enabled);
 }
 
 bool xcvm_static_set_training(xcvm_static *static_function, bool training)
 {
-    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_training) && set(&static_function->training, training);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_training) &&
+           set_flag(&static_function->training, training);
 }
 
 bool xcvm_static_set_checking(xcvm_static *static_function, bool checking)
 {
-    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_checking) && set(&static_function->checking, checking);
+    return TAPE_ENTER(TAPE_OF(static_function), xcvm_static_set_checking) &&
+           set_flag(&static_function->checking, checking);
 }
 
 /* ---- Activations ---- */
 
-/* The results of a record become constants; it goes with the last of them. */
-static void unchain(tape_record *r)
+/* Makes the results of a record constants. The last release removes it. */
+static void unchain_results(tape_op_record *r)
 {
     r->busy = true;
     for (uint32_t i = 0; i < r->out_count; i++)
@@ -161,7 +164,7 @@ static void unchain(tape_record *r)
             tape_variable_release(v);
         }
     r->busy = false;
-    tape_record_remove(r);
+    tape_op_record_remove(r);
 }
 
 void xcvm_static_end_forward(xcvm_static *static_function)
@@ -172,12 +175,12 @@ void xcvm_static_end_forward(xcvm_static *static_function)
         return;
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
         left += s->users;
-    for (tape_record *r = t->last, *previous; r != NULL && left > 0; r = previous) {
+    for (tape_op_record *r = t->ops.last, *previous; r != NULL && left > 0; r = previous) {
         previous = r->previous;
         for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
-            if (r->users == &s->users) {
-                unchain(r);
-                previous = t->last;
+            if (r->schedule_users == &s->users) {
+                unchain_results(r);
+                previous = t->ops.last;
                 left--;
                 break;
             }
@@ -186,8 +189,8 @@ void xcvm_static_end_forward(xcvm_static *static_function)
 
 /* ---- Schedules ---- */
 
-/* Room for one more: what was not used for longest goes, as far as no backward needs it. */
-static void make_room(xcvm_static *s)
+/* Evicts the schedules that were not used for longest, unless a backward pass needs them. */
+static void evict_schedules(xcvm_static *s)
 {
     while (s->count >= s->options.cache_limit) {
         tape_schedule *oldest = NULL;
@@ -196,7 +199,7 @@ static void make_room(xcvm_static *s)
                 oldest = c;
         if (oldest == NULL)
             return;
-        drop(s, oldest);
+        drop_schedule(s, oldest);
         s->stats.evicted++;
         tape_static_say(s, 1, "a schedule goes, %zu are kept", s->count);
     }
@@ -216,25 +219,25 @@ static xcvm_status call_function(xcvm_static *s, size_t in_count, const xcvm_var
     return t->failed ? t->error.status : XCVM_OK;
 }
 
-static xcvm_var give(xcvm_status status, size_t out_count, xcvm_var *out)
+static xcvm_var return_results(xcvm_status status, size_t out_count, xcvm_var *out)
 {
     for (size_t i = 0; i < out_count && status != XCVM_OK; i++)
         out[i] = TAPE_FAILED;
     return status != XCVM_OK ? TAPE_FAILED : out_count > 0 ? out[0] : XCVM_ABSENT;
 }
 
-/* A variable of the function's own in the place of an operand. */
-static tape_variable *stand_in(xcvm_tape *t, tape_variable *v)
+/* The function's own variable for an operand. */
+static tape_variable *alias_operand(xcvm_tape *t, tape_variable *v)
 {
-    return t->recording && v->requires ? tape_stand_in(t, v) : tape_variable_share(t, v);
+    return t->recording && v->requires ? tape_variable_alias(t, v) : tape_variable_share(t, v);
 }
 
 static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in, xcvm_var *own)
 {
     xcvm_tape *t = s->tape;
     for (size_t i = 0; i < k->in_count; i++) {
-        tape_variable *from = tape_operand(t, in[i], "an operand of the function"),
-                      *v = from != NULL ? stand_in(t, from) : NULL;
+        tape_variable *from = tape_resolve_optional(t, in[i], "an operand of the function"),
+                      *v = from != NULL ? alias_operand(t, from) : NULL;
         if (t->failed)
             return t->error.status;
         own[i] = v != NULL ? tape_handle(v) : XCVM_ABSENT;
@@ -246,7 +249,7 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
         XCVM_TRY(tape_trace_operand(k, v, from != NULL && from->requires, NULL));
     }
     for (size_t i = 0; i < k->held_count; i++) {
-        const tape_variable *v = tape_operand(t, *s->options.held[i], "what is held");
+        const tape_variable *v = tape_resolve_optional(t, *s->options.held[i], "what is held");
         if (t->failed)
             return t->error.status;
         XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, s->options.held[i]));
@@ -255,14 +258,14 @@ static xcvm_status begin_trace(xcvm_static *s, tape_trace *k, const xcvm_var *in
     return XCVM_OK;
 }
 
-/* What the function leaves outlives its scope. */
+/* Handles that the function stores outlive its scope. */
 static void end_scope(const xcvm_static *s, xcvm_scope scope, size_t out_count, const xcvm_var *out)
 {
     xcvm_tape *t = s->tape;
     for (size_t i = 0; i < s->options.held_count && !t->failed; i++) {
-        tape_variable *v = tape_operand(t, *s->options.held[i], "what is held");
+        tape_variable *v = tape_resolve_optional(t, *s->options.held[i], "what is held");
         if (v != NULL && v->named && !v->kept && v->serial > scope.serial)
-            v->stays = true;
+            v->outlives_scope = true;
     }
     xcvm_tape_scope_end(t, scope, t->failed ? 0 : out_count, out);
 }
@@ -279,19 +282,19 @@ static xcvm_status run_traced(xcvm_static *s, tape_trace *k, const xcvm_var *in,
     return tape_trace_end(k, out);
 }
 
-/* Runs the function and records it; NULL: it fails, or the schedule that there is fits. */
-static tape_trace *record(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+/* Runs and records the function. NULL: a failure. */
+static tape_trace *record_trace(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
 {
     xcvm_tape *t = s->tape;
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     const size_t bytes = (in_count + 1) * sizeof *in;
     tape_trace *k = NULL;
-    xcvm_var *own = tape_take(t, bytes);
+    xcvm_var *own = tape_allocate(t, bytes);
     if (own != NULL && tape_trace_create(t, in_count, s->options.held_count, out_count, &k) == XCVM_OK)
         run_traced(s, k, in, own, out);
     end_scope(s, scope, out_count, out);
     if (own != NULL)
-        tape_give_back(t, own, bytes);
+        tape_free(t, own, bytes);
     if (!t->failed)
         return k;
     tape_trace_destroy(k);
@@ -306,9 +309,9 @@ static size_t count_captures(const tape_trace *k)
     return count;
 }
 
-static xcvm_status add(xcvm_static *s, tape_trace *k)
+static xcvm_status add_schedule(xcvm_static *s, tape_trace *k)
 {
-    make_room(s);
+    evict_schedules(s);
     tape_schedule *c = tape_schedule_create(s->tape, k, s->name);
     if (c == NULL) {
         tape_trace_destroy(k);
@@ -331,16 +334,16 @@ static xcvm_status add(xcvm_static *s, tape_trace *k)
     return XCVM_OK;
 }
 
-/* The function runs; what it does becomes a schedule, in place of `before` (NULL: none) if that one is not the same. */
+/* Runs and records the function. The new schedule replaces `before`, unless both are equal. */
 static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t in_count, const xcvm_var *in,
                                   size_t out_count, xcvm_var *out)
 {
     char difference[320];
-    tape_trace *k = record(s, in_count, in, out_count, out);
+    tape_trace *k = record_trace(s, in_count, in, out_count, out);
     if (k == NULL)
         return s->tape->error.status;
-    /* What was recorded is incomplete; the next call records anew. */
-    if (k->shortages != s->tape->shortages) {
+    /* An incomplete trace is dropped; the next call records again. */
+    if (k->out_of_memory_count != s->tape->out_of_memory_count) {
         tape_trace_destroy(k);
         return XCVM_OK;
     }
@@ -354,27 +357,27 @@ static xcvm_status run_and_record(xcvm_static *s, tape_schedule *before, size_t 
         s->stats.different++;
         tape_static_say(s, 0, "not static: %s", difference);
     }
-    /* One whose activations a backward needs goes for good later. */
+    /* A schedule that a backward pass needs is evicted later. */
     if (before != NULL && before->users == 0)
-        drop(s, before);
+        drop_schedule(s, before);
     else if (before != NULL)
         before->used = 0;
-    return add(s, k);
+    return add_schedule(s, k);
 }
 
 /* ---- Running a schedule ---- */
 
-/* A call of the tape's, which knows the table's gradient by rows. */
-static tape_variable *gather(const tape_schedule *c, const trace_operand *o)
+/* A recorded op of the tape, so that the table's gradient is row-sparse. */
+static tape_variable *gather_rows(const tape_schedule *c, const trace_operand *o)
 {
     const xcvm_var rows =
         xcvm_Gather(c->trace->tape, tape_handle(c->operands[o->table]), tape_handle(c->operands[o->indices]));
     return rows.at;
 }
 
-/* Operands that were held while the host's operations and hooks could release them. Rows that were gathered are the
- * record's alone, if there is one. */
-static void let_go(const tape_schedule *c, size_t operand_count)
+/* The operands are referenced, since host operations and hooks may release them. Only the record refers to gathered
+ * rows. */
+static void release_operands(const tape_schedule *c, size_t operand_count)
 {
     for (size_t i = 0; i < operand_count; i++) {
         tape_variable *v = c->operands[i];
@@ -386,14 +389,14 @@ static void let_go(const tape_schedule *c, size_t operand_count)
     }
 }
 
-static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
+static xcvm_status run_schedule(xcvm_static *s, tape_schedule *c, const xcvm_var *in, xcvm_var *out)
 {
     const tape_trace *k = c->trace;
     for (size_t i = 0; i < k->operand_count; i++) {
         const trace_operand *o = &k->operands[i];
-        c->operands[i] = o->gathered ? gather(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
+        c->operands[i] = o->gathered ? gather_rows(c, o) : (tape_variable *)(uintptr_t)tape_static_operand(k, in, i);
         if (s->tape->failed) {
-            let_go(c, i);
+            release_operands(c, i);
             return s->tape->error.status;
         }
         if (c->operands[i] != NULL)
@@ -403,15 +406,15 @@ static xcvm_status replay(xcvm_static *s, tape_schedule *c, const xcvm_var *in, 
     s->stats.replayed++;
     tape_static_say(s, 2, "a schedule of %zu calls runs", k->call_count);
     const xcvm_status status = tape_schedule_run(s->tape, c);
-    let_go(c, k->operand_count);
+    release_operands(c, k->operand_count);
     XCVM_TRY(status);
     for (size_t i = 0; i < k->out_count; i++)
         out[i] = tape_handle(c->results[i]);
     return XCVM_OK;
 }
 
-/* Whether a schedule is there to run; compiles it if that was not done. */
-static bool is_ready(xcvm_static *s, tape_schedule *c)
+/* Compiles a schedule if needed. True: it can run. */
+static bool prepare_schedule(xcvm_static *s, tape_schedule *c)
 {
     xcvm_tape *t = s->tape;
     if (c->forward.session != NULL && tape_schedule_is_outdated(c)) {
@@ -434,13 +437,13 @@ static xcvm_status check_operands(const xcvm_static *s, size_t in_count, const x
 {
     xcvm_tape *t = s->tape;
     for (size_t i = 0; i < in_count && !t->failed; i++)
-        tape_operand(t, in[i], "an operand of the function");
+        tape_resolve_optional(t, in[i], "an operand of the function");
     for (size_t i = 0; i < s->options.held_count && !t->failed; i++)
-        tape_operand(t, *s->options.held[i], "what is held");
+        tape_resolve_optional(t, *s->options.held[i], "what is held");
     return t->failed ? t->error.status : XCVM_OK;
 }
 
-static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
+static xcvm_status call_static(xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
 {
     xcvm_tape *t = s->tape;
     XCVM_TRY(check_operands(s, in_count, in));
@@ -457,8 +460,8 @@ static xcvm_status call(xcvm_static *s, size_t in_count, const xcvm_var *in, siz
         tape_static_say(s, 1, "this runs define-by-run: it adds to gradients that are there already");
         return call_function(s, in_count, in, out_count, out);
     }
-    if (is_ready(s, c))
-        return replay(s, c, in, out);
+    if (prepare_schedule(s, c))
+        return run_schedule(s, c, in, out);
     return t->failed ? t->error.status : call_function(s, in_count, in, out_count, out);
 }
 
@@ -467,7 +470,7 @@ xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const x
 {
     xcvm_tape *t = TAPE_OF(static_function);
     if (!TAPE_ENTER(t, xcvm_static_call))
-        return give(XCVM_INVALID_ARGUMENT, out != NULL ? out_count : 0, out);
+        return return_results(XCVM_INVALID_ARGUMENT, out != NULL ? out_count : 0, out);
     if ((in_count > 0 && in == NULL) || (out_count > 0 && out == NULL) || in_count > UINT32_MAX / 4 ||
         out_count > UINT32_MAX / 4) {
         tape_fail(t, XCVM_INVALID_ARGUMENT, "operands of %.100s are missing, or the place for its results",
@@ -478,12 +481,12 @@ xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const x
         tape_fail(t, XCVM_INVALID_ARGUMENT, "%.100s is called within a static function; make the outermost one static",
                   static_function->name);
     if (t->failed)
-        return give(t->error.status, out_count, out);
-    if (static_function->enabled && !t->building && !t->lazy) {
+        return return_results(t->error.status, out_count, out);
+    if (static_function->enabled && !t->mode->builds && !t->mode->defers) {
         t->in_static = true;
-        const xcvm_status status = call(static_function, in_count, in, out_count, out);
+        const xcvm_status status = call_static(static_function, in_count, in, out_count, out);
         t->in_static = false;
-        return give(status, out_count, out);
+        return return_results(status, out_count, out);
     }
     static_function->calls++;
     const xcvm_status status =
@@ -491,5 +494,5 @@ xcvm_var xcvm_static_call(xcvm_static *static_function, size_t in_count, const x
     static_function->calls--;
     if (status != XCVM_OK && !t->failed)
         tape_fail(t, status, "the function %.100s failed", static_function->name);
-    return give(t->failed ? t->error.status : XCVM_OK, out_count, out);
+    return return_results(t->failed ? t->error.status : XCVM_OK, out_count, out);
 }

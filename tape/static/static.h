@@ -1,4 +1,4 @@
-/* Static functions: their schedules, and what is counted of them. */
+/* Static functions: their schedules and statistics. */
 #ifndef XCVM_TAPE_STATIC_STATIC_H
 #define XCVM_TAPE_STATIC_STATIC_H
 
@@ -11,27 +11,26 @@ struct xcvm_static {
     char *name;
     xcvm_static_options options;
     bool enabled, training, checking;
-    uint32_t calls;           /* of it that go on */
+    uint32_t calls;           /* running calls */
     tape_schedule *schedules; /* the latest first */
     size_t count;
-    uint64_t clock; /* of their use */
+    uint64_t clock; /* counts uses */
     xcvm_static_info stats;
 };
 
-/* Tells the log, if it wants to know as much. */
+/* Logs a message, if the verbosity includes its level. */
 void tape_static_say(const xcvm_static *s, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The schedule that is kept for such a call; NULL: there is none. */
+/* The cached schedule for a call; NULL: none. */
 tape_schedule *tape_static_find(const xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count);
-/* Whether what it has captured is there, and of the type that it had; else the log is told. */
+/* True if all captures exist and have their recorded types. Otherwise the reason is logged. */
 bool tape_static_has_captures(const xcvm_static *s, const tape_schedule *c);
-/* What operand i is for a call. NULL: it is absent, or there is none before the call. */
+/* The variable of operand i in a call. NULL: it is absent, or made during the call. */
 const tape_variable *tape_static_operand(const tape_trace *k, const xcvm_var *in, size_t i);
-/* Whether an operand shares its elements with another, and one of them is written into: the function reads what it has
- * written, the schedule what was there before. What is captured shares them with what is not at most, or it would have
- * been refused. */
+/* True if operands share elements and one of them is written. The function reads what it has written; a schedule
+ * would read the old elements. Captures that share elements among themselves are refused at recording. */
 bool tape_static_reads_what_is_written(const tape_trace *k, const xcvm_var *in);
-/* Whether gradients are there already that the function would add to. */
+/* True if gradients exist that the function would add to. */
 bool tape_static_has_gradients(const tape_trace *k, const xcvm_var *in);
 
 #endif

@@ -1,9 +1,9 @@
-/* Which schedule fits a call. */
+/* Matching of calls with cached schedules. */
 #include "tape/static/static.h"
 
 #include <string.h>
 
-/* Of the same type, and its gradient goes the same way. */
+/* The same type, gradient requirement and hooks. */
 static bool same_type(const trace_operand *o, const tape_variable *v)
 {
     if (!o->present || v == NULL)
@@ -11,12 +11,12 @@ static bool same_type(const trace_operand *o, const tape_variable *v)
     const xcvm_value *a = o->value != NULL ? &o->value->type : NULL, *b = &v->value.type;
     if (o->requires != v->requires || o->sparse != v->sparse || o->hooks != tape_hook_count(v))
         return false;
-    if (a == NULL) /* a list, or strings, which no schedule takes */
+    if (a == NULL) /* a list or strings, which no schedule supports */
         return b->kind != XCVM_KIND_TENSOR || b->dtype == XCVM_STRING;
     return b->kind == XCVM_KIND_TENSOR && a->dtype == b->dtype && xcvm_same_shape(a, b);
 }
 
-/* Elements that decide shapes are those that were recorded. */
+/* Elements that determine shapes are those of the recording. */
 static bool same_elements(const trace_operand *o, const tape_variable *v)
 {
     return o->fixed == NULL || v == NULL ||
@@ -30,19 +30,18 @@ const tape_variable *tape_static_operand(const tape_trace *k, const xcvm_var *in
 {
     if (k->operands[i].gathered)
         return NULL;
-    return variable_of(i < k->in_count                ? in[i]
-                       : k->operands[i].place != NULL ? *k->operands[i].place
-                                                      : k->operands[i].v);
+    return variable_of(i < k->in_count ? in[i] : k->operands[i].slot != NULL ? *k->operands[i].slot : k->operands[i].v);
 }
 
-/* Whether a place has its layer yet, and what is kept there is not gone, which the layer would find out. */
-static bool is_there(const trace_operand *o)
+/* True if the slot has an owner, and its handle is not stale. A stale one is reported by the owner. */
+static bool slot_is_valid(const trace_operand *o)
 {
-    const xcvm_var v = *o->place;
-    return !o->owner->left && (v.at == NULL || tape_find(v) != NULL);
+    const xcvm_var v = *o->slot;
+    return !o->slot_owner->abandoned && (v.at == NULL || tape_find(v) != NULL);
 }
 
-static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, const xcvm_var *in, size_t out_count)
+static bool schedule_fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, const xcvm_var *in,
+                          size_t out_count)
 {
     const tape_trace *k = c->trace;
     if (k->in_count != in_count || k->out_count != out_count || c->recording != s->tape->recording ||
@@ -53,11 +52,11 @@ static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, 
         if (trace_is_capture(k, i) || o->gathered)
             continue;
         const tape_variable *v = tape_static_operand(k, in, i);
-        if ((o->owner != NULL && !is_there(o)) || !same_type(o, v) || !same_elements(o, v))
+        if ((o->slot_owner != NULL && !slot_is_valid(o)) || !same_type(o, v) || !same_elements(o, v))
             return false;
     }
     for (size_t i = 0; i < k->effect_count; i++)
-        if (k->effects[i].effect != NULL && k->effects[i].effect->left)
+        if (k->effects[i].effect != NULL && k->effects[i].effect->abandoned)
             return false;
     return true;
 }
@@ -65,7 +64,7 @@ static bool fits(const xcvm_static *s, const tape_schedule *c, size_t in_count, 
 tape_schedule *tape_static_find(const xcvm_static *s, size_t in_count, const xcvm_var *in, size_t out_count)
 {
     for (tape_schedule *c = s->schedules; c != NULL; c = c->next)
-        if (fits(s, c, in_count, in, out_count))
+        if (schedule_fits(s, c, in_count, in, out_count))
             return c;
     return NULL;
 }
@@ -96,7 +95,7 @@ bool tape_static_has_gradients(const tape_trace *k, const xcvm_var *in)
 {
     for (size_t i = 0; i < k->operand_count; i++) {
         const tape_variable *v = k->operands[i].adds ? tape_static_operand(k, in, i) : NULL;
-        if (v != NULL && (v->gradient != NULL || v->rows != NULL))
+        if (v != NULL && (tape_side(v)->gradient != NULL || tape_side(v)->sparse_rows != NULL))
             return true;
     }
     return false;

@@ -1,4 +1,4 @@
-/* What schedules are, for others: figures, text, programs. */
+/* Statistics, text form and saved programs of schedules. */
 #include "tape/static/static.h"
 #include "vm/options.h"
 
@@ -23,7 +23,7 @@ void xcvm_static_get_info(const xcvm_static *static_function, xcvm_static_info *
 
 static bool write_text(xcvm_sink sink, const char *text) { return sink.call(sink.user, text, strlen(text)); }
 
-static bool describe_operands(const tape_schedule *s, xcvm_sink sink)
+static bool write_operands(const tape_schedule *s, xcvm_sink sink)
 {
     const tape_trace *k = s->trace;
     for (size_t i = 0; i < k->operand_count; i++) {
@@ -40,7 +40,7 @@ static bool describe_operands(const tape_schedule *s, xcvm_sink sink)
     return true;
 }
 
-static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_sink sink)
+static xcvm_status write_schedule(const xcvm_static *f, const tape_schedule *s, xcvm_sink sink)
 {
     const tape_trace *k = s->trace;
     char head[480];
@@ -50,7 +50,7 @@ static xcvm_status describe(const xcvm_static *f, const tape_schedule *s, xcvm_s
              : s->forward.session != NULL ? "compiled"
                                           : "recorded",
              k->refusal);
-    if (!write_text(sink, head) || !describe_operands(s, sink))
+    if (!write_text(sink, head) || !write_operands(s, sink))
         return xcvm_error_set(&f->tape->error, XCVM_IO, "the text cannot be written");
     return xcc_graph_dump(k->module.graph, sink);
 }
@@ -61,7 +61,7 @@ xcvm_status xcvm_static_dump(xcvm_static *static_function, xcvm_sink sink, xcvm_
     TAPE_BEGIN(t, xcvm_static_dump, error);
     XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     for (const tape_schedule *s = static_function->schedules; s != NULL; s = s->next)
-        if (tape_stick(t, describe(static_function, s, sink)) != XCVM_OK)
+        if (tape_latch_failure(t, write_schedule(static_function, s, sink)) != XCVM_OK)
             return tape_report(t, error);
     return XCVM_OK;
 }
@@ -107,18 +107,18 @@ static xcvm_status check_naming(const xcvm_static *f, const tape_trace *k, const
     return XCVM_OK;
 }
 
-/* What captures and places are now. */
+/* Updates captures and state slots to their current variables. */
 static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool continues, xcvm_error *error)
 {
     for (size_t i = k->in_count; i < k->operand_count; i++) {
         trace_operand *operand = &k->operands[i];
-        const size_t place = i - k->in_count;
-        /* What begins anew need not be there. */
-        const bool anew = operand->place != NULL && operand->next != NULL && !continues;
-        if (operand->gathered || (anew && operand->place->at == NULL))
+        const size_t slot = i - k->in_count;
+        /* A state that starts anew needs no variable. */
+        const bool anew = operand->slot != NULL && operand->next != NULL && !continues;
+        if (operand->gathered || (anew && operand->slot->at == NULL))
             continue;
-        if (operand->place != NULL && operand->present)
-            operand->v = *operand->place;
+        if (operand->slot != NULL && operand->present)
+            operand->v = *operand->slot;
         const tape_variable *v = tape_find(operand->v);
         XCVM_CHECK(error, !operand->present || v != NULL, INVALID_ARGUMENT,
                    "a variable that %.100s has captured is gone", f->name);
@@ -126,8 +126,7 @@ static xcvm_status find_operands(const xcvm_static *f, tape_trace *k, bool conti
                    !operand->present ||
                        (v->value.type.kind == XCVM_KIND_TENSOR && v->value.type.dtype == operand->value->type.dtype &&
                         xcvm_same_shape(&v->value.type, &operand->value->type)),
-                   SHAPE_MISMATCH, "what is held in place %zu is of another type or shape than at the last call",
-                   place);
+                   SHAPE_MISMATCH, "what is held in place %zu is of another type or shape than at the last call", slot);
     }
     return XCVM_OK;
 }
@@ -157,10 +156,9 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
                                  .state_count = o.named_count,
                                  .continues = o.continue_states};
     for (size_t i = 0; i < k->effect_count; i++)
-        XCVM_CHECK(
-            error, k->effects[i].effect != NULL, UNSUPPORTED,
-            "%.100s leaves gradients behind that were added up, and programs have none; take xcvm_tape_gradients",
-            static_function->name);
+        XCVM_CHECK(error, k->effects[i].effect != NULL, UNSUPPORTED,
+                   "%.100s leaves accumulated gradients, which programs cannot have; use xcvm_tape_gradients",
+                   static_function->name);
     XCVM_TRY(find_operands(static_function, k, o.continue_states, error));
     k->naming = &naming;
     const xcvm_status fits = check_naming(static_function, k, &o, error);
@@ -172,5 +170,5 @@ xcvm_status xcvm_static_save(xcvm_static *static_function, const xcvm_static_sav
         .size = sizeof how, .allocator = t->allocator, .optimization = static_function->options.optimization};
     const xcvm_status status = tape_schedule_emit(t, k, &how, o.states ? TRACE_STATES : TRACE_SAVED, sink);
     k->naming = NULL;
-    return tape_stick(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
+    return tape_latch_failure(t, status) != XCVM_OK ? tape_report(t, error) : XCVM_OK;
 }

@@ -1,4 +1,4 @@
-/* Recording calls as a graph while they are executed. */
+/* Traces: record op calls as a graph while they are executed. */
 #include "tape/static/trace.h"
 #include "compiler/ir/compose.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Life ---- */
+/* ---- Creation ---- */
 
 static const tape_tracer_functions functions;
 
@@ -17,7 +17,7 @@ xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, 
         return tape_fail(t, XCVM_OUT_OF_MEMORY, "the allocator has no %zu bytes for a trace", sizeof *k);
     k->tracer.functions = &functions;
     k->tape = t;
-    k->shortages = t->shortages;
+    k->out_of_memory_count = t->out_of_memory_count;
     k->options = (xcc_options){.size = sizeof k->options, .allocator = t->allocator};
     k->in_count = in_count;
     k->held_count = held_count;
@@ -34,7 +34,7 @@ xcvm_status tape_trace_create(xcvm_tape *t, size_t in_count, size_t held_count, 
         tape_trace_destroy(k);
     else
         *trace = k;
-    return tape_stick(t, status);
+    return tape_latch_failure(t, status);
 }
 
 void tape_trace_destroy(tape_trace *k)
@@ -43,8 +43,8 @@ void tape_trace_destroy(tape_trace *k)
         return;
     const xcvm_allocator *allocator = k->tape->allocator;
     for (size_t i = 0; i < k->operand_count; i++)
-        if (k->operands[i].owner != NULL)
-            tape_place_release(k->operands[i].owner);
+        if (k->operands[i].slot_owner != NULL)
+            tape_state_slot_release(k->operands[i].slot_owner);
     for (size_t i = 0; i < k->effect_count; i++)
         if (k->effects[i].effect != NULL)
             tape_effect_release(k->effects[i].effect);
@@ -66,7 +66,7 @@ xcvm_status tape_trace_refused(tape_trace *k, const char *what)
 {
     xcvm_error *error = &k->tape->error;
     if (error->status == XCVM_OUT_OF_MEMORY)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     tape_trace_refuse(k, "%.30s: %.190s", what, error->message);
     xcvm_error_set(error, XCVM_OK, "%s", "");
     return XCVM_OK;
@@ -81,10 +81,10 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
     xcc_module *m = &k->module;
     trace_operand *operands = xcc_grow(m, k->operands, k->operand_count, &k->operand_capacity, sizeof *operands);
     if (operands == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     k->operands = operands;
     trace_operand *o = &operands[k->operand_count++];
-    *o = (trace_operand){.requires = requires, .place = place, .filled_after = SIZE_MAX};
+    *o = (trace_operand){.requires = requires, .slot = place, .filled_after = SIZE_MAX};
     if (place != NULL)
         o->filled = *place;
     if (v == NULL)
@@ -100,7 +100,7 @@ xcvm_status tape_trace_operand(tape_trace *k, const tape_variable *v, bool requi
         return XCVM_OK;
     }
     if ((o->value = o->now = xcc_value_create(m->graph, NULL)) == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     o->value->kind = XCC_INPUT;
     xcvm_value_set_tensor(&o->value->type, (xcvm_dtype)v->value.type.dtype, v->value.type.rank, v->value.type.dims);
     return XCVM_OK;
@@ -114,7 +114,7 @@ static trace_operand *find_operand(const tape_trace *k, const tape_variable *v)
     return NULL;
 }
 
-/* Made by the function, of the host's numbers. */
+/* A constant that the function has made of the host's numbers. */
 static xcc_value *add_constant(tape_trace *k, tape_variable *v)
 {
     const xcvm_value *type = &v->value.type;
@@ -135,8 +135,8 @@ trace_operand *tape_trace_capture(tape_trace *k, const tape_variable *v)
     return tape_trace_operand(k, v, v->requires, NULL) == XCVM_OK ? &k->operands[k->operand_count - 1] : NULL;
 }
 
-/* Refuses what a hook of a step has written, which runs with each call, but is not traced. What writes into v now, if
- * anything does, is the latest call. */
+/* Refuses elements that a hook of a step has written. The hook runs in each call, but is not traced. A write by the
+ * current op has the current version. */
 static void refuse_hooked(tape_trace *k, const tape_variable *v)
 {
     const xcvm_storage *storage = v->value.type.storage;
@@ -146,7 +146,7 @@ static void refuse_hooked(tape_trace *k, const tape_variable *v)
     const uint32_t known = o != NULL && trace_is_written(o) ? o->version : (uint32_t)k->calls;
     if ((o == NULL || !o->changes) && (int32_t)(storage->version - known) > 0 &&
         storage->version != (uint32_t)k->tape->calls)
-        tape_trace_refuse(k, "a call behind a step reads, or writes into, what a hook of it has written");
+        tape_trace_refuse(k, "a call after a step reads, or writes, what a hook of the step has written");
 }
 
 xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
@@ -154,7 +154,7 @@ xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
     if (tape_trace_is_own(k, v) && v->built != NULL)
         return v->built;
     if (!is_plain(&v->value.type)) {
-        tape_trace_refuse(k, "a list, or strings, come into the function from outside");
+        tape_trace_refuse(k, "the function reads a list or strings from outside");
         return NULL;
     }
     if (tape_trace_is_own(k, v))
@@ -166,7 +166,7 @@ xcc_value *tape_trace_value(tape_trace *k, tape_variable *v)
     return o != NULL && !o->changes ? o->now : NULL;
 }
 
-/* An operand whose elements decide a shape is a constant of this schedule. */
+/* An operand whose elements determine a shape becomes a constant of the schedule. */
 static xcc_value *fixed_value_of(tape_trace *k, tape_variable *v)
 {
     xcc_value *value = tape_trace_value(k, v);
@@ -180,9 +180,9 @@ static xcc_value *fixed_value_of(tape_trace *k, tape_variable *v)
     return o->fixed;
 }
 
-/* ---- Calls ---- */
+/* ---- Op calls ---- */
 
-static bool map_operands(tape_trace *k, const tape_record *r, const xcvm_value **in)
+static bool map_operands(tape_trace *k, const tape_op_record *r, const xcvm_value **in)
 {
     size_t at = 0;
     for (size_t f = 0; f < r->schema->field_count; f++) {
@@ -202,10 +202,10 @@ static bool map_operands(tape_trace *k, const tape_record *r, const xcvm_value *
     return true;
 }
 
-/* Behind a call through which no gradient flows though one could: recording is off, or it was detached. */
-static bool is_stopped(const tape_trace *k, const tape_record *r, const tape_variable *result)
+/* True if no gradient flows through the op though one could: recording is off, or the variable was detached. */
+static bool is_stopped(const tape_trace *k, const tape_op_record *r, const tape_variable *result)
 {
-    if (k->tape->recording || r->schema->gradient.zero || !tape_carries(result))
+    if (k->tape->recording || r->schema->gradient.zero || !tape_variable_can_have_gradient(result))
         return false;
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL && r->in[i]->requires)
@@ -213,7 +213,7 @@ static bool is_stopped(const tape_trace *k, const tape_record *r, const tape_var
     return false;
 }
 
-static bool map_results(tape_trace *k, const tape_record *r, xcvm_value **out)
+static bool map_results(tape_trace *k, const tape_op_record *r, xcvm_value **out)
 {
     for (uint32_t i = 0; i < r->out_count; i++) {
         tape_variable *v = r->out[i];
@@ -227,14 +227,14 @@ static bool map_results(tape_trace *k, const tape_record *r, xcvm_value **out)
     return true;
 }
 
-static xcvm_status trace_instruction(tape_trace *k, const tape_record *r)
+static xcvm_status trace_instruction(tape_trace *k, const tape_op_record *r)
 {
     xcc_module *m = &k->module;
     const size_t entries = (size_t)r->in_count + r->out_count, bytes = entries * sizeof(xcvm_value *);
     xcvm_value **lists = xcc_alloc(m, bytes);
     char *args = xcc_alloc(m, r->schema->args_size);
     if (lists == NULL || args == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     const xcvm_value **in = (const xcvm_value **)(void *)lists;
     xcvm_value **out = lists + r->in_count;
     if (!map_operands(k, r, in) || !map_results(k, r, out))
@@ -249,8 +249,8 @@ static xcvm_status trace_instruction(tape_trace *k, const tape_record *r)
     return XCVM_OK;
 }
 
-/* HostCall gives what it gives; from there on shapes are what they were. */
-static xcc_value *shaped(tape_trace *k, xcc_value *result, const xcvm_value *type)
+/* The result types of HostCall are unknown, so the recorded shapes are restored after it. */
+static xcc_value *reshape_result(tape_trace *k, xcc_value *result, const xcvm_value *type)
 {
     return type->rank == 0
                ? result
@@ -264,8 +264,9 @@ static const char *name_operation(tape_trace *k, const char *suffix)
     return xcc_string(&k->module, text, (size_t)length);
 }
 
-/* What calls have written into operands so far: the host's function may read it there. Gives how many there are. */
-static size_t note_seen(const tape_trace *k, size_t *seen, const xcvm_value **values)
+/* Lists the operands that op calls have written so far, since the host's function may read them. Returns the
+ * count. */
+static size_t list_seen_operands(const tape_trace *k, size_t *seen, const xcvm_value **values)
 {
     size_t count = 0;
     for (size_t i = 0; i < k->operand_count; i++)
@@ -276,7 +277,7 @@ static size_t note_seen(const tape_trace *k, size_t *seen, const xcvm_value **va
     return count;
 }
 
-static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
+static xcvm_status trace_operation_call(tape_trace *k, const tape_op_record *r)
 {
     xcc_module *m = &k->module;
     const size_t ins = r->in_count, outs = r->out_count;
@@ -287,11 +288,11 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     trace_operation *operations =
         xcc_grow(m, k->operations, k->operation_count, &k->operation_capacity, sizeof *operations);
     if (in == NULL || out == NULL || dtypes == NULL || seen == NULL || operations == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     k->operations = operations;
     trace_operation o = {r->operation, name_operation(k, ""), name_operation(k, "_vjp"), ins, outs, seen, 0};
     if (o.name == NULL || o.vjp == NULL)
-        return tape_stick(k->tape, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(k->tape, XCVM_OUT_OF_MEMORY);
     for (size_t i = 0; i < ins; i++) {
         const xcc_value *value = r->in[i] != NULL ? tape_trace_value(k, r->in[i]) : NULL;
         if (r->in[i] == NULL)
@@ -311,7 +312,7 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
         dtypes[i] = type->dtype;
         dtypes[outs + i] = type->rank;
     }
-    o.seen_count = note_seen(k, seen, in + ins);
+    o.seen_count = list_seen_operands(k, seen, in + ins);
     k->operations[k->operation_count++] = o;
     k->call_count++;
     if (xcc_emit(&k->builder, HostCall, .ys = {out, outs}, .xs = {in, ins + o.seen_count},
@@ -319,7 +320,7 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
                  .ranks = {dtypes + outs, outs}) == NULL)
         return tape_trace_refused(k, o.operation->name);
     for (size_t i = 0; i < outs; i++) {
-        xcc_value *value = shaped(k, xcc_value_of(out[i]), &r->out[i]->value.type);
+        xcc_value *value = reshape_result(k, xcc_value_of(out[i]), &r->out[i]->value.type);
         if (value == NULL)
             return tape_trace_refused(k, o.operation->name);
         value->mark = is_stopped(k, r, r->out[i]) ? TRACE_STOPPED : 0;
@@ -328,8 +329,8 @@ static xcvm_status trace_operation_call(tape_trace *k, const tape_record *r)
     return XCVM_OK;
 }
 
-/* Rows are operands, which the tape gathers before the schedule runs. */
-static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
+/* Gathered rows are operands. The tape gathers them before the schedule runs. */
+static xcvm_status trace_gather(tape_trace *k, const tape_op_record *r)
 {
     size_t of[2];
     for (size_t i = 0; i < 2; i++) {
@@ -352,14 +353,14 @@ static xcvm_status trace_gather(tape_trace *k, const tape_record *r)
     return XCVM_OK;
 }
 
-static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
+static xcvm_status trace_call(tape_tracer *tracer, const tape_op_record *r)
 {
     tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     if (k->effect_count > 0 && (r->operation != NULL || r->schema->effect == XCVM_RANDOM))
-        tape_trace_refuse(k, "a call with effects of its own stands behind a step of an optimizer");
-    if (tape_gathers_rows(r) && tape_flows(k->tape, r)) {
+        tape_trace_refuse(k, "a call with effects follows a step of an optimizer");
+    if (tape_sparse_applies(r) && tape_op_is_differentiable(k->tape, r)) {
         if (!tape_trace_is_own(k, r->in[1]))
             return trace_gather(k, r);
         k->gathers = true;
@@ -367,7 +368,7 @@ static xcvm_status trace_call(tape_tracer *tracer, const tape_record *r)
     return r->operation != NULL ? trace_operation_call(k, r) : trace_instruction(k, r);
 }
 
-/* ---- What no call makes ---- */
+/* ---- Other events ---- */
 
 static void trace_share(tape_tracer *tracer, tape_variable *to, const tape_variable *from)
 {
@@ -416,7 +417,7 @@ static void trace_into(tape_tracer *tracer, tape_variable *result, tape_variable
     if (o < k->operands + k->in_count && o->value != NULL)
         tape_trace_refuse(k, "the function writes into an operand of its own");
     if (trace_is_written(o) && o->written_after != k->effect_count)
-        tape_trace_refuse(k, "a call behind a step writes into what one before it has written");
+        tape_trace_refuse(k, "a call after a step writes what one before the step has written");
     o->written_after = k->effect_count;
     o->version = target->value.type.storage->version;
     o->now = result->built;
@@ -428,11 +429,11 @@ static void trace_cut(tape_tracer *tracer, const tape_variable *v)
     if (tape_trace_is_own(k, v) && v->built != NULL)
         v->built->mark = TRACE_STOPPED;
     else
-        tape_trace_refuse(k, "what comes into the function from outside is unchained");
+        tape_trace_refuse(k, "a variable from outside of the function is unchained");
 }
 
-/* What stands for an operand of the call was made by one before the trace, too. */
-static void trace_pass(tape_tracer *tracer, const tape_record *r)
+/* The alias of an operand of the call is older than the trace too. */
+static void trace_backward(tape_tracer *tracer, const tape_op_record *r)
 {
     tape_trace *k = tape_trace_of(tracer);
     if (r->number < k->calls)
@@ -440,7 +441,7 @@ static void trace_pass(tape_tracer *tracer, const tape_record *r)
                              "before it have made");
 }
 
-static void trace_decide(tape_tracer *tracer, tape_variable *v)
+static void trace_branch(tape_tracer *tracer, tape_variable *v)
 {
     tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
@@ -452,13 +453,13 @@ static void trace_decide(tape_tracer *tracer, tape_variable *v)
         tape_trace_refuse(k, "a result of a call decides which calls are made");
 }
 
-static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
+static xcvm_status trace_state_slot(tape_tracer *tracer, tape_state_slot *p)
 {
     tape_trace *k = tape_trace_of(tracer);
     if (k->refusal[0] != '\0')
         return XCVM_OK;
     for (size_t i = k->in_count; i < k->operand_count; i++)
-        if (k->operands[i].owner == p)
+        if (k->operands[i].slot_owner == p)
             return XCVM_OK;
     const tape_variable *v = tape_find(p->v);
     if (p->v.at != NULL && v == NULL) {
@@ -466,7 +467,7 @@ static xcvm_status trace_place(tape_tracer *tracer, tape_place *p)
         return XCVM_OK;
     }
     XCVM_TRY(tape_trace_operand(k, v, v != NULL && v->requires, &p->v));
-    k->operands[k->operand_count - 1].owner = p;
+    k->operands[k->operand_count - 1].slot_owner = p;
     p->refs++;
     return XCVM_OK;
 }
@@ -478,20 +479,20 @@ static const tape_tracer_functions functions = {.call = trace_call,
                                                 .target = trace_target,
                                                 .into = trace_into,
                                                 .cut = trace_cut,
-                                                .pass = trace_pass,
+                                                .backward = trace_backward,
                                                 .clear = tape_trace_clear,
-                                                .decide = trace_decide,
-                                                .place = trace_place,
+                                                .branch = trace_branch,
+                                                .state_slot = trace_state_slot,
                                                 .effect = tape_trace_step,
                                                 .refuse = trace_refuse};
 
 /* ---- Begin and end ---- */
 
-/* What was made before the trace is not taken for the function's. */
+/* Computes factored gradients, which would otherwise be made inside the trace. */
 static void make_gradient(void *user, const tape_variable *v)
 {
     (void)user;
-    if (v->left != NULL)
+    if (tape_side(v)->left_factor != NULL)
         (void)tape_variable_gradient((tape_variable *)(uintptr_t)v);
 }
 
@@ -501,18 +502,18 @@ void tape_trace_begin(tape_trace *k)
     k->begun = k->tape->serials;
     k->calls = k->tape->calls;
     k->tape->tracer = &k->tracer;
-    k->tape->builds = true;
+    k->tape->may_build = true;
 }
 
-static xcvm_status note_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
+static xcvm_status trace_result(tape_trace *k, tape_variable *v, xcc_value **value, bool *requires)
 {
     *value = tape_trace_value(k, v);
-    *requires = v->requires && !v->spent;
+    *requires = v->requires && !v->consumed;
     k->differentiable = k->differentiable || *requires;
     return *value != NULL || k->refusal[0] != '\0' ? XCVM_OK : tape_trace_refused(k, "a result");
 }
 
-/* Whether elements were overwritten, but by no call of the trace. */
+/* True if elements were overwritten by something outside of the trace. */
 static bool was_changed(const tape_trace *k, const trace_operand *o)
 {
     if (o->value == NULL || trace_is_written(o) || o->changes || o->v.at->serial != o->v.serial)
@@ -521,17 +522,17 @@ static bool was_changed(const tape_trace *k, const trace_operand *o)
     return storage != NULL && storage->version != 0 && (int32_t)(storage->version - (uint32_t)k->calls) > 0;
 }
 
-/* What the function leaves in a place. */
-static xcvm_status note_place(tape_trace *k, trace_operand *o)
+/* The content of a state slot at the end. */
+static xcvm_status trace_slot_end(tape_trace *k, trace_operand *o)
 {
-    const xcvm_var before = o->v, now = *o->place;
+    const xcvm_var before = o->v, now = *o->slot;
     if (o->filled_after == SIZE_MAX)
         o->filled_after = k->effect_count;
     else if (now.at != o->filled.at || now.serial != o->filled.serial)
-        tape_trace_refuse(k, "handles are put in one place before and behind a step");
+        tape_trace_refuse(k, "a handle is stored in one place before and after a step");
     if (now.at == before.at && now.serial == before.serial)
         return XCVM_OK;
-    tape_variable *v = tape_operand(k->tape, now, "what the function has put in a place");
+    tape_variable *v = tape_resolve_optional(k->tape, now, "what the function has put in a place");
     if (k->tape->failed)
         return k->tape->error.status;
     o->releases = before.at != NULL && (before.at->serial != before.serial || !before.at->named);
@@ -539,7 +540,7 @@ static xcvm_status note_place(tape_trace *k, trace_operand *o)
     if (v == NULL)
         return XCVM_OK;
     o->keeps = v->kept;
-    return note_result(k, v, &o->next, &o->next_requires);
+    return trace_result(k, v, &o->next, &o->next_requires);
 }
 
 xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
@@ -548,12 +549,12 @@ xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
     t->tracer = NULL;
     for (size_t i = 0; i < k->out_count && k->refusal[0] == '\0'; i++) {
         tape_variable *v = tape_resolve(t, out[i], "a result of the function");
-        XCVM_TRY(v != NULL ? note_result(k, v, &k->outs[i], &k->out_requires[i]) : t->error.status);
+        XCVM_TRY(v != NULL ? trace_result(k, v, &k->outs[i], &k->out_requires[i]) : t->error.status);
     }
     for (size_t i = 0, count = k->operand_count; i < count && k->refusal[0] == '\0'; i++)
-        if (k->operands[i].place != NULL) {
-            trace_operand o = k->operands[i]; /* what is left there may be a capture, for which they are moved */
-            XCVM_TRY(note_place(k, &o));
+        if (k->operands[i].slot != NULL) {
+            trace_operand o = k->operands[i]; /* adding a capture may move the operands */
+            XCVM_TRY(trace_slot_end(k, &o));
             k->operands[i] = o;
         }
     XCVM_TRY(tape_trace_leave(k));
@@ -561,7 +562,7 @@ xcvm_status tape_trace_end(tape_trace *k, const xcvm_var *out)
         tape_trace_refuse(k, "the gradient of a table is kept by rows (xcvm_var_set_sparse_gradient)");
     for (size_t i = 0; i < k->operand_count && k->refusal[0] == '\0'; i++) {
         if (was_changed(k, &k->operands[i]))
-            tape_trace_refuse(k, "what the function reads is changed by the host while it runs");
+            tape_trace_refuse(k, "the host changes a variable that the function reads while it runs");
     }
     return XCVM_OK;
 }

@@ -1,4 +1,4 @@
-/* Traces copied: into a module that is compiled, or onto the tape, where they run. */
+/* Copies traces into modules that are compiled, or onto the tape. */
 #include "tape/static/trace.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ const char *tape_trace_name(const tape_trace *k, size_t operand, char text[32])
         snprintf(text, 32, "in%zu", operand);
     else if (k->operands[operand].gathered)
         snprintf(text, 32, "gathered%zu", operand - k->in_count);
-    else if (k->operands[operand].place != NULL)
+    else if (k->operands[operand].slot != NULL)
         snprintf(text, 32, "held%zu", operand - k->in_count);
     else
         snprintf(text, 32, "capture%zu", operand - k->in_count - k->held_count);
@@ -49,10 +49,10 @@ const xcvm_static_state *tape_trace_state(const tape_trace *k, size_t operand)
 bool tape_trace_begins_anew(const tape_trace *k, size_t operand)
 {
     const trace_operand *o = &k->operands[operand];
-    return k->naming != NULL && !k->naming->continues && o->place != NULL && o->next != NULL && o->value != NULL;
+    return k->naming != NULL && !k->naming->continues && o->slot != NULL && o->next != NULL && o->value != NULL;
 }
 
-/* The name that the naming has for an operand, or that of its form. */
+/* The name from the naming, or the default one. */
 static const char *operand_name(const tape_trace *k, size_t operand, char text[32])
 {
     const trace_naming *naming = k->naming;
@@ -68,7 +68,7 @@ static const char *operand_name(const tape_trace *k, size_t operand, char text[3
     return name != NULL ? name : tape_trace_name(k, operand, text);
 }
 
-/* Fails if a value did not get the name that it was to have. */
+/* Fails if a value has another name because the name was in use. */
 static xcvm_status check_name(const xcc_value *v, const char *name)
 {
     xcc_module *m = v->graph->module;
@@ -82,11 +82,11 @@ static xcvm_status check_name(const xcc_value *v, const char *name)
 typedef struct copying {
     const tape_trace *trace;
     xcc_builder *b;
-    xcc_value **map; /* by the trace's value ids */
-    bool stores;     /* what is written into is a state that whoever runs it lends */
+    xcc_value **map; /* by ids of the trace */
+    bool stores;     /* written operands are states, which the runner binds */
 } copying;
 
-/* The value of the trace `v` in the copy. `field` is NULL outside of nodes. */
+/* The copy of value `v`. `field` is NULL outside of nodes. */
 static xcvm_status map_value(void *user, xcc_value *v, const xcvm_field *field, xcc_value **copy)
 {
     const copying *c = user;
@@ -105,8 +105,8 @@ static xcvm_status map_value(void *user, xcc_value *v, const xcvm_field *field, 
                                     : xcvm_error_set(error, XCVM_INTERNAL, "value %s of a trace has no copy", v->name);
 }
 
-/* The same elements, with no gradient behind them. */
-static xcvm_status stop(const copying *c, const xcc_node *n)
+/* Copies values that block gradients, so that none flows through. */
+static xcvm_status stop_gradients(const copying *c, const xcc_node *n)
 {
     for (size_t i = 0; i < xcc_node_output_count(n); i++) {
         const xcc_value *v = xcc_node_output(n, i);
@@ -126,14 +126,14 @@ static xcvm_status copy_nodes(copying *c, bool stops)
         if (xcc_node_copy(c->b, n, map_value, c) == NULL)
             return c->b->graph->module->error->status;
         if (stops)
-            XCVM_TRY(stop(c, n));
+            XCVM_TRY(stop_gradients(c, n));
     }
     return XCVM_OK;
 }
 
 /* ---- Modules ---- */
 
-/* What stands for an operand, whose elements are those that it has now. */
+/* The value of an operand in the copy, with its current elements if it needs any. */
 static xcc_value *build_operand(const copying *c, size_t index, trace_form form)
 {
     const tape_trace *k = c->trace;
@@ -192,7 +192,7 @@ static xcvm_status build_operands(copying *c, trace_form form)
     return xcc_graph_set_inputs(c->b->graph, count, inputs);
 }
 
-/* An output of its own, whatever else a value is. */
+/* Adds an output as a value of its own. */
 static xcvm_status add_output(const copying *c, xcc_value *value, const char *name, xcc_value **output)
 {
     xcc_value *from;
@@ -203,12 +203,12 @@ static xcvm_status add_output(const copying *c, xcc_value *value, const char *na
     return XCVM_OK;
 }
 
-static bool stores(const copying *c, size_t operand)
+static bool is_stored(const copying *c, size_t operand)
 {
     return c->map[c->trace->operands[operand].value->id]->kind == XCC_STATE;
 }
 
-/* What operand `index` becomes: the next state, or an output behind the others. */
+/* The new value of operand `index`: the next state, or a further output. */
 static xcvm_status build_next(const copying *c, size_t index, xcc_value *value, xcc_value **outputs, size_t *count)
 {
     char name[48], operand[32];
@@ -219,7 +219,7 @@ static xcvm_status build_next(const copying *c, size_t index, xcc_value *value, 
     if (own == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(add_output(c, value, own, &output));
-    if (o->value != NULL && stores(c, index))
+    if (o->value != NULL && is_stored(c, index))
         return xcc_graph_store(c->b->graph, c->map[o->value->id], output);
     outputs[(*count)++] = output;
     return XCVM_OK;
@@ -233,14 +233,14 @@ static size_t count_changes(const tape_trace *k)
     return count;
 }
 
-/* What effects change operands by. */
+/* Outputs the changes of effects. */
 static xcvm_status build_changes(const copying *c, xcc_value **outputs, size_t *count)
 {
     const tape_trace *k = c->trace;
     for (size_t i = 0, number = 0; i < k->effect_count; i++)
         for (size_t j = 0; j < k->effects[i].count; j++) {
             const trace_change *change = &k->effects[i].changes[j];
-            xcc_value *const values[] = {trace_change_given(change), trace_change_with(change)};
+            xcc_value *const values[] = {trace_change_gradient(change), trace_change_companion(change)};
             for (size_t v = 0; v < 2 && values[v] != NULL; v++) {
                 char name[32];
                 snprintf(name, sizeof name, "change%zu", number++);
@@ -265,7 +265,7 @@ static xcvm_status add_outputs(xcc_module *m, xcc_value **outputs, size_t count)
     return xcc_graph_add_outputs(m->graph, count, outputs, names, NULL);
 }
 
-/* Effects as the end of a program, behind all that it gives. */
+/* Appends the effects to a program. */
 static xcvm_status build_effects(const copying *c)
 {
     const tape_trace *k = c->trace;
@@ -289,7 +289,7 @@ static xcvm_status build_effects(const copying *c)
 xcvm_status tape_trace_build(const tape_trace *k, xcc_module *m, trace_form form, bool stops)
 {
     xcc_builder b = {.graph = m->graph, .name = "", .origin = ""};
-    /* What is differentiated is in two programs, of which the first may keep what it was for the second. */
+    /* A differentiated trace becomes two programs, and the first may save old values for the second. */
     copying c = {.trace = k, .b = &b, .stores = !stops && (form == TRACE_INPUTS || form == TRACE_CONSTANTS)};
     xcc_value **outputs = xcc_alloc(m, (k->out_count + 2 * k->operand_count + count_changes(k)) * sizeof *outputs);
     size_t count = 0;
@@ -333,7 +333,7 @@ xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, 
     copying c = {.trace = k, .b = &b, .map = xcc_alloc(m, k->module.value_count * sizeof *c.map)};
     size_t count = 0;
     if (c.map == NULL)
-        return tape_stick(t, XCVM_OUT_OF_MEMORY);
+        return tape_latch_failure(t, XCVM_OUT_OF_MEMORY);
     if (k->operation_count > 0)
         return tape_fail(t, XCVM_UNSUPPORTED,
                          "gradients of operations of the host's in a static function are not differentiated");
@@ -342,7 +342,7 @@ xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, 
             c.map[k->operands[i].value->id] = &operands[i]->value;
     for (const xcc_node *n = k->module.graph->first; n != NULL; n = n->next) {
         if (xcc_node_copy(&b, n, map_value, &c) == NULL)
-            return tape_stick(t, t->error.status);
+            return tape_latch_failure(t, t->error.status);
         for (size_t i = 0; i < xcc_node_output_count(n); i++) {
             const xcc_value *v = xcc_node_output(n, i);
             if (v == NULL || v->mark != TRACE_STOPPED)
@@ -358,7 +358,7 @@ xcvm_status tape_trace_run(const tape_trace *k, tape_variable *const *operands, 
         if (v == NULL)
             continue;
         xcc_value *copy;
-        XCVM_TRY(tape_stick(t, map_value(&c, v, NULL, &copy)));
+        XCVM_TRY(tape_latch_failure(t, map_value(&c, v, NULL, &copy)));
         outs[count++] = tape_variable_of(copy);
     }
     return XCVM_OK;

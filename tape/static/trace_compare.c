@@ -1,4 +1,4 @@
-/* The guard: whether a function makes the calls that it made before. */
+/* Comparison of traces: checks that a function makes the same calls again. */
 #include "proto/image.h"
 #include "tape/static/trace.h"
 
@@ -10,11 +10,11 @@ typedef struct comparison {
     const tape_trace *before, *now;
     char *text;
     size_t size;
-    size_t call;      /* that is compared */
+    size_t call;      /* the compared one */
     const char *name; /* of its instruction */
 } comparison;
 
-/* Says what differs; gives false, for the caller to give on. */
+/* Describes a difference, and returns false. */
 static bool differ(const comparison *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool differ(const comparison *c, const char *format, ...)
 {
@@ -31,7 +31,7 @@ static bool equal_types(const xcvm_value *a, const xcvm_value *b)
            (a->rank < 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
-/* Values are made in the order of the calls, so those that are the same have the same number. */
+/* Values are created in order of the calls, so equal values have equal ids. */
 static bool compare_operand(const comparison *c, size_t i, const xcc_value *a, const xcc_value *b)
 {
     char x[192], y[192];
@@ -109,7 +109,7 @@ static bool equal_effects(const tape_trace *a, const tape_trace *b)
         for (size_t j = 0; j < x->count; j++)
             if (x->changes[j].operand != y->changes[j].operand ||
                 !equal_ids(x->changes[j].gradient, y->changes[j].gradient) ||
-                x->changes[j].stays != y->changes[j].stays || !equal_ids(x->changes[j].rows, y->changes[j].rows))
+                x->changes[j].remains != y->changes[j].remains || !equal_ids(x->changes[j].rows, y->changes[j].rows))
                 return false;
     }
     return true;
@@ -125,7 +125,7 @@ static bool compare_ends(const comparison *c)
         const trace_operand *x = &a->operands[i], *y = &b->operands[i];
         if (x->gathered != y->gathered || x->table != y->table || x->indices != y->indices)
             return differ(c, "operand %zu is gathered otherwise", i);
-        if (x->place != y->place || x->owner != y->owner)
+        if (x->slot != y->slot || x->slot_owner != y->slot_owner)
             return differ(c, "operand %zu is kept in another place", i);
         const bool same = (x->next != NULL) == (y->next != NULL) && x->keeps == y->keeps &&
                           x->releases == y->releases && x->empties == y->empties &&
@@ -134,7 +134,7 @@ static bool compare_ends(const comparison *c)
             return differ(c, "something else is left in place %zu", i - a->in_count);
         if (x->value != NULL && y->value != NULL && x->now->id != y->now->id)
             return differ(c, "something else is written into operand %zu", i);
-        if (x->place != NULL && x->filled_after != y->filled_after)
+        if (x->slot != NULL && x->filled_after != y->filled_after)
             return differ(c, "operand %zu is put in its place on the other side of a step", i);
         if (x->written_after != y->written_after)
             return differ(c, "operand %zu is written on the other side of a step", i);

@@ -1,8 +1,8 @@
-/* Target: a tape, and layers, optimizers and static functions on it, called in a random sequence while allocations
- * fail. Whatever the calls are, each ends well or with an error, and everything is given back at the end. */
+/* Fuzz target of the tape: random sequences of calls of tapes, layers, optimizers and static functions, while
+ * allocations fail. Each call succeeds or fails cleanly, and all memory is freed at the end. */
 #include "tests/fuzz/tape_fuzz.h"
 
-#include "tape/tape.h"
+#include "tape/mode.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@ const char *const fuzz_mode_names[FUZZ_MODES] = {"eager", "lazy", "batched", "bu
 
 /* ---- Memory ---- */
 
-/* Memory that is refused: the one request that was chosen, or all from there on. */
+/* A refused request: the chosen one, or all from there on. */
 static bool is_refused(fuzz_memory *m)
 {
     if (m->left == 0 || --m->left > 0)
@@ -60,7 +60,7 @@ uint32_t fuzz_pick(tape_fuzz *f, uint32_t below)
 
 /* ---- Variables ---- */
 
-/* The variable that a handle of the tape names; NULL: it names none. */
+/* The variable of a valid handle; NULL: invalid. */
 static const tape_variable *named(const tape_fuzz *f, xcvm_var v)
 {
     return v.at != NULL && v.at->tape == f->tape && v.at->serial == v.serial ? v.at : NULL;
@@ -189,7 +189,7 @@ static const action functions[] = {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* What changes most of what the tape keeps. */
+/* Actions that change most of the tape's state. */
 static const action frequent[] = {
     {"xcvm_tape_backward", fuzz_xcvm_tape_backward},   {"xcvm_tape_gradients", fuzz_xcvm_tape_gradients},
     {"xcvm_tape_forward", fuzz_xcvm_tape_forward},     {"xcvm_tape_invalidate", fuzz_xcvm_tape_invalidate},
@@ -228,7 +228,7 @@ static action choose(tape_fuzz *f)
 void fuzz_act(tape_fuzz *f)
 {
     const action a = choose(f);
-    /* A tape that builds is at its end when memory is refused, and static functions do more in a call. */
+    /* A refused request ends a building tape, and static functions do more per call. */
     const uint32_t refused = f->mode == FUZZ_BUILDING ? 3 : f->mode == FUZZ_STATIC ? 12 : 25;
     if (f->depth == 0 && fuzz_chance(f, refused)) {
         const uint32_t reach = UINT32_C(1) << fuzz_pick(f, 7);
@@ -325,7 +325,7 @@ static bool begin(tape_fuzz *f)
     return true;
 }
 
-/* When all has been released the tape works as a new one does, unless it is at its end, and says so. */
+/* When all is released, the tape works like a new one, unless it has ended and reports that. */
 static void check_works(tape_fuzz *f)
 {
     xcvm_error error;

@@ -1,9 +1,9 @@
-/* Calls of the functions of tape.h in the tape's fuzz target. */
+/* Calls of the functions of tape.h in the fuzz target of the tape. */
 #include "tests/fuzz/tape_fuzz.h"
 
 #include "xcvm/compiler.h"
 
-/* ---- What is read ---- */
+/* ---- Reading ---- */
 
 bool fuzz_discard(void *user, const void *bytes, size_t count)
 {
@@ -12,7 +12,7 @@ bool fuzz_discard(void *user, const void *bytes, size_t count)
     return count > 0 && !fuzz_chance(f, 1);
 }
 
-/* Reads all elements, so that what is not there is found. */
+/* Reads all elements, so that sanitizers find missing ones. */
 static void read_elements(const xcvm_value *value)
 {
     if (xcvm_value_kind(value) != XCVM_KIND_TENSOR || xcvm_value_dtype(value) == XCVM_STRING)
@@ -115,7 +115,7 @@ void fuzz_xcvm_tape_scope_begin(tape_fuzz *f)
         f->scopes[f->scope_count++] = scope;
 }
 
-/* Mostly the innermost, but any that has begun. */
+/* Usually the innermost one, but any open scope. */
 void fuzz_xcvm_tape_scope_end(tape_fuzz *f)
 {
     if (f->scope_count == 0)
@@ -129,7 +129,7 @@ void fuzz_xcvm_tape_scope_end(tape_fuzz *f)
 
 /* ---- Variables ---- */
 
-/* What no tensor can be. */
+/* Arguments that no tensor can have. */
 static void make_wrongly(tape_fuzz *f, bool parameter)
 {
     const int64_t dims[] = {(int64_t)fuzz_pick(f, 4) - 2, fuzz_chance(f, 50) ? INT64_MAX / 2 : 3};
@@ -395,7 +395,7 @@ static xcvm_status operation_backward(void *user, xcvm_tape *t, size_t in_count,
     return fuzz_chance(f, 95) ? XCVM_OK : XCVM_INVALID_ARGUMENT;
 }
 
-/* Lent for as long as calls of them are recorded: they have no fuzz target of their own, but that which runs. */
+/* Borrowed while calls are recorded: static functions use the running fuzz target. */
 static tape_fuzz *running;
 static xcvm_status forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                            xcvm_var *out)
@@ -438,7 +438,7 @@ void fuzz_xcvm_tape_input(tape_fuzz *f)
                                  rank, dims, fuzz_chance(f, 50) ? (const char *const[]){"n", NULL, "n"} : NULL));
 }
 
-/* The tape is at its end then, so it is seldom done; and it takes long. */
+/* This ends the tape and is slow, so it is rare. */
 void fuzz_xcvm_tape_compile(tape_fuzz *f)
 {
     if (f->depth > 0 || !fuzz_chance(f, 25))
@@ -492,7 +492,7 @@ void fuzz_xcvm_tape_loop(tape_fuzz *f)
     const xcvm_var trips = fuzz_chance(f, 95) ? xcvm_tape_scalar(f->tape, XCVM_I64, fuzz_pick(f, 4)) : fuzz_variable(f);
     xcvm_var states[2] = {fuzz_float(f), fuzz_float(f)}, scans[2] = {{0}};
     const size_t state_count = fuzz_pick(f, 3), scan_count = fuzz_pick(f, 3);
-    if (trips.at == NULL) /* or it would go on for ever */
+    if (trips.at == NULL) /* otherwise it would not terminate */
         return;
     xcvm_tape_loop(any_tape(f), trips, fuzz_chance(f, 20) ? fuzz_variable(f) : XCVM_ABSENT,
                    (xcvm_tape_loop_body){loop_round, f}, state_count, states, scan_count, scans);
@@ -502,9 +502,9 @@ void fuzz_xcvm_tape_loop(tape_fuzz *f)
         fuzz_keep(f, scans[i]);
 }
 
-/* ---- Calls ---- */
+/* ---- Op calls ---- */
 
-/* Of an instruction that there may be none of, with nothing but the tape. */
+/* An instruction number that may not exist, with nothing but the tape. */
 void fuzz_xcvm_call(tape_fuzz *f)
 {
     union {

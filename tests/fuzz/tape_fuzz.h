@@ -1,4 +1,4 @@
-/* The parts of the tape's fuzz target: a random sequence of calls on a tape, with an allocator that fails. */
+/* Parts of the fuzz target of the tape: random sequences of calls, with an allocator that fails. */
 #ifndef XCVM_TESTS_FUZZ_TAPE_FUZZ_H
 #define XCVM_TESTS_FUZZ_TAPE_FUZZ_H
 
@@ -14,7 +14,7 @@ typedef enum fuzz_mode {
     FUZZ_LAZY,
     FUZZ_BATCHED,
     FUZZ_BUILDING,
-    FUZZ_STATIC, /* eager, with many calls of static functions */
+    FUZZ_STATIC, /* eager, with many static functions */
     FUZZ_MODES
 } fuzz_mode;
 extern const char *const fuzz_mode_names[FUZZ_MODES];
@@ -30,17 +30,17 @@ enum {
     FUZZ_LIST = 4
 };
 
-/* Counts what is allocated, and refuses when it is armed. */
+/* Counts allocations, and refuses requests when armed. */
 typedef struct fuzz_memory {
     xcvm_allocator allocator;
     size_t blocks, bytes;
-    uint32_t left; /* requests until the one that is refused; 0: none is */
-    bool once;     /* one request is refused, else all that follow */
+    uint32_t left; /* requests before the refused one; 0: none */
+    bool once;     /* one request is refused; otherwise all later ones too */
 } fuzz_memory;
 
 typedef struct tape_fuzz tape_fuzz;
 
-/* A static function: its calls are those of a random sequence that begins with the same number each time. */
+/* A static function: its calls are a random sequence with a fixed seed. */
 typedef struct fuzz_script {
     tape_fuzz *f;
     uint64_t random;
@@ -62,18 +62,18 @@ struct tape_fuzz {
     xcvm_var held[FUZZ_HELD], *places[FUZZ_HELD]; /* of static functions */
     xcvm_scope scopes[FUZZ_SCOPES];
     size_t scope_count;
-    int rank; /* the shape that most tensors of the sequence have */
+    int rank; /* shape of most tensors in the sequence */
     int64_t dims[3];
-    int depth;               /* of calls of the host's functions */
-    bool visiting;           /* a visitor of a layer runs, which must not destroy it */
-    unsigned nested;         /* actions that the host's functions may take yet */
-    const xcvm_value *value; /* of the other tape: what xcvm_tape_value is called with */
-    fuzz_bytes saved;        /* what was saved last */
+    int depth;               /* of nested host functions */
+    bool visiting;           /* a layer visitor runs, which must not destroy it */
+    unsigned nested;         /* actions left for host functions */
+    const xcvm_value *value; /* of the other tape, for xcvm_tape_value */
+    fuzz_bytes saved;        /* saved last */
     int64_t ints[FUZZ_LISTS][FUZZ_LIST];
     double floats[FUZZ_LISTS][FUZZ_LIST];
     xcvm_var lists[FUZZ_LISTS][FUZZ_LIST];
-    size_t list; /* the next of these */
-    bool trace;  /* what is called is printed */
+    size_t list; /* index of the next one */
+    bool trace;  /* print the calls */
 };
 
 /* ---- Decisions ---- */
@@ -85,44 +85,44 @@ static inline void *fuzz_slot(void *slots, uint32_t at, size_t size) { return (c
 
 /* ---- Variables ---- */
 
-/* Any handle: mostly one that names something. */
+/* Any handle, usually a valid one. */
 xcvm_var fuzz_variable(tape_fuzz *f);
-/* One of that element type if there is one; `like` (may be absent): of the same shape if there is one. */
+/* One of that element type, if any, and of the shape of `like` (may be absent), if any. */
 xcvm_var fuzz_variable_of(tape_fuzz *f, xcvm_dtype dtype, xcvm_var like);
 xcvm_var fuzz_float(tape_fuzz *f);
-/* A result of a call that a gradient can flow to, if there is one. */
+/* A differentiable result, if any. */
 xcvm_var fuzz_root(tape_fuzz *f);
 void fuzz_keep(tape_fuzz *f, xcvm_var v);
-/* Makes a constant or a parameter. */
+/* Creates a constant or a parameter. */
 xcvm_var fuzz_make(tape_fuzz *f);
-/* The dimensions of a tensor, and how many elements it has. */
+/* The dimensions of a tensor, and its element count. */
 int fuzz_shape(tape_fuzz *f, int64_t dims[3]);
 
 /* ---- Actions ---- */
 
-/* One call, chosen at random. */
+/* One random call. */
 void fuzz_act(tape_fuzz *f);
-/* Calls that the host makes from a function of its own. */
+/* Calls from a host function. */
 void fuzz_act_within(tape_fuzz *f);
-/* One instruction of the table, on variables. */
+/* One instruction on variables. */
 xcvm_var fuzz_instruction(tape_fuzz *f);
-/* A float tensor that is computed of those. */
+/* A float tensor computed from variables. */
 xcvm_var fuzz_expression(tape_fuzz *f, xcvm_tape *t, size_t count, const xcvm_var *xs);
-/* Prints a failure if what is called is printed; returns the status. */
+/* Prints a failure if tracing is on, and returns the status. */
 xcvm_status fuzz_note(const tape_fuzz *f, xcvm_status status, const xcvm_error *error);
 bool fuzz_discard(void *user, const void *bytes, size_t count);
 xcvm_status fuzz_static_function(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                  xcvm_var *out);
 xcvm_var fuzz_update_hook(void *user, xcvm_tape *t, const xcvm_update *update);
 
-/* A function fuzz_NAME for each public function of the tape, declared and listed by the headers. */
+/* A function fuzz_NAME for each public function of the tape, generated from the headers. */
 #define FUZZ_FUNCTION(name) void fuzz_##name(tape_fuzz *f);
 #include "fuzz/tape_functions.h"
 #undef FUZZ_FUNCTION
 
 /* ---- Sequences ---- */
 
-/* A sequence of calls; aborts where something is wrong that sanitizers do not find. */
+/* Runs a sequence, and aborts on errors that sanitizers do not find. */
 void fuzz_sequence(fuzz_mode mode, uint64_t seed, const uint8_t *bytes, size_t count, bool trace);
 
 #endif

@@ -1,15 +1,14 @@
-/* Calls of instructions in the tape's fuzz target: each instruction of the table, with random operands and attributes.
- */
+/* Calls of instructions in the fuzz target of the tape: each instruction, with random operands and attributes. */
 #include "tests/fuzz/tape_fuzz.h"
 
 #include <stdio.h>
 
 /* ---- Arguments ---- */
 
-/* Operands of one call, which have types and shapes in common. */
+/* The common types and shapes of one call. */
 typedef struct drawn {
     tape_fuzz *f;
-    xcvm_dtype dtype; /* that most operands have */
+    xcvm_dtype dtype; /* of most operands */
     xcvm_var first;
 } drawn;
 
@@ -83,7 +82,7 @@ static xcvm_dtype draw_dtype(tape_fuzz *f, xcvm_dtype value)
     return fuzz_chance(f, 40) ? value : dtypes[fuzz_pick(f, sizeof dtypes / sizeof *dtypes)];
 }
 
-/* ---- Calls ---- */
+/* ---- Op calls ---- */
 
 typedef struct results {
     xcvm_var at[4];
@@ -239,7 +238,7 @@ xcvm_var fuzz_expression(tape_fuzz *f, xcvm_tape *t, size_t count, const xcvm_va
         const xcvm_var before = y;
         xcvm_error error;
         y = fuzz_chance(f, 50) ? binary(f, t, y, other) : unary(f, t, y);
-        if (y.at == NULL && fuzz_chance(f, 80)) { /* goes on with what there was */
+        if (y.at == NULL && fuzz_chance(f, 80)) { /* continue with the earlier value */
             (void)xcvm_tape_status(t, &error);
             y = before;
         }

@@ -1,8 +1,8 @@
-/* Calls of the functions of layers.h and tape_static.h in the tape's fuzz target. */
+/* Calls of the functions of layers.h and tape_static.h in the fuzz target of the tape. */
 #include "tests/fuzz/tape_fuzz.h"
 
 static xcvm_tape *any_tape(tape_fuzz *f) { return fuzz_chance(f, 98) ? f->tape : NULL; }
-/* One that there is, mostly. */
+/* Usually an existing one. */
 #define ANY_OF(type, name, slots, count)                                                                               \
     static type *name(tape_fuzz *f)                                                                                    \
     {                                                                                                                  \
@@ -15,14 +15,14 @@ ANY_OF(xcvm_layer, any_layer, layers, FUZZ_LAYERS)
 ANY_OF(xcvm_optimizer, any_optimizer, optimizers, FUZZ_OPTIMIZERS)
 ANY_OF(xcvm_static, any_static, statics, FUZZ_STATICS)
 
-/* A sink that keeps what was saved, for what reads it back; it fails now and then. */
+/* A sink that keeps the data for loading, and sometimes fails. */
 static bool save(void *user, const void *bytes, size_t count)
 {
     tape_fuzz *f = user;
     return !fuzz_chance(f, 1) && fuzz_collect(&f->saved, bytes, count);
 }
 
-/* What is read back is cut off or changed now and then. */
+/* Sometimes truncates or changes the data to load. */
 static size_t spoil(tape_fuzz *f)
 {
     const size_t count = f->saved.count;
@@ -34,7 +34,7 @@ static size_t spoil(tape_fuzz *f)
     return count;
 }
 
-/* ---- Gradients by rows ---- */
+/* ---- Row-sparse gradients ---- */
 
 void fuzz_xcvm_var_set_sparse_gradient(tape_fuzz *f)
 {
@@ -66,7 +66,7 @@ void fuzz_xcvm_optimizer_create(tape_fuzz *f)
                                             .average = fuzz_chance(f, 40) ? 0.9 : 0};
     xcvm_error error;
     if (f->optimizers[slot] != NULL)
-        return; /* there are few of each, so that one is often used */
+        return; /* few of each, so that each is used often */
     if (fuzz_note(f,
                   xcvm_optimizer_create(any_tape(f), texts[fuzz_pick(f, 8)], fuzz_chance(f, 80) ? &options : NULL,
                                         &f->optimizers[slot], &error),
@@ -145,7 +145,7 @@ xcvm_var fuzz_update_hook(void *user, xcvm_tape *t, const xcvm_update *update)
 }
 
 static const double hook_number = 0.5;
-/* One of those that are ready-made, by its own fuzz function. */
+/* A predefined hook, through its own fuzz function. */
 static void add_hook(tape_fuzz *f, xcvm_var (*hook)(void *user, xcvm_tape *tape, const xcvm_update *update))
 {
     xcvm_error error;
@@ -287,7 +287,7 @@ void fuzz_xcvm_layer_destroy(tape_fuzz *f)
     xcvm_layer_destroy(gone);
 }
 
-/* The parent takes the child: the slot keeps a reference of its own. */
+/* The parent takes the reference, so the slot needs its own. */
 void fuzz_xcvm_layer_add(tape_fuzz *f)
 {
     static const char *const names[] = {"l1", "l2", "l3", "a/b", ""};
@@ -388,7 +388,7 @@ void fuzz_xcvm_tape_scale_gradient(tape_fuzz *f)
 
 /* ---- Static functions ---- */
 
-/* Makes the calls that it made before, mostly. */
+/* Usually repeats its calls. */
 xcvm_status fuzz_static_function(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                  xcvm_var *out)
 {
@@ -439,7 +439,7 @@ void fuzz_xcvm_static_create(tape_fuzz *f)
               &error);
 }
 
-/* It is refused while a static function or a backward goes on, which the tape says. */
+/* A running static function or pass refuses it, which the tape reports. */
 void fuzz_xcvm_static_destroy(tape_fuzz *f)
 {
     const uint32_t slot = fuzz_pick(f, FUZZ_STATICS);

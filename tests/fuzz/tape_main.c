@@ -1,6 +1,6 @@
-/* replay_tape [--mode MODE] [--seed SEED] [--count COUNT] [--seconds SECONDS] [--trace]: runs sequences of the tape's
- * fuzz target, one for each seed from SEED on, of each mode unless one is named. What fails prints its mode and seed,
- * by which it is run again. */
+/* replay_tape [--mode MODE] [--seed SEED] [--count COUNT] [--seconds SECONDS] [--trace]: runs sequences of the
+ * tape's fuzz target, one per seed from SEED on, in each mode or the given one. A failure prints its mode and
+ * seed. */
 #include "tests/fuzz/tape_fuzz.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ static double seconds_of(clockid_t clock)
 typedef struct arguments {
     int mode; /* FUZZ_MODES: all */
     uint64_t seed, count;
-    double seconds; /* of processor time for each mode; 0: no limit */
+    double seconds; /* processor time per mode; 0: no limit */
     bool trace;
 } arguments;
 
@@ -79,7 +79,7 @@ static void run_mode(const arguments *a, fuzz_mode mode)
     while (done < a->count && (a->seconds == 0.0 || used < a->seconds)) {
         snprintf(failing, sizeof failing, "failing sequence: --mode %s --seed %llu --count 1\n", fuzz_mode_names[mode],
                  (unsigned long long)(a->seed + done));
-        alarm(120); /* a sequence that hangs */
+        alarm(120); /* a hanging sequence */
         fuzz_sequence(mode, a->seed + done, NULL, 0, a->trace);
         done++;
         used = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begun;
@@ -88,7 +88,7 @@ static void run_mode(const arguments *a, fuzz_mode mode)
     fflush(stdout);
 }
 
-/* Sanitizers end the process at an allocation beyond their own limit, unless told that it may fail. */
+/* The sanitizers must let large allocations fail instead of ending the process. */
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }

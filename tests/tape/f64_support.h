@@ -1,4 +1,4 @@
-/* Numbers and vectors of f64 on a tape, and what is expected of them; of calls with an error of their own, success. */
+/* Support for tests with f64 numbers and vectors on a tape. */
 #ifndef XCVM_TESTS_TAPE_F64_SUPPORT_H
 #define XCVM_TESTS_TAPE_F64_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* What tests of optimizers and of layers share: the numbers of make_learning_values.py. */
+/* Support for tests of optimizers and layers: the values of make_learning_values.py. */
 #ifndef XCVM_TESTS_TAPE_LEARNING_H
 #define XCVM_TESTS_TAPE_LEARNING_H
 
@@ -47,7 +47,7 @@ UNUSED static void check_status(xcvm_status status, xcvm_status expected, const 
     ck_assert_msg(status == expected && strstr(error->message, message) != NULL, "%d: %s", (int)status, error->message);
 }
 
-/* Nothing is left but what kernels have for scratch. */
+/* Checks that only scratch memory of kernels is left. */
 UNUSED static void check_empty(xcvm_tape *t)
 {
     xcvm_storage_release(t->kernel.scratch_storage);
@@ -58,7 +58,7 @@ UNUSED static void check_empty(xcvm_tape *t)
     ck_assert_uint_eq(stats_of(t).live_bytes, 0);
 }
 
-/* Adds up to the gradient of x the wave of a seed, weighted. */
+/* Adds the weighted wave of a seed to the gradient of x. */
 UNUSED static void add_gradient(xcvm_tape *t, xcvm_var x, double seed)
 {
     const xcvm_value *type = value_of(t, x);

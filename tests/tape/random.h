@@ -1,4 +1,4 @@
-/* Random programs on tapes: what they draw, and their numbers, read and compared with what is expected. */
+/* Support for random programs on tapes: drawing and comparing numbers. */
 #ifndef XCVM_TESTS_TAPE_RANDOM_H
 #define XCVM_TESTS_TAPE_RANDOM_H
 
@@ -7,7 +7,7 @@
 /* From 31 bits. */
 UNUSED static uint64_t draw(uint64_t *state) { return test_random_wide(state) >> 33; }
 
-/* The elements of a variable, and how many; none of one that is absent. */
+/* Reads the elements of a variable, and their count; none if it is absent. */
 UNUSED static size_t read_floats(xcvm_tape *t, xcvm_var v, float *to)
 {
     if (v.at == NULL)
@@ -17,7 +17,7 @@ UNUSED static size_t read_floats(xcvm_tape *t, xcvm_var v, float *to)
     return xcvm_value_count(value);
 }
 
-/* What program number `seed` gives in one of the ways of running it. */
+/* Compares the numbers of program `seed` in one of the ways to run it. */
 UNUSED static void check_numbers(uint64_t seed, size_t way, const float *got, const float *expected, size_t count,
                                  float tolerance)
 {

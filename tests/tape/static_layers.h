@@ -1,4 +1,4 @@
-/* Layers in static functions, in tests. */
+/* Support for tests of layers in static functions. */
 #ifndef XCVM_TESTS_TAPE_STATIC_LAYERS_H
 #define XCVM_TESTS_TAPE_STATIC_LAYERS_H
 
@@ -19,7 +19,7 @@ UNUSED static xcvm_var words_of(xcvm_tape *t, int64_t i)
     return xcvm_tape_constant(t, XCVM_I64, 1, DIMS(4), DIMS(i % 5, (i + 2) % 5, -1, i % 5));
 }
 
-/* A step of an optimizer by the gradients of a loss, which then are gone. */
+/* Takes an optimizer step by the gradients of a loss, and clears them. */
 UNUSED static xcvm_status learn_from(xcvm_tape *t, xcvm_optimizer *o, xcvm_var loss)
 {
     xcvm_error error;

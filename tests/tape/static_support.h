@@ -1,4 +1,4 @@
-/* Static functions in tests: messages, a chain of layers. */
+/* Support for tests of static functions: messages, and a chain of layers. */
 #ifndef XCVM_TESTS_TAPE_STATIC_SUPPORT_H
 #define XCVM_TESTS_TAPE_STATIC_SUPPORT_H
 
@@ -57,7 +57,7 @@ UNUSED static void check_bytes(xcvm_tape *a, xcvm_var x, xcvm_tape *b, xcvm_var 
 
 /* ---- Saving ---- */
 
-/* What is saved of a static function, as a program with a session, which goes on from the last call. */
+/* A saved static function as a program with a session, which continues from the last call. */
 typedef struct saved {
     test_bytes bytes;
     xcvm_program *program;
@@ -93,7 +93,7 @@ UNUSED static void set_saved(const saved *p, const char *name, const xcvm_value 
     ck_assert_msg(xcvm_session_set_input(p->session, i, value, &error) == XCVM_OK, "%s: %s", name, error.message);
 }
 
-/* Of x the program makes y, too. */
+/* Checks that the program computes y of x. */
 UNUSED static void check_saved_call(const saved *p, xcvm_tape *t, xcvm_var x, xcvm_var y)
 {
     xcvm_error error = {0};

@@ -1,4 +1,4 @@
-/* Tapes in tests. */
+/* Support for tests of tapes. */
 #ifndef XCVM_TESTS_TAPE_SUPPORT_H
 #define XCVM_TESTS_TAPE_SUPPORT_H
 
@@ -37,7 +37,7 @@ UNUSED static xcvm_tape *open_lazy_tape(xcvm_batching batching)
     return t;
 }
 
-/* Nothing has failed, and all memory of elements is given back when everything that is named has gone. */
+/* Checks that nothing has failed, and that all element memory is free when every name is gone. */
 UNUSED static void close_tape(xcvm_tape *t)
 {
     xcvm_error error = {0};
@@ -74,7 +74,7 @@ UNUSED static void check_f32(xcvm_tape *t, xcvm_var v, size_t count, const float
 }
 #define CHECK_F32(t, v, ...) check_f32((t), (v), sizeof(F32S(__VA_ARGS__)) / sizeof(float), F32S(__VA_ARGS__))
 
-/* The tape has failed, and says so once. */
+/* Checks that the tape has a failure, and reports it once. */
 UNUSED static void check_failed(xcvm_tape *t, xcvm_status status, const char *message)
 {
     xcvm_error error = {0};
@@ -90,15 +90,15 @@ UNUSED static xcvm_tape_info stats_of(const xcvm_tape *t)
     return stats;
 }
 
-/* Work on a tape while memory fails at one request after the other: each ends in an error, or is done without (`spares`
- * says that some are), then the same tape can do the work, and everything comes back. */
+/* Runs work while one request for memory after the other fails. Each run ends in an error, or does without the
+ * memory (`spares`). Then the same tape can do the work, and all memory is freed. */
 typedef struct starvation {
     xcvm_status (*work)(xcvm_tape *tape, xcvm_error *error);
     xcvm_tape_mode mode;
     xcvm_batching batching;
-    bool spares;
+    bool unused_elements;
     size_t every; /* each request up to this one, then each seventh; 0: all */
-    size_t least; /* of requests whose failure is an error */
+    size_t least; /* least number of requests whose failure is an error */
 } starvation;
 UNUSED static void starve(const starvation *s)
 {
@@ -122,7 +122,8 @@ UNUSED static void starve(const starvation *s)
             xcvm_tape_destroy(t);
         }
         more = a.requests >= fail_at;
-        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK) || (more && s->spares && status == XCVM_OK),
+        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK) ||
+                          (more && s->unused_elements && status == XCVM_OK),
                       "request %zu: %d %s", fail_at, (int)status, error.message);
         refused += status != XCVM_OK;
         ck_assert_uint_eq(a.live, 0);

@@ -1,5 +1,5 @@
-/* Tests of batching: the same values and gradients as of calls one by one, and fewer calls. */
-#include "tape/batch.h"
+/* Tests of batching: values and gradients equal those of separate ops, with fewer kernel runs. */
+#include "tape/batch/batch.h"
 #include "tests/tape/random.h"
 
 static xcvm_tape *open_batching_with(xcvm_tape_mode mode, xcvm_batching batching, const xcvm_allocator *allocator)
@@ -88,7 +88,7 @@ static xcvm_var apply(const network *n, uint64_t kind, uint64_t choice, xcvm_var
         return xcvm_Softmax(t, xcvm_Sub(t, a, b), .axis = 1);
     case 8:
         return xcvm_LayerNormalization(t, a, n->bias, .axis = -1);
-    case 9: /* a product of what is no parameter */
+    case 9: /* a product with a matrix that is no parameter */
         return xcvm_MatMul(t, a, xcvm_MatMul(t, xcvm_Transpose(t, b, .perm = XCVM_INTS(1, 0)), a));
     case 10:
         xcvm_Split(t, a, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, SIDE - 1)), .axis = 1,
@@ -133,7 +133,7 @@ static xcvm_var loss_of(const network *n, xcvm_var row, uint64_t choice)
         xcvm_tape_constant(n->tape, XCVM_I64, 1, DIMS(1), DIMS((int64_t)(choice % SIDE))));
 }
 
-/* Several graphs, of the same kinds of calls in other places. */
+/* Several graphs with the same kinds of ops in different places. */
 static xcvm_var expression(const network *n, uint64_t seed)
 {
     xcvm_var pool[64], losses[8];
@@ -195,14 +195,14 @@ START_TEST(c4_7_random_graphs_agree)
         ck_assert_uint_lt(3 * calls[k].forward, 2 * calls[0].forward);
         ck_assert_uint_lt(3 * calls[k].backward, 2 * calls[0].backward);
     }
-    ck_assert_uint_eq(tapes[3]->trials, 2);
+    ck_assert_uint_eq(tapes[3]->batching.trial_count, 2);
     close_tape(eager);
     for (int k = 0; k < STRATEGIES; k++)
         close_tape(tapes[k]);
 }
 END_TEST
 
-/* ---- What runs together ---- */
+/* ---- Batches ---- */
 
 typedef struct call_log {
     char names[1024];
@@ -225,7 +225,7 @@ static xcvm_var sum_of(xcvm_tape *t, const xcvm_var *xs, size_t count)
     return sum;
 }
 
-/* A chain each: one call for each step of all, and products as one of many rows. */
+/* Chains: each step of all chains is one op, and products have many rows. */
 START_TEST(c4_7_calls_run_together)
 {
     enum { EXAMPLES = 5 };
@@ -245,7 +245,7 @@ START_TEST(c4_7_calls_run_together)
 }
 END_TEST
 
-/* Results lie one behind the other, and what reads them in that order copies nothing. */
+/* Results are contiguous, and ops that read them in order copy nothing. */
 START_TEST(c4_7_results_are_contiguous)
 {
     enum { EXAMPLES = 4 };
@@ -275,7 +275,7 @@ START_TEST(c4_7_results_are_contiguous)
 }
 END_TEST
 
-/* Part of what ran together is differentiated, by itself and again; the others' calls stay as they are. */
+/* Part of a batch is differentiated alone and again; the other ops stay. */
 START_TEST(c4_7_parts_of_batches)
 {
     enum { EXAMPLES = 4 };
@@ -299,7 +299,7 @@ START_TEST(c4_7_parts_of_batches)
             separate[k] += one[k];
         xcvm_var_clear_gradient(t, n.weight);
     }
-    /* By what is in the middle, and by two of four. */
+    /* With respect to a middle result, and to two of four. */
     xcvm_var gradients[2];
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &sum, NULL, 2, hidden + 1, &retain, gradients, &error), XCVM_OK);
     for (int i = 0; i < 2; i++) {
@@ -309,7 +309,7 @@ START_TEST(c4_7_parts_of_batches)
         for (int k = 0; k < SIDE; k++)
             ck_assert_float_eq_tol(g[k], 2 * h[k], 1e-6f);
     }
-    /* Retained in the middle. */
+    /* A middle result retains its gradient. */
     xcvm_var_retain_gradient(t, hidden[2]);
     backward_with(t, sum, &retain);
     read_floats(t, xcvm_var_get_gradient(t, n.weight), all);
@@ -317,7 +317,7 @@ START_TEST(c4_7_parts_of_batches)
         ck_assert_float_eq_tol(all[k], separate[k], 1e-4f);
     ck_assert_ptr_nonnull(xcvm_var_get_gradient(t, hidden[2]).at);
     xcvm_var_clear_gradient(t, n.weight);
-    /* Unchained: nothing comes through it. */
+    /* An unchained result gets no gradient. */
     xcvm_var_unchain(t, hidden[0]);
     backward_with(t, losses[0], &retain);
     ck_assert_ptr_null(xcvm_var_get_gradient(t, n.weight).at);
@@ -331,8 +331,7 @@ START_TEST(c4_7_parts_of_batches)
 }
 END_TEST
 
-/* Nothing but the loss has a name: what a batch was called with lives until the backward comes to the calls that made
- * it, and is gone then. */
+/* Only the loss has a name. The operands of a batch live until the backward pass visits the ops that made them. */
 START_TEST(c4_7_only_the_loss_is_named)
 {
     enum { EXAMPLES = 5 };
@@ -365,7 +364,7 @@ START_TEST(c4_7_only_the_loss_is_named)
 }
 END_TEST
 
-/* Gradients of gradients are those of the calls one by one, and are as few calls as there are batches. */
+/* Second-order gradients equal those of separate ops, and take one op per batch. */
 START_TEST(c4_7_gradients_of_gradients)
 {
     xcvm_tape *tapes[] = {open_tape(), open_batching(XCVM_BATCHING_AGENDA)};
@@ -397,7 +396,7 @@ START_TEST(c4_7_gradients_of_gradients)
 }
 END_TEST
 
-/* Element by element, and row by row, nothing is computed otherwise. */
+/* Element-wise and row-wise ops give the same bits. */
 START_TEST(c4_7_the_same_bits)
 {
     enum { EXAMPLES = 7, COUNT = ROWS * SIDE };
@@ -426,7 +425,7 @@ START_TEST(c4_7_the_same_bits)
 }
 END_TEST
 
-/* What an operand has to be the same in was set to another value since the calls were made. */
+/* An operand that members must share was set to another value after the call. */
 START_TEST(c4_7_equal_operands_are_set)
 {
     xcvm_tape *t = open_batching(strategies[1 + _i]);
@@ -446,7 +445,7 @@ START_TEST(c4_7_equal_operands_are_set)
 }
 END_TEST
 
-/* A member that fails is named, and the others have run. */
+/* A failing member is named, and the others have run. */
 START_TEST(c4_7_a_member_fails)
 {
     xcvm_tape *t = open_batching(strategies[1 + _i]);
@@ -461,7 +460,7 @@ START_TEST(c4_7_a_member_fails)
     ck_assert_str_eq(error.instruction, "Gather");
     ck_assert_int_eq(error.pc, 2);
     value_of(t, rows[3]);
-    /* What is read again is batched again. */
+    /* A repeated read batches again. */
     ck_assert_int_eq(xcvm_var_get_value(t, all, &value, &error), XCVM_OUT_OF_RANGE);
     close_tape(t);
 }
@@ -520,7 +519,7 @@ START_TEST(options_are_checked)
     xcvm_error error;
     const xcvm_tape_options eager = {.size = sizeof eager, .batching = XCVM_BATCHING_AGENDA};
     ck_assert_int_eq(xcvm_tape_create(&eager, &t, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "calls that do not wait cannot be batched; the tape has to be lazy");
+    ck_assert_str_eq(error.message, "only a lazy tape can batch calls");
     const xcvm_tape_options unknown = {.size = sizeof unknown, .mode = XCVM_TAPE_LAZY, .batching = (xcvm_batching)9};
     ck_assert_int_eq(xcvm_tape_create(&unknown, &t, &error), XCVM_INVALID_ARGUMENT);
 }
@@ -551,13 +550,19 @@ static xcvm_status step_of_order(xcvm_tape *t, int order, xcvm_error *error)
 static xcvm_status one_step(xcvm_tape *t, xcvm_error *error) { return step_of_order(t, 1, error); }
 static xcvm_status two_orders(xcvm_tape *t, xcvm_error *error) { return step_of_order(t, 2, error); }
 
-/* A batch for which there is no memory is run call by call, so that not every failure is one. */
+/* A batch without memory runs op by op, so not every failed allocation is an error. */
 START_TEST(out_of_memory_anywhere)
 {
-    starve(&(starvation){
-        .work = one_step, .mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .spares = true, .least = 20});
-    starve(&(starvation){
-        .work = two_orders, .mode = XCVM_TAPE_LAZY, .batching = XCVM_BATCHING_AGENDA, .spares = true, .least = 20});
+    starve(&(starvation){.work = one_step,
+                         .mode = XCVM_TAPE_LAZY,
+                         .batching = XCVM_BATCHING_AGENDA,
+                         .unused_elements = true,
+                         .least = 20});
+    starve(&(starvation){.work = two_orders,
+                         .mode = XCVM_TAPE_LAZY,
+                         .batching = XCVM_BATCHING_AGENDA,
+                         .unused_elements = true,
+                         .least = 20});
 }
 END_TEST
 

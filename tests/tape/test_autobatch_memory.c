@@ -1,5 +1,5 @@
-/* Tests of where batches lie in memory, of what the walk back keeps for them, and of what waits. */
-#include "tape/batch.h"
+/* Tests of the memory of batches, of the backward pass over them, and of the queue. */
+#include "tape/batch/batch.h"
 #include "tests/tape/support.h"
 
 typedef struct counted {
@@ -50,11 +50,11 @@ static void check_close(xcvm_tape *t, xcvm_var v, xcvm_tape *other, xcvm_var lik
 
 static const char *data_of(xcvm_tape *t, xcvm_var v) { return xcvm_value_data(value_of(t, v)); }
 
-/* ---- Where batches lie ---- */
+/* ---- Memory of batches ---- */
 
 enum { EXAMPLES = 20, SIDE = 4, WIDE = 600 };
 
-/* Two directions that are alike, but for their weights: calls of both are not copied together. */
+/* Two directions that differ only in their weights are not joined by copying. */
 START_TEST(c4_7_batches_that_lie_apart)
 {
     xcvm_tape *tapes[] = {open_tape(), open_lazy_tape(XCVM_BATCHING_AGENDA), open_lazy_tape(XCVM_BATCHING_DEPTH)};
@@ -88,7 +88,7 @@ START_TEST(c4_7_batches_that_lie_apart)
 }
 END_TEST
 
-/* Where members are few and small, copies are cheaper than calls; of many, each has to be found. */
+/* For few small members copies are cheaper than ops. Many members must be looked up. */
 START_TEST(c4_7_small_batches_are_copied_together)
 {
     static const uint32_t examples[] = {4, 64};
@@ -106,7 +106,7 @@ START_TEST(c4_7_small_batches_are_copied_together)
 }
 END_TEST
 
-/* What comes in at one time lies together, in the order of sequences, though sequences were made one by one. */
+/* Inputs of one time step are contiguous in order of the sequences, though the host calls sequence by sequence. */
 START_TEST(c4_7_steps_lie_together)
 {
     enum { SEQUENCES = 3, STEPS = 4 };
@@ -115,7 +115,7 @@ START_TEST(c4_7_steps_lie_together)
     xcvm_var incoming[SEQUENCES][STEPS], last[SEQUENCES];
     for (uint32_t i = 0; i < SEQUENCES; i++)
         for (uint32_t k = 0; k < STEPS; k++) {
-            /* The first call makes rows that are results as well. */
+            /* The first call makes rows that are results too. */
             incoming[i][k] = xcvm_MatMul(t, xcvm_Neg(t, random_rows(t, i * STEPS + k, 1, SIDE)), w);
             last[i] = xcvm_Tanh(t, k == 0 ? incoming[i][k] : xcvm_Gemm(t, last[i], u, incoming[i][k]));
         }
@@ -132,7 +132,7 @@ START_TEST(c4_7_steps_lie_together)
 }
 END_TEST
 
-/* ---- Products in the walk back ---- */
+/* ---- Products in the backward pass ---- */
 
 typedef struct recurrent {
     int64_t sequences, steps, rows; /* of a state */
@@ -155,9 +155,9 @@ static xcvm_var last_states(xcvm_tape *t, const recurrent *r, xcvm_var u)
 
 static const recurrent recurrences[] = {
     {5, 20, 1, false, 1},  /* all at once */
-    {2, 150, 1, false, 1}, /* more pieces than are kept */
-    {50, 10, 3, false, 1}, /* more rows than are kept */
-    {50, 3, 6, false, 1},  /* batches of so many rows are not kept at all */
+    {2, 150, 1, false, 1}, /* more pieces than the limit */
+    {50, 10, 3, false, 1}, /* more rows than the limit */
+    {50, 3, 6, false, 1},  /* batches with so many rows are not deferred */
     {5, 20, 1, true, 1},   {5, 20, 1, false, 0.5},
 };
 static const size_t weight_products[] = {1, 2, 3, 3, 1, 1};
@@ -178,10 +178,10 @@ START_TEST(c4_7_steps_are_one_product)
         value_of(tapes[k], sum);
         backward(tapes[k], sum);
     }
-    /* The states' gradients, but for those that the first step begins with, are products too. */
+    /* The states' gradients are products too, except for the first step. */
     ck_assert_uint_eq(c.backward, weight_products[_i] + (size_t)r->steps - 1);
     check_close(all, xcvm_var_get_gradient(all, u[1]), one, xcvm_var_get_gradient(one, u[0]));
-    /* By request, and again. */
+    /* With explicit targets, and again. */
     xcvm_error error;
     xcvm_var gradients[2];
     for (int k = 0; k < 2; k++) {
@@ -206,7 +206,7 @@ static xcvm_var halve(void *user, xcvm_tape *t, xcvm_var gradient)
     return xcvm_Mul(t, gradient, xcvm_tape_scalar(t, XCVM_F32, 0.5));
 }
 
-/* A hook is given the whole gradient. */
+/* A hook receives the complete gradient. */
 START_TEST(c4_7_hooks_of_products)
 {
     xcvm_tape *one = open_tape(), *all = open_lazy_tape(XCVM_BATCHING_AGENDA);
@@ -228,9 +228,9 @@ START_TEST(c4_7_hooks_of_products)
 }
 END_TEST
 
-/* ---- What waits ---- */
+/* ---- Queue ---- */
 
-/* Calls that are evaluated one after the other, with others that go on waiting, leave nothing behind. */
+/* Ops that are evaluated one by one, while others wait, leave nothing in the queue. */
 START_TEST(c4_7_what_has_run_waits_no_more)
 {
     enum { CALLS = 3000, LATER = 10, MOST = 300 };
@@ -249,24 +249,24 @@ START_TEST(c4_7_what_has_run_waits_no_more)
         before = neg;
         if (i % 3 != 0)
             value_of(t, gone);
-        ck_assert_uint_le(t->pending->count, MOST);
+        ck_assert_uint_le(t->batching.pending->count, MOST);
     }
-    ck_assert_uint_eq(t->pending->live, LATER);
+    ck_assert_uint_eq(t->batching.pending->live, LATER);
     ck_assert_int_eq(xcvm_tape_forward(t, XCVM_ABSENT, &(xcvm_error){0}), XCVM_OK);
-    ck_assert_uint_eq(t->pending->count, 0);
+    ck_assert_uint_eq(t->batching.pending->count, 0);
     for (int i = 0; i < LATER; i++)
         CHECK_F32(t, later[i], i * (CALLS / LATER) % 2 == 0 ? 1.0f : 0.0f);
-    /* They wait again, all of them, whatever had run before. */
+    /* All of them wait again, whatever had run before. */
     const xcvm_var new = xcvm_Mul(t, later[0], x);
     xcvm_tape_invalidate(t);
-    ck_assert_uint_eq(t->pending->live, stats_of(t).recorded);
+    ck_assert_uint_eq(t->batching.pending->live, stats_of(t).recorded);
     CHECK_F32(t, new, 0.5f);
     CHECK_F32(t, before, CALLS % 2 == 0 ? 0.5f : -0.5f);
     close_tape(t);
 }
 END_TEST
 
-/* A batch that has no room is run call by call, and leaves no failure behind. */
+/* A batch without memory runs op by op, and leaves no failure. */
 START_TEST(c4_7_batches_without_room)
 {
     enum { MEMBERS = 8, COUNT = 1000, STEP = 2048 };
@@ -299,7 +299,7 @@ START_TEST(c4_7_batches_without_room)
 }
 END_TEST
 
-/* ---- Calls that were made before ---- */
+/* ---- Known signatures ---- */
 
 static void check_type(xcvm_tape *t, xcvm_var v, int64_t rows, int64_t columns, bool requires)
 {
@@ -311,8 +311,8 @@ static void check_type(xcvm_tape *t, xcvm_var v, int64_t rows, int64_t columns, 
     ck_assert(xcvm_var_requires_gradient(t, v) == requires);
 }
 
-/* What a call gives is known from one like it: of as many operands, of their types, with equal attributes, and with
- * equal elements where those decide a shape. */
+/* The result types of an op follow from a like one: the same operand types, attributes, and elements that determine
+ * a shape. */
 START_TEST(c4_7_results_follow_from_operands)
 {
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
@@ -345,11 +345,11 @@ START_TEST(c4_7_results_follow_from_operands)
 }
 END_TEST
 
-/* ---- Weights in panels ---- */
+/* ---- Packed weights ---- */
 
 enum { UNITS = 128, STEPS_OF_UNITS = 4 };
 
-/* Products with what is added for each column, with a tensor, and with nothing, one behind the other. */
+/* Products with a bias per column, with an added tensor, and with neither. */
 static xcvm_var recurrent_loss(xcvm_tape *t, xcvm_var w, xcvm_var bias)
 {
     xcvm_var last[EXAMPLES];
@@ -365,7 +365,7 @@ static xcvm_var recurrent_loss(xcvm_tape *t, xcvm_var w, xcvm_var bias)
     return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){last, EXAMPLES}, .axis = 0), .keepdims = 0);
 }
 
-/* A weight is packed when it is read again, is packed anew when it has changed, and is not when the tape is reset. */
+/* A weight is packed at the second use, packed again after a change, and unpacked by a reset. */
 START_TEST(c4_7_weights_are_packed_once)
 {
     xcvm_tape *tapes[] = {open_tape(), open_lazy_tape(XCVM_BATCHING_AGENDA)};
@@ -383,13 +383,13 @@ START_TEST(c4_7_weights_are_packed_once)
         check_close(tapes[1], xcvm_var_get_gradient(tapes[1], w[1]), tapes[0], xcvm_var_get_gradient(tapes[0], w[0]));
         check_close(tapes[1], xcvm_var_get_gradient(tapes[1], bias[1]), tapes[0],
                     xcvm_var_get_gradient(tapes[0], bias[0]));
-        ck_assert_ptr_null(w[0].at->panels);
-        const tape_panels *panels = w[1].at->panels;
+        ck_assert_ptr_null(tape_side(w[0].at)->panels);
+        const tape_panels *panels = tape_side(w[1].at)->panels;
         ck_assert_ptr_nonnull(panels);
         ck_assert_uint_eq(panels->version, w[1].at->value.type.storage->version);
         ck_assert_ptr_nonnull(panels->packed[0]);
         ck_assert_ptr_nonnull(panels->packed[1]);
-        ck_assert_ptr_null(bias[1].at->panels);
+        ck_assert_ptr_null(tape_side(bias[1].at)->panels);
         for (int k = 0; k < 2; k++) {
             float other[UNITS * UNITS];
             xcvm_error error;
@@ -400,7 +400,7 @@ START_TEST(c4_7_weights_are_packed_once)
             const size_t live = stats_of(tapes[k]).live_bytes;
             if (round == 1)
                 xcvm_tape_reset(tapes[k]);
-            ck_assert_uint_eq(w[k].at->panels != NULL, round != 1 && k == 1);
+            ck_assert_uint_eq(tape_side(w[k].at)->panels != NULL, round != 1 && k == 1);
             if (round == 1 && k == 1)
                 ck_assert_uint_le(stats_of(tapes[k]).live_bytes + 2 * sizeof other, live);
             ck_assert_int_eq(xcvm_var_set_data(tapes[k], w[k], other, sizeof other, &error), XCVM_OK);
@@ -411,7 +411,7 @@ START_TEST(c4_7_weights_are_packed_once)
 }
 END_TEST
 
-/* Where memory has a limit, what weights are packed in gives way. */
+/* Packed weights are freed at the memory limit. */
 START_TEST(c4_7_panels_give_way)
 {
     enum { ROWS = 2048 };
@@ -431,19 +431,19 @@ START_TEST(c4_7_panels_give_way)
         value_of(t, i % 2 == 0 ? xcvm_MatMul(t, x, w) : xcvm_Gemm(t, x, w, .transB = 1));
     }
     xcvm_tape_scope_end(t, scope, 0, NULL);
-    ck_assert_ptr_nonnull(w.at->panels);
-    ck_assert_ptr_nonnull(w.at->panels->packed[0]);
-    ck_assert_ptr_nonnull(w.at->panels->packed[1]);
+    ck_assert_ptr_nonnull(tape_side(w.at)->panels);
+    ck_assert_ptr_nonnull(tape_side(w.at)->panels->packed[0]);
+    ck_assert_ptr_nonnull(tape_side(w.at)->panels->packed[1]);
     const size_t left = options.memory_limit - stats_of(t).live_bytes;
     ck_assert_uint_lt(left, rows + 2 * weight);
     xcvm_tape_constant(t, XCVM_F32, 2, DIMS(ROWS + UNITS + UNITS / 2, UNITS), NULL);
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
-    ck_assert_ptr_null(w.at->panels);
+    ck_assert_ptr_null(tape_side(w.at)->panels);
     close_tape(t);
 }
 END_TEST
 
-/* Without memory to know by that a weight is packed, products take it as it lies. */
+/* Without memory for panels, products read the weight as it is. */
 START_TEST(c4_7_products_without_panels)
 {
     test_allocator a;
@@ -457,7 +457,7 @@ START_TEST(c4_7_products_without_panels)
     xcvm_error error;
     ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
     const xcvm_var w[] = {random_parameter(t, 1, UNITS, UNITS), random_parameter(t, 1, UNITS, UNITS)};
-    /* All other memory is there, from the product before. */
+    /* All other memory exists since the first product. */
     float expected[2 * UNITS];
     for (int i = 0; i < 2; i++) {
         const xcvm_scope scope = xcvm_tape_scope_begin(t);
@@ -472,13 +472,13 @@ START_TEST(c4_7_products_without_panels)
         xcvm_tape_scope_end(t, scope, 0, NULL);
     }
     ck_assert_uint_ge(a.requests, a.fail_at);
-    ck_assert_ptr_null(w[1].at->panels);
+    ck_assert_ptr_null(tape_side(w[1].at)->panels);
     a.fail_at = 0;
     close_tape(t);
 }
 END_TEST
 
-/* Nor does a kernel fail for what it works in: a determinant in a copy of the matrix as f64. */
+/* Scratch memory of a kernel reclaims panels too: the determinant copies the matrix as f64. */
 START_TEST(c4_7_panels_give_way_to_scratch)
 {
     enum { PLENTY = 16 << 20, LITTLE = 16 << 10 };
@@ -496,21 +496,21 @@ START_TEST(c4_7_panels_give_way_to_scratch)
         value_of(t, i % 2 == 0 ? xcvm_MatMul(t, random_rows(t, 1, 2, UNITS), w)
                                : xcvm_Gemm(t, random_rows(t, 1, 2, UNITS), w, .transB = 1));
     xcvm_tape_scope_end(t, scope, 0, NULL);
-    ck_assert_ptr_nonnull(w.at->panels);
+    ck_assert_ptr_nonnull(tape_side(w.at)->panels);
     const xcvm_var x = random_parameter(t, 2, UNITS, UNITS);
     value_of(t, x);
     const size_t left = options.memory_limit - stats_of(t).live_bytes;
     xcvm_tape_constant(t, XCVM_U8, 1, DIMS((int64_t)(left - LITTLE)), NULL);
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
-    ck_assert_ptr_nonnull(w.at->panels);
+    ck_assert_ptr_nonnull(tape_side(w.at)->panels);
     value_of(t, xcvm_Det(t, x));
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OK);
-    ck_assert_ptr_null(w.at->panels);
+    ck_assert_ptr_null(tape_side(w.at)->panels);
     close_tape(t);
 }
 END_TEST
 
-/* Without a reset, too, no more kinds of calls are known than a few thousand. */
+/* Without a reset, too, the number of known signatures is limited. */
 START_TEST(c4_7_kinds_are_forgotten)
 {
     enum { KINDS = 24000, FEW = 6000 };

@@ -1,4 +1,4 @@
-/* Tests of derivatives of functions: C1. */
+/* Tests of derivatives of functions. */
 #include "tests/tape/f64_support.h"
 
 /* sum of x0 * sin(x1) */
@@ -9,7 +9,7 @@ static xcvm_var product(void *user, xcvm_tape *t, size_t count, const xcvm_var *
     return xcvm_ReduceSum(t, xcvm_Mul(t, xs[0], xcvm_Sin(t, xs[1])), .keepdims = 0);
 }
 
-/* C1.9, C1.6: value and gradient of a function, and of several arguments; nothing of it stays. */
+/* Value and gradients of a function of one and several arguments; nothing stays on the tape. */
 START_TEST(c1_6_value_and_gradients)
 {
     xcvm_tape *t = open_tape();
@@ -50,8 +50,8 @@ static xcvm_var broken(void *user, xcvm_tape *t, size_t count, const xcvm_var *x
     return xcvm_Add(t, xs[0], xcvm_tape_scalar(t, XCVM_F32, 1));
 }
 
-/* C1.1: what does not depend on the argument has a gradient of zero. C1.6: the gradient of what is not one number is an
- * error, unless it is weighted. A function that fails leaves a tape that can be used. */
+/* An independent argument has gradient zero. A value of several elements needs a seed. After a failing function the
+ * tape is usable. */
 START_TEST(c1_1_no_dependence_and_errors)
 {
     xcvm_tape *t = open_tape();
@@ -83,7 +83,7 @@ START_TEST(c1_1_no_dependence_and_errors)
 }
 END_TEST
 
-/* C1.2: tapes within tapes: derivatives of derivatives, each by a function that takes the one within. */
+/* Nested derivatives, each of a function that takes the inner one. */
 typedef struct nested {
     int order;
 } nested;
@@ -101,7 +101,7 @@ static xcvm_var powers(void *user, xcvm_tape *t, size_t count, const xcvm_var *x
     return gradient;
 }
 
-/* The same, where the one within may fail: its failure is the tape's. */
+/* The same with an inner function that may fail; its failure is the tape's. */
 static xcvm_var powers_or_fail(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     nested *n = user;
@@ -137,7 +137,7 @@ START_TEST(c1_2_nested_functions)
 }
 END_TEST
 
-/* The confusion of perturbations: d/dx (x * d/dy (x + y)) is 1 at y = 1, not 2. */
+/* Perturbation confusion: d/dx (x * d/dy (x + y)) is 1 at y = 1, not 2. */
 static xcvm_var inner(void *user, xcvm_tape *t, size_t count, const xcvm_var *ys)
 {
     (void)count;
@@ -166,7 +166,7 @@ START_TEST(c1_2_perturbations_are_apart)
 }
 END_TEST
 
-/* C1.3, C1.6: a function captures what its caller differentiates by. */
+/* A function captures a variable that its caller differentiates by. */
 static xcvm_var captured(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     (void)count;
@@ -195,7 +195,7 @@ static xcvm_var failing_within(void *user, xcvm_tape *t, size_t count, const xcv
     return TAPE_FAILED;
 }
 
-/* Who differentiates the outermost function is told what failed in the innermost. */
+/* The caller of the outermost derivative gets the innermost failure. */
 START_TEST(c1_2_failures_within)
 {
     xcvm_tape *t = open_tape();
@@ -224,7 +224,7 @@ START_TEST(c1_6_captured_variables)
 }
 END_TEST
 
-/* C1.6: Jacobian-vector product, Jacobian, Hessian-vector product. */
+/* Jacobian-vector product, Jacobian, Hessian-vector product. */
 static xcvm_var cubes(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     (void)user;
@@ -253,10 +253,10 @@ START_TEST(c1_6_products_and_matrices)
 }
 END_TEST
 
-/* ---- Operations of the host's ---- */
+/* ---- Host operations ---- */
 
 typedef struct doubled {
-    double factor; /* of the gradient; 2 is right */
+    double factor; /* of the gradient; 2 is correct */
     bool fail_forward, fail_backward, wrong_shape;
 } doubled;
 
@@ -302,7 +302,7 @@ static xcvm_var doubled_sum(void *user, xcvm_tape *t, size_t count, const xcvm_v
     return xcvm_Sin(t, xcvm_tape_call_operation(t, user, 1, xs, 1, &y));
 }
 
-/* C1.3, C1.7: gradients of the host's own, to any order; a check finds one that is wrong. */
+/* Host gradients of any order; a check finds a wrong one. */
 START_TEST(c1_7_operations_and_checks)
 {
     xcvm_tape *t = open_tape();
@@ -326,7 +326,7 @@ START_TEST(c1_7_operations_and_checks)
 }
 END_TEST
 
-/* An operation whose function releases its operand, and resets the tape, still has it for the backward. */
+/* An operation that releases its operand, and resets the tape, keeps the operand for the backward pass. */
 static xcvm_status releasing_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                      xcvm_var *out)
 {
@@ -392,7 +392,7 @@ START_TEST(operations_that_fail)
 }
 END_TEST
 
-/* Memory that fails at any request: an error, nothing left behind, and the tape can be used. */
+/* Each failed allocation is an error that leaves nothing behind, and the tape is usable. */
 static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
 {
     doubled d = {.factor = 2};

@@ -1,11 +1,11 @@
-/* Tests of the backward: what is added up, in which order, what is freed, and what is refused. */
+/* Tests of the backward pass: accumulation, order, released memory, and refusals. */
 #include "tests/tape/support.h"
 
 static const xcvm_backward_options retain = {.size = sizeof retain, .retain_graph = true};
 static const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
 
-/* PyTorch's sample, C3.2: z.backward(ones(5, 5)) gives dz/dx = 2x + 2 + y and dz/dy = x + 1. Without a seed a root that
- * is not one number is refused. */
+/* PyTorch's example: z.backward(ones(5, 5)) gives dz/dx = 2x + 2 + y and dz/dy = x + 1. A root of several elements
+ * needs a seed. */
 START_TEST(c3_2_non_scalar_with_a_seed)
 {
     xcvm_tape *t = open_tape();
@@ -40,8 +40,7 @@ START_TEST(c3_2_non_scalar_with_a_seed)
 }
 END_TEST
 
-/* C2.3: gradients of leaves add up over backwards until they are cleared. C5 (D6): those of a value used twice are
- * summed. */
+/* Gradients of leaves accumulate over passes until they are cleared. A value that is used twice has the sum. */
 START_TEST(c2_3_gradients_add_up_until_cleared)
 {
     xcvm_tape *t = open_tape();
@@ -59,7 +58,7 @@ START_TEST(c2_3_gradients_add_up_until_cleared)
 }
 END_TEST
 
-/* Two leaves whose gradient is one tensor have gradients that are cleared one by one. */
+/* Two leaves with one gradient tensor are cleared separately. */
 START_TEST(shared_gradients_are_apart)
 {
     xcvm_tape *t = open_tape();
@@ -75,7 +74,7 @@ START_TEST(shared_gradients_are_apart)
 }
 END_TEST
 
-/* C3.4, C5.1: a second backward over calls that were passed is refused, unless the graph was retained. */
+/* A second pass over consumed ops is refused, unless the graph was retained. */
 START_TEST(c3_4_second_backward)
 {
     xcvm_tape *t = open_tape();
@@ -85,8 +84,8 @@ START_TEST(c3_4_second_backward)
     backward_with(t, z, &retain);
     backward(t, z);
     ck_assert_int_eq(xcvm_tape_backward(t, z, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "were gone over by a backward before"));
-    /* What leads through them is refused before any gradient changes. */
+    ck_assert_ptr_nonnull(strstr(error.message, "were consumed by an earlier backward pass"));
+    /* A path through them is refused before any gradient changes. */
     const float before = 2 * 4 * expf(3);
     CHECK_F32(t, xcvm_var_get_gradient(t, x), before);
     ck_assert_int_eq(xcvm_tape_backward(t, u, NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -96,7 +95,7 @@ START_TEST(c3_4_second_backward)
 }
 END_TEST
 
-/* C3.4: buffers are free again as the backward proceeds, but for the root and what is kept. */
+/* Memory is freed during the pass, except the root and kept variables. */
 START_TEST(c3_4_buffers_are_freed)
 {
     enum { COUNT = 64, ELEMENTS = 1024 };
@@ -112,7 +111,7 @@ START_TEST(c3_4_buffers_are_freed)
     const size_t full = stats_of(t).live_bytes;
     ck_assert_uint_ge(full, COUNT * ELEMENTS * sizeof(float));
     backward(t, loss);
-    /* The backward itself needed some tensors more, not COUNT. */
+    /* The pass needed a few more tensors, not COUNT. */
     ck_assert_uint_le(stats_of(t).peak_bytes, full + 8 * ELEMENTS * sizeof(float));
     ck_assert_uint_le(stats_of(t).live_bytes, 4 * ELEMENTS * sizeof(float));
     ck_assert_uint_eq(stats_of(t).recorded, 0);
@@ -126,7 +125,7 @@ START_TEST(c3_4_buffers_are_freed)
 }
 END_TEST
 
-/* C3.5, C2.1: what is computed while recording is off is constant; so is what was detached. */
+/* Values computed without recording are constant, and so are detached ones. */
 START_TEST(c3_5_no_grad_and_detach)
 {
     xcvm_tape *t = open_tape();
@@ -154,8 +153,7 @@ START_TEST(c3_5_no_grad_and_detach)
 }
 END_TEST
 
-/* C3.4: what is not on the way back is not passed, and stays recorded (the survey's BigNet and SmallNet); a call
- * without a rule is no hindrance there. */
+/* Ops that are not on the path are not visited, and stay recorded. One without a rule is no obstacle there. */
 START_TEST(c3_4_only_what_is_on_the_way)
 {
     xcvm_tape *t = open_tape();
@@ -173,7 +171,7 @@ START_TEST(c3_4_only_what_is_on_the_way)
 }
 END_TEST
 
-/* C1.4, C2.4: gradients of gradients, by creating the graph of the backward: x^3 three times. */
+/* Second and third derivatives by create_graph: x^3. */
 START_TEST(c2_4_gradients_of_gradients)
 {
     xcvm_tape *t = open_tape();
@@ -188,7 +186,7 @@ START_TEST(c2_4_gradients_of_gradients)
         order = next;
     }
     ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
-    /* The fourth is zero by structure: nothing leads back to x. */
+    /* The fourth is a structural zero: no path leads to x. */
     xcvm_var zero;
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &order, NULL, 1, &x, &create, &zero, &error), XCVM_OK);
     ck_assert_ptr_null(zero.at);
@@ -196,8 +194,8 @@ START_TEST(c2_4_gradients_of_gradients)
 }
 END_TEST
 
-/* C2.4: gradients by variables in the middle, of several roots, go over the calls alone that lead there, and are stored
- * nowhere. */
+/* Gradients of several roots with respect to inner variables visit only the ops in between, and are not
+ * accumulated. */
 START_TEST(c2_4_gradients_by_any_variable)
 {
     xcvm_tape *t = open_tape();
@@ -213,7 +211,7 @@ START_TEST(c2_4_gradients_by_any_variable)
     ck_assert_ptr_null(xcvm_var_get_gradient(t, x).at);
     ck_assert_ptr_null(xcvm_var_get_gradient(t, y).at);
     value_of(t, b);
-    /* By y alone, x is constant, and what made y stays as it is. */
+    /* With respect to y alone, x is constant, and the ops before y stay. */
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &a, NULL, 1, &y, NULL, gradients, &error), XCVM_OK);
     CHECK_F32(t, gradients[0], 3);
     backward(t, y);
@@ -222,7 +220,7 @@ START_TEST(c2_4_gradients_by_any_variable)
 }
 END_TEST
 
-/* A gradient that is the seed itself is a variable of its own all the same. */
+/* A gradient that equals the seed is a variable of its own. */
 START_TEST(a_gradient_is_not_the_seed)
 {
     xcvm_tape *t = open_tape();
@@ -236,7 +234,7 @@ START_TEST(a_gradient_is_not_the_seed)
 }
 END_TEST
 
-/* Nor does backward leave the seed, or a view of it, with a leaf, or one tensor with two leaves. */
+/* A leaf never keeps the seed, a view of it, or another leaf's tensor. */
 START_TEST(gradients_have_elements_of_their_own)
 {
     xcvm_tape *t = open_tape();
@@ -277,7 +275,7 @@ static xcvm_var hook(void *user, xcvm_tape *t, xcvm_var gradient)
     return h->factor != 0 ? xcvm_Mul(t, gradient, constant(t, h->factor)) : XCVM_ABSENT;
 }
 
-/* C3.5: hooks see the gradient when all of it is known, and may replace it; they may release what they like. */
+/* Hooks receive the complete gradient and may replace it. They may release anything. */
 START_TEST(c3_5_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -298,7 +296,7 @@ START_TEST(c3_5_hooks)
 }
 END_TEST
 
-/* A hook that fails in the middle leaves every gradient as it was, and a tape that can be used. */
+/* A failing hook leaves every gradient unchanged, and the tape usable. */
 START_TEST(failing_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -342,12 +340,12 @@ START_TEST(hooks_do_not_go_back_or_reset)
     ck_assert_int_eq(status, XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_var_add_hook(t, x, (xcvm_gradient_hook){hook_reset, NULL}, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, xcvm_Sin(t, x), NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "xcvm_tape_reset is called while a backward goes on");
+    ck_assert_str_eq(error.message, "xcvm_tape_reset is called while a backward pass runs");
     close_tape(t);
 }
 END_TEST
 
-/* C2.3: retain_grad, of what a call made. */
+/* retain_grad on an op's result. */
 START_TEST(c2_3_retained_gradients)
 {
     xcvm_tape *t = open_tape();
@@ -360,8 +358,8 @@ START_TEST(c2_3_retained_gradients)
 }
 END_TEST
 
-/* C1.3: a call on the way that has no rule is refused before anything changes, by name and place; where gradients are
- * zero by nature there is no way. */
+/* An op without a rule on the path is refused before any change, by name and number. A zero gradient ends the
+ * path. */
 START_TEST(c1_3_without_a_rule)
 {
     xcvm_tape *t = open_tape();
@@ -383,7 +381,7 @@ START_TEST(c1_3_without_a_rule)
 }
 END_TEST
 
-/* The rules' masks: what Where leaves out is zero though its slope is infinite, also in gradients of gradients. */
+/* Masks of rules: elements that Where drops have gradient zero despite an infinite slope, also in second order. */
 START_TEST(structural_zeros)
 {
     xcvm_tape *t = open_tape();
@@ -395,7 +393,7 @@ START_TEST(structural_zeros)
 }
 END_TEST
 
-/* Rules that need what the call was not asked for compute it again, or find it recorded if it is random. */
+/* A rule that needs a result that was not requested computes it again. A random op has recorded it. */
 START_TEST(results_for_rules_alone)
 {
     xcvm_tape *t = open_tape();
@@ -410,7 +408,7 @@ START_TEST(results_for_rules_alone)
     const xcvm_var long_x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(1000), ones);
     const xcvm_var z = xcvm_var_keep(t, xcvm_Dropout(t, long_x, constant(t, 0.5f), xcvm_tape_scalar(t, XCVM_BOOL, 1)));
     backward(t, xcvm_ReduceSum(t, z));
-    /* What was dropped has no gradient, and the rest that by which it was scaled. */
+    /* Dropped elements have no gradient, and the others the scale. */
     const float *kept = xcvm_value_data(value_of(t, z)),
                 *gradient = xcvm_value_data(value_of(t, xcvm_var_get_gradient(t, long_x)));
     size_t dropped = 0;
@@ -424,7 +422,7 @@ START_TEST(results_for_rules_alone)
 }
 END_TEST
 
-/* C3.4, C5.6: chains of any length are gone over, and forgotten, without a recursion. */
+/* Chains of any length are visited and freed without recursion. */
 START_TEST(long_chains)
 {
     enum { COUNT = 300000 };
@@ -450,7 +448,7 @@ START_TEST(long_chains)
 }
 END_TEST
 
-/* C3.3, C3.6: a result takes the place of what a variable is; views and what was detached see it. */
+/* A result overwrites a variable; views and detached variables see it. */
 START_TEST(c3_3_in_place)
 {
     xcvm_tape *t = open_tape();
@@ -462,7 +460,7 @@ START_TEST(c3_3_in_place)
     ck_assert_ptr_eq(same.at, w.at);
     ck_assert_ptr_eq(xcvm_value_data(value_of(t, w)), memory);
     CHECK_F32(t, view, 2, 4, 6, 8);
-    /* Products read an operand after they have written: they are computed elsewhere. */
+    /* A product reads operands after it has written, so it needs other memory. */
     xcvm_MatMul(t, w, w, .into = w);
     CHECK_F32(t, w, 28, 40, 60, 88);
     xcvm_Add(t, view, view, .into = view);
@@ -471,24 +469,24 @@ START_TEST(c3_3_in_place)
     xcvm_Add(t, w, two, .into = two);
     check_failed(t, XCVM_SHAPE_MISMATCH, "the result is f32[2x2], what it goes into f32[]");
     xcvm_Add(t, w, two, .into = TAPE_FAILED);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "what the result goes into is the result of a call that failed");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "the variable to write into is the result of a call that failed");
     ck_assert_uint_eq(stats_of(t).variables, variables);
     xcvm_tape_set_recording(t, true);
     ck_assert(xcvm_var_requires_gradient(t, w));
-    /* In a leaf that requires a gradient, and where one would flow, it is refused. */
+    /* It is refused for a leaf that requires a gradient, and where one would flow. */
     xcvm_Add(t, w, two, .into = w);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through the overwritten variable");
     xcvm_Add(t, w, two, .into = view);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through what is overwritten");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient would have to flow through the overwritten variable");
     backward(t, xcvm_ReduceSum(t, w));
     xcvm_Neg(t, xcvm_var_get_gradient(t, w), .into = xcvm_var_get_gradient(t, w));
-    check_failed(t, XCVM_INVALID_ARGUMENT, "a gradient that was added up may be that of several variables");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "an accumulated gradient may belong to several variables");
     close_tape(t);
 }
 END_TEST
 
-/* C3.3: a value that a gradient needs and that was overwritten is an error that names both calls; one that it does not
- * need is none. */
+/* An overwritten value that a gradient needs is an error that names both ops. Other overwritten values are no
+ * error. */
 START_TEST(c3_3_overwritten_values)
 {
     xcvm_tape *t = open_tape();
@@ -516,7 +514,7 @@ START_TEST(c3_3_overwritten_values)
     ck_assert_int_eq(xcvm_var_set_data(t, k, numbers, 48, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_tape_backward(t, attended, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.instruction, "Attention");
-    /* Gradients that are given back are variables of their own, which may be overwritten. */
+    /* Returned gradients are variables of their own, which may be overwritten. */
     const xcvm_var a = parameter(t, 1), b = parameter(t, 2), wrt[] = {a, b}, z = xcvm_Add(t, a, b), none = XCVM_ABSENT;
     xcvm_var gradients[2];
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &z, &none, 2, wrt, NULL, gradients, &error), XCVM_OK);
@@ -527,7 +525,7 @@ START_TEST(c3_3_overwritten_values)
 }
 END_TEST
 
-/* A step of learning, over and over, takes no more memory than some of them did. */
+/* Repeated training steps take no more memory than the first few. */
 START_TEST(iterations_do_not_grow)
 {
     enum { COUNT = 100000, WARM = 100 };
@@ -549,7 +547,7 @@ START_TEST(iterations_do_not_grow)
 }
 END_TEST
 
-/* Memory that fails at any request is an error that leaves nothing behind, and the tape can be used. */
+/* Each failed allocation is an error that leaves nothing behind, and the tape is usable. */
 static xcvm_status one_step(xcvm_tape *t, xcvm_error *error)
 {
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 2, DIMS(2, 3), F32S(1, 2, 3, 4, 5, 6));

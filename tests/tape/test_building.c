@@ -1,4 +1,4 @@
-/* Tests of tapes that build: the programs that they make compute what eager tapes do. */
+/* Tests of building tapes: the programs compute what eager tapes compute. */
 #include "tests/tape/support.h"
 #include "xcvm/compiler.h"
 
@@ -11,14 +11,14 @@ static xcvm_tape *open_building(void)
     return t;
 }
 
-/* A program that was built, loaded, with a session. */
+/* A built program with a session. */
 typedef struct built {
     test_bytes bytes;
     xcvm_program *program;
     xcvm_session *session;
 } built;
 
-/* In place of a level: the tape is written as an ONNX model, and that is compiled. */
+/* Instead of a level: the tape is exported as an ONNX model, which is compiled. */
 enum { THROUGH_ONNX = 100 };
 
 static built compile(xcvm_tape *t, size_t count, const xcvm_tape_output *outputs, int optimization)
@@ -97,7 +97,7 @@ static network make_network(xcvm_tape *t, xcvm_var x)
     return n;
 }
 
-/* The same functions make the program and compute, values and gradients, with an open batch size. */
+/* The same functions build the program and compute values and gradients, with a dynamic batch size. */
 START_TEST(networks_and_their_gradients)
 {
     const int levels[] = {-1, 2, THROUGH_ONNX};
@@ -134,7 +134,7 @@ typedef struct cell {
     xcvm_var w, h, c, loss;
 } cell;
 
-/* Of a node with two children, whose states are of x, too. */
+/* A tree node with two children, whose states also depend on x. */
 static cell make_cell(xcvm_tape *t, xcvm_var x, int layout)
 {
     cell n;
@@ -326,29 +326,29 @@ START_TEST(refused)
     const xcvm_value *value;
     ck_assert_int_eq(xcvm_var_get_value(t, x, &value, &error), XCVM_UNSUPPORTED);
     ck_assert(isnan(xcvm_var_get_number(t, x)));
-    check_failed(t, XCVM_UNSUPPORTED, "a tape that builds has no elements");
+    check_failed(t, XCVM_UNSUPPORTED, "a building tape has no elements");
     ck_assert_int_eq(xcvm_tape_backward(t, x, NULL, &error), XCVM_UNSUPPORTED);
     xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(-1), NULL);
     check_failed(t, XCVM_INVALID_ARGUMENT, "an input needs a name of its own, not 'x'");
     xcvm_MatMul(t, x, xcvm_tape_scalar(t, XCVM_I64, 1));
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_TYPE_MISMATCH);
     ck_assert_str_eq(error.instruction, "MatMul");
-    /* What a branch makes is none outside. */
+    /* A variable of a branch is not visible outside. */
     xcvm_var leaked, result;
     const xcvm_var cond = xcvm_Greater(t, xcvm_ReduceSum(t, x, .keepdims = 0), constant(t, 0));
     xcvm_tape_if(t, cond, (xcvm_tape_branch){leaking, &leaked}, (xcvm_tape_branch){leaking, &leaked}, 1, &result);
     xcvm_Neg(t, leaked);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "was made in a branch or a round, and is used outside");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "was made in a branch or a loop body, and is used outside");
     const xcvm_tape_output output = {"y", xcvm_Mul(t, result, x)};
     ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                      XCVM_OK);
     ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                      XCVM_INVALID_ARGUMENT);
     xcvm_Neg(t, x);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and is at its end");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "the tape has been compiled, and can only be destroyed");
     xcvm_tape_destroy(t);
     test_bytes_free(&bytes);
-    /* A callback that fails in the middle, or leaves a result out. */
+    /* A callback that fails, or omits a result. */
     void (*const bad[])(void *user, xcvm_tape *tape, size_t count, xcvm_var *results) = {failing, forgetful};
     for (int i = 0; i < 2; i++) {
         t = open_building();
@@ -360,14 +360,14 @@ START_TEST(refused)
         const xcvm_tape_output left = {"z", xcvm_Neg(t, y)};
         ck_assert_int_eq(xcvm_tape_compile(t, 1, &left, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                          XCVM_INVALID_ARGUMENT);
-        ck_assert_str_eq(error.message, "a branch or a round has failed; what was built is incomplete");
+        ck_assert_str_eq(error.message, "a branch or a loop body has failed, so the graph is incomplete");
         xcvm_tape_destroy(t);
     }
     t = open_tape();
     ck_assert_int_eq(xcvm_tape_compile(t, 1, &output, NULL, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error),
                      XCVM_INVALID_ARGUMENT);
     xcvm_tape_input(t, "x", XCVM_F32, 0, NULL, NULL);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "xcvm_tape_input needs a tape that builds");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "xcvm_tape_input needs a building tape");
     xcvm_tape_if(t, constant(t, 1), (xcvm_tape_branch){leaking, &leaked}, (xcvm_tape_branch){leaking, &leaked}, 1,
                  &result);
     check_failed(t, XCVM_TYPE_MISMATCH, "cond is f32[], one element of type bool is needed");

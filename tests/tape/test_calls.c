@@ -1,23 +1,24 @@
-/* Tests of calls: every instruction, its defaults, lists and results; failures and their places. */
-#include "proto/arguments.h"
+/* Tests of op calls: every instruction, its defaults, lists and results; failures and their locations. */
 #include "ops/table/table.h"
+#include "proto/arguments.h"
+#include "tape/op_binding.h"
 #include "tests/tape/support.h"
 
 /* ---- Every row ---- */
 
-/* A call with nothing but the tape has the row's defaults. */
+/* A call with nothing but the tape has the defaults of the definition. */
 static size_t rows_seen;
 
 static void check_defaults(xcvm_tape *t, int32_t number, const void *call)
 {
     const xcvm_schema *schema = xcvm_schema_of(number);
-    const tape_row *row = tape_row_of(number);
-    tape_sizes sizes = {0};
+    const tape_op_binding *row = tape_op_binding_of(number);
+    tape_op_sizes sizes = {0};
     void *behind;
     row->measure(call, &sizes);
-    tape_record *r = tape_record_make(t, schema, sizes.in, sizes.out, sizes.extra, &behind);
-    tape_taking taking = {.tape = t, .record = r, .behind = behind};
-    row->take(&taking, call, r->args);
+    tape_op_record *r = tape_op_record_create(t, schema, sizes.in, sizes.out, sizes.extra, &behind);
+    tape_op_binder binder = {.tape = t, .record = r, .behind = behind};
+    row->bind(&binder, call, r->args);
     char *expected = calloc(1, schema->args_size);
     xcvm_args_default(schema, expected);
     for (size_t i = 0; i < schema->field_count; i++) {
@@ -31,7 +32,7 @@ static void check_defaults(xcvm_tape *t, int32_t number, const void *call)
             ck_assert_str_eq(((const xcvm_text *)got)->at, f->text_default);
     }
     free(expected);
-    tape_give_back(t, r, r->bytes);
+    tape_free(t, r, r->bytes);
     rows_seen++;
 }
 
@@ -50,16 +51,16 @@ START_TEST(every_row_can_be_called)
 #undef xcvm_call
     ck_assert_uint_eq(rows_seen, rows);
     ck_assert_uint_gt(rows, 180);
-    /* The machine's own are none, nor are numbers that nothing has. */
-    ck_assert_ptr_null(tape_row_of(XCVM_OP_Jmp));
-    ck_assert_ptr_null(tape_row_of(0));
-    ck_assert_ptr_null(tape_row_of(-1));
-    ck_assert_ptr_null(tape_row_of(XCVM_OPCODE_LIMIT));
+    /* Control flow and unknown numbers are not callable. */
+    ck_assert_ptr_null(tape_op_binding_of(XCVM_OP_Jmp));
+    ck_assert_ptr_null(tape_op_binding_of(0));
+    ck_assert_ptr_null(tape_op_binding_of(-1));
+    ck_assert_ptr_null(tape_op_binding_of(XCVM_OPCODE_LIMIT));
     xcvm_tape_destroy(t);
 }
 END_TEST
 
-/* A call without operands reaches its own row: it succeeds, or fails by that name. */
+/* A call without operands reaches its own instruction: it succeeds, or the failure has its name. */
 START_TEST(every_row_reaches_its_kernel)
 {
     xcvm_tape *t = open_tape();
@@ -115,7 +116,7 @@ START_TEST(several_results)
     ck_assert_int_eq(((const int64_t *)xcvm_value_data(value_of(t, indices)))[0], 3);
     CHECK_F32(t, xcvm_Split(t, x, .out = {{pieces, 2}}), 3, 1);
     CHECK_F32(t, pieces[1], 2, 5);
-    /* Of a call that fails all results have failed. */
+    /* All results of a failed call are failed. */
     xcvm_TopK(t, x, x, .out = {&values, &indices});
     check_failed(t, XCVM_TYPE_MISMATCH, "k has element type f32");
     xcvm_Neg(t, indices);
@@ -147,7 +148,7 @@ START_TEST(texts_and_lists_of_values)
 }
 END_TEST
 
-/* Random calls go on with the tape's generator: equal seeds, equal numbers. */
+/* Random ops continue the tape's generator: equal seeds give equal numbers. */
 START_TEST(random_numbers_follow_the_seed)
 {
     xcvm_tape *a = open_tape(), *b = open_tape();
@@ -163,8 +164,8 @@ END_TEST
 
 /* ---- Failures ---- */
 
-/* The first failure stays, names the call and its place, and is told once by the next function that returns a status.
- */
+/* The first failure stays, names the op and its number, and is reported once by the next function that returns a
+ * status. */
 START_TEST(the_first_failure_stays)
 {
     xcvm_tape *t = open_tape();
@@ -189,7 +190,7 @@ START_TEST(the_first_failure_stays)
     check_failed(t, XCVM_INVALID_ARGUMENT, "attribute 'to' is 77, which is no element type");
     xcvm_Neg(t);
     check_failed(t, XCVM_INVALID_ARGUMENT, "x is absent, but must be given");
-    /* x, y, what the backward was of and its gradient: nothing is left of calls that failed. */
+    /* x, y, the root and its gradient: failed ops leave nothing. */
     ck_assert_uint_eq(stats_of(t).variables, 4);
     close_tape(t);
 }
@@ -244,7 +245,7 @@ START_TEST(memory_limit)
 }
 END_TEST
 
-/* A sum that nobody waits for goes with the tape; one that somebody does is that of one process. */
+/* A sum over processes that nobody waits for is destroyed with the tape. An awaited one is that of one process. */
 START_TEST(sums_over_processes)
 {
     test_allocator a;

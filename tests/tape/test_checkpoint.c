@@ -1,4 +1,4 @@
-/* Tests of checkpoints: what goes at a revert, on eager and lazy tapes. */
+/* Tests of checkpoints on eager and lazy tapes. */
 #include "tests/tape/support.h"
 
 static xcvm_tape *open_mode(xcvm_tape_mode mode)
@@ -81,7 +81,8 @@ START_TEST(c4_1_checkpoints_nest)
 }
 END_TEST
 
-/* Evaluated since, made before: it stays. Kept and parameters stay, as constants where calls had made them. */
+/* Ops that were called before and evaluated since stay. Kept variables and parameters stay, and become constants if
+ * ops made them. */
 START_TEST(c4_1_what_stays)
 {
     xcvm_tape *t = open_mode(modes[_i]);
@@ -100,7 +101,7 @@ START_TEST(c4_1_what_stays)
 }
 END_TEST
 
-/* A decoder tries continuations of the same state, again and again: nothing grows. */
+/* A decoder that tries continuations of one state repeatedly needs no more memory. */
 START_TEST(c4_1_a_search_does_not_grow)
 {
     xcvm_tape *t = open_mode(modes[_i]);

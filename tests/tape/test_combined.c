@@ -1,5 +1,5 @@
-/* Tests of what is combined: layers, optimizers, hooks and rows of gradients in static functions and on lazy tapes,
- * each against the same on an eager tape. */
+/* Tests of combinations: layers, optimizers, hooks and sparse gradients in static functions and on lazy tapes. An
+ * eager tape gives the expected values. */
 #include "tests/tape/static_support.h"
 #include "xcvm/functions.h"
 #include "xcvm/optimizers.h"
@@ -40,7 +40,7 @@ static void check_same_tensors(xcvm_tape *a, const xcvm_layer *x, xcvm_tape *b, 
     check_bytes(a, xcvm_layer_get_parameter(x, path), b, xcvm_layer_get_parameter(y, path), 1e-6);
 }
 
-/* What a layer keeps from call to call, it keeps in a static function, too. */
+/* Layers in a static function keep their states between calls. */
 START_TEST(layers_that_keep_something_in_static_functions)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
@@ -85,7 +85,7 @@ START_TEST(batch_normalization_on_lazy_tapes)
 }
 END_TEST
 
-/* A call that was made before the running statistics move reads what they were. */
+/* An op that was called before the running statistics move reads the old ones. */
 START_TEST(statistics_move_behind_calls_that_wait)
 {
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_NONE), *eager = open_tape();
@@ -138,7 +138,7 @@ static xcvm_status run_pair(void *user, xcvm_tape *t, size_t in_count, const xcv
     (void)out_count;
     xcvm_var h = xcvm_Tanh(t, xcvm_Mul(t, in[0], p->w[0]));
     const xcvm_var before = xcvm_Exp(t, h);
-    if (p->what == 0 || p->what == 5) /* what was computed of it before has no way back either */
+    if (p->what == 0 || p->what == 5) /* values computed from it before have no gradient path either */
         xcvm_var_unchain(t, h);
     else if (p->what == 1)
         ck_assert_int_eq(xcvm_var_add_hook(t, h, (xcvm_gradient_hook){twice, &p->hooked}, NULL), XCVM_OK);
@@ -201,8 +201,8 @@ static xcvm_status run_writing(void *user, xcvm_tape *t, size_t in_count, const 
     return XCVM_OK;
 }
 
-/* An operand that shares its elements with what the function writes into is read behind that, though the function was
- * recorded with another. */
+/* An operand that shares elements with a written variable is read after the write, though the function was recorded
+ * with another operand. */
 START_TEST(operands_that_are_written_into)
 {
     xcvm_tape *t = open_tape();
@@ -245,7 +245,7 @@ static xcvm_status run_absolute(void *user, xcvm_tape *t, size_t in_count, const
     return XCVM_OK;
 }
 
-/* A branch that elements decide is taken by those of each call. */
+/* A branch follows the elements of each call. */
 START_TEST(branches_in_static_functions)
 {
     xcvm_tape *t = open_tape();
@@ -315,8 +315,8 @@ static xcvm_status run_gather(void *user, xcvm_tape *t, size_t in_count, const x
     return XCVM_OK;
 }
 
-/* Rows that no call has gathered stay as they are, moments and all, whoever computes the gradient: of a table that is
- * captured, one that is known to be of rows behind two calls, one that is an operand. */
+/* Rows that no op gathered stay unchanged, with their moments: of a captured table, of a table behind two ops, and
+ * of an operand. */
 START_TEST(optimizers_of_tables_in_static_functions)
 {
     xcvm_tape *t[2] = {open_tape(), open_tape()};
@@ -356,7 +356,7 @@ START_TEST(optimizers_of_tables_in_static_functions)
 }
 END_TEST
 
-/* A table that is frozen between a call and its backward takes no rows, then or later. */
+/* A table that is frozen between a call and its backward pass gets no rows, then or later. */
 START_TEST(tables_that_are_frozen_behind_a_call)
 {
     xcvm_tape *t = open_tape();
@@ -404,7 +404,7 @@ START_TEST(a_step_in_an_update_hook)
     backward(t, xcvm_Mul(t, l.w, l.w));
     ck_assert_int_eq(xcvm_optimizer_step(l.o, NULL), XCVM_OK);
     ck_assert_int_eq(l.status, XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(l.error.message, "a step goes on"));
+    ck_assert_ptr_nonnull(strstr(l.error.message, "a step is running"));
     CHECK_F32(t, l.w, 0);
     xcvm_optimizer_destroy(l.o);
     close_tape(t);
@@ -540,7 +540,7 @@ static xcvm_status make_and_learn(xcvm_tape *t, xcvm_error *error)
     if (status == XCVM_OK)
         status = learn(t, &n, o, s, last, error);
     xcvm_layer_reset(n.all);
-    xcvm_layer_destroy(n.all); /* which the optimizer holds yet */
+    xcvm_layer_destroy(n.all); /* the optimizer still references it */
     xcvm_static_destroy(s);
     xcvm_static_destroy(last);
     xcvm_optimizer_destroy(o);
@@ -551,11 +551,11 @@ static xcvm_status make_and_learn(xcvm_tape *t, xcvm_error *error)
 
 START_TEST(out_of_memory_anywhere)
 {
-    /* Scratch, batches, and what the compiler folds can be done without. */
+    /* Scratch memory, batches and constant folding are optional. */
     starve(&(starvation){.work = make_and_learn,
                          .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
                          .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1),
-                         .spares = true,
+                         .unused_elements = true,
                          .every = 100,
                          .least = 30});
 }

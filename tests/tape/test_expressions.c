@@ -1,10 +1,10 @@
-/* Gradients of random expressions against central differences: of the first order a thousand, to the third a hundred.
- */
+/* Gradients of random expressions against central differences: first order a thousand times, up to third order a
+ * hundred times. */
 #include "tests/tape/random.h"
 
 enum { LEAVES = 4, DEPTH = 12 };
 
-/* Smooth functions alone, and none whose values explode. */
+/* Smooth functions whose values do not explode. */
 static xcvm_var apply(xcvm_tape *t, uint64_t kind, xcvm_var a, xcvm_var b)
 {
     const xcvm_var two = xcvm_tape_scalar(t, XCVM_F64, 2);
@@ -37,7 +37,7 @@ static xcvm_var apply(xcvm_tape *t, uint64_t kind, xcvm_var a, xcvm_var b)
 }
 enum { KINDS = 12, SIDE = 2 };
 
-/* The same expression for the same seed: a sum over the elements of what a dozen calls make of matrices. */
+/* The expression of a seed: the sum of the elements of a dozen matrix ops. */
 static xcvm_var expression(xcvm_tape *t, uint64_t seed, const xcvm_var *leaves)
 {
     xcvm_var pool[LEAVES + DEPTH];
@@ -67,7 +67,7 @@ static point draw_point(uint64_t seed)
     return p;
 }
 
-/* The derivative of some order along the direction, at the point moved along it. */
+/* The derivative of some order along the direction, at the moved point. */
 static double derivative(xcvm_tape *t, uint64_t seed, const point *p, double moved, int order)
 {
     const xcvm_backward_options create = {.size = sizeof create, .create_graph = true};
@@ -107,7 +107,7 @@ static void check(xcvm_tape *t, uint64_t seed, int order)
                   (int)seed, order, got, difference);
 }
 
-/* C1.7: central differences. */
+/* Central differences. */
 START_TEST(c1_7_a_thousand_expressions)
 {
     xcvm_tape *t = open_tape();
@@ -118,7 +118,7 @@ START_TEST(c1_7_a_thousand_expressions)
 }
 END_TEST
 
-/* C1.2: gradients of gradients to the third order. */
+/* Derivatives up to third order. */
 START_TEST(c1_2_a_hundred_to_the_third_order)
 {
     xcvm_tape *t = open_tape();

@@ -1,4 +1,4 @@
-/* Tests of how parameters of layers begin: distributions, seeds. */
+/* Tests of initializers: distributions and seeds. */
 #include "tests/tape/learning.h"
 
 static void moments_of(xcvm_initializer init, double *mean, double *deviation, double *most)
@@ -25,7 +25,7 @@ START_TEST(c4_2_initializers)
 {
     static const struct {
         xcvm_initializer_kind kind;
-        double scale, deviation, most; /* most 0: it is normal */
+        double scale, deviation, most; /* most 0: a normal distribution */
     } kinds[] = {{XCVM_INIT_ZERO, 0, 0, 1e-300},
                  {XCVM_INIT_ONE, 0, 1, 1},
                  {XCVM_INIT_CONSTANT, -2, 2, 2},
@@ -47,7 +47,7 @@ START_TEST(c4_2_initializers)
         else
             ck_assert_double_gt(most, 3 * deviation);
     }
-    /* Orthogonal: W W^T is 1, scaled. */
+    /* Orthogonal: W W^T is the scaled identity. */
     xcvm_tape *t = open_tape();
     xcvm_layer_options o = plain();
     o.weight = (xcvm_initializer){.kind = XCVM_INIT_ORTHOGONAL, .scale = 2};
@@ -68,7 +68,7 @@ START_TEST(c4_2_initializers)
 }
 END_TEST
 
-/* The same from the tape's seed, and from one of its own; another from what was drawn before. */
+/* Equal tape seeds or own seeds give equal numbers; later draws differ. */
 START_TEST(seeds)
 {
     float first[3][6];

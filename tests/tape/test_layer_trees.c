@@ -1,4 +1,4 @@
-/* Tests of trees of layers: paths, copies, files, programs of them. */
+/* Tests of layer trees: paths, copies, files, programs. */
 #include "tests/tape/learning.h"
 
 typedef struct listing {
@@ -44,7 +44,7 @@ START_TEST(c4_2_trees)
     must(xcvm_layer_set_frozen(net, false, &error), &error);
     ck_assert(xcvm_var_requires_gradient(t, xcvm_layer_get_parameter(net, "tied/W")));
     ck_assert(!xcvm_var_requires_gradient(t, xcvm_layer_get_parameter(net, "predictor/bn/avg_var")));
-    /* Copies are apart, and what is shared outlives who made it. */
+    /* Copies are independent, and shared tensors outlive their creator. */
     xcvm_layer *copy = xcvm_layer_copy(net, false), *shared = xcvm_layer_copy(net, true);
     const xcvm_var w = xcvm_layer_get_parameter(net, "predictor/l1/W"),
                    w_copy = xcvm_layer_get_parameter(copy, "predictor/l1/W");
@@ -97,7 +97,7 @@ START_TEST(trees_refused)
     check_failed(t, XCVM_OUT_OF_RANGE, "pads");
     ck_assert_ptr_null(xcvm_layer_create_embedding(t, 2, INT64_MAX, NULL));
     check_failed(t, XCVM_OUT_OF_RANGE, "too large");
-    /* What has failed fails on. */
+    /* A failed result makes later calls fail. */
     ck_assert_ptr_null(xcvm_layer_call(NULL, constant(t, 1)).at);
     xcvm_layer_call(net, xcvm_layer_call(NULL, constant(t, 1)));
     check_failed(t, XCVM_INVALID_ARGUMENT, "failed");
@@ -121,7 +121,7 @@ START_TEST(c2_5_files)
         must(xcvm_layer_load(copy, file.at, file.length, &error), &error);
         const xcvm_var x = wave_constant(t, 4, 2, DIMS(2, 3));
         ck_assert_mem_eq(value_of(t, xcvm_layer_call(net, x))->data, value_of(t, xcvm_layer_call(copy, x))->data, 16);
-        /* All that does not fit, at once; nothing has changed. */
+        /* All misfits are reported at once, and nothing has changed. */
         xcvm_layer *other = xcvm_layer_create_chain(t),
                    *body = xcvm_layer_add(other, "predictor", xcvm_layer_create_chain(t));
         xcvm_layer_add(body, "l1", xcvm_layer_create_linear(t, 3, 4, NULL));
@@ -134,7 +134,7 @@ START_TEST(c2_5_files)
         ck_assert_float_eq(((const float *)value_of(t, xcvm_layer_get_parameter(body, "l1/W"))->data)[0], before);
         for (size_t cut = 0; cut < file.length; cut += 53)
             ck_assert_int_ne(xcvm_layer_load(copy, file.at, cut, &error), XCVM_OK);
-        for (size_t i = 0; i < file.length; i += 7) { /* broken anywhere: an error, or other elements */
+        for (size_t i = 0; i < file.length; i += 7) { /* any broken byte: an error, or other elements */
             file.at[i] = (char)(file.at[i] ^ 0x55);
             (void)!xcvm_layer_load(copy, file.at, file.length, &error);
             file.at[i] = (char)(file.at[i] ^ 0x55);
@@ -147,7 +147,7 @@ START_TEST(c2_5_files)
 }
 END_TEST
 
-/* Archives that NumPy has written. */
+/* Archives written by NumPy. */
 START_TEST(c2_5_archives)
 {
     static const struct {
@@ -169,7 +169,7 @@ START_TEST(c2_5_archives)
 }
 END_TEST
 
-/* Layers on a tape that builds: a program of the network. */
+/* Layers on a building tape: a program of the network. */
 START_TEST(layers_in_a_program)
 {
     const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .seed = 7, .mode = XCVM_TAPE_BUILDING};
@@ -216,8 +216,8 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
 
 START_TEST(out_of_memory_anywhere)
 {
-    /* A kernel that asks for scratch in vain asks for less. */
-    starve(&(starvation){.work = everything, .spares = true, .least = 100});
+    /* A kernel that gets no scratch memory needs less. */
+    starve(&(starvation){.work = everything, .unused_elements = true, .least = 100});
 }
 END_TEST
 

@@ -1,9 +1,9 @@
-/* Tests of layers, against PyTorch's, and of functions as DyNet has them. */
+/* Tests of layers against PyTorch, and of DyNet's functions. */
 #include "tests/tape/learning.h"
 #include "xcvm/functions.h"
 
-/* The layer's value at x, and the gradients of its sum, weighted by the wave of 50, by x and then its parameters, as
- * they follow one another. */
+/* Checks the layer's value at x, and the gradients of its sum, weighted by wave 50, with respect to x and the
+ * parameters in order. */
 static void check_layer(xcvm_tape *t, xcvm_layer *l, xcvm_var x, size_t names, const char *const *paths, size_t y_count,
                         const float *expected_y, const float *expected)
 {
@@ -82,7 +82,7 @@ START_TEST(c2_5_normalizations)
 }
 END_TEST
 
-/* C4.8: three steps, then backwards through them. */
+/* Three steps, then a backward pass through them. */
 START_TEST(c4_8_recurrent_layers)
 {
     static const char *const lstm[] = {"upward/W", "upward/b", "lateral/W"}, *const gru[] = {"W_r/W", "U_r/W", "W_z/W",
@@ -95,7 +95,7 @@ START_TEST(c4_8_recurrent_layers)
         ck_assert_float_eq(((const float *)value_of(t, xcvm_layer_get_parameter(l, "upward/b"))->data)[i], i % 4 == 2);
     for (int i = 0; i < 3; i++)
         set_wave(t, xcvm_layer_get_parameter(l, lstm[i]), 6 + i);
-    for (int round = 0; round < 2; round++) { /* a reset begins anew */
+    for (int round = 0; round < 2; round++) { /* a reset starts anew */
         for (int s = 0; s < 3; s++) {
             h = xcvm_layer_call(l, wave_constant(t, 40 + s, 2, DIMS(2, 4)));
             const xcvm_var part =
@@ -112,7 +112,7 @@ START_TEST(c4_8_recurrent_layers)
             expected += count;
         }
         if (round == 0) {
-            /* What the backward has gone over cannot be gone over again, unless it is cut off. */
+            /* A consumed graph cannot be visited again, unless it is unchained. */
             xcvm_error error;
             const xcvm_var x = wave_constant(t, 40, 2, DIMS(2, 4));
             xcvm_var next = xcvm_ReduceSum(t, xcvm_layer_call(l, x), .keepdims = 0);
@@ -143,7 +143,7 @@ START_TEST(c4_8_recurrent_layers)
 }
 END_TEST
 
-/* C2.5: a perceptron that learns as PyTorch's does. */
+/* A perceptron trains as PyTorch's does. */
 START_TEST(c2_5_learning)
 {
     static const char *const names[] = {"l1/W", "l1/b", "l2/W", "l2/b", "l3/W", "l3/b"};
@@ -209,7 +209,7 @@ START_TEST(c4_8_functions)
     check_f32(t, y, 3, pick_y);
     backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, y, wave_constant(t, 50, 1, DIMS(3))), .keepdims = 0));
     check_f32(t, xcvm_var_get_gradient(t, x), 12, pick_gradients);
-    /* One example: of rank 1. */
+    /* One example of rank 1. */
     const xcvm_var scores = wave_parameter(t, 5, 1, DIMS(4)),
                    target = xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(2));
     const xcvm_var one = xcvm_tape_pick_neg_log_softmax(t, scores, target);
@@ -234,7 +234,7 @@ END_TEST
 
 static const float third = 1.0f / 3;
 
-/* C5.5: Linear, Fill, Mean and SGD, which does nothing before there is a gradient. */
+/* Linear, Fill, Mean and SGD, which does nothing without a gradient. */
 START_TEST(c5_5_linear_fill_mean_sgd)
 {
     xcvm_tape *t = open_tape();
@@ -256,7 +256,7 @@ START_TEST(c5_5_linear_fill_mean_sgd)
     CHECK_F32(t, xcvm_layer_get_parameter(l, "b"), 1 - third, 1 - third, 1 - third);
     CHECK_F32(t, xcvm_layer_get_parameter(l, "W"), 0.5f - 2 * third, 0.5f - 4 * third, 0.5f - 2 * third,
               0.5f - 4 * third, 0.5f - 2 * third, 0.5f - 4 * third);
-    /* What learned is loaded from what the optimizer saves. */
+    /* Trained parameters are loaded from the optimizer's file. */
     test_bytes file = {0};
     xcvm_layer *copy = xcvm_layer_create_linear(t, 2, 3, NULL);
     must(xcvm_optimizer_save(sgd, XCVM_NPZ, (xcvm_sink){test_bytes_sink, &file}, &error), &error);

@@ -1,4 +1,4 @@
-/* Tests of lazy tapes: what is evaluated when, what it reads, and failures. */
+/* Tests of lazy tapes: evaluation, elements read, and failures. */
 #include "tests/tape/support.h"
 
 static xcvm_tape *open_lazy_with(const xcvm_allocator *allocator)
@@ -13,7 +13,7 @@ static xcvm_tape *open_lazy_with(const xcvm_allocator *allocator)
 
 static xcvm_tape *open_lazy(void) { return open_lazy_with(NULL); }
 
-/* The names of the calls that have run. */
+/* The names of the ops that have run. */
 typedef struct call_log {
     char names[512];
 } call_log;
@@ -53,12 +53,12 @@ START_TEST(c4_3_only_what_is_new_and_needed)
     check_ran(&l, "Sin Add ");
     forward(t, both);
     check_ran(&l, "");
-    /* All of it. */
+    /* All ops. */
     xcvm_Cos(t, x);
     xcvm_Tanh(t, y);
     forward(t, XCVM_ABSENT);
     check_ran(&l, "Cos Tanh ");
-    /* What nobody can ask for is not evaluated. */
+    /* Unreachable ops are not evaluated. */
     xcvm_var_release(t, xcvm_Sqrt(t, x));
     forward(t, XCVM_ABSENT);
     check_ran(&l, "");
@@ -82,7 +82,7 @@ START_TEST(c4_3_types_are_checked_at_once)
 }
 END_TEST
 
-/* A kernel that fails when it is evaluated names the call, its operands stay, and it can be asked for again. */
+/* A kernel that fails during evaluation names the op. Its operands stay, and it can run again. */
 START_TEST(c4_3_failures_name_the_call)
 {
     xcvm_tape *t = open_lazy();
@@ -105,7 +105,7 @@ START_TEST(c4_3_failures_name_the_call)
 }
 END_TEST
 
-/* C4.2: what is set before a call runs is what it reads; what has run is evaluated again when it is forgotten. */
+/* An op reads the elements that were set before it runs. Evaluated ops run again after invalidation. */
 START_TEST(c4_2_set_values_are_read_again)
 {
     xcvm_tape *t = open_lazy();
@@ -116,7 +116,7 @@ START_TEST(c4_2_set_values_are_read_again)
     CHECK_F32(t, z, 36);
     ck_assert_int_eq(xcvm_var_set_data(t, x, &five, sizeof five, &error), XCVM_OK);
     CHECK_F32(t, z, 36);
-    /* The gradient is that of what was read, which is no more. */
+    /* The gradient would be of the elements that were read, which are gone. */
     const xcvm_backward_options retain = {.size = sizeof retain, .retain_graph = true};
     ck_assert_int_eq(xcvm_tape_backward(t, z, &retain, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "overwritten") != NULL, "%s", error.message);
@@ -128,7 +128,7 @@ START_TEST(c4_2_set_values_are_read_again)
 }
 END_TEST
 
-/* What decides a shape is evaluated at once, and stays; what waits for it does not run on another shape. */
+/* Operands that determine a shape are evaluated at once, and stay. A waiting op does not run with another shape. */
 START_TEST(shapes_stay)
 {
     xcvm_tape *t = open_lazy();
@@ -177,12 +177,12 @@ START_TEST(what_cannot_wait)
     check_ran(&l, "Less ");
     CHECK_F32(t, result, expf(-1), 1, expf(-2));
     check_ran(&l, "Neg Exp ");
-    /* In place: what reads the old elements has read them. */
+    /* In place: readers of the old elements have read them. */
     const xcvm_var c = constant(t, 4), before = xcvm_Sqrt(t, c);
     xcvm_Mul(t, c, c, .into = c);
     CHECK_F32(t, before, 2);
     CHECK_F32(t, xcvm_Sqrt(t, c), 4);
-    /* A constant with the elements, and what was kept, have elements to the end. */
+    /* A detached constant and kept variables have elements until the end. */
     const xcvm_var detached = xcvm_var_detach(t, xcvm_Add(t, c, c)), kept = xcvm_var_keep(t, xcvm_Sub(t, x, c));
     CHECK_F32(t, detached, 32);
     xcvm_tape_reset(t);
@@ -199,7 +199,7 @@ START_TEST(what_cannot_wait)
 }
 END_TEST
 
-/* Random numbers are those of an eager tape, in whatever order they are asked for. */
+/* Random numbers equal those of an eager tape, in any order of evaluation. */
 START_TEST(random_numbers_are_those_of_the_call)
 {
     xcvm_tape *tapes[] = {open_tape(), open_lazy()};
@@ -208,7 +208,7 @@ START_TEST(random_numbers_are_those_of_the_call)
         xcvm_tape *t = tapes[i];
         const xcvm_var ones = xcvm_tape_constant(t, XCVM_F32, 1, DIMS(4), F32S(1, 1, 1, 1));
         const xcvm_var training = xcvm_tape_scalar(t, XCVM_BOOL, 1);
-        /* One that is not in training draws nothing. */
+        /* Outside of training Dropout draws nothing. */
         const xcvm_var first = xcvm_Dropout(t, ones, .training_mode = training);
         xcvm_Dropout(t, ones);
         const xcvm_var second = xcvm_Dropout(t, xcvm_Add(t, ones, first), .training_mode = training);
@@ -246,7 +246,7 @@ START_TEST(gradients)
     const xcvm_gradient_check_options check = {.size = sizeof check, .order = 2};
     const xcvm_var d = parameter_f64(t, 0.7);
     ck_assert_int_eq(xcvm_tape_check_gradients(t, (xcvm_tape_function){cube, NULL}, 1, &d, &check, &error), XCVM_OK);
-    /* By a variable that a call with no way for gradients made: it has none itself. */
+    /* A variable whose op has no gradient has none itself. */
     const xcvm_var step = xcvm_Sign(t, x), z = xcvm_Mul(t, step, x);
     ck_assert_int_eq(xcvm_tape_gradients(t, 1, &z, NULL, 1, &step, NULL, &gradient, &error), XCVM_OK);
     CHECK_F32(t, gradient, 2);

@@ -1,9 +1,9 @@
-/* Tests of the order of calls on lazy tapes: what waits reads what was there before, and gradients meet calls behind
- * all that they were given to. */
+/* Tests of the order of ops on lazy tapes: waiting ops read earlier elements, and gradients reach ops after all
+ * readers. */
 #include "tests/tape/support.h"
 #include "xcvm/optimizers.h"
 
-/* Calls that were made before averages are swapped in read what was there before. */
+/* Ops called before a swap of averages read the old elements. */
 START_TEST(averages_are_swapped_behind_calls_that_wait)
 {
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_NONE);
@@ -48,7 +48,8 @@ static xcvm_status give_gradient(void *user, xcvm_tape *t, size_t in_count, cons
     return XCVM_OK;
 }
 
-/* An operation that does not read its operand, which is evaluated behind it or never, gives it a gradient. */
+/* An operation that does not read its operand gives it a gradient, though the operand is evaluated later or
+ * never. */
 START_TEST(operations_that_do_not_read_on_lazy_tapes)
 {
     const xcvm_operation o = {.size = sizeof o, .name = "inject", .forward = give_number, .backward = give_gradient};
@@ -68,7 +69,7 @@ START_TEST(operations_that_do_not_read_on_lazy_tapes)
 }
 END_TEST
 
-/* Calls that ran at once keep their results when others wait again: gradients flow through both. */
+/* Ops that ran at once keep their results when others wait again; gradients flow through both. */
 START_TEST(gradients_through_calls_that_ran_at_once)
 {
     for (int strategy = XCVM_BATCHING_NONE; strategy <= XCVM_BATCHING_TIMED; strategy++)
@@ -90,7 +91,7 @@ START_TEST(gradients_through_calls_that_ran_at_once)
 }
 END_TEST
 
-/* Gradients that are part of the graph are of what has been: values are computed anew, and who goes back through the
+/* Gradients that are part of the graph refer to old values. Values are computed again, and a pass through those
  * gradients is refused. */
 START_TEST(gradients_of_gradients_behind_an_invalidation)
 {
@@ -108,7 +109,7 @@ START_TEST(gradients_of_gradients_behind_an_invalidation)
         xcvm_tape_invalidate(t);
         CHECK_F32(t, loss, 625);
         ck_assert_int_eq(xcvm_tape_backward(t, penalty, NULL, &error), XCVM_INVALID_ARGUMENT);
-        ck_assert_ptr_nonnull(strstr(error.message, "forgotten"));
+        ck_assert_ptr_nonnull(strstr(error.message, "consumed"));
         backward(t, loss);
         CHECK_F32(t, xcvm_var_get_gradient(t, w), 500);
         close_tape(t);
@@ -120,8 +121,7 @@ END_TEST
 
 static void count_forward(void *user, const xcvm_call_event *event) { *(size_t *)user += event->done ? 1 : 0; }
 
-/* A value runs what it needs, however far before it that was made, and nothing between. Calls on different operands: no
- * two of them are one batch. */
+/* A value runs the ops it needs, however early they were called, and none in between. No two ops may be batched. */
 START_TEST(what_is_between_does_not_run)
 {
     enum { BETWEEN = 50 };
@@ -148,8 +148,8 @@ START_TEST(what_is_between_does_not_run)
 }
 END_TEST
 
-/* The same call is followed by others than before: by one of another shape, of another attribute, of a result that no
- * gradient flows to. */
+/* An op is followed by another than before: by one of another shape, another attribute, or a result without
+ * gradient. */
 START_TEST(calls_in_another_order_than_before)
 {
     enum { ROUNDS = 12 };

@@ -1,5 +1,5 @@
-/* Tapes that are called wrongly, or on which memory runs out in the middle: each call ends well or leaves the tape as
- * it was, and everything is given back. */
+/* Tests of wrong calls, and of failed allocations in the middle of calls: each call succeeds or leaves the tape
+ * unchanged, and all memory is freed. */
 #include "tests/tape/support.h"
 
 #include "xcvm/optimizers.h"
@@ -19,7 +19,7 @@ static xcvm_tape *open_with(xcvm_tape_mode mode, xcvm_batching batching, const x
 
 /* ---- Memory that runs out in the middle ---- */
 
-/* 300 calls, some of which have run: more than the room that is there for calls that wait. */
+/* 300 ops, some of which have run: more than the queue's reserve. */
 START_TEST(invalidate_without_memory)
 {
     enum { CALLS = 300 };
@@ -51,7 +51,7 @@ START_TEST(invalidate_without_memory)
 }
 END_TEST
 
-/* Parameters have room in a step while there is no memory to add more of them. */
+/* Parameters can be stepped while there is no memory to add more. */
 START_TEST(parameters_without_memory)
 {
     enum { MANY = 40 };
@@ -90,7 +90,7 @@ START_TEST(parameters_without_memory)
 }
 END_TEST
 
-/* A graph that is incomplete: the tape says so at each call, and can be destroyed. */
+/* An incomplete graph: every call reports it, and the tape can be destroyed. */
 START_TEST(building_without_memory)
 {
     size_t ended = 0;
@@ -128,7 +128,7 @@ END_TEST
 
 /* ---- Elements that were dropped ---- */
 
-/* The exponent was computed, and no gradient flows to it; Compress runs at once, and what it has read stays. */
+/* The exponent was computed, and no gradient flows to it. Compress runs at once, and its operands stay. */
 START_TEST(computed_constants_stay)
 {
     for (int batching = 0; batching < 2; batching++) {
@@ -148,7 +148,7 @@ START_TEST(computed_constants_stay)
 }
 END_TEST
 
-/* The tensors of a layer may be results of calls that wait. */
+/* The tensors of a layer may be results of waiting ops. */
 START_TEST(files_of_tensors_that_wait)
 {
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_AGENDA);
@@ -182,7 +182,7 @@ static xcvm_status add_captured(void *user, xcvm_tape *t, size_t in_count, const
     return XCVM_OK;
 }
 
-/* A backward has passed the call that made a capture: another call needs it still, but its elements are gone. */
+/* A pass has consumed the op of a capture. Another op still refers to it, but its elements are gone. */
 START_TEST(captures_that_are_gone)
 {
     xcvm_tape *t = open_tape();
@@ -204,7 +204,7 @@ START_TEST(captures_that_are_gone)
 }
 END_TEST
 
-/* A place holds a variable of the same shape, but of fewer bytes. */
+/* A slot has a variable of the same shape with fewer bytes. */
 START_TEST(places_of_another_type)
 {
     xcvm_tape *t = open_tape();
@@ -234,7 +234,7 @@ typedef struct starved {
     xcvm_var captured;
 } starved;
 
-/* A function that asks the tape for the failure goes on, though what it does was not recorded in full. */
+/* A function that fetches the failure continues, but its recording is incomplete. */
 static xcvm_status go_on(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
 {
     starved *s = user;
@@ -279,7 +279,7 @@ START_TEST(traces_without_memory)
 }
 END_TEST
 
-/* What was kept and waits is evaluated by a reset, or a revert, if there is memory; else nothing is forgotten. */
+/* A reset or a revert evaluates kept waiting variables if there is memory; otherwise it changes nothing. */
 START_TEST(reset_without_memory)
 {
     for (int reverts = 0; reverts < 2; reverts++)
@@ -337,7 +337,7 @@ static xcvm_var itself(void *user, xcvm_tape *t, xcvm_var gradient)
     return *(const xcvm_var *)user;
 }
 
-/* Gradients never refer to their variables in a circle: all memory comes back. */
+/* Gradients never form a cycle with their variables: all memory is freed. */
 START_TEST(gradients_of_themselves)
 {
     for (int create = 0; create < 2; create++) {
@@ -361,7 +361,7 @@ START_TEST(gradients_of_themselves)
         backward_with(t, xcvm_Mul(t, hooked, hooked),
                       &(xcvm_backward_options){.size = sizeof(xcvm_backward_options), .create_graph = creates});
         CHECK_F32(t, xcvm_var_get_gradient(t, hooked), 7);
-        if (creates) { /* the gradient of q is p itself, and can be differentiated */
+        if (creates) { /* the gradient of q is p itself, and is differentiable */
             xcvm_var second;
             const xcvm_var first = xcvm_var_get_gradient(t, q);
             ck_assert_int_eq(xcvm_tape_gradients(t, 1, &first, NULL, 1, &p, NULL, &second, &error), XCVM_OK);
@@ -373,7 +373,7 @@ START_TEST(gradients_of_themselves)
 }
 END_TEST
 
-/* The same of rows: a table whose rows' gradient is another, and the other way round. */
+/* The same for sparse rows: two tables whose gradients are each other. */
 START_TEST(rows_of_each_other)
 {
     test_allocator a;
@@ -391,7 +391,7 @@ START_TEST(rows_of_each_other)
     xcvm_var rows, gradients;
     ck_assert_int_eq(xcvm_var_get_gradient_rows(t, tables[0], &rows, &gradients, &error), XCVM_OK);
     CHECK_F32(t, gradients, 3, 4);
-    /* The seed is the caller's, and may be set. */
+    /* The caller may set the seed. */
     ck_assert_int_eq(xcvm_var_set_data(t, tables[1], F32S(8, 9), 2 * sizeof(float), &error), XCVM_OK);
     close_tape(t);
     ck_assert_uint_eq(a.live, 0);
@@ -415,24 +415,24 @@ START_TEST(modes)
     xcvm_var value, gradient;
     ck_assert_int_eq(xcvm_tape_check_gradients(t, (xcvm_tape_function){sum, NULL}, 1, &x, NULL, &error),
                      XCVM_UNSUPPORTED);
-    ck_assert_str_eq(error.message, "a tape that builds has no elements, which xcvm_tape_check_gradients needs");
+    ck_assert_str_eq(error.message, "a building tape has no elements, which xcvm_tape_check_gradients needs");
     ck_assert_int_eq(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){sum, NULL}, 1, &x, XCVM_ABSENT, &value,
                                                        &gradient, &error),
                      XCVM_UNSUPPORTED);
     ck_assert_int_eq(xcvm_tape_forward(t, x, &error), XCVM_UNSUPPORTED);
     xcvm_tape_invalidate(t);
-    check_failed(t, XCVM_UNSUPPORTED, "a tape that builds has no elements, which xcvm_tape_invalidate needs");
+    check_failed(t, XCVM_UNSUPPORTED, "a building tape has no elements, which xcvm_tape_invalidate needs");
     xcvm_var_retain_gradient(t, x);
     check_failed(t, XCVM_UNSUPPORTED, "which xcvm_var_retain_gradient needs");
     close_tape(t);
     t = open_tape();
     xcvm_tape_input(t, "x", XCVM_F32, 0, NULL, NULL);
-    check_failed(t, XCVM_INVALID_ARGUMENT, "xcvm_tape_input needs a tape that builds");
+    check_failed(t, XCVM_INVALID_ARGUMENT, "xcvm_tape_input needs a building tape");
     close_tape(t);
 }
 END_TEST
 
-/* Neither a tape nor what is on one. */
+/* No tape, and no object of one. */
 START_TEST(none)
 {
     xcvm_error error;
@@ -453,7 +453,7 @@ START_TEST(none)
 }
 END_TEST
 
-/* No element type, where a function asks what type it is. */
+/* No element type, where a function expects one. */
 START_TEST(element_types)
 {
     xcvm_tape *t = open_tape();

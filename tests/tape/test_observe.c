@@ -1,4 +1,4 @@
-/* Tests of what follows a tape: observers, NaN checks, drawings; and of unchaining. */
+/* Tests of observers, NaN checks, drawings and unchaining. */
 #include "tests/tape/support.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void follow(void *user, const xcvm_call_event *event)
     ck_assert_uint_gt(event->live_bytes, 0);
 }
 
-/* C2.5: hooks of functions, for timers, memory profiles and debug printing, which see the backward's calls as well. */
+/* Observers for timers, memory profiles and debug output see the ops of the backward pass too. */
 START_TEST(c2_5_observers)
 {
     xcvm_tape *t = open_tape();
@@ -43,7 +43,7 @@ START_TEST(c2_5_observers)
 }
 END_TEST
 
-/* C2.1, C2.6: where NaN comes from is named, in the forward and in the backward. */
+/* The op that produces NaN is named, in forward and backward. */
 START_TEST(c2_1_nan_is_found)
 {
     const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .check_nan = true};
@@ -55,7 +55,7 @@ START_TEST(c2_1_nan_is_found)
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_OUT_OF_RANGE);
     ck_assert_str_eq(error.instruction, "Sqrt");
     ck_assert_str_eq(error.message, "the result has NaN, which no operand has");
-    /* NaN that comes in goes through. */
+    /* NaN in operands passes through. */
     value_of(t, xcvm_Neg(t, constant(t, NAN)));
     /* 0 * infinity */
     const xcvm_var zero = xcvm_tape_parameter(t, XCVM_F32, 0, NULL, NULL);
@@ -66,7 +66,7 @@ START_TEST(c2_1_nan_is_found)
 }
 END_TEST
 
-/* C5.6: a drawing of what was recorded, forward and backward. */
+/* A drawing of the recorded ops, forward and backward. */
 START_TEST(c5_6_drawings)
 {
     xcvm_tape *t = open_tape();
@@ -102,7 +102,7 @@ START_TEST(c5_6_drawings)
 }
 END_TEST
 
-/* C2.3: what was unchained is constant, and what made it is gone. */
+/* An unchained variable is constant, and its op is gone. */
 START_TEST(c2_3_unchain)
 {
     xcvm_tape *t = open_tape();
@@ -111,14 +111,14 @@ START_TEST(c2_3_unchain)
     ck_assert_uint_eq(stats_of(t).recorded, 3);
     xcvm_var_unchain(t, y);
     ck_assert(!xcvm_var_requires_gradient(t, y));
-    /* The exponential is still named. */
+    /* The exponential still has a name. */
     ck_assert_uint_eq(stats_of(t).recorded, 2);
     backward(t, xcvm_Mul(t, y, x));
     CHECK_F32(t, xcvm_var_get_gradient(t, x), 2 * expf(2));
     value_of(t, sine);
     xcvm_var_unchain(t, x);
     ck_assert(!xcvm_var_requires_gradient(t, x));
-    /* Of several results one can be unchained and released, though the rule of the call reads it, or its shape. */
+    /* One of several results can be unchained and released, though the rule reads it or its shape. */
     const xcvm_var v = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(3, 1, 2, 5));
     xcvm_var pieces[2], values, indices;
     xcvm_Split(t, v, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(2), DIMS(1, 3)), .out = {{pieces, 2}});
@@ -129,7 +129,7 @@ START_TEST(c2_3_unchain)
     xcvm_var_release(t, pieces[0]);
     xcvm_var_release(t, indices);
     ck_assert_uint_eq(stats_of(t).recorded, recorded);
-    for (int i = 0; i < 8; i++) /* take the slots that are free */
+    for (int i = 0; i < 8; i++) /* take the free slots */
         xcvm_tape_constant(t, XCVM_F64, 3, DIMS(1, 1, 1), NULL);
     backward(t, xcvm_Add(t, xcvm_ReduceSum(t, pieces[1]), xcvm_ReduceSum(t, values)));
     CHECK_F32(t, xcvm_var_get_gradient(t, v), 1, 1, 1, 2);
@@ -137,7 +137,8 @@ START_TEST(c2_3_unchain)
 }
 END_TEST
 
-/* Parameters, values and gradients are told apart, what is shared counts once, and a reset gives values back. */
+/* Memory of parameters, values and gradients is distinguished, shared memory counts once, and a reset frees
+ * values. */
 START_TEST(c4_6_memory_by_purpose)
 {
     enum { COUNT = 4096, BYTES = COUNT * sizeof(float) };
@@ -172,7 +173,7 @@ START_TEST(c4_6_memory_by_purpose)
 }
 END_TEST
 
-/* A limit is passed by the call that asks for more, whoever has asked for its value. */
+/* The op that needs more memory exceeds the limit, whoever requested its value. */
 START_TEST(c4_6_limits_name_the_call)
 {
     const xcvm_tape_options options = {

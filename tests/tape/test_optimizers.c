@@ -1,4 +1,4 @@
-/* Tests of optimizers on a tape, against PyTorch's. */
+/* Tests of optimizers against PyTorch. */
 #define OPTIMIZER_VALUES
 #include "tests/tape/learning.h"
 #include "xcvm/tape_static.h"
@@ -18,7 +18,7 @@ static void begin_on(learning *l, xcvm_tape *t, const char *text, const xcvm_opt
     must(xcvm_optimizer_create(t, text, options, &l->optimizer, &error), &error);
     must(xcvm_optimizer_add(l->optimizer, "w", l->w, &error), &error);
     must(xcvm_optimizer_add(l->optimizer, "b", l->b, &error), &error);
-    must(xcvm_optimizer_add(l->optimizer, "again", l->w, &error), &error); /* is there already */
+    must(xcvm_optimizer_add(l->optimizer, "again", l->w, &error), &error); /* exists already */
 }
 
 static learning begin(const char *text, const xcvm_optimizer_options *options)
@@ -55,7 +55,7 @@ static void end(learning *l)
     close_tape(l->tape);
 }
 
-/* C2.5, C4.9: each of them, with steps in which a parameter has no gradient. */
+/* Every optimizer, with steps in which a parameter has no gradient. */
 START_TEST(c4_9_optimizers)
 {
     learning l = begin(optimizers[_i].text, NULL);
@@ -66,7 +66,7 @@ START_TEST(c4_9_optimizers)
 }
 END_TEST
 
-/* The rate is read in each step; gradients are scaled; half precision learns on f32. */
+/* Each step reads the rate. Gradients are scaled. Half precision trains on f32. */
 START_TEST(rates_and_types)
 {
     learning l = begin("sgd:lr=7", NULL);
@@ -98,7 +98,7 @@ START_TEST(rates_and_types)
 }
 END_TEST
 
-/* A master that learns in f32 moves where half precision would stand still, and follows what the host sets. */
+/* An f32 master moves where half precision would not, and follows values that the host sets. */
 START_TEST(masters)
 {
     xcvm_tape *t = open_tape();
@@ -182,7 +182,7 @@ START_TEST(c2_5_update_hooks)
 }
 END_TEST
 
-/* The norm of one parameter's gradient; noise that repeats with the tape's seed. */
+/* The norm of one parameter's gradient; noise that depends on the tape's seed. */
 START_TEST(c2_5_norms_and_noise)
 {
     float w[2][12];
@@ -225,7 +225,7 @@ static xcvm_var failing(void *user, xcvm_tape *t, const xcvm_update *update)
     return xcvm_Add(t, update->gradient, xcvm_tape_scalar(t, XCVM_F64, 1));
 }
 
-/* In failure nothing has changed. */
+/* A failure changes nothing. */
 START_TEST(c2_6_hooks_that_fail)
 {
     const struct {
@@ -250,7 +250,7 @@ START_TEST(c2_6_hooks_that_fail)
 }
 END_TEST
 
-/* What was recorded before a step needs the parameters as they were. */
+/* Ops recorded before a step need the old parameters. */
 START_TEST(c2_5_updates_are_noticed)
 {
     learning l = begin("sgd", NULL);
@@ -286,7 +286,7 @@ START_TEST(c4_2_updated_flags_and_averages)
 }
 END_TEST
 
-/* Goes on with the same bits: moments, steps, masters, the rate and the generator are there. */
+/* Restoring gives the same bits: moments, steps, masters, rate and generator. */
 START_TEST(c2_5_saved_and_restored)
 {
     const xcvm_optimizer_options options = {.size = sizeof options, .average = 0.5};
@@ -327,7 +327,7 @@ END_TEST
 
 /* ---- Tables ---- */
 
-/* A gradient of the rows that are used, twice or more; equal to that of the whole. */
+/* A row-sparse gradient of repeated rows equals the dense one. */
 static void learn_table(const char *text, bool sparse, const float *after)
 {
     xcvm_tape *t = open_tape();
@@ -373,7 +373,7 @@ START_TEST(c4_4_sparse_gradients)
     must(xcvm_var_set_sparse_gradient(t, table, true, &error), &error);
     must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
-    /* Over two backwards; a use as a whole is a gradient as a whole. */
+    /* Over two passes; a dense use gives a dense gradient. */
     const xcvm_var first = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(3), DIMS(3, -4, 3)),
                    second = xcvm_tape_constant(t, XCVM_I64, 0, NULL, DIMS(1));
     backward(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, first), .keepdims = 0));
@@ -394,7 +394,7 @@ START_TEST(c4_4_sparse_gradients)
     xcvm_var_clear_gradient(t, table);
     must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
-    /* A backward that fails leaves none. */
+    /* A failed pass leaves none. */
     const xcvm_var y = xcvm_Gather(t, table, first), bad = xcvm_Det(t, xcvm_Exp(t, y));
     check_failed(t, XCVM_SHAPE_MISMATCH, "");
     (void)bad;
@@ -404,7 +404,7 @@ START_TEST(c4_4_sparse_gradients)
     check_status(xcvm_tape_backward(t, z, NULL, &error), XCVM_INVALID_ARGUMENT, &error, "has overwritten");
     must(xcvm_var_get_gradient_rows(t, table, &rows, &gradients, &error), &error);
     ck_assert_ptr_null(rows.at);
-    /* Of gradients that are to be differentiated, and by other axes, it is one as a whole. */
+    /* A differentiable gradient, or one along other axes, is dense. */
     const xcvm_var columns = xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(0));
     backward(t, xcvm_ReduceSum(t, xcvm_Gather(t, table, columns, .axis = 1), .keepdims = 0));
     CHECK_F32(t, xcvm_var_get_gradient(t, table), 1, 0, 1, 0, 1, 0, 1, 0);
@@ -483,7 +483,7 @@ static xcvm_status everything(xcvm_tape *t, xcvm_error *error)
     return status;
 }
 
-/* Calls of a lazy tape that were made before a step read what was there before it. */
+/* Ops of a lazy tape that were called before a step read the old elements. */
 START_TEST(steps_on_lazy_tapes)
 {
     const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .mode = XCVM_TAPE_LAZY};
@@ -528,7 +528,7 @@ static xcvm_status step_within(void *user, xcvm_tape *t, size_t in_count, const 
     return status;
 }
 
-/* A step within a static function is taken each time, by the schedule. */
+/* A step in a static function is taken in each call, by the schedule. */
 START_TEST(steps_within_static_functions)
 {
     xcvm_tape *t = open_tape();

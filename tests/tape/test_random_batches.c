@@ -1,6 +1,6 @@
-/* Random recurrences over examples of different lengths, with what a host does in the middle of them: reading numbers,
- * writing in place, hooks, retained gradients, gradients by results, more than one backward. Batched or not, and on
- * lazy tapes, they give what an eager tape gives. */
+/* Random recurrences over examples of different lengths, with actions of the host in between: reading, writing in
+ * place, hooks, retained gradients, several passes. Lazy tapes, batched or not, must give the numbers of an eager
+ * tape. */
 #include "tests/tape/random.h"
 
 enum { SIDE = 4, TABLE = 6, WEIGHTS = 5, EXAMPLES = 7, LONGEST = 6, MOST = 8192, STEPS = 8, STATES = 3 };
@@ -12,7 +12,7 @@ typedef struct example {
 typedef struct run {
     xcvm_tape *tape;
     uint64_t state;
-    xcvm_var weights[WEIGHTS]; /* two matrices, a bias, a table, a buffer that no gradient flows to */
+    xcvm_var weights[WEIGHTS]; /* two matrices, a bias, a table, a buffer without gradient */
     int ops[STEPS], args[STEPS];
     example examples[EXAMPLES];
     int hooked;
@@ -20,7 +20,7 @@ typedef struct run {
     size_t retained_count;
     float *got;
     size_t count;
-    bool forces; /* the host reads numbers in the middle */
+    bool forces; /* the host reads numbers in between */
 } run;
 
 static uint32_t next(run *r) { return (uint32_t)draw(&r->state); }
@@ -42,7 +42,7 @@ static xcvm_var count_gradients(void *user, xcvm_tape *t, xcvm_var gradient)
     return xcvm_Mul(t, gradient, xcvm_tape_scalar(t, XCVM_F32, 0.5));
 }
 
-/* One of the recurrence's calls, on the word x and states h. */
+/* One op of the recurrence, on the word x and states h. */
 static xcvm_var apply(run *r, int op, int arg, xcvm_var x, const xcvm_var *h)
 {
     xcvm_tape *t = r->tape;
@@ -105,7 +105,7 @@ static void meddle(run *r, xcvm_var v)
     case 2:
         ck_assert_int_eq(xcvm_var_add_hook(t, v, (xcvm_gradient_hook){count_gradients, r}, &error), XCVM_OK);
         break;
-    case 3: /* a call in place, of what no gradient flows to: calls before it have read the buffer as it was */
+    case 3: /* an in-place op on the buffer, which earlier ops have read */
         recording = xcvm_tape_set_recording(t, false);
         xcvm_Add(t, r->weights[4], xcvm_tape_scalar(t, XCVM_F32, 0.125), .into = r->weights[4]);
         xcvm_tape_set_recording(t, recording);
@@ -129,7 +129,7 @@ static xcvm_var loss_of(run *r, const example *e, xcvm_var *middle, bool meddles
             h[i % STATES] = y;
             if (meddles && next(r) % 4 == 0)
                 meddle(r, y);
-            /* What the host reads decides what it calls. */
+            /* The numbers that the host reads decide its calls. */
             if (r->forces && meddles && next(r) % 40 == 0 &&
                 xcvm_var_get_number(t, xcvm_ReduceSum(t, y, .keepdims = 0)) > 0)
                 h[0] = xcvm_Neg(t, h[0]);

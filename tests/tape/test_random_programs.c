@@ -1,5 +1,5 @@
-/* Random programs, whose scopes give back what they are done with, by every way of running them: eager and lazy tapes,
- * batched or not, static functions. What is expected is what an eager tape gives on which everything stays. */
+/* Random programs with scopes, run in every way: eager and lazy tapes, batched or not, static functions. An eager
+ * tape without scopes gives the expected numbers. */
 #include "tests/tape/random.h"
 #include "tests/tape/static_layers.h"
 #include "xcvm/functions.h"
@@ -32,7 +32,7 @@ typedef struct program {
     const setting *how;
     xcvm_var parameters[PARAMETERS]; /* a weight, a bias, a table, a column */
     xcvm_var middle;                 /* a result of the first block */
-    xcvm_optimizer *optimizer;       /* that the program takes a step of; NULL: gradients are taken of it */
+    xcvm_optimizer *optimizer;       /* that the program steps; NULL: it returns gradients */
     xcvm_var count;                  /* of its calls */
 } program;
 
@@ -48,7 +48,7 @@ static xcvm_var ints(xcvm_tape *t, int64_t count, const int64_t *numbers)
 /* x^2 + 1 */
 static xcvm_var positive(xcvm_tape *t, xcvm_var x) { return xcvm_Add(t, xcvm_Mul(t, x, x), constant(t, 1)); }
 
-/* One call on each element. */
+/* An element-wise op. */
 static xcvm_var function_of(xcvm_tape *t, xcvm_var x, uint64_t which)
 {
     switch (which) {
@@ -95,7 +95,7 @@ static xcvm_var function_of(xcvm_tape *t, xcvm_var x, uint64_t which)
     }
 }
 
-/* Elements are moved, sums and shares taken along an axis. */
+/* Moves elements, or reduces them along an axis. */
 static xcvm_var moved_or_reduced(program *p, xcvm_var x, uint64_t which)
 {
     xcvm_tape *t = p->tape;
@@ -132,7 +132,7 @@ static xcvm_var moved_or_reduced(program *p, xcvm_var x, uint64_t which)
     }
 }
 
-/* What decides about gradients rather than values. */
+/* Affects gradients rather than values. */
 static xcvm_var held_back(program *p, xcvm_var x, uint64_t which)
 {
     xcvm_tape *t = p->tape;
@@ -197,7 +197,7 @@ static xcvm_var binary(program *p, xcvm_var a, xcvm_var b)
     }
 }
 
-/* Some calls on what is in the pool, of which the last results go on; the others go with the scope. */
+/* Ops on variables of the pool. The last results stay, the others end with the scope. */
 static size_t block(program *p, xcvm_var *pool, size_t count, int depth)
 {
     xcvm_tape *t = p->tape;
@@ -221,7 +221,7 @@ static size_t block(program *p, xcvm_var *pool, size_t count, int depth)
     return count + results;
 }
 
-/* A step, of all parameters, and behind it one that is written out, of a number of calls. */
+/* A step of all parameters, followed by one that is written out in ops. */
 static xcvm_status learn(program *p, xcvm_var loss)
 {
     XCVM_TRY(learn_from(p->tape, p->optimizer, loss));
@@ -263,8 +263,8 @@ static size_t read_gradient(program *p, int i, float *to)
     return count;
 }
 
-/* The gradients, or, of the second order, those of the sum of their squares. UNSUPPORTED where an operation of the
- * host's in a static function would have to be differentiated. */
+/* The gradients, or in second order those of the sum of their squares. UNSUPPORTED if a host operation in a static
+ * function would have to be differentiated. */
 static xcvm_status go_back(program *p, xcvm_var loss, xcvm_error *error)
 {
     enum { WRT = PARAMETERS + 1 };

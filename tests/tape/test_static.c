@@ -1,7 +1,7 @@
-/* Tests of static schedules: what is replayed is what define-by-run computes, for each kind of call. */
+/* Tests of static schedules: each kind of op gives the define-by-run result. */
 #include "tests/tape/static_support.h"
 
-/* Forward and backward, between eager calls before and behind, for three element types. */
+/* Forward and backward between eager ops, for three element types. */
 START_TEST(a11_11_layers_as_define_by_run)
 {
     const xcvm_dtype dtypes[] = {XCVM_F16, XCVM_F32, XCVM_F64};
@@ -45,8 +45,7 @@ END_TEST
 
 /* ---- Calling ---- */
 
-/* The first call runs the function, others replay; disabled, it is the function itself that is called, with the
- * caller's own variables. */
+/* The first call runs the function, others replay. A disabled function is called with the caller's own variables. */
 START_TEST(a11_1_first_call_runs_others_replay)
 {
     xcvm_tape *t = open_tape();
@@ -63,7 +62,7 @@ START_TEST(a11_1_first_call_runs_others_replay)
     ck_assert_int_eq(c.runs, 2);
     ck_assert_uint_eq(figures(s).runs, 1);
     ck_assert_uint_eq(figures(s).replayed, 2);
-    /* A replay is one call. */
+    /* A replay is one op. */
     const uint64_t calls = stats_of(t).calls;
     call1(s, x);
     ck_assert_uint_eq(stats_of(t).calls, calls + 1);
@@ -114,7 +113,7 @@ START_TEST(a11_1_disabled_passes_the_callers_variables)
 }
 END_TEST
 
-/* A schedule for each of shapes, types and modes. */
+/* A schedule for each combination of shapes, types and modes. */
 START_TEST(a11_2_keys)
 {
     xcvm_tape *t = open_tape();
@@ -137,7 +136,7 @@ START_TEST(a11_2_keys)
     ck_assert_int_eq(xcvm_var_set_requires_gradient(t, x, true, &error), XCVM_OK);
     call1(s, x);
     ck_assert_uint_eq(figures(s).schedules, 5);
-    /* Other types, which the layers do not take. */
+    /* Other types, which the layers refuse. */
     call1(s, batch(t, XCVM_F64, 2, 0));
     ck_assert_int_eq(xcvm_tape_status(t, &error), XCVM_TYPE_MISMATCH);
     ck_assert_uint_eq(figures(s).schedules, 5);
@@ -146,7 +145,7 @@ START_TEST(a11_2_keys)
 }
 END_TEST
 
-/* Elements that decide shapes are part of what a schedule is kept by. */
+/* Elements that determine shapes are part of the key. */
 static xcvm_status reshape(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                            xcvm_var *out)
 {
@@ -177,7 +176,8 @@ START_TEST(a11_2_shapes_that_operands_decide)
 }
 END_TEST
 
-/* Calls before one backward have their own activations, which it frees; the end of a forward does, too. */
+/* Several calls before one backward pass have activations of their own, which it frees. xcvm_static_end_forward
+ * does, too. */
 START_TEST(a11_3_activations_of_each_call)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
@@ -205,7 +205,7 @@ START_TEST(a11_3_activations_of_each_call)
         xcvm_tape_reset(eager);
     }
     ck_assert_int_eq(c.runs, 1);
-    /* No backward comes. */
+    /* Without a backward pass. */
     const xcvm_var x = batch(t, XCVM_F32, 2, 0), y = call1(s, x), z = call1(s, x);
     const size_t before = stats_of(t).live_bytes;
     xcvm_static_end_forward(s);
@@ -220,7 +220,7 @@ START_TEST(a11_3_activations_of_each_call)
 }
 END_TEST
 
-/* The cache is bounded, what was not used for longest goes, and activations that a backward needs are not lost. */
+/* The cache is bounded. The least recently used schedule is evicted, but not one that a backward pass needs. */
 START_TEST(a11_4_cache_size)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
@@ -236,9 +236,9 @@ START_TEST(a11_4_cache_size)
     ck_assert_uint_eq(figures(s).schedules, 2);
     ck_assert_uint_eq(figures(s).evicted, 1);
     ck_assert_int_eq(c.runs, 3);
-    call1(s, batch(t, XCVM_F32, 1, 0)); /* was used, so it stayed */
+    call1(s, batch(t, XCVM_F32, 1, 0)); /* used, so it stayed */
     ck_assert_int_eq(c.runs, 3);
-    call1(s, batch(t, XCVM_F32, 2, 0)); /* went */
+    call1(s, batch(t, XCVM_F32, 2, 0)); /* evicted */
     ck_assert_int_eq(c.runs, 4);
     xcvm_static_reset(s);
     ck_assert_uint_eq(figures(s).schedules, 0);
@@ -254,7 +254,7 @@ START_TEST(a11_4_cache_size)
         ck_assert_int_eq(c.runs, i + 1);
     }
     xcvm_tape_set_recording(t, recording);
-    /* Two kinds of call before one backward. */
+    /* Two kinds of calls before one backward pass. */
     xcvm_var sums[2];
     xcvm_tape *tapes[] = {t, eager};
     for (int k = 0; k < 2; k++) {
@@ -278,7 +278,7 @@ START_TEST(a11_4_cache_size)
 }
 END_TEST
 
-/* Messages by level: warnings, what is recorded and compiled, every call. */
+/* Messages by level: warnings, recordings and compilations, calls. */
 START_TEST(a11_5_verbosity)
 {
     const size_t expected[] = {0, 2, 4};
@@ -336,7 +336,7 @@ static xcvm_status cube(void *user, xcvm_tape *t, size_t in_count, const xcvm_va
 {
     (void)in_count;
     (void)out_count;
-    /* w x^3, and something through which no gradient flows. */
+    /* w x^3, and a part without gradient. */
     const xcvm_var w = *(const xcvm_var *)user, x = in[0];
     const xcvm_var still = xcvm_var_detach(t, xcvm_Mul(t, x, x));
     out[0] = xcvm_Add(t, xcvm_Mul(t, w, xcvm_Mul(t, x, xcvm_Mul(t, x, x))), still);
@@ -367,7 +367,7 @@ START_TEST(a11_5_double_backprop)
         xcvm_tape_reset(t);
     }
     xcvm_static_destroy(s);
-    /* It has to be asked for. */
+    /* It needs an option. */
     s = make_static(t, (xcvm_static_function){cube, &w}, NULL);
     call1(s, x);
     const xcvm_var y = call1(s, x);
@@ -410,7 +410,7 @@ START_TEST(a11_6_nested_functions_are_refused)
 }
 END_TEST
 
-/* Of several operands, some absent or given twice, several results; one is an operand, one a constant. */
+/* Several operands, some absent or repeated; several results, one an operand, one a constant. */
 static xcvm_status many(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
 {
     (void)user;
@@ -440,7 +440,7 @@ START_TEST(a11_6_many_operands_and_results)
         ck_assert(!xcvm_var_requires_gradient(t, out[2]) && !xcvm_var_requires_gradient(t, out[3]));
         backward(t, xcvm_Add(t, out[0], xcvm_Mul(t, out[1], out[2])));
         CHECK_F32(t, xcvm_var_get_gradient(t, x), 7);
-        /* The same operands are others. */
+        /* The same operands in other positions. */
         xcvm_static_call(s, 4, (const xcvm_var[]){x, y, y, XCVM_ABSENT}, 4, out);
         CHECK_F32(t, out[0], 5 - 2 * (float)i);
         xcvm_tape_reset(t);

@@ -1,9 +1,9 @@
-/* Tests of static functions with code of the host, of those that are not static, and of what fails. */
+/* Tests of static functions with host code, of functions that are not static, and of failures. */
 #include "tests/tape/static_support.h"
 
 #include <pthread.h>
 
-/* ---- Code of the host's ---- */
+/* ---- Host code ---- */
 
 typedef struct counter {
     int forward, backward, bare;
@@ -63,8 +63,7 @@ static xcvm_status with_code(void *user, xcvm_tape *t, size_t in_count, const xc
     return XCVM_OK;
 }
 
-/* What the host does in an operation happens each time, in order, with results that change; other code of the function
- * runs when it is recorded. */
+/* Host operations run in each call, in order, with changing results. Other code runs at the recording only. */
 START_TEST(a11_7_static_code)
 {
     xcvm_tape *t = open_tape();
@@ -83,7 +82,7 @@ START_TEST(a11_7_static_code)
     ck_assert_str_eq(c.order, "babbabbabbab");
     ck_assert_uint_eq(figures(s).replayed, 3);
     xcvm_static_destroy(s);
-    /* By itself it is a call like others. */
+    /* Outside of a static function it is an op like others. */
     xcvm_tape_call_operation(t, &c.second, 0, NULL, 0, NULL);
     ck_assert_str_eq(c.order, "babbabbabbabb");
     close_tape(t);
@@ -116,7 +115,7 @@ static xcvm_status with_failing(void *user, xcvm_tape *t, size_t in_count, const
     return XCVM_OK;
 }
 
-/* ---- What operations see of what was written ---- */
+/* ---- Operations and written elements ---- */
 
 typedef struct spy {
     xcvm_operation operation;
@@ -167,8 +166,8 @@ static xcvm_status between_writes(void *user, xcvm_tape *t, size_t in_count, con
     return XCVM_OK;
 }
 
-/* An operation finds captured variables as the calls before it have left them, in a schedule as without one; a view of
- * one sees that, too. */
+/* An operation sees captured variables as earlier ops have left them, with a schedule as without one, also through a
+ * view. */
 START_TEST(a11_7_code_sees_what_was_written)
 {
     xcvm_tape *t = open_tape();
@@ -184,7 +183,7 @@ START_TEST(a11_7_code_sees_what_was_written)
         CHECK_F32(t, y, (float)(3 * (w + 1) * 2 * (w + 1)));
         w = 2 * (w + 1);
         CHECK_F32(t, view, (float)w);
-        if (_i == 1 && i == 0) /* one that was there before is a reason to run define-by-run */
+        if (_i == 1 && i == 0) /* an existing view makes the call run define-by-run */
             view = xcvm_var_keep(t, xcvm_Reshape(t, p.w, constant_shape(t)));
         backward(t, y);
         CHECK_F32(t, xcvm_var_get_gradient(t, x), 49);
@@ -195,7 +194,7 @@ START_TEST(a11_7_code_sees_what_was_written)
 }
 END_TEST
 
-/* The host's function fails in the middle: nothing is written, and the next call is as good as new. */
+/* The host's function fails: nothing is written, and the next call succeeds. */
 START_TEST(a11_7_code_that_fails)
 {
     xcvm_tape *t = open_tape();
@@ -221,7 +220,7 @@ START_TEST(a11_7_code_that_fails)
 }
 END_TEST
 
-/* A result of an operation that was taken from its call does not stop the gradient of the other. */
+/* An unchained result of an operation does not block the gradient of the other. */
 START_TEST(a_result_that_was_unchained)
 {
     xcvm_tape *t = open_tape();
@@ -246,7 +245,7 @@ static xcvm_status clears(void *user, xcvm_tape *t, size_t in_count, const xcvm_
     return XCVM_OK;
 }
 
-/* What runs is not forgotten meanwhile. */
+/* A running function is not cleared. */
 START_TEST(cleared_while_it_runs)
 {
     xcvm_tape *t = open_tape();
@@ -255,7 +254,7 @@ START_TEST(cleared_while_it_runs)
     s = make_static(t, (xcvm_static_function){with_failing, &o}, NULL);
     for (int i = 0; i < 2; i++) {
         call1(s, constant(t, 2));
-        check_failed(t, XCVM_INVALID_ARGUMENT, "are to be forgotten while a static function runs");
+        check_failed(t, XCVM_INVALID_ARGUMENT, "cannot be cleared while a static function runs");
     }
     xcvm_static_reset(s);
     xcvm_static_destroy(s);
@@ -263,7 +262,7 @@ START_TEST(cleared_while_it_runs)
 }
 END_TEST
 
-/* ---- The guard ---- */
+/* ---- Checking ---- */
 
 typedef struct changing {
     int what;
@@ -288,7 +287,7 @@ static xcvm_status run_changing(void *user, xcvm_tape *t, size_t in_count, const
     return XCVM_OK;
 }
 
-/* In checking mode the first difference is named, results are right, and the function is recorded anew. */
+/* Checking mode names the first difference, gives correct results, and records again. */
 START_TEST(d5_guard_names_the_first_difference)
 {
     static const struct {
@@ -324,7 +323,7 @@ START_TEST(d5_guard_names_the_first_difference)
         ck_assert_uint_eq(figures(s).different, 1);
         run_changing(&c, t, 1, &x, 1, &expected);
         check_bytes(t, y, t, expected, 1e-6);
-        /* Recorded anew, it replays what it does now. */
+        /* The new recording is replayed. */
         xcvm_static_set_checking(s, false);
         check_bytes(t, call1(s, x), t, expected, 1e-6);
         ck_assert_uint_eq(figures(s).replayed, 1);
@@ -335,7 +334,7 @@ START_TEST(d5_guard_names_the_first_difference)
 }
 END_TEST
 
-/* ---- What is no schedule ---- */
+/* ---- Functions without a schedule ---- */
 
 static xcvm_status sets_elements(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                  xcvm_var *out)
@@ -364,7 +363,7 @@ static xcvm_status overwrites_a_view(void *user, xcvm_tape *t, size_t in_count, 
     return XCVM_OK;
 }
 
-/* It runs each time, and is right each time; the log says why. */
+/* They run in each call, with correct results, and the log gives the reason. */
 START_TEST(what_cannot_be_a_schedule_runs_define_by_run)
 {
     static const struct {
@@ -410,7 +409,7 @@ static xcvm_status fails(void *user, xcvm_tape *t, size_t in_count, const xcvm_v
     return XCVM_OK;
 }
 
-/* A function that fails leaves nothing behind. */
+/* A failing function leaves nothing behind. */
 START_TEST(a_function_that_fails)
 {
     const xcvm_status expected[] = {XCVM_IO, XCVM_TYPE_MISMATCH, XCVM_INVALID_ARGUMENT, XCVM_OK};
@@ -428,7 +427,7 @@ START_TEST(a_function_that_fails)
         if (how < 3)
             ck_assert_uint_eq(stats_of(t).variables, variables);
     }
-    /* Operands that are stale, or of another tape. */
+    /* Stale operands, and those of another tape. */
     xcvm_tape *other = open_tape();
     call1(s, parameter(other, 1));
     check_failed(t, XCVM_INVALID_ARGUMENT, "is a variable of another tape");
@@ -445,7 +444,7 @@ START_TEST(a_function_that_fails)
 }
 END_TEST
 
-/* Steps do not grow. */
+/* Steps need no more memory. */
 START_TEST(d5_memory_does_not_grow)
 {
     xcvm_tape *t = open_tape();
@@ -469,7 +468,7 @@ END_TEST
 
 /* ---- Threads ---- */
 
-/* A tape of its own on each of four threads. */
+/* Four threads with a tape each. */
 static void *run_on_thread(void *user)
 {
     xcvm_tape *t = open_tape();
@@ -499,7 +498,7 @@ START_TEST(tapes_on_threads)
 }
 END_TEST
 
-/* The schedules of a tape of two threads run on both of them, and give the same bits. */
+/* Schedules of a tape with two threads use both, and give the same bits. */
 START_TEST(a_tape_of_several_threads)
 {
     const xcvm_tape_options options = {.size = sizeof options, .threads = 2};
@@ -548,7 +547,7 @@ START_TEST(out_of_memory_anywhere)
         xcvm_status status = xcvm_static_create(t, (xcvm_static_function){run_chain, &c}, NULL, &s, &error);
         if (status == XCVM_OK)
             status = three_steps(t, s, &error);
-        /* The compiler leaves what it has no memory to fold to the run. */
+        /* Without memory to fold constants, the compiler leaves them to the run. */
         ck_assert_msg(status == XCVM_OUT_OF_MEMORY || status == XCVM_OK, "%zu: %d %s", fail_at, status, error.message);
         failures += status != XCVM_OK;
         ck_assert(status == XCVM_OK || a.requests >= fail_at);

@@ -1,13 +1,13 @@
-/* Tests of what static functions leave behind or bring about besides their results: gradients that are added up, and
- * optimizers and static functions that are destroyed by what they call. */
+/* Tests of effects of static functions: remaining gradients, and optimizers and static functions that are destroyed
+ * while they run. */
 #include "tests/tape/static_layers.h"
 
-/* ---- Gradients that are left behind ---- */
+/* ---- Remaining gradients ---- */
 
 typedef struct leaving {
     xcvm_var w, table;
     xcvm_optimizer *o;
-    int clears, runs; /* clears: 0: not at all, 1: before the backward, 2: behind it */
+    int clears, runs; /* clears: 0: never, 1: before the backward pass, 2: after it */
     bool steps, twice;
 } leaving;
 
@@ -45,9 +45,8 @@ static void check_rows(xcvm_tape *t[2], const leaving l[2])
     check_bytes(t[0], gradients[0], t[1], gradients[1], 1e-5);
 }
 
-/* Gradients that the function leaves with parameters, of all of them or by rows, are left by the schedule: those that
- * it clears first begin anew each time, others are added to, which takes the function. What a step was by may be among
- * them. */
+/* A schedule leaves the dense or sparse gradients that the function leaves. Gradients that are cleared first start
+ * anew. Adding to others runs define-by-run. A step may have used some. */
 START_TEST(gradients_that_are_left)
 {
     xcvm_tape *t[2] = {open_tape(), open_tape()};
@@ -70,7 +69,7 @@ START_TEST(gradients_that_are_left)
         for (int k = 0; k < 2; k++) {
             const xcvm_var x = words_of(t[k], i);
             xcvm_var loss;
-            if (i == 4) /* the host has a part in it, too */
+            if (i == 4) /* the host adds to it too */
                 backward(t[k], xcvm_ReduceSum(t[k], xcvm_Mul(t[k], l[k].w, l[k].w), .keepdims = 0));
             if (k == 0)
                 xcvm_static_call(s, 1, &x, 1, &loss);
@@ -89,7 +88,8 @@ START_TEST(gradients_that_are_left)
         xcvm_tape_reset(t[0]);
         xcvm_tape_reset(t[1]);
     }
-    /* Cleared first: a schedule each time. Cleared behind, with no step: likewise, but for the host's gradient. */
+    /* Cleared first: a schedule each time. Cleared afterwards without a step: the same, except for the host's
+     * gradient. */
     ck_assert_msg(log.warnings == 0, "%s", log.text);
     ck_assert_int_eq(l[0].runs, l[0].clears == 1 ? 1 : l[0].clears == 2 ? 2 : 5);
     test_bytes bytes = {NULL, 0, 0};
@@ -125,7 +125,7 @@ static xcvm_status run_captured(void *user, xcvm_tape *t, size_t in_count, const
     return xcvm_tape_backward(t, out[0], NULL, &error);
 }
 
-/* A backward in the function that goes on to what the call was given is the function's each time. */
+/* A backward pass that continues to the call's operands runs define-by-run. */
 START_TEST(gradients_of_operands)
 {
     xcvm_tape *t = open_tape();
@@ -143,8 +143,8 @@ START_TEST(gradients_of_operands)
 }
 END_TEST
 
-/* A backward in the function that goes on to the calls that made an operand is the function's each time, though what
- * they began with is captured; so is a call with that itself for the operand. */
+/* A backward pass that continues to the ops of an operand runs define-by-run, though their leaf is captured; so does
+ * a call whose operand is that leaf. */
 START_TEST(gradients_behind_operands)
 {
     xcvm_tape *t = open_tape();
@@ -167,7 +167,7 @@ START_TEST(gradients_behind_operands)
 }
 END_TEST
 
-/* ---- Destroyed by what they call ---- */
+/* ---- Destroyed while running ---- */
 
 typedef struct destroying {
     xcvm_optimizer *o;
@@ -205,8 +205,8 @@ static xcvm_status run_destroying_step(void *user, xcvm_tape *t, size_t in_count
     return XCVM_OK;
 }
 
-/* An optimizer that its update hook destroys ends the step, with all hooks: that of a call, one that is recorded, one
- * of a schedule, which goes with it. */
+/* An optimizer that its update hook destroys completes the step with all hooks: in a call, in a recorded one, and in
+ * a schedule. */
 START_TEST(optimizers_destroyed_in_their_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -229,7 +229,7 @@ START_TEST(optimizers_destroyed_in_their_hooks)
     ck_assert_ptr_null(d.o);
     ck_assert_int_eq(d.hooked, 2 * calls);
     ck_assert_int_eq((int)figures(s).replayed, (_i == 2));
-    /* There is no step any more. */
+    /* The step is gone. */
     for (int i = 0; i < 3; i++)
         CHECK_F32(t, call1(s, constant(t, 2)), 2 * w);
     xcvm_static_destroy(s);
@@ -292,7 +292,7 @@ static xcvm_status run_destroying(void *user, xcvm_tape *t, size_t in_count, con
     return XCVM_OK;
 }
 
-/* A static function that is destroyed by what it calls stays, and the tape says so; destroyed later, it goes. */
+/* A running static function refuses its destruction, and the tape reports it. */
 START_TEST(static_functions_destroyed_while_they_run)
 {
     const bool in_backward = _i == IN_BACKWARD;
@@ -317,10 +317,10 @@ START_TEST(static_functions_destroyed_while_they_run)
         if (in_backward) {
             d.now = true;
             ck_assert_int_eq(xcvm_tape_backward(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
-            ck_assert_msg(strstr(error.message, "is to be destroyed while a backward goes on") != NULL, "%s",
+            ck_assert_msg(strstr(error.message, "cannot be destroyed while a backward pass runs") != NULL, "%s",
                           error.message);
         } else {
-            check_failed(t, XCVM_INVALID_ARGUMENT, "is to be destroyed while a static function runs");
+            check_failed(t, XCVM_INVALID_ARGUMENT, "cannot be destroyed while a static function runs");
         }
         d.now = false;
         CHECK_F32(t, call1(d.s, constant(t, 2)), -6);
@@ -330,7 +330,7 @@ START_TEST(static_functions_destroyed_while_they_run)
 }
 END_TEST
 
-/* ---- Released by what they call ---- */
+/* ---- Released while running ---- */
 
 typedef struct releasing {
     xcvm_var w, count;
@@ -387,8 +387,8 @@ static xcvm_status run_releasing(void *user, xcvm_tape *t, size_t in_count, cons
     return XCVM_OK;
 }
 
-/* What a schedule reads and writes is there until it has ended, whatever an operation or an update hook releases; one
- * that resets the tape takes the results with it, and the call fails. */
+/* Variables that a schedule reads and writes live until it ends, whatever an operation or a hook releases. A reset
+ * takes the results, and the call fails. */
 START_TEST(variables_released_while_they_are_used)
 {
     xcvm_tape *t = open_tape();

@@ -1,4 +1,4 @@
-/* Tests of schedules as C: what static_graph had promised (D5, A11.12). */
+/* Tests of schedules exported as C. */
 #include "tests/tape/static_layers.h"
 #include "xcvm/compiler.h"
 #include "xcvm/export_c.h"
@@ -7,10 +7,10 @@
 
 typedef struct network {
     xcvm_layer *all;
-    xcvm_optimizer *o; /* NULL: it does not learn */
+    xcvm_optimizer *o; /* NULL: it does not train */
 } network;
 
-/* With a state, running statistics and, if there is an optimizer, a step of it. */
+/* With a state, running statistics, and possibly an optimizer step. */
 static xcvm_status run_network(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                xcvm_var *out)
 {
@@ -38,7 +38,7 @@ static void write_file(const char *folder, const char *name, const void *bytes, 
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* What the exported program says of x, as its first output. */
+/* The first output of the exported program for x. */
 static float run_exported(const test_bytes *program, const xcvm_value *x, double rate)
 {
     char folder[] = "/tmp/xcvm-static-XXXXXX", command[640];
@@ -74,7 +74,7 @@ static float run_exported(const test_bytes *program, const xcvm_value *x, double
     return first;
 }
 
-/* A saved schedule becomes C99 without warnings, with its states as they are, and with the step of the optimizer. */
+/* A saved schedule becomes C99 without warnings, with its current states and the step of the optimizer. */
 START_TEST(d5_schedules_as_c)
 {
     xcvm_tape *t = open_tape();
@@ -88,7 +88,7 @@ START_TEST(d5_schedules_as_c)
         must(xcvm_optimizer_add_layer(n.o, n.all, &error), &error);
     }
     xcvm_static *s = make_static(t, (xcvm_static_function){run_network, &n}, NULL);
-    /* Without a state there is no gradient of what it is multiplied by: all learn from the second call on. */
+    /* Without a state its weight has no gradient: all train from the second call on. */
     xcvm_layer_call(n.all, rows_of(t, 1));
     xcvm_layer_unchain(n.all);
     for (int i = 0; i < 3; i++)
@@ -120,7 +120,7 @@ static const float *elements_of(const xcvm_session *s, size_t state)
     return xcvm_value_data(xcvm_session_get_state(s, state));
 }
 
-/* Names are the caller's, and states that calls replace begin as zeros, not as the last call left them. */
+/* Names are the caller's. States that op calls replace start as zeros, not with the last values. */
 START_TEST(names_and_initial_values)
 {
     xcvm_tape *t = open_tape();

@@ -1,5 +1,5 @@
-/* Tests of gradients that are products of few terms: in a static function optimizers take them as their factors. Each
- * does the same on an eager tape. */
+/* Tests of gradients that are products of few terms: optimizers in static functions receive their factors. An eager
+ * tape gives the expected values. */
 #include "tests/tape/static_layers.h"
 
 enum { IN = 37, HIDDEN = 19, OUT = 3, STEPS = 8 };
@@ -48,7 +48,7 @@ static xcvm_var make_rows(xcvm_tape *t, int64_t rows, int step)
 
 static const char *const paths[] = {"first/W", "first/b", "second/W", "second/b"};
 
-/* Parameters, and their gradients where the step leaves them, are those of the other. */
+/* Checks that parameters, and remaining gradients, are equal. */
 static void check_same(xcvm_tape *const t[2], const learning l[2], bool gradients)
 {
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -64,7 +64,7 @@ typedef struct setting {
     const char *optimizer;
     double clip_norm, clip_value, average;
     int64_t rows;
-    bool whole; /* norms of the gradients are taken, so they are made */
+    bool whole; /* norms need complete gradients */
 } setting;
 
 static const setting settings[] = {{"sgd:lr=0.1", 0, 0, 0, 1, false},
@@ -83,7 +83,7 @@ typedef struct pair {
     xcvm_static *s;
 } pair;
 
-/* The static function is given the address of what it learns. */
+/* The static function receives the address of its parameters. */
 static void open_pair(pair *p, const setting *x)
 {
     const xcvm_optimizer_options options = {
@@ -124,7 +124,7 @@ static xcvm_tape_memory_info memory_of(xcvm_tape *t)
     return memory;
 }
 
-/* Until somebody asks for them, the schedule leaves all gradients in less memory than that of one weight takes. */
+/* Until they are read, all remaining gradients take less memory than that of one weight. */
 static void check_left(xcvm_tape *t, bool whole)
 {
     ck_assert_int_eq(memory_of(t).gradients < IN * HIDDEN * sizeof(float), !whole);
@@ -139,7 +139,7 @@ START_TEST(steps)
         step_both(&p, x->rows, i);
         if (i > 0)
             check_left(p.t[0], x->whole);
-        check_same(p.t, p.l, i % 2 == 1); /* in some steps nobody asks for gradients */
+        check_same(p.t, p.l, i % 2 == 1); /* in some steps nobody reads gradients */
         for (int k = 0; k < 2; k++)
             xcvm_tape_reset(p.t[k]);
     }
@@ -151,15 +151,14 @@ END_TEST
 
 static double decay = 0.01;
 
-/* A gradient is made of its factors for hooks that come later, for what is added to it, and when a function is recorded
- * that finds it there. */
+/* Factors are multiplied for later hooks, for an addition, and when a recording finds the gradient. */
 START_TEST(readers)
 {
     pair p;
     open_pair(&p, &settings[1]);
     xcvm_error error = {0};
     for (int i = 0; i < STEPS; i++) {
-        step_both(&p, i == 6 ? 2 : 1, i); /* two rows: recorded anew */
+        step_both(&p, i == 6 ? 2 : 1, i); /* two rows: recorded again */
         for (int k = 0; k < 2; k++) {
             const xcvm_var w = xcvm_layer_get_parameter(p.l[k].net, "first/W");
             if (i == 3)
@@ -177,7 +176,7 @@ START_TEST(readers)
 }
 END_TEST
 
-/* What is left of a step is there for one that the host takes, which reads the factors, too. */
+/* A remaining gradient serves a step of the host, which reads the factors too. */
 START_TEST(steps_of_the_host)
 {
     pair p;
@@ -193,7 +192,7 @@ START_TEST(steps_of_the_host)
 }
 END_TEST
 
-/* Without clearing, gradients of all steps add up, and the function is not a schedule's until they are there. */
+/* Without clearing, gradients of all steps accumulate, and the function runs define-by-run until they exist. */
 START_TEST(gradients_that_add_up)
 {
     pair p;
@@ -207,7 +206,7 @@ START_TEST(gradients_that_add_up)
 }
 END_TEST
 
-/* By calls, too, factors are the gradient's own: the host may set what they were made of before it asks. */
+/* In eager calls the gradient owns its factors: the host may set the operands before it reads the gradient. */
 START_TEST(inputs_that_change)
 {
     xcvm_tape *t = open_tape();
@@ -238,13 +237,13 @@ enum { WIDE_IN = 200, WIDE_OUT = 150, MOST_ROWS = 5 };
 typedef struct wide {
     xcvm_dtype dtype;
     int64_t rows;
-    bool factors; /* the gradient is left as those */
+    bool factors; /* the gradient stays factored */
 } wide;
 
 static const wide wides[] = {{XCVM_F32, 1, true}, {XCVM_F32, 3, true}, {XCVM_F32, 4, true}, {XCVM_F32, 5, false},
                              {XCVM_F64, 1, true}, {XCVM_F64, 3, true}, {XCVM_F64, 4, true}, {XCVM_F64, 5, false}};
 
-/* Memory is so many bytes of elements, and what the heap adds to each of the storages. */
+/* Checks the memory of elements, with the heap's overhead per storage. */
 static void check_near(size_t bytes, size_t elements)
 {
     ck_assert_uint_ge(bytes, elements);
@@ -257,7 +256,7 @@ static void check_held(xcvm_tape *t, size_t parameters, size_t gradients)
     check_near(memory.parameters, parameters);
     check_near(memory.gradients, gradients);
     ck_assert_uint_eq(memory.values, 0);
-    ck_assert_uint_lt(memory.scratch, parameters / 2); /* where no gradient is, either */
+    ck_assert_uint_lt(memory.scratch, parameters / 2); /* where there is no gradient, too */
 }
 
 static float number_of(int i, int j) { return sinf((float)(i * 7 + j * 3 + 1)); }
@@ -270,7 +269,7 @@ static xcvm_var wide_rows(xcvm_tape *t, const wide *k, int columns, int shift)
     return xcvm_Cast(t, xcvm_tape_constant(t, XCVM_F32, 2, DIMS(k->rows, columns), rows), .to = k->dtype);
 }
 
-/* Elements of *v are `factor` times those of the gradient. */
+/* The elements of *v are `factor` times those of the gradient. */
 static void check_wide(xcvm_tape *t, const wide *k, xcvm_var v, double factor)
 {
     const double tolerance = k->dtype == XCVM_F64 ? 1e-14 : 1e-6;
@@ -285,8 +284,8 @@ static void check_wide(xcvm_tape *t, const wide *k, xcvm_var v, double factor)
         }
 }
 
-/* By calls, too, a gradient of few terms takes its factors' memory alone, through steps by it, until it is asked for.
- */
+/* In eager calls, too, a gradient of few terms needs only the memory of its factors, through steps, until it is
+ * read. */
 START_TEST(memory_when_it_is_asked_for)
 {
     const wide *k = &wides[_i];

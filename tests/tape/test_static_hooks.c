@@ -1,5 +1,5 @@
-/* Tests of what the hooks of optimizers see and write while a static function runs: variables that it has written, and
- * places that it has filled, before the step and behind it. */
+/* Tests of optimizer hooks in static functions: they see variables and state slots as the function has left them
+ * before the step. */
 #include "tests/tape/static_layers.h"
 
 /* ---- Writes that update hooks see ---- */
@@ -7,9 +7,9 @@
 typedef struct looking {
     xcvm_var w, early, late;
     xcvm_optimizer *o;
-    double seen[8]; /* of each call: `early`, `late` */
+    double seen[8]; /* per call: `early`, `late` */
     int calls;
-    bool fails, reads; /* reads: behind the step, the function reads `early`, and does not write `late` */
+    bool fails, reads; /* reads: after the step, the function reads `early`, and does not write `late` */
 } looking;
 
 static xcvm_var look_at_writes(void *user, xcvm_tape *t, const xcvm_update *update)
@@ -44,8 +44,8 @@ static xcvm_status run_looked_at(void *user, xcvm_tape *t, size_t in_count, cons
     return XCVM_OK;
 }
 
-/* What a function writes before a step is there for the hooks of that step, which may write into it, and what it writes
- * behind the step is not yet. If a hook fails, what was written is as it was; a view of it sees that, too. */
+/* Hooks see what the function writes before the step, may write to it, and do not see later writes. If a hook fails,
+ * the old elements are restored, also in a view. */
 START_TEST(writes_seen_by_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -82,15 +82,15 @@ START_TEST(writes_seen_by_hooks)
 }
 END_TEST
 
-/* ---- Places that update hooks see ---- */
+/* ---- State slots that update hooks see ---- */
 
 typedef struct placing {
     xcvm_var w, place;
     xcvm_optimizer *o;
     double seen[8];
     int calls;
-    bool late, fails; /* late: the place is filled behind the step */
-    bool twice;       /* before the step, and with something else behind it */
+    bool late, fails; /* late: the slot is set after the step */
+    bool twice;       /* before the step, and again after it */
 } placing;
 
 static xcvm_var look_at_place(void *user, xcvm_tape *t, const xcvm_update *update)
@@ -119,8 +119,8 @@ static xcvm_status run_placing(void *user, xcvm_tape *t, size_t in_count, const 
     return XCVM_OK;
 }
 
-/* What the function has put in a place before a step, the hooks of that step find there; what it puts there behind it,
- * not yet. If a hook fails, what was there is there again. */
+/* Hooks see the handle that the function stores before the step, and not a later one. If a hook fails, the old
+ * handle is restored. */
 START_TEST(places_seen_by_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -150,7 +150,7 @@ START_TEST(places_seen_by_hooks)
 }
 END_TEST
 
-/* What is put in a place before a step, and replaced behind it, takes the function each time. */
+/* A slot that is set before the step and again after it runs define-by-run. */
 START_TEST(places_filled_twice)
 {
     xcvm_tape *t = open_tape();
@@ -171,7 +171,7 @@ START_TEST(places_filled_twice)
         CHECK_F32(t, p.place, (float)(2 * i + 2));
     }
     ck_assert_uint_eq(figures(s).replayed, 0);
-    ck_assert_msg(strstr(log.text, "in one place before and behind a step") != NULL, "%s", log.text);
+    ck_assert_msg(strstr(log.text, "in one place before and after a step") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(p.o);
     close_tape(t);
@@ -189,7 +189,7 @@ static xcvm_var write_looked_at(void *user, xcvm_tape *t, const xcvm_update *upd
     return XCVM_ABSENT;
 }
 
-/* What a hook writes, calls behind the step find, which takes the function each time. */
+/* Ops after the step see what a hook writes, so the call runs define-by-run. */
 START_TEST(writes_of_hooks)
 {
     xcvm_tape *t = open_tape();
@@ -209,7 +209,7 @@ START_TEST(writes_of_hooks)
             CHECK_F32(t, y, (float)(6 * i + 1));
         CHECK_F32(t, looker.reads ? looker.early : looker.late, (float)(6 * i));
     }
-    ck_assert_msg(strstr(log.text, "what a hook of it has written") != NULL, "%s", log.text);
+    ck_assert_msg(strstr(log.text, "what a hook of the step has written") != NULL, "%s", log.text);
     xcvm_static_destroy(s);
     xcvm_optimizer_destroy(looker.o);
     close_tape(t);
@@ -236,7 +236,7 @@ static xcvm_var twice(void *user, xcvm_tape *t, xcvm_var gradient)
     return xcvm_Add(t, gradient, gradient);
 }
 
-/* A hook of a gradient that comes when the function was recorded already is called all the same. */
+/* A gradient hook that is added after the recording is called all the same. */
 START_TEST(hooks_that_come_later)
 {
     xcvm_tape *t = open_tape();

@@ -1,10 +1,10 @@
-/* Tests of layers in static functions that are more than their parameters: states, running statistics, tables whose
- * gradients are kept by rows. Each does the same on an eager tape. */
+/* Tests of layers with states, running statistics and sparse tables in static functions. An eager tape gives the
+ * expected values. */
 #include "tests/tape/static_layers.h"
 
 /* ---- Networks ---- */
 
-/* A layer on the tape of a static function, and the same one on an eager tape. */
+/* A layer on the tape of a static function, and its equal on an eager tape. */
 typedef struct twin {
     xcvm_tape *tape;
     xcvm_layer *layer;
@@ -67,7 +67,7 @@ static xcvm_layer *make_recurrent(xcvm_tape *t, int kind)
 
 /* ---- States ---- */
 
-/* The layer's own states: several calls before one backward, states that are reset, or go on as constants. */
+/* States of the layer: several calls before one backward pass, states that are reset, or continue as constants. */
 START_TEST(d5_stateful_layers)
 {
     twin w[2];
@@ -96,7 +96,7 @@ START_TEST(d5_stateful_layers)
         xcvm_tape_reset(w[0].tape);
         xcvm_tape_reset(w[1].tape);
     }
-    /* Without a state, with one that a gradient goes to, with one that is constant. */
+    /* Without a state, with a differentiable one, with a constant one. */
     ck_assert_int_eq(w[0].runs, 3);
     ck_assert_uint_eq(figures(w[0].schedule).schedules, 3);
     ck_assert_uint_eq(figures(w[0].schedule).replayed, 15);
@@ -105,7 +105,7 @@ START_TEST(d5_stateful_layers)
 }
 END_TEST
 
-/* A sequence that begins anew, and another that leaves no state behind. */
+/* A sequence that starts anew, and one that leaves no state. */
 static xcvm_status run_sequence(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                 xcvm_var *out)
 {
@@ -128,11 +128,11 @@ START_TEST(d5_states_that_are_reset_within)
 {
     twin w[2];
     open_twins(w, run_sequence, make_recurrent, _i % 2);
-    w[0].fails = w[1].fails = _i / 2; /* reset behind the sequence, not before it */
+    w[0].fails = w[1].fails = _i / 2; /* reset after the sequence, not before it */
     for (int i = 0; i < 5; i++) {
         xcvm_var y[2];
         for (int k = 0; k < 2; k++) {
-            if (_i / 2 == 1) /* there is a state, which the sequence begins with */
+            if (_i / 2 == 1) /* the sequence starts with a state */
                 xcvm_layer_call(w[k].layer, rows_of(w[k].tape, 1));
             xcvm_layer_unchain(w[k].layer);
             y[k] = call_twin(&w[k], run_sequence, rows_of(w[k].tape, (float)i / 8));
@@ -141,13 +141,13 @@ START_TEST(d5_states_that_are_reset_within)
         check_bytes(w[0].tape, xcvm_layer_call(w[0].layer, rows_of(w[0].tape, 0)), w[1].tape,
                     xcvm_layer_call(w[1].layer, rows_of(w[1].tape, 0)), 1e-5);
     }
-    /* The first call of those that reset at the beginning finds no state. */
+    /* If the sequence starts with a reset, the first call finds no state. */
     ck_assert_int_eq(w[0].runs, _i / 2 == 0 ? 2 : 1);
     close_twins(w);
 }
 END_TEST
 
-/* The program has the state as its own, and goes on from what it is. */
+/* The program has the state, and continues from its value. */
 START_TEST(d5_stateful_layers_are_saved)
 {
     twin w[2];
@@ -167,7 +167,7 @@ START_TEST(d5_stateful_layers_are_saved)
 }
 END_TEST
 
-/* A layer that goes takes no memory with it that a schedule looks at; the function is recorded with the next one. */
+/* A destroyed layer takes no memory that a schedule reads. The function is recorded with the next one. */
 START_TEST(layers_that_go)
 {
     twin w[2];
@@ -196,8 +196,8 @@ static xcvm_status run_anew(void *user, xcvm_tape *t, size_t in_count, const xcv
     return run_layer(user, t, in_count, in, out_count, out);
 }
 
-/* The host has released what the layer keeps, as the handle that a call gave is that of its state: begun anew, the
- * layer does not ask for it; else the call says what is gone. */
+/* The host has released the layer's state by a result's handle. After a reset the layer does not need it; otherwise
+ * the call reports it. */
 START_TEST(states_that_were_released)
 {
     twin w[2];
@@ -228,7 +228,7 @@ static xcvm_layer *make_normalization(xcvm_tape *t, int dtype)
     return xcvm_layer_create_batch_normalization(t, 3, &options);
 }
 
-/* The layer in training is a schedule, which moves the running statistics, and in test mode another that reads them. */
+/* In training a schedule moves the running statistics; in test mode another one reads them. */
 START_TEST(a11_11_batch_normalization_layers)
 {
     const struct {
@@ -269,7 +269,7 @@ START_TEST(a11_11_batch_normalization_layers)
 }
 END_TEST
 
-/* The running variance is that of the sample: n / (n - 1) of the batch's. */
+/* The running variance is that of the sample: n / (n - 1) times the batch's. */
 START_TEST(running_statistics_are_of_the_sample)
 {
     xcvm_tape *t = open_tape();
@@ -302,7 +302,7 @@ static xcvm_status run_lookup(void *user, xcvm_tape *t, size_t in_count, const x
     return XCVM_OK;
 }
 
-/* The backward behind the call has the gradient of the table by rows, though a schedule ran. */
+/* The backward pass gives the table a sparse gradient, though a schedule ran. */
 START_TEST(c4_4_rows_through_schedules)
 {
     const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -336,7 +336,7 @@ START_TEST(c4_4_rows_through_schedules)
         }
     }
     ck_assert_msg(a[0].runs == 1 && log.warnings == 0, "%d, %s", a[0].runs, log.text);
-    /* Saved, the table is the program's. */
+    /* In a saved program the table belongs to the program. */
     const xcvm_var x = words_of(t[0], 1), y = call1(s, x);
     saved p = open_saved(s);
     check_saved_call(&p, t[0], x, y);
@@ -374,7 +374,7 @@ static xcvm_status run_lookups(void *user, xcvm_tape *t, size_t in_count, const 
     return XCVM_OK;
 }
 
-/* Of a call that fails, in front of its program or in it, no rows stay that were gathered for it. */
+/* A call that fails before or in its program leaves no gathered rows. */
 START_TEST(rows_of_calls_that_fail)
 {
     xcvm_tape *t = open_tape();

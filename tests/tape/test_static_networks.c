@@ -1,7 +1,7 @@
-/* Tests of static schedules of networks: normalization and its statistics, dropout, states of recurrent networks. */
+/* Tests of static schedules of networks: normalization statistics, dropout, recurrent states. */
 #include "tests/tape/static_support.h"
 
-/* Batch normalization, whose running statistics are written into captures without a gradient. */
+/* Batch normalization, whose running statistics are written to captures. */
 typedef struct normalized {
     xcvm_var gamma, beta, mean, variance;
 } normalized;
@@ -64,7 +64,7 @@ START_TEST(a11_11_batch_normalization)
 }
 END_TEST
 
-/* Random numbers are those of the tape: what is dropped is what is dropped define-by-run, forward and back. */
+/* Random numbers are the tape's: the same elements are dropped as define-by-run, forward and backward. */
 static xcvm_status run_dropout(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                xcvm_var *out)
 {
@@ -101,7 +101,7 @@ START_TEST(a11_2_dropout)
 }
 END_TEST
 
-/* A recurrent network, its state carried from one call to the next: unrolled over several calls, then cut off. */
+/* A recurrent network whose state is carried between calls: unrolled over several, then unchained. */
 typedef struct recurrent {
     bool is_lstm;
     xcvm_var w, r, h, c;
@@ -149,7 +149,7 @@ static void cut_off(xcvm_tape *t, recurrent *m)
         xcvm_var_unchain(t, m->c);
 }
 
-/* As a program, it goes on from the state that there is. */
+/* As a program it continues from the current state. */
 static void check_saved_recurrent(xcvm_tape *t, xcvm_static *s)
 {
     saved p = open_saved(s);
@@ -197,7 +197,7 @@ START_TEST(d5_stateful_recurrent_networks)
                         xcvm_var_get_gradient(tapes[1], ms[1].r), 1e-4);
             ck_assert_uint_eq(figures(s).in_use, 0);
         }
-        /* Without a state, with one that is constant, with one that a gradient goes to. */
+        /* Without a state, with a constant one, with a differentiable one. */
         ck_assert_int_eq(ms[0].runs, 3);
         ck_assert_uint_eq(figures(s).schedules, 3);
         check_saved_recurrent(tapes[0], s);

@@ -1,4 +1,4 @@
-/* Tests of static functions with steps of optimizers: runs that fail, and what no schedule can be. */
+/* Tests of static functions with optimizer steps: failing runs, and functions without a schedule. */
 #include "tests/tape/static_layers.h"
 
 /* ---- Failures ---- */
@@ -45,7 +45,7 @@ static xcvm_var copy_of(xcvm_tape *t, xcvm_var v)
                                                xcvm_value_dims(value), xcvm_value_data(value)));
 }
 
-/* A run that fails leaves states, statistics, parameters and moments as they were. */
+/* A failing run leaves states, statistics, parameters and moments unchanged. */
 START_TEST(a_run_that_fails)
 {
     xcvm_tape *t = open_tape();
@@ -81,7 +81,7 @@ START_TEST(a_run_that_fails)
     must(xcvm_optimizer_save(f.o, XCVM_SAFETENSORS, (xcvm_sink){test_bytes_sink, &kept[1]}, &error), &error);
     ck_assert_uint_eq(kept[0].length, kept[1].length);
     ck_assert_int_eq(memcmp(kept[0].at, kept[1].at, kept[0].length), 0);
-    /* The state is what it was: the call that failed is made again, and as the schedule would have made it. */
+    /* The state is unchanged, so the repeated call gives what the schedule would have given. */
     f.fails = 0;
     losses[0] = copy_of(t, call1(s, rows_of(t, 0)));
     ck_assert_int_eq(f.runs, 2);
@@ -98,7 +98,7 @@ START_TEST(a_run_that_fails)
 }
 END_TEST
 
-/* ---- What no schedule can be ---- */
+/* ---- Functions without a schedule ---- */
 
 typedef struct refused {
     xcvm_var w, other;
@@ -148,12 +148,12 @@ static void close_refused(xcvm_tape *t, xcvm_static *s, refused *r)
     close_tape(t);
 }
 
-/* What reads parameters behind the step, or changes them otherwise, or has effects of its own there, runs
- * define-by-run, and the log says why. */
+/* A function that reads or changes parameters after the step, or has other effects there, runs define-by-run, and
+ * the log gives the reason. */
 START_TEST(what_stands_behind_a_step)
 {
     static const char *const reasons[] = {"a call reads what an effect has changed",
-                                          "a call with effects of its own stands behind a step of an optimizer",
+                                          "a call with effects follows a step of an optimizer",
                                           "a call writes into what an effect has changed"};
     xcvm_tape *t = open_tape();
     messages log = {.count = 0};
@@ -186,8 +186,7 @@ static xcvm_status run_twice(void *user, xcvm_tape *t, size_t in_count, const xc
     return learn_from(t, r->o, xcvm_Mul(t, r->w, in[0]));
 }
 
-/* A result that a gradient can flow from needs parameters that the function has stepped: that is an error, run by run,
- * as it is without the schedule. */
+/* A differentiable result that needs stepped parameters is an error in each run, as without a schedule. */
 START_TEST(a_backward_through_what_was_stepped)
 {
     xcvm_tape *t = open_tape();
@@ -232,7 +231,7 @@ static xcvm_status run_part(void *user, xcvm_tape *t, size_t in_count, const xcv
     return XCVM_OK;
 }
 
-/* A parameter that had no gradient in the step is as it was, so a backward can read it. */
+/* A parameter without a gradient in the step is unchanged, so a backward pass may read it. */
 START_TEST(a_backward_through_what_was_not_stepped)
 {
     xcvm_tape *t = open_tape();
@@ -252,8 +251,8 @@ START_TEST(a_backward_through_what_was_not_stepped)
 }
 END_TEST
 
-/* A step in front of the calls, by the gradients of the backward before: in the call that is recorded there are none,
- * and yet what follows reads what the step will change. */
+/* A step before the ops, by gradients of an earlier pass: the recorded call has none, but later ops read what the
+ * step will change. */
 START_TEST(a_step_in_front)
 {
     xcvm_tape *t = open_tape();

@@ -1,5 +1,4 @@
-/* Tests of steps of optimizers in static functions: part of the schedule, with hooks. Each does the same on an eager
- * tape. */
+/* Tests of optimizer steps in static functions, with hooks. An eager tape gives the expected values. */
 #include "tests/tape/static_layers.h"
 
 /* ---- Steps of optimizers ---- */
@@ -63,8 +62,8 @@ static void close_learning(xcvm_tape *t, learning *l)
     close_tape(t);
 }
 
-/* The step of an optimizer is part of the schedule, with its hooks, of a network with an embedding whose gradient is
- * kept by rows; what the host sets from step to step is what it is set to. */
+/* The step is part of the schedule, with its hooks, for a network with a sparse embedding. It follows the settings
+ * of the host. */
 START_TEST(a11_12_step_of_an_optimizer)
 {
     static const char *const texts[] = {"sgd:lr=0.1,momentum=0.9", "adam:lr=0.05", "lars:lr=0.1"};
@@ -111,7 +110,7 @@ START_TEST(a11_12_step_of_an_optimizer)
 }
 END_TEST
 
-/* Saved, the step is the end of a program that learns, which goes on from where the optimizer is. */
+/* A saved step is the end of a training program, which continues from the optimizer's state. */
 START_TEST(a11_12_saved_steps)
 {
     static const char *const texts[] = {"sgd:lr=0.1,momentum=0.9", "adam:lr=0.05", "lars:lr=0.1,momentum=0.5"};
@@ -163,7 +162,7 @@ static xcvm_status run_unsaved(void *user, xcvm_tape *t, size_t in_count, const 
     return XCVM_OK;
 }
 
-/* What no program can do is refused by what it is, and the schedule stays. */
+/* Steps that no program supports are refused with a reason, and the schedule stays. */
 START_TEST(a11_12_steps_that_are_not_saved)
 {
     static const char *const reasons[] = {"the gradient of \"w\" is kept by rows", "or several steps",
@@ -195,7 +194,7 @@ START_TEST(a11_12_steps_that_are_not_saved)
 }
 END_TEST
 
-/* Gradients that are there before the call are added to, as the function would; a schedule has no part in it. */
+/* A call adds to earlier gradients, as the function would; such a call runs define-by-run. */
 START_TEST(gradients_from_before)
 {
     xcvm_tape *t[2] = {open_tape(), open_tape()};
@@ -251,7 +250,7 @@ END_TEST
 
 /* ---- Out of memory ---- */
 
-/* Calls of all kinds, or one that is saved. */
+/* All kinds of calls, or a saved one. */
 static xcvm_status learn_or_save(xcvm_tape *t, bool saves, xcvm_error *error)
 {
     const xcvm_layer_options words = {.size = sizeof words, .weight = {.seed = 3}, .dense = saves};
@@ -291,8 +290,8 @@ static xcvm_status save(xcvm_tape *t, xcvm_error *error) { return learn_or_save(
 
 START_TEST(out_of_memory_anywhere)
 {
-    /* What the compiler folds can be done without. */
-    starve(&(starvation){.work = _i == 0 ? learn : save, .spares = true, .every = 100, .least = 30});
+    /* Constant folding is optional. */
+    starve(&(starvation){.work = _i == 0 ? learn : save, .unused_elements = true, .every = 100, .least = 30});
 }
 END_TEST
 

@@ -1,10 +1,10 @@
-/* Tests of static schedules that learn: parameters, whole steps, what is saved of them. */
+/* Tests of static schedules that train: parameters, whole steps, saved programs. */
 #include "tests/tape/static_support.h"
 #include "xcvm/compiler.h"
 
 /* ---- Parameters ---- */
 
-/* What is captured may be changed, cleared of its gradient, exchanged and taken away between calls. */
+/* Captures may be changed, cleared, exchanged and released between calls. */
 START_TEST(a11_9_parameters_are_replaced)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
@@ -18,7 +18,7 @@ START_TEST(a11_9_parameters_are_replaced)
     for (int i = 0; i < 8; i++) {
         const float numbers[] = {(float)i, 1, -1, 0.5f, 0.25f, -2, 0, 1};
         xcvm_var y, x = batch(eager, XCVM_F32, 2, 0);
-        if (i % 2 == 1) { /* in place, or another variable in the place that is held */
+        if (i % 2 == 1) { /* in place, or another variable in the held slot */
             ck_assert_int_eq(xcvm_var_set_data(t, c.w[1], numbers, sizeof numbers, &error), XCVM_OK);
         } else if (i > 0) {
             xcvm_var_release(t, c.w[1]);
@@ -36,13 +36,13 @@ START_TEST(a11_9_parameters_are_replaced)
         check_chain_gradients(t, &c, eager, &same, 1e-5);
     }
     ck_assert_int_eq(c.runs, 1);
-    /* A capture that is gone: the function is recorded anew. */
+    /* A released capture: the function is recorded again. */
     xcvm_var_release(t, c.b[0]);
     c.b[0] = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(4), F32S(1, 2, 3, 4));
     const xcvm_var y = call1(s, batch(t, XCVM_F32, 2, 0)), z = call1(s, batch(t, XCVM_F32, 2, 0));
     ck_assert_int_eq(c.runs, 2);
     check_bytes(t, y, t, z, 1e-6);
-    /* One that requires no gradient any more. */
+    /* A capture that no longer requires a gradient. */
     ck_assert_int_eq(xcvm_var_set_requires_gradient(t, c.b[1], false, &error), XCVM_OK);
     for (int i = 0; i < 2; i++) {
         clear_chain(t, &c);
@@ -57,7 +57,7 @@ START_TEST(a11_9_parameters_are_replaced)
 }
 END_TEST
 
-/* In test mode captures are constants of the program, as long as they do not change. */
+/* In test mode captures are constants of the program until they change. */
 START_TEST(a11_9_parameters_that_change_in_test_mode)
 {
     xcvm_tape *t = open_tape();
@@ -82,7 +82,7 @@ START_TEST(a11_9_parameters_that_change_in_test_mode)
 }
 END_TEST
 
-/* What the backward needs and was overwritten since is an error, as it is define-by-run. */
+/* Overwritten elements that the backward pass needs are an error, as define-by-run. */
 START_TEST(a11_9_overwritten_before_the_backward)
 {
     xcvm_tape *t = open_tape();
@@ -118,7 +118,7 @@ static xcvm_status run_overwriting(void *user, xcvm_tape *t, size_t in_count, co
     return XCVM_OK;
 }
 
-/* What the function has overwritten itself, no backward through its results can read, with a schedule or without. */
+/* Elements that the function itself overwrites cannot be read by a backward pass, with or without a schedule. */
 START_TEST(a11_9_overwritten_by_the_function)
 {
     xcvm_tape *t = open_tape();
@@ -140,7 +140,7 @@ START_TEST(a11_9_overwritten_by_the_function)
 }
 END_TEST
 
-/* Results are the caller's own: later calls do not change them. A second backward is refused. */
+/* Results belong to the caller: later calls do not change them. A second backward pass is refused. */
 START_TEST(a11_10_results_stay)
 {
     xcvm_tape *t = open_tape();
@@ -164,7 +164,7 @@ START_TEST(a11_10_results_stay)
         xcvm_var_keep(t, xcvm_Add(t, xcvm_var_get_gradient(t, c.w[0]), xcvm_var_get_gradient(t, c.w[0])));
     backward(t, z);
     check_bytes(t, xcvm_var_get_gradient(t, c.w[0]), t, once, 1e-6);
-    /* Destroyed before the backward: the results are there, gradients are not. */
+    /* Destroyed before the backward pass: results stay, gradients do not. */
     const xcvm_var last = call1(s, batch(t, XCVM_F32, 2, 0));
     xcvm_static_destroy(s);
     value_of(t, last);
@@ -208,7 +208,7 @@ static training make_training(xcvm_tape *t)
     return (training){make_chain(t, XCVM_F32), xcvm_var_keep(t, constant(t, 0.25f))};
 }
 
-/* The optimizer joins the schedule: parameters are what they are define-by-run, step by step. */
+/* The optimizer is part of the schedule: parameters equal the define-by-run ones, step by step. */
 START_TEST(a11_12_optimizer_in_the_schedule)
 {
     xcvm_tape *t = open_tape(), *eager = open_tape();
@@ -231,7 +231,7 @@ START_TEST(a11_12_optimizer_in_the_schedule)
     }
     ck_assert_int_eq(m.c.runs, 1);
     ck_assert_uint_eq(figures(s).replayed, 4);
-    /* The rate is captured, too. */
+    /* The rate is captured too. */
     const float slower = 0;
     xcvm_error error;
     ck_assert_int_eq(xcvm_var_set_data(t, m.rate, &slower, sizeof slower, &error), XCVM_OK);
@@ -244,7 +244,7 @@ START_TEST(a11_12_optimizer_in_the_schedule)
 }
 END_TEST
 
-/* Others see what a schedule writes into a variable whose elements they share. */
+/* Other variables see what a schedule writes to shared elements. */
 START_TEST(a11_12_views_of_what_is_written)
 {
     xcvm_tape *t = open_tape();
@@ -261,7 +261,7 @@ START_TEST(a11_12_views_of_what_is_written)
 }
 END_TEST
 
-/* The weights of a schedule are updated where they lie. */
+/* A schedule updates weights in place. */
 START_TEST(a11_12_weights_stay_where_they_are)
 {
     xcvm_tape *t = open_tape();
@@ -283,7 +283,7 @@ END_TEST
 
 typedef struct descent {
     xcvm_var w, rate;
-    xcvm_operation operation; /* in the middle */
+    xcvm_operation operation; /* in between */
     int calls;
 } descent;
 
@@ -298,7 +298,7 @@ static xcvm_status fail_fourth_time(void *user, xcvm_tape *t, size_t in_count, c
     return XCVM_OK;
 }
 
-/* What w was, and the logarithm of x; w goes down by x. */
+/* The old w, and the logarithm of x; w decreases by x. */
 static xcvm_status descend(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                            xcvm_var *out)
 {
@@ -310,8 +310,7 @@ static xcvm_status descend(void *user, xcvm_tape *t, size_t in_count, const xcvm
     return XCVM_OK;
 }
 
-/* Whatever fails, in the program or behind it, leaves the weights as they were; results that are what they were stay
- * so. */
+/* A failure in the program or after it leaves the weights unchanged, and earlier results too. */
 START_TEST(a11_12_failures_leave_weights)
 {
     for (int checked = 0; checked < 2; checked++) {
@@ -370,7 +369,7 @@ static void check_saved(test_bytes *bytes, bool states, const float *xs, const f
     test_bytes_free(bytes);
 }
 
-/* A schedule is a program that runs by itself: what it writes is a state, what it reads a constant or a state. */
+/* A schedule becomes a program: written captures are states, read ones constants or states. */
 START_TEST(a11_12_saved_schedules)
 {
     xcvm_tape *t = open_tape();

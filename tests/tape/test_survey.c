@@ -1,12 +1,11 @@
-/* What systems that define by running have in common, checked where no other suite here does: by the numbers of the
- * survey of Autograd (C1), Chainer (C2), PyTorch (C3), DyNet (C4), Paddle's tape (C5) and static_graph (A11), and by
- * what those had left undone (D5, D6). */
+/* Features of other define-by-run systems that no other suite covers: of Autograd, Chainer, PyTorch, DyNet, Paddle
+ * and static_graph. Test names have the numbers of the survey. */
 #include "tests/tape/static_support.h"
 #include "xcvm/functions.h"
 #include "xcvm/layers.h"
 
-/* C1.4: the first gradient of a value is taken as it is, the second makes a sum, and others are added to that in place:
- * memory does not grow with how often a value is used. */
+/* The first gradient of a value is used as it is, the second makes a sum, and others are added in place. Memory does
+ * not grow with the number of uses. */
 START_TEST(c1_4_sums_in_place)
 {
     enum { ELEMENTS = 10000, USES = 40 };
@@ -19,7 +18,7 @@ START_TEST(c1_4_sums_in_place)
     xcvm_var total = xcvm_tape_scalar(t, XCVM_F32, 0);
     for (int i = 0; i < USES; i++) {
         const xcvm_scope scope = xcvm_tape_scope_begin(t);
-        /* Sums keep nothing of what is summed, products with a number only that and x. */
+        /* Sums keep no operands; products with a scalar keep only that and x. */
         total = xcvm_Add(t, total, xcvm_ReduceSum(t, xcvm_Mul(t, x, xcvm_tape_scalar(t, XCVM_F32, i))));
         xcvm_tape_scope_end(t, scope, 1, &total);
     }
@@ -31,8 +30,7 @@ START_TEST(c1_4_sums_in_place)
 }
 END_TEST
 
-/* C1.5: gradients are of the kind of what they are gradients of: numbers, tensors of any rank and float type, and lists
- * of them. */
+/* Gradients have the kind of their variables: numbers, tensors of any rank and float type, and lists. */
 START_TEST(c1_5_kinds_of_values)
 {
     xcvm_tape *t = open_tape();
@@ -59,8 +57,8 @@ START_TEST(c1_5_kinds_of_values)
 }
 END_TEST
 
-/* C2.2: a call keeps those of its operands and results alone that its rule reads; others are free as soon as nobody
- * names them. */
+/* An op keeps only the operands and results that its rule reads. Others are freed as soon as no handle names
+ * them. */
 START_TEST(c2_2_what_is_retained)
 {
     enum { BYTES = 4000 };
@@ -83,7 +81,7 @@ START_TEST(c2_2_what_is_retained)
 }
 END_TEST
 
-/* C2.1, C3.1: a variable knows the call that made it, by its number, which orders calls as ranks do. */
+/* A variable has the number of its op, which orders ops like ranks. */
 START_TEST(c3_1_creators)
 {
     xcvm_tape *t = open_tape();
@@ -114,7 +112,7 @@ START_TEST(c3_1_creators)
 }
 END_TEST
 
-/* C3.6, C4.5: views share elements without a kernel's work, and the versions of those. */
+/* Views share elements and versions without running a kernel. */
 START_TEST(c3_6_views_share_versions)
 {
     xcvm_tape *t = open_tape();
@@ -124,7 +122,7 @@ START_TEST(c3_6_views_share_versions)
     const xcvm_var flat = xcvm_Reshape(t, c, xcvm_tape_constant(t, XCVM_I64, 1, DIMS(1), DIMS(4)));
     ck_assert_ptr_eq(value_of(t, flat)->data, value_of(t, c)->data);
     const xcvm_var product = xcvm_ReduceSum(t, xcvm_Mul(t, x, c));
-    /* Through the view, c is what has changed. */
+    /* The view changes c. */
     xcvm_Neg(t, flat, .into = flat);
     CHECK_F32(t, c, -5, -6, -7, -8);
     ck_assert_int_eq(xcvm_tape_backward(t, product, NULL, &error), XCVM_INVALID_ARGUMENT);
@@ -133,8 +131,8 @@ START_TEST(c3_6_views_share_versions)
 }
 END_TEST
 
-/* C5.2, C5.3, D6: a value that is used twice has the sum of both gradients; the target of a backward is checked; and
- * gradients go with what was recorded, but for those of parameters. */
+/* A value that is used twice has the sum of both gradients. The root of a pass is checked. Gradients end with the
+ * recording, except those of parameters. */
 START_TEST(c5_2_sums_and_targets)
 {
     xcvm_tape *t = open_tape();
@@ -158,8 +156,7 @@ START_TEST(c5_2_sums_and_targets)
 }
 END_TEST
 
-/* C5.4: initialization and updates happen on the side: what is recorded is the network alone, anew in each iteration.
- */
+/* Initialization and updates are not recorded: only the network is, in each iteration. */
 START_TEST(c5_4_iterations_are_reset)
 {
     xcvm_tape *t = open_tape();
@@ -187,7 +184,7 @@ START_TEST(c5_4_iterations_are_reset)
 }
 END_TEST
 
-/* D6: any number of graphs live at once, of which one is gone back over without the others. */
+/* Several graphs coexist, and one is differentiated without the others. */
 START_TEST(d6_several_graphs)
 {
     xcvm_tape *t = open_tape(), *other = open_tape();
@@ -207,8 +204,8 @@ END_TEST
 
 /* ---- DyNet ---- */
 
-/* C4.11: W * concatenate([E[a], E[b]]) + b, softmax, pickneglogsoftmax, value, backward; the numbers are those of the
- * formulas. D6: DyNet's affine_transform takes a batch, whose bias is broadcast. */
+/* DyNet's example: W * concatenate([E[a], E[b]]) + b, softmax, pickneglogsoftmax, value, backward, with numbers from
+ * the formulas. affine_transform takes a batch, and broadcasts the bias. */
 START_TEST(c4_11_sample_and_affine_transforms)
 {
     xcvm_tape *t = open_tape();
@@ -248,11 +245,10 @@ START_TEST(c4_11_sample_and_affine_transforms)
 }
 END_TEST
 
-/* ---- Paddle's tape ---- */
+/* ---- Paddle ---- */
 
-/* C5.1: types are found out when a call is made, before its kernel runs; a backward cannot be followed by another, and
- * forgets what it has passed. C5.7: calls are a list in their order, which needs no sorting; and a part of the graph
- * that nobody holds goes at once, from the middle of it. */
+/* Types are inferred at the call, before the kernel runs. A second pass is refused. Ops are a list in call order
+ * without sorting, and an unreferenced part is freed at once. */
 START_TEST(c5_7_lists_and_dead_parts)
 {
     xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_NONE), *eager = open_tape();
@@ -334,8 +330,8 @@ static xcvm_status run_mixed(void *user, xcvm_tape *t, size_t in_count, const xc
     return XCVM_OK;
 }
 
-/* A11.8: no call has to be made for schedules: any instruction, a call in place, an operation of the host's that knows
- * nothing of them, are recorded as they are. A static function may return nothing, and leave what it computes. */
+/* Every op can be in a schedule without preparation: instructions, in-place ops, host operations. A static function
+ * may return nothing, and leave its values. */
 START_TEST(a11_8_any_call_is_recorded)
 {
     for (size_t outs = 0; outs < 2; outs++) {
@@ -383,8 +379,7 @@ static xcvm_status run_chain_of_elements(void *user, xcvm_tape *t, size_t in_cou
     return XCVM_OK;
 }
 
-/* D5: static_graph fused nothing and planned no memory: a schedule is compiled, so that a chain of 36 calls by elements
- * runs in the memory of fewer than three results. */
+/* A schedule is compiled: a chain of 36 element-wise ops runs in the memory of fewer than three results. */
 START_TEST(d5_fusion_and_memory)
 {
     enum { ELEMENTS = 65536 };

@@ -1,6 +1,5 @@
-/* What the survey of systems that define by running says of functions, checked where no other suite here does: of
- * Autograd (C1), Chainer (C2), DyNet (C4), Paddle's tape (C5), static_graph (A11), and of what they left undone (D6).
- */
+/* Functions of other define-by-run systems that no other suite covers: of Autograd, Chainer, DyNet, Paddle and
+ * static_graph. Test names have the numbers of the survey. */
 #include "compiler/ir/compose.h"
 #include "ops/table/table.h"
 #include "tests/tape/f64_support.h"
@@ -25,7 +24,7 @@ static xcvm_var loss_of(void *user, xcvm_tape *t, size_t count, const xcvm_var *
     (void)count;
     xcvm_var x[2];
     xcvm_Split(t, xs[0], .axis = 0, .out = {{x, 2}});
-    if (user != NULL) /* what else the function has to tell */
+    if (user != NULL) /* auxiliary output */
         *(xcvm_var *)user = xcvm_var_keep(t, xcvm_var_detach(t, x[0]));
     return xcvm_ReduceSum(t, xcvm_Mul(t, xcvm_Mul(t, x[0], x[0]), x[1]), .keepdims = 0);
 }
@@ -45,15 +44,15 @@ static xcvm_var squares(void *user, xcvm_tape *t, size_t count, const xcvm_var *
     return xcvm_Mul(t, xs[0], xs[0]);
 }
 
-/* C1.6: the operators of Autograd that are made of others: elementwise_grad, deriv, hessian, tensor_jacobian_product,
- * make_ggnvp, grad_and_aux. */
+/* Autograd's derived operators: elementwise_grad, deriv, hessian, tensor_jacobian_product, make_ggnvp,
+ * grad_and_aux. */
 START_TEST(c1_6_operators_made_of_others)
 {
     xcvm_tape *t = open_tape();
     const xcvm_var x = F64S(t, 2, 3), ones = F64S(t, 1, 1), v = F64S(t, 1, -1);
     xcvm_var value, gradient, change, matrix, aux = XCVM_ABSENT;
     OK(xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){squares, NULL}, 1, &x, ones, &value, &gradient, ok));
-    CHECK_F64(t, gradient, 4, 6); /* element by element */
+    CHECK_F64(t, gradient, 4, 6); /* element-wise */
     const xcvm_var at = number(t, 5), one = number(t, 1);
     OK(xcvm_tape_jacobian_vector_product(t, (xcvm_tape_function){squares, NULL}, 1, &at, &one, &value, &change, ok));
     CHECK_F64(t, change, 10);
@@ -101,7 +100,7 @@ static xcvm_status find_fixed_point(void *user, xcvm_tape *t, size_t in_count, c
     return XCVM_OK;
 }
 
-/* The cotangent of a is that of f by a, of w = g + w df/dy, which is a fixed point itself. */
+/* The cotangent of a is that of f at w = g + w df/dy, which is a fixed point too. */
 static xcvm_status through_fixed_point(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                        const xcvm_var *out, const xcvm_var *out_gradients, xcvm_var *in_gradients)
 {
@@ -126,7 +125,7 @@ static xcvm_var root_of(void *user, xcvm_tape *t, size_t count, const xcvm_var *
     return xcvm_tape_call_operation(t, user, count, xs, 1, &y);
 }
 
-/* C1.7: a fixed point with the gradient of the implicit function: nothing of the iteration is recorded. */
+/* A fixed point with the gradient of the implicit function: the iteration is not recorded. */
 START_TEST(c1_7_fixed_points)
 {
     xcvm_tape *t = open_tape();
@@ -149,13 +148,13 @@ END_TEST
 static xcvm_var one_instruction(void *user, xcvm_tape *t, size_t count, const xcvm_var *xs)
 {
     xcc_builder b = {.graph = t->module.graph, .name = "", .origin = ""};
-    tape_variable *x = tape_operand(t, xs[0], "the operand");
+    tape_variable *x = tape_resolve_optional(t, xs[0], "the operand");
     (void)count;
     const xcc_value *y = x != NULL ? xcc_build_unary(&b, *(const xcvm_opcode *)user, &x->value) : NULL;
     return y != NULL ? tape_handle(tape_variable_of(y)) : TAPE_FAILED;
 }
 
-/* Whether it is called with one tensor alone. */
+/* True if the instruction can be called with one tensor. */
 static bool is_unary(const xcvm_schema *schema)
 {
     size_t in = 0, out = 0;
@@ -167,8 +166,8 @@ static bool is_unary(const xcvm_schema *schema)
     return in == 1 && out == 1 && !xcvm_field_is_list(&schema->fields[0]) && !xcvm_field_is_list(&schema->fields[1]);
 }
 
-/* C1.8: each instruction says how it is differentiated, backward and forward. Those of one tensor are compared with
- * differences here, to the second order, all others in their cases. */
+/* Every instruction has its gradients, backward and forward. Unary ones are compared with differences here up to
+ * second order, others in their cases. */
 START_TEST(c1_8_registrations)
 {
     xcvm_tape *t = open_tape();
@@ -186,7 +185,7 @@ START_TEST(c1_8_registrations)
         if (!is_unary(schema) ||
             xcvm_tape_vector_jacobian_product(t, (xcvm_tape_function){one_instruction, &opcode}, 1, &x,
                                               F64S(t, 1, 1, 1), &value, &gradient, &error) != XCVM_OK)
-            continue; /* what needs attributes, or another shape */
+            continue; /* needs attributes, or another shape */
         const xcvm_gradient_check_options check = {.size = sizeof check, .order = 2, .rtol = 1e-5, .atol = 1e-5};
         ck_assert_msg(xcvm_tape_check_gradients(t, (xcvm_tape_function){one_instruction, &opcode}, 1, &x, &check,
                                                 &error) == XCVM_OK,
@@ -201,7 +200,7 @@ END_TEST
 
 /* ---- Chainer ---- */
 
-/* The hidden layer, computed once more in the backward. */
+/* The hidden layer, computed again in the backward pass. */
 typedef struct forgetting {
     xcvm_operation operation;
     int forwards;
@@ -236,8 +235,8 @@ static xcvm_status forget_backward(void *user, xcvm_tape *t, size_t in_count, co
                                              in, out_gradients[0], &value, in_gradients, &error);
 }
 
-/* C2.5: F.forget: what a function computes is not kept, and computed again for the backward; the gradient is the same.
- * A loss that was scaled gives gradients that are, and a step takes the scale off again. */
+/* Chainer's F.forget: values are not kept, and computed again in the backward pass, with equal gradients. A scaled
+ * loss gives scaled gradients, and the step removes the scale. */
 START_TEST(c2_5_forgetting_and_loss_scales)
 {
     xcvm_tape *t = open_tape();
@@ -287,7 +286,7 @@ START_TEST(c2_5_forgetting_and_loss_scales)
 }
 END_TEST
 
-/* What a wrong gradient of an operation is: too few of them, of another shape, of another type, or no variable. */
+/* Wrong gradients of an operation: too few, of another shape or type, or no variable. */
 enum { NO_GRADIENT, OTHER_SHAPE, OTHER_TYPE, STALE, WRONG };
 
 static xcvm_status copy_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
@@ -317,8 +316,7 @@ static xcvm_status wrong_backward(void *user, xcvm_tape *t, size_t in_count, con
     return XCVM_OK;
 }
 
-/* C2.6: gradients that do not fit are errors that name the call, the operand and both types; one that is left out is
- * zero. */
+/* Gradients that do not fit are errors that name the op, the operand and both types. An omitted one is zero. */
 START_TEST(c2_6_gradients_that_do_not_fit)
 {
     static const char *const messages_of[] = {"", "the gradient of operand 0 is f32[], the operand f32[2]",
@@ -359,8 +357,8 @@ static xcvm_var take_gradients(void *user, xcvm_tape *t, xcvm_var gradient)
     return XCVM_ABSENT;
 }
 
-/* C2.4: gradients of other calls may be taken in the middle of a backward; of those that it has yet to pass, or of
- * another result of one of them, they are refused, and the backward goes on. */
+/* Gradients of other ops may be taken during a pass. Those of ops that the pass still has to visit are refused, and
+ * the pass continues. */
 START_TEST(c2_4_gradients_within_a_backward)
 {
     for (int i = 0; i < 3; i++) {
@@ -382,7 +380,7 @@ START_TEST(c2_4_gradients_within_a_backward)
         if (i == 0)
             CHECK_F32(t, w.gradient, 10);
         else
-            ck_assert_ptr_nonnull(strstr(w.error.message, "while a backward goes over the same calls"));
+            ck_assert_ptr_nonnull(strstr(w.error.message, "while a backward pass visits the same calls"));
         close_tape(t);
     }
 }
@@ -414,7 +412,7 @@ static xcvm_var function_of_dynet(void *user, xcvm_tape *t, size_t count, const 
     }
 }
 
-/* C4.10: the gradients of what DyNet has as nodes are those of differences. */
+/* Gradients of DyNet's node types equal differences. */
 START_TEST(c4_10_gradients_of_nodes)
 {
     xcvm_tape *t = open_tape();

@@ -1,4 +1,4 @@
-/* Tests of variables: what they name, how long, and who may use them. */
+/* Tests of variables: names, lifetimes and checks of handles. */
 #include "tests/tape/support.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ static void check_stale(xcvm_tape *t, xcvm_var v)
     check_failed(t, XCVM_INVALID_ARGUMENT, "x is stale");
 }
 
-/* C4.1: use of what is gone is refused, also when its slot is another's. */
+/* A stale handle is refused, also when its slot is reused. */
 START_TEST(c4_1_stale_variables)
 {
     xcvm_tape *t = open_tape();
@@ -45,14 +45,14 @@ START_TEST(variables_of_other_tapes)
 }
 END_TEST
 
-/* C3.4: what nobody names and no call needs is free at once, with the calls that made it. */
+/* A variable without a name that no op needs is freed at once, with its op. */
 START_TEST(c3_4_dead_subgraphs)
 {
     xcvm_tape *t = open_tape();
     const xcvm_var x = parameter(t, 2), a = xcvm_Exp(t, x), b = xcvm_Mul(t, a, x), c = xcvm_Mul(t, a, a);
     xcvm_var_release(t, a);
     ck_assert_uint_eq(stats_of(t).recorded, 3);
-    check_stale(t, a); /* though calls need its elements yet */
+    check_stale(t, a); /* though ops still need its elements */
     xcvm_var_release(t, b);
     ck_assert_uint_eq(stats_of(t).recorded, 2);
     xcvm_var_release(t, c);
@@ -77,7 +77,7 @@ START_TEST(scopes)
     const xcvm_var results[] = {c, XCVM_ABSENT, kept};
     xcvm_tape_scope_end(t, outer, 3, results);
     check_stale(t, a);
-    /* One of a scope around does not stay for good by being named as a result of this one. */
+    /* A variable of an outer scope does not become permanent as a result of the inner one. */
     const xcvm_scope around = xcvm_tape_scope_begin(t);
     const xcvm_var passing = xcvm_Neg(t, c);
     xcvm_tape_scope_end(t, xcvm_tape_scope_begin(t), 1, &passing);
@@ -93,7 +93,7 @@ START_TEST(scopes)
 }
 END_TEST
 
-/* A scope that stays open does not remember what was named in it and is gone. */
+/* An open scope does not remember freed variables. */
 START_TEST(names_that_were_lost)
 {
     enum { MANY = 100000 };
@@ -115,7 +115,7 @@ START_TEST(names_that_were_lost)
 }
 END_TEST
 
-/* Behind a reset slots are taken anew, those of variables that stay left out, also of those that go later. */
+/* After a reset slots are reused in order, except those of kept variables, also if these are released later. */
 START_TEST(slots_behind_a_reset)
 {
     enum { MANY = 300, EACH = 7 };
@@ -144,7 +144,7 @@ START_TEST(slots_behind_a_reset)
 }
 END_TEST
 
-/* What was kept beyond a reset is constant from there on, as a state between portions of a sequence should be. */
+/* A kept variable is constant after a reset, as a state between parts of a sequence should be. */
 START_TEST(kept_beyond_a_reset)
 {
     xcvm_tape *t = open_tape();
@@ -189,7 +189,7 @@ START_TEST(elements)
 }
 END_TEST
 
-/* C3.7: tapes on several threads know nothing of each other. */
+/* Tapes of several threads are independent. */
 static void *learn(void *user)
 {
     xcvm_tape *t = open_tape();
