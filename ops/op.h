@@ -8,7 +8,7 @@
 
 typedef enum xcvm_opcode {
     XCVM_OP_NONE = 0,
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) XCVM_OP_##name = number,
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary) XCVM_OP_##name = number,
 #include "ops/instructions.def"
 } xcvm_opcode;
 
@@ -69,7 +69,7 @@ typedef struct xcvm_texts {
 #define DTYPE(name, value) xcvm_dtype name;
 #define CHOICE(name, set, value) int name;
 #define TARGET(name) int64_t name;
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     typedef struct xcvm_##name##_args {                                                                                \
         operands                                                                                                       \
     } xcvm_##name##_args;
@@ -130,11 +130,15 @@ typedef struct xcvm_field {
 
 typedef enum xcvm_effect { XCVM_PURE, XCVM_RANDOM, XCVM_EFFECT, XCVM_UPDATE, XCVM_CONTROL } xcvm_effect;
 
-/* Differentiation of an instruction: by the rule of that name; zero gradient; by the rule `step` for straight-through
- * gradients and otherwise zero; or, with no member set, not differentiable. */
+/* Elements that a gradient rule may read. */
+enum xcvm_reads { XCVM_READS_NOTHING, XCVM_READS_OPERANDS, XCVM_READS_RESULTS, XCVM_READS_BOTH };
+
+/* How an instruction is differentiated. At most one of rule, step and zero is set; none: it cannot be differentiated.
+ */
 typedef struct xcvm_gradient {
-    const char *rule, *step;
-    bool zero;
+    const char *rule; /* name of its gradient rule */
+    const char *step; /* rule of the straight-through gradient; without straight-through gradients the gradient is 0 */
+    bool zero;        /* the gradient is 0 everywhere */
 } xcvm_gradient;
 
 /* Common properties of instructions, so that code need not list them. */
@@ -163,6 +167,7 @@ typedef struct xcvm_schema {
     xcvm_effect effect;
     unsigned classes; /* flags of xcvm_class */
     xcvm_gradient gradient;
+    unsigned gradient_reads; /* enum xcvm_reads; BOTH without a rule */
     const xcvm_field *fields;
     size_t field_count;
     size_t args_size;

@@ -44,7 +44,7 @@ static size_t texts_room(const xcvm_text_list *texts)
 #define FLOATS(name) s->extra += xcvm_round_up(c->name.count * sizeof(double), 16);
 #define TEXT(name, value) s->extra += text_room(c->name);
 #define TEXTS(name) s->extra += texts_room(&c->name);
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect(static void measure_##Name(const void *call, tape_op_sizes *s) {                                     \
         const struct xcvm_##Name##_call *c = call;                                                                     \
         (void)c;                                                                                                       \
@@ -181,7 +181,7 @@ static xcvm_dtype bind_dtype(tape_op_binder *k, xcvm_dtype dtype, const char *na
 #define TEXTS(name) a->name = bind_texts(k, &c->name);
 #define DTYPE(name, value) a->name = bind_dtype(k, c->name, #name);
 #define CHOICE(name, set, value) a->name = (int)bind_int(k, c->name, 0, XCVM_##set##_COUNT - 1, #name);
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect(static void bind_##Name(tape_op_binder *k, const void *call, void *args) {                           \
         const struct xcvm_##Name##_call *c = call;                                                                     \
         xcvm_##Name##_args *a = args;                                                                                  \
@@ -218,7 +218,7 @@ static void store_result(xcvm_var *to, const tape_op_record *r, size_t i)
         store_result(&c->out.name.at[n], r, i++);
 #define OUT(kind, name, types) RESULT_##kind(name)
 #define OUT_DYNAMIC(kind, name, types) RESULT_##kind(name)
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect(static xcvm_var results_##Name(const void *call, const tape_op_record *r) {                          \
         const struct xcvm_##Name##_call *c = call;                                                                     \
         size_t i = 0;                                                                                                  \
@@ -228,13 +228,14 @@ static void store_result(xcvm_var *to, const tape_op_record *r, size_t i)
 #include "ops/instructions.def"
 
 #define INTS(name, min, max) +1
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) enum { INT_LISTS_##Name = 0 operands };
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
+    enum { INT_LISTS_##Name = 0 operands };
 #include "ops/instructions.def"
 
 const tape_op_binding *tape_op_binding_of(int32_t opcode)
 {
     static const tape_op_binding rows[XCVM_OPCODE_LIMIT] = {
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect([number] = {measure_##Name, bind_##Name, results_##Name, INT_LISTS_##Name > 0}, )
 #include "ops/instructions.def"
     };

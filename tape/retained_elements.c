@@ -8,8 +8,8 @@ void tape_retain_elements(tape_op_record *r)
 {
     /* An op that waits, or may run again, reads all operands. */
     r->unused_elements =
-        r->operation != NULL || r->tape->mode->defers ? 0 : (uint8_t)xcc_gradient_spares(r->schema->opcode);
-    const uint32_t of_operands = rule_reads(r, XCC_SPARES_OPERANDS), of_results = rule_reads(r, XCC_SPARES_RESULTS);
+        r->operation != NULL || r->tape->mode->defers ? 0 : (uint8_t)xcc_gradient_unread(r->schema->opcode);
+    const uint32_t of_operands = rule_reads(r, XCC_UNREAD_OPERANDS), of_results = rule_reads(r, XCC_UNREAD_RESULTS);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL) {
             r->in[i]->refs++;
@@ -25,7 +25,7 @@ void tape_retain_elements(tape_op_record *r)
 
 void tape_unretain_elements(tape_op_record *r)
 {
-    const uint32_t of_operands = rule_reads(r, XCC_SPARES_OPERANDS), of_results = rule_reads(r, XCC_SPARES_RESULTS);
+    const uint32_t of_operands = rule_reads(r, XCC_UNREAD_OPERANDS), of_results = rule_reads(r, XCC_UNREAD_RESULTS);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL) {
             r->in[i]->uses--;
@@ -53,8 +53,8 @@ void tape_replace_retained_result(tape_op_record *r, tape_variable *v, tape_vari
             r->out[i] = instead;
     instead->creator = r;
     v->creator = NULL;
-    v->readers -= rule_reads(r, XCC_SPARES_RESULTS);
-    instead->readers += rule_reads(r, XCC_SPARES_RESULTS);
+    v->readers -= rule_reads(r, XCC_UNREAD_RESULTS);
+    instead->readers += rule_reads(r, XCC_UNREAD_RESULTS);
 }
 
 void tape_free_unused_elements(tape_variable *v)

@@ -1,32 +1,39 @@
 /* The table of rules, from the gradient column of the op definitions, and functions shared by all rules. */
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
+#include "ops/table/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 /* A rule that several op definitions name is declared for each. */
-#define GRAD(rule) XCC_DECLARE_GRADIENT(rule)
-#define GRAD_STEP(rule) GRAD(rule)
+#define GRAD(rule, reads) XCC_DECLARE_GRADIENT(rule)
+#define GRAD_STEP(rule) GRAD(rule, BOTH)
 #define GRAD_ZERO
 #define GRAD_NONE
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) gradient
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary) gradient
 #include "ops/instructions.def"
 #undef GRAD
 #undef GRAD_ZERO
 #undef GRAD_NONE
 
-#define GRAD(rule) xcc_gradient_##rule
+#define GRAD(rule, reads) xcc_gradient_##rule
 #define GRAD_ZERO NULL
 #define GRAD_NONE NULL
 
 xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode)
 {
     static const xcc_gradient_rule rules[XCVM_OPCODE_LIMIT] = {
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) [number] = gradient,
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary) [number] = gradient,
 #include "ops/instructions.def"
     };
     return opcode > 0 && (int)opcode < XCVM_OPCODE_LIMIT ? rules[opcode] : NULL;
+}
+
+unsigned xcc_gradient_unread(xcvm_opcode opcode)
+{
+    const xcvm_schema *schema = xcvm_schema_of(opcode);
+    return schema != NULL ? XCVM_READS_BOTH & ~(unsigned)schema->gradient_reads : 0;
 }
 
 bool xcc_is_differentiable(const xcc_value *v)

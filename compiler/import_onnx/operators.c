@@ -5,17 +5,21 @@
 
 #include <stdlib.h>
 
-/* A plain operator without an instruction of its name does not compile. */
-#define ONE_TO_ONE(domain, name, versions) _Static_assert(XCVM_OP_##name != XCVM_OP_NONE, "there is an instruction");
-#define LOWERED(domain, name, versions, function, becomes)
-#include "compiler/import_onnx/lower/operators.def"
+/* Operators that become the instruction of their name, by opcode, from the onnx column of the op definitions. */
+#define ONNX(versions) versions
+#define ONNX_NONE NULL
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
+    [number] = {{"", #name, onnx, #name}, xcc_lower_one_to_one},
+static const xcc_operator_row same[XCVM_OPCODE_LIMIT] = {
+#include "ops/instructions.def"
+};
 
-#define ONE_TO_ONE(domain, name, versions) {{domain, #name, versions, #name}, xcc_lower_one_to_one},
-#define LOWERED(domain, name, versions, function, becomes) {{domain, #name, versions, becomes}, xcc_lower_##function},
-static const xcc_operator_row operators[] = {
+/* All others, in alphabetical order of domain and name. */
+#define LOWERED(domain, name, versions, function, becomes) {{domain, #name, versions, becomes}, function},
+static const xcc_operator_row lowered[] = {
 #include "compiler/import_onnx/lower/operators.def"
 };
-enum { COUNT = sizeof operators / sizeof *operators };
+enum { LOWERED_COUNT = sizeof lowered / sizeof *lowered };
 
 static int compare(const void *key, const void *row)
 {
@@ -27,7 +31,9 @@ static int compare(const void *key, const void *row)
 static const xcc_operator_row *find(const char *domain, const char *name)
 {
     const xcc_operator_row key = {.info = {.domain = domain, .name = name}};
-    return bsearch(&key, operators, COUNT, sizeof *operators, compare);
+    const xcc_operator_row *row = bsearch(&key, lowered, LOWERED_COUNT, sizeof *lowered, compare);
+    const xcvm_schema *schema = row == NULL && *domain == '\0' ? xcvm_schema_named(name, strlen(name)) : NULL;
+    return schema != NULL && same[schema->opcode].info.versions != NULL ? &same[schema->opcode] : row;
 }
 
 /* Chainer Compiler's own names begin with "Chainer", and its first models have no domain for them. */
@@ -46,6 +52,21 @@ const xcc_operator_info *xcc_operator_info_find(const char *domain, const char *
     return row != NULL ? &row->info : NULL;
 }
 
-size_t xcc_operator_count(void) { return COUNT; }
+size_t xcc_operator_count(void)
+{
+    size_t count = LOWERED_COUNT;
+    for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++)
+        count += same[i].info.versions != NULL;
+    return count;
+}
 
-const xcc_operator_info *xcc_operator_at(size_t index) { return index < COUNT ? &operators[index].info : NULL; }
+const xcc_operator_info *xcc_operator_at(size_t index)
+{
+    if (index < LOWERED_COUNT)
+        return &lowered[index].info;
+    size_t left = index - LOWERED_COUNT;
+    for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++)
+        if (same[i].info.versions != NULL && left-- == 0)
+            return &same[i].info;
+    return NULL;
+}

@@ -15,7 +15,7 @@
 #define DECLARE_EFFECT(Name) DECLARE_PURE(Name)
 #define DECLARE_UPDATE(Name) DECLARE_PURE(Name)
 #define DECLARE_CONTROL(Name)
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) DECLARE_##effect(name)
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary) DECLARE_##effect(name)
 #include "ops/instructions.def"
 
 #define ENTRY_ONE(Name, kind, suffix, ...) xcvm_##Name##_run##suffix,
@@ -25,7 +25,7 @@
 #define ENTRY_UPDATE(Name) ENTRY_PURE(Name)
 #define ENTRY_CONTROL(Name)
 static const xcvm_kernel_run kernels[XCVM_OPCODE_LIMIT][XCVM_ISA_COUNT] = {
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) ENTRY_##effect(name)
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary) ENTRY_##effect(name)
 #include "ops/instructions.def"
 };
 

@@ -10,6 +10,18 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define XCVM_OP(Name, number, operands, ...) enum { CLASSES_OF_##Name = 0 operands };
 #include "ops/instructions.def"
 
+#define GRAD(rule, reads) XCVM_READS_##reads
+#define GRAD_STEP(rule) XCVM_READS_BOTH
+#define GRAD_ZERO XCVM_READS_BOTH
+#define GRAD_NONE XCVM_READS_BOTH
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
+    enum { READS_OF_##Name = gradient };
+#include "ops/instructions.def"
+#undef GRAD
+#undef GRAD_STEP
+#undef GRAD_ZERO
+#undef GRAD_NONE
+
 #define OPERAND(r, k, n, t, ...)                                                                                       \
     {.name = #n,                                                                                                       \
      .role = XCVM_ROLE_##r,                                                                                            \
@@ -50,12 +62,12 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 #define EFFECT .effect = XCVM_EFFECT
 #define UPDATE .effect = XCVM_UPDATE
 #define CONTROL .effect = XCVM_CONTROL
-/* No commas outside braces, because macros of op definitions pass these on. */
-#define GRAD(name) .gradient = {.rule = #name}
+/* No commas outside braces: macros of op definitions pass these on. */
+#define GRAD(name, reads) .gradient = {.rule = #name}
 #define GRAD_STEP(name) .gradient = {.step = #name}
 #define GRAD_ZERO .gradient = {.zero = true}
 #define GRAD_NONE .gradient = {.zero = false}
-#define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, text)                            \
+#define XCVM_OP(Name, number, operands, shape_rule, cost_rule, effect_kind, gradient, onnx, text)                      \
     static const xcvm_schema *row_##Name(void)                                                                         \
     {                                                                                                                  \
         typedef xcvm_##Name##_args ARGS;                                                                               \
@@ -67,6 +79,7 @@ XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
                                            effect_kind,                                                                \
                                            .classes = CLASSES_OF_##Name,                                               \
                                            gradient,                                                                   \
+                                           .gradient_reads = READS_OF_##Name,                                          \
                                            .summary = text,                                                            \
                                            .fields = fields,                                                           \
                                            .field_count = sizeof fields / sizeof *fields,                              \

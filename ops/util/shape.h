@@ -29,7 +29,7 @@ struct xcvm_inference {
     xcvm_status xcvm_shape_##Name(const xcvm_inference *t) { return typed_shape_##Name(t, t->args); }                  \
     static xcvm_status typed_shape_##Name(const xcvm_inference *t, const xcvm_##Name##_args *a)
 
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     shape;                                                                                                             \
     cost;
 #define SHAPE(rule) xcvm_status xcvm_shape_##rule(const xcvm_inference *t)

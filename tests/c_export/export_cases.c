@@ -279,7 +279,7 @@ static void export_file(export_job *w, const char *path)
 static void list_without_c(void)
 {
     static const int64_t numbers[] = {
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) number,
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary) number,
 #include "ops/instructions.def"
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

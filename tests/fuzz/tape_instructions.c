@@ -137,7 +137,7 @@ static xcvm_var_array draw_results(tape_fuzz *f, results *r)
 #define DTYPE(name, value) c.name = draw_dtype(f, value);
 #define CHOICE(name, set, value)                                                                                       \
     c.name = fuzz_chance(f, 60) ? (int)XCVM_##set##_##value : (int)fuzz_pick(f, XCVM_##set##_COUNT + 1);
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect(static xcvm_var call_##Name(tape_fuzz *f, xcvm_dtype dtype) {                                        \
         struct xcvm_##Name##_call c = {.tape = f->tape};                                                               \
         drawn d = {.f = f, .dtype = dtype};                                                                            \
@@ -156,7 +156,8 @@ typedef struct instruction {
     xcvm_var (*call)(tape_fuzz *f, xcvm_dtype dtype);
 } instruction;
 static const instruction instructions[] = {
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) CALL_##effect({#Name, call_##Name}, )
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
+    CALL_##effect({#Name, call_##Name}, )
 #include "ops/instructions.def"
 };
 

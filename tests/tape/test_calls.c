@@ -46,7 +46,8 @@ START_TEST(every_row_can_be_called)
 #define CALL_UPDATE(...)
 #define CALL_CONTROL(...)
 #define xcvm_call(number, ...) check_defaults(t, number, __VA_ARGS__)
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary) CALL_##effect(xcvm_##Name(t); rows++;)
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
+    CALL_##effect(xcvm_##Name(t); rows++;)
 #include "ops/instructions.def"
 #undef xcvm_call
     ck_assert_uint_eq(rows_seen, rows);
@@ -65,7 +66,7 @@ START_TEST(every_row_reaches_its_kernel)
 {
     xcvm_tape *t = open_tape();
     xcvm_error error;
-#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, summary)                                        \
+#define XCVM_OP(Name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     CALL_##effect((void)xcvm_##Name(t);                                                                                \
                   if (xcvm_tape_status(t, &error) != XCVM_OK) ck_assert_str_eq(error.instruction, #Name);)
 #include "ops/instructions.def"

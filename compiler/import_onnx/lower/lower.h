@@ -44,8 +44,7 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
 
 /* ---- The lowerings ---- */
 
-#define ONE_TO_ONE(domain, name, versions)
-#define LOWERED(domain, name, versions, function, becomes) xcvm_status xcc_lower_##function(xcc_lowering *n);
+#define LOWERED(domain, name, versions, function, becomes) xcvm_status function(xcc_lowering *n);
 #include "compiler/import_onnx/lower/operators.def"
 
 #endif

@@ -172,7 +172,7 @@ xcvm_status xcc_need_rank(const xcc_lowering *n, const xcc_value *value, const c
 
 /* Room for the arguments of any instruction. */
 typedef union any_args {
-#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, summary) xcvm_##name##_args name;
+#define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary) xcvm_##name##_args name;
 #include "ops/instructions.def"
 } any_args;
 

@@ -35,7 +35,7 @@ static xcvm_status activations(xcc_lowering *n, int direction, size_t count, con
 static const char *const functions[] = {"Sigmoid", "Tanh", "Tanh"};
 
 #define LOWER_RECURRENT(function, Name, count, defaults)                                                               \
-    xcvm_status xcc_lower_##function(xcc_lowering *n)                                                                  \
+    xcvm_status function(xcc_lowering *n)                                                                              \
     {                                                                                                                  \
         if (n->version < 7)                                                                                            \
             xcc_attribute_ignore(n, "output_sequence");                                                                \
@@ -44,6 +44,6 @@ static const char *const functions[] = {"Sigmoid", "Tanh", "Tanh"};
         XCVM_TRY(activations(n, args.direction, count, defaults, &args.activations));                                  \
         return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
-LOWER_RECURRENT(rnn, RNN, 1, functions + 1)
-LOWER_RECURRENT(gru, GRU, 2, functions)
-LOWER_RECURRENT(lstm, LSTM, 3, functions)
+LOWER_RECURRENT(xcc_lower_rnn, RNN, 1, functions + 1)
+LOWER_RECURRENT(xcc_lower_gru, GRU, 2, functions)
+LOWER_RECURRENT(xcc_lower_lstm, LSTM, 3, functions)

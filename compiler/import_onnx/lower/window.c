@@ -193,7 +193,7 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_v
 /* An instruction of the operator's own name that has the spatial attributes; `weights` is the operand with the kernel.
  */
 #define LOWER_WINDOW(function, Name, least, most, weights)                                                             \
-    xcvm_status xcc_lower_##function(xcc_lowering *n)                                                                  \
+    xcvm_status function(xcc_lowering *n)                                                                              \
     {                                                                                                                  \
         window w;                                                                                                      \
         XCVM_TRY(xcc_need_inputs(n, least, most));                                                                     \
@@ -204,11 +204,11 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_v
         args.pads = w.pads;                                                                                            \
         return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
-LOWER_WINDOW(conv, Conv, 2, 3, n->inputs[1])
+LOWER_WINDOW(xcc_lower_conv, Conv, 2, 3, n->inputs[1])
 /* ONNX Runtime's, which has what the instruction has besides: a residual and an activation. */
-LOWER_WINDOW(contrib_fused_conv, Conv, 2, 4, n->inputs[1])
-LOWER_WINDOW(conv_integer, ConvInteger, 2, 4, n->inputs[1])
-LOWER_WINDOW(qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
+LOWER_WINDOW(xcc_lower_contrib_fused_conv, Conv, 2, 4, n->inputs[1])
+LOWER_WINDOW(xcc_lower_conv_integer, ConvInteger, 2, 4, n->inputs[1])
+LOWER_WINDOW(xcc_lower_qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
 
 /* Of pools and transposed convolutions: pads where auto_pad does not give them. */
 static xcvm_status complete_pads(xcc_lowering *n, window *w, bool automatic, int64_t least)
