@@ -259,34 +259,25 @@ static xcvm_status normalize(xcvm_kernel *k, const batch_norm_call *a)
     return xcvm_kernel_parallel(k, items * channels, 32768 / t.size + 1, affine_range, &t);
 }
 
+/* The fields that both instructions have. */
+#define CALL_OF(a)                                                                                                     \
+    {                                                                                                                  \
+        .x = (a)->x, .scale = (a)->scale, .b = (a)->b, .mean = (a)->mean, .var = (a)->var, .y = (a)->y,                \
+        .running_mean = (a)->running_mean, .running_var = (a)->running_var, .epsilon = (a)->epsilon,                   \
+        .momentum = (a)->momentum                                                                                      \
+    }
+
 XCVM_KERNEL(BatchNormalization)
 {
-    return normalize(k, &(batch_norm_call){.x = a->x,
-                                           .scale = a->scale,
-                                           .b = a->b,
-                                           .mean = a->mean,
-                                           .var = a->var,
-                                           .y = a->y,
-                                           .running_mean = a->running_mean,
-                                           .running_var = a->running_var,
-                                           .epsilon = a->epsilon,
-                                           .momentum = a->momentum,
-                                           .trains = a->training_mode != 0});
+    batch_norm_call call = CALL_OF(a);
+    call.trains = a->training_mode != 0;
+    return normalize(k, &call);
 }
 
 XCVM_KERNEL(SyncBatchNormalization)
 {
-    return normalize(k, &(batch_norm_call){.x = a->x,
-                                           .scale = a->scale,
-                                           .b = a->b,
-                                           .mean = a->mean,
-                                           .var = a->var,
-                                           .y = a->y,
-                                           .running_mean = a->running_mean,
-                                           .running_var = a->running_var,
-                                           .statistics = a->statistics,
-                                           .epsilon = a->epsilon,
-                                           .momentum = a->momentum,
-                                           .trains = true,
-                                           .shared = true});
+    batch_norm_call call = CALL_OF(a);
+    call.statistics = a->statistics;
+    call.trains = call.shared = true;
+    return normalize(k, &call);
 }
