@@ -105,7 +105,7 @@ static const struct {
     {0,
      2,
      "\x1f\x8b",
-     {XCVM_FILE_OTHER, "compressed with gzip", SAME(UNPACK("gunzip\" (or, of an archive, \"tar xzf"))}},
+     {XCVM_FILE_OTHER, "compressed with gzip", SAME("unpack it with \"gunzip\" (an archive with \"tar xzf\") first")}},
     {0, 4, "\x28\xb5\x2f\xfd", {XCVM_FILE_OTHER, "compressed with Zstandard", SAME(UNPACK("unzstd"))}},
     {0,
      6,

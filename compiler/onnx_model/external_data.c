@@ -3,6 +3,7 @@
 #include "compiler/ir/compilation.h"
 #include "proto/open_beneath.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -67,6 +68,10 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
                                             files->module->compilation->resolved_dir, location, &fd, error);
     if (status != XCVM_OK) {
         xcvm_error_prefix(error, "external data '%.200s'", location);
+        const size_t length = error != NULL ? strlen(error->message) : 0;
+        if (error != NULL && status == XCVM_IO)
+            (void)snprintf(error->message + length, sizeof error->message - length,
+                           ". The file has weights of the model: put it into the model's folder under this name");
         return status;
     }
     struct stat info;

@@ -2,35 +2,11 @@
 #include "compiler/onnx_model/weights.h"
 #include "compiler/onnx_model/wire.h"
 
-/* Numbers of fields in onnx.proto. */
-enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, NODE_INPUT = 1, NODE_OP_TYPE = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_I = 3 };
-
-static bool is_text(const xcvm_wire *wire, const char *text)
-{
-    const size_t length = (size_t)(wire->end - wire->at);
-    return wire->at != NULL && length == strlen(text) && memcmp(wire->at, text, length) == 0;
-}
-
 static xcvm_status read_attribute(xcvm_wire attribute, xcc_label_loss *loss, xcvm_error *error)
 {
-    bool named = false;
-    int64_t number = 0;
-    for (;;) {
-        xcvm_wire_field field;
-        bool more;
-        XCVM_TRY(xcc_wire_next(&attribute, &field, &more, error));
-        if (!more)
-            break;
-        if (field.number == ATTRIBUTE_NAME && field.type == XCVM_WIRE_BYTES)
-            named = is_text(&field.inside, "ignore_index");
-        else if (field.number == ATTRIBUTE_I && field.type == XCVM_WIRE_VARINT)
-            number = (int64_t)field.value;
-    }
-    if (named) {
-        loss->ignores = true;
-        loss->ignored = number;
-    }
+    bool named;
+    XCVM_TRY(xcc_wire_int_attribute(attribute, "ignore_index", &named, &loss->ignored, error));
+    loss->ignores |= named;
     return XCVM_OK;
 }
 
@@ -47,12 +23,12 @@ static xcvm_status read_node(xcvm_wire node, const char *label, xcc_label_loss *
             break;
         if (field.type != XCVM_WIRE_BYTES)
             continue;
-        if (field.number == NODE_INPUT && inputs++ == 1)
-            own.found = is_text(&field.inside, label);
-        else if (field.number == NODE_OP_TYPE)
-            is_loss = is_text(&field.inside, "SoftmaxCrossEntropyLoss") ||
-                      is_text(&field.inside, "NegativeLogLikelihoodLoss");
-        else if (field.number == NODE_ATTRIBUTE)
+        if (field.number == XCC_NODE_INPUT && inputs++ == 1)
+            own.found = xcc_wire_is(&field.inside, label);
+        else if (field.number == XCC_NODE_OP_TYPE)
+            is_loss = xcc_wire_is(&field.inside, "SoftmaxCrossEntropyLoss") ||
+                      xcc_wire_is(&field.inside, "NegativeLogLikelihoodLoss");
+        else if (field.number == XCC_NODE_ATTRIBUTE)
             XCVM_TRY(read_attribute(field.inside, &own, error));
     }
     if (own.found && is_loss)
@@ -71,11 +47,11 @@ xcvm_status xcc_label_loss_find(const void *model, size_t count, const char *lab
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             return XCVM_OK;
-        while (field.number == MODEL_GRAPH && field.type == XCVM_WIRE_BYTES) {
+        while (field.number == XCC_MODEL_GRAPH && field.type == XCVM_WIRE_BYTES) {
             XCVM_TRY(xcc_wire_next(&field.inside, &inner, &more, error));
             if (!more)
                 break;
-            if (inner.number == GRAPH_NODE && inner.type == XCVM_WIRE_BYTES)
+            if (inner.number == XCC_GRAPH_NODE && inner.type == XCVM_WIRE_BYTES)
                 XCVM_TRY(read_node(inner.inside, label, loss, error));
         }
     }

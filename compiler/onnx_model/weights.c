@@ -9,24 +9,7 @@
 #include <stdlib.h>
 
 /* Numbers of fields in onnx.proto. */
-enum {
-    MODEL_GRAPH = 7,
-    MODEL_FUNCTION = 25,
-    MODEL_METADATA = 14,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2,
-    TENSOR_EXTERNAL = 13,
-    TENSOR_LOCATION = 14,
-    GRAPH_NODE = 1,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_VALUE_INFO = 13,
-    VALUE_INFO_NAME = 1,
-    NODE_INPUT = 1,
-    NODE_OP_TYPE = 4,
-    NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_I = 3
-};
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, VALUE_INFO_NAME = 1 };
 
 static size_t length_of(const xcvm_wire *wire) { return (size_t)(wire->end - wire->at); }
 
@@ -156,30 +139,6 @@ static const struct {
 };
 enum { TAKERS = sizeof takers / sizeof *takers };
 
-static bool is_text(const xcvm_wire *wire, const char *text)
-{
-    return length_of(wire) == strlen(text) && memcmp(wire->at, text, length_of(wire)) == 0;
-}
-
-/* Whether an attribute is `name`, an integer other than 0. */
-static xcvm_status read_attribute(xcvm_wire attribute, const char *name, bool *set, xcvm_error *error)
-{
-    bool named = false, one = false;
-    for (;;) {
-        xcvm_wire_field field;
-        bool more;
-        XCVM_TRY(xcc_wire_next(&attribute, &field, &more, error));
-        if (!more)
-            break;
-        if (field.number == ATTRIBUTE_NAME && field.type == XCVM_WIRE_BYTES)
-            named = is_text(&field.inside, name);
-        else if (field.number == ATTRIBUTE_I && field.type == XCVM_WIRE_VARINT)
-            one = field.value != 0;
-    }
-    *set |= named && one;
-    return XCVM_OK;
-}
-
 static xcc_weight *own_weight(list *l, const xcvm_wire *name)
 {
     return (xcc_weight *)(uintptr_t)xcc_weights_find(l->items, l->count, (const char *)name->at, length_of(name));
@@ -190,7 +149,8 @@ static xcvm_status read_node(list *l, xcvm_wire node)
     enum { INPUTS = 5 };
     xcvm_wire inputs[INPUTS], op = {NULL, NULL};
     int input_count = 0;
-    bool transposed = false;
+    int64_t transposed = 0;
+    bool named;
     for (;;) {
         xcvm_wire_field field;
         bool more;
@@ -199,15 +159,15 @@ static xcvm_status read_node(list *l, xcvm_wire node)
             break;
         if (field.type != XCVM_WIRE_BYTES)
             continue;
-        if (field.number == NODE_INPUT && input_count < INPUTS)
+        if (field.number == XCC_NODE_INPUT && input_count < INPUTS)
             inputs[input_count++] = field.inside;
-        else if (field.number == NODE_OP_TYPE)
+        else if (field.number == XCC_NODE_OP_TYPE)
             op = field.inside;
-        else if (field.number == NODE_ATTRIBUTE)
-            XCVM_TRY(read_attribute(field.inside, "transB", &transposed, l->error));
+        else if (field.number == XCC_NODE_ATTRIBUTE)
+            XCVM_TRY(xcc_wire_int_attribute(field.inside, "transB", &named, &transposed, l->error));
     }
     for (size_t t = 0; t < TAKERS; t++) {
-        if (!is_text(&op, takers[t].op))
+        if (!xcc_wire_is(&op, takers[t].op))
             continue;
         for (int i = 0; i < input_count; i++) {
             xcc_weight *weight = own_weight(l, &inputs[i]);
@@ -215,7 +175,7 @@ static xcvm_status read_node(list *l, xcvm_wire node)
                 continue;
             weight->role = takers[t].roles[i];
             weight->gates = takers[t].gates;
-            if (transposed && weight->role == XCC_WEIGHT_IN_OUT)
+            if (transposed != 0 && weight->role == XCC_WEIGHT_IN_OUT)
                 weight->role = XCC_WEIGHT_OUT_IN;
         }
     }
@@ -224,18 +184,18 @@ static xcvm_status read_node(list *l, xcvm_wire node)
 
 static xcvm_status read_initializers(list *l, xcvm_wire graph)
 {
-    return each(graph, GRAPH_INITIALIZER, add_initializer, l);
+    return each(graph, XCC_GRAPH_INITIALIZER, add_initializer, l);
 }
-static xcvm_status read_nodes(list *l, xcvm_wire graph) { return each(graph, GRAPH_NODE, read_node, l); }
+static xcvm_status read_nodes(list *l, xcvm_wire graph) { return each(graph, XCC_GRAPH_NODE, read_node, l); }
 
 xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena, const xcc_weight **weights,
                              size_t *weight_count, xcvm_error *error)
 {
     list l = {.arena = arena, .error = error};
-    XCVM_TRY(each(xcvm_wire_of(model, count), MODEL_GRAPH, read_initializers, &l));
+    XCVM_TRY(each(xcvm_wire_of(model, count), XCC_MODEL_GRAPH, read_initializers, &l));
     if (l.count > 0)
         qsort(l.items, l.count, sizeof *l.items, by_name);
-    XCVM_TRY(each(xcvm_wire_of(model, count), MODEL_GRAPH, read_nodes, &l));
+    XCVM_TRY(each(xcvm_wire_of(model, count), XCC_MODEL_GRAPH, read_nodes, &l));
     *weights = l.items;
     *weight_count = l.count;
     return XCVM_OK;
@@ -414,11 +374,11 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
         XCVM_TRY(xcc_wire_next(&graph, &field, &more, w->error));
         if (!more)
             return XCVM_OK;
-        if (field.number == GRAPH_INITIALIZER && field.type == XCVM_WIRE_BYTES)
+        if (field.number == XCC_GRAPH_INITIALIZER && field.type == XCVM_WIRE_BYTES)
             XCVM_TRY(new_value(w, field.inside, &value));
-        if (field.number == GRAPH_NODE && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
+        if (field.number == XCC_GRAPH_NODE && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
             edit = &w->how->edits->nodes[nodes++];
-        if (field.number == GRAPH_VALUE_INFO && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
+        if (field.number == XCC_GRAPH_VALUE_INFO && field.type == XCVM_WIRE_BYTES && w->how->edits != NULL)
             XCVM_TRY(is_gone(w, field.inside, &gone));
         if (value == NULL) {
             if (!gone)
@@ -429,7 +389,7 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
         counting.sink.call = NULL;
         counting.total = 0;
         XCVM_TRY(write_tensor(&counting, field.inside, value));
-        put_head(w, GRAPH_INITIALIZER, counting.total);
+        put_head(w, XCC_GRAPH_INITIALIZER, counting.total);
         XCVM_TRY(write_tensor(w, field.inside, value));
     }
 }
@@ -444,7 +404,7 @@ static xcvm_status has_key(xcvm_wire entry, const char *name, bool *has, xcvm_wi
         if (!more)
             return XCVM_OK;
         if (field.number == ENTRY_KEY && field.type == XCVM_WIRE_BYTES)
-            *has = is_text(&field.inside, name);
+            *has = xcc_wire_is(&field.inside, name);
         else if (field.number == ENTRY_VALUE && field.type == XCVM_WIRE_BYTES)
             *value = field.inside;
     }
@@ -468,7 +428,7 @@ static xcvm_status replace_graph(writing *w, xcvm_wire graph)
     XCVM_TRY(write_graph(&counting, graph));
     XCVM_CHECK(w->error, counting.total < INT32_MAX, UNSUPPORTED,
                "with its weights inside the model has 2 GB and more, which no model file can hold");
-    put_head(w, MODEL_GRAPH, counting.total);
+    put_head(w, XCC_MODEL_GRAPH, counting.total);
     return write_graph(w, graph);
 }
 
@@ -486,20 +446,20 @@ xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_repla
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             break;
-        if (field.number == MODEL_GRAPH && field.type == XCVM_WIRE_BYTES) {
+        if (field.number == XCC_MODEL_GRAPH && field.type == XCVM_WIRE_BYTES) {
             XCVM_TRY(replace_graph(&w, field.inside));
             continue;
         }
-        if (replacement->class_names != NULL && field.number == MODEL_METADATA && field.type == XCVM_WIRE_BYTES)
+        if (replacement->class_names != NULL && field.number == XCC_MODEL_METADATA && field.type == XCVM_WIRE_BYTES)
             XCVM_TRY(names_classes(field.inside, &dropped, error));
-        const bool function = edits != NULL && field.number == MODEL_FUNCTION && field.type == XCVM_WIRE_BYTES;
+        const bool function = edits != NULL && field.number == XCC_MODEL_FUNCTION && field.type == XCVM_WIRE_BYTES;
         if (!dropped)
             put_field(&w, start, wire.at, function ? &edits->functions[functions++] : NULL);
     }
     if (replacement->class_names != NULL && replacement->class_names[0] != '\0') {
-        put_entry(&w, MODEL_METADATA, XCC_CLASS_NAMES, replacement->class_names);
+        put_entry(&w, XCC_MODEL_METADATA, XCC_CLASS_NAMES, replacement->class_names);
         if (replacement->class_output != NULL)
-            put_entry(&w, MODEL_METADATA, XCC_CLASS_OUTPUT, replacement->class_output);
+            put_entry(&w, XCC_MODEL_METADATA, XCC_CLASS_OUTPUT, replacement->class_output);
     }
     XCVM_CHECK(error, !w.failed, IO, "the model cannot be written");
     return XCVM_OK;
@@ -539,7 +499,7 @@ xcvm_status xcc_classes_read(const void *model, size_t count, xcvm_arena *arena,
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             break;
-        if (field.number != MODEL_METADATA || field.type != XCVM_WIRE_BYTES)
+        if (field.number != XCC_MODEL_METADATA || field.type != XCVM_WIRE_BYTES)
             continue;
         XCVM_TRY(has_key(field.inside, XCC_CLASS_NAMES, &named, &value, error));
         if (named && value.at != NULL)

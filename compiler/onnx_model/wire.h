@@ -16,4 +16,24 @@ enum {
     XCC_TENSOR_RAW_DATA = 9
 };
 
+/* Numbers of fields of models, graphs and nodes. */
+enum {
+    XCC_MODEL_GRAPH = 7,
+    XCC_MODEL_METADATA = 14,
+    XCC_MODEL_FUNCTION = 25,
+    XCC_GRAPH_NODE = 1,
+    XCC_GRAPH_INITIALIZER = 5,
+    XCC_GRAPH_VALUE_INFO = 13,
+    XCC_NODE_INPUT = 1,
+    XCC_NODE_OP_TYPE = 4,
+    XCC_NODE_ATTRIBUTE = 5
+};
+
+/* Whether the bytes are this text. */
+bool xcc_wire_is(const xcvm_wire *wire, const char *text);
+/* Reads an attribute of a node: *number is its integer if it has this name, otherwise it stays. *named says whether it
+ * has. */
+xcvm_status xcc_wire_int_attribute(xcvm_wire attribute, const char *name, bool *named, int64_t *number,
+                                   xcvm_error *error);
+
 #endif
