@@ -221,6 +221,18 @@ static const struct {
                 {"com.microsoft", "BitmaskDropout", 2},
                 {"com.microsoft", "BitmaskBiasDropout", 4}};
 
+/* A mask that nothing reads is removed, since it would keep the node from being quantized or left out. */
+static xcvm_status drop_mask(rewriting *r, Onnx__NodeProto *n)
+{
+    enum { MASK = 1 };
+    if (n->n_output <= MASK || xcc_table_lookup(&r->reads, n->output[MASK]) != NULL)
+        return XCVM_OK;
+    if (n->output[MASK][0] != '\0')
+        XCVM_TRY(drop_value(r, n->output[MASK]));
+    n->n_output = MASK;
+    return XCVM_OK;
+}
+
 static xcvm_status infer_dropout(rewriting *r, Onnx__NodeProto *n, int64_t version, bool *changed)
 {
     for (size_t i = 0; i < sizeof droppers / sizeof *droppers; i++) {
@@ -229,6 +241,8 @@ static xcvm_status infer_dropout(rewriting *r, Onnx__NodeProto *n, int64_t versi
             continue;
         if (droppers[i].domain[0] == '\0' && version < WITHOUT_IS_TEST) {
             *changed = !is_set(find_attribute(n, "is_test"));
+            if (*changed)
+                XCVM_TRY(drop_mask(r, n));
             return *changed ? set_attribute(r->m, n, "is_test", 1) : XCVM_OK;
         }
         if (n->n_input <= input || n->input[input][0] == '\0')
@@ -240,6 +254,7 @@ static xcvm_status infer_dropout(rewriting *r, Onnx__NodeProto *n, int64_t versi
         n->input[input] = (char *)(uintptr_t) "";
         while (n->n_input > 1 && n->input[n->n_input - 1][0] == '\0')
             n->n_input--;
+        XCVM_TRY(drop_mask(r, n));
     }
     return XCVM_OK;
 }

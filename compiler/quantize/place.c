@@ -114,6 +114,12 @@ static const char *left_out(const quantizer *q, const xcc_quant_node *n)
 
 /* ---- Forms that can be quantized ---- */
 
+static bool mask_is_read(const quantizer *q, const xcc_quant_node *n)
+{
+    const xcc_quant_tensor *mask = n->proto->n_output > 1 ? xcc_quant_output(q, n, 1) : NULL;
+    return mask != NULL && (mask->consumer_count > 0 || mask->captured || mask->is_output);
+}
+
 static const char *refuse_weighted(const quantizer *q, const xcc_quant_node *n)
 {
     const xcc_quant_tensor *x = xcc_quant_input(q, n, 0), *w = xcc_quant_input(q, n, 1);
@@ -163,8 +169,8 @@ static const char *refuse(const quantizer *q, const xcc_quant_node *n)
             xcc_quant_attribute(n, "mode")->s.len == 5 &&
             memcmp(xcc_quant_attribute(n, "mode")->s.data, "cubic", 5) == 0)
             return "cubic interpolation leaves the range of its operand";
-        if (xcc_quant_is(n, "Dropout") && n->proto->n_output > 1)
-            return "its mask is asked for";
+        if (xcc_quant_is(n, "Dropout") && mask_is_read(q, n))
+            return "its mask is read";
         return NULL;
     case XCC_QUANT_NONE:
         break;
