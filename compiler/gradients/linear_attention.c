@@ -63,14 +63,12 @@ XCC_GRADIENT(LinearAttention)
     const xcvm_LinearAttention_args *a = XCC_ARGS(LinearAttention, d->node);
     tokens t = {.d = d,
                 .a = a,
-                .count = a->q->rank == 3 ? a->q->dims[1] : -1,
+                .count = a->q->rank == 3 ? a->q->dims[1] : XCVM_ANY_DIM,
                 .heads = a->q_num_heads,
                 .kv_heads = a->kv_num_heads,
                 .dtype = a->q->dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32};
-    if (t.count < 0 || t.count > MOST_TOKENS) {
-        xcc_refuse(d, "the gradient needs the number of tokens, up to %d, to be known", MOST_TOKENS);
+    if (!xcc_vjp_need_count(d, t.count, MOST_TOKENS, "tokens"))
         return;
-    }
     xcc_formula f;
     if (!xcc_formula_begin(d, &f))
         return;

@@ -59,6 +59,41 @@ void xcc_refuse(xcc_vjp *d, const char *format, ...)
     va_end(arguments);
 }
 
+bool xcc_vjp_need_count(xcc_vjp *d, int64_t count, int64_t most, const char *what)
+{
+    const xcc_graph *top = d->b->graph->module->graph;
+    const char *name = count < 0 ? xcc_symbol_name(d->b->graph->module, count) : NULL;
+    char names[160] = "";
+    if (count >= 0 && count <= most)
+        return true;
+    if (count > most) {
+        xcc_refuse(d, "the gradient takes at most %lld %s, not %lld", (long long)most, what, (long long)count);
+        return false;
+    }
+    /* An unnamed size follows from the sizes of inputs. */
+    for (size_t i = 0; name == NULL && i < top->input_count; i++)
+        for (int k = 0; k < top->inputs[i]->type.rank; k++) {
+            const char *other = xcc_symbol_name(d->b->graph->module, top->inputs[i]->type.dims[k]);
+            const size_t length = strlen(names);
+            if (other != NULL && strstr(names, other) == NULL)
+                (void)snprintf(names + length, sizeof names - length, "%s%.30s", length > 0 ? ", " : "", other);
+        }
+    if (name != NULL)
+        xcc_refuse(d, "the gradient needs the number of %s, up to %lld, to be known; fix it with --dim %.60s=NUMBER",
+                   what, (long long)most, name);
+    else if (names[0] != '\0')
+        xcc_refuse(
+            d,
+            "the gradient needs the number of %s, up to %lld, to be known; fix the dimensions that it depends on with "
+            "--dim NAME=SIZE (open are %s)",
+            what, (long long)most, names);
+    else
+        xcc_refuse(d,
+                   "the gradient needs the number of %s, up to %lld, to be known; export the model with a fixed size",
+                   what, (long long)most);
+    return false;
+}
+
 bool xcc_vjp_need_rank(xcc_vjp *d, size_t i)
 {
     const bool known = xcc_in(d, i)->type.rank >= 0;

@@ -35,6 +35,8 @@ void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor);
 void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition);
 /* Refuses this node. The message must say which property is not supported and why. */
 void xcc_refuse(xcc_vjp *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Refuses, and returns false, unless a dimension, which is called `what`, is known and at most `most`. */
+bool xcc_vjp_need_count(xcc_vjp *d, int64_t count, int64_t most, const char *what);
 /* Refuses, and returns false, unless the rank of operand i is known. */
 bool xcc_vjp_need_rank(xcc_vjp *d, size_t i);
 /* The same for all sizes of a value, named `what`. */

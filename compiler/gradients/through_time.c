@@ -254,11 +254,9 @@ static void differentiate(network *n)
     xcc_vjp *d = n->d;
     const xcvm_value *x = &xcc_in(d, 0)->type;
     n->directions = n->direction == XCVM_DIRECTION_bidirectional ? 2 : 1;
-    n->steps = x->rank == 3 ? x->dims[n->batch_first ? 1 : 0] : -1;
-    if (n->steps < 0 || n->steps > MOST_STEPS) {
-        xcc_refuse(d, "the gradient needs the number of steps, up to %d, to be known", MOST_STEPS);
+    n->steps = x->rank == 3 ? x->dims[n->batch_first ? 1 : 0] : XCVM_ANY_DIM;
+    if (!xcc_vjp_need_count(d, n->steps, MOST_STEPS, "steps"))
         return;
-    }
     xcvm_recurrent_function functions[XCVM_RECURRENT_FUNCTIONS];
     xcvm_error error = {.pc = -1};
     if (xcvm_recurrent_functions_read(&error, n->form.cell, (size_t)n->directions, n->names, n->alphas, n->betas,

@@ -42,13 +42,39 @@ static const char *suitable(const xcc_value *output)
     return "'mse' suits numbers, 'bce_with_logits' labels 0 and 1, both of the output's shape";
 }
 
+/* The names that other frameworks use for the losses. */
+static const struct {
+    const char *other, *name;
+} others[] = {{"cross_entropy", "softmax_cross_entropy"},
+              {"crossentropy", "softmax_cross_entropy"},
+              {"categorical_crossentropy", "softmax_cross_entropy"},
+              {"sparse_categorical_crossentropy", "softmax_cross_entropy"},
+              {"nll_loss", "nll"},
+              {"binary_cross_entropy", "bce"},
+              {"binary_crossentropy", "bce"},
+              {"binary_cross_entropy_with_logits", "bce_with_logits"},
+              {"bce_loss", "bce"},
+              {"mse_loss", "mse"},
+              {"mean_squared_error", "mse"},
+              {"l1_loss", "l1"},
+              {"mae", "l1"},
+              {"mean_absolute_error", "l1"},
+              {"huber", "smooth_l1"},
+              {"smooth_l1_loss", "smooth_l1"}};
+
 static xcvm_status unknown_loss(xcc_module *m)
 {
+    const char *loss = m->options->loss, *name = NULL;
+    const size_t length = strcspn(loss, "(");
     char known[200];
     list_losses(known, sizeof known);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strlen(others[i].other) == length && memcmp(others[i].other, loss, length) == 0)
+            name = others[i].name;
     return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
-                          "the model has no output '%.100s' to be the loss; losses that can be added are %s",
-                          m->options->loss, known);
+                          "the model has no output '%.100s' to be the loss%s%s%s; losses that can be added are %s",
+                          loss, name != NULL ? ". Its name here is '" : "", name != NULL ? name : "",
+                          name != NULL ? "'" : "", known);
 }
 
 static bool is_number(const xcvm_value *type)
@@ -81,10 +107,11 @@ static xcvm_status find_own_loss(xcc_module *m)
     }
     list_losses(known, sizeof known);
     XCVM_CHECK(m->error, found > 0, INVALID_ARGUMENT, "the model has no output of a float type to be the loss");
-    XCVM_CHECK(m->error, found == 1, INVALID_ARGUMENT,
-               "the model has %zu outputs of float types (%s); name the one that is the loss, or a loss that is added, "
-               "as --loss 'mse(OUTPUT,LABELS)'; there are %s",
-               found, names, known);
+    XCVM_CHECK(
+        m->error, found == 1, INVALID_ARGUMENT,
+        "the model has %zu outputs of float types (%s); name the output that is the loss, as --loss '%.60s', or a "
+        "loss that is added, an output and the labels, as --loss 'mse(%.60s,labels)'; losses are %s",
+        found, names, output->name, output->name, known);
     XCVM_FAIL(m->error, INVALID_ARGUMENT,
               "the loss '%.60s' is %s; it has to be one number, so end the model with a sum or a mean, or name a loss "
               "that is added with --loss: %s; there are "

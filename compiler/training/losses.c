@@ -4,6 +4,7 @@
 
 #include "compiler/ir/compose.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef xcc_value *(*builder)(xcc_builder *b, xcc_value *x, xcc_value *y);
@@ -135,7 +136,8 @@ const char *xcc_loss_suggest(int output_rank, int64_t classes, xcvm_dtype label_
         return output_rank == 3 ? "token_cross_entropy" : "softmax_cross_entropy";
     if (is_integer(label_type) && label_rank <= output_rank)
         return "bce_with_logits";
-    return xcvm_dtype_is_float(label_type) && label_rank <= output_rank ? "mse" : NULL;
+    const bool numbers = label_rank == output_rank || (classes == 1 && label_rank < output_rank);
+    return xcvm_dtype_is_float(label_type) && numbers ? "mse" : NULL;
 }
 
 /* ---- In the graph ---- */
@@ -215,14 +217,22 @@ static xcvm_status read_names(xcc_module *m, const char *text, const char **outp
     return XCVM_OK;
 }
 
-static xcvm_status find_output(xcc_module *m, const char *name, xcc_value **output)
+static xcvm_status find_output(xcc_module *m, const loss_row *row, const char *name, xcc_value **output)
 {
     const xcc_graph *g = m->graph;
+    const char *first = NULL;
+    char names[200] = "";
     size_t found = 0;
     for (size_t i = 0; i < g->output_count; i++) {
         const xcvm_value *type = &g->outputs[i]->type;
         const bool is_float = type->kind == XCVM_KIND_TENSOR && xcvm_dtype_is_float((xcvm_dtype)type->dtype);
         const bool fits = name != NULL ? strcmp(g->output_names[i], name) == 0 : is_float;
+        const size_t length = strlen(names);
+        if (is_float && xcc_graph_output_state(g, i) == NULL) {
+            (void)snprintf(names + length, sizeof names - length, "%s'%.60s'", length > 0 ? ", " : "",
+                           g->output_names[i]);
+            first = first != NULL ? first : g->output_names[i];
+        }
         if (!fits || xcc_graph_output_state(g, i) != NULL)
             continue;
         XCVM_CHECK(m->error, is_float, INVALID_ARGUMENT, "output '%.200s' is no tensor of a float type to have a loss",
@@ -230,11 +240,106 @@ static xcvm_status find_output(xcc_module *m, const char *name, xcc_value **outp
         *output = g->outputs[i];
         found++;
     }
-    XCVM_CHECK(m->error, name == NULL || found > 0, INVALID_ARGUMENT, "the model has no output '%.200s' to have a loss",
-               name);
-    XCVM_CHECK(m->error, found == 1, INVALID_ARGUMENT,
-               "the model has %zu outputs of float types; name the one that the loss is of", found);
+    XCVM_CHECK(m->error, name == NULL || found > 0, INVALID_ARGUMENT,
+               "the model has no output '%.200s' to have a loss; its outputs of float types are %s", name,
+               names[0] != '\0' ? names : "none");
+    XCVM_CHECK(m->error, found > 0, INVALID_ARGUMENT, "the model has no output of a float type to have a loss");
+    XCVM_CHECK(
+        m->error, found == 1, INVALID_ARGUMENT,
+        "the model has %zu outputs of float types (%s); name the one that the loss is of and the labels, as --loss "
+        "'%s(%.60s,labels)'",
+        found, names, row->info.name, first);
     return XCVM_OK;
+}
+
+/* ---- Outputs that do not suit the loss ---- */
+
+/* The node that computes the elements of a value, behind nodes that move or copy them. NULL: an input or a constant. */
+static const xcc_node *find_activation(const xcc_value *v)
+{
+    static const xcvm_opcode moves[] = {XCVM_OP_Reshape, XCVM_OP_Transpose, XCVM_OP_Squeeze,  XCVM_OP_Unsqueeze,
+                                        XCVM_OP_Flatten, XCVM_OP_Cast,      XCVM_OP_Identity, XCVM_OP_Slice};
+    const xcc_node *n = v->producer;
+    for (bool moved = true; n != NULL && moved;) {
+        moved = false;
+        for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+            moved = moved || xcc_is(n, moves[i]);
+        if (moved) {
+            const xcc_value *from = xcc_node_input(n, 0);
+            n = from != NULL ? from->producer : NULL;
+        }
+    }
+    return n;
+}
+
+#define ONCE_MORE(function)                                                                                            \
+    "the loss computes " function " itself, so the model learns slowly. End the model with the scores before it"
+
+/* Losses and the functions whose results they should not have. */
+static const struct {
+    builder loss;
+    xcvm_opcode activation;
+    const char *advice;
+} misfits[] = {
+    {softmax_cross_entropy, XCVM_OP_Softmax, ONCE_MORE("Softmax")},
+    {token_cross_entropy, XCVM_OP_Softmax, ONCE_MORE("Softmax")},
+    {softmax_cross_entropy, XCVM_OP_Sigmoid, ONCE_MORE("Softmax")},
+    {token_cross_entropy, XCVM_OP_Sigmoid, ONCE_MORE("Softmax")},
+    {softmax_cross_entropy, XCVM_OP_LogSoftmax,
+     "the loss computes LogSoftmax again, which changes nothing; nll saves the time"},
+    {nll, XCVM_OP_Softmax,
+     "the loss takes logarithms of probabilities. End the model with LogSoftmax, or with the scores before the Softmax "
+     "and use "
+     "softmax_cross_entropy"},
+    {nll, XCVM_OP_Sigmoid, "the loss takes logarithms of probabilities. End the model with LogSoftmax, or use bce"},
+    {bce_with_logits, XCVM_OP_Sigmoid,
+     "the loss computes Sigmoid itself, so the model learns slowly. Use bce, or end the model "
+     "with the scores before it"},
+    {bce_with_logits, XCVM_OP_Softmax, "the loss takes scores and computes Sigmoid. Use bce for probabilities"},
+    {bce_with_logits, XCVM_OP_LogSoftmax, "the loss takes scores and computes Sigmoid. End the model with the scores"},
+    {bce, XCVM_OP_LogSoftmax, "the loss takes probabilities. End the model with the scores and use bce_with_logits"},
+};
+/* Results of these are scores, neither probabilities nor their logarithms. */
+static const xcvm_opcode linear[] = {XCVM_OP_Gemm, XCVM_OP_MatMul, XCVM_OP_Conv, XCVM_OP_ConvTranspose};
+
+static bool is_linear(const xcc_node *n)
+{
+    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
+        if (xcc_is(n, linear[i]))
+            return true;
+    return false;
+}
+
+/* A bias may be added. */
+static bool has_scores(const xcc_node *n)
+{
+    bool scores = is_linear(n);
+    for (size_t i = 0; xcc_is(n, XCVM_OP_Add) && i < 2 && !scores; i++)
+        scores = is_linear(xcc_node_input(n, i)->producer);
+    return scores;
+}
+
+static const char *find_advice(const loss_row *row, const xcc_node *n)
+{
+    for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++)
+        if (misfits[i].loss == row->build && xcc_is(n, misfits[i].activation))
+            return misfits[i].advice;
+    if ((row->build != nll && row->build != bce) || !has_scores(n))
+        return NULL;
+    return row->build == nll ? "the loss takes logarithms of probabilities. Use softmax_cross_entropy for scores"
+                             : "the loss takes probabilities. Use bce_with_logits for scores";
+}
+
+static void note_activation(const xcc_module *m, const loss_row *row, const xcc_value *output)
+{
+    const xcc_node *n = find_activation(output);
+    const char *advice = n != NULL && m->options->diagnostics.call != NULL ? find_advice(row, n) : NULL;
+    char text[500];
+    if (advice == NULL)
+        return;
+    (void)snprintf(text, sizeof text, "%s is applied to output '%.60s', the result of %s: %s", row->info.name,
+                   output->name, n->schema->name, advice);
+    m->options->diagnostics.call(m->options->diagnostics.user, XCC_DIAGNOSTIC_LOSS, text);
 }
 
 /* The labels' dimensions. */
@@ -270,7 +375,7 @@ xcvm_status xcc_loss_add(xcc_module *m, const char *text, xcc_value **loss)
     int rank;
     int64_t dims[XCVM_MAX_RANK];
     XCVM_TRY(read_names(m, text, &output_name, &labels_name));
-    XCVM_TRY(find_output(m, output_name, &output));
+    XCVM_TRY(find_output(m, row, output_name, &output));
     XCVM_TRY(shape_labels(m, row, output, &rank, dims));
     const xcvm_dtype dtype = row->labels == LIKE_OUTPUT ? (xcvm_dtype)output->type.dtype : XCVM_I64;
     xcc_value *labels = labels_name != NULL ? xcc_input_named(m->graph, labels_name) : NULL;
@@ -278,6 +383,7 @@ xcvm_status xcc_loss_add(xcc_module *m, const char *text, xcc_value **loss)
         labels = xcc_input_add(m->graph, labels_name != NULL ? labels_name : "labels", dtype, rank, dims);
     if (labels == NULL)
         return m->error->status;
+    note_activation(m, row, output);
     xcc_builder b = {.graph = m->graph, .name = "loss", .origin = row->info.name};
     *loss = row->build(&b, output, labels);
     return *loss != NULL ? XCVM_OK : m->error->status;

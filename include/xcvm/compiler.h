@@ -52,6 +52,7 @@ typedef enum xcc_diagnostic_kind {
     XCC_DIAGNOSTIC_INFERENCE_FORM, /* nodes of the written model were converted to inference form */
     XCC_DIAGNOSTIC_MOMENTUM,       /* BatchNormalization with momentum 1 is trained with 0.9 */
     XCC_DIAGNOSTIC_STATISTICS,     /* BatchNormalization learns without moving its running statistics */
+    XCC_DIAGNOSTIC_LOSS,           /* the loss expects other numbers than the output has, as probabilities or logits */
     XCC_DIAGNOSTIC_STATE,          /* a state is updated in place, or why not; once per state */
     XCC_DIAGNOSTIC_STATE_PAIR,     /* a name without a unique partner, or a cache that grows */
     XCC_DIAGNOSTIC_WEIGHTS         /* use of the arrays of xct_trainer_options.weights */
