@@ -75,9 +75,9 @@ static xcc_value *part_of_mean(xcc_training *t, xcc_value *x)
 
 /* ---- Gradients ---- */
 
-/* A learner with what decides when its gradient is summed up. */
+/* A trainable parameter with what decides when its gradient is summed up. */
 typedef struct turn {
-    xcc_learner *learner;
+    xcc_trainable *trained;
     uint32_t first_reader; /* of the parameter: the place of the first of the nodes that the model's node became */
 } turn;
 
@@ -90,7 +90,7 @@ static const xcc_node *node_in(const xcc_graph *top, const xcc_use *use)
     return n;
 }
 
-static turn turn_of(const xcc_training *t, xcc_learner *l)
+static turn turn_of(const xcc_training *t, xcc_trainable *l)
 {
     turn made = {l, UINT32_MAX};
     for (const xcc_use *use = l->parameter->users; use != NULL; use = use->next) {
@@ -111,28 +111,28 @@ static int last_reader_first(const void *pa, const void *pb)
     const turn *a = pa, *b = pb;
     if (a->first_reader != b->first_reader)
         return a->first_reader > b->first_reader ? -1 : 1;
-    return a->learner > b->learner ? -1 : a->learner < b->learner;
+    return a->trained > b->trained ? -1 : a->trained < b->trained;
 }
 
 xcvm_status xcc_processes_order(xcc_training *t)
 {
     turn *turns = xcc_alloc(t->m, t->count * sizeof *turns);
-    xcc_learner *learners = xcc_alloc(t->m, t->count * sizeof *learners);
-    if (turns == NULL || learners == NULL)
+    xcc_trainable *trainable = xcc_alloc(t->m, t->count * sizeof *trainable);
+    if (turns == NULL || trainable == NULL)
         return XCVM_OUT_OF_MEMORY;
     xcc_graph_number(t->m->graph);
     for (size_t i = 0; i < t->count; i++)
-        turns[i] = turn_of(t, &t->learners[i]);
+        turns[i] = turn_of(t, &t->parameters[i]);
     qsort(turns, t->count, sizeof *turns, last_reader_first);
     for (size_t i = 0; i < t->count; i++)
-        learners[i] = *turns[i].learner;
-    t->learners = learners;
+        trainable[i] = *turns[i].trained;
+    t->parameters = trainable;
     return XCVM_OK;
 }
 
 /* The sums of gradients that travel together. */
 typedef struct gradient_bucket {
-    xcc_learner *learners;
+    xcc_trainable *parameters;
     size_t count;
     xcc_value *message;
 } gradient_bucket;
@@ -159,10 +159,10 @@ static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket
     if (wide == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
-        move_behind(place, bucket->learners[i].gradient->producer);
+        move_behind(place, bucket->parameters[i].gradient->producer);
     b.before = place->last != NULL ? place->last->next : m->graph->first;
     for (size_t i = 0; i < count; i++) {
-        const xcc_learner *l = &bucket->learners[i];
+        const xcc_trainable *l = &bucket->parameters[i];
         if ((wide[i] = xcc_build_cast(&b, l->gradient, xcc_training_type(l->parameter))) == NULL)
             return m->error->status;
         summands[i] = l->accumulator;
@@ -187,7 +187,7 @@ static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
     if (sums == NULL || ranks == NULL || dims == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const xcvm_value *type = &bucket->learners[i].parameter->type;
+        const xcvm_value *type = &bucket->parameters[i].parameter->type;
         if ((sums[i] = xcc_value_create(m->graph, NULL)) == NULL)
             return XCVM_OUT_OF_MEMORY;
         ranks[i] = type->rank;
@@ -195,11 +195,11 @@ static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
             dims[at++] = type->dims[d];
     }
     if (xcc_emit(&t->b, AllReduceEnd, .y = XCC_OUT(sums[0]), .ys = {(xcvm_value *const *)(sums + 1), count - 1},
-                 .message = XCC_IN(bucket->message), .dtype = xcc_training_type(bucket->learners[0].parameter),
+                 .message = XCC_IN(bucket->message), .dtype = xcc_training_type(bucket->parameters[0].parameter),
                  .ranks = {ranks, count}, .dims = {dims, at}) == NULL)
         return m->error->status;
     for (size_t i = 0; i < count; i++)
-        bucket->learners[i].gradient = sums[i];
+        bucket->parameters[i].gradient = sums[i];
     return XCVM_OK;
 }
 
@@ -208,12 +208,13 @@ static size_t cut_buckets(const xcc_training *t, gradient_bucket *buckets)
 {
     size_t count = 0, bytes = 0, total = 0;
     for (size_t i = 0; i < t->count; i++)
-        total += t->learners[i].parameter->initial_bytes;
+        total += t->parameters[i].parameter->initial_bytes;
     const size_t full = total / MOST_BUCKETS > BUCKET_BYTES ? total / MOST_BUCKETS : BUCKET_BYTES;
     for (size_t i = 0; i < t->count; i++) {
-        const xcc_value *p = t->learners[i].parameter, *first = count > 0 ? buckets[count - 1].learners->parameter : p;
+        const xcc_value *p = t->parameters[i].parameter,
+                        *first = count > 0 ? buckets[count - 1].parameters->parameter : p;
         if (count == 0 || bytes >= full || xcc_training_type(p) != xcc_training_type(first)) {
-            buckets[count++] = (gradient_bucket){.learners = &t->learners[i]};
+            buckets[count++] = (gradient_bucket){.parameters = &t->parameters[i]};
             bytes = 0;
         }
         buckets[count - 1].count++;

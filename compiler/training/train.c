@@ -66,7 +66,7 @@ static bool is_wanted(const xcc_options *o, const char *name)
     return wanted;
 }
 
-static bool is_learnable(const xcc_module *m, const xcc_value *v)
+static bool is_trainable(const xcc_module *m, const xcc_value *v)
 {
     return v->kind == XCC_PARAMETER && v->graph == m->graph && !xcc_is_statistic(v);
 }
@@ -75,7 +75,7 @@ static bool is_learnable(const xcc_module *m, const xcc_value *v)
 static xcvm_status check_pattern(const xcc_module *m, const char *pattern)
 {
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
-        if (is_learnable(m, v) && xcvm_pattern_fits(pattern, v->name))
+        if (is_trainable(m, v) && xcvm_pattern_fits(pattern, v->name))
             return XCVM_OK;
     return xcvm_error_set(
         m->error, XCVM_INVALID_ARGUMENT,
@@ -84,7 +84,7 @@ static xcvm_status check_pattern(const xcc_module *m, const char *pattern)
         pattern);
 }
 
-static xcvm_status list_learners(xcc_training *t)
+static xcvm_status list_trainable(xcc_training *t)
 {
     xcc_module *m = t->m;
     const xcc_options *o = m->options;
@@ -95,14 +95,14 @@ static xcvm_status list_learners(xcc_training *t)
         XCVM_TRY(check_pattern(m, o->training.groups[i].pattern));
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
         capacity++;
-    if ((t->learners = xcc_alloc(m, capacity * sizeof *t->learners)) == NULL)
+    if ((t->parameters = xcc_alloc(m, capacity * sizeof *t->parameters)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (xcc_value *v = m->variables; v != NULL; v = v->next_owned) {
         XCVM_TRY(xcc_poll(m));
         const size_t group = find_group(o, v->name);
-        if (is_learnable(m, v) && is_wanted(o, v->name) &&
+        if (is_trainable(m, v) && is_wanted(o, v->name) &&
             (group == o->training.group_count || o->training.groups[group].rate != 0.0))
-            t->learners[t->count++] = (xcc_learner){.parameter = v, .group = group};
+            t->parameters[t->count++] = (xcc_trainable){.parameter = v, .group = group};
     }
     XCVM_CHECK(
         m->error, t->count > 0, INVALID_ARGUMENT,
@@ -121,7 +121,7 @@ static xcvm_status differentiate(xcc_training *t)
         return XCVM_OUT_OF_MEMORY;
     xcc_value **gradients = both + t->count, *one = xcc_build_number(b, t->loss, 1);
     for (size_t i = 0; i < t->count; i++)
-        both[i] = t->learners[i].parameter;
+        both[i] = t->parameters[i].parameter;
     if (t->loss_scale != NULL)
         one = xcc_build_cast(b, t->loss_scale, (xcvm_dtype)t->loss->type.dtype);
     if (t->share != NULL)
@@ -135,8 +135,8 @@ static xcvm_status differentiate(xcc_training *t)
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++)
         if (gradients[i] != NULL) {
-            t->learners[kept] = t->learners[i];
-            t->learners[kept++].gradient = gradients[i];
+            t->parameters[kept] = t->parameters[i];
+            t->parameters[kept++].gradient = gradients[i];
         }
     t->count = kept;
     XCVM_CHECK(m->error, kept > 0, INVALID_ARGUMENT, "the loss depends on no parameter that learns");
@@ -171,7 +171,7 @@ static xcvm_status train(xcc_training *t)
     if (m->options->training.all_reduce)
         XCVM_TRY(xcc_processes_results(t));
     for (size_t i = 0; i < t->count; i++)
-        xcc_values_keep(1, &t->learners[i].parameter);
+        xcc_values_keep(1, &t->parameters[i].parameter);
     return XCVM_OK;
 }
 
@@ -180,7 +180,7 @@ static xcvm_status evaluate(xcc_training *t)
 {
     xcc_module *m = t->m;
     for (size_t i = 0; i < t->count; i++) {
-        xcc_value *p = t->learners[i].parameter;
+        xcc_value *p = t->parameters[i].parameter;
         if (m->options->training.average == 0.0) {
             xcc_values_keep(1, &p);
             continue;
@@ -214,7 +214,7 @@ xcvm_status xcc_pass_train(xcc_module *m)
     XCVM_TRY(xcc_optimizer_read(m->options->train, &t.spec, m->error));
     t.b.name = t.b.origin = t.spec.row->info.name;
     XCVM_TRY(note_optimizer(m, &t.spec));
-    XCVM_TRY(list_learners(&t));
+    XCVM_TRY(list_trainable(&t));
     XCVM_TRY(xcc_training_modes(m));
     XCVM_TRY(xcc_find_loss(m, &t.loss));
     XCVM_TRY(m->options->training.evaluate ? evaluate(&t) : train(&t));

@@ -6,17 +6,17 @@
 #include "compiler/training/optimizer.h"
 
 /* A parameter that learns. */
-typedef struct xcc_learner {
+typedef struct xcc_trainable {
     xcc_value *parameter, *gradient;
     xcc_value *accumulator; /* of gradients of runs that do not apply; NULL: there are none */
     size_t group;           /* of the options; their number: it is in none */
-} xcc_learner;
+} xcc_trainable;
 
 typedef struct xcc_training {
     xcc_module *m;
     xcc_builder b;
     xcc_optimizer_spec spec;
-    xcc_learner *learners;
+    xcc_trainable *parameters;
     size_t count;
     xcc_value *loss, *loss_scale; /* loss_scale: NULL if the loss is not scaled */
     xcc_value *rate, *apply;      /* inputs; apply: NULL if all runs do */
@@ -27,7 +27,8 @@ typedef struct xcc_training {
 xcvm_status xcc_processes_share(xcc_training *t);
 /* BatchNormalization in training form takes the statistics of all processes' parts of a batch. */
 xcvm_status xcc_processes_normalize(xcc_module *m);
-/* Puts the learners in the order in which the backward will make their gradients, the same in all processes. */
+/* Puts the trainable parameters in the order in which the backward will make their gradients, the same in all
+ * processes. */
 xcvm_status xcc_processes_order(xcc_training *t);
 /* Gradients become those of the losses of all processes, which each has multiplied by its share, summed up while the
  * backward goes on, in runs that apply with what has been accumulated; those of other runs stay the process's own. So
@@ -43,8 +44,8 @@ xcc_value *xcc_training_state(xcc_module *m, const char *name, const char *what,
 /* The inputs that training adds, and the accumulators, where they are needed before xcc_training_update, which makes
  * them otherwise (update.c). */
 xcvm_status xcc_training_inputs(xcc_training *t);
-/* Builds what updates the learners by their gradients, which have the accumulators in them already where processes
- * have summed them up (update.c). */
+/* Builds what updates the trainable parameters by their gradients, which have the accumulators in them already where
+ * processes have summed them up (update.c). */
 xcvm_status xcc_training_update(xcc_training *t);
 /* The type in which the optimizer computes: f64 for f64, else f32. */
 static inline xcvm_dtype xcc_training_type(const xcc_value *parameter)

@@ -24,7 +24,7 @@ enum { LISTS = 5 + XCC_OPTIMIZER_MOMENTS };
 /* What all instructions of the update have in common. */
 typedef struct update {
     xcc_training *t;
-    xcc_value **gradients, **accumulators;          /* of all learners; accumulators NULL: there are none */
+    xcc_value **gradients, **accumulators;          /* of all trainable parameters; accumulators NULL: there are none */
     xcc_value **summands;                           /* accumulators that gradients do not have in them yet, or NULL */
     xcc_value *rate, *step, *scale, *apply, *valid; /* each may be NULL, but for the rate and the step */
 } update;
@@ -175,10 +175,10 @@ static xcvm_status keep(xcc_module *m, const xcc_value *p, const char *what, dou
 }
 
 /* What is kept of one parameter, at index i of the lists. */
-static xcvm_status fill_lists(update *u, list lists[LISTS], size_t learner, size_t i, bool half)
+static xcvm_status fill_lists(update *u, list lists[LISTS], size_t index, size_t i, bool half)
 {
     xcc_module *m = u->t->m;
-    const xcc_learner *l = &u->t->learners[learner];
+    const xcc_trainable *l = &u->t->parameters[index];
     const xcc_value *p = l->parameter;
     const void *initial = half || m->options->training.average != 0.0 ? xcc_training_initial(m, p) : NULL;
     lists[0].values[i] = l->gradient;
@@ -188,7 +188,7 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t learner, size
     if (half && (lists[2].values[i] = kept_of(m, p, "master", initial)) == NULL)
         return m->error->status;
     if (u->accumulators != NULL)
-        lists[3].values[i] = u->accumulators[learner];
+        lists[3].values[i] = u->accumulators[index];
     if (m->options->training.average != 0.0 && (lists[4].values[i] = kept_of(m, p, "average", initial)) == NULL)
         return m->error->status;
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++) {
@@ -243,7 +243,7 @@ static xcvm_status append(update *u, const list lists[LISTS], size_t count, cons
 
 static bool is_half(const xcc_value *p) { return p->type.dtype != XCVM_F32 && p->type.dtype != XCVM_F64; }
 
-/* The instruction for the learners of one group, of half precision or not; none if there are none. */
+/* The instruction for the trainable parameters of one group, of half precision or not; none if there are none. */
 static xcvm_status update_group(update *u, size_t group, bool half)
 {
     xcc_training *t = u->t;
@@ -261,7 +261,7 @@ static xcvm_status update_group(update *u, size_t group, bool half)
         if ((lists[i].values = xcc_alloc(m, t->count * sizeof(xcc_value *))) == NULL)
             return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < t->count; i++)
-        if (t->learners[i].group == group && is_half(t->learners[i].parameter) == half)
+        if (t->parameters[i].group == group && is_half(t->parameters[i].parameter) == half)
             XCVM_TRY(fill_lists(u, lists, i, count++, half));
     if (count == 0)
         return XCVM_OK;
@@ -300,9 +300,9 @@ static xcvm_status begin(update *u)
     if (m->options->training.accumulate && (u->accumulators = xcc_alloc(m, bytes)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < t->count; i++) {
-        u->gradients[i] = t->learners[i].gradient;
+        u->gradients[i] = t->parameters[i].gradient;
         if (m->options->training.accumulate)
-            u->accumulators[i] = t->learners[i].accumulator;
+            u->accumulators[i] = t->parameters[i].accumulator;
     }
     /* What processes have accumulated is in the sums over all of them. */
     u->summands = m->options->training.all_reduce ? NULL : u->accumulators;
@@ -316,7 +316,7 @@ xcvm_status xcc_training_inputs(xcc_training *t)
     if (!t->m->options->training.accumulate)
         return XCVM_OK;
     for (size_t i = 0; i < t->count; i++)
-        XCVM_TRY(keep(t->m, t->learners[i].parameter, "accumulator", 0.0, &t->learners[i].accumulator));
+        XCVM_TRY(keep(t->m, t->parameters[i].parameter, "accumulator", 0.0, &t->parameters[i].accumulator));
     t->apply = xcc_input_add(t->b.graph, "apply", XCVM_BOOL, 0, NULL);
     return t->apply != NULL ? XCVM_OK : t->m->error->status;
 }

@@ -70,7 +70,7 @@ static xcvm_status build_update(const xcvm_optimizer *o, xcc_module *m, size_t c
                                 const tape_program_change *changes)
 {
     xcc_training t = {.m = m, .b = {.graph = m->graph, .name = "", .origin = "Optimizer"}, .spec = o->spec};
-    if ((t.learners = xcc_alloc(m, count * sizeof *t.learners)) == NULL)
+    if ((t.parameters = xcc_alloc(m, count * sizeof *t.parameters)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
         xcc_value *gradient = changes[i].gradient;
@@ -80,7 +80,7 @@ static xcvm_status build_update(const xcvm_optimizer *o, xcc_module *m, size_t c
             gradient = xcc_build_mul(&t.b, gradient, xcc_build_number(&t.b, gradient, o->scale));
         if (gradient == NULL)
             return m->error->status;
-        t.learners[t.count++] = (xcc_learner){.parameter = changes[i].state, .gradient = gradient};
+        t.parameters[t.count++] = (xcc_trainable){.parameter = changes[i].state, .gradient = gradient};
     }
     return t.count > 0 ? xcc_training_update(&t)
                        : xcvm_error_set(m->error, XCVM_UNSUPPORTED, "the optimizer updates nothing");
