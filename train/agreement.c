@@ -16,7 +16,7 @@
     X(OPTIMIZER, "optimizer", OPTIONS)                                                                                 \
     X(LOSS, "loss", OPTIONS)                                                                                           \
     X(ROUNDING, "rounding of weights and activations, or normalization of batches", OPTIONS)                           \
-    X(LEARNERS, "parameters that learn", OPTIONS)                                                                      \
+    X(TRAINABLE, "parameters that learn", OPTIONS)                                                                     \
     X(GRADIENTS, "clipping, accumulation, averages or loss scale", OPTIONS)                                            \
     X(SCHEDULE, "schedule", OPTIONS)                                                                                   \
     X(ORDER, "seed or order of examples", OPTIONS)                                                                     \
@@ -72,7 +72,7 @@ static double hash_of_text(const char *text)
     return number_of(&d);
 }
 
-static double hash_of_learners(const xcc_options *o)
+static double hash_of_trainable(const xcc_options *o)
 {
     digest d = {0};
     for (size_t i = 0; i < o->gradients.wrt_count; i++)
@@ -156,7 +156,7 @@ xcvm_status xct_agree(const xct_trainer *t, const xct_fit_options *o, const xct_
                                [OPTIMIZER] = hash_of_text(t->compile.train),
                                [LOSS] = hash_of_loss(t),
                                [ROUNDING] = hash_of_rounding(t),
-                               [LEARNERS] = hash_of_learners(&t->compile),
+                               [TRAINABLE] = hash_of_trainable(&t->compile),
                                [GRADIENTS] = hash_of_gradients(&t->compile, o),
                                [SCHEDULE] = hash_of_schedule(o),
                                [ORDER] = hash_of_order(t, o),

@@ -505,6 +505,50 @@ xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm
     return status;
 }
 
+/* Folders in the parent of `folder` that have checkpoints, the first few of them in the order of names. */
+static void list_neighbors(const char *folder, char *list, size_t size)
+{
+    enum { NAMED = 3, LONGEST = 128 };
+    char parent[XCT_PATH], path[XCT_PATH], names[NAMED][LONGEST];
+    size_t count = 0, length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    while (length > 0 && folder[length - 1] != '/')
+        length--;
+    list[0] = '\0';
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)length, folder);
+    DIR *dir = opendir(length > 0 ? parent : ".");
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char checkpoint[XCT_PATH];
+        const int made = snprintf(path, sizeof path, "%s%s", parent, entry->d_name);
+        if (entry->d_name[0] == '.' || strlen(entry->d_name) >= LONGEST || made < 0 || made >= XCT_PATH ||
+            xct_checkpoints_latest(path, checkpoint, NULL) != XCVM_OK || checkpoint[0] == '\0')
+            continue;
+        size_t at = count < NAMED ? count++ : NAMED;
+        for (; at > 0 && strcmp(names[at - 1], entry->d_name) > 0; at--)
+            if (at < NAMED)
+                memcpy(names[at], names[at - 1], LONGEST);
+        if (at < NAMED)
+            (void)snprintf(names[at], LONGEST, "%s", entry->d_name);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    for (size_t i = 0; i < count; i++) {
+        const size_t used = strlen(list);
+        (void)snprintf(list + used, size - used, "%s%s%s", i > 0 ? ", " : "", parent, names[i]);
+    }
+}
+
+xcvm_status xct_checkpoints_refuse(const char *folder, xcvm_error *error)
+{
+    struct stat info;
+    char neighbors[600];
+    list_neighbors(folder, neighbors, sizeof neighbors);
+    XCVM_FAIL(error, INVALID_ARGUMENT, "%s: %s, so there is nothing to resume. Begin without --resume%s%s", folder,
+              stat(folder, &info) != 0 ? "there is no such folder" : "the folder has no checkpoint",
+              neighbors[0] != '\0' ? ", or resume from a folder with checkpoints: " : "", neighbors);
+}
+
 xcvm_status xct_checkpoints_restore(xct_trainer *t, const char *path, xcvm_error *error)
 {
     uint64_t step;

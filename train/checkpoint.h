@@ -17,6 +17,9 @@ xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size
 /* Goes on from one of the folder's, which must be of the step that its name tells, and of this training's way. */
 xcvm_status xct_checkpoints_restore(xct_trainer *t, const char *path, xcvm_error *error);
 /* The latest one; `path` is empty if there is none. */
+/* Says in `error` that a training cannot resume, since the folder has no checkpoint, and names folders beside it that
+ * have some. */
+xcvm_status xct_checkpoints_refuse(const char *folder, xcvm_error *error);
 xcvm_status xct_checkpoints_latest(const char *folder, char path[XCT_PATH], xcvm_error *error);
 
 #endif

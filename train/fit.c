@@ -64,8 +64,11 @@ static xcvm_status choose_batch(fit *f)
     const int64_t own = xct_dataset_batch(f->data), fixed = own >= 0 ? own * (int64_t)ranks_of(f) : own;
     f->whole = fixed >= 0;
     f->batch = f->o.batch != 0 ? f->o.batch : fixed > 0 ? (size_t)fixed : USUAL_BATCH;
-    XCVM_CHECK(f->error, fixed < 0 || f->batch == (size_t)fixed, INVALID_ARGUMENT,
-               "the model takes batches of %lld examples, not of %zu", (long long)fixed, f->batch);
+    XCVM_CHECK(
+        f->error, fixed < 0 || f->batch == (size_t)fixed, INVALID_ARGUMENT,
+        "the model takes batches of %lld examples, not of %zu. Leave the size of batches out, or export the model "
+        "with an open first dimension (dynamic_axes of PyTorch's export)",
+        (long long)fixed, f->batch);
     if (f->o.batch == 0 && fixed < 0 && f->batch > f->order.total)
         f->batch = (size_t)f->order.total;
     XCVM_CHECK(f->error, f->batch >= ranks_of(f), INVALID_ARGUMENT,
@@ -73,6 +76,23 @@ static xcvm_status choose_batch(fit *f)
     XCVM_CHECK(f->error, f->batch <= f->order.total, INVALID_ARGUMENT,
                "a batch of %zu examples is larger than the data set, which has %llu%s", f->batch,
                (unsigned long long)f->order.total, f->has_held && f->o.validation == NULL ? " to learn from" : "");
+    return XCVM_OK;
+}
+
+/* Validation takes batches as large as one process's part of those that are learned from, or what there is. */
+static size_t held_batch(const fit *f)
+{
+    const size_t part = xcvm_ceil_div(f->batch, ranks_of(f));
+    return f->held_order.total < part && !f->whole ? (size_t)f->held_order.total : part;
+}
+
+static xcvm_status check_held_batch(const fit *f)
+{
+    XCVM_CHECK(
+        f->error, !f->has_held || held_batch(f) <= f->held_order.total, INVALID_ARGUMENT,
+        "validation: the model takes batches of %zu examples, for validation there are %llu. Keep more examples for "
+        "validation, or export the model with an open first dimension",
+        held_batch(f), (unsigned long long)f->held_order.total);
     return XCVM_OK;
 }
 
@@ -125,6 +145,11 @@ static xcvm_status resume(fit *f)
     f->checkpointed = UINT64_MAX;
     if (f->o.checkpoints == NULL)
         return XCVM_OK;
+    if (f->o.resume) {
+        XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
+        if (f->checkpoint[0] == '\0')
+            return xct_checkpoints_refuse(f->o.checkpoints, f->error);
+    }
     if (writes_files(f))
         XCVM_TRY(xct_checkpoints_begin(f->o.checkpoints, f->error));
     XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
@@ -228,6 +253,7 @@ static xcvm_status begin(fit *f)
         XCVM_TRY(xct_classes_join(f->t, f->o.validation, f->error));
     XCVM_TRY(begin_orders(f));
     XCVM_TRY(choose_batch(f));
+    XCVM_TRY(check_held_batch(f));
     count_steps(f);
     XCVM_TRY(resume(f));
     if (!f->t->restored)
@@ -273,15 +299,20 @@ static xcvm_status judge_batch(fit *f, const xct_batch *batch)
     return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &measured, f->error);
 }
 
+/* A loss over labels that are all ignored is 0 and says nothing. */
+static xcvm_status check_counted(const fit *f, const xct_measure *measure, const char *what)
+{
+    XCVM_CHECK(f->error, !measure->ignores || measure->batches == 0 || measure->weight > 0, INVALID_ARGUMENT,
+               "%s: no label counts: all are %lld, the label to ignore. Check the labels", what,
+               (long long)measure->ignored);
+    return XCVM_OK;
+}
+
 /* Processes measure batches in turn, as large as their parts of those that are learned from. */
 static xcvm_status judge(fit *f)
 {
     xct_loader *loader = NULL;
-    const size_t part = xcvm_ceil_div(f->batch, ranks_of(f));
-    const size_t batch = f->held_order.total < part && !f->whole ? (size_t)f->held_order.total : part;
-    XCVM_CHECK(f->error, batch <= f->held_order.total, INVALID_ARGUMENT,
-               "the model takes batches of %zu examples, for validation there are %llu", batch,
-               (unsigned long long)f->held_order.total);
+    const size_t batch = held_batch(f);
     const xct_loading loading = {.batch = batch,
                                  .place = batch * (uint64_t)f->t->options.rank,
                                  .stride = batch * (uint64_t)ranks_of(f),
@@ -302,7 +333,7 @@ static xcvm_status judge(fit *f)
     if (status != XCVM_OK)
         xcvm_error_prefix(f->error, "validation");
     xct_trainer_report(f->t, &f->held, &f->held_result);
-    return status;
+    return status == XCVM_OK ? check_counted(f, &f->held, "validation") : status;
 }
 
 /* ---- Steps ---- */
@@ -372,6 +403,7 @@ static xcvm_status end_epoch(fit *f)
 {
     xct_position *p = &f->t->position;
     xct_trainer_report(f->t, &f->epoch, &f->epoch_result);
+    XCVM_TRY(check_counted(f, &f->epoch, "the epoch"));
     xct_measure_clear(&f->epoch);
     f->measured_held = f->has_held && !f->o.overfit_batch;
     if (f->measured_held)

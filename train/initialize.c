@@ -156,13 +156,17 @@ static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const
     char has[100], wants[100];
     const bool floats = xcvm_dtype_is_float(w->dtype) && value->kind == XCVM_KIND_TENSOR &&
                         is_real((xcvm_dtype)value->dtype) && is_real(w->dtype);
-    XCVM_CHECK(error,
-               value->kind == XCVM_KIND_TENSOR && (value->dtype == w->dtype || floats) && value->rank == w->rank &&
-                   memcmp(value->dims, w->dims, (size_t)w->rank * sizeof *w->dims) == 0,
-               SHAPE_MISMATCH, "%s: \"%.100s\" is %s%s, the model has %s%s", t->options.weights, w->name,
-               xcvm_dtype_name((xcvm_dtype)value->dtype), xcvm_dims_describe(value->rank, value->dims, has, sizeof has),
-               xcvm_dtype_name(w->dtype), xcvm_dims_describe(w->rank, w->dims, wants, sizeof wants));
-    return XCVM_OK;
+    const bool tensor = value->kind == XCVM_KIND_TENSOR, typed = tensor && (value->dtype == w->dtype || floats);
+    if (typed && value->rank == w->rank && memcmp(value->dims, w->dims, (size_t)w->rank * sizeof *w->dims) == 0)
+        return XCVM_OK;
+    const bool turned =
+        tensor && value->rank == 2 && w->rank == 2 && value->dims[0] == w->dims[1] && value->dims[1] == w->dims[0];
+    XCVM_FAIL(error, SHAPE_MISMATCH, "%s: \"%.100s\" is %s%s, the model has %s%s. %s", t->options.weights, w->name,
+              xcvm_dtype_name((xcvm_dtype)value->dtype), xcvm_dims_describe(value->rank, value->dims, has, sizeof has),
+              xcvm_dtype_name(w->dtype), xcvm_dims_describe(w->rank, w->dims, wants, sizeof wants),
+              !typed   ? "Convert the array to the model's type"
+              : turned ? "Transpose the array (.T in NumPy)"
+                       : "Leave the array out to keep the model's own, or use weights of the same network");
 }
 
 /* Brings an array to the type of its weight. Numbers beyond the type's greatest are refused. */

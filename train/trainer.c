@@ -70,6 +70,7 @@ static xcvm_status find_label_rule(xct_trainer *t, xcvm_error *error)
                          .ignored = added ? xcc_loss_ignores(&t->compile) : own.ignored,
                          .axis = axis,
                          .output_rank = added ? scores->rank : 0};
+    memcpy(t->feed.labels.output_dims, scores->dims, sizeof t->feed.labels.output_dims);
     return XCVM_OK;
 }
 
@@ -188,6 +189,7 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(index_states(t, error));
     XCVM_TRY(find_label(t, error));
     XCVM_TRY(find_label_rule(t, error));
+    t->feed.diagnostics = t->compile.diagnostics;
     XCVM_TRY(xct_classes_read(t, error));
     XCVM_TRY(find_metrics(t, error));
     xct_position_begin(&t->position);

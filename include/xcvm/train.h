@@ -246,7 +246,7 @@ typedef struct xct_fit_options {
     const char *checkpoints;       /* directory of checkpoints, created if missing; NULL: none */
     uint64_t checkpoint_every;     /* steps; 0: each epoch. The end always saves one */
     size_t keep;                   /* number of checkpoints to keep; 0: 3 */
-    bool resume;                   /* continue from the latest of `checkpoints`, if any */
+    bool resume;                   /* continue from the latest of `checkpoints`; INVALID_ARGUMENT if there is none */
     xct_progress_visitor progress; /* after each step */
 } xct_fit_options;
 

@@ -109,7 +109,7 @@ for target in --log --curve -o; do
 done
 run "${keeps[@]}" --log new --curve ./new
 code 2
-err_has '--curve and --log are one file, new'
+err_has '--curve and --log are the same file, new'
 check test ! -e new
 run "${learn[@]}" --log new --curve new.svg -o "$PWD/new"
 code 2

@@ -26,7 +26,9 @@ seed=$(date +%N | sed 's/^0*//')
 kills=0
 for round in $(seq 1 200); do
     # The process itself, not a shell around it, is what is killed.
-    "$xcvm" "${arguments[@]}" -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 --resume \
+    resume=()
+    [ -z "$(ls saved/step-*.safetensors 2>/dev/null)" ] || resume=(--resume)
+    "$xcvm" "${arguments[@]}" -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 "${resume[@]}" \
         >"$work/.out" 2>"$work/.err" &
     pid=$!
     if [ "$kills" -lt 20 ]; then

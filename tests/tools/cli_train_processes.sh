@@ -56,11 +56,8 @@ done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
 
-# wide.onnx is a network of which one layer's gradients fill a bucket, so that there are three.
-wide=(train wide.onnx -d wide.npz --loss mse -l y --init glorot --optimizer adam:lr=1e-3 --clip-norm 1 -b 8 --threads 1
-    --epochs 2 -o any.bin)
-if command -v python3 >/dev/null; then
-    python3 - <<'END'
+# Writes what models consist of, in protobuf's wire format.
+cat >messages.py <<'END'
 def number(n):
     return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
 def field(n, value):
@@ -71,6 +68,16 @@ def field(n, value):
 def value(name, *dims):
     sizes = b"".join(field(1, field(2 if isinstance(d, str) else 1, d)) for d in dims)
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
+def save(path, graph):
+    open(path, "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+END
+
+# wide.onnx is a network of which one layer's gradients fill a bucket, so that there are three.
+wide=(train wide.onnx -d wide.npz --loss mse -l y --init glorot --optimizer adam:lr=1e-3 --clip-norm 1 -b 8 --threads 1
+    --epochs 2 -o any.bin)
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+from messages import field, save, value
 sizes = [64, 1100, 1100, 1100, 4]
 graph, last = field(2, "wide"), "x"
 for i, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
@@ -79,7 +86,7 @@ for i, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
     graph += field(1, field(1, "p%d" % i) + field(2, "t%d" % i) + field(4, "Tanh"))
     last = "t%d" % i
 graph += field(11, value("x", "N", 64)) + field(12, value(last, "N", 4))
-open("wide.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+save("wide.onnx", graph)
 END
     printf 'xcvm 1\ninput x f32[Nx64]\ninput y f32[Mx4]\noutput u f32[Nx64]\noutput v f32[Mx4]\n$1 = In(name="x")\n$2 = In(name="y")\nOut($1, name="u")\nOut($2, name="v")\n' |
         assemble two.bin
@@ -114,16 +121,7 @@ fi
 if command -v python3 >/dev/null; then
     python3 - <<'END'
 import random, struct
-def number(n):
-    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
-def field(n, value):
-    if isinstance(value, int):
-        return number(n << 3) + number(value)
-    value = value.encode() if isinstance(value, str) else value
-    return number(n << 3 | 2) + number(len(value)) + value
-def value(name, *dims):
-    sizes = b"".join(field(1, field(2 if isinstance(d, str) else 1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
+from messages import field, save, value
 def tensor(name, dims, numbers):
     return field(5, b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, name) + field(9, struct.pack("<%df" % len(numbers), *numbers)))
 def node(kind, output, *inputs):
@@ -139,7 +137,7 @@ for i, (rows, columns) in enumerate(((64, 12), (12, 4))):
     graph += node("Tanh", "t%d" % i, "n%d" % i)
     last = "t%d" % i
 graph += field(11, value("x", "N", 64)) + field(12, value(last, "N", 4))
-open("normal.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+save("normal.onnx", graph)
 END
     run run two.bin -i x=47x64xf32=random:3 -i y=47x4xf32=random:4 -o u=@normal.npz:x -o v=@normal.npz:y
     code 0

@@ -5,6 +5,13 @@ here=$data/training
 scores=(train "$here/scores.onnx" -l labels=y)
 classes=(--loss softmax_cross_entropy --optimizer sgd:lr=0.5)
 
+# has_losses LOG FILE: whether the losses of all steps are those of the file.
+has_losses() {
+    awk -F, -v file="$2" 'BEGIN {
+        while ((getline line <file) > 0) if (line !~ /mean/) wanted[++count] = line
+    } NR > 1 { if (($3 - wanted[NR - 1]) ^ 2 > 1e-11) wrong++ } END { exit wrong > 0 || NR != count + 1 }' "$1"
+}
+
 # ---- Losses ----
 
 run "${scores[@]}" -d "$here/ignored.npz" -o t.onnx
@@ -22,7 +29,7 @@ code 2
 err_has '--loss token_cross_entropy suits the labels in array "y", which are of i64 with 2 axes'
 run "${scores[@]}" -d "$here/ignored.npz" --loss mse -o t.onnx
 code 3
-err_has 'For labels of that type and shape there is the loss softmax_cross_entropy'
+err_has '--loss softmax_cross_entropy takes these labels'
 check test ! -e t.onnx
 run check "$here/scores.onnx" --backprop
 code 2
@@ -98,9 +105,7 @@ run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}" --epochs 3 -b 4 --no-s
 code 0
 check test "$(grep -c '^epoch [123]  step ' .out)" = 3
 # Losses of steps, and means of epochs over labels that count.
-check awk -F, -v file="$here/ignored.txt" 'BEGIN {
-    while ((getline line <file) > 0) if (line !~ /mean/) wanted[++count] = line
-} NR > 1 { if (($3 - wanted[NR - 1]) ^ 2 > 1e-11) wrong++ } END { exit wrong > 0 || NR != count + 1 }' log.csv
+check has_losses log.csv "$here/ignored.txt"
 means=$(sed -n 's/^mean //p' "$here/ignored.txt")
 lines=$(sed -n 's/^epoch .*  loss \([0-9.]*\).*/\1/p' .out)
 check awk -v a="$means" -v b="$lines" 'BEGIN {
@@ -127,9 +132,7 @@ code 0
 check cmp log.csv log255.csv
 run train "$here/tokens.onnx" -d "$here/tokens.npz" -l labels=y --loss token_cross_entropy --optimizer sgd:lr=0.5 --epochs 3 -b 2 --no-shuffle --log tokens.csv -o t.onnx
 code 0
-check awk -F, -v file="$here/tokens.txt" 'BEGIN {
-    while ((getline line <file) > 0) if (line !~ /mean/) wanted[++count] = line
-} NR > 1 { if (($3 - wanted[NR - 1]) ^ 2 > 1e-11) wrong++ } END { exit wrong > 0 || NR != count + 1 }' tokens.csv
+check has_losses tokens.csv "$here/tokens.txt"
 check awk -v a="$(tail -1 "$here/tokens.txt" | cut -d' ' -f2)" -v b="$(sed -n 's/^loss //p' .out)" 'BEGIN { exit (a - b) ^ 2 > 1e-9 }'
 run "${scores[@]}" -d "$here/ignored255.npz" "${classes[@]}" -o t.onnx
 code 3
@@ -262,6 +265,6 @@ code 0
 run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}" --epochs 2 --checkpoint saved --resume -o t.onnx
 code 0
 err_has 'nothing to do: saved/step-000000000002.safetensors is of step 2'
-err_has 'ask for more with --epochs or --steps'
+err_has 'Ask for more with --epochs or --steps. The model is written again to t.onnx'
 check test -s t.onnx
 finish

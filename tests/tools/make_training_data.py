@@ -110,3 +110,45 @@ for name, shade in (("cat", 20), ("dog", 130), ("emu", 240)):
         png(f"images/{name}/{i}.png", shade + i)
 for name, shade in (("dog", 130), ("emu", 240)):
     png(f"held/{name}/0.png", shade)
+
+# ---- Cases of cli_train_advice.sh ----
+
+random = np.random.default_rng(31)
+weights = {"w": random.normal(size=(3, 3)).astype(np.float32), "b": np.zeros(3, np.float32)}
+fc = helper.make_node("Gemm", ["x", "w", "b"], ["s"])
+for name, node in (("softmax", helper.make_node("Softmax", ["s"], ["y"], axis=1)), ("logsoftmax", helper.make_node("LogSoftmax", ["s"], ["y"], axis=1)),
+                   ("sigmoid", helper.make_node("Sigmoid", ["s"], ["y"])), ("linear", helper.make_node("Identity", ["s"], ["y"]))):
+    save(f"advice/{name}.onnx", [fc, node], [value("x", F, ["N", 3])], [value("y", F, ["N", 3])], weights)
+save("advice/two.onnx", [helper.make_node("Gemm", ["x", "w", "b"], ["kind"]), helper.make_node("MatMul", ["x", "v"], ["size"])],
+     [value("x", F, ["N", 3])], [value("kind", F, ["N", 3]), value("size", F, ["N", 1])], {**weights, "v": np.ones((3, 1), np.float32)})
+pool = [helper.make_node("Conv", ["image", "k"], ["c"], kernel_shape=[3, 3]), helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"])]
+for name, sizes, count in (("open", ["height", "width"], 3), ("score", [8, 8], 1)):
+    save(f"advice/{name}.onnx", pool, [value("image", F, ["N", 3, *sizes])], [value("y", F, ["N", count])],
+         {"k": random.normal(size=(count, 3, 3, 3)).astype(np.float32)})
+gru = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), helper.make_node("GRU", ["t", "w", "r", "", "", "h0"], ["", "h"], hidden_size=4),
+       helper.make_node("Squeeze", ["h", "axis"], ["q"]), helper.make_node("MatMul", ["q", "v"], ["y"])]
+gru_weights = {"w": random.normal(size=(1, 12, 3)).astype(np.float32), "r": random.normal(size=(1, 12, 4)).astype(np.float32),
+               "v": random.normal(size=(4, 3)).astype(np.float32), "axis": np.array([0])}
+save("advice/gru.onnx", gru, [value("x", F, ["N", "T", 3]), value("h0", F, [1, "N", 4])], [value("y", F, ["N", 3])], gru_weights)
+save("advice/fixed.onnx", gemm, [value("x", F, [4, 3])], [value("scores", F, [4, 3])], {"fc.weight": w, "fc.bias": b})
+save("advice/lost.onnx", gemm, [value("x", F, ["N", 3])], [value("scores", F, ["N", 3])], {"fc.weight": w, "fc.bias": b}, "lost.bin")
+os.remove(f"{HERE}/advice/lost.bin")
+drop = [helper.make_node("Gemm", ["x", "w", "b"], ["s"]), helper.make_node("Dropout", ["s", "ratio", "on"], ["d", "mask"]),
+        helper.make_node("Gemm", ["d", "v"], ["y"])]
+dropout = {**weights, "v": random.normal(size=(3, 3)).astype(np.float32), "ratio": np.array(0.25, np.float32)}
+for name, on in (("dropout", True), ("dropout_off", False)):
+    save(f"advice/{name}.onnx", drop, [value("x", F, ["N", 3])], [value("y", F, ["N", 3])], {**dropout, "on": np.array(on)})
+
+x = random.normal(size=(8, 3)).astype(np.float32)
+classes, numbers = np.arange(8) % 3, (x @ [1.0, 2.0, 3.0]).astype(np.float32)
+arrays = {"x": x, "i1": classes, "i2": classes[:, None], "f1": classes.astype(np.float32), "hot": np.eye(3, dtype=np.float32)[classes],
+          "n1": numbers, "n2": numbers[:, None], "yes": (numbers > 0).astype(np.int64), "ignored": np.full(8, -100), "x64": x.astype(np.float64),
+          "h0": np.zeros((8, 4), np.float32), "steps": random.normal(size=(8, 5, 3)).astype(np.float32)}
+np.savez(f"{HERE}/advice/data.npz", **arrays)
+out = torch.tensor(x) @ torch.ones(3, 1)  # one.onnx
+write("advice/mse.txt", [f"{float(torch.nn.functional.mse_loss(out, torch.tensor(numbers)[:, None])):.6f}"])
+scores = torch.tensor(x) @ torch.tensor(weights["w"])
+write("advice/cross_entropy.txt", [f"{float(torch.nn.functional.cross_entropy(scores, torch.tensor(classes))):.6f}"])
+np.savez(f"{HERE}/advice/turned.npz", **{"fc.weight": w[:, :2].T.astype(np.float16)})
+np.savez(f"{HERE}/advice/held.npz", x=x, y=np.full(8, -100))

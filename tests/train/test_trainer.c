@@ -280,6 +280,10 @@ START_TEST(resumed_bits)
                 *second = make(net_model, &net_options);
     const xct_fit_report all = fit(whole, &options, XCVM_OK, "");
     options.checkpoints = in_folder("saved");
+    options.resume = true;
+    fit(first, &options, XCVM_INVALID_ARGUMENT, "there is no such folder, so there is nothing to resume");
+    ck_assert_int_ne(access(options.checkpoints, F_OK), 0);
+    options.resume = false;
     options.progress.call = stop_at;
     options.progress.user = first;
     const xct_fit_report stopped = fit(first, &options, XCVM_OK, "");

@@ -391,9 +391,9 @@ START_TEST(best_weights_resumed)
     ck_assert_uint_gt(all.best_step, 0);
     ck_assert_uint_lt(all.best_step + 2, all.steps);
     options.checkpoints = in_folder("saved");
-    options.resume = true;
     for (uint64_t stop = all.best_step + 2; stop < all.best_step + 5; stop += 2) {
         xct_trainer *t = make(line_model, &swinging_options);
+        options.resume = stop > all.best_step + 2;
         epochs e = {.t = t, .stop_at = stop == all.best_step + 2 ? stop : 0};
         options.progress.call = observe;
         options.progress.user = &e;

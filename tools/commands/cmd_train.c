@@ -1,4 +1,4 @@
-/* `xcvm train`: a model learns from data in files. */
+/* `xcvm train`: trains a model on data in files. */
 #include "commands/commands.h"
 #include "commands/train_data.h"
 #include "commands/train_output.h"
@@ -54,98 +54,101 @@ struct train_flags {
 
 static const struct option data_options[] = {
     {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
-     "a .npz or .safetensors file, a pattern of such files as 'train-*.npz', a folder of them, .npy files (given one "
-     "by "
-     "one, and named without .npy), or a folder with a folder of images for each class, whose arrays are images "
-     "and labels; or images alone, or a folder of them, for models without labels"},
+     "training data: a .npz or .safetensors file, a pattern such as 'train-*.npz', a folder of such files, or .npy "
+     "files "
+     "(one option each; an array is named after its file). Or a folder with a folder of images for each class, which "
+     "has the "
+     "arrays images and labels. Or images, or a folder of them, for models without labels"},
     {"input", 'i', "NAME=ARRAY[*FACTOR]", OPTION_LIST, AT(inputs), 0, 0,
-     "which array an input takes; without, that of its own name. Integers for an input of floats are multiplied by the "
-     "factor, a number or 1/255, which brings images of u8 to the scale of images in folders"},
+     "the array for an input; the default is the array of the same name. The factor, a number or 1/255, multiplies "
+     "integers "
+     "for an input of floats: *1/255 gives u8 images the scale of images in folders"},
     {"label", 'l', "NAME=ARRAY", OPTION_TEXT, AT(label), 0, 0,
-     "the input that has the labels, of the model or of the loss that is added, and the array that it takes"},
-    {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 32"},
-    {"no-shuffle", 0, NULL, OPTION_FLAG, AT(no_shuffle), 0, 0, "take the examples in the order of the files"},
+     "the input for labels, of the model or of the added loss, and its array"},
+    {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples per batch; 0: the model's fixed number, or 32"},
+    {"no-shuffle", 0, NULL, OPTION_FLAG, AT(no_shuffle), 0, 0, "keep the order of the examples in the files"},
     {"validation", 0, "FILE|SHARE", OPTION_TEXT, AT(validation), 0, 0,
-     "data to measure the model on at the end of each epoch: a file or pattern as of --data, or a share of the data, "
-     "as "
-     "0.1, that is not learned from"},
+     "data to measure the model on after each epoch: a path as for --data, or a share of the data, such as 0.1, which "
+     "is "
+     "then not trained on"},
     END_OF_OPTIONS,
 };
 
 static const struct option own_options[] = {
     {"loss", 0, "LOSS", OPTION_TEXT, AT(loss), 0, 0,
-     "what is made smaller: an output of the model, or a loss that is added to it, as softmax_cross_entropy or mse, "
-     "also "
-     "with output and labels, as mse(y,target); without, the model's only output of one number"},
+     "the loss: an output of the model, or a loss to add, such as softmax_cross_entropy or mse. mse(y,target) also "
+     "names "
+     "the output and the input for labels. The default is the model's only output of one number"},
     {"optimizer", 0, "OPTIMIZER", OPTION_TEXT, AT(optimizer), 0, 0,
-     "how parameters follow their gradients, and its settings, as sgd:lr=0.01,momentum=0.9 or adam:lr=1e-3"},
+     "the optimizer and its settings, such as sgd:lr=0.01,momentum=0.9 or adam:lr=1e-3"},
     {"schedule", 0, "SCHEDULE", OPTION_TEXT, AT(schedule), 0, 0,
      "the learning rate over the steps: constant, step:every=10e,factor=0.1, exponential:factor=0.95, linear:to=0, "
-     "cosine:to=0, onecycle:up=30%, wsd:decay=20% or plateau:patience=10; all take warmup=STEPS. Numbers of steps may "
-     "be "
-     "written as epochs, 2e, or as a share of all, 10%"},
+     "cosine:to=0, onecycle:up=30%, wsd:decay=20% or plateau:patience=10. All accept warmup=STEPS. A number of steps "
+     "may be "
+     "in epochs (2e) or a share of all steps (10%)"},
     {"epochs", 0, "N", OPTION_INT, AT(epochs), 0, INT32_MAX,
-     "how often the data are gone through; 0: as often as --steps takes, or once"},
-    {"steps", 0, "N", OPTION_INT, AT(steps), 0, INT64_MAX, "stop after so many steps; 0: when the epochs are over"},
-    {"accumulate", 0, "N", OPTION_INT, AT(accumulate), 1, INT32_MAX,
-     "batches that one step takes the mean gradient of"},
+     "passes over the data; 0: as many as --steps needs, or one"},
+    {"steps", 0, "N", OPTION_INT, AT(steps), 0, INT64_MAX, "stop after this number of steps; 0: after the epochs"},
+    {"accumulate", 0, "N", OPTION_INT, AT(accumulate), 1, INT32_MAX, "batches whose mean gradient one step uses"},
     {"train", 0, "PATTERN", OPTION_LIST, AT(train), 0, 0,
-     "learn these parameters alone, as 'head.*', where * stands for any characters; the others stay as they are"},
+     "train only these parameters, such as 'head.*', where * matches any characters; the others stay unchanged"},
     {"keep-batch-normalization", 0, NULL, OPTION_FLAG, AT(keep_batch_normalization), 0, 0,
-     "leave BatchNormalization that was exported for inference as it is, with fixed mean and variance"},
+     "leave BatchNormalization that was exported for inference unchanged, with fixed mean and variance"},
     {"local-batch-normalization", 0, NULL, OPTION_FLAG, AT(local_batch_normalization), 0, 0,
-     "with several processes, BatchNormalization takes mean and variance of each process's part of a batch; without, "
-     "of "
-     "the whole batch, as one process does"},
+     "with several processes: BatchNormalization uses mean and variance of the process's part of a batch; the default "
+     "is "
+     "the whole batch"},
     {"quantize", 0, NULL, OPTION_FLAG, AT(quantize), 0, 0,
-     "learn with activations and weights rounded to 8 bits, as xcvm quantize places them; gradients go straight "
-     "through "
-     "the rounding, and normalizations are merged into convolutions first"},
+     "train with activations and weights rounded to 8 bits, as xcvm quantize places them. Gradients pass through the "
+     "rounding unchanged. Normalizations are first merged into convolutions"},
     {"init", 0, "he|glorot|normal|uniform|orthogonal", OPTION_CHOICE, AT(init), 0, 0,
-     "draw the weights anew; biases become 0, scales 1"},
+     "draw new weights; biases become 0, scales 1"},
     {"weights", 0, "FILE", OPTION_FILE, AT(weights), 0, 0,
-     "begin with the arrays of this .npz or .safetensors file that have names of parameters"},
+     "start with the arrays of this .npz or .safetensors file that have names of parameters"},
     {"metric", 0, "METRIC", OPTION_LIST, AT(metrics), 0, 0,
-     "also measure accuracy, top5, f1, mse, mae or perplexity; without, accuracy of classes, or mae of numbers"},
+     "also measure accuracy, top5, f1, mse, mae or perplexity; the default is accuracy for classes and mae for "
+     "numbers"},
     {"patience", 0, "EPOCHS", OPTION_INT, AT(patience), 0, INT32_MAX,
-     "stop early when so many epochs have brought no better loss, of validation if there is any; 0: never"},
+     "stop early after this number of epochs without a lower loss, of validation if there is any; 0: never"},
     {"end-weights", 0, "best|last", OPTION_CHOICE, AT(end_weights), 0, 0,
-     "which weights are the result: those of the epoch with the least loss, of validation if there is any, or of the "
-     "last step; without, the best with --patience, else the last"},
+     "weights of the result: of the epoch with the lowest loss, of validation if there is any, or of the last step; "
+     "the "
+     "default is best with --patience, otherwise last"},
     {"overfit-batch", 0, NULL, OPTION_FLAG, AT(overfit_batch), 0, 0,
-     "learn the first batch by heart, again and again: what can learn at all gets a loss near 0"},
-    {"seed", 0, "N", OPTION_INT, AT(seed), 0, INT64_MAX, "of shuffling, Dropout and --init"},
+     "train on the first batch only; a model that can learn reaches a loss near 0"},
+    {"seed", 0, "N", OPTION_INT, AT(seed), 0, INT64_MAX, "seed of shuffling, Dropout and --init"},
     END_OF_OPTIONS,
 };
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what was learned, for inference: for a name that ends in .onnx the model with its new weights, else a program; "
-     "-: "
-     "to standard output, and what is printed to standard error"},
+     "the trained model in inference form: an ONNX model if the name ends in .onnx, otherwise a program; -: a program "
+     "to "
+     "standard output, while messages go to standard error"},
     {"training-form", 0, NULL, OPTION_FLAG, AT(training_form), 0, 0,
-     "leave nodes of the result in training form; without, BatchNormalization in it uses running statistics, and "
-     "Dropout does nothing"},
+     "leave nodes of the result in training form. By default BatchNormalization uses running statistics, and Dropout "
+     "does "
+     "nothing"},
     {"log", 0, "FILE.csv", OPTION_FILE, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
-    {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a picture of loss and metric, drawn anew after each epoch"},
+    {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a plot of loss and metric, updated after each epoch"},
     {"checkpoint", 0, "DIR", OPTION_FOLDER, AT(checkpoints), 0, 0,
-     "keep what a training needs to go on in this folder"},
+     "save what is needed to continue the training in this folder"},
     {"checkpoint-every", 0, "STEPS", OPTION_INT, AT(checkpoint_every), 0, INT64_MAX,
-     "how often; 0: after each epoch. At the end there is one, too"},
-    {"keep", 0, "K", OPTION_INT, AT(keep), 1, INT32_MAX, "how many checkpoints stay, the latest ones"},
+     "steps between checkpoints; 0: one after each epoch. The end of the training always has one"},
+    {"keep", 0, "K", OPTION_INT, AT(keep), 1, INT32_MAX, "number of checkpoints to keep, the newest ones"},
     {"resume", 0, NULL, OPTION_FLAG, AT(resume), 0, 0,
-     "go on from the latest checkpoint as if nothing had happened; begin if there is none"},
-    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), 0, 0,
-     "learn, measure and check the files that are named, and write none"},
+     "continue from the newest checkpoint, to the same bits as if the training had not ended"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), 0, 0, "train, measure and check the named files, but write none"},
     END_OF_OPTIONS,
 };
 
 static const struct option machine_options_of_train[] = {
-    {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0, "fix a named dimension of the model's inputs"},
-    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
-    {"optimize", 'O', "LEVEL", OPTION_INT, AT(optimization), 0, 2, "as of xcvm compile"},
+    {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0,
+     "fix a named dimension of the model's inputs, such as the height of images or the steps of a recurrent network"},
+    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "number of threads; 0: as many as the machine allows"},
+    {"optimize", 'O', "LEVEL", OPTION_INT, AT(optimization), 0, 2, "as for xcvm compile"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
-     "bytes that compiling, then a step, and each data set may hold at once, as 512M; 0: no limit"},
+     "memory limit of compiling, then of a step, and of each data set, such as 512M; 0: no limit"},
     END_OF_OPTIONS,
 };
 
@@ -163,7 +166,7 @@ static const struct train_flags defaults = {.optimizer = "adam:lr=1e-3", .accumu
 
 static xct_trainer *volatile running;
 
-/* The first asks for an end after the step; a second one ends the process, from which checkpoints recover. */
+/* The first signal ends the training after the current step. The second ends the process; checkpoints remain. */
 static void stop_running(void)
 {
     xct_trainer *trainer = running;
@@ -183,6 +186,7 @@ struct training {
     struct columns columns;
     char *label;
     struct train_output output;
+    bool writes; /* the result, after the last step */
     int told_form;
     struct buffer rounded; /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
@@ -215,8 +219,10 @@ static void tell_plan(void *user, const xcc_report *report)
 static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     struct training *t = user;
-    if (kind == XCC_DIAGNOSTIC_INFERENCE_FORM && t->told_form++ > 0) /* by the trial before the first step */
+    /* The trial before the first step writes nothing. */
+    if (kind == XCC_DIAGNOSTIC_INFERENCE_FORM && (!t->writes || t->told_form))
         return;
+    t->told_form |= kind == XCC_DIAGNOSTIC_INFERENCE_FORM;
     progress_end(&t->progress);
     if (kind == XCC_DIAGNOSTIC_WEIGHTS) {
         char *line = memory_text(text);
@@ -225,26 +231,30 @@ static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
         free(line);
         return;
     }
-    model_note((void *)(uintptr_t)(kind == XCC_DIAGNOSTIC_INFERENCE_FORM ? t->flags->output : t->model), kind, text);
+    const char *path = kind == XCC_DIAGNOSTIC_INFERENCE_FORM ? t->flags->output
+                       : kind == XCC_DIAGNOSTIC_DATA         ? NULL /* the text names the file */
+                                                             : t->model;
+    model_note((void *)(uintptr_t)path, kind, text);
 }
 
-/* Whether the options go together; if not, that has been said. */
+/* Returns whether the options can be combined; otherwise reports why not. */
 static bool check_flags(const struct train_flags *flags)
 {
     if (flags->data.count == 0) {
-        report_usage("--data is needed, a file or folder to learn from");
+        report_usage("--data is needed, a file or folder to train on");
         return false;
     }
     if (flags->resume && flags->checkpoints == NULL) {
-        report_usage("--resume needs --checkpoint, the folder to go on from");
+        report_usage("--resume needs --checkpoint, the folder to resume from");
         return false;
     }
     if (flags->quantize && (flags->init != NULL || flags->weights != NULL)) {
-        report_usage("--quantize takes its ranges from a model that has learned, and so neither --init nor --weights");
+        report_usage(
+            "--quantize takes its ranges from a trained model, so it cannot be combined with --init or --weights");
         return false;
     }
     if (flags->dry_run && flags->resume) {
-        report_usage("--dry-run writes no checkpoint, and --resume goes on from one and writes more");
+        report_usage("--dry-run writes no checkpoints, and --resume writes more of them, so they cannot be combined");
         return false;
     }
     if (flags->output == NULL && flags->checkpoints == NULL && !flags->dry_run && !flags->overfit_batch) {
@@ -269,7 +279,7 @@ static bool read_flags(struct training *t)
         report_usage("%s", error.message);
         return false;
     }
-    /* A number is a share; what else there is, a path. */
+    /* A number is a share, anything else a path. */
     if (flags->validation != NULL && parse_real(flags->validation, &t->share) && !(t->share > 0 && t->share < 1)) {
         report_usage("--validation=%s: a share is above 0 and below 1", flags->validation);
         return false;
@@ -392,7 +402,7 @@ static void release(struct training *t)
     dims_release(&t->dims);
 }
 
-/* Puts rounding into the model, with ranges from the first examples of the data. Labels are no inputs of the model. */
+/* Adds rounding to the model, with ranges from the first examples of the data. Labels are not inputs of the model. */
 static xcvm_status put_rounding(struct training *t, xcvm_error *error)
 {
     enum { EXAMPLES = 512 };
@@ -432,7 +442,7 @@ static xcvm_status create_trainer(struct training *t, xcvm_error *error)
     return xct_trainer_create(t->rounded.data, t->rounded.length, &t->options, &t->trainer, error);
 }
 
-/* Files that are written must be none that are read, nor each other; if one is, that has been said. */
+/* Returns whether no output file is an input file or another output file; otherwise reports it. */
 static bool check_targets(const struct train_flags *flags, const char *model)
 {
     const struct {
@@ -446,14 +456,14 @@ static bool check_targets(const struct train_flags *flags, const char *model)
     for (size_t i = 0; i < WRITTEN; i++)
         for (size_t k = i + 1; k < COUNT_OF(files); k++)
             if (file_is_one_target(files[i].path, files[k].path)) {
-                report_usage("%s and %s are one file, %s; what is written wants one of its own", files[k].option,
+                report_usage("%s and %s are the same file, %s; an output needs a file of its own", files[k].option,
                              files[i].option, files[i].path);
                 return false;
             }
     return true;
 }
 
-/* Everything before the first step; *about is what a failure is about. */
+/* Does everything before the first step. *about is the subject of an error. */
 static xcvm_status prepare(struct training *t, const char **about, xcvm_error *error)
 {
     TRY(output_check(t->flags->output, error));
@@ -477,7 +487,7 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
 
 static int learn(struct training *t)
 {
-    /* As long as a busy machine may take until the first one has spoken. */
+    /* The time that the first process may need on a busy machine to report. */
     enum { HEAD_START_US = 2000000 };
     xcvm_error error = {.pc = -1};
     xct_fit_report report = {.size = sizeof report};
@@ -494,10 +504,11 @@ static int learn(struct training *t)
     }
     status = fit(t, &report, &error);
     if (status == XCVM_OK && t->processes.rank == 0) {
-        training_text_report(&report, t->flags->patience, &t->processes);
+        training_text_report(&report, t->flags->patience, t->flags->dry_run ? NULL : t->flags->output, &t->processes);
+        t->writes = true;
         status = t->flags->dry_run ? XCVM_OK : train_output_write(&t->output, t->trainer, &error);
     }
-    /* What happens to all of them at once the first one says, and ends the others. */
+    /* The first process reports an error that all have, and ends the others. */
     if (status != XCVM_OK && t->processes.rank > 0)
         usleep(HEAD_START_US);
     int code = status != XCVM_OK               ? report_error(NULL, &error)
@@ -528,43 +539,54 @@ static const struct example examples[] = {
     {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --epochs 2 -b 64 -o "
      "trained.onnx",
      "a classifier, whose outputs are scores"},
-    {"network.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --resume --curve curve.svg",
-     "a model with a loss, data in many files, and a training that may be interrupted"},
+    {"network.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --curve curve.svg",
+     "a model with a loss, and data in many files; the same command with --resume continues the training"},
     {"net.onnx -d photos -l label --loss softmax_cross_entropy --train 'head.*' --validation 0.1 -o prog.bin",
-     "the last layer alone, on a folder of images for each class, into a program"},
-    {"mnist.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --quantize --optimizer "
+     "only the last layer, with a folder of images for each class, into a program"},
+    {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --quantize --optimizer "
      "adam:lr=1e-4 --steps 10 -o learned.onnx",
-     "go on with a model that has learned, its numbers rounded to 8 bits"},
-    {"network.onnx -d held.npz --overfit-batch --steps 200", "whether it can learn at all"},
+     "continue training a model with numbers rounded to 8 bits"},
+    {"network.onnx -d held.npz --overfit-batch --steps 200", "test whether the model can learn at all"},
 };
 
 const struct command command_train = {
     .name = "train",
-    .summary = "let a model learn from data",
+    .summary = "train a model on data",
     .operands = "MODEL",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Compiles an ONNX model into a program that takes a batch and changes the model's parameters, and runs it over "
-        "the data, shuffled by --seed, for --epochs. The first axis of every array counts examples; the model's inputs "
-        "take the arrays of their names, or those that --input and --label name. A model that has no loss gets one by "
-        "--loss.\n\n"
-        "What may fail when the result is written is tried before the first step. Names of folders of images become "
-        "the model's classes, and those of --validation are found by them.\n\n"
-        "Each epoch prints a line with its own means. At the end come lines for scripts: steps, where the weights are "
-        "those of the best "
-        "epoch its last step and its loss, loss and metrics of the last epoch, and those of the data for validation. "
-        "With --checkpoint, Ctrl-C, a crash or a power failure cost no more than the steps since the "
-        "last one: the same command with --resume goes on from there, to the same bits.\n\n"
-        "Started by mpirun (mpirun -n 4 xcvm train ...), processes train together: each takes its part of every batch, "
-        "and "
-        "gradients are summed while they are computed, in memory that the processes of one machine share, or by Open "
-        "MPI. BatchNormalization takes mean and variance of the whole batch. The first one writes the files. As root, "
-        "mpirun wants --allow-run-as-root, or OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; for more "
-        "processes than cores, --oversubscribe.\n\n"
-        "The result is for inference: BatchNormalization in it uses its running statistics, and Dropout does nothing, "
-        "unless --training-form is given.\n\n"
-        "A loss that is not finite ends the training and names the instruction that made the first such number.",
+        "Compiles an ONNX model into a training step and runs it over the data for --epochs. --seed determines the "
+        "shuffling. The first axis of every array counts examples. Each input of the model takes the array of its "
+        "name, or "
+        "the one that --input or --label names. --loss adds a loss to a model that has none. Its labels are a new "
+        "input, "
+        "called labels unless --label names it.\n\n"
+        "A model with several outputs of float types needs the output's name: --loss "
+        "'softmax_cross_entropy(scores,labels)'. Labels of classes are integers, other labels are floats. Labels [N] "
+        "for an "
+        "output [N,1], and the reverse, are accepted with a note. A label that --ignore-label names, -100 by default, "
+        "does not "
+        "count.\n\n"
+        "Errors in writing the result are found before the first step. Folders of images name the model's classes, and "
+        "folders of --validation are matched by name.\n\n"
+        "Each epoch prints a line with its means. The end has lines for scripts: the number of steps; step and loss of "
+        "the "
+        "best epoch, if its weights are the result; loss and metrics of the last epoch; and those of validation. With "
+        "--checkpoint, Ctrl-C, a crash or a power failure lose only the steps since the last checkpoint. The same "
+        "command "
+        "with --resume continues from there, to the same bits. It is an error if there is no checkpoint.\n\n"
+        "Processes that mpirun starts (mpirun -n 4 xcvm train ...) train together. Each takes its part of every batch. "
+        "Gradients "
+        "are summed while they are computed, in shared memory or by Open MPI. BatchNormalization uses mean and "
+        "variance "
+        "of the whole batch. The first process writes the files. As root, mpirun needs --allow-run-as-root, or "
+        "OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1. For more processes than cores it needs "
+        "--oversubscribe.\n\n"
+        "The result is in inference form, unless --training-form is given: BatchNormalization uses its running "
+        "statistics, and "
+        "Dropout does nothing.\n\n"
+        "A loss that is not finite ends the training. The error names the instruction that made the first such number.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

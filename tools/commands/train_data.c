@@ -84,15 +84,16 @@ static const char *labels_of(const struct columns *columns, const char *label)
     return label != NULL ? label : "labels";
 }
 
-/* The type and the number of axes of the labels' array; false if it is not found. */
-static bool find_labels(const struct text_list *data, const char *name, xcvm_dtype *dtype, int *rank)
+/* The type of the labels' array, the number of its axes, and that number without axes of size 1 at the end; false if
+ * the array is not found. */
+static bool find_labels(const struct text_list *data, const char *name, xcvm_dtype *dtype, int *axes, int *rank)
 {
     for (size_t i = 0; i < data->count; i++) {
         xct_arrays *arrays;
         xcvm_value *value;
         if (file_is_folder(data->items[i])) {
             *dtype = XCVM_I64;
-            *rank = 1;
+            *axes = *rank = 1;
             return true;
         }
         if (xct_arrays_load_file(data->items[i], NULL, &arrays, NULL) != XCVM_OK)
@@ -105,7 +106,9 @@ static bool find_labels(const struct text_list *data, const char *name, xcvm_dty
         if (!found)
             continue;
         *dtype = xcvm_value_dtype(value);
-        *rank = xcvm_value_rank(value);
+        *axes = *rank = xcvm_value_rank(value);
+        while (*rank > 1 && xcvm_value_dims(value)[*rank - 1] == 1)
+            --*rank;
         xcvm_value_release(value);
         return true;
     }
@@ -129,6 +132,26 @@ static const xcvm_value_info *only_output(const xcvm_program *program)
     return found;
 }
 
+static void suggest(const xcvm_type *output, const char *labels, xcvm_dtype dtype, int axes, int rank, bool folder)
+{
+    const int64_t classes = output->rank > 1 ? output->dims[1] : -1;
+    const char *loss = xcc_loss_suggest(output->rank, classes, dtype, rank);
+    const bool floats = dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_F32 || dtype == XCVM_F64;
+    if (folder && output->rank > 1 && output->dims[1] == 1)
+        report_line("a folder of images for each class needs a model with a score for each class and --loss "
+                    "softmax_cross_entropy; this model has one score");
+    else if (loss != NULL)
+        report_line("--loss %s suits the labels in array \"%s\", which are of %s with %d %s%s", loss, labels,
+                    xcvm_dtype_name(dtype), axes, axes == 1 ? "axis" : "axes",
+                    strcmp(loss, "bce_with_logits") == 0 && !floats ? "; save them as floats" : "");
+    else if (floats && rank == output->rank - 1)
+        report_line(
+            "the labels in array \"%s\" are of %s with %d %s, and the output has a number for each of %lld classes. If "
+            "the labels are classes, save %s.astype(\"int64\") and use --loss %s",
+            labels, xcvm_dtype_name(dtype), axes, axes == 1 ? "axis" : "axes", (long long)classes, labels,
+            output->rank == 3 ? "token_cross_entropy" : "softmax_cross_entropy");
+}
+
 void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
                              const struct columns *columns, const char *label)
 {
@@ -137,20 +160,17 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
                                .dim_count = options->dim_count,
                                .limits.memory_bytes = options->limits.memory_bytes,
                                .optimization = -1};
-    const char *labels = labels_of(columns, label), *loss = NULL;
+    const char *labels = labels_of(columns, label);
     struct buffer bytes = {0};
     xcvm_program *program = NULL;
     xcvm_dtype dtype;
-    int rank;
-    if (find_labels(data, labels, &dtype, &rank) &&
+    int axes, rank;
+    if (find_labels(data, labels, &dtype, &axes, &rank) &&
         xcc_compile_file(model, &plain, (xcvm_sink){buffer_sink, &bytes}, NULL, NULL) == XCVM_OK &&
         xcvm_program_load(bytes.data, bytes.length, NULL, &program, NULL) == XCVM_OK) {
         const xcvm_value_info *output = only_output(program);
         if (output != NULL)
-            loss = xcc_loss_suggest(output->type.rank, output->type.rank > 1 ? output->type.dims[1] : -1, dtype, rank);
-        if (loss != NULL)
-            report_line("--loss %s suits the labels in array \"%s\", which are of %s with %d %s", loss, labels,
-                        xcvm_dtype_name(dtype), rank, rank == 1 ? "axis" : "axes");
+            suggest(&output->type, labels, dtype, axes, rank, data->count == 1 && file_is_folder(data->items[0]));
     }
     xcvm_program_destroy(program);
     buffer_release(&bytes);

@@ -66,7 +66,8 @@ static void print_figures(const char *what, const xct_result *result)
         printf("%s%s %.6g\n", what, result->metrics[i].name, result->metrics[i].value);
 }
 
-void training_text_report(const xct_fit_report *report, int64_t patience, const struct processes *processes)
+void training_text_report(const xct_fit_report *report, int64_t patience, const char *output,
+                          const struct processes *processes)
 {
     if (report->left_over)
         report_line("the model takes batches of one size alone: what is left of an epoch was not learned from");
@@ -76,9 +77,10 @@ void training_text_report(const xct_fit_report *report, int64_t patience, const 
                     report->checkpoint[0] != '\0' ? "" : ", without a checkpoint");
     if (report->steps_taken == 0 && report->end != XCT_END_STOPPED)
         report_line(
-            "nothing to do: %s is of step %llu, where the training that is asked for ends already; ask for more "
-            "with --epochs or --steps",
-            report->checkpoint, (unsigned long long)report->steps);
+            "nothing to do: %s is of step %llu, where this training ends. Ask for more with --epochs or --steps%s%s%s",
+            report->checkpoint, (unsigned long long)report->steps,
+            output != NULL ? ". The model is written again to " : "", output != NULL ? output : "",
+            output != NULL ? " from that checkpoint" : "");
     if (report->end == XCT_END_PATIENCE)
         printf("stopped early: %lld epochs have brought no better loss\n", (long long)patience);
     printf("steps %llu\n", (unsigned long long)report->steps);

@@ -10,6 +10,7 @@
 /* The progress line, and at the end of an epoch a line that stays. */
 void training_text_step(struct progress *progress, const xct_progress *p);
 /* The figures of a training that has ended, a line for each, as scripts read them. */
-void training_text_report(const xct_fit_report *report, int64_t patience, const struct processes *processes);
+void training_text_report(const xct_fit_report *report, int64_t patience, const char *output,
+                          const struct processes *processes);
 
 #endif

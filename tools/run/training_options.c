@@ -8,47 +8,50 @@
 
 const struct option learning_options[] = {
     {"group", 0, "PATTERN:SETTINGS", OPTION_LIST, offsetof(struct training_flags, groups), 0, 0,
-     "parameters that learn otherwise: those whose names fit the pattern, in which * stands for any characters, with a "
-     "factor of the learning rate (lr=0.1; lr=0: they do not learn), a weight decay of their own (weight_decay=0), or "
-     "both with a comma between; may be repeated, the first that fits decides"},
+     "settings for the parameters whose names match the pattern, where * matches any characters: a factor of the "
+     "learning "
+     "rate (lr=0.1; lr=0 freezes them), a weight decay (weight_decay=0), or both with a comma between. May be "
+     "repeated; the "
+     "first match applies"},
     {"clip-norm", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_norm), 0, 0,
-     "scale the gradients down to that 2-norm of all of them together; 0: leave them"},
+     "scale the gradients down to this 2-norm of all gradients together; 0: do not clip"},
     {"clip-value", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_value), 0, 0,
-     "bring the gradients' elements to at most that magnitude; 0: leave them"},
+     "limit the magnitude of each gradient element; 0: do not clip"},
     {"average", 0, "DECAY", OPTION_REAL, offsetof(struct training_flags, average), 0, 0,
-     "keep moving averages of the parameters, of which that part stays in each step; 0: none"},
+     "keep moving averages of the parameters with this decay per step; 0: none"},
     {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
-     "differentiate the loss times a factor that begins as X, halves when gradients overflow, and doubles after 2000 "
-     "steps without; 0: none"},
+     "scale the loss by a factor that starts at X, halves when gradients overflow, and doubles after 2000 steps "
+     "without "
+     "overflow; 0: none"},
     {"ignore-label", 0, "N", OPTION_TEXT, offsetof(struct training_flags, ignore_label), 0, 0,
-     "the label that a loss of classes that is added leaves out, in the loss, in metrics and in their means; -100 "
-     "without"},
+     "the label that an added loss of classes ignores, in the loss, metrics and means; the default is -100"},
     END_OF_OPTIONS,
 };
 
 const struct option training_options[] = {
     {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
-     "add up gradients in runs whose input \"apply\" is false; the next in which it is true takes the mean"},
+     "runs whose input \"apply\" is false accumulate gradients; the next run with true applies their mean"},
     {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
-     "let the program be one of several processes' that train together, each on its part of every batch"},
+     "compile for one of several processes that train together, each on its part of every batch"},
     {"local-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, local_batch_normalization), 0,
-     0, "with --all-reduce, BatchNormalization takes mean and variance of the process's own part of the batch"},
+     0, "with --all-reduce, BatchNormalization uses mean and variance of the process's part of the batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
-     "make the counterpart that reads the same states and changes none, with normalization and dropout as for "
-     "inference"},
+     "compile the counterpart that reads the same states and changes none, with normalization and dropout in inference "
+     "form"},
     {"train-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, train_batch_normalization), 0,
-     0, "put BatchNormalization that was exported for inference into training form"},
+     0, "convert BatchNormalization that was exported for inference to training form"},
     END_OF_OPTIONS,
 };
 
 const struct option recomputation_options[] = {
     {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct recomputation_flags, method), 0, 0,
-     "which results of the forward are not kept for the backward but computed again: none; "
-     "chen, those between articulation points; time or memory, planned for the least of it; custom:NAMES, those named. "
-     "All sizes have to be known"},
+     "which results of the forward pass are computed again in the backward pass: none; chen, those between "
+     "articulation "
+     "points; time or memory, planned for the least of it; custom:NAMES, those named. All sizes must be known"},
     {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct recomputation_flags, memory_budget), 0, 0,
-     "with --recompute, bytes that a step may take beside inputs and parameters, as 300M: as little as that needs is "
-     "computed again; without it, memory is as little as a way is found to"},
+     "with --recompute: bytes that a step may use beside inputs and parameters, such as 300M; recomputes only as much "
+     "as "
+     "this needs. By default memory is as small as the method finds"},
     END_OF_OPTIONS,
 };
 

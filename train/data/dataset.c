@@ -44,11 +44,23 @@ static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, xct_pa
     glob_t found = {0};
     const int result = glob(pattern, 0, NULL, &found);
     bool good = true;
-    for (size_t i = 0; result == 0 && i < found.gl_pathc && good; i++)
+    const char *folder = NULL;
+    for (size_t i = 0; result == 0 && i < found.gl_pathc && good && folder == NULL; i++) {
+        struct stat info;
+        if (stat(found.gl_pathv[i], &info) == 0 && S_ISDIR(info.st_mode)) {
+            folder = found.gl_pathv[i];
+            (void)xcvm_error_set(error, XCVM_INVALID_ARGUMENT,
+                                 "%s: matches the folder \"%.200s\", not only files. Name a folder without a pattern",
+                                 pattern, folder);
+            break;
+        }
         good =
             !is_data_file(pattern) || is_data_file(found.gl_pathv[i]) ? add_path(arena, to, found.gl_pathv[i]) : true;
+    }
     const size_t count = result == 0 ? found.gl_pathc : 0;
     globfree(&found);
+    if (folder != NULL)
+        return XCVM_INVALID_ARGUMENT;
     if (!good || result == GLOB_NOSPACE)
         return out_of_memory(error);
     XCVM_CHECK(error, count > 0, IO, "%s: no file has such a name", pattern);
@@ -153,46 +165,37 @@ double xct_bound_scale(const xct_bound *bound, xcvm_dtype from)
 }
 
 /* Labels of files that are not small are checked as they are read. */
-static xcvm_status check_labels(const xct_dataset *set, const xct_bound *bound, const xct_arrays *arrays, size_t index,
+static xcvm_status check_labels(xct_dataset *set, const xct_bound *bound, const xct_arrays *arrays, size_t index,
                                 const char *path, xcvm_error *error)
 {
     enum { SMALL = 1 << 26 };
     xct_rows rows;
     xcvm_status status = xct_arrays_shape(arrays, index, &rows, error);
-    if (status != XCVM_OK || !set->labels.checked || set->labels.input != bound->input ||
-        (uint64_t)rows.dims[0] > SMALL / (rows.row_bytes > 0 ? rows.row_bytes : 1))
+    if (status != XCVM_OK || !set->labels.checked || set->labels.input != bound->input)
         return status;
+    set->label_path = set->label_path != NULL ? set->label_path : path;
+    set->label_array = bound->array;
+    if ((uint64_t)rows.dims[0] > SMALL / (rows.row_bytes > 0 ? rows.row_bytes : 1)) {
+        set->labels_unchecked++;
+        return XCVM_OK;
+    }
     XCVM_TRY(xct_arrays_rows(arrays, index, 0, &rows, error));
-    status = xct_labels_check(set, bound, path, rows.dtype, rows.data, 0, (uint64_t)rows.dims[0], 0, error);
+    status = xct_labels_check(set, bound, path, rows.dtype, rows.data, 0, (uint64_t)rows.dims[0], 0,
+                              &set->labels_counted, error);
     xct_rows_release(&rows);
     return status;
 }
 
-/* Says which loss takes labels of another type or rank than the one that was named does. */
-static void suggest_loss(const xct_dataset *set, const xct_bound *bound, const xct_rows *shape, xcvm_error *error)
+/* Data without a label that counts would be learned from with a loss of 0. */
+static xcvm_status check_ignored(const xct_dataset *set, xcvm_error *error)
 {
-    const char *loss = set->labels.output_rank > 0 && set->labels.input == bound->input
-                           ? xcc_loss_suggest(set->labels.output_rank, set->labels.classes, shape->dtype, shape->rank)
-                           : NULL;
-    const size_t length = strlen(error->message);
-    if (loss != NULL)
-        (void)snprintf(error->message + length, sizeof error->message - length,
-                       ". For labels of that type and shape there is the loss %s", loss);
-}
-
-static xcvm_status check_shape(const xct_bound *bound, const xct_rows *shape, const char *path, xcvm_error *error)
-{
-    char has[100], wants[100];
-    bool same = shape->rank == bound->rank;
-    for (int i = 1; same && i < shape->rank; i++)
-        same = bound->dims[i] < 0 || shape->dims[i] == bound->dims[i];
-    XCVM_CHECK(error, same, SHAPE_MISMATCH,
-               "%s: array \"%s\" is %s, input \"%s\" wants %s, the first axis counting examples", path, bound->array,
-               xcvm_dims_describe(shape->rank, shape->dims, has, sizeof has), bound->name,
-               xcvm_dims_describe(bound->rank, bound->dims, wants, sizeof wants));
-    XCVM_CHECK(error, xct_converts(shape->dtype, bound->dtype), TYPE_MISMATCH,
-               "%s: array \"%s\" is of %s, input \"%s\" wants %s; convert the data first, as NumPy's astype does", path,
-               bound->array, xcvm_dtype_name(shape->dtype), bound->name, xcvm_dtype_name(bound->dtype));
+    XCVM_CHECK(error,
+               !set->labels.ignores || set->label_path == NULL || set->labels_unchecked > 0 || set->labels_counted > 0,
+               INVALID_ARGUMENT,
+               "%s: array \"%s\" has no label that counts: all are %lld, the label to ignore. Check the labels%s",
+               set->label_path, set->label_array, (long long)set->labels.ignored,
+               set->labels.output_rank > 0 ? ", or ignore another label with --ignore-label"
+                                           : " and the attribute ignore_index of the model's loss");
     return XCVM_OK;
 }
 
@@ -227,11 +230,7 @@ static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *c
             xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
             return status;
         }
-        status = check_shape(bound, &shape, path, error);
-        if (status != XCVM_OK) {
-            suggest_loss(set, bound, &shape, error);
-            return status;
-        }
+        XCVM_TRY(xct_bound_check(set, bound, &shape, path, error));
         status = settle_shape(bound, &shape, error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
@@ -282,7 +281,7 @@ static xcvm_status check_shards(xct_dataset *set, xcvm_error *error)
         if (status == XCVM_OK && __builtin_add_overflow(set->rows, shard->rows, &set->rows))
             status = xcvm_error_set(error, XCVM_OUT_OF_RANGE, "%s: more examples than can be counted", shard->paths[0]);
     }
-    return status;
+    return status == XCVM_OK ? check_ignored(set, error) : status;
 }
 
 /* ---- Inputs ---- */
@@ -301,8 +300,10 @@ static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, co
     bound->array = xcvm_arena_string(&set->arena, array, strlen(array));
     if (bound->name == NULL || bound->array == NULL)
         return out_of_memory(error);
-    for (int i = 0; i < type->rank; i++)
+    for (int i = 0; i < type->rank; i++) {
         bound->dims[i] = type->dims[i] < 0 ? XCVM_ANY_DIM : type->dims[i];
+        bound->batch_elsewhere |= i > 0 && type->dims[0] == 1 && type->dims[i] < 0;
+    }
     return XCVM_OK;
 }
 
@@ -341,8 +342,46 @@ static xcvm_status bind_inputs(xct_dataset *set, const xct_feed *feed, const xct
 
 /* ---- A folder of images ---- */
 
+/* Images are resized to sizes that are known. */
+static xcvm_status check_image_sizes(const xcvm_value_info *input, xcvm_error *error)
+{
+    char text[100], options[300] = "";
+    size_t length = 0;
+    bool open = false, named = true;
+    for (int d = 1; d < input->type.rank; d++) {
+        const char *name = input->type.dim_names[d];
+        if (input->type.dims[d] >= 0)
+            continue;
+        open = true;
+        named = named && name != NULL;
+        if (name != NULL && length < sizeof options)
+            length += (size_t)snprintf(options + length, sizeof options - length, " --dim %.60s=SIZE", name);
+    }
+    XCVM_CHECK(error, !open, SHAPE_MISMATCH,
+               "input \"%s\" is %s, but images need known channels, height and width. %s%s", input->name,
+               xcvm_dims_describe(input->type.rank, input->type.dims, text, sizeof text),
+               named ? "Fix them with" : "Export the model with fixed sizes", named ? options : "");
+    return XCVM_OK;
+}
+
+/* The numbers of classes are for a loss of classes. */
+static xcvm_status refuse_image_input(const xct_dataset *set, const xct_bound *bound, xcvm_error *error)
+{
+    const xct_label_rule *rule = &set->labels;
+    if (rule->output_rank > 0 && rule->input == bound->input && set->images->class_count > 0)
+        XCVM_FAIL(error, SHAPE_MISMATCH,
+                  "input \"%s\" takes numbers as labels, but a folder of images for each class has numbers of classes. "
+                  "Use --loss softmax_cross_entropy with a model that has a score for each of the %zu classes, or "
+                  "save images and labels as arrays",
+                  bound->name, set->images->class_count);
+    XCVM_FAIL(error, SHAPE_MISMATCH,
+              "a folder of images has \"" XCT_IMAGES "\" for an input of 4 axes and \"" XCT_LABELS
+              "\" for one of integers and 1 axis; input \"%s\" is neither",
+              bound->name);
+}
+
 /* An input of rank 4 takes the images, one of rank 1 and an integer type the numbers of their classes. */
-static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
+static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_error *error)
 {
     for (size_t i = 0; i < set->bound_count; i++) {
         xct_bound *bound = &set->bounds[i];
@@ -350,16 +389,15 @@ static xcvm_status bind_images(xct_dataset *set, xcvm_error *error)
         XCVM_CHECK(error, !label || set->images->class_count > 0, INVALID_ARGUMENT,
                    "input \"%s\" takes labels, but these images have none; put them into a folder for each class",
                    bound->name);
-        XCVM_CHECK(error, label || bound->rank == 4, SHAPE_MISMATCH,
-                   "a folder of images has \"" XCT_IMAGES "\" for an input of 4 axes and \"" XCT_LABELS
-                   "\" for one of integers and 1 axis; input \"%s\" is neither",
-                   bound->name);
+        if (!label && bound->rank != 4)
+            return refuse_image_input(set, bound, error);
         bound->array = label ? XCT_LABELS : XCT_IMAGES;
         xct_rows shape = {.rank = bound->rank};
         for (int d = 1; d < bound->rank; d++)
             shape.dims[d] = bound->dims[d];
         if (!label) {
             xct_decoder *decoder = NULL;
+            XCVM_TRY(check_image_sizes(&feed->inputs[bound->input], error));
             XCVM_TRY(
                 xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, 0, &decoder, error));
             xct_decoder_destroy(decoder);
@@ -388,7 +426,8 @@ static xcvm_status check_classes(const xct_dataset *set, const char *path, xcvm_
 }
 
 /* Of the folder `path`, or, if it is NULL, the images that are named. */
-static xcvm_status open_images(xct_dataset *set, const char *path, const xct_paths *named, xcvm_error *error)
+static xcvm_status open_images(xct_dataset *set, const xct_feed *feed, const char *path, const xct_paths *named,
+                               xcvm_error *error)
 {
     set->images = xcvm_arena_allocate(&set->arena, sizeof *set->images);
     set->shards = xcvm_arena_allocate(&set->arena, sizeof *set->shards);
@@ -397,7 +436,7 @@ static xcvm_status open_images(xct_dataset *set, const char *path, const xct_pat
     XCVM_TRY(path != NULL ? xct_images_list(path, &set->arena, set->images, error)
                           : xct_images_add(named, &set->arena, set->images, error));
     XCVM_TRY(check_classes(set, path, error));
-    XCVM_TRY(bind_images(set, error));
+    XCVM_TRY(bind_images(set, feed, error));
     set->shard_count = 1;
     set->shards[0].rows = set->rows = set->images->count;
     return XCVM_OK;
@@ -405,15 +444,39 @@ static xcvm_status open_images(xct_dataset *set, const char *path, const xct_pat
 
 /* ---- Making ---- */
 
-static xcvm_status open_files(xct_dataset *set, const char *const *given, size_t count, xcvm_error *error)
+/* A folder of images is a data set by itself. Images that are named one by one cannot be mixed with arrays either. */
+static xcvm_status check_mixture(const char *const *given, size_t count, xcvm_error *error)
+{
+    for (size_t i = 0; i < count && count > 1; i++)
+        XCVM_CHECK(
+            error, !xct_images_are_in(given[i]), INVALID_ARGUMENT,
+            "%s: a folder of images is a data set by itself and cannot be joined with \"%s\". Put all images into "
+            "one folder, or all examples into arrays",
+            given[i], given[i == 0 ? 1 : 0]);
+    return XCVM_OK;
+}
+
+static xcvm_status check_named_images(const xct_paths *files, xcvm_error *error)
+{
+    for (size_t i = 1; i < files->count; i++)
+        XCVM_CHECK(error, !is_data_file(files->items[i]), INVALID_ARGUMENT,
+                   "%s is an image and %s has arrays: one data set cannot have both", files->items[0], files->items[i]);
+    return XCVM_OK;
+}
+
+static xcvm_status open_files(xct_dataset *set, const xct_feed *feed, const char *const *given, size_t count,
+                              xcvm_error *error)
 {
     xct_paths files = {.items = NULL};
+    XCVM_TRY(check_mixture(given, count, error));
     if (count == 1 && xct_images_are_in(given[0]))
-        return open_images(set, given[0], NULL, error);
+        return open_images(set, feed, given[0], NULL, error);
     for (size_t i = 0; i < count; i++)
         XCVM_TRY(expand(given[i], &set->arena, &files, error));
-    if (files.count > 0 && xct_images_is_one(files.items[0]))
-        return open_images(set, NULL, &files, error);
+    if (files.count > 0 && xct_images_is_one(files.items[0])) {
+        XCVM_TRY(check_named_images(&files, error));
+        return open_images(set, feed, NULL, &files, error);
+    }
     XCVM_TRY(make_shards(set, &files, error));
     return check_shards(set, error);
 }
@@ -433,9 +496,10 @@ xcvm_status xct_dataset_make(const xct_feed *feed, const char *const *given, siz
     }
     set->arena = arena;
     set->labels = feed->labels;
+    set->diagnostics = feed->diagnostics;
     xcvm_status status = bind_inputs(set, feed, columns, column_count, error);
     if (status == XCVM_OK)
-        status = open_files(set, given, path_count, error);
+        status = open_files(set, feed, given, path_count, error);
     if (status == XCVM_OK && set->rows == 0)
         status = xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "%s: the data set is empty", given[0]);
     if (status == XCVM_OK)

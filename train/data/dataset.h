@@ -6,6 +6,8 @@
 #include "train/data/images.h"
 #include "train/data/memory.h"
 
+#include <xcvm/compiler.h>
+
 /* Labels that are numbers of classes. */
 typedef struct xct_label_rule {
     bool checked;    /* they must be classes, or the ignored one */
@@ -14,7 +16,8 @@ typedef struct xct_label_rule {
     bool ignores;
     int64_t ignored; /* the label that is left out, if `ignores` */
     int axis;        /* of the classes, of scores */
-    int output_rank; /* of the scores that a loss is added to; 0: the model has its own */
+    int output_rank; /* of the output that a loss is added to; 0: the loss is the model's own */
+    int64_t output_dims[XCVM_MAX_RANK];
 } xct_label_rule;
 
 /* What the data is for: the inputs of a program. */
@@ -22,6 +25,7 @@ typedef struct xct_feed {
     const xcvm_value_info *inputs;
     size_t count;
     xct_label_rule labels;
+    xcc_diagnostics diagnostics; /* receives XCC_DIAGNOSTIC_DATA */
 } xct_feed;
 
 /* An input of the program, and the array that has its rows. */
@@ -34,6 +38,8 @@ typedef struct xct_bound {
     size_t row_count, row_bytes; /* elements and bytes of an example */
     double scale;                /* as of xct_column */
     double used_scale;           /* of the first shard's array; 0: it is of no type that is scaled */
+    bool batch_elsewhere;        /* the first axis has size 1, and a later one is open */
+    bool reshaped;               /* a diagnostic has said that axes of size 1 were added or removed */
 } xct_bound;
 
 /* One file, or several .npy files that belong together; data are read a shard at a time. */
@@ -58,6 +64,9 @@ struct xct_dataset {
     xct_memory *memory;  /* what the arena and the readers take from, which ends with the data set; NULL: no limit */
     size_t memory_limit; /* of decoding an image; 0: none */
     uint64_t timeout_ns; /* of a call of xct_dataset_read; 0: none */
+    xcc_diagnostics diagnostics;               /* as of xct_feed */
+    uint64_t labels_unchecked, labels_counted; /* files whose labels were not read yet; labels that are not ignored */
+    const char *label_path, *label_array;      /* the first ones */
 };
 
 /* What the examples of a batch are bound to has `count` rows of them; -1 if any number will do. */
@@ -78,11 +87,16 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
 
 /* The factor of an array's elements on their way to an input; 1: they stay as they are. */
 double xct_bound_scale(const xct_bound *bound, xcvm_dtype from);
-/* Checks the labels of rows from `first` on, as they lie in an array of type `dtype`: OUT_OF_RANGE for one that is no
- * class and not ignored, with the file and the example. OUT_OF_TIME behind the deadline; 0: there is none. */
+/* Checks an array's shape and type: SHAPE_MISMATCH or TYPE_MISMATCH, with advice. Axes of size 1 behind the first may
+ * be missing or too many: `shape` then gets the input's axes, and a diagnostic says so. */
+xcvm_status xct_bound_check(const xct_dataset *set, xct_bound *bound, xct_rows *shape, const char *path,
+                            xcvm_error *error);
+/* Checks the labels of rows from `first` on, in an array of type `dtype`. OUT_OF_RANGE names the file and the example
+ * of a label that is neither a class nor ignored. OUT_OF_TIME: the deadline is over; 0: there is none. Adds the number
+ * of labels that are not ignored to *counted, which may be NULL. */
 xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, const char *path, xcvm_dtype dtype,
                              const unsigned char *data, uint64_t first, uint64_t rows, uint64_t deadline_ns,
-                             xcvm_error *error);
+                             uint64_t *counted, xcvm_error *error);
 
 /* Reads examples; keeps the two shards open that were read last. For one thread. */
 xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);

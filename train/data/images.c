@@ -100,22 +100,36 @@ static bool is_image(const char *path)
 
 bool xct_images_is_one(const char *path) { return !is_folder(path) && is_image(path); }
 
+static bool is_array_file(const char *name)
+{
+    return has_suffix(name, ".npz") || has_suffix(name, ".npy") || has_suffix(name, ".safetensors");
+}
+
+/* Counts the files of a folder that are named as images, and those that are named as arrays. */
+static bool count_files(const char *folder, xcvm_arena *arena, size_t *images, size_t *arrays)
+{
+    xct_paths files = {.items = NULL};
+    if (xct_folder_list(folder, false, "", arena, &files, NULL) != XCVM_OK)
+        return false;
+    for (size_t i = 0; i < files.count; i++) {
+        *images += has_image_suffix(files.items[i]);
+        *arrays += is_array_file(files.items[i]);
+    }
+    return true;
+}
+
+/* A folder with arrays and folders, such as one of checkpoints, has images only if one of its folders has. */
 bool xct_images_are_in(const char *path)
 {
     xcvm_arena arena = {.allocator = NULL};
-    xct_paths folders = {.items = NULL}, files = {.items = NULL};
-    bool found = false;
-    if (is_folder(path) && xct_folder_list(path, true, "", &arena, &folders, NULL) == XCVM_OK)
-        found = folders.count > 0;
-    if (!found && is_folder(path) && xct_folder_list(path, false, "", &arena, &files, NULL) == XCVM_OK) {
-        bool arrays = false;
-        for (size_t i = 0; i < files.count; i++) {
-            arrays = arrays || has_suffix(files.items[i], ".npz") || has_suffix(files.items[i], ".npy") ||
-                     has_suffix(files.items[i], ".safetensors");
-            found = found || (!arrays && has_image_suffix(files.items[i]));
-        }
-        found = found && !arrays;
-    }
+    xct_paths folders = {.items = NULL};
+    size_t images = 0, arrays = 0, below = 0, none = 0;
+    bool found = is_folder(path) && xct_folder_list(path, true, "", &arena, &folders, NULL) == XCVM_OK &&
+                 count_files(path, &arena, &images, &arrays);
+    for (size_t i = 0; found && arrays > 0 && below == 0 && i < folders.count; i++)
+        found = count_files(folders.items[i], &arena, &below, &none);
+    if (found)
+        found = folders.count > 0 ? arrays == 0 || below > 0 : images > 0 && arrays == 0;
     xcvm_arena_release(&arena);
     return found;
 }

@@ -15,6 +15,13 @@ static xcvm_status refuse_label(const xct_dataset *set, const xct_bound *bound, 
     char ignored[60] = "";
     if (rule->ignores)
         (void)snprintf(ignored, sizeof ignored, ", or %lld, which is left out", (long long)rule->ignored);
+    if (rule->classes == 1 && rule->output_rank > 0)
+        XCVM_FAIL(
+            error, OUT_OF_RANGE,
+            "%s: array \"%s\" has the label %lld in example %llu, but the model has one score for each example. For "
+            "labels 0 and 1 use --loss bce_with_logits with %s.astype(\"float32\"), or give the model a score for each "
+            "class",
+            path, bound->array, (long long)label, (unsigned long long)row, bound->array);
     XCVM_FAIL(
         error, OUT_OF_RANGE,
         "%s: array \"%s\" has the label %lld in example %llu, counted from 0 (expected 0 to %lld, as the model has "
@@ -29,13 +36,13 @@ static xcvm_status refuse_label(const xct_dataset *set, const xct_bound *bound, 
 
 xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, const char *path, xcvm_dtype dtype,
                              const unsigned char *data, uint64_t first, uint64_t rows, uint64_t deadline_ns,
-                             xcvm_error *error)
+                             uint64_t *counted, xcvm_error *error)
 {
     enum { PORTION = 1024 };
     int64_t labels[PORTION];
     const xct_label_rule *rule = &set->labels;
     const size_t size = xcvm_dtype_size(dtype);
-    if (!rule->checked || rule->input != bound->input || rule->classes < 0)
+    if (!rule->checked || rule->input != bound->input || (rule->classes < 0 && counted == NULL))
         return XCVM_OK;
     const uint64_t count = rows * bound->row_count;
     for (uint64_t at = 0, now; at < count; at += now) {
@@ -43,9 +50,14 @@ xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, con
         XCVM_CHECK(error, deadline_ns == 0 || xcvm_clock_ns() < deadline_ns, OUT_OF_TIME,
                    "reading data takes longer than it may");
         xct_convert(dtype, data + at * size, XCVM_I64, labels, (size_t)now);
-        for (size_t i = 0; i < now; i++)
-            if ((!rule->ignores || labels[i] != rule->ignored) && (labels[i] < 0 || labels[i] >= rule->classes))
+        for (size_t i = 0; i < now; i++) {
+            if (rule->ignores && labels[i] == rule->ignored)
+                continue;
+            if (rule->classes >= 0 && (labels[i] < 0 || labels[i] >= rule->classes))
                 return refuse_label(set, bound, path, labels[i], first + (at + i) / bound->row_count, error);
+            if (counted != NULL)
+                ++*counted;
+        }
     }
     return XCVM_OK;
 }

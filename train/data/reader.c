@@ -201,7 +201,8 @@ static xcvm_status read_example(xct_reader *reader, size_t shard, uint64_t row, 
         const xct_rows *rows = &open->rows[i];
         unsigned char *at = to[i] + place * bound->row_bytes;
         const unsigned char *from = rows->data + row * rows->row_bytes;
-        XCVM_TRY(xct_labels_check(set, bound, open->labels, rows->dtype, from, row, 1, reader->deadline_ns, error));
+        XCVM_TRY(
+            xct_labels_check(set, bound, open->labels, rows->dtype, from, row, 1, reader->deadline_ns, NULL, error));
         XCVM_TRY(convert_row(reader, bound, rows->dtype, from, at, set->shards[shard].paths[0], row, error));
     }
     return XCVM_OK;
