@@ -91,7 +91,7 @@ run run learned.bin -i 1x1x8x8xf32=random:3
 code 0
 run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy --quantize --init he --dry-run
 code 2
-err_has '--quantize takes its ranges from a model that has learned'
+err_has '--quantize takes its ranges from a trained model'
 
 # What cannot be done.
 refuse() {

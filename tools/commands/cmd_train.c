@@ -9,7 +9,6 @@
 #include "cli/report.h"
 #include "io/file.h"
 #include "io/output.h"
-#include "run/calibration.h"
 #include "run/columns.h"
 #include "run/model_options.h"
 #include "run/processes.h"
@@ -186,9 +185,8 @@ struct training {
     struct columns columns;
     char *label;
     struct train_output output;
-    bool writes; /* the result, after the last step */
-    int told_form;
-    struct buffer rounded; /* the model with the rounding that --quantize asks for; empty: as it is */
+    bool writes, told_form; /* the result is written; the note on its form was shown */
+    struct buffer rounded;  /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
     xct_trainer *trainer;
     xct_dataset *data, *validation;
@@ -402,43 +400,17 @@ static void release(struct training *t)
     dims_release(&t->dims);
 }
 
-/* Adds rounding to the model, with ranges from the first examples of the data. Labels are not inputs of the model. */
-static xcvm_status put_rounding(struct training *t, xcvm_error *error)
-{
-    enum { EXAMPLES = 512 };
-    const xcc_quantizer_options options = {.size = sizeof options,
-                                           .dims = t->dims.items,
-                                           .dim_count = t->dims.count,
-                                           .threads = (int)t->flags->threads,
-                                           .memory_limit = (size_t)t->flags->max_memory,
-                                           .trainable = true};
-    struct calibration calibration = {.data = NULL};
-    xcc_quantizer *quantizer = NULL;
-    xct_column *columns = memory_take(t->columns.count + 1, sizeof *columns);
-    size_t count = 0;
-    xcvm_status status = xcc_quantizer_create_file(t->model, &options, &quantizer, error);
-    for (size_t i = 0; i < t->columns.count && status == XCVM_OK; i++)
-        for (size_t k = 0; k < xcc_quantizer_input_count(quantizer); k++)
-            if (strcmp(xcc_quantizer_input_at(quantizer, k)->name, t->columns.items[i].input) == 0)
-                columns[count++] = t->columns.items[i];
-    if (status == XCVM_OK)
-        status = calibration_open(&calibration, quantizer, &t->flags->data, columns, count, 0, EXAMPLES,
-                                  &(struct limit_flags){.max_memory = t->flags->max_memory}, error);
-    if (status == XCVM_OK)
-        status = xcc_quantizer_run(quantizer, &calibration.source, error);
-    if (status == XCVM_OK)
-        status = xcc_quantizer_save(quantizer, (xcvm_sink){buffer_sink, &t->rounded}, error);
-    calibration_close(&calibration);
-    xcc_quantizer_destroy(quantizer);
-    free(columns);
-    return status;
-}
-
 static xcvm_status create_trainer(struct training *t, xcvm_error *error)
 {
     if (!t->flags->quantize)
         return xct_trainer_create_file(t->model, &t->options, &t->trainer, error);
-    TRY(put_rounding(t, error));
+    const struct train_rounding rounding = {.model = t->model,
+                                            .data = &t->flags->data,
+                                            .columns = &t->columns,
+                                            .dims = &t->dims,
+                                            .threads = (int)t->flags->threads,
+                                            .max_memory = t->flags->max_memory};
+    TRY(train_data_put_rounding(&rounding, &t->rounded, error));
     return xct_trainer_create(t->rounded.data, t->rounded.length, &t->options, &t->trainer, error);
 }
 
@@ -506,7 +478,8 @@ static int learn(struct training *t)
     if (status == XCVM_OK && t->processes.rank == 0) {
         training_text_report(&report, t->flags->patience, t->flags->dry_run ? NULL : t->flags->output, &t->processes);
         t->writes = true;
-        status = t->flags->dry_run ? XCVM_OK : train_output_write(&t->output, t->trainer, &error);
+        if (!t->flags->dry_run)
+            status = train_output_write(&t->output, t->trainer, &error);
     }
     /* The first process reports an error that all have, and ends the others. */
     if (status != XCVM_OK && t->processes.rank > 0)

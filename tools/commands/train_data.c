@@ -1,9 +1,9 @@
 /* The data of a training. */
 #include "commands/train_data.h"
-#include "cli/buffer.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "io/file.h"
+#include "run/calibration.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -191,4 +191,38 @@ void train_data_warn_of_merged(const xct_trainer *trainer)
             return;
         }
     }
+}
+
+/* ---- Rounding ---- */
+
+/* Labels are not inputs of the model. */
+xcvm_status train_data_put_rounding(const struct train_rounding *r, struct buffer *rounded, xcvm_error *error)
+{
+    enum { EXAMPLES = 512 };
+    const xcc_quantizer_options options = {.size = sizeof options,
+                                           .dims = r->dims->items,
+                                           .dim_count = r->dims->count,
+                                           .threads = r->threads,
+                                           .memory_limit = (size_t)r->max_memory,
+                                           .trainable = true};
+    struct calibration calibration = {.data = NULL};
+    xcc_quantizer *quantizer = NULL;
+    xct_column *columns = memory_take(r->columns->count + 1, sizeof *columns);
+    size_t count = 0;
+    xcvm_status status = xcc_quantizer_create_file(r->model, &options, &quantizer, error);
+    for (size_t i = 0; i < r->columns->count && status == XCVM_OK; i++)
+        for (size_t k = 0; k < xcc_quantizer_input_count(quantizer); k++)
+            if (strcmp(xcc_quantizer_input_at(quantizer, k)->name, r->columns->items[i].input) == 0)
+                columns[count++] = r->columns->items[i];
+    if (status == XCVM_OK)
+        status = calibration_open(&calibration, quantizer, r->data, columns, count, 0, EXAMPLES,
+                                  &(struct limit_flags){.max_memory = r->max_memory}, error);
+    if (status == XCVM_OK)
+        status = xcc_quantizer_run(quantizer, &calibration.source, error);
+    if (status == XCVM_OK)
+        status = xcc_quantizer_save(quantizer, (xcvm_sink){buffer_sink, rounded}, error);
+    calibration_close(&calibration);
+    xcc_quantizer_destroy(quantizer);
+    free(columns);
+    return status;
 }

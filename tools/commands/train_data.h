@@ -2,6 +2,7 @@
 #ifndef XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
 #define XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
 
+#include "cli/buffer.h"
 #include "run/columns.h"
 
 #include <xcvm/train.h>
@@ -17,5 +18,18 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
                              const struct columns *columns, const char *label);
 /* Says that the model looks as if it had been exported for inference, with normalizations merged. */
 void train_data_warn_of_merged(const xct_trainer *trainer);
+
+/* A model that --quantize trains, and the data that its ranges are from. */
+struct train_rounding {
+    const char *model;
+    const struct text_list *data;
+    const struct columns *columns;
+    const struct dims *dims;
+    int threads;
+    uint64_t max_memory;
+};
+
+/* Adds rounding to the model, with ranges from the first examples of the data. */
+xcvm_status train_data_put_rounding(const struct train_rounding *rounding, struct buffer *rounded, xcvm_error *error);
 
 #endif
