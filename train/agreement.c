@@ -1,11 +1,11 @@
-/* Processes that train together compare what they go by, as numbers whose sum over all is as many times each one's. */
+/* Processes compare options and data as numbers: if all agree, the sum is the number times the count of processes. */
 #include "train/agreement.h"
 
 #include "base/hash.h"
 
 #include <string.h>
 
-/* What is compared, in the order in which a difference is told of: of what is the same kind the first. */
+/* The properties to compare. Errors name the first one that differs. */
 #define COMPARED(X)                                                                                                    \
     X(EXAMPLES, "examples", FILES)                                                                                     \
     X(HELD_EXAMPLES, "examples for validation", FILES)                                                                 \
@@ -26,7 +26,7 @@
 enum { COMPARED(NUMBER) COUNT };
 #undef NUMBER
 
-/* A hash that is the same in every process: what it is made of is nobody's but the user's. */
+/* A hash without a random key, so that it is equal in all processes. */
 typedef struct digest {
     uint64_t hash;
 } digest;
@@ -44,7 +44,7 @@ static void add_text(digest *d, const char *text)
 
 static void add_number(digest *d, double number) { add_bytes(d, &number, sizeof number); }
 
-/* As many bits as sums over all processes have without rounding. */
+/* Keeps as many bits as a sum over all processes represents exactly. */
 static double number_of(const digest *d) { return (double)(d->hash & UINT32_MAX); }
 
 static double hash_of_loss(const xct_trainer *t)
@@ -55,7 +55,7 @@ static double hash_of_loss(const xct_trainer *t)
     return number_of(&d);
 }
 
-/* How the model computes where it learns. */
+/* The options that change how the model computes in training. */
 static double hash_of_rounding(const xct_trainer *t)
 {
     digest d = {0};

@@ -1,4 +1,4 @@
-/* The weights of the best epoch: copies of what a training changes and an export takes. */
+/* The weights of the best epoch: copies of the states that are exported. */
 #include "train/trainer.h"
 
 #include <stdio.h>

@@ -19,8 +19,8 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] 
 
 /* ---- Numbers ---- */
 
-/* Every number of a position, X(member). Floating-point numbers are written as their bits, so that they come back as
- * they were. */
+/* Every number of a position, X(member). Floating-point numbers are stored as bits, so that they are restored exactly.
+ */
 #define POSITION(X)                                                                                                    \
     X(step)                                                                                                            \
     X(epoch)                                                                                                           \
@@ -34,7 +34,7 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] 
     X(patience_epochs)                                                                                                 \
     X(best_step)                                                                                                       \
     X(best_loss)
-/* Every number of the circumstances, X(member, what it is called). */
+/* Every number of the circumstances, X(member, text for errors). */
 #define CIRCUMSTANCES(X)                                                                                               \
     X(batch, "batches of %" PRIu64 " examples")                                                                        \
     X(examples, "a data set of %" PRIu64 " examples")                                                                  \
@@ -97,12 +97,12 @@ static bool take_position(const xcvm_safetensors *file, xct_position *position)
     return true;
 }
 
-/* Infinite are those that nothing has been better than so far. */
+/* The initial best loss is infinite. */
 static bool is_loss(double loss) { return isfinite(loss) || loss == INFINITY; }
 
 static bool is_count(double count) { return isfinite(count) && count >= 0; }
 
-/* Whether the numbers can stand together. */
+/* Returns whether the numbers are consistent. */
 static bool is_position(const xct_position *p)
 {
     return is_count(p->factor) && is_count(p->waited) && isfinite(p->loss_sum) && is_count(p->loss_weight) &&
@@ -110,19 +110,19 @@ static bool is_position(const xct_position *p)
            p->best_step <= p->step && (p->best_step == 0 || isfinite(p->best_loss));
 }
 
-/* Whether a training in circumstances that are known was saved: one whose steps each took what follows of an epoch. */
+/* Returns whether a fit with known circumstances wrote the file, whose steps took the batches of an epoch in order. */
 static bool is_of_a_fit(const xcvm_safetensors *file)
 {
     uint64_t batch, kind;
     return read_note(file, "batch", &batch) && batch > 0 && read_note(file, "overfit", &kind) && kind == 1;
 }
 
-/* Whether so many steps lead to the position's place in its epoch. Several processes leave out the last examples where
- * they are too few, so an epoch may have a batch less. */
+/* Returns whether this number of steps reaches the position in its epoch. Several processes leave out the last examples
+ * if there are too few, so an epoch may be one batch shorter. */
 static bool is_on_the_way(const xct_position *p, const xct_circumstances *c)
 {
     if (c->batch == 0 || c->overfit != 1 || c->held_out == 0 || c->held_out > c->examples)
-        return true; /* it is not known */
+        return true; /* unknown */
     const uint64_t total = c->examples - (c->held_out - 1), accumulate = c->accumulate > 0 ? c->accumulate : 1;
     const double least = (double)xcvm_ceil_div(total / c->batch, accumulate);
     const double most = (double)xcvm_ceil_div(xcvm_ceil_div(total, c->batch), accumulate);
@@ -138,7 +138,7 @@ static uLong add_text(uLong sum, const char *text)
     return crc32_z(sum, (const unsigned char *)text, strlen(text) + 1);
 }
 
-/* Of the numbers that the file says, but for the sum itself, and of the names and elements of its tensors. */
+/* The checksum of the file's numbers without the sum itself, and of names and elements of its tensors. */
 static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count, const xcvm_safetensors_note *texts,
                        size_t text_count)
 {
@@ -165,7 +165,7 @@ static void describe(const xct_trainer *t, size_t state, xcvm_safetensor *tensor
     memcpy(tensor->dims, value->dims, sizeof tensor->dims);
 }
 
-/* All tensors of a checkpoint, in memory of the arena: the states, then the weights of the best epoch, if `best`. */
+/* Lists all tensors of a checkpoint in arena memory: the states, then with `best` the weights of the best epoch. */
 static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *arena, xcvm_safetensor **tensors,
                                 size_t *count, xcvm_error *error)
 {
@@ -212,7 +212,7 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, xcvm_error
     return status;
 }
 
-/* Whether gradients wait for a step. */
+/* Returns whether gradients are accumulated for the next step. */
 static bool has_accumulated(const xct_trainer *t)
 {
     for (size_t i = 0; i < xcvm_program_state_count(t->root.program); i++)
@@ -276,8 +276,7 @@ static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, c
     return XCVM_OK;
 }
 
-/* Reads how far the training was, from a file that is whole. `named`: the step that its name is of, NULL if it tells
- * none; the file is one of this training's own then. */
+/* Reads the position from a complete file. `named` is the step in the file's name, NULL if the name has none. */
 static xcvm_status read_position(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named,
                                  xct_position *position, xcvm_error *error)
 {
@@ -355,7 +354,7 @@ xcvm_status xct_trainer_load(xct_trainer *t, const char *path, xcvm_error *error
 
 static const char pattern[] = "step-%012" PRIu64 ".safetensors";
 
-/* The step that a file's name is of; false if it is no checkpoint's. */
+/* Reads the step from a file name; false if it is not the name of a checkpoint. */
 static bool step_of(const char *name, uint64_t *step)
 {
     char same[64];
@@ -365,7 +364,7 @@ static bool step_of(const char *name, uint64_t *step)
     return strcmp(name, same) == 0;
 }
 
-/* A file that a process was writing when it ended. */
+/* A file whose writing process ended early. */
 static bool is_unfinished(const char *name)
 {
     const size_t length = strlen(name);
@@ -408,7 +407,7 @@ static int compare_steps(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* The steps of the folder's checkpoints, which are to be released after any outcome. */
+/* Lists the steps of the folder's checkpoints. The caller releases the list after any outcome. */
 static xcvm_status survey(const char *folder, steps *s, xcvm_error *error)
 {
     DIR *dir = opendir(folder);
@@ -449,7 +448,7 @@ static xcvm_status remove_checkpoint(const char *folder, uint64_t step, xcvm_err
     return XCVM_OK;
 }
 
-/* Removes the oldest, until there are at most `keep`. */
+/* Removes the oldest checkpoints until at most `keep` remain. */
 static xcvm_status remove_oldest(const xct_trainer *t, const char *folder, size_t keep, xcvm_error *error)
 {
     steps s = {.allocator = t->allocator};
@@ -460,7 +459,7 @@ static xcvm_status remove_oldest(const xct_trainer *t, const char *folder, size_
     return status;
 }
 
-/* Trainings that were killed behind the writing, one after the other, leave no more than one checkpoint too many. */
+/* Removes before and after writing, so that repeatedly killed processes leave at most one extra checkpoint. */
 xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size_t keep, char path[XCT_PATH],
                                   xcvm_error *error)
 {
@@ -473,7 +472,7 @@ xcvm_status xct_checkpoints_write(const xct_trainer *t, const char *folder, size
 xcvm_status xct_checkpoints_room(const xct_trainer *t, const char *folder, uint64_t written, uint64_t keep,
                                  xcvm_error *error)
 {
-    /* The oldest goes when the newest is there. */
+    /* The oldest checkpoint is removed after the newest is written. */
     const uint64_t count = written < keep ? written + 1 : keep + 1;
     struct statvfs disk;
     uint64_t bytes = 0;

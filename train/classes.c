@@ -1,4 +1,4 @@
-/* Names of classes: in a model's metadata, and of data sets. */
+/* Class names of models and data sets. */
 #include "compiler/onnx_model/weights.h"
 #include "train/trainer.h"
 
@@ -48,7 +48,7 @@ static xcvm_status copy_names(xct_trainer *t, const char *const *names, size_t c
     return XCVM_OK;
 }
 
-/* Names that the model has for another number of scores say nothing. */
+/* Ignores names in the model that do not match the number of scores. */
 xcvm_status xct_classes_read(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};

@@ -1,4 +1,4 @@
-/* The curve: a picture of loss and metric over the steps. */
+/* Plots loss and metric over the steps. */
 #include "train/history.h"
 
 #include "base/decimal.h"
@@ -9,7 +9,7 @@
 
 enum {
     WIDTH = 760,
-    PANEL = 260, /* height of a panel, with its title and the numbers below it */
+    PANEL = 260, /* height of a panel with title and axis labels */
     LEFT = 70,
     RIGHT = 20,
     TOP = 34,
@@ -38,7 +38,7 @@ static void put_decimal(xcvm_writer *w, double value, int precision)
     xcvm_writer_text(w, xcvm_decimal_text(value, precision, text));
 }
 
-/* A place in the picture, to a tenth of a pixel. */
+/* Coordinates, in tenths of a pixel. */
 static void put_place(xcvm_writer *w, double value) { put_decimal(w, round(value * 10) / 10, 6); }
 
 static void put_attribute(xcvm_writer *w, const char *name, double value)
@@ -56,7 +56,7 @@ static double round_step(double least)
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
-/* A range that has no steps, as between the greatest numbers there are, becomes that from 0 to 1. */
+/* A range without ticks, such as one of the largest numbers, is replaced by 0 to 1. */
 static void settle_axis(axis *a, double low, double high)
 {
     if (!(high > low)) {
@@ -86,7 +86,7 @@ static double place_y(const panel *p, double value)
     return p->top + p->height - fmin(fmax(part, 0), 1) * p->height;
 }
 
-/* A moving average over about a fiftieth of the points to both sides, which a few points do not need. */
+/* A moving average over a fiftieth of the points on each side, if there are many. */
 static double smooth(const xct_series *s, size_t at)
 {
     const size_t reach = s->count / SMOOTHED / 2;
@@ -220,7 +220,7 @@ static void draw_panel(xcvm_writer *w, const xct_history *h, size_t figure, doub
         low = 0;
         high = 1;
     }
-    /* Over more than two powers of ten the low end would be a flat line. */
+    /* A linear axis would flatten the low end of more than two powers of ten. */
     p.y.logarithmic = low > 0 && high / low > 100;
     settle_axis(&p.x, 0, last_step(h));
     settle_axis(&p.y, p.y.logarithmic ? log10(low) : low, p.y.logarithmic ? log10(high) : high);
@@ -234,7 +234,7 @@ static void draw_panel(xcvm_writer *w, const xct_history *h, size_t figure, doub
     draw_points(&p, held);
 }
 
-/* Colors are written out twice, since not everything that draws SVG knows variables. */
+/* Colors are repeated, since not every SVG renderer supports variables. */
 static const char style[] =
     "<style>\n"
     "text { font: 12px system-ui, sans-serif; fill: #24292f } text.title { font-size: 15px; font-weight: 600 } "

@@ -1,4 +1,4 @@
-/* Engines: programs of the model for batches of certain sizes, compiled as they are needed. */
+/* Engines: programs of the model for certain batch sizes, compiled on demand. */
 #include "train/trainer.h"
 
 #include "base/array.h"
@@ -55,7 +55,7 @@ static const char *output_name(const xcvm_program *p, size_t output)
     return output != SIZE_MAX ? xcvm_program_output_at(p, output)->name : NULL;
 }
 
-/* The first output of a float type other than the loss that is one number, or is not; SIZE_MAX if there is none. */
+/* Finds the first float output except the loss that is one number, or is not; SIZE_MAX if there is none. */
 static size_t find_float(const xcvm_program *p, size_t loss, bool number)
 {
     for (size_t i = 0; i < xcvm_program_output_count(p); i++) {
@@ -67,8 +67,8 @@ static size_t find_float(const xcvm_program *p, size_t loss, bool number)
     return SIZE_MAX;
 }
 
-/* The loss, by its name or as the only output of one float; and the predictions that it is made of. They are found in
- * the program for any sizes, since others may have outputs of one number that are predictions of one example. */
+/* Finds the loss, by name or as the only output of one number, and the predictions that it is computed from. The
+ * program for any sizes decides, since a program for one example may have predictions of one number. */
 static xcvm_status settle_roles(xct_trainer *t, const xcvm_program *p, xcvm_error *error)
 {
     const char *text = t->compile.loss, *parenthesis = text != NULL ? strchr(text, '(') : NULL;
@@ -141,9 +141,9 @@ static xcvm_status compile(xct_trainer *t, xct_engine *e, const xcc_options *opt
     return status;
 }
 
-/* What a program is for. */
+/* The purpose of a program. */
 typedef enum purpose {
-    LEARN_ANY, /* learning from batches of any sizes, for which recomputation cannot be planned */
+    LEARN_ANY, /* training on batches of any size, for which recomputation cannot be planned */
     LEARN,
     JUDGE
 } purpose;
@@ -155,9 +155,9 @@ static xcvm_status make_program(xct_trainer *t, xct_engine *e, purpose what, con
     options.dims = dims;
     options.dim_count = dim_count;
     options.training.evaluate = what == JUDGE;
-    /* What processes measure for validation is added up behind the last batch. */
+    /* Measurements of validation are summed after the last batch. */
     options.training.all_reduce = what != JUDGE && t->options.ranks > 1;
-    /* Notes on the model are the same for all programs. */
+    /* Notes are the same for all programs, so only the first one reports them. */
     if (what != LEARN_ANY)
         options.diagnostics.call = NULL;
     if (what != LEARN) {
@@ -204,7 +204,7 @@ void xct_engine_release(xct_trainer *t, xct_engine *e)
 
 /* ---- The root ---- */
 
-/* What a batch consists of: all inputs but those that training adds. */
+/* Lists the inputs of a batch: all except those that training adds. */
 static xcvm_status take_feed(xct_trainer *t, xcvm_error *error)
 {
     const xcvm_program *p = t->root.program;
@@ -274,7 +274,7 @@ static xcvm_status check_ranks(const xct_trainer *t, const xcvm_value *const *ba
     return XCVM_OK;
 }
 
-/* The named dimensions with the sizes that they have in a batch, behind those that were given. */
+/* Lists the given dimensions, then the named dimensions with their sizes in a batch. */
 static size_t name_sizes(const xct_trainer *t, const xcvm_value *const *batch, xcc_dim *dims)
 {
     size_t count = 0;

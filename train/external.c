@@ -1,4 +1,4 @@
-/* Weights of the model that lie in other files. */
+/* Weights in external files. */
 #include "compiler/onnx_model/weights.h"
 #include "train/trainer.h"
 
@@ -10,7 +10,7 @@ static const char *folder_of(xct_trainer *t)
                          : xcvm_arena_string(&t->arena, t->path, slash == t->path ? 1 : (size_t)(slash - t->path));
 }
 
-/* Weights in other files are found where the model is, which what is written need not be. */
+/* External files are relative to the model's folder, which may differ from the output's. */
 xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};

@@ -19,7 +19,7 @@ typedef struct fit {
     xct_fit_options o;
     const xct_dataset *data;
     size_t batch;
-    bool whole; /* the model takes batches of one size alone */
+    bool whole; /* the model has a fixed batch size */
     uint64_t steps_per_epoch, steps, epochs;
     xct_order order, held_order;
     bool has_held;
@@ -28,15 +28,15 @@ typedef struct fit {
     xct_columns columns;
     xct_log log;
     xct_history *history;
-    xct_measure step, epoch, held; /* sums of batches of a step, of an epoch, and of the data for validation */
+    xct_measure step, epoch, held; /* sums over a step, an epoch and the validation data */
     xct_result step_result, epoch_result, held_result;
-    bool measured_held;    /* in the last epoch that ended */
-    uint64_t checkpointed; /* the step of the latest checkpoint; UINT64_MAX: there is none */
+    bool measured_held;    /* validation was measured in the last complete epoch */
+    uint64_t checkpointed; /* the step of the newest checkpoint; UINT64_MAX: none */
     char checkpoint[XCT_PATH];
-    uint64_t began, first_step, samples; /* of the loop: when and at which step it began, and examples since */
-    bool stop;                           /* this process, or another, is asked to */
+    uint64_t began, first_step, samples; /* start time and step of the loop, and examples since */
+    bool stop;                           /* requested in this process or another one */
     bool keeps_best;
-    bool curve_unread; /* it goes to a pipe whose reader does not read */
+    bool curve_unread; /* the pipe for the curve has no reader */
     xct_end end;
     xcvm_error *error;
 } fit;
@@ -55,7 +55,7 @@ static xcvm_status check_options(const fit *f)
     return XCVM_OK;
 }
 
-/* Processes, each of which has a part of every batch. */
+/* The number of processes. Each computes a part of every batch. */
 static size_t ranks_of(const fit *f) { return f->t->options.ranks > 1 ? (size_t)f->t->options.ranks : 1; }
 static bool writes_files(const fit *f) { return f->t->options.rank == 0; }
 
@@ -79,7 +79,7 @@ static xcvm_status choose_batch(fit *f)
     return XCVM_OK;
 }
 
-/* Validation takes batches as large as one process's part of those that are learned from, or what there is. */
+/* A validation batch is as large as one process's part of a training batch, or has all examples if there are fewer. */
 static size_t held_batch(const fit *f)
 {
     const size_t part = xcvm_ceil_div(f->batch, ranks_of(f));
@@ -183,7 +183,7 @@ static xcvm_status begin_history(fit *f)
     return XCVM_OK;
 }
 
-/* The last thing before the first step, since it cuts the file off. */
+/* Runs last before the first step, since it truncates the file. */
 static xcvm_status begin_log(fit *f)
 {
     const xct_log_start start = {
@@ -191,7 +191,7 @@ static xcvm_status begin_log(fit *f)
     return xct_log_open(&f->log, writes_files(f) ? f->o.log : NULL, &f->columns, &start, f->error);
 }
 
-/* What is written must not be what is being read. */
+/* Output files must not be input files. */
 static xcvm_status check_targets(const fit *f)
 {
     const struct {
@@ -209,7 +209,7 @@ static xcvm_status check_targets(const fit *f)
 static xcvm_status begin_loader(fit *f)
 {
     const xct_position *p = &f->t->position;
-    /* More is read than is learned from where the number of steps ends the training. */
+    /* If the number of steps ends the training, more is read than trained on. */
     const xct_loading loading = {.batch = f->batch,
                                  .epoch = f->o.overfit_batch ? 0 : p->epoch,
                                  .place = f->o.overfit_batch ? 0 : p->place,
@@ -220,7 +220,7 @@ static xcvm_status begin_loader(fit *f)
     return xct_loader_create(&f->order, &loading, &f->loader, f->error);
 }
 
-/* What a checkpoint has kept is not of use to a training that keeps nothing. */
+/* Without keeping the best weights, those of a checkpoint are dropped. */
 static xcvm_status begin_best(fit *f)
 {
     f->keeps_best = f->o.weights == XCT_WEIGHTS_BEST || (f->o.weights == XCT_WEIGHTS_AUTO && f->o.patience > 0);
@@ -308,7 +308,7 @@ static xcvm_status check_counted(const fit *f, const xct_measure *measure, const
     return XCVM_OK;
 }
 
-/* Processes measure batches in turn, as large as their parts of those that are learned from. */
+/* Processes measure validation batches in turn. */
 static xcvm_status judge(fit *f)
 {
     xct_loader *loader = NULL;
@@ -340,7 +340,7 @@ static xcvm_status judge(fit *f)
 
 static double rate_factor(const fit *f) { return xct_schedule_factor(&f->schedule, f->t->position.step); }
 
-/* Adds what the other processes have measured in a step, and finds whether one of them is asked to stop. */
+/* Adds the measurements of the other processes in a step, and finds whether one of them was asked to stop. */
 static xcvm_status join(fit *f)
 {
     double sums[XCT_SUMS], before[XCT_SUMS], epoch[XCT_SUMS], message[XCT_PREDICTION_SUMS + 1];
@@ -348,7 +348,7 @@ static xcvm_status join(fit *f)
         return XCVM_OK;
     xct_measure_get_sums(&f->step, before);
     xct_measure_get_sums(&f->epoch, epoch);
-    /* Losses are those of all already. */
+    /* Losses already cover all processes. */
     memcpy(sums, before, sizeof before);
     memcpy(message, before, sizeof(double) * XCT_PREDICTION_SUMS);
     message[XCT_PREDICTION_SUMS] = atomic_load(&f->t->stop);
@@ -362,7 +362,7 @@ static xcvm_status join(fit *f)
     return XCVM_OK;
 }
 
-/* One step: as many batches as its gradients are accumulated of, or what is left of the epoch. */
+/* Takes one step: over the batches whose gradients are accumulated, or the rest of the epoch. */
 static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor)
 {
     const size_t wanted = f->o.accumulate > 1 ? f->o.accumulate : 1;
@@ -398,7 +398,7 @@ static bool epoch_ends(const fit *f, const xct_batch *batch)
     return f->o.overfit_batch ? f->t->position.step == f->steps : batch->last;
 }
 
-/* At the end of an epoch: validation, and whoever waits for the loss to get better. */
+/* Ends an epoch: runs validation, and updates the schedule, patience and the best weights. */
 static xcvm_status end_epoch(fit *f)
 {
     xct_position *p = &f->t->position;
@@ -435,7 +435,7 @@ static void fill_figures(const xct_result *result, double *figures)
         figures[i + 1] = result->metrics[i].value;
 }
 
-/* Of the epoch, or of the last step where all steps take the same batch. */
+/* The result of the epoch, or of the last step if all steps use the same batch. */
 static const xct_result *training_result(const fit *f)
 {
     return f->o.overfit_batch || f->epoch_result.examples == 0 ? &f->step_result : &f->epoch_result;
@@ -473,7 +473,7 @@ static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
 
 static xcvm_status write_curve(fit *f)
 {
-    static const atomic_bool at_once = true; /* a pipe that nobody reads is not waited for */
+    static const atomic_bool at_once = true; /* do not wait for a pipe without a reader */
     xct_whole_file file;
     if (f->o.curve == NULL || f->curve_unread || !writes_files(f))
         return XCVM_OK;
@@ -504,7 +504,7 @@ static bool checkpoint_due(const fit *f, bool ended)
 
 /* ---- The loop ---- */
 
-/* A training that is resumed where it ended does not begin another epoch. */
+/* A training that ended early and is resumed does not start another epoch. */
 static bool patience_is_over(const fit *f)
 {
     const xct_position *p = &f->t->position;
@@ -534,7 +534,7 @@ static xcvm_status go(fit *f)
             XCVM_TRY(write_curve(f));
         if (checkpoint_due(f, ended))
             XCVM_TRY(write_checkpoint(f));
-        /* Several processes have agreed on it; one that is asked to by its callback need not wait for a step more. */
+        /* Several processes agreed on stopping in join. A single process stops at once. */
         if (ranks_of(f) > 1 ? f->stop : atomic_load(&f->t->stop)) {
             f->end = XCT_END_STOPPED;
             break;

@@ -90,7 +90,7 @@ static void put_header(line *l, const xct_columns *columns)
     put(l, ",learning_rate\n");
 }
 
-/* Writes what a pipe takes now. */
+/* Writes as much as the pipe takes now. */
 static void flush_pipe(xct_log *log)
 {
     if (log->fd < 0)
@@ -104,7 +104,7 @@ static void flush_pipe(xct_log *log)
         }
         if (errno == EINTR)
             continue;
-        if (errno != EAGAIN) { /* the reader is gone; another one may come */
+        if (errno != EAGAIN) { /* the reader is gone, and another one may follow */
             close(log->fd);
             log->fd = -1;
         }
@@ -138,7 +138,7 @@ static xcvm_status write_line(xct_log *log, const line *l, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* Reads a row that put_row wrote; false if it is none. */
+/* Parses a row of put_row; false if it is not one. */
 static bool parse_row(const xct_columns *columns, const char *text, size_t length, xct_record *record)
 {
     char copy[2048];
@@ -174,8 +174,8 @@ static bool parse_row(const xct_columns *columns, const char *text, size_t lengt
     return true;
 }
 
-/* How much of an older log stays: its header and its rows up to the step; 0 if its header was not written whole. A file
- * that is no log of these columns is refused. */
+/* Returns the bytes of an older log to keep: its header and its rows up to the step; 0 if the header is incomplete.
+ * Fails if the file is not a log of these columns. */
 static xcvm_status keep_rows(const xct_log *log, const char *text, size_t count, const xct_log_start *start,
                              size_t *kept, xcvm_error *error)
 {
@@ -257,7 +257,7 @@ xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *erro
     return write_line(log, &l, error);
 }
 
-/* Lines that are left have so long to be read, from when the last of them was. */
+/* Time for reading the remaining lines, since the last one was read. */
 static void drain_pipe(xct_log *log)
 {
     enum { PATIENCE = 100 };

@@ -1,4 +1,4 @@
-/* The history of a training: what was measured at which step, in a file of comma-separated values and as a curve. */
+/* The history of a training: measurements per step, as a CSV file and as a curve. */
 #ifndef XCVM_TRAIN_HISTORY_H
 #define XCVM_TRAIN_HISTORY_H
 
@@ -7,15 +7,14 @@
 
 enum { XCT_MAX_FIGURES = XCT_METRICS + 1 };
 
-/* A line of the log: the loss and the metrics of a batch, and behind an epoch those of the data for validation. NaN
- * where there is none. */
+/* A line of the log: loss and metrics of a batch, and after an epoch those of validation; otherwise NaN. */
 typedef struct xct_record {
     uint64_t step, epoch;
     double figures[XCT_MAX_FIGURES], validation[XCT_MAX_FIGURES];
     double rate;
 } xct_record;
 
-/* Figures: the loss and the metrics. Zero-initialized apart from those. */
+/* The figures: loss and metrics. Other members start as zero. */
 typedef struct xct_columns {
     const xct_metric *metrics;
     size_t metric_count;
@@ -24,27 +23,27 @@ typedef struct xct_columns {
 
 /* ---- The log ---- */
 
-/* A pipe is not waited for: lines are kept until somebody reads them, and left out where too many are. */
+/* Never waits for a pipe: lines are kept until somebody reads them, and dropped if there are too many. */
 typedef struct xct_log {
     int fd; /* -1: none, or a pipe that nobody reads */
     bool pipe;
     char path[XCT_PATH];
     xct_columns columns;
-    char pending[1 << 16]; /* of a pipe, what is not written yet */
+    char pending[1 << 16]; /* lines that the pipe has not taken yet */
     size_t pending_count;
 } xct_log;
 
 typedef struct xct_history xct_history;
 
-/* The training that a log goes on with. */
+/* The state of a resumed training. */
 typedef struct xct_log_start {
-    uint64_t step;           /* rows of steps beyond it are cut off, the others are added to the history */
-    xct_history *history;    /* NULL: the file begins anew */
+    uint64_t step;           /* rows of later steps are removed, earlier ones are added to the history */
+    xct_history *history;    /* NULL: starts a new file */
     const atomic_bool *stop; /* as of xct_open_target */
 } xct_log_start;
 
-/* Begins a file, or goes on with one. INVALID_ARGUMENT where that has something else in it than a log of these columns;
- * it stays as it is then. */
+/* Starts a file or continues one. INVALID_ARGUMENT if an existing file is not a log of these columns; it stays
+ * unchanged. */
 xcvm_status xct_log_open(xct_log *log, const char *path, const xct_columns *columns, const xct_log_start *start,
                          xcvm_error *error);
 xcvm_status xct_log_add(xct_log *log, const xct_record *record, xcvm_error *error);
@@ -54,13 +53,13 @@ void xct_log_close(xct_log *log);
 
 enum { XCT_HISTORY_POINTS = 2048 };
 
-/* Points of one figure over the steps, their number bounded: where there would be more, each two neighbors become
- * their mean. */
+/* A bounded number of points of one figure over the steps. When it is full, each two neighbors are replaced by their
+ * mean. */
 typedef struct xct_series {
     double step[XCT_HISTORY_POINTS], value[XCT_HISTORY_POINTS];
     size_t count;
-    double step_sum, value_sum; /* of what will be the next point */
-    uint64_t gathered, each;    /* values of that point so far, and wanted; 0: 1 */
+    double step_sum, value_sum; /* sum for the next point */
+    uint64_t gathered, each;    /* values in the sum, and values per point; 0: 1 */
 } xct_series;
 
 struct xct_history {
@@ -69,8 +68,7 @@ struct xct_history {
 };
 
 void xct_history_add(xct_history *history, const xct_record *record);
-/* A picture of the loss, and of the first metric if there is one, over the steps (SVG 1.1), readable on light and dark
- * ground. */
+/* Plots the loss, and the first metric if there is one, over the steps (SVG 1.1), for light and dark backgrounds. */
 xcvm_status xct_curve_write(const xct_history *history, const char *title, xcvm_sink sink, xcvm_error *error);
 
 #endif

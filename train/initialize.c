@@ -1,4 +1,4 @@
-/* Initial weights: drawn anew, or read from a file. */
+/* Initial weights: drawn at random, or read from a file. */
 #include "train/trainer.h"
 
 #include "compiler/onnx_model/weights.h"
@@ -17,19 +17,19 @@ static const char *const scheme_names[SCHEMES] = {"he", "glorot", "normal", "uni
 typedef struct values {
     const xcc_weight *weights;
     size_t count;
-    xcvm_value **items; /* of each weight; NULL: it stays */
-    bool *read;         /* of each weight: it is from the file */
-    void *external;     /* those that lie in other files */
+    xcvm_value **items; /* per weight; NULL: unchanged */
+    bool *read;         /* per weight: read from the file */
+    void *external;     /* weights in external files */
     struct {
         char missing[200], unused[200]; /* a few names, of weights and of arrays */
         size_t taken, wanted, rounded, unused_count, missing_count;
-        xcvm_dtype from, to; /* the types of the first that were rounded */
+        xcvm_dtype from, to; /* types of the first rounded array */
     } report;
 } values;
 
 /* ---- Drawing ---- */
 
-/* A generator of its own for each name, so that no weight depends on which others there are. FNV-1a. */
+/* Seeds a generator per name (FNV-1a), so that no weight depends on the others. */
 static uint64_t generator_of(uint64_t seed, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed;
@@ -100,7 +100,7 @@ static void store(xcvm_value *value, size_t index, double number)
         ((uint16_t *)value->data)[index] = half;
 }
 
-/* What a weight that is not drawn becomes; false: it stays as it is. */
+/* The constant for a weight that is not drawn; false: unchanged. */
 static bool plain_value(const xcc_weight *w, double *number)
 {
     *number = w->role == XCC_WEIGHT_SCALE || w->role == XCC_WEIGHT_VARIANCE ? 1 : 0;
@@ -145,7 +145,7 @@ static xcvm_status draw_all(const xct_trainer *t, values *v, xcvm_error *error)
 
 /* ---- Reading ---- */
 
-/* The types that are converted into each other. */
+/* The types that are converted to each other. */
 static bool is_real(xcvm_dtype dtype)
 {
     return dtype == XCVM_F16 || dtype == XCVM_BF16 || dtype == XCVM_F32 || dtype == XCVM_F64;
@@ -169,7 +169,7 @@ static xcvm_status check_weight(const xct_trainer *t, const xcc_weight *w, const
                        : "Leave the array out to keep the model's own, or use weights of the same network");
 }
 
-/* Brings an array to the type of its weight. Numbers beyond the type's greatest are refused. */
+/* Converts an array to the type of its weight. Fails on numbers beyond its range. */
 static xcvm_status convert_weight(const xct_trainer *t, const xcc_weight *w, values *v, xcvm_value **value,
                                   xcvm_error *error)
 {
@@ -206,7 +206,7 @@ static xcvm_status convert_weight(const xct_trainer *t, const xcc_weight *w, val
     return XCVM_OK;
 }
 
-/* Adds a name to a list that has place for a few. */
+/* Appends a name to a list of limited length. */
 static void add_name(char list[200], const char *name)
 {
     const size_t length = strlen(list), more = strlen(name);
@@ -216,7 +216,7 @@ static void add_name(char list[200], const char *name)
         (void)snprintf(list + length, 200 - length, "%s...", length > 0 ? ", " : "");
 }
 
-/* The name without its first part, as "module." of a network that was trained on several devices; NULL: none has it. */
+/* Removes the first part of a name, such as "module." from DataParallel; NULL if the rest is not a weight. */
 static const char *without_prefix(const values *v, const char *name)
 {
     const char *dot = strchr(name, '.');

@@ -1,4 +1,4 @@
-/* Measures of several processes become one. */
+/* Adds up the measurements of several processes. */
 #include "train/trainer.h"
 
 static size_t ranks_of(const xct_trainer *t) { return t->options.ranks > 1 ? (size_t)t->options.ranks : 1; }
@@ -8,7 +8,7 @@ static xcvm_status add_up(const xct_trainer *t, double *numbers, size_t count, x
     return t->options.all_reduce.sum(t->options.all_reduce.user, XCVM_F64, numbers, count, error);
 }
 
-/* The greatest number of classes that a process has seen; numbers[ranks] are those of all. */
+/* The largest number of classes in any process; numbers[ranks] are those of all. */
 static xcvm_status agree_on_classes(const xct_trainer *t, const xct_measure *m, double *numbers, size_t *classes,
                                     xcvm_error *error)
 {
@@ -31,7 +31,7 @@ static xcvm_status add_classes(const xct_trainer *t, xct_measure *m, double *num
     return XCVM_OK;
 }
 
-/* What f1 needs of all processes. */
+/* Adds the counts for f1. */
 static xcvm_status join_classes(const xct_trainer *t, xct_measure *m, xcvm_error *error)
 {
     size_t classes = 0, room = ranks_of(t) * sizeof(double);

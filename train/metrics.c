@@ -39,7 +39,7 @@ xcvm_status xct_metric_find(const char *name, xct_metric *metric, xcvm_error *er
 
 static bool is_integer(xcvm_dtype dtype) { return dtype == XCVM_I64 || dtype == XCVM_I32; }
 
-/* Whether labels have the dimensions of predictions without `axis` (-1: with all). */
+/* Returns whether labels have the dimensions of the predictions without `axis` (-1: all). */
 static bool fits(const xcvm_type *predictions, const xcvm_type *labels, int axis)
 {
     if (labels->rank != predictions->rank - (axis >= 0))
@@ -62,7 +62,7 @@ xct_task xct_task_of(const xcvm_type *predictions, const xcvm_type *labels, int 
         return XCT_NO_TASK;
     const int last = predictions->rank - 1;
     if (is_integer(labels->dtype)) {
-        /* As in a cross-entropy the classes are axis 1; else the last. */
+        /* The classes are axis 1, as in a cross entropy, or else the last axis. */
         *axis = last >= 1 && fits(predictions, labels, 1)      ? 1
                 : last >= 1 && fits(predictions, labels, last) ? last
                                                                : -1;
@@ -268,8 +268,7 @@ void xct_measure_set_sums(xct_measure *m, const double sums[XCT_SUMS])
 
 /* ---- Figures ---- */
 
-/* Of a mean of losses of batches: they scatter as the means of batches do, so that the error of their mean follows from
- * how they scatter, whatever the size of batches. One batch tells nothing. */
+/* The standard error of a mean of batch losses, from their variance. It is unknown for one batch. */
 static double mean_error(double sum, double squares, double weight, double count)
 {
     const double mean = sum / weight, variance = fmax(squares / weight - mean * mean, 0);
@@ -279,7 +278,7 @@ static double mean_error(double sum, double squares, double weight, double count
 xct_figure xct_measure_loss(const xct_measure *m)
 {
     const double count = m->weight;
-    if (count == 0) /* no label counts, and batches of such labels have no loss */
+    if (count == 0) /* no label counts */
         return (xct_figure){m->batches > 0 ? 0 : (double)NAN, (double)NAN};
     return (xct_figure){m->loss / count, mean_error(m->loss, m->loss_squares, count, m->batches)};
 }
@@ -292,8 +291,7 @@ static xct_figure share(double part, double all)
     return (xct_figure){p, sqrt(p * (1 - p) / all)};
 }
 
-/* The mean over the classes that are there or are predicted of 2 * both / (there + predicted); of two classes, that of
- * class 1. */
+/* The mean of 2 * both / (labeled + predicted) over the classes that occur; for two classes, that of class 1. */
 static double f1(const xct_measure *m)
 {
     double sum = 0, count = 0;

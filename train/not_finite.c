@@ -1,4 +1,4 @@
-/* The search for the first instruction that made a number not finite. */
+/* Finds the first instruction whose result is not finite. */
 #include "train/data/convert_rows.h"
 #include "train/trainer.h"
 
@@ -33,7 +33,7 @@ static xcvm_status look(void *user, const xcvm_event *event, xcvm_error *error)
     hunt *h = user;
     for (size_t i = 0; i < event->input_count; i++)
         if (is_bad(event->inputs[i], h->infinities))
-            return event->pc != h->loss_pc ? XCVM_OK : XCVM_INVALID_ARGUMENT; /* it was handed something bad */
+            return event->pc != h->loss_pc ? XCVM_OK : XCVM_INVALID_ARGUMENT; /* an operand was already not finite */
     for (size_t i = 0; i < event->output_count; i++) {
         if (!is_bad(event->outputs[i], h->infinities))
             continue;
@@ -42,7 +42,7 @@ static xcvm_status look(void *user, const xcvm_event *event, xcvm_error *error)
                        event->node[0] != '\0' ? ", node \"" : "", event->node, event->node[0] != '\0' ? "\"" : "");
         return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "%s", h->what);
     }
-    /* In front of the tail, where parameters would change. */
+    /* Stops before the instructions that change parameters. */
     XCVM_CHECK(error, event->pc != h->loss_pc, INVALID_ARGUMENT, "the loss is not finite");
     return XCVM_OK;
 }
@@ -50,7 +50,7 @@ static xcvm_status look(void *user, const xcvm_event *event, xcvm_error *error)
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *e, xcvm_error *error)
 {
     const unsigned long long step = (unsigned long long)t->position.step + 1;
-    /* What the step before made of a parameter is no instruction's fault of this step. */
+    /* A parameter may be not finite because of the previous step. */
     for (size_t i = 0; i < xcvm_program_state_count(e->program); i++)
         XCVM_CHECK(
             error, !is_bad(xcvm_session_get_state(e->session, i), true), INVALID_ARGUMENT,
@@ -58,7 +58,7 @@ xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *e, xcvm_error *error
             "large; a lower learning rate, or clipping gradients, may help",
             step, xcvm_program_state_at(e->program, i)->name);
     const uint64_t random = e->session->random;
-    /* Of several processes each would find another instruction, and wait for the others in vain. */
+    /* Processes would find different instructions and wait for each other. */
     XCVM_CHECK(error, t->options.ranks <= 1, INVALID_ARGUMENT, "step %llu: the loss is not finite", step);
     for (int infinities = 0; infinities <= 1; infinities++) {
         hunt h = {.infinities = infinities != 0, .loss_pc = e->loss_pc};

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Every kind has the steps of its warm-up first, over which the rate rises from 0 in a straight line. */
+/* Every kind starts with a linear warm-up from 0. */
 #define WARM_UP                                                                                                        \
     {                                                                                                                  \
         "warmup", "0", XCT_STEPS, 0, 0                                                                                 \
@@ -19,7 +19,7 @@ static double constant(const double *v, double step, double all)
     return 1;
 }
 
-/* The part of the way from the end of the warm-up to the last step. */
+/* The progress from the end of the warm-up to the last step, from 0 to 1. */
 static double progress(const double *v, double step, double all)
 {
     const double length = all - v[WARM_UP_STEPS];
@@ -29,7 +29,7 @@ static double progress(const double *v, double step, double all)
 
 static double blend(double from, double to, double part) { return from + (to - from) * part; }
 
-/* From one value to the other along half a wave. */
+/* Interpolates along half a cosine. */
 static double wave(double from, double to, double part) { return to + (from - to) * 0.5 * (1 + cos(M_PI * part)); }
 
 enum { STEP_EVERY = 1, STEP_FACTOR };
@@ -50,8 +50,8 @@ enum { TO = 1 };
 static double linear(const double *v, double step, double all) { return blend(1, v[TO], progress(v, step, all)); }
 static double cosine(const double *v, double step, double all) { return wave(1, v[TO], progress(v, step, all)); }
 
-/* Smith and Topin, "Super-Convergence", 2018; in the form and with the defaults of PyTorch's OneCycleLR, whose greatest
- * rate is the one that is scheduled here. */
+/* Smith and Topin, "Super-Convergence", 2018, with the form and defaults of PyTorch's OneCycleLR. The scheduled rate is
+ * its maximum. */
 enum { CYCLE_UP = 1, CYCLE_FROM, CYCLE_TO };
 static double one_cycle(const double *v, double step, double all)
 {
@@ -61,7 +61,7 @@ static double one_cycle(const double *v, double step, double all)
     return wave(1, v[CYCLE_TO], fmin((step - up) / fmax(last - up, 1), 1));
 }
 
-/* Warm-up, a constant rate, and a straight line down at the end. */
+/* Warm-up, a constant rate, and a linear decay. */
 enum { STABLE_DECAY = 1, STABLE_TO };
 static double stable(const double *v, double step, double all)
 {
@@ -113,7 +113,7 @@ void xct_schedule_observe(xct_schedule *s, double loss)
 {
     if (s->kind != PLATEAU)
         return;
-    /* PyTorch's ReduceLROnPlateau: better is better by more than a share of the best. */
+    /* PyTorch's ReduceLROnPlateau: a loss counts as better if it is lower by more than a share of the best. */
     if (loss < s->best - fabs(s->best) * s->values[PLATEAU_THRESHOLD] || (isinf(s->best) && isfinite(loss))) {
         s->best = loss;
         s->waited = 0;

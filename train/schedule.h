@@ -8,16 +8,16 @@ typedef struct xct_schedule {
     size_t kind;
     double values[XCT_MAX_SETTINGS];
     double all; /* steps */
-    /* What a plateau has seen, which checkpoints keep. */
+    /* State of a plateau schedule; saved in checkpoints. */
     double best, factor;
-    double waited; /* observations without a better one */
+    double waited; /* observations since the best */
 } xct_schedule;
 
-/* `text` names a kind and its settings, NULL: constant. */
+/* Parses a kind and its settings; NULL: constant. */
 xcvm_status xct_schedule_parse(const char *text, const xct_span *span, xct_schedule *schedule, xcvm_error *error);
-/* The factor of the rate at a step, counted from 0. */
+/* Returns the factor of the rate at a step, counted from 0. */
 double xct_schedule_factor(const xct_schedule *schedule, uint64_t step);
-/* Tells a plateau the loss of an epoch, on held-out data if there are any. */
+/* Reports the loss of an epoch to a plateau schedule: of validation if there is any. */
 void xct_schedule_observe(xct_schedule *schedule, double loss);
 
 #endif

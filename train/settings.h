@@ -1,4 +1,4 @@
-/* Settings as text, "cosine:warmup=100,to=0.1": a kind, and numbers by name. */
+/* Settings as text, "cosine:warmup=100,to=0.1": a kind and named numbers. */
 #ifndef XCVM_TRAIN_SETTINGS_H
 #define XCVM_TRAIN_SETTINGS_H
 
@@ -23,13 +23,13 @@ typedef struct xct_kind {
     xct_setting settings[XCT_MAX_SETTINGS];
 } xct_kind;
 
-/* What a number of steps is counted by. */
+/* Units of a number of steps. */
 typedef struct xct_span {
     double epoch, all; /* steps */
 } xct_span;
 
-/* Finds the kind, and the values of its settings in their order. INVALID_ARGUMENT, with what there is, for an unknown
- * kind or setting; `what` is what messages call the text. */
+/* Parses the kind and the values of its settings, in their order. INVALID_ARGUMENT lists the known kinds or settings.
+ * `what` names the text in errors. */
 xcvm_status xct_settings_parse(const char *text, const char *what, const xct_kind *kinds, size_t kind_count,
                                const xct_span *span, size_t *kind, double values[XCT_MAX_SETTINGS], xcvm_error *error);
 

@@ -1,4 +1,4 @@
-/* Trainers: making one, its steps, and what it knows. */
+/* Trainers: creation, steps, properties and export. */
 #include "train/trainer.h"
 
 #include "compiler/onnx_model/weights.h"
@@ -14,7 +14,7 @@
 
 /* ---- Making ---- */
 
-/* A loss of the compiler's that is named alone takes the labels that were named. */
+/* Completes a loss without parentheses with the name of the labels. */
 static xcvm_status complete_loss(xct_trainer *t, xcvm_error *error)
 {
     const char *loss = t->compile.loss, *label = t->options.label;
@@ -47,7 +47,7 @@ static xcvm_status find_label(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* What labels of a loss of classes may be, of one that is added or of the model's own. */
+/* Determines the valid labels of a loss of classes, added or the model's own. */
 static xcvm_status find_label_rule(xct_trainer *t, xcvm_error *error)
 {
     const xct_engine *e = &t->root;
@@ -74,7 +74,7 @@ static xcvm_status find_label_rule(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* "auto" is what people look at first for a task. */
+/* Chooses the metric of "auto" for the task. */
 static void choose_metric(xct_trainer *t)
 {
     t->metric_count = t->measure.task != XCT_NO_TASK;
@@ -96,7 +96,7 @@ static xcvm_status find_metrics(xct_trainer *t, xcvm_error *error)
     } else if (e->predictions != SIZE_MAX && t->label != SIZE_MAX)
         t->measure.task = xct_task_of(&xcvm_program_output_at(e->program, e->predictions)->type,
                                       &t->feed.inputs[t->label].type, &t->measure.axis);
-    /* Numbers from 0 to 1 that a binary cross-entropy compares are probabilities of class 1, or scores around 0. */
+    /* The outputs for a binary cross-entropy are probabilities of class 1, or scores around 0. */
     if (t->compile.loss != NULL && strncmp(t->compile.loss, "bce", 3) == 0 && t->measure.task == XCT_NUMBERS) {
         t->measure.task = XCT_TWO_CLASSES;
         t->measure.threshold = strstr(t->compile.loss, "logits") != NULL ? 0 : 0.5;
@@ -121,7 +121,7 @@ static xcvm_status make_scalars(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* BatchNormalization is put into its form for training where there is any. */
+/* Converts BatchNormalization to training form only if the model has any. */
 static xcvm_status check_normalization(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};
@@ -164,7 +164,7 @@ static xcvm_status index_states(xct_trainer *t, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* What the model that is exported is to have in other nodes: found now, so that it cannot fail behind the training. */
+/* Computes the edits of the exported model before training, so that they cannot fail after it. */
 static xcvm_status find_edits(xct_trainer *t, xcvm_error *error)
 {
     const xcc_options limits = {.size = sizeof limits,
@@ -280,7 +280,7 @@ void xct_trainer_destroy(xct_trainer *t)
 
 /* ---- Running ---- */
 
-/* Stops a run in front of its tail if the loss is not finite. */
+/* Stops a run before it changes states, if the loss is not finite. */
 typedef struct loss_check {
     int32_t pc;
     bool found;
@@ -316,7 +316,7 @@ static xcvm_status bind(xct_trainer *t, xct_engine *e, const xcvm_value *const *
         *(bool *)t->apply_value->data = !gather;
         XCVM_TRY(xcvm_session_set_input(e->session, e->apply, t->apply_value, error));
     }
-    /* The random numbers of a run follow from the seed, the process and the data's place alone. */
+    /* The random numbers of a run depend only on the seed, the process and the position in the data. */
     const uint64_t seed = t->options.seed + ((uint64_t)t->options.rank << 48);
     e->session->random = xct_permutation_key(seed, t->position.step, t->position.place);
     return XCVM_OK;
@@ -343,7 +343,7 @@ xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *e, const
 {
     measured->loss = number_of(xcvm_session_get_output(e->session, e->loss));
     measured->weight = (double)examples;
-    /* Losses of several processes are weighted by examples, as the program does. */
+    /* Losses of several processes are weighted by examples, as in the program. */
     if (measure->ignores && (t->options.ranks <= 1 || e->rate == SIZE_MAX))
         measured->weight *= xct_measure_counted(measure, batch[t->label]);
     const bool predicted = measure->task != XCT_NO_TASK && t->metric_count > 0 && e->predictions != SIZE_MAX;
@@ -487,7 +487,7 @@ static const xcvm_value *learned(void *user, const char *name, size_t length)
                              : xcc_external_weights_find(t->external, name, length);
 }
 
-/* The names of classes, one on a line, in memory that the caller releases; *text is NULL where the model's own stay. */
+/* Joins the class names, one per line, in memory that the caller frees. *text is NULL if the model's names stay. */
 static xcvm_status join_classes(const xct_trainer *t, char **text, size_t *size, xcvm_error *error)
 {
     *text = NULL;

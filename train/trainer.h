@@ -1,4 +1,4 @@
-/* A trainer: the model, the programs that it is compiled to, and how far the training is. */
+/* A trainer: the model, its compiled programs, and the position of the training. */
 #ifndef XCVM_TRAIN_TRAINER_H
 #define XCVM_TRAIN_TRAINER_H
 
@@ -13,35 +13,35 @@
 
 #include <stdatomic.h>
 
-/* A program of the model, for inputs of certain sizes, and its session. */
+/* A program of the model for certain input sizes, and its session. */
 typedef struct xct_engine {
     xcvm_bytes bytes;
     xcvm_program *program; /* NULL: there is none */
     xcvm_session *session;
-    int64_t *sizes;                 /* dimensions of the batch, XCVM_MAX_RANK of each input; NULL: any */
-    size_t *inputs;                 /* of each input of a batch, that of the program */
+    int64_t *sizes;                 /* dimensions of the batch, XCVM_MAX_RANK per input; NULL: any */
+    size_t *inputs;                 /* index of the program's input, for each input of a batch */
     size_t rate, apply;             /* inputs; SIZE_MAX: there is none */
     size_t loss, norm, predictions; /* outputs; SIZE_MAX: there is none */
-    int32_t loss_pc;                /* of the instruction that gives the loss */
-    uint64_t used;                  /* when */
+    int32_t loss_pc;                /* of the instruction that outputs the loss */
+    uint64_t used;                  /* time of the last use */
 } xct_engine;
 
-/* How far a training is; all of it is in checkpoints. */
+/* The position of a training. Checkpoints contain all of it. */
 typedef struct xct_position {
     uint64_t step;         /* done */
     uint64_t epoch, place; /* of the next batch */
-    /* Of the epoch so far. */
+    /* Sums of the current epoch. */
     double loss_sum, loss_weight;
-    /* Of the schedule, and of patience. */
+    /* State of the schedule and of patience. */
     double best, factor, waited;
     double patience_best;
     uint64_t patience_epochs;
-    /* Of the weights of the best epoch that are kept; 0 steps: none are. */
+    /* The best epoch, whose weights are kept; 0 steps: none. */
     uint64_t best_step;
     double best_loss;
 } xct_position;
 
-/* What the data were like, which a resumption must find again; zeros where it is not known. */
+/* Properties of the data, which must be the same after resuming; 0: unknown. */
 typedef struct xct_circumstances {
     uint64_t batch, examples, shuffle, accumulate, held_out, overfit;
 } xct_circumstances;
@@ -49,98 +49,100 @@ typedef struct xct_circumstances {
 enum { XCT_ENGINES = 2 };
 
 struct xct_trainer {
-    xcvm_arena arena; /* this struct and what it points to for good */
+    xcvm_arena arena; /* memory of this struct and of its permanent data */
     const xcvm_allocator *allocator;
     xct_trainer_options options;
     xcc_options compile;
-    const char *path; /* of the model, where that is what is compiled; NULL: `model` is */
+    const char *path; /* path of the model to compile; NULL: compile `model` */
     xct_mapping file;
-    xcvm_budget initial; /* of the memory that initial weights, and the model with them, take */
+    xcvm_budget initial; /* memory of initial weights and of the model with them */
     xcvm_bytes changed;  /* the model with other weights */
     const void *model;
     size_t model_count;
-    xcc_model_edits edits;                             /* that put the model into inference form */
-    xct_engine root;                                   /* its session owns the states; for any sizes */
+    xcc_model_edits edits;                             /* edits for the inference form */
+    xct_engine root;                                   /* owns the states; for any sizes */
     xct_engine learn[XCT_ENGINES], judge[XCT_ENGINES]; /* for certain sizes */
-    bool fixed;                                        /* the root is for the only sizes that there are */
+    bool fixed;                                        /* all sizes are fixed, so the root fits all batches */
     xct_feed feed;
-    /* Names of outputs, found once, of the program for any sizes; NULL: there is none. */
+    /* Names of outputs of the program for any sizes; NULL: none. */
     const char *loss_output, *predictions_output;
     const char **classes; /* names */
     size_t class_count;
-    bool new_classes;                      /* they are not the model's own */
-    struct xcc_external_weights *external; /* weights of the model that lie in other files; NULL: there are none */
+    bool new_classes;                      /* the names are not from the model */
+    struct xcc_external_weights *external; /* weights in external files; NULL: none */
     size_t label;                          /* an input of a batch; SIZE_MAX: there is none */
     double rate;
     xct_metric metrics[XCT_RESULT_METRICS];
     size_t metric_count;
-    xct_measure measure; /* of one batch */
+    xct_measure measure; /* measurements of one batch */
     xcvm_value *rate_value, *apply_value;
     uint64_t clock;
     xct_position position;
-    /* States of the root that are no optimizer's, in order, and by name; and their moving averages, by the same names.
-     */
+    /* States of the root that do not belong to the optimizer, in order and by name, and their moving averages by the
+     * same names. */
     size_t *parameters, parameter_count;
     xcvm_name_index names, averages;
-    xcvm_value **best; /* of each state, as it was at position.best_step (best.c); NULL: none are kept */
+    xcvm_value **best; /* copy of each state at position.best_step (best.c); NULL: none */
     xct_circumstances circumstances;
-    bool restored; /* the position is that of a checkpoint, from which the next fit goes on */
+    bool restored; /* the position is from a checkpoint; the next fit continues from it */
     atomic_bool stop;
 };
 
-/* The engine for a batch, compiled if need be. */
+/* Returns the engine for a batch, and compiles it if necessary. */
 xcvm_status xct_engine_find(xct_trainer *t, bool judge, const xcvm_value *const *batch, xct_engine **engine,
                             xcvm_error *error);
-/* Where a training begins. */
+/* Sets the position to the start of a training. */
 void xct_position_begin(xct_position *position);
-/* That for any sizes, with which a trainer begins. */
+/* Creates the root engine, for any sizes. */
 xcvm_status xct_engine_begin(xct_trainer *t, xcvm_error *error);
 void xct_engine_release(xct_trainer *t, xct_engine *engine);
-/* Whether a name of a state is one of the optimizer's. */
+/* Returns whether a state belongs to the optimizer, by its name. */
 bool xct_is_optimizers(const char *name);
-/* The length of the parameter's name in a state's that is a moving average, where it begins; 0 if the state is none. */
+/* Finds the parameter's name in the name of a moving average, and returns its length; 0 if the state is not a moving
+ * average. */
 size_t xct_averaged(const char *state, const char **parameter);
 
 /* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
 xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
                             bool gather, xcvm_error *error);
-/* What the last run measured of `examples`, with those of other processes. */
+/* Measurements of the last run. */
 typedef struct xct_measured {
-    double loss, weight; /* the weight is the examples', but for labels that are left out */
+    double loss, weight; /* weight: the examples, without ignored labels */
 } xct_measured;
-/* Adds it. */
+/* Adds the measurements of the last run to `measure`. `examples` counts those of all processes. */
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *engine, const xcvm_value *const *batch,
                                 size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error);
 void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *result);
-/* A measure for this trainer's predictions; its sums are empty. */
+/* Returns an empty measure for this trainer's predictions. */
 xct_measure xct_trainer_new_measure(const xct_trainer *t);
 
-/* Adds what the other processes have measured, so that all decide alike (join_measures.c). */
+/* Adds the measurements of the other processes, so that all make the same decisions (join_measures.c). */
 xcvm_status xct_measure_join(const xct_trainer *t, xct_measure *measure, xcvm_error *error);
 
-/* After a run that made no finite loss: says in `error` which instruction was the first to make a number not finite. */
+/* After a run with a loss that is not finite: fails with the first instruction whose result was not finite. */
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
 
-/* The model with weights drawn anew, and read from a file, as the options say, in t->changed. */
+/* Writes the model with initialized weights, or weights from a file, to t->changed. */
 xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error);
 
-/* Opens the files beside the model that have weights of its, for what is written elsewhere (external.c). */
+/* Opens the external files with weights, for exports to other folders (external.c). */
 xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error);
-/* Names of classes (classes.c): those of the model's metadata; and those of data, which must be numbered alike. */
+/* Class names (classes.c): read those of the model's metadata, and join those of data, which must have the same
+ * numbers. */
 xcvm_status xct_classes_read(xct_trainer *t, xcvm_error *error);
 xcvm_status xct_classes_join(xct_trainer *t, const xct_dataset *set, xcvm_error *error);
 
 /* ---- The weights of the best epoch ---- */
 
-/* Whether a state is among those that are kept: parameters, running statistics and moving averages. */
+/* Returns whether a state is kept: parameters, running statistics and moving averages. */
 bool xct_best_keeps(const char *state);
-/* The name that a kept state has in checkpoints, in memory of the arena; NULL if there is none left. */
+/* Returns a kept state's name in checkpoints, in arena memory; NULL if out of memory. */
 const char *xct_best_name(xcvm_arena *arena, const char *state);
-/* Provides memory for the copies, if there is none yet. */
+/* Allocates memory for the copies, if necessary. */
 xcvm_status xct_best_provide(xct_trainer *t, xcvm_error *error);
-/* Copies the states; memory must have been provided. */
+/* Copies the states. Memory must have been allocated. */
 void xct_best_take(xct_trainer *t);
-/* Makes the copies the states. */
+/* Restores the states from the copies. */
 xcvm_status xct_best_give(xct_trainer *t, xcvm_error *error);
 void xct_best_release(xct_trainer *t);
 

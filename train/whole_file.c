@@ -34,7 +34,7 @@ ssize_t xct_write(int fd, const void *bytes, size_t count)
 xcvm_status xct_open_target(const char *path, int flags, const atomic_bool *stop, int *fd, xcvm_error *error)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
-    /* A pipe that is opened without O_NONBLOCK would wait where nothing can stop it. */
+    /* O_NONBLOCK, since opening a pipe would otherwise wait without a way to stop. */
     while ((*fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, 0666)) < 0) {
         const int number = errno;
         struct stat facts;
@@ -49,7 +49,7 @@ xcvm_status xct_open_target(const char *path, int flags, const atomic_bool *stop
     return XCVM_OK;
 }
 
-/* A new file beside the target, by a name that nothing has, so that nobody else decides where it leads to. */
+/* Creates a new file in the target's folder. O_EXCL prevents others from choosing its target. */
 static int open_new(xct_whole_file *file)
 {
     enum { ATTEMPTS = 1000 };
@@ -92,7 +92,7 @@ xcvm_status xct_whole_file_open(xct_whole_file *file, const char *path, const at
     return XCVM_OK;
 }
 
-/* A pipe that is full is waited for a while. */
+/* Waits a while for a full pipe. */
 static bool wait_for_reader(int fd)
 {
     enum { MILLISECONDS = 2000 };
@@ -120,7 +120,7 @@ bool xct_whole_file_sink(void *user, const void *bytes, size_t count)
     return file->failure == 0;
 }
 
-/* A name is on the disk when its folder is. */
+/* Synchronizes the folder, so that the new name is on the disk. */
 static void sync_folder(const char *path)
 {
     char folder[XCT_PATH];
@@ -141,7 +141,7 @@ xcvm_status xct_whole_file_close(xct_whole_file *file, xcvm_status status, xcvm_
 {
     if (file->fd < 0)
         return status;
-    /* Some file systems have no way to wait for the disk: EINVAL. */
+    /* EINVAL: some file systems cannot synchronize. */
     if (status == XCVM_OK && file->failure == 0 && fsync(file->fd) != 0 && errno != EINVAL && errno != ENOSYS)
         file->failure = errno;
     if (close(file->fd) != 0 && file->failure == 0)
