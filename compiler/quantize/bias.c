@@ -1,10 +1,10 @@
-/* Correction of biases: rounded weights are off by errors that need not cancel, so that sums are off in the mean, by
- * the errors times the means of what they are multiplied by (Nagel et al. 2019, section 4.2). */
+/* Bias correction (Nagel et al. 2019, section 4.2): errors of rounded weights need not cancel. They shift sums by the
+ * errors times the means of the inputs. */
 #include "compiler/quantize/model_writer.h"
 
 #include <string.h>
 
-/* Whether there is somewhere that a correction can be added to. */
+/* True if the node has a bias that can be corrected. */
 static bool has_room(const quantizer *q, const xcc_quant_node *n)
 {
     if (xcc_quant_is(n, "MatMul"))
@@ -15,7 +15,7 @@ static bool has_room(const quantizer *q, const xcc_quant_node *n)
     return n->proto->n_input < 3 || xcc_quant_is_weight(xcc_quant_input(q, n, 2));
 }
 
-/* Where a weight's products are added up, and what it is multiplied by. */
+/* Finds the output and input channels of a weight. */
 static void place_of(const xcc_quant_node *n, const xcc_tensor *w, size_t at, int64_t group, size_t *output,
                      size_t *input)
 {

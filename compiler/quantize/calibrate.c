@@ -1,5 +1,5 @@
-/* Calibration: the float model runs on the data, and what its tensors show becomes their ranges. */
-#include "compiler/quantize/machine.h"
+/* Calibration: runs the float model on the data and derives the ranges of its tensors. */
+#include "compiler/quantize/compiled_model.h"
 
 #include "base/value.h"
 #include "compiler/onnx_model/message.h"
@@ -9,7 +9,7 @@
 
 /* ---- Means ---- */
 
-/* The axis of the channels that `t`, an operand of a sum of products, is multiplied by; -1: none. */
+/* Returns the channel axis of an operand of a sum of products; -1: none. */
 static int channel_axis(const quantizer *q, const xcc_quant_tensor *t, int rank)
 {
     for (size_t i = 0; i < t->consumer_count; i++) {
@@ -73,7 +73,7 @@ static xcvm_status look(quantizer *q, xcvm_value *const *inputs, size_t batch)
         xcc_quant_tensor *t = q->tensors[i];
         if (!t->quantized || t->constant != NULL)
             continue;
-        XCVM_TRY(see(q, t, xcc_machine_tensor(q, t, inputs), batch));
+        XCVM_TRY(see(q, t, xcc_compiled_tensor(q, t, inputs), batch));
     }
     return XCVM_OK;
 }
@@ -87,7 +87,7 @@ static xcvm_status stream(quantizer *q, const xcc_calibration *data, size_t batc
         xcc_quant_progress(q, "calibrate", (double)batch / (double)batches);
         xcvm_status status = xcc_batch_read(q, data, batch, inputs);
         if (status == XCVM_OK)
-            status = xcc_machine_run(q, q->machine, inputs);
+            status = xcc_compiled_run(q, q->float_model, inputs);
         if (status == XCVM_OK)
             status = look(q, inputs, batch);
         xcc_batch_release(q, inputs);
@@ -108,7 +108,7 @@ static void set_range(quantizer *q, xcc_quant_tensor *t)
     xcc_statistics_clip(t->seen, low, high);
     xcc_statistics_range(t->seen, q->method, q->o.percentile, greatest - least + 1, q->o.symmetric_activations, &t->low,
                          &t->high);
-    /* A tail does not go where nobody tells elements apart. */
+    /* An extrapolated range ends where the readers saturate. */
     t->low = fmax(t->low, low);
     t->high = fmin(t->high, high);
     xcc_quant_scale(t->low, t->high, q->o.activations, q->o.symmetric_activations, &t->scale, &t->zero_point);
@@ -137,7 +137,7 @@ xcvm_status xcc_quant_calibrate(quantizer *q, const xcc_calibration *data, size_
         }
         XCVM_CHECK(q->m.error, t->seen != NULL && t->seen->count > 0, INVALID_ARGUMENT,
                    "\"%.200s\" has no elements in any batch of the calibration data, so it has no range", t->name);
-        /* That of a pass, too: it has a scale of its own when what is in front of it turns out to stay float. */
+        /* A pass needs its own range too, because the node before it may stay float later. */
         set_range(q, t);
     }
     return XCVM_OK;

@@ -1,6 +1,6 @@
 /* Cross-layer equalization (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
- * 2019): what a channel is multiplied by in one convolution is divided out in the next. Relu in between lets it pass;
- * Clip would not. */
+ * 2019): a channel is multiplied by a factor in one convolution and divided
+ * by it in the next, through Relu but not through Clip. For one scale per weight tensor; channel_scales.c uses data. */
 #include "compiler/quantize/quantizer.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static bool is_own(const xcc_quant_tensor *t)
     return xcc_quant_is_weight(t) && t->consumer_count == 1 && !t->captured && !t->is_output;
 }
 
-/* The convolution behind `n`, if its results go there alone. */
+/* Returns the next convolution if it is the only reader of `n`. */
 static const xcc_quant_node *next_of(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->epilogue != XCC_NO_NODE && !xcc_quant_is(&q->nodes[n->epilogue], "Relu"))
@@ -59,7 +59,7 @@ static xcvm_status take(quantizer *q, const xcc_quant_node *n, pair *p, bool *fo
     return XCVM_OK;
 }
 
-/* Elements of the second weights that a channel is multiplied by: `runs` of `length`, `step` apart. */
+/* Elements of the second weights that read a channel: `runs` of `length` elements, `step` apart. */
 typedef struct runs {
     size_t first, runs, length, step;
 } runs;

@@ -1,8 +1,7 @@
-/* Placement: which nodes compute with integers, and which tensors are rounded for them.
- *
- * Sums of products are quantized for their own sake. What is between them is where that leaves a region whole: all
- * that it reads is quantized, and somebody quantized reads it. So softmax or a normalization that stays float is not
- * surrounded by rounding that nobody needs. */
+/* Selection of quantized nodes and tensors.
+ * Sums of products are quantized for their own sake. A node between them is quantized if all its operands are quantized
+ * and a quantized node reads it. So a softmax or normalization that stays float is not surrounded by useless rounding.
+ */
 #include "compiler/quantize/quantizer.h"
 
 #include "compiler/onnx_model/message.h"
@@ -80,7 +79,7 @@ static bool fits_one(const char *const *patterns, size_t count, const char *name
     return false;
 }
 
-/* Patterns that fit nothing are mistakes. */
+/* Rejects patterns that match nothing. */
 static xcvm_status check_patterns(const quantizer *q, const char *const *patterns, size_t count, bool types)
 {
     for (size_t i = 0; i < count; i++) {
@@ -97,7 +96,7 @@ static xcvm_status check_patterns(const quantizer *q, const char *const *pattern
     return XCVM_OK;
 }
 
-/* Why a node is not to be quantized, by what was asked for; NULL: it is. */
+/* Returns why the options exclude a node, or NULL. */
 static const char *left_out(const quantizer *q, const xcc_quant_node *n)
 {
     const char *name = xcc_node_label(n->proto), *type = n->proto->op_type;
@@ -148,7 +147,7 @@ static const char *refuse_weighted(const quantizer *q, const xcc_quant_node *n)
     return NULL;
 }
 
-/* Why it cannot be quantized, by its form; NULL: it can. */
+/* Returns why a form is unsupported, or NULL. */
 static const char *refuse(const quantizer *q, const xcc_quant_node *n)
 {
     switch (n->rule->kind) {
@@ -180,7 +179,7 @@ static const char *refuse(const quantizer *q, const xcc_quant_node *n)
 
 /* ---- Epilogues ---- */
 
-/* Bounds of a Clip that are attributes or constants. */
+/* Reads bounds of a Clip from attributes or constants. */
 static xcvm_status read_bounds(quantizer *q, xcc_quant_node *n, bool *known)
 {
     *known = true;
@@ -204,7 +203,7 @@ static xcvm_status read_bounds(quantizer *q, xcc_quant_node *n, bool *known)
     return XCVM_OK;
 }
 
-/* A sum with a vector, behind a product: its bias. */
+/* True if an Add of a vector is the bias of the preceding product. */
 static bool is_bias(const quantizer *q, const xcc_quant_node *n, const xcc_quant_node *sum)
 {
     if (!xcc_quant_is(n, "MatMul") || !xcc_quant_is(sum, "Add") || q->o.form != XCC_FORM_QDQ)
@@ -289,7 +288,7 @@ static bool is_operand(const xcc_quant_node *n, size_t index)
     return index < 32 ? (n->rule->operands >> index & 1) != 0 : n->rule->operands == ALL;
 }
 
-/* The node that computes a tensor, epilogue included; NULL for inputs and constants. */
+/* Returns the node that computes a tensor, or the node whose epilogue does; NULL for inputs and constants. */
 static const xcc_quant_node *producer_of(const quantizer *q, const xcc_quant_tensor *t)
 {
     if (t->producer == XCC_NO_NODE)
@@ -321,7 +320,7 @@ static const char *judge_operands(const quantizer *q, const xcc_quant_node *n)
     return NULL;
 }
 
-/* A node that has an operand as integers reads the result of `n`. */
+/* True if a quantized node reads the result of `n`. */
 static bool is_read(const quantizer *q, const xcc_quant_node *n)
 {
     for (size_t i = 0; i < xcc_quant_last(q, n)->proto->n_output; i++) {
@@ -340,7 +339,7 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
 
 static const char kept_in_float[] = "kept in float, as a bound would not hold otherwise";
 
-/* Why a node that is quantized so far cannot be, as things stand; NULL: it can. */
+/* Returns why a node cannot be quantized with the current selection, or NULL. */
 static const char *judge(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->in_float)
@@ -366,8 +365,8 @@ xcvm_status xcc_quant_place(quantizer *q)
         if (q->nodes[i].candidate)
             q->nodes[i].reason = "";
     }
-    /* Each round takes at least one node out. Forwards what is cut off from operands goes in one round, backwards what
-     * is cut off from readers. */
+    /* Each round removes at least one node. A forward pass removes nodes without quantized operands, a backward pass
+     * those without quantized readers. */
     for (bool again = true; again;) {
         again = false;
         for (size_t round = 0; round < 2; round++)
@@ -398,13 +397,13 @@ xcvm_status xcc_quant_place(quantizer *q)
             if (t != NULL && !weights)
                 t->quantized = true;
         }
-        /* Operators on quantized tensors give nothing else. */
+        /* Operators on quantized tensors have quantized results only. */
         xcc_quant_tensor *result = xcc_quant_output(q, xcc_quant_last(q, n), 0);
         if (q->o.form == XCC_FORM_QOPERATOR && n->rule->kind == XCC_QUANT_WEIGHTED && result != NULL)
             result->quantized = true;
         if (n->rule->kind != XCC_QUANT_PASS)
             continue;
-        /* Nodes stand behind what they read in almost every model; where one does not, its result has its own scale. */
+        /* Nodes follow their operands in almost every model. Otherwise the result has its own scale. */
         xcc_quant_tensor *from = xcc_quant_input(q, n, 0);
         for (size_t k = 0; k < n->proto->n_output && from != NULL; k++)
             if (xcc_quant_output(q, n, k) != NULL)

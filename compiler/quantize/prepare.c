@@ -1,4 +1,4 @@
-/* Preparation: what stands between a sum of products and its result is merged into its weights and bias. */
+/* Preparation: merges nodes that follow a convolution into its weights and bias. */
 #include "compiler/quantize/quantizer.h"
 
 #include "compiler/onnx_model/message.h"
@@ -9,7 +9,7 @@
 
 /* ---- Constants that are other constants ---- */
 
-/* Identity, and Reshape to constant dims, of a constant: the same elements. */
+/* Merges Identity, and Reshape to constant dims, of a constant. */
 static xcvm_status alias(quantizer *q, xcc_quant_node *n)
 {
     xcc_quant_tensor *from = xcc_quant_input(q, n, 0), *to = xcc_quant_output(q, n, 0);
@@ -51,7 +51,7 @@ static xcvm_status alias(quantizer *q, xcc_quant_node *n)
 
 /* ---- Nodes that are merged ---- */
 
-/* The node behind `n` if it alone reads n's only result, and has a result of its own to give; NULL if not. */
+/* Returns the next node if it is the only reader of n's only result and has a result, else NULL. */
 static xcc_quant_node *only_reader(const quantizer *q, const xcc_quant_node *n)
 {
     const xcc_quant_tensor *t = xcc_quant_output(q, n, 0);
@@ -61,7 +61,7 @@ static xcc_quant_node *only_reader(const quantizer *q, const xcc_quant_node *n)
     return !behind->gone && xcc_quant_output(q, behind, 0) != NULL ? behind : NULL;
 }
 
-/* `n` gives the result of `behind`, which is merged into it. */
+/* Merges `behind` into `n`, which then has its result. */
 static void take_result(quantizer *q, xcc_quant_node *n, xcc_quant_node *behind)
 {
     n->proto->output[0] = behind->proto->output[0];
@@ -69,7 +69,7 @@ static void take_result(quantizer *q, xcc_quant_node *n, xcc_quant_node *behind)
     behind->gone = true;
 }
 
-/* Operand `index` of a node becomes another constant. */
+/* Replaces operand `index` of a node by a constant. */
 static xcvm_status give(quantizer *q, xcc_quant_node *n, size_t index, const char *like, int rank, const int64_t *dims,
                         const float *floats)
 {
@@ -101,7 +101,7 @@ static xcvm_status give(quantizer *q, xcc_quant_node *n, size_t index, const cha
     return XCVM_OK;
 }
 
-/* The bias of a convolution of `channels`, zeros if it has none; NULL if it is no constant. */
+/* Reads the bias of a convolution: zeros if absent, NULL if not constant. */
 static xcvm_status read_bias(quantizer *q, const xcc_quant_node *conv, int64_t channels, float **bias)
 {
     const xcc_quant_tensor *t = xcc_quant_input(q, conv, 2);
@@ -132,7 +132,7 @@ static xcvm_status read_vector(quantizer *q, const xcc_quant_node *n, size_t ind
     return XCVM_OK;
 }
 
-/* y = (conv(x) - mean) / sqrt(variance + epsilon) * scale + shift, channel by channel. */
+/* Merges y = (conv(x) - mean) / sqrt(variance + epsilon) * scale + shift, per channel. */
 static xcvm_status fold_normalization(quantizer *q, xcc_quant_node *conv, xcc_quant_node *norm)
 {
     const xcc_quant_tensor *weights = xcc_quant_input(q, conv, 1);
@@ -169,7 +169,7 @@ static xcvm_status fold_normalization(quantizer *q, xcc_quant_node *conv, xcc_qu
     return XCVM_OK;
 }
 
-/* Whether dims, aligned at the end with those of [N, C, spatial ...], are C and otherwise 1. */
+/* True if the shape broadcasts to [N, C, spatial ...] as one element per channel. */
 static bool is_by_channel(const xcc_tensor *t, int rank, int64_t channels)
 {
     if (t->count != (size_t)channels || t->rank > rank)

@@ -1,5 +1,5 @@
-/* The quantizer, from a model to a model: the public calls, and the order of the steps. */
-#include "compiler/quantize/machine.h"
+/* The quantizer's public functions and the order of its steps. */
+#include "compiler/quantize/compiled_model.h"
 
 #include "compiler/onnx_model/message.h"
 #include "compiler/onnx_model/inference_form.h"
@@ -51,6 +51,8 @@ static xcvm_status read_options(xcc_quantizer_options *o, const xcc_quantizer_op
                "a model that is to learn has the QDQ form and weights of 8 bits, and its biases learn by themselves");
     XCVM_CHECK(error, o->max_error >= 0 && o->max_error <= 1e30, INVALID_ARGUMENT, "the error cannot be bounded by %g",
                o->max_error);
+    XCVM_CHECK(error, o->max_mean_error >= 0 && o->max_mean_error <= 1e30, INVALID_ARGUMENT,
+               "the mean error cannot be bounded by %g", o->max_mean_error);
     XCVM_CHECK(error, o->min_agreement >= 0 && o->min_agreement <= 1, INVALID_ARGUMENT,
                "a share of %g of the rows cannot agree; above 0 and at most 1 is needed", o->min_agreement);
     XCVM_CHECK(error, o->agreement_output == NULL || o->min_agreement > 0, INVALID_ARGUMENT,
@@ -88,7 +90,7 @@ static xcvm_status refuse_quantized(const quantizer *q)
     return XCVM_OK;
 }
 
-/* What learns goes on dropping. */
+/* Dropout stays in models for training. */
 static xcvm_status take_inference_form(quantizer *q)
 {
     const unsigned uses = q->o.trainable ? XCC_USES_BATCH : XCC_USES_BATCH | XCC_USES_RANDOM;
@@ -123,7 +125,7 @@ static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
 
 static xcvm_status take_inputs(quantizer *q)
 {
-    const xcvm_program *p = q->machine->program;
+    const xcvm_program *p = q->float_model->program;
     q->input_count = xcvm_program_input_count(p);
     q->inputs = xcc_alloc(&q->m, (q->input_count + 1) * sizeof *q->inputs);
     if (q->inputs == NULL)
@@ -137,14 +139,14 @@ static xcvm_status take_inputs(quantizer *q)
     return XCVM_OK;
 }
 
-/* Whether weights are rounded for the data, if there are any. */
+/* True if weights are rounded by GPTQ with data. */
 static bool is_for_data(const quantizer *q)
 {
     return q->o.rounding == XCC_ROUNDING_GPTQ || (q->o.rounding == XCC_ROUNDING_DEFAULT && !q->o.trainable);
 }
 
-/* The model with the tensors that are to be quantized as outputs; what these are is then known. */
-static xcvm_status open_probe(quantizer *q)
+/* Also finds the types of the tensors. */
+xcvm_status xcc_quant_open_probe(quantizer *q)
 {
     xcc_model_writer w;
     xcvm_bytes bytes = {.allocator = q->m.allocator};
@@ -160,12 +162,16 @@ static xcvm_status open_probe(quantizer *q)
     xcc_write_float(&w);
     xcvm_status status = xcc_model_pack(&w, &bytes, &q->bytes_before);
     xcc_model_end(&w);
-    q->machine = xcc_alloc(&q->m, sizeof *q->machine);
+    if (q->float_model != NULL)
+        xcc_compiled_close(q->float_model);
+    else
+        q->float_model = xcc_alloc(&q->m, sizeof *q->float_model);
     if (status == XCVM_OK)
-        status = q->machine != NULL ? xcc_machine_open(q, &bytes, q->machine) : XCVM_OUT_OF_MEMORY;
+        status = q->float_model != NULL ? xcc_compiled_open(q, &bytes, q->float_model) : XCVM_OUT_OF_MEMORY;
     xcvm_bytes_release(&bytes);
     XCVM_TRY(status);
-    XCVM_TRY(take_inputs(q));
+    if (q->inputs == NULL)
+        XCVM_TRY(take_inputs(q));
     for (size_t i = 0; i < q->tensor_count; i++) {
         xcc_quant_tensor *t = q->tensors[i];
         if (t->is_input) {
@@ -177,9 +183,9 @@ static xcvm_status open_probe(quantizer *q)
         }
         if (t->probe < 0)
             continue;
-        const size_t output = xcc_machine_output(q->machine, t->name);
+        const size_t output = xcc_compiled_output(q->float_model, t->name);
         XCVM_CHECK(q->m.error, output != SIZE_MAX, INTERNAL, "\"%.200s\" is lost", t->name);
-        const xcvm_type *type = &xcvm_program_output_at(q->machine->program, output)->type;
+        const xcvm_type *type = &xcvm_program_output_at(q->float_model->program, output)->type;
         t->probe = (int)output;
         t->not_float = type->kind != XCVM_KIND_TENSOR || type->dtype != XCVM_F32;
     }
@@ -197,12 +203,12 @@ static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
     XCVM_TRY(xcc_quant_choose(q));
     if (q->o.equalize)
         XCVM_TRY(xcc_quant_equalize(q));
-    q->told_outputs = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->told_outputs);
-    if (q->told_outputs == NULL)
+    q->reported_outputs = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->reported_outputs);
+    if (q->reported_outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcc_quant_place(q));
     xcc_quant_progress(q, "compile", 0);
-    XCVM_TRY(open_probe(q));
+    XCVM_TRY(xcc_quant_open_probe(q));
     return xcc_quant_place(q);
 }
 
@@ -232,7 +238,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
             status = begin_model(q, path != NULL ? file.bytes : model, path != NULL ? file.count : count);
     }
     if (path != NULL && file.dir != NULL && status == XCVM_OK) {
-        /* The folder is asked for again when constants in files are read. */
+        /* Constants in files are read later. */
         q->files.dir = xcc_string(&q->m, file.dir, strlen(file.dir));
         status = q->files.dir != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
     }
@@ -270,8 +276,8 @@ void xcc_quantizer_destroy(xcc_quantizer *q)
 {
     if (q == NULL)
         return;
-    if (q->machine != NULL)
-        xcc_machine_close(q->machine);
+    if (q->float_model != NULL)
+        xcc_compiled_close(q->float_model);
     const xcvm_allocator *allocator = q->o.allocator;
     xcc_module_release(&q->m);
     xcvm_deallocate(allocator, q, sizeof *q);
@@ -291,16 +297,16 @@ static int by_noise(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->name, y->name);
 }
 
-static xcvm_status tell_tensors(quantizer *q)
+static xcvm_status report_tensors(quantizer *q)
 {
-    q->told_tensors = xcc_alloc(&q->m, (q->tensor_count + 1) * sizeof *q->told_tensors);
-    if (q->told_tensors == NULL)
+    q->reported_tensors = xcc_alloc(&q->m, (q->tensor_count + 1) * sizeof *q->reported_tensors);
+    if (q->reported_tensors == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < q->tensor_count; i++) {
         const xcc_quant_tensor *t = q->tensors[i], *like = t->like;
         if (!t->quantized || t->error == NULL || t->error->count == 0)
             continue;
-        q->told_tensors[q->told_tensor_count++] =
+        q->reported_tensors[q->reported_tensor_count++] =
             (xcc_quantizer_tensor_info){.name = t->name,
                                         .op = op_of(q, t),
                                         .low = like->low,
@@ -313,14 +319,14 @@ static xcvm_status tell_tensors(quantizer *q)
                                         .max_error = t->error->max,
                                         .mean_error = t->error->magnitudes / (double)t->error->count};
     }
-    qsort(q->told_tensors, q->told_tensor_count, sizeof *q->told_tensors, by_noise);
+    qsort(q->reported_tensors, q->reported_tensor_count, sizeof *q->reported_tensors, by_noise);
     return XCVM_OK;
 }
 
-static xcvm_status tell_nodes(quantizer *q)
+static xcvm_status report_nodes(quantizer *q)
 {
-    q->told_nodes = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *q->told_nodes);
-    if (q->told_nodes == NULL)
+    q->reported_nodes = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *q->reported_nodes);
+    if (q->reported_nodes == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < q->node_count; i++) {
         const xcc_quant_node *n = &q->nodes[i];
@@ -333,19 +339,21 @@ static xcvm_status tell_nodes(quantizer *q)
                              : first != n    ? first->quantized ? "part of what is in front of it" : first->reason
                              : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
-        q->told_nodes[q->told_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
-                                                                        .op = n->proto->op_type,
-                                                                        .quantized = first->quantized,
-                                                                        .reason = reason,
-                                                                        .harm = n->harm};
+        q->reported_nodes[q->reported_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
+                                                                                .op = n->proto->op_type,
+                                                                                .quantized = first->quantized,
+                                                                                .reason = reason,
+                                                                                .harm = n->harm,
+                                                                                .kept = n->in_float};
     }
     for (size_t i = 0; i < q->body_node_count; i++) {
         const xcc_quant_node *n = &q->body_nodes[i];
-        q->told_nodes[q->told_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
-                                                                        .op = n->proto->op_type,
-                                                                        .quantized = n->quantized,
-                                                                        .reason = n->reason,
-                                                                        .harm = n->harm};
+        q->reported_nodes[q->reported_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
+                                                                                .op = n->proto->op_type,
+                                                                                .quantized = n->quantized,
+                                                                                .reason = n->reason,
+                                                                                .harm = n->harm,
+                                                                                .kept = n->in_float};
     }
     return XCVM_OK;
 }
@@ -372,7 +380,8 @@ static xcvm_status need_some(const quantizer *q)
                           xcc_node_label(weighted->proto), weighted->proto->op_type, weighted->reason);
 }
 
-/* How many of the batches are calibrated with; the rest is measured on, or all are for both. */
+/* Returns the number of batches for calibration. The others are for measurement; if there are none, all are for both.
+ */
 static size_t calibration_batches(const quantizer *q, size_t count)
 {
     const double share = q->o.held_out > 0 ? q->o.held_out : count >= 5 ? 0.2 : 0;
@@ -380,7 +389,7 @@ static size_t calibration_batches(const quantizer *q, size_t count)
     return count - (held < count ? held : 0);
 }
 
-/* The batches that are measured on: those that were not calibrated with, or all. */
+/* Selects the batches for measurement: those that are not for calibration, or all. */
 static xcvm_status take_measured(quantizer *q, size_t count, size_t used, xcc_batches *batches)
 {
     const size_t first = used < count ? used : 0;
@@ -401,29 +410,31 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
     XCVM_TRY(take_measured(q, count, used, &measured));
     if (q->o.form == XCC_FORM_QOPERATOR)
         XCVM_TRY(xcc_quant_raise_opset(q, 11));
+    if (!q->o.no_channel_scaling && !q->o.trainable && !q->o.per_tensor)
+        XCVM_TRY(xcc_quant_scale_channels(q, data, used));
     XCVM_TRY(xcc_quant_calibrate(q, data, used));
     if (is_for_data(q))
         XCVM_TRY(xcc_quant_round(q, data, used));
     if (q->o.correct_bias)
         XCVM_TRY(xcc_quant_correct(q));
-    if (q->o.max_error > 0 || q->o.min_agreement > 0)
+    if (xcc_quant_is_bounded(q))
         XCVM_TRY(xcc_quant_bound(q, data, &measured));
     XCVM_TRY(xcc_quant_measure(q, data, &measured, true, NULL));
     q->given = count;
     q->measured = measured.count;
-    /* Outputs are those of the model as it is written, which need not be fused as the one with all tensors is. */
-    if (q->o.form != XCC_FORM_QDQ || q->o.max_error > 0 || q->o.min_agreement > 0)
+    /* Measure the outputs of the written model, which may be fused differently from the model with all tensors. */
+    if (q->o.form != XCC_FORM_QDQ || xcc_quant_is_bounded(q))
         XCVM_TRY(xcc_quant_measure(q, data, &measured, false, NULL));
-    return tell_tensors(q);
+    return report_tensors(q);
 }
 
-/* Without data: ranges in each run, or only weights are quantized. */
+/* Without data, ranges are computed in each run, or only weights are quantized. */
 static xcvm_status run_without_data(quantizer *q)
 {
     q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
     XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
                "a model that is to learn needs calibration data: its scales are constants");
-    XCVM_CHECK(q->m.error, q->o.max_error <= 0 && q->o.min_agreement <= 0 && !q->o.correct_bias, INVALID_ARGUMENT,
+    XCVM_CHECK(q->m.error, !xcc_quant_is_bounded(q) && !q->o.correct_bias, INVALID_ARGUMENT,
                "without calibration data there is no error to bound and no bias to correct");
     XCVM_CHECK(q->m.error, q->o.rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
                "without calibration data weights are rounded to the nearest: GPTQ needs what they are multiplied by");
@@ -463,7 +474,7 @@ xcvm_status xcc_quantizer_run(xcc_quantizer *q, const xcc_calibration *data, xcv
     q->m.deadline_ns = q->o.timeout_ns != 0 ? xcc_deadline_within(&q->m, q->o.timeout_ns) : 0;
     xcvm_status status = data != NULL ? run_static(q, data) : run_without_data(q);
     if (status == XCVM_OK)
-        status = tell_nodes(q);
+        status = report_nodes(q);
     if (status == XCVM_OK)
         status = count_bytes(q);
     xcc_name_limit(&q->m, status);
@@ -483,7 +494,7 @@ xcvm_status xcc_write_form(xcc_model_writer *w)
 
 xcvm_status xcc_quantizer_save(const xcc_quantizer *given, xcvm_sink sink, xcvm_error *error)
 {
-    /* What is written beside the message is noted in tensors, which nobody sees. */
+    /* Writing uses fields of tensors for names; callers cannot observe them. */
     quantizer *q = (quantizer *)(uintptr_t)given;
     xcvm_error own;
     error = error != NULL ? error : &own;
@@ -514,22 +525,22 @@ const xcvm_value_info *xcc_quantizer_input_at(const xcc_quantizer *q, size_t ind
 }
 const xcc_quantizer_tensor_info *xcc_quantizer_tensor_at(const xcc_quantizer *q, size_t index)
 {
-    return index < q->told_tensor_count ? &q->told_tensors[index] : NULL;
+    return index < q->reported_tensor_count ? &q->reported_tensors[index] : NULL;
 }
 const xcc_quantizer_node_info *xcc_quantizer_node_at(const xcc_quantizer *q, size_t index)
 {
-    return index < q->told_node_count ? &q->told_nodes[index] : NULL;
+    return index < q->reported_node_count ? &q->reported_nodes[index] : NULL;
 }
 const xcc_quantizer_output_info *xcc_quantizer_output_at(const xcc_quantizer *q, size_t index)
 {
-    return index < q->told_output_count ? &q->told_outputs[index] : NULL;
+    return index < q->reported_output_count ? &q->reported_outputs[index] : NULL;
 }
 
 void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *report)
 {
-    xcc_quantizer_report told = {.tensor_count = q->told_tensor_count,
-                                 .node_count = q->told_node_count,
-                                 .output_count = q->told_output_count,
+    xcc_quantizer_report told = {.tensor_count = q->reported_tensor_count,
+                                 .node_count = q->reported_node_count,
+                                 .output_count = q->reported_output_count,
                                  .folded_normalizations = q->folded,
                                  .equalized_pairs = q->equalized,
                                  .calibration_batches = q->calibrated,
@@ -541,9 +552,10 @@ void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *repo
                                  .search_ns = q->search_ns,
                                  .data_batches = q->given,
                                  .method = q->method,
-                                 .inference_nodes = q->inferred};
-    for (size_t i = 0; i < q->told_node_count; i++)
-        told.quantized_nodes += q->told_nodes[i].quantized;
+                                 .inference_nodes = q->inferred,
+                                 .scaled_channels = q->scaled_channels};
+    for (size_t i = 0; i < q->reported_node_count; i++)
+        told.quantized_nodes += q->reported_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)
         told.kept_nodes += q->nodes[i].in_float;
     for (size_t i = 0; i < q->body_node_count; i++)

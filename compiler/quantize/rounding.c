@@ -1,7 +1,7 @@
 /* Rounding weights for the data: the float model runs on it once more, the inputs of sums of products are gathered as
  * rows, and weights are rounded by what they do to the sums. Moments take more memory than weights, so nodes are taken
  * a few at a time, as many as fit, and the data are read again for the next ones. */
-#include "compiler/quantize/machine.h"
+#include "compiler/quantize/compiled_model.h"
 
 #include "base/value.h"
 #include "compiler/onnx_model/message.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    MOST_BYTES = 256 << 20, /* of moments at once */
-    ROWS = 64,              /* gathered at once */
+    MOST_OUTPUT_BYTES = 256 << 20, /* of moments at once */
+    ROWS = 64,                     /* gathered at once */
     /* Rows that moments are made of: so many times the inputs that make up for each other, and not less than these.
      * More rows than inputs are needed to tell which of them go together; many more change little. */
     ROWS_FOR_INPUT = 4,
@@ -209,9 +209,9 @@ static xcvm_status look(quantizer *q, const xcc_calibration *data, size_t batche
     for (size_t batch = 0; batch < batches; batch++) {
         xcvm_status status = xcc_batch_read(q, data, batch, inputs);
         if (status == XCVM_OK)
-            status = xcc_machine_run(q, q->machine, inputs);
+            status = xcc_compiled_run(q, q->float_model, inputs);
         for (size_t i = 0; i < count && status == XCVM_OK; i++)
-            status = gather(q, &jobs[i], xcc_machine_tensor(q, jobs[i].x, inputs), batch, to);
+            status = gather(q, &jobs[i], xcc_compiled_tensor(q, jobs[i].x, inputs), batch, to);
         xcc_batch_release(q, inputs);
         XCVM_TRY(status);
     }
@@ -250,7 +250,8 @@ xcvm_status xcc_quant_round(quantizer *q, const xcc_calibration *data, size_t ba
 {
     job *jobs = xcc_alloc(&q->m, (q->node_count + 1) * sizeof *jobs);
     xcvm_value **inputs = xcc_alloc(&q->m, (q->input_count + 1) * sizeof *inputs);
-    const size_t limit = q->o.memory_limit, most = limit > 0 ? xcvm_min(limit / 4, MOST_BYTES) : MOST_BYTES;
+    const size_t limit = q->o.memory_limit,
+                 most = limit > 0 ? xcvm_min(limit / 4, MOST_OUTPUT_BYTES) : MOST_OUTPUT_BYTES;
     size_t count = 0;
     if (jobs == NULL || inputs == NULL)
         return XCVM_OUT_OF_MEMORY;

@@ -1,49 +1,50 @@
-/* Sensitivity: which sums of products harm the outputs most, and how many of them have to stay float. */
+/* Sensitivity analysis: sorts the sums of products by the error that each alone causes, and finds by binary search how
+ * many of the most harmful have to stay float. */
 #include "compiler/quantize/quantizer.h"
 
 #include "base/clock.h"
+#include "compiler/onnx_model/message.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches that one node is judged by, for each bound: those that are furthest from it of all that are measured on. */
-enum { LOOKED_AT = 4 };
-/* Of the float model's outputs that are kept, so that it need not run again with every choice of nodes. */
-enum { MOST_BYTES = 64 << 20 };
+/* Held-out batches that measure a single node, for each bound: those with the greatest errors. */
+enum { JUDGED_BATCHES = 4 };
+/* Stored outputs of the float model, which need not run again for every model. */
+enum { MOST_OUTPUT_BYTES = 64 << 20 };
 
-/* Of what was seen of a tensor, that others may go beyond it before it counts as one whose tail goes on. */
+/* Share of its calibrated range by which a tensor may exceed it before its tail counts as heavy. */
 #define MOST_EXCESS 0.2
 
-/* A sum of products or a recurrent node, and what it does if it alone is quantized. */
-typedef struct suspect {
+/* A sum of products or a recurrent node, measured with no other node quantized. */
+typedef struct ranked_node {
     xcc_quant_node *node;
-    double error; /* the greatest on the batches that it is judged by */
-    size_t place; /* in the order of the model */
-} suspect;
+    double error; /* greatest error */
+    size_t place; /* index in the model */
+} ranked_node;
 
-/* A search for the nodes that have to stay float. */
+/* The search for the nodes that have to stay float. */
 typedef struct search {
     quantizer *q;
     const xcc_calibration *data;
     const xcc_batches *all;
     xcc_batches judged;
-    suspect *suspects; /* the worst first, when they are judged */
+    ranked_node *ranked; /* sorted by harm, descending, after judge_each */
     size_t count;
-    /* When a bound did not hold the last time: whether that was max_error, and what the bounds are about. */
-    bool too_far;
-    double error, agreement;
+    /* Of the last model whose outputs broke a bound. */
+    bool too_far, too_far_in_mean;
+    double error, mean, agreement;
 } search;
 
 /* ---- The bounds ---- */
 
-/* The share that max_error is about; infinite where an output is no number. `likely`: as it is to be expected of
- * others, too. */
+/* Returns the greatest error of an output; infinite for NaN. `likely`: measured or extrapolated. */
 static double worst(const quantizer *q, bool likely)
 {
     double most = 0;
-    for (size_t i = 0; i < q->told_output_count; i++) {
-        const xcc_quantizer_output_info *o = &q->told_outputs[i];
+    for (size_t i = 0; i < q->reported_output_count; i++) {
+        const xcc_quantizer_output_info *o = &q->reported_outputs[i];
         const double error = likely ? fmax(o->max_error, o->likely_error) : o->max_error;
         if (!o->decisions)
             most = fmax(most, isnan(o->max_error) ? (double)INFINITY : error);
@@ -51,24 +52,42 @@ static double worst(const quantizer *q, bool likely)
     return most;
 }
 
-/* The share that min_agreement is about, as it is to be expected of others, too; NaN if no output has rows. */
+/* Returns the least agreement, measured or extrapolated; NaN if no output has rows. */
 static double agreement(const quantizer *q)
 {
     double least = (double)NAN;
-    for (size_t i = 0; i < q->told_output_count; i++)
-        if (xcc_quant_must_agree(q, q->told_outputs[i].name))
-            least = fmin(least, q->told_outputs[i].likely_agree);
+    for (size_t i = 0; i < q->reported_output_count; i++)
+        if (xcc_quant_must_agree(q, q->reported_outputs[i].name))
+            least = fmin(least, q->reported_outputs[i].likely_agree);
     return least;
+}
+
+/* The greatest mean error of an output; infinite where an output is no number. */
+static double worst_mean(const quantizer *q)
+{
+    double most = 0;
+    for (size_t i = 0; i < q->reported_output_count; i++) {
+        const xcc_quantizer_output_info *o = &q->reported_outputs[i];
+        if (!o->decisions)
+            most = fmax(most, isnan(o->mean_error) ? (double)INFINITY : o->mean_error);
+    }
+    return most;
+}
+
+bool xcc_quant_is_bounded(const quantizer *q)
+{
+    return q->o.max_error > 0 || q->o.max_mean_error > 0 || q->o.min_agreement > 0;
 }
 
 static bool errors_hold(const quantizer *q) { return !(q->o.max_error > 0 && worst(q, true) > q->o.max_error); }
 
-static bool holds(const quantizer *q)
-{
-    return errors_hold(q) && !(q->o.min_agreement > 0 && agreement(q) < q->o.min_agreement);
-}
+static bool means_hold(const quantizer *q) { return !(q->o.max_mean_error > 0 && worst_mean(q) > q->o.max_mean_error); }
 
-/* What the bounds are about is there. */
+static bool agrees(const quantizer *q) { return !(q->o.min_agreement > 0 && agreement(q) < q->o.min_agreement); }
+
+static bool holds(const quantizer *q) { return errors_hold(q) && means_hold(q) && agrees(q); }
+
+/* Fails if min_agreement applies to no output. */
 static xcvm_status check_outputs(const quantizer *q)
 {
     if (!(q->o.min_agreement > 0) || !isnan(agreement(q)))
@@ -87,14 +106,14 @@ static xcvm_status check_outputs(const quantizer *q)
 
 /* ---- Single nodes ---- */
 
-/* The mean error of the worst of the outputs that the bounds are about. */
+/* Returns the greatest mean error of the bounded outputs. */
 static double harm(const quantizer *q)
 {
     double most = 0;
-    for (size_t i = 0; i < q->told_output_count; i++) {
-        const xcc_quantizer_output_info *o = &q->told_outputs[i];
+    for (size_t i = 0; i < q->reported_output_count; i++) {
+        const xcc_quantizer_output_info *o = &q->reported_outputs[i];
         const double error = o->decisions ? 1 - o->agree : o->mean_error;
-        if (q->o.max_error > 0 || xcc_quant_must_agree(q, o->name))
+        if (q->o.max_error > 0 || q->o.max_mean_error > 0 || xcc_quant_must_agree(q, o->name))
             most = fmax(most, isnan(error) ? (double)INFINITY : error);
     }
     return most;
@@ -102,12 +121,12 @@ static double harm(const quantizer *q)
 
 static int by_harm(const void *a, const void *b)
 {
-    const suspect *x = a, *y = b;
+    const ranked_node *x = a, *y = b;
     const int order = (x->node->harm < y->node->harm) - (x->node->harm > y->node->harm);
     return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-/* Whether batch `a` is further from what is bounded than `b`. */
+/* True if batch `a` has a greater error than `b`. */
 static bool is_worse(const xcc_batch_error *a, const xcc_batch_error *b, bool by_agreement)
 {
     if (by_agreement && (a->disagreement > b->disagreement || a->disagreement < b->disagreement))
@@ -115,18 +134,18 @@ static bool is_worse(const xcc_batch_error *a, const xcc_batch_error *b, bool by
     return a->error > b->error;
 }
 
-/* The batches that are furthest from the bounds; `errors` has one for each batch and is used up. Where clipping is what
- * harms, it shows on the few inputs that lie beyond the calibrated ranges, and on no others. */
+/* Selects the batches with the greatest errors; overwrites `errors`. Clipping shows only on the few inputs beyond the
+ * calibrated ranges. */
 static xcvm_status take_worst(search *s, xcc_batch_error *errors)
 {
     const quantizer *q = s->q;
-    s->judged.at = xcc_alloc(&s->q->m, 2 * LOOKED_AT * sizeof *s->judged.at);
+    s->judged.at = xcc_alloc(&s->q->m, 2 * JUDGED_BATCHES * sizeof *s->judged.at);
     if (s->judged.at == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (int by_agreement = 0; by_agreement < 2; by_agreement++) {
-        if (!((by_agreement ? q->o.min_agreement : q->o.max_error) > 0))
+        if (!((by_agreement ? q->o.min_agreement : fmax(q->o.max_error, q->o.max_mean_error)) > 0))
             continue;
-        for (size_t i = 0; i < LOOKED_AT && s->judged.count < s->all->count; i++) {
+        for (size_t i = 0; i < JUDGED_BATCHES && s->judged.count < s->all->count; i++) {
             size_t most = 0;
             for (size_t k = 1; k < s->all->count; k++)
                 most = is_worse(&errors[k], &errors[most], by_agreement) ? k : most;
@@ -141,29 +160,29 @@ static xcvm_status judge_each(search *s)
 {
     quantizer *q = s->q;
     for (size_t i = 0; i < s->count; i++)
-        s->suspects[i].node->in_float = true;
+        s->ranked[i].node->in_float = true;
     for (size_t i = 0; i < s->count; i++) {
-        xcc_quant_node *n = s->suspects[i].node;
+        xcc_quant_node *n = s->ranked[i].node;
         xcc_quant_progress(q, "judge nodes", (double)i / (double)s->count);
         n->in_float = false;
         XCVM_TRY(xcc_quant_place(q));
         XCVM_TRY(xcc_quant_measure(q, s->data, &s->judged, false, NULL));
         n->harm = harm(q);
-        s->suspects[i].error = worst(q, false);
+        s->ranked[i].error = worst(q, false);
         n->in_float = true;
         q->judged_nodes++;
     }
-    qsort(s->suspects, s->count, sizeof *s->suspects, by_harm);
+    qsort(s->ranked, s->count, sizeof *s->ranked, by_harm);
     return XCVM_OK;
 }
 
 /* ---- The search ---- */
 
-/* Has the first `count` nodes in float. */
+/* Keeps the first `count` nodes in float. */
 static xcvm_status keep_first(search *s, size_t count)
 {
     for (size_t i = 0; i < s->count; i++)
-        s->suspects[i].node->in_float = i < count;
+        s->ranked[i].node->in_float = i < count;
     return xcc_quant_place(s->q);
 }
 
@@ -175,44 +194,57 @@ static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
     if (*kept)
         return XCVM_OK;
     s->too_far = !errors_hold(s->q);
+    s->too_far_in_mean = !means_hold(s->q);
     s->error = worst(s->q, true);
+    s->mean = worst_mean(s->q);
     s->agreement = agreement(s->q);
     return XCVM_OK;
 }
 
-/* How many have to stay float if errors of single nodes add up as independent ones do. */
+/* Returns how many nodes have to stay float if errors of single nodes add up as independent ones do. */
 static size_t expect(const search *s)
 {
-    const double bound = s->q->o.max_error;
-    double squares = 0;
+    const double bound = s->q->o.max_error, mean_bound = s->q->o.max_mean_error;
+    double squares = 0, mean_squares = 0;
     size_t count = s->count;
-    for (; count > 1 && bound > 0; count--) {
-        const double error = s->suspects[count - 1].error;
+    for (; count > 1 && (bound > 0 || mean_bound > 0); count--) {
+        const double error = s->ranked[count - 1].error, mean = s->ranked[count - 1].node->harm;
         squares += error * error;
-        if (!(squares <= bound * bound))
+        mean_squares += mean * mean;
+        if ((bound > 0 && !(squares <= bound * bound)) ||
+            (mean_bound > 0 && !(mean_squares <= mean_bound * mean_bound)))
             return count;
     }
     return 1;
 }
 
-/* The last that was measured had the node quantized that harms least, and no other. */
+/* The last model that was measured has one quantized node, the least harmful. */
 static xcvm_status refuse_bounds(const search *s)
 {
     const quantizer *q = s->q;
+    XCVM_CHECK(q->m.error, s->count > 0, INVALID_ARGUMENT,
+               "the bound does not hold, and the model has no sum of products that could stay float");
+    const char *name = xcc_node_label(s->ranked[s->count - 1].node->proto),
+               *type = s->ranked[s->count - 1].node->proto->op_type;
     XCVM_CHECK(
         q->m.error, !s->too_far, INVALID_ARGUMENT,
-        "the outputs are off by more than %g of their range, or likely to be, with any node quantized (by %.3g with "
-        "the one that harms least); a greater bound, or more bits, are needed",
-        q->o.max_error, s->error);
-    XCVM_FAIL(
-        q->m.error, INVALID_ARGUMENT,
-        "the greatest elements of less than %g of the rows stay the same, or are likely to, with any node quantized "
-        "(of %.3g with the one that harms least); a smaller share, or more bits, are needed",
-        q->o.min_agreement, s->agreement);
+        "no node can be quantized within a greatest error of %g: with '%.200s' (%s) alone, the least harmful, an "
+        "output differs by %.3g of its range, measured or likely. Choose a bound above that, activations of 16 "
+        "bits, or a bound of the mean error or of the agreement, which single elements do not decide",
+        q->o.max_error, name, type, s->error);
+    XCVM_CHECK(q->m.error, !s->too_far_in_mean, INVALID_ARGUMENT,
+               "no node can be quantized within a mean error of %g: with '%.200s' (%s) alone, the least harmful, an "
+               "output differs by %.3g of its range in the mean. Choose a bound above that, or activations of 16 bits",
+               q->o.max_mean_error, name, type, s->mean);
+    XCVM_FAIL(q->m.error, INVALID_ARGUMENT,
+              "no node can be quantized with an agreement of %g: with '%.200s' (%s) alone, the least harmful, the "
+              "greatest elements of %.3g of the rows stay the same, measured or likely. Choose a share below that, or "
+              "activations of 16 bits",
+              q->o.min_agreement, name, type, s->agreement);
 }
 
-/* More nodes in float hardly ever make it worse, so the least number is found by steps that double, from what is
- * expected, and then by halves. With none in float the bounds do not hold, and with all there is no error. */
+/* More nodes in float hardly ever increase the error. So the least number is found by galloping from the expected
+ * number, and then by bisection. The bounds do not hold with no node in float, and there is no error with all. */
 static xcvm_status keep_fewest(search *s)
 {
     const quantizer *q = s->q;
@@ -234,8 +266,8 @@ static xcvm_status keep_fewest(search *s)
     return keep_first(s, high);
 }
 
-/* How far a tensor goes beyond what calibration has seen of it, on the batches that are measured on, as a share of what
- * was seen; what its readers do not tell apart left out. */
+/* Returns by how much a tensor exceeds its calibrated range on the held-out batches, as a share of that range. Elements
+ * that saturate its readers do not count. */
 static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
 {
     double low, high;
@@ -247,8 +279,7 @@ static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
     return fmax(above, below) / (t->seen->greatest - t->seen->least);
 }
 
-/* Where the greatest error is what counts, no input may be clipped. Tails alone do not tell whether they go on: what
- * was not calibrated with does. */
+/* A bound of the greatest error allows no clipping. Held-out batches show whether ranges need extrapolation. */
 static xcvm_status choose_method(search *s)
 {
     quantizer *q = s->q;
@@ -266,10 +297,11 @@ static xcvm_status search_nodes(search *s)
     quantizer *q = s->q;
     xcc_batch_error *errors = xcc_alloc(&q->m, s->all->count * sizeof *errors);
     bool kept;
-    s->suspects = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *s->suspects);
-    q->right = xcc_alloc(&q->m, (s->data->batch_count + 1) * sizeof *q->right);
-    q->right_room = q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_BYTES) : MOST_BYTES;
-    if (errors == NULL || s->suspects == NULL || q->right == NULL)
+    s->ranked = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *s->ranked);
+    q->float_outputs = xcc_alloc(&q->m, (s->data->batch_count + 1) * sizeof *q->float_outputs);
+    q->float_output_room =
+        q->o.memory_limit > 0 ? xcvm_min(q->o.memory_limit / 8, MOST_OUTPUT_BYTES) : MOST_OUTPUT_BYTES;
+    if (errors == NULL || s->ranked == NULL || q->float_outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(measure_all(s, errors, &kept));
     XCVM_TRY(check_outputs(q));
@@ -283,7 +315,7 @@ static xcvm_status search_nodes(search *s)
     for (size_t i = 0; i < q->node_count + q->body_node_count; i++) {
         xcc_quant_node *n = i < q->node_count ? &q->nodes[i] : &q->body_nodes[i - q->node_count];
         if (n->quantized && (n->rule->kind == XCC_QUANT_WEIGHTED || n->rule->kind == XCC_QUANT_RECURRENT))
-            s->suspects[s->count++] = (suspect){.node = n, .place = i};
+            s->ranked[s->count++] = (ranked_node){.node = n, .place = i};
     }
     XCVM_TRY(judge_each(s));
     return keep_fewest(s);

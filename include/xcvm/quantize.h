@@ -88,6 +88,14 @@ typedef struct xcc_quantizer_options {
     /* Keeps nodes in training form. Otherwise they are converted to inference form first, so that BatchNormalization
      * can be merged. With `trainable`, Dropout always stays. */
     bool training_form;
+    /* Keeps the channels of activations as they are. Otherwise, with data and weights of a scale per output channel,
+     * channels between convolutions are scaled so that their ranges are more alike; float results change by rounding
+     * alone. */
+    bool no_channel_scaling;
+    /* Bound like max_error, of the mean error of each output as a share of its range; 0: no bound. Unlike the greatest
+     * error, the mean is meaningful where single elements are arbitrary, as the boxes of a detector at places without
+     * objects. */
+    double max_mean_error;
 } xcc_quantizer_options;
 
 /* Calibration data of `batch_count` batches, read in order, several times. `read` stores a tensor per model input, with
@@ -140,6 +148,7 @@ typedef struct xcc_quantizer_node_info {
     const char *reason; /* why it stayed float, or a remark, or "" */
     double harm;        /* mean error of the worst output, as a share of its range, if only this node is quantized; NaN
                            if not measured */
+    bool kept;          /* stays float for max_error, max_mean_error or min_agreement */
 } xcc_quantizer_node_info;
 /* An output of the model, compared with the float model. */
 typedef struct xcc_quantizer_output_info {
@@ -162,13 +171,14 @@ typedef struct xcc_quantizer_report {
     size_t folded_normalizations, equalized_pairs;
     size_t calibration_batches, measured_batches;
     uint64_t bytes_before, bytes_after; /* of constants */
-    size_t kept_nodes; /* products and recurrent nodes that stayed float for max_error or min_agreement */
+    size_t kept_nodes;                  /* products and recurrent nodes that stayed float for a bound */
     /* The search for them: nodes judged singly, models measured, and time; 0 without a search. */
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
     size_t data_batches;     /* total batches */
     xcc_range_method method; /* used method; never XCC_RANGE_DEFAULT */
     size_t inference_nodes;  /* nodes in training form that were put into inference form */
+    size_t scaled_channels;  /* channels that were multiplied by more than 1 */
 } xcc_quantizer_report;
 XCVM_API void xcc_quantizer_get_report(const xcc_quantizer *quantizer, xcc_quantizer_report *report);
 /* Enumerate results; NULL past the end. */

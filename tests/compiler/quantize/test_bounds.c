@@ -3,6 +3,7 @@
 #include "tests/compiler/quantize/support.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Three numbers from -1 to 1 in each batch, and zero. */
 static xcvm_status read_numbers(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
@@ -113,6 +114,54 @@ START_TEST(both_bounds)
     ck_assert_uint_eq(report.kept_nodes, 1);
     /* Nothing is far from what was seen. */
     ck_assert_int_eq(report.method, XCC_RANGE_MINMAX);
+    close_quantizing(&z);
+}
+END_TEST
+
+/* The mean error keeps the node that does harm, which is listed as kept, and no other. */
+START_TEST(mean_error)
+{
+    quantizing z;
+    xcc_quantizer_report report;
+    bound(&z, scores, ROUGHLY(.max_mean_error = 1), &report);
+    const double mean = xcc_quantizer_output_at(z.q, 0)->mean_error;
+    ck_assert_uint_eq(report.kept_nodes, 0);
+    ck_assert(!node(z.q, "h")->kept);
+    close_quantizing(&z);
+    bound(&z, scores, ROUGHLY(.max_mean_error = mean / 4), &report);
+    ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->mean_error, mean / 4);
+    ck_assert_uint_eq(report.kept_nodes, 1);
+    ck_assert(node(z.q, "h")->kept && !node(z.q, "y")->kept);
+    ck_assert_double_gt(node(z.q, "h")->harm, 2 * node(z.q, "y")->harm);
+    close_quantizing(&z);
+}
+END_TEST
+
+/* Ten products add up, and one weight of every third is so large that its others vanish: these and no others stay
+ * float, found without trying every number of nodes. */
+START_TEST(harmful_nodes_by_construction)
+{
+    static const char *const sums[] = {"p0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "y"};
+    char text[4096];
+    size_t at = (size_t)snprintf(text, sizeof text, "opset 13\ninput x f32[1x4]\noutput y\n");
+    for (int i = 0; i < 10; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "init w%d f32[4x2] 0.3 -0.2 0.1 0.2 -0.1 0.3 %s\np%d = MatMul(x, w%d)\n", i,
+                               i % 3 == 0 ? "200 200" : "0.3 0.2", i, i);
+    for (int i = 1; i < 10; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s = Add(%s, p%d)\n", sums[i], sums[i - 1], i);
+    ck_assert_uint_lt(at, sizeof text);
+    quantizing z;
+    xcc_quantizer_report report;
+    bound(&z, text, ROUGHLY(.max_mean_error = 0.01), &report);
+    for (int i = 0; i < 10; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        ck_assert_msg(node(z.q, name)->kept == (i % 3 == 0), "%s, harm %g", name, node(z.q, name)->harm);
+    }
+    ck_assert_uint_eq(report.kept_nodes, 4);
+    ck_assert_uint_eq(report.judged_nodes, 10);
+    ck_assert_uint_le(report.tried_models, 6);
     close_quantizing(&z);
 }
 END_TEST
@@ -238,7 +287,10 @@ START_TEST(refusals)
     refuse(alone, ROUGHLY(.min_agreement = 0.9), "no output has rows of two and more");
     refuse(alone, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), "y has rows");
     refuse(ties, ROUGHLY(.min_agreement = 1),
-           "less than 1 of the rows stay the same, or are likely to, with any node quantized (of 0");
+           "no node can be quantized with an agreement of 1: with 'y' (MatMul) alone, the least harmful");
+    refuse(scores, ROUGHLY(.max_mean_error = 1e-9),
+           "no node can be quantized within a mean error of 1e-09: with 'y' (MatMul) alone, the least harmful");
+    refuse(scores, ROUGHLY(.max_mean_error = -1), "the mean error cannot be bounded by -1");
     /* Without data there are no rows. */
     quantizing z;
     xcvm_error error = {0};
@@ -298,6 +350,8 @@ Suite *suite_compiler_bounds(void)
     tcase_add_loop_test(tc, agreement, 0, 2);
     tcase_add_test(tc, agreement_of_one_output);
     tcase_add_test(tc, both_bounds);
+    tcase_add_test(tc, mean_error);
+    tcase_add_test(tc, harmful_nodes_by_construction);
     tcase_add_test(tc, inputs_beyond);
     tcase_add_test(tc, search_is_told);
     tcase_add_test(tc, refusals);

@@ -1,12 +1,12 @@
-/* Models that run, to look at what they compute. */
-#include "compiler/quantize/machine.h"
+/* Runs models of the quantizer. */
+#include "compiler/quantize/compiled_model.h"
 
 #include "base/clock.h"
 #include "base/value.h"
 
 #include <string.h>
 
-/* The time that is left; 0: there is no limit. */
+/* Computes the remaining time; 0: no limit. */
 static xcvm_status time_left(quantizer *q, uint64_t *ns)
 {
     *ns = 0;
@@ -19,10 +19,10 @@ static xcvm_status time_left(quantizer *q, uint64_t *ns)
     return XCVM_OK;
 }
 
-xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine *machine)
+xcvm_status xcc_compiled_open(quantizer *q, const xcvm_bytes *model, xcc_compiled_model *compiled)
 {
     xcvm_error *error = q->m.error;
-    *machine = (xcc_machine){.bytes = {.allocator = q->m.allocator}};
+    *compiled = (xcc_compiled_model){.bytes = {.allocator = q->m.allocator}};
     xcc_options options = {.size = sizeof options,
                            .allocator = q->m.allocator,
                            .dims = q->o.dims,
@@ -30,53 +30,53 @@ xcvm_status xcc_machine_open(quantizer *q, const xcvm_bytes *model, xcc_machine 
                            .optimization = 2};
     XCVM_TRY(time_left(q, &options.limits.timeout_ns));
     const xcvm_status status =
-        xcc_compile(model->at, model->count, &options, (xcvm_sink){xcvm_bytes_sink, &machine->bytes}, NULL, error);
-    XCVM_CHECK(error, !machine->bytes.failed, OUT_OF_MEMORY, "no memory for the program that ranges are seen with");
+        xcc_compile(model->at, model->count, &options, (xcvm_sink){xcvm_bytes_sink, &compiled->bytes}, NULL, error);
+    XCVM_CHECK(error, !compiled->bytes.failed, OUT_OF_MEMORY, "no memory for the program that ranges are seen with");
     XCVM_TRY(status);
     const xcvm_load_options load = {.size = sizeof load, .allocator = q->m.allocator};
-    /* Threads of the session may take memory, which the module's budget is not made for. */
+    /* The module's allocator is not thread-safe, so the session uses the caller's. */
     const xcvm_session_options session = {.size = sizeof session,
                                           .allocator = q->o.allocator,
                                           .threads = q->o.threads,
                                           .memory_limit = q->o.memory_limit};
-    XCVM_TRY(xcvm_program_load(machine->bytes.at, machine->bytes.count, &load, &machine->program, error));
-    return xcvm_session_create(machine->program, &session, &machine->session, error);
+    XCVM_TRY(xcvm_program_load(compiled->bytes.at, compiled->bytes.count, &load, &compiled->program, error));
+    return xcvm_session_create(compiled->program, &session, &compiled->session, error);
 }
 
-void xcc_machine_close(xcc_machine *machine)
+void xcc_compiled_close(xcc_compiled_model *compiled)
 {
-    xcvm_session_destroy(machine->session);
-    xcvm_program_destroy(machine->program);
-    if (machine->bytes.allocator != NULL)
-        xcvm_bytes_release(&machine->bytes);
-    machine->session = NULL;
-    machine->program = NULL;
+    xcvm_session_destroy(compiled->session);
+    xcvm_program_destroy(compiled->program);
+    if (compiled->bytes.allocator != NULL)
+        xcvm_bytes_release(&compiled->bytes);
+    compiled->session = NULL;
+    compiled->program = NULL;
 }
 
-xcvm_status xcc_machine_run(quantizer *q, xcc_machine *machine, xcvm_value *const *inputs)
+xcvm_status xcc_compiled_run(quantizer *q, xcc_compiled_model *compiled, xcvm_value *const *inputs)
 {
     xcvm_run_options options = {.size = sizeof options};
     XCVM_TRY(time_left(q, &options.timeout_ns));
-    /* Inputs that a model does not read are left out by no compilation, so the order is the same for all. */
+    /* Compilation keeps unused inputs, so all models have the same order. */
     for (size_t i = 0; i < q->input_count; i++)
-        XCVM_TRY(xcvm_session_set_input(machine->session, i, inputs[i], q->m.error));
-    return xcvm_session_run(machine->session, &options, q->m.error);
+        XCVM_TRY(xcvm_session_set_input(compiled->session, i, inputs[i], q->m.error));
+    return xcvm_session_run(compiled->session, &options, q->m.error);
 }
 
-const xcvm_value *xcc_machine_tensor(const quantizer *q, const xcc_quant_tensor *t, xcvm_value *const *inputs)
+const xcvm_value *xcc_compiled_tensor(const quantizer *q, const xcc_quant_tensor *t, xcvm_value *const *inputs)
 {
     if (!t->is_input)
-        return xcvm_session_get_output(q->machine->session, (size_t)t->probe);
+        return xcvm_session_get_output(q->float_model->session, (size_t)t->probe);
     for (size_t i = 0; i < q->input_count; i++)
         if (strcmp(q->inputs[i].name, t->name) == 0)
             return inputs[i];
     return NULL;
 }
 
-size_t xcc_machine_output(const xcc_machine *machine, const char *name)
+size_t xcc_compiled_output(const xcc_compiled_model *compiled, const char *name)
 {
-    for (size_t i = 0; i < xcvm_program_output_count(machine->program); i++)
-        if (strcmp(xcvm_program_output_at(machine->program, i)->name, name) == 0)
+    for (size_t i = 0; i < xcvm_program_output_count(compiled->program); i++)
+        if (strcmp(xcvm_program_output_at(compiled->program, i)->name, name) == 0)
             return i;
     return SIZE_MAX;
 }

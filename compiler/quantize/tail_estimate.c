@@ -1,17 +1,17 @@
-/* Tails: what lies beyond what was seen. */
-#include "compiler/quantize/likely.h"
+/* Estimates of extremes beyond measured values. */
+#include "compiler/quantize/tail_estimate.h"
 
 #include <math.h>
 
 enum {
-    TAIL = 8,      /* one in so many batches belongs to the tail */
-    LEAST_TAIL = 4 /* batches that tell a tail */
+    TAIL = 8,      /* the tail is one of so many batches */
+    LEAST_TAIL = 4 /* least number of batches in a tail */
 };
-/* Of as many further batches so many go beyond, in the mean: none does in nine cases of ten. */
+/* Mean number of exceedances by as many further batches: none in nine of ten cases. */
 #define BEYOND 0.1
-/* Of a tail that falls no slower than those of activations do: a few batches that are far out tell little. */
+/* Limit of Hill's exponent, because a few outlying batches say little about the tail. */
 #define MOST_EXPONENT 0.5
-/* Standard deviations of a normal distribution below which one case in ten lies. */
+/* One in ten cases of a normal distribution is that many standard deviations below the mean. */
 #define DEVIATIONS 1.2816
 
 void xcc_extremes_add(float extremes[XCC_EXTREMES], size_t *count, float magnitude)
@@ -32,7 +32,7 @@ static size_t tail_of(size_t batches, size_t most)
     return tail < LEAST_TAIL ? 0 : tail < most ? tail : most;
 }
 
-double xcc_likely_extreme(const float extremes[XCC_EXTREMES], size_t count, size_t batches)
+double xcc_tail_extreme(const float extremes[XCC_EXTREMES], size_t count, size_t batches)
 {
     const size_t tail = tail_of(batches, count);
     const double greatest = count > 0 ? (double)extremes[0] : 0;
@@ -44,7 +44,7 @@ double xcc_likely_extreme(const float extremes[XCC_EXTREMES], size_t count, size
     return fmax(greatest, (double)extremes[tail - 1] * pow((double)tail / BEYOND, fmin(exponent, MOST_EXPONENT)));
 }
 
-double xcc_likely_error(const float extremes[XCC_EXTREMES], size_t count, size_t batches)
+double xcc_tail_error(const float extremes[XCC_EXTREMES], size_t count, size_t batches)
 {
     const size_t tail = tail_of(batches, count);
     const double greatest = count > 0 ? (double)extremes[0] : 0;
@@ -57,12 +57,12 @@ double xcc_likely_error(const float extremes[XCC_EXTREMES], size_t count, size_t
     return fmax(greatest, threshold + excess * log((double)tail / BEYOND));
 }
 
-double xcc_likely_agreement(double sum, double squares, size_t batches)
+double xcc_tail_agreement(double sum, double squares, size_t batches)
 {
     if (batches == 0)
         return (double)NAN;
     const double count = (double)batches, mean = sum / count;
-    /* Both means, this one and that of as many further batches, are off by chance. */
+    /* The means of these and of the further batches both vary. */
     const double variance = batches > 1 ? fmax(squares - sum * mean, 0) / (count - 1) / count * 2 : 0;
     return fmax(mean - DEVIATIONS * sqrt(variance), 0);
 }

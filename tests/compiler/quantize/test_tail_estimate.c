@@ -63,11 +63,11 @@ static void try_tail(double (*tail)(double), double (*likely)(const float *, siz
 START_TEST(tails)
 {
     double held, seen_held;
-    try_tail(of_power, xcc_likely_extreme, &held, &seen_held);
+    try_tail(of_power, xcc_tail_extreme, &held, &seen_held);
     ck_assert_double_ge(held, 0.82);
     ck_assert_double_le(held, 0.95);
     ck_assert_double_le(seen_held, 0.6);
-    try_tail(of_exponential, xcc_likely_error, &held, &seen_held);
+    try_tail(of_exponential, xcc_tail_error, &held, &seen_held);
     ck_assert_double_ge(held, 0.82);
     ck_assert_double_le(held, 0.95);
     ck_assert_double_le(seen_held, 0.6);
@@ -83,14 +83,14 @@ START_TEST(shares)
         double sums[2] = {0, 0};
         for (size_t k = 0; k < 2 * (size_t)ROWS; k++)
             sums[k / ROWS] += draw(&seed) < 0.9;
-        held += (sums[1] / ROWS >= xcc_likely_agreement(sums[0], sums[0], ROWS)) / (double)TRIALS;
+        held += (sums[1] / ROWS >= xcc_tail_agreement(sums[0], sums[0], ROWS)) / (double)TRIALS;
     }
     ck_assert_double_ge(held, 0.85);
     ck_assert_double_le(held, 0.95);
-    ck_assert_double_eq(xcc_likely_agreement(ROWS, ROWS, ROWS), 1);
-    ck_assert_double_eq(xcc_likely_agreement(0, 0, ROWS), 0);
-    ck_assert_double_eq(xcc_likely_agreement(0.5, 0.25, 1), 0.5);
-    ck_assert(isnan(xcc_likely_agreement(0, 0, 0)));
+    ck_assert_double_eq(xcc_tail_agreement(ROWS, ROWS, ROWS), 1);
+    ck_assert_double_eq(xcc_tail_agreement(0, 0, ROWS), 0);
+    ck_assert_double_eq(xcc_tail_agreement(0.5, 0.25, 1), 0.5);
+    ck_assert(isnan(xcc_tail_agreement(0, 0, 0)));
 }
 END_TEST
 
@@ -98,24 +98,24 @@ END_TEST
 START_TEST(no_tails)
 {
     seen s = {.count = 0};
-    ck_assert_double_eq(xcc_likely_extreme(s.extremes, 0, 0), 0);
-    ck_assert_double_eq(xcc_likely_error(s.extremes, 0, 0), 0);
+    ck_assert_double_eq(xcc_tail_extreme(s.extremes, 0, 0), 0);
+    ck_assert_double_eq(xcc_tail_error(s.extremes, 0, 0), 0);
     for (size_t i = 0; i < 20; i++)
         xcc_extremes_add(s.extremes, &s.count, (float)i);
-    ck_assert_double_eq(xcc_likely_extreme(s.extremes, s.count, 20), 19);
-    ck_assert_double_eq(xcc_likely_error(s.extremes, s.count, 20), 19);
+    ck_assert_double_eq(xcc_tail_extreme(s.extremes, s.count, 20), 19);
+    ck_assert_double_eq(xcc_tail_error(s.extremes, s.count, 20), 19);
     s = (seen){.count = 0};
     for (size_t i = 0; i < BATCHES; i++)
         xcc_extremes_add(s.extremes, &s.count, 6);
-    ck_assert_double_eq_tol(xcc_likely_extreme(s.extremes, s.count, BATCHES), 6, 1e-9);
-    ck_assert_double_eq_tol(xcc_likely_error(s.extremes, s.count, BATCHES), 6, 1e-9);
+    ck_assert_double_eq_tol(xcc_tail_extreme(s.extremes, s.count, BATCHES), 6, 1e-9);
+    ck_assert_double_eq_tol(xcc_tail_error(s.extremes, s.count, BATCHES), 6, 1e-9);
     s = (seen){.count = 0};
     for (size_t i = 0; i < 32; i++)
         xcc_extremes_add(s.extremes, &s.count, i < 3 ? 1000 : 1);
-    ck_assert_double_eq(xcc_likely_extreme(s.extremes, s.count, 32), 1000);
+    ck_assert_double_eq(xcc_tail_extreme(s.extremes, s.count, 32), 1000);
     s = (seen){.count = 0};
     xcc_extremes_add(s.extremes, &s.count, INFINITY);
-    ck_assert(isinf(xcc_likely_error(s.extremes, s.count, 1)));
+    ck_assert(isinf(xcc_tail_error(s.extremes, s.count, 1)));
 }
 END_TEST
 
@@ -147,10 +147,10 @@ START_TEST(ranges)
 }
 END_TEST
 
-Suite *suite_compiler_likely(void);
-Suite *suite_compiler_likely(void)
+Suite *suite_compiler_tail_estimate(void);
+Suite *suite_compiler_tail_estimate(void)
 {
-    Suite *suite = suite_create("compiler_likely");
+    Suite *suite = suite_create("compiler_tail_estimate");
     TCase *tc = tcase_create("likely");
     tcase_add_test(tc, greatest_in_order);
     tcase_add_test(tc, tails);

@@ -1,0 +1,109 @@
+/* Channel equalization: networks whose channels differ by a factor that is known, with and without. */
+#include "tests/compiler/quantize/support.h"
+
+#include <math.h>
+
+/* The second channel of c is a hundredth of the first, and the result depends on it alone. */
+#define HEAD                                                                                                           \
+    "opset 13\ninput x f32[1x2x4x4]\noutput y\n"                                                                       \
+    "init w f32[2x2x1x1] 100 0 0 1\ninit b f32[2] 0.5 0.25\ninit u f32[1x2x1x1] 0 1\n"                                 \
+    "c = Conv(x, w, b)\n"
+
+static const char *const scaled[] = {
+    HEAD "y = Conv(c, u)\n",
+    HEAD "r = Relu(c)\ny = Conv(r, u)\n",
+    /* A depthwise convolution between, as in MobileNet. */
+    HEAD "init d f32[2x1x1x1] 0.5 2\nr = Relu(c)\ne = Conv(r, d) group=2\ny = Conv(e, u)\n",
+    /* A residual: three tensors have one factor for each channel. */
+    HEAD "init v f32[2x2x1x1] 0.1 0 0 0.1\ne = Conv(c, v)\ns = Add(e, c)\nr = Relu(s)\ny = Conv(r, u)\n",
+    /* Channels of zeros are added, as in BlazeFace. */
+    HEAD "init p i64[8] 0 1 0 0 0 0 0 0\ninit t f32[1x3x1x1] 0 0 1\nm = MaxPool(c) kernel_shape=[1 1]\n"
+         "e = Pad(m, p)\ny = Conv(e, t)\n",
+    HEAD "init v f32[1x2x1x1] 50 50\ninit t f32[1x3x1x1] 0 0 1\nf = Conv(x, v)\ne = Concat(f, c) axis=1\n"
+         "y = Conv(e, t)\n",
+    HEAD "init k f32[4] 1 1 2 2\ne = Resize(c, _, k) mode=\"nearest\"\ny = Conv(e, u)\n",
+    HEAD "init t f32[2x1x1x1] 0 1\ny = ConvTranspose(c, t)\n",
+    "opset 13\ninput x f32[1x2x4x4]\noutput y\ninit w f32[2x2x1x1] 100 0 0 1\ninit u f32[1x2x1x1] 0 1\n"
+    "c = ConvTranspose(x, w)\ny = Conv(c, u)\n",
+};
+enum { SCALED = sizeof scaled / sizeof *scaled };
+
+static double sqnr_of(const char *text, const xcc_quantizer_options *options, xcc_quantizer_report *report)
+{
+    quantizing z;
+    source s = {.batches = 20, .factor = 2};
+    quantize(&z, text, options, &s);
+    *report = (xcc_quantizer_report){.size = sizeof *report};
+    xcc_quantizer_get_report(z.q, report);
+    const double sqnr = xcc_quantizer_output_at(z.q, 0)->sqnr;
+    close_quantizing(&z);
+    return sqnr;
+}
+
+/* The step of the first channel is 100 times that of the second, and 10 times with the factor of 10: 20 dB. */
+START_TEST(ranges_become_alike)
+{
+    xcc_quantizer_report with, without;
+    const double right = sqnr_of(scaled[_i], OPTIONS(.held_out = 0.5), &with),
+                 wrong = sqnr_of(scaled[_i], OPTIONS(.held_out = 0.5, .no_channel_scaling = true), &without);
+    ck_assert_uint_ge(with.scaled_channels, 1);
+    ck_assert_uint_eq(without.scaled_channels, 0);
+    ck_assert_msg(right > wrong + 10, "model %d: %.1f dB, without %.1f dB", _i, right, wrong);
+    ck_assert_double_gt(right, 20);
+}
+END_TEST
+
+/* What limits, saturates, leaves the model or is read otherwise has its own scale. */
+START_TEST(channels_that_stay)
+{
+    static const char *const texts[] = {
+        HEAD "init l f32[] 0\ninit h f32[] 6\nr = Clip(c, l, h)\ny = Conv(r, u)\n",
+        HEAD "r = Sigmoid(c)\ny = Conv(r, u)\n",
+        HEAD "y = Identity(c)\nz = Conv(c, u)\n",
+        HEAD "f = Flatten(c)\nz = Conv(c, u)\ny = Relu(f)\n",
+        HEAD "init p i64[8] 0 0 1 1 0 0 1 1\ninit o f32[] 1\ne = Pad(c, p, o)\ny = Conv(e, u)\n",
+        HEAD "z = Conv(x, w)\nr = Add(z, c)\ny = Conv(r, u)\n",
+        HEAD "init a f32[1x2x1x1] 1 2\ne = Add(c, a)\nr = Relu(e)\nz = Mul(r, x)\ny = Conv(z, u)\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        xcc_quantizer_report report;
+        (void)sqnr_of(texts[i], OPTIONS(.held_out = 0.5), &report);
+        ck_assert_msg(report.scaled_channels == 0, "model %zu", i);
+    }
+    xcc_quantizer_report report;
+    (void)sqnr_of(scaled[0], OPTIONS(.held_out = 0.5, .per_tensor = true), &report);
+    ck_assert_uint_eq(report.scaled_channels, 0);
+}
+END_TEST
+
+/* Activations of 16 bits show that the function is the same. */
+START_TEST(function_stays)
+{
+    for (size_t i = 0; i < SCALED; i++) {
+        xcc_quantizer_report report;
+        const double sqnr =
+            sqnr_of(scaled[i], OPTIONS(.activations = XCVM_U16, .rounding = XCC_ROUNDING_NEAREST), &report);
+        ck_assert_msg(sqnr > 40, "model %zu: %.1f dB", i, sqnr);
+    }
+}
+END_TEST
+
+START_TEST(memory_ends)
+{
+    source s = {.batches = 5, .factor = 2};
+    check_memory(scaled[3], OPTIONS(.held_out = 0.5), &s);
+}
+END_TEST
+
+Suite *suite_compiler_channel_scales(void);
+Suite *suite_compiler_channel_scales(void)
+{
+    Suite *suite = suite_create("compiler_channel_scales");
+    TCase *tc = tcase_create("channel_scales");
+    tcase_add_loop_test(tc, ranges_become_alike, 0, SCALED);
+    tcase_add_test(tc, channels_that_stay);
+    tcase_add_test(tc, function_stays);
+    tcase_add_test(tc, memory_ends);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
