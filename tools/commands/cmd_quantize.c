@@ -1,9 +1,9 @@
-/* `xcvm quantize`: a model that computes with integers. */
+/* `xcvm quantize`: converts a model to integers. */
 #include "commands/commands.h"
+#include "commands/quantize_report.h"
 #include "cli/memory.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "cli/table.h"
 #include "io/file.h"
 #include "io/output.h"
 #include "run/calibration.h"
@@ -24,9 +24,10 @@ struct quantize_flags {
     const char *method, *form, *activations, *weights, *rounding;
     double percentile, averaging;
     int64_t block;
-    bool per_tensor, symmetric_activations, asymmetric_weights, equalize, correct_bias, training_form;
+    bool per_tensor, symmetric_activations, asymmetric_weights, equalize, no_channel_scaling, correct_bias,
+        training_form;
     struct text_list nodes, exclude_nodes, types, exclude_types;
-    const char *max_error, *min_agreement, *held_out;
+    const char *max_error, *max_mean_error, *min_agreement, *held_out;
 
     const char *output, *picture;
     int64_t rows;
@@ -41,89 +42,89 @@ struct quantize_flags {
 
 static const struct option data_options[] = {
     {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
-     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a folder of such files, "
-     ".npy files, images, a folder of images, or a folder with a folder of them for each class; without, ranges are "
-     "computed in each run"},
+     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a directory of such files, "
+     ".npy files, images, a directory of images, or one with a directory of images for each class; without data, "
+     "ranges are computed in each run"},
     {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
-     "which array an input takes; without, that of its own name"},
+     "array of an input; the default is the array of the same name"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
-    {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX, "use the first so many examples; 0: all"},
+    {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX, "use the first N examples; 0: all"},
     {"held-out", 0, "SHARE", OPTION_TEXT, AT(held_out), 0, 0,
-     "this share of the batches, the last ones, is measured on and not calibrated with; without, a fifth where there "
-     "are 5 and more"},
+     "share of the batches, the last ones, to measure with and not to calibrate with; the default is a fifth of 5 or "
+     "more batches"},
     END_OF_OPTIONS,
 };
 
-/* The methods that --method names, X(method, name), beside the default, which chooses among them. */
-#define METHODS(X)                                                                                                     \
-    X(XCC_RANGE_MINMAX, "minmax")                                                                                      \
-    X(XCC_RANGE_MOVING, "moving")                                                                                      \
-    X(XCC_RANGE_ENTROPY, "entropy")                                                                                    \
-    X(XCC_RANGE_PERCENTILE, "percentile")                                                                              \
-    X(XCC_RANGE_MSE, "mse")                                                                                            \
-    X(XCC_RANGE_TAIL, "tail")
-#define METHOD_DEFAULT "auto"
 #define METHOD_CHOICE(method, name) "|" name
 
 static const struct option own_options[] = {
-    {"method", 0, METHOD_DEFAULT METHODS(METHOD_CHOICE), OPTION_CHOICE, AT(method), 0, 0,
-     "how ranges come of what was seen: all of it; averages of the batches' least and greatest; the threshold with the "
-     "least Kullback-Leibler divergence; the range that holds --percentile; the range with the least squared error; "
-     "all of it and what the tail of the batches' greatest lets expect beyond; auto: mse or, where --max-error does "
-     "not "
-     "hold with it, minmax, or tail if what is measured on goes far beyond what was seen"},
-    {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0, "of --method percentile"},
+    {"method", 0, QUANTIZE_METHOD_DEFAULT QUANTIZE_METHODS(METHOD_CHOICE), OPTION_CHOICE, AT(method), 0, 0,
+     "ranges of activations: minimum and maximum (minmax), their moving averages over batches (moving), threshold of "
+     "least Kullback-Leibler divergence (entropy), range that contains --percentile, least squared error (mse), or "
+     "minimum and maximum extended by the tail of the batches' extremes (tail); auto: mse or, if --max-error does not "
+     "hold with it, minmax, or tail if held-out inputs exceed the calibrated range by far"},
+    {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0,
+     "percentage of the elements in the range of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
     {"form", 0, "qdq|qoperator", OPTION_CHOICE, AT(form), 0, 0,
-     "float operators between QuantizeLinear and DequantizeLinear, or operators on integers as QLinearConv"},
+     "float operators between QuantizeLinear and DequantizeLinear, or integer operators such as QLinearConv"},
     {"activations", 0, "u8|i8|u16|i16|f32", OPTION_CHOICE, AT(activations), 0, 0,
-     "type of activations; with f32 only weights are quantized"},
+     "type of activations; f32 quantizes weights only"},
     {"weights", 0, "i8|u8|i4|u4", OPTION_CHOICE, AT(weights), 0, 0,
-     "type of weights; i4 and u4 in blocks, of matrix products alone, and activations stay f32"},
-    {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "weights of 4 bits that share a scale, a power of two"},
+     "type of weights; i4 and u4 quantize matrix products in blocks, with activations of f32"},
+    {"block", 0, "N", OPTION_INT, AT(block), 16, 65536, "number of 4-bit weights that share a scale, a power of two"},
     {"rounding", 0, "auto|nearest|gptq", OPTION_CHOICE, AT(rounding), 0, 0,
-     "of weights: each by itself, or so that sums are off least on the data (GPTQ); auto: GPTQ where there are data"},
+     "rounding of weights: each to the nearest level, or with the least error of sums on the data (GPTQ); auto: GPTQ "
+     "with data"},
     {"per-tensor", 0, NULL, OPTION_FLAG, AT(per_tensor), 0, 0,
-     "one scale for all weights of a node, in place of one for each output channel"},
+     "one scale for all weights of a node instead of one per output channel"},
     {"symmetric-activations", 0, NULL, OPTION_FLAG, AT(symmetric_activations), 0, 0,
      "zero points in the middle of the type"},
-    {"asymmetric-weights", 0, NULL, OPTION_FLAG, AT(asymmetric_weights), 0, 0, "weights have zero points, too"},
+    {"asymmetric-weights", 0, NULL, OPTION_FLAG, AT(asymmetric_weights), 0, 0, "also give weights zero points"},
     {"equalize", 0, NULL, OPTION_FLAG, AT(equalize), 0, 0,
-     "first scale the channels between two convolutions so that both have weights of the same range"},
+     "first scale the channels between two convolutions so that the weights of both have the same range; for "
+     "--per-tensor"},
+    {"no-channel-scaling", 0, NULL, OPTION_FLAG, AT(no_channel_scaling), 0, 0,
+     "keep the channels of activations as they are; by default, channels between convolutions are scaled so that their "
+     "ranges are more alike, which changes float results by rounding only"},
     {"correct-bias", 0, NULL, OPTION_FLAG, AT(correct_bias), 0, 0,
-     "let biases make up for the mean error of rounded weights"},
+     "correct biases for the mean error of rounded weights"},
     {"training-form", 0, NULL, OPTION_FLAG, AT(training_form), 0, 0,
-     "leave nodes in training form as they are; without, BatchNormalization uses running statistics, so that it can be "
-     "merged, and Dropout does nothing"},
-    {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantize these nodes alone, as 'layer1.*'"},
-    {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "leave these nodes in float"},
-    {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantize nodes of these operators alone, as Conv"},
-    {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "leave nodes of these operators in float"},
+     "keep nodes in training form; by default BatchNormalization uses running statistics, so that it can be merged, "
+     "and "
+     "Dropout does nothing"},
+    {"nodes", 0, "PATTERN", OPTION_LIST, AT(nodes), 0, 0, "quantize only these nodes, such as 'layer1.*'"},
+    {"exclude-nodes", 0, "PATTERN", OPTION_LIST, AT(exclude_nodes), 0, 0, "keep these nodes in float"},
+    {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantize only nodes of these operators, such as Conv"},
+    {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "keep nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
-     "keep the nodes that harm most in float, until no output is off by more than this share of its range, as 0.02, "
-     "nor "
-     "likely to be on other inputs of the kind"},
+     "keep the most harmful nodes in float until no element of an output differs by more than this share of the "
+     "output's range, such as 0.02, on the held-out inputs, nor is likely to on others"},
+    {"max-mean-error", 0, "X", OPTION_TEXT, AT(max_mean_error), 0, 0,
+     "the same for the mean error of each output, such as 0.002; for detectors, whose outputs have arbitrary elements"},
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
-     "likewise, until the greatest element of a row, which is the class, stays the same in at least this share of the "
-     "rows, as 0.99, in every output or in one, and is likely to on other inputs"},
+     "the same until the greatest element of a row, such as the class, is that of floats in this share of the rows, "
+     "such as 0.99, in every output or in one, and is likely to be on others"},
     END_OF_OPTIONS,
 };
 
 static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
-     "what comes of it: for a name that ends in .onnx the quantized model, else a program of it; -: to standard "
-     "output, and the tables to standard error"},
-    {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0, "the errors of the tensors as a picture, worst first"},
-    {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX, "rows of each table that are printed; 0: all"},
+     "result: the quantized model if the name ends in .onnx, else a program; - writes to standard output, and the "
+     "tables to standard error"},
+    {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0,
+     "write the errors of the tensors as a picture, worst first"},
+    {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX,
+     "rows to print of each table, except for the nodes kept in float for a bound; 0: all"},
     END_OF_OPTIONS,
 };
 
 static const struct option machine_options_of_quantize[] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0, "fix a named dimension of the model's inputs while measuring"},
-    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "0: as many as the machine allows"},
+    {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "number of threads; 0: as many as the processor allows"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,
-     "bytes that the work, a run, and what is read of the data may each hold at once, as 512M; 0: no limit"},
-    {"timeout", 0, "SECONDS", OPTION_REAL, AT(timeout), 0, 0, "give up after so long; 0: never"},
+     "memory limit of the quantizer, of each run, and of the data that are read, such as 512M; 0: no limit"},
+    {"timeout", 0, "SECONDS", OPTION_REAL, AT(timeout), 0, 0, "time limit; 0: none"},
     END_OF_OPTIONS,
 };
 
@@ -134,7 +135,7 @@ static const struct option_group groups[] = {
     {"Machine", machine_options_of_quantize, 0},
 };
 
-static const struct quantize_flags defaults = {.method = METHOD_DEFAULT,
+static const struct quantize_flags defaults = {.method = QUANTIZE_METHOD_DEFAULT,
                                                .form = "qdq",
                                                .activations = "u8",
                                                .weights = "i8",
@@ -168,7 +169,7 @@ static bool parse_share(const char *name, const char *text, double *share)
     return false;
 }
 
-/* Names may hold any character, so the share is what stands behind the last '='. */
+/* Names may contain any character, so the share follows the last '='. */
 static bool parse_agreement(struct quantizing *t)
 {
     const char *text = t->flags->min_agreement, *equals = text != NULL ? strrchr(text, '=') : NULL;
@@ -181,13 +182,10 @@ static bool parse_agreement(struct quantizing *t)
     return true;
 }
 
-#define METHOD_NAME(method, name) [method] = name,
-static const char *const method_names[] = {[XCC_RANGE_DEFAULT] = METHOD_DEFAULT, METHODS(METHOD_NAME)};
-
 static xcc_range_method method_of(const char *name)
 {
     size_t method = 0;
-    while (strcmp(method_names[method], name) != 0) /* one of the choices */
+    while (strcmp(quantize_method_names[method], name) != 0) /* one of the choices */
         method++;
     return (xcc_range_method)method;
 }
@@ -205,7 +203,7 @@ static void show(void *user, const char *what, double fraction)
     progress_show(&t->progress, what, fraction);
 }
 
-/* The options as they stand on the command line; what is written with a unit or a name is parsed behind them. */
+/* Options that need no parsing. */
 static xcc_quantizer_options options_of(struct quantizing *t)
 {
     const struct quantize_flags *f = t->flags;
@@ -227,6 +225,7 @@ static xcc_quantizer_options options_of(struct quantizing *t)
                                    .symmetric_activations = f->symmetric_activations,
                                    .asymmetric_weights = f->asymmetric_weights,
                                    .equalize = f->equalize,
+                                   .no_channel_scaling = f->no_channel_scaling,
                                    .correct_bias = f->correct_bias,
                                    .training_form = f->training_form,
                                    .nodes = f->nodes.items,
@@ -244,13 +243,14 @@ static xcc_quantizer_options options_of(struct quantizing *t)
 static bool are_compatible(const struct quantize_flags *f)
 {
     if (f->data.count == 0 &&
-        (f->max_error != NULL || f->min_agreement != NULL || f->correct_bias || f->held_out != NULL ||
-         f->picture != NULL || rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
-        report_usage("without --data nothing is measured: --max-error, --min-agreement, --correct-bias, "
-                     "--rounding gptq, --held-out and --picture need it");
+        (f->max_error != NULL || f->max_mean_error != NULL || f->min_agreement != NULL || f->correct_bias ||
+         f->held_out != NULL || f->picture != NULL || rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
+        report_usage(
+            "without --data nothing is measured: --max-error, --max-mean-error, --min-agreement, --correct-bias, "
+            "--rounding gptq, --held-out and --picture need it");
         return false;
     }
-    /* u8 is the default, and may be what nobody asked for. */
+    /* u8 is the default, so the user may not have chosen it. */
     if (strchr(f->weights, '4') != NULL && strcmp(f->activations, "f32") != 0 && strcmp(f->activations, "u8") != 0) {
         report_usage("with --weights %s activations stay f32: --activations %s needs weights of 8 bits", f->weights,
                      f->activations);
@@ -259,18 +259,18 @@ static bool are_compatible(const struct quantize_flags *f)
     return true;
 }
 
-/* Files that are written must be none that are read, nor each other; if one is, that has been said. */
+/* Reports whether a file to write is also read, or written twice. */
 static bool check_targets(const struct quantizing *t)
 {
     const char *output = t->flags->output, *picture = t->flags->picture;
     const char *own = file_is_one_target(output, t->model) ? output : picture;
     if (file_is_one_target(own, t->model)) {
-        report_usage("%s is the model itself; what is written wants a file of its own", own);
+        report_usage("%s is the model itself; choose another file for the result", own);
         return false;
     }
     if (picture != NULL &&
         (file_is_one_target(output, picture) || (strcmp(output, "-") == 0 && strcmp(picture, "-") == 0))) {
-        report_usage("--output and --picture are one file, %s", picture);
+        report_usage("--output and --picture name the same file, %s; choose two", picture);
         return false;
     }
     return true;
@@ -281,7 +281,7 @@ static bool read_flags(struct quantizing *t)
     const struct quantize_flags *f = t->flags;
     xcvm_error error;
     if (f->output == NULL) {
-        report_usage("-o is needed, the file that the quantized model is written to");
+        report_usage("-o is needed: name the file of the quantized model, such as -o model.q.onnx");
         return false;
     }
     if (!columns_add_inputs(&t->columns, &f->inputs))
@@ -291,181 +291,10 @@ static bool read_flags(struct quantizing *t)
         return false;
     }
     t->options = options_of(t);
-    return parse_share("max-error", f->max_error, &t->options.max_error) && parse_agreement(t) &&
+    return parse_share("max-error", f->max_error, &t->options.max_error) &&
+           parse_share("max-mean-error", f->max_mean_error, &t->options.max_mean_error) && parse_agreement(t) &&
            parse_share("held-out", f->held_out, &t->options.held_out) && are_compatible(f) && check_targets(t) &&
            rewrite_check_name(f->output) == EXIT_OK;
-}
-
-/* ---- What is printed ---- */
-
-/* Whether row `index` is to be printed; tells how many are not behind the last one. */
-static bool in_rows(const struct quantizing *t, size_t index)
-{
-    return t->flags->rows == 0 || index < (size_t)t->flags->rows;
-}
-
-static void print_left(size_t count, size_t shown, const char *what)
-{
-    if (count > shown)
-        printf("and %zu more %s; --rows 0 prints all\n", count - shown, what);
-}
-
-static const char *printable(char *text, size_t size, const char *name)
-{
-    snprintf(text, size, "%s", name);
-    make_printable(text);
-    return text;
-}
-
-static void print_share(struct table *table, double share)
-{
-    if (isnan(share))
-        table_cell(table, ">-");
-    else
-        table_cell(table, ">%.1f", share * 100);
-}
-
-static void print_outputs(const struct quantizing *t)
-{
-    const xcc_quantizer_output_info *o;
-    struct table table = {0};
-    char name[128];
-    if (xcc_quantizer_output_at(t->quantizer, 0) == NULL)
-        return;
-    static const char *const heads[] = {"output",        ">range",   ">max error %",     ">likely %",
-                                        ">mean error %", ">SQNR dB", ">same greatest %", ">likely %"};
-    for (size_t i = 0; i < COUNT_OF(heads); i++)
-        table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
-    table_end_row(&table);
-    for (size_t i = 0; (o = xcc_quantizer_output_at(t->quantizer, i)) != NULL; i++) {
-        table_cell(&table, "%s", printable(name, sizeof name, o->name));
-        if (o->decisions) {
-            for (size_t k = 0; k < 5; k++)
-                table_cell(&table, ">-");
-        } else {
-            table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
-            table_cell(&table, ">%.3f", o->max_error * 100);
-            table_cell(&table, ">%.3f", o->likely_error * 100);
-            table_cell(&table, ">%.3f", o->mean_error * 100);
-            table_cell(&table, ">%.1f", o->sqnr);
-        }
-        print_share(&table, o->agree);
-        print_share(&table, o->likely_agree);
-        table_end_row(&table);
-    }
-    table_print(&table, stdout);
-    putchar('\n');
-}
-
-static void print_tensors(const struct quantizing *t)
-{
-    const xcc_quantizer_tensor_info *x;
-    struct table table = {0};
-    char name[128];
-    size_t count = 0, shown = 0;
-    if (xcc_quantizer_tensor_at(t->quantizer, 0) == NULL)
-        return;
-    static const char *const heads[] = {"tensor", "of", ">SQNR dB", ">max error", ">mean error", ">range", ">seen"};
-    for (size_t i = 0; i < COUNT_OF(heads); i++)
-        table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
-    table_end_row(&table);
-    for (; (x = xcc_quantizer_tensor_at(t->quantizer, count)) != NULL; count++) {
-        if (!in_rows(t, count))
-            continue;
-        shown++;
-        table_cell(&table, "%s", printable(name, sizeof name, x->name));
-        table_cell(&table, "%s", x->op[0] != '\0' ? x->op : "input");
-        table_cell(&table, ">%.1f", x->sqnr);
-        table_cell(&table, ">%.3g", x->max_error);
-        table_cell(&table, ">%.3g", x->mean_error);
-        table_cell(&table, ">%.4g .. %.4g", x->low, x->high);
-        table_cell(&table, ">%.4g .. %.4g", x->least, x->greatest);
-        table_end_row(&table);
-    }
-    table_print(&table, stdout);
-    print_left(count, shown, "tensors");
-    putchar('\n');
-}
-
-static bool has_float_nodes(const struct quantizing *t)
-{
-    const xcc_quantizer_node_info *n;
-    for (size_t i = 0; (n = xcc_quantizer_node_at(t->quantizer, i)) != NULL; i++)
-        if (!n->quantized)
-            return true;
-    return false;
-}
-
-static void print_float_nodes(const struct quantizing *t)
-{
-    const xcc_quantizer_node_info *n;
-    struct table table = {0};
-    char name[128];
-    size_t count = 0, shown = 0;
-    if (!has_float_nodes(t))
-        return;
-    table_cell(&table, "in float");
-    table_cell(&table, "operator");
-    table_cell(&table, ">harm %%");
-    table_cell(&table, "because");
-    table_end_row(&table);
-    for (size_t i = 0; (n = xcc_quantizer_node_at(t->quantizer, i)) != NULL; i++) {
-        if (n->quantized)
-            continue;
-        count++;
-        if (!in_rows(t, count - 1))
-            continue;
-        shown++;
-        table_cell(&table, "%s", printable(name, sizeof name, n->name));
-        table_cell(&table, "%s", n->op);
-        if (isnan(n->harm))
-            table_cell(&table, ">-");
-        else
-            table_cell(&table, ">%.3f", n->harm * 100);
-        table_cell(&table, "%s", n->reason);
-        table_end_row(&table);
-    }
-    table_print(&table, stdout);
-    print_left(count, shown, "nodes in float");
-    putchar('\n');
-}
-
-/* What was done with which of the data, which tells what the figures are worth. */
-static void print_batches(const xcc_quantizer_report *r)
-{
-    if (r->calibration_batches == 0)
-        return;
-    const bool same = r->calibration_batches + r->measured_batches > r->data_batches;
-    printf("calibrated with %zu batches, %s%s %zu%s; likely: what as many others stay within, nine times in ten\n",
-           r->calibration_batches, r->tried_models > 1 ? "nodes chosen by and " : "", "measured on",
-           r->measured_batches, same ? ", the same ones" : " others");
-}
-
-static void print_report(const struct quantizing *t)
-{
-    xcc_quantizer_report report = {.size = sizeof report};
-    xcc_quantizer_get_report(t->quantizer, &report);
-    print_outputs(t);
-    print_tensors(t);
-    print_float_nodes(t);
-    printf("nodes %zu of %zu quantized", report.quantized_nodes, report.node_count);
-    if (t->options.max_error > 0 || t->options.min_agreement > 0)
-        printf(", %zu kept in float for the bounds", report.kept_nodes);
-    if (report.inference_nodes > 0)
-        printf(", %zu put into inference form", report.inference_nodes);
-    if (report.folded_normalizations > 0)
-        printf(", %zu normalizations folded", report.folded_normalizations);
-    if (report.equalized_pairs > 0)
-        printf(", %zu pairs of convolutions equalized", report.equalized_pairs);
-    putchar('\n');
-    if (report.tried_models > 1)
-        printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
-               (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
-    if (report.tried_models > 1 && t->options.method == XCC_RANGE_DEFAULT && report.method != XCC_RANGE_MSE)
-        printf("ranges by --method %s, as the bound of the error did not hold with %s\n", method_names[report.method],
-               method_names[XCC_RANGE_MSE]);
-    print_batches(&report);
-    printf("constants %.2f MB, were %.2f MB\n", (double)report.bytes_after / 1e6, (double)report.bytes_before / 1e6);
 }
 
 /* ---- Output ---- */
@@ -501,7 +330,7 @@ static xcvm_status write_picture(const struct quantizing *t, xcvm_error *error)
 
 /* ---- The command ---- */
 
-/* *about is what a failure is about. */
+/* *about becomes the subject of a failure. */
 static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error *error)
 {
     TRY(output_check(t->flags->output, error));
@@ -546,7 +375,7 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
         xcvm_status status = quantize(&t, &about, &error);
         progress_end(&t.progress);
         if (status == XCVM_OK)
-            print_report(&t);
+            quantize_report_print(t.quantizer, &t.options, t.flags->rows);
         code = status == XCVM_OK ? EXIT_OK : report_error(about, &error);
     }
     release(&t);
@@ -555,40 +384,43 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
 
 static const struct example examples[] = {
     {"mnist.onnx -d digits.npz -i image=images -o mnist.q.onnx",
-     "activations and weights of 8 bits, for inputs like those in the file"},
-    {"mnist.onnx -d digits.npz -i image=images --samples 500 --max-error 0.4 -o prog.bin",
-     "a program in which as many nodes stay float as it takes to keep every score within 0.4 of the right one"},
-    {"mnist.onnx -d digits.npz -i image=images --held-out 0.5 --min-agreement 0.99 -o mnist.q.onnx",
-     "as many nodes in float as it takes for 99 % of the other half of the images to get the class that floats give"},
-    {"mnist.onnx -o mnist.q.onnx", "ranges of activations computed in each run, without any data"},
-    {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "matrices of 4 bits a weight, in blocks of 32"},
+     "8-bit activations and weights, for inputs like those in the file"},
+    {"mnist.onnx -d digits.npz -i image=images --held-out 0.34 --min-agreement 0.99 -o mnist.q.onnx",
+     "keep as many nodes in float as 99 % of the classes need"},
+    {"detector.onnx -d photos --held-out 0.34 --max-mean-error 0.002 -o prog.bin",
+     "keep as many nodes in float as a mean error of 0.2 % needs, and write a program"},
+    {"mnist.onnx -o mnist.q.onnx", "compute ranges of activations in each run, without data"},
+    {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "4-bit matrices in blocks of 32 weights"},
     {"net.onnx -d photos --method entropy --exclude-types Gemm --picture errors.svg -o net.q.onnx",
-     "images to calibrate with, the last layer left as it is, and a picture of the errors"},
+     "calibrate with images, keep the last layer in float, and draw the errors"},
 };
 
 const struct command command_quantize = {
     .name = "quantize",
-    .summary = "make a model compute with integers",
+    .summary = "convert a model to integers",
     .operands = "MODEL",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Writes an ONNX model, or a program, whose convolutions and matrix products take numbers of 8 bits for floats: "
-        "real = scale * (q - zero_point). It is a quarter as large, and faster where the processor multiplies "
+        "Writes an ONNX model, or a program, whose convolutions and matrix products use 8-bit numbers instead of "
+        "floats: real = scale * (q - zero_point). It is a quarter as large, and faster if the processor multiplies "
         "bytes.\n\n"
-        "Scales of activations come from inputs like those that the model will see, --data; some hundred examples are "
+        "Scales of activations come from inputs like those that the model will see, --data. Some hundred examples are "
         "enough, and memory does not grow with their number. The first axis of every array counts examples. Without "
-        "data, scales are computed in each run, which recurrent networks and transformers bear best. Weights have a "
-        "scale for each output channel.\n\n"
-        "What this does to the model is measured on examples that were not calibrated with. The first table has the "
-        "errors of its outputs, as shares of their range, and how often the greatest element of a row, or an element "
-        "of an integer output, stays the same; likely is what as many other examples stay within, nine times in ten, "
-        "and what the bounds are about. "
-        "The second has the tensors that were rounded, those with the least signal to quantization noise (SQNR) first; "
-        "the third the nodes that compute in float, with the reason. If an output is off too far: more data, another "
-        "--method, --activations u16, or --max-error and --min-agreement, which keep the nodes that harm most in "
-        "float.\n\n"
-        "BatchNormalization is merged into convolutions first, and Relu and Clip become the ends of ranges.",
+        "data, scales are computed in each run, which recurrent networks and transformers tolerate best. Weights have "
+        "a scale per output channel.\n\n"
+        "The result is measured on examples that were not used for calibration. The first table has the errors of the "
+        "outputs, as shares of their range, and how often the greatest element of a row, or an element of an integer "
+        "output, stays the same. The columns \"likely\" estimate what as many other examples stay within, in nine "
+        "cases of ten. The second table has the rounded tensors, those with the least signal-to-quantization-noise "
+        "ratio "
+        "(SQNR) first. The third lists the nodes that a bound keeps in float, the most harmful first. The last one has "
+        "the other nodes in float, with the reason.\n\n"
+        "If an application's decisions change, hold out a third of at least 100 inputs (--held-out 0.34) and give a "
+        "bound. "
+        "A classifier needs --min-agreement 0.99. For a detector, give --max-mean-error with half of the mean error in "
+        "the first table, and halve it until the decisions are right. --activations u16 needs fewer nodes in float.\n\n"
+        "BatchNormalization is merged into convolutions first, and Relu and Clip become ends of ranges.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,
