@@ -1,7 +1,8 @@
 #!/bin/sh
-# quantized_trained.sh [--page] [--short] [NAME...]: trained networks of npm packages, made integers by `xcvm quantize`, against their floats:
-# quantized_trained.py has the networks, their inputs and what is judged. A network that is below its target with the defaults is
-# measured again with --activations u16, with --activations f32 and with --max-error. Lines of results go to standard output. --short: the small networks alone, as make test does. Needs npm, espeak-ng and sox.
+# quantized_trained.sh [--page] [--short] [NAME...]: trained networks of npm packages, quantized by `xcvm quantize`, beside their floats.
+# quantized_trained.py has the networks, their inputs and judges. A network that misses its target with the defaults is measured again with the
+# bound that docs/quantization.md chooses, and then with 16-bit activations as well. Lines of results go to standard output. --short: the
+# small networks only, as make test does. Needs npm, espeak-ng and sox.
 # The packages are installed in bench/out/trained/node_modules; nothing of them becomes part of the project.
 # --page: prints the part of docs/quantization-benchmark.md in place of the lines.
 # XCVM_BUILD: the build (build/release).
