@@ -11,7 +11,7 @@
 #   make format     lay out the sources with clang-format
 #   make docs       build the documentation site in build/release/docs/html
 #   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
-#   make size       the bytes of the runtime library, floor by floor
+#   make size       the bytes of the runtime library, layer by layer
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
