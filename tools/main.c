@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command *const commands[] = {
-    &command_compile, &command_run,   &command_test, &command_bench, &command_profile,  &command_dump,  &command_asm,
-    &command_strip,   &command_check, &command_diff, &command_ops,   &command_quantize, &command_train, NULL,
-};
+#define COMMAND_ADDRESS(name) &command_##name,
+static const struct command *const commands[] = {COMMANDS(COMMAND_ADDRESS) NULL};
+#undef COMMAND_ADDRESS
 
 static const struct command *find_command(const char *name)
 {
@@ -40,11 +39,11 @@ static int unknown_command(const char *name)
     names[COUNT_OF(commands) - 1] = "help";
     const char *nearest = nearest_name(name, names);
     if (nearest != NULL)
-        return report_usage("there is no command \"%s\"; did you mean \"%s\"?", name, nearest);
+        return report_usage("there is no command \"%s\". Did you mean \"%s\"?", name, nearest);
     return report_usage("there is no command \"%s\"", name);
 }
 
-/* xcvm help [COMMAND|spec] [--markdown]; the last is for docs/manual. */
+/* xcvm help [COMMAND|spec] [--markdown]. The Markdown form makes docs/manual. */
 static int help(int argc, char **argv)
 {
     struct buffer text = {0};
@@ -113,7 +112,7 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(first, "--completion") == 0) {
         if (argc < 3 || strcmp(argv[2], "bash") != 0)
-            return report_usage("--completion wants a shell: bash");
+            return report_usage("--completion needs a shell: bash");
         completion_bash(&text, commands);
         return print(&text);
     }
@@ -123,7 +122,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* A file that may not get larger is an error as others are, whose message names the file. */
+    /* Without the signal, a write beyond the file size limit fails with a message that names the file. */
     signal(SIGXFSZ, SIG_IGN);
     const int code = output_guard_streams() ? output_check_stdout(dispatch(argc, argv)) : EXIT_IO;
     return interrupt_end(code);

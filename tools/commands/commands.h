@@ -1,10 +1,27 @@
-/* The subcommands, one file each. */
+/* The subcommands. COMMANDS is their only list: help, completion, man pages and dispatch follow it. */
 #ifndef XCVM_TOOLS_COMMANDS_COMMANDS_H
 #define XCVM_TOOLS_COMMANDS_COMMANDS_H
 
 #include "cli/options.h"
 
-extern const struct command command_compile, command_run, command_test, command_bench, command_profile, command_dump,
-    command_asm, command_strip, command_check, command_diff, command_ops, command_quantize, command_train;
+/* X(NAME) for each subcommand, in the order of the help. commands/cmd_NAME.c defines command_NAME. */
+#define COMMANDS(X)                                                                                                    \
+    X(compile)                                                                                                         \
+    X(run)                                                                                                             \
+    X(test)                                                                                                            \
+    X(bench)                                                                                                           \
+    X(profile)                                                                                                         \
+    X(dump)                                                                                                            \
+    X(asm)                                                                                                             \
+    X(strip)                                                                                                           \
+    X(check)                                                                                                           \
+    X(diff)                                                                                                            \
+    X(ops)                                                                                                             \
+    X(quantize)                                                                                                        \
+    X(train)
+
+#define DECLARE_COMMAND(name) extern const struct command command_##name;
+COMMANDS(DECLARE_COMMAND)
+#undef DECLARE_COMMAND
 
 #endif
