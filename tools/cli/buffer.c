@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* From here on a buffer lies in pages of its own, which grow by being moved in the page tables instead of copied. */
+/* From this size on, a buffer has pages of its own. mremap grows them without a copy. */
 static const size_t mapped_from = (size_t)1 << 20;
 
 static _Noreturn void give_up(void)

@@ -1,10 +1,10 @@
-/* The clock by which the command measures. */
+/* The clock for measurements. */
 #ifndef XCVM_TOOLS_CLI_CLOCK_H
 #define XCVM_TOOLS_CLI_CLOCK_H
 
 #include <stdint.h>
 
-/* Nanoseconds, and seconds, of the monotonic clock. */
+/* Time of the monotonic clock in nanoseconds and in seconds. */
 uint64_t now_ns(void);
 double now_seconds(void);
 

@@ -1,9 +1,9 @@
-/* Colors of a terminal. */
+/* Terminal colors. */
 #ifndef XCVM_TOOLS_CLI_COLOR_H
 #define XCVM_TOOLS_CLI_COLOR_H
 
-/* Codes that what is printed next to `fd` (1 or 2) begins with, where that is a terminal and NO_COLOR is not set;
- * otherwise "". color_end ends what one of the others began. */
+/* Escape codes for output to `fd` (1 or 2). They are "" unless `fd` is a terminal and NO_COLOR is not set.
+ * color_end ends a color. */
 const char *color_good(int fd);
 const char *color_bad(int fd);
 const char *color_faint(int fd);

@@ -23,11 +23,11 @@ static const char *optimizer_at(size_t i)
 static const char *pass_at(size_t i) { return i < xcc_pass_count() ? xcc_pass_at(i)->name : NULL; }
 static const char *operator_at(size_t i) { return i < xcc_operator_count() ? xcc_operator_at(i)->name : NULL; }
 
-/* What an option's value is called in help tells what it may be; others may be possible, too. */
+/* The name of an option's value in help selects the list of its values. Other values may be possible too. */
 static const struct value_class {
     const char *argument;
     const char *(*at)(size_t index); /* NULL beyond the last */
-    const char *more;                /* behind these; NULL: nothing */
+    const char *more;                /* more values; may be NULL */
 } value_classes[] = {
     {"LOSS", loss_at, NULL},
     {"OPTIMIZER", optimizer_at, NULL},

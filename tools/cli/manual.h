@@ -1,20 +1,20 @@
-/* Help, man pages and manual pages in Markdown, all from the tables of the subcommands. */
+/* Help, man pages and Markdown pages, generated from the tables of the subcommands. */
 #ifndef XCVM_TOOLS_CLI_MANUAL_H
 #define XCVM_TOOLS_CLI_MANUAL_H
 
 #include "cli/buffer.h"
 #include "cli/options.h"
 
-/* What `xcvm` without a subcommand, or `xcvm help`, says. `commands` ends with NULL everywhere here. */
+/* The output of `xcvm help`. `commands` ends with NULL, here and below. */
 void manual_overview(struct buffer *text, const struct command *const *commands);
-/* What `xcvm help NAME` says. */
+/* The output of `xcvm help NAME`. */
 void manual_help(struct buffer *text, const struct command *command);
-/* What `xcvm help spec` says: the grammar of tensors on the command line. */
+/* The output of `xcvm help spec`: the grammar of tensors. */
 void manual_spec(struct buffer *text);
 /* A page of docs/manual. */
 void manual_markdown(struct buffer *text, const struct command *command);
 void manual_spec_markdown(struct buffer *text);
-/* Appends text in which nothing means anything to Markdown. */
+/* Appends text, escaped for Markdown. */
 void markdown_text(struct buffer *out, const char *text);
 /* xcvm-NAME.1 */
 void manual_troff_page(struct buffer *text, const struct command *command);

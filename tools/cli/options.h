@@ -1,4 +1,4 @@
-/* Options of a subcommand as tables, from which parsing, help, the man page and completion are derived. */
+/* Tables of options. Parsing, help, the man page and completion follow from them. */
 #ifndef XCVM_TOOLS_CLI_OPTIONS_H
 #define XCVM_TOOLS_CLI_OPTIONS_H
 
@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the value of an option is stored as. */
+/* The type of an option's value. */
 enum option_kind {
     OPTION_FLAG,   /* bool; takes no value */
     OPTION_TEXT,   /* const char * */
-    OPTION_LIST,   /* struct text_list; may be given again and again */
+    OPTION_LIST,   /* struct text_list; may be repeated */
     OPTION_FILE,   /* const char *, a path */
-    OPTION_FOLDER, /* const char *, a path of a folder */
-    OPTION_CHOICE, /* const char *, one of those in `argument`, which are separated by | */
+    OPTION_FOLDER, /* const char *, a path of a directory */
+    OPTION_CHOICE, /* const char *, one of the choices in `argument`, separated by | */
     OPTION_INT,    /* int64_t from min to max */
     OPTION_REAL,   /* double, at least 0 */
     OPTION_SIZE    /* uint64_t bytes, written as 1000, 64K, 512M or 2G */
@@ -24,18 +24,18 @@ struct text_list {
     size_t count;
 };
 
-/* Options live in a struct of the subcommand's; `offset` is where in it (or in a part of it, see option_group). */
+/* An option. Its value is stored at `offset` in the struct of its group. */
 struct option {
     const char *name;
     char letter;          /* 0: none */
-    const char *argument; /* what help calls the value; NULL for flags */
+    const char *argument; /* name of the value in help; NULL for flags */
     enum option_kind kind;
     size_t offset;
     int64_t min, max;
     const char *help;
 };
 
-/* Options that belong together, and the offset of their struct in the subcommand's. */
+/* A group of options, and the offset of its struct in the options of the subcommand. */
 struct option_group {
     const char *title;
     const struct option *options; /* ended by END_OF_OPTIONS */
@@ -53,7 +53,7 @@ struct option_group {
     }
 
 struct example {
-    const char *arguments; /* behind "xcvm NAME" */
+    const char *arguments; /* after "xcvm NAME" */
     const char *purpose;
 };
 
@@ -74,31 +74,31 @@ struct command {
     size_t example_count;
     const void *defaults; /* a struct of options_size bytes; NULL: zeros */
     size_t options_size;
-    /* With --help: prints what there is to say of the operands, before the help. NULL: nothing. */
+    /* With --help, prints information about the operands before the help. May be NULL. */
     void (*describe)(const void *options, const struct arguments *arguments);
     /* Returns an exit code. */
     int (*run)(const void *options, const struct arguments *arguments);
 };
 
-/* Fills in `options` (options_size bytes) and the operands, which lend from argv. argv[0] is the first argument behind
- * the subcommand's name. Every mistake is reported, not just the first. Returns false if there was one; *help is set
- * if --help was asked for, and then nothing else matters. */
+/* Parses the arguments into `options` (options_size bytes) and `operands`, which borrow from argv. argv[0] is the
+ * first argument after the subcommand's name. Reports every mistake and returns false if there is one. *help is
+ * set for --help, and mistakes are then ignored. */
 bool options_parse(const struct command *command, int argc, char **argv, void *options, struct arguments *operands,
                    bool *help);
 void options_release(const struct command *command, void *options, struct arguments *operands);
 
-/* The default of an option as text, or NULL if there is none to speak of: false, no text, and 0 unless the help says
- * what "0: " means. `text` is for numbers. */
+/* The default of an option as text. NULL for false, for no text, and for 0 unless the help explains "0: ". `text`
+ * is the buffer for numbers. */
 const char *option_default(const struct option *option, const struct option_group *group, const void *defaults,
                            char *text, size_t size);
 
-/* Whether the option's value differs between two structs of its group. */
+/* True if the option's value differs between two structs of its group. */
 bool option_differs(const struct option *option, const void *a, const void *b);
 
-/* Of the names (ended by NULL), the one that is most like `word`, or NULL if none is near. */
+/* The name (the list ends with NULL) that is most similar to `word`, or NULL if none is similar. */
 const char *nearest_name(const char *word, const char *const *names);
 
-/* "512M" and the like; false if it is no size. */
+/* Parses a size such as "512M". Returns false if it is not a size. */
 bool parse_size(const char *text, uint64_t *bytes);
 bool parse_int(const char *text, int64_t *value);
 bool parse_real(const char *text, double *value);

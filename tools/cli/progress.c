@@ -26,7 +26,7 @@ void progress_show(struct progress *progress, const char *what, double fraction)
     memset(bar, '-', WIDTH);
     memset(bar, '#', (size_t)done);
     bar[WIDTH] = '\0';
-    /* What does not fit into one line could not be taken back. */
+    /* A text longer than a line could not be removed. */
     struct winsize window;
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col != 0;
     if (known && window.ws_col < ALL)

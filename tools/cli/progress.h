@@ -1,4 +1,4 @@
-/* The progress line: how far long work is, on a terminal. Nothing is shown in a pipe, nor in the first half second. */
+/* The progress line on a terminal. It is not shown in a pipe, or in the first half second. */
 #ifndef XCVM_TOOLS_CLI_PROGRESS_H
 #define XCVM_TOOLS_CLI_PROGRESS_H
 
@@ -8,7 +8,7 @@ struct progress {
 };
 
 void progress_start(struct progress *progress);
-/* `fraction` from 0 to 1 is done; `what` is what is being done. */
+/* Shows the part that is done, from 0 to 1, and a name of the work. */
 void progress_show(struct progress *progress, const char *what, double fraction);
 /* Removes the line. */
 void progress_end(struct progress *progress);

@@ -100,7 +100,7 @@ int report_error(const char *file, const xcvm_error *error)
 {
     char text[900];
     xcvm_error own = *error;
-    /* Messages about files may begin with the name already, which is to stand before everything else. */
+    /* Messages about files may start with the name already, which must come first. */
     size_t length = file != NULL ? strlen(file) : 0;
     if (length != 0 && strncmp(error->message, file, length) == 0 && strncmp(error->message + length, ": ", 2) == 0)
         snprintf(own.message, sizeof own.message, "%s", error->message + length + 2);

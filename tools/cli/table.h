@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Zero-initialized it is empty. A cell whose format begins with > stands at the right of its column. */
+/* A zero-initialized table is empty. A cell whose format starts with > is right-aligned. */
 struct table {
     struct table_row {
         struct table_text {

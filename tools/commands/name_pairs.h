@@ -6,12 +6,12 @@
 
 #include <xcvm/compiler.h>
 
-/* Takes texts OUTPUT:INPUT apart, of several colons, as in "h:0:state:0", at the middle one; false if one is none. What
- * *pairs then is, of as many as there are texts, is to be released in any case. */
+/* Splits texts OUTPUT:INPUT, at the middle colon if there are several, as in "h:0:state:0". Returns false for
+ * another form. *pairs has as many elements as there are texts, and must be released in any case. */
 bool state_pairs_parse(const struct text_list *texts, xcc_state_pair **pairs);
 void state_pairs_release(xcc_state_pair *pairs, size_t count);
 
-/* The same of texts FUNCTION=NAME, which lend the names behind the sign. */
+/* Likewise for texts FUNCTION=NAME. The pairs borrow NAME. */
 bool vjps_parse(const struct text_list *texts, xcc_vjp_function **vjps);
 void vjps_release(xcc_vjp_function *vjps, size_t count);
 

@@ -17,7 +17,7 @@ enum { CLEANUP_MAX = 8 };
 
 static _Atomic(char *) registered[CLEANUP_MAX];
 
-/* The kernel's own record of a folder's entry; readdir takes memory, which a signal handler may not. */
+/* A directory entry of getdents64. readdir allocates memory, which a signal handler must not do. */
 struct entry {
     uint64_t inode;
     int64_t offset;

@@ -1,13 +1,13 @@
-/* Cleanup: files and folders that must not stay behind if the process ends before they are finished. */
+/* Cleanup of unfinished files and directories when the process ends. */
 #ifndef XCVM_TOOLS_IO_CLEANUP_H
 #define XCVM_TOOLS_IO_CLEANUP_H
 
-/* From now on a signal or exit removes `path`, a file or a folder with the files in it. The text must stay where it is
- * until it is forgotten. */
+/* Registers `path`, a file or a directory with its files, for removal at a signal or exit. The text must stay
+ * valid until cleanup_forget. */
 void cleanup_register(char *path);
 void cleanup_forget(char *path);
 
-/* Removes a file, or a folder and the files in it. Calls nothing that a signal handler may not. */
+/* Removes a file, or a directory and its files. Async-signal-safe. */
 void cleanup_remove(const char *path);
 
 #endif

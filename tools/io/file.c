@@ -31,7 +31,7 @@ enum file_kind file_kind_of_bytes(const void *bytes, size_t count)
     }
 }
 
-/* Looks at a file where it is, since what tells may be behind large weights. */
+/* Maps the file, because the distinctive fields may follow large weights. */
 static enum file_kind kind_of_file(int fd)
 {
     struct stat facts;
@@ -53,7 +53,7 @@ xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enu
         *kind = file_kind_of_bytes(bytes->data, bytes->length);
         return XCVM_OK;
     }
-    /* Of a folder the compiler says what it is. */
+    /* The compiler describes a directory. */
     *kind = FILE_MODEL;
     if (file_is_folder(path))
         return XCVM_OK;
@@ -107,7 +107,8 @@ char *file_folder(const char *path)
     return slash == path ? memory_text("/") : memory_text_n(path, (size_t)(slash - path));
 }
 
-/* The path of a file that may not exist yet, behind links; NULL if its folder does not. Release with free. */
+/* The path of a file that may not exist yet, with links resolved; NULL if its directory does not exist. Release it
+ * with free. */
 static char *absolute(const char *path)
 {
     char *real = realpath(path, NULL);

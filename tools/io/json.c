@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Bytes of the character at `text` if it is sound UTF-8, else 0. */
+/* The number of bytes of the character at `text` if it is valid UTF-8, otherwise 0. */
 static size_t character_length(const unsigned char *text)
 {
     unsigned char lead = *text;

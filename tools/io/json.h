@@ -4,7 +4,7 @@
 
 #include "cli/buffer.h"
 
-/* A string with quotes and escapes; bytes that are no UTF-8 become U+FFFD. */
+/* Appends a string with quotes and escapes. Bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct buffer *text, const char *string);
 
 #endif

@@ -1,4 +1,4 @@
-/* Test cases in ONNX's layout: folders with model.onnx and test_data_set_N/{input,output}_N.pb. */
+/* Test cases in ONNX's layout: directories with model.onnx and test_data_set_N/{input,output}_N.pb. */
 #ifndef XCVM_TOOLS_RUN_CASES_H
 #define XCVM_TOOLS_RUN_CASES_H
 
@@ -6,7 +6,7 @@
 #include "values/budget.h"
 
 struct test_case {
-    char *name;   /* the folder's, relative to the one that was named on the command line */
+    char *name;   /* path relative to the directory on the command line */
     char *folder; /* a path */
     char *model;  /* a path */
 };
@@ -16,8 +16,8 @@ struct test_cases {
     size_t count;
 };
 
-/* Adds `folder` if it is a case, else all cases below it, sorted by name. A case is a folder with model.onnx, or with
- * a single other .onnx file and at least one data set. */
+/* Adds `folder` if it is a case, otherwise all cases below it, sorted by name. A case is a directory with
+ * model.onnx, or with a single other .onnx file and at least one data set. */
 xcvm_status cases_find(const char *folder, struct test_cases *cases, xcvm_error *error);
 void cases_release(struct test_cases *cases);
 
@@ -25,18 +25,18 @@ void cases_release(struct test_cases *cases);
 char **data_sets_find(const char *folder);
 void data_sets_release(char **sets);
 
-/* Reads DATA_SET/KIND_N.pb (kind "input" or "output"), or the items of a sequence from KIND_N_0.pb on. *value is NULL
- * if there is neither. What is read, and the file while it is read, counts. */
+/* Reads DATA_SET/KIND_N.pb (kind "input" or "output"), or the items of a sequence from KIND_N_0.pb on. *value is
+ * NULL if there is neither. The budget counts values, and files while they are read. */
 xcvm_status data_set_value(const char *data_set, const char *kind, size_t index, const xcvm_type *type,
                            struct value_budget *budget, xcvm_value **value, xcvm_error *error);
-/* One .pb file, and its tensor's name as xcc_value_load gives it; *value is NULL if there is no such file. */
+/* Reads a .pb file, and the name of its tensor. *value is NULL if there is no such file. */
 xcvm_status data_file_load(const char *path, const xcvm_type *type, struct value_budget *budget, char name[128],
                            xcvm_value **value, xcvm_error *error);
 
-/* How many inputs a data set has files for: one more than the highest number. */
+/* The number of inputs that a data set has files for: the highest number plus one. */
 size_t data_set_inputs(const char *data_set);
-/* The name of a file of that kind ("input", "output") whose number is `count` or more, or which is no .pb file; NULL if
- * there is none. Release with free. */
+/* The name of a file of the kind ("input", "output") whose number is `count` or more, or which is not a .pb file;
+ * NULL if there is none. Release it with free. */
 char *data_set_leftover(const char *data_set, const char *kind, size_t count);
 
 #endif

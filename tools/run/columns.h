@@ -1,4 +1,4 @@
-/* Which arrays of data files inputs take, as options say it. */
+/* The arrays of data files that inputs take, from options. */
 #ifndef XCVM_TOOLS_RUN_COLUMNS_H
 #define XCVM_TOOLS_RUN_COLUMNS_H
 
@@ -11,8 +11,8 @@ struct columns {
     size_t count;
 };
 
-/* Adds "NAME=ARRAY" or "NAME=ARRAY*FACTOR", or, if `alone`, NAME, whose array has that name; else says on stderr what
- * `option` wanted. */
+/* Adds "NAME=ARRAY", "NAME=ARRAY*FACTOR" or, if `alone`, NAME, whose array has the same name. Otherwise reports
+ * the form that `option` needs. */
 bool columns_add(struct columns *columns, const char *option, const char *text, bool alone);
 /* Adds those of --input. */
 bool columns_add_inputs(struct columns *columns, const struct text_list *inputs);
@@ -20,7 +20,7 @@ bool columns_add_inputs(struct columns *columns, const struct text_list *inputs)
 void columns_tell_scales(const struct columns *columns, const xct_dataset *data, const char *input);
 void columns_release(struct columns *columns);
 
-/* A note of the files that were skipped in folders of images, if there are any. */
+/* Prints a note about skipped files in directories of images. */
 void data_skipped_tell(const xct_dataset *data);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is differentiated by: from the command line, and from the files of test data that name it. */
+/* Names to differentiate by, from the command line and from files of test data. */
 #ifndef XCVM_TOOLS_RUN_GRADIENTS_H
 #define XCVM_TOOLS_RUN_GRADIENTS_H
 
@@ -7,21 +7,21 @@
 
 #include <xcvm/compiler.h>
 
-/* Names, which are owned. */
+/* A list of names that it owns. */
 struct names {
     const char **items;
     size_t count;
 };
-/* Takes texts apart at commas; empty names are left out. */
+/* Splits texts at commas. Empty names are omitted. */
 void names_split(const struct text_list *texts, struct names *names);
-/* Adds a copy of a name; `names` is a struct names, so that this can be a callback. */
+/* Adds a copy of a name. `names` is a struct names; the type fits callbacks. */
 void names_add(void *names, const char *name);
 void names_release(struct names *names);
 
-/* Adds to `names` what the files DATA_SET/gradient_N.pb, whose tensors are named grad_out@NAME, are gradients by,
- * unless it is among them already. What is read counts. */
+/* Adds NAME of each tensor grad_out@NAME in DATA_SET/gradient_N.pb to `names`, once. The budget counts what is
+ * read. */
 xcvm_status gradient_names(const char *data_set, struct value_budget *budget, struct names *names, xcvm_error *error);
-/* The gradient that a data set has for the program's output `output`; *value is NULL if it has none. */
+/* Reads the gradient of a data set for the program's output `output`. *value is NULL if there is none. */
 xcvm_status gradient_value(const char *data_set, const char *output, struct value_budget *budget, xcvm_value **value,
                            xcvm_error *error);
 

@@ -1,27 +1,26 @@
-/* The kernel cache: where the command puts the kernel libraries that a compilation with --kernel-library makes. */
+/* Kernel libraries of --kernel-library and their cache. */
 #ifndef XCVM_TOOLS_RUN_KERNEL_CACHE_H
 #define XCVM_TOOLS_RUN_KERNEL_CACHE_H
 
 #include <xcvm/xcvm.h>
 
-/* A library is made in a folder of its own, which goes with what else the C compiler left there, also after a signal.
- */
+/* A library is made in a temporary directory, which is removed with its files, also after a signal. */
 struct library {
     char *folder; /* NULL: none is being made */
     char *path;   /* in that folder */
-    char *cache;  /* where libraries are kept by their content, NULL for nowhere */
+    char *cache;  /* directory of cached libraries; may be NULL */
 };
 
-/* Begins one called `name` in a new folder below `parent`. */
+/* Starts a library `name` in a new directory below `parent`. */
 xcvm_status library_begin(struct library *library, const char *parent, const char *name, xcvm_error *error);
-/* Puts it in its place; *made is false if the compiler found nothing to put into one. */
+/* Moves the library to its target. *made is false if the compiler made none. */
 xcvm_status library_finish(struct library *library, const char *target, bool *made, xcvm_error *error);
-/* Removes the folder and what is in it; nothing if there is none. */
+/* Removes the directory and its files, if there is one. */
 void library_release(struct library *library);
 
-/* PROG with the ending .so in place of its own; release with free. */
+/* PROG with the suffix .so. Release it with free. */
 char *library_beside(const char *program);
-/* $CC, NULL if it says nothing. */
+/* $CC, or NULL if it is not set. */
 const char *library_compiler(void);
 /* $TMPDIR or /tmp. */
 const char *library_temporary_folder(void);

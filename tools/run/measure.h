@@ -6,9 +6,9 @@
 
 /* For qsort. */
 int compare_doubles(const void *a, const void *b);
-/* Of `count` > 0 sorted values; the fraction is from 0 to 1, and between two values the line between them counts. */
+/* The percentile of `count` > 0 sorted values, by linear interpolation. The fraction is from 0 to 1. */
 double percentile(const double *sorted, size_t count, double fraction);
-/* The most memory that this process ever had in use (VmHWM), in units of 2^20 bytes; 0 if the system does not tell. */
+/* The peak of resident memory (VmHWM) in units of 2^20 bytes; 0 if unknown. */
 double peak_rss_megabytes(void);
 /* A row of a table with a name and milliseconds. */
 void measure_row(struct table *table, const char *name, double seconds);

@@ -14,21 +14,21 @@ extern const struct option observe_options[];
 
 struct observation {
     const struct observe_flags *flags;
-    struct value_budget *budget; /* for what is dumped */
+    struct value_budget *budget; /* for dumps */
     size_t sequence;             /* results dumped */
     bool found;                  /* a NaN or infinity, which ended the run */
     struct buffer story;         /* what was found */
 };
 
-/* Whether anything is to be looked at. */
+/* True if an option asks for an observer. */
 bool observe_wanted(const struct observe_flags *flags);
-/* Sets the session's observer, which uses `observation` until the session is destroyed or the observer replaced. Makes
- * the folder for dumps. */
+/* Sets the session's observer, which uses `observation` until the session is destroyed or the observer replaced.
+ * Creates the directory for dumps. */
 xcvm_status observe_start(struct observation *observation, const struct observe_flags *flags,
                           struct value_budget *budget, xcvm_session *session, xcvm_error *error);
 void observe_release(struct observation *observation);
 
-/* "#12 $3, $4 = Split($2, @0) axis=0", the beginning of a line of a trace. */
+/* Appends the start of a trace line: "#12 $3, $4 = Split($2, @0) axis=0". */
 void event_print(struct buffer *text, const xcvm_event *event);
 
 #endif

@@ -52,7 +52,7 @@ static int slower_first(const void *a, const void *b)
     return (x->pc > y->pc) - (x->pc < y->pc);
 }
 
-/* Rows by kind of instruction, in `kinds`; returns how many. Their texts are lent. */
+/* Sums rows by kind of instruction in `kinds` and returns their number. They borrow their texts. */
 static size_t sum_by_kind(const struct profile *profile, struct profile_row **kinds)
 {
     size_t count = 0;
@@ -82,7 +82,7 @@ static void print_figures(struct table *table, const struct profile_row *row, ui
     table_cell(table, ">%.3f", seconds * 1e3);
     table_cell(table, ">%.3f", row->calls != 0 ? seconds * 1e6 / (double)row->calls : 0);
     table_cell(table, ">%.1f", total != 0 ? 100.0 * (double)row->ns / (double)total : 0);
-    /* Without flops, or below what the clock can tell, there is no rate. */
+    /* There is no rate without flops, or below the resolution of the clock. */
     if (row->flops != 0 && row->ns != 0)
         table_cell(table, ">%.2f", (double)row->flops / (double)row->ns);
     else
@@ -164,8 +164,8 @@ void profile_print(const struct profile *profile, bool by_time, size_t top, FILE
 
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 
-/* By the names that the compiler gives nodes: what it builds for a gradient begins with "grad", and what changes
- * parameters is called after the optimizer, or "train". */
+/* The phase of a row, by the names that the compiler gives to nodes: those of gradients start with "grad"; updates
+ * of parameters are named after the optimizer, or "train". */
 static enum phase phase_of(const struct profile_row *row, const char *optimizer)
 {
     size_t length = strcspn(optimizer, ":");

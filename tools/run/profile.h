@@ -12,18 +12,18 @@ struct profile_row {
     uint64_t calls, ns, flops, bytes;
 };
 
-/* Zero-initialized it is empty. */
+/* A zero-initialized profile is empty. */
 struct profile {
     struct profile_row *rows; /* by pc */
     size_t count;
-    uint64_t run_ns; /* added by the caller, as are the runs */
+    uint64_t run_ns; /* the caller adds time and runs */
     size_t runs;
 };
 
 void profile_add(struct profile *profile, const xcvm_event *event);
 /* Prints both tables; `top` 0 prints all instructions. */
 void profile_print(const struct profile *profile, bool by_time, size_t top, FILE *stream);
-/* Prints how a step of training with that optimizer is shared out among forward, backward and optimizer. */
+/* Prints the shares of forward pass, backward pass and optimizer in a training step. */
 void profile_print_phases(const struct profile *profile, const char *optimizer, FILE *stream);
 void profile_release(struct profile *profile);
 

@@ -1,4 +1,4 @@
-/* Opening programs: whatever a user names, be it a program, its text, or a model, becomes a loaded program. */
+/* Opening programs: a program file, its text, or a model becomes a loaded program. */
 #ifndef XCVM_TOOLS_RUN_PROGRAM_H
 #define XCVM_TOOLS_RUN_PROGRAM_H
 
@@ -19,15 +19,15 @@ struct program_flags {
     struct limit_flags limits;
     struct model_flags model;
     bool backprop;
-    struct text_list wrt;     /* with it; none: as the compiler chooses */
-    const char *train, *loss; /* an optimizer: a model becomes a step of training; and what it makes smaller */
+    struct text_list wrt;     /* with backprop; empty: the compiler chooses */
+    const char *train, *loss; /* optimizer and loss of a training step; NULL: a model is compiled for inference */
     bool copy, no_libraries;
     const char *library_dir, *isa;
-    bool no_notes;                  /* of the compiler on a model */
-    const struct text_list *inputs; /* NAME=SPEC; a model's inputs with defaults that these name are kept. NULL: none */
+    bool no_notes;                  /* no notes of the compiler */
+    const struct text_list *inputs; /* NAME=SPEC; these inputs are kept if they have defaults. May be NULL */
 };
 extern const struct option loading_options[];
-/* Of subcommands that measure: a step of training in place of a run. */
+/* For subcommands that measure training steps. */
 extern const struct option step_options[];
 #define STEP_GROUP(type, member) OPTION_GROUP("Training", step_options, type, member)
 #define LOADING_GROUP(type, member) OPTION_GROUP("Loading", loading_options, type, member)
@@ -36,37 +36,37 @@ extern const struct option step_options[];
         .model = MODEL_DEFAULTS, .isa = "native"                                                                       \
     }
 
-/* For a text that names files outside of its folder. */
+/* A hint for text that refers to files outside of its directory. */
 #define ANY_PATH_HINT " (\"xcvm asm --any-path\" makes a program of a text that may)"
 
 struct program {
     xcvm_program *handle;
     const char *path;
-    struct buffer bytes;    /* of a program that is not in a file */
+    struct buffer bytes;    /* of a program that was made in memory */
     struct library library; /* of a model compiled with --kernel-library, until it is loaded */
     struct dims dims;
-    enum file_kind kind; /* of what was named; a model is compiled */
+    enum file_kind kind; /* of the given file */
     bool flush_subnormals;
-    bool trains; /* it is a step of training */
+    bool trains; /* a training step */
     double compile_seconds, load_seconds;
-    xcc_report report; /* of a compiled one */
+    xcc_report report; /* of a compiled model */
 };
 
-/* Loads `path`, compiling or assembling it first if that is what it needs. */
+/* Loads `path`. A model is compiled and a text is assembled first. */
 xcvm_status program_open(const char *path, const struct program_flags *flags, struct program *program,
                          xcvm_error *error);
-/* The bytes of a program: the file's own, or (then *made is true) made in memory from a text or a model. */
+/* The bytes of a program file, or of a program made from a text or a model (*made is true). */
 xcvm_status program_bytes(const char *path, const struct program_flags *flags, struct buffer *bytes, bool *made,
                           xcvm_error *error);
 void program_close(struct program *program);
 
-/* Adds to `found` the names of a model's inputs that have defaults, in their order. `model`: its bytes where they were
- * read from a stream, else NULL. */
+/* Adds the names of the model's inputs with defaults to `found`, in order. `model` is the content if it was read
+ * from a stream, otherwise NULL. */
 xcvm_status program_default_inputs(const char *path, const struct buffer *model, const struct limit_flags *limits,
                                    struct names *found, xcvm_error *error);
 
-/* Compiles a model file ("-": standard input), showing progress on a terminal. `options->user` is for the dump alone.
- */
+/* Compiles a model file ("-": standard input) and shows progress on a terminal. `options->user` is only for the
+ * dump. */
 xcvm_status compile_model(const char *path, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                           xcvm_error *error);
 

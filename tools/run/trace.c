@@ -9,7 +9,7 @@
 
 enum { PROCESS = 1 };
 
-/* What is kept of an event. Behind it lie `inputs` + `outputs` struct trace_type and then `spans` xcvm_span. */
+/* A recorded event. It is followed by `inputs` + `outputs` struct trace_type and then `spans` xcvm_span. */
 struct trace_record {
     int32_t pc;
     uint32_t inputs, outputs, spans;
@@ -207,7 +207,7 @@ static void put_span(struct writing *writing, const struct trace_record *record,
         writing->tracks = span->worker + 1;
 }
 
-/* Writes the record at `at` and returns what is behind it. */
+/* Writes the record at `at` and returns its end. */
 static const char *put_record(struct writing *writing, const struct trace *trace, const char *at)
 {
     struct trace_record record;
@@ -248,8 +248,8 @@ static void put_metadata(struct writing *writing, const char *kind, int track, c
     buffer_text(&writing->text, "}}");
 }
 
-/* Writes the runs from number `run` on that began before the record at `at` (NULL: all), so that events of a track
- * stand in the order of their beginnings. Returns the number of the next. */
+/* Writes the runs from number `run` on that started before the record at `at` (NULL: all), so that the events of a
+ * track are in order of their start. Returns the number of the next run. */
 static size_t put_runs(struct writing *writing, const struct trace *trace, size_t run, const char *at)
 {
     struct trace_record record = {.start_ns = UINT64_MAX};

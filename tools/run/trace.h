@@ -5,10 +5,10 @@
 
 #include "cli/buffer.h"
 
-/* Events of one process, noted briefly while they happen and written as JSON when all is over, so that the trace shows
- * the program's time and little of its own. Zero-initialized it is empty. */
+/* Events of one process. They are recorded in a compact form and written as JSON at the end, so that tracing costs
+ * little time. A zero-initialized trace is empty. */
 struct trace {
-    struct buffer records; /* struct trace_record, each with its types, dimensions and spans behind it */
+    struct buffer records; /* struct trace_record, each followed by its types, dimensions and spans */
     struct trace_name {    /* by pc */
         char *instruction, *node;
     } * names;
@@ -19,18 +19,18 @@ struct trace {
     size_t run_count;
 };
 
-/* Names what it is a trace of. */
+/* Properties of the traced program. */
 struct trace_header {
     const char *program, *producer;
     int threads;
 };
 
-/* A run as a whole; runs are noted in their order. */
+/* Records a run. Runs are recorded in order. */
 void trace_run(struct trace *trace, uint64_t start_ns, uint64_t end_ns);
-/* An instruction, the spans of the workers in it, and the memory after it. */
+/* Records an instruction, the spans of its workers, and the memory after it. */
 void trace_event(struct trace *trace, const xcvm_event *event);
-/* {"traceEvents": ..., "otherData": ...} to the sink; times count from the start of the first run. false if the sink
- * failed. */
+/* Writes {"traceEvents": ..., "otherData": ...} to the sink. Times start at the first run. Returns false if the
+ * sink fails. */
 bool trace_write(const struct trace *trace, const struct trace_header *header, xcvm_sink sink);
 void trace_release(struct trace *trace);
 

@@ -6,11 +6,11 @@
 #include "cli/buffer.h"
 #include "values/budget.h"
 
-/* Appends arrays to `archive`, and at last the directory. */
+/* A writer that appends arrays to `archive`, and the directory at the end. */
 struct npz_writer {
     struct buffer archive, directory;
     size_t count;
-    struct value_budget *budget; /* that the archive must fit into; NULL: none */
+    struct value_budget *budget; /* limit of the archive; may be NULL */
 };
 xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value *tensor, xcvm_error *error);
 xcvm_status npz_finish(struct npz_writer *writer, xcvm_error *error);

@@ -4,7 +4,7 @@
 
 #include <xcvm/xcvm.h>
 
-/* Encodes a tensor of a layout that xct_image_load makes; floats from 0 to 1 and integers from 0 to 255 are clamped. */
+/* Encodes a tensor in a layout of xct_image_load. Floats are clamped to 0 to 1, integers to 0 to 255. */
 xcvm_status png_write(const xcvm_value *tensor, xcvm_sink sink, xcvm_error *error);
 
 #endif

@@ -10,14 +10,14 @@ enum spec_form {
     SPEC_RANDOM,
     SPEC_ZEROS,
     SPEC_ONES,
-    SPEC_DASH,   /* - : standard input, or print */
+    SPEC_DASH,   /* "-": standard input, or print */
     SPEC_NOTHING /* empty */
 };
 
-/* A SPEC taken apart. It lends from the text that it was parsed from, except `path` and `key`. */
+/* A parsed SPEC. It borrows from its text, except `path` and `key`. */
 struct spec {
     enum spec_form form;
-    bool typed; /* `type` was written in front */
+    bool typed; /* `type` was given */
     xcvm_type type;
     const char *body; /* of a literal: the elements */
     char *path, *key; /* of a file; key is NULL if there is none */
@@ -25,26 +25,26 @@ struct spec {
     uint64_t seed;
 };
 
-/* Fails with INVALID_ARGUMENT and a message that says what a SPEC is. */
+/* Parses a SPEC. Fails with INVALID_ARGUMENT. */
 xcvm_status spec_parse(const char *text, struct spec *spec, xcvm_error *error);
 void spec_release(struct spec *spec);
 
-/* How values are made: what elements that are made up are, and what they may take. */
+/* How to make random elements, and the budget. */
 struct filling {
     uint64_t seed;
-    int64_t int_max;             /* integers are below it */
+    int64_t int_max;             /* limit of random integers */
     struct value_budget *budget; /* may be NULL */
 };
 
-/* Whether the SPEC gets its shape from what is declared, and so can't tell the size of an open dimension. */
+/* True if the SPEC takes its shape from the declaration, so that it does not determine open dimensions. */
 bool spec_needs_dims(const struct spec *spec);
 
-/* The value that a SPEC stands for, converted to the declared element type. `wanted->type` may have open dimensions,
- * except where spec_needs_dims. */
+/* Makes the value of a SPEC, converted to the declared element type. `wanted->type` may have open dimensions,
+ * unless spec_needs_dims. */
 xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, const struct filling *filling,
                        xcvm_value **value, xcvm_error *error);
 
-/* A tensor of random elements: floats from -0.5 to 0.5, integers from 0 on. */
+/* Makes a tensor of random elements: floats from -0.5 to 0.5, integers of at least 0. */
 xcvm_status spec_random(const xcvm_type *type, const struct filling *filling, xcvm_value **value, xcvm_error *error);
 
 #endif

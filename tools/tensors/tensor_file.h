@@ -1,45 +1,45 @@
-/* Tensor files: the format is told by the content, and where that tells nothing, by the name. */
+/* Tensor files. The content decides the format, or the name if the content does not. */
 #ifndef XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 #define XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 
 #include "tensors/npz.h"
 #include "values/budget.h"
 
-/* What a value read from a file should be, as far as it is known. */
+/* The expected type of a value in a file. */
 struct wanted {
     const xcvm_type *type; /* NULL: unknown */
-    const char *name;      /* of the input or output; the key in an archive that is given none */
-    bool resize;           /* images become as large as the type says */
+    const char *name;      /* name of the input or output; the default key in an archive */
+    bool resize;           /* resize images to the type */
 };
 
-/* What a budget leaves for reading a file. */
+/* The limits that a budget leaves for reading a file. */
 struct read_limits tensor_file_limits(const struct value_budget *budget);
 
-/* Reads a tensor (from .pb also other values). `key` is for archives, and may be NULL. The value has the type that the
- * file says, except for images and .bin, which have none. The file counts while it is read, beside what it unpacks to;
- * `budget` may be NULL. */
+/* Reads a tensor (from .pb also other values). `key` is for archives and may be NULL. The value has the type of
+ * the file, except for images and .bin, which have none. `budget` (may be NULL) counts the file while it is read,
+ * and the unpacked bytes. */
 xcvm_status tensor_file_read(const char *path, const char *key, const struct wanted *wanted,
                              struct value_budget *budget, xcvm_value **value, xcvm_error *error);
 
-/* Files that are written at the end of a command: archives collect their arrays until then. */
+/* Files that are written at the end of a command. Archives collect their arrays until then. */
 struct tensor_files {
     struct tensor_archive {
         const char *path;
         struct npz_writer writer;
     } * archives;
     size_t archive_count;
-    struct value_budget *budget; /* for what is made of the values; NULL: none */
+    struct value_budget *budget; /* for converted values; may be NULL */
 };
-/* Whether a tensor can be written there, as far as that is known beforehand: the kind of file and its folder. */
+/* Checks a target before it is written: the format and the directory. */
 xcvm_status tensor_file_check_target(const char *path, xcvm_error *error);
 
-/* Whether a target of that name is an archive, which takes several tensors of different keys. */
+/* True if the name is that of an archive, which contains several tensors. */
 bool tensor_file_is_archive(const char *path);
 
-/* `path` is lent until tensor_files_finish. */
+/* Writes or collects a tensor. `path` must stay valid until tensor_files_finish. */
 xcvm_status tensor_file_write(struct tensor_files *files, const char *path, const char *key, const char *name,
                               const xcvm_value *value, xcvm_error *error);
-/* Writes what is left, if `keep`; releases everything. */
+/* Writes the collected arrays if `keep`, and releases everything. */
 xcvm_status tensor_files_finish(struct tensor_files *files, bool keep, xcvm_error *error);
 
 #endif

@@ -36,7 +36,7 @@ void class_names_release(struct class_names *names)
     *names = (struct class_names){0};
 }
 
-/* Scores along an axis: how many positions there are before it and behind it. */
+/* Scores along an axis: the numbers of positions before and after it. */
 struct scores {
     const xcvm_value *value;
     size_t outer, inner, classes;

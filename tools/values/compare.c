@@ -21,7 +21,7 @@ static void differ(struct comparison *comparison, const char *what, const xcvm_v
     buffer_release(&should);
 }
 
-/* Notes a pair of elements that do not agree; `severity` orders them, the greatest is told. */
+/* Records a pair of elements that do not agree. The pair with the greatest `severity` is reported. */
 static void note_difference(struct comparison *comparison, const xcvm_value *actual, size_t index, double severity,
                             double *worst, const char *is, const char *should)
 {

@@ -8,23 +8,23 @@ struct tolerance {
     double relative, absolute;
 };
 
-/* How two values compare. Numbers agree as in NumPy's assert_allclose: |actual - expected| <= absolute + relative *
- * |expected|, NaN with NaN, an infinity with itself; integers, bools and strings only if they are equal. Kinds, element
- * types and shapes must be the same. */
+/* The result of a comparison. Numbers agree as in NumPy's assert_allclose: |actual - expected| <= absolute +
+ * relative * |expected|, NaN with NaN, an infinity with itself. Integers, bools and strings must be equal. Kinds,
+ * element types and shapes must be the same. */
 struct comparison {
     bool agrees;
     size_t different;                      /* elements that do not agree */
     size_t count;                          /* elements compared */
-    double worst_absolute, worst_relative; /* of all elements, agreeing or not, that are finite */
-    bool has_worst;                        /* the worst of those that do not agree: */
-    char worst_text[160];                  /* "at [0,3]: 1.5 instead of 1.4", or why the values cannot be compared */
+    double worst_absolute, worst_relative; /* over all finite elements */
+    bool has_worst;                        /* there is a worst disagreement: */
+    char worst_text[160]; /* "at [0,3]: 1.5 instead of 1.4", or the reason why values cannot be compared */
 };
 
 void compare_values(const xcvm_value *actual, const xcvm_value *expected, struct tolerance tolerance,
                     struct comparison *comparison);
-/* Only kinds, element types and shapes. */
+/* Compares kinds, element types and shapes only. */
 void compare_types(const xcvm_value *actual, const xcvm_value *expected, struct comparison *comparison);
-/* "3 of 10 elements differ, worst at [2]: 1.5 instead of 1.4 (absolute 0.1, relative 0.07)", or the like. */
+/* Appends for example "3 of 10 elements differ, worst at [2]: 1.5 instead of 1.4 (absolute 0.1, relative 0.07)". */
 void comparison_print(struct buffer *text, const struct comparison *comparison);
 
 #endif

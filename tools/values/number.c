@@ -71,8 +71,8 @@ number number_get(xcvm_dtype dtype, const void *data, size_t index)
     return (number)word;
 }
 
-/* A double whose last bit tells that something was cut off, so that rounding it on to fewer bits gives what rounding
- * the number at once would. */
+/* Rounds to odd: the last bit is set if bits were lost, so that rounding the double to fewer bits equals rounding
+ * the number once. */
 static double odd_double(number value)
 {
     const double nearest = (double)value;
@@ -89,7 +89,7 @@ static bool float_set(const xcvm_float_format *format, number value, uint64_t *w
     if (isnan(value))
         return format->nan != 0;
     const double back = xcvm_float_decode(format, *word);
-    /* Powers of two alone take no others. */
+    /* A type without sign has powers of two only, and represents no other number. */
     return !exceeds && (!isinf(back) || isinf(value)) && (format->sign != 0 || (number)back == value);
 }
 

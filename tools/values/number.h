@@ -4,14 +4,14 @@
 
 #include <xcvm/xcvm.h>
 
-/* Wide enough for every 64-bit integer, where long double has a 64-bit mantissa or more. */
+/* Holds every 64-bit integer if long double has a mantissa of at least 64 bits. */
 typedef long double number;
 
 enum { NUMBER_TEXT = 64 };
 
 /* The element type of the numbers: F32 for C64, F64 for C128, otherwise the same. */
 xcvm_dtype number_type(xcvm_dtype dtype);
-/* How many numbers are in one element. */
+/* Numbers per element. */
 size_t number_parts(xcvm_dtype dtype);
 bool number_is_float(xcvm_dtype dtype);
 /* The greatest value of an integer type (1 for bool). */
@@ -19,13 +19,13 @@ number number_max(xcvm_dtype dtype);
 
 /* `dtype` is that of the numbers; `index` counts numbers. */
 number number_get(xcvm_dtype dtype, const void *data, size_t index);
-/* Rounds for floats; false if an integer type does not have the value, or a float type has nothing near it. */
+/* Stores a number, rounded for floats. Returns false if the type cannot represent it. */
 bool number_set(xcvm_dtype dtype, void *data, size_t index, number value);
 
-/* The shortest text that is read as the same number again; `text` has NUMBER_TEXT bytes. Returns its length. */
+/* Writes the shortest text that reads back as the same number. `text` has NUMBER_TEXT bytes. Returns the length. */
 size_t number_print(char *text, xcvm_dtype dtype, const void *data, size_t index);
-/* Reads a number at the start of `text` and stores it; *end is behind it. Returns false, with *end == text if there is
- * no number, and otherwise if the type does not have it. */
+/* Reads a number at the start of `text` and stores it. *end is after it. Returns false if there is no number (*end
+ * == text), or if the type cannot represent it. */
 bool number_parse(const char *text, const char **end, xcvm_dtype dtype, void *data, size_t index);
 
 #endif

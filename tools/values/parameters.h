@@ -1,4 +1,4 @@
-/* What a program takes, gives and keeps, as text. */
+/* Inputs, outputs and states of a program as text. */
 #ifndef XCVM_TOOLS_VALUES_PARAMETERS_H
 #define XCVM_TOOLS_VALUES_PARAMETERS_H
 

@@ -1,4 +1,4 @@
-/* Types as text: of a tensor (element type and shape), of a list, and of what a value is. */
+/* Types as text. */
 #ifndef XCVM_TOOLS_VALUES_TYPE_H
 #define XCVM_TOOLS_VALUES_TYPE_H
 
@@ -6,15 +6,15 @@
 
 #include <xcvm/xcvm.h>
 
-/* "2x3xf32" (rank 0: "f32") into a type; false if the text, of `length` characters, is none. */
+/* Parses "2x3xf32" (rank 0: "f32"), a text of `length` characters. Returns false if it is not a type. */
 bool type_parse(const char *text, size_t length, xcvm_type *type);
-/* How the text of a list of this kind begins, "seq("; NULL for what is no list. */
+/* The start of the text of a list, for example "seq("; NULL for other kinds. */
 const char *type_prefix(xcvm_kind kind);
-/* "f32[Nx3x?]", "f32[...]" for an unknown rank, "seq(f32)": what an input or output is declared to be. */
+/* Appends a declared type: "f32[Nx3x?]", "f32[...]" for an unknown rank, "seq(f32)". */
 void type_print(struct buffer *text, const xcvm_type *type);
-/* "f32[2x3]", "seq(f32[2], f32[3])": what a value is. NULL and null values are "null". */
+/* Appends the type of a value: "f32[2x3]", "seq(f32[2], f32[3])". NULL and null values are "null". */
 void value_type_print(struct buffer *text, const xcvm_value *value);
-/* The type that a value has, for a tensor with its shape. NULL is a null value. */
+/* The type of a value, including the shape of a tensor. NULL is a null value. */
 xcvm_type value_type(const xcvm_value *value);
 
 #endif
