@@ -427,7 +427,7 @@ void xcvm_recognize_folder(const char *path, char *text, size_t size)
     if (dir != NULL)
         closedir(dir);
     if (model[0] != '\0')
-        (void)snprintf(text, size, "this is a folder, not a file; it has a model: %s", model);
+        (void)snprintf(text, size, "this is a directory (expected a file). It has a model: %s", model);
     else
-        (void)snprintf(text, size, "this is a folder, not a file");
+        (void)snprintf(text, size, "this is a directory (expected a file)");
 }

@@ -161,7 +161,9 @@ static xcvm_status print_census(report *r, xcc_module *m, const Onnx__ModelProto
     return XCVM_OK;
 }
 
-static void print_type(report *r, const xcc_module *m, const char *what, const char *name, const xcvm_value *value)
+/* `note` is the end of the line. */
+static void print_type(report *r, const xcc_module *m, const char *what, const char *name, const xcvm_value *value,
+                       const char *note)
 {
     xcvm_type type = {.kind = (xcvm_kind)value->kind, .dtype = (xcvm_dtype)value->dtype, .rank = value->rank};
     char text[256];
@@ -169,7 +171,7 @@ static void print_type(report *r, const xcc_module *m, const char *what, const c
         type.dims[i] = value->dims[i];
         type.dim_names[i] = xcc_symbol_name(m, value->dims[i]);
     }
-    print(r, "%s %.300s %s\n", what, name, xcvm_type_describe(&type, text, sizeof text));
+    print(r, "%s %.300s %s%s\n", what, name, xcvm_type_describe(&type, text, sizeof text), note);
 }
 
 /* ---- What becomes of it ---- */
@@ -211,6 +213,14 @@ static void print_figures(report *r, const xcc_report *figures)
     print(r, "flops        %.4g%s\n", (double)figures->flops_after, open);
     print(r, "peak memory  %s%s\n", bytes_text(figures->peak_bytes_after, text), open);
     print(r, "compiles     %zu nodes as imported, %zu after optimizing\n", figures->nodes_before, figures->nodes_after);
+}
+
+/* The import has reported all other diagnostics. */
+static void pass_states(void *user, xcc_diagnostic_kind kind, const char *text)
+{
+    const xcc_options *options = user;
+    if (options->diagnostics.call != NULL && (kind == XCC_DIAGNOSTIC_STATE || kind == XCC_DIAGNOSTIC_STATE_PAIR))
+        options->diagnostics.call(options->diagnostics.user, kind, text);
 }
 
 /* Options for the compilation, which has what the module leaves of memory and time. */
@@ -260,15 +270,41 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
 
 /* What the model says of its inputs or outputs, where import did not come to them. */
 static void print_declared(report *r, xcc_module *m, const char *what, Onnx__ValueInfoProto *const *values,
-                           size_t count)
+                           size_t count, const char *note)
 {
     const xcvm_error kept = *m->error;
     for (size_t i = 0; i < count; i++) {
         xcvm_value type = {.rank = -1};
         if (values[i]->name != NULL && values[i]->type != NULL && xcc_type_read(m, values[i]->type, &type) == XCVM_OK)
-            print_type(r, m, what, values[i]->name, &type);
+            print_type(r, m, what, values[i]->name, &type, note);
     }
     *m->error = kept;
+}
+
+/* Lists the inputs that have defaults and that the options do not keep as inputs. */
+static xcvm_status print_defaults(report *r, xcc_module *m, const Onnx__ModelProto *model)
+{
+    xcc_table initializers = {.count = 0}, kept = {.count = 0};
+    const Onnx__GraphProto *g = model->graph;
+    if (model->ir_version < XCC_DEFAULTS_VERSION)
+        return XCVM_OK;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (g->initializer[i]->name != NULL)
+            XCVM_TRY(xcc_table_put(m, &initializers, g->initializer[i]->name, 0));
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        if (g->sparse_initializer[i]->values != NULL && g->sparse_initializer[i]->values->name != NULL)
+            XCVM_TRY(xcc_table_put(m, &initializers, g->sparse_initializer[i]->values->name, 0));
+    for (size_t i = 0; i < m->options->default_input_count; i++)
+        XCVM_TRY(xcc_table_put(m, &kept, m->options->default_inputs[i], 0));
+    for (size_t i = 0; i < g->n_input; i++) {
+        Onnx__ValueInfoProto *const input = g->input[i];
+        XCVM_TRY(xcc_poll(m));
+        if (input->name == NULL || xcc_table_lookup(&initializers, input->name) == NULL ||
+            xcc_table_lookup(&kept, input->name) != NULL)
+            continue;
+        print_declared(r, m, "input       ", &input, 1, ", with a default; a constant unless --keep-input names it");
+    }
+    return XCVM_OK;
 }
 
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
@@ -285,13 +321,15 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     if (status == XCVM_UNSUPPORTED && !r->problems)
         print(r, "not supported\n  %s\n", m->error->message);
     for (size_t i = 0; i < m->graph->input_count; i++)
-        print_type(r, m, "input       ", m->graph->inputs[i]->name, &m->graph->inputs[i]->type);
+        print_type(r, m, "input       ", m->graph->inputs[i]->name, &m->graph->inputs[i]->type, "");
     if (m->graph->input_count == 0)
-        print_declared(r, m, "input       ", model->graph->input, model->graph->n_input);
+        print_declared(r, m, "input       ", model->graph->input, model->graph->n_input, "");
+    else
+        XCVM_TRY(print_defaults(r, m, model));
     for (size_t i = 0; i < m->graph->output_count; i++)
-        print_type(r, m, "output      ", m->graph->outputs[i]->name, &m->graph->outputs[i]->type);
+        print_type(r, m, "output      ", m->graph->outputs[i]->name, &m->graph->outputs[i]->type, "");
     if (m->graph->output_count == 0)
-        print_declared(r, m, "output      ", model->graph->output, model->graph->n_output);
+        print_declared(r, m, "output      ", model->graph->output, model->graph->n_output, "");
     XCVM_TRY(status);
     XCVM_TRY(xcc_training_form_resolve(m));
     if (m->compilation->training_nodes > 0)
@@ -300,6 +338,7 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));
+    rest.diagnostics = (xcc_diagnostics){pass_states, (void *)(uintptr_t)m->options};
     rest.backprop = rest.gradients.straight_through = false;
     rest.loss = NULL;
     rest.training.own_ignore_label = false;

@@ -84,6 +84,28 @@ static xcvm_status reserve_outputs(xcc_importer *imp, const Onnx__GraphProto *g)
     return XCVM_OK;
 }
 
+/* Refuses a name that is no input with a default, and lists those that are. */
+static xcvm_status unknown_default(const xcc_importer *imp, const Onnx__GraphProto *g, const xcc_table *initializers,
+                                   const char *name)
+{
+    enum { LISTED = 8 };
+    char list[512] = "";
+    size_t length = 0, count = 0;
+    for (size_t i = 0; i < g->n_input; i++) {
+        const char *input = g->input[i]->name;
+        if (input == NULL || xcc_table_lookup(initializers, input) == NULL)
+            continue;
+        if (count++ < LISTED)
+            length +=
+                (size_t)snprintf(list + length, sizeof list - length, "%s\"%.50s\"", count > 1 ? ", " : "", input);
+    }
+    if (count > LISTED)
+        snprintf(list + length, sizeof list - length, " and %zu more", count - LISTED);
+    return xcvm_error_set(imp->m->error, XCVM_INVALID_ARGUMENT,
+                          "\"%.200s\" is not an input with a default (inputs with defaults: %s)", name,
+                          count > 0 ? list : "none");
+}
+
 /* Which initializers stay inputs: those that the options name. */
 static xcvm_status list_defaults(xcc_importer *imp, const Onnx__GraphProto *g)
 {
@@ -103,7 +125,8 @@ static xcvm_status list_defaults(xcc_importer *imp, const Onnx__GraphProto *g)
         const char *name = o->default_inputs != NULL ? o->default_inputs[i] : NULL;
         XCVM_CHECK(m->error, name != NULL, INVALID_ARGUMENT, "the name of a default input is NULL");
         const bool found = xcc_table_lookup(&initializers, name) != NULL && xcc_table_lookup(&inputs, name) != NULL;
-        XCVM_CHECK(m->error, found, INVALID_ARGUMENT, "\"%.200s\" is no input of the model that has a default", name);
+        if (!found)
+            return unknown_default(imp, g, &initializers, name);
         XCVM_TRY(xcc_table_put(m, &imp->defaults, name, 0));
     }
     return XCVM_OK;

@@ -13,6 +13,8 @@ bool xcc_is_growing_cache(const xcc_value *v)
            v->type.dims[1] >= 0 && v->type.dims[2] < 0 && v->type.dims[3] >= 0;
 }
 
+const char xcc_no_cache_rows[] = "the number of rows that it holds is not given";
+
 xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added)
 {
     xcc_module *m = b->graph->module;

@@ -12,8 +12,10 @@ typedef struct xcc_rows_added {
 
 /* An input of f32 of which all but the number of rows is known, [batch, heads, rows, width]; batch is not 0. */
 bool xcc_is_growing_cache(const xcc_value *v);
-/* Gives it place for as many rows as the options say. */
+/* Reserves room for as many rows as the options say. */
 void xcc_bound_cache(const xcc_module *m, xcc_value *past);
+/* Why a cache is copied in each run: the options do not say how many rows it holds. */
+extern const char xcc_no_cache_rows[];
 /* The state that counts rows, one number for each batch entry, begun if there is none of that size, and raised at the
  * end of the run by the rows of `fresh`. */
 xcc_value *xcc_count_rows(xcc_builder *b, xcc_value *past, xcc_value *fresh, xcc_rows_added *added);

@@ -157,9 +157,9 @@ static xcvm_status match_output(matching *k, const char *text, const pattern *ou
     if (s.count == 1)
         return take_pair(k, index, s.found);
     if (s.count == 0)
-        report_note(k, "output \"%.200s\" fits \"%.200s\", but no free input does; it stays an output", name, text);
+        report_note(k, "output \"%.200s\" matches \"%.200s\", but no input does. It stays an output", name, text);
     else
-        report_note(k, "output \"%.200s\" fits \"%.200s\" with %zu inputs; it stays an output", name, text, s.count);
+        report_note(k, "output \"%.200s\" matches \"%.200s\" with %zu inputs. It stays an output", name, text, s.count);
     return XCVM_OK;
 }
 
@@ -179,22 +179,24 @@ static const char *list_names(size_t count, const char *(*name)(const xcc_graph 
 static const char *output_name(const xcc_graph *g, size_t i) { return g->output_names[i]; }
 static const char *input_name(const xcc_graph *g, size_t i) { return g->inputs[i]->name; }
 
-static xcvm_status refuse_pattern(const matching *k, const char *text, const char *why)
+static xcvm_status refuse_pattern(const matching *k, const char *text, const char *why, const char *remedy)
 {
     const xcc_graph *g = k->m->graph;
     char outputs[512], inputs[512];
     return xcvm_error_set(k->m->error, XCVM_INVALID_ARGUMENT,
-                          "state pairs \"%.100s\": %s (outputs: %s; inputs: %s). Name the pairs as OUTPUT:INPUT", text,
-                          why, list_names(g->output_count, output_name, g, outputs),
-                          list_names(g->input_count, input_name, g, inputs));
+                          "state pairs \"%.100s\": %s (outputs: %s; inputs: %s). %s", text, why,
+                          list_names(g->output_count, output_name, g, outputs),
+                          list_names(g->input_count, input_name, g, inputs), remedy);
 }
 
 static xcvm_status match_pattern(matching *k, const char *text)
 {
     pattern output, input;
     const char *colon = middle_colon(text);
-    XCVM_CHECK(k->m->error, colon != NULL, INVALID_ARGUMENT,
-               "state pairs \"%.200s\": a pattern is OUTPUT:INPUT, as \"present.*:past.*\", or \"auto\"", text);
+    XCVM_CHECK(
+        k->m->error, colon != NULL, INVALID_ARGUMENT,
+        "state pairs \"%.200s\": a pattern is OUTPUT:INPUT, for example \"present.*:past_key_values.*\", or \"auto\"",
+        text);
     const bool split =
         split_pattern(text, (size_t)(colon - text), &output) && split_pattern(colon + 1, strlen(colon + 1), &input);
     XCVM_CHECK(k->m->error, split && output.stars == input.stars, INVALID_ARGUMENT,
@@ -203,7 +205,9 @@ static xcvm_status match_pattern(matching *k, const char *text)
     for (size_t i = 0; i < k->m->graph->output_count; i++)
         if (!k->output_taken[i])
             XCVM_TRY(match_output(k, text, &output, &input, i));
-    return k->pairs->count > before ? XCVM_OK : refuse_pattern(k, text, "no output and input fit it");
+    return k->pairs->count > before
+               ? XCVM_OK
+               : refuse_pattern(k, text, "no output and input match it", "Use auto, or name each pair as OUTPUT:INPUT");
 }
 
 /* ---- Conventions ---- */
@@ -303,16 +307,16 @@ static xcvm_status report_left(const matching *k, const conventions *c)
         if (k->input_taken[i] || !(name->marked || (name->memory && name->first_key != NULL)))
             continue;
         const bool several = name->key != NULL && xcc_table_lookup(&c->by_key, name->key) != NULL;
-        report_note(k, "input \"%.200s\" looks like a state, but %s; it stays an input", g->inputs[i]->name,
-                    is_of_encoder(name) ? "the keys and values of an encoder do not change"
-                    : several           ? "its name or type fits no single output"
-                                        : "no output has a name that fits");
+        report_note(k, "input \"%.200s\" looks like a state, but %s. It stays an input", g->inputs[i]->name,
+                    is_of_encoder(name) ? "keys and values of an encoder do not change between runs"
+                    : several           ? "no single output matches its name and type"
+                                        : "no output has a matching name");
     }
     for (size_t i = 0; i < g->output_count; i++)
         if (!k->output_taken[i] && c->outputs[i].marked && c->outputs[i].memory)
-            report_note(k, "output \"%.200s\" looks like a state, but %s; it stays an output", g->output_names[i],
-                        is_of_encoder(&c->outputs[i]) ? "the keys and values of an encoder do not change"
-                                                      : "no single input fits");
+            report_note(k, "output \"%.200s\" looks like a state, but %s. It stays an output", g->output_names[i],
+                        is_of_encoder(&c->outputs[i]) ? "keys and values of an encoder do not change between runs"
+                                                      : "no single input matches it");
     return XCVM_OK;
 }
 
@@ -326,10 +330,11 @@ static xcvm_status match_auto(matching *k)
     XCVM_TRY(match_structure(k, &c));
     const size_t made = k->pairs->count - before;
     if (made == 0)
-        return refuse_pattern(k, "auto", "no output is the next value of an input by its name or by the graph");
+        return refuse_pattern(k, "auto", "neither names nor graph show an output that is the next value of an input",
+                              "Name each pair as OUTPUT:INPUT");
     const xcc_state_pair *pair = &k->made[before];
-    report_note(k, "%zu %s by \"auto\", as %.200s:%.200s", made, made == 1 ? "state" : "states", pair->output,
-                pair->input);
+    report_note(k, "\"auto\" found %zu %s, the first one is %.200s:%.200s", made, made == 1 ? "state" : "states",
+                pair->output, pair->input);
     return report_left(k, &c);
 }
 

@@ -39,12 +39,13 @@ static const char *why_not_cached(const xcvm_Attention_args *a)
         if (operands[i] == NULL || operands[i]->dtype != XCVM_F32 || operands[i]->rank < 3 ||
             operands[i]->rank != a->q->rank)
             return "queries, keys and values are not all f32 of one rank";
-    return a->mask != NULL && a->mask->dtype == XCVM_F64 ? "the mask of its Attention is f64, in which it computes"
-           : a->qk != NULL                               ? "its Attention gives the scores, too"
-           : a->right_window_size >= 0                   ? "its Attention has a window behind the query"
-           : a->nan_rows != 0                            ? "its Attention gives NaN where no key is seen"
+    return a->mask != NULL && a->mask->dtype == XCVM_F64
+               ? "the mask of its Attention is f64, so that it computes in f64"
+           : a->qk != NULL             ? "its Attention also returns the scores"
+           : a->right_window_size >= 0 ? "its Attention has a window after the query"
+           : a->nan_rows != 0          ? "its Attention returns NaN for a query that sees no key"
            : a->softmax_precision != XCVM_NO_DTYPE && a->softmax_precision != XCVM_F32
-               ? "its Attention computes the softmax in another type than f32"
+               ? "its Attention does not compute the softmax in f32"
                : NULL;
 }
 
@@ -83,17 +84,17 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
         e->pairs[i] = xcc_state_pair_of(m, pairs, present[i], e->past[i]);
     for (size_t i = 0; i < 2; i++)
         if (e->pairs[i] == SIZE_MAX)
-            return "its Attention has keys or values that are no state";
+            return "the keys or values of its Attention are not states";
     if (m->options->states.cache_rows == 0)
-        return "how many rows it is to hold is not said";
+        return xcc_no_cache_rows;
     for (size_t i = 0; i < 2; i++)
         if (!xcc_is_growing_cache(e->past[i]))
-            return "Attention extends it, and it is not f32, or not the number of its rows alone is open";
+            return "Attention extends it, but it is not f32, or more dimensions than its number of rows are open";
     for (size_t i = 0; i < 2; i++)
         if (!xcc_is_read_by(e->past[i], e->node, 0) || !xcc_is_read_by(present[i], e->node, 1))
-            return "something besides Attention reads the keys or values, before or after they are extended";
-    return e->a->nonpad_kv_seqlen != NULL   ? "its Attention is told how many keys there are"
-           : !are_as_many(e->a->q, e->a->k) ? "its Attention has not as many queries as new keys"
+            return "an operator other than Attention reads the keys or values";
+    return e->a->nonpad_kv_seqlen != NULL   ? "its Attention has an input with the number of keys"
+           : !are_as_many(e->a->q, e->a->k) ? "its Attention has another number of queries than of new keys"
                                             : NULL;
 }
 
@@ -110,26 +111,26 @@ static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pa
         e->pairs[i] = xcc_state_pair_of(m, pairs, full, e->past[i]);
     }
     if (e->pairs[0] == SIZE_MAX || e->pairs[1] == SIZE_MAX)
-        return "its Attention has keys or values that are no state";
+        return "the keys or values of its Attention are not states";
     if (e->a->nonpad_kv_seqlen == NULL)
-        return "its Attention is not told how many rows there are";
+        return "its Attention has no input with the number of rows";
     if (e->a->q->rank != 4)
-        return "its Attention has heads side by side";
+        return "its Attention has rank 3";
     e->before = xcc_value_of(scattered[0]->write_indices);
     for (size_t i = 0; i < 2; i++) {
         const xcvm_TensorScatter_args *s = scattered[i];
         if (!is_cache(e->past[i]))
             return "it is not f32, or has open sizes";
         if (s->mode != XCVM_CACHE_MODE_linear || (s->axis != -2 && s->axis != 2) || s->update->rank != 4)
-            return "rows are put elsewhere than one behind the other along axis -2";
+            return "rows are not appended along axis -2";
         if (s->update->dims[2] != e->a->q->dims[2])
-            return "its Attention has not as many queries as there are new rows";
+            return "its Attention has another number of queries than of new rows";
         if (s->write_indices == NULL || xcc_value_of(s->write_indices) != e->before)
-            return "keys and values are not put at the same rows";
+            return "keys and values are not written at the same rows";
     }
     return is_total(xcc_value_of(e->a->nonpad_kv_seqlen), e->before, e->a->q->dims[2])
                ? NULL
-               : "the model does not show that Attention sees the rows in front of the new ones, and these";
+               : "the model does not show that Attention sees the earlier rows and the new ones";
 }
 
 /* Heads side by side in rank 3 come in front of the tokens. */
@@ -138,7 +139,7 @@ static xcc_value *with_heads(xcc_builder *b, xcc_value *x, int64_t heads)
     return x->type.rank == 4 ? x : xcc_build_heads_apart(b, x, heads);
 }
 
-static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
+static xcvm_status replace(xcc_module *m, xcc_state_pairs *pairs, extension *e, xcc_rows_added *added)
 {
     const xcvm_Attention_args *a = e->a;
     xcc_builder b = xcc_builder_before(e->node);
@@ -148,8 +149,10 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
         e->fresh[i] = with_heads(&b, e->fresh[i], a->kv_num_heads);
     if (q == NULL || e->fresh[0] == NULL || e->fresh[1] == NULL)
         return m->error->status;
-    for (size_t i = 0; i < 2 && e->before == NULL; i++)
+    for (size_t i = 0; i < 2 && e->before == NULL; i++) {
         xcc_bound_cache(m, e->past[i]);
+        pairs->bounded++;
+    }
     if (e->before == NULL)
         e->before = xcc_count_rows(&b, e->past[0], e->fresh[0], added);
     if (e->before == NULL)
@@ -211,7 +214,7 @@ xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
             if (e.pairs[i] != SIZE_MAX)
                 pairs->why[e.pairs[i]] = why;
         if (why == NULL)
-            XCVM_TRY(replace(m, &e, &added));
+            XCVM_TRY(replace(m, pairs, &e, &added));
     }
     return differentiated ? XCVM_OK : xcc_pair_products(m, pairs, &added);
 }

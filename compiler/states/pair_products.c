@@ -149,21 +149,21 @@ static const char *why_not(const xcc_module *m, const extension *e)
 {
     const xcvm_value *past = &e->past->type, *fresh = &e->fresh->type;
     if (m->options->states.cache_rows == 0)
-        return "how many rows it is to hold is not said";
+        return xcc_no_cache_rows;
     if (!xcc_is_growing_cache(e->past) || past->dims[0] == 0)
-        return "Concat extends it, and it is not f32, or not the number of its rows alone is open";
+        return "Concat extends it, but it is not f32, or more dimensions than its number of rows are open";
     if (fresh->rank != 4 || fresh->dims[0] != past->dims[0] || fresh->dims[1] != past->dims[1] ||
         fresh->dims[3] != past->dims[3])
-        return "Concat extends it with rows of which not all but their number is known";
+        return "Concat extends it with rows of unknown dimensions";
     if (!xcc_is_read_by(e->past, e->concat, 0))
-        return "something besides Concat reads it";
+        return "an operator other than Concat reads it";
     /* Another output, or another state, would be as long as the cache can be. */
     if (output_uses(e->present) != 1)
-        return "it is another output, too, with the rows that Concat puts behind";
+        return "it is also another output, with the rows that Concat appends";
     const reading all = reading_of(e->present);
     return are_read_by_products(m->graph, &all, e->present)
                ? NULL
-               : "something besides products reads it with the rows that Concat puts behind";
+               : "an operator other than a product reads it, with the rows that Concat appends";
 }
 
 static xcvm_status replace_product(xcc_node *n, const extension *e, bool transposed)
@@ -249,6 +249,7 @@ xcvm_status xcc_pair_products(xcc_module *m, xcc_state_pairs *pairs, xcc_rows_ad
             pairs->why[pair->value] = why;
         else
             XCVM_TRY(replace(m, &e, added));
+        pairs->bounded += why == NULL;
     }
     return XCVM_OK;
 }

@@ -2,6 +2,7 @@
 #include "compiler/passes/rewrite.h"
 #include "compiler/states/states.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,15 +98,24 @@ static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
     return xcc_graph_remove_outputs(g, removed);
 }
 
-/* Whether a cache is to be in half precision: it is f32, and but for `scatter`, which will be nobody's, attention alone
- * reads it. */
-static bool is_rounded(const xcc_module *m, const xcc_value *state, const xcc_node *scatter)
+static bool asks_for_rounding(const xcc_options *o)
 {
-    const xcvm_dtype asked = m->options->states.cache_dtype;
-    bool rounded = (asked == XCVM_F16 || asked == XCVM_BF16) && state->type.dtype == XCVM_F32;
-    for (const xcc_use *u = state->users; u != NULL; u = u->next)
-        rounded = rounded && (u->node == scatter || xcc_is(u->node, XCVM_OP_CachedAttention));
-    return rounded;
+    return o->states.cache_dtype == XCVM_F16 || o->states.cache_dtype == XCVM_BF16;
+}
+
+/* Why a cache stays f32, as the rest of a sentence about it; NULL: attention alone reads it, which also reads f16 and
+ * bf16. `scatter` will be removed. */
+static const char *why_not_rounded(const xcc_value *state, const xcc_node *scatter)
+{
+    for (const xcc_use *u = state->users; u != NULL; u = u->next) {
+        if (u->node == scatter || xcc_is(u->node, XCVM_OP_CachedAttention))
+            continue;
+        return xcc_is(u->node, XCVM_OP_CachedMatMul)
+                   ? "is read by matrix products, which take f32 only. Export the model with the operator Attention or "
+                     "GroupQueryAttention, or omit --caches"
+                   : "is read by an operator other than attention. Omit --caches";
+    }
+    return NULL;
 }
 
 /* Why what is stored is not known to be the state with rows in the place of others, which nobody else reads; NULL:
@@ -114,9 +124,9 @@ static const char *why_written_whole(const xcc_value *stored, const xcc_value *s
 {
     const xcc_node *scatter = xcc_producer(stored, XCVM_OP_TensorScatter);
     if (scatter == NULL)
-        return "it is not itself with rows in the place of others";
+        return "the run computes all of it";
     if (stored->users->next != NULL)
-        return "something in the run reads what is stored";
+        return "an instruction reads the stored value";
     const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
     const xcc_value *cache = xcc_value_of(a->past_cache);
     const xcc_node *pad = xcc_producer(cache, XCVM_OP_Pad);
@@ -124,26 +134,31 @@ static const char *why_written_whole(const xcc_value *stored, const xcc_value *s
     if (pad != NULL)
         cache = xcc_value_of(XCC_ARGS(Pad, pad)->x);
     if (cache != state)
-        return "it is another tensor with rows in the place of others";
+        return "it is another tensor with rows replaced";
     for (int i = 0; i < state->type.rank; i++)
         if (state->type.dims[i] < 0)
             return "it has open sizes";
     if (state->type.rank != 4 || a->write_indices == NULL || a->mode != XCVM_CACHE_MODE_linear ||
         (a->axis != -2 && a->axis != 2) || a->update->rank != 4)
-        return "rows are put elsewhere than one behind the other along axis -2 of 4";
+        return "rows are not appended along axis -2 of 4";
     return NULL;
 }
 
-/* A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
+/* Sets *exact to the reason why the cache keeps its type, if another is asked for.
+ *
+ * A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
  * the result: what goes into it is copied once the run has ended well, and nothing else. */
-static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_value *state)
+static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_value *state, const char **exact)
 {
     const xcc_node *scatter = stored->producer;
     const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
     const xcc_node *pad = xcc_producer(xcc_value_of(a->past_cache), XCVM_OP_Pad);
     xcc_builder b = {.graph = g, .name = scatter->name, .origin = scatter->origin};
     const xcc_value *update = xcc_value_of(a->update);
-    if (is_rounded(g->module, state, pad != NULL ? pad : scatter)) {
+    if (asks_for_rounding(g->module->options))
+        *exact = state->type.dtype != XCVM_F32 ? "is not f32. Omit --caches"
+                                               : why_not_rounded(state, pad != NULL ? pad : scatter);
+    if (asks_for_rounding(g->module->options) && *exact == NULL) {
         int64_t dims[XCVM_MAX_RANK];
         memcpy(dims, state->type.dims, sizeof dims);
         xcvm_value_set_tensor(&state->type, g->module->options->states.cache_dtype, state->type.rank, dims);
@@ -155,63 +170,114 @@ static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_va
     return XCVM_OK;
 }
 
-/* A line of what became of a state. `difference` is what why_written_whole says. */
-static void tell(xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *state, const char *difference)
+/* ---- Messages ---- */
+
+static void report(const xcc_module *m, xcc_diagnostic_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void report(const xcc_module *m, xcc_diagnostic_kind kind, const char *format, ...)
 {
     const xcc_options *o = m->options;
-    const struct xcc_table_entry *pair = xcc_table_lookup(&pairs->inputs, state->name);
-    if (o->diagnostics.call == NULL || pair == NULL)
+    if (o->diagnostics.call == NULL)
         return;
-    const bool asked = o->states.cache_dtype != XCVM_NO_DTYPE && o->states.cache_dtype != XCVM_F32,
-               rounded = state->type.dtype == o->states.cache_dtype;
-    const char *type = xcvm_dtype_name((xcvm_dtype)state->type.dtype);
-    const char *why = pairs->why[pair->value] != NULL ? pairs->why[pair->value] : difference;
-    char text[512];
-    if (difference != NULL)
-        snprintf(text, sizeof text, "state %.200s is written whole in each run: %s", state->name, why);
-    else
-        snprintf(text, sizeof text, "state %.200s is a cache of %lld rows of %s%s, which are added where it lies",
-                 state->name, (long long)state->type.dims[2], type,
-                 !asked || rounded               ? ""
-                 : state->type.dtype == XCVM_F32 ? ", as something besides CachedAttention reads it"
-                                                 : ", as f32 alone is rounded");
-    o->diagnostics.call(o->diagnostics.user, XCC_DIAGNOSTIC_STATE, text);
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    o->diagnostics.call(o->diagnostics.user, kind, text);
 }
 
-/* A cache whose batch is open grows, whatever number of rows it is to hold. */
-static void note_open_batch(const xcc_module *m, const xcc_value *state)
+/* A state, and why the options on caches have no effect on it. */
+typedef struct exception {
+    const xcc_value *state;
+    const char *why;
+} exception;
+
+/* The first states that the options on caches have no effect on. */
+typedef struct exceptions {
+    exception copied, exact; /* it grows and is copied; it stays f32 */
+    size_t rounded;
+} exceptions;
+
+/* Writes the line of --report about a state. `difference` is the result of why_written_whole, `exact` the reason why
+ * the state stays f32. */
+static void report_state(const xcc_module *m, const xcc_value *state, const char *difference, const char *why,
+                         const char *exact)
 {
-    const char *name = xcc_symbol_name(m, state->type.dims[0]);
-    char text[512];
-    snprintf(text, sizeof text,
-             "state \"%.200s\" has an open batch, so that it grows and is copied in each run, and its number of "
-             "rows has no effect%s%.100s%s",
-             state->name, name != NULL ? "; fix it: --dim " : "", name != NULL ? name : "", name != NULL ? "=1" : "");
-    m->options->diagnostics.call(m->options->diagnostics.user, XCC_DIAGNOSTIC_STATE_PAIR, text);
+    if (difference != NULL)
+        report(m, XCC_DIAGNOSTIC_STATE, "state %.200s is written in full in each run: %s", state->name, why);
+    else
+        report(m, XCC_DIAGNOSTIC_STATE, "state %.200s is a cache of %lld rows of %s, appended in place%s%s",
+               state->name, (long long)state->type.dims[2], xcvm_dtype_name((xcvm_dtype)state->type.dtype),
+               exact != NULL ? "; it stays f32, because it " : "", exact != NULL ? exact : "");
+}
+
+/* Notes on options that have no effect, each with the first state that it has none on. */
+static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, const exceptions *e)
+{
+    const xcc_value *copied = e->copied.state, *exact = e->exact.state;
+    if (copied != NULL && copied->type.rank == 4 && copied->type.dims[0] < 0) {
+        const char *name = xcc_symbol_name(m, copied->type.dims[0]);
+        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
+               "state \"%.200s\" has an open batch, so that it grows and is copied in each run%s. Fix the "
+               "batch: --dim %.100s=1",
+               copied->name,
+               m->options->states.cache_rows > 0 ? ", and its number of rows has no effect"
+                                                 : ", and no room can be reserved with --cache-rows",
+               name != NULL ? name : "NAME");
+    } else if (copied != NULL && e->copied.why == xcc_no_cache_rows) {
+        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
+               "state \"%.200s\" grows and is copied in each run. Reserve room: --cache-rows N", copied->name);
+    } else if (copied != NULL && m->options->states.cache_rows > 0) {
+        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
+               "state \"%.200s\" grows and is copied in each run, and its number of rows has no effect: %s",
+               copied->name, e->copied.why);
+    } else if (m->options->states.cache_rows > 0 && pairs->bounded == 0) {
+        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
+               "the number of cache rows (%lld) has no effect: no state is a cache that grows. Omit --cache-rows",
+               (long long)m->options->states.cache_rows);
+    }
+    if (exact == NULL || !asks_for_rounding(m->options))
+        return;
+    report(m, XCC_DIAGNOSTIC_STATE_PAIR, "--caches %s has no effect%s state \"%.200s\" %s%s",
+           xcvm_dtype_name(m->options->states.cache_dtype), e->rounded == 0 ? ":" : " on", exact->name,
+           e->rounded == 0 ? "" : "because it ", e->exact.why);
 }
 
 static xcvm_status append_all_in_place(xcc_module *m, const xcc_state_pairs *pairs)
 {
     xcc_graph *g = m->graph;
-    bool noted = m->options->states.cache_rows == 0 || m->options->diagnostics.call == NULL;
+    exceptions found = {.rounded = 0};
     bool *removed = xcc_alloc(m, g->output_count * sizeof *removed);
     if (removed == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < g->output_count; i++) {
         xcc_value *stored = g->outputs[i], *state = xcc_graph_output_state(g, i);
+        const struct xcc_table_entry *pair = state != NULL ? xcc_table_lookup(&pairs->inputs, state->name) : NULL;
+        const char *exact = NULL;
         if (state == NULL)
             continue;
-        const char *difference = why_written_whole(stored, state);
-        removed[i] = difference == NULL;
         XCVM_TRY(xcc_poll(m));
-        if (removed[i])
-            XCVM_TRY(append_in_place(g, stored, state));
-        tell(m, pairs, state, difference);
-        if (!noted && difference != NULL && state->type.rank == 4 && state->type.dims[0] < 0) {
-            noted = true;
-            note_open_batch(m, state);
+        const char *difference = why_written_whole(stored, state);
+        const char *why = pair != NULL && pairs->why[pair->value] != NULL ? pairs->why[pair->value] : difference;
+        removed[i] = difference == NULL;
+        if (removed[i]) {
+            XCVM_TRY(append_in_place(g, stored, state, &exact));
+            found.rounded += asks_for_rounding(m->options) && exact == NULL;
         }
+        if (pair == NULL)
+            continue;
+        report_state(m, state, difference, why, exact);
+        const bool grows = difference != NULL && state->type.rank == 4 && state->type.dims[2] < 0;
+        if (grows && found.copied.state == NULL)
+            found.copied = (exception){state, why};
+        if (difference != NULL)
+            exact = grows ? "is copied in each run. Reserve room: --cache-rows N"
+                          : "is not a cache to which rows are appended. Omit --caches";
+        if (exact != NULL && found.exact.state == NULL)
+            found.exact = (exception){state, exact};
     }
+    note_exceptions(m, pairs, &found);
     return xcc_graph_remove_outputs(g, removed);
 }
 

@@ -9,8 +9,9 @@ typedef struct xcc_state_pairs {
     size_t count;
     xcc_table inputs;  /* the pair whose input has the name */
     xcc_table outputs; /* the index of the graph's output of the name */
-    const char **why;  /* of each pair: what keeps it from being a cache that is read and written where it lies; NULL:
-                          nothing, or it is none */
+    const char **why;  /* of each pair: the reason why the cache is not read and appended in place; NULL: there is none,
+                          or the state is no cache */
+    size_t bounded;    /* caches that got room for options->cache_rows */
 } xcc_state_pairs;
 
 /* Makes states of the pairs of outputs and inputs in the options: a stage before the passes. */

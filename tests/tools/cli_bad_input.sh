@@ -196,13 +196,13 @@ refused 2 'relu.bin: input x: broken.pb: '
 run run relu.bin -i x=@nothing.pb
 refused 2 'relu.bin: input x: nothing.pb: '
 run run relu.bin -i x=short.npy
-refused 2 "a file's name stands behind @: @short.npy"
+refused 2 "To read a file, write @short.npy"
 run_in run - -i x=- <relu.bin
-refused 2 'standard input is wanted twice'
+refused 2 'standard input (-) can be read only once, but is named twice'
 run_in diff - - --random <relu.bin
-refused 2 'standard input is wanted twice'
+refused 2 'standard input (-) can be read only once, but is named twice'
 run run relu.bin --random --dim M=2
-refused 2 'relu.bin: ' 'no open dimension named M'
+refused 2 'relu.bin: ' 'has an open dimension "M"'
 run run zero.onnx -i x=0x3xf32=
 out 'y=0x3xf32='
 run run zero.onnx -i x=1x3xf32=1

@@ -35,9 +35,29 @@ run compile "$models/last.onnx" -o plain.bin
 code 0
 run run plain.bin -i x='1 1' --expect y='12 22'
 code 0
-run run plain.bin -i x='1 1' -i k=5
+for given in k=5 b=3; do
+    run run plain.bin -i x='1 1' -i $given
+    code 2
+    err_has "there is no input \"${given%=*}\" (inputs: x). An input of a model that has a default is a constant of the program"
+    err_has '--keep-input'
+done
+# The only input may be given without its name, which a text with a sign of equality is not.
+run run plain.bin -i b=3
 code 2
-err_has 'k'
+err_has 'there is no input "b" (inputs: x)'
+# check lists them, also with an element type that is not that of x.
+run check "$models/last.onnx"
+code 0
+out_line 'input        x f32[2]'
+out_line 'input        k f32[], with a default; a constant unless --keep-input names it'
+out_line 'input        b f32[2], with a default; a constant unless --keep-input names it'
+run check "$models/last.onnx" --keep-input k
+code 0
+out_line 'input        k f32[]'
+out_line 'input        b f32[2], with a default; a constant unless --keep-input names it'
+run check "$models/ir3.onnx"
+code 0
+out_lacks 'with a default'
 run compile "$models/between.onnx" -o b.bin --keep-input b --keep-input k
 code 0
 run run b.bin -i x='1 1' -i k=5 -i b='0 0' --expect y='5 5'
@@ -49,7 +69,7 @@ code 0
 for name in x z; do
     run compile "$models/last.onnx" -o x.bin --keep-input $name
     code 2
-    err_has "\"$name\" is no input of the model that has a default"
+    err_has "\"$name\" is not an input with a default (inputs with defaults: \"k\", \"b\")"
     check test ! -e x.bin
 done
 # Before version 4 of the IR every initializer had to be an input.

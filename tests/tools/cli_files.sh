@@ -9,7 +9,7 @@ err ''
 check test -s add.bin
 run check add.bin
 code 0
-out_has 'add.bin: a sound program of format 1, by xcvm'
+out_has 'add.bin: valid program, format 1, produced by xcvm'
 out_line 'input   x  f32[Nx3]'
 out_line 'output  y  f32[Nx3]'
 
@@ -36,7 +36,7 @@ run check sub/deep/add.txt
 code 2
 err_has 'xcvm asm --any-path'
 (cd sub/deep && "$xcvm" dump ../../add.bin --literals 1 | "$xcvm" check - >"$work/.out")
-out_has 'a sound program'
+out_has 'valid program'
 (cd sub/deep && "$xcvm" asm add.txt --any-path -o ../../again.bin)
 check cmp add.bin again.bin
 run dump "$model"
@@ -49,7 +49,7 @@ code 0
 run strip add.bin -o small.bin
 code 0
 check test "$(wc -c <small.bin)" -le "$(wc -c <add.bin)"
-out "removed names of nodes and values, types of results, and flops: $(wc -c <small.bin) bytes, $(wc -c <add.bin) before (the constants begin at the same page)"
+out "removed names of nodes and values, types of results, and flops: $(wc -c <small.bin) bytes, $(wc -c <add.bin) before (the constants start at the same page)"
 run strip "$data/../../../examples/digits/model.onnx" -o digits.small.bin
 code 0
 out_like '^removed names .*: [0-9]+ bytes, [0-9]+ before'
@@ -105,7 +105,7 @@ code 0
 out_has Add
 run compile "$model" --dump-after smplify
 code 2
-err_has 'did you mean "simplify"?'
+err_has 'Did you mean "simplify"?'
 run compile "$model" --report --dim N=4
 code 0
 out_has 'peak bytes'
@@ -113,41 +113,41 @@ run compile "$model" --schedule naive -O1 -o other.bin
 code 0
 run compile "$model" --schedule quick -o other.bin
 code 2
-err_has '--schedule is one of memory|naive'
+err_has '--schedule needs one of memory|naive'
 run compile "$model" --weights bf16 --report -o other.bin
 code 0
 out_like '^weight bytes +0 +0'
 run compile "$model" --weights f64 -o other.bin
 code 2
-err_has '--weights is one of f32|f24|f16|bf16'
+err_has '--weights needs one of f32|f24|f16|bf16'
 run compile "$model" --compute bf16 --report -o other.bin
 code 0
 run compile "$model" --compute f16 -o other.bin
 code 2
-err_has '--compute is one of f32|bf16'
+err_has '--compute needs one of f32|bf16'
 run compile "$model" --compute bf16 --weights q8 -o other.bin
 code 2
 err_has 'products in bf16 need a program whose weights are f32 or bf16'
 run compile "$model" --caches f8 -o other.bin
 code 2
-err_has '--caches is one of f32|f16|bf16'
+err_has '--caches needs one of f32|f16|bf16'
 run compile "$model" --weights q4 --activations int8 --report -o other.bin
 code 0
 run compile "$model" --weights q8 --activations int4 -o other.bin
 code 2
-err_has '--activations is one of f32|int8'
+err_has '--activations needs one of f32|int8'
 run compile "$model" -O3 -o other.bin
 code 2
 
 # Nothing half-written, and nothing replaced that may not be.
 run compile "$model"
 code 2
-err_has 'wants an output: -o PROG'
+err_has 'the output is missing. Add -o PROG'
 run compile "$data/cases/unknown/model.onnx" -o unknown.bin
 code 4
 err_has Frobnicate
 err_has Befuddle
-err_has 'lists everything'
+err_has 'lists all nodes that keep it from compiling'
 check test ! -e unknown.bin
 cp add.bin kept.bin
 run compile "$data/cases/unknown/model.onnx" -o kept.bin
@@ -209,26 +209,26 @@ run test "$data/cases/add" --kernel-library --layout plain --weights bf16
 code 0
 run diff "$model" fused/add.bin --dim N=4 --random
 code 2
-err_has 'no open dimension named N'
+err_has 'has an open dimension "N"'
 run diff "$model" "$model" --dim N=4 --random --kernel-library
 code 0
 run bench fused/add.bin -n 1 --fuse -O0
 code 0
-err_has 'note: fused/add.bin is compiled already'
+err_has 'note: fused/add.bin: the program is compiled already'
 run compile "$model" --kernel-library -o fused/open.bin
 code 0
-err_has 'there is nothing to fuse'
+err_has 'no group of instructions can be compiled'
 check test ! -e fused/open.so
 run compile "$model" --dim N=4 --kernel-library -o -
 code 2
-err_has 'which needs a file'
+err_has 'which must be a file'
 run compile "$model" --dim N=4 --kernel-library --report
 code 0
 check test ! -e /dev/null.so
 for option in --target=generic --cc=cc; do
     run compile "$model" $option -o other.bin
     code 2
-    err_has 'which --kernel-library asks for'
+    err_has 'has no effect without --kernel-library'
 done
 run compile "$model" --dim N=4 --kernel-library --cc no-such-compiler -o fused/other.bin
 code 4
@@ -290,7 +290,7 @@ code 0
 out_has 'compiles'
 run_in check - <add.bin
 code 0
-out_has '-: a sound program'
+out_has '-: valid program'
 printf 'garbage' >garbage.onnx
 run check garbage.onnx
 code 3

@@ -17,7 +17,7 @@ code 0
 out_has 'PASS wrong: 1 elements agree'
 run test --backprop "$data/cases/add"
 code 1
-out_has 'has no gradients (gradient_0.pb)'
+out_has 'the data sets have no gradients (gradient_0.pb)'
 
 cp "$data/gradients/right/model.onnx" network.onnx
 run compile network.onnx -o grad.bin --backprop
@@ -44,10 +44,10 @@ code 2
 err_has "the model has no output 'accuracy'"
 run compile network.onnx -o other.bin --wrt x
 code 2
-err_has '--wrt is for gradients, which --backprop asks for'
+err_has '--wrt has no effect without --backprop'
 run compile network.onnx -o other.bin --loss loss
 code 2
-err_has '--loss is for gradients'
+err_has '--loss has no effect without --backprop'
 run compile network.onnx -o other.bin --backprop --recompute time
 code 4
 err_has 'where all sizes are known'
@@ -69,10 +69,10 @@ code 2
 err_has "there is no value 'nobody' to forget"
 run compile network.onnx -o other.bin --recompute time
 code 2
-err_has '--recompute is for gradients, which --backprop asks for'
+err_has '--recompute has no effect without --backprop'
 run compile network.onnx -o other.bin --backprop --memory-budget 1M
 code 2
-err_has '--memory-budget is for recomputation, which --recompute asks for'
+err_has '--memory-budget has no effect without --recompute'
 run compile "$data/cases/add/model.onnx" -o other.bin --backprop
 code 2
 err_has 'it has to be one number, so end the model with a sum or a mean'
@@ -101,13 +101,13 @@ out_has 'vector@fc.weight'
 out_has 'hvp_out@fc.weight'
 run compile network.onnx -o other.bin --backprop --order 2 --two-phase
 code 2
-err_has '--order 2 goes without --two-phase'
+err_has '--order 2 and --two-phase exclude each other'
 run compile network.onnx -o other.bin --two-phase
 code 2
-err_has '--two-phase is for gradients'
+err_has '--two-phase has no effect without --backprop'
 run compile network.onnx -o other.bin --backprop --vjp f
 code 2
-err_has '--vjp wants FUNCTION=NAME'
+err_has '--vjp needs FUNCTION=NAME'
 # What training takes.
 run check --backprop network.onnx
 code 0
@@ -119,5 +119,5 @@ run check --loss loss network.onnx
 code 2
 run check --backprop fwd.bin
 code 2
-err_has 'is for models'
+err_has '--backprop needs a model, but this is a program'
 finish

@@ -1,7 +1,8 @@
 # Help, the man page, completion, wrong command lines; and that the manual is up to date.
 . "$(dirname "$0")/expect.sh"
 manual=$(cd "$data/../../.." && pwd)/docs/manual
-# Each command has a page, and each page a command.
+scripts=$(cd "$data/.." && pwd)
+# Each command has a page and a script that runs it, and each page has a command.
 commands=$("$xcvm" help | awk '/^$/ { listed = 0 } listed && /^  [a-z]/ { print $1 } /^Commands$/ { listed = 1 }')
 pages=$(find "$manual" -name '*.md' ! -name spec.md -exec basename {} .md \; | sort)
 
@@ -13,6 +14,9 @@ run help
 code 0
 for command in $commands; do
     out_like "^  $command "
+    last="a test of xcvm $command"
+    check sh -c "ls $scripts/cli_*.sh | grep -vE '/cli_(help|manual)[.]sh' |
+        xargs grep -lE '(^|[ ;(])(run|run_in|\"[\$]xcvm\") $command( |\$)'"
 done
 run --help
 code 0
@@ -21,7 +25,7 @@ code 0
 out_like '^xcvm [0-9]+\.[0-9]+\.[0-9]+$'
 run rnu
 code 2
-err_has 'there is no command "rnu"; did you mean "run"?'
+err_has 'there is no command "rnu". Did you mean "run"?'
 run help nothing
 code 2
 
@@ -55,16 +59,21 @@ done
 run help spec --markdown
 check diff .out "$manual/spec.md"
 
+# A new page of docs/manual or docs/api needs no list but those of subcommands and headers.
+root=$(cd "$manual/../.." && pwd)
+last='docs/api'
+check test "$(cd "$root/docs/api" && ls ./*.md | sed 's/md$/h/')" = "$(cd "$root/include/xcvm" && ls ./*.h)"
+
 # Every mistake at once.
 run run --trheads 2 --rtol=x --random=1 a b
 code 2
-err_has 'unknown option --trheads; did you mean --threads?'
-err_has '--rtol wants a number of at least 0, not "x"'
+err_has 'unknown option --trheads. Did you mean --threads?'
+err_has '--rtol needs a number of at least 0 (given: "x")'
 err_has '--random takes no value'
 err_has 'unexpected argument "a"'
 run run
 code 2
-err_has 'wants PROG'
+err_has 'PROG is missing'
 
 run --man
 code 0

@@ -64,7 +64,7 @@ out_has 'y=1x117xf32'
 # What is compared is not resized.
 run run down.bin -i zeros --expect "y=@$images/plain.bmp"
 code 3
-err_has 'the image is 13 wide and 9 high, which does not fit u8[1x3x4x5]'
+err_has 'the image of width 13 and height 9 does not fit u8[1x3x4x5]'
 # The other commands take images, too.
 for command in bench profile; do
     run $command scaled.bin -i "x=@$images/cmyk.jpg"

@@ -2,7 +2,7 @@
 . "$(dirname "$0")/expect.sh"
 learns=$data/training/learns.onnx
 letter=$data/training/letter/model.onnx
-warning="warning: $letter: 1 node is in training form, so that results depend on the batch: 'norm' (BatchNormalization); --inference"
+warning="warning: $letter: 1 node is in training form, so that results depend on the batch: 'norm' (BatchNormalization). --inference"
 
 # By the letter of ONNX, the batch decides; every subcommand that takes a model says so, and names the nodes.
 pair='2x2xf32=3 7 -1 3'
@@ -38,7 +38,7 @@ run_in run - -i "x=$pair" <"$letter"
 err_has "warning: -: 1 node is in training form"
 run check "$learns"
 out_like '^form +training'
-err_has "2 nodes are in training form, so that results depend on the batch and on random numbers: 'norm' (BatchNormalization), 'drop' (Dropout); --inference"
+err_has "2 nodes are in training form, so that results depend on the batch and on random numbers: 'norm' (BatchNormalization), 'drop' (Dropout). --inference"
 run check "$learns" --inference
 out_lacks 'training'
 err ''
@@ -52,7 +52,7 @@ err_has 'ask for training or for the inference form'
 # A program has one form.
 run run letter.bin -i "x=$pair" --inference
 code 0
-err_has 'is compiled already; nothing comes of --inference'
+err_has 'the program is compiled already, so that options for models have no effect (--inference)'
 
 # Cases are tested by the letter. What is quiet is quiet about models, too.
 mkdir many

@@ -149,9 +149,9 @@ for command in run check 'compile -o x.bin'; do
     is_refused 6 'saved: this is the folder of a TensorFlow SavedModel; convert it to ONNX'
 done
 run run hub
-is_refused 6 'hub: this is a folder, not a file; it has a model: model.onnx'
+is_refused 6 'hub: this is a directory (expected a file). It has a model: model.onnx'
 run run empty
-is_refused 6 'empty: this is a folder, not a file'
+is_refused 6 'empty: this is a directory (expected a file)'
 
 # ---- Data ----
 
@@ -190,20 +190,20 @@ err_has 'w.pt: this is a PyTorch file'
 # ---- Names of what is written ----
 
 run compile model.onnx -o x.onnx
-is_refused 2 'x.onnx: an ONNX model is written with --emit onnx; a program wants another name, as x.bin'
+is_refused 2 'x.onnx: the name is one of an ONNX model. Add --emit onnx, or name the program x.bin'
 run compile model.onnx -o x.c
-is_refused 2 'x.c: C is written with --emit c'
+is_refused 2 'x.c: the name is one of C source. Add --emit c'
 for suffix in pt npz tflite json; do
     run compile model.onnx -o "x.$suffix"
-    is_refused 2 "x.$suffix: the name says another format (.$suffix) than what is written: a program"
+    is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format. The output is a program"
     run compile model.onnx --emit onnx -o "x.$suffix"
-    is_refused 2 "x.$suffix: the name says another format (.$suffix) than what is written: an ONNX model"
+    is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format. The output is an ONNX model"
     run quantize model.onnx -o "x.$suffix"
-    is_refused 2 "x.$suffix: the name says another format"
+    is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format"
     run strip relu.bin -o "x.$suffix"
-    is_refused 2 "x.$suffix: the name says another format"
+    is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format"
     run asm text.bin -o "x.$suffix"
-    is_refused 2 "x.$suffix: the name says another format"
+    is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format"
 done
 run compile model.onnx --emit onnx -o x.onnx
 code 0

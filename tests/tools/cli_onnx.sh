@@ -39,7 +39,7 @@ run compile gradients/digits.onnx -o digits.bin
 code 0
 run compile network.onnx --emit onnx --weights-file elsewhere.data -o gradients/other.onnx
 code 2
-err_has "elsewhere.data: a model's constants lie in its folder"
+err_has "elsewhere.data: the constants of an ONNX model must be in the directory of the model"
 check test ! -e elsewhere.data
 
 # What there is no operator for is named, and nothing is written.
@@ -58,10 +58,10 @@ for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int
 done
 run compile network.onnx --emit onnx --kernel-library -o other.onnx
 code 2
-err_has 'which an ONNX model has no use for'
+err_has 'which an ONNX model does not use'
 run compile network.onnx --emit onnx --with-main -o other.onnx
 code 2
-err_has '--with-main is for C'
+err_has '--with-main has no effect without --emit c'
 
 # Files that belong together take their places together: where the header cannot, the C stays as it was.
 echo old >net.c

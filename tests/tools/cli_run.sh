@@ -64,7 +64,7 @@ run run add.bin --input=x=zeros --dim N=2
 out 'y=2x3xf32=10 20 30 10 20 30'
 run run add.bin -i x=ones
 code 0
-err_has 'note: dimension N of input x is taken as 1'
+err_has 'note: dimension N of input x is set to 1'
 out 'y=1x3xf32=11 21 31'
 run run add.bin --random --seed 7 --dim N=1
 cp .out first
@@ -92,7 +92,7 @@ out 'y=1x3xf32=11 22 33'
 run diff <(cat add.bin) <(cat "$data/cases/add/model.onnx") -i '1 2 3' --outputs-only
 code 0
 run check <(cat add.bin)
-out_has 'a sound program'
+out_has 'valid program'
 run check <(cat "$data/cases/add/model.onnx")
 out_has compiles
 run strip <(cat add.bin) -o - >/dev/null
@@ -123,7 +123,7 @@ out_lacks c=
 out_has 'd=2x2xf32='
 run run add.bin -i '1 2 3' -o y=@y.nyp
 code 2
-err_has 'y.nyp: the kind of file is not known'
+err_has 'y.nyp: the format of the file is unknown'
 run run add.bin -i '1 2 3' -o y=@no/such/y.npy
 code 6
 err_has 'no/such/y.npy: cannot be written: No such file or directory'
@@ -149,7 +149,7 @@ out_has 'another shape: f32[1x3] instead of f32[3]'
 # What is missing or does not fit.
 run run two.bin
 code 2
-err_has 'inputs are missing (or say --random):'
+err_has 'inputs are missing. Set them, or use --random:'
 err_has '--input a=...    f32[Nx2]'
 err_has '--input b=...    f32[Nx2]'
 {
@@ -165,10 +165,10 @@ err_has '  --input x1=...     f32[2]'
 check sh -c 'tail -1 .err | grep -qx "  and [0-9]* more"'
 run run two.bin -i a=1x2xf32=1 -i bb=1x2xf32=1
 code 2
-err_has 'there is no input "bb"; did you mean "b"?'
+err_has 'there is no input "bb" (inputs: a, b). Did you mean "b"?'
 run run two.bin -i '1 2'
 code 2
-err_has 'the inputs are: a, b'
+err_has '--input: "1 2" has no name (inputs: a, b). Write NAME=SPEC'
 run run two.bin -i a=1x2xf32=1 -i b=2x2xf32=1
 code 2
 err_has 'dimension 0, N, is 2, but another input or --dim says 1'
@@ -186,7 +186,7 @@ code 6
 err_has 'nothing.npy: cannot be opened: No such file or directory'
 run run add.bin -i '1 2 3' --dim N
 code 2
-err_has 'wanted NAME=SIZE'
+err_has 'expected NAME=SIZE'
 
 # Looking inside.
 run run add.bin -i '1 -40 3' --trace-shapes
@@ -217,7 +217,7 @@ check test -s dumps/00001_s.npy
 check test -s dumps/00002_r.npy
 run run add.bin -i '1 2 3' --dump-dir add.bin
 code 6
-err_has 'add.bin: is no folder'
+err_has 'add.bin: is not a directory'
 
 # Limits.
 run run loop.bin --fuel 1000
@@ -227,7 +227,7 @@ code 5
 run run add.bin -i x=random --dim N=5000 --max-memory 100K
 code 5
 err_has 'add.bin: instruction'
-err_has 'note: the inputs take 60'
+err_has 'note: the inputs need 60'
 run run add.bin -i '1 2 3' --iterations 5 --threads 2 --strict-types --copy --no-libraries
 code 0
 
@@ -243,7 +243,7 @@ code 6
 err 'xcvm run: nothing.bin: cannot be opened: No such file or directory'
 run run .
 code 6
-err_has 'is a folder'
+err_has 'is a directory'
 echo rubbish >rubbish
 run run rubbish
 code 3
@@ -273,7 +273,7 @@ X
 for command in run bench profile "diff table.bin"; do
     run $command table.bin --random
     code 3
-    err_has 'note: random integers are from 0 to 7999; --int-max=N'
+    err_has 'note: random integers are from 0 to 7999. If one is out of range, reduce them: --int-max=N'
     run $command table.bin --random --int-max=3
     code 0
 done

@@ -80,20 +80,20 @@ err_has 'there is no input "nobody" to keep as a state'
 check test ! -e no.bin
 run compile add.onnx -o no.bin --state y
 code 2
-err_has '--state wants the names of an output and an input with a colon between them'
+err_has '--state needs OUTPUT:INPUT, the names of an output and of an input'
 run compile add.onnx -o no.bin --state y:x --state y:x
 code 2
 
 # What became of states, and what was asked for and found nothing to do, is told.
 run compile add.onnx -o add.bin --state y:x --dim N=2 --cache-rows 8 --report
 code 0
-out_line 'state x is written whole in each run: it is not itself with rows in the place of others'
+out_line 'state x is written in full in each run: the run computes all of it'
 run compile add.onnx -o no.bin --cache-rows 8
 code 2
-err_has '--cache-rows is for states, which --state or --state-pairs asks for'
+err_has '--cache-rows has no effect without states. Add --state-pairs auto'
 run compile add.onnx -o no.bin --caches f16
 code 2
-err_has '--caches is for states, which --state or --state-pairs asks for'
+err_has '--caches has no effect without states. Add --state-pairs auto'
 run compile add.onnx --report --weights q8 --activations int8 --integer always --tune
 code 0
 out_line 'products with matrices in blocks: 0'
@@ -123,6 +123,7 @@ run run cache.xcvm --random -n 4
 code 0
 run run cache.xcvm --random -n 5
 code 3
+err_has 'note: a cache is full. Reset the states (--reset-states-every N), or compile the model with a larger --cache-rows'
 run run cache.xcvm --random -n 11 --reset-states-every 4 --save-state rows.safetensors
 code 0
 run run cache.xcvm --random --state rows.safetensors
@@ -152,7 +153,7 @@ check test "$status" != 0
 model=$data/../../../examples/generate/model.onnx
 run compile "$model" -o auto.bin --state-pairs auto --dim batch=1 --dim bound=16
 code 0
-err_has 'note: 4 states by "auto", as present.0.key:past.0.key'
+err_has '"auto" found 4 states, the first one is present.0.key:past.0.key'
 run check auto.bin
 out_line 'state   past.0.key    f32[1x2x16x16]'
 run compile "$model" -o pattern.bin --state-pairs 'present.0.*:past.0.*,present.1.*:past.1.*' --dim batch=1 --dim bound=16
@@ -164,13 +165,13 @@ code 0
 out_has 'state past.1.key is a cache of 16 rows'
 run compile "$model" -o no.bin --state-pairs 'prsent.*:past.*'
 code 2
-err_has 'no output and input fit it (outputs: logits, present.0.key, present.0.value, present.1.key, present.1.value; inputs: '
+err_has 'no output and input match it (outputs: logits, present.0.key, present.0.value, present.1.key, present.1.value; inputs: '
 run compile "$model" -o no.bin --state-pairs 'present.*'
 code 2
 err_has 'a pattern is OUTPUT:INPUT'
 run compile "$model" -o noted.bin --state-pairs auto --cache-rows 16
 code 0
-err_has 'note: state "past.0.key" has an open batch, so that it grows and is copied in each run'
+err_has 'state "past.0.key" has an open batch, so that it grows and is copied in each run'
 err_has '--dim batch=1'
 # With open sizes the caches grow, and the batch is that of the first run.
 run compile "$model" -o open.bin --state-pairs auto
@@ -183,4 +184,91 @@ code 3
 err_has 'dimension batch is 2 in state "past.0.key" (axis 0), but 1 in input "tokens" (axis 0). Reset the states'
 run bench auto.bin -i tokens='1x1xi64=1' -i last='1xi32=0' -i total='i32=1' -n 5
 code 0
+
+# ---- Options that have no effect ----
+
+states=$data/states
+attention=$states/attention.onnx
+token() { echo "x=1x2x1x4xf32=$1"; }
+run compile "$attention" -o a.bin --state-pairs auto --dim batch=1 --cache-rows 0
+code 2
+err_has '--cache-rows needs a whole number from 1 to 2147483647 (given: "0")'
+check test ! -e a.bin
+run compile "$attention" -o a.bin --state-pairs auto --dim batch=1
+code 0
+err_has 'state "past_key_values.0.key" grows and is copied in each run. Reserve room: --cache-rows N'
+run compile "$attention" -o a.bin --state-pairs auto --cache-rows 8
+code 0
+err_has 'has an open batch, so that it grows and is copied in each run, and its number of rows has no effect. Fix the batch: --dim batch=1'
+run compile "$attention" -o a.bin --state-pairs 'present.*:past_key_values.*' --dim batch=1 --cache-rows 8
+code 0
+err ''
+# Attention that is written out reads caches of f32 only.
+for type in f16 bf16; do
+    run compile "$attention" -o a.bin --state-pairs auto --dim batch=1 --cache-rows 8 --caches $type --report
+    code 0
+    err_has "--caches $type has no effect: state \"past_key_values.0.key\" is read by matrix products, which take f32 only. Export the model with the operator Attention or GroupQueryAttention"
+    out_has 'is a cache of 8 rows of f32, appended in place; it stays f32, because it is read by matrix products'
+    run compile "$attention" -o a.bin --state-pairs auto --dim batch=1 --caches $type
+    code 0
+    err_has "--caches $type has no effect: state \"past_key_values.0.key\" is copied in each run. Reserve room: --cache-rows N"
+done
+# A recurrent state is no cache.
+run compile "$states/lstm.onnx" -o l.bin --state-pairs auto --cache-rows 8
+code 0
+err_has 'the number of cache rows (8) has no effect: no state is a cache that grows. Omit --cache-rows'
+run compile "$states/lstm.onnx" -o l.bin --state-pairs auto --caches f16
+code 0
+err_has '--caches f16 has no effect: state "h0" is not a cache to which rows are appended. Omit --caches'
+# Where they have an effect, nothing is said.
+run compile "$model" -o half.bin --state-pairs 'present.*:past.*' --dim batch=1 --dim bound=16 --caches f16 --report
+code 0
+err ''
+out_has 'state past.0.key is a cache of 16 rows of f16, appended in place'
+
+# ---- States of a model that is compiled in memory ----
+
+for pairs in auto 'present.*:past_key_values.*'; do
+    run run "$attention" --state-pairs "$pairs" --dim batch=1 --cache-rows 8 -i "$(token 1)" --save-state one.safetensors
+    code 0
+    run compile "$attention" -o a.bin --state-pairs "$pairs" --dim batch=1 --cache-rows 8
+    # Three tokens, one in each run, whose attention NumPy has computed.
+    run run a.bin -i "$(token 1)" --save-state 1.safetensors
+    run run a.bin -i "$(token 2)" --state 1.safetensors --save-state 2.safetensors
+    run run a.bin -i "$(token 3)" --state 2.safetensors --expect y="1x2x1x4xf32=$(cat "$states/expected.txt")"
+    code 0
+    for command in bench profile; do
+        run $command "$attention" --state-pairs "$pairs" --dim batch=1 --dim rows=1 --cache-rows 8 -n 10
+        code 0
+        err_has 'note: the states were reset'
+    done
+    run check "$attention" --state-pairs "$pairs" --dim batch=1 --cache-rows 8
+    code 0
+    out_has 'state past_key_values.0.key is a cache of 8 rows of f32'
+    run dump "$attention" --state-pairs "$pairs" --dim batch=1 --cache-rows 8
+    code 0
+    out_has 'state past_key_values.0.key f32[1x2x8x4]'
+done
+run run "$states/lstm.onnx" --state-pairs auto --random --dim length=1 -n 3
+code 0
+run run "$attention" --state-pairs 'present.*:past.*' --random
+code 2
+err_has 'no output and input match it (outputs: y, present.0.key, present.0.value; inputs: x, past_key_values.0.key, past_key_values.0.value). Use auto, or name each pair as OUTPUT:INPUT'
+for command in run bench profile check; do
+    run $command "$attention" --cache-rows 8
+    code 2
+    err_has '--cache-rows has no effect without states. Add --state-pairs auto'
+done
+run run a.bin --state-pairs auto -i "$(token 1)"
+code 0
+err_has 'a.bin: the program is compiled already, so that options for models have no effect (--state-pairs)'
+
+# A hint on random integers only where there are some.
+run bench "$model" --state-pairs auto --dim batch=1 --dim bound=4 -i tokens='1x8xi64=1' -i last='1xi32=7' -i total='i32=8'
+check test "$status" != 0
+check sh -c '! grep -q "random integers" .err'
+run bench "$model" --state-pairs auto --dim batch=1 --dim bound=16 -i last='1xi32=0' -i total='i32=1'
+check test "$status" != 0
+err_has 'random integers are from 0 to 7999'
+
 finish

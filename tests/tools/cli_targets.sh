@@ -82,7 +82,7 @@ ln -s line.npz link.bin
 # An output with the name of an array or table is refused for its name, before the data are opened.
 is_refused() {
     code 2
-    if [ "$target" = -o ]; then err_has 'the name says another format'; else err_has "$1"; fi
+    if [ "$target" = -o ]; then err_has 'belongs to another format'; else err_has "$1"; fi
 }
 run "${learn[@]}" --checkpoint none -o link.bin
 code 2
@@ -166,10 +166,10 @@ check test -p pipe
 
 run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npy -o v=@./one.npy
 code 2
-err_has '"u" and "v" would be one file of ./one.npy'
+err_has '"u" and "v" would be the same file of ./one.npy'
 run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npz:a -o v=@one.npz:a
 code 2
-err_has '"u" and "v" would be one array of one.npz'
+err_has '"u" and "v" would be the same array of one.npz'
 check test -z "$(ls one.* 2>/dev/null)"
 run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npz:a -o v=@./one.npz:b
 code 0

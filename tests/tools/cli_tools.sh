@@ -29,13 +29,13 @@ run test "$data/cases" --filter nothing
 code 2
 run test "$data/files"
 code 2
-err_has 'holds no case'
+err_has 'contains no case'
 run test nowhere
 code 6
 # The others are tested all the same.
 run test "$data/files" "$data/cases/add" nowhere "$data/cases/sums" --isolate never
 code 2
-err_has 'holds no case'
+err_has 'contains no case'
 err_has 'nowhere: cannot be read'
 out_line '2 folders without a case'
 out_line '2 passed, 0 failed, 0 skipped'
@@ -44,7 +44,7 @@ code 1
 out_line '1 folder without a case'
 run test "$data/cases/add/model.onnx"
 code 2
-err_has 'is a file; a case is the folder'
+err_has 'is a file (expected a directory with model.onnx'
 cp -r "$data/cases/sums" own
 run test own --program own.bin
 code 1
@@ -81,7 +81,7 @@ code 0
 for command in 'bench add.bin -n 1 --dim N=1' 'profile add.bin -n 1 --dim N=1'; do
     run $command --threads 99
     code 0
-    err_has 'warning: --threads=99, but this process may use'
+    err_has 'warning: --threads=99 exceeds the'
     run $command --threads 0
     code 0
     err ''
@@ -113,7 +113,7 @@ out '4 values compared, 0 differ'
 run diff add.bin add.bin --random --dim N=2 --keep 300
 code 0
 out '2 values compared, 0 differ'
-err_has 'are not compared, only outputs; --keep=SIZE keeps more'
+err_has 'were not compared, because the memory of --keep is used up. Raise it: --keep=SIZE'
 run bench nothing.bin
 code 6
 
@@ -165,7 +165,7 @@ out_has ' 0 differ'
 run diff add.bin changed.bin -i '1 2 3'
 code 1
 out_like '^value "(s|y)" differs: 1 of 3 elements differ, worst at \[0,1\]: 23 instead of 22'
-out_has 'made by #'
+out_has 'computed by #'
 check test "$(grep -c differs: .out)" = 1
 run diff add.bin changed.bin -i '1 2 3' --all
 check test "$(grep -c differs: .out)" -ge 2
@@ -176,7 +176,7 @@ run diff add.bin changed.bin -i '1 2 3' --rtol 0.5
 code 0
 run diff add.bin "$data/cases/sums/model.onnx" --random
 code 2
-err_has 'has 2 inputs and 2 outputs where the first program has 1 and 1'
+err_has 'has 2 inputs and 2 outputs, but the first program has 1 and 1'
 run diff add.bin
 code 2
 
@@ -188,7 +188,7 @@ code 0
 out_has 'Conv, number'
 run ops Cnov
 code 2
-err_has 'did you mean Conv?'
+err_has 'Did you mean "Conv"?'
 run ops --onnx
 code 0
 out_like '^Relu +ai\.onnx '

@@ -81,7 +81,7 @@ err_has ' MB without'
 check cmp recomputed.onnx whole.onnx
 run train network.onnx -d line.npz --dry-run --memory-budget 1M
 code 2
-err_has '--memory-budget is for recomputation, which --recompute asks for'
+err_has '--memory-budget has no effect without --recompute'
 run train network.onnx -d line.npz --dry-run --recompute often
 code 2
 err_has "not 'often'"

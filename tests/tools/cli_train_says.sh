@@ -76,7 +76,7 @@ done
 for name in t.pt t.tflite t.safetensors t.npz t.h5 t.c; do
     run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}" -o $name
     code 2
-    [ $name = t.c ] && err_has 'write t.onnx' || err_has 'says another format'
+    [ $name = t.c ] && err_has 'Write t.onnx' || err_has 'belongs to another format'
     out ''
 done
 # Weights in another file get into the new model, wherever it is.
@@ -151,7 +151,7 @@ code 2
 err_has 'is for a loss of classes that is added'
 run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}" --ignore-label some -o t.onnx
 code 2
-err_has 'wanted an integer'
+err_has 'expected an integer'
 
 # A loss that the model has itself says which label it leaves out.
 run train "$here/own.onnx" -d "$here/ignored.npz" -i y=y --optimizer sgd:lr=0.5 --epochs 3 -b 4 --no-shuffle --steps 1 --log own.csv -o t.onnx

@@ -52,16 +52,16 @@ code 2
 err_has "the model has no output 'accuracy' to be the loss; losses that can be added are softmax_cross_entropy"
 run compile network.onnx -o other.bin --train sgd --group fc
 code 2
-err_has '--group=fc: wanted PATTERN:lr=FACTOR'
+err_has '--group=fc: expected PATTERN:lr=FACTOR'
 run compile network.onnx -o other.bin --train sgd --train-batch-normalization
 code 4
 err_has 'the model has no BatchNormalization to be put into training form'
 run compile network.onnx -o other.bin --clip-norm 1
 code 2
-err_has '--clip-norm is for training programs, which --train asks for'
+err_has '--clip-norm has no effect without --train'
 run compile network.onnx -o other.bin --train sgd --backprop
 code 2
-err_has '--backprop and --train make different programs'
+err_has '--backprop and --train exclude each other'
 check test ! -e other.bin
 # Without a learning rate the program does not run.
 run run train.bin -i "x=$batch"

@@ -109,10 +109,10 @@ START_TEST(declared_shapes)
     expect("2xi8", "ones", "2xi8=1 1");
     expect("2xf32", "3xf32=ones", "3xf32=1 1 1");
     expect("1xc64", "ones", "1xc64=1+0i");
-    refuse("2x2xf32", "1 2 3", "3 elements are written where the shape has 4");
+    refuse("2x2xf32", "1 2 3", "3 elements are given, but the shape has 4");
     refuse("?x2xf32", "1 2 3", "3 elements");
     refuse("?xf32", "zeros", "dimension 0 is open");
-    refuse("2xi64", "2xf32=1 2.5", "element 1 is 2.5, which i64 cannot hold");
+    refuse("2xi64", "2xf32=1 2.5", "element 1 is 2.5, which i64 cannot represent");
     refuse("2xu8", "2xi64=1 256", "u8");
     refuse("2xf16", "2xf32=1 1e6", "f16");
     refuse("2xf32", "2xstr=\"a\" \"b\"", "cannot be converted");
@@ -128,8 +128,8 @@ START_TEST(lists)
     expect("", "optional(seq(1; 2))", "optional(seq(i64=1; i64=2))");
     expect("", "seq(1xstr=\";)\"; 1xstr=\"(\")", "seq(1xstr=\";)\"; 1xstr=\"(\")");
     expect("", "map(2xi64=1 2; 2xf32=0.5 1)", "map(2xi64=1 2; 2xf32=0.5 1)");
-    refuse("", "seq(1; 2", "not closed");
-    refuse("", "seq(1) 2", "behind the list");
+    refuse("", "seq(1; 2", "has no closing )");
+    refuse("", "seq(1) 2", "follows the end of the list");
     refuse("", "optional(1; 2)", "at most one");
     refuse("", "map(1)", "map(KEYS; VALUES)");
     refuse("", "seq(x)", "is no number");
@@ -144,21 +144,21 @@ END_TEST
 
 START_TEST(refused)
 {
-    refuse("", "hello", "is no tensor");
-    refuse("", "2xf33=1 2", "is no tensor");
+    refuse("", "hello", "is not a tensor");
+    refuse("", "2xf33=1 2", "is not a tensor");
     refuse("", "2xf32=1 x", "\"x\" is no number");
     refuse("", "2xf32=1 2x", "is no number");
-    refuse("", "2xf32=1 2 3", "3 elements are written where the shape has 2");
+    refuse("", "2xf32=1 2 3", "3 elements are given, but the shape has 2");
     refuse("", "u8=256", "cannot be a u8");
-    refuse("", "2xstr=\"a", "does not end");
-    refuse("", "2xstr=a b", "is no tensor");
+    refuse("", "2xstr=\"a", "has no closing quote");
+    refuse("", "2xstr=a b", "is not a tensor");
     refuse("", "2xstr=\"a\" b", "quotes");
     refuse("", "99999999x99999999x99999999xf32=1", "too large");
     refuse("", "@", "name of a file");
     refuse("", "@no_such_file.npy", "no_such_file.npy");
-    refuse("", "random:x", "no seed");
-    refuse("", "random", "nothing declares its shape");
-    refuse("", "2xstr=zeros", "neither zeros nor ones");
+    refuse("", "random:x", "not a seed");
+    refuse("", "random", "its shape is not declared");
+    refuse("", "2xstr=zeros", "zeros and ones need a tensor of numbers");
 }
 END_TEST
 
@@ -211,9 +211,9 @@ START_TEST(files)
     expect("", "@" FILES "stored.npz", "3xf32=0 1 2");
     expect("", "@" FILES "deflated.npz:only", "2xi64=0 1");
     expect("", "@" FILES "single.npz", "2xf32=7 8");
-    refuse("", "@" FILES "stored.npz:z", "it holds: x, y");
+    refuse("", "@" FILES "stored.npz:z", "(arrays: x, y)");
     refuse("", "3x2xf32=@" FILES "fortran.npy", "f32[2x3]");
-    refuse("", "@" FILES, "folder");
+    refuse("", "@" FILES, "is a directory");
 }
 END_TEST
 
@@ -227,7 +227,7 @@ START_TEST(images)
     expect("1x2x3x1xi64", "@" FILES "gray.png", "1x2x3x1xi64=0 51 102 153 204 255");
     expect("1x3x2x3xu8", "@" FILES "color.png", "1x3x2x3xu8=0 3 6 9 12 15 1 4 7 10 13 16 2 5 8 11 14 17");
     expect("2x3x3xu8", "@" FILES "color.png", "2x3x3xu8=0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17");
-    refuse("1x1x4x4xf32", "@" FILES "gray.png", "3 wide and 2 high");
+    refuse("1x1x4x4xf32", "@" FILES "gray.png", "width 3 and height 2");
     refuse("1x5x2x3xf32", "@" FILES "gray.png", "does not fit");
     refuse("1x1x2x3xbool", "@" FILES "gray.png", "cannot become bool");
 }

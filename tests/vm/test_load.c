@@ -129,7 +129,7 @@ START_TEST(files)
 {
     char folder[] = "/tmp/xcvm_test_XXXXXX", path[64];
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    check_file_refused(folder, XCVM_IO, "this is a folder, not a file");
+    check_file_refused(folder, XCVM_IO, "this is a directory (expected a file)");
     snprintf(path, sizeof path, "%s/program", folder);
     check_file_refused(path, XCVM_IO, "No such file");
     ck_assert_int_eq(mkfifo(path, 0600), 0);

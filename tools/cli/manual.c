@@ -8,48 +8,46 @@
 
 enum { WIDTH = 80, OPTION_COLUMN = 28 };
 
-static const char about[] = "XCVM compiles ONNX models into programs for a small register machine, and runs them.";
+static const char about[] = "XCVM compiles ONNX models into programs for a small virtual machine, and runs, profiles, "
+                            "quantizes and trains them.";
 
 static const char prog_text[] =
     "PROG is a program file, its text assembly, or an ONNX model, which is compiled in memory first. "
-    "The kind is told by the content; - is standard input. Of a file of another kind, as a PyTorch file, a Git LFS "
-    "pointer or a compressed one, the error says what it is and what to do.";
+    "The content of the file decides which of them it is; - is standard input. For other files, for example a PyTorch "
+    "file, a Git LFS pointer or a compressed file, the error names the kind and the next step.";
 
-static const char spec_text[] =
-    "SPEC stands for a tensor. As the value of an input or as what is expected of an output:";
+static const char spec_text[] = "SPEC is a tensor. As the value of an input, or as the expected value of an output:";
 static const struct example spec_rows[] = {
-    {"3.5", "numbers (or true, false, \"text\"), which take the declared type and shape"},
-    {"2x3xf32=1 2 3 4 5 6", "dimensions, element type and elements; one element fills the whole tensor; brackets and "
-                            "commas may stand between them; f32=3.5 has rank 0"},
+    {"3.5", "numbers (or true, false, \"text\") of the declared type and shape"},
+    {"2x3xf32=1 2 3 4 5 6", "dimensions, element type and elements. One element fills the tensor. Brackets and commas "
+                            "between elements are ignored. f32=3.5 has rank 0"},
     {"@file.npy", "a NumPy array"},
-    {"@file.npz:key", "an array of a NumPy archive; key is the input's name if left out"},
+    {"@file.npz:key", "an array of a NumPy archive; the default key is the name of the input"},
     {"@file.safetensors:key", "a tensor of a safetensors file"},
-    {"@file.pb", "ONNX's TensorProto, SequenceProto or OptionalProto, as in its test data"},
-    {"@file.jpg", "an image (PNG, JPEG, WebP, TIFF, BMP, PGM, PPM, JPEG 2000) in the layout that the input has "
-                  "(1x3xHxW, 1xHxWx3, HxW ...), turned as EXIF says, resized to the input's H and W, from 0 to 1 for "
-                  "floats and from 0 to 255 for integers"},
-    {"2x3xf32=@file.bin", "the elements as they lie in memory, little-endian; dimensions and type may be left out if "
-                          "the input declares them. In front of another kind of file they say what it must hold"},
-    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to below --int-max; also 2x3xf32=random"},
-    {"zeros, ones", "also 2x3xf32=zeros"},
-    {"seq(2xf32=1 2; f32=3)", "a sequence of tensors that are written out; optional(3.5), optional() and "
-                              "map(KEYS; VALUES) likewise"},
+    {"@file.pb", "an ONNX TensorProto, SequenceProto or OptionalProto, as in ONNX test data"},
+    {"@file.jpg", "an image (PNG, JPEG, WebP, TIFF, BMP, PGM, PPM, JPEG 2000) in the layout of the input (1x3xHxW, "
+                  "1xHxWx3, HxW ...). It is rotated by its EXIF orientation and resized to H and W. Elements are 0 to "
+                  "1 for floats and 0 to 255 for integers"},
+    {"2x3xf32=@file.bin", "raw little-endian elements. Dimensions and type may be omitted if the input declares them. "
+                          "Before another kind of file, they are checked against its content"},
+    {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to --int-max minus 1; also 2x3xf32=random"},
+    {"zeros, ones", "all elements 0 or 1; also 2x3xf32=zeros"},
+    {"seq(2xf32=1 2; f32=3)", "a sequence of tensors; also optional(3.5), optional() and map(KEYS; VALUES)"},
     {"-", "a file in one of these formats on standard input"},
 };
 static const char spec_output_text[] =
     "As the target of an output: @file.npy, @file.npz:key, @file.pb, @file.png or @file.bin write it to a file, - "
-    "prints "
-    "it, and nothing discards it. The element types are bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 "
+    "prints it, and an empty SPEC discards it. The element types are bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 "
+    "f16 bf16 f32 "
     "f64 "
-    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted where no "
-    "element "
-    "changes (floats may be rounded). What is in a file is told by its content, but for .pb and .bin.";
+    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 c64 c128 str. A value of another type is converted if no "
+    "element changes (floats may be rounded). The content of a file decides its format, except for .pb and .bin.";
 
 static const struct example environment_rows[] = {
-    {"CC", "the C compiler of --kernel-library, if --cc names none"},
-    {"XDG_CACHE_HOME, HOME", "kernel libraries are kept by the hash of their source in $XDG_CACHE_HOME/xcvm or "
-                             "~/.cache/xcvm, which may be removed at any time"},
-    {"TMPDIR", "where --kernel-library works for a model that is compiled in memory; /tmp if not set"},
+    {"CC", "the C compiler of --kernel-library, unless --cc is given"},
+    {"XDG_CACHE_HOME, HOME", "cache of kernel libraries by the hash of their source, in $XDG_CACHE_HOME/xcvm or "
+                             "~/.cache/xcvm. It may be removed at any time"},
+    {"TMPDIR", "temporary directory of --kernel-library for a model that is compiled in memory; /tmp if not set"},
     {"NO_COLOR", "if set and not empty, no colors are used on a terminal"},
 };
 
@@ -64,7 +62,7 @@ static const struct exit_row {
 
 /* ---- Plain text ---- */
 
-/* Words of `text` from the current column on, wrapped at WIDTH and indented by `indent`; ends the line. */
+/* Appends the words of `text` at the current column, wrapped at WIDTH and indented by `indent`, and ends the line. */
 static void wrap(struct buffer *out, const char *text, size_t line_start, size_t indent)
 {
     size_t column = out->length - line_start;
@@ -137,7 +135,7 @@ static void option_label(struct buffer *out, const struct option *option, bool a
         buffer_format(out, "=%s", option->argument);
 }
 
-/* The help sentence with the default behind it. */
+/* The help text and the default. */
 static void option_help(struct buffer *out, const struct command *command, const struct option_group *group,
                         const struct option *option)
 {
@@ -167,11 +165,11 @@ void manual_overview(struct buffer *text, const struct command *const *commands)
     for (; *commands != NULL; commands++)
         row(text, (*commands)->name, (*commands)->summary, 14);
     buffer_text(text, "\n");
-    row(text, "xcvm help COMMAND", "what a command does, its options and examples", OPTION_COLUMN);
-    row(text, "xcvm help spec", "how tensors are written on the command line", OPTION_COLUMN);
-    row(text, "xcvm --version", "the version", OPTION_COLUMN);
-    row(text, "xcvm --man [COMMAND]", "the man page, of all or of a command", OPTION_COLUMN);
-    row(text, "xcvm --completion bash", "completion, for: source <(xcvm --completion bash)", OPTION_COLUMN);
+    row(text, "xcvm help COMMAND", "describe a command, its options and examples", OPTION_COLUMN);
+    row(text, "xcvm help spec", "explain how to write tensors on the command line", OPTION_COLUMN);
+    row(text, "xcvm --version", "print the version", OPTION_COLUMN);
+    row(text, "xcvm --man [COMMAND]", "print the man page of all commands or of one", OPTION_COLUMN);
+    row(text, "xcvm --completion bash", "print completion, for: source <(xcvm --completion bash)", OPTION_COLUMN);
 }
 
 static void help_options(struct buffer *text, const struct command *command)
@@ -334,7 +332,7 @@ void manual_spec_markdown(struct buffer *text)
 
 /* ---- troff ---- */
 
-/* Text in which nothing means anything to troff. */
+/* Escapes text for troff. */
 static void troff_text(struct buffer *out, const char *text)
 {
     bool line_start = out->length == 0 || out->data[out->length - 1] == '\n';

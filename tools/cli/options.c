@@ -98,7 +98,8 @@ const char *nearest_name(const char *word, const char *const *names)
         size_t distance = edit_distance(word, *names);
         if (length >= 3 && strncmp(word, *names, length) == 0)
             distance = 0;
-        if (distance < least) {
+        /* A word of other letters only is not near. */
+        if (distance < least && (distance == 0 || distance < length)) {
             least = distance;
             nearest = *names;
         }
@@ -148,7 +149,7 @@ static void report_unknown(const struct command *command, const char *name)
     names[at] = "help";
     const char *nearest = nearest_name(name, names);
     if (nearest != NULL)
-        report_line("unknown option --%s; did you mean --%s?", name, nearest);
+        report_line("unknown option --%s. Did you mean --%s?", name, nearest);
     else
         report_line("unknown option --%s", name);
     free(names);
@@ -170,10 +171,11 @@ static bool store_int(const struct option *option, const char *value, int64_t *t
     if (parse_int(value, target) && *target >= option->min && *target <= option->max)
         return true;
     if (option->max == INT64_MAX)
-        report_line("--%s wants a whole number from %" PRId64 " on, not \"%s\"", option->name, option->min, value);
+        report_line("--%s needs a whole number of at least %" PRId64 " (given: \"%s\")", option->name, option->min,
+                    value);
     else
-        report_line("--%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"", option->name, option->min,
-                    option->max, value);
+        report_line("--%s needs a whole number from %" PRId64 " to %" PRId64 " (given: \"%s\")", option->name,
+                    option->min, option->max, value);
     return false;
 }
 
@@ -188,7 +190,7 @@ static bool store(const struct option *option, const char *value, char *target)
     case OPTION_FILE:
     case OPTION_FOLDER:
         if (option->kind != OPTION_TEXT && *value == '\0') {
-            report_line("--%s wants a path, not an empty text", option->name);
+            report_line("--%s needs a path (given: \"\")", option->name);
             return false;
         }
         *(const char **)(void *)target = value;
@@ -201,7 +203,7 @@ static bool store(const struct option *option, const char *value, char *target)
     }
     case OPTION_CHOICE:
         if (!choice_allowed(option->argument, value)) {
-            report_line("--%s is one of %s, not \"%s\"", option->name, option->argument, value);
+            report_line("--%s needs one of %s (given: \"%s\")", option->name, option->argument, value);
             return false;
         }
         *(const char **)(void *)target = value;
@@ -211,7 +213,7 @@ static bool store(const struct option *option, const char *value, char *target)
     case OPTION_REAL: {
         double number;
         if (!parse_real(value, &number) || !(number >= 0) || isinf(number)) {
-            report_line("--%s wants a number of at least 0, not \"%s\"", option->name, value);
+            report_line("--%s needs a number of at least 0 (given: \"%s\")", option->name, value);
             return false;
         }
         *(double *)(void *)target = number;
@@ -220,7 +222,7 @@ static bool store(const struct option *option, const char *value, char *target)
     case OPTION_SIZE: {
         uint64_t bytes;
         if (!parse_size(value, &bytes)) {
-            report_line("--%s wants a size like 1000, 64K, 512M or 2G, not \"%s\"", option->name, value);
+            report_line("--%s needs a size, for example 1000, 64K, 512M or 2G (given: \"%s\")", option->name, value);
             return false;
         }
         *(uint64_t *)(void *)target = bytes;
@@ -238,7 +240,7 @@ struct cursor {
     char *options;
 };
 
-/* `value` is what stands in the same argument, or NULL. */
+/* `value` is the rest of the same argument, or NULL. */
 static bool take_value(struct cursor *cursor, const struct option *option, size_t offset, const char *value)
 {
     if (option->kind == OPTION_FLAG) {
@@ -248,7 +250,7 @@ static bool take_value(struct cursor *cursor, const struct option *option, size_
         }
     } else if (value == NULL) {
         if (cursor->at + 1 >= cursor->argc || strncmp(cursor->argv[cursor->at + 1], "--", 2) == 0) {
-            report_line("--%s wants a value: --%s=%s", option->name, option->name, option->argument);
+            report_line("--%s needs a value: --%s=%s", option->name, option->name, option->argument);
             return false;
         }
         value = cursor->argv[++cursor->at];
@@ -299,7 +301,7 @@ static bool parse_letters(struct cursor *cursor, const char *letters, bool *help
 static bool check_operands(const struct command *command, const struct arguments *operands)
 {
     if (operands->count < command->min_operands) {
-        report_line("wants %s", command->operands);
+        report_line("%s is missing", command->operands);
         return false;
     }
     if (operands->count > command->max_operands) {

@@ -16,9 +16,9 @@ struct asm_flags {
 
 static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct asm_flags, output), 0, 0,
-     "where the program goes; it appears whole or not at all"},
+     "the program to write. A failure leaves an existing file as it was"},
     {"any-path", 0, NULL, OPTION_FLAG, offsetof(struct asm_flags, any_path), 0, 0,
-     "let the text refer to files outside of its folder, as one from standard input may anyway"},
+     "allow the text to refer to files outside of its directory, as text from standard input may"},
     END_OF_OPTIONS,
 };
 static const struct option_group groups[] = {{"Options", options, 0}};
@@ -35,12 +35,13 @@ static int execute_asm(const void *own, const struct arguments *arguments)
 {
     const struct asm_flags *flags = own;
     if (flags->output == NULL)
-        return report_usage("wants an output: -o PROG");
+        return report_usage("the output is missing. Add -o PROG");
     if (file_is_same(flags->output, arguments->items[0]))
-        return report_usage("%s is the text itself; the program wants a file of its own", flags->output);
-    if (output_check_name(flags->output, "a program, named as prog.bin") != EXIT_OK)
+        return report_usage("%s is the text itself. The output must be another file", flags->output);
+    if (output_check_name(flags->output, "a program, for example prog.bin") != EXIT_OK)
         return EXIT_USAGE;
-    /* An empty folder allows any file; program.c says why pipes may name any. */
+    /* An empty directory allows any path. Text from a pipe may name any file, because it is often a dump of a program
+     * in another directory. */
     const char *text = arguments->items[0];
     char *folder = flags->any_path || file_is_stream(text) ? memory_text("") : file_folder(text);
     int code = rewrite_file(text, flags->output, assemble, folder);
@@ -59,9 +60,9 @@ const struct command command_asm = {
     .operands = "TEXT",
     .min_operands = 1,
     .max_operands = 1,
-    .description = "Assembles a program from its text, as \"xcvm dump\" prints it or written by hand; - is standard "
-                   "input. References to constants in files must stay in the folder of the text.\n\n"
-                   "The program is not verified; \"xcvm check\" does that, and so does running it.",
+    .description = "Assembles a program from text that \"xcvm dump\" printed or that was written by hand; - is "
+                   "standard input. The text may refer to constants in files of its own directory.\n\nThe assembler "
+                   "does not verify the program. \"xcvm check\" and every run do.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -24,15 +24,15 @@ struct bench_flags {
 
 static const struct option options[] = {
     {"warmup", 'w', "N", OPTION_INT, offsetof(struct bench_flags, warmup), 0, INT64_MAX,
-     "runs before the measured ones, besides the first"},
+     "number of runs after the first run and before the measured runs"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct bench_flags, iterations), 0, INT64_MAX,
-     "measure so many runs; 0: as many as --duration allows, at least 10"},
+     "number of measured runs; 0: as many as --duration allows, at least 10"},
     {"duration", 'd', "SECONDS", OPTION_REAL, offsetof(struct bench_flags, duration), 0, 0,
-     "how long to measure if --iterations does not say"},
+     "how long to measure, unless --iterations is given"},
     STATE_RESET_OPTION(struct bench_flags, reset_every,
-                       "reset the states every N runs; 0: only when a run fails since a cache is full, which is said"),
+                       "reset the states every N runs; 0: only when a cache is full, which a note reports"),
     {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct bench_flags, warm_session), 0, 0,
-     "warm the session up before its first run, as xcvm_session_warm_up does; first_ms is then that of a warm session"},
+     "call xcvm_session_warm_up before the first run, so that first_ms is the time of a warm session"},
     END_OF_OPTIONS,
 };
 
@@ -88,7 +88,7 @@ static xcvm_status measure(const struct bench_flags *flags, struct state_runs *r
     return status;
 }
 
-/* Times of what comes before the measured runs, in seconds. */
+/* Times before the measured runs, in seconds. */
 struct beginning {
     double load, warm_up, first;
 };
@@ -129,7 +129,7 @@ static void print_results(const struct program *program, const xcvm_session *ses
 
 static int execute_bench(const void *own, const struct arguments *arguments)
 {
-    /* Inputs that are not given are always random here. */
+    /* Inputs without a value are always random here. */
     struct bench_flags flags = *(const struct bench_flags *)own;
     flags.input.random = true;
     session_warn_of_threads(&flags.session);
@@ -182,31 +182,26 @@ static int execute_bench(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"resnet50.bin --threads 2", "measure for three seconds on two threads"},
-    {"model.onnx --dim batch=8 -n 100", "a hundred runs of a batch of eight"},
-    {"net.onnx --train sgd:lr=0.1,momentum=0.9 --loss softmax_cross_entropy --dim batch=32", "steps of training"},
+    {"resnet50.bin --threads 2", "measure for three seconds with two threads"},
+    {"model.onnx --dim batch=8 -n 100", "measure a hundred runs with a batch of eight"},
+    {"net.onnx --train sgd:lr=0.1,momentum=0.9 --loss softmax_cross_entropy --dim batch=32", "measure training steps"},
 };
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "measure how long loading and running take",
+    .summary = "measure the time of loading and running",
     .operands = "PROG",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Loads a program, runs it again and again, and prints how long that took. Inputs that are not given are "
-        "random. "
-        "A model is compiled first, which counts neither as loading nor as the first run, but for the peak of memory; "
-        "compile it into a file to measure that.\n\n"
-        "Loading includes the creation of a session, which executes nothing. The first run is the session's very "
-        "first, "
-        "which brings in code and constants and infers shapes, unless --warm-session had that done before: then it is "
-        "called warm, and what warming up took has a line of its own.\n\n"
-        "The states of a program, as caches of keys and values, are reset when a run finds no room in them, which "
-        "does not count as time. A run with states may take longer the more it has in them; --reset-states-every keeps "
-        "measurements comparable.\n\n"
-        "The last line is for scripts:\n\n"
-        "xcvm threads=1 median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=..",
+        "Loads a program, runs it repeatedly, and prints the times. Inputs without a value are random. A model is "
+        "compiled first. The time to compile counts neither as loading nor as the first run, but the memory counts in "
+        "peak_rss_mb. To exclude it, compile the model to a file.\n\nLoading includes the creation of a session, which "
+        "executes nothing. The first run loads code and constants and infers shapes. With --warm-session, this is done "
+        "before, and its time has a line of its own.\n\nThe states of a program, for example key/value caches, are "
+        "reset when a cache is full. The reset is not part of the measured time. A run may take longer the more rows a "
+        "cache has. --reset-states-every keeps measurements comparable.\n\nThe last line is for scripts:\n\nxcvm "
+        "threads=1 median_ms=.. min_ms=.. load_ms=.. first_ms=.. peak_rss_mb=..",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

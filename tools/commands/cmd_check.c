@@ -1,9 +1,11 @@
-/* `xcvm check`: verifies a program, or tells what keeps a model from compiling. */
+/* `xcvm check`: verifies a program, or lists the reasons why a model does not compile. */
 #include "commands/commands.h"
 #include "io/file.h"
+#include "io/output.h"
 #include "cli/memory.h"
 #include "values/parameters.h"
 #include "run/program.h"
+#include "run/state_lines.h"
 #include "cli/report.h"
 #include "cli/table.h"
 #include "values/value.h"
@@ -21,11 +23,11 @@ struct check_flags {
 
 static const struct option options[] = {
     BACKPROP_OPTION(struct check_flags,
-                    "of a model: also name every node that has no gradient, and say what training would take"),
+                    "for a model, also list the nodes without a gradient, and the memory and flops of training"),
     {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct check_flags, loss), 0, 0,
-     "with --backprop, the output that is differentiated, or a loss that is added, as xcvm train has it: "
-     "'softmax_cross_entropy(scores,labels)', or without what is plain, softmax_cross_entropy; the only output of a "
-     "float type need not be named"},
+     "with --backprop, the output to differentiate, or a loss to add, as in xcvm train: for example "
+     "'softmax_cross_entropy(scores,labels)', or only softmax_cross_entropy if output and labels are clear. The only "
+     "float output need not be named"},
     END_OF_OPTIONS,
 };
 
@@ -46,24 +48,35 @@ static bool print_text(void *user, const void *bytes, size_t count)
     return printed;
 }
 
-/* `file` is where the model is read from, `path` what it was called. */
+/* `file` is the file to read, `path` its name in messages. */
 static int check_model(const char *file, const char *path, const struct check_flags *own)
 {
     const struct program_flags *flags = &own->program;
     struct dims dims;
+    struct names patterns = {0};
+    struct state_lines lines = {.path = path};
     xcvm_error error = {.pc = -1};
-    if (dims_parse(&flags->model.dims, &dims, &error) != XCVM_OK)
+    if (state_options_check(&flags->model.states, false, &error) != XCVM_OK ||
+        dims_parse(&flags->model.dims, &dims, &error) != XCVM_OK)
         return report_usage("%s", error.message);
     xcc_options compiler = compiler_options(&flags->model, &flags->limits, &dims);
     compiler.backprop = own->backprop;
     compiler.loss = own->loss;
-    compiler.diagnostics.user = (void *)(uintptr_t)path;
+    state_options_use(&flags->model.states, &patterns, &compiler);
+    compiler.diagnostics = (xcc_diagnostics){state_lines_add, &lines};
     xcvm_status status = xcc_check_file(file, &compiler, (xcvm_sink){print_text, stdout}, &error);
     dims_release(&dims);
+    names_release(&patterns);
+    if (status == XCVM_OK && lines.states.length != 0) {
+        make_printable(lines.states.data);
+        output_print(buffer_string(&lines.states));
+    }
+    state_lines_print_notes(&lines);
+    state_lines_release(&lines);
     if (status != XCVM_UNSUPPORTED)
         return status == XCVM_OK ? EXIT_OK : report_error(path, &error);
-    /* The text lists the reasons already, all of them. */
-    report_line("%s: will not compile", path);
+    /* The text lists all reasons already. */
+    report_line("%s: the model does not compile, for the reasons above", path);
     return EXIT_UNSUPPORTED;
 }
 
@@ -72,7 +85,7 @@ static void describe(const struct program *program)
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_get_info(program->handle, &info);
     struct table table = {0};
-    table_cell(&table, "%s: a sound program of format %u, by %s", program->path, info.format,
+    table_cell(&table, "%s: valid program, format %u, produced by %s", program->path, info.format,
                info.producer != NULL && *info.producer != '\0' ? info.producer : "an unnamed producer");
     table_end_row(&table);
     table_print(&table, stdout);
@@ -85,7 +98,7 @@ static void describe(const struct program *program)
         puts("no planned memory");
 }
 
-/* A model from a pipe becomes a file, as the compiler looks at files only. */
+/* Copies a model from a pipe into a temporary file, because the check reads files only. */
 static int check_piped_model(const char *path, const struct check_flags *flags)
 {
     struct buffer bytes = {0};
@@ -102,7 +115,7 @@ static int check_piped_model(const char *path, const struct check_flags *flags)
         code = check_model(name, path, flags);
         free(name);
     } else {
-        report_line("%s cannot be kept in a temporary file: %s", path, strerror(errno));
+        report_line("%s: cannot write a temporary file: %s", path, strerror(errno));
     }
     if (file != NULL)
         fclose(file);
@@ -121,11 +134,11 @@ static int execute_check(const void *own, const struct arguments *arguments)
     if (file_kind_of(path, &limits, &kind, &error) != XCVM_OK)
         return report_error(NULL, &error);
     if (flags->loss != NULL && !flags->backprop)
-        return report_usage("--loss is for gradients, which --backprop asks for");
+        return report_usage("--loss has no effect without --backprop");
     if (kind == FILE_MODEL)
         return file_is_stream(path) ? check_piped_model(path, flags) : check_model(path, path, flags);
     if (flags->backprop)
-        return report_usage("--backprop is for models; %s is a program", path);
+        return report_usage("%s: --backprop needs a model, but this is a program", path);
     if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
         return report_error(path, &error);
     describe(&program);
@@ -134,28 +147,25 @@ static int execute_check(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"model.onnx", "find out whether a model will compile, and what it is"},
-    {"network.onnx --backprop --loss loss", "find out what it takes to train it"},
-    {"net.onnx --backprop --loss softmax_cross_entropy", "the same of a model that gives no loss"},
+    {"model.onnx", "report whether a model compiles, and describe it"},
+    {"network.onnx --backprop --loss loss", "report the cost of training"},
+    {"net.onnx --backprop --loss softmax_cross_entropy", "the same for a model without a loss"},
     {"prog.bin", "verify a program"},
 };
 
 const struct command command_check = {
     .name = "check",
-    .summary = "verify a program, or tell whether a model will compile",
+    .summary = "verify a program, or report whether a model compiles",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "For a program: runs the verifier and describes the program, with its inputs, outputs and states.\n\n"
-        "For an ONNX model: lists everything that keeps it from compiling, all nodes and not just the first, "
-        "and describes the model: opsets, inputs, outputs, parameters, flops, estimated peak memory, and whether it is "
-        "in "
-        "training form, in which results depend on the batch or on random numbers. With --backprop "
-        "it "
-        "lists every node that the gradient of the loss goes through and that has none, and describes the training: "
-        "the "
-        "memory of the gradients, that of what the forward keeps for the backward, and the flops of both.",
+        "For a program: runs the verifier and prints the inputs, outputs and states, and the size.\n\nFor an ONNX "
+        "model: lists every node that keeps it from compiling, and prints opsets, inputs, outputs, parameters, flops "
+        "and the estimated peak memory. It also reports a model in training form, whose results depend on the batch or "
+        "on random numbers. With --state-pairs, it lists the states. With --backprop, it lists the nodes without a "
+        "gradient that the gradient of the loss needs. It prints the memory of the gradients and of the results that "
+        "are kept for the backward pass, and the flops of both passes.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -26,11 +26,11 @@ static const struct option options[] = {
     {"rtol", 0, "X", OPTION_REAL, offsetof(struct diff_flags, rtol), 0, 0, "relative tolerance"},
     {"atol", 0, "X", OPTION_REAL, offsetof(struct diff_flags, atol), 0, 0, "absolute tolerance"},
     {"all", 'a', NULL, OPTION_FLAG, offsetof(struct diff_flags, all), 0, 0,
-     "print every value that differs, not just the first"},
+     "print every value that differs, not only the first"},
     {"outputs-only", 0, NULL, OPTION_FLAG, offsetof(struct diff_flags, outputs_only), 0, 0,
-     "compare outputs alone, which needs less memory"},
+     "compare outputs only, which needs less memory"},
     {"keep", 0, "SIZE", OPTION_SIZE, offsetof(struct diff_flags, keep), 0, 0,
-     "bytes of the first program's values that are kept for comparing; what comes behind them is not compared"},
+     "limit in bytes for the values of the first program that are kept for comparison; later values are not compared"},
     END_OF_OPTIONS,
 };
 
@@ -49,7 +49,7 @@ static const struct diff_flags defaults = {.program = PROGRAM_DEFAULTS,
                                            .atol = 1e-5,
                                            .keep = UINT64_C(2) << 30};
 
-/* A value of the first program, by the name it has in the model and how often that name came before it (in a loop). */
+/* A value of the first program. `repetition` counts earlier values of the same name, which loops make. */
 struct kept {
     char *name;
     size_t repetition;
@@ -65,7 +65,7 @@ struct diffing {
     struct counter {
         char *name;
         size_t count;
-    } * counters; /* of the run under way */
+    } * counters; /* of the current run */
     size_t counter_count;
     uint64_t kept_bytes;
     size_t not_kept, compared, different;
@@ -80,7 +80,7 @@ static size_t hash_of(const char *name, size_t repetition)
     return (size_t)(hash >> 32) % BUCKETS;
 }
 
-/* The counter of a name: how often it has come up in this run. */
+/* How many values of the name the run had before this one. */
 static size_t count_name(struct diffing *diffing, const char *name)
 {
     for (size_t i = 0; i < diffing->counter_count; i++)
@@ -113,8 +113,8 @@ static bool comparable(const xcvm_value *value)
     return kind != XCVM_KIND_NULL && kind != XCVM_KIND_OPAQUE;
 }
 
-/* What a copy takes, about; no more than somewhat above `most` is counted, since lists that share their items have
- * exponentially many. */
+/* The approximate size of a copy. Counting stops above `most`, because lists that share items can have exponentially
+ * many. */
 static uint64_t bytes_of(const xcvm_value *value, uint64_t most)
 {
     enum { HEADER = 256 };
@@ -128,7 +128,7 @@ static uint64_t bytes_of(const xcvm_value *value, uint64_t most)
     return bytes;
 }
 
-/* Whether there is room left for a copy; loops that gather their results would take more than any machine has. */
+/* True if the limit leaves memory for a copy. Loops that collect their results would need more than any machine has. */
 static bool can_keep(struct diffing *diffing, const xcvm_value *value)
 {
     if (diffing->not_kept == 0)
@@ -139,7 +139,7 @@ static bool can_keep(struct diffing *diffing, const xcvm_value *value)
     return false;
 }
 
-/* The first run: keeps a copy of every value with a name. */
+/* Observer of the first run: keeps a copy of every named value. */
 static xcvm_status keep(void *user, const xcvm_event *event, xcvm_error *error)
 {
     struct diffing *diffing = user;
@@ -174,8 +174,8 @@ static bool same_dims(const xcvm_value *a, const xcvm_value *b)
     return same;
 }
 
-static void note(struct diffing *diffing, const char *what, const char *name, size_t repetition,
-                 const struct comparison *comparison, const xcvm_event *event)
+static void report_difference(struct diffing *diffing, const char *what, const char *name, size_t repetition,
+                              const struct comparison *comparison, const xcvm_event *event)
 {
     if (diffing->different++ != 0 && !diffing->flags->all)
         return;
@@ -186,7 +186,7 @@ static void note(struct diffing *diffing, const char *what, const char *name, si
     comparison_print(&diffing->report, comparison);
     buffer_text(&diffing->report, "\n");
     if (event != NULL) {
-        buffer_text(&diffing->report, "  made by ");
+        buffer_text(&diffing->report, "  computed by ");
         event_print(&diffing->report, event);
         if (event->node != NULL && *event->node != '\0')
             buffer_format(&diffing->report, " node \"%s\"", event->node);
@@ -194,8 +194,8 @@ static void note(struct diffing *diffing, const char *what, const char *name, si
     }
 }
 
-/* The second run: compares every value whose name the first had too. Values that a pass gave another shape or type
- * cannot be compared; outputs are compared strictly at the end. */
+/* Observer of the second run: compares every value whose name the first run had too. Values of another shape or type,
+ * as passes make them, are skipped; outputs are compared strictly at the end. */
 static xcvm_status compare_event(void *user, const xcvm_event *event, xcvm_error *error)
 {
     (void)error;
@@ -214,7 +214,7 @@ static xcvm_status compare_event(void *user, const xcvm_event *event, xcvm_error
         compare_values(event->outputs[i], kept->value, tolerance, &comparison);
         diffing->compared++;
         if (!comparison.agrees)
-            note(diffing, "value", name, repetition, &comparison, event);
+            report_difference(diffing, "value", name, repetition, &comparison, event);
     }
     return XCVM_OK;
 }
@@ -231,7 +231,7 @@ static void close_side(struct side *side)
     program_close(&side->program);
 }
 
-/* Which input of `to` is called like input `index` of `from`; the same place where none is. */
+/* The input of `to` with the name of input `index` of `from`, or the same index. */
 static size_t matching_input(const xcvm_program *to, const xcvm_program *from, size_t index)
 {
     for (size_t i = 0; i < xcvm_program_input_count(to); i++)
@@ -275,7 +275,8 @@ static void compare_outputs(struct diffing *diffing, const struct side *a, const
                        &comparison);
         diffing->compared++;
         if (!comparison.agrees)
-            note(diffing, "output", xcvm_program_output_at(a->program.handle, i)->name, 0, &comparison, NULL);
+            report_difference(diffing, "output", xcvm_program_output_at(a->program.handle, i)->name, 0, &comparison,
+                              NULL);
     }
 }
 
@@ -314,7 +315,7 @@ static int execute_diff(const void *own, const struct arguments *arguments)
         }
         if (in[0] != in[1] || out[0] != out[1])
             status = error_set(&error, XCVM_INVALID_ARGUMENT,
-                               "has %zu inputs and %zu outputs where the first program has %zu and %zu", in[1], out[1],
+                               "has %zu inputs and %zu outputs, but the first program has %zu and %zu", in[1], out[1],
                                in[0], out[0]);
     }
     if (status == XCVM_OK) {
@@ -332,7 +333,8 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     } else {
         compare_outputs(diffing, &sides[0], &sides[1]);
         if (diffing->not_kept != 0)
-            report_line("note: the last %zu values of %s are not compared, only outputs; --keep=SIZE keeps more",
+            report_line("note: %zu values of %s were not compared, because the memory of --keep is used up. Raise it: "
+                        "--keep=SIZE",
                         diffing->not_kept, arguments->items[0]);
         output_print(buffer_string(&diffing->report));
         printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
@@ -348,8 +350,8 @@ static int execute_diff(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"model.onnx prog.bin --random", "compare a program with what its model compiles to now"},
-    {"a.onnx b.onnx --input x=@x.npy --all", "every value that differs between two models"},
+    {"model.onnx prog.bin --random", "compare a program with a new compilation of its model"},
+    {"a.onnx b.onnx --input x=@x.npy --all", "print every value that differs between two models"},
 };
 
 const struct command command_diff = {
@@ -358,9 +360,9 @@ const struct command command_diff = {
     .operands = "PROG PROG",
     .min_operands = 2,
     .max_operands = 2,
-    .description = "Runs two programs or models on the same inputs and compares the values that have the same name in "
-                   "their debug data, in the order in which the second program makes them, and then the outputs. The "
-                   "first value that differs is reported with the instruction that made it.",
+    .description = "Runs two programs or models on the same inputs. Compares the values that have the same name in "
+                   "their debug data, in the order of the second program, and then the outputs. Reports the first "
+                   "value that differs, with the instruction that computed it.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -17,11 +17,11 @@ struct dump_flags {
 
 static const struct option options[] = {
     {"output", 'o', "FILE", OPTION_FILE, offsetof(struct dump_flags, output), 0, 0,
-     "where the text goes, instead of standard output"},
+     "write the text to this file instead of standard output"},
     {"explain", 0, NULL, OPTION_FLAG, offsetof(struct dump_flags, explain), 0, 0,
-     "append the number of each instruction, as messages have it, and what it does, with its registers filled in"},
+     "append to each instruction its number, as in messages, and its meaning with the registers filled in"},
     {"literals", 0, "N", OPTION_INT, offsetof(struct dump_flags, literals), 1, INT64_MAX,
-     "constants of up to N elements are written out; larger ones are references into the program file (default 16)"},
+     "write out constants of up to N elements; larger ones refer to the program file (default 16)"},
     END_OF_OPTIONS,
 };
 
@@ -46,7 +46,7 @@ static int execute_dump(const void *own, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     if (program_bytes(path, &flags->program, &bytes, &made, &error) != XCVM_OK)
         return report_error(path, &error);
-    /* References are read again relative to the text's folder: that of the output, or the current one. */
+    /* References are relative to the directory of the text: that of the output, or the current directory. */
     const char *target = flags->output != NULL ? flags->output : "-";
     char *reference = NULL;
     if (!made && strcmp(path, "-") != 0) {
@@ -65,9 +65,9 @@ static int execute_dump(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"prog.bin", "look at a program"},
-    {"model.onnx --explain", "see what a model becomes, and what its instructions mean"},
-    {"prog.bin -o prog.txt", "text that \"xcvm asm\" turns into the same bytes again"},
+    {"prog.bin", "print a program"},
+    {"model.onnx --explain", "show the instructions of a model and their meaning"},
+    {"prog.bin -o prog.txt", "write text for \"xcvm asm\""},
 };
 
 const struct command command_dump = {
@@ -76,9 +76,9 @@ const struct command command_dump = {
     .operands = "PROG",
     .min_operands = 1,
     .max_operands = 1,
-    .description = "Prints a program as text assembly, from which \"xcvm asm\" makes the same bytes again. The program "
-                   "need not pass the verifier.\n\n"
-                   "Larger constants are not written out but refer to the program file, which has to be kept then.",
+    .description = "Prints a program as text assembly. \"xcvm asm\" turns the text into the same bytes again. The "
+                   "program need not pass the verifier.\n\nLarge constants are not written out. The text refers to the "
+                   "program file, which must be kept.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

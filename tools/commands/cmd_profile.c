@@ -1,4 +1,4 @@
-/* `xcvm profile`: tells where the time of runs goes. */
+/* `xcvm profile`: measures the time of each instruction. */
 #include "commands/commands.h"
 #include "cli/clock.h"
 #include "cli/memory.h"
@@ -26,23 +26,23 @@ struct profile_flags {
 
 static const struct option options[] = {
     {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
-     "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: to standard output, and the tables to standard "
-     "error"},
+     "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: write it to standard output, and the tables to "
+     "standard error"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct profile_flags, iterations), 1, INT64_MAX,
-     "measure so many runs"},
+     "number of measured runs"},
     {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
-     "runs before the measured ones"},
+     "number of runs before the measured runs"},
     {"warm-session", 0, NULL, OPTION_FLAG, offsetof(struct profile_flags, warm_session), 0, 0,
-     "warm the session up before its first run, as xcvm_session_warm_up does: so that with --warmup=0 a first run is "
-     "measured that nothing slows down"},
+     "call xcvm_session_warm_up before the first run. With --warmup=0, this measures a first run without one-time "
+     "costs"},
     STATE_RESET_OPTION(struct profile_flags, reset_every,
-                       "reset the states every N runs; 0: only when a run fails since a cache is full, which is said"),
+                       "reset the states every N runs; 0: only when a cache is full, which a note reports"),
     {"trace-iterations", 0, "N", OPTION_INT, offsetof(struct profile_flags, trace_iterations), 1, INT64_MAX,
-     "how many of the measured runs the trace holds"},
+     "number of measured runs in the trace"},
     {"sort", 0, "time|program", OPTION_CHOICE, offsetof(struct profile_flags, sort), 0, 0,
-     "order of the instructions: slowest first, or as in the program"},
+     "order of instructions: slowest first, or as in the program"},
     {"top", 0, "N", OPTION_INT, offsetof(struct profile_flags, top), 0, INT64_MAX,
-     "print so many instructions; 0: all"},
+     "number of instructions to print; 0: all"},
     END_OF_OPTIONS,
 };
 
@@ -107,7 +107,7 @@ static xcvm_status repeat(struct profiling *profiling, struct progress *progress
         profiling->tracing = flags->output != NULL && i < flags->trace_iterations;
         TRY(state_runs_run(&profiling->runs, &run, error));
         uint64_t end = now_ns(), start = end - (uint64_t)(profiling->runs.seconds * 1e9);
-        /* Events of the run that failed are among those of the others: from here on none fails. */
+        /* The events include those of the failed run, so measuring starts again. Later runs reset in time. */
         if (!room_known && profiling->runs.full_after != 0) {
             profile_release(&profiling->profile);
             trace_release(&profiling->trace);
@@ -172,13 +172,13 @@ static xcvm_status take(struct profiling *profiling, const char *path, xcvm_erro
 static int execute_profile(const void *own, const struct arguments *arguments)
 {
     session_warn_of_threads(&((const struct profile_flags *)own)->session);
-    /* Inputs that are not given are always random here. */
+    /* Inputs without a value are always random here. */
     struct profile_flags flags = *(const struct profile_flags *)own;
     flags.input.random = true;
     struct profiling profiling = {.flags = &flags};
     const char *path = arguments->items[0];
     xcvm_error error = {.pc = -1};
-    /* First, so that nothing is measured in vain. */
+    /* Opened first, because a failure after measuring would lose the measurement. */
     if (flags.output != NULL && output_open(&profiling.output, flags.output, &error) != XCVM_OK)
         return report_error(NULL, &error);
     xcvm_status status = take(&profiling, path, &error);
@@ -206,23 +206,23 @@ static int execute_profile(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"model.onnx --threads 1", "where the time goes"},
-    {"prog.bin -o trace.json --trace-iterations 3", "and a trace of three runs for https://ui.perfetto.dev"},
+    {"model.onnx --threads 1", "the time of each instruction"},
+    {"prog.bin -o trace.json --trace-iterations 3", "also write a trace of three runs for https://ui.perfetto.dev"},
     {"net.onnx --train adam --loss softmax_cross_entropy --dim batch=8",
-     "a step of training: forward, backward and optimizer"},
+     "profile a training step: forward, backward and optimizer"},
 };
 
 const struct command command_profile = {
     .name = "profile",
-    .summary = "show where the time of a run goes, and write a trace",
+    .summary = "show the time of each instruction, and write a trace",
     .operands = "PROG",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Runs a program and prints how long each kind of instruction and each instruction took: calls, total "
-        "time of all runs, share, GFLOP/s and GB/s. Inputs that are not given are random.\n\n"
-        "The trace has one track for each worker with nested events (a run, its instructions, what each worker "
-        "did in them), with source nodes, shapes, flops and bytes, and a track of the bytes held by values.",
+        "Runs a program and prints the time of each kind of instruction and of each instruction: calls, total time "
+        "over all runs, share, GFLOP/s and GB/s. Inputs without a value are random.\n\nThe trace has one track for "
+        "each worker with nested events: a run, its instructions, and the parts that each worker computed. Events have "
+        "source nodes, shapes, flops and bytes. Another track shows the memory held by values.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

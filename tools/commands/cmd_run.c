@@ -31,33 +31,34 @@ struct run_flags {
 
 static const struct option result_options[] = {
     {"output", 'o', "NAME=SPEC", OPTION_LIST, offsetof(struct run_flags, outputs), 0, 0,
-     "where an output goes: @file.npy, .npz, .pb, .png or .bin, or - to print it; without it and --expect, all outputs "
-     "are printed"},
+     "the target of an output: @file.npy, .npz, .pb, .png or .bin to write it, or - to print it. Without --output and "
+     "--expect, all outputs are printed"},
     {"expect", 0, "NAME=SPEC", OPTION_LIST, offsetof(struct run_flags, expects), 0, 0,
-     "compare an output with this, and end with exit code 1 if it differs"},
+     "compare an output with this value; the exit code is 1 if it differs"},
     {"rtol", 0, "X", OPTION_REAL, offsetof(struct run_flags, rtol), 0, 0, "relative tolerance of --expect"},
     {"atol", 0, "X", OPTION_REAL, offsetof(struct run_flags, atol), 0, 0, "absolute tolerance of --expect"},
     {"max-elements", 0, "N", OPTION_INT, offsetof(struct run_flags, max_elements), 0, INT64_MAX,
-     "outputs of more elements are printed in summary"},
+     "print larger outputs as a summary"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct run_flags, iterations), 1, INT64_MAX,
-     "run so many times; results are those of the last"},
+     "number of runs; the results are those of the last"},
     END_OF_OPTIONS,
 };
 
-static const struct option state_options[] = {
+static const struct option saved_state_options[] = {
     {"state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, state), 0, 0,
-     "begin with the program's states as this safetensors file has them; without it they begin as the program says"},
+     "set the states from this safetensors file before the first run. Without it, they have the initial values of the "
+     "program"},
     STATE_RESET_OPTION(struct run_flags, reset_every,
-                       "with --iterations, reset the states every N runs, to what the program says; 0: never"),
+                       "with --iterations, reset the states to their initial values every N runs; 0: never"),
     {"save-state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, save_state), 0, 0,
-     "write the states there when all runs have ended well; -: to standard output, and what is printed to standard "
+     "write the states to this file after the last run; -: write them to standard output, and all else to standard "
      "error"},
     END_OF_OPTIONS,
 };
 
 static const struct option_group groups[] = {
     OPTION_GROUP("Inputs", input_options, struct run_flags, input),
-    {"States", state_options, 0},
+    {"States", saved_state_options, 0},
     {"Results", result_options, 0},
     OPTION_GROUP("Looking inside", observe_options, struct run_flags, observe),
     OPTION_GROUP("Running", session_options, struct run_flags, session),
@@ -74,7 +75,7 @@ static const struct run_flags defaults = {.program = PROGRAM_DEFAULTS,
                                           .iterations = 1,
                                           .max_elements = 64};
 
-/* A run, and what it needs. */
+/* A run and its resources. */
 struct running {
     const struct run_flags *flags;
     struct program program;
@@ -116,7 +117,7 @@ static const char *key_of(const struct binding *output)
     return output->spec.key != NULL && *output->spec.key != '\0' ? output->spec.key : output->name;
 }
 
-/* Whether one of two outputs would take the other's place. */
+/* True if two outputs would overwrite each other. */
 static bool collide(const struct binding *a, const struct binding *b)
 {
     if (a->spec.form != SPEC_FILE || b->spec.form != SPEC_FILE || !file_is_one_target(a->spec.path, b->spec.path))
@@ -125,7 +126,7 @@ static bool collide(const struct binding *a, const struct binding *b)
            strcmp(key_of(a), key_of(b)) == 0;
 }
 
-/* Each output wants a file, or a key of an archive, of its own, and so do the states. */
+/* Each output, and the file of states, needs a file or a key of an archive of its own. */
 static xcvm_status check_targets(const struct running *running, xcvm_error *error)
 {
     const struct bindings *outputs = &running->outputs;
@@ -135,11 +136,11 @@ static xcvm_status check_targets(const struct running *running, xcvm_error *erro
         for (size_t k = 0; k < i; k++)
             if (collide(&outputs->items[k], output))
                 return error_set(error, XCVM_INVALID_ARGUMENT,
-                                 "--output: \"%.80s\" and \"%.80s\" would be one %s of %.200s", outputs->items[k].name,
-                                 output->name, tensor_file_is_archive(output->spec.path) ? "array" : "file",
-                                 output->spec.path);
+                                 "--output: \"%.80s\" and \"%.80s\" would be the same %s of %.200s",
+                                 outputs->items[k].name, output->name,
+                                 tensor_file_is_archive(output->spec.path) ? "array" : "file", output->spec.path);
         if (output->spec.form == SPEC_FILE && file_is_one_target(states, output->spec.path))
-            return error_set(error, XCVM_INVALID_ARGUMENT, "--save-state: %.200s is the file of output \"%.80s\"",
+            return error_set(error, XCVM_INVALID_ARGUMENT, "--save-state: %.200s is also the file of output \"%.80s\"",
                              states, output->name);
     }
     return XCVM_OK;
@@ -216,7 +217,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
                                   xcvm_error *error)
 {
     const xcvm_value *actual = xcvm_session_get_output(running->session, binding->index);
-    /* What is expected may leave out what the output itself says: its type and its shape. */
+    /* An expected value without type or shape takes those of the output. */
     xcvm_type type = value_type(actual);
     struct wanted wanted = {&type, binding->name, false};
     struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max,
@@ -242,7 +243,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     return XCVM_OK;
 }
 
-/* A model would have to be compiled first; xcvm check describes it. */
+/* Prints inputs, outputs and states of a program. A model would have to be compiled; xcvm check describes it. */
 static void describe_program(const void *options, const struct arguments *arguments)
 {
     const struct run_flags *flags = options;
@@ -289,6 +290,7 @@ static int execute_run(const void *options, const struct arguments *arguments)
     } else if (status != XCVM_OK) {
         code = report_error(path, &error);
         inputs_hint(&running.flags->input, &running.inputs, &error);
+        state_runs_hint(&error);
     }
     observe_release(&running.observation);
     class_names_release(&running.names);
@@ -303,11 +305,11 @@ static int execute_run(const void *options, const struct arguments *arguments)
 static const struct example examples[] = {
     {"mnist.onnx --input @digit.png", "classify an image; the model is compiled first"},
     {"prog.bin --input x='2x3xf32=1 2 3 4 5 6' --output y=@y.npy",
-     "give an input as text, write an output as NumPy array"},
+     "give an input as text, and write an output as a NumPy array"},
     {"prog.bin --input @x.npy --expect @y.npy --rtol 1e-3", "compare the result with a reference"},
-    {"prog.bin --help", "the inputs, outputs and states of a program"},
+    {"prog.bin --help", "print the inputs, outputs and states of a program"},
     {"prog.bin --random --check-nan --trace-shapes",
-     "random inputs; a line for each instruction; stop at the first NaN"},
+     "use random inputs, print a line for each instruction, and stop at the first NaN"},
 };
 
 const struct command command_run = {
@@ -317,12 +319,11 @@ const struct command command_run = {
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Runs a program on the given inputs. Outputs are printed, or written to files, or compared with what is "
-        "expected.\n\n"
-        "Small outputs are printed whole, in the form that --input and --expect read; of larger ones the range, the "
-        "mean "
-        "and the first elements are shown. Where the program has names of classes, as models do that xcvm train let "
-        "learn from folders of images, lines below the scores name the classes with the greatest.",
+        "Runs a program on the given inputs, and prints the outputs, writes them to files, or compares them with "
+        "expected values.\n\nSmall outputs are printed in full, in the form that --input and --expect read. For larger "
+        "outputs, the range, the mean and the first elements are printed. If the program has class names, as a model "
+        "has that xcvm train trained on directories of images, the classes with the highest scores follow.\n\nTo run a "
+        "model with states, for example a decoder with key/value caches, add --state-pairs auto.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -1,4 +1,4 @@
-/* `xcvm strip`: leaves debug data out of a program. */
+/* `xcvm strip`: removes debug data from a program. */
 #include "commands/commands.h"
 #include "io/output.h"
 #include "run/program.h"
@@ -15,7 +15,7 @@ struct strip_flags {
 
 static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct strip_flags, output), 0, 0,
-     "where the result goes; it may be the same file"},
+     "the program to write; it may be the same file"},
     END_OF_OPTIONS,
 };
 static const struct option_group groups[] = {
@@ -25,7 +25,7 @@ static const struct option_group groups[] = {
 };
 static const struct strip_flags defaults = {.program = PROGRAM_DEFAULTS};
 
-/* A program on its way to an output, beside what it was. */
+/* Compares the written program with the original. */
 struct stripping {
     const char *before;
     size_t count, after;
@@ -49,12 +49,12 @@ static xcvm_status strip(const void *context, const void *bytes, size_t count, x
     return xcvm_strip(bytes, count, (xcvm_sink){pass_on, s}, error);
 }
 
-/* Constants begin at a page, so that the file need not become smaller. */
+/* Constants start at a page boundary, so that the file may keep its size. */
 static void report_removed(const struct stripping *s)
 {
     if (s->differs)
         printf("removed names of nodes and values, types of results, and flops: %zu bytes, %zu before%s\n", s->after,
-               s->count, s->after == s->count ? " (the constants begin at the same page)" : "");
+               s->count, s->after == s->count ? " (the constants start at the same page)" : "");
     else
         printf("removed nothing: the program of %zu bytes has no debug data\n", s->count);
 }
@@ -63,8 +63,8 @@ static int execute_strip(const void *own, const struct arguments *arguments)
 {
     const struct strip_flags *flags = own;
     if (flags->output == NULL)
-        return report_usage("wants an output: -o PROG");
-    if (output_check_name(flags->output, "a program, named as prog.bin") != EXIT_OK)
+        return report_usage("the output is missing. Add -o PROG");
+    if (output_check_name(flags->output, "a program, for example prog.bin") != EXIT_OK)
         return EXIT_USAGE;
     const char *path = arguments->items[0];
     struct buffer bytes;
@@ -81,7 +81,7 @@ static int execute_strip(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"prog.bin -o small.bin", "remove what only people need"},
+    {"prog.bin -o small.bin", "remove debug data"},
     {"prog.bin -o prog.bin", "the same in place"},
 };
 
@@ -91,10 +91,9 @@ const struct command command_strip = {
     .operands = "PROG",
     .min_operands = 1,
     .max_operands = 1,
-    .description =
-        "Writes the same program without debug data: the names of nodes and values, the types of results, and "
-        "flops. It runs as before, but errors and profiles no longer name the model's nodes. Prints how many bytes "
-        "that were.",
+    .description = "Writes the same program without debug data: the names of nodes and values, the types of results, "
+                   "and flops. It runs as before, but errors and profiles no longer name the nodes of the model. "
+                   "Prints the number of bytes before and after.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -30,24 +30,24 @@ struct test_flags {
 static const struct option options[] = {
     {"rtol", 0, "X", OPTION_REAL, offsetof(struct test_flags, rtol), 0, 0, "relative tolerance of floats"},
     {"atol", 0, "X", OPTION_REAL, offsetof(struct test_flags, atol), 0, 0, "absolute tolerance of floats"},
-    BACKPROP_OPTION(struct test_flags,
-                    "compile with gradients by what the tensors grad_out@NAME in gradient_N.pb are named after, and "
-                    "compare these as well"),
+    BACKPROP_OPTION(
+        struct test_flags,
+        "also compile with gradients by each NAME of the tensors grad_out@NAME in gradient_N.pb, and compare them"),
     {"filter", 'f', "GLOB", OPTION_LIST, offsetof(struct test_flags, filters), 0, 0,
-     "only cases whose name matches; may be repeated"},
+     "run only the cases whose names match; may be repeated"},
     {"shape-only", 0, "GLOB", OPTION_LIST, offsetof(struct test_flags, shape_only), 0, 0,
-     "of cases whose name matches, compare types and shapes only (random operators); may be repeated"},
+     "for cases whose names match, compare types and shapes only (random operators); may be repeated"},
     {"program", 0, "NAME", OPTION_TEXT, offsetof(struct test_flags, program_name), 0, 0,
-     "run the program of this name in a case's folder, in place of its model"},
+     "run the program of this name in the directory of a case, instead of its model"},
     {"skip-unsupported", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, skip_unsupported), 0, 0,
      "count cases that need something unsupported as skipped, not failed"},
     {"list-failures", 0, NULL, OPTION_FLAG, offsetof(struct test_flags, list_failures), 0, 0,
      "list the failed cases again at the end"},
     {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct test_flags, quiet), 0, 0,
-     "print no line for cases that pass, and no warnings on models"},
-    {"jobs", 'j', "N", OPTION_INT, offsetof(struct test_flags, jobs), 1, 256, "run so many cases at once"},
+     "do not print passed cases or warnings on models"},
+    {"jobs", 'j', "N", OPTION_INT, offsetof(struct test_flags, jobs), 1, 256, "number of cases to run in parallel"},
     {"isolate", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct test_flags, isolate), 0, 0,
-     "run each case in a process of its own, so that one that crashes fails alone; auto: if there are several"},
+     "run each case in a process of its own, so that a crash fails only this case; auto: if there are several cases"},
     {"case-timeout", 0, "SECONDS", OPTION_REAL, offsetof(struct test_flags, case_timeout), 0, 0,
      "a case in a process of its own fails if it takes longer"},
     END_OF_OPTIONS,
@@ -88,8 +88,8 @@ static bool matches(const struct text_list *globs, const char *name)
 /* A case's program, and the session that runs it on the case's data sets. */
 struct trial {
     const struct testing *testing;
-    struct names defaults; /* of the program's inputs, those with defaults, which the data give other values */
-    bool in_order; /* the data have all of the model's inputs, in its order; else those with defaults are last */
+    struct names defaults; /* inputs with defaults that the data set */
+    bool in_order;         /* data files are in the order of all inputs; otherwise those with defaults are last */
     struct program program;
     xcvm_session *session;
     bool shape_only;
@@ -128,7 +128,7 @@ static xcvm_status bind_set(struct trial *trial, const char *set, xcvm_error *er
     return XCVM_OK;
 }
 
-/* What a data set has for an output, the first of which are the model's and the others gradients. */
+/* The expected value of an output in a data set. The first outputs are the model's, the others are gradients. */
 static xcvm_status expected_value(struct trial *trial, const char *set, size_t i, const xcvm_value *actual,
                                   xcvm_value **expected, xcvm_error *error)
 {
@@ -143,7 +143,7 @@ static xcvm_status expected_value(struct trial *trial, const char *set, size_t i
     return XCVM_OK;
 }
 
-/* Compares all outputs of a data set; *worst becomes the first that differs, else the one with the worst error. */
+/* Compares all outputs of a data set. *worst is the first that differs, or the one with the greatest error. */
 static xcvm_status compare_set(struct trial *trial, const char *set, struct comparison *worst, size_t *which,
                                xcvm_error *error)
 {
@@ -176,7 +176,7 @@ static xcvm_status compare_set(struct trial *trial, const char *set, struct comp
     return XCVM_OK;
 }
 
-/* What went wrong, on one line. */
+/* Appends the reason of a failure on one line. */
 static void print_why(struct buffer *text, const xcvm_error *error)
 {
     char why[900];
@@ -262,11 +262,11 @@ static xcvm_status find_gradients(char *const *sets, struct value_budget *budget
     for (size_t i = 0; sets[i] != NULL; i++)
         TRY(gradient_names(sets[i], budget, wrt, error));
     if (wrt->count == 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "has no gradients (gradient_0.pb) in its data sets");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "the data sets have no gradients (gradient_0.pb)");
     return XCVM_OK;
 }
 
-/* Where the data have more inputs than the model wants, those are for its inputs with defaults. */
+/* Additional input files are for the model's inputs with defaults. */
 static xcvm_status keep_defaults(struct trial *trial, const char *model, char *const *sets, struct program_flags *flags,
                                  xcvm_error *error)
 {
@@ -380,7 +380,8 @@ static int execute_test(const void *own, const struct arguments *arguments)
     xcvm_error error = {.pc = -1};
     int code = EXIT_OK;
     if (flags->jobs > 1 && strcmp(flags->isolate, "never") == 0)
-        return report_usage("--jobs runs cases in processes of their own, which --isolate=never forbids");
+        return report_usage(
+            "--jobs and --isolate=never exclude each other: parallel cases need processes of their own");
     for (size_t i = 0; i < arguments->count; i++)
         if (cases_find(arguments->items[i], &testing.cases, &error) != XCVM_OK) {
             int why = report_error(NULL, &error);
@@ -419,10 +420,11 @@ static int execute_test(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"models/*", "every model in a folder"},
-    {"onnx/backend/test/data/node --skip-unsupported -q --list-failures", "ONNX's operator cases; what fails"},
-    {"training/* --backprop", "networks with a loss, and their gradients"},
-    {"node --filter 'test_conv*' --rtol 1e-4 -j 2", "some of them, two at a time"},
+    {"models/*", "run every model in a directory"},
+    {"onnx/backend/test/data/node --skip-unsupported -q --list-failures",
+     "run ONNX's operator cases and list the failures"},
+    {"training/* --backprop", "run networks with a loss, and compare their gradients"},
+    {"node --filter 'test_conv*' --rtol 1e-4 -j 2", "run some of them, two in parallel"},
 };
 
 const struct command command_test = {
@@ -432,17 +434,15 @@ const struct command command_test = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .description =
-        "Runs test cases in ONNX's layout: a folder with model.onnx and test_data_set_N/input_N.pb and output_N.pb "
-        "(input_N_M.pb for the items of a sequence). Files of more inputs than the model wants are for its inputs with "
-        "defaults; one that the model has no place for is a failure. A DIR is a case or holds cases, at any depth.\n\n"
-        "With --backprop, a data set also holds gradient_0.pb, gradient_1.pb ...: each a tensor named grad_out@NAME, "
-        "the "
-        "gradient of the model's only float output by parameter or input NAME.\n\n"
-        "Floats agree as in ONNX's own runner: |actual - expected| <= atol + rtol * |expected|, NaN with NaN; integers "
-        "and "
-        "strings must be equal, and so must types and shapes. A case prints one line; the last line counts them. The "
-        "exit code is 1 if one failed. A DIR that holds no case is told and counted, the others are tested all the "
-        "same, and the exit code is 2, or 6 if it cannot be read, if none failed.",
+        "Runs test cases in ONNX's layout: a directory with model.onnx, test_data_set_N/input_N.pb and output_N.pb "
+        "(input_N_M.pb for the items of a sequence). Additional input files set the inputs with defaults. A file "
+        "without a matching input or output is a failure. DIR is a case or contains cases at any depth.\n\nWith "
+        "--backprop, a data set also has gradient_0.pb, gradient_1.pb and so on. Each is a tensor named grad_out@NAME, "
+        "the gradient of the model's only float output by parameter or input NAME.\n\nFloats agree as in ONNX's own "
+        "runner: |actual - expected| <= atol + rtol * |expected|, and NaN with NaN. Integers, strings, types and "
+        "shapes must be equal. Each case prints one line, and the last line counts them. The exit code is 1 if a case "
+        "failed. A DIR without a case is reported and counted, and the others are still tested. If no case failed, the "
+        "exit code is then 2, or 6 if the directory cannot be read.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -1,4 +1,4 @@
-/* What `xcvm compile` says of a compilation: the report, and lines of the compiler. */
+/* The report of `xcvm compile`, and lines of the compiler. */
 #include "commands/compile_report.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -7,31 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-bool compile_lines_add(struct compile_lines *lines, xcc_diagnostic_kind kind, const char *text)
-{
-    if (kind != XCC_DIAGNOSTIC_STATE && kind != XCC_DIAGNOSTIC_STATE_PAIR)
-        return false;
-    buffer_format(kind == XCC_DIAGNOSTIC_STATE ? &lines->states : &lines->notes, "%s\n", text);
-    return true;
-}
-
-void compile_lines_print_notes(struct compile_lines *lines)
-{
-    if (lines->notes.length == 0)
-        return;
-    for (char *line = lines->notes.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        *end = '\0';
-        report_line("note: %s", line);
-    }
-    lines->notes.length = 0;
-}
-
-void compile_lines_release(struct compile_lines *lines)
-{
-    buffer_release(&lines->states);
-    buffer_release(&lines->notes);
-}
 
 static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
 
@@ -43,7 +18,7 @@ static void print_states(struct buffer *states)
     output_print(buffer_string(states));
 }
 
-void compile_report_print(const struct model_flags *model, const xcc_report *report, struct compile_lines *lines)
+void compile_report_print(const struct model_flags *model, const xcc_report *report, struct state_lines *lines)
 {
     static const struct model_flags usual = MODEL_DEFAULTS;
     struct table table = {0};
@@ -71,7 +46,7 @@ void compile_report_print(const struct model_flags *model, const xcc_report *rep
     if (report->uncompressed != 0)
         printf("%zu %s f32, with numbers that are out of range\n", report->uncompressed,
                report->uncompressed == 1 ? "constant stays" : "constants stay");
-    /* What was asked for is told of, even if there was nothing to do it to. */
+    /* An option that was given is reported, even if it had no effect. */
     if (report->bf16_products != 0 || report->exact_products != 0 || is_changed(model->compute, usual.compute))
         printf("products, convolutions, attentions and recurrences: %zu in bf16, %zu in f32\n", report->bf16_products,
                report->exact_products);

@@ -1,7 +1,9 @@
-/* Runs of a program with states, again and again. */
+/* Repeated runs of a program with states. */
 #include "commands/state_runs.h"
 #include "cli/clock.h"
 #include "cli/report.h"
+
+#include <string.h>
 
 static xcvm_status reset(struct state_runs *runs, xcvm_error *error)
 {
@@ -43,6 +45,14 @@ void state_runs_report(const struct state_runs *runs)
         return;
     char text[512];
     report_describe(&runs->full, text, sizeof text);
-    report_line("note: the states were reset %lld %s, every %lld runs, since a run after them failed: %s",
+    report_line("note: the states were reset %lld %s, every %lld runs, because the next run failed: %s",
                 (long long)runs->resets, runs->resets == 1 ? "time" : "times", (long long)runs->full_after, text);
+}
+
+void state_runs_hint(const xcvm_error *error)
+{
+    if (error->status == XCVM_OUT_OF_RANGE && error->pc >= 0 && strcmp(error->instruction, "CacheAppend") == 0)
+        report_line(
+            "note: a cache is full. Reset the states (--reset-states-every N), or compile the model with a larger "
+            "--cache-rows");
 }

@@ -1,4 +1,4 @@
-/* Atomic output files: written beside their place, then renamed. */
+/* Atomic output files: written to a temporary file in the same directory, then renamed. */
 #include "io/output.h"
 #include "cli/memory.h"
 #include "cli/report.h"
@@ -44,7 +44,7 @@ xcvm_status output_check(const char *path, xcvm_error *error)
 static xcvm_status refuse_size(xcvm_error *error, const char *path, uint64_t bytes, uint64_t room, int number,
                                const char *where)
 {
-    return error_set(error, XCVM_IO, "%s: cannot be written: %s: it takes %.1f MB, %.1f MB %s", path, strerror(number),
+    return error_set(error, XCVM_IO, "%s: cannot be written: %s (needs %.1f MB; %.1f MB %s)", path, strerror(number),
                      (double)bytes / 1e6, (double)room / 1e6, where);
 }
 
@@ -56,12 +56,12 @@ xcvm_status output_check_room(const char *path, uint64_t bytes, xcvm_error *erro
     if (path == NULL || strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)))
         return XCVM_OK;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
-        return refuse_size(error, path, bytes, limit.rlim_cur, EFBIG, "is the limit of a file's size (ulimit -f)");
+        return refuse_size(error, path, bytes, limit.rlim_cur, EFBIG, "is the file size limit, ulimit -f");
     char *folder = file_folder(path);
     const bool known = statvfs(folder, &disk) == 0 && disk.f_blocks > 0;
     free(folder);
     const uint64_t room = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
-    return room < bytes ? refuse_size(error, path, bytes, room, ENOSPC, "are free there") : XCVM_OK;
+    return room < bytes ? refuse_size(error, path, bytes, room, ENOSPC, "are free") : XCVM_OK;
 }
 
 /* Standard output, which has a target's bytes; -1 while it has what is printed. */
@@ -99,7 +99,7 @@ xcvm_status output_open(struct output *output, const char *path, xcvm_error *err
             return fail(error, path, errno);
         output->target = memory_text(path);
     } else {
-        /* A file that may not be written must not be replaced either, though the folder would allow it. */
+        /* A file without write permission must not be replaced, though the directory would allow it. */
         if (exists && access(path, W_OK) != 0)
             return fail(error, path, errno);
         char *real = exists ? realpath(path, NULL) : NULL;
@@ -172,7 +172,7 @@ static void release(struct output *output)
     *output = (struct output){.fd = -1};
 }
 
-/* All bytes are in the new file, which stands beside its place still. */
+/* Completes the temporary file, which is not renamed yet. */
 static bool finish_output(struct output *output)
 {
     bool good = flush_pending(output);
@@ -200,7 +200,7 @@ static bool put_in_place(struct output *output)
 
 xcvm_status output_finish(struct output *output, xcvm_error *error) { return output_finish_all(output, 1, error); }
 
-/* A second name of the file that is to be replaced, so that it can come back; NULL if there is none. */
+/* Links the file that will be replaced to a second name, so that it can be restored; NULL if there is none. */
 static char *keep_old(const struct output *output)
 {
     if (output->temporary == NULL)
@@ -297,7 +297,7 @@ int output_check_stdout(int code)
     errno = 0;
     if (fflush(stdout) != 0)
         bad = true;
-    /* What goes to standard error nobody has asked for. */
+    /* Output to standard error is not requested output. */
     if (!bad || reserved >= 0)
         return code;
     errno = print_failure != 0 ? print_failure : errno;
@@ -315,7 +315,6 @@ int output_check_name(const char *path, const char *what)
                                          ".zip",  ".gz",      ".tar",   ".txt", ".html",        ".py"};
     for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
         if (file_has_suffix(path, others[i]))
-            return report_usage("%s: the name says another format (%s) than what is written: %s", path, others[i],
-                                what);
+            return report_usage("%s: the suffix %s belongs to another format. The output is %s", path, others[i], what);
     return EXIT_OK;
 }

@@ -28,9 +28,9 @@ static xcvm_status check_kind(int fd, const char *name, xcvm_error *error)
     if (fstat(fd, &facts) != 0)
         return XCVM_OK;
     if (S_ISDIR(facts.st_mode))
-        return error_set(error, XCVM_IO, "%s: is a folder, not a file", name);
+        return error_set(error, XCVM_IO, "%s: is a directory (expected a file)", name);
     if (is_endless(fd, &facts))
-        return error_set(error, XCVM_IO, "%s: is a device, not a file", name);
+        return error_set(error, XCVM_IO, "%s: is a device (expected a file)", name);
     return XCVM_OK;
 }
 
@@ -83,14 +83,14 @@ static xcvm_status open_input(struct reading *reading, xcvm_error *error)
 {
     static bool input_read;
     if (input_read)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "standard input is wanted twice, but can be read only once");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "standard input (-) can be read only once, but is named twice");
     input_read = true;
     reading->name = "standard input";
     reading->fd = STDIN_FILENO;
     return check_kind(STDIN_FILENO, reading->name, error);
 }
 
-/* The size that a regular file tells; those of /proc tell none. */
+/* The size of a regular file; files of /proc have none. */
 static uint64_t told_size(int fd)
 {
     struct stat facts;
@@ -123,14 +123,14 @@ void reading_close(struct reading *reading)
     *reading = (struct reading){.fd = -1};
 }
 
-/* Streams that whoever started the command has set not to block are not asked over and over, either. */
+/* Non-blocking streams of the caller are polled, not read in a busy loop. */
 static xcvm_status wait_for_bytes(const struct reading *reading, xcvm_error *error)
 {
     const double until = reading->limits.until;
     while (until != 0 || reading->empty) {
         const double left = until != 0 ? (until - now_seconds()) * 1e3 : 1000;
         if (left <= 0)
-            return error_set(error, XCVM_OUT_OF_TIME, "%s: the time was over before it was read", reading->name);
+            return error_set(error, XCVM_OUT_OF_TIME, "%s: reading exceeded the time limit", reading->name);
         struct pollfd here = {.fd = reading->fd, .events = POLLIN};
         if (poll(&here, 1, left < 1000 ? (int)left + 1 : 1000) != 0)
             break;
@@ -169,14 +169,14 @@ static uint64_t least_bound(const struct reading *reading, uint64_t most, const 
     const uint64_t limit = reading->limits.bytes;
     const bool known = reading->size != UINT64_MAX;
     if (limit != 0 && limit <= most) {
-        *why = "all that the memory limit leaves it";
+        *why = "the rest of the memory limit";
         return limit;
     }
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t possible = known ? memory : memory / 2;
     if (limit != 0 || most <= possible)
         return most;
-    *why = known ? "all that this machine has" : "half of what this machine has, and it does not tell its size";
+    *why = known ? "the memory of this machine" : "half of the memory of this machine, because its size is unknown";
     return possible;
 }
 
@@ -197,8 +197,7 @@ xcvm_status reading_rest(struct reading *reading, uint64_t most, const char *why
     }
     if (bytes->length <= bound && reading->ended)
         return XCVM_OK;
-    return error_set(error, XCVM_OUT_OF_MEMORY, "%s: it has more than %" PRIu64 " bytes, %s", reading->name, bound,
-                     why);
+    return error_set(error, XCVM_OUT_OF_MEMORY, "%s: has more than %" PRIu64 " bytes, %s", reading->name, bound, why);
 }
 
 xcvm_status file_read(const char *path, const struct read_limits *limits, struct buffer *bytes, xcvm_error *error)

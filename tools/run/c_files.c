@@ -14,22 +14,19 @@
 
 const struct option c_options[] = {
     {"emit", 0, "program|c|onnx", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
-     "what is written: a program; C99 that computes the same without this machine: -o NET.c writes NET.c and NET.h; or "
-     "an ONNX model, as the graph is before instructions are merged. For C, MODEL may be a program, too. With "
-     "--target, "
-     "channels are laid out in blocks, and vectors are those of that instruction set; without it the C is for any "
+     "the kind of output. A program, or C99 source that computes the same without the library (-o NET.c writes NET.c "
+     "and NET.h), or an ONNX model of the graph before operator fusion. For C, MODEL may also be a program. With "
+     "--target, the C uses the vectors of that instruction set and channels in blocks. Without it, the C is for any "
      "processor, smaller and slower"},
     {"weights-file", 0, "FILE", OPTION_FILE, offsetof(struct c_flags, weights_file), 0, 0,
-     "with --emit c or onnx, write the constants to a file of their own, instead of into the C, to be mapped, linked "
-     "or "
-     "read, or into the model, in whose folder it has to lie"},
+     "with --emit c or onnx, write the constants to this file. C maps, links or reads it. An ONNX model needs it in "
+     "its own directory"},
     {"arena-in", 0, "NAME", OPTION_TEXT, offsetof(struct c_flags, arena_in), 0, 0,
-     "with --emit c, work in an array of that name, which the host defines, or, with a point in its name, in that "
-     "section of "
-     "the linker's, instead of in the context"},
+     "with --emit c, put the working memory into an array of this name that the host defines, or, if the name contains "
+     "a dot, into that linker section. Without it, the memory is part of the context"},
     {"with-main", 0, NULL, OPTION_FLAG, offsetof(struct c_flags, with_main), 0, 0,
-     "with --emit c, add a main that reads each input's bytes from the files named as arguments and writes the "
-     "outputs' bytes to standard output"},
+     "with --emit c, add a main function. It reads each input from a file that is named as an argument, and writes the "
+     "outputs to standard output, as raw bytes"},
     END_OF_OPTIONS,
 };
 
@@ -39,12 +36,12 @@ bool emits_onnx(const struct c_flags *flags) { return strcmp(flags->emit, "onnx"
 int c_flags_check_name(const struct c_flags *flags, const char *output)
 {
     if (!emits_c(flags) && file_has_suffix(output, ".c"))
-        return report_usage("%s: C is written with --emit c", output);
+        return report_usage("%s: the name is one of C source. Add --emit c", output);
     if (!emits_onnx(flags) && file_has_suffix(output, ".onnx"))
-        return report_usage("%s: an ONNX model is written with --emit onnx; a program wants another name, as %.*s.bin",
+        return report_usage("%s: the name is one of an ONNX model. Add --emit onnx, or name the program %.*s.bin",
                             output, (int)(strlen(output) - 5), output);
-    return emits_onnx(flags) ? output_check_name(output, "an ONNX model, named as model.onnx")
-                             : output_check_name(output, "a program, named as prog.bin");
+    return emits_onnx(flags) ? output_check_name(output, "an ONNX model, for example model.onnx")
+                             : output_check_name(output, "a program, for example prog.bin");
 }
 
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
@@ -54,24 +51,25 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
                         : flags->with_main                                ? "with-main"
                                                                           : NULL;
     if (!emits_c(flags) && given != NULL)
-        return report_usage("--%s is for C, which --emit c asks for", given);
+        return report_usage("--%s has no effect without --emit c", given);
     if ((emits_c(flags) || emits_onnx(flags)) && is_fused)
-        return report_usage("--kernel-library makes a kernel library, which %s no use for",
-                            emits_c(flags) ? "exported C has" : "an ONNX model has");
+        return report_usage("--kernel-library makes a kernel library, which %s not use",
+                            emits_c(flags) ? "exported C does" : "an ONNX model does");
     if (emits_onnx(flags) && flags->weights_file != NULL && output != NULL) {
         char *folder = file_folder(flags->weights_file), *model_folder = file_folder(output);
         const bool together = strcmp(folder, model_folder) == 0;
         free(folder);
         free(model_folder);
         if (!together)
-            return report_usage("%s: a model's constants lie in its folder", flags->weights_file);
+            return report_usage("%s: the constants of an ONNX model must be in the directory of the model",
+                                flags->weights_file);
     }
     if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
-        return report_usage("%s: C wants a name that ends in .c", output);
+        return report_usage("%s: the name of C source must end in .c", output);
     return EXIT_OK;
 }
 
-/* What the C declares begins with the file's name, as far as that can be part of one in C. */
+/* The prefix of C declarations: the file's name, with other characters replaced. */
 static char *prefix_of(const char *base)
 {
     char *name = memory_text_n(base, strlen(base) - strlen(".c"));
@@ -97,7 +95,8 @@ xcvm_status c_files_write(const struct c_flags *flags, const struct buffer *prog
     xcvm_status status = XCVM_OK;
     if (flags->weights_file != NULL &&
         (strcmp(flags->weights_file, path) == 0 || strcmp(flags->weights_file, header) == 0))
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "%s is to be both code and weights", flags->weights_file);
+        status =
+            error_set(error, XCVM_INVALID_ARGUMENT, "%s: code and weights need different files", flags->weights_file);
     const size_t files = flags->weights_file != NULL ? FILES : WEIGHTS;
     while (status == XCVM_OK && opened < files &&
            (status = output_open(&outputs[opened], paths[opened], error)) == XCVM_OK)

@@ -24,7 +24,7 @@ static int by_name(const void *a, const void *b)
     return strverscmp(*x, *y);
 }
 
-/* Names in a folder, sorted, ended by NULL; NULL if the folder can't be read. */
+/* Sorted names in a directory, ended by NULL; NULL if it cannot be read. */
 static char **list_folder(const char *folder)
 {
     DIR *directory = opendir(folder);
@@ -51,7 +51,7 @@ static void release_names(char **names)
     free(names);
 }
 
-/* The model of a case's folder, NULL if the folder is none. */
+/* The model of a case, or NULL if the directory is not a case. */
 static char *find_model(const char *folder, char *const *names)
 {
     const char *model = NULL;
@@ -74,7 +74,7 @@ static xcvm_status find_below(const char *folder, const char *name, int depth, s
     char **names = list_folder(folder);
     if (names == NULL && depth == 0 && errno == ENOTDIR)
         return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "%s: is a file; a case is the folder of a model and its test data", folder);
+                         "%s: is a file (expected a directory with model.onnx and test data)", folder);
     if (names == NULL)
         return depth == 0 ? error_set(error, XCVM_IO, "%s: cannot be read: %s", folder, strerror(errno)) : XCVM_OK;
     char *model = find_model(folder, names);
@@ -104,7 +104,8 @@ xcvm_status cases_find(const char *folder, struct test_cases *cases, xcvm_error 
     char *clean = memory_text_n(folder, length);
     xcvm_status status = find_below(clean, "", 0, cases, error);
     if (status == XCVM_OK && cases->count == before)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "%s: holds no case (a folder with model.onnx)", folder);
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "%s: contains no case (expected a directory with model.onnx)",
+                           folder);
     free(clean);
     return status;
 }

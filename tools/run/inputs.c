@@ -3,6 +3,7 @@
 #include "cli/report.h"
 #include "run/session.h"
 #include "tensors/tensor_file.h"
+#include "values/number.h"
 #include "values/value.h"
 
 #include <inttypes.h>
@@ -11,9 +12,9 @@
 
 const struct option input_options[] = {
     {"input", 'i', "NAME=SPEC", OPTION_LIST, offsetof(struct input_flags, inputs), 0, 0,
-     "the value of an input; NAME= may be left out if there is only one; see xcvm help spec"},
+     "the value of an input. NAME= may be omitted if there is only one input. See xcvm help spec"},
     {"random", 0, NULL, OPTION_FLAG, offsetof(struct input_flags, random), 0, 0,
-     "fill the inputs that are not given with random elements"},
+     "fill all inputs that have no value with random elements"},
     {"int-max", 0, "N", OPTION_INT, offsetof(struct input_flags, int_max), 1, INT64_MAX,
      "random integers are from 0 to N - 1"},
     END_OF_OPTIONS,
@@ -31,8 +32,8 @@ static size_t parameter_count(const xcvm_program *program, bool outputs)
     return outputs ? xcvm_program_output_count(program) : xcvm_program_input_count(program);
 }
 
-/* Which parameter "NAME=SPEC" is about; *spec is what is behind the name. Names may hold any character, so the longest
- * one that fits counts. */
+/* Finds the parameter of "NAME=SPEC"; *spec is the rest. Names may contain any character, so that the longest
+ * match counts. */
 static bool find_parameter(const char *text, const xcvm_program *program, bool outputs, size_t *index,
                            const char **spec)
 {
@@ -68,19 +69,27 @@ static xcvm_status unknown_name(const char *text, const xcvm_program *program, e
     }
     char *word = memory_text_n(text, length);
     const char *nearest = nearest_name(word, names), *kind = outputs ? "output" : "input";
-    if (nearest != NULL)
-        error_set(error, XCVM_INVALID_ARGUMENT, "--%s: there is no %s \"%.80s\"; did you mean \"%.80s\"?", option, kind,
-                  word, nearest);
+    const char *list_text = count != 0 ? buffer_string(&list) : "none";
+    if (text[length] == '\0')
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s: \"%.80s\" has no name (%ss: %.300s). Write NAME=SPEC", option,
+                  text, kind, list_text);
+    else if (nearest != NULL)
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s: there is no %s \"%.80s\" (%ss: %.300s). Did you mean \"%.80s\"?",
+                  option, kind, word, kind, list_text, nearest);
     else
-        error_set(error, XCVM_INVALID_ARGUMENT, "--%s=%.80s: it begins with no %s's name and =; the %ss are: %.300s",
-                  option, text, kind, kind, count != 0 ? buffer_string(&list) : "none");
+        error_set(error, XCVM_INVALID_ARGUMENT, "--%s: there is no %s \"%.80s\" (%ss: %.300s)%s", option, kind, word,
+                  kind, list_text,
+                  outputs
+                      ? ""
+                      : ". An input of a model that has a default is a constant of the program, unless \"xcvm compile "
+                        "--keep-input NAME\" keeps it");
     free(word);
     free(names);
     buffer_release(&list);
     return XCVM_INVALID_ARGUMENT;
 }
 
-/* A SPEC that says where an output goes. */
+/* Parses the target of an output. */
 static xcvm_status parse_target(const char *text, struct spec *spec, xcvm_error *error)
 {
     xcvm_status status = spec_parse(text, spec, NULL);
@@ -88,9 +97,10 @@ static xcvm_status parse_target(const char *text, struct spec *spec, xcvm_error 
         return XCVM_OK;
     if (status == XCVM_OK && spec->form == SPEC_FILE && !spec->typed)
         return tensor_file_check_target(spec->path, error);
-    return error_set(
-        error, XCVM_INVALID_ARGUMENT,
-        "\"%.100s\" is no place for an output: @file.npy writes it (or .npz, .pb, .png, .bin), - prints it", text);
+    return error_set(error, XCVM_INVALID_ARGUMENT,
+                     "\"%.100s\" is not a target of an output. Use @file.npy (or .npz, .pb, .png, .bin) to write it, "
+                     "or - to print it",
+                     text);
 }
 
 xcvm_status bindings_parse(const struct text_list *texts, const xcvm_program *program, enum binding_kind kind,
@@ -152,6 +162,7 @@ struct making {
     struct dims dims; /* named dimensions: those given, and those found in values */
     xcvm_value **values;
     struct value_budget *budget;
+    bool *random_integers; /* set if there are some */
 };
 
 /* Names what is missing, all at once, or as much of it as a message holds. */
@@ -182,8 +193,8 @@ static xcvm_status check_complete(const struct making *making, xcvm_error *error
         buffer_format(&missing, "\n  and %zu more", left);
     xcvm_status status = XCVM_OK;
     if (missing.length != 0)
-        status =
-            error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing (or say --random):%s", buffer_string(&missing));
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "inputs are missing. Set them, or use --random:%s",
+                           buffer_string(&missing));
     buffer_release(&missing);
     return status;
 }
@@ -216,7 +227,7 @@ static xcvm_status learn_dims(struct making *making, size_t index, const xcvm_va
     return XCVM_OK;
 }
 
-/* Open dimensions that nobody said anything about become 1. */
+/* Sets open dimensions without a known size to 1. */
 static void assume_dims(struct making *making, size_t index, xcvm_type *type)
 {
     const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
@@ -227,14 +238,20 @@ static void assume_dims(struct making *making, size_t index, xcvm_type *type)
         int64_t found = dims_find(&making->dims, name);
         if (found < 0 && name != NULL && *name != '\0') {
             const char *quote = strpbrk(name, " \t\"'$&|;()<>*?\\") != NULL ? "'" : "";
-            report_line("note: dimension %s of input %s is taken as 1 (--dim %s%s=SIZE%s)", name, input->name, quote,
-                        name, quote);
+            report_line("note: dimension %s of input %s is set to 1. To choose another size: --dim %s%s=SIZE%s", name,
+                        input->name, quote, name, quote);
             dims_add(&making->dims, name, 1);
         } else if (found < 0) {
-            report_line("note: dimension %d of input %s is taken as 1", i, input->name);
+            report_line("note: dimension %d of input %s is set to 1", i, input->name);
         }
         type->dims[i] = found < 0 ? 1 : found;
     }
+}
+
+static void note_random(struct making *making, xcvm_dtype dtype)
+{
+    if (dtype != XCVM_STRING && dtype != XCVM_BOOL && !number_is_float(dtype))
+        *making->random_integers = true;
 }
 
 /* An optional input without a value is absent, a sequence empty. */
@@ -244,12 +261,14 @@ static xcvm_status random_input(struct making *making, size_t index, const struc
     if (type.kind == XCVM_KIND_SEQUENCE || type.kind == XCVM_KIND_OPTIONAL)
         return xcvm_list_create(NULL, type.kind, 0, NULL, &making->values[index], error);
     if (type.kind != XCVM_KIND_TENSOR || type.dtype == XCVM_NO_DTYPE || type.rank < 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "its type or shape is not declared, so it must be given");
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "its type or shape is not declared, so that it needs a value. Set it with --input");
     assume_dims(making, index, &type);
+    note_random(making, type.dtype);
     return spec_random(&type, filling, &making->values[index], error);
 }
 
-/* What does not fit a declared input is the caller's mistake, not the program's. */
+/* A value of the wrong type is a mistake of the caller, not of the program. */
 static xcvm_status callers_mistake(xcvm_status status, xcvm_error *error)
 {
     if (status != XCVM_SHAPE_MISMATCH && status != XCVM_TYPE_MISMATCH && status != XCVM_OUT_OF_RANGE)
@@ -278,6 +297,8 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
         return random_input(making, index, &filling, error);
     if (spec_needs_dims(&binding->spec))
         assume_dims(making, index, &type);
+    if (binding->spec.form == SPEC_RANDOM)
+        note_random(making, binding->spec.typed ? binding->spec.type.dtype : type.dtype);
     struct wanted wanted = {&type, input->name, true};
     xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &making->values[index], error);
     if (status != XCVM_OK)
@@ -288,7 +309,11 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
 xcvm_status inputs_make(const struct program *program, const struct input_flags *flags,
                         const struct limit_flags *limits, int64_t seed, struct inputs *inputs, xcvm_error *error)
 {
-    struct making making = {.program = program, .flags = flags, .seed = seed, .budget = &inputs->budget};
+    struct making making = {.program = program,
+                            .flags = flags,
+                            .seed = seed,
+                            .budget = &inputs->budget,
+                            .random_integers = &inputs->random_integers};
     size_t count = xcvm_program_input_count(program->handle);
     TRY(bindings_parse(&flags->inputs, program->handle, BIND_INPUT, &making.bindings, error));
     value_budget_begin(&inputs->budget, limits->max_memory, limits->timeout_ms);
@@ -337,9 +362,9 @@ void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, c
 {
     /* Inputs that could not be made hold nothing any more; the error says what they take. */
     if (error->status == XCVM_OUT_OF_MEMORY && inputs->budget.held != 0)
-        report_line("note: the inputs take %" PRIu64 " of the %" PRIu64 " bytes of --max-memory", inputs->budget.held,
+        report_line("note: the inputs need %" PRIu64 " of the %" PRIu64 " bytes of --max-memory", inputs->budget.held,
                     inputs->budget.limit);
-    if (flags->random && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
-        report_line("note: random integers are from 0 to %lld; --int-max=N says how many there are to choose from",
+    if (inputs->random_integers && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
+        report_line("note: random integers are from 0 to %lld. If one is out of range, reduce them: --int-max=N",
                     (long long)flags->int_max - 1);
 }

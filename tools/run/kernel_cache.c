@@ -1,4 +1,4 @@
-/* The kernel cache: temporary folders for libraries, and the folder where they are kept. */
+/* The kernel cache: temporary directories for libraries, and the cache directory. */
 #include "run/kernel_cache.h"
 #include "cli/memory.h"
 #include "cli/report.h"
@@ -31,8 +31,8 @@ const char *library_temporary_folder(void)
     return folder != NULL && *folder != '\0' ? folder : "/tmp";
 }
 
-/* $XDG_CACHE_HOME/xcvm or ~/.cache/xcvm; NULL if there is neither. The folder above is made as the XDG Base Directory
- * Specification says; if it cannot be, nothing will be kept. */
+/* $XDG_CACHE_HOME/xcvm or ~/.cache/xcvm; NULL if there is neither. Its parent is created as the XDG Base Directory
+ * Specification asks. Without it, nothing is cached. */
 static char *cache_folder(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *user_folder = getenv("HOME");
@@ -56,7 +56,7 @@ xcvm_status library_begin(struct library *library, const char *parent, const cha
         int number = errno;
         free(library->folder);
         library->folder = NULL;
-        return error_set(error, XCVM_IO, "%s: no folder can be made for the kernel library: %s", parent,
+        return error_set(error, XCVM_IO, "%s: cannot create a directory for the kernel library: %s", parent,
                          strerror(number));
     }
     cleanup_register(library->folder);

@@ -10,54 +10,54 @@
 
 const struct option shared_options[] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct model_flags, dims), 0, 0,
-     "the size of a named dimension of the inputs, also of a program's that are open; may be repeated"},
+     "set the size of a named dimension of the inputs, also of a program with open dimensions; may be repeated"},
     {"flush-subnormals", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, flush_subnormals), 0, 0,
-     "take and give subnormal numbers (of f32 below 1.2e-38) as zero, in constants that are folded as in runs"},
+     "treat subnormal numbers (f32 below 1.2e-38) as zero, in folded constants and in runs"},
     END_OF_OPTIONS,
 };
 
 const struct option model_options[] = {
     {"optimize", 'O', "LEVEL", OPTION_INT, offsetof(struct model_flags, optimization), 0, 2,
-     "how far a model is optimized: 0 only what is needed to run, 1 no merging, 2 all"},
+     "optimization level: 0 only what a run needs, 1 no operator fusion, 2 everything"},
     {"inference", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, inference), 0, 0,
-     "take a model in training form for inference: BatchNormalization uses its running statistics, and Dropout does "
-     "nothing; without, the model does what ONNX says, and a warning names such nodes"},
+     "convert a model in training form for inference: BatchNormalization uses its running statistics, and Dropout has "
+     "no effect. Without this option, the model does what ONNX specifies, and a warning names such nodes"},
     {"layout", 0, "blocked|plain", OPTION_CHOICE, offsetof(struct model_flags, layout), 0, 0,
-     "of convolutions: with channels in blocks of 16 where that is faster, or as the model has it"},
+     "layout of convolutions: channels in blocks of 16 where that is faster, or as in the model"},
     {"weights", 0, "f32|f24|f16|bf16|q8|q4|q4a", OPTION_CHOICE, offsetof(struct model_flags, weights), 0, 0,
-     "the type that the constant weights of matrix products, convolutions and recurrent networks, and embeddings, are "
-     "stored in; all but f32 round them. q8, q4 and q4a are 8 or 4 bits and a scale for each 32 weights, of products "
-     "and embeddings"},
+     "storage type of the constant weights of matrix products, convolutions, recurrent networks and embeddings. All "
+     "types but f32 round them. With q8, q4 and q4a, products and embeddings store 8 or 4 bits for each weight and a "
+     "scale for each block of 32"},
     {"activations", 0, "f32|int8", OPTION_CHOICE, offsetof(struct model_flags, activations), 0, 0,
-     "what products multiply weights in blocks with: the numbers as they are, or rounded to 8 bits with a scale for "
-     "each block"},
+     "operands that products multiply by weights in blocks: as they are, or rounded to 8 bits with a scale for each "
+     "block"},
     {"compute", 0, "f32|bf16", OPTION_CHOICE, offsetof(struct model_flags, compute), 0, 0,
-     "what matrix products with constants, and convolutions but those that are depthwise, of the model's inputs or by "
-     "Winograd's algorithm, round their operands to; sums are f32"},
+     "round the operands of matrix products with constants and of most convolutions to this type; sums are f32. "
+     "Excluded are depthwise convolutions, convolutions of the model's inputs, and Winograd's algorithm"},
     {"integer", 0, "auto|always|never", OPTION_CHOICE, offsetof(struct model_flags, integer), 0, 0,
-     "whether quantized models are computed in integers: where that is faster on this machine, wherever it can be "
-     "done, or nowhere, as the floats that their quantized numbers stand for"},
+     "compute quantized models in integers: where that is faster on this machine, wherever possible, or never (as "
+     "dequantized floats)"},
     {"keep-input", 0, "NAME", OPTION_LIST, offsetof(struct model_flags, keep_inputs), 0, 0,
-     "keep an input of the model that has a default (an initializer that is an input, too, from IR version 4 on) as an "
-     "input of the program, which has no defaults; else it is a constant. --input NAME=SPEC of a model keeps it, too"},
+     "keep an input that has a default (from IR version 4 on, an initializer that is also an input). Without this "
+     "option, such an input becomes a constant. --input NAME=SPEC also keeps it, if the model is compiled in memory"},
     END_OF_OPTIONS,
 };
 
 const struct option machine_options[] = {
     {"tune", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, tune), 0, 0,
-     "measure how each convolution is computed fastest on this machine, and let the program do that; else a table of "
-     "estimates chooses"},
+     "measure the fastest algorithm of each convolution on this machine and use it. Without this option, a table of "
+     "estimates decides"},
     {"kernel-library", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, kernel_library), 0, 0,
-     "make groups of neighboring instructions one function each of a kernel library, with the C compiler; the program "
-     "runs without it too"},
+     "compile groups of neighboring instructions to the functions of a kernel library, with the C compiler. The "
+     "program also runs without the library"},
     END_OF_OPTIONS,
 };
 
 const struct option limit_options[] = {
     {"max-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct limit_flags, max_memory), 0, 0,
-     "bytes that compiling a model, and then a session and its inputs, may hold at once, as 512M; 0: no limit"},
+     "limit in bytes for compiling a model, and then for a session with its inputs, for example 512M; 0: no limit"},
     {"timeout-ms", 0, "MS", OPTION_INT, offsetof(struct limit_flags, timeout_ms), 0, INT64_MAX / 1000000,
-     "stop compiling a model, making its inputs, or a run, that takes longer; 0: no limit"},
+     "stop compiling a model, making its inputs, or a run after this time; 0: no limit"},
     END_OF_OPTIONS,
 };
 
@@ -95,8 +95,8 @@ xcvm_status dims_parse(const struct text_list *texts, struct dims *dims, xcvm_er
         }
         if (!good) {
             dims_release(dims);
-            return error_set(error, XCVM_INVALID_ARGUMENT, "--dim=%.100s: wanted NAME=SIZE, one size for each name",
-                             texts->items[i]);
+            return error_set(error, XCVM_INVALID_ARGUMENT,
+                             "--dim=%.100s: expected NAME=SIZE, with one size for each name", texts->items[i]);
         }
     }
     return XCVM_OK;
@@ -140,7 +140,7 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
     return (xcc_options){.size = sizeof(xcc_options),
                          .dims = dims->items,
                          .dim_count = dims->count,
-                         /* The command line counts from 0 on, which the compiler takes for its default. */
+                         /* The compiler uses 0 for its default level, and -1 for level 0. */
                          .optimization = flags->optimization == 0 ? -1 : (int)flags->optimization,
                          .debug.plain_layout = strcmp(flags->layout, "plain") == 0,
                          .weights.dtype = xcvm_dtype_from_name(flags->weights),
@@ -161,23 +161,24 @@ xcc_options compiler_options(const struct model_flags *flags, const struct limit
 void model_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     char *line = memory_text(text);
-    make_printable(line); /* it names nodes of the model */
+    make_printable(line); /* names of nodes come from the model */
     const bool form = kind == XCC_DIAGNOSTIC_TRAINING_FORM, warns = form || kind == XCC_DIAGNOSTIC_STATISTICS;
     const char *path = user;
     report_line("%s: %s%s%s%s", warns ? "warning" : "note", path != NULL ? path : "", path != NULL ? ": " : "", line,
-                form ? "; --inference takes the model in inference form" : "");
+                form ? ". --inference converts the model" : "");
     free(line);
 }
 
 void model_options_given(const struct model_flags *flags, struct buffer *names)
 {
     static const struct model_flags usual = MODEL_DEFAULTS;
-    static const struct option *const tables[] = {model_options, machine_options};
-    const char *given[16];
+    static const struct option *const tables[] = {model_options, machine_options, state_options};
+    const void *given_of[] = {flags, flags, &flags->states}, *usual_of[] = {&usual, &usual, &usual.states};
+    const char *given[32];
     size_t count = 0;
     for (size_t t = 0; t < COUNT_OF(tables); t++)
         for (const struct option *option = tables[t]; option->name != NULL; option++)
-            if (option_differs(option, flags, &usual) && count < COUNT_OF(given))
+            if (option_differs(option, given_of[t], usual_of[t]) && count < COUNT_OF(given))
                 given[count++] = option->name;
     for (size_t i = 0; i < count; i++)
         buffer_format(names, "%s--%s", i == 0 ? "" : i + 1 == count ? " and " : ", ", given[i]);

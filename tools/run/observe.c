@@ -17,14 +17,14 @@
 
 const struct option observe_options[] = {
     {"trace-shapes", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_shapes), 0, 0,
-     "print a line for each instruction with its node of the model and the types and shapes of its results"},
+     "print a line for each instruction, with its node of the model and the types and shapes of its results"},
     {"trace-values", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, trace_values), 0, 0,
-     "print a line for each instruction with its results, whole or summarized"},
+     "print a line for each instruction, with its results in full or as a summary"},
     {"dump-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct observe_flags, dump_dir), 0, 0,
-     "write every result to DIR/NNNNN_name.npy (.pb if it is no tensor)"},
+     "write each result to DIR/NNNNN_name.npy (.pb if it is not a tensor)"},
     {"check-nan", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_nan), 0, 0,
-     "stop at the first instruction with a NaN in a result, and say what it worked on"},
-    {"check-inf", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_inf), 0, 0, "the same for infinities"},
+     "stop at the first instruction that has a NaN in a result, and print its operands"},
+    {"check-inf", 0, NULL, OPTION_FLAG, offsetof(struct observe_flags, check_inf), 0, 0, "likewise for infinities"},
     END_OF_OPTIONS,
 };
 
@@ -198,9 +198,9 @@ xcvm_status observe_start(struct observation *observation, const struct observe_
 {
     *observation = (struct observation){.flags = flags, .budget = budget};
     if (flags->dump_dir != NULL && mkdir(flags->dump_dir, 0777) != 0 && errno != EEXIST)
-        return error_set(error, XCVM_IO, "%s: cannot be made: %s", flags->dump_dir, strerror(errno));
+        return error_set(error, XCVM_IO, "%s: cannot create the directory: %s", flags->dump_dir, strerror(errno));
     if (flags->dump_dir != NULL && !file_is_folder(flags->dump_dir))
-        return error_set(error, XCVM_IO, "%s: is no folder", flags->dump_dir);
+        return error_set(error, XCVM_IO, "%s: is not a directory", flags->dump_dir);
     xcvm_observer observer = {.size = sizeof observer,
                               .after = after,
                               .user = observation,

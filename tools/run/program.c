@@ -1,6 +1,7 @@
 /* Opening a program from a file, from its text, or by compiling a model. */
 #include "run/isa_choices.h"
 #include "run/program.h"
+#include "run/state_lines.h"
 #include "io/file.h"
 #include "cli/memory.h"
 #include "cli/clock.h"
@@ -14,10 +15,10 @@
 
 const struct option step_options[] = {
     {"train", 0, "OPTIMIZER", OPTION_TEXT, offsetof(struct program_flags, train), 0, 0,
-     "measure steps of training a model, forward, backward and optimizer, as with sgd:lr=0.1; the learning rate is 0 "
-     "unless --input gives one, so that what is measured does not change"},
+     "measure training steps of a model (forward, backward and optimizer), for example sgd:lr=0.1. The learning rate "
+     "is 0 unless --input sets it, so that the parameters do not change"},
     {"loss", 0, "LOSS", OPTION_TEXT, offsetof(struct program_flags, loss), 0, 0,
-     "with --train, the loss: an output, or one that is added, as xcvm train has it"},
+     "with --train, the loss: an output, or a loss that is added, as in xcvm train"},
     END_OF_OPTIONS,
 };
 
@@ -25,17 +26,17 @@ const struct option loading_options[] = {
     {"copy", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, copy), 0, 0,
      "read the constants into memory instead of mapping the file"},
     {"no-libraries", 0, NULL, OPTION_FLAG, offsetof(struct program_flags, no_libraries), 0, 0,
-     "open no kernel library; run the unfused instructions"},
+     "do not open kernel libraries; run the plain instructions"},
     {"library-dir", 0, "DIR", OPTION_FOLDER, offsetof(struct program_flags, library_dir), 0, 0,
-     "where kernel libraries may lie besides the program's own folder"},
+     "also search this directory for kernel libraries"},
     {"isa", 0, ISA_CHOICES, OPTION_CHOICE, offsetof(struct program_flags, isa), 0, 0,
-     "the instruction set whose kernels run: this CPU's best, or another that it has"},
+     "run the kernels of this instruction set; native: the best one of this CPU"},
     END_OF_OPTIONS,
 };
 
 /* ---- Compiling ---- */
 
-/* The callbacks of the compiler get the same `user`. */
+/* The user data of the compiler's callbacks. */
 struct compiling {
     struct progress progress;
     xcvm_sink dump;
@@ -98,7 +99,7 @@ xcvm_status program_default_inputs(const char *path, const struct buffer *model,
                          : xcc_visit_default_inputs_file(path, &options, (xcc_name_visitor){names_add, found}, error);
 }
 
-/* Whether one of NAME=SPEC is about the name. */
+/* True if one of NAME=SPEC has the name. */
 static bool is_given(const struct text_list *inputs, const char *name)
 {
     const size_t length = strlen(name);
@@ -108,7 +109,7 @@ static bool is_given(const struct text_list *inputs, const char *name)
     return false;
 }
 
-/* Of the inputs that have defaults, those that a value is given for. */
+/* Chooses the inputs with defaults that have a value. */
 static xcvm_status choose_inputs(const char *path, const struct buffer *model, const struct program_flags *flags,
                                  struct names *chosen, xcvm_error *error)
 {
@@ -125,10 +126,12 @@ static xcvm_status choose_inputs(const char *path, const struct buffer *model, c
     return status;
 }
 
-static xcvm_status compile_into(const char *path, const struct buffer *model, const struct program_flags *flags,
-                                const struct names *inputs, struct program *program, xcvm_error *error)
+static xcvm_status compile_with(const char *path, const struct buffer *model, const struct program_flags *flags,
+                                const struct names *inputs, struct names *patterns, struct state_lines *lines,
+                                struct program *program, xcvm_error *error)
 {
     xcc_options options = compiler_options(&flags->model, &flags->limits, &program->dims);
+    state_options_use(&flags->model.states, patterns, &options);
     options.default_inputs = inputs->items;
     options.default_input_count = inputs->count;
     options.backprop = flags->backprop;
@@ -143,9 +146,7 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
         options.kernel_library.compiler = library_compiler();
         options.kernel_library.target = flags->isa; /* may run with those kernels */
     }
-    if (flags->no_notes)
-        options.diagnostics.call = NULL;
-    options.diagnostics.user = (void *)(uintptr_t)path;
+    options.diagnostics = (xcc_diagnostics){flags->no_notes ? NULL : state_lines_add, lines};
     program->report = (xcc_report){.size = sizeof program->report};
     if (model != NULL)
         return xcc_compile(model->data, model->length, &options, (xcvm_sink){buffer_sink, &program->bytes},
@@ -153,9 +154,25 @@ static xcvm_status compile_into(const char *path, const struct buffer *model, co
     return compile_model(path, &options, (xcvm_sink){buffer_sink, &program->bytes}, &program->report, error);
 }
 
+static xcvm_status compile_into(const char *path, const struct buffer *model, const struct program_flags *flags,
+                                struct program *program, xcvm_error *error)
+{
+    struct names inputs = {0}, patterns = {0};
+    struct state_lines lines = {.path = path};
+    TRY(state_options_check(&flags->model.states, false, error));
+    xcvm_status status = choose_inputs(path, model, flags, &inputs, error);
+    if (status == XCVM_OK)
+        status = compile_with(path, model, flags, &inputs, &patterns, &lines, program, error);
+    state_lines_print_notes(&lines);
+    state_lines_release(&lines);
+    names_release(&patterns);
+    names_release(&inputs);
+    return status;
+}
+
 static xcvm_status assemble_into(const char *path, const struct buffer *text, struct buffer *bytes, xcvm_error *error)
 {
-    /* What comes through a pipe is most often the dump of a program elsewhere, so it may name any file. */
+    /* Text from a pipe is often a dump of a program in another directory, so that it may name any file. */
     char *folder = file_is_stream(path) ? memory_text("") : file_folder(path);
     xcvm_status status = xcvm_assemble(text->data, text->length, folder, (xcvm_sink){buffer_sink, bytes}, error);
     free(folder);
@@ -164,7 +181,7 @@ static xcvm_status assemble_into(const char *path, const struct buffer *text, st
     return status;
 }
 
-/* Makes a program's bytes from what `path` is, or leaves them empty if it is a program in a file. */
+/* Makes a program's bytes from `path`, or leaves them empty if it is a program in a file. */
 static xcvm_status make_bytes(const char *path, const struct program_flags *flags, struct program *program,
                               xcvm_error *error)
 {
@@ -178,11 +195,7 @@ static xcvm_status make_bytes(const char *path, const struct program_flags *flag
     xcvm_status status = XCVM_OK;
     program->kind = kind;
     if (kind == FILE_MODEL) {
-        struct names inputs = {0};
-        status = choose_inputs(path, piped ? &content : NULL, flags, &inputs, error);
-        if (status == XCVM_OK)
-            status = compile_into(path, piped ? &content : NULL, flags, &inputs, program, error);
-        names_release(&inputs);
+        status = compile_into(path, piped ? &content : NULL, flags, program, error);
     } else if (kind == FILE_ASSEMBLY) {
         if (!piped)
             status = file_read(path, &limits, &content, error);
@@ -215,7 +228,7 @@ xcvm_status program_bytes(const char *path, const struct program_flags *flags, s
     return status;
 }
 
-/* Whether an input has an open dimension of that name; those that there are go into `names`. */
+/* True if an input has an open dimension of this name. Otherwise `names` receives all names. */
 static bool has_dimension(const xcvm_program *program, const char *name, struct buffer *names)
 {
     for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
@@ -232,7 +245,7 @@ static bool has_dimension(const xcvm_program *program, const char *name, struct 
     return false;
 }
 
-/* The compiler refuses names that a model does not have; this is the same for what was compiled before. */
+/* Refuses unknown dimensions of a compiled program, as the compiler does for a model. */
 static xcvm_status check_dims(const struct program *program, xcvm_error *error)
 {
     xcvm_status status = XCVM_OK;
@@ -241,8 +254,8 @@ static xcvm_status check_dims(const struct program *program, xcvm_error *error)
         struct buffer names = {0};
         if (!has_dimension(program->handle, name, &names))
             status = error_set(error, XCVM_INVALID_ARGUMENT,
-                               "the program's inputs have no open dimension named %.80s%s%.200s", name,
-                               names.length != 0 ? "; they have: " : "", buffer_string(&names));
+                               "no input of the program has an open dimension \"%.80s\"%s%.200s", name,
+                               names.length != 0 ? ". Open dimensions: " : "", buffer_string(&names));
         buffer_release(&names);
     }
     return status;
@@ -269,7 +282,8 @@ static void tell_unused(const struct program *program, const struct program_flag
     if (program->kind != FILE_MODEL)
         model_options_given(&flags->model, &names);
     if (names.length != 0)
-        report_line("note: %s is compiled already; nothing comes of %s", program->path, buffer_string(&names));
+        report_line("note: %s: the program is compiled already, so that options for models have no effect (%s)",
+                    program->path, buffer_string(&names));
     buffer_release(&names);
 }
 
@@ -286,11 +300,11 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
         status = load(flags, program, error);
     program->load_seconds = now_seconds() - made;
     if (status == XCVM_INVALID_PROGRAM && program->kind == FILE_UNKNOWN)
-        error_append(error, " (if it is a program, its text or an ONNX model at all)");
+        error_append(error, " (expected a program, its text, or an ONNX model)");
     library_release(&program->library);
     program->trains = flags->train != NULL;
     if (status == XCVM_OK && program->trains && program->kind != FILE_MODEL)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "--train is for a model, of which a step is compiled");
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "--train needs a model, not a compiled program");
     if (status == XCVM_OK)
         status = check_dims(program, error);
     if (status != XCVM_OK) {

@@ -36,8 +36,7 @@ xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error 
 {
     if (!xct_dataset_has_file(data, to))
         return XCVM_OK;
-    return error_set(error, XCVM_INVALID_ARGUMENT, "%s is a file of the data; what is written wants one of its own",
-                     to);
+    return error_set(error, XCVM_INVALID_ARGUMENT, "%s is a file of the data. The output must be another file", to);
 }
 
 xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error)
@@ -58,7 +57,7 @@ int rewrite_check_name(const char *to)
 {
     if (to != NULL && file_has_suffix(to, ".c")) {
         const int stem = (int)(strlen(to) - 2);
-        return report_usage("%s: write %.*s.onnx, then make C of it with xcvm compile --emit c", to, stem, to);
+        return report_usage("%s: C is not written here. Write %.*s.onnx, then run xcvm compile --emit c", to, stem, to);
     }
-    return output_check_name(to, "an ONNX model where the name ends in .onnx, else a program, named as model.bin");
+    return output_check_name(to, "an ONNX model if the name ends in .onnx, otherwise a program, for example model.bin");
 }

@@ -7,13 +7,13 @@
 
 const struct option session_options[] = {
     {"threads", 't', "N", OPTION_INT, offsetof(struct session_flags, threads), 0, 1024,
-     "worker threads, this one included; 0: what affinity and the cgroup's quota allow"},
+     "worker threads, including the calling thread; 0: as many as CPU affinity and the cgroup quota allow"},
     {"fuel", 0, "N", OPTION_INT, offsetof(struct session_flags, fuel), 0, INT64_MAX,
-     "stop a run of more than N instructions; 0: no limit"},
+     "stop a run after N instructions; 0: no limit"},
     {"seed", 0, "N", OPTION_INT, offsetof(struct session_flags, seed), 0, INT64_MAX,
-     "for random inputs, and for random instructions that have no seed of their own"},
+     "seed of random inputs, and of random instructions without a seed of their own"},
     {"strict-types", 0, NULL, OPTION_FLAG, offsetof(struct session_flags, strict_types), 0, 0,
-     "check every result against the type that the compiler noted"},
+     "check each result against the type that the compiler recorded"},
     END_OF_OPTIONS,
 };
 
@@ -23,7 +23,7 @@ static bool print_text(void *user, const char *text)
     return fputs(text, stdout) >= 0;
 }
 
-/* What the limit leaves a session beside `inputs`; 0: there is no limit. */
+/* The memory limit of a session without the bytes of `inputs`; 0: no limit. */
 static size_t memory_left(const struct limit_flags *limits, const struct inputs *inputs)
 {
     if (limits->max_memory == 0 || inputs == NULL)
@@ -49,8 +49,8 @@ void session_warn_of_threads(const struct session_flags *flags)
 {
     const int available = xcvm_available_thread_count();
     if (flags->threads > available)
-        report_line("warning: --threads=%d, but this process may use %d at once, by affinity and the cgroup's quota; "
-                    "threads beyond them wait for each other, and times are longer. --threads=0 takes what there is",
+        report_line("warning: --threads=%d exceeds the %d threads that CPU affinity and the cgroup quota allow, so "
+                    "that times are longer. Use --threads=0",
                     (int)flags->threads, available);
 }
 

@@ -66,7 +66,7 @@ static bool start(struct worker *worker, size_t index, double seconds, job funct
     const pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        /* Ctrl-C, or a signal to the parent alone, ends both. */
+        /* Ctrl-C, or a signal to the parent only, ends both processes. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(EXIT_INTERRUPTED);
@@ -83,7 +83,7 @@ static bool start(struct worker *worker, size_t index, double seconds, job funct
     return true;
 }
 
-/* Waits for the end of a process that has closed its pipe, and tells what became of its job. */
+/* Waits for a process that has closed its pipe, and returns the outcome of its job. */
 static struct outcome finish(struct worker *worker, double seconds)
 {
     int state = 0;
@@ -138,8 +138,8 @@ void run_in_subprocesses(size_t count, size_t parallel, double seconds, job func
         for (size_t i = 0; i < parallel; i++) {
             if (workers[i].pid == 0 && next < count) {
                 if (!start(&workers[i], next, seconds, function, context))
-                    outcomes[next] =
-                        (struct outcome){true, VERDICT_FAIL, memory_format("no process: %s", strerror(errno))};
+                    outcomes[next] = (struct outcome){true, VERDICT_FAIL,
+                                                      memory_format("cannot start a process: %s", strerror(errno))};
                 next++;
             }
             polls[i] = (struct pollfd){.fd = workers[i].pid != 0 ? workers[i].fd : -1, .events = POLLIN};

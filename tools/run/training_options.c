@@ -8,50 +8,46 @@
 
 const struct option learning_options[] = {
     {"group", 0, "PATTERN:SETTINGS", OPTION_LIST, offsetof(struct training_flags, groups), 0, 0,
-     "settings for the parameters whose names match the pattern, where * matches any characters: a factor of the "
-     "learning "
-     "rate (lr=0.1; lr=0 freezes them), a weight decay (weight_decay=0), or both with a comma between. May be "
-     "repeated; the "
-     "first match applies"},
+     "settings for the parameters whose names match PATTERN, in which * stands for any characters. SETTINGS are lr=X, "
+     "a factor of the learning rate (0: not trained), weight_decay=X, or both, separated by a comma. The first "
+     "matching group decides; may be repeated"},
     {"clip-norm", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_norm), 0, 0,
-     "scale the gradients down to this 2-norm of all gradients together; 0: do not clip"},
+     "scale the gradients down to this common 2-norm; 0: no limit"},
     {"clip-value", 0, "X", OPTION_REAL, offsetof(struct training_flags, clip_value), 0, 0,
-     "limit the magnitude of each gradient element; 0: do not clip"},
+     "limit the elements of gradients to this magnitude; 0: no limit"},
     {"average", 0, "DECAY", OPTION_REAL, offsetof(struct training_flags, average), 0, 0,
      "keep moving averages of the parameters with this decay per step; 0: none"},
     {"loss-scale", 0, "X", OPTION_REAL, offsetof(struct training_flags, loss_scale), 0, 0,
-     "scale the loss by a factor that starts at X, halves when gradients overflow, and doubles after 2000 steps "
-     "without "
-     "overflow; 0: none"},
+     "scale the loss before differentiation. The factor starts at X, halves when gradients overflow, and doubles after "
+     "2000 steps without overflow; 0: none"},
     {"ignore-label", 0, "N", OPTION_TEXT, offsetof(struct training_flags, ignore_label), 0, 0,
-     "the label that an added loss of classes ignores, in the loss, metrics and means; the default is -100"},
+     "the label that an added loss of classes ignores, also in metrics and means (default -100)"},
     END_OF_OPTIONS,
 };
 
 const struct option training_options[] = {
     {"accumulate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, accumulate), 0, 0,
-     "runs whose input \"apply\" is false accumulate gradients; the next run with true applies their mean"},
+     "accumulate gradients in runs whose input \"apply\" is false; the next run with true applies their mean"},
     {"all-reduce", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, all_reduce), 0, 0,
-     "compile for one of several processes that train together, each on its part of every batch"},
+     "make the program for one of several processes that train together, each on its part of every batch"},
     {"local-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, local_batch_normalization), 0,
-     0, "with --all-reduce, BatchNormalization uses mean and variance of the process's part of the batch"},
+     0, "with --all-reduce, BatchNormalization uses mean and variance of the process's own part of the batch"},
     {"evaluate", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, evaluate), 0, 0,
-     "compile the counterpart that reads the same states and changes none, with normalization and dropout in inference "
-     "form"},
+     "make a program for validation: it reads the same states and changes none, with normalization and dropout as for "
+     "inference"},
     {"train-batch-normalization", 0, NULL, OPTION_FLAG, offsetof(struct training_flags, train_batch_normalization), 0,
-     0, "convert BatchNormalization that was exported for inference to training form"},
+     0, "convert BatchNormalization that was exported for inference into training form"},
     END_OF_OPTIONS,
 };
 
 const struct option recomputation_options[] = {
     {"recompute", 0, "METHOD", OPTION_TEXT, offsetof(struct recomputation_flags, method), 0, 0,
-     "which results of the forward pass are computed again in the backward pass: none; chen, those between "
-     "articulation "
-     "points; time or memory, planned for the least of it; custom:NAMES, those named. All sizes must be known"},
+     "recompute results in the backward pass instead of keeping them. METHOD none keeps all; chen keeps those between "
+     "articulation points; time and memory minimize the one or the other; custom:NAMES recomputes these. All sizes "
+     "must be known"},
     {"memory-budget", 0, "SIZE", OPTION_SIZE, offsetof(struct recomputation_flags, memory_budget), 0, 0,
-     "with --recompute: bytes that a step may use beside inputs and parameters, such as 300M; recomputes only as much "
-     "as "
-     "this needs. By default memory is as small as the method finds"},
+     "with --recompute, the limit in bytes of a step besides inputs and parameters, for example 300M. As little as "
+     "possible is recomputed to meet it. Without it, memory is minimized"},
     END_OF_OPTIONS,
 };
 
@@ -103,12 +99,13 @@ xcvm_status training_options_use(const struct training_flags *flags, struct trai
         groups->count++;
         if (!good)
             return error_set(error, XCVM_INVALID_ARGUMENT,
-                             "--group=%.100s: wanted PATTERN:lr=FACTOR, PATTERN:weight_decay=X or both",
+                             "--group=%.100s: expected PATTERN:lr=FACTOR, PATTERN:weight_decay=X or both",
                              flags->groups.items[i]);
     }
     compiler->training.own_ignore_label = flags->ignore_label != NULL;
     if (flags->ignore_label != NULL && !parse_int(flags->ignore_label, &compiler->training.ignore_label))
-        return error_set(error, XCVM_INVALID_ARGUMENT, "--ignore-label=%.100s: wanted an integer", flags->ignore_label);
+        return error_set(error, XCVM_INVALID_ARGUMENT, "--ignore-label=%.100s: expected an integer",
+                         flags->ignore_label);
     compiler->training.groups = groups->items;
     compiler->training.group_count = groups->count;
     compiler->training.clip_norm = flags->clip_norm;
@@ -131,7 +128,7 @@ bool recomputation_asked(const struct recomputation_flags *flags)
 int recomputation_check(const struct recomputation_flags *flags)
 {
     if (flags->method == NULL && flags->memory_budget != 0)
-        return report_usage("--memory-budget is for recomputation, which --recompute asks for");
+        return report_usage("--memory-budget has no effect without --recompute");
     return EXIT_OK;
 }
 
@@ -144,11 +141,11 @@ void recomputation_use(const struct recomputation_flags *flags, xcc_options *com
 void recomputation_tell(const xcc_report *report)
 {
     if (report->recompute_peak_before > 0)
-        report_line(
-            "recomputation: %zu instructions again; peak %.1f MB, %.1f MB without (%+.1f%%); a step takes %.3f times "
-            "as long by estimate",
-            report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
-            100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1), report->recompute_time);
+        report_line("recomputation: %zu instructions are computed again; peak %.1f MB, %.1f MB without (%+.1f%%); a "
+                    "step takes %.3f times as long (estimate)",
+                    report->recomputed, (double)report->arena_bytes / 1e6, (double)report->recompute_peak_before / 1e6,
+                    100 * ((double)report->arena_bytes / (double)report->recompute_peak_before - 1),
+                    report->recompute_time);
 }
 
 void training_groups_release(struct training_groups *groups)

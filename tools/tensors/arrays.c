@@ -21,7 +21,7 @@ static xcvm_status choose(const xct_arrays *arrays, const char *key, const char 
     struct buffer names = {0};
     for (size_t i = 0; i < count && i < 32; i++)
         buffer_format(&names, "%s%s", i != 0 ? ", " : "", xct_arrays_name_at(arrays, i));
-    error_set(error, XCVM_INVALID_ARGUMENT, "has no array \"%.100s\"; it holds: %.400s", name,
+    error_set(error, XCVM_INVALID_ARGUMENT, "there is no array \"%.100s\" (arrays: %.400s)", name,
               count != 0 ? buffer_string(&names) : "nothing");
     buffer_release(&names);
     return XCVM_INVALID_ARGUMENT;

@@ -13,7 +13,7 @@ static xcvm_status misfit(const xcvm_type *wanted, const xct_image_info *info, x
     struct buffer type = {0};
     type_print(&type, wanted);
     xcvm_status status = error_set(error, XCVM_SHAPE_MISMATCH,
-                                   "the image is %" PRId64 " wide and %" PRId64 " high, which does not fit %.100s",
+                                   "the image of width %" PRId64 " and height %" PRId64 " does not fit %.100s",
                                    info->width, info->height, buffer_string(&type));
     buffer_release(&type);
     return status;

@@ -92,7 +92,7 @@ static size_t element_size(const xcvm_value *tensor)
 
 /* ---- Portions ---- */
 
-/* What is made of elements, until there is enough of it for the sink. */
+/* A buffer of converted elements for the sink. */
 struct portion {
     struct buffer bytes;
     struct value_budget *budget;
@@ -175,7 +175,7 @@ xcvm_status npy_size(const xcvm_value *tensor, uint64_t *bytes, xcvm_error *erro
 xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcvm_sink sink, xcvm_error *error)
 {
     if (xcvm_value_kind(tensor) != XCVM_KIND_TENSOR)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "a NumPy file holds a tensor, nothing else (.pb holds more)");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "a NumPy file can only contain a tensor. Write a .pb file");
     const bool as_it_is = xcvm_value_dtype(tensor) != XCVM_STRING && xcvm_dtype_bits(xcvm_value_dtype(tensor)) >= 8;
     const size_t size = element_size(tensor), bytes = xcvm_value_bytes(tensor);
     uint64_t needed;

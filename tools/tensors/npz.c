@@ -1,4 +1,4 @@
-/* .npz files: arrays are written one behind the other, as ZIP members that are stored, and at last the directory. */
+/* .npz files: arrays as stored ZIP members, followed by the directory. */
 #include "tensors/npz.h"
 #include "tensors/npy.h"
 #include "cli/report.h"
@@ -16,7 +16,7 @@ static void put(struct buffer *to, uint64_t value, size_t count)
     }
 }
 
-/* What a member's own header and its directory entry have in common. */
+/* The fields that a member's header and its directory entry share. */
 static void put_facts(struct buffer *to, uint32_t crc, size_t size, size_t name)
 {
     enum { VERSION = 20, DATE_1980 = 0x21 };
@@ -32,7 +32,7 @@ static void put_facts(struct buffer *to, uint32_t crc, size_t size, size_t name)
     put(to, 0, 2);
 }
 
-/* The array is made beside the archive, which then has it, too. */
+/* The array is held in memory together with its copy in the archive. */
 static xcvm_status check_room(const struct npz_writer *writer, const xcvm_value *tensor, xcvm_error *error)
 {
     uint64_t bytes;
@@ -40,7 +40,7 @@ static xcvm_status check_room(const struct npz_writer *writer, const xcvm_value 
         return XCVM_OK;
     TRY(npy_size(tensor, &bytes, error));
     if (bytes >= UINT32_MAX)
-        return error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB and more");
+        return error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB or more are not supported");
     return value_budget_check(writer->budget, 2 * bytes + writer->archive.length, error);
 }
 
@@ -52,7 +52,7 @@ xcvm_status npz_add(struct npz_writer *writer, const char *key, const xcvm_value
     size_t name = strlen(key) + 4, offset = writer->archive.length;
     if (status == XCVM_OK && (array.length >= UINT32_MAX - offset - name - LOCAL_SIZE || name > UINT16_MAX ||
                               writer->count == UINT16_MAX - 1))
-        status = error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB and more");
+        status = error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB or more are not supported");
     if (status == XCVM_OK) {
         uint32_t crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)array.data, array.length);
         buffer_append(&writer->archive, "PK\3\4", 4);
@@ -75,7 +75,7 @@ xcvm_status npz_finish(struct npz_writer *writer, xcvm_error *error)
 {
     size_t start = writer->archive.length, size = writer->directory.length;
     if (start >= UINT32_MAX || size >= UINT32_MAX - start)
-        return error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB and more");
+        return error_set(error, XCVM_UNSUPPORTED, "archives of 4 GB or more are not supported");
     buffer_append(&writer->archive, writer->directory.data, size);
     buffer_append(&writer->archive, "PK\5\6", 4);
     put(&writer->archive, 0, 4);

@@ -57,9 +57,9 @@ xcvm_status png_write(const xcvm_value *tensor, xcvm_sink sink, xcvm_error *erro
     xcvm_dtype dtype = xcvm_value_dtype(tensor);
     if (xcvm_value_kind(tensor) != XCVM_KIND_TENSOR || dtype == XCVM_STRING || number_parts(dtype) != 1 ||
         !layout_of(tensor, &layout))
-        return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "an image is a tensor of numbers of HxW, CxHxW or HxWxC, with 1, 3 "
-                         "or 4 channels");
+        return error_set(
+            error, XCVM_INVALID_ARGUMENT,
+            "the tensor is not an image (expected numbers of shape HxW, CxHxW or HxWxC with 1, 3 or 4 channels)");
     size_t channels = (size_t)layout.channels, plane = (size_t)(layout.height * layout.width);
     unsigned char *pixels = memory_take(plane, channels);
     number scale = number_is_float(dtype) ? 255 : 1;

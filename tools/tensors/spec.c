@@ -1,4 +1,4 @@
-/* SPEC: parsing, and making the tensor that it stands for. */
+/* SPEC: parsing, and making its tensor. */
 #include "tensors/spec.h"
 #include "values/literal.h"
 #include "cli/memory.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Finds the words that stand for made-up elements. */
+/* Parses random, zeros and ones. */
 static xcvm_status parse_filling(const char *body, struct spec *spec, bool *found, xcvm_error *error)
 {
     *found = true;
@@ -24,8 +24,8 @@ static xcvm_status parse_filling(const char *body, struct spec *spec, bool *foun
     } else if (strncmp(body, "random:", 7) == 0) {
         int64_t seed;
         if (!parse_int(body + 7, &seed) || seed < 0)
-            return error_set(error, XCVM_INVALID_ARGUMENT, "\"%.80s\" is no seed, which is a whole number from 0 on",
-                             body + 7);
+            return error_set(error, XCVM_INVALID_ARGUMENT,
+                             "\"%.80s\" is not a seed (expected a whole number of at least 0)", body + 7);
         spec->form = SPEC_RANDOM;
         spec->seeded = true;
         spec->seed = (uint64_t)seed;
@@ -38,18 +38,18 @@ static xcvm_status parse_filling(const char *body, struct spec *spec, bool *foun
 static xcvm_status no_tensor(const char *text, const char *body, xcvm_error *error)
 {
     if (access(body, F_OK) == 0)
-        return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "\"%.100s\" is no tensor; a file's name stands behind @: @%.100s", text, body);
+        return error_set(error, XCVM_INVALID_ARGUMENT, "\"%.100s\" is not a tensor. To read a file, write @%.100s",
+                         text, body);
     return error_set(error, XCVM_INVALID_ARGUMENT,
-                     "\"%.100s\" is no tensor: it is written 3.5, 2x3xf32=1 2 3 4 5 6, @file.npy, random, zeros, "
-                     "ones (see xcvm help spec)",
+                     "\"%.100s\" is not a tensor (expected for example 3.5, 2x3xf32=1 2 3 4 5 6, @file.npy, random, "
+                     "zeros or ones). See xcvm help spec",
                      text);
 }
 
 static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *error)
 {
     spec->form = SPEC_FILE;
-    /* A key stands behind the last colon, if what is before it is an archive. */
+    /* A key follows the last colon, if the part before it is an archive. */
     const char *colon = strrchr(text, ':');
     if (colon != NULL && colon - text >= 4 && strncasecmp(colon - 4, ".npz", 4) == 0) {
         spec->path = memory_text_n(text, (size_t)(colon - text));
@@ -58,11 +58,11 @@ static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *e
         spec->path = memory_text(text);
     }
     if (*spec->path == '\0')
-        return error_set(error, XCVM_INVALID_ARGUMENT, "@ wants the name of a file behind it");
+        return error_set(error, XCVM_INVALID_ARGUMENT, "the name of a file is missing after @");
     return XCVM_OK;
 }
 
-/* What stands before an equals sign is a type, unless the sign is in a string or a list. */
+/* The text before an equals sign is a type, unless the sign is in a string or a list. */
 static bool wrong_type(const char *text, const char *equals, const struct spec *spec)
 {
     return equals != NULL && !spec->typed && text + strcspn(text, "\"(") > equals;
@@ -171,7 +171,7 @@ static xcvm_status constant_tensor(const xcvm_type *type, number element, const 
                                    xcvm_value **value, xcvm_error *error)
 {
     if (type->dtype == XCVM_STRING)
-        return error_set(error, XCVM_TYPE_MISMATCH, "strings are neither zeros nor ones");
+        return error_set(error, XCVM_TYPE_MISMATCH, "zeros and ones need a tensor of numbers (declared: str)");
     TRY(value_zeros(filling->budget, type->dtype, type->rank, type->dims, value, error));
     size_t parts = number_parts(type->dtype), count = element != 0 ? xcvm_value_count(*value) : 0;
     xcvm_status status = XCVM_OK;
@@ -189,11 +189,12 @@ static xcvm_status filled_value(const struct spec *spec, const xcvm_type *type, 
 {
     if (type == NULL || type->kind != XCVM_KIND_TENSOR || type->dtype == XCVM_NO_DTYPE || type->rank < 0)
         return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "nothing declares its shape; say dimensions and type, as in 2x3xf32=zeros");
+                         "its shape is not declared. Write dimensions and type, for example 2x3xf32=zeros");
     for (int i = 0; i < type->rank; i++)
         if (type->dims[i] < 0)
-            return error_set(error, XCVM_INVALID_ARGUMENT,
-                             "dimension %d is open; give it with --dim, or say all, as in 2x3xf32=zeros", i);
+            return error_set(
+                error, XCVM_INVALID_ARGUMENT,
+                "dimension %d is open. Set it with --dim, or write all dimensions, for example 2x3xf32=zeros", i);
     if (spec->form != SPEC_RANDOM)
         return constant_tensor(type, spec->form == SPEC_ONES, filling, value, error);
     struct filling own = *filling;
@@ -204,7 +205,7 @@ static xcvm_status filled_value(const struct spec *spec, const xcvm_type *type, 
 
 /* ---- Values ---- */
 
-/* What is written in front of a SPEC must be what the value is. */
+/* Checks the value against the type of the SPEC. */
 static xcvm_status check_typed(const xcvm_type *type, const xcvm_value *value, xcvm_error *error)
 {
     bool same = xcvm_value_kind(value) == XCVM_KIND_TENSOR && xcvm_value_rank(value) == type->rank;
@@ -214,8 +215,8 @@ static xcvm_status check_typed(const xcvm_type *type, const xcvm_value *value, x
         return XCVM_OK;
     struct buffer text = {0};
     value_type_print(&text, value);
-    xcvm_status status = error_set(error, XCVM_SHAPE_MISMATCH, "the file holds %.100s, not the shape that is written",
-                                   buffer_string(&text));
+    xcvm_status status =
+        error_set(error, XCVM_SHAPE_MISMATCH, "the file contains %.100s, not the given shape", buffer_string(&text));
     buffer_release(&text);
     return status;
 }
@@ -254,7 +255,7 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
 {
     xcvm_value *raw, *converted;
     TRY(raw_value(spec, wanted, filling, &raw, error));
-    /* First to the type in front of the SPEC, then to the declared one. */
+    /* Converts to the type of the SPEC, then to the declared type. */
     xcvm_dtype steps[] = {spec->typed ? spec->type.dtype : XCVM_NO_DTYPE,
                           wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

@@ -38,8 +38,7 @@ static enum format format_of_name(const char *path)
     return FORMAT_UNKNOWN;
 }
 
-/* Arrays and images are told by their first bytes, whatever they are called; raw elements and messages may begin with
- * any. */
+/* Arrays and images have distinctive first bytes; raw elements and messages do not. */
 static enum format format_of(const char *path, const struct buffer *bytes)
 {
     const enum format named = format_of_name(path);
@@ -59,18 +58,18 @@ static xcvm_status raw_shape(const xcvm_type *type, int64_t *dims, int *open, si
 {
     if (type == NULL || type->rank < 0 || type->dtype == XCVM_NO_DTYPE || type->dtype == XCVM_STRING)
         return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "raw elements have no type; say dimensions and type, as in 2x3xf32=@file.bin");
+                         "raw elements need dimensions and a type, for example 2x3xf32=@file.bin");
     *open = -1;
     *bits = (size_t)xcvm_dtype_bits(type->dtype);
     for (int i = 0; i < type->rank; i++) {
         dims[i] = type->dims[i];
         if (dims[i] < 0 && *open >= 0)
             return error_set(error, XCVM_INVALID_ARGUMENT,
-                             "more than one dimension is open; say all, as in 2x3xf32=@file.bin");
+                             "more than one dimension is open. Write all dimensions, for example 2x3xf32=@file.bin");
         if (dims[i] < 0)
             *open = i;
         else if (__builtin_mul_overflow(*bits, (size_t)dims[i], bits))
-            return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large to exist");
+            return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large");
     }
     return XCVM_OK;
 }
@@ -81,7 +80,7 @@ static xcvm_status check_raw_size(size_t bits, uint64_t bytes, xcvm_error *error
 {
     if (bytes_of_bits(bits) == bytes)
         return XCVM_OK;
-    return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are needed for the shape, the file holds %" PRIu64,
+    return error_set(error, XCVM_SHAPE_MISMATCH, "the shape needs %zu bytes, but the file has %" PRIu64,
                      bytes_of_bits(bits), bytes);
 }
 
@@ -98,7 +97,8 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, s
     if (open >= 0) {
         dims[open] = known != 0 ? (int64_t)(have / known) : 0;
         if (known != 0 && have % known != 0 && xcvm_dtype_bits(type->dtype) >= 8)
-            return error_set(error, XCVM_SHAPE_MISMATCH, "%zu bytes are no multiple of the %zu of the other dimensions",
+            return error_set(error, XCVM_SHAPE_MISMATCH,
+                             "the file has %zu bytes, which is not a multiple of the %zu bytes of the other dimensions",
                              bytes->length, known / 8);
         known *= (size_t)dims[open];
     }
@@ -123,7 +123,7 @@ static xcvm_status recognize(xcvm_status status, const struct buffer *bytes, xcv
 static xcvm_status unknown_source(const struct buffer *bytes, xcvm_error *error)
 {
     error_set(error, XCVM_INVALID_ARGUMENT,
-              "the kind of file is not known (.npy, .npz, .safetensors, .pb, images and .bin can be read)");
+              "the format of the file is unknown (expected .npy, .npz, .safetensors, .pb, .bin or an image)");
     return recognize(XCVM_INVALID_ARGUMENT, bytes, error);
 }
 
@@ -151,7 +151,7 @@ static xcvm_status read_bytes(enum format format, const char *path, const char *
     return unknown_source(bytes, error);
 }
 
-/* How many bytes a file that does not tell its size may have for the shape that is wanted. */
+/* The maximum size, for the expected shape, of a file of unknown size. */
 static xcvm_status most_bytes(enum format format, const xcvm_type *type, uint64_t *most, xcvm_error *error)
 {
     enum { WIDEST = 16, NPY_HEADER = 1 << 20 };
@@ -181,8 +181,8 @@ struct read_limits tensor_file_limits(const struct value_budget *budget)
     return limits;
 }
 
-/* Tells the format by the name and the first bytes, and how many bytes there may be: raw elements as many as they take,
- * others that do not tell their size as many as the shape could need. */
+/* Finds the format by the name and the first bytes, and the maximum size of a file whose size is unknown, from the
+ * expected shape. */
 static xcvm_status look(const struct reading *reading, const char *path, const xcvm_type *type, enum format *format,
                         uint64_t *most, xcvm_error *error)
 {
@@ -210,7 +210,7 @@ static xcvm_status read_value(struct reading *reading, const char *path, const c
     TRY(reading_start(reading, LONGEST_MARK, error));
     xcvm_status status = look(reading, path, wanted->type, &format, &most, error);
     if (status == XCVM_OK) {
-        TRY(reading_rest(reading, most, "all that its type and shape need", error));
+        TRY(reading_rest(reading, most, "the size of its type and shape", error));
         const size_t held = reading->bytes.length;
         value_budget_hold(budget, held);
         status = read_bytes(format, reading->name, key, &reading->bytes, wanted, budget, value, error);
@@ -254,7 +254,8 @@ static xcvm_status add_to_archive(struct tensor_files *files, const char *path, 
 static xcvm_status write_raw(const xcvm_value *value, struct output *output, xcvm_error *error)
 {
     if (xcvm_value_kind(value) != XCVM_KIND_TENSOR || xcvm_value_dtype(value) == XCVM_STRING)
-        return error_set(error, XCVM_INVALID_ARGUMENT, "only tensors of numbers have raw elements (.pb holds more)");
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "only tensors of numbers can be written as raw elements. Write a .pb file");
     return output_sink(output, xcvm_value_data(value), xcvm_value_bytes(value))
                ? XCVM_OK
                : error_set(error, XCVM_IO, "the elements cannot be written");
@@ -263,7 +264,7 @@ static xcvm_status write_raw(const xcvm_value *value, struct output *output, xcv
 static xcvm_status unknown_target(const char *path, xcvm_error *error)
 {
     return error_set(error, XCVM_INVALID_ARGUMENT,
-                     "%s: the kind of file is not known (.npy, .npz, .pb, .png and .bin can be written)", path);
+                     "%s: the format of the file is unknown (expected .npy, .npz, .pb, .png or .bin)", path);
 }
 
 /* As format_of, of what can be written. */

@@ -74,7 +74,7 @@ xcvm_status value_budget_poll(const struct value_budget *budget, size_t step, xc
 {
     if ((step & POLL_MASK) != 0 || budget == NULL || budget->timeout <= 0 || now_seconds() < budget->until)
         return XCVM_OK;
-    return error_set(error, XCVM_OUT_OF_TIME, "making it has taken more than %.0f ms", budget->timeout * 1e3);
+    return error_set(error, XCVM_OUT_OF_TIME, "making it took more than %.0f ms", budget->timeout * 1e3);
 }
 
 xcvm_status value_zeros(struct value_budget *budget, xcvm_dtype dtype, int rank, const int64_t *dims,

@@ -60,7 +60,7 @@ static xcvm_status split(const char *text, struct element **elements, size_t *co
             buffer_release(&ignored);
             if (end == NULL) {
                 free(*elements);
-                return error_set(error, XCVM_INVALID_ARGUMENT, "a string does not end: %.80s", text);
+                return error_set(error, XCVM_INVALID_ARGUMENT, "a string has no closing quote: %.80s", text);
             }
         } else {
             while (*end != '\0' && !is_space(*end))
@@ -73,7 +73,7 @@ static xcvm_status split(const char *text, struct element **elements, size_t *co
     return XCVM_OK;
 }
 
-/* The element type of elements that nobody gave one. */
+/* The element type of elements without a type. */
 static xcvm_dtype guess_dtype(const struct element *elements, size_t count)
 {
     xcvm_dtype dtype = XCVM_I64;
@@ -120,7 +120,7 @@ static xcvm_status read_element(struct element e, xcvm_dtype dtype, void *data, 
     if (number_there && end == stop)
         return error_set(error, XCVM_INVALID_ARGUMENT, "%.*s cannot be a %s", length, e.at, xcvm_dtype_name(dtype));
     return error_set(error, XCVM_INVALID_ARGUMENT, "\"%.*s\" is no %s", length, e.at,
-                     parts == 2 ? "complex number, which is written 1+2i" : "number");
+                     parts == 2 ? "complex number, for example 1+2i" : "number");
 }
 
 static xcvm_status string_tensor(const struct element *elements, size_t count, const xcvm_type *type, size_t total,
@@ -136,12 +136,12 @@ static xcvm_status string_tensor(const struct element *elements, size_t count, c
         if (status != XCVM_OK)
             break;
         starts[i] = count == 1 ? 0 : characters.length;
-        if (count == 1 && i > 0) { /* one stands for all */
+        if (count == 1 && i > 0) { /* one element fills the tensor */
             lengths[i] = lengths[0];
             continue;
         }
         if (*e->at != '"')
-            status = error_set(error, XCVM_INVALID_ARGUMENT, "\"%.*s\" is no string, which stands in quotes",
+            status = error_set(error, XCVM_INVALID_ARGUMENT, "\"%.*s\" is not a string (expected quotes)",
                                e->length < 80 ? (int)e->length : 80, e->at);
         else
             string_parse(e->at, &characters);
@@ -173,7 +173,7 @@ static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm
         if (type->dims[i] < 0)
             type->dims[i] = 1;
         if (__builtin_mul_overflow(known, (size_t)type->dims[i], &known))
-            return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large to exist");
+            return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large");
     }
     if (open >= 0) {
         type->dims[open] = known == 0 || count == 1 ? 1 : (int64_t)(count / known);
@@ -181,7 +181,7 @@ static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm
     }
     *total = known;
     if (count != known && !(count == 1 && known > 0))
-        return error_set(error, XCVM_SHAPE_MISMATCH, "%zu elements are written where the shape has %zu", count, known);
+        return error_set(error, XCVM_SHAPE_MISMATCH, "%zu elements are given, but the shape has %zu", count, known);
     return XCVM_OK;
 }
 
@@ -276,7 +276,7 @@ static xcvm_status list_value(const char *text, xcvm_kind kind, const xcvm_type 
         text = skip_space(text);
         const char *end = item_end(text);
         if (end == NULL) {
-            status = error_set(error, XCVM_INVALID_ARGUMENT, "a list is not closed by )");
+            status = error_set(error, XCVM_INVALID_ARGUMENT, "a list has no closing )");
             break;
         }
         if (!(*end == ')' && end == text && count == 0)) {
@@ -294,11 +294,11 @@ static xcvm_status list_value(const char *text, xcvm_kind kind, const xcvm_type 
             break;
     }
     if (status == XCVM_OK && *skip_space(text) != '\0')
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "\"%.80s\" stands behind the list", text);
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "\"%.80s\" follows the end of the list", text);
     if (status == XCVM_OK && kind == XCVM_KIND_OPTIONAL && count > 1)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "an optional holds at most one value");
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "an optional contains at most one value");
     if (status == XCVM_OK && kind == XCVM_KIND_MAP && count != 2)
-        status = error_set(error, XCVM_INVALID_ARGUMENT, "a map is written map(KEYS; VALUES)");
+        status = error_set(error, XCVM_INVALID_ARGUMENT, "a map must have the form map(KEYS; VALUES)");
     if (status == XCVM_OK)
         status = xcvm_list_create(NULL, kind, count, items, list, error);
     for (size_t i = 0; i < count; i++)

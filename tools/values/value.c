@@ -251,7 +251,7 @@ static xcvm_status tensor_convert(const xcvm_value *tensor, xcvm_dtype dtype, st
         for (size_t part = 0; part < parts_out && status == XCVM_OK; part++) {
             number x = part < parts_in ? number_get(number_type(from), in, i * parts_in + part) : 0;
             if (!number_set(number_type(dtype), out, i * parts_out + part, x))
-                status = error_set(error, XCVM_TYPE_MISMATCH, "element %zu is %.9Lg, which %s cannot hold", i, x,
+                status = error_set(error, XCVM_TYPE_MISMATCH, "element %zu is %.9Lg, which %s cannot represent", i, x,
                                    xcvm_dtype_name(dtype));
         }
     }

@@ -81,7 +81,7 @@ START_TEST(conventions)
         ok(&c.m, xcc_pair_states(&c.m));
         ck_assert_msg(is_state(&c, names[i][0]), "%s, %s", names[i][0], names[i][1]);
         ck_assert_msg(!is_state(&c, "input_ids"), "%s", names[i][0]);
-        ck_assert_msg(strncmp(n.text, "note: 1 state by \"auto\", as ", 27) == 0, "%s", n.text);
+        ck_assert_msg(strncmp(n.text, "note: \"auto\" found 1 state, ", 28) == 0, "%s", n.text);
         finish(&c);
     }
 }
@@ -103,7 +103,8 @@ START_TEST(others_are_no_states)
         pair_of(&c, names[i][0], names[i][1]);
         match(&c, automatic, 1, &n);
         ck_assert_int_eq(xcc_pair_states(&c.m), XCVM_INVALID_ARGUMENT);
-        ck_assert_msg(strstr(c.error.message, "no output is the next value of an input") != NULL &&
+        ck_assert_msg(strstr(c.error.message,
+                             "neither names nor graph show an output that is the next value of an input") != NULL &&
                           strstr(c.error.message, names[i][1]) != NULL && strstr(c.error.message, names[i][0]) != NULL,
                       "%s", c.error.message);
         finish(&c);
@@ -127,9 +128,9 @@ START_TEST(ambiguous_and_unmatched_names_are_reported)
     ck_assert(is_state(&c, "past_key_values.0.key"));
     ck_assert(!is_state(&c, "state") && !is_state(&c, "state_in"));
     static const char *const said[] = {
-        "looks like a state, but the keys and values of an encoder do not change",
-        "input \"past_key_values.2.key\" looks like a state, but no output has a name that fits; it stays an input",
-        "output \"present.3.key\" looks like a state, but no single input fits; it stays an output"};
+        "looks like a state, but keys and values of an encoder do not change between runs",
+        "input \"past_key_values.2.key\" looks like a state, but no output has a matching name. It stays an input",
+        "output \"present.3.key\" looks like a state, but no single input matches it. It stays an output"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         ck_assert_msg(strstr(n.text, said[i]) != NULL, "%s", n.text);
     finish(&c);
@@ -143,7 +144,7 @@ START_TEST(patterns)
         size_t states; /* of the four */
         const char *part;
     } cases[] = {
-        {"present.*:past_key_values.*", 3, "output \"present.7.key\" fits \"present.*:past_key_values.*\", but no "},
+        {"present.*:past_key_values.*", 3, "output \"present.7.key\" matches \"present.*:past_key_values.*\", but no "},
         {"present.*.key:past_key_values.*.key", 2, "present.7.key"},
         {"p*t.0.*:past_key_values.0.*", 0, NULL},
         {"p*t.*.key:*ast_key_values.*.key", 0, NULL},
@@ -187,7 +188,7 @@ START_TEST(patterns_with_several_readings)
     match(&c, pattern, 1, &n);
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(is_state(&c, "o_d.e") && !is_state(&c, "o_a.b_c") && !is_state(&c, "o_a_b.c"));
-    ck_assert_msg(strstr(n.text, "output \"n_a_b_c\" fits \"n_*_*:o_*.*\" with 2 inputs") != NULL, "%s", n.text);
+    ck_assert_msg(strstr(n.text, "output \"n_a_b_c\" matches \"n_*_*:o_*.*\" with 2 inputs") != NULL, "%s", n.text);
     finish(&c);
 }
 END_TEST

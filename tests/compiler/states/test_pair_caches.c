@@ -315,13 +315,13 @@ static const struct {
     const char *why;
 } others[] = {
     {{.form = PRESENT, .bound = -2, .rows = BOUND, .wide_mask = true}, "is f64"},
-    {{.form = PRESENT, .bound = -2, .rows = BOUND, .read = true}, "something besides Attention"},
-    {{.form = PRESENT, .bound = -2, .rows = BOUND, .given = true}, "something besides Attention"},
-    {{.form = PRESENT, .bound = -2}, "how many rows"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .read = true}, "an operator other than Attention"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .given = true}, "an operator other than Attention"},
+    {{.form = PRESENT, .bound = -2}, "the number of rows that it holds is not given"},
     {{.form = SCATTERED, .bound = BOUND, .wide_mask = true}, "is f64"},
     {{.form = SCATTERED_ELSEWHERE, .bound = BOUND}, "the model does not show"},
-    {{.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3}, "not as many queries"},
-    {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .queries = 2, .keys = 3}, "not as many queries"},
+    {{.form = PRESENT, .bound = -2, .rows = BOUND, .queries = 1, .keys = 3}, "another number of queries"},
+    {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .queries = 2, .keys = 3}, "another number of queries"},
 };
 
 static void hear_remarks(compilation *c, test_bytes *remarks)
@@ -341,7 +341,7 @@ START_TEST(what_stays)
     CHECK_COUNT(&c, Attention, 1);
     ck_assert(test_bytes_sink(&remarks, "", 1));
     for (size_t i = 0; i < 2; i++) {
-        snprintf(expected, sizeof expected, "state %s is written whole in each run: ", pairs[i].input);
+        snprintf(expected, sizeof expected, "state %s is written in full in each run: ", pairs[i].input);
         const char *line = strstr(remarks.at, expected);
         ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", remarks.at);
     }
@@ -404,11 +404,10 @@ START_TEST(what_became_of_caches_is_told)
     c.options.states.cache_dtype = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(test_bytes_sink(&remarks, "", 1));
-    ck_assert_str_eq(remarks.at,
-                     _i == 0 ? "state past_key is a cache of 70 rows of f32, which are added where it lies\n"
-                               "state past_value is a cache of 70 rows of f32, which are added where it lies\n"
-                             : "state past_key is a cache of 70 rows of f16, which are added where it lies\n"
-                               "state past_value is a cache of 70 rows of f16, which are added where it lies\n");
+    ck_assert_str_eq(remarks.at, _i == 0 ? "state past_key is a cache of 70 rows of f32, appended in place\n"
+                                           "state past_value is a cache of 70 rows of f32, appended in place\n"
+                                         : "state past_key is a cache of 70 rows of f16, appended in place\n"
+                                           "state past_value is a cache of 70 rows of f16, appended in place\n");
     test_bytes_free(&remarks);
     finish(&c);
 }

@@ -203,14 +203,14 @@ static const struct {
     model model;
     const char *why;
 } others[] = {
-    {{.rows = 0}, "how many rows"},
-    {{.rows = BOUND, .variant = FIRST_QUERY_HEADS}, "something besides products"},
-    {{.rows = BOUND, .variant = READ_BEFORE}, "something besides Concat"},
-    {{.rows = BOUND, .variant = READ_BEHIND}, "something besides products"},
+    {{.rows = 0}, "the number of rows that it holds is not given"},
+    {{.rows = BOUND, .variant = FIRST_QUERY_HEADS}, "an operator other than a product"},
+    {{.rows = BOUND, .variant = READ_BEFORE}, "an operator other than Concat"},
+    {{.rows = BOUND, .variant = READ_BEHIND}, "an operator other than a product"},
     {{.rows = BOUND, .variant = GIVEN_TWICE}, "another output"},
-    {{.rows = BOUND, .variant = IN_FRONT}, "not itself with rows"},
-    {{.rows = BOUND, .variant = OPEN_WIDTH}, "not the number of its rows alone"},
-    {{.rows = BOUND, .variant = REPEATED_BY_OTHERS}, "something besides products"},
+    {{.rows = BOUND, .variant = IN_FRONT}, "the run computes all of it"},
+    {{.rows = BOUND, .variant = OPEN_WIDTH}, "more dimensions than its number of rows"},
+    {{.rows = BOUND, .variant = REPEATED_BY_OTHERS}, "an operator other than a product"},
 };
 
 START_TEST(what_stays)
@@ -221,7 +221,7 @@ START_TEST(what_stays)
     c.options.diagnostics = (xcc_diagnostics){keep_diagnostic, &remarks};
     ok(&c.m, xcc_pair_states(&c.m));
     ck_assert(test_bytes_sink(&remarks, "", 1));
-    const char *at = strstr(remarks.at, " is written whole in each run: ");
+    const char *at = strstr(remarks.at, " is written in full in each run: ");
     ck_assert_msg(at != NULL && strstr(at, others[_i].why) != NULL, "%s", remarks.at);
     test_bytes_free(&remarks);
     finish(&c);
