@@ -1,18 +1,19 @@
 /*
- * Generates token ids with a decoder as exporters write it: an ONNX model, which is compiled first, or a program.
+ * Generates token ids with a decoder: an ONNX model of any exporter, which is compiled first, or a program.
  *
  *   decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] [--seed S]
  *          [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...
  *
  * The keys and values of a transformer, or the state of a recurrent network, are states of the session. The first run
- * reads the prompt, and each later run reads one token. The program sets the inputs that it knows by their names
- * (input_ids, attention_mask, position_ids, cache_position, use_cache_branch, seqlens_k, total_sequence_length and
- * others, in the table below). docs/decoders.md says how to export and compile a decoder. Ids go to standard output.
+ * reads the prompt, and each later run reads one token. The program fills inputs by their names (input_ids,
+ * attention_mask, position_ids, cache_position, use_cache_branch, seqlens_k, total_sequence_length and others, in the
+ * table below). docs/decoders.md explains how to export and compile a decoder. Ids go to standard output.
  */
 #include <xcvm/compiler.h>
 #include <xcvm/xcvm.h>
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ typedef struct settings {
     const char *path, *states;
     int64_t ids[MOST_IDS];
     size_t id_count, count, top_k;
-    int64_t end, cache_rows; /* end: the id behind which nothing comes; -1: none */
+    int64_t end, cache_rows; /* end: the id that ends the text; -1: none */
     double temperature;
     uint64_t seed;
     xcc_dim dims[MOST_DIMS];
@@ -36,7 +37,8 @@ typedef struct decoder {
     xcvm_session *session;
     size_t logits;    /* the output */
     int64_t read;     /* tokens that earlier runs have read */
-    int64_t *numbers; /* elements of inputs, of MOST_IDS each */
+    int64_t *numbers; /* elements of inputs, MOST_IDS for each */
+    bool compiled;    /* from a model */
     xcvm_error error;
 } decoder;
 
@@ -92,15 +94,15 @@ static bool choose(settings *s, const float *logits, size_t count, int64_t *id)
 
 /* ---- Inputs ---- */
 
-/* Elements of an input by its name: a run reads `count` tokens behind `read` others. */
+/* The elements of an input, chosen by its name: a run reads `count` tokens after `read` earlier ones. */
 typedef enum role {
     TOKENS,    /* the ids */
     POSITIONS, /* read, read + 1 ... */
     MASK,      /* ones for all tokens so far */
     TOTAL,     /* the number of tokens so far */
-    LAST,      /* the place of the last token */
+    LAST,      /* the position of the last token */
     HAS_PAST,  /* false in the first run */
-    ONE        /* 1, as the number of logits that are wanted */
+    ONE        /* 1, such as the number of requested logits */
 } role;
 
 static const struct {
@@ -126,10 +128,14 @@ static const struct {
     {"logits_to_keep", ONE},
 };
 
-static xcvm_status fail(decoder *d, const char *what, const char *name)
+static xcvm_status fail(decoder *d, xcvm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static xcvm_status fail(decoder *d, xcvm_status status, const char *format, ...)
 {
-    snprintf(d->error.message, sizeof d->error.message, "%s \"%.100s\"", what, name);
-    return XCVM_INVALID_ARGUMENT;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(d->error.message, sizeof d->error.message, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 /* Writes element `index` in the type of the input. */
@@ -161,7 +167,8 @@ static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t 
     int64_t dims[XCVM_MAX_RANK];
     if (input->type.rank < 0 || input->type.rank > XCVM_MAX_RANK ||
         (dtype != XCVM_I64 && dtype != XCVM_I32 && dtype != XCVM_BOOL && dtype != XCVM_F32))
-        return fail(d, "there is no way to fill the input", input->name);
+        return fail(d, XCVM_UNSUPPORTED, "input \"%.100s\": decode cannot fill an input of this type or rank",
+                    input->name);
     /* One batch entry; the last dimension holds the tokens. */
     for (int i = 0; i < input->type.rank; i++)
         dims[i] = i + 1 < input->type.rank ? 1 : (int64_t)length;
@@ -184,7 +191,10 @@ static xcvm_status set_inputs(decoder *d, const int64_t *ids, size_t count)
         while (k < sizeof roles / sizeof *roles && strcmp(roles[k].name, name) != 0)
             k++;
         if (k == sizeof roles / sizeof *roles)
-            return fail(d, "an input is neither known nor a state (see --states):", name);
+            return fail(d, XCVM_UNSUPPORTED,
+                        "input \"%.100s\" is not a state, and decode knows no value for it. Name its pair: "
+                        "--states OUTPUT:INPUT",
+                        name);
         const xcvm_status status = set_input(d, i, roles[k].role, ids, count);
         if (status != XCVM_OK)
             return status;
@@ -194,11 +204,11 @@ static xcvm_status set_inputs(decoder *d, const int64_t *ids, size_t count)
 
 /* ---- Running ---- */
 
-/* Reads tokens; *logits are those behind the last of them, lent until the next run. */
+/* Reads tokens. *logits are those of the last token, valid until the next run. */
 static xcvm_status read_tokens(decoder *d, const int64_t *ids, size_t count, const float **logits, size_t *choices)
 {
     if (d->read + (int64_t)count > MOST_IDS)
-        return fail(d, "there are too many tokens for", "decode");
+        return fail(d, XCVM_UNSUPPORTED, "decode reads %d tokens at most", MOST_IDS);
     xcvm_status status = set_inputs(d, ids, count);
     if (status == XCVM_OK)
         status = xcvm_session_run(d->session, NULL, &d->error);
@@ -207,29 +217,31 @@ static xcvm_status read_tokens(decoder *d, const int64_t *ids, size_t count, con
     const xcvm_value *scores = xcvm_session_get_output(d->session, d->logits);
     const int rank = xcvm_value_rank(scores);
     if (xcvm_value_dtype(scores) != XCVM_F32 || rank < 1 || xcvm_value_count(scores) == 0)
-        return fail(d, "there are no logits of f32 in the output", xcvm_program_output_at(d->program, d->logits)->name);
+        return fail(d, XCVM_UNSUPPORTED, "output \"%.100s\" has no f32 logits",
+                    xcvm_program_output_at(d->program, d->logits)->name);
     *choices = (size_t)xcvm_value_dims(scores)[rank - 1];
     *logits = (const float *)xcvm_value_data(scores) + xcvm_value_count(scores) - *choices;
     d->read += (int64_t)count;
     return XCVM_OK;
 }
 
+/* Each id is flushed, so that a reader sees it at once. The line is ended before a message can follow it. */
 static xcvm_status generate(decoder *d, settings *s)
 {
     const float *logits = NULL;
-    size_t choices = 0;
+    size_t choices = 0, written = 0;
     int64_t id = -1;
     xcvm_status status = read_tokens(d, s->ids, s->id_count, &logits, &choices);
-    for (size_t i = 0; i < s->count && status == XCVM_OK && (i == 0 || id != s->end); i++) {
-        if (i > 0)
+    while (status == XCVM_OK && written < s->count && (written == 0 || id != s->end)) {
+        if (written > 0)
             status = read_tokens(d, &id, 1, &logits, &choices);
         if (status == XCVM_OK && !choose(s, logits, choices, &id))
-            return fail(d, "there is no memory for", "candidates");
-        if (status == XCVM_OK)
-            printf("%s%lld", i > 0 ? " " : "", (long long)id);
-        fflush(stdout);
+            status = fail(d, XCVM_OUT_OF_MEMORY, "the memory does not suffice for candidates");
+        if (status == XCVM_OK && (printf("%s%lld", written++ > 0 ? " " : "", (long long)id) < 0 || fflush(stdout) != 0))
+            status = fail(d, XCVM_IO, "standard output cannot be written");
     }
-    putchar('\n');
+    if (written > 0 && (putchar('\n') == EOF || fflush(stdout) != 0) && status == XCVM_OK)
+        status = fail(d, XCVM_IO, "standard output cannot be written");
     return status;
 }
 
@@ -252,11 +264,11 @@ static bool collect(void *user, const void *more, size_t count)
     return true;
 }
 
-/* Notes of the compiler on states. */
+/* Prints the compiler's notes on states. */
 static void print_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     if (kind == XCC_DIAGNOSTIC_STATE_PAIR)
-        fprintf(user, "note: %s\n", text);
+        fprintf(user, "decode: note: %s\n", text);
 }
 
 static xcvm_status compile(decoder *d, const settings *s)
@@ -280,16 +292,19 @@ static xcvm_status open_decoder(decoder *d, const settings *s)
 {
     const size_t length = strlen(s->path);
     const bool is_model = length > 5 && strcmp(s->path + length - 5, ".onnx") == 0;
+    d->compiled = is_model;
     xcvm_status status = is_model ? compile(d, s) : xcvm_program_load_file(s->path, NULL, &d->program, &d->error);
     if (status == XCVM_OK)
         status = xcvm_session_create(d->program, NULL, &d->session, &d->error);
     if (status != XCVM_OK)
         return status;
     if (xcvm_program_state_count(d->program) == 0)
-        return fail(d, "there are no states, so that each run would forget the last, in", s->path);
+        return fail(d, XCVM_UNSUPPORTED,
+                    "the program has no states, so that a run would forget all earlier tokens. Compile the "
+                    "model with --state-pairs auto");
     d->numbers = malloc((xcvm_program_input_count(d->program) + 1) * MOST_IDS * sizeof *d->numbers);
     if (d->numbers == NULL)
-        return fail(d, "there is no memory for the inputs of", s->path);
+        return fail(d, XCVM_OUT_OF_MEMORY, "the memory does not suffice for inputs");
     for (size_t i = 0; i < xcvm_program_output_count(d->program); i++)
         if (strcmp(xcvm_program_output_at(d->program, i)->name, "logits") == 0)
             d->logits = i;
@@ -310,59 +325,108 @@ static bool parse_ids(settings *s, const char *text)
     return s->id_count > 0 && *text == '\0';
 }
 
+static bool parse_count(const char *text, int64_t least, int64_t *number)
+{
+    char *end;
+    *number = strtoll(text, &end, 10);
+    return end != text && *end == '\0' && *number >= least;
+}
+
+static bool parse_real(const char *text, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && *number >= 0.0;
+}
+
 static bool parse_dim(settings *s, char *text)
 {
     char *equals = strrchr(text, '=');
-    if (equals == NULL || s->dim_count == MOST_DIMS)
+    int64_t size;
+    if (equals == NULL || s->dim_count == MOST_DIMS || !parse_count(equals + 1, 0, &size))
         return false;
     *equals = '\0';
-    s->dims[s->dim_count++] = (xcc_dim){text, strtoll(equals + 1, NULL, 10)};
+    s->dims[s->dim_count++] = (xcc_dim){text, size};
     return true;
 }
 
-static bool parse_option(settings *s, const char *name, char *value)
+static const char usage[] = "usage: decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] "
+                            "[--seed S] [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...\n";
+
+/* Returns NULL, or the kind of value that the option needs. */
+static const char *parse_option(settings *s, const char *name, char *value)
 {
+    int64_t number = 0;
     if (strcmp(name, "--ids") == 0)
-        return parse_ids(s, value);
+        return parse_ids(s, value) ? NULL : "ids with commas between them, for example 3,17,5";
     if (strcmp(name, "--dim") == 0)
-        return parse_dim(s, value);
-    if (strcmp(name, "--states") == 0)
+        return parse_dim(s, value) ? NULL : "NAME=SIZE";
+    if (strcmp(name, "--temperature") == 0)
+        return parse_real(value, &s->temperature) ? NULL : "a number of at least 0";
+    if (strcmp(name, "--states") == 0) {
         s->states = value;
-    else if (strcmp(name, "--count") == 0)
-        s->count = (size_t)strtoull(value, NULL, 10);
-    else if (strcmp(name, "--end") == 0)
-        s->end = strtoll(value, NULL, 10);
-    else if (strcmp(name, "--temperature") == 0)
-        s->temperature = strtod(value, NULL);
-    else if (strcmp(name, "--top-k") == 0)
-        s->top_k = (size_t)strtoull(value, NULL, 10);
-    else if (strcmp(name, "--seed") == 0)
-        s->seed = strtoull(value, NULL, 10);
-    else if (strcmp(name, "--cache-rows") == 0)
-        s->cache_rows = strtoll(value, NULL, 10);
-    else
+        return NULL;
+    }
+    if (strcmp(name, "--count") == 0 || strcmp(name, "--cache-rows") == 0) {
+        const bool good = parse_count(value, 1, &number);
+        if (strcmp(name, "--count") == 0)
+            s->count = (size_t)number;
+        else
+            s->cache_rows = number;
+        return good ? NULL : "a whole number of at least 1";
+    }
+    if (strcmp(name, "--end") == 0 || strcmp(name, "--top-k") == 0 || strcmp(name, "--seed") == 0) {
+        const bool good = parse_count(value, 0, &number);
+        if (strcmp(name, "--end") == 0)
+            s->end = number;
+        else if (strcmp(name, "--top-k") == 0)
+            s->top_k = (size_t)number;
+        else
+            s->seed = (uint64_t)number;
+        return good ? NULL : "a whole number of at least 0";
+    }
+    return "to be one of the options below";
+}
+
+static bool parse_command_line(settings *s, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i += 2) {
+        const char *needed = i + 1 < argc ? parse_option(s, argv[i], argv[i + 1]) : "a value";
+        if (needed == NULL)
+            continue;
+        fprintf(stderr, "decode: %s needs %s%s%s%s\n", argv[i], needed, i + 1 < argc ? " (given: \"" : "",
+                i + 1 < argc ? argv[i + 1] : "", i + 1 < argc ? "\")" : "");
         return false;
-    return true;
+    }
+    if (argc >= 2)
+        s->path = argv[1];
+    return argc >= 2;
+}
+
+/* The message names the file, and the remedy if a cache is full. */
+static void report_failure(const decoder *d, const settings *s, xcvm_status status)
+{
+    const char *message = d->error.message;
+    const bool names_file = strstr(message, s->path) != NULL;
+    fprintf(stderr, "decode: %s%s%s\n", names_file ? "" : s->path, names_file ? "" : ": ", message);
+    if (status == XCVM_OUT_OF_RANGE && d->read > 0)
+        fprintf(stderr, "decode: if a cache is full after %lld tokens, %s with a larger --cache-rows\n",
+                (long long)d->read, d->compiled ? "call decode" : "compile the model");
 }
 
 int main(int argc, char **argv)
 {
     static settings s = {.states = "auto", .ids = {1}, .id_count = 1, .count = 16, .end = -1};
-    bool good = argc >= 2 && argc % 2 == 0;
-    for (int i = 2; good && i < argc; i += 2)
-        good = parse_option(&s, argv[i], argv[i + 1]);
-    if (!good) {
-        fprintf(stderr, "usage: decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] "
-                        "[--seed S] [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...\n");
+    if (!parse_command_line(&s, argc, argv)) {
+        fputs(usage, stderr);
         return 2;
     }
-    s.path = argv[1];
     decoder d = {.program = NULL};
     xcvm_status status = open_decoder(&d, &s);
     if (status == XCVM_OK)
         status = generate(&d, &s);
     if (status != XCVM_OK)
-        fprintf(stderr, "decode: %s\n", d.error.message);
+        report_failure(&d, &s, status);
     xcvm_session_destroy(d.session);
     xcvm_program_destroy(d.program);
     free(d.numbers);

@@ -1,15 +1,15 @@
 /*
- * A language model writes: the prompt is read in one run, then each run reads a token and gives the next one. Keys and
- * values of what has been read stay in the session as states, which each run appends to where they lie.
+ * Generates text with a language model: the first run reads the prompt, then each run reads one token and gives the
+ * next one. Keys and values are states of the session. Each run appends to them in place.
  *
  *   examples/generate/run.sh BUILD
  *   generate PROGRAM PROMPT [TOKENS [TEMPERATURE [TOP_K [TOP_P [SEED]]]]]
  *
- * The program takes "tokens" i64[batch, length], "last" i32[batch], the place of the last token, and "total" i32, the
- * number of tokens with those of this run, and gives "logits" f32[batch, length, tokens that there are]. Tokens are
- * bytes. With temperature 0, the default, the likeliest token is taken; else one at random, out of the TOP_K likeliest
- * (0: all), of which the likeliest whose probabilities add up to TOP_P are left (1: all). What is written goes to
- * standard output, times to standard error.
+ * The program's inputs are "tokens" i64[batch, length], "last" i32[batch], the position of the last token, and "total"
+ * i32, the number of tokens including this run's. Its output is "logits" f32[batch, length, vocabulary]. Tokens are
+ * bytes. Temperature 0, the default, takes the likeliest token. Otherwise a token is drawn from the TOP_K likeliest (0:
+ * all), reduced to the likeliest whose probabilities add up to TOP_P (1: all). The text goes to standard output, times
+ * to standard error.
  */
 #include <xcvm/xcvm.h>
 
@@ -71,7 +71,7 @@ static int likelier_first(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Writes the token; false: there is no memory. */
+/* Chooses a token. Returns false if there is no memory. */
 static bool choose(sampler *s, const float *logits, size_t count, size_t *token)
 {
     size_t best = 0;
@@ -118,7 +118,7 @@ static xcvm_status open_program(writer *w, const char *path)
             if (strcmp(xcvm_program_input_at(w->program, *at[i])->name, names[i]) == 0)
                 break;
         if (*at[i] == xcvm_program_input_count(w->program))
-            return fail(w, XCVM_INVALID_ARGUMENT, "the program lacks an input: tokens, last or total");
+            return fail(w, XCVM_INVALID_ARGUMENT, "the program lacks an input (tokens, last or total)");
     }
     for (w->logits = 0; w->logits < xcvm_program_output_count(w->program); w->logits++)
         if (strcmp(xcvm_program_output_at(w->program, w->logits)->name, "logits") == 0)
@@ -136,7 +136,7 @@ static xcvm_status bind(writer *w, size_t input, xcvm_dtype dtype, int rank, con
     return status;
 }
 
-/* Reads `count` tokens more; the scores of what follows are lent until the next run. */
+/* Reads `count` more tokens. *logits are the scores of the next token, valid until the next run. */
 static xcvm_status read_tokens(writer *w, int64_t *tokens, size_t count, const float **logits, size_t *choices)
 {
     int32_t total = w->read + (int32_t)count, last = total - 1;
@@ -153,7 +153,7 @@ static xcvm_status read_tokens(writer *w, int64_t *tokens, size_t count, const f
     const int64_t *dims = xcvm_value_dims(scores);
     if (xcvm_value_dtype(scores) != XCVM_F32 || xcvm_value_rank(scores) != 3 || dims[0] != 1 ||
         dims[1] != (int64_t)count || dims[2] < 1)
-        return fail(w, XCVM_TYPE_MISMATCH, "logits are no f32[1, length, tokens]");
+        return fail(w, XCVM_TYPE_MISMATCH, "output logits is not f32[1, length, tokens]");
     *choices = (size_t)dims[2];
     *logits = (const float *)xcvm_value_data(scores) + (count - 1) * *choices;
     w->read = total;
@@ -164,7 +164,7 @@ static xcvm_status generate(writer *w, sampler *s, const char *prompt, size_t wa
 {
     const size_t length = strlen(prompt);
     if (length == 0 || length > INT32_MAX / 2 || wanted > INT32_MAX / 2)
-        return fail(w, XCVM_INVALID_ARGUMENT, "an empty prompt, or too many tokens");
+        return fail(w, XCVM_INVALID_ARGUMENT, "the prompt is empty, or there are too many tokens");
     int64_t *tokens = malloc(length * sizeof *tokens);
     if (tokens == NULL)
         return fail(w, XCVM_OUT_OF_MEMORY, "no memory for the prompt");
@@ -186,7 +186,11 @@ static xcvm_status generate(writer *w, sampler *s, const char *prompt, size_t wa
         if (++done < wanted)
             status = read_tokens(w, tokens, 1, &logits, &choices);
     }
-    putchar('\n');
+    /* The line ends before a message can follow it. */
+    if (done > 0)
+        putchar('\n');
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == XCVM_OK)
+        status = fail(w, XCVM_IO, "standard output cannot be written");
     const double end = now();
     if (status == XCVM_OK)
         fprintf(stderr, "prompt: %zu tokens in %.2f ms, %.0f a second\nwritten: %zu tokens in %.2f ms, %.0f a second\n",
@@ -196,9 +200,14 @@ static xcvm_status generate(writer *w, sampler *s, const char *prompt, size_t wa
     return status;
 }
 
+/* NaN if the argument is not a number. */
 static double number(int argc, char **argv, int index, double usual)
 {
-    return index < argc ? strtod(argv[index], NULL) : usual;
+    if (index >= argc)
+        return usual;
+    char *end;
+    const double value = strtod(argv[index], &end);
+    return end != argv[index] && *end == '\0' ? value : NAN;
 }
 
 int main(int argc, char **argv)
@@ -208,20 +217,30 @@ int main(int argc, char **argv)
         return 2;
     }
     const double wanted = number(argc, argv, 3, 100);
-    sampler s = {.temperature = number(argc, argv, 4, 0),
-                 .top_k = (long)number(argc, argv, 5, 0),
-                 .top_p = number(argc, argv, 6, 1),
-                 .state = (uint64_t)number(argc, argv, 7, 0)};
-    if (!(wanted >= 1 && wanted <= INT32_MAX) || !(s.temperature >= 0) || !(s.top_p > 0) || s.top_k < 0) {
-        fprintf(stderr, "generate: a number is out of range\n");
+    const double top_k = number(argc, argv, 5, 0), seed = number(argc, argv, 7, 0);
+    if (!(wanted >= 1 && wanted <= INT32_MAX) || !(number(argc, argv, 4, 0) >= 0) || !(number(argc, argv, 6, 1) > 0) ||
+        !(top_k >= 0 && top_k <= INT32_MAX) || !(seed >= 0 && seed < 0x1p63)) {
+        fprintf(
+            stderr,
+            "generate: a number is missing or out of range: TOKENS and TOP_P must be above 0, the others at least 0\n");
         return 2;
     }
+    sampler s = {.temperature = number(argc, argv, 4, 0),
+                 .top_k = (long)top_k,
+                 .top_p = number(argc, argv, 6, 1),
+                 .state = (uint64_t)seed};
     writer w = {.program = NULL};
     xcvm_status status = open_program(&w, argv[1]);
     if (status == XCVM_OK)
         status = generate(&w, &s, argv[2], (size_t)wanted);
-    if (status != XCVM_OK)
-        fprintf(stderr, "generate: %s\n", w.error.message);
+    if (status != XCVM_OK) {
+        const bool names_file = strstr(w.error.message, argv[1]) != NULL;
+        fprintf(stderr, "generate: %s%s%s\n", names_file ? "" : argv[1], names_file ? "" : ": ", w.error.message);
+        if (status == XCVM_OUT_OF_RANGE && w.read > 0)
+            fprintf(stderr,
+                    "generate: if a cache is full after %d tokens, compile the model with a larger --dim bound\n",
+                    w.read);
+    }
     xcvm_session_destroy(w.session);
     xcvm_program_destroy(w.program);
     return status == XCVM_OK ? 0 : 1;

@@ -27,13 +27,19 @@ done
     --state-pairs 'present.*:past.*'
 check "q8 with activations of 8 bits" "$("$generate" "$folder/int8.bin" 'sixteen seventeen eighteen ' 78)"
 
-# The same seed says the same, and more than the cache holds is an error that says so.
+# The same seed gives the same text. More tokens than the cache holds are an error.
 a=$("$generate" "$folder/f32.bin" 'ten eleven ' 60 1.5 20 0.95 3)
 b=$("$generate" "$folder/f32.bin" 'ten eleven ' 60 1.5 20 0.95 3)
 [ "$a" = "$b" ] || { echo "one seed says '$a' and '$b'" >&2; exit 1; }
-if "$generate" "$folder/f32.bin" 'ten eleven ' 200 >"$folder/out" 2>"$folder/error"; then
+if "$generate" "$folder/f32.bin" 'ten eleven ' 200 >"$folder/out" 2>&1; then
     echo "a cache of 128 tokens holds 211" >&2
     exit 1
 fi
-grep -q 'the cache holds 128 rows' "$folder/error"
+# The message begins a line, and names the file and the remedy.
+grep -q "^generate: $folder/f32.bin: .*the cache holds 128 rows" "$folder/out"
+grep -q '^generate: .*--dim bound' "$folder/out"
+if "$generate" "$folder/f32.bin" 'ten ' many 2>"$folder/error"; then
+    exit 1
+fi
+grep -q 'TOKENS' "$folder/error"
 echo "all is as expected"
