@@ -66,6 +66,8 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
+python/src:
+python/src/compiler: python/src
 '
 # Files that include each other in a circle, because their functions call each other: the product of f32 tries the special
 # shapes, which use the product for their rest.

@@ -1,0 +1,20 @@
+/* Functions of xcvm._run that xcvm._compiler uses, in the capsule xcvm._run._capi. */
+#ifndef XCVM_PYTHON_CAPI_H
+#define XCVM_PYTHON_CAPI_H
+
+#include "xcvm_python.h"
+
+#define CAPI_NAME "xcvm._run._capi"
+
+typedef struct capi {
+    module_state *state;
+    PyObject *(*raise_error)(const xcvm_error *error);
+    xcvm_status (*error_from_exception)(xcvm_error *error, const char *where);
+    PyObject *(*object_from_value)(module_state *state, const xcvm_value *value);
+    PyObject *(*tensor_from_value)(module_state *state, xcvm_value *value);
+    xcvm_value *(*value_from_object)(module_state *state, PyObject *object, const xcvm_type *type, const char *name);
+    PyObject *(*parameter_from)(module_state *state, const xcvm_parameter *parameter);
+    void (*trash_empty)(trash_list *trash);
+} capi;
+
+#endif

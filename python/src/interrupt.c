@@ -1,0 +1,97 @@
+/*
+ * Ctrl-C ends a run on the main thread. The handler of SIGINT first calls the handler that was there before, which is
+ * CPython's and makes the interpreter raise KeyboardInterrupt as soon as it runs again. It then cancels the session.
+ *
+ * The handler stays installed: two calls of sigaction cost more than the rest of a short call. Another handler that the
+ * program installs later is noticed before each run that is expected to be long, and now and then before others.
+ */
+#include "xcvm_python.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Signals belong to the process, not to an interpreter. */
+static _Atomic(xcvm_session *) running;
+static atomic_int handlers_at_work;
+static _Atomic(struct sigaction *) previous_action;
+static struct sigaction actions[2]; /* the one in use, and the one that is being written */
+
+enum { SHORT_RUNS_BETWEEN_CHECKS = 256 };
+
+static void handle_interrupt(int number, siginfo_t *info, void *context)
+{
+    atomic_fetch_add(&handlers_at_work, 1);
+    const struct sigaction *before = atomic_load(&previous_action);
+    if (before != NULL && (before->sa_flags & SA_SIGINFO) != 0)
+        before->sa_sigaction(number, info, context);
+    else if (before != NULL && before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)
+        before->sa_handler(number);
+    xcvm_session *session = atomic_load(&running);
+    if (session != NULL)
+        xcvm_session_cancel(session);
+    atomic_fetch_sub(&handlers_at_work, 1);
+}
+
+static bool is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle_interrupt;
+}
+
+/* Leaves SIG_DFL and SIG_IGN alone: then nobody asked for interrupts. */
+static void install_handler(void)
+{
+    struct sigaction current;
+    if (sigaction(SIGINT, NULL, &current) != 0 || is_ours(&current))
+        return;
+    if ((current.sa_flags & SA_SIGINFO) == 0 && (current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN))
+        return;
+    struct sigaction *kept = atomic_load(&previous_action) == &actions[0] ? &actions[1] : &actions[0];
+    *kept = current;
+    atomic_store(&previous_action, kept);
+    struct sigaction own = {.sa_sigaction = handle_interrupt, .sa_flags = current.sa_flags | SA_SIGINFO};
+    own.sa_mask = current.sa_mask;
+    sigaction(SIGINT, &own, NULL);
+}
+
+/* CPython runs Python's signal handlers on the thread that started it. After a fork that is the only thread. */
+static _Thread_local signed char thread_is_main; /* 0: not known yet */
+
+static void forget_thread(void) { thread_is_main = 0; }
+
+static void register_fork(void) { pthread_atfork(NULL, NULL, forget_thread); }
+
+static bool is_main_thread(void)
+{
+    if (thread_is_main == 0) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        pthread_once(&once, register_fork);
+        thread_is_main = syscall(SYS_gettid) == getpid() ? 1 : -1;
+    }
+    return thread_is_main > 0;
+}
+
+void interrupt_begin(interrupt_scope *interruption, xcvm_session *session, bool expected_long)
+{
+    interruption->armed = is_main_thread();
+    if (!interruption->armed)
+        return;
+    static unsigned short_runs; /* of the main thread alone */
+    if (expected_long || short_runs++ % SHORT_RUNS_BETWEEN_CHECKS == 0)
+        install_handler();
+    interruption->previous = atomic_exchange(&running, session);
+}
+
+void interrupt_end(const interrupt_scope *interruption)
+{
+    if (interruption->armed)
+        atomic_store(&running, interruption->previous);
+}
+
+void interrupt_wait(void)
+{
+    while (atomic_load(&handlers_at_work) != 0)
+        sched_yield();
+}

@@ -1,0 +1,152 @@
+"""The process around: import, threads, signals, fork, subinterpreters, shutdown."""
+
+import threading
+import unittest
+
+import numpy as np
+from support import ADD, LONG_LOOP, program, python
+
+import xcvm
+
+
+class Process(unittest.TestCase):
+    def check(self, code, *args, **environment):
+        done = python(code, *args, **environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout.strip()
+
+    def test_import_loads_neither_numpy_nor_the_compiler(self):
+        loaded = self.check("import sys, xcvm\nprint([n for n in sys.modules if 'numpy' in n or n == 'xcvm._compiler'])")
+        self.assertEqual(loaded, "[]")
+
+    def test_calls_work_without_numpy(self):
+        code = (
+            "import sys\nsys.modules['numpy'] = None\nimport array\nfrom support import *\n"
+            "p = program(ADD)\nprint(p(array.array('f', [0, 1, 2, 3])).tolist())\n"
+            "try: p([1, 2, 3, 4])\nexcept TypeError as error: print('NumPy' in str(error))"
+        )
+        self.assertEqual(self.check(code), "[1.0, 3.0, 5.0, 7.0]\nTrue")
+
+    def test_interrupt_ends_a_run(self):
+        code = (
+            "import os, signal, threading, time\nfrom support import *\n"
+            "s = program(LONG_LOOP).session()\n"
+            "for call in range(3):\n"
+            "    sent = []\n"
+            "    def send():\n"
+            "        time.sleep(0.2); sent.append(time.monotonic()); os.kill(os.getpid(), signal.SIGINT)\n"
+            "    threading.Thread(target=send).start()\n"
+            "    try: s(FOREVER)\n"
+            "    except KeyboardInterrupt: print(time.monotonic() - sent[0] < 0.1)\n"
+            "print(int(s(5)))"
+        )
+        self.assertEqual(self.check(code), "True\nTrue\nTrue\n5")
+
+    def test_interrupt_after_short_runs(self):
+        code = (
+            "import os, signal, threading, time\nfrom support import *\n"
+            "s = program(LONG_LOOP).session()\n"
+            "for i in range(1000): s(1)\n"
+            "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "try: s(FOREVER)\nexcept KeyboardInterrupt: print('interrupted')"
+        )
+        self.assertEqual(self.check(code), "interrupted")
+
+    def test_handler_that_raises_nothing(self):
+        code = (
+            "import os, signal, threading\nfrom support import *\n"
+            "seen = []\nsignal.signal(signal.SIGINT, lambda *a: seen.append(1))\n"
+            "s = program(LONG_LOOP).session()\n"
+            "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "print(int(s(2000000)), seen)"
+        )
+        self.assertEqual(self.check(code), "2000000 [1]")
+
+    def test_ignored_interrupts_stay_ignored(self):
+        code = (
+            "import os, signal, threading\nfrom support import *\n"
+            "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "s = program(LONG_LOOP).session()\n"
+            "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "print(int(s(2000000)))"
+        )
+        self.assertEqual(self.check(code), "2000000")
+
+    def test_fork(self):
+        for threads in (1, 4):
+            code = (
+                "import os, sys\nimport numpy as np\nfrom support import *\n"
+                "p = unary('f32', '1000x100', 'Exp'); x = np.ones((1000, 100), np.float32)\n"
+                f"s = p.session(threads={threads}); s(x)\n"
+                "pid = os.fork()\nif pid == 0:\n    s(x); p(x); del s, p; os._exit(7)\n"
+                "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+            )
+            self.assertEqual(self.check(code), "7")
+
+    def test_multiprocessing(self):
+        code = (
+            "import multiprocessing as m\nfrom support import *\np = program(ADD)\n"
+            "def call(p): return p([0, 1, 2, 3]).tolist()\n"
+            "for kind in ('fork', 'forkserver'):\n"
+            "    with m.get_context(kind).Pool(2) as pool: print(pool.map(p, [[0, 1, 2, 3]] * 3)[2].tolist())"
+        )
+        self.assertEqual(self.check(code), "[1.0, 3.0, 5.0, 7.0]\n" * 1 + "[1.0, 3.0, 5.0, 7.0]")
+
+    def test_shutdown_with_live_objects(self):
+        code = (
+            "from support import *\nimport sys, builtins\np = program(ADD); s = p.session(print=lambda t: s)\n"
+            "y = s([1, 2, 3, 4])\nbuiltins.keep = [p, s, y, memoryview(y)]\nsys.modules['kept'] = keep"
+        )
+        self.check(code)
+
+    def test_exit_while_a_thread_runs(self):
+        code = (
+            "import threading, time\nfrom support import *\ns = program(LONG_LOOP).session()\n"
+            "threading.Thread(target=s, args=(FOREVER,), daemon=True).start()\ntime.sleep(0.1)"
+        )
+        self.check(code)
+
+    def test_subinterpreters(self):
+        code = (
+            "import sys, _xxsubinterpreters as sub\nfrom support import *\np = program(ADD)\n"
+            "for i in range(3):\n"
+            "    id = sub.create()\n"
+            "    sub.run_string(id, 'import sys; sys.path[:0] = %r\\nfrom support import *\\nimport array\\n'\n"
+            "        'x = array.array(\"f\", [0, 1, 2, 3])\\nassert program(ADD)(x).tolist() == [1, 3, 5, 7]\\n'\n"
+            "        'try: program(ADD)(array.array(\"d\", [0]))\\nexcept TypeError: pass' % sys.path)\n"
+            "    sub.destroy(id)\n"
+            "print(p([0, 1, 2, 3]).tolist())"
+        )
+        self.assertEqual(self.check(code), "[1.0, 3.0, 5.0, 7.0]")
+
+
+class Threads(unittest.TestCase):
+    def test_one_program_from_many_threads(self):
+        add = program(ADD, threads=1)
+        failures = []
+
+        def work(seed):
+            x = np.random.default_rng(seed).normal(size=4).astype(np.float32)
+            for _ in range(500):
+                if not np.array_equal(np.asarray(add(x)), x + np.array([1, 2, 3, 4], np.float32)):
+                    failures.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_the_lock_is_released_during_runs(self):
+        session = program(LONG_LOOP).session()
+        counted = []
+        thread = threading.Thread(target=lambda: session.run({"n": 3000000}))
+        thread.start()
+        while thread.is_alive():
+            counted.append(1)
+        self.assertGreater(len(counted), 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()

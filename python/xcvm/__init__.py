@@ -1,0 +1,53 @@
+"""XCVM: compile, run and train neural networks.
+
+>>> import xcvm
+>>> program = xcvm.compile("model.onnx")
+>>> scores = program(image)
+
+Importing this package imports neither NumPy nor the compiler: both follow when they are used first.
+"""
+
+from __future__ import annotations
+
+from . import _run
+from ._run import Parameter, Tensor, assemble, available_threads
+from .program import Program, Session, load
+
+__version__: str = _run.version()
+
+# Names that are imported when they are used first, and their modules.
+_lazy = {
+    "errors": "errors",
+    "Error": "errors",
+    "InvalidArgument": "errors",
+    "InvalidProgram": "errors",
+    "InvalidModel": "errors",
+    "Unsupported": "errors",
+    "ShapeMismatch": "errors",
+    "TypeMismatch": "errors",
+    "OutOfRange": "errors",
+    "OutOfMemory": "errors",
+    "OutOfTime": "errors",
+    "Cancelled": "errors",
+    "InputOutputError": "errors",
+    "Internal": "errors",
+    "Profile": "profile",
+}
+
+__all__ = ["Parameter", "Program", "Session", "Tensor", "assemble", "available_threads", "load", *_lazy]
+
+
+def __getattr__(name: str) -> object:
+    module_name = _lazy.get(name)
+    if module_name is None:
+        raise AttributeError(f"module 'xcvm' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module("." + module_name, __name__)
+    value = module if name == module_name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_lazy})
