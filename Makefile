@@ -12,14 +12,16 @@
 #   make docs       build the documentation site in build/release/docs/html
 #   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
 #   make size       the bytes of the runtime library, layer by layer
+#   make size       the bytes of the runtime library, floor by floor
+#   make python     build the Python package and install it in build/venv
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
 	libopenblas-dev libonnx-dev libstb-dev libpcre2-dev libjpeg-dev libwebp-dev libtiff-dev libopenjp2-7-dev \
-	zlib1g-dev libc6-dev check libsubunit-dev
+	zlib1g-dev libc6-dev check libsubunit-dev python3 python3-dev python3-venv
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-onnx \
-	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision openmpi-bin
+	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision openmpi-bin mypy
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
@@ -83,7 +85,10 @@ generated: build
 size: build
 	@scripts/size.sh build/release
 
+python: build
+	@scripts/python.sh build/release build/venv
+
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python clean

@@ -67,6 +67,7 @@ header_alone() {
 
 step 'build: release, gcc' build release
 step 'suites: release' suites release -j2
+step 'python: package, types and tests' scripts/python.sh build/release build/venv --test
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
 # A minute of processor time for all modes together.
