@@ -36,8 +36,9 @@ build: packages
 	@scripts/announce-build.sh build/release
 	@cmake --build --preset release
 
-demo: build
+demo: build python
 	@examples/digits/demo.sh build/release demo
+	@examples/digits/demo_python.sh build/venv demo
 
 test:
 	@scripts/install-packages.sh $(TEST_PACKAGES)

@@ -13,7 +13,7 @@ XCVM_BUILD=$build "$venv/bin/pip" install --quiet --no-index --disable-pip-versi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 code=0
-"$venv/bin/python" -m unittest discover -s python/tests >"$log" 2>&1 || code=$?
+XCVM_BUILD=$build "$venv/bin/python" -m unittest discover -s python/tests >"$log" 2>&1 || code=$?
 cat "$log"
 [ "$code" != 0 ] || sed -n 's/^Ran \([0-9]*\) tests.*/\1 passed, 0 failed/p' "$log"
 exit "$code"

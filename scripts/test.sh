@@ -96,6 +96,7 @@ step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 step 'conformance: models of scikit-learn' scripts/ml.sh build/release
 step 'operators become what is said of them' scripts/lowerings.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
+step 'demo: Python' examples/digits/demo_python.sh build/venv demo
 step 'public headers alone, as C and C++' header_alone
 step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
 step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release

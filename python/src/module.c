@@ -204,11 +204,6 @@ static void module_free(void *module)
     state->trash = NULL;
 }
 
-/* Slots that CPython 3.12 and 3.13 know, by their numbers, since the limited API of 3.11 has no names for them. */
-enum { MULTIPLE_INTERPRETERS_SLOT = 3, GIL_SLOT = 4 };
-#define PER_INTERPRETER_GIL ((void *)2)
-#define GIL_NOT_USED ((void *)1)
-
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, SLOT(module_exec)},
     {0, NULL},
@@ -230,15 +225,6 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__run(void)
 {
-    PyModuleDef_Slot *next = &slots[1];
-#ifdef Py_LIMITED_API
-    const unsigned long version = Py_Version;
-#else
-    const unsigned long version = PY_VERSION_HEX;
-#endif
-    if (version >= 0x030c0000)
-        *next++ = (PyModuleDef_Slot){MULTIPLE_INTERPRETERS_SLOT, PER_INTERPRETER_GIL};
-    if (version >= 0x030d0000)
-        *next = (PyModuleDef_Slot){GIL_SLOT, GIL_NOT_USED};
+    module_slots_add(&slots[1]);
     return PyModuleDef_Init(&definition);
 }

@@ -40,6 +40,21 @@ typedef struct module_state {
 /* Returns the state of the module that defines a type or its nearest base. NULL with an exception. */
 module_state *state_of_type(PyTypeObject *type);
 
+/* Slots that CPython 3.12 and 3.13 know, by their numbers, since the limited API of 3.11 has no names for them: the
+ * modules work in interpreters with locks of their own, and without a lock. `slots` has room for two. */
+static inline void module_slots_add(PyModuleDef_Slot *slots)
+{
+#ifdef Py_LIMITED_API
+    const unsigned long version = Py_Version;
+#else
+    const unsigned long version = PY_VERSION_HEX;
+#endif
+    if (version >= 0x030c0000)
+        *slots++ = (PyModuleDef_Slot){3, (void *)2};
+    if (version >= 0x030d0000)
+        *slots = (PyModuleDef_Slot){4, (void *)1};
+}
+
 /* ---- Errors (errors.c) ---- */
 
 /* Raises the exception of a status, from xcvm.errors. Returns NULL. */

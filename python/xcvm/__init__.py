@@ -32,6 +32,7 @@ _lazy = {
     "InputOutputError": "errors",
     "Internal": "errors",
     "Profile": "profile",
+    **dict.fromkeys(["CFiles", "Check", "Report", "check", "compile", "default_inputs", "export_c", "image"], "compiling"),
 }
 
 __all__ = ["Parameter", "Program", "Session", "Tensor", "assemble", "available_threads", "load", *_lazy]
@@ -44,7 +45,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     module = import_module("." + module_name, __name__)
-    value = module if name == module_name else getattr(module, name)
+    value = module if name == "errors" else getattr(module, name)
     globals()[name] = value
     return value
 

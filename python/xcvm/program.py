@@ -55,10 +55,17 @@ class Program(_run.Program):
         Facts about the program, such as the number of instructions.
     """
 
-    __slots__ = ("_arguments", "__weakref__")
+    __slots__ = ("_arguments", "report", "__weakref__")
+
+    report: Any
 
     def __init__(self, source: str | bytes | os.PathLike[str], **options: Any) -> None:
-        self._arguments = (source, options)
+        self._arguments: tuple[Any, dict[str, Any]] = (source, options)
+
+    @property
+    def source(self) -> Any:
+        """The path or bytes that the program was loaded from."""
+        return self._arguments[0]
 
     def run(
         self, inputs: Mapping[str, Any] | None = None, /, *, timeout: float | None = None, fuel: int = 0

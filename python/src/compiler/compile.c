@@ -1,0 +1,219 @@
+/* Compiling and checking models. */
+#include "compiler_module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reports ---- */
+
+typedef enum report_kind { REPORT_BOOL, REPORT_SIZE, REPORT_U64, REPORT_REAL } report_kind;
+
+#define ROW(member, kind)                                                                                              \
+    {                                                                                                                  \
+#member, kind, offsetof(xcc_report, member)                                                                    \
+    }
+static const struct report_row {
+    const char *name;
+    report_kind kind;
+    size_t offset;
+} report_rows[] = {
+    ROW(exact, REPORT_BOOL),
+    ROW(nodes_before, REPORT_SIZE),
+    ROW(nodes_after, REPORT_SIZE),
+    ROW(flops_before, REPORT_U64),
+    ROW(flops_after, REPORT_U64),
+    ROW(peak_bytes_before, REPORT_U64),
+    ROW(peak_bytes_after, REPORT_U64),
+    ROW(parameter_bytes, REPORT_U64),
+    ROW(arena_bytes, REPORT_U64),
+    ROW(arena_lower_bound, REPORT_U64),
+    ROW(weight_bytes_before, REPORT_U64),
+    ROW(weight_bytes_after, REPORT_U64),
+    ROW(uncompressed, REPORT_SIZE),
+    ROW(gradient_count, REPORT_SIZE),
+    ROW(gradient_bytes, REPORT_U64),
+    ROW(retained_count, REPORT_SIZE),
+    ROW(retained_bytes, REPORT_U64),
+    ROW(recompute_peak_before, REPORT_U64),
+    ROW(recomputed, REPORT_SIZE),
+    ROW(recompute_time, REPORT_REAL),
+    ROW(integer_products, REPORT_SIZE),
+    ROW(float_products, REPORT_SIZE),
+    ROW(faster_as_floats, REPORT_SIZE),
+    ROW(bf16_products, REPORT_SIZE),
+    ROW(exact_products, REPORT_SIZE),
+    ROW(block_products, REPORT_SIZE),
+    ROW(tuned, REPORT_SIZE),
+    ROW(training_nodes, REPORT_SIZE),
+};
+
+static PyObject *report_number(const struct report_row *row, const xcc_report *report)
+{
+    const char *at = (const char *)report + row->offset;
+    switch (row->kind) {
+    case REPORT_BOOL:
+        return PyBool_FromLong(*(const bool *)at);
+    case REPORT_SIZE:
+        return PyLong_FromSize_t(*(const size_t *)at);
+    case REPORT_U64:
+        return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
+    default:
+        return PyFloat_FromDouble(*(const double *)at);
+    }
+}
+
+static PyObject *report_dict(const xcc_report *report)
+{
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict != NULL && i < COUNT_OF(report_rows); i++) {
+        PyObject *number = report_number(&report_rows[i], report);
+        if (number == NULL || PyDict_SetItemString(dict, report_rows[i].name, number) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(number);
+    }
+    return dict;
+}
+
+/* ---- Compiling ---- */
+
+PyObject *compiler_compile(PyObject *module, PyObject *args)
+{
+    const compiler_state *state = PyModule_GetState(module);
+    PyObject *model, *dict, *functions;
+    if (!PyArg_ParseTuple(args, "OO!O!:compile", &model, &PyDict_Type, &dict, &PyDict_Type, &functions))
+        return NULL;
+    compile_options options;
+    compiler_callbacks callbacks = {0};
+    model_source source = {0};
+    PyObject *result = NULL;
+    if (options_read(&options, dict) == 0 && callbacks_read(&callbacks, functions) == 0 &&
+        model_source_read(&source, model) == 0) {
+        byte_buffer program = {0}, data = {0};
+        xcc_report report = {.size = sizeof report};
+        xcvm_error error = {.status = XCVM_OK, .pc = -1};
+        callbacks_use(&callbacks, &options.options);
+        if (options.options.onnx_data_location != NULL) {
+            options.options.onnx_data_sink = byte_buffer_sink;
+            options.options.onnx_data_user = &data;
+        }
+        const char *path = source.path != NULL ? PyBytes_AsString(source.path) : NULL;
+        callbacks.thread = PyEval_SaveThread();
+        const xcvm_status status =
+            path != NULL ? xcc_compile_file(path, &options.options, byte_buffer_sink, &program, &report, &error)
+                         : xcc_compile(source.buffer.buf, (size_t)source.buffer.len, &options.options, byte_buffer_sink,
+                                       &program, &report, &error);
+        PyEval_RestoreThread(callbacks.thread);
+        if (status != XCVM_OK || callbacks.failure[0] != NULL)
+            callbacks_raise(state, &callbacks, &error);
+        else
+            result = Py_BuildValue("(NNN)", byte_buffer_take(&program), byte_buffer_take(&data), report_dict(&report));
+        free(program.data);
+        free(data.data);
+    }
+    model_source_release(&source);
+    options_release(&options);
+    return result;
+}
+
+PyObject *compiler_check(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *path, *dict;
+    if (!PyArg_ParseTuple(args, "OO!:check", &path, &PyDict_Type, &dict))
+        return NULL;
+    compile_options options;
+    PyObject *name = NULL, *result = NULL;
+    if (options_read(&options, dict) == 0 && PyUnicode_FSConverter(path, &name) != 0) {
+        byte_buffer text = {0};
+        xcvm_error error = {.status = XCVM_OK, .pc = -1};
+        const char *file = PyBytes_AsString(name);
+        xcvm_status status;
+        Py_BEGIN_ALLOW_THREADS status = xcc_check_file(file, &options.options, byte_buffer_sink, &text, &error);
+        Py_END_ALLOW_THREADS PyObject *bytes = byte_buffer_take(&text);
+        PyObject *report = bytes != NULL ? PyUnicode_FromEncodedObject(bytes, "utf-8", "replace") : NULL;
+        Py_XDECREF(bytes);
+        if (report != NULL)
+            result = Py_BuildValue("(isNs)", (int)status, status == XCVM_OK ? "OK" : xcvm_status_name(status), report,
+                                   status == XCVM_OK ? "" : error.message);
+    }
+    Py_XDECREF(name);
+    options_release(&options);
+    return result;
+}
+
+/* ---- Defaults of inputs ---- */
+
+typedef struct name_list {
+    compiler_callbacks callbacks;
+    PyObject *list;
+} name_list;
+
+static void append_name(void *user, const char *name)
+{
+    name_list *names = user;
+    callbacks_enter(&names->callbacks);
+    PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+    if (text == NULL || PyList_Append(names->list, text) < 0)
+        callbacks_fail(&names->callbacks);
+    Py_XDECREF(text);
+    callbacks_leave(&names->callbacks);
+}
+
+PyObject *compiler_default_inputs(PyObject *module, PyObject *args)
+{
+    const compiler_state *state = PyModule_GetState(module);
+    PyObject *model;
+    model_source source;
+    if (!PyArg_ParseTuple(args, "O:default_inputs", &model) || model_source_read(&source, model) < 0)
+        return NULL;
+    name_list names = {.list = PyList_New(0)};
+    if (names.list != NULL) {
+        xcvm_error error = {.pc = -1};
+        const char *path = source.path != NULL ? PyBytes_AsString(source.path) : NULL;
+        names.callbacks.thread = PyEval_SaveThread();
+        const xcvm_status status = path != NULL ? xcc_default_inputs_file(path, NULL, append_name, &names, &error)
+                                                : xcc_default_inputs(source.buffer.buf, (size_t)source.buffer.len, NULL,
+                                                                     append_name, &names, &error);
+        PyEval_RestoreThread(names.callbacks.thread);
+        if (status != XCVM_OK || names.callbacks.failure[0] != NULL) {
+            callbacks_raise(state, &names.callbacks, &error);
+            Py_CLEAR(names.list);
+        }
+    }
+    model_source_release(&source);
+    return names.list;
+}
+
+/* ---- Export as C ---- */
+
+PyObject *compiler_export_c(PyObject *module, PyObject *args)
+{
+    const compiler_state *state = PyModule_GetState(module);
+    Py_buffer program;
+    const char *name, *header, *target, *arena;
+    int with_main, own_weights;
+    if (!PyArg_ParseTuple(args, "y*zzzzpp:export_c", &program, &name, &header, &target, &arena, &with_main,
+                          &own_weights))
+        return NULL;
+    byte_buffer files[3] = {{0}};
+    const xcc_c_options options = {.size = sizeof options,
+                                   .name = name,
+                                   .header_name = header,
+                                   .target = target,
+                                   .arena_in = arena,
+                                   .with_main = with_main != 0,
+                                   .sink = byte_buffer_sink,
+                                   .source = &files[0],
+                                   .header = &files[1],
+                                   .weights = own_weights ? &files[2] : NULL};
+    xcvm_error error;
+    xcvm_status status;
+    Py_BEGIN_ALLOW_THREADS status = xcc_export_c(program.buf, (size_t)program.len, &options, &error);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&program);
+    PyObject *bytes[3] = {byte_buffer_take(&files[0]), byte_buffer_take(&files[1]), byte_buffer_take(&files[2])};
+    if (status == XCVM_OK)
+        return Py_BuildValue("(NNN)", bytes[0], bytes[1], bytes[2]);
+    for (size_t i = 0; i < COUNT_OF(bytes); i++)
+        Py_XDECREF(bytes[i]);
+    return state->api->raise_error(&error);
+}

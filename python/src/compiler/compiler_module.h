@@ -1,0 +1,86 @@
+/* The parts that the files of xcvm._compiler share. Values and errors go through the capsule of xcvm._run. */
+#ifndef XCVM_PYTHON_COMPILER_MODULE_H
+#define XCVM_PYTHON_COMPILER_MODULE_H
+
+#include "capi.h"
+
+#include <xcvm/compiler.h>
+
+typedef struct compiler_state {
+    PyObject *capsule;
+    const capi *api;
+} compiler_state;
+
+/* ---- Options (options.c) ---- */
+
+/* Options of the compiler, and the memory that they refer to. */
+typedef struct compile_options {
+    xcc_options options;
+    PyObject *kept; /* list of objects whose memory is in use */
+    void **blocks;  /* arrays */
+    size_t block_count;
+} compile_options;
+
+/* Reads a dict of option names and values. Returns -1 with an exception; options_release is due in both cases. */
+int options_read(compile_options *options, PyObject *dict);
+void options_release(compile_options *options);
+/* The names of all options, as a list. */
+PyObject *options_names(void);
+
+/* ---- Callbacks (callbacks.c) ---- */
+
+/* Python functions that a call of the library may use. The library runs without the interpreter lock. */
+typedef struct compiler_callbacks {
+    PyThreadState *thread;
+    PyObject *progress, *note, *remark, *dump; /* callables or NULL */
+    PyObject *failure[3];                      /* the first exception of a callback */
+} compiler_callbacks;
+
+/* Reads a dict of callables. Returns -1 with an exception. */
+int callbacks_read(compiler_callbacks *callbacks, PyObject *dict);
+/* Sets the callbacks of the options. */
+void callbacks_use(compiler_callbacks *callbacks, xcc_options *options);
+void callbacks_enter(compiler_callbacks *callbacks);
+void callbacks_leave(compiler_callbacks *callbacks);
+/* Keeps the current exception for the end of the call. */
+void callbacks_fail(compiler_callbacks *callbacks);
+/* Raises the exception that a callback left, or that of `error`. Returns NULL. */
+PyObject *callbacks_raise(const compiler_state *state, compiler_callbacks *callbacks, const xcvm_error *error);
+
+/* ---- Bytes (bytes.c) ---- */
+
+/* Growing memory for a sink, usable without the interpreter lock. */
+typedef struct byte_buffer {
+    char *data;
+    size_t count, capacity;
+} byte_buffer;
+
+bool byte_buffer_sink(void *user, const void *bytes, size_t count);
+/* Makes bytes of the content and frees it. */
+PyObject *byte_buffer_take(byte_buffer *buffer);
+
+/* A model: a path, or bytes. */
+typedef struct model_source {
+    PyObject *path; /* bytes of the file system's encoding */
+    Py_buffer buffer;
+    bool has_buffer;
+} model_source;
+
+int model_source_read(model_source *source, PyObject *object);
+void model_source_release(model_source *source);
+
+/* ---- Functions of the module ---- */
+
+PyObject *compiler_compile(PyObject *module, PyObject *args);
+PyObject *compiler_check(PyObject *module, PyObject *args);
+PyObject *compiler_recognize(PyObject *module, PyObject *args);
+PyObject *compiler_default_inputs(PyObject *module, PyObject *args);
+PyObject *compiler_export_c(PyObject *module, PyObject *args);
+PyObject *compiler_image(PyObject *module, PyObject *args);
+PyObject *compiler_load_value(PyObject *module, PyObject *args);
+PyObject *compiler_save_value(PyObject *module, PyObject *args);
+PyObject *compiler_lists(PyObject *module, PyObject *unused);
+PyObject *compiler_quantize(PyObject *module, PyObject *args);
+PyObject *compiler_train(PyObject *module, PyObject *args);
+
+#endif
