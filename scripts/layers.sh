@@ -66,6 +66,7 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
+python/bench:
 python/src:
 python/src/compiler: python/src
 '

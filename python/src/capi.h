@@ -1,6 +1,6 @@
 /* Functions of xcvm._run that xcvm._compiler uses, in the capsule xcvm._run._capi. */
-#ifndef XCVM_PYTHON_CAPI_H
-#define XCVM_PYTHON_CAPI_H
+#ifndef XCVM_PYTHON_SRC_CAPI_H
+#define XCVM_PYTHON_SRC_CAPI_H
 
 #include "xcvm_python.h"
 

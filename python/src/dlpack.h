@@ -1,6 +1,6 @@
 /* The structures of DLPack 1.1 (https://dmlc.github.io/dlpack). */
-#ifndef XCVM_PYTHON_DLPACK_H
-#define XCVM_PYTHON_DLPACK_H
+#ifndef XCVM_PYTHON_SRC_DLPACK_H
+#define XCVM_PYTHON_SRC_DLPACK_H
 
 #include <stdint.h>
 

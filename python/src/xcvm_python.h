@@ -5,8 +5,8 @@
  * Each interpreter has its own module state. Objects keep a pointer to it: their types refer to the module, so the
  * state lives longer than they do.
  */
-#ifndef XCVM_PYTHON_H
-#define XCVM_PYTHON_H
+#ifndef XCVM_PYTHON_SRC_XCVM_PYTHON_H
+#define XCVM_PYTHON_SRC_XCVM_PYTHON_H
 
 /* Free-threaded builds of CPython have no stable ABI before 3.15 and define Py_GIL_DISABLED. */
 #if !defined(Py_GIL_DISABLED) && !defined(Py_LIMITED_API)

@@ -1,6 +1,6 @@
 /* The parts that the files of xcvm._compiler share. Values and errors go through the capsule of xcvm._run. */
-#ifndef XCVM_PYTHON_COMPILER_MODULE_H
-#define XCVM_PYTHON_COMPILER_MODULE_H
+#ifndef XCVM_PYTHON_SRC_COMPILER_COMPILER_MODULE_H
+#define XCVM_PYTHON_SRC_COMPILER_COMPILER_MODULE_H
 
 #include "capi.h"
 
