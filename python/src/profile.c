@@ -98,14 +98,13 @@ PyObject *runner_profile(session_runner *runner, const run_arguments *arguments,
     recording kept = {0};
     const xcvm_observer observer = {.size = sizeof observer, .after = keep_event, .user = &kept, .want_spans = spans};
     xcvm_session_set_observer(runner->session, &observer);
-    PyObject *events = PyList_New(0);
-    for (kept.run = 0; events != NULL && kept.run < runs; kept.run++) {
-        PyObject *outputs = runner_run(runner, arguments);
-        if (outputs == NULL)
-            Py_CLEAR(events);
+    PyObject *outputs = NULL;
+    for (kept.run = 0; kept.run < runs && (kept.run == 0 || outputs != NULL); kept.run++) {
         Py_XDECREF(outputs);
+        outputs = runner_run(runner, arguments);
     }
     xcvm_session_set_observer(runner->session, NULL);
+    PyObject *events = outputs != NULL ? PyList_New(0) : NULL;
     for (size_t i = 0; events != NULL && i < kept.count; i++) {
         PyObject *event = event_tuple(&kept.events[i]);
         if (event == NULL || PyList_Append(events, event) < 0)
@@ -117,5 +116,8 @@ PyObject *runner_profile(session_runner *runner, const run_arguments *arguments,
         free(kept.events[i].spans);
     }
     free(kept.events);
-    return events;
+    if (events != NULL)
+        return Py_BuildValue("(NN)", events, outputs);
+    Py_XDECREF(outputs);
+    return NULL;
 }

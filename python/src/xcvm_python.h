@@ -239,7 +239,7 @@ void interrupt_wait(void);
 
 /* ---- Profiles (profile.c) ---- */
 
-/* Session.profile(inputs, runs): returns a tuple of events, each a tuple. */
+/* Runs `runs` times. Returns the list of events, each a tuple, and the list of outputs of the last run. */
 PyObject *runner_profile(session_runner *runner, const run_arguments *arguments, long runs, bool spans);
 
 /* ---- Use by the compiler's module (capi.h) ---- */

@@ -185,7 +185,8 @@ class Session(_run.Session):
             if name in feeds:
                 raise TypeError(f"input {name!r} is given twice")
             feeds[name] = array
-        return Profile(self._profile(feeds, runs=runs, spans=spans, timeout=timeout))
+        events, _ = self._profile(feeds, runs=runs, spans=spans, timeout=timeout)
+        return Profile(events)
 
     @property
     def states(self) -> dict[str, Tensor]:

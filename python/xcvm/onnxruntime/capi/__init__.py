@@ -1,0 +1,1 @@
+"""The names that programs import from onnxruntime.capi."""
