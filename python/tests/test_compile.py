@@ -42,6 +42,12 @@ class Options(unittest.TestCase):
     def test_check(self):
         self.check("check", xcvm.check, set())
 
+    def test_quantize(self):
+        self.check("quantize", xcvm.quantize, {"progress", "trainable"})
+
+    def test_train(self):
+        self.check("train", xcvm.train, {"progress", "epoch"})
+
     def test_every_option_of_the_compiler_is_used(self):
         from xcvm import _options
         from xcvm.compiling import lists
@@ -131,8 +137,8 @@ class Compile(unittest.TestCase):
         self.assertTrue(any(p.name.startswith("grad_out@") for p in backward.outputs))
 
     def test_wrong_options(self):
-        with self.assertRaisesRegex(TypeError, "wieghts"):
-            xcvm.compile(MODEL, wieghts="f16")
+        with self.assertRaisesRegex(TypeError, "no_such_option"):
+            xcvm.compile(MODEL, no_such_option="f16")
         for wrong in ({"layout": "round"}, {"schedule": "none"}, {"caches": "f99"}, {"max_memory": "1T"}, {"emit": "x"}):
             with self.subTest(wrong), self.assertRaises(ValueError):
                 xcvm.compile(MODEL, **wrong)

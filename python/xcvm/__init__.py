@@ -33,6 +33,8 @@ _lazy = {
     "Internal": "errors",
     "Profile": "profile",
     **dict.fromkeys(["CFiles", "Check", "Report", "check", "compile", "default_inputs", "export_c", "image"], "compiling"),
+    **dict.fromkeys(["Quantization", "quantize"], "quantizing"),
+    **dict.fromkeys(["Trainer", "Training", "train"], "training"),
 }
 
 __all__ = ["Parameter", "Program", "Session", "Tensor", "assemble", "available_threads", "load", *_lazy]

@@ -11,6 +11,8 @@ static PyMethodDef functions[] = {
     {"image", compiler_image, METH_VARARGS, "image(bytes, type): Tensor."},
     {"load_value", compiler_load_value, METH_VARARGS, "load_value(bytes, type): a value of a serialized TensorProto."},
     {"save_value", compiler_save_value, METH_VARARGS, "save_value(value, name): a serialized TensorProto."},
+    {"quantize", compiler_quantize, METH_VARARGS,
+     "quantize(model, options, callbacks, prepare): (model, report, tensors, nodes, outputs)."},
     {"lists", compiler_lists, METH_NOARGS, "lists(): what the compiler has, by kind."},
     {0},
 };
@@ -22,13 +24,21 @@ static int module_exec(PyObject *module)
     state->capsule = run != NULL ? PyObject_GetAttrString(run, "_capi") : NULL;
     Py_XDECREF(run);
     state->api = state->capsule != NULL ? PyCapsule_GetPointer(state->capsule, CAPI_NAME) : NULL;
-    return state->api != NULL ? 0 : -1;
+    if (state->api == NULL)
+        return -1;
+    state->dataset_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &dataset_spec, NULL);
+    if (state->dataset_type == NULL || PyModule_AddType(module, state->dataset_type) < 0)
+        return -1;
+    state->trainer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &trainer_spec, NULL);
+    return state->trainer_type != NULL ? PyModule_AddType(module, state->trainer_type) : -1;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     const compiler_state *state = PyModule_GetState(module);
     Py_VISIT(state->capsule);
+    Py_VISIT(state->dataset_type);
+    Py_VISIT(state->trainer_type);
     return 0;
 }
 
@@ -36,6 +46,8 @@ static int module_clear(PyObject *module)
 {
     compiler_state *state = PyModule_GetState(module);
     Py_CLEAR(state->capsule);
+    Py_CLEAR(state->dataset_type);
+    Py_CLEAR(state->trainer_type);
     return 0;
 }
 

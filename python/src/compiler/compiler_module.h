@@ -2,13 +2,15 @@
 #ifndef XCVM_PYTHON_SRC_COMPILER_COMPILER_MODULE_H
 #define XCVM_PYTHON_SRC_COMPILER_COMPILER_MODULE_H
 
-#include "capi.h"
+#include "option_reader.h"
 
-#include <xcvm/compiler.h>
+#include <xcvm/quantize.h>
+#include <xcvm/train.h>
 
 typedef struct compiler_state {
     PyObject *capsule;
     const capi *api;
+    PyTypeObject *dataset_type, *trainer_type;
 } compiler_state;
 
 /* ---- Options (options.c) ---- */
@@ -16,9 +18,7 @@ typedef struct compiler_state {
 /* Options of the compiler, and the memory that they refer to. */
 typedef struct compile_options {
     xcc_options options;
-    PyObject *kept; /* list of objects whose memory is in use */
-    void **blocks;  /* arrays */
-    size_t block_count;
+    option_memory memory;
 } compile_options;
 
 /* Reads a dict of option names and values. Returns -1 with an exception; options_release is due in both cases. */
@@ -81,6 +81,33 @@ PyObject *compiler_load_value(PyObject *module, PyObject *args);
 PyObject *compiler_save_value(PyObject *module, PyObject *args);
 PyObject *compiler_lists(PyObject *module, PyObject *unused);
 PyObject *compiler_quantize(PyObject *module, PyObject *args);
-PyObject *compiler_train(PyObject *module, PyObject *args);
+
+/* ---- Data sets and trainers (dataset.c, trainer.c) ---- */
+
+extern PyType_Spec dataset_spec, trainer_spec;
+
+typedef struct dataset_object {
+    PyObject_HEAD const compiler_state *state;
+    xct_dataset *dataset;
+    size_t input_count;
+    PyObject *trainer; /* that it was opened for, or NULL */
+} dataset_object;
+
+/* Reads a list of (name, kind, dtype, shape) and a list of columns (input, array or None, scale). */
+typedef struct column_list {
+    xct_column *items;
+    size_t count;
+    const char **paths;
+    size_t path_count;
+    PyObject *kept;
+} column_list;
+int column_list_read(column_list *columns, PyObject *paths, PyObject *rows);
+void column_list_release(column_list *columns);
+/* Makes an object of a data set, which it takes. */
+PyObject *dataset_object_create(const compiler_state *state, xct_dataset *dataset, size_t input_count,
+                                PyObject *trainer);
+bool is_dataset(const compiler_state *state, PyObject *object);
+/* Reads (kind, dtype, shape or None); an open dimension is None. Returns -1 with an exception. */
+int type_from_object(PyObject *object, xcvm_type *type);
 
 #endif

@@ -5,7 +5,7 @@
 #include <xcvm/train.h>
 
 /* Reads (kind, dtype, shape or None); an open dimension is None. */
-static int read_type(PyObject *object, xcvm_type *type)
+int type_from_object(PyObject *object, xcvm_type *type)
 {
     const char *dtype;
     PyObject *shape;
@@ -63,7 +63,7 @@ PyObject *compiler_image(PyObject *module, PyObject *args)
         return NULL;
     xcvm_type type;
     PyObject *result = NULL;
-    if (wanted == Py_None || read_type(wanted, &type) == 0) {
+    if (wanted == Py_None || type_from_object(wanted, &type) == 0) {
         xcvm_value *value = NULL;
         xcvm_error error;
         xcvm_status status;
@@ -84,7 +84,7 @@ PyObject *compiler_load_value(PyObject *module, PyObject *args)
         return NULL;
     xcvm_type type;
     PyObject *result = NULL;
-    if (wanted == Py_None || read_type(wanted, &type) == 0) {
+    if (wanted == Py_None || type_from_object(wanted, &type) == 0) {
         xcvm_value *value = NULL;
         xcvm_error error;
         char name[128];
