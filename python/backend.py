@@ -40,7 +40,7 @@ MODULES = {"_run": ("src", ["xcvm"]), "_compiler": ("src/compiler", ["xcvm-compi
 GLIBC = (2, 34)
 # Libraries that every system of that glibc has (PEP 600).
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libz.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-C_TREE = ["CMakeLists.txt", "CMakePresets.json", "LICENSE", "base", "cmake", "compiler", "examples/CMakeLists.txt", "include", "ops", "proto", "tape", "train", "vm"]
+C_TREE = ["CMakeLists.txt", "CMakePresets.json", "LICENSE", "base", "cmake", "compiler", "formats", "include", "ops", "proto", "tape", "train", "vm"]
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror=implicit-function-declaration"]
 
 
@@ -284,11 +284,13 @@ def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
         for path in package_files():
             archive.add(path, f"{stem}/{path.relative_to(HERE)}")
         for name in C_TREE:
-            archive.add(ROOT / name, f"{stem}/source/{name}")
-        info = tarfile.TarInfo(f"{stem}/PKG-INFO")
-        content = metadata().encode()
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
+            if (ROOT / name).exists():
+                archive.add(ROOT / name, f"{stem}/source/{name}")
+        # The build includes the examples, of which a source distribution has none.
+        for name, content in {"PKG-INFO": metadata().encode(), "source/examples/CMakeLists.txt": b""}.items():
+            info = tarfile.TarInfo(f"{stem}/{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
     return f"{stem}.tar.gz"
 
 
