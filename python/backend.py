@@ -86,8 +86,13 @@ def find_shared(name: str) -> Path:
     raise BuildError(f"{name} is not installed")
 
 
+def linked_name(path: Path) -> str:
+    """Return the name by which programs that are linked with a shared library look for it."""
+    return re.search(r"\(SONAME\).*\[(.*)\]", run("readelf", "-dW", str(path)))[1]
+
+
 def libraries_of_build(build: Path) -> Libraries:
-    own = [build / f"{file}.{version().split('.')[0]}" for file in LIBRARIES.values()]
+    own = [build / linked_name(build / file) for file in LIBRARIES.values()]
     others = {name for path in own for name in needed_libraries(path)} - SYSTEM_LIBRARIES - {path.name for path in own}
     bundled = own + [find_shared(name) for name in sorted(others)]
     return Libraries([f"-I{ROOT / 'include'}", f"-I{build / 'generated'}"], [f"-L{build}"], bundled)

@@ -15,5 +15,6 @@ trap 'rm -f "$log"' EXIT
 code=0
 XCVM_BUILD=$build "$venv/bin/python" -m unittest discover -s python/tests >"$log" 2>&1 || code=$?
 cat "$log"
-[ "$code" != 0 ] || sed -n 's/^Ran \([0-9]*\) tests.*/\1 passed, 0 failed/p' "$log"
+[ "$code" != 0 ] || awk '/^Ran [0-9]+ tests/ { ran = $2 }
+    /^OK/ { skipped = /skipped=/ ? $0 : 0; gsub(/[^0-9]/, "", skipped); print ran - skipped " passed, 0 failed, " skipped + 0 " skipped" }' "$log"
 exit "$code"

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     const xcvm_session_options options = {.size = sizeof options, .threads = 1};
     require(xcvm_program_load_file(argv[1], NULL, &program, &error), &error);
     require(xcvm_session_create(program, &options, &session, &error), &error);
-    const xcvm_type *type = &xcvm_program_input(program, 0)->type;
+    const xcvm_type *type = &xcvm_program_input_at(program, 0)->type;
     int64_t dims[XCVM_MAX_RANK];
     for (int i = 0; i < type->rank; i++)
         dims[i] = type->dims[i] < 0 ? 1 : type->dims[i];

@@ -80,8 +80,8 @@ int value_from_memory(module_state *state, const element_memory *memory, xcvm_va
     if (holder == NULL)
         return -1;
     xcvm_error error;
-    if (xcvm_tensor_wrap(memory->dtype, memory->rank, dims, memory->data, holder_release, holder, value, &error) !=
-        XCVM_OK) {
+    if (xcvm_tensor_wrap(memory->dtype, memory->rank, dims, memory->data, (xcvm_finalizer){holder_release, holder},
+                         value, &error) != XCVM_OK) {
         /* The caller still owns the buffer. */
         holder_abandon(holder);
         raise_error(&error);

@@ -37,7 +37,7 @@ static PyObject *module_available_threads(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromLong(xcvm_available_threads());
+    return PyLong_FromLong(xcvm_available_thread_count());
 }
 
 static bool append_bytes(void *user, const void *bytes, size_t count)
@@ -77,7 +77,8 @@ static PyObject *module_assemble(PyObject *module, PyObject *args)
     if (pieces == NULL)
         return NULL;
     xcvm_error error;
-    return finish_pieces(pieces, xcvm_assemble(text, (size_t)length, base_dir, append_bytes, pieces, &error), &error);
+    return finish_pieces(
+        pieces, xcvm_assemble(text, (size_t)length, base_dir, (xcvm_sink){append_bytes, pieces}, &error), &error);
 }
 
 static PyObject *module_disassemble(PyObject *module, PyObject *args)
@@ -91,13 +92,13 @@ static PyObject *module_disassemble(PyObject *module, PyObject *args)
         return NULL;
     PyObject *pieces = PyList_New(0);
     xcvm_error error = {.status = XCVM_OUT_OF_MEMORY};
-    const xcvm_dump_options options = {.size = sizeof options,
-                                       .literal_limit = literal_limit > 0 ? (size_t)literal_limit : 0,
-                                       .program_path = path,
-                                       .explain = explain != 0};
-    const xcvm_status status =
-        pieces != NULL ? xcvm_disassemble(bytes.buf, (size_t)bytes.len, &options, append_bytes, pieces, &error)
-                       : XCVM_OUT_OF_MEMORY;
+    const xcvm_disassemble_options options = {.size = sizeof options,
+                                              .literal_limit = literal_limit > 0 ? (size_t)literal_limit : 0,
+                                              .program_path = path,
+                                              .explain = explain != 0};
+    const xcvm_status status = pieces != NULL ? xcvm_disassemble(bytes.buf, (size_t)bytes.len, &options,
+                                                                 (xcvm_sink){append_bytes, pieces}, &error)
+                                              : XCVM_OUT_OF_MEMORY;
     PyBuffer_Release(&bytes);
     PyObject *joined = finish_pieces(pieces, status, &error);
     PyObject *text = joined != NULL ? PyUnicode_FromEncodedObject(joined, "utf-8", "surrogateescape") : NULL;

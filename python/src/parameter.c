@@ -52,7 +52,7 @@ static PyObject *shape_of(const xcvm_type *type)
     return shape;
 }
 
-PyObject *parameter_from(module_state *state, const xcvm_parameter *parameter)
+PyObject *parameter_from(module_state *state, const xcvm_value_info *parameter)
 {
     PyObject *result = PyStructSequence_New(state->parameter_type);
     if (result == NULL)
@@ -71,7 +71,7 @@ PyObject *parameter_from(module_state *state, const xcvm_parameter *parameter)
     return result;
 }
 
-Py_ssize_t parameter_index(const xcvm_parameter *(*at)(const xcvm_program *, size_t), const xcvm_program *program,
+Py_ssize_t parameter_index(const xcvm_value_info *(*at)(const xcvm_program *, size_t), const xcvm_program *program,
                            size_t count, const char *name, const char *what)
 {
     char names[400];

@@ -13,7 +13,7 @@ static PyObject *index_inputs(const xcvm_program *program)
     PyObject *index = PyDict_New();
     for (size_t i = 0; index != NULL && i < xcvm_program_input_count(program); i++) {
         PyObject *number = PyLong_FromSize_t(i);
-        if (number == NULL || PyDict_SetItemString(index, xcvm_program_input(program, i)->name, number) < 0)
+        if (number == NULL || PyDict_SetItemString(index, xcvm_program_input_at(program, i)->name, number) < 0)
             Py_CLEAR(index);
         Py_XDECREF(number);
     }
@@ -217,7 +217,7 @@ static PyObject *program_run(program_object *self, PyObject *args, PyObject *key
 /* ---- Properties ---- */
 
 PyObject *parameter_tuple(module_state *state, const xcvm_program *program,
-                          const xcvm_parameter *(*at)(const xcvm_program *, size_t), size_t count)
+                          const xcvm_value_info *(*at)(const xcvm_program *, size_t), size_t count)
 {
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; tuple != NULL && i < count; i++) {
@@ -231,26 +231,27 @@ PyObject *parameter_tuple(module_state *state, const xcvm_program *program,
 static PyObject *program_inputs(program_object *self, void *closure)
 {
     (void)closure;
-    return parameter_tuple(self->state, self->program, xcvm_program_input, xcvm_program_input_count(self->program));
+    return parameter_tuple(self->state, self->program, xcvm_program_input_at, xcvm_program_input_count(self->program));
 }
 
 static PyObject *program_outputs(program_object *self, void *closure)
 {
     (void)closure;
-    return parameter_tuple(self->state, self->program, xcvm_program_output, xcvm_program_output_count(self->program));
+    return parameter_tuple(self->state, self->program, xcvm_program_output_at,
+                           xcvm_program_output_count(self->program));
 }
 
 static PyObject *program_states(program_object *self, void *closure)
 {
     (void)closure;
-    return parameter_tuple(self->state, self->program, xcvm_program_state, xcvm_program_state_count(self->program));
+    return parameter_tuple(self->state, self->program, xcvm_program_state_at, xcvm_program_state_count(self->program));
 }
 
 static PyObject *program_info(program_object *self, void *closure)
 {
     (void)closure;
     xcvm_program_info info = {.size = sizeof info};
-    xcvm_program_describe(self->program, &info);
+    xcvm_program_get_info(self->program, &info);
     return Py_BuildValue("{sIszsnsnsnsnsnsz}", "format", info.format, "producer", info.producer, "instructions",
                          (Py_ssize_t)info.instruction_count, "registers", (Py_ssize_t)info.register_count, "constants",
                          (Py_ssize_t)info.constant_count, "constant_bytes", (Py_ssize_t)info.constant_bytes,

@@ -126,10 +126,8 @@ int runner_create(session_runner *self, program_object *program, const xcvm_sess
         return -1;
     }
     xcvm_session_options own = *options;
-    if (self->print != NULL) {
-        own.print = call_print;
-        own.user = self;
-    }
+    if (self->print != NULL)
+        own.print = (xcvm_printer){call_print, self};
     for (size_t i = 0; i < self->function_count; i++) {
         self->functions[i].runner = self;
         self->function_table[i].call = call_host_function;
@@ -200,7 +198,7 @@ static xcvm_value *renew_placeholder(xcvm_value **placeholder, const xcvm_value 
     xcvm_status status = XCVM_OK;
     if (kind == XCVM_KIND_TENSOR && xcvm_value_dtype(value) != XCVM_STRING)
         status = xcvm_tensor_wrap(xcvm_value_dtype(value), xcvm_value_rank(value), xcvm_value_dims(value),
-                                  (void *)(uintptr_t)PLACEHOLDER_ADDRESS, NULL, NULL, placeholder, NULL);
+                                  (void *)(uintptr_t)PLACEHOLDER_ADDRESS, (xcvm_finalizer){0}, placeholder, NULL);
     else if (kind == XCVM_KIND_SEQUENCE || kind == XCVM_KIND_OPTIONAL)
         status = xcvm_list_create(NULL, kind, 0, NULL, placeholder, NULL);
     return status == XCVM_OK ? *placeholder : NULL;
@@ -214,7 +212,7 @@ static void ignore_failure(xcvm_status status) { (void)status; }
 static int bind_inputs(session_runner *self, PyObject *const *objects, xcvm_value **values)
 {
     for (size_t i = 0; i < self->input_count; i++) {
-        const xcvm_parameter *input = xcvm_program_input(self->program->program, i);
+        const xcvm_value_info *input = xcvm_program_input_at(self->program->program, i);
         values[i] = value_from_object(self->state, objects[i], &input->type, input->name);
         if (values[i] == NULL)
             return -1;
@@ -250,7 +248,7 @@ static bool predict_dims(const session_runner *self, xcvm_value *const *inputs, 
         if (dims[axis] < 0 && (name == NULL || !self->predicts))
             return false;
         for (size_t i = 0; dims[axis] < 0 && i < self->input_count; i++) {
-            const xcvm_type *input = &xcvm_program_input(program, i)->type;
+            const xcvm_type *input = &xcvm_program_input_at(program, i)->type;
             for (int k = 0; k < input->rank && dims[axis] < 0; k++)
                 if (input->dim_names[k] != NULL && strcmp(input->dim_names[k], name) == 0)
                     dims[axis] = xcvm_value_dims(inputs[i])[k];
@@ -263,7 +261,7 @@ static bool predict_dims(const session_runner *self, xcvm_value *const *inputs, 
 
 static xcvm_value *new_output(const session_runner *self, xcvm_value *const *inputs, size_t index)
 {
-    const xcvm_type *type = &xcvm_program_output(self->program->program, index)->type;
+    const xcvm_type *type = &xcvm_program_output_at(self->program->program, index)->type;
     int64_t dims[XCVM_MAX_RANK];
     if (type->kind != XCVM_KIND_TENSOR || type->dtype == XCVM_NO_DTYPE || type->dtype == XCVM_STRING ||
         type->rank < 0 || !predict_dims(self, inputs, type, dims))
@@ -347,7 +345,7 @@ static PyObject *collect_outputs(session_runner *self, xcvm_value *const *inputs
     for (size_t i = 0; list != NULL && i < self->output_count; i++) {
         const xcvm_value *direct = made[i] != NULL ? made[i] : self->bound[i];
         PyObject *item = direct != NULL ? object_from_value(self->state, direct)
-                                        : output_object(self, inputs, xcvm_session_output(self->session, i));
+                                        : output_object(self, inputs, xcvm_session_get_output(self->session, i));
         if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0)
             Py_CLEAR(list);
     }
@@ -451,8 +449,8 @@ static int match_keywords(program_object *program, PyObject *keywords, PyObject 
         if (index == NULL) {
             const char *name = PyErr_Occurred() == NULL ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
             if (name != NULL)
-                parameter_index(xcvm_program_input, program->program, xcvm_program_input_count(program->program), name,
-                                "input");
+                parameter_index(xcvm_program_input_at, program->program, xcvm_program_input_count(program->program),
+                                name, "input");
             return -1;
         }
         const Py_ssize_t i = PyLong_AsSsize_t(index);
@@ -480,7 +478,7 @@ int match_inputs(program_object *program, PyObject *args, PyObject *keywords, Py
     for (size_t i = 0; i < count; i++)
         if (inputs[i] == NULL) {
             raise_status(XCVM_INVALID_ARGUMENT, "input \"%.100s\" is missing",
-                         xcvm_program_input(program->program, i)->name);
+                         xcvm_program_input_at(program->program, i)->name);
             return -1;
         }
     return 0;

@@ -259,11 +259,11 @@ static PyObject *session_bind_output(session_object *self, PyObject *args)
         return NULL;
     session_runner *runner = &self->runner;
     const xcvm_program *program = runner->program->program;
-    const Py_ssize_t index = parameter_index(xcvm_program_output, program, runner->output_count, name, "output");
+    const Py_ssize_t index = parameter_index(xcvm_program_output_at, program, runner->output_count, name, "output");
     xcvm_value *value = NULL;
     bool good = index >= 0;
     if (good && array != Py_None) {
-        value = value_from_writable(runner->state, array, xcvm_program_output(program, (size_t)index)->type.dtype);
+        value = value_from_writable(runner->state, array, xcvm_program_output_at(program, (size_t)index)->type.dtype);
         good = value != NULL;
     }
     xcvm_error error;
@@ -292,9 +292,9 @@ static PyObject *session_pair(session_object *self, PyObject *args)
         return NULL;
     session_runner *runner = &self->runner;
     const xcvm_program *program = runner->program->program;
-    const Py_ssize_t to = parameter_index(xcvm_program_output, program, runner->output_count, output, "output");
+    const Py_ssize_t to = parameter_index(xcvm_program_output_at, program, runner->output_count, output, "output");
     const Py_ssize_t from =
-        to >= 0 ? parameter_index(xcvm_program_input, program, runner->input_count, input, "input") : -1;
+        to >= 0 ? parameter_index(xcvm_program_input_at, program, runner->input_count, input, "input") : -1;
     xcvm_error error = {.status = XCVM_OK};
     if (from >= 0 && xcvm_session_pair(runner->session, (size_t)to, (size_t)from, &error) != XCVM_OK)
         raise_error(&error);
@@ -309,7 +309,7 @@ static PyObject *session_pair(session_object *self, PyObject *args)
 static Py_ssize_t state_index(const session_object *self, const char *name)
 {
     const xcvm_program *program = self->runner.program->program;
-    return parameter_index(xcvm_program_state, program, xcvm_program_state_count(program), name, "state");
+    return parameter_index(xcvm_program_state_at, program, xcvm_program_state_count(program), name, "state");
 }
 
 static PyObject *session_state(session_object *self, PyObject *args)
@@ -322,7 +322,8 @@ static PyObject *session_state(session_object *self, PyObject *args)
     xcvm_value *copy;
     xcvm_error error;
     if (index >= 0) {
-        if (xcvm_value_copy(NULL, xcvm_session_state(self->runner.session, (size_t)index), &copy, &error) == XCVM_OK)
+        if (xcvm_value_copy(NULL, xcvm_session_get_state(self->runner.session, (size_t)index), &copy, &error) ==
+            XCVM_OK)
             state = tensor_from_value(self->runner.state, copy);
         else
             raise_error(&error);
@@ -341,7 +342,7 @@ static PyObject *session_set_state(session_object *self, PyObject *args)
     const Py_ssize_t index = state_index(self, name);
     xcvm_error error;
     if (index >= 0) {
-        const xcvm_type *type = &xcvm_program_state(runner->program->program, (size_t)index)->type;
+        const xcvm_type *type = &xcvm_program_state_at(runner->program->program, (size_t)index)->type;
         xcvm_value *value = value_from_object(runner->state, array, type, name), *copy = NULL;
         /* States share counted values, and the caller may change the array. */
         if (value != NULL && (xcvm_value_copy(NULL, value, &copy, &error) != XCVM_OK ||
@@ -384,7 +385,8 @@ static PyObject *session_save_states(session_object *self, PyObject *unused)
     PyObject *pieces = PyList_New(0), *empty = PyBytes_FromStringAndSize(NULL, 0), *joined = NULL;
     if (pieces != NULL && empty != NULL && runner_enter(&self->runner) == 0) {
         xcvm_error error;
-        const xcvm_status status = xcvm_session_save_states(self->runner.session, append_bytes, pieces, &error);
+        const xcvm_status status =
+            xcvm_session_save_states(self->runner.session, (xcvm_sink){append_bytes, pieces}, &error);
         runner_leave(&self->runner);
         if (status == XCVM_OK)
             joined = PyObject_CallMethod(empty, "join", "O", pieces);
@@ -403,7 +405,7 @@ static PyObject *session_restore_states(session_object *self, PyObject *args)
         return NULL;
     if (runner_enter(&self->runner) == 0) {
         xcvm_error error;
-        if (xcvm_session_restore_states(self->runner.session, bytes.buf, (size_t)bytes.len, &error) != XCVM_OK)
+        if (xcvm_session_load_states(self->runner.session, bytes.buf, (size_t)bytes.len, &error) != XCVM_OK)
             raise_error(&error);
         runner_leave(&self->runner);
     }
@@ -425,7 +427,7 @@ static PyObject *session_program(session_object *self, void *closure)
 static PyObject *session_threads(session_object *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(xcvm_session_threads(self->runner.session));
+    return PyLong_FromLong(xcvm_session_thread_count(self->runner.session));
 }
 
 static PyObject *session_memory(session_object *self, void *closure)
@@ -434,7 +436,7 @@ static PyObject *session_memory(session_object *self, void *closure)
     if (runner_enter(&self->runner) < 0)
         return NULL;
     xcvm_memory_info info = {.size = sizeof info};
-    xcvm_session_memory(self->runner.session, &info);
+    xcvm_session_get_memory_info(self->runner.session, &info);
     runner_leave(&self->runner);
     return Py_BuildValue("{snsnsn}", "live_bytes", (Py_ssize_t)info.live_bytes, "peak_bytes",
                          (Py_ssize_t)info.peak_bytes, "reserved_bytes", (Py_ssize_t)info.reserved_bytes);

@@ -117,7 +117,7 @@ static PyObject *element(const tensor_object *self, size_t index)
     if (dtype != XCVM_STRING)
         return dtype_element(dtype, xcvm_value_data(self->value), index);
     size_t length;
-    const char *text = xcvm_value_string(self->value, index, &length);
+    const char *text = xcvm_value_string_at(self->value, index, &length);
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "surrogateescape");
 }
 
@@ -330,7 +330,7 @@ static PyObject *list_from_value(module_state *state, const xcvm_value *value)
     const size_t count = xcvm_value_count(value);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = object_from_value(state, xcvm_value_item(value, i));
+        PyObject *item = object_from_value(state, xcvm_value_item_at(value, i));
         if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0)
             Py_CLEAR(list);
     }
@@ -347,8 +347,8 @@ static void replace(PyObject **object, PyObject *by)
 /* Keys and values of a tensor of values become numbers and texts. */
 static PyObject *dict_from_value(module_state *state, const xcvm_value *value)
 {
-    PyObject *keys = object_from_value(state, xcvm_value_item(value, 0));
-    PyObject *values = object_from_value(state, xcvm_value_item(value, 1)), *dict = NULL;
+    PyObject *keys = object_from_value(state, xcvm_value_item_at(value, 0));
+    PyObject *values = object_from_value(state, xcvm_value_item_at(value, 1)), *dict = NULL;
     if (keys != NULL && is_tensor(state, keys))
         replace(&keys, tensor_tolist((tensor_object *)keys, NULL));
     if (values != NULL && is_tensor(state, values))
@@ -380,7 +380,7 @@ PyObject *object_from_value(module_state *state, const xcvm_value *value)
         return list_from_value(state, value);
     case XCVM_KIND_OPTIONAL:
         if (xcvm_value_count(value) != 0)
-            return object_from_value(state, xcvm_value_item(value, 0));
+            return object_from_value(state, xcvm_value_item_at(value, 0));
         Py_RETURN_NONE;
     case XCVM_KIND_MAP:
         return dict_from_value(state, value);

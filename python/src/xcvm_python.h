@@ -166,12 +166,12 @@ typedef struct program_object {
 
 extern PyType_Spec program_spec, session_spec;
 extern PyStructSequence_Desc parameter_description;
-PyObject *parameter_from(module_state *state, const xcvm_parameter *parameter);
+PyObject *parameter_from(module_state *state, const xcvm_value_info *parameter);
 /* Returns the index of a name among `count` parameters, or -1 with an exception that lists the names. */
-Py_ssize_t parameter_index(const xcvm_parameter *(*at)(const xcvm_program *, size_t), const xcvm_program *program,
+Py_ssize_t parameter_index(const xcvm_value_info *(*at)(const xcvm_program *, size_t), const xcvm_program *program,
                            size_t count, const char *name, const char *what);
 PyObject *parameter_tuple(module_state *state, const xcvm_program *program,
-                          const xcvm_parameter *(*at)(const xcvm_program *, size_t), size_t count);
+                          const xcvm_value_info *(*at)(const xcvm_program *, size_t), size_t count);
 /* Returns the only item of a list, or a tuple of all. Takes the list, which may be NULL. */
 PyObject *unwrap_outputs(PyObject *list);
 bool is_program(const module_state *state, PyObject *object);

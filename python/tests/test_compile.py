@@ -10,6 +10,7 @@ import unittest
 import warnings
 
 import numpy as np
+from onnx import TensorProto, helper
 from support import DIGITS, ROOT, python
 
 import xcvm
@@ -61,7 +62,7 @@ class Options(unittest.TestCase):
         for name in inspect.signature(xcvm.compile).parameters:
             reached.update(_options.compiler_options({name: samples.get(name, True)} if name != "weights" else {name: "f16"}))
         reached.update(_options.compiler_options({"weights": "q4"}))
-        # These follow from emit, two_phase, fuse and weights_file; a cache is the command's.
+        # These follow from emit, two_phase, kernel_library and weights_file; a cache is the command's.
         reached |= {"onnx", "onnx_data_location", "phase", "kernel_library", "cache_dir"}
         self.assertEqual(set(lists()["options"]) - reached, set())
 
@@ -163,9 +164,9 @@ class Compile(unittest.TestCase):
 
     def test_kernel_library(self):
         with self.assertRaisesRegex(ValueError, "output"):
-            xcvm.compile(MODEL, fuse=True)
+            xcvm.compile(MODEL, kernel_library=True)
         with tempfile.TemporaryDirectory() as folder:
-            program = xcvm.compile(MODEL, fuse=True, dim="batch=3", output=pathlib.Path(folder, "d.bin"), target="generic")
+            program = xcvm.compile(MODEL, kernel_library=True, dim="batch=3", output=pathlib.Path(folder, "d.bin"), target="generic")
             np.testing.assert_allclose(np.asarray(program(self.x)), self.expected, rtol=1e-4, atol=1e-6)
 
     def test_check(self):
@@ -179,10 +180,26 @@ class Compile(unittest.TestCase):
         self.assertTrue(any(name == "layout" for name, *_ in xcvm.compile(MODEL, list_passes=True)))
 
     def test_training_form_warns(self):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            xcvm.compile(MODEL)
-        self.assertEqual(caught, [])
+        info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
+        constants = [helper.make_tensor(name, TensorProto.FLOAT, [3], [1.0] * 3) for name in "sbmv"]
+        node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "rm", "rv"], training_mode=1)
+        graph = helper.make_graph([node], "g", info[:1], info[1:], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)])
+        with self.assertWarnsRegex(UserWarning, "training form.*inference=True"):
+            program = xcvm.compile(model)
+        self.assertEqual([kind for kind, _ in program.report.diagnostics], ["training_form"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(xcvm.compile(model, inference=True).report.diagnostics, [])
+            self.assertEqual(xcvm.compile(MODEL).report.diagnostics, [])
+
+    def test_states_are_reported(self):
+        info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xpy"]
+        graph = helper.make_graph([helper.make_node("Add", ["x", "p"], ["y"])], "g", info[:2], info[2:])
+        program = xcvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), state={"y": "p"}, cache_rows=4)
+        self.assertEqual([item.name for item in program.states], ["p"])
+        self.assertEqual({kind for kind, _ in program.report.diagnostics}, {"state"})
+        self.assertIn("state p", program.report.diagnostics[0][1])
 
     def test_image(self):
         program = xcvm.compile(MODEL)

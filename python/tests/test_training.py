@@ -91,6 +91,15 @@ class Train(unittest.TestCase):
         result = xcvm.train(UNTRAINED, data=self.data, **self.columns, epochs=8, batch=32, init="he", optimizer="adam:lr=3e-3", seed=3)
         self.assertGreater(result.report["training"]["metrics"]["accuracy"], 0.97)
 
+    def test_weights_of_a_file_are_reported(self):
+        trainer = xcvm.Trainer(UNTRAINED, loss="softmax_cross_entropy", init="he")
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(f"{folder}/w.npz", **{name: np.asarray(value) for name, value in trainer.parameters.items()})
+            with self.assertWarnsRegex(UserWarning, "w.npz"):
+                other = xcvm.Trainer(UNTRAINED, loss="softmax_cross_entropy", weights=f"{folder}/w.npz")
+        for name, value in trainer.parameters.items():
+            np.testing.assert_array_equal(np.asarray(other.parameters[name]), np.asarray(value))
+
     def test_stopping(self):
         result = xcvm.train(UNTRAINED, data=self.data, **self.columns, epochs=5, batch=64, progress=lambda e: e["step"] < 3)
         self.assertEqual((result.report["end"], result.report["steps"]), ("stopped", 3))

@@ -22,20 +22,17 @@ Pairs = str | Mapping[str, str] | Iterable[Any]
 
 
 class Report(SimpleNamespace):
-    """Memory and arithmetic of a compilation, with the members of xcc_report, and the compiler's remarks.
+    """Memory and arithmetic of a compilation, with the members of xcc_report, and the compiler's diagnostics.
 
     Attributes
     ----------
     nodes_before, nodes_after, flops_before, flops_after, peak_bytes_before, peak_bytes_after, ... : int
         Counts before and after the compilation; dynamic dimensions count as 1, and `exact` is False then.
-    remarks : list of str
-        One line for each state.
-    notes : list of (str, str)
-        Topic and text of each note on the model.
+    diagnostics : list of (str, str)
+        Kind and text of each diagnostic, as ("state", "..."): the kinds of xcc_diagnostic_kind in lower case.
     """
 
-    remarks: list[str]
-    notes: list[tuple[str, str]]
+    diagnostics: list[tuple[str, str]]
 
 
 def _source(model: Any) -> Any:
@@ -81,22 +78,21 @@ def _replace_file(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
-def _warn(topic: str, text: str) -> None:
+def _warn(kind: str, text: str) -> None:
     import warnings
 
-    if topic in ("training_form", "statistics"):
-        hint = "; inference=True takes the model in inference form" if topic == "training_form" else ""
+    if kind in ("training_form", "statistics"):
+        hint = "; inference=True takes the model in inference form" if kind == "training_form" else ""
         warnings.warn(text + hint, stacklevel=3)
 
 
 def _compile_once(source: Any, options: dict[str, Any], callbacks: dict[str, Any]) -> tuple[bytes, bytes, Report]:
-    remarks: list[str] = []
-    notes: list[tuple[str, str]] = []
-    functions: dict[str, Any] = {**callbacks, "remark": remarks.append, "note": lambda topic, text: notes.append((topic, text))}
+    diagnostics: list[tuple[str, str]] = []
+    functions: dict[str, Any] = {**callbacks, "diagnostics": lambda kind, text: diagnostics.append((kind, text))}
     program, data, numbers = _compiler.compile(source, options, functions)
-    for topic, text in notes:
-        _warn(topic, text)
-    return program, data, Report(**numbers, remarks=[line.rstrip("\n") for line in remarks], notes=notes)
+    for kind, text in diagnostics:
+        _warn(kind, text)
+    return program, data, Report(**numbers, diagnostics=diagnostics)
 
 
 def compile(
@@ -151,7 +147,7 @@ def compile(
     recompute: str | None = None,
     memory_budget: int | str | None = None,
     tune: bool = False,
-    fuse: bool = False,
+    kernel_library: bool = False,
     max_memory: int | str | None = None,
     timeout_ms: float | None = None,
     progress: Callable[[str, float], object] | None = None,
@@ -189,7 +185,7 @@ def compile(
         The model has nodes that cannot be compiled; the message names all.
     """
     given = dict(locals())
-    own = ("model", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "fuse", "progress", "dump")
+    own = ("model", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
     if list_passes:
         return lists()["passes"]
     options = compiler_options({name: value for name, value in given.items() if name not in own})
@@ -206,14 +202,14 @@ def compile(
         return export_c(
             data, output=output, target=target, arena_in=arena_in, with_main=with_main, weights_file=weights_file, own_weights=own_weights
         )
-    if (fuse or keep_c is not None) and output is None:
+    if (kernel_library or keep_c is not None) and output is None:
         raise ValueError("a kernel library goes beside its program, which needs a file: give output")
     if two_phase:
         return tuple(
             _finish_program(source, {**options, "phase": phase}, callbacks, _phase_path(output, phase), False)
             for phase in ("forward", "backward")
         )
-    return _finish_program(source, options, callbacks, output, fuse or keep_c is not None)
+    return _finish_program(source, options, callbacks, output, kernel_library or keep_c is not None)
 
 
 def _phase_path(output: str | os.PathLike[str] | None, phase: str) -> str | None:
@@ -224,9 +220,9 @@ def _phase_path(output: str | os.PathLike[str] | None, phase: str) -> str | None
 
 
 def _finish_program(
-    source: Any, options: dict[str, Any], callbacks: dict[str, Any], output: str | os.PathLike[str] | None, fuse: bool
+    source: Any, options: dict[str, Any], callbacks: dict[str, Any], output: str | os.PathLike[str] | None, kernel_library: bool
 ) -> Program:
-    if fuse and output is not None:
+    if kernel_library and output is not None:
         options["kernel_library"] = os.path.splitext(os.fspath(output))[0] + ".so"
     content, _, report = _compile_once(source, options, callbacks)
     if output is not None:

@@ -64,7 +64,7 @@ class Quantization:
     model : bytes
         The quantized ONNX model.
     report : dict
-        Counts, as of xcc_quantize_report.
+        Counts, as of xcc_quantizer_report.
     tensors, nodes, outputs : list
         Of `QuantizedTensor`, `QuantizedNode` and `QuantizedOutput`. Tensors come in ascending order of `sqnr`.
     """

@@ -76,7 +76,7 @@ class Trainer:
         compile_options, own = _split(left)
         if left:
             raise TypeError(f"Trainer has no option {sorted(left)[0]!r}")
-        self._trainer = _compiler.Trainer(_source(model), compile_options, own, {"note": _note, "remark": _remark})
+        self._trainer = _compiler.Trainer(_source(model), compile_options, own, {"diagnostics": _warn})
 
     @property
     def inputs(self) -> list[Parameter]:
@@ -118,13 +118,9 @@ class Trainer:
         return self._trainer.export()
 
 
-def _note(topic: str, text: str) -> None:
-    if topic == "statistics":
+def _warn(kind: str, text: str) -> None:
+    if kind in ("statistics", "weights"):
         warnings.warn(text, stacklevel=2)
-
-
-def _remark(text: str) -> None:
-    warnings.warn(text.rstrip("\n"), stacklevel=2)
 
 
 _own_names = ("threads", "seed", "init", "weights", "training_form")
@@ -274,7 +270,7 @@ def train(
             source = _rounded(source, files, columns, dim, threads, max_memory)
         compile_options, own = _split(options)
         history = _History(progress, epoch)
-        functions = {"note": _note, "remark": _remark, "progress": history}
+        functions = {"diagnostics": _warn, "progress": history}
         trainer = _compiler.Trainer(source, compile_options, own, functions)
         training_data = trainer.open(files, columns)
         held = None

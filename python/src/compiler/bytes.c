@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool byte_buffer_sink(void *user, const void *bytes, size_t count)
+static bool append(void *user, const void *bytes, size_t count)
 {
     byte_buffer *self = user;
     if (count > self->capacity - self->count) {
@@ -22,6 +22,8 @@ bool byte_buffer_sink(void *user, const void *bytes, size_t count)
     self->count += count;
     return true;
 }
+
+xcvm_sink byte_buffer_sink(byte_buffer *self) { return (xcvm_sink){append, self}; }
 
 PyObject *byte_buffer_take(byte_buffer *self)
 {

@@ -1,4 +1,4 @@
-/* Python functions that the compiler calls: progress, notes, remarks, dumps. */
+/* Python functions that the compiler calls: progress, diagnostics, dumps. */
 #include "compiler_module.h"
 
 #include <string.h>
@@ -6,10 +6,9 @@
 int callbacks_read(compiler_callbacks *self, PyObject *dict)
 {
     *self = (compiler_callbacks){.progress = PyDict_GetItemString(dict, "progress"),
-                                 .note = PyDict_GetItemString(dict, "note"),
-                                 .remark = PyDict_GetItemString(dict, "remark"),
+                                 .diagnostics = PyDict_GetItemString(dict, "diagnostics"),
                                  .dump = PyDict_GetItemString(dict, "dump")};
-    PyObject **all[] = {&self->progress, &self->note, &self->remark, &self->dump};
+    PyObject **all[] = {&self->progress, &self->diagnostics, &self->dump};
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         if (*all[i] == Py_None)
             *all[i] = NULL;
@@ -65,63 +64,51 @@ static void report_progress(void *user, const char *pass, double fraction)
     callbacks_leave(self);
 }
 
-static bool report_text(compiler_callbacks *self, PyObject *callable, const void *bytes, size_t count)
+static bool report_dump(void *user, const void *bytes, size_t count)
 {
+    compiler_callbacks *self = user;
     callbacks_enter(self);
     PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)count, "replace");
-    const bool good = call(self, callable, text != NULL ? Py_BuildValue("(N)", text) : NULL);
+    const bool good = call(self, self->dump, text != NULL ? Py_BuildValue("(N)", text) : NULL);
     callbacks_leave(self);
     return good;
 }
 
-static bool report_remark(void *user, const void *bytes, size_t count)
-{
-    compiler_callbacks *self = user;
-    return report_text(self, self->remark, bytes, count);
-}
-
-static bool report_dump(void *user, const void *bytes, size_t count)
-{
-    compiler_callbacks *self = user;
-    return report_text(self, self->dump, bytes, count);
-}
-
-static const char *note_topic(xcc_note_kind kind)
+static const char *diagnostic_name(xcc_diagnostic_kind kind)
 {
     switch (kind) {
-    case XCC_NOTE_TRAINING_FORM:
+    case XCC_DIAGNOSTIC_TRAINING_FORM:
         return "training_form";
-    case XCC_NOTE_INFERENCE_FORM:
+    case XCC_DIAGNOSTIC_INFERENCE_FORM:
         return "inference_form";
-    case XCC_NOTE_MOMENTUM:
+    case XCC_DIAGNOSTIC_MOMENTUM:
         return "momentum";
-    case XCC_NOTE_STATISTICS:
+    case XCC_DIAGNOSTIC_STATISTICS:
         return "statistics";
+    case XCC_DIAGNOSTIC_STATE:
+        return "state";
+    case XCC_DIAGNOSTIC_STATE_PAIR:
+        return "state_pair";
+    case XCC_DIAGNOSTIC_WEIGHTS:
+        return "weights";
     }
     return "";
 }
 
-static void report_note(void *user, xcc_note_kind kind, const char *text)
+static void report_diagnostic(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     compiler_callbacks *self = user;
     callbacks_enter(self);
     PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-    call(self, self->note, string != NULL ? Py_BuildValue("(sN)", note_topic(kind), string) : NULL);
+    call(self, self->diagnostics, string != NULL ? Py_BuildValue("(sN)", diagnostic_name(kind), string) : NULL);
     callbacks_leave(self);
 }
 
-void callbacks_use(compiler_callbacks *self, xcc_options *options)
+void callbacks_use(compiler_callbacks *callbacks, xcc_options *options)
 {
-    options->progress = report_progress;
-    options->user = self;
-    if (self->dump != NULL)
-        options->dump = report_dump;
-    if (self->remark != NULL) {
-        options->remarks = report_remark;
-        options->remarks_user = self;
-    }
-    if (self->note != NULL) {
-        options->note = report_note;
-        options->note_user = self;
-    }
+    options->progress = (xcc_progress){report_progress, callbacks};
+    if (callbacks->dump != NULL)
+        options->debug.dump = (xcvm_sink){report_dump, callbacks};
+    if (callbacks->diagnostics != NULL)
+        options->diagnostics = (xcc_diagnostics){report_diagnostic, callbacks};
 }

@@ -1,6 +1,8 @@
 /* Compiling and checking models. */
 #include "compiler_module.h"
 
+#include <xcvm/export_c.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,16 +94,14 @@ PyObject *compiler_compile(PyObject *module, PyObject *args)
         xcc_report report = {.size = sizeof report};
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         callbacks_use(&callbacks, &options.options);
-        if (options.options.onnx_data_location != NULL) {
-            options.options.onnx_data_sink = byte_buffer_sink;
-            options.options.onnx_data_user = &data;
-        }
+        if (options.options.onnx_export.data_location != NULL)
+            options.options.onnx_export.data = byte_buffer_sink(&data);
         const char *path = source.path != NULL ? PyBytes_AsString(source.path) : NULL;
         callbacks.thread = PyEval_SaveThread();
         const xcvm_status status =
-            path != NULL ? xcc_compile_file(path, &options.options, byte_buffer_sink, &program, &report, &error)
-                         : xcc_compile(source.buffer.buf, (size_t)source.buffer.len, &options.options, byte_buffer_sink,
-                                       &program, &report, &error);
+            path != NULL ? xcc_compile_file(path, &options.options, byte_buffer_sink(&program), &report, &error)
+                         : xcc_compile(source.buffer.buf, (size_t)source.buffer.len, &options.options,
+                                       byte_buffer_sink(&program), &report, &error);
         PyEval_RestoreThread(callbacks.thread);
         if (status != XCVM_OK || callbacks.failure[0] != NULL)
             callbacks_raise(state, &callbacks, &error);
@@ -128,7 +128,7 @@ PyObject *compiler_check(PyObject *module, PyObject *args)
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         const char *file = PyBytes_AsString(name);
         xcvm_status status;
-        Py_BEGIN_ALLOW_THREADS status = xcc_check_file(file, &options.options, byte_buffer_sink, &text, &error);
+        Py_BEGIN_ALLOW_THREADS status = xcc_check_file(file, &options.options, byte_buffer_sink(&text), &error);
         Py_END_ALLOW_THREADS PyObject *bytes = byte_buffer_take(&text);
         PyObject *report = bytes != NULL ? PyUnicode_FromEncodedObject(bytes, "utf-8", "replace") : NULL;
         Py_XDECREF(bytes);
@@ -171,9 +171,10 @@ PyObject *compiler_default_inputs(PyObject *module, PyObject *args)
         xcvm_error error = {.pc = -1};
         const char *path = source.path != NULL ? PyBytes_AsString(source.path) : NULL;
         names.callbacks.thread = PyEval_SaveThread();
-        const xcvm_status status = path != NULL ? xcc_default_inputs_file(path, NULL, append_name, &names, &error)
-                                                : xcc_default_inputs(source.buffer.buf, (size_t)source.buffer.len, NULL,
-                                                                     append_name, &names, &error);
+        const xcvm_status status =
+            path != NULL ? xcc_visit_default_inputs_file(path, NULL, (xcc_name_visitor){append_name, &names}, &error)
+                         : xcc_visit_default_inputs(source.buffer.buf, (size_t)source.buffer.len, NULL,
+                                                    (xcc_name_visitor){append_name, &names}, &error);
         PyEval_RestoreThread(names.callbacks.thread);
         if (status != XCVM_OK || names.callbacks.failure[0] != NULL) {
             callbacks_raise(state, &names.callbacks, &error);
@@ -196,16 +197,15 @@ PyObject *compiler_export_c(PyObject *module, PyObject *args)
                           &own_weights))
         return NULL;
     byte_buffer files[3] = {{0}};
-    const xcc_c_options options = {.size = sizeof options,
-                                   .name = name,
-                                   .header_name = header,
-                                   .target = target,
-                                   .arena_in = arena,
-                                   .with_main = with_main != 0,
-                                   .sink = byte_buffer_sink,
-                                   .source = &files[0],
-                                   .header = &files[1],
-                                   .weights = own_weights ? &files[2] : NULL};
+    const xcc_export_c_options options = {.size = sizeof options,
+                                          .name = name,
+                                          .header_name = header,
+                                          .target = target,
+                                          .arena_in = arena,
+                                          .with_main = with_main != 0,
+                                          .source = byte_buffer_sink(&files[0]),
+                                          .header = byte_buffer_sink(&files[1]),
+                                          .weights = own_weights ? byte_buffer_sink(&files[2]) : (xcvm_sink){0}};
     xcvm_error error;
     xcvm_status status;
     Py_BEGIN_ALLOW_THREADS status = xcc_export_c(program.buf, (size_t)program.len, &options, &error);

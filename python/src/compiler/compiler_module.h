@@ -32,8 +32,8 @@ PyObject *options_names(void);
 /* Python functions that a call of the library may use. The library runs without the interpreter lock. */
 typedef struct compiler_callbacks {
     PyThreadState *thread;
-    PyObject *progress, *note, *remark, *dump; /* callables or NULL */
-    PyObject *failure[3];                      /* the first exception of a callback */
+    PyObject *progress, *diagnostics, *dump; /* callables or NULL */
+    PyObject *failure[3];                    /* the first exception of a callback */
 } compiler_callbacks;
 
 /* Reads a dict of callables. Returns -1 with an exception. */
@@ -55,7 +55,8 @@ typedef struct byte_buffer {
     size_t count, capacity;
 } byte_buffer;
 
-bool byte_buffer_sink(void *user, const void *bytes, size_t count);
+/* A sink that appends to a buffer. */
+xcvm_sink byte_buffer_sink(byte_buffer *buffer);
 /* Makes bytes of the content and frees it. */
 PyObject *byte_buffer_take(byte_buffer *buffer);
 

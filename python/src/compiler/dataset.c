@@ -87,7 +87,7 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         return NULL;
     const Py_ssize_t count = PySequence_Size(inputs);
     column_list columns = {0};
-    xcvm_parameter *parameters = count >= 0 ? calloc((size_t)count + 1, sizeof *parameters) : NULL;
+    xcvm_value_info *parameters = count >= 0 ? calloc((size_t)count + 1, sizeof *parameters) : NULL;
     bool good = parameters != NULL && column_list_read(&columns, paths, rows) == 0;
     for (Py_ssize_t i = 0; good && i < count; i++) {
         PyObject *input = PySequence_GetItem(inputs, i),
@@ -100,8 +100,8 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     if (good) {
         xct_dataset *dataset;
         xcvm_error error;
-        if (xct_dataset_open_inputs(parameters, (size_t)count, columns.paths, columns.path_count, columns.items,
-                                    columns.count, NULL, &dataset, &error) == XCVM_OK)
+        if (xct_dataset_create_for_inputs(parameters, (size_t)count, columns.paths, columns.path_count, columns.items,
+                                          columns.count, NULL, &dataset, &error) == XCVM_OK)
             result = dataset_object_create(state, dataset, (size_t)count, NULL);
         else
             state->api->raise_error(&error);
@@ -151,7 +151,7 @@ static PyObject *dataset_read(dataset_object *self, PyObject *args)
 static PyObject *dataset_examples(dataset_object *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(xct_dataset_examples(self->dataset));
+    return PyLong_FromUnsignedLongLong(xct_dataset_example_count(self->dataset));
 }
 
 static PyObject *dataset_classes(dataset_object *self, void *closure)
@@ -160,7 +160,7 @@ static PyObject *dataset_classes(dataset_object *self, void *closure)
     const size_t count = xct_dataset_class_count(self->dataset);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *name = PyUnicode_FromString(xct_dataset_class(self->dataset, i));
+        PyObject *name = PyUnicode_FromString(xct_dataset_class_at(self->dataset, i));
         if (name == NULL || PyList_SetItem(list, (Py_ssize_t)i, name) < 0)
             Py_CLEAR(list);
     }

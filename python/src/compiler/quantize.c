@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(member) offsetof(xcc_quantize_options, member)
+#define AT(member) offsetof(xcc_quantizer_options, member)
 static const option_row table[] = {
     {"dims", OPTION_DIMS, AT(dims), AT(dim_count), NULL},
     {"threads", OPTION_INT, AT(threads), 0, NULL},
@@ -65,7 +65,7 @@ static int store_batch(const quantization *self, PyObject *arrays, xcvm_value **
         return -1;
     }
     for (size_t i = 0; i < count; i++) {
-        const xcvm_parameter *input = xcc_quantizer_input(self->quantizer, i);
+        const xcvm_value_info *input = xcc_quantizer_input_at(self->quantizer, i);
         inputs[i] = self->state->api->value_from_object(self->state->api->state, PyList_GetItem(arrays, (Py_ssize_t)i),
                                                         &input->type, input->name);
         if (inputs[i] == NULL) {
@@ -112,8 +112,8 @@ static bool append(PyObject *list, PyObject *item)
 static PyObject *tensor_list(const xcc_quantizer *quantizer)
 {
     PyObject *list = PyList_New(0);
-    const xcc_quantize_tensor *t;
-    for (size_t i = 0; list != NULL && (t = xcc_quantizer_tensor(quantizer, i)) != NULL; i++)
+    const xcc_quantizer_tensor_info *t;
+    for (size_t i = 0; list != NULL && (t = xcc_quantizer_tensor_at(quantizer, i)) != NULL; i++)
         if (!append(list, Py_BuildValue("(ssdddddLddd)", t->name, t->op, t->low, t->high, t->least, t->greatest,
                                         t->scale, (long long)t->zero_point, t->sqnr, t->max_error, t->mean_error)))
             Py_CLEAR(list);
@@ -123,8 +123,8 @@ static PyObject *tensor_list(const xcc_quantizer *quantizer)
 static PyObject *node_list(const xcc_quantizer *quantizer)
 {
     PyObject *list = PyList_New(0);
-    const xcc_quantize_node *n;
-    for (size_t i = 0; list != NULL && (n = xcc_quantizer_node(quantizer, i)) != NULL; i++)
+    const xcc_quantizer_node_info *n;
+    for (size_t i = 0; list != NULL && (n = xcc_quantizer_node_at(quantizer, i)) != NULL; i++)
         if (!append(list, Py_BuildValue("(ssNsd)", n->name, n->op, PyBool_FromLong(n->quantized), n->reason, n->harm)))
             Py_CLEAR(list);
     return list;
@@ -133,8 +133,8 @@ static PyObject *node_list(const xcc_quantizer *quantizer)
 static PyObject *output_list(const xcc_quantizer *quantizer)
 {
     PyObject *list = PyList_New(0);
-    const xcc_quantize_output *o;
-    for (size_t i = 0; list != NULL && (o = xcc_quantizer_output(quantizer, i)) != NULL; i++)
+    const xcc_quantizer_output_info *o;
+    for (size_t i = 0; list != NULL && (o = xcc_quantizer_output_at(quantizer, i)) != NULL; i++)
         if (!append(list,
                     Py_BuildValue("(sddddddNdd)", o->name, o->least, o->greatest, o->max_error, o->mean_error, o->sqnr,
                                   o->agree, PyBool_FromLong(o->decisions), o->likely_error, o->likely_agree)))
@@ -144,8 +144,8 @@ static PyObject *output_list(const xcc_quantizer *quantizer)
 
 static PyObject *report_dict(const xcc_quantizer *quantizer)
 {
-    xcc_quantize_report r = {.size = sizeof r};
-    xcc_quantizer_report(quantizer, &r);
+    xcc_quantizer_report r = {.size = sizeof r};
+    xcc_quantizer_get_report(quantizer, &r);
     return Py_BuildValue("{snsnsnsnsnsnsKsKsnsnsnsKsnsisn}", "tensor_count", (Py_ssize_t)r.tensor_count, "node_count",
                          (Py_ssize_t)r.node_count, "quantized_nodes", (Py_ssize_t)r.quantized_nodes,
                          "folded_normalizations", (Py_ssize_t)r.folded_normalizations, "equalized_pairs",
@@ -159,7 +159,7 @@ static PyObject *report_dict(const xcc_quantizer *quantizer)
 
 /* ---- The function ---- */
 
-static xcvm_status create(const model_source *source, const char *path, const xcc_quantize_options *options,
+static xcvm_status create(const model_source *source, const char *path, const xcc_quantizer_options *options,
                           xcc_quantizer **quantizer, xcvm_error *error)
 {
     return path != NULL
@@ -168,7 +168,7 @@ static xcvm_status create(const model_source *source, const char *path, const xc
 }
 
 /* `prepare` receives the inputs of the model and returns (batch_count, read), or None for no data. */
-static PyObject *quantize(quantization *self, const model_source *source, xcc_quantize_options *options,
+static PyObject *quantize(quantization *self, const model_source *source, xcc_quantizer_options *options,
                           PyObject *prepare)
 {
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
@@ -181,7 +181,7 @@ static PyObject *quantize(quantization *self, const model_source *source, xcc_qu
     const capi *api = self->state->api;
     PyObject *inputs = PyList_New(0), *data = NULL, *result = NULL;
     for (size_t i = 0; inputs != NULL && i < xcc_quantizer_input_count(self->quantizer); i++)
-        if (!append(inputs, api->parameter_from(api->state, xcc_quantizer_input(self->quantizer, i))))
+        if (!append(inputs, api->parameter_from(api->state, xcc_quantizer_input_at(self->quantizer, i))))
             Py_CLEAR(inputs);
     data = inputs != NULL ? PyObject_CallFunctionObjArgs(prepare, inputs, NULL) : NULL;
     Py_ssize_t count = 0;
@@ -191,7 +191,7 @@ static PyObject *quantize(quantization *self, const model_source *source, xcc_qu
         self->callbacks.thread = PyEval_SaveThread();
         xcvm_status status = xcc_quantizer_run(self->quantizer, data != Py_None ? &calibration : NULL, &error);
         if (status == XCVM_OK)
-            status = xcc_quantizer_write(self->quantizer, byte_buffer_sink, &model, &error);
+            status = xcc_quantizer_save(self->quantizer, byte_buffer_sink(&model), &error);
         PyEval_RestoreThread(self->callbacks.thread);
         if (status != XCVM_OK || self->callbacks.failure[0] != NULL)
             callbacks_raise(self->state, &self->callbacks, &error);
@@ -212,13 +212,12 @@ PyObject *compiler_quantize(PyObject *module, PyObject *args)
     PyObject *model, *dict, *functions, *prepare, *result = NULL;
     if (!PyArg_ParseTuple(args, "OO!O!O:quantize", &model, &PyDict_Type, &dict, &PyDict_Type, &functions, &prepare))
         return NULL;
-    xcc_quantize_options options = {.size = sizeof options};
+    xcc_quantizer_options options = {.size = sizeof options};
     option_memory memory = {0};
     model_source source = {0};
     if (option_memory_read(&memory, table, COUNT_OF(table), &options, dict, "quantize") == 0 &&
         callbacks_read(&self.callbacks, functions) == 0 && model_source_read(&source, model) == 0) {
-        options.progress = report_progress;
-        options.user = &self;
+        options.progress = (xcc_progress){report_progress, &self};
         result = quantize(&self, &source, &options, prepare);
     }
     xcc_quantizer_destroy(self.quantizer);

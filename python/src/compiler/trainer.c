@@ -15,7 +15,7 @@ typedef struct trainer_object {
     bool busy;
 } trainer_object;
 
-#define AT(member) offsetof(xct_options, member)
+#define AT(member) offsetof(xct_trainer_options, member)
 static const option_row trainer_rows[] = {
     {"label", OPTION_TEXT, AT(label), 0, NULL},
     {"threads", OPTION_INT, AT(threads), 0, NULL},
@@ -50,7 +50,7 @@ static const option_row fit_rows[] = {
 
 /* ---- Life ---- */
 
-static int create(trainer_object *self, xct_options *options)
+static int create(trainer_object *self, xct_trainer_options *options)
 {
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
     options->compile = &self->compile.options;
@@ -80,7 +80,7 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     self->state = PyType_GetModuleState(type);
     Py_INCREF(functions);
     self->kept = functions;
-    xct_options options = {.size = sizeof options};
+    xct_trainer_options options = {.size = sizeof options};
     if (options_read(&self->compile, compile) < 0 ||
         option_memory_read(&self->memory, trainer_rows, COUNT_OF(trainer_rows), &options, dict, "train") < 0 ||
         callbacks_read(&self->callbacks, functions) < 0 || model_source_read(&self->source, model) < 0) {
@@ -88,11 +88,7 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         return NULL;
     }
     callbacks_use(&self->callbacks, &self->compile.options);
-    self->compile.options.progress = NULL;
-    if (self->callbacks.remark != NULL) {
-        options.remarks = self->compile.options.remarks;
-        options.remarks_user = &self->callbacks;
-    }
+    self->compile.options.progress = (xcc_progress){0};
     if (create(self, &options) < 0) {
         Py_DECREF(OBJECT(self));
         return NULL;
@@ -191,8 +187,8 @@ static PyObject *trainer_open(trainer_object *self, PyObject *args)
     xct_dataset *dataset;
     xcvm_error error;
     if (column_list_read(&columns, paths, rows) == 0) {
-        if (xct_dataset_open(self->trainer, columns.paths, columns.path_count, columns.items, columns.count, &dataset,
-                             &error) == XCVM_OK)
+        if (xct_dataset_create(self->trainer, columns.paths, columns.path_count, columns.items, columns.count, &dataset,
+                               &error) == XCVM_OK)
             result = dataset_object_create(self->state, dataset, xct_trainer_input_count(self->trainer), OBJECT(self));
         else
             self->state->api->raise_error(&error);
@@ -229,8 +225,7 @@ static PyObject *trainer_fit(trainer_object *self, PyObject *args)
         xct_fit_report report = {.size = sizeof report};
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         options.validation = validation != Py_None ? ((dataset_object *)validation)->dataset : NULL;
-        options.progress = report_progress;
-        options.user = self;
+        options.progress = (xct_progress_visitor){report_progress, self};
         self->callbacks.thread = PyEval_SaveThread();
         const xcvm_status status =
             xct_trainer_fit(self->trainer, ((dataset_object *)data)->dataset, &options, &report, &error);
@@ -254,7 +249,7 @@ static PyObject *run_batch(trainer_object *self, PyObject *arrays, const xct_ste
     xcvm_value **values = calloc(count + 1, sizeof *values);
     bool good = values != NULL;
     for (size_t i = 0; good && i < count; i++) {
-        const xcvm_parameter *input = xct_trainer_input(self->trainer, i);
+        const xcvm_value_info *input = xct_trainer_input_at(self->trainer, i);
         PyObject *array = PySequence_GetItem(arrays, (Py_ssize_t)i);
         values[i] = array != NULL ? api->value_from_object(api->state, array, &input->type, input->name) : NULL;
         Py_XDECREF(array);
@@ -311,7 +306,7 @@ static PyObject *trainer_parameters(trainer_object *self, PyObject *unused)
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict != NULL && i < xct_trainer_parameter_count(self->trainer); i++) {
         const char *name;
-        const xcvm_value *value = xct_trainer_parameter(self->trainer, i, &name);
+        const xcvm_value *value = xct_trainer_parameter_at(self->trainer, i, &name);
         xcvm_value *copy = NULL;
         xcvm_error error;
         PyObject *tensor = xcvm_value_copy(NULL, value, &copy, &error) == XCVM_OK
@@ -350,7 +345,7 @@ static PyObject *with_path(trainer_object *self, PyObject *args, bool restore)
     xcvm_error error;
     const char *name = PyBytes_AsString(path);
     const xcvm_status status =
-        restore ? xct_trainer_restore(self->trainer, name, &error) : xct_trainer_save(self->trainer, name, &error);
+        restore ? xct_trainer_load(self->trainer, name, &error) : xct_trainer_save(self->trainer, name, &error);
     Py_DECREF(path);
     if (status != XCVM_OK)
         return self->state->api->raise_error(&error);
@@ -368,7 +363,7 @@ static PyObject *trainer_export(trainer_object *self, PyObject *unused)
     byte_buffer model = {0};
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
     self->callbacks.thread = PyEval_SaveThread();
-    const xcvm_status status = xct_trainer_export(self->trainer, byte_buffer_sink, &model, &error);
+    const xcvm_status status = xct_trainer_export(self->trainer, byte_buffer_sink(&model), &error);
     PyEval_RestoreThread(self->callbacks.thread);
     return leave(self, status, &error, byte_buffer_take(&model));
 }
@@ -379,7 +374,7 @@ static PyObject *trainer_inputs(trainer_object *self, void *closure)
     const capi *api = self->state->api;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < xct_trainer_input_count(self->trainer); i++) {
-        PyObject *item = api->parameter_from(api->state, xct_trainer_input(self->trainer, i));
+        PyObject *item = api->parameter_from(api->state, xct_trainer_input_at(self->trainer, i));
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -390,7 +385,7 @@ static PyObject *trainer_inputs(trainer_object *self, void *closure)
 static PyObject *trainer_steps(trainer_object *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(xct_trainer_steps(self->trainer));
+    return PyLong_FromUnsignedLongLong(xct_trainer_step_count(self->trainer));
 }
 
 static PyMethodDef methods[] = {

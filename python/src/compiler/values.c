@@ -88,8 +88,8 @@ PyObject *compiler_load_value(PyObject *module, PyObject *args)
         xcvm_value *value = NULL;
         xcvm_error error;
         char name[128];
-        const xcvm_status status =
-            xcc_value_load(bytes.buf, (size_t)bytes.len, wanted != Py_None ? &type : NULL, NULL, name, &value, &error);
+        const xcvm_status status = xcc_value_load(bytes.buf, (size_t)bytes.len, wanted != Py_None ? &type : NULL, NULL,
+                                                  0, name, &value, &error);
         result = finish_value(state, status, value, &error);
     }
     PyBuffer_Release(&bytes);
@@ -108,7 +108,7 @@ PyObject *compiler_save_value(PyObject *module, PyObject *args)
         return NULL;
     byte_buffer bytes = {0};
     xcvm_error error;
-    const xcvm_status status = xcc_value_save(value, name, byte_buffer_sink, &bytes, &error);
+    const xcvm_status status = xcc_value_save(value, name, byte_buffer_sink(&bytes), &error);
     xcvm_value_release(value);
     PyObject *result = byte_buffer_take(&bytes);
     if (status == XCVM_OK)
