@@ -25,8 +25,8 @@ xcvm_status xcvm_lazy_library_load(xcvm_lazy_library *library, xcvm_error *error
     if (!library->loaded) {
         void *handle = dlopen(library->file, RTLD_LAZY | RTLD_LOCAL);
         status = handle != NULL ? find_functions(library, handle, error)
-                                : xcvm_error_set(error, XCVM_UNSUPPORTED,
-                                                 "a required library cannot be loaded: %.200s", dlerror());
+                                : xcvm_error_set(error, XCVM_UNSUPPORTED, "a required library cannot be loaded: %.200s",
+                                                 dlerror());
         if (status == XCVM_OK)
             __atomic_store_n(&library->loaded, 1, __ATOMIC_RELEASE);
         else if (handle != NULL)

@@ -144,7 +144,8 @@ xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
 
 xcvm_status xcvm_image_decode_jpeg(const xcvm_image_source *s)
 {
-    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build does not support JPEG images: it was built without libjpeg");
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build does not support JPEG images: it was built without libjpeg");
 }
 
 #endif

@@ -216,7 +216,8 @@ xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
 
 xcvm_status xcvm_image_decode_jpeg2000(const xcvm_image_source *s)
 {
-    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build does not support JPEG 2000 images: it was built without OpenJPEG");
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build does not support JPEG 2000 images: it was built without OpenJPEG");
 }
 
 #endif

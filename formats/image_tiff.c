@@ -193,7 +193,8 @@ xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
 
 xcvm_status xcvm_image_decode_tiff(const xcvm_image_source *s)
 {
-    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build does not support TIFF images: it was built without libtiff");
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build does not support TIFF images: it was built without libtiff");
 }
 
 #endif

@@ -37,7 +37,8 @@ xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
 
 xcvm_status xcvm_image_decode_webp(const xcvm_image_source *s)
 {
-    return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "this build does not support WebP images: it was built without libwebp");
+    return xcvm_error_set(s->error, XCVM_UNSUPPORTED,
+                          "this build does not support WebP images: it was built without libwebp");
 }
 
 #endif

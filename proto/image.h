@@ -41,7 +41,7 @@ typedef struct xcvm_constant {
 /* A tensor that a session keeps between runs. */
 typedef struct xcvm_state_declaration {
     xcvm_value_info declared; /* name and type; dimensions may be open */
-    uint32_t initial;        /* index of the initial constant, plus 1; 0: zeros, with open dimensions of size 0 */
+    uint32_t initial;         /* index of the initial constant, plus 1; 0: zeros, with open dimensions of size 0 */
 } xcvm_state_declaration;
 
 typedef struct xcvm_library {
@@ -94,7 +94,8 @@ void *xcvm_args_detach(xcvm_arena *arena, const xcvm_schema *schema, const void 
 
 /* Text assembly (assembler.c, disassembler.c; docs/assembly.md). The assembler allocates its results in `arena`,
  * including constants. */
-xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_disassemble_options *options, xcvm_sink sink, xcvm_error *error);
+xcvm_status xcvm_image_disassemble(const xcvm_image *image, const xcvm_disassemble_options *options, xcvm_sink sink,
+                                   xcvm_error *error);
 xcvm_status xcvm_image_assemble(const char *text, size_t length, const char *base_dir, const xcvm_allocator *allocator,
                                 xcvm_arena *arena, xcvm_image *image, xcvm_error *error);
 /* Writes the attributes of one instruction as in text assembly, e.g. "strides=[2 2] group=1", truncated to `size`. */

@@ -3,7 +3,7 @@
 # goes from a module to a module of the same layer that it includes. A module is drawn above the modules that it uses.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -vE '^(tests|bench|examples)/' | LC_ALL=C sort | xargs awk '
+git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -vE '^(tests|bench|examples|python/(bench|tests))/' | LC_ALL=C sort | xargs awk '
 function folder(file) {
     sub(/\/[^\/]*$/, "", file)
     if (file ~ /\/.*\/simd$/)
@@ -12,7 +12,8 @@ function folder(file) {
 }
 function layer_of(module) { sub(/\/.*/, "", module); return module }
 BEGIN {
-    layers = split("tools train tape compiler vm proto ops formats base include", order)
+    layers = split("python tools train tape compiler vm proto ops formats base include", order)
+    says["python"] = "the Python package"
     says["tools"] = "the xcvm command"
     says["train"] = "data sets, training loop, checkpoints"
     says["tape"] = "define-by-run networks, at the same level as train"

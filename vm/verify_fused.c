@@ -83,11 +83,10 @@ static xcvm_status check_left(xcvm_verifier *v, range *r)
         r->writer[instruction->out[0]] = 0;
         left++;
         if (!is_result(r, pc - r->pc - 1))
-            return xcvm_verifier_fail(
-                v, r->pc, XCVM_INVALID_PROGRAM,
-                "instruction %zu, one of those it replaces, leaves $%d set, which is none of its "
-                "results",
-                pc, (int)instruction->out[0]);
+            return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM,
+                                      "instruction %zu, one of those it replaces, leaves $%d set, which is none of its "
+                                      "results",
+                                      pc, (int)instruction->out[0]);
     }
     if (left != r->args->results.count)
         return xcvm_verifier_fail(v, r->pc, XCVM_INVALID_PROGRAM, "%zu results are named, but %zu of them are made",

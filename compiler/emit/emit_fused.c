@@ -14,8 +14,8 @@ static bool is_from_outside(const xcc_kernel_group *f, const xcc_value *v)
     return v != NULL && (v->producer == NULL || v->producer->group != &f->group);
 }
 
-/* Emits the KernelCall instruction before a group. Operands of the group are fetched before it, so that only the group's
- * instructions follow. */
+/* Emits the KernelCall instruction before a group. Operands of the group are fetched before it, so that only the
+ * group's instructions follow. */
 static xcvm_status begin_fused(xcc_emitter *e, const xcc_kernel_group *f)
 {
     int32_t in[XCVM_FUSED_OPERANDS];

@@ -21,7 +21,8 @@ typedef struct xcc_node_names {
 void xcc_node_names_add(xcc_node_names *names, const char *name, const char *op, unsigned uses);
 /* Reports "COUNT node is|nodes are WHAT: 'a' (Op), 'b' (Op) and N more" to the options' note callback, if there are
  * nodes and a callback. */
-void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_diagnostic_kind kind, const char *what);
+void xcc_node_names_note(const xcc_node_names *names, const xcc_options *options, xcc_diagnostic_kind kind,
+                         const char *what);
 
 /* XCC_USES_... flags of an instruction in training form; 0: it is in inference form, or an input of the model decides.
  */

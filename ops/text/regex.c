@@ -6,7 +6,8 @@
 XCVM_SHAPE_RULE_OF(RegexFullMatch)
 {
 #ifndef XCVM_HAVE_PCRE2
-    XCVM_CHECK(t->error, false, UNSUPPORTED, "this build does not support regular expressions: it was built without PCRE2");
+    XCVM_CHECK(t->error, false, UNSUPPORTED,
+               "this build does not support regular expressions: it was built without PCRE2");
 #endif
     XCVM_TRY(xcvm_regex_check_syntax(a->pattern.at, a->pattern.length, t->error));
     xcvm_value_set_tensor(a->y, XCVM_BOOL, a->x->rank, a->x->dims);
