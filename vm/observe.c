@@ -43,7 +43,7 @@ static void count_live(xcvm_session *s, size_t pc, size_t released)
     }
 }
 
-/* Counts the results of a Fused instruction that ran instead of its unfused instructions. */
+/* Counts the results of a KernelCall instruction that ran instead of its unfused instructions. */
 static void count_fused(xcvm_session *s, size_t pc)
 {
     const xcvm_fused *f = &s->program->fused[s->program->steps[pc].target];

@@ -39,8 +39,8 @@ typedef struct xcvm_step {
     uint32_t cached_types_at; /* index of the results' cached types in a session */
     bool has_cached_types;    /* other instructions write the results' registers, so that their types are cached */
     uint32_t alias_operand;
-    int32_t target;       /* of a jump; In and Out: input or output; Load: state; Store: outputs + state; Fused: `fused`
-                             entry; kernel: its first output; else -1 */
+    int32_t target; /* of a jump; In and Out: input or output; Load: state; Store: outputs + state; KernelCall: `fused`
+                       entry; kernel: its first output; else -1 */
     size_t args_offset;   /* offset in a session's argument block */
     size_t in_at, out_at; /* first operand and result in a session's flat pointer arrays */
 } xcvm_step;
@@ -71,7 +71,7 @@ typedef struct xcvm_producer {
     int32_t next; /* next output with the same producer, or -1 */
 } xcvm_producer;
 
-/* A Fused instruction with checked indices. */
+/* A KernelCall instruction with checked indices. */
 typedef struct xcvm_fused {
     uint32_t library, kernel;
     uint32_t count; /* number of unfused instructions after it that it replaces */

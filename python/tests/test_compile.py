@@ -198,7 +198,7 @@ class Compile(unittest.TestCase):
         graph = helper.make_graph([helper.make_node("Add", ["x", "p"], ["y"])], "g", info[:2], info[2:])
         program = xcvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), state={"y": "p"}, cache_rows=4)
         self.assertEqual([item.name for item in program.states], ["p"])
-        self.assertEqual({kind for kind, _ in program.report.diagnostics}, {"state"})
+        self.assertEqual({kind for kind, _ in program.report.diagnostics}, {"state", "state_pair"})
         self.assertIn("state p", program.report.diagnostics[0][1])
 
     def test_image(self):

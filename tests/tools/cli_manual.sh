@@ -10,6 +10,7 @@ cp model.onnx b.onnx
 "$xcvm" compile model.onnx -o resnet50.bin
 cp "$root/examples/digits/model.onnx" mnist.onnx
 cp "$root/examples/digits/images/3.png" digit.png
+cp mnist.onnx detector.onnx
 assemble same.bin <<'X'
 xcvm 1
 input x f32[Nx3]

@@ -72,7 +72,7 @@ check test $? = 0
 check cmp .out file.bin
 run quantize network.onnx -d line.npz -o - --picture -
 code 2
-err_has '--output and --picture are one file, -'
+err_has '--output and --picture name the same file, -'
 
 # ---- Files that are read, and each other ----
 

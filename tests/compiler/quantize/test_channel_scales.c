@@ -17,14 +17,14 @@ static const char *const scaled[] = {
     /* A residual: three tensors have one factor for each channel. */
     HEAD "init v f32[2x2x1x1] 0.1 0 0 0.1\ne = Conv(c, v)\ns = Add(e, c)\nr = Relu(s)\ny = Conv(r, u)\n",
     /* Channels of zeros are added, as in BlazeFace. */
-    HEAD "init p i64[8] 0 1 0 0 0 0 0 0\ninit t f32[1x3x1x1] 0 0 1\nm = MaxPool(c) kernel_shape=[1 1]\n"
-         "e = Pad(m, p)\ny = Conv(e, t)\n",
-    HEAD "init v f32[1x2x1x1] 50 50\ninit t f32[1x3x1x1] 0 0 1\nf = Conv(x, v)\ne = Concat(f, c) axis=1\n"
-         "y = Conv(e, t)\n",
+    (HEAD "init p i64[8] 0 1 0 0 0 0 0 0\ninit t f32[1x3x1x1] 0 0 1\nm = MaxPool(c) kernel_shape=[1 1]\n"
+          "e = Pad(m, p)\ny = Conv(e, t)\n"),
+    (HEAD "init v f32[1x2x1x1] 50 50\ninit t f32[1x3x1x1] 0 0 1\nf = Conv(x, v)\ne = Concat(f, c) axis=1\n"
+          "y = Conv(e, t)\n"),
     HEAD "init k f32[4] 1 1 2 2\ne = Resize(c, _, k) mode=\"nearest\"\ny = Conv(e, u)\n",
     HEAD "init t f32[2x1x1x1] 0 1\ny = ConvTranspose(c, t)\n",
-    "opset 13\ninput x f32[1x2x4x4]\noutput y\ninit w f32[2x2x1x1] 100 0 0 1\ninit u f32[1x2x1x1] 0 1\n"
-    "c = ConvTranspose(x, w)\ny = Conv(c, u)\n",
+    ("opset 13\ninput x f32[1x2x4x4]\noutput y\ninit w f32[2x2x1x1] 100 0 0 1\ninit u f32[1x2x1x1] 0 1\n"
+     "c = ConvTranspose(x, w)\ny = Conv(c, u)\n"),
 };
 enum { SCALED = sizeof scaled / sizeof *scaled };
 
