@@ -12,7 +12,6 @@
 #   make docs       build the documentation site in build/release/docs/html
 #   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
 #   make size       the bytes of the runtime library, layer by layer
-#   make size       the bytes of the runtime library, floor by floor
 #   make python     build the Python package and install it in build/venv
 #   make clean      remove build/ and demo/
 

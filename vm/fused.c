@@ -1,4 +1,4 @@
-/* Execution of KernelCall instructions: call a function of a kernel library instead of the unfused instructions. The
+/* Execution of KernelCall instructions: calls functions of a kernel library instead of unfused instructions. The
  * registers end in the same state, including types and memory, so no other code depends on the choice. */
 #include "vm/session.h"
 

@@ -50,7 +50,7 @@ struct xcvm_session {
     bool bound_outputs_dirty; /* memory of results may have to be assigned again */
     uint64_t inferences;      /* number of shape inferences so far */
 
-    char *arena; /* NULL until the first run that needs it */
+    char *arena; /* NULL if the program needs none */
     size_t arena_bytes;
     bool arena_is_callers;
     bool threads_are_lent;

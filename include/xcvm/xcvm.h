@@ -368,7 +368,7 @@ XCVM_API const xcvm_value *xcvm_session_get_state(const xcvm_session *session, s
 /* Replaces a state's value. Counted values are shared and never written; lent values are copied. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xcvm_value *value,
                                                           xcvm_error *error);
-/* Restores the initial value of every state. After OUT_OF_MEMORY only some may have been restored. */
+/* Restores the initial value of every state. After a failure no state has changed. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_reset_states(xcvm_session *session, xcvm_error *error);
 /* Writes all states as a safetensors file. UNSUPPORTED for element types that the format lacks: packed types, c128, and
  * 8-bit floats other than f8e4m3fn and f8e5m2. */
