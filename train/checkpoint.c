@@ -528,7 +528,7 @@ static void list_neighbors(const char *folder, char *list, size_t size)
             if (at < NAMED)
                 memcpy(names[at], names[at - 1], LONGEST);
         if (at < NAMED)
-            (void)snprintf(names[at], LONGEST, "%s", entry->d_name);
+            memcpy(names[at], entry->d_name, strlen(entry->d_name) + 1);
     }
     if (dir != NULL)
         closedir(dir);
