@@ -587,7 +587,7 @@ CASES = [
          options="--activations u16", bound=MEAN_ERROR),
     Case("emotion", "class", human("emotion"), face_crops(64, gray), same(top)),
     Case("liveness", "class", human("liveness"), face_crops(32, unit), same(top), short=True),
-    Case("antispoof", "yes or no", human("antispoof"), face_crops(128, unit), same(above_half), short=True),
+    Case("antispoof", "yes or no", human("antispoof"), face_crops(128, unit), same(above_half), short=True, options="--no-channel-scaling"),
     Case("gear", "class", human("gear"), face_crops(198, unit), same(top)),
     Case("faceres", "gender, age to 2 years", human("faceres"), face_crops(224, batched), judge_people, bound=MEAN_ERROR),
     Case("facemesh", "points to 2 of 192 pixels", human("facemesh"), face_crops(192, unit), points(mesh, 2), bound=MEAN_ERROR),

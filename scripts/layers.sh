@@ -237,5 +237,5 @@ END {
     for (m in units)
         fail(m ": includes itself through others")
     print seen " includes and " checked + 0 " uses of symbols, " wrong + 0 " against the order of the modules"
-    exit wrong > 0 || seen < 1000 || symbols != "" && checked < 10000
+    exit wrong > 0 || seen < 1000 || symbols != "" && checked < 5000
 }' ${symbols:+"$symbols"}
