@@ -2,14 +2,14 @@
  * type stays for the rules. */
 #include "tape/mode.h"
 
-static bool rule_reads(const tape_op_record *r, unsigned what) { return (r->unused_elements & what) == 0; }
+static bool rule_reads(const tape_op_record *r, unsigned what) { return (r->read_elements & what) != 0; }
 
 void tape_retain_elements(tape_op_record *r)
 {
     /* An op that waits, or may run again, reads all operands. */
-    r->unused_elements =
-        r->operation != NULL || r->tape->mode->defers ? 0 : (uint8_t)xcc_gradient_unread(r->schema->opcode);
-    const uint32_t of_operands = rule_reads(r, XCC_UNREAD_OPERANDS), of_results = rule_reads(r, XCC_UNREAD_RESULTS);
+    r->read_elements =
+        (uint8_t)(r->operation != NULL || r->tape->mode->defers ? XCVM_READS_BOTH : r->schema->gradient_reads);
+    const uint32_t of_operands = rule_reads(r, XCVM_READS_OPERANDS), of_results = rule_reads(r, XCVM_READS_RESULTS);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL) {
             r->in[i]->refs++;
@@ -25,7 +25,7 @@ void tape_retain_elements(tape_op_record *r)
 
 void tape_unretain_elements(tape_op_record *r)
 {
-    const uint32_t of_operands = rule_reads(r, XCC_UNREAD_OPERANDS), of_results = rule_reads(r, XCC_UNREAD_RESULTS);
+    const uint32_t of_operands = rule_reads(r, XCVM_READS_OPERANDS), of_results = rule_reads(r, XCVM_READS_RESULTS);
     for (uint32_t i = 0; i < r->in_count; i++)
         if (r->in[i] != NULL) {
             r->in[i]->uses--;
@@ -53,8 +53,8 @@ void tape_replace_retained_result(tape_op_record *r, tape_variable *v, tape_vari
             r->out[i] = instead;
     instead->creator = r;
     v->creator = NULL;
-    v->readers -= rule_reads(r, XCC_UNREAD_RESULTS);
-    instead->readers += rule_reads(r, XCC_UNREAD_RESULTS);
+    v->readers -= rule_reads(r, XCVM_READS_RESULTS);
+    instead->readers += rule_reads(r, XCVM_READS_RESULTS);
 }
 
 void tape_free_unused_elements(tape_variable *v)

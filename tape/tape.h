@@ -75,7 +75,7 @@ struct tape_op_record {
     uint32_t pending_index;    /* index in the queue of waiting ops, + 1; 0: not queued */
     tape_op_record *next_dead; /* in the list of records to remove */
     uint32_t *schedule_users;  /* counts the records of a schedule; NULL: of none */
-    uint8_t unused_elements;   /* operands or results that its rule does not read (XCC_UNREAD_...) */
+    uint8_t read_elements;     /* enum xcvm_reads: elements that its rule may read */
     bool busy : 1;             /* in use, and must not be removed */
     bool backward : 1;         /* made by a backward pass */
     bool differentiable : 1;   /* gradients flow through it */

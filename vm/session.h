@@ -150,7 +150,7 @@ xcvm_status xcvm_session_prepare(xcvm_session *s, size_t pc);
 /* After a kernel whose shapes are not valid: checks that every result was produced. */
 xcvm_status xcvm_session_check_results(xcvm_session *s, size_t pc);
 /* Runs the function of a KernelCall instruction, if one matches. Then *next is after the unfused instructions
- * (fused.c). */
+ * (kernel_call.c). */
 xcvm_status xcvm_session_run_fused(xcvm_session *s, size_t pc, size_t *next);
 /* Begin and end a run or other operation with a deadline and cancellation; kernels report errors there (run.c). */
 void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error);

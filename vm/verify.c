@@ -30,7 +30,7 @@ static xcvm_status verify(xcvm_verifier *v)
     XCVM_TRY(xcvm_link_dims(v));
     XCVM_TRY(xcvm_verify_blocks(v));
     XCVM_TRY(xcvm_verify_tail(v));
-    XCVM_TRY(xcvm_verify_fused(v));
+    XCVM_TRY(xcvm_verify_kernel_calls(v));
     XCVM_TRY(xcvm_verify_flow(v));
     xcvm_analyze_aliasing(v->program);
     XCVM_TRY(xcvm_verify_slots(v));

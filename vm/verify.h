@@ -79,7 +79,7 @@ xcvm_status xcvm_link_dims(xcvm_verifier *v);
 xcvm_status xcvm_verify_blocks(xcvm_verifier *v);
 /* Verifies the unfused instructions of each KernelCall: in one block, only kernels with fixed results and Frees of
  * their results, and the registers left set are its results. Fills program->fused. */
-xcvm_status xcvm_verify_fused(xcvm_verifier *v);
+xcvm_status xcvm_verify_kernel_calls(xcvm_verifier *v);
 /* Tracks set registers and their types along all paths. Fills program->live_at_exit. */
 xcvm_status xcvm_verify_flow(xcvm_verifier *v);
 /* Derives the result types of instruction `pc` from v->types and, if `report`, checks the operands' types. Unknown

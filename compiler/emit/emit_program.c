@@ -38,7 +38,7 @@ static xcvm_status emit_node(xcc_emitter *e, const xcc_node *n)
 {
     XCVM_TRY(xcc_poll(e->code.m));
     if (n->group != NULL)
-        return xcc_emit_fused(e, n);
+        return xcc_emit_kernel_call(e, n);
     size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < inputs; i++)
         if (!xcc_writes_input(n, i))

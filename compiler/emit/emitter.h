@@ -42,7 +42,7 @@ xcvm_status xcc_emit_fetch(xcc_emitter *e, const xcc_value *v);
 /* Emits the instruction of a node, whose operands must have been fetched. */
 xcvm_status xcc_emit_instruction(xcc_emitter *e, const xcc_node *n);
 /* Emits a node of a group, with the KernelCall instruction if it is the first. */
-xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n);
+xcvm_status xcc_emit_kernel_call(xcc_emitter *e, const xcc_node *n);
 /* Emits the kernel library of the groups, if there are any. */
 xcvm_status xcc_emit_library(xcc_emitter *e);
 xcvm_status xcc_emit_if(xcc_emitter *e, const xcc_node *n);

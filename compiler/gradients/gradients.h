@@ -33,9 +33,6 @@ typedef void (*xcc_gradient_rule)(xcc_vjp *d);
 
 /* The rule of an instruction; NULL if its op definition names none. */
 xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode);
-/* Whose elements that rule never reads, though it may read their shapes: some of xcc_unread, or-ed. */
-enum xcc_unread { XCC_UNREAD_OPERANDS = XCVM_READS_OPERANDS, XCC_UNREAD_RESULTS = XCVM_READS_RESULTS };
-unsigned xcc_gradient_unread(xcvm_opcode opcode);
 
 /* Builds the gradients of `count` values `wrt` from those of some results of graph `g`'s nodes after `behind` (NULL:
  * all nodes), at the end of the graph of `b`. Each is a value of the same type, or NULL for zero. Only nodes between

@@ -1,7 +1,6 @@
 /* The table of rules, from the gradient column of the op definitions, and functions shared by all rules. */
 #include "compiler/gradients/copying.h"
 #include "compiler/gradients/rule.h"
-#include "ops/table/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,12 +27,6 @@ xcc_gradient_rule xcc_gradient_rule_of(xcvm_opcode opcode)
 #include "ops/instructions.def"
     };
     return opcode > 0 && (int)opcode < XCVM_OPCODE_LIMIT ? rules[opcode] : NULL;
-}
-
-unsigned xcc_gradient_unread(xcvm_opcode opcode)
-{
-    const xcvm_schema *schema = xcvm_schema_of(opcode);
-    return schema != NULL ? XCVM_READS_BOTH & ~(unsigned)schema->gradient_reads : 0;
 }
 
 bool xcc_is_differentiable(const xcc_value *v)

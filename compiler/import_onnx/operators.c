@@ -10,7 +10,7 @@
 #define ONNX_NONE NULL
 #define XCVM_OP(name, number, operands, shape, cost, effect, gradient, onnx, summary)                                  \
     [number] = {{"", #name, onnx, #name}, xcc_lower_one_to_one},
-static const xcc_operator_row same[XCVM_OPCODE_LIMIT] = {
+static const xcc_operator_row one_to_one[XCVM_OPCODE_LIMIT] = {
 #include "ops/instructions.def"
 };
 
@@ -33,7 +33,7 @@ static const xcc_operator_row *find(const char *domain, const char *name)
     const xcc_operator_row key = {.info = {.domain = domain, .name = name}};
     const xcc_operator_row *row = bsearch(&key, lowered, LOWERED_COUNT, sizeof *lowered, compare);
     const xcvm_schema *schema = row == NULL && *domain == '\0' ? xcvm_schema_named(name, strlen(name)) : NULL;
-    return schema != NULL && same[schema->opcode].info.versions != NULL ? &same[schema->opcode] : row;
+    return schema != NULL && one_to_one[schema->opcode].info.versions != NULL ? &one_to_one[schema->opcode] : row;
 }
 
 /* Chainer Compiler's own names begin with "Chainer", and its first models have no domain for them. */
@@ -56,7 +56,7 @@ size_t xcc_operator_count(void)
 {
     size_t count = LOWERED_COUNT;
     for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++)
-        count += same[i].info.versions != NULL;
+        count += one_to_one[i].info.versions != NULL;
     return count;
 }
 
@@ -66,7 +66,7 @@ const xcc_operator_info *xcc_operator_at(size_t index)
         return &lowered[index].info;
     size_t left = index - LOWERED_COUNT;
     for (size_t i = 0; i < XCVM_OPCODE_LIMIT; i++)
-        if (same[i].info.versions != NULL && left-- == 0)
-            return &same[i].info;
+        if (one_to_one[i].info.versions != NULL && left-- == 0)
+            return &one_to_one[i].info;
     return NULL;
 }

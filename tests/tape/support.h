@@ -90,13 +90,13 @@ UNUSED static xcvm_tape_info stats_of(const xcvm_tape *t)
     return stats;
 }
 
-/* Runs work while one request for memory after the other fails. Each run ends in an error, or does without the
- * memory (`spares`). Then the same tape can do the work, and all memory is freed. */
+/* Runs work while one request for memory after the other fails. Each run ends in an error or, with `may_succeed`, does
+ * without the memory. Then the same tape can do the work, and all memory is freed. */
 typedef struct starvation {
     xcvm_status (*work)(xcvm_tape *tape, xcvm_error *error);
     xcvm_tape_mode mode;
     xcvm_batching batching;
-    bool unused_elements;
+    bool may_succeed;
     size_t every; /* each request up to this one, then each seventh; 0: all */
     size_t least; /* least number of requests whose failure is an error */
 } starvation;
@@ -122,8 +122,7 @@ UNUSED static void starve(const starvation *s)
             xcvm_tape_destroy(t);
         }
         more = a.requests >= fail_at;
-        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK) ||
-                          (more && s->unused_elements && status == XCVM_OK),
+        ck_assert_msg(status == (more ? XCVM_OUT_OF_MEMORY : XCVM_OK) || (more && s->may_succeed && status == XCVM_OK),
                       "request %zu: %d %s", fail_at, (int)status, error.message);
         refused += status != XCVM_OK;
         ck_assert_uint_eq(a.live, 0);

@@ -555,7 +555,7 @@ START_TEST(out_of_memory_anywhere)
     starve(&(starvation){.work = make_and_learn,
                          .mode = _i == 0 ? XCVM_TAPE_EAGER : XCVM_TAPE_LAZY,
                          .batching = _i == 0 ? XCVM_BATCHING_NONE : (xcvm_batching)(_i - 1),
-                         .unused_elements = true,
+                         .may_succeed = true,
                          .every = 100,
                          .least = 30});
 }

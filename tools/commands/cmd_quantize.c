@@ -42,9 +42,9 @@ struct quantize_flags {
 
 static const struct option data_options[] = {
     {"data", 'd', "PATH", OPTION_LIST, AT(data), 0, 0,
-     "inputs like those that the model will see: a .npz or .safetensors file, a pattern or a directory of such files, "
-     ".npy files, images, a directory of images, or one with a directory of images for each class; without data, "
-     "ranges are computed in each run"},
+     "inputs like those that the model will see. PATH is a .npz, .safetensors or .npy file, an image, a pattern or a "
+     "directory of these, or a directory with a directory of images for each class. Without data, ranges are computed "
+     "in each run"},
     {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
      "array of an input; the default is the array of the same name"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
@@ -59,10 +59,11 @@ static const struct option data_options[] = {
 
 static const struct option own_options[] = {
     {"method", 0, QUANTIZE_METHOD_DEFAULT QUANTIZE_METHODS(METHOD_CHOICE), OPTION_CHOICE, AT(method), 0, 0,
-     "ranges of activations: minimum and maximum (minmax), their moving averages over batches (moving), threshold of "
-     "least Kullback-Leibler divergence (entropy), range that contains --percentile, least squared error (mse), or "
-     "minimum and maximum extended by the tail of the batches' extremes (tail); auto: mse or, if --max-error does not "
-     "hold with it, minmax, or tail if held-out inputs exceed the calibrated range by far"},
+     "ranges of activations: minimum and maximum (minmax), their moving averages over batches (moving), or the "
+     "threshold of least Kullback-Leibler divergence (entropy). Also the range that contains --percentile, that of "
+     "least squared error (mse), or minmax extended by the tail of the batches' extremes (tail). auto is mse. If "
+     "--max-error does not hold with it, auto is minmax, or tail if held-out inputs exceed the calibrated range by "
+     "far"},
     {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0,
      "percentage of the elements in the range of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
@@ -98,13 +99,13 @@ static const struct option own_options[] = {
     {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantize only nodes of these operators, such as Conv"},
     {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "keep nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
-     "keep the most harmful nodes in float until no element of an output differs by more than this share of the "
-     "output's range, such as 0.02, on the held-out inputs, nor is likely to on others"},
+     "keep the most harmful nodes in float until no element of an output differs by more than this share of its "
+     "range, such as 0.02. The bound holds on the held-out inputs, and likely on others"},
     {"max-mean-error", 0, "X", OPTION_TEXT, AT(max_mean_error), 0, 0,
      "the same for the mean error of each output, such as 0.002; for detectors, whose outputs have arbitrary elements"},
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
-     "the same until the greatest element of a row, such as the class, is that of floats in this share of the rows, "
-     "such as 0.99, in every output or in one, and is likely to be on others"},
+     "the same until this share of the rows, such as 0.99, has the greatest element of floats. The greatest element "
+     "is the class of a classifier. The bound holds for every output, or for one"},
     END_OF_OPTIONS,
 };
 
@@ -383,9 +384,9 @@ static int execute_quantize(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"mnist.onnx -d digits.npz -i image=images -o mnist.q.onnx",
+    {"mnist.onnx -d digits.npz -i 'image=images*1/16' -o mnist.q.onnx",
      "8-bit activations and weights, for inputs like those in the file"},
-    {"mnist.onnx -d digits.npz -i image=images --held-out 0.34 --min-agreement 0.99 -o mnist.q.onnx",
+    {"mnist.onnx -d digits.npz -i 'image=images*1/16' --held-out 0.34 --min-agreement 0.99 -o mnist.q.onnx",
      "keep as many nodes in float as 99 % of the classes need"},
     {"detector.onnx -d photos --held-out 0.34 --max-mean-error 0.002 -o prog.bin",
      "keep as many nodes in float as a mean error of 0.2 % needs, and write a program"},
@@ -410,9 +411,10 @@ const struct command command_quantize = {
         "data, scales are computed in each run, which recurrent networks and transformers tolerate best. Weights have "
         "a scale per output channel.\n\n"
         "The result is measured on examples that were not used for calibration. The first table has the errors of the "
-        "outputs, as shares of their range, and how often the greatest element of a row, or an element of an integer "
-        "output, stays the same. The columns \"likely\" estimate what as many other examples stay within, in nine "
-        "cases of ten. The second table has the rounded tensors, those with the least signal-to-quantization-noise "
+        "outputs, as shares of their range. \"same greatest\" is the share of the rows whose greatest element stays "
+        "the same, or of the elements of an integer output. As many other examples stay within the columns \"likely\" "
+        "in nine cases of ten. The second table has the rounded tensors, those with the least "
+        "signal-to-quantization-noise "
         "ratio "
         "(SQNR) first. The third lists the nodes that a bound keeps in float, the most harmful first. The last one has "
         "the other nodes in float, with the reason.\n\n"

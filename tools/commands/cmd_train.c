@@ -509,14 +509,15 @@ static int execute_train(const void *own, const struct arguments *arguments)
 }
 
 static const struct example examples[] = {
-    {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --epochs 2 -b 64 -o "
+    {"net.onnx -d digits.npz -i 'image=images*1/16' -l label=labels --loss softmax_cross_entropy --epochs 2 -b 64 -o "
      "trained.onnx",
      "a classifier, whose outputs are scores"},
     {"network.onnx -d 'train-*.npz' --validation held.npz --checkpoint saved --curve curve.svg",
      "a model with a loss, and data in many files; the same command with --resume continues the training"},
     {"net.onnx -d photos -l label --loss softmax_cross_entropy --train 'head.*' --validation 0.1 -o prog.bin",
      "only the last layer, with a folder of images for each class, into a program"},
-    {"net.onnx -d digits.npz -i image=images -l label=labels --loss softmax_cross_entropy --quantize --optimizer "
+    {"net.onnx -d digits.npz -i 'image=images*1/16' -l label=labels --loss softmax_cross_entropy --quantize "
+     "--optimizer "
      "adam:lr=1e-4 --steps 10 -o learned.onnx",
      "continue training a model with numbers rounded to 8 bits"},
     {"network.onnx -d held.npz --overfit-batch --steps 200", "test whether the model can learn at all"},
@@ -543,9 +544,9 @@ const struct command command_train = {
         "count.\n\n"
         "Errors in writing the result are found before the first step. Folders of images name the model's classes, and "
         "folders of --validation are matched by name.\n\n"
-        "Each epoch prints a line with its means. The end has lines for scripts: the number of steps; step and loss of "
-        "the "
-        "best epoch, if its weights are the result; loss and metrics of the last epoch; and those of validation. With "
+        "Each epoch prints a line with its means. The end has lines for scripts: the number of steps, loss and metrics "
+        "of the last epoch, and those of validation. If the weights of the best epoch are the result, a line has its "
+        "step and loss. With "
         "--checkpoint, Ctrl-C, a crash or a power failure lose only the steps since the last checkpoint. The same "
         "command "
         "with --resume continues from there, to the same bits. It is an error if there is no checkpoint.\n\n"

@@ -73,7 +73,7 @@ static xcvm_status end_fused(xcc_emitter *e, const xcc_node *last)
     return XCVM_OK;
 }
 
-xcvm_status xcc_emit_fused(xcc_emitter *e, const xcc_node *n)
+xcvm_status xcc_emit_kernel_call(xcc_emitter *e, const xcc_node *n)
 {
     const xcc_kernel_group *f = xcc_fusion_of(n->group);
     if (n == f->group.nodes[0])

@@ -111,7 +111,7 @@ static xcvm_status check_range(xcvm_verifier *v, range *r)
     return check_left(v, r);
 }
 
-xcvm_status xcvm_verify_fused(xcvm_verifier *v)
+xcvm_status xcvm_verify_kernel_calls(xcvm_verifier *v)
 {
     xcvm_program *program = v->program;
     if (program->fused_count == 0)
