@@ -320,7 +320,6 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
         const size_t from = xcvm_blocked_portion(p->steps, p->chain, portions, portion);
         const size_t to = xcvm_blocked_portion(p->steps, p->chain, portions, portion + 1);
         const size_t used = filters_before(p, from), end = filters_before(p, to), floats = end - used;
-        g.resume = portion > 0;
         g.clamp = portion + 1 == portions;
         xcvm_blocked_take(&g, &w, w_at + used, floats, room);
         if (!g.clamp)
@@ -330,7 +329,9 @@ static bool multiply_band(xcvm_poller *poller, const xcvm_blocked_conv *c, const
         for (size_t slice = b->slice; slice < b->last_slice; slice++) {
             const xcvm_blocked_span met = xcvm_blocked_span_from(c, DEPTH, slice, slice + 1);
             set_steps(c, p, from, to, &met, in_slice, &g);
-            for (size_t i = 0; i < images && (g.step_count > 0 || !g.resume || g.clamp); i++)
+            /* Sums begin with the first step that is inside x, whatever the portions are: so rounding is the same. */
+            g.resume = met.tap < met.tap_end && met.tap * p->plane_taps < from;
+            for (size_t i = 0; i < images && (g.step_count > 0 || g.clamp); i++)
                 if (!multiply_slice(poller, c, p, &g, x + i * image, rows, width,
                                     at + i * c->outputs * y_block + slice * plane))
                     return false;

@@ -164,6 +164,33 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* Slices of results that read padding alone through the first filters: their sums begin with filters that lie in
+ * another portion for each size of vectors. */
+START_TEST(pairs_behind_padding)
+{
+    for (int64_t pad = 1; pad < 7; pad++) {
+        const int64_t in[BLOCKED_AXES] = {4, 3, 4}, kernel[BLOCKED_AXES] = {3, 3, 5};
+        blocked_shape s = {.algorithm = XCVM_BLOCKED_direct_pairs,
+                           .axes = BLOCKED_AXES,
+                           .batch = 1,
+                           .group = 1,
+                           .channels = 24 + 32 * (pad % 3),
+                           .outputs = 37 + pad,
+                           .bias = true,
+                           .residual = pad % 2 == 0,
+                           .activation = XCVM_ACTIVATION_Relu};
+        for (int i = 0; i < BLOCKED_AXES; i++) {
+            s.in[i] = in[i];
+            s.kernel[i] = kernel[i];
+            s.stride[i] = s.dilation[i] = 1;
+            s.pad[i] = s.pad_end[i] = i == BLOCKED_DEPTH ? pad : 1;
+            s.out[i] = s.in[i] + 2 * s.pad[i] - s.kernel[i] + 1;
+        }
+        blocked_check(&s);
+    }
+}
+END_TEST
+
 /* Signals: one axis. */
 START_TEST(line_convolutions)
 {
@@ -384,6 +411,7 @@ Suite *suite_ops_blocked(void)
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
     tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
     tcase_add_loop_test(c, pairs, 0, 150 / AT_A_TIME);
+    tcase_add_test(c, pairs_behind_padding);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, many_images);
     tcase_add_test(c, long_sums);
