@@ -4,7 +4,7 @@ set -u
 cd "$(dirname "$0")/.."
 logs=build/test-logs
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0
+: >"$logs/results"
 started=$(date +%s)
 
 # step NAME COMMAND...: exit code 77 means skipped, with the reason on the last line of output.
@@ -16,13 +16,27 @@ step() {
     "$@" >"$log" 2>&1
     code=$?
     case $code in
-    0) word=ok passed=$((passed + 1)) ;;
-    77) word=skipped skipped=$((skipped + 1)) ;;
-    *) word=FAILED failed=$((failed + 1)) ;;
+    0) word=ok ;;
+    77) word=skipped ;;
+    *) word=FAILED ;;
     esac
-    printf '%-8s %-52s %4d s  %s\n' "$word" "$name" $(($(date +%s) - begin)) "$(summary "$log" "$code")"
-    [ "$code" = 0 ] || [ "$code" = 77 ] || tail -n 60 "$log" | sed 's/^/    /'
+    echo "$word" >>"$logs/results"
+    # One write: steps of two lanes end side by side.
+    told=$(
+        printf '%-8s %-52s %4d s  %s\n' "$word" "$name" $(($(date +%s) - begin)) "$(summary "$log" "$code")"
+        [ "$code" = 0 ] || [ "$code" = 77 ] || tail -n 60 "$log" | sed 's/^/    /'
+    )
+    echo "$told"
     return 0
+}
+
+# lanes FUNCTION...: runs the steps of each function in order, and the functions side by side. Their steps use one processor
+# each; a step may use what an earlier one of its own lane has made, and nothing of another lane's.
+lanes() {
+    for lane; do
+        "$lane" &
+    done
+    wait
 }
 
 summary() {
@@ -76,25 +90,31 @@ step 'build: thread sanitizer' build tsan
 # vm_deadlines has sessions of one thread, which nothing can race with.
 step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
-step 'suites: valgrind' scripts/valgrind.sh build/release
-step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
-step 'conformance: models written as ONNX' scripts/onnx_written.sh build/release 8
-step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
-[ -z "${XCVM_ONNX_DATA:-}" ] ||
-    step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
-step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
-step 'differential: layouts of random networks' tests/differential/layouts.sh build/release
-step 'conformance: contributed operators of ONNX Runtime' tests/differential/contrib.sh build/release
-step 'differential: gradients at kinks beside f64' tests/differential/kinks.sh build/release
-step 'conformance: models that were quantized, in ONNX Runtime' tests/differential/quantize.sh build/release
-step 'conformance: trained models beside eval() of PyTorch' tests/differential/inference.sh build/release
-step 'quantization: small trained networks beside floats' env XCVM_BUILD=build/release bench/quantized_trained.sh --short
-step 'conformance: models of TensorFlow.js, converted' tests/differential/tfjs.sh build/release
-step 'conformance: models that ONNX Runtime optimized' tests/differential/optimized.sh build/release
-step 'conformance: models' scripts/models.sh build/release
-step 'conformance: models at several sizes' scripts/dynamic.sh build/release
-step 'conformance: models of scikit-learn' scripts/ml.sh build/release
-step 'operators become what is said of them' scripts/lowerings.sh build/release
+step 'peer: ONNX Runtime, from npm' scripts/onnxruntime.sh
+operators() {
+    step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
+    step 'conformance: models written as ONNX' scripts/onnx_written.sh build/release 8
+    step 'conformance: operators of opsets 18 to 26' scripts/versions.sh build/release
+    [ -z "${XCVM_ONNX_DATA:-}" ] ||
+        step 'conformance: test data of another ONNX' scripts/onnx_data.sh build/release "$XCVM_ONNX_DATA"
+    step 'conformance: contributed operators of ONNX Runtime' tests/differential/contrib.sh build/release
+    step 'conformance: models of scikit-learn' scripts/ml.sh build/release
+    step 'operators become what is said of them' scripts/lowerings.sh build/release
+    step 'differential: random cases beside ONNX Runtime' tests/differential/run.sh build/release
+    step 'differential: layouts of random networks' tests/differential/layouts.sh build/release
+    step 'suites: valgrind' scripts/valgrind.sh build/release
+}
+models() {
+    step 'conformance: models that were quantized, in ONNX Runtime' tests/differential/quantize.sh build/release
+    step 'quantization: small trained networks beside floats' env XCVM_BUILD=build/release bench/quantized_trained.sh --short
+    step 'conformance: models of TensorFlow.js, converted' tests/differential/tfjs.sh build/release
+    step 'conformance: trained models beside eval() of PyTorch' tests/differential/inference.sh build/release
+    step 'differential: gradients at kinks beside f64' tests/differential/kinks.sh build/release
+    step 'conformance: models that ONNX Runtime optimized' tests/differential/optimized.sh build/release
+    step 'conformance: models' scripts/models.sh build/release
+    step 'conformance: models at several sizes' scripts/dynamic.sh build/release
+}
+lanes operators models
 step 'demo' examples/digits/demo.sh build/release demo
 step 'demo: Python' examples/digits/demo_python.sh build/venv demo
 step 'public headers alone, as C and C++' header_alone
@@ -115,6 +135,8 @@ step 'words: none of scripts/words.txt' scripts/words.sh
 step 'format' format
 step 'lint' lint
 
+count() { grep -cx "$1" "$logs/results"; }
+passed=$(count ok) failed=$(count FAILED) skipped=$(count skipped)
 echo "$(($(date +%s) - started)) s in all"
 if [ "$skipped" = 0 ]; then
     echo "$passed passed, $failed failed"
