@@ -65,7 +65,8 @@ tools/io: tools/cli
 tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
-tools/commands: tools/cli tools/io tools/values tools/tensors tools/run
+tools/profile: tools/cli tools/io tools/values
+tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/profile
 python/bench:
 python/src:
 python/src/compiler: python/src

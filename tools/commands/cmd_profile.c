@@ -3,12 +3,12 @@
 #include "cli/clock.h"
 #include "cli/memory.h"
 #include "io/output.h"
-#include "run/profile.h"
+#include "profile/profile.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "run/session.h"
 #include "commands/state_runs.h"
-#include "run/trace.h"
+#include "profile/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Profiles: events summed up by instruction and by kind, as tables. */
-#include "run/profile.h"
+#include "profile/profile.h"
 #include "cli/memory.h"
 #include "cli/table.h"
 #include "values/value.h"

@@ -1,5 +1,5 @@
 /* Chrome traces: events of instructions and of threads. */
-#include "run/trace.h"
+#include "profile/trace.h"
 #include "io/json.h"
 #include "cli/memory.h"
 

@@ -1,6 +1,6 @@
 /* Profiles: sums over the events of runs, by instruction and by kind of instruction. */
-#ifndef XCVM_TOOLS_RUN_PROFILE_H
-#define XCVM_TOOLS_RUN_PROFILE_H
+#ifndef XCVM_TOOLS_PROFILE_PROFILE_H
+#define XCVM_TOOLS_PROFILE_PROFILE_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,7 +1,7 @@
 /* Chrome traces: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, as JSON objects that
  * Perfetto and chrome://tracing load. */
-#ifndef XCVM_TOOLS_RUN_TRACE_H
-#define XCVM_TOOLS_RUN_TRACE_H
+#ifndef XCVM_TOOLS_PROFILE_TRACE_H
+#define XCVM_TOOLS_PROFILE_TRACE_H
 
 #include "cli/buffer.h"
 
