@@ -21,7 +21,7 @@ BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobu
 	zlib1g-dev libc6-dev check libsubunit-dev python3 python3-dev python3-venv
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
-	fonts-dejavu-core espeak-ng sox
+	fonts-dejavu-core espeak-ng sox chromium
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64

@@ -115,6 +115,7 @@ models() {
     step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 }
 lanes operators models
+step 'reports of profiles, in Chromium' tests/report/run.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'demo: Python' examples/digits/demo_python.sh build/venv demo
 step 'public headers alone, as C and C++' header_alone

@@ -99,6 +99,25 @@ code 0
 check grep -qE '"threads":"[1-9][0-9]*"' several.json
 # Events of a track stand in the order of their beginnings.
 check sh -c 'grep "\"ph\":\"X\".*\"tid\":0," several.json | sed "s/.*\"ts\":\([0-9.]*\),.*/\1/" >ts.txt; test "$(wc -l <ts.txt)" -ge 20 && sort -gc ts.txt'
+# Reports, of which one is compared with another. What is wrong is found before anything is measured or written.
+run profile add.bin -n 2 --html page.html -o trace.json
+code 0
+grep -q 'id="xcvm-profile-1">{"program":"add.bin"' page.html
+run profile add.bin -n 2 --html second.html --compare page.html
+code 0
+grep -q 'id="earlier">{"program":"add.bin"' second.html
+run profile add.bin --compare page.html
+code 2
+err_has '--compare needs --html'
+run profile add.bin --html third.html --compare trace.json
+code 2
+err_has 'trace.json is no report'
+run profile add.bin --html third.html --compare nowhere.html
+code 6
+run profile add.bin -o third.json --html no/such/third.html
+code 6
+[ ! -e third.html ]
+[ ! -e third.json ]
 run profile add.bin -n 2 -o -
 code 0
 out_like '^{'

@@ -8,6 +8,8 @@
 #include "cli/report.h"
 #include "run/session.h"
 #include "commands/state_runs.h"
+#include "io/read.h"
+#include "profile/profile_page.h"
 #include "profile/trace.h"
 
 #include <inttypes.h>
@@ -19,7 +21,7 @@ struct profile_flags {
     struct program_flags program;
     struct session_flags session;
     struct input_flags input;
-    const char *output, *sort;
+    const char *output, *html, *compare, *sort;
     int64_t iterations, warmup, trace_iterations, top, reset_every;
     bool warm_session;
 };
@@ -28,6 +30,12 @@ static const struct option options[] = {
     {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
      "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: write it to standard output, and the tables to "
      "standard error"},
+    {"html", 0, "FILE", OPTION_FILE, offsetof(struct profile_flags, html), 0, 0,
+     "write a report: one page of HTML with tables, a timeline of the threads, memory over time, a roofline and the "
+     "graph "
+     "with time as color. It needs no network"},
+    {"compare", 0, "FILE", OPTION_FILE, offsetof(struct profile_flags, compare), 0, 0,
+     "with --html, also compare with an earlier report"},
     {"iterations", 'n', "N", OPTION_INT, offsetof(struct profile_flags, iterations), 1, INT64_MAX,
      "number of measured runs"},
     {"warmup", 'w', "N", OPTION_INT, offsetof(struct profile_flags, warmup), 0, INT64_MAX,
@@ -75,6 +83,10 @@ struct profiling {
     struct trace trace;
     struct output output; /* of the trace */
     bool tracing;
+    struct recording recording; /* of the first run, for the page */
+    struct output page;
+    struct buffer earlier; /* data of the page to compare with */
+    bool recording_run;
 };
 
 static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
@@ -84,6 +96,8 @@ static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
     profile_add(&profiling->profile, event);
     if (profiling->tracing)
         trace_event(&profiling->trace, event);
+    if (profiling->recording_run)
+        recording_add(&profiling->recording, event);
     return XCVM_OK;
 }
 
@@ -99,12 +113,15 @@ static xcvm_status repeat(struct profiling *profiling, struct progress *progress
                                           .when_full = true};
     for (int64_t i = 0; i < flags->warmup; i++)
         TRY(state_runs_run(&profiling->runs, &run, error));
-    xcvm_observer observer = {
-        .size = sizeof observer, .after = after, .user = profiling, .want_spans = flags->output != NULL};
+    xcvm_observer observer = {.size = sizeof observer,
+                              .after = after,
+                              .user = profiling,
+                              .want_spans = flags->output != NULL || flags->html != NULL};
     xcvm_session_set_observer(profiling->session, &observer);
     for (int64_t i = 0; i < flags->iterations; i++) {
         const bool room_known = profiling->runs.full_after != 0;
         profiling->tracing = flags->output != NULL && i < flags->trace_iterations;
+        profiling->recording_run = flags->html != NULL && i == 0;
         TRY(state_runs_run(&profiling->runs, &run, error));
         uint64_t end = now_ns(), start = end - (uint64_t)(profiling->runs.seconds * 1e9);
         /* The events include those of the failed run, so measuring starts again. Later runs reset in time. */
@@ -113,6 +130,7 @@ static xcvm_status repeat(struct profiling *profiling, struct progress *progress
             trace_release(&profiling->trace);
             profiling->profile = (struct profile){0};
             profiling->trace = (struct trace){0};
+            recording_release(&profiling->recording);
             i = -1;
             continue;
         }
@@ -120,6 +138,10 @@ static xcvm_status repeat(struct profiling *profiling, struct progress *progress
         profiling->profile.runs++;
         if (profiling->tracing)
             trace_run(&profiling->trace, start, end);
+        if (profiling->recording_run) {
+            profiling->recording.start_ns = start;
+            profiling->recording.end_ns = end;
+        }
         progress_show(progress, "profiling", (double)(i + 1) / (double)flags->iterations);
     }
     return XCVM_OK;
@@ -142,6 +164,64 @@ static xcvm_status write_trace(struct profiling *profiling, xcvm_error *error)
                                   xcvm_session_thread_count(profiling->session)};
     (void)trace_write(&profiling->trace, &header, (xcvm_sink){output_sink, &profiling->output});
     return output_finish(&profiling->output, error);
+}
+
+static xcvm_status write_page(struct profiling *profiling, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    xcvm_program_info info = {.size = sizeof info};
+    xcvm_memory_info memory = {.size = sizeof memory};
+    xcvm_program_get_info(profiling->program.handle, &info);
+    xcvm_session_get_memory_info(profiling->session, &memory);
+    recording_finish(&profiling->recording);
+    struct peaks peaks;
+    const int threads = xcvm_session_thread_count(profiling->session);
+    peaks_measure(strcmp(flags->program.isa, "native") != 0 ? flags->program.isa : NULL, threads, &peaks);
+    const struct profile_page page = {.profile = &profiling->profile,
+                                      .recording = &profiling->recording,
+                                      .peaks = &peaks,
+                                      .program = profiling->program.path,
+                                      .optimizer = flags->program.train,
+                                      .threads = threads,
+                                      .arena_bytes = info.arena_bytes,
+                                      .constant_bytes = info.constant_bytes,
+                                      .peak_bytes = memory.peak_bytes,
+                                      .earlier = flags->compare != NULL ? buffer_string(&profiling->earlier) : NULL};
+    (void)profile_page_write(&page, (xcvm_sink){output_sink, &profiling->page});
+    return output_finish(&profiling->page, error);
+}
+
+/* Reads the data of the report to compare with. */
+static xcvm_status read_earlier(struct profiling *profiling, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    const struct read_limits limits = reading_limits(&flags->program.limits);
+    struct buffer html = {0};
+    TRY(file_read(flags->compare, &limits, &html, error));
+    const bool found = profile_page_data(html.data, html.length, &profiling->earlier);
+    buffer_release(&html);
+    if (!found)
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "%s is no report of this version's \"xcvm profile --html\"; write it again", flags->compare);
+    return XCVM_OK;
+}
+
+/* What can fail is tried before there is anything to lose: a failure after measuring would lose the measurement. */
+static xcvm_status open_outputs(struct profiling *profiling, xcvm_error *error)
+{
+    const struct profile_flags *flags = profiling->flags;
+    if (flags->compare != NULL)
+        TRY(read_earlier(profiling, error));
+    if (flags->output != NULL)
+        TRY(output_open(&profiling->output, flags->output, error));
+    if (flags->html != NULL && output_open(&profiling->page, flags->html, error) != XCVM_OK) {
+        if (flags->output != NULL) {
+            xcvm_error ignored;
+            output_discard(&profiling->output, &ignored);
+        }
+        return error->status;
+    }
+    return XCVM_OK;
 }
 
 static void print_memory(const struct profiling *profiling)
@@ -178,8 +258,9 @@ static int execute_profile(const void *own, const struct arguments *arguments)
     struct profiling profiling = {.flags = &flags};
     const char *path = arguments->items[0];
     xcvm_error error = {.pc = -1};
-    /* Opened first, because a failure after measuring would lose the measurement. */
-    if (flags.output != NULL && output_open(&profiling.output, flags.output, &error) != XCVM_OK)
+    if (flags.compare != NULL && flags.html == NULL)
+        return report_usage("--compare needs --html, where the comparison is shown");
+    if (open_outputs(&profiling, &error) != XCVM_OK)
         return report_error(NULL, &error);
     xcvm_status status = take(&profiling, path, &error);
     int code = EXIT_OK;
@@ -197,6 +278,12 @@ static int execute_profile(const void *own, const struct arguments *arguments)
         output_discard(&profiling.output, &error);
     else if (flags.output != NULL && write_trace(&profiling, &error) != XCVM_OK)
         code = report_error(NULL, &error);
+    if (status != XCVM_OK && flags.html != NULL)
+        output_discard(&profiling.page, &error);
+    else if (flags.html != NULL && write_page(&profiling, &error) != XCVM_OK)
+        code = report_error(NULL, &error);
+    recording_release(&profiling.recording);
+    buffer_release(&profiling.earlier);
     trace_release(&profiling.trace);
     profile_release(&profiling.profile);
     xcvm_session_destroy(profiling.session);
@@ -208,6 +295,8 @@ static int execute_profile(const void *own, const struct arguments *arguments)
 static const struct example examples[] = {
     {"model.onnx --threads 1", "the time of each instruction"},
     {"prog.bin -o trace.json --trace-iterations 3", "also write a trace of three runs for https://ui.perfetto.dev"},
+    {"model.onnx --html report.html", "also write a report to look at in a browser"},
+    {"model.onnx --html new.html --compare report.html", "also show what changed since an earlier report"},
     {"net.onnx --train adam --loss softmax_cross_entropy --dim batch=8",
      "profile a training step: forward, backward and optimizer"},
 };

@@ -52,10 +52,10 @@ static int slower_first(const void *a, const void *b)
     return (x->pc > y->pc) - (x->pc < y->pc);
 }
 
-/* Sums rows by kind of instruction in `kinds` and returns their number. They borrow their texts. */
-static size_t sum_by_kind(const struct profile *profile, struct profile_row **kinds)
+size_t profile_kinds(const struct profile *profile, struct profile_row **kinds)
 {
     size_t count = 0;
+    *kinds = NULL;
     for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *row = &profile->rows[i];
         size_t k = 0;
@@ -72,8 +72,12 @@ static size_t sum_by_kind(const struct profile *profile, struct profile_row **ki
         (*kinds)[k].flops += row->flops;
         (*kinds)[k].bytes += row->bytes;
     }
+    if (count != 0)
+        qsort(*kinds, count, sizeof **kinds, slower_first);
     return count;
 }
+
+void profile_kinds_release(struct profile_row *kinds) { free(kinds); }
 
 static void print_figures(struct table *table, const struct profile_row *row, uint64_t total)
 {
@@ -103,10 +107,8 @@ static void print_titles(struct table *table)
 static void print_kinds(const struct profile *profile, uint64_t total, FILE *stream)
 {
     struct table table = {0};
-    struct profile_row *kinds = NULL;
-    size_t count = sum_by_kind(profile, &kinds);
-    if (count != 0)
-        qsort(kinds, count, sizeof *kinds, slower_first);
+    struct profile_row *kinds;
+    size_t count = profile_kinds(profile, &kinds);
     table_cell(&table, "instruction");
     print_titles(&table);
     table_end_row(&table);
@@ -116,7 +118,7 @@ static void print_kinds(const struct profile *profile, uint64_t total, FILE *str
         table_end_row(&table);
     }
     table_print(&table, stream);
-    free(kinds);
+    profile_kinds_release(kinds);
 }
 
 static void print_rows(const struct profile *profile, uint64_t total, bool by_time, size_t top, FILE *stream)
@@ -162,11 +164,15 @@ void profile_print(const struct profile *profile, bool by_time, size_t top, FILE
             profile->runs != 1 ? "s" : "", (double)profile->run_ns * 1e-6 / runs, (double)total * 1e-6 / runs);
 }
 
-enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+const char *profile_phase_name(enum phase phase)
+{
+    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
+    return names[phase];
+}
 
 /* The phase of a row, by the names that the compiler gives to nodes: those of gradients start with "grad"; updates
  * of parameters are named after the optimizer, or "train". */
-static enum phase phase_of(const struct profile_row *row, const char *optimizer)
+enum phase profile_phase_of(const struct profile_row *row, const char *optimizer)
 {
     size_t length = strcspn(optimizer, ":");
     if (strncmp(row->node, "grad@", 5) == 0 || strcmp(row->node, "grad_out") == 0)
@@ -176,28 +182,34 @@ static enum phase phase_of(const struct profile_row *row, const char *optimizer)
     return PHASE_FORWARD;
 }
 
-void profile_print_phases(const struct profile *profile, const char *optimizer, FILE *stream)
+void profile_phases(const struct profile *profile, const char *optimizer, struct profile_row phases[PHASES])
 {
-    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
-    struct table table = {0};
-    struct profile_row phases[PHASES] = {{0}};
-    uint64_t total = 0;
+    memset(phases, 0, PHASES * sizeof *phases);
     for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *row = &profile->rows[i];
         if (row->calls == 0)
             continue;
-        struct profile_row *phase = &phases[phase_of(row, optimizer)];
+        struct profile_row *phase = &phases[profile_phase_of(row, optimizer)];
         phase->calls += row->calls;
         phase->ns += row->ns;
         phase->flops += row->flops;
         phase->bytes += row->bytes;
-        total += row->ns;
     }
+}
+
+void profile_print_phases(const struct profile *profile, const char *optimizer, FILE *stream)
+{
+    struct table table = {0};
+    struct profile_row phases[PHASES];
+    uint64_t total = 0;
+    profile_phases(profile, optimizer, phases);
+    for (size_t i = 0; i < PHASES; i++)
+        total += phases[i].ns;
     table_cell(&table, "phase");
     print_titles(&table);
     table_end_row(&table);
     for (size_t i = 0; i < PHASES; i++) {
-        table_cell(&table, "%s", names[i]);
+        table_cell(&table, "%s", profile_phase_name((enum phase)i));
         print_figures(&table, &phases[i], total);
         table_end_row(&table);
     }
