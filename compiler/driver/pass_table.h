@@ -18,7 +18,7 @@
     X(integer, 2, 1, "what is quantized and dequantized around each operator, in integers from end to end")            \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
-    X(descend, 2, XCC_ROUNDS,                                                                                          \
+    X(fuse_sgd, 2, XCC_ROUNDS,                                                                                         \
       "states that are stored as themselves, less a rate times a gradient, are updated in place")                      \
     X(factor, 2, XCC_ROUNDS, "optimizers take gradients that are products of few terms as their factors")              \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \

@@ -11,7 +11,7 @@ xcvm_status xcc_pass_canonicalize(xcc_module *m);
 xcvm_status xcc_pass_infer(xcc_module *m);
 xcvm_status xcc_pass_integer(xcc_module *m);
 xcvm_status xcc_pass_simplify(xcc_module *m);
-xcvm_status xcc_pass_descend(xcc_module *m);
+xcvm_status xcc_pass_fuse_sgd(xcc_module *m);
 xcvm_status xcc_pass_factor(xcc_module *m);
 xcvm_status xcc_pass_fuse_ops(xcc_module *m);
 xcvm_status xcc_pass_fold(xcc_module *m);

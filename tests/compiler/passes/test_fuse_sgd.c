@@ -1,4 +1,4 @@
-/* Tests of the pass descend: states that are stored as themselves, less a rate times a gradient. */
+/* Tests of the pass fuse_sgd: states that are stored as themselves, less a rate times a gradient. */
 #include "tests/compiler/support.h"
 
 enum { ROWS = 5, COLUMNS = 37 };
@@ -225,11 +225,11 @@ START_TEST(failures)
 }
 END_TEST
 
-Suite *suite_compiler_descend(void);
-Suite *suite_compiler_descend(void)
+Suite *suite_compiler_fuse_sgd(void);
+Suite *suite_compiler_fuse_sgd(void)
 {
-    Suite *suite = suite_create("compiler/descend");
-    TCase *tests = tcase_create("descend");
+    Suite *suite = suite_create("compiler/fuse_sgd");
+    TCase *tests = tcase_create("fuse_sgd");
     tcase_add_test(tests, one_example);
     tcase_add_test(tests, some_examples);
     tcase_add_test(tests, many_examples);

@@ -59,7 +59,7 @@ static int by_rate(const void *a, const void *b)
     return first->output < second->output ? -1 : 1;
 }
 
-xcvm_status xcc_pass_descend(xcc_module *m)
+xcvm_status xcc_pass_fuse_sgd(xcc_module *m)
 {
     xcc_graph *g = m->graph;
     if (g->output_states == NULL)
