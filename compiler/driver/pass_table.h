@@ -20,7 +20,7 @@
       "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
     X(fuse_sgd, 2, XCC_ROUNDS,                                                                                         \
       "states that are stored as themselves, less a rate times a gradient, are updated in place")                      \
-    X(factor, 2, XCC_ROUNDS, "optimizers take gradients that are products of few terms as their factors")              \
+    X(factor_gradients, 2, XCC_ROUNDS, "optimizers take gradients that are products of few terms as their factors")    \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
       "neighboring nodes that one instruction can do, as Conv with BatchNormalization and Add")                        \
     X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \

@@ -12,7 +12,7 @@ xcvm_status xcc_pass_infer(xcc_module *m);
 xcvm_status xcc_pass_integer(xcc_module *m);
 xcvm_status xcc_pass_simplify(xcc_module *m);
 xcvm_status xcc_pass_fuse_sgd(xcc_module *m);
-xcvm_status xcc_pass_factor(xcc_module *m);
+xcvm_status xcc_pass_factor_gradients(xcc_module *m);
 xcvm_status xcc_pass_fuse_ops(xcc_module *m);
 xcvm_status xcc_pass_fold(xcc_module *m);
 xcvm_status xcc_pass_split_phases(xcc_module *m);

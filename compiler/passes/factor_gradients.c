@@ -80,7 +80,7 @@ static xcvm_status append_part(xcc_module *m, const optimizer *o, bool product)
     return xcc_append(&b, schema->opcode, args) != NULL ? XCVM_OK : m->error->status;
 }
 
-xcvm_status xcc_pass_factor(xcc_module *m)
+xcvm_status xcc_pass_factor_gradients(xcc_module *m)
 {
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
         optimizer o;

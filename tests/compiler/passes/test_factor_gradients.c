@@ -1,4 +1,5 @@
-/* Tests of the pass factor: gradients that are products of few terms, which optimizers take as their factors. */
+/* Tests of the pass factor_gradients: gradients that are products of few terms, which optimizers take as their factors.
+ */
 #include "compiler/ir/compose.h"
 #include "tests/compiler/support.h"
 
@@ -214,11 +215,11 @@ START_TEST(many_terms)
 }
 END_TEST
 
-Suite *suite_compiler_factor(void);
-Suite *suite_compiler_factor(void)
+Suite *suite_compiler_factor_gradients(void);
+Suite *suite_compiler_factor_gradients(void)
 {
-    Suite *suite = suite_create("compiler/factor");
-    TCase *tests = tcase_create("factor");
+    Suite *suite = suite_create("compiler/factor_gradients");
+    TCase *tests = tcase_create("factor_gradients");
     tcase_add_test(tests, moments);
     tcase_add_test(tests, mixed);
     tcase_add_test(tests, norm);
