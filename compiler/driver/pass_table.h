@@ -30,7 +30,7 @@
     X(compute, 0, 1, "products in bf16 with sums in f32, if they are asked for")                                       \
     X(compress_weights, 0, 1,                                                                                          \
       "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
-    X(separate, 0, 1, "what updates states in place comes last, and reads none of them under another name")            \
+    X(sink_updates, 0, 1, "what updates states in place comes last, and reads none of them under another name")        \
     X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
     X(recompute, 0, 1, "what the backward reads of the forward is computed again, as far as that is asked for")        \
     X(codegen, 0, 1, "element-wise neighbors become one function each of a kernel library, if one is asked for")

@@ -57,9 +57,9 @@ const void *xcc_training_initial(xcc_module *m, const xcc_value *parameter);
 /* One more output of the top graph, of that name, which must last. */
 xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *name);
 
-/* The passes `add_loss`, `train` and `separate`. */
+/* The passes `add_loss`, `train` and `sink_updates`. */
 xcvm_status xcc_pass_add_loss(xcc_module *m);
 xcvm_status xcc_pass_train(xcc_module *m);
-xcvm_status xcc_pass_separate(xcc_module *m);
+xcvm_status xcc_pass_sink_updates(xcc_module *m);
 
 #endif

@@ -309,7 +309,7 @@ START_TEST(sound_graphs)
     ok(&c.m, xcc_pass_infer(&c.m));
     ok(&c.m, xcc_pass_train(&c.m));
     ok(&c.m, xcc_graph_verify(c.m.graph));
-    ok(&c.m, xcc_pass_separate(&c.m));
+    ok(&c.m, xcc_pass_sink_updates(&c.m));
     ok(&c.m, xcc_graph_verify(c.m.graph));
     ck_assert(xcc_is(c.m.graph->last, XCVM_OP_LARS));
     finish(&c);

@@ -45,7 +45,7 @@ static xcvm_status copy_states(xcc_module *m, xcc_node *n)
     return XCVM_OK;
 }
 
-xcvm_status xcc_pass_separate(xcc_module *m)
+xcvm_status xcc_pass_sink_updates(xcc_module *m)
 {
     xcc_node *last = m->graph->last;
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {
