@@ -176,7 +176,10 @@ typedef struct xcvm_schema {
 } xcvm_schema;
 
 /* Returns true if it belongs to one of the classes. */
-static inline bool xcvm_row_is(const xcvm_schema *schema, unsigned classes) { return (schema->classes & classes) != 0; }
+static inline bool xcvm_schema_has_class(const xcvm_schema *schema, unsigned classes)
+{
+    return (schema->classes & classes) != 0;
+}
 
 enum { XCVM_OPCODE_LIMIT = 1024 };
 

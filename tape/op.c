@@ -165,7 +165,7 @@ static xcvm_status allocate_results(xcvm_tape *t, const tape_op_record *r, uint3
         if (type->kind != XCVM_KIND_TENSOR || type->dtype == XCVM_STRING || type->dtype == XCVM_NO_DTYPE ||
             !xcvm_dims_known(type))
             continue;
-        if (i > 0 || !xcvm_row_is(r->schema, XCVM_CLASS_view) || !share_operand(r, type))
+        if (i > 0 || !xcvm_schema_has_class(r->schema, XCVM_CLASS_view) || !share_operand(r, type))
             XCVM_TRY(tape_variable_allocate(t, v));
     }
     return XCVM_OK;

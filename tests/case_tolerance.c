@@ -90,7 +90,8 @@ bool case_row_rounds(const xcvm_schema *schema)
         if (schema->opcode == rounding[i])
             return true;
     return (schema->effect == XCVM_UPDATE && schema->cost == xcvm_flops_optimizer) ||
-           (xcvm_row_is(schema, XCVM_CLASS_unary | XCVM_CLASS_binary) && schema->cost == xcvm_flops_transcendental);
+           (xcvm_schema_has_class(schema, XCVM_CLASS_unary | XCVM_CLASS_binary) &&
+            schema->cost == xcvm_flops_transcendental);
 }
 
 bool case_is_exact(const test_bytes *file)

@@ -428,8 +428,8 @@ bool xcc_c_is_elementwise(const xcvm_schema *schema)
     case XCVM_OP_BitShift:
         return true;
     default:
-        return (xcvm_row_is(schema, XCVM_CLASS_unary) && FIND(of_one, schema->name) != NULL) ||
-               (xcvm_row_is(schema, XCVM_CLASS_binary) && FIND(of_two, schema->name) != NULL);
+        return (xcvm_schema_has_class(schema, XCVM_CLASS_unary) && FIND(of_one, schema->name) != NULL) ||
+               (xcvm_schema_has_class(schema, XCVM_CLASS_binary) && FIND(of_two, schema->name) != NULL);
     }
 }
 
@@ -446,10 +446,10 @@ bool xcc_c_write_elementwise(xcc_c_export *x, xcc_c_step *step, bool *known)
         return write_where(x, step);
     if (step->schema->opcode == XCVM_OP_Gelu && XCC_C_ARGS(Gelu, step)->approximate == XCVM_GELU_tanh)
         name = "GeluTanh";
-    const line *l = xcvm_row_is(step->schema, XCVM_CLASS_unary) ? FIND(of_one, name) : NULL;
+    const line *l = xcvm_schema_has_class(step->schema, XCVM_CLASS_unary) ? FIND(of_one, name) : NULL;
     if (l != NULL)
         return write_unary(x, step, l);
-    if (xcvm_row_is(step->schema, XCVM_CLASS_binary))
+    if (xcvm_schema_has_class(step->schema, XCVM_CLASS_binary))
         return write_binary(x, step);
     *known = false;
     return false;

@@ -69,7 +69,7 @@ static bool holds_as_much(const xcvm_value *y, const xcvm_value *x)
 /* Views of constants share their bytes. */
 static bool share(xcc_node *n)
 {
-    if (!xcvm_row_is(n->schema, XCVM_CLASS_view))
+    if (!xcvm_schema_has_class(n->schema, XCVM_CLASS_view))
         return false;
     xcc_value *y = xcc_node_output(n, 0);
     const xcc_value *x = xcc_node_input(n, 0);

@@ -123,7 +123,7 @@ static bool is_quick_move(const xcc_node *n)
 
 static bool find_copy(const xcc_node *n, xcc_member *member)
 {
-    if (xcvm_row_is(n->schema, XCVM_CLASS_view) || xcc_is(n, XCVM_OP_Expand))
+    if (xcvm_schema_has_class(n->schema, XCVM_CLASS_view) || xcc_is(n, XCVM_OP_Expand))
         member->kind = XCC_MEMBER_COPY;
     else if (xcc_is(n, XCVM_OP_Transpose) && is_quick_move(n))
         member->kind = XCC_MEMBER_MOVE;

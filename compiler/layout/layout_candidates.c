@@ -261,7 +261,7 @@ bool xcc_layout_classify(xcc_node *n, xcc_layout_candidate *c)
     *c = (xcc_layout_candidate){.node = n};
     if (n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE)
         return false;
-    if (xcvm_row_is(n->schema, XCVM_CLASS_reduction))
+    if (xcvm_schema_has_class(n->schema, XCVM_CLASS_reduction))
         return describe_reduction(n, c);
     if (!xcc_layout_is_image(xcc_node_output(n, 0)))
         return false;
@@ -285,9 +285,9 @@ bool xcc_layout_classify(xcc_node *n, xcc_layout_candidate *c)
     case XCVM_OP_Slice:
         return describe_slice(n, c);
     default:
-        return xcvm_row_is(n->schema, XCVM_CLASS_unary)    ? describe_unary(n, c)
-               : xcvm_row_is(n->schema, XCVM_CLASS_binary) ? describe_binary(n, c)
-                                                           : false;
+        return xcvm_schema_has_class(n->schema, XCVM_CLASS_unary)    ? describe_unary(n, c)
+               : xcvm_schema_has_class(n->schema, XCVM_CLASS_binary) ? describe_binary(n, c)
+                                                                     : false;
     }
 }
 

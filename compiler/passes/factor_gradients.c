@@ -24,7 +24,7 @@ static xcvm_inputs *list_at(const void *args, const xcvm_field *f)
 /* Returns true if the node is an optimizer with such gradients, none of which are factors yet. */
 static bool find_products(xcc_module *m, xcc_node *n, optimizer *o)
 {
-    if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_optimizer))
+    if (n->kind != XCC_INSTRUCTION || !xcvm_schema_has_class(n->schema, XCVM_CLASS_optimizer))
         return false;
     const xcvm_inputs *parameters = xcvm_optimizer_parameters(n->schema, n->args);
     *o = (optimizer){.node = n, .gradients = xcvm_optimizer_gradients(n->schema, n->args)};

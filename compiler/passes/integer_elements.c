@@ -43,7 +43,7 @@ static bool collect(function *f, const xcc_value *v, int depth)
             return true;
     if (n == NULL || depth == MOST_NODES || n->kind != XCC_INSTRUCTION || n->schema->effect != XCVM_PURE ||
         v->type.dtype != XCVM_F32 ||
-        (!xcvm_row_is(n->schema, XCVM_CLASS_unary) && !xcvm_row_is(n->schema, XCVM_CLASS_binary)))
+        (!xcvm_schema_has_class(n->schema, XCVM_CLASS_unary) && !xcvm_schema_has_class(n->schema, XCVM_CLASS_binary)))
         return false;
     for (size_t i = 0; i < xcc_node_input_count(n); i++) {
         const xcc_value *operand = xcc_node_input(n, i);

@@ -174,7 +174,7 @@ static bool is_taken_away(const xcc_value *v)
 {
     for (const xcc_use *use = v->users; use != NULL; use = use->next)
         if (use->node == NULL || use->node->kind != XCC_INSTRUCTION ||
-            !xcvm_row_is(use->node->schema, XCVM_CLASS_begin))
+            !xcvm_schema_has_class(use->node->schema, XCVM_CLASS_begin))
             return false;
     return v->users != NULL;
 }

@@ -9,7 +9,7 @@ double xcc_forward_time_of(const xcc_node *n)
     const size_t inputs = xcc_node_input_count(n), outputs = xcc_node_output_count(n);
     double bytes = 0;
     bool open = false;
-    if (n->kind == XCC_INSTRUCTION && xcvm_row_is(n->schema, XCVM_CLASS_view))
+    if (n->kind == XCC_INSTRUCTION && xcvm_schema_has_class(n->schema, XCVM_CLASS_view))
         return 0;
     for (size_t i = 0; i < inputs; i++)
         if (xcc_node_input(n, i) != NULL)
@@ -86,7 +86,7 @@ static void note_results(const xcc_forward *f, const xcc_node *n, xcc_forward_it
 static uint32_t viewed_item(const xcc_forward *f, const xcc_node *n)
 {
     uint32_t item = UINT32_MAX;
-    if (n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_view))
+    if (n->kind != XCC_INSTRUCTION || !xcvm_schema_has_class(n->schema, XCVM_CLASS_view))
         return UINT32_MAX;
     for (size_t i = 0; i < xcc_node_input_count(n); i++) {
         const uint32_t of = xcc_forward_item_of(f, xcc_node_input(n, i));

@@ -83,7 +83,8 @@ static int64_t broadcast_dim(const input_dims *dims, const xcc_value *v, int axi
     const xcc_node *n = v->producer;
     if (is_of_input(dims, v->type.dims[axis]))
         return v->type.dims[axis];
-    if (n == NULL || n->kind != XCC_INSTRUCTION || !xcvm_row_is(n->schema, XCVM_CLASS_unary | XCVM_CLASS_binary))
+    if (n == NULL || n->kind != XCC_INSTRUCTION ||
+        !xcvm_schema_has_class(n->schema, XCVM_CLASS_unary | XCVM_CLASS_binary))
         return XCVM_ANY_DIM;
     int64_t found = XCVM_ANY_DIM;
     for (size_t i = 0; i < xcc_node_input_count(n) && found == XCVM_ANY_DIM && (*steps)-- > 0; i++) {

@@ -357,10 +357,10 @@ const tape_batching_rule *tape_batching_rule_of(const xcvm_schema *schema)
     case XCVM_OP_LSTMCell:
         return &lstm_cell;
     default:
-        return xcvm_row_is(schema, XCVM_CLASS_unary)       ? &unary
-               : xcvm_row_is(schema, XCVM_CLASS_binary)    ? &broadcast
-               : xcvm_row_is(schema, XCVM_CLASS_view)      ? &view
-               : xcvm_row_is(schema, XCVM_CLASS_reduction) ? &reduction
-                                                           : NULL;
+        return xcvm_schema_has_class(schema, XCVM_CLASS_unary)       ? &unary
+               : xcvm_schema_has_class(schema, XCVM_CLASS_binary)    ? &broadcast
+               : xcvm_schema_has_class(schema, XCVM_CLASS_view)      ? &view
+               : xcvm_schema_has_class(schema, XCVM_CLASS_reduction) ? &reduction
+                                                                     : NULL;
     }
 }

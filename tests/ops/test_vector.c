@@ -30,7 +30,7 @@ static opcodes opcodes_of(xcvm_class kind)
     opcodes all = {.count = 0};
     for (int64_t number = 0; number < XCVM_OPCODE_LIMIT; number++) {
         const xcvm_schema *schema = xcvm_schema_of(number);
-        if (schema == NULL || !xcvm_row_is(schema, kind) || !takes_f32(schema, &schema->fields[0]) ||
+        if (schema == NULL || !xcvm_schema_has_class(schema, kind) || !takes_f32(schema, &schema->fields[0]) ||
             !takes_f32(schema, &schema->fields[1]))
             continue;
         all.at[all.count++] = schema->opcode;

@@ -192,13 +192,13 @@ static bool find_usual(const xcvm_schema *schema, char *body, size_t size, long_
     const bool line = is_among(schema->name, NAMES(lines));
     const char *fill = strcmp(type, "bool") == 0 ? "o" : "n";
     static char inputs[128];
-    if (xcvm_row_is(schema, XCVM_CLASS_unary) || line) {
+    if (xcvm_schema_has_class(schema, XCVM_CLASS_unary) || line) {
         snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]", fill, type);
         snprintf(body, size, "$9 = %s($1)", schema->name);
-    } else if (xcvm_row_is(schema, XCVM_CLASS_binary)) {
+    } else if (xcvm_schema_has_class(schema, XCVM_CLASS_binary)) {
         snprintf(inputs, sizeof inputs, "%s %s[" ELEMENTS "]; %s %s[" ELEMENTS "]", fill, type, fill, type);
         snprintf(body, size, "$9 = %s($1, $2)", schema->name);
-    } else if (xcvm_row_is(schema, XCVM_CLASS_reduction)) {
+    } else if (xcvm_schema_has_class(schema, XCVM_CLASS_reduction)) {
         snprintf(inputs, sizeof inputs, "n f32[64x2x524288]");
         snprintf(body, size, "$9 = %s($1, i64[1] 2)", schema->name);
     } else {
