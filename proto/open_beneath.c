@@ -37,7 +37,7 @@ static size_t next_component(const char **path, char name[NAME_MAX + 1])
     return length;
 }
 
-xcvm_status xcvm_walk_beneath(const char *dir, const char *path, int *fd, xcvm_error *error)
+xcvm_status xcvm_open_any_beneath(const char *dir, const char *path, int *fd, xcvm_error *error)
 {
     char name[NAME_MAX + 1];
     const char *left = path;
@@ -80,7 +80,7 @@ static bool open_below(const char *folder, const char *path, int *fd)
 {
     char real[PATH_MAX];
     const char *rest = folder != NULL && realpath(folder, real) != NULL ? path_below(real, path) : NULL;
-    return rest != NULL && xcvm_walk_beneath(real, rest, fd, NULL) == XCVM_OK;
+    return rest != NULL && xcvm_open_any_beneath(real, rest, fd, NULL) == XCVM_OK;
 }
 
 /* Joins `dir` and `path` and resolves all links. */
@@ -91,10 +91,10 @@ static bool resolve(const char *dir, const char *path, char real[PATH_MAX])
     return length > 0 && (size_t)length < sizeof joined && realpath(joined, real) != NULL;
 }
 
-xcvm_status xcvm_walk_resolved(const char *dir, const char *other, const char *path, int *fd, xcvm_error *error)
+xcvm_status xcvm_open_any_resolved(const char *dir, const char *other, const char *path, int *fd, xcvm_error *error)
 {
     char real[PATH_MAX];
-    const xcvm_status status = xcvm_walk_beneath(dir, path, fd, error);
+    const xcvm_status status = xcvm_open_any_beneath(dir, path, fd, error);
     if (status != XCVM_IO || !resolve(dir, path, real))
         return status;
     if (open_below(dir, real, fd) || open_below(other, real, fd))
@@ -110,7 +110,7 @@ xcvm_status xcvm_open_beneath(const char *dir, const char *path, int *fd, uint64
     struct stat status;
     int file = -1;
     if (dir[0] != '\0') {
-        XCVM_TRY(xcvm_walk_beneath(dir, path, &file, error));
+        XCVM_TRY(xcvm_open_any_beneath(dir, path, &file, error));
     } else {
         file = open(path, READ_FLAGS);
         if (file < 0)

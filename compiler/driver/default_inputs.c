@@ -43,7 +43,7 @@ static xcvm_status name_of(xcc_module *m, const xcvm_wire_field *field, const ch
 }
 
 /* Names of initializers go into the table; of inputs that are there, to the visitor. */
-static xcvm_status walk_graph(xcc_module *m, xcvm_wire graph, xcc_table *initializers, xcc_name_visitor visit)
+static xcvm_status visit_graph(xcc_module *m, xcvm_wire graph, xcc_table *initializers, xcc_name_visitor visit)
 {
     for (;;) {
         xcvm_wire_field field;
@@ -65,7 +65,7 @@ static xcvm_status walk_graph(xcc_module *m, xcvm_wire graph, xcc_table *initial
     }
 }
 
-static xcvm_status walk_model(xcc_module *m, const void *bytes, size_t count, xcc_name_visitor visit)
+static xcvm_status visit_model(xcc_module *m, const void *bytes, size_t count, xcc_name_visitor visit)
 {
     xcvm_wire model = xcvm_wire_of(bytes, count), graph = {NULL, NULL};
     uint64_t version = 0;
@@ -84,8 +84,8 @@ static xcvm_status walk_model(xcc_module *m, const void *bytes, size_t count, xc
     if (version < XCC_DEFAULTS_VERSION || version > INT64_MAX)
         return XCVM_OK;
     xcc_table initializers = {.count = 0};
-    XCVM_TRY(walk_graph(m, graph, &initializers, (xcc_name_visitor){0}));
-    return walk_graph(m, graph, &initializers, visit);
+    XCVM_TRY(visit_graph(m, graph, &initializers, (xcc_name_visitor){0}));
+    return visit_graph(m, graph, &initializers, visit);
 }
 
 static xcvm_status list(const char *path, const void *bytes, size_t count, const xcc_options *options,
@@ -104,7 +104,7 @@ static xcvm_status list(const char *path, const void *bytes, size_t count, const
     if (status == XCVM_OK) {
         bytes = path != NULL ? file.bytes : bytes;
         count = path != NULL ? file.count : count;
-        status = walk_model(&m, bytes, count, visit);
+        status = visit_model(&m, bytes, count, visit);
         (void)xcvm_recognize_failure(status, bytes, count, XCVM_FILE_MODEL, error);
     }
     if (path != NULL)

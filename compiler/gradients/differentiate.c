@@ -9,7 +9,7 @@
 
 /* ---- The traversal ---- */
 
-typedef struct walk {
+typedef struct backward_pass {
     xcc_module *m;
     xcc_outside *outsides; /* for nodes with bodies, by mark */
     uint32_t *stamps, controls;
@@ -25,12 +25,12 @@ typedef struct walk {
     char message[480];     /* problems, one per line */
     size_t shown, problems;
     const xcc_node *first_problem;
-} walk;
+} backward_pass;
 
 /* True if the value belongs to the differentiated region, so that it has an entry in the tables. */
-static bool has_entries(const walk *w, const xcc_value *v) { return v->id >= w->base && v->id < w->values; }
+static bool has_entries(const backward_pass *w, const xcc_value *v) { return v->id >= w->base && v->id < w->values; }
 
-static size_t entry(const walk *w, const xcc_value *v) { return v->id - w->base; }
+static size_t entry(const backward_pass *w, const xcc_value *v) { return v->id - w->base; }
 
 /* Types of quantized numbers and their sums. */
 static bool is_quantized(const xcc_value *v)
@@ -40,7 +40,7 @@ static bool is_quantized(const xcc_value *v)
 }
 
 /* Returns true if gradients may pass through the value, even if they are not useful there. */
-static bool carries(const walk *w, const xcc_value *v)
+static bool carries(const backward_pass *w, const xcc_value *v)
 {
     if (v == NULL || (w->straight_through && is_quantized(v)))
         return v != NULL;
@@ -48,12 +48,12 @@ static bool carries(const walk *w, const xcc_value *v)
                                           : xcvm_dtype_is_float((xcvm_dtype)v->type.dtype);
 }
 
-static bool is_flagged(const walk *w, const bool *flags, const xcc_value *v)
+static bool is_flagged(const backward_pass *w, const bool *flags, const xcc_value *v)
 {
     return carries(w, v) && has_entries(w, v) && flags[entry(w, v)];
 }
 
-static bool is_zero(const walk *w, const xcc_node *n)
+static bool is_zero(const backward_pass *w, const xcc_node *n)
 {
     if (n->kind != XCC_INSTRUCTION)
         return false;
@@ -64,20 +64,20 @@ static bool is_zero(const walk *w, const xcc_node *n)
 }
 
 /* Returns true if a gradient flows from the node to operand i. Shape operands have none. */
-static bool takes(const walk *w, const xcc_node *n, size_t i)
+static bool takes(const backward_pass *w, const xcc_node *n, size_t i)
 {
     const xcvm_field *field = xcc_node_input_field(n, i);
     return (field == NULL || field->role != XCVM_ROLE_IN_SHAPE) && is_flagged(w, w->reached, xcc_node_input(n, i));
 }
 
 /* Values that the bodies of a node read; empty for an instruction. */
-static const xcc_outside *outside_of(const walk *w, const xcc_node *n)
+static const xcc_outside *outside_of(const backward_pass *w, const xcc_node *n)
 {
     static const xcc_outside none;
     return n->kind != XCC_INSTRUCTION ? &w->outsides[n->mark] : &none;
 }
 
-static bool depends(const walk *w, const xcc_node *n)
+static bool depends(const backward_pass *w, const xcc_node *n)
 {
     const xcc_outside *outside = outside_of(w, n);
     for (size_t i = 0; i < xcc_node_input_count(n); i++)
@@ -89,7 +89,7 @@ static bool depends(const walk *w, const xcc_node *n)
     return false;
 }
 
-static bool is_needed(const walk *w, const xcc_node *n)
+static bool is_needed(const backward_pass *w, const xcc_node *n)
 {
     for (size_t i = 0; i < xcc_node_output_count(n); i++)
         if (is_flagged(w, w->needed, xcc_node_output(n, i)))
@@ -106,7 +106,7 @@ static size_t count_controls(const xcc_node *first)
     return count;
 }
 
-static xcvm_status find_outsides(walk *w, xcc_node *first)
+static xcvm_status find_outsides(backward_pass *w, xcc_node *first)
 {
     for (xcc_node *n = first; n != NULL; n = n->next) {
         if (n->kind == XCC_INSTRUCTION)
@@ -119,7 +119,7 @@ static xcvm_status find_outsides(walk *w, xcc_node *first)
     return XCVM_OK;
 }
 
-static void flag(const walk *w, bool *flags, xcc_value *const *values, size_t count)
+static void flag(const backward_pass *w, bool *flags, xcc_value *const *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (carries(w, values[i]) && has_entries(w, values[i]))
@@ -128,7 +128,7 @@ static void flag(const walk *w, bool *flags, xcc_value *const *values, size_t co
 
 /* Marks values that depend on the variables. Bodies are included to report nodes without rules in them; any loop state
  * may depend. */
-static xcvm_status find_reached(walk *w, const xcc_node *first)
+static xcvm_status find_reached(backward_pass *w, const xcc_node *first)
 {
     for (const xcc_node *n = first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(w->m));
@@ -146,7 +146,7 @@ static xcvm_status find_reached(walk *w, const xcc_node *first)
 }
 
 /* Marks those of them that the loss depends on. */
-static xcvm_status find_needed(walk *w, const xcc_node *last, const xcc_node *behind)
+static xcvm_status find_needed(backward_pass *w, const xcc_node *last, const xcc_node *behind)
 {
     for (const xcc_node *n = last; n != behind; n = n->previous) {
         XCVM_TRY(xcc_poll(w->m));
@@ -173,7 +173,7 @@ static const char *kind_of(const xcc_node *n)
 }
 
 /* Reports all problems; the message has as many as fit. */
-static void note_problem(walk *w, const xcc_node *n, const char *why)
+static void add_problem(backward_pass *w, const xcc_node *n, const char *why)
 {
     if (w->m->compilation->report_problem.call != NULL) {
         char line[480];
@@ -195,7 +195,7 @@ static void note_problem(walk *w, const xcc_node *n, const char *why)
         w->first_problem = n;
 }
 
-static xcvm_status tell_problems(const walk *w)
+static xcvm_status report_problems(const backward_pass *w)
 {
     char more[48] = "";
     if (w->problems > w->shown)
@@ -210,7 +210,7 @@ static xcvm_status tell_problems(const walk *w)
 }
 
 /* Returns true if the node would need gradients of quantized operands. */
-static bool takes_quantized(const walk *w, const xcc_node *n)
+static bool takes_quantized(const backward_pass *w, const xcc_node *n)
 {
     const xcc_outside *outside = outside_of(w, n);
     for (size_t i = 0; i < xcc_node_input_count(n); i++)
@@ -235,7 +235,7 @@ static bool passes_quantized(const xcc_node *n)
 }
 
 /* Every node on the path must have a rule. */
-static void find_problems(walk *w, const xcc_node *first)
+static void find_problems(backward_pass *w, const xcc_node *first)
 {
     for (const xcc_node *n = first; n != NULL; n = n->next) {
         if (is_zero(w, n) || !depends(w, n) || !is_needed(w, n))
@@ -243,11 +243,11 @@ static void find_problems(walk *w, const xcc_node *first)
         for (size_t i = 0; i < n->body_count; i++)
             find_problems(w, n->bodies[i]->first);
         if (n->kind == XCC_INSTRUCTION && xcc_gradient_rule_of(n->schema->opcode) == NULL)
-            note_problem(w, n, "cannot be differentiated");
+            add_problem(w, n, "cannot be differentiated");
         else if (takes_quantized(w, n) && !passes_quantized(n))
-            note_problem(w, n,
-                         "takes quantized numbers, whose straight-through gradients come from DequantizeLinear, Cast "
-                         "and what moves all of them alone");
+            add_problem(w, n,
+                        "takes quantized numbers, whose straight-through gradients come from DequantizeLinear, Cast "
+                        "and what moves all of them alone");
     }
 }
 
@@ -268,7 +268,7 @@ static void learn_shape(xcc_value *gradient, const xcc_value *v)
     xcvm_value_set_tensor(&gradient->type, (xcvm_dtype)gradient->type.dtype, rank, dims);
 }
 
-static xcvm_status add_up(walk *w, xcc_value *v, xcc_value *gradient, xcc_value *mask)
+static xcvm_status add_up(backward_pass *w, xcc_value *v, xcc_value *gradient, xcc_value *mask)
 {
     xcc_value **sum = &w->gradients[entry(w, v)], **both = &w->masks[entry(w, v)];
     XCVM_CHECK(w->m->error,
@@ -302,7 +302,7 @@ static const char *backward_name(xcc_module *m, const xcc_node *n)
     return name;
 }
 
-static xcvm_status differentiate_node(walk *w, xcc_node *n)
+static xcvm_status differentiate_node(backward_pass *w, xcc_node *n)
 {
     xcc_module *m = w->m;
     const xcc_outside *outside = outside_of(w, n);
@@ -344,7 +344,7 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
                                                          : xcc_gradient_rule_of(n->schema->opcode);
     rule(&d);
     if (d.refused[0] != '\0') {
-        note_problem(w, n, d.refused);
+        add_problem(w, n, d.refused);
         return XCVM_OK;
     }
     if (d.failed) {
@@ -360,7 +360,7 @@ static xcvm_status differentiate_node(walk *w, xcc_node *n)
 
 /* ---- The graph ---- */
 
-static xcvm_status walk_back(walk *w, xcc_graph *g)
+static xcvm_status build_backward(backward_pass *w, xcc_graph *g)
 {
     xcc_node *previous;
     for (xcc_node *n = g->last; n != w->behind; n = previous) {
@@ -372,7 +372,7 @@ static xcvm_status walk_back(walk *w, xcc_graph *g)
         if (!is_zero(w, n) && depends(w, n) && is_needed(w, n))
             XCVM_TRY(differentiate_node(w, n));
     }
-    return w->problems > 0 ? tell_problems(w) : XCVM_OK;
+    return w->problems > 0 ? report_problems(w) : XCVM_OK;
 }
 
 /* The smallest id of values produced by nodes from `first`, or *least if that is smaller. */
@@ -391,8 +391,8 @@ static void find_least(const xcc_node *first, uint32_t *least)
     }
 }
 
-static xcvm_status run_walk(walk *w, xcc_graph *g, const xcc_seed *seeds, size_t seed_count, xcc_value *const *wrt,
-                            size_t count, xcc_value **gradients)
+static xcvm_status run_backward_pass(backward_pass *w, xcc_graph *g, const xcc_seed *seeds, size_t seed_count,
+                                     xcc_value *const *wrt, size_t count, xcc_value **gradients)
 {
     for (size_t i = 0; i < count; i++)
         w->reached[entry(w, wrt[i])] = true;
@@ -407,8 +407,8 @@ static xcvm_status run_walk(walk *w, xcc_graph *g, const xcc_seed *seeds, size_t
     XCVM_TRY(find_needed(w, g->last, w->behind));
     find_problems(w, w->first);
     if (w->problems > 0)
-        return tell_problems(w);
-    XCVM_TRY(walk_back(w, g));
+        return report_problems(w);
+    XCVM_TRY(build_backward(w, g));
     for (size_t i = 0; i < count; i++)
         gradients[i] = w->gradients[entry(w, wrt[i])];
     return XCVM_OK;
@@ -422,7 +422,8 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, co
     xcc_module *m = g->module;
     if (m->recorder != NULL)
         return m->recorder->differentiate(m->recorder, seeds, seed_count, wrt, count, gradients);
-    walk w = {.m = m, .b = b, .behind = behind, .values = m->value_count, .straight_through = straight_through};
+    backward_pass w = {
+        .m = m, .b = b, .behind = behind, .values = m->value_count, .straight_through = straight_through};
     w.first = behind != NULL ? behind->next : g->first;
     if (behind != NULL) {
         w.base = w.values;
@@ -440,7 +441,8 @@ xcvm_status xcc_differentiate(xcc_builder *b, xcc_graph *g, xcc_node *behind, co
     const bool made = w.outsides != NULL && w.reached != NULL && w.gradients != NULL && w.stamps != NULL;
     w.needed = made ? w.reached + entries : NULL;
     w.masks = made ? w.gradients + entries : NULL;
-    const xcvm_status status = made ? run_walk(&w, g, seeds, seed_count, wrt, count, gradients) : xcc_out_of_memory(m);
+    const xcvm_status status =
+        made ? run_backward_pass(&w, g, seeds, seed_count, wrt, count, gradients) : xcc_out_of_memory(m);
     xcvm_deallocate(m->allocator, w.reached, flags);
     xcvm_deallocate(m->allocator, w.gradients, sums);
     xcvm_deallocate(m->allocator, w.stamps, stamps);

@@ -59,12 +59,12 @@ static double borders_ns(xcc_layout *s, const xcc_layout_candidate *c)
 {
     double sum = 0;
     size_t inputs = xcc_node_input_count(c->node), outputs = xcc_node_output_count(c->node);
-    s->walks++;
+    s->traversals++;
     for (size_t i = 0; i < inputs; i++) {
         const xcc_value *v = c->node->uses[i].value;
-        if (v == NULL || !xcc_layout_accepts_blocked(c, i) || s->values[v->id].seen == s->walks)
+        if (v == NULL || !xcc_layout_accepts_blocked(c, i) || s->values[v->id].seen == s->traversals)
             continue;
-        s->values[v->id].seen = s->walks; /* one value may be several operands */
+        s->values[v->id].seen = s->traversals; /* one value may be several operands */
         sum += border_ns(s, v);
     }
     for (size_t i = 0; i < outputs && xcc_layout_produces_blocked(c); i++) {

@@ -56,8 +56,8 @@ typedef struct xcc_layout {
     xcc_layout_candidate *candidates; /* in node order; a node's mark is its index + 1 */
     size_t count;
     xcc_layout_value *values;
-    size_t value_count; /* later values have no entry */
-    uint32_t walks;     /* number of traversals */
+    size_t value_count;  /* later values have no entry */
+    uint32_t traversals; /* number of traversals */
     xcc_layout_tuning *tuned;
 } xcc_layout;
 

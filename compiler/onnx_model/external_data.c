@@ -64,8 +64,8 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
     struct xcc_external_file *file = xcc_alloc(files->module, sizeof *file);
     XCVM_CHECK(error, file != NULL, OUT_OF_MEMORY, "no memory for external data '%s'", location);
     int fd;
-    xcvm_status status = xcvm_walk_resolved(files->dir[0] != '\0' ? files->dir : ".",
-                                            files->module->compilation->resolved_dir, location, &fd, error);
+    xcvm_status status = xcvm_open_any_resolved(files->dir[0] != '\0' ? files->dir : ".",
+                                                files->module->compilation->resolved_dir, location, &fd, error);
     if (status != XCVM_OK) {
         xcvm_error_prefix(error, "external data '%.200s'", location);
         const size_t length = error != NULL ? strlen(error->message) : 0;

@@ -113,7 +113,7 @@ static xcvm_status compress(xcc_module *m, const xcc_use *use, bool table)
     return XCVM_OK;
 }
 
-static xcvm_status walk(xcc_graph *g)
+static xcvm_status compress_graph(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         XCVM_TRY(xcc_poll(g->module));
@@ -127,12 +127,12 @@ static xcvm_status walk(xcc_graph *g)
                 XCVM_TRY(compress(g->module, u, table));
         }
         for (size_t i = 0; i < n->body_count; i++)
-            XCVM_TRY(walk(n->bodies[i]));
+            XCVM_TRY(compress_graph(n->bodies[i]));
     }
     return XCVM_OK;
 }
 
-static xcvm_status walk_blocks(xcc_rewrite *r, xcc_graph *g, xcc_compressed_panels **known)
+static xcvm_status compress_graph_in_blocks(xcc_rewrite *r, xcc_graph *g, xcc_compressed_panels **known)
 {
     for (xcc_node *n = g->first, *next; n != NULL; n = next) {
         next = n->next;
@@ -152,7 +152,7 @@ static xcvm_status walk_blocks(xcc_rewrite *r, xcc_graph *g, xcc_compressed_pane
             continue;
         }
         for (size_t i = 0; i < n->body_count; i++)
-            XCVM_TRY(walk_blocks(r, n->bodies[i], known));
+            XCVM_TRY(compress_graph_in_blocks(r, n->bodies[i], known));
     }
     return XCVM_OK;
 }
@@ -161,5 +161,6 @@ xcvm_status xcc_pass_compress_weights(xcc_module *m)
 {
     xcc_rewrite r = {.m = m};
     xcc_compressed_panels *known = NULL;
-    return m->options->weights.blocks == XCC_WEIGHTS_PLAIN ? walk(m->graph) : walk_blocks(&r, m->graph, &known);
+    return m->options->weights.blocks == XCC_WEIGHTS_PLAIN ? compress_graph(m->graph)
+                                                           : compress_graph_in_blocks(&r, m->graph, &known);
 }

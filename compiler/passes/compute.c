@@ -18,10 +18,10 @@ typedef struct rounded {
     struct rounded *next;
 } rounded;
 
-typedef struct compute_walk {
+typedef struct bf16_rewrite {
     xcc_rewrite r;
     rounded *known;
-} compute_walk;
+} bf16_rewrite;
 
 /* Rounds panels of a product, f32[panels, k, 16], or direct filters, f32[K16, Cg, ..., 16]: axis 1 becomes pairs. */
 static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
@@ -49,7 +49,7 @@ static xcc_value *make_pairs(xcc_module *m, xcc_value *v, bool filters)
 }
 
 /* Records a failure in w->r.status. NULL: the product stays unchanged. */
-static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
+static xcc_value *pairs_of(bf16_rewrite *w, xcc_value *v, bool filters)
 {
     for (const rounded *k = w->known; k != NULL; k = k->next)
         if (k->from == v)
@@ -71,7 +71,7 @@ static xcc_value *pairs_of(compute_walk *w, xcc_value *v, bool filters)
 
 static bool is_weight(const xcc_value *v) { return xcc_is_constant(v) && v->type.dtype == XCVM_F32; }
 
-static xcc_value *product_of_pairs(compute_walk *w, xcc_node *n)
+static xcc_value *product_of_pairs(bf16_rewrite *w, xcc_node *n)
 {
     const xcvm_PackedGemm_args *a = XCC_ARGS(PackedGemm, n);
     xcc_value *panels = xcc_value_of(a->w), *pairs = is_weight(panels) ? pairs_of(w, panels, false) : NULL;
@@ -82,7 +82,7 @@ static xcc_value *product_of_pairs(compute_walk *w, xcc_node *n)
                      .activation = a->activation, .activation_params = a->activation_params);
 }
 
-static xcc_value *convolution_of_pairs(compute_walk *w, xcc_node *n)
+static xcc_value *convolution_of_pairs(bf16_rewrite *w, xcc_node *n)
 {
     xcvm_BlockedConv_args a = *XCC_ARGS(BlockedConv, n);
     xcc_value *filters = xcc_value_of(a.w);
@@ -120,12 +120,12 @@ static bool multiplies(const xcc_node *n)
     return false;
 }
 
-static void walk(compute_walk *w, xcc_graph *g)
+static void round_products(bf16_rewrite *w, xcc_graph *g)
 {
     for (xcc_node *n = g->first, *next; n != NULL && w->r.status == XCVM_OK; n = next) {
         next = n->next;
         for (size_t i = 0; i < n->body_count; i++)
-            walk(w, n->bodies[i]);
+            round_products(w, n->bodies[i]);
         if (!xcc_rewrite_ok(&w->r, xcc_poll(w->r.m)) || !multiplies(n))
             continue;
         xcc_value *y = xcc_is(n, XCVM_OP_PackedGemm)    ? product_of_pairs(w, n)
@@ -140,8 +140,8 @@ static void walk(compute_walk *w, xcc_graph *g)
 
 xcvm_status xcc_pass_compute(xcc_module *m)
 {
-    compute_walk w = {.r = {.m = m}};
+    bf16_rewrite w = {.r = {.m = m}};
     if (m->options->weights.compute == XCVM_BF16)
-        walk(&w, m->graph);
+        round_products(&w, m->graph);
     return w.r.status;
 }

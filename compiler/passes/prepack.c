@@ -166,7 +166,7 @@ static void pack_product(packer *k, xcc_node *n)
         xcc_rewrite_sweep(n);
 }
 
-static void walk(packer *k, xcc_graph *g)
+static void pack_graph(packer *k, xcc_graph *g)
 {
     for (xcc_node *n = g->first, *next; n != NULL && k->r.status == XCVM_OK; n = next) {
         next = n->next;
@@ -177,7 +177,7 @@ static void walk(packer *k, xcc_graph *g)
             continue;
         }
         for (size_t i = 0; i < n->body_count; i++)
-            walk(k, n->bodies[i]);
+            pack_graph(k, n->bodies[i]);
     }
 }
 
@@ -303,7 +303,7 @@ xcvm_status xcc_pass_prepack(xcc_module *m)
     k.constants = xcvm_allocate_zeroed(m->allocator, bytes);
     if (k.constants == NULL)
         return xcc_out_of_memory(m);
-    walk(&k, m->graph);
+    pack_graph(&k, m->graph);
     xcvm_deallocate(m->allocator, k.constants, bytes);
     XCVM_TRY(k.r.status);
     return xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Maximum traversals of the module. Few modules need more than three; stopping early only misses optimizations. */
-enum { WALKS = 16 };
+enum { MAX_TRAVERSALS = 16 };
 
 bool xcc_rewrite_ok(xcc_rewrite *r, xcvm_status status)
 {
@@ -104,7 +104,8 @@ static bool apply_rules(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc
     return changed;
 }
 
-static bool walk(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_rule_function control, xcc_graph *g)
+static bool apply_rules_to_graph(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_rule_function control,
+                                 xcc_graph *g)
 {
     bool changed = false;
     for (xcc_node *n = g->first, *next; n != NULL && r->status == XCVM_OK; n = next) {
@@ -116,7 +117,7 @@ static bool walk(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_rule_f
             continue;
         }
         for (size_t i = 0; i < n->body_count; i++)
-            changed = walk(r, rules, count, control, n->bodies[i]) || changed;
+            changed = apply_rules_to_graph(r, rules, count, control, n->bodies[i]) || changed;
         if (control != NULL && r->status == XCVM_OK)
             changed = control(r, n) || changed;
     }
@@ -126,7 +127,8 @@ static bool walk(xcc_rewrite *r, const xcc_rule *rules, size_t count, xcc_rule_f
 xcvm_status xcc_rewrite_run(xcc_module *m, const xcc_rule *rules, size_t count, xcc_rule_function control)
 {
     xcc_rewrite r = {.m = m};
-    for (int i = 0; i < WALKS && r.status == XCVM_OK && walk(&r, rules, count, control, m->graph); i++)
+    for (int i = 0;
+         i < MAX_TRAVERSALS && r.status == XCVM_OK && apply_rules_to_graph(&r, rules, count, control, m->graph); i++)
         m->changes++;
     return r.status;
 }

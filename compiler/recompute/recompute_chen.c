@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct walk {
+typedef struct chen_search {
     const xcc_forward *f;
     uint32_t *last_reader; /* for each item; itself if there is none */
     uint32_t *crossing;    /* number of items up to this one that later ones read */
     bool *forgotten;
-} walk;
+} chen_search;
 
-static void find_crossings(walk *w)
+static void find_crossings(chen_search *w)
 {
     const xcc_forward *f = w->f;
     for (uint32_t i = 0; i < f->count; i++) {
@@ -31,13 +31,13 @@ static void find_crossings(walk *w)
 }
 
 /* An item that is the only connection between earlier and later items. */
-static bool is_articulation(const walk *w, uint32_t i)
+static bool is_articulation(const chen_search *w, uint32_t i)
 {
     return !w->f->items[i].stays && w->crossing[i] == 1 && w->last_reader[i] > i;
 }
 
 /* Keeps an articulation point after every `bytes` bytes. */
-static void cut(walk *w, double bytes)
+static void cut(chen_search *w, double bytes)
 {
     const xcc_forward *f = w->f;
     double sum = 0;
@@ -55,7 +55,7 @@ static void cut(walk *w, double bytes)
         w->forgotten[i] = false;
 }
 
-static xcvm_status propose(walk *w, const xcc_proposals *to)
+static xcvm_status propose(chen_search *w, const xcc_proposals *to)
 {
     enum { PROPOSALS = 17 };
     const xcc_forward *f = w->f;
@@ -79,7 +79,7 @@ static xcvm_status propose(walk *w, const xcc_proposals *to)
 xcvm_status xcc_propose_chen(const xcc_forward *f, const xcc_proposals *to)
 {
     const size_t words = 2 * (size_t)f->count + 1;
-    walk w = {.f = f, .last_reader = xcvm_allocate(f->m->allocator, words * sizeof *w.last_reader)};
+    chen_search w = {.f = f, .last_reader = xcvm_allocate(f->m->allocator, words * sizeof *w.last_reader)};
     w.forgotten = xcvm_allocate(f->m->allocator, f->count);
     w.crossing = w.last_reader != NULL ? w.last_reader + f->count : NULL;
     const xcvm_status status = w.last_reader != NULL && w.forgotten != NULL ? propose(&w, to) : xcc_out_of_memory(f->m);

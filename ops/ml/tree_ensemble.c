@@ -60,7 +60,7 @@ enum { SOUND, BAD_NODE, BAD_FEATURE, BAD_LEAF, STOPPED };
 static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, __ATOMIC_RELAXED); }
 
 /* Next node of a descent from node `at`. Children have higher indices than parents, so every descent ends. */
-#define DEFINE_WALK(name, type)                                                                                        \
+#define DEFINE_TRAVERSAL(name, type)                                                                                   \
     static inline int32_t name##_step(const forest *f, const type *splits, const type *row, int32_t at,                \
                                       uint32_t *what)                                                                  \
     {                                                                                                                  \
@@ -137,8 +137,8 @@ static void fail(forest *f, uint32_t what) { __atomic_store_n(&f->failed, what, 
             name##_down(f, row, trees, leaves, what, poller);                                                          \
     }
 
-DEFINE_WALK(walk_f32, float)
-DEFINE_WALK(walk_f64, double)
+DEFINE_TRAVERSAL(traverse_f32, float)
+DEFINE_TRAVERSAL(traverse_f64, double)
 
 /* For minimum and maximum, a target without votes has NaN. */
 static double aggregate(int function, double sum, double weight)
@@ -192,8 +192,8 @@ static bool has_root(const forest *f, size_t tree)
 }
 
 /* Evaluates trees [first, last) for a block of `count` rows, one tree after another. */
-static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_t first, size_t last, double *sums,
-                          xcvm_poller *poller)
+static uint32_t evaluate_rows(const forest *f, const char *rows, size_t count, size_t first, size_t last, double *sums,
+                              xcvm_poller *poller)
 {
     const int32_t *roots = f->args->roots->data;
     int32_t leaves[ROWS];
@@ -202,9 +202,9 @@ static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_
         if (!has_root(f, tree))
             return BAD_NODE;
         if (f->wide)
-            walk_f64(f, rows, count, roots[tree], leaves, &what, poller);
+            traverse_f64(f, rows, count, roots[tree], leaves, &what, poller);
         else
-            walk_f32(f, rows, count, roots[tree], leaves, &what, poller);
+            traverse_f32(f, rows, count, roots[tree], leaves, &what, poller);
         for (size_t i = 0; i < count && what == SOUND; i++)
             if (!vote(f, leaves[i], sums + i * f->targets, poller))
                 what = BAD_LEAF;
@@ -215,7 +215,8 @@ static uint32_t walk_rows(const forest *f, const char *rows, size_t count, size_
 }
 
 /* The same for one row, which descends several trees in parallel. */
-static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t last, double *sums, xcvm_poller *poller)
+static uint32_t evaluate_row(const forest *f, const char *row, size_t first, size_t last, double *sums,
+                             xcvm_poller *poller)
 {
     const int32_t *roots = f->args->roots->data;
     int32_t leaves[ABREAST];
@@ -226,9 +227,9 @@ static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t 
             if (!has_root(f, tree + i))
                 return BAD_NODE;
         if (f->wide)
-            walk_f64_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+            traverse_f64_abreast(f, row, trees, roots + tree, leaves, &what, poller);
         else
-            walk_f32_abreast(f, row, trees, roots + tree, leaves, &what, poller);
+            traverse_f32_abreast(f, row, trees, roots + tree, leaves, &what, poller);
         for (size_t i = 0; i < trees && what == SOUND; i++)
             if (!vote(f, leaves[i], sums, poller))
                 what = BAD_LEAF;
@@ -240,17 +241,17 @@ static uint32_t walk_row(const forest *f, const char *row, size_t first, size_t 
 
 /* Evaluates trees [first, last) for rows [begin, begin + count). The terms of a row's sums and their order are the same
  * either way. */
-static void walk_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
+static void evaluate_block(forest *f, size_t begin, size_t count, size_t first, size_t last, double *sums)
 {
     const size_t row_bytes = f->features * (f->wide ? sizeof(double) : sizeof(float));
     const char *rows = (const char *)f->args->x->data + begin * row_bytes;
     uint32_t what = SOUND;
     xcvm_poller poller = xcvm_poller_of(f->k);
     if (count >= ABREAST)
-        what = walk_rows(f, rows, count, first, last, sums, &poller);
+        what = evaluate_rows(f, rows, count, first, last, sums, &poller);
     else
         for (size_t i = 0; i < count && what == SOUND; i++)
-            what = walk_row(f, rows + i * row_bytes, first, last, sums + i * f->targets, &poller);
+            what = evaluate_row(f, rows + i * row_bytes, first, last, sums + i * f->targets, &poller);
     if (what != SOUND)
         fail(f, what);
 }
@@ -275,7 +276,7 @@ static void run_rows(void *context, size_t begin, size_t end, int worker)
     for (size_t row = begin; row < end && __atomic_load_n(&f->failed, __ATOMIC_RELAXED) == SOUND; row += f->block) {
         const size_t count = end - row < f->block ? end - row : f->block;
         start_sums(f, sums, count * f->targets);
-        walk_block(f, row, count, 0, f->tree_count, sums);
+        evaluate_block(f, row, count, 0, f->tree_count, sums);
         finish(f, row, count, sums);
         if (xcvm_kernel_poll(f->k) != XCVM_OK)
             fail(f, STOPPED);
@@ -287,8 +288,8 @@ static void run_parts(void *context, size_t begin, size_t end, int worker)
     forest *f = context;
     (void)worker;
     for (size_t part = begin; part < end && __atomic_load_n(&f->failed, __ATOMIC_RELAXED) == SOUND; part++) {
-        walk_block(f, 0, (size_t)f->args->x->dims[0], part * f->tree_count / TREE_PARTS,
-                   (part + 1) * f->tree_count / TREE_PARTS, f->sums + part * f->sums_stride);
+        evaluate_block(f, 0, (size_t)f->args->x->dims[0], part * f->tree_count / TREE_PARTS,
+                       (part + 1) * f->tree_count / TREE_PARTS, f->sums + part * f->sums_stride);
         if (xcvm_kernel_poll(f->k) != XCVM_OK)
             fail(f, STOPPED);
     }

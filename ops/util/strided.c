@@ -247,7 +247,7 @@ static void copy_panel(size_t size, void *to, ptrdiff_t to_stride, const void *f
 
 /* ---- Iteration over the outer axes ---- */
 
-typedef struct walk {
+typedef struct strided_copy {
     const xcvm_kernel *k;
     xcvm_strided outer; /* the iterated axes, one unit per step */
     size_t size;
@@ -260,7 +260,7 @@ typedef struct walk {
     ptrdiff_t row_to;
     xcvm_strided_panel panel_of_four; /* tiles of four-byte elements; NULL: generic tiles */
     bool collide;                     /* rows or columns have power-of-two distances that conflict in caches */
-} walk;
+} strided_copy;
 
 xcvm_position xcvm_position_at(const xcvm_strided *s, size_t unit)
 {
@@ -285,9 +285,9 @@ static void finish_rows(const xcvm_strided *outer, xcvm_position *p, size_t rows
 }
 
 /* Units are elements here, so that a few long rows are distributed as evenly as many short ones. */
-static void walk_rows(void *context, size_t begin, size_t end, int worker)
+static void copy_row_range(void *context, size_t begin, size_t end, int worker)
 {
-    const walk *w = context;
+    const strided_copy *w = context;
     (void)worker;
     xcvm_position p = xcvm_position_at(&w->outer, begin / w->columns);
     size_t column = begin % w->columns;
@@ -338,9 +338,9 @@ static void walk_rows(void *context, size_t begin, size_t end, int worker)
 }
 
 /* A unit is a panel of rows. */
-static void walk_panels(void *context, size_t begin, size_t end, int worker)
+static void copy_panel_range(void *context, size_t begin, size_t end, int worker)
 {
-    const walk *w = context;
+    const strided_copy *w = context;
     (void)worker;
     size_t panels = (w->rows + w->panel - 1) / w->panel;
     xcvm_position p = xcvm_position_at(&w->outer, begin / panels);
@@ -379,7 +379,7 @@ xcvm_status xcvm_strided_copy_by(const xcvm_kernel *k, const xcvm_strided *s, si
         count *= s->dims[i];
     if (count == 0)
         return XCVM_OK;
-    walk w = {.k = k, .outer = simplify(s), .to = to, .from = from, .panel_of_four = panel};
+    strided_copy w = {.k = k, .outer = simplify(s), .to = to, .from = from, .panel_of_four = panel};
     xcvm_strided *o = &w.outer;
     count *= size;
     w.size = size = widen(o, size);
@@ -393,7 +393,7 @@ xcvm_status xcvm_strided_copy_by(const xcvm_kernel *k, const xcvm_strided *s, si
         if (o->from[i] == 1)
             rows = i;
     if (rows < 0)
-        return xcvm_kernel_parallel(k, count, GRAIN_BYTES / size, walk_rows, &w);
+        return xcvm_kernel_parallel(k, count, GRAIN_BYTES / size, copy_row_range, &w);
     w.rows = o->dims[rows];
     w.row_to = o->to[rows];
     for (int i = rows; i + 1 < o->rank; i++) {
@@ -409,5 +409,5 @@ xcvm_status xcvm_strided_copy_by(const xcvm_kernel *k, const xcvm_strided *s, si
     w.collide = w.row_to * (ptrdiff_t)size % 512 == 0 || w.column_from * (ptrdiff_t)size % 512 == 0;
     size_t units = count / (w.rows * w.columns) * ((w.rows + w.panel - 1) / w.panel);
     size_t unit_bytes = w.panel * w.columns * size;
-    return xcvm_kernel_parallel(k, units, GRAIN_BYTES / unit_bytes + 1, walk_panels, &w);
+    return xcvm_kernel_parallel(k, units, GRAIN_BYTES / unit_bytes + 1, copy_panel_range, &w);
 }

@@ -11,8 +11,9 @@ typedef struct xc_forest {
     const int32_t *nodes, *roots, *starts, *leaf_targets;
 } xc_forest;
 
-/* 1 where a tree is none: children lie behind their parents, so that every walk ends. A leaf is -1 less its number. */
-static int xc_walk_value(const xc_forest *f, const value_t *splits, const value_t *row, int32_t *at)
+/* 1 where a tree is none: children lie behind their parents, so that every traversal ends. A leaf is -1 less its
+ * number. */
+static int xc_traverse_value(const xc_forest *f, const value_t *splits, const value_t *row, int32_t *at)
 {
     while (*at >= 0) {
         if ((size_t)*at >= f->node_count)
@@ -40,7 +41,7 @@ static int xc_vote_value(const xc_forest *f, const value_t *x, const value_t *sp
             sums[t] = f->aggregate >= 2 ? (double)NAN : 0;
         for (size_t tree = 0; tree < f->trees; tree++) {
             int32_t at = f->roots[tree];
-            if (xc_walk_value(f, splits, x, &at))
+            if (xc_traverse_value(f, splits, x, &at))
                 return 1;
             const size_t leaf = (size_t)(-1 - (int64_t)at);
             if (leaf >= f->leaves || f->starts[leaf] < 0 || f->starts[leaf + 1] < f->starts[leaf] ||
