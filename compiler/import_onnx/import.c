@@ -173,7 +173,7 @@ static xcvm_status bind_outputs(xcc_importer *imp, const xcc_scope *scope, const
         xcc_value *v;
         XCVM_TRY(xcc_import_output(imp, scope, name, &v));
         outputs[i] = v;
-        if (v == imp->poison || (v->producer != NULL && strcmp(v->name, name) == 0))
+        if (v == imp->unsupported_result || (v->producer != NULL && strcmp(v->name, name) == 0))
             continue;
         xcc_builder b = {.graph = m->graph, .name = name, .origin = "Identity"};
         outputs[i] = xcc_value_create(m->graph, NULL);
@@ -284,7 +284,7 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
     xcc_frame frame = {.function = NULL};
     XCVM_TRY(read_opsets(imp, &frame));
     imp->frame = &frame;
-    if ((imp->poison = xcc_alloc(m, sizeof *imp->poison)) == NULL)
+    if ((imp->unsupported_result = xcc_alloc(m, sizeof *imp->unsupported_result)) == NULL)
         return XCVM_OUT_OF_MEMORY;
     imp->last_problem = &imp->problems;
     XCVM_TRY(xcc_functions_read(imp));

@@ -104,7 +104,7 @@ xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__N
 
 /* ---- Lowering ---- */
 
-static xcvm_status gather_inputs(xcc_lowering *n, bool *poisoned)
+static xcvm_status gather_inputs(xcc_lowering *n, bool *is_unsupported)
 {
     const Onnx__NodeProto *node = n->proto;
     n->input_capacity = node->n_input + SPARE_INPUTS;
@@ -112,7 +112,7 @@ static xcvm_status gather_inputs(xcc_lowering *n, bool *poisoned)
     n->outputs = xcc_alloc(n->m, (node->n_output + 1) * sizeof *n->outputs);
     if (n->inputs == NULL || n->outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
-    *poisoned = false;
+    *is_unsupported = false;
     for (size_t i = 0; i < node->n_input; i++) {
         if (node->input[i][0] == '\0')
             continue;
@@ -121,7 +121,7 @@ static xcvm_status gather_inputs(xcc_lowering *n, bool *poisoned)
                    node->input[i]);
         if (n->inputs[i] != NULL)
             n->input_count = i + 1;
-        *poisoned = *poisoned || n->inputs[i] == n->importer->poison;
+        *is_unsupported = *is_unsupported || n->inputs[i] == n->importer->unsupported_result;
     }
     for (size_t i = 0; i < node->n_output; i++)
         if (node->output[i][0] != '\0')
@@ -172,7 +172,7 @@ static xcvm_status inline_function(xcc_lowering *n, xcc_function *function)
             continue;
         xcc_value *value;
         XCVM_TRY(xcc_import_output(imp, &scope, f->output[i], &value));
-        if (value == imp->poison)
+        if (value == imp->unsupported_result)
             n->outputs[i] = value;
         else
             XCVM_TRY(xcc_bind(n, i, value));
@@ -212,28 +212,29 @@ static xcvm_status import_node(xcc_importer *imp, xcc_scope *scope, const Onnx__
     n.number = ++imp->lowerings;
     n.b = (xcc_builder){.graph = scope->graph, .name = xcc_node_label(node), .origin = node->op_type};
     n.version = xcc_opset_version(imp->frame, domain);
-    bool poisoned;
-    XCVM_TRY(gather_inputs(&n, &poisoned));
+    bool is_unsupported;
+    XCVM_TRY(gather_inputs(&n, &is_unsupported));
     xcc_function *f;
     XCVM_TRY(xcc_function_find(imp, node, &f));
     if (f == NULL) {
         n.op = imp->find_operator(domain, node->op_type);
         /* The survey has noted these. */
-        poisoned = poisoned || n.op == NULL || n.version < xcc_operator_since(&n.op->info);
+        is_unsupported = is_unsupported || n.op == NULL || n.version < xcc_operator_since(&n.op->info);
     }
-    if (!poisoned) {
+    if (!is_unsupported) {
         xcc_node *last = scope->graph->last;
         *m->error = (xcvm_error){.pc = -1};
-        poisoned = lower_node(&n, f) != XCVM_OK;
-        if (poisoned && !n.poisoned)
+        is_unsupported = lower_node(&n, f) != XCVM_OK;
+        if (is_unsupported && !n.is_unsupported)
             XCVM_TRY(xcc_problem_note(imp, node, n.version));
         /* The function's own nodes were looked at one by one. */
-        if (!poisoned && f == NULL)
+        if (!is_unsupported && f == NULL)
             xcc_fold_behind(scope->graph, last, XCC_FOLDED_BYTES);
     }
     for (size_t i = 0; i < n.output_count; i++)
         if (xcc_wants(&n, i))
-            XCVM_TRY(xcc_scope_bind(imp, scope, node->output[i], poisoned ? imp->poison : n.outputs[i], "the result"));
+            XCVM_TRY(xcc_scope_bind(imp, scope, node->output[i],
+                                    is_unsupported ? imp->unsupported_result : n.outputs[i], "the result"));
     return XCVM_OK;
 }
 

@@ -22,9 +22,10 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < graph->n_output; i++) {
         XCVM_TRY(xcc_import_output(imp, &scope, graph->output[i]->name, &(*outputs)[i]));
-        n->poisoned = n->poisoned || (*outputs)[i] == imp->poison;
+        n->is_unsupported = n->is_unsupported || (*outputs)[i] == imp->unsupported_result;
     }
-    return n->poisoned ? xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "a node of the body is not supported") : XCVM_OK;
+    return n->is_unsupported ? xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "a node of the body is not supported")
+                             : XCVM_OK;
 }
 
 static xcvm_status wrap_optional(xcc_lowering *n, xcc_graph *body, xcc_value **value)
@@ -163,12 +164,12 @@ static xcvm_status attempt_open(xcc_lowering *n, xcc_node *loop, const xcc_loop_
     xcc_problem *noted = *last, **end = imp->last_problem;
     const size_t count = imp->problem_count;
     const xcvm_error error = *n->m->error;
-    const bool poisoned = n->poisoned;
+    const bool is_unsupported = n->is_unsupported;
     bool changed, failed;
     *last = NULL;
     imp->last_problem = last;
     imp->problem_count = problems;
-    n->poisoned = false;
+    n->is_unsupported = false;
     XCVM_TRY(empty_body(loop->bodies[0]));
     open_shapes(loop->bodies[0]);
     xcvm_status second = attempt_body(n, loop, body, &changed, &failed);
@@ -177,7 +178,7 @@ static xcvm_status attempt_open(xcc_lowering *n, xcc_node *loop, const xcc_loop_
     *last = noted;
     imp->last_problem = end;
     imp->problem_count = count;
-    n->poisoned = poisoned;
+    n->is_unsupported = is_unsupported;
     *n->m->error = error;
     return status;
 }

@@ -12,8 +12,9 @@ static xcvm_status find_value(xcc_lowering *n, const char *attribute, const char
 {
     XCVM_CHECK(n->m->error, xcc_scope_find(n->scope, name, value) && *value != NULL, INVALID_MODEL,
                "%s names '%.200s', which no node before this one computes", attribute, name);
-    n->poisoned = *value == n->importer->poison;
-    return n->poisoned ? xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "'%.200s' is not supported", name) : XCVM_OK;
+    n->is_unsupported = *value == n->importer->unsupported_result;
+    return n->is_unsupported ? xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "'%.200s' is not supported", name)
+                             : XCVM_OK;
 }
 
 /* xs and zs with their values, which `known` has the names of, and the operands that stand for them. */

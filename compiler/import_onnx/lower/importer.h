@@ -56,7 +56,7 @@ struct xcc_importer {
     const Onnx__ModelProto *model;
     xcc_external_files files;
     const xcc_frame *frame;
-    xcc_value *poison; /* stands for the results of nodes that could not be lowered */
+    xcc_value *unsupported_result; /* the result of each node that could not be lowered */
     xcc_problem *problems, **last_problem;
     size_t problem_count;
     xcc_table likes;     /* names of values that lend their element type to CastLike */

@@ -29,7 +29,7 @@ struct xcc_lowering {
     struct xcc_attribute *attributes;
     size_t attribute_count;
     xcc_table attribute_names; /* their indices, where there are many */
-    bool poisoned;             /* failed because a node in a body did, which is noted already */
+    bool is_unsupported;       /* a node of a body failed, which is reported already */
     bool inner;                /* as a part of another (xcc_lower_inner): results have no names */
     uint32_t first_id;         /* values with an id from here on were made by this lowering */
     uint32_t number;           /* of the lowering, from 1 on: the mark of values that are its results already */
