@@ -36,11 +36,11 @@ xcvm_status xcc_body_drawn(xcc_graph *g, xcc_value ***values, size_t *count)
     return XCVM_OK;
 }
 
-void xcc_body_remove_unread(xcc_graph *g, const xcc_value *spared)
+void xcc_body_remove_unread(xcc_graph *g, const xcc_value *root)
 {
     xcc_node *previous;
     for (xcc_node *n = g->last; n != NULL; n = previous) {
-        bool read = spared != NULL && n == spared->producer;
+        bool read = root != NULL && n == root->producer;
         previous = n->previous;
         for (size_t i = 0; i < xcc_node_output_count(n); i++)
             read = read || (xcc_node_output(n, i) != NULL && xcc_node_output(n, i)->uses > 0);

@@ -13,9 +13,9 @@ void xcc_gradient_of_loop(xcc_vjp *d);
 bool xcc_bodies_can_copy(xcc_vjp *d);
 /* Lists the values that the nodes of a body drew. */
 xcvm_status xcc_body_drawn(xcc_graph *g, xcc_value ***values, size_t *count);
-/* Removes unread nodes except those that `spared` (may be NULL) depends on: copies that gradients do not need. Side
+/* Removes unread nodes except those that `root` (may be NULL) depends on: copies that gradients do not need. Side
  * effects occurred in the original. */
-void xcc_body_remove_unread(xcc_graph *g, const xcc_value *spared);
+void xcc_body_remove_unread(xcc_graph *g, const xcc_value *root);
 
 /* Values from outside that the bodies of a node read: values of enclosing graphs, and all parameters; in order of first
  * use. */

@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* How the loop keeps a state's value at the start of each iteration. */
-typedef enum keeping {
+typedef enum retention {
     KEEP_NOTHING, /* it never changes */
     KEEP_STACKED, /* a tensor of constant shape: stacked like a scan output */
     KEEP_ITEM,    /* another tensor: an item of a sequence */
     KEEP_ITEMS,   /* a sequence: its items are appended to a sequence, and their numbers are stacked */
     KEEP_NEVER    /* it cannot be kept */
-} keeping;
+} retention;
 
 typedef struct unwinding {
     xcc_vjp *d;
@@ -21,13 +21,13 @@ typedef struct unwinding {
     size_t operands, states, extra; /* of the loop: its own operands and states, and states that keep others */
     size_t count;                   /* number of values that may be kept: the states, then drawn values */
     xcc_value **kept;               /* in the body */
-    keeping *keepings;
+    retention *retentions;
     xcc_value **stacks, **starts, **ends; /* kept values; start and end of an iteration's items */
     xcc_value **places;                   /* initial placeholders in the backward iteration */
     xcc_value *trips, *round;             /* number of iterations that ran; number of the current backward iteration */
 } unwinding;
 
-static keeping keeping_of(const xcc_node *n, size_t state)
+static retention retention_of(const xcc_node *n, size_t state)
 {
     const xcc_graph *body = n->bodies[0];
     const xcc_value *v = body->inputs[state + 2];
@@ -46,7 +46,7 @@ static keeping keeping_of(const xcc_node *n, size_t state)
 static bool can_keep(xcc_vjp *d)
 {
     for (size_t i = 2; i < d->node->input_count; i++)
-        if (keeping_of(d->node, i - 2) == KEEP_NEVER) {
+        if (retention_of(d->node, i - 2) == KEEP_NEVER) {
             xcc_refuse(d, "has no gradient yet where a state is an optional or a map");
             return false;
         }
@@ -95,7 +95,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     xcc_builder inner = {.graph = body, .name = n->name, .origin = n->origin};
     xcc_value *state = u->kept[i], *scan = NULL, *parameter, *next = NULL;
     size_t at = 0;
-    switch (u->keepings[i]) {
+    switch (u->retentions[i]) {
     case KEEP_STACKED:
         scan = xcc_apply(&inner, Identity, y, .x = XCC_IN(state));
         break;
@@ -103,7 +103,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     case KEEP_ITEMS:
         if ((parameter = add_state(u, e, state, &at)) == NULL)
             return u->c.m->error->status;
-        if (u->keepings[i] == KEEP_ITEM) {
+        if (u->retentions[i] == KEEP_ITEM) {
             next = xcc_apply(&inner, SequenceInsert, y, .s = XCC_IN(parameter), .x = XCC_IN(state));
         } else {
             next = xcc_apply(&inner, SequenceExtend, y, .s = XCC_IN(parameter), .more = XCC_IN(state));
@@ -118,7 +118,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     default:
         return XCVM_OK;
     }
-    if (u->keepings[i] == KEEP_ITEM)
+    if (u->retentions[i] == KEEP_ITEM)
         return XCVM_OK;
     xcc_value *result = xcc_value_create(n->graph, NULL);
     if (scan == NULL || result == NULL)
@@ -127,7 +127,7 @@ static xcvm_status keep_state(unwinding *u, extension *e, size_t i, size_t scans
     at = scans + e->scan_count++;
     e->outputs[at + 1] = scan;
     e->results[at] = result;
-    *(u->keepings[i] == KEEP_STACKED ? &u->stacks[i] : &u->ends[i]) = result;
+    *(u->retentions[i] == KEEP_STACKED ? &u->stacks[i] : &u->ends[i]) = result;
     return XCVM_OK;
 }
 
@@ -172,7 +172,7 @@ static xcvm_status keep_numbers(unwinding *u)
     return u->trips != NULL ? XCVM_OK : u->c.m->error->status;
 }
 
-/* Makes the loop keep initial states of iterations as determined by `keepings`. `before` is the backward loop. */
+/* Makes the loop keep initial states of iterations as determined by `retentions`. `before` is the backward loop. */
 static xcvm_status keep_states(unwinding *u, xcc_node *before)
 {
     xcc_node *n = u->d->node;
@@ -186,7 +186,7 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
     if (e.inputs == NULL || e.parameters == NULL || e.outputs == NULL || e.results == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (size_t i = 0; i < u->count; i++)
-        u->extra += u->keepings[i] == KEEP_ITEM || u->keepings[i] == KEEP_ITEMS;
+        u->extra += u->retentions[i] == KEEP_ITEM || u->retentions[i] == KEEP_ITEMS;
     const size_t scans = u->states + u->extra;
     memcpy(e.inputs, n->inputs, n->input_count * sizeof *e.inputs);
     memcpy(e.parameters, body->inputs, n->input_count * sizeof *e.parameters);
@@ -202,7 +202,7 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
     outer.before = before;
     for (size_t i = 0; i < u->count; i++) {
         xcc_value *lengths = u->ends[i], *axis = xcc_scalar_i64(outer.graph, 0);
-        if (u->keepings[i] != KEEP_ITEMS)
+        if (u->retentions[i] != KEEP_ITEMS)
             continue;
         if (axis == NULL)
             return m->error->status;
@@ -217,7 +217,7 @@ static xcvm_status keep_states(unwinding *u, xcc_node *before)
 static xcc_value *state_of(unwinding *u, xcc_builder *b, size_t i, xcc_value *round)
 {
     xcc_value *stack = u->stacks[i], *start, *end;
-    switch (u->keepings[i]) {
+    switch (u->retentions[i]) {
     case KEEP_STACKED:
         return xcc_build_gather(b, stack, round, 0);
     case KEEP_ITEM:
@@ -238,10 +238,10 @@ static xcvm_status read_states(unwinding *u, xcc_node *back)
     xcc_body_remove_unread(to, u->round);
     for (size_t i = 0; i < u->count; i++)
         if (u->places[i]->uses == 0)
-            u->keepings[i] = KEEP_NOTHING;
+            u->retentions[i] = KEEP_NOTHING;
     XCVM_TRY(keep_states(u, back));
     for (size_t i = 0; i < u->count; i++) {
-        if (u->keepings[i] == KEEP_NOTHING)
+        if (u->retentions[i] == KEEP_NOTHING)
             continue;
         xcc_node *place = u->places[i]->producer;
         xcc_builder b = {.graph = to, .before = place, .name = place->name, .origin = place->origin};
@@ -270,7 +270,7 @@ static xcc_value *last_gradient(unwinding *u, size_t i)
     xcc_node *n = u->d->node;
     if (u->d->results[i] != NULL)
         return u->d->results[i];
-    if (u->keepings[i] == KEEP_NOTHING || u->keepings[i] == KEEP_STACKED)
+    if (u->retentions[i] == KEEP_NOTHING || u->retentions[i] == KEEP_STACKED)
         return xcc_zeros_like(u->d->b, n->inputs[i + 2]);
     if (n->outputs[i] == NULL) {
         if ((n->outputs[i] = xcc_value_create(n->graph, NULL)) == NULL)
@@ -401,8 +401,8 @@ static xcvm_status unwind(unwinding *u)
     XCVM_TRY(xcc_body_drawn(n->bodies[0], &drew, &u->count));
     u->count += u->states;
     u->stacks = xcc_alloc(u->c.m, 5 * u->count * sizeof *u->stacks);
-    u->keepings = xcc_alloc(u->c.m, u->count * sizeof *u->keepings);
-    if (inputs == NULL || u->stacks == NULL || u->keepings == NULL)
+    u->retentions = xcc_alloc(u->c.m, u->count * sizeof *u->retentions);
+    if (inputs == NULL || u->stacks == NULL || u->retentions == NULL)
         return XCVM_OUT_OF_MEMORY;
     u->starts = u->stacks + u->count;
     u->ends = u->starts + u->count;
@@ -411,7 +411,7 @@ static xcvm_status unwind(unwinding *u)
     for (size_t i = 0; i < u->count; i++) {
         const bool state = i < u->states;
         u->kept[i] = state ? n->bodies[0]->inputs[i + 2] : drew[i - u->states];
-        u->keepings[i] = state ? keeping_of(n, i) : xcvm_dims_known(&u->kept[i]->type) ? KEEP_STACKED : KEEP_ITEM;
+        u->retentions[i] = state ? retention_of(n, i) : xcvm_dims_known(&u->kept[i]->type) ? KEEP_STACKED : KEEP_ITEM;
     }
     XCVM_TRY(keep_numbers(u));
     XCVM_TRY(xcc_copying_begin(&u->c, u->c.m));

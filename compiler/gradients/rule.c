@@ -150,10 +150,10 @@ void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
 
 /* ---- Formulas ---- */
 
-static xcc_value *stand_in(xcc_vjp *d, xcc_value *x)
+static xcc_value *alias_of(xcc_vjp *d, xcc_value *x)
 {
     xcc_recorder *recorder = d->b->graph->module->recorder;
-    return recorder != NULL ? recorder->stand_in(recorder, x) : xcc_apply(d->b, Identity, y, .x = XCC_IN(x));
+    return recorder != NULL ? recorder->alias(recorder, x) : xcc_apply(d->b, Identity, y, .x = XCC_IN(x));
 }
 
 bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
@@ -165,7 +165,7 @@ bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f)
         f->operands[i] = xcc_in(d, i);
         if (!d->wanted[i])
             continue;
-        f->operands[i] = stand_in(d, xcc_in(d, i));
+        f->operands[i] = alias_of(d, xcc_in(d, i));
         d->failed = f->operands[i] == NULL;
     }
     return !d->failed;

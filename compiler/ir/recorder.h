@@ -21,8 +21,8 @@ struct xcc_recorder {
     /* Result i of a node, in definition order, that its call did not produce. */
     xcc_value *(*extra_result)(xcc_recorder *r, xcc_node *n, size_t i);
     /* A value like x; the computation built from it is differentiated. */
-    xcc_value *(*stand_in)(xcc_recorder *r, xcc_value *x);
-    /* Like xcc_differentiate, for the computation built on stand-ins. */
+    xcc_value *(*alias)(xcc_recorder *r, xcc_value *x);
+    /* Like xcc_differentiate, for the computation built on aliases. */
     xcvm_status (*differentiate)(xcc_recorder *r, const struct xcc_seed *seeds, size_t seed_count,
                                  xcc_value *const *wrt, size_t count, xcc_value **gradients);
 };

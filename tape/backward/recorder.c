@@ -230,7 +230,7 @@ void tape_recorder_init(xcvm_tape *t)
                                  .constant = make_constant,
                                  .append = append_op,
                                  .extra_result = extra_result,
-                                 .stand_in = alias_value,
+                                 .alias = alias_value,
                                  .differentiate = differentiate};
     t->module.recorder = &t->recorder;
 }

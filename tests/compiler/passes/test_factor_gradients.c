@@ -6,10 +6,10 @@
 enum { ROWS = 5, COLUMNS = 37, MOST = 4, LISTS = 4 };
 
 /* A parameter with its gradient and moments, in the order of an optimizer's lists, and what the gradient is made of. */
-typedef struct learner {
+typedef struct trainable {
     xcc_value *gradient, *parameter, *mean, *square;
     xcc_value *x, *g;
-} learner;
+} trainable;
 
 static xcc_value *state(xcc_builder *b, char kind, int number, xcvm_dtype dtype)
 {
@@ -19,20 +19,20 @@ static xcc_value *state(xcc_builder *b, char kind, int number, xcvm_dtype dtype)
 }
 
 /* The gradient is a product of so many terms, each an example's; below 0: of as many as the run says. */
-static learner make_learner(xcc_builder *b, int number, int64_t terms, xcvm_dtype parameter, xcvm_dtype gradient)
+static trainable make_trainable(xcc_builder *b, int number, int64_t terms, xcvm_dtype parameter, xcvm_dtype gradient)
 {
     const char x[] = {'x', (char)('0' + number), '\0'}, g[] = {'g', (char)('0' + number), '\0'};
-    learner l = {.parameter = state(b, 'w', number, parameter),
-                 .mean = state(b, 'm', number, XCVM_F32),
-                 .square = state(b, 'v', number, XCVM_F32),
-                 .x = input(b, x, gradient, 2, DIMS(terms, ROWS)),
-                 .g = input(b, g, gradient, 2, DIMS(terms, COLUMNS))};
+    trainable l = {.parameter = state(b, 'w', number, parameter),
+                   .mean = state(b, 'm', number, XCVM_F32),
+                   .square = state(b, 'v', number, XCVM_F32),
+                   .x = input(b, x, gradient, 2, DIMS(terms, ROWS)),
+                   .g = input(b, g, gradient, 2, DIMS(terms, COLUMNS))};
     l.gradient = must(b, xcc_apply(b, Gemm, y, .a = XCC_IN(l.x), .b = XCC_IN(l.g), .alpha = 1, .beta = 1, .transA = 1));
     return l;
 }
 
 /* One instruction that updates all of them. */
-static void update(xcc_builder *b, size_t count, const learner *learners, xcc_value *scale)
+static void update(xcc_builder *b, size_t count, const trainable *trainables, xcc_value *scale)
 {
     xcc_module *m = b->graph->module;
     const xcvm_value **lists[LISTS];
@@ -41,7 +41,7 @@ static void update(xcc_builder *b, size_t count, const learner *learners, xcc_va
         ck_assert_ptr_nonnull(lists[k]);
     }
     for (size_t i = 0; i < count; i++) {
-        const learner *l = &learners[i];
+        const trainable *l = &trainables[i];
         const xcc_value *const all[] = {l->gradient, l->parameter, l->mean, l->square};
         for (size_t k = 0; k < LISTS; k++)
             lists[k][i] = XCC_IN(all[k]);
@@ -69,8 +69,8 @@ static void check_list(const xcvm_inputs *list, size_t count, const xcc_value *c
         ck_assert_ptr_eq(xcc_value_of(list->at[i]), expected[i]);
 }
 
-/* The update is that of `count` learners, each with the moments that are its own, by factors or whole gradients. */
-static void check_update(const xcvm_Adam_args *a, size_t count, const learner *const *l, bool factors)
+/* Checks an update of `count` trainable parameters with their moments, by factors or whole gradients. */
+static void check_update(const xcvm_Adam_args *a, size_t count, const trainable *const *l, bool factors)
 {
     const xcc_value *expected[LISTS][2 * MOST];
     size_t next = 0;
@@ -94,12 +94,13 @@ static void check_update(const xcvm_Adam_args *a, size_t count, const learner *c
     ck_assert_ptr_nonnull(a->step);
 }
 
-/* So many learners of so many terms each, all updated by one instruction. */
-static void make(compilation *c, int optimization, size_t count, const int64_t *terms, learner *l)
+/* Makes `count` trainable parameters, each with a gradient of that many terms, and one instruction that updates them.
+ */
+static void make(compilation *c, int optimization, size_t count, const int64_t *terms, trainable *l)
 {
     begin(c, optimization);
     for (size_t i = 0; i < count; i++)
-        l[i] = make_learner(&c->b, (int)i, terms[i], XCVM_F32, XCVM_F32);
+        l[i] = make_trainable(&c->b, (int)i, terms[i], XCVM_F32, XCVM_F32);
     update(&c->b, count, l, NULL);
 }
 
@@ -116,7 +117,7 @@ static void run_twice(compilation *c, machine *k)
 static void check_states(compilation *c, size_t count, const int64_t *terms)
 {
     compilation plain;
-    learner l[MOST];
+    trainable l[MOST];
     machine k, expected;
     make(&plain, -1, count, terms, l);
     passes(&plain);
@@ -134,13 +135,13 @@ static void check_states(compilation *c, size_t count, const int64_t *terms)
 START_TEST(moments)
 {
     compilation c;
-    learner l[1];
+    trainable l[1];
     const int64_t terms[] = {XCC_FEW_TERMS};
     make(&c, 0, 1, terms, l);
     passes(&c);
     CHECK_COUNT(&c, Adam, 1);
     CHECK_COUNT(&c, Gemm, 0);
-    check_update(update_at(&c, 0), 1, (const learner *[]){&l[0]}, true);
+    check_update(update_at(&c, 0), 1, (const trainable *[]){&l[0]}, true);
     check_states(&c, 1, terms);
     finish(&c);
 }
@@ -150,15 +151,15 @@ END_TEST
 START_TEST(mixed)
 {
     compilation c;
-    learner l[MOST];
+    trainable l[MOST];
     const int64_t terms[MOST] = {XCC_FEW_TERMS + 1, 1, 40, 3};
     make(&c, 0, MOST, terms, l);
     passes(&c);
     CHECK_COUNT(&c, Adam, 2);
     CHECK_COUNT(&c, Gemm, 2);
     const bool first = update_at(&c, 0)->gradients.count == 4;
-    check_update(update_at(&c, first ? 0 : 1), 2, (const learner *[]){&l[1], &l[3]}, true);
-    check_update(update_at(&c, first ? 1 : 0), 2, (const learner *[]){&l[0], &l[2]}, false);
+    check_update(update_at(&c, first ? 0 : 1), 2, (const trainable *[]){&l[1], &l[3]}, true);
+    check_update(update_at(&c, first ? 1 : 0), 2, (const trainable *[]){&l[0], &l[2]}, false);
     check_states(&c, MOST, terms);
     finish(&c);
 }
@@ -170,7 +171,7 @@ START_TEST(norm)
     compilation c;
     begin(&c, 0);
     xcc_builder *b = &c.b;
-    const learner l = make_learner(b, 0, 1, XCVM_F32, XCVM_F32);
+    const trainable l = make_trainable(b, 0, 1, XCVM_F32, XCVM_F32);
     const xcvm_value *gradient = XCC_IN(l.gradient);
     xcc_value *length = must(b, xcc_apply(b, GlobalNorm, y, .xs = {&gradient, 1}));
     update(b, 1, &l, must(b, xcc_apply(b, Reciprocal, y, .x = XCC_IN(length))));
@@ -178,7 +179,7 @@ START_TEST(norm)
     CHECK_COUNT(&c, GlobalNorm, 1);
     CHECK_COUNT(&c, Adam, 1);
     CHECK_COUNT(&c, Gemm, 1);
-    check_update(update_at(&c, 0), 1, (const learner *[]){&l}, false);
+    check_update(update_at(&c, 0), 1, (const trainable *[]){&l}, false);
     finish(&c);
 }
 END_TEST
@@ -191,12 +192,12 @@ START_TEST(half_precision)
 {
     compilation c;
     begin(&c, 0);
-    const learner l = make_learner(&c.b, 0, 1, halves[_i][0], halves[_i][1]);
+    const trainable l = make_trainable(&c.b, 0, 1, halves[_i][0], halves[_i][1]);
     update(&c.b, 1, &l, NULL);
     passes(&c);
     CHECK_COUNT(&c, Adam, 1);
     CHECK_COUNT(&c, Gemm, 1);
-    check_update(update_at(&c, 0), 1, (const learner *[]){&l}, false);
+    check_update(update_at(&c, 0), 1, (const trainable *[]){&l}, false);
     finish(&c);
 }
 END_TEST
@@ -205,12 +206,12 @@ END_TEST
 START_TEST(many_terms)
 {
     compilation c;
-    learner l[3];
+    trainable l[3];
     make(&c, 0, 3, (const int64_t[]){XCC_FEW_TERMS + 1, 40, -1}, l);
     passes(&c);
     CHECK_COUNT(&c, Adam, 1);
     CHECK_COUNT(&c, Gemm, 3);
-    check_update(update_at(&c, 0), 3, (const learner *[]){&l[0], &l[1], &l[2]}, false);
+    check_update(update_at(&c, 0), 3, (const trainable *[]){&l[0], &l[1], &l[2]}, false);
     finish(&c);
 }
 END_TEST

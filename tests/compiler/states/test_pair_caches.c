@@ -324,28 +324,28 @@ static const struct {
     {{.form = PRESENT_FLAT, .bound = -2, .rows = BOUND, .queries = 2, .keys = 3}, "another number of queries"},
 };
 
-static void hear_remarks(compilation *c, test_bytes *remarks)
+static void collect_messages(compilation *c, test_bytes *messages)
 {
-    c->options.diagnostics = (xcc_diagnostics){keep_diagnostic, remarks};
+    c->options.diagnostics = (xcc_diagnostics){keep_diagnostic, messages};
 }
 
 START_TEST(what_stays)
 {
     compilation c;
-    test_bytes remarks = {.at = NULL};
+    test_bytes messages = {.at = NULL};
     char expected[128];
     begin_model(&c, 2, &others[_i].model, true);
-    hear_remarks(&c, &remarks);
+    collect_messages(&c, &messages);
     ok(&c.m, xcc_pair_states(&c.m));
     CHECK_COUNT(&c, CachedAttention, 0);
     CHECK_COUNT(&c, Attention, 1);
-    ck_assert(test_bytes_sink(&remarks, "", 1));
+    ck_assert(test_bytes_sink(&messages, "", 1));
     for (size_t i = 0; i < 2; i++) {
         snprintf(expected, sizeof expected, "state %s is written in full in each run: ", pairs[i].input);
-        const char *line = strstr(remarks.at, expected);
-        ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", remarks.at);
+        const char *line = strstr(messages.at, expected);
+        ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", messages.at);
     }
-    test_bytes_free(&remarks);
+    test_bytes_free(&messages);
     finish(&c);
 }
 END_TEST
@@ -398,17 +398,17 @@ END_TEST
 START_TEST(what_became_of_caches_is_told)
 {
     compilation c;
-    test_bytes remarks = {.at = NULL};
+    test_bytes messages = {.at = NULL};
     begin_model(&c, 2, &(model){.form = PRESENT, .bound = -2, .rows = BOUND}, true);
-    hear_remarks(&c, &remarks);
+    collect_messages(&c, &messages);
     c.options.states.cache_dtype = _i == 0 ? XCVM_NO_DTYPE : XCVM_F16;
     ok(&c.m, xcc_pair_states(&c.m));
-    ck_assert(test_bytes_sink(&remarks, "", 1));
-    ck_assert_str_eq(remarks.at, _i == 0 ? "state past_key is a cache of 70 rows of f32, appended in place\n"
-                                           "state past_value is a cache of 70 rows of f32, appended in place\n"
-                                         : "state past_key is a cache of 70 rows of f16, appended in place\n"
-                                           "state past_value is a cache of 70 rows of f16, appended in place\n");
-    test_bytes_free(&remarks);
+    ck_assert(test_bytes_sink(&messages, "", 1));
+    ck_assert_str_eq(messages.at, _i == 0 ? "state past_key is a cache of 70 rows of f32, appended in place\n"
+                                            "state past_value is a cache of 70 rows of f32, appended in place\n"
+                                          : "state past_key is a cache of 70 rows of f16, appended in place\n"
+                                            "state past_value is a cache of 70 rows of f16, appended in place\n");
+    test_bytes_free(&messages);
     finish(&c);
 }
 END_TEST

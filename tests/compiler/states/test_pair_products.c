@@ -216,14 +216,14 @@ static const struct {
 START_TEST(what_stays)
 {
     compilation c;
-    test_bytes remarks = {.at = NULL};
+    test_bytes messages = {.at = NULL};
     begin_model(&c, 2, &others[_i].model, true);
-    c.options.diagnostics = (xcc_diagnostics){keep_diagnostic, &remarks};
+    c.options.diagnostics = (xcc_diagnostics){keep_diagnostic, &messages};
     ok(&c.m, xcc_pair_states(&c.m));
-    ck_assert(test_bytes_sink(&remarks, "", 1));
-    const char *at = strstr(remarks.at, " is written in full in each run: ");
-    ck_assert_msg(at != NULL && strstr(at, others[_i].why) != NULL, "%s", remarks.at);
-    test_bytes_free(&remarks);
+    ck_assert(test_bytes_sink(&messages, "", 1));
+    const char *at = strstr(messages.at, " is written in full in each run: ");
+    ck_assert_msg(at != NULL && strstr(at, others[_i].why) != NULL, "%s", messages.at);
+    test_bytes_free(&messages);
     finish(&c);
 }
 END_TEST
