@@ -1,5 +1,5 @@
 /* Public value handles: reference-counted xcvm_values. */
-#include "base/keep.h"
+#include "base/retain.h"
 
 typedef struct handle {
     xcvm_value value;
@@ -169,9 +169,9 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     created->memory_kind = XCVM_MEMORY_OWNED;
     created->storage = storage;
     created->data = storage->data;
-    const xcvm_keeping keeping = {.allocator = allocator, .share = true};
+    const xcvm_retention retention = {.allocator = allocator, .share = true};
     for (size_t i = 0; i < count; i++) {
-        xcvm_status status = xcvm_value_keep(&keeping, (xcvm_value *)storage->data + i, items[i], error);
+        xcvm_status status = xcvm_value_retain_with(&retention, (xcvm_value *)storage->data + i, items[i], error);
         if (status != XCVM_OK) {
             xcvm_value_release(created);
             xcvm_error_prefix(error, "item %zu of the list", i);
@@ -186,14 +186,14 @@ xcvm_status xcvm_list_create(const xcvm_allocator *allocator, xcvm_kind kind, si
     return XCVM_OK;
 }
 
-/* Creates a handle of the value that `keeping` makes from `from`. */
-static xcvm_status keep_in_handle(const xcvm_keeping *keeping, const xcvm_value *from, xcvm_value **value,
+/* Creates a handle of the value that `retention` makes from `from`. */
+static xcvm_status keep_in_handle(const xcvm_retention *retention, const xcvm_value *from, xcvm_value **value,
                                   xcvm_error *error)
 {
-    xcvm_value *created = handle_create(keeping->allocator, error);
+    xcvm_value *created = handle_create(retention->allocator, error);
     if (created == NULL)
         return XCVM_OUT_OF_MEMORY;
-    xcvm_status status = xcvm_value_keep(keeping, created, from, error);
+    xcvm_status status = xcvm_value_retain_with(retention, created, from, error);
     if (status != XCVM_OK)
         xcvm_value_release(created);
     else
@@ -205,7 +205,7 @@ xcvm_status xcvm_value_copy(const xcvm_allocator *allocator, const xcvm_value *v
                             xcvm_error *error)
 {
     XCVM_CHECK(error, value != NULL && copy != NULL, INVALID_ARGUMENT, "value or copy is NULL");
-    return keep_in_handle(&(xcvm_keeping){.allocator = allocator}, value, copy, error);
+    return keep_in_handle(&(xcvm_retention){.allocator = allocator}, value, copy, error);
 }
 
 xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_error *error)
@@ -213,7 +213,7 @@ xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_e
     XCVM_CHECK(error, value != NULL && kept != NULL, INVALID_ARGUMENT, "value or kept is NULL");
     /* A value without references is embedded in another object, which controls its lifetime. */
     if (value->refs == 0)
-        return keep_in_handle(&(xcvm_keeping){.share = true}, value, kept, error);
+        return keep_in_handle(&(xcvm_retention){.share = true}, value, kept, error);
     xcvm_value *counted = (xcvm_value *)(uintptr_t)value;
     __atomic_fetch_add(&counted->refs, 1, __ATOMIC_RELAXED);
     *kept = counted;

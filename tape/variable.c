@@ -1,5 +1,5 @@
 /* Variables: names, references and elements. */
-#include "base/keep.h"
+#include "base/retain.h"
 #include "ops/util/convert.h"
 #include "tape/mode.h"
 #include "tape/side_table.h"
@@ -289,9 +289,9 @@ xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value)
     tape_variable *v = tape_variable_create(tape);
     if (v == NULL)
         return TAPE_FAILED;
-    const xcvm_keeping keeping = {.heap = tape->kernel.heap, .share = true};
+    const xcvm_retention retention = {.heap = tape->kernel.heap, .share = true};
     v->value.type = (xcvm_value){.refs = 0};
-    if (tape_latch_failure(tape, xcvm_value_keep(&keeping, &v->value.type, value, &tape->error)) != XCVM_OK) {
+    if (tape_latch_failure(tape, xcvm_value_retain_with(&retention, &v->value.type, value, &tape->error)) != XCVM_OK) {
         tape_variable_unname(v);
         return TAPE_FAILED;
     }

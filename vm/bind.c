@@ -1,5 +1,5 @@
 /* Bindings: the caller's values as inputs and outputs of a session, checked against the program's declarations. */
-#include "base/keep.h"
+#include "base/retain.h"
 #include "vm/session.h"
 
 #include <stdio.h>
@@ -82,7 +82,8 @@ xcvm_status xcvm_session_set_input(xcvm_session *session, size_t index, const xc
     XCVM_TRY(check_type(&image->inputs[index], value, error));
     XCVM_TRY(check_apart_from_arena(session, value, "input", image->inputs[index].name, error));
     xcvm_value held = {0};
-    XCVM_TRY(xcvm_value_keep(&(xcvm_keeping){.heap = session->kernel.heap, .share = true}, &held, value, error));
+    XCVM_TRY(
+        xcvm_value_retain_with(&(xcvm_retention){.heap = session->kernel.heap, .share = true}, &held, value, error));
     xcvm_value *input = &session->inputs[index];
     if (!xcvm_type_is_fixed(&image->inputs[index].type) && !same_type(input, &held))
         xcvm_session_invalidate(session);

@@ -1,7 +1,7 @@
 /* States: tensors that a session keeps between runs. A Store writes to a second buffer or keeps its operand; all Stores
  * take effect together after a successful run. Instructions of the tail update states in place, after everything that
  * can fail. */
-#include "base/keep.h"
+#include "base/retain.h"
 #include "proto/name_index.h"
 #include "vm/session.h"
 
@@ -352,7 +352,8 @@ xcvm_status xcvm_session_set_state(xcvm_session *session, size_t index, const xc
                               xcvm_type_describe(&declared->type, type, sizeof type),
                               xcvm_value_describe(value, given, sizeof given));
     xcvm_value held = {0};
-    XCVM_TRY(xcvm_value_keep(&(xcvm_keeping){.heap = session->kernel.heap, .share = true}, &held, value, error));
+    XCVM_TRY(
+        xcvm_value_retain_with(&(xcvm_retention){.heap = session->kernel.heap, .share = true}, &held, value, error));
     xcvm_value_clear(&session->states[index]->value);
     session->states[index]->value = held;
     return XCVM_OK;

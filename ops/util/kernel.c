@@ -1,7 +1,7 @@
 /* Services for kernels: memory for results and scratch, copies, parallel loops that poll. */
 #include "ops/util/kernel.h"
 #include "base/clock.h"
-#include "base/keep.h"
+#include "base/retain.h"
 
 #include <stdio.h>
 
@@ -106,8 +106,8 @@ static xcvm_status copy_bytes(void *kernel, void *to, const void *from, size_t b
 
 xcvm_status xcvm_kernel_keep(xcvm_kernel *k, xcvm_value *to, const xcvm_value *from)
 {
-    const xcvm_keeping keeping = {.heap = k->heap, .share = true, .copy = copy_bytes, .user = k};
-    return xcvm_value_keep(&keeping, to, from, k->error);
+    const xcvm_retention retention = {.heap = k->heap, .share = true, .copy = copy_bytes, .user = k};
+    return xcvm_value_retain_with(&retention, to, from, k->error);
 }
 
 enum {

@@ -1,5 +1,5 @@
 /* Runs schedules: the forward program as one op, and the backward program as its gradient. */
-#include "base/keep.h"
+#include "base/retain.h"
 #include "tape/static/schedule.h"
 #include "vm/session.h"
 
@@ -88,14 +88,14 @@ static xcvm_status bind_program(xcvm_tape *t, tape_schedule *s, tape_op_record *
 /* Copies results whose sizes the run determines. */
 static xcvm_status copy_results(xcvm_tape *t, const tape_schedule *s, const tape_op_record *r)
 {
-    const xcvm_keeping keeping = {.heap = t->kernel.heap};
+    const xcvm_retention retention = {.heap = t->kernel.heap};
     for (size_t i = 0; i < s->output_count; i++) {
         const schedule_output *o = &s->outputs[i];
         if (o->fixed || (o->role != SCHEDULE_RESULT && o->role != SCHEDULE_KEPT))
             continue;
         xcvm_value *to = &r->out[o->index]->value.type;
         *to = (xcvm_value){.refs = 0};
-        XCVM_TRY(xcvm_value_keep(&keeping, to, xcvm_session_get_output(s->forward.session, i), &t->error));
+        XCVM_TRY(xcvm_value_retain_with(&retention, to, xcvm_session_get_output(s->forward.session, i), &t->error));
     }
     return XCVM_OK;
 }

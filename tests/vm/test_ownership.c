@@ -1,5 +1,5 @@
 /* Values beyond the life of what lends them, and memory that inputs and outputs have in common. */
-#include "base/keep.h"
+#include "base/retain.h"
 #include "tests/vm/support.h"
 #include "vm/session.h"
 

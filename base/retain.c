@@ -1,5 +1,5 @@
 /* Keeping values: shares reference-counted storage if sharing is allowed, and copies everything else. */
-#include "base/keep.h"
+#include "base/retain.h"
 
 /* A copied value, found by its data and kind, and its first copy. Open addressing, at most half full. */
 typedef struct entry {
@@ -8,26 +8,26 @@ typedef struct entry {
 } entry;
 
 typedef struct copier {
-    const xcvm_keeping *keeping;
+    const xcvm_retention *retention;
     xcvm_error *error;
     xcvm_storage *table; /* a power of two of entries; NULL at first */
     size_t capacity, count;
 } copier;
 
-static xcvm_status take(const xcvm_keeping *keeping, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+static xcvm_status take(const xcvm_retention *retention, size_t bytes, xcvm_storage **storage, xcvm_error *error)
 {
-    if (keeping->heap != NULL)
-        return xcvm_heap_allocate(keeping->heap, bytes, storage, error);
-    *storage = xcvm_storage_create(keeping->allocator, bytes);
+    if (retention->heap != NULL)
+        return xcvm_heap_allocate(retention->heap, bytes, storage, error);
+    *storage = xcvm_storage_create(retention->allocator, bytes);
     XCVM_CHECK(error, *storage != NULL, OUT_OF_MEMORY, "no memory for a copy of %zu bytes", bytes);
     return XCVM_OK;
 }
 
-static xcvm_status take_list(const xcvm_keeping *keeping, size_t count, xcvm_storage **storage, xcvm_error *error)
+static xcvm_status take_list(const xcvm_retention *retention, size_t count, xcvm_storage **storage, xcvm_error *error)
 {
-    if (keeping->heap != NULL)
-        return xcvm_heap_allocate_list(keeping->heap, count, storage, error);
-    *storage = xcvm_storage_create_list(keeping->allocator, count);
+    if (retention->heap != NULL)
+        return xcvm_heap_allocate_list(retention->heap, count, storage, error);
+    *storage = xcvm_storage_create_list(retention->allocator, count);
     XCVM_CHECK(error, *storage != NULL, OUT_OF_MEMORY, "no memory for a list of %zu values", count);
     return XCVM_OK;
 }
@@ -54,7 +54,7 @@ static xcvm_status grow(copier *c)
     enum { FIRST = 64 };
     copier larger = *c;
     larger.capacity = c->capacity != 0 ? 2 * c->capacity : FIRST;
-    XCVM_TRY(take(c->keeping, larger.capacity * sizeof(entry), &larger.table, c->error));
+    XCVM_TRY(take(c->retention, larger.capacity * sizeof(entry), &larger.table, c->error));
     memset(larger.table->data, 0, larger.capacity * sizeof(entry));
     const entry *entries = c->capacity != 0 ? c->table->data : NULL;
     for (size_t i = 0; i < c->capacity; i++)
@@ -67,10 +67,10 @@ static xcvm_status grow(copier *c)
 
 /* ---- Copies ---- */
 
-static bool is_shared(const xcvm_keeping *keeping, const xcvm_value *from)
+static bool is_shared(const xcvm_retention *retention, const xcvm_value *from)
 {
     const xcvm_storage *storage = from->storage;
-    return keeping->share && storage != NULL && (!storage->single_thread || storage->owner == keeping->heap);
+    return retention->share && storage != NULL && (!storage->single_thread || storage->owner == retention->heap);
 }
 
 /* Gives `to` the type of `from` and `storage` as its elements or items. */
@@ -87,11 +87,11 @@ static void adopt(xcvm_value *to, const xcvm_value *from, xcvm_storage *storage)
 static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)
 {
     xcvm_storage *storage;
-    XCVM_TRY(take(c->keeping, from->bytes, &storage, c->error));
+    XCVM_TRY(take(c->retention, from->bytes, &storage, c->error));
     adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
-    if (c->keeping->copy != NULL)
-        status = c->keeping->copy(c->keeping->user, to->data, from->data, from->bytes);
+    if (c->retention->copy != NULL)
+        status = c->retention->copy(c->retention->user, to->data, from->data, from->bytes);
     else if (from->bytes != 0)
         memcpy(to->data, from->data, from->bytes);
     if (status != XCVM_OK)
@@ -104,7 +104,7 @@ static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool 
 static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
 {
     xcvm_storage *storage;
-    XCVM_TRY(take_list(c->keeping, from->count, &storage, c->error));
+    XCVM_TRY(take_list(c->retention, from->count, &storage, c->error));
     adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < from->count && status == XCVM_OK; i++)
@@ -117,7 +117,7 @@ static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
 /* `alone`: the value is not in a list, so it is not looked up again. */
 static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone)
 {
-    if (from->kind == XCVM_KIND_NULL || is_shared(c->keeping, from)) {
+    if (from->kind == XCVM_KIND_NULL || is_shared(c->retention, from)) {
         xcvm_value_share(to, from);
         return XCVM_OK;
     }
@@ -147,13 +147,14 @@ static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool 
     return XCVM_OK;
 }
 
-xcvm_status xcvm_value_keep(const xcvm_keeping *keeping, xcvm_value *to, const xcvm_value *from, xcvm_error *error)
+xcvm_status xcvm_value_retain_with(const xcvm_retention *retention, xcvm_value *to, const xcvm_value *from,
+                                   xcvm_error *error)
 {
-    if (from->kind == XCVM_KIND_NULL || is_shared(keeping, from)) {
+    if (from->kind == XCVM_KIND_NULL || is_shared(retention, from)) {
         xcvm_value_share(to, from);
         return XCVM_OK;
     }
-    copier c = {.keeping = keeping, .error = error};
+    copier c = {.retention = retention, .error = error};
     xcvm_status status = keep(&c, to, from, true);
     xcvm_storage_release(c.table);
     return status;
