@@ -14,7 +14,8 @@ typedef struct copier {
     size_t capacity, count;
 } copier;
 
-static xcvm_status take(const xcvm_retention *retention, size_t bytes, xcvm_storage **storage, xcvm_error *error)
+static xcvm_status allocate_copy(const xcvm_retention *retention, size_t bytes, xcvm_storage **storage,
+                                 xcvm_error *error)
 {
     if (retention->heap != NULL)
         return xcvm_heap_allocate(retention->heap, bytes, storage, error);
@@ -23,7 +24,8 @@ static xcvm_status take(const xcvm_retention *retention, size_t bytes, xcvm_stor
     return XCVM_OK;
 }
 
-static xcvm_status take_list(const xcvm_retention *retention, size_t count, xcvm_storage **storage, xcvm_error *error)
+static xcvm_status allocate_list_copy(const xcvm_retention *retention, size_t count, xcvm_storage **storage,
+                                      xcvm_error *error)
 {
     if (retention->heap != NULL)
         return xcvm_heap_allocate_list(retention->heap, count, storage, error);
@@ -54,7 +56,7 @@ static xcvm_status grow(copier *c)
     enum { FIRST = 64 };
     copier larger = *c;
     larger.capacity = c->capacity != 0 ? 2 * c->capacity : FIRST;
-    XCVM_TRY(take(c->retention, larger.capacity * sizeof(entry), &larger.table, c->error));
+    XCVM_TRY(allocate_copy(c->retention, larger.capacity * sizeof(entry), &larger.table, c->error));
     memset(larger.table->data, 0, larger.capacity * sizeof(entry));
     const entry *entries = c->capacity != 0 ? c->table->data : NULL;
     for (size_t i = 0; i < c->capacity; i++)
@@ -87,7 +89,7 @@ static void adopt(xcvm_value *to, const xcvm_value *from, xcvm_storage *storage)
 static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value *from)
 {
     xcvm_storage *storage;
-    XCVM_TRY(take(c->retention, from->bytes, &storage, c->error));
+    XCVM_TRY(allocate_copy(c->retention, from->bytes, &storage, c->error));
     adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
     if (c->retention->copy != NULL)
@@ -99,23 +101,23 @@ static xcvm_status copy_tensor(const copier *c, xcvm_value *to, const xcvm_value
     return status;
 }
 
-static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone);
+static xcvm_status retain_value(copier *c, xcvm_value *to, const xcvm_value *from, bool alone);
 
 static xcvm_status copy_list(copier *c, xcvm_value *to, const xcvm_value *from)
 {
     xcvm_storage *storage;
-    XCVM_TRY(take_list(c->retention, from->count, &storage, c->error));
+    XCVM_TRY(allocate_list_copy(c->retention, from->count, &storage, c->error));
     adopt(to, from, storage);
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < from->count && status == XCVM_OK; i++)
-        status = keep(c, (xcvm_value *)storage->data + i, xcvm_items(from) + i, false);
+        status = retain_value(c, (xcvm_value *)storage->data + i, xcvm_items(from) + i, false);
     if (status != XCVM_OK)
         xcvm_value_clear(to);
     return status;
 }
 
 /* `alone`: the value is not in a list, so it is not looked up again. */
-static xcvm_status keep(copier *c, xcvm_value *to, const xcvm_value *from, bool alone)
+static xcvm_status retain_value(copier *c, xcvm_value *to, const xcvm_value *from, bool alone)
 {
     if (from->kind == XCVM_KIND_NULL || is_shared(c->retention, from)) {
         xcvm_value_share(to, from);
@@ -155,7 +157,7 @@ xcvm_status xcvm_value_retain_with(const xcvm_retention *retention, xcvm_value *
         return XCVM_OK;
     }
     copier c = {.retention = retention, .error = error};
-    xcvm_status status = keep(&c, to, from, true);
+    xcvm_status status = retain_value(&c, to, from, true);
     xcvm_storage_release(c.table);
     return status;
 }

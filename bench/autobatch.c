@@ -332,7 +332,7 @@ static double measure(const char *name, xcvm_tape_mode mode, xcvm_batching batch
     return times[rounds / 2];
 }
 
-static void run(void)
+static void print_width(void)
 {
     printf("width %d: milliseconds for a step, of it the calls, of it the evaluation; loss\n", (int)width);
     random_state = 3;
@@ -362,11 +362,11 @@ int main(int count, char **arguments)
     static const int64_t widths[] = {64, 128, 256, 512};
     for (int i = 1; i < count; i++) {
         width = atoi(arguments[i]);
-        run();
+        print_width();
     }
     for (size_t i = 0; i < sizeof widths / sizeof *widths && count < 2; i++) {
         width = widths[i];
-        run();
+        print_width();
     }
     return 0;
 }

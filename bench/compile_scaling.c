@@ -22,7 +22,7 @@ typedef struct counter {
     size_t held, peak;
 } counter;
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *counted_allocate(void *user, size_t bytes, size_t alignment)
 {
     counter *c = user;
     c->held += bytes;
@@ -49,7 +49,7 @@ static double compile(scale_kind kind, size_t size, double *bytes_each)
 {
     test_bytes model = scale_model(kind, size);
     counter memory = {0};
-    const xcvm_allocator allocator = {take, deallocate, &memory};
+    const xcvm_allocator allocator = {counted_allocate, deallocate, &memory};
     size_t pair_count;
     xcc_state_pair *pairs = scale_state_pairs(kind, size, &pair_count);
     const xcc_options options = {.size = sizeof options,

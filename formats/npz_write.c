@@ -77,7 +77,7 @@ typedef struct archive {
     xcvm_error *error;
 } archive;
 
-static xcvm_status give(archive *a, const void *bytes, size_t count)
+static xcvm_status write_bytes(archive *a, const void *bytes, size_t count)
 {
     a->written += count;
     XCVM_CHECK(a->error, count == 0 || a->sink.call(a->sink.user, bytes, count), IO, "the archive cannot be written");
@@ -106,10 +106,10 @@ static xcvm_status add(archive *a, const xcvm_safetensor *t, member *m)
     crc = crc32_z(crc, t->data, t->bytes);
     *m = (member){(uint32_t)crc, (uint32_t)(length + t->bytes), (uint32_t)a->written};
     put_facts(local + 4, m, named);
-    XCVM_TRY(give(a, local, sizeof local));
-    XCVM_TRY(give(a, name, named));
-    XCVM_TRY(give(a, header, length));
-    return give(a, t->data, t->bytes);
+    XCVM_TRY(write_bytes(a, local, sizeof local));
+    XCVM_TRY(write_bytes(a, name, named));
+    XCVM_TRY(write_bytes(a, header, length));
+    return write_bytes(a, t->data, t->bytes);
 }
 
 static xcvm_status add_entry(archive *a, const xcvm_safetensor *t, const member *m)
@@ -121,8 +121,8 @@ static xcvm_status add_entry(archive *a, const xcvm_safetensor *t, const member 
     to = put_facts(to, m, named);
     to = put(to, 0, 2 + 2 + 2 + 4);
     put(to, m->offset, 4);
-    XCVM_TRY(give(a, entry, sizeof entry));
-    return give(a, name, named);
+    XCVM_TRY(write_bytes(a, entry, sizeof entry));
+    return write_bytes(a, name, named);
 }
 
 static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t count, member *members)
@@ -139,7 +139,7 @@ static xcvm_status write_all(archive *a, const xcvm_safetensor *tensors, size_t 
     to = put(to, a->written - start, 4);
     to = put(to, start, 4);
     put(to, 0, 2);
-    return give(a, end, sizeof end);
+    return write_bytes(a, end, sizeof end);
 }
 
 xcvm_status xcvm_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator,

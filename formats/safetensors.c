@@ -44,7 +44,7 @@ static xcvm_status broken(const scanner *s, const char *what)
     return xcvm_error_set(s->error, XCVM_INVALID_ARGUMENT, "broken safetensors: %s", what);
 }
 
-static bool take(scanner *s, char c) { return xcvm_scan_take(&s->text, c); }
+static bool take_char(scanner *s, char c) { return xcvm_scan_take(&s->text, c); }
 
 static bool take_hex(xcvm_scanner *s, uint32_t *code)
 {
@@ -85,7 +85,7 @@ static bool take_unicode(xcvm_scanner *s, char *text, size_t *length)
 /* Reads a string in place. Unescaping never makes it longer. */
 static xcvm_status take_text(scanner *s, char **text)
 {
-    if (!take(s, '"'))
+    if (!take_char(s, '"'))
         return broken(s, "a text is missing in its header");
     xcvm_scanner *t = &s->text;
     const char *end = t->at;
@@ -120,17 +120,17 @@ static xcvm_status take_text(scanner *s, char **text)
 static xcvm_status take_sizes(scanner *s, int64_t *sizes, int limit, int *count)
 {
     *count = 0;
-    if (!take(s, '['))
+    if (!take_char(s, '['))
         return broken(s, "a list is missing in its header");
-    if (take(s, ']'))
+    if (take_char(s, ']'))
         return XCVM_OK;
     do {
         if (*count == limit)
             return xcvm_error_set(s->error, XCVM_UNSUPPORTED, "a tensor of more than %d dimensions", XCVM_MAX_RANK);
         if (!xcvm_scan_size(&s->text, &sizes[(*count)++]))
             return broken(s, "a size of its header is missing or too large");
-    } while (take(s, ','));
-    return take(s, ']') ? XCVM_OK : broken(s, "a list of its header does not end");
+    } while (take_char(s, ','));
+    return take_char(s, ']') ? XCVM_OK : broken(s, "a list of its header does not end");
 }
 
 static xcvm_status take_type(scanner *s, xcvm_dtype *dtype)
@@ -166,12 +166,12 @@ static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
     int64_t offsets[2] = {0, -1};
     int offset_count = 0;
     tensor->rank = -1;
-    if (!take(s, '{'))
+    if (!take_char(s, '{'))
         return broken(s, "a tensor of its header is not an object");
     do {
         char *key = NULL;
         XCVM_TRY(take_text(s, &key));
-        if (!take(s, ':'))
+        if (!take_char(s, ':'))
             return broken(s, "its header is not JSON");
         if (strcmp(key, "dtype") == 0)
             XCVM_TRY(take_type(s, &tensor->dtype));
@@ -181,22 +181,22 @@ static xcvm_status take_tensor(scanner *s, xcvm_safetensor *tensor)
             XCVM_TRY(take_sizes(s, offsets, 2, &offset_count));
         else
             return broken(s, "a tensor has something else than dtype, shape and data_offsets");
-    } while (take(s, ','));
-    if (!take(s, '}') || tensor->dtype == XCVM_NO_DTYPE || tensor->rank < 0 || offset_count != 2)
+    } while (take_char(s, ','));
+    if (!take_char(s, '}') || tensor->dtype == XCVM_NO_DTYPE || tensor->rank < 0 || offset_count != 2)
         return broken(s, "a tensor does not have dtype, shape and data_offsets");
     return place_tensor(s, tensor, (uint64_t)offsets[0], (uint64_t)offsets[1]);
 }
 
 static xcvm_status take_notes(scanner *s, xcvm_safetensors *file)
 {
-    if (!take(s, '{'))
+    if (!take_char(s, '{'))
         return broken(s, "its metadata are not an object");
-    if (take(s, '}'))
+    if (take_char(s, '}'))
         return XCVM_OK;
     do {
         char *key = NULL, *text = NULL;
         XCVM_TRY(take_text(s, &key));
-        if (!take(s, ':'))
+        if (!take_char(s, ':'))
             return broken(s, "its header is not JSON");
         XCVM_TRY(take_text(s, &text));
         xcvm_safetensors_note *notes =
@@ -204,20 +204,20 @@ static xcvm_status take_notes(scanner *s, xcvm_safetensors *file)
         XCVM_CHECK(s->error, notes != NULL, OUT_OF_MEMORY, "no memory for the header of a safetensors file");
         file->notes = notes;
         notes[file->note_count++] = (xcvm_safetensors_note){key, text};
-    } while (take(s, ','));
-    return take(s, '}') ? XCVM_OK : broken(s, "its metadata do not end");
+    } while (take_char(s, ','));
+    return take_char(s, '}') ? XCVM_OK : broken(s, "its metadata do not end");
 }
 
 static xcvm_status take_header(scanner *s, xcvm_safetensors *file)
 {
-    if (!take(s, '{'))
+    if (!take_char(s, '{'))
         return broken(s, "its header is not a JSON object");
-    if (take(s, '}'))
+    if (take_char(s, '}'))
         return XCVM_OK;
     do {
         char *name = NULL;
         XCVM_TRY(take_text(s, &name));
-        if (!take(s, ':'))
+        if (!take_char(s, ':'))
             return broken(s, "its header is not JSON");
         if (strcmp(name, metadata) == 0) {
             XCVM_TRY(take_notes(s, file));
@@ -234,8 +234,8 @@ static xcvm_status take_header(scanner *s, xcvm_safetensors *file)
             return status;
         }
         file->count++;
-    } while (take(s, ','));
-    return take(s, '}') ? XCVM_OK : broken(s, "its header does not end");
+    } while (take_char(s, ','));
+    return take_char(s, '}') ? XCVM_OK : broken(s, "its header does not end");
 }
 
 static int compare_names(const void *a, const void *b)

@@ -20,11 +20,11 @@ typedef struct decoder {
     xcvm_error *error;
 } decoder;
 
-#define TAKE(d, pointer, count)                                                                                        \
-    XCVM_CHECK((d)->error, ((pointer) = take((d)->arena, (count), sizeof *(pointer))) != NULL, OUT_OF_MEMORY,          \
-               "no memory for the program")
+#define ALLOCATE(d, pointer, count)                                                                                    \
+    XCVM_CHECK((d)->error, ((pointer) = allocate_array((d)->arena, (count), sizeof *(pointer))) != NULL,               \
+               OUT_OF_MEMORY, "no memory for the program")
 
-static void *take(xcvm_arena *arena, size_t count, size_t size)
+static void *allocate_array(xcvm_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
     return xcvm_size_mul(count, size, &bytes) ? xcvm_arena_allocate(arena, bytes) : NULL;
@@ -260,7 +260,7 @@ static xcvm_status decode_ints(decoder *d, const xcvm_field *f, const Xcvm__XCIn
     int64_t *at;
     for (size_t i = 0; i < message->n_ints; i++)
         XCVM_TRY(xcvm_field_check_int(d->error, f, message->ints[i]));
-    TAKE(d, at, message->n_ints);
+    ALLOCATE(d, at, message->n_ints);
     if (message->n_ints > 0)
         memcpy(at, message->ints, message->n_ints * sizeof *at);
     *ints = (xcvm_ints){at, message->n_ints};
@@ -270,7 +270,7 @@ static xcvm_status decode_ints(decoder *d, const xcvm_field *f, const Xcvm__XCIn
 static xcvm_status decode_floats(decoder *d, const Xcvm__XCFloats *message, xcvm_floats *floats)
 {
     double *at;
-    TAKE(d, at, message->n_floats);
+    ALLOCATE(d, at, message->n_floats);
     if (message->n_floats > 0)
         memcpy(at, message->floats, message->n_floats * sizeof *at);
     *floats = (xcvm_floats){at, message->n_floats};
@@ -280,7 +280,7 @@ static xcvm_status decode_floats(decoder *d, const Xcvm__XCFloats *message, xcvm
 static xcvm_status decode_texts(decoder *d, const Xcvm__XCTexts *message, xcvm_texts *texts)
 {
     xcvm_text *at;
-    TAKE(d, at, message->n_texts);
+    ALLOCATE(d, at, message->n_texts);
     for (size_t i = 0; i < message->n_texts; i++)
         XCVM_TRY(copy_text(d, &message->texts[i], &at[i]));
     *texts = (xcvm_texts){at, message->n_texts};
@@ -366,7 +366,7 @@ static xcvm_status decode_inputs(decoder *d, const Xcvm__XCInstruction *message,
     size_t in_count, next = 0;
     int32_t *in;
     XCVM_TRY(count_inputs(d, schema, message, &in_count));
-    TAKE(d, in, in_count);
+    ALLOCATE(d, in, in_count);
     instruction->in = in;
     instruction->in_count = (uint32_t)in_count;
     for (size_t i = 0; i < schema->field_count; i++) {
@@ -390,7 +390,7 @@ static xcvm_status decode_outputs(decoder *d, const Xcvm__XCInstruction *message
     size_t count = message->n_outputs, next = 0;
     XCVM_CHECK(d->error, count <= INT32_MAX && xcvm_args_set_results(schema, instruction->args, count), INVALID_PROGRAM,
                "it has %zu results, not %zu%s", count, arity.fixed, arity.list ? " or more" : "");
-    TAKE(d, out, count);
+    ALLOCATE(d, out, count);
     instruction->out = out;
     instruction->out_count = (uint32_t)count;
     for (size_t i = 0; i < schema->field_count; i++) {
@@ -412,7 +412,7 @@ static xcvm_status decode_slots(decoder *d, const Xcvm__XCInstruction *message, 
         return XCVM_OK;
     XCVM_CHECK(d->error, message->n_slots == instruction->out_count, INVALID_PROGRAM, "it has %zu slots for %u results",
                message->n_slots, instruction->out_count);
-    TAKE(d, slots, message->n_slots);
+    ALLOCATE(d, slots, message->n_slots);
     for (size_t i = 0; i < message->n_slots; i++)
         slots[i] = (xcvm_slot){message->slots[i]->offset, message->slots[i]->bytes};
     instruction->slots = slots;
@@ -433,13 +433,13 @@ static xcvm_status decode_debug(decoder *d, const Xcvm__XCDebug *message, xcvm_i
     XCVM_TRY(copy_string(d, message->node, &debug->node));
     debug->flops = message->flops;
     if (message->n_names > 0) {
-        TAKE(d, debug->names, results);
+        ALLOCATE(d, debug->names, results);
         for (size_t i = 0; i < results; i++)
             XCVM_TRY(copy_string(d, message->names[i], &debug->names[i]));
     }
     if (message->n_types > 0) {
         xcvm_type *types;
-        TAKE(d, types, results);
+        ALLOCATE(d, types, results);
         for (size_t i = 0; i < results; i++)
             XCVM_TRY(decode_type(d, message->types[i], &types[i]));
         debug->types = types;
@@ -542,25 +542,25 @@ static xcvm_status decode_program(decoder *d)
                "there are too many instructions");
     XCVM_TRY(decode_scalars(d));
     image->input_count = counts[XCVM_WIRE_INPUTS];
-    TAKE(d, image->inputs, image->input_count);
+    ALLOCATE(d, image->inputs, image->input_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_INPUTS, decode_input));
     image->output_count = counts[XCVM_WIRE_OUTPUTS];
-    TAKE(d, image->outputs, image->output_count);
+    ALLOCATE(d, image->outputs, image->output_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_OUTPUTS, decode_output));
     image->constant_count = counts[XCVM_WIRE_CONSTANTS];
-    TAKE(d, image->constants, image->constant_count);
+    ALLOCATE(d, image->constants, image->constant_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_CONSTANTS, decode_constant));
     image->state_count = counts[XCVM_WIRE_STATES];
-    TAKE(d, image->states, image->state_count);
+    ALLOCATE(d, image->states, image->state_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_STATES, decode_state));
     image->library_count = counts[XCVM_WIRE_LIBRARIES];
-    TAKE(d, image->libraries, image->library_count);
+    ALLOCATE(d, image->libraries, image->library_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_LIBRARIES, decode_library));
     image->metadata_count = counts[XCVM_WIRE_METADATA];
-    TAKE(d, image->metadata, image->metadata_count);
+    ALLOCATE(d, image->metadata, image->metadata_count);
     XCVM_TRY(decode_messages(d, XCVM_WIRE_METADATA, decode_metadata));
     image->instruction_count = counts[XCVM_WIRE_INSTRUCTIONS];
-    TAKE(d, image->instructions, image->instruction_count);
+    ALLOCATE(d, image->instructions, image->instruction_count);
     return decode_messages(d, XCVM_WIRE_INSTRUCTIONS, decode_instruction);
 }
 

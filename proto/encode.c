@@ -23,23 +23,23 @@ static xcvm_status no_memory(encoder *e)
     return xcvm_error_set(e->error, XCVM_OUT_OF_MEMORY, "no memory to write the program");
 }
 
-static void *take(encoder *e, size_t count, size_t size)
+static void *allocate_array(encoder *e, size_t count, size_t size)
 {
     size_t bytes;
     return xcvm_size_mul(count, size, &bytes) ? xcvm_arena_allocate(&e->arena, bytes) : NULL;
 }
 
 /* Sets `pointer` to an array of `count`, or fails the function. */
-#define TAKE(e, pointer, count)                                                                                        \
+#define ALLOCATE(e, pointer, count)                                                                                    \
     do {                                                                                                               \
-        if (((pointer) = take((e), (count), sizeof *(pointer))) == NULL)                                               \
+        if (((pointer) = allocate_array((e), (count), sizeof *(pointer))) == NULL)                                     \
             return no_memory(e);                                                                                       \
     } while (0)
 
 /* Sets `pointer` to a message initialized by the generated function, or fails the function. */
 #define TAKE_MESSAGE(e, pointer, init)                                                                                 \
     do {                                                                                                               \
-        TAKE(e, pointer, 1);                                                                                           \
+        ALLOCATE(e, pointer, 1);                                                                                       \
         init(pointer);                                                                                                 \
     } while (0)
 
@@ -66,7 +66,7 @@ static xcvm_status encode_type(encoder *e, const xcvm_type *type, Xcvm__XCType *
     if (type->rank <= 0)
         return XCVM_OK;
     message->n_dims = (size_t)type->rank;
-    TAKE(e, message->dims, message->n_dims);
+    ALLOCATE(e, message->dims, message->n_dims);
     for (size_t i = 0; i < message->n_dims; i++) {
         TAKE_MESSAGE(e, message->dims[i], xcvm__xcdim__init);
         if (type->dims[i] >= 0) {
@@ -83,7 +83,7 @@ static xcvm_status encode_type(encoder *e, const xcvm_type *type, Xcvm__XCType *
 static xcvm_status encode_parameters(encoder *e, const xcvm_value_info *parameters, size_t count,
                                      Xcvm__XCParameter ***out)
 {
-    TAKE(e, *out, count);
+    ALLOCATE(e, *out, count);
     for (size_t i = 0; i < count; i++) {
         TAKE_MESSAGE(e, (*out)[i], xcvm__xcparameter__init);
         (*out)[i]->name = lend(parameters[i].name);
@@ -122,7 +122,7 @@ static xcvm_status encode_constants(encoder *e, Xcvm__XCProgram *program, uint64
     const xcvm_image *image = e->image;
     *data_bytes = 0;
     program->n_constants = image->constant_count;
-    TAKE(e, program->constants, image->constant_count);
+    ALLOCATE(e, program->constants, image->constant_count);
     for (size_t i = 0; i < image->constant_count; i++) {
         const xcvm_constant *constant = &image->constants[i];
         const xcvm_value *tensor = &constant->value;
@@ -197,7 +197,7 @@ static xcvm_status encode_list(encoder *e, const int32_t *operands, size_t count
     message->value_case = XCVM__XCVALUE__VALUE_OPERANDS;
     TAKE_MESSAGE(e, message->operands, xcvm__xcoperands__init);
     message->operands->n_operands = count;
-    TAKE(e, message->operands->operands, count);
+    ALLOCATE(e, message->operands->operands, count);
     for (size_t i = 0; i < count; i++) {
         TAKE_MESSAGE(e, message->operands->operands[i], xcvm__xcvalue__init);
         encode_operand(operands[i], message->operands->operands[i]);
@@ -241,7 +241,7 @@ static xcvm_status encode_attribute(encoder *e, const xcvm_field *f, const void 
         message->value_case = XCVM__XCVALUE__VALUE_TEXTS;
         TAKE_MESSAGE(e, message->texts, xcvm__xctexts__init);
         message->texts->n_texts = texts->count;
-        TAKE(e, message->texts->texts, texts->count);
+        ALLOCATE(e, message->texts->texts, texts->count);
         for (size_t i = 0; i < texts->count; i++)
             message->texts->texts[i] = lend_text(&texts->at[i]);
         return XCVM_OK;
@@ -268,7 +268,7 @@ static xcvm_status encode_inputs(encoder *e, const xcvm_instruction *instruction
 {
     const xcvm_schema *schema = instruction->schema;
     size_t used = 0;
-    TAKE(e, message->inputs, schema->field_count);
+    ALLOCATE(e, message->inputs, schema->field_count);
     for (size_t i = 0; i < schema->field_count; i++) {
         const xcvm_field *f = &schema->fields[i];
         bool input = xcvm_field_is_input(f);
@@ -297,13 +297,13 @@ static xcvm_status encode_outputs(encoder *e, const xcvm_instruction *instructio
 {
     size_t count = instruction->out_count;
     message->n_outputs = count;
-    TAKE(e, message->outputs, count);
+    ALLOCATE(e, message->outputs, count);
     for (size_t i = 0; i < count; i++)
         message->outputs[i] = (uint32_t)instruction->out[i];
     if (instruction->slots == NULL)
         return XCVM_OK;
     message->n_slots = count;
-    TAKE(e, message->slots, count);
+    ALLOCATE(e, message->slots, count);
     for (size_t i = 0; i < count; i++) {
         TAKE_MESSAGE(e, message->slots[i], xcvm__xcslot__init);
         message->slots[i]->offset = instruction->slots[i].offset;
@@ -325,13 +325,13 @@ static xcvm_status encode_debug(encoder *e, const xcvm_instruction *instruction,
     message->debug->flops = debug->flops;
     if (names) {
         message->debug->n_names = count;
-        TAKE(e, message->debug->names, count);
+        ALLOCATE(e, message->debug->names, count);
         for (size_t i = 0; i < count; i++)
             message->debug->names[i] = lend(debug->names[i]);
     }
     if (types) {
         message->debug->n_types = count;
-        TAKE(e, message->debug->types, count);
+        ALLOCATE(e, message->debug->types, count);
         for (size_t i = 0; i < count; i++)
             XCVM_TRY(encode_type(e, &debug->types[i], &message->debug->types[i]));
     }
@@ -342,7 +342,7 @@ static xcvm_status encode_instructions(encoder *e, Xcvm__XCProgram *program)
 {
     size_t count = e->image->instruction_count;
     program->n_instructions = count;
-    TAKE(e, program->instructions, count);
+    ALLOCATE(e, program->instructions, count);
     for (size_t i = 0; i < count; i++) {
         const xcvm_instruction *instruction = &e->image->instructions[i];
         Xcvm__XCInstruction *message;
@@ -371,7 +371,7 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
     XCVM_TRY(encode_parameters(e, image->outputs, image->output_count, &program->outputs));
     XCVM_TRY(encode_constants(e, program, data_bytes));
     program->n_states = image->state_count;
-    TAKE(e, program->states, image->state_count);
+    ALLOCATE(e, program->states, image->state_count);
     for (size_t i = 0; i < image->state_count; i++) {
         const xcvm_state_declaration *state = &image->states[i];
         TAKE_MESSAGE(e, program->states[i], xcvm__xcstate__init);
@@ -380,7 +380,7 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
         XCVM_TRY(encode_type(e, &state->declared.type, &program->states[i]->type));
     }
     program->n_libraries = image->library_count;
-    TAKE(e, program->libraries, image->library_count);
+    ALLOCATE(e, program->libraries, image->library_count);
     for (size_t i = 0; i < image->library_count; i++) {
         const xcvm_library *library = &image->libraries[i];
         Xcvm__XCLibrary *message;
@@ -392,7 +392,7 @@ static xcvm_status encode_program(encoder *e, Xcvm__XCProgram *program, uint64_t
         message->isa = lend(library->isa);
     }
     program->n_metadata = image->metadata_count;
-    TAKE(e, program->metadata, image->metadata_count);
+    ALLOCATE(e, program->metadata, image->metadata_count);
     for (size_t i = 0; i < image->metadata_count; i++) {
         TAKE_MESSAGE(e, program->metadata[i], xcvm__xcmetadata__init);
         program->metadata[i]->key = lend(image->metadata[i].key);

@@ -97,7 +97,7 @@ static bool compile(case_checking *c, const case_form *f, int order, xcc_phase p
 }
 
 /* Runs with literal `changed` having `x` for element `at`, unless it is SIZE_MAX. */
-static bool run(case_checking *c, const case_form *f, compiled *k, size_t changed, size_t at, double x)
+static bool run_changed(case_checking *c, const case_form *f, compiled *k, size_t changed, size_t at, double x)
 {
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < c->count && status == XCVM_OK; i++) {
@@ -165,10 +165,10 @@ static bool compare_differences(case_checking *c, compiled *k, size_t literal, c
         const double at = xcvm_element_as_double(x, i), h = c->gradient->step * fmax(1, fabs(at));
         if (!isfinite(at)) /* nothing is near it */
             continue;
-        if (!run(c, &forms[0], k, literal, i, at + h))
+        if (!run_changed(c, &forms[0], k, literal, i, at + h))
             return false;
         const double above = loss(k);
-        if (!run(c, &forms[0], k, literal, i, at - h))
+        if (!run_changed(c, &forms[0], k, literal, i, at - h))
             return false;
         const double difference = (above - loss(k)) / (2 * h);
         if (!case_is_close(got[i], difference, tolerance) && !(got[i] == 0 && difference == 0))
@@ -186,7 +186,7 @@ static bool check_first(case_checking *c, xcvm_value **expected)
     bool made;
     if (!compile(c, &forms[0], 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
-    bool good = made ? run(c, &forms[0], &k, SIZE_MAX, 0, 0)
+    bool good = made ? run_changed(c, &forms[0], &k, SIZE_MAX, 0, 0)
                      : case_fail(c->why, "gradient: %s: %s", c->error.instruction, c->error.message);
     for (size_t i = 0; good && i < c->count; i++) {
         const xcvm_value *v = gradient_of(c, &forms[0], &k, i);
@@ -212,7 +212,7 @@ static bool check_form(case_checking *c, const case_form *f, xcvm_value *const *
         return true;
     if (!compile(c, f, 1, XCC_PHASE_WHOLE, &k, &made))
         return false;
-    bool good = made ? run(c, f, &k, SIZE_MAX, 0, 0)
+    bool good = made ? run_changed(c, f, &k, SIZE_MAX, 0, 0)
                      : f->dtype != XCVM_F64 || case_fail(c->why, "gradient, %s: %s", f->name, c->error.message);
     for (size_t i = 0; good && made && i < c->count; i++) {
         const xcvm_value *v = gradient_of(c, f, &k, i);
@@ -356,8 +356,8 @@ static bool check_phases(case_checking *c, const case_form *f, xcvm_value *const
     compiled forward, backward = {.program = NULL};
     bool made;
     bool good = compile(c, f, 1, XCC_PHASE_FORWARD, &forward, &made) && made &&
-                compile(c, f, 1, XCC_PHASE_BACKWARD, &backward, &made) && made && run(c, f, &forward, SIZE_MAX, 0, 0) &&
-                run_backward(c, &forward, &backward);
+                compile(c, f, 1, XCC_PHASE_BACKWARD, &backward, &made) && made &&
+                run_changed(c, f, &forward, SIZE_MAX, 0, 0) && run_backward(c, &forward, &backward);
     for (size_t i = 0; good && i < c->count; i++)
         good = case_gradient_compare(c, f, i, xcvm_session_get_output(backward.session, i), expected[i],
                                      (case_tolerance){1e-9, 1e-9 * fmax(1, case_gradient_greatest(expected[i]))});

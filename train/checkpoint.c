@@ -154,7 +154,7 @@ static uint32_t sum_of(const xcvm_safetensor *tensors, size_t count, const xcvm_
     return (uint32_t)sum;
 }
 
-static void describe(const xct_trainer *t, size_t state, xcvm_safetensor *tensor)
+static void describe_state(const xct_trainer *t, size_t state, xcvm_safetensor *tensor)
 {
     const xcvm_value *value = xcvm_session_get_state(t->root.session, state);
     *tensor = (xcvm_safetensor){.name = xcvm_program_state_at(t->root.program, state)->name,
@@ -174,7 +174,7 @@ static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *are
     XCVM_CHECK(error, items != NULL, OUT_OF_MEMORY, "no memory for the tensors of a checkpoint");
     *count = states;
     for (size_t i = 0; i < states; i++) {
-        describe(t, i, &items[i]);
+        describe_state(t, i, &items[i]);
         if (!best || !xct_best_keeps(items[i].name))
             continue;
         xcvm_safetensor *kept = &items[(*count)++];

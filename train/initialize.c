@@ -272,8 +272,8 @@ static xcvm_status take_arrays(const xct_trainer *t, const xct_arrays *arrays, v
     return XCVM_OK;
 }
 
-static void tell(const xct_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void tell(const xct_trainer *t, const char *format, ...)
+static void report_line(const xct_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_line(const xct_trainer *t, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
@@ -289,16 +289,16 @@ static void tell_weights(const xct_trainer *t, const values *v)
     if (t->compile.diagnostics.call == NULL)
         return;
     const char *path = t->options.weights;
-    tell(t, "%s: %zu of %zu parameters taken", path, v->report.taken, v->report.wanted);
+    report_line(t, "%s: %zu of %zu parameters taken", path, v->report.taken, v->report.wanted);
     if (v->report.missing_count > 0)
-        tell(t, "%s: has no array for %zu parameters, which stay as they are: %s", path, v->report.missing_count,
-             v->report.missing);
+        report_line(t, "%s: has no array for %zu parameters, which stay as they are: %s", path, v->report.missing_count,
+                    v->report.missing);
     if (v->report.unused_count > 0)
-        tell(t, "%s: %zu arrays have names of no parameter and are not used: %s", path, v->report.unused_count,
-             v->report.unused);
+        report_line(t, "%s: %zu arrays have names of no parameter and are not used: %s", path, v->report.unused_count,
+                    v->report.unused);
     if (v->report.rounded > 0)
-        tell(t, "%s: numbers of %zu arrays are rounded from %s to %s", path, v->report.rounded,
-             xcvm_dtype_name(v->report.from), xcvm_dtype_name(v->report.to));
+        report_line(t, "%s: numbers of %zu arrays are rounded from %s to %s", path, v->report.rounded,
+                    xcvm_dtype_name(v->report.from), xcvm_dtype_name(v->report.to));
 }
 
 static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)

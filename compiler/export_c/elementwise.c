@@ -123,7 +123,7 @@ static void end_nest(xcc_c_export *x, const nest *n)
 }
 
 /* "i0 * 4 + i1", of the first axes. */
-static const char *place(xcc_c_export *x, const int64_t *strides, int axes)
+static const char *element_index(xcc_c_export *x, const int64_t *strides, int axes)
 {
     char text[300] = "";
     size_t used = 0;
@@ -140,7 +140,7 @@ static const char *place(xcc_c_export *x, const int64_t *strides, int axes)
 
 static const char *element(xcc_c_export *x, const nest *n, int operand)
 {
-    return xcc_c_format(x, "%s[%s]", letters[operand], place(x, n->strides[operand], n->rank));
+    return xcc_c_format(x, "%s[%s]", letters[operand], element_index(x, n->strides[operand], n->rank));
 }
 
 static const char *result_place(xcc_c_export *x, const nest *n, int axes)
@@ -148,7 +148,7 @@ static const char *result_place(xcc_c_export *x, const nest *n, int axes)
     int64_t strides[XCVM_MAX_RANK] = {0}, stride = 1;
     for (int axis = n->rank; axis-- > 0; stride *= n->dims[axis])
         strides[axis] = stride;
-    return place(x, strides, axes);
+    return element_index(x, strides, axes);
 }
 
 static const char *result(xcc_c_export *x, const nest *n)
@@ -394,7 +394,7 @@ bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call)
     write_indent(x, outer.rank);
     xcc_c_line(x, "%s", call);
     for (int k = 0; k < 2; k++)
-        xcc_c_line(x, "%s + %s, %lld, ", letters[k], place(x, n.strides[k], outer.rank),
+        xcc_c_line(x, "%s + %s, %lld, ", letters[k], element_index(x, n.strides[k], outer.rank),
                    (long long)n.strides[k][outer.rank]);
     xcc_c_line(x, "y + %s, %lld);\n", result_place(x, &n, outer.rank), (long long)n.dims[outer.rank]);
     end_nest(x, &outer);

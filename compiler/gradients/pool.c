@@ -94,7 +94,7 @@ static xcc_value *spread(xcc_vjp *d, const pool *p, xcc_value *g)
 
 /* Number of elements of each window, including padding if `padding`, but none beyond it, where windows may end with
  * ceil_mode. */
-static xcc_value *count(xcc_vjp *d, const pool *p, bool padding)
+static xcc_value *window_sizes(xcc_vjp *d, const pool *p, bool padding)
 {
     static const int64_t none[2 * SPATIAL];
     const size_t axes = p->kernel.count;
@@ -124,7 +124,7 @@ XCC_GRADIENT(AveragePool)
     const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, d->node);
     pool p;
     if (read_pool(d, &p, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad))
-        xcc_give(d, 0, spread(d, &p, xcc_div(d, G, count(d, &p, a->count_include_pad != 0))));
+        xcc_give(d, 0, spread(d, &p, xcc_div(d, G, window_sizes(d, &p, a->count_include_pad != 0))));
 }
 
 /* x * |x|^(p - 2) / y^(p - 1), 0 where y is 0 */

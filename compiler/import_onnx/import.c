@@ -224,7 +224,7 @@ static xcvm_status open_unread_inputs(const xcc_importer *imp)
 
 /* ---- Problems ---- */
 
-static size_t describe(const xcc_problem *p, char *text, size_t size)
+static size_t describe_problem(const xcc_problem *p, char *text, size_t size)
 {
     int length = snprintf(text, size, "node '%s' (%s%s%s, opset %lld): %s", p->node, p->domain,
                           p->domain[0] != '\0' ? "." : "", p->op, (long long)p->version, p->reason);
@@ -250,7 +250,7 @@ static xcvm_status fail(xcc_importer *imp, xcvm_sink report)
     for (const xcc_problem *p = imp->problems; p != NULL; p = p->next) {
         if (p->status != XCVM_UNSUPPORTED && status == XCVM_UNSUPPORTED)
             status = p->status;
-        size_t length = describe(p, line, sizeof line - 1);
+        size_t length = describe_problem(p, line, sizeof line - 1);
         if (length > sizeof line - 2)
             length = sizeof line - 2;
         full = full || used + length + 1 > sizeof message - (imp->problem_count > 1 ? sizeof more : 1);
@@ -267,7 +267,7 @@ static xcvm_status fail(xcc_importer *imp, xcvm_sink report)
             return xcvm_error_set(imp->m->error, XCVM_IO, "the report cannot be written");
     }
     if (shown == 0)
-        copy_text(message, sizeof message - sizeof more, (describe(imp->problems, line, sizeof line), line));
+        copy_text(message, sizeof message - sizeof more, (describe_problem(imp->problems, line, sizeof line), line));
     if (imp->problem_count > (shown > 0 ? shown : 1))
         snprintf(more, sizeof more, "\nand %zu more nodes", imp->problem_count - (shown > 0 ? shown : 1));
     xcvm_error_set(imp->m->error, status, "%s%s", message, more);

@@ -115,7 +115,7 @@ static bool copy_file(const char *from, const char *to)
 }
 
 /* A library that cannot be kept is as good. */
-static void keep(build *b)
+static void save_to_cache(build *b)
 {
     char temporary[PATH_SIZE + 64];
     if (b->cached[0] == '\0')
@@ -188,7 +188,7 @@ static xcvm_status make_object(build *b)
     if (b->cached[0] != '\0' && access(b->cached, R_OK) == 0 && copy_file(b->cached, b->object))
         return XCVM_OK;
     XCVM_TRY(run_compiler(b));
-    keep(b);
+    save_to_cache(b);
     return XCVM_OK;
 }
 

@@ -101,7 +101,7 @@ static bool is_below_greatest(const xcc_loops *l, const xcc_reading *r)
     return greatest->reduce == XCC_REDUCE_MAX && same_reading(&greatest->operands[0], &step->operands[0]);
 }
 
-static xcc_reading take_map(steps *s, const xcc_map *m)
+static xcc_reading read_map(steps *s, const xcc_map *m)
 {
     xcc_reading u = read_value(s->l, m->operands[0]);
     if (strcmp(m->function, "Exp") == 0 && is_below_greatest(s->l, &u))
@@ -120,7 +120,7 @@ static xcc_reading take_map(steps *s, const xcc_map *m)
     return map_of_two(s, m->function, u, v);
 }
 
-static xcc_reading take_reduction(steps *s, xcc_reading x)
+static xcc_reading read_reduction(steps *s, xcc_reading x)
 {
     switch (s->node->schema->opcode) {
     case XCVM_OP_ReduceMean:
@@ -160,13 +160,13 @@ static xcc_reading normalize(steps *s, const xcc_member *member, double epsilon)
     return member->operands[2] != NULL ? map_of_two(s, "Add", y, read_value(s->l, member->operands[2])) : y;
 }
 
-static xcc_reading take(steps *s, const xcc_member *member)
+static xcc_reading read_member(steps *s, const xcc_member *member)
 {
     switch (member->kind) {
     case XCC_MEMBER_MAP:
-        return take_map(s, &member->map);
+        return read_map(s, &member->map);
     case XCC_MEMBER_REDUCE:
-        return take_reduction(s, read_value(s->l, member->operands[0]));
+        return read_reduction(s, read_value(s->l, member->operands[0]));
     case XCC_MEMBER_SOFTMAX:
     case XCC_MEMBER_LOG_SOFTMAX:
         return softmax(s, read_value(s->l, member->operands[0]), member->kind == XCC_MEMBER_LOG_SOFTMAX);
@@ -191,7 +191,7 @@ xcvm_status xcc_kernel_group_steps(xcc_module *m, const xcc_kernel_group *f, xcc
         steps s = {l, f->group.nodes[i]};
         xcc_member member;
         xcc_member_classify(f->group.nodes[i], &member);
-        l->readings[i] = take(&s, &member);
+        l->readings[i] = read_member(&s, &member);
     }
     for (size_t r = 0; r < f->result_count; r++) {
         const xcc_reading *reading = &l->readings[f->results[r]];

@@ -104,7 +104,7 @@ typedef struct capturing {
     size_t count, capacity;
 } capturing;
 
-static xcvm_status note(capturing *c, const xcc_node *n, uint32_t stamp, xcc_value *v)
+static xcvm_status add_capture(capturing *c, const xcc_node *n, uint32_t stamp, xcc_value *v)
 {
     if (v == NULL || xcc_is_constant(v) || v->kind == XCC_PARAMETER || v->graph->depth > n->graph->depth ||
         c->stamps[v->id] == stamp)
@@ -131,12 +131,12 @@ static xcvm_status capture_node(capturing *c, xcc_node *n)
         for (const xcc_node *inner = body->first; inner != NULL; inner = inner->next) {
             size_t inputs = xcc_node_input_count(inner);
             for (size_t i = 0; i < inputs; i++)
-                XCVM_TRY(note(c, n, stamp, inner->uses[i].value));
+                XCVM_TRY(add_capture(c, n, stamp, inner->uses[i].value));
             for (size_t i = 0; i < inner->capture_count; i++)
-                XCVM_TRY(note(c, n, stamp, inner->captures[i]));
+                XCVM_TRY(add_capture(c, n, stamp, inner->captures[i]));
         }
         for (size_t i = 0; i < body->output_count; i++)
-            XCVM_TRY(note(c, n, stamp, body->outputs[i]));
+            XCVM_TRY(add_capture(c, n, stamp, body->outputs[i]));
     }
     n->capture_count = c->count;
     n->captures = xcc_alloc(c->m, c->count * sizeof *n->captures);

@@ -213,7 +213,7 @@ static bool mean_of_floats(xcc_rewrite *r, xcc_node *n)
 }
 
 /* Counts for the report. */
-static void count(xcc_graph *g)
+static void count_integer_nodes(xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {
         g->module->compilation->integers.made += xcc_is(n, XCVM_OP_QuantizedConv) ||
@@ -222,7 +222,7 @@ static void count(xcc_graph *g)
         xcc_integer_count_left(g->module, n);
         xcc_integer_count_left_lstm(g->module, n);
         for (size_t i = 0; i < n->body_count; i++)
-            count(n->bodies[i]);
+            count_integer_nodes(n->bodies[i]);
     }
 }
 
@@ -248,6 +248,6 @@ xcvm_status xcc_pass_integer(xcc_module *m)
         return XCVM_OK;
     XCVM_TRY(xcc_rewrite_run(m, rules, sizeof rules / sizeof *rules, NULL));
     XCVM_TRY(xcc_rewrite_run(m, to_float, sizeof to_float / sizeof *to_float, NULL));
-    count(m->graph);
+    count_integer_nodes(m->graph);
     return XCVM_OK;
 }

@@ -147,7 +147,7 @@ static xcc_value *wrap(const cut *c, xcc_value *v)
     return wrapped;
 }
 
-static xcvm_status keep(cut *c, xcc_value *v)
+static xcvm_status keep_if_read(cut *c, xcc_value *v)
 {
     bool read = false;
     for (const xcc_use *use = v != NULL ? v->users : NULL; use != NULL && !read; use = use->next)
@@ -169,12 +169,12 @@ static xcvm_status keep(cut *c, xcc_value *v)
 static xcvm_status find_kept(cut *c)
 {
     for (size_t i = 0; i < c->m->compilation->forward_inputs; i++)
-        XCVM_TRY(keep(c, c->g->inputs[i]));
+        XCVM_TRY(keep_if_read(c, c->g->inputs[i]));
     const xcc_node *next; /* nodes inserted after n are already retained */
     for (const xcc_node *n = c->g->first; n != NULL; n = next) {
         next = n->next;
         for (size_t i = 0; n->mark == FORWARD && i < xcc_node_output_count(n); i++)
-            XCVM_TRY(keep(c, xcc_node_output(n, i)));
+            XCVM_TRY(keep_if_read(c, xcc_node_output(n, i)));
     }
     return XCVM_OK;
 }

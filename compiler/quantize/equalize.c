@@ -33,7 +33,7 @@ static const xcc_quant_node *next_of(const quantizer *q, const xcc_quant_node *n
     return xcc_quant_is(next, "Conv") && !next->gone && xcc_quant_input(q, next, 0) == t ? next : NULL;
 }
 
-static xcvm_status take(quantizer *q, const xcc_quant_node *n, pair *p, bool *found)
+static xcvm_status find_pair(quantizer *q, const xcc_quant_node *n, pair *p, bool *found)
 {
     *found = false;
     if (n->gone || !xcc_quant_is(n, "Conv") || !n->candidate)
@@ -120,7 +120,7 @@ xcvm_status xcc_quant_equalize(quantizer *q)
             pair p;
             bool found;
             XCVM_TRY(xcc_poll(&q->m));
-            XCVM_TRY(take(q, &q->nodes[i], &p, &found));
+            XCVM_TRY(find_pair(q, &q->nodes[i], &p, &found));
             if (!found)
                 continue;
             pairs++;

@@ -9,7 +9,7 @@
 
 /* ---- Memory ---- */
 
-static void *take(xcc_model_writer *w, size_t bytes)
+static void *writer_allocate(xcc_model_writer *w, size_t bytes)
 {
     void *memory = xcvm_arena_allocate(&w->arena, bytes);
     w->failed = w->failed || memory == NULL;
@@ -53,7 +53,7 @@ static void append(xcc_model_writer *w, Onnx__NodeProto *n)
 
 static char **names(xcc_model_writer *w, size_t count, const char *const *from)
 {
-    char **to = take(w, (count + 1) * sizeof *to);
+    char **to = writer_allocate(w, (count + 1) * sizeof *to);
     for (size_t i = 0; i < count && to != NULL; i++)
         to[i] = text(from[i]);
     return to;
@@ -62,7 +62,7 @@ static char **names(xcc_model_writer *w, size_t count, const char *const *from)
 Onnx__NodeProto *xcc_put_node(xcc_model_writer *w, const char *domain, const char *op, size_t input_count,
                               const char *const *inputs, const char *output)
 {
-    Onnx__NodeProto *n = take(w, sizeof *n);
+    Onnx__NodeProto *n = writer_allocate(w, sizeof *n);
     char **operands = names(w, input_count, inputs), **results = names(w, 1, &output);
     if (n == NULL || operands == NULL || results == NULL)
         return NULL;
@@ -86,7 +86,7 @@ Onnx__NodeProto *xcc_put_node(xcc_model_writer *w, const char *domain, const cha
 Onnx__NodeProto *xcc_put_like(xcc_model_writer *w, const xcc_quant_node *from, const char *const *inputs,
                               const char *const *outputs)
 {
-    Onnx__NodeProto *n = take(w, sizeof *n);
+    Onnx__NodeProto *n = writer_allocate(w, sizeof *n);
     if (n == NULL)
         return NULL;
     *n = *from->proto;
@@ -106,8 +106,8 @@ static Onnx__AttributeProto *add_attribute(xcc_model_writer *w, Onnx__NodeProto 
 {
     if (n == NULL)
         return NULL;
-    Onnx__AttributeProto **all = take(w, (n->n_attribute + 1) * sizeof(Onnx__AttributeProto *));
-    Onnx__AttributeProto *a = take(w, sizeof *a);
+    Onnx__AttributeProto **all = writer_allocate(w, (n->n_attribute + 1) * sizeof(Onnx__AttributeProto *));
+    Onnx__AttributeProto *a = writer_allocate(w, sizeof *a);
     if (all == NULL || a == NULL)
         return NULL;
     if (n->n_attribute > 0)
@@ -321,7 +321,8 @@ static uint64_t bytes_of(const Onnx__TensorProto *t)
 
 static xcvm_status pack_constants(xcc_model_writer *w, const xcc_table *read, Onnx__GraphProto *g, uint64_t *total)
 {
-    Onnx__TensorProto **all = take(w, (g->n_initializer + w->constant_count + 1) * sizeof(Onnx__TensorProto *));
+    Onnx__TensorProto **all =
+        writer_allocate(w, (g->n_initializer + w->constant_count + 1) * sizeof(Onnx__TensorProto *));
     size_t count = 0;
     if (all == NULL)
         return xcc_out_of_memory(&w->q->m);
@@ -370,9 +371,10 @@ static uint64_t bytes_of_nodes(const xcc_model_writer *w)
 static xcvm_status pack_types(xcc_model_writer *w, const xcc_table *read, Onnx__GraphProto *g)
 {
     xcc_table written = {.key = &w->q->m.key};
-    Onnx__ValueInfoProto **infos = take(w, (g->n_value_info + 1) * sizeof(Onnx__ValueInfoProto *)),
-                         **inputs = take(w, (g->n_input + 1) * sizeof(Onnx__ValueInfoProto *)),
-                         **outputs = take(w, (g->n_output + w->output_count + 1) * sizeof(Onnx__ValueInfoProto *));
+    Onnx__ValueInfoProto **infos = writer_allocate(w, (g->n_value_info + 1) * sizeof(Onnx__ValueInfoProto *)),
+                         **inputs = writer_allocate(w, (g->n_input + 1) * sizeof(Onnx__ValueInfoProto *)),
+                         **outputs =
+                             writer_allocate(w, (g->n_output + w->output_count + 1) * sizeof(Onnx__ValueInfoProto *));
     if (infos == NULL || inputs == NULL || outputs == NULL)
         return xcc_out_of_memory(&w->q->m);
     for (size_t i = 0; i < w->node_count; i++)
@@ -395,9 +397,9 @@ static xcvm_status pack_types(xcc_model_writer *w, const xcc_table *read, Onnx__
     if (g->n_output > 0)
         memcpy(outputs, g->output, g->n_output * sizeof(Onnx__ValueInfoProto *));
     for (size_t i = 0; i < w->output_count; i++) {
-        Onnx__ValueInfoProto *info = take(w, sizeof *info);
-        Onnx__TypeProto *type = take(w, sizeof *type);
-        Onnx__TypeProto__Tensor *tensor = take(w, sizeof *tensor);
+        Onnx__ValueInfoProto *info = writer_allocate(w, sizeof *info);
+        Onnx__TypeProto *type = writer_allocate(w, sizeof *type);
+        Onnx__TypeProto__Tensor *tensor = writer_allocate(w, sizeof *tensor);
         if (info == NULL || type == NULL || tensor == NULL)
             return xcc_out_of_memory(&w->q->m);
         *info = (Onnx__ValueInfoProto)ONNX__VALUE_INFO_PROTO__INIT;
@@ -415,8 +417,9 @@ static xcvm_status pack_types(xcc_model_writer *w, const xcc_table *read, Onnx__
 
 static xcvm_status pack_opsets(xcc_model_writer *w, Onnx__ModelProto *model)
 {
-    Onnx__OperatorSetIdProto **all = take(w, (model->n_opset_import + 1) * sizeof(Onnx__OperatorSetIdProto *));
-    Onnx__OperatorSetIdProto *microsoft = take(w, sizeof *microsoft);
+    Onnx__OperatorSetIdProto **all =
+        writer_allocate(w, (model->n_opset_import + 1) * sizeof(Onnx__OperatorSetIdProto *));
+    Onnx__OperatorSetIdProto *microsoft = writer_allocate(w, sizeof *microsoft);
     if (all == NULL || microsoft == NULL)
         return xcc_out_of_memory(&w->q->m);
     for (size_t i = 0; i < model->n_opset_import; i++) {

@@ -70,8 +70,8 @@ static void take_result(quantizer *q, xcc_quant_node *n, xcc_quant_node *behind)
 }
 
 /* Replaces operand `index` of a node by a constant. */
-static xcvm_status give(quantizer *q, xcc_quant_node *n, size_t index, const char *like, int rank, const int64_t *dims,
-                        const float *floats)
+static xcvm_status replace_operand(quantizer *q, xcc_quant_node *n, size_t index, const char *like, int rank,
+                                   const int64_t *dims, const float *floats)
 {
     xcc_quant_tensor *old = xcc_quant_input(q, n, index), *made = old;
     if (old != NULL && old->consumer_count == 1 && !old->captured && !old->is_output)
@@ -162,8 +162,8 @@ static xcvm_status fold_normalization(quantizer *q, xcc_quant_node *conv, xcc_qu
             w[(size_t)c * each + i] = (float)((double)w[(size_t)c * each + i] * factor);
         bias[c] = (float)(((double)bias[c] - (double)mean[c]) * factor + (double)shift[c]);
     }
-    XCVM_TRY(give(q, conv, 1, weights->name, shape.rank, shape.dims, w));
-    XCVM_TRY(give(q, conv, 2, xcc_quant_input(q, norm, 2)->name, 1, &channels, bias));
+    XCVM_TRY(replace_operand(q, conv, 1, weights->name, shape.rank, shape.dims, w));
+    XCVM_TRY(replace_operand(q, conv, 2, xcc_quant_input(q, norm, 2)->name, 1, &channels, bias));
     take_result(q, conv, norm);
     q->folded++;
     return XCVM_OK;
@@ -199,7 +199,7 @@ static xcvm_status fold_sum(quantizer *q, xcc_quant_node *conv, xcc_quant_node *
     more = vector.data;
     for (int64_t c = 0; c < shape.dims[0]; c++)
         bias[c] += more[c];
-    XCVM_TRY(give(q, conv, 2, added->name, 1, &shape.dims[0], bias));
+    XCVM_TRY(replace_operand(q, conv, 2, added->name, 1, &shape.dims[0], bias));
     take_result(q, conv, sum);
     return XCVM_OK;
 }

@@ -165,7 +165,7 @@ static const void *filled(xcc_module *m, const xcc_value *p, double value)
     return data;
 }
 
-static xcvm_status keep(xcc_module *m, const xcc_value *p, const char *what, double initial, xcc_value **state)
+static xcvm_status add_state(xcc_module *m, const xcc_value *p, const char *what, double initial, xcc_value **state)
 {
     const void *data = filled(m, p, initial);
     if (initial != 0.0 && data == NULL)
@@ -194,7 +194,8 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t index, size_t
     for (size_t j = 0; j < XCC_OPTIMIZER_MOMENTS; j++) {
         const xcc_moment *moment = &u->t->spec.row->moments[j];
         if (xcc_optimizer_keeps(&u->t->spec, moment))
-            XCVM_TRY(keep(m, p, moment->field, xcc_optimizer_initial(&u->t->spec, moment), &lists[5 + j].values[i]));
+            XCVM_TRY(
+                add_state(m, p, moment->field, xcc_optimizer_initial(&u->t->spec, moment), &lists[5 + j].values[i]));
     }
     return XCVM_OK;
 }
@@ -316,7 +317,7 @@ xcvm_status xcc_training_inputs(xcc_training *t)
     if (!t->m->options->training.accumulate)
         return XCVM_OK;
     for (size_t i = 0; i < t->count; i++)
-        XCVM_TRY(keep(t->m, t->parameters[i].parameter, "accumulator", 0.0, &t->parameters[i].accumulator));
+        XCVM_TRY(add_state(t->m, t->parameters[i].parameter, "accumulator", 0.0, &t->parameters[i].accumulator));
     t->apply = xcc_input_add(t->b.graph, "apply", XCVM_BOOL, 0, NULL);
     return t->apply != NULL ? XCVM_OK : t->m->error->status;
 }

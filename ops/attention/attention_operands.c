@@ -219,7 +219,7 @@ static double mask_at(const xcvm_attention *d, const size_t row, size_t key)
     return value;
 }
 
-static void keep(const work_f64 *w, int mode, size_t row, const double *score)
+static void store_scores(const work_f64 *w, int mode, size_t row, const double *score)
 {
     if (w->d->qk != NULL && w->d->qk_mode == mode)
         xcvm_store_f64(w->qk_dtype, w->d->qk, row * w->d->keys, w->d->keys, score, false);
@@ -245,10 +245,10 @@ static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *
             sum += q[p] * other[p];
         score[j] = sum * d->scale;
     }
-    keep(w, 0, row, score);
+    store_scores(w, 0, row, score);
     for (size_t j = 0; j < d->keys && d->softcap > 0.0; j++)
         score[j] = d->softcap * tanh(score[j] / d->softcap);
-    keep(w, 1, row, score);
+    store_scores(w, 1, row, score);
     const size_t mask_row = xcvm_attention_row(&d->mask_rows, b, h, i);
     double greatest = -(double)INFINITY, sum = 0.0;
     for (size_t j = 0; j < d->keys; j++) {
@@ -256,7 +256,7 @@ static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *
         if (!(score[j] <= greatest))
             greatest = score[j];
     }
-    keep(w, 2, row, score);
+    store_scores(w, 2, row, score);
     const double base = greatest == -(double)INFINITY ? 0.0 : greatest;
     for (size_t j = 0; j < d->keys; j++)
         sum += score[j] = exp(score[j] - base);
@@ -273,7 +273,7 @@ static void attend_f64(const work_f64 *w, size_t b, size_t h, size_t i, double *
     xcvm_store_f64(w->qk_dtype, w->y, xcvm_attention_row(&d->y, b, h, i), d->v_width, y, false);
     for (size_t j = 0; j < d->keys; j++)
         score[j] /= sum;
-    keep(w, 3, row, score);
+    store_scores(w, 3, row, score);
 }
 
 static void run_f64(void *context, size_t begin, size_t end, int worker)

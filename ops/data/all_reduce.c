@@ -135,7 +135,7 @@ static xcvm_status find_free(xcvm_kernel *k, size_t *number)
 }
 
 /* Allocates a message's elements. Memory that the host provides counts against the session's limit too. */
-static xcvm_status take(xcvm_kernel *k, size_t bytes, xcvm_message *message)
+static xcvm_status allocate_message(xcvm_kernel *k, size_t bytes, xcvm_message *message)
 {
     if (k->reducer.heap == NULL)
         return xcvm_heap_allocate(k->heap, bytes, &message->elements, k->error);
@@ -202,7 +202,7 @@ XCVM_KERNEL(AllReduceBegin)
     XCVM_TRY(add_bytes(k, a->x, a->xs, &bytes));
     XCVM_TRY(find_free(k, &number));
     xcvm_message *message = &k->reducer.messages[number];
-    XCVM_TRY(take(k, bytes, message));
+    XCVM_TRY(allocate_message(k, bytes, message));
     message->dtype = (xcvm_dtype)a->x->dtype;
     message->count = elements_in(message->dtype, bytes);
     const bool apply = a->apply == NULL || *(const bool *)a->apply->data;

@@ -49,7 +49,7 @@ typedef struct pool {
     bool exhausted;
 } pool;
 
-static void *take(size_t bytes, void *user)
+static void *pool_allocate(size_t bytes, void *user)
 {
     pool *p = user;
     const size_t rounded = bytes <= LARGEST ? xcvm_round_up(bytes, XCVM_ALIGNMENT) : SIZE_MAX;
@@ -87,7 +87,7 @@ static xcvm_status compile(xcvm_kernel *k, matcher *m)
 {
     int error = 0;
     PCRE2_SIZE where = 0;
-    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(take, deallocate, &m->pool);
+    pcre2_general_context *memory = pcre2.pcre2_general_context_create_8(pool_allocate, deallocate, &m->pool);
     pcre2_compile_context *context = memory != NULL ? pcre2.pcre2_compile_context_create_8(memory) : NULL;
     if (context == NULL)
         return XCVM_OUT_OF_MEMORY;

@@ -12,7 +12,7 @@ static xcvm_heap *create(test_allocator *allocator, size_t limit)
     return heap;
 }
 
-static xcvm_storage *take(xcvm_heap *heap, size_t bytes)
+static xcvm_storage *allocate_filled(xcvm_heap *heap, size_t bytes)
 {
     xcvm_storage *storage;
     ck_assert_int_eq(xcvm_heap_allocate(heap, bytes, &storage, NULL), XCVM_OK);
@@ -30,7 +30,7 @@ START_TEST(left_within_the_limit)
     xcvm_heap_set_limit(heap, 1 << 20);
     ck_assert_uint_eq(xcvm_heap_left(heap), 1 << 20);
     ck_assert_int_eq(xcvm_heap_account(heap, 1 << 19, NULL), XCVM_OK);
-    xcvm_storage *held = take(heap, 1 << 18);
+    xcvm_storage *held = allocate_filled(heap, 1 << 18);
     ck_assert_uint_lt(xcvm_heap_left(heap), 1 << 18);
     ck_assert_uint_gt(xcvm_heap_left(heap), 1 << 17);
     /* What is kept for the next request can be given back. */
@@ -53,7 +53,7 @@ START_TEST(blocks_come_back)
     for (int round = 0; round < 3; round++) {
         xcvm_storage *held[12];
         for (size_t i = 0; i < 12; i++)
-            held[i] = take(heap, sizes[i]);
+            held[i] = allocate_filled(heap, sizes[i]);
         for (size_t i = 0; i < 12; i++)
             xcvm_storage_release(held[i]);
         if (round == 0)
@@ -62,9 +62,9 @@ START_TEST(blocks_come_back)
         ck_assert_uint_eq(xcvm_heap_live(heap), 0);
     }
     /* A little less is served by the same block, much less is not. */
-    xcvm_storage *large = take(heap, 4500000);
+    xcvm_storage *large = allocate_filled(heap, 4500000);
     ck_assert_uint_eq(allocator.requests, first);
-    xcvm_storage *half = take(heap, 2000000);
+    xcvm_storage *half = allocate_filled(heap, 2000000);
     ck_assert_uint_eq(allocator.requests, first + 1);
     xcvm_storage_release(large);
     xcvm_storage_release(half);
@@ -81,7 +81,7 @@ START_TEST(waste_is_bounded)
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
     for (size_t bytes = 64; bytes < 3000000; bytes += bytes / 7) {
-        xcvm_storage *storage = take(heap, bytes);
+        xcvm_storage *storage = allocate_filled(heap, bytes);
         ck_assert_uint_le(storage->bytes, bytes + bytes / 4 + XCVM_ALIGNMENT);
         xcvm_storage_release(storage);
         xcvm_heap_trim(heap);
@@ -94,7 +94,7 @@ START_TEST(counters)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
-    xcvm_storage *a = take(heap, 1000), *b = take(heap, 500);
+    xcvm_storage *a = allocate_filled(heap, 1000), *b = allocate_filled(heap, 500);
     ck_assert_uint_eq(xcvm_heap_live(heap), 1500);
     ck_assert_int_eq(xcvm_heap_account(heap, 2000, NULL), XCVM_OK);
     ck_assert_uint_eq(xcvm_heap_live(heap), 3500);
@@ -114,14 +114,14 @@ START_TEST(limit)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 100000);
-    xcvm_storage *a = take(heap, 60000), *b;
+    xcvm_storage *a = allocate_filled(heap, 60000), *b;
     xcvm_error error;
     ck_assert_int_eq(xcvm_heap_allocate(heap, 60000, &b, &error), XCVM_OUT_OF_MEMORY);
     ck_assert_ptr_nonnull(strstr(error.message, "limit of 100000"));
     ck_assert_int_eq(xcvm_heap_account(heap, 60000, &error), XCVM_OUT_OF_MEMORY);
     xcvm_storage_release(a);
     /* The free block is given up for one that it cannot serve. */
-    b = take(heap, 90000);
+    b = allocate_filled(heap, 90000);
     ck_assert_uint_le(xcvm_heap_reserved(heap), 100000);
     xcvm_storage_release(b);
     ck_assert_int_eq(xcvm_heap_account(heap, 60000, &error), XCVM_OK);
@@ -137,7 +137,7 @@ START_TEST(storage_outlives_the_heap)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
-    xcvm_storage *a = take(heap, 1000), *b = take(heap, 2000);
+    xcvm_storage *a = allocate_filled(heap, 1000), *b = allocate_filled(heap, 2000);
     xcvm_heap_destroy(heap);
     ck_assert_uint_gt(allocator.live, 0);
     memset(a->data, 1, a->bytes);
@@ -151,7 +151,7 @@ START_TEST(lists_clear_their_items)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
-    xcvm_storage *list, *item = take(heap, 100);
+    xcvm_storage *list, *item = allocate_filled(heap, 100);
     ck_assert_int_eq(xcvm_heap_allocate_list(heap, 3, &list, NULL), XCVM_OK);
     xcvm_value *items = list->data;
     for (int i = 0; i < 3; i++)
@@ -201,7 +201,7 @@ START_TEST(discarded_and_limited_anew)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
-    xcvm_storage *kept = take(heap, 1000), *outgrown = take(heap, 300000);
+    xcvm_storage *kept = allocate_filled(heap, 1000), *outgrown = allocate_filled(heap, 300000);
     const size_t before = allocator.live;
     xcvm_heap_discard(heap, outgrown);
     ck_assert_uint_lt(allocator.live, before);
@@ -211,7 +211,7 @@ START_TEST(discarded_and_limited_anew)
     xcvm_storage *more = NULL;
     ck_assert_int_eq(xcvm_heap_allocate(heap, 300000, &more, NULL), XCVM_OUT_OF_MEMORY);
     ck_assert_uint_eq(xcvm_heap_set_limit(heap, 0), 10000);
-    more = take(heap, 300000);
+    more = allocate_filled(heap, 300000);
     xcvm_storage_release(more);
     xcvm_storage_release(kept);
     xcvm_heap_destroy(heap);
@@ -256,7 +256,7 @@ START_TEST(zeros_of_others)
 {
     test_allocator allocator;
     xcvm_heap *heap = create(&allocator, 0);
-    xcvm_storage *storage = take(heap, 300000);
+    xcvm_storage *storage = allocate_filled(heap, 300000);
     xcvm_storage_release(storage);
     ck_assert_int_eq(xcvm_heap_allocate_zeros(heap, 300000, &storage, NULL), XCVM_OK);
     for (size_t i = 0; i < 300000; i++)

@@ -62,7 +62,7 @@ static bool bind(const test_case *c, const result *r, xcvm_error *error)
     return true;
 }
 
-static bool run(const test_case *c, const test_bytes *file, result *r)
+static bool run_case(const test_case *c, const test_bytes *file, result *r)
 {
     xcvm_error error;
     const xcvm_load_options load = {.size = sizeof load};
@@ -221,7 +221,7 @@ static void export_case(export_job *w, const test_case *c, const char *path, con
     char name[64], source_name[80], header_name[80], full[1100];
     xcvm_error error;
     result r = {NULL, NULL, false};
-    if (!run(c, file, &r) || !is_comparable(c, &r)) {
+    if (!run_case(c, file, &r) || !is_comparable(c, &r)) {
         w->left++;
     } else {
         snprintf(name, sizeof name, "case_%zu", w->exported);

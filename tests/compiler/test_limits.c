@@ -13,7 +13,7 @@ typedef struct counter {
     size_t held, peak;
 } counter;
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *counted_allocate(void *user, size_t bytes, size_t alignment)
 {
     counter *c = user;
     void *memory = aligned_alloc(alignment, xcvm_round_up(bytes, alignment));
@@ -44,7 +44,7 @@ typedef struct outcome {
 static outcome compile_with(const test_bytes *model, const xcc_options *asked)
 {
     counter memory = {0};
-    const xcvm_allocator allocator = {take, deallocate, &memory};
+    const xcvm_allocator allocator = {counted_allocate, deallocate, &memory};
     xcc_options options = *asked;
     options.size = sizeof options;
     options.allocator = &allocator;

@@ -16,7 +16,7 @@ typedef struct pool {
 
 static xcc_value *pick(const pool *p) { return p->at[below((uint32_t)p->count)]; }
 
-static void keep(pool *p, xcc_value *v)
+static void add_to_pool(pool *p, xcc_value *v)
 {
     if (p->count < POOL && v->type.rank >= 0 && v->type.rank <= 4)
         p->at[p->count++] = v;
@@ -168,7 +168,7 @@ static void random_if(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     }
     ok(b->graph->module, xcc_node_infer(n));
     for (int i = 0; i < 2; i++)
-        keep(p, out[i]);
+        add_to_pool(p, out[i]);
 }
 
 /* States keep their shapes: each is the last one, bounded, or another of the same shape. */
@@ -190,8 +190,8 @@ static void random_loop(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     xcc_value *parameters[4] = {body.graph->inputs[0], go, s[0], s[1]};
     ok(b->graph->module, xcc_graph_set_inputs(body.graph, 4, parameters));
     pool inner = *p;
-    keep(&inner, s[0]);
-    keep(&inner, s[1]);
+    add_to_pool(&inner, s[0]);
+    add_to_pool(&inner, s[1]);
     random_nodes(&body, &inner, cond, 4, depth - 1);
     output(&body, go);
     for (int i = 0; i < 2; i++) {
@@ -205,7 +205,7 @@ static void random_loop(xcc_builder *b, pool *p, xcc_value *cond, int depth)
     /* Without a trip, dimensions of scans that are not known are 0, and more of them are known after optimization. */
     int64_t trips;
     for (int i = 0; i < (xcc_loop_trips(n, &trips) && trips > 0 ? 3 : 2); i++)
-        keep(p, out[i]);
+        add_to_pool(p, out[i]);
 }
 
 static void random_nodes(xcc_builder *b, pool *p, xcc_value *cond, int count, int depth)
@@ -216,20 +216,20 @@ static void random_nodes(xcc_builder *b, pool *p, xcc_value *cond, int count, in
         case 0:
         case 1:
         case 2:
-            keep(p, random_unary(b, x));
+            add_to_pool(p, random_unary(b, x));
             break;
         case 3:
         case 4:
         case 5:
-            keep(p, random_binary(b, x, pick(p)));
+            add_to_pool(p, random_binary(b, x, pick(p)));
             break;
         case 6:
         case 7:
-            keep(p, random_view(b, x));
+            add_to_pool(p, random_view(b, x));
             break;
         case 8:
         case 9:
-            keep(p, random_other(b, x));
+            add_to_pool(p, random_other(b, x));
             break;
         case 10:
             random_if(b, p, cond, depth);
@@ -245,8 +245,8 @@ static void make_random(xcc_builder *b)
 {
     pool p = {.count = 0};
     state = graph_seed * 2654435761u + 1;
-    keep(&p, input(b, "x", XCVM_F32, 2, DIMS(2, 3)));
-    keep(&p, input(b, "z", XCVM_F32, 2, DIMS(-1, 3)));
+    add_to_pool(&p, input(b, "x", XCVM_F32, 2, DIMS(2, 3)));
+    add_to_pool(&p, input(b, "z", XCVM_F32, 2, DIMS(-1, 3)));
     xcc_value *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
     random_nodes(b, &p, cond, 16, 3);
     for (int i = 0; i < 4; i++)

@@ -110,7 +110,7 @@ static void *write_value(const char *folder, size_t index, void *value)
 
 /* ---- Cases ---- */
 
-static void *run(const char *folder, void *session)
+static void *run_model(const char *folder, void *session)
 {
     char *in_name[MAX_VALUES], *out_name[MAX_VALUES], path[4096];
     void *in[MAX_VALUES] = {0}, *out[MAX_VALUES] = {0};
@@ -149,7 +149,7 @@ static void run_case(const char *folder)
         snprintf(path, sizeof path, "%s/model.onnx", folder);
     void *status = CALL(CREATE_SESSION, environment, path, options, &session);
     if (status == NULL)
-        status = run(folder, session);
+        status = run_model(folder, session);
     if (session != NULL)
         RELEASE(RELEASE_SESSION, session);
     if (status == NULL) {

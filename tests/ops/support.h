@@ -31,7 +31,7 @@ static UNUSED xcvm_value tensor(int rank, const int64_t *dims)
 #define TENSOR(...)                                                                                                    \
     tensor((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
-static UNUSED void run(xcvm_kernel_run kernel, const void *args, int thread_count)
+static UNUSED void run_on_threads(xcvm_kernel_run kernel, const void *args, int thread_count)
 {
     run_kernel(kernel, args, thread_count, "the kernel");
 }

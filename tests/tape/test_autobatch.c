@@ -159,7 +159,7 @@ static xcvm_var expression(const network *n, uint64_t seed)
     return sum;
 }
 
-static size_t run(xcvm_tape *t, uint64_t seed, float *got)
+static size_t run_network(xcvm_tape *t, uint64_t seed, float *got)
 {
     const network n = make_network(t, seed);
     const xcvm_var parameters[PARAMETERS] = {n.weight, n.bias, n.table, n.wide, n.column};
@@ -185,9 +185,9 @@ START_TEST(c4_7_random_graphs_agree)
     }
     for (uint64_t seed = 0; seed < 400; seed++) {
         float expected[MOST], got[MOST];
-        const size_t count = run(eager, seed, expected);
+        const size_t count = run_network(eager, seed, expected);
         for (int k = 0; k < STRATEGIES; k++) {
-            ck_assert_uint_eq(run(tapes[k], seed, got), count);
+            ck_assert_uint_eq(run_network(tapes[k], seed, got), count);
             check_numbers(seed, (size_t)k, got, expected, count, 2e-5f);
         }
     }
@@ -208,7 +208,7 @@ typedef struct call_log {
     char names[1024];
 } call_log;
 
-static void note(void *user, const xcvm_call_event *event)
+static void log_call(void *user, const xcvm_call_event *event)
 {
     call_log *l = user;
     if (event->done && strlen(l->names) + strlen(event->name) + 2 < sizeof l->names) {
@@ -231,7 +231,7 @@ START_TEST(c4_7_calls_run_together)
     enum { EXAMPLES = 5 };
     xcvm_tape *t = open_batching(strategies[1 + _i]);
     call_log l = {""};
-    xcvm_tape_set_observer(t, &(xcvm_tape_observer){note, &l});
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){log_call, &l});
     const network n = make_network(t, 1);
     xcvm_var rows[EXAMPLES];
     for (int i = 0; i < EXAMPLES; i++)

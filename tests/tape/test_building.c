@@ -62,7 +62,7 @@ static void bind(built *p, size_t input, xcvm_dtype dtype, int rank, const int64
     xcvm_value_release(v);
 }
 
-static void run(built *p)
+static void run_built(built *p)
 {
     xcvm_error error = {0};
     ck_assert_msg(xcvm_session_run(p->session, NULL, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
@@ -116,7 +116,7 @@ START_TEST(networks_and_their_gradients)
         const xcvm_tape_output outputs[] = {{"loss", n.loss}, {"dw", gradients[0]}, {"df", gradients[1]}};
         built p = compile(t, 3, outputs, levels[level]);
         bind(&p, 0, XCVM_F32, 4, DIMS(2, 1, 3, 3), xs);
-        run(&p);
+        run_built(&p);
         const network same = make_network(eager, xcvm_tape_constant(eager, XCVM_F32, 4, DIMS(2, 1, 3, 3), xs));
         backward(eager, same.loss);
         check_same(&p, 0, eager, same.loss);
@@ -170,7 +170,7 @@ START_TEST(lstm_cells)
         const xcvm_tape_output outputs[] = {{"h", n.h}, {"c", n.c}, {"dw", gradient}};
         built p = compile(t, 3, outputs, levels[i / 2]);
         bind(&p, 0, XCVM_F32, 2, DIMS(2, 3), xs);
-        run(&p);
+        run_built(&p);
         const cell same = make_cell(eager, xcvm_tape_constant(eager, XCVM_F32, 2, DIMS(2, 3), xs), layouts[i % 2]);
         xcvm_var_keep(eager, same.h);
         xcvm_var_keep(eager, same.c);
@@ -235,7 +235,7 @@ START_TEST(branches)
         const xcvm_var z = branch(eager, &same, &second);
         ck_assert_int_eq(same.called, 1);
         bind(&p, 0, XCVM_F32, 1, DIMS(2), xs[i]);
-        run(&p);
+        run_built(&p);
         check_same(&p, 0, eager, z);
         check_same(&p, 1, eager, second);
         backward(eager, xcvm_ReduceSum(eager, z));
@@ -281,7 +281,7 @@ START_TEST(loops)
     built p = compile(t, 3, outputs, _i == 0 ? 0 : THROUGH_ONNX);
     const float at = 1.25f;
     bind(&p, 0, XCVM_F32, 0, NULL, &at);
-    run(&p);
+    run_built(&p);
     const xcvm_var same = parameter(eager, at);
     const xcvm_var rows = loop(eager, same, &last);
     check_same(&p, 0, eager, rows);

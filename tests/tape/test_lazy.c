@@ -18,7 +18,7 @@ typedef struct call_log {
     char names[512];
 } call_log;
 
-static void note(void *user, const xcvm_call_event *event)
+static void log_call(void *user, const xcvm_call_event *event)
 {
     call_log *l = user;
     if (event->done && strlen(l->names) + strlen(event->name) + 2 < sizeof l->names) {
@@ -43,7 +43,7 @@ START_TEST(c4_3_only_what_is_new_and_needed)
 {
     xcvm_tape *t = open_lazy();
     call_log l = {""};
-    xcvm_tape_set_observer(t, &(xcvm_tape_observer){note, &l});
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){log_call, &l});
     const xcvm_var x = parameter(t, 2), y = xcvm_Exp(t, x), z = xcvm_Sin(t, x), u = xcvm_Mul(t, y, y);
     const xcvm_var both = xcvm_Add(t, u, z);
     check_ran(&l, "");
@@ -166,7 +166,7 @@ START_TEST(what_cannot_wait)
 {
     xcvm_tape *t = open_lazy();
     call_log l = {""};
-    xcvm_tape_set_observer(t, &(xcvm_tape_observer){note, &l});
+    xcvm_tape_set_observer(t, &(xcvm_tape_observer){log_call, &l});
     const xcvm_var x = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(3), F32S(1, 0, 2)), y = xcvm_Relu(t, x);
     const xcvm_var found = xcvm_NonZero(t, y);
     check_ran(&l, "Relu NonZero ");

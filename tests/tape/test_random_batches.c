@@ -25,7 +25,7 @@ typedef struct run {
 
 static uint32_t next(run *r) { return (uint32_t)draw(&r->state); }
 
-static void note(run *r, xcvm_var v)
+static void append_value(run *r, xcvm_var v)
 {
     if (v.at == NULL) {
         r->got[r->count++] = -1;
@@ -96,7 +96,7 @@ static void meddle(run *r, xcvm_var v)
     switch (next(r) % 12) {
     case 0:
         if (r->forces)
-            note(r, v);
+            append_value(r, v);
         break;
     case 1:
         xcvm_var_retain_gradient(t, v);
@@ -145,12 +145,12 @@ static xcvm_var loss_of(run *r, const example *e, xcvm_var *middle, bool meddles
 static void forget(run *r)
 {
     for (int i = 0; i + 1 < WEIGHTS; i++) {
-        note(r, xcvm_var_get_gradient(r->tape, r->weights[i]));
+        append_value(r, xcvm_var_get_gradient(r->tape, r->weights[i]));
         xcvm_var_clear_gradient(r->tape, r->weights[i]);
     }
     r->got[r->count++] = (float)r->hooked;
     for (size_t i = 0; i < r->retained_count; i++) {
-        note(r, xcvm_var_get_gradient(r->tape, r->retained[i]));
+        append_value(r, xcvm_var_get_gradient(r->tape, r->retained[i]));
         xcvm_var_release(r->tape, r->retained[i]);
     }
     r->retained_count = 0;
@@ -185,18 +185,18 @@ static void run_round(run *r, int kind)
         for (size_t i = 0; i < count; i++)
             if (gradients[i].at != NULL)
                 sum = xcvm_Add(t, sum, xcvm_ReduceSum(t, xcvm_Mul(t, gradients[i], gradients[i]), .keepdims = 0));
-        note(r, sum);
+        append_value(r, sum);
         if (way == 3) { /* once more */
             const xcvm_var root = xcvm_ReduceSum(t, xcvm_Tanh(t, sum), .keepdims = 0);
             ck_assert_int_eq(xcvm_tape_gradients(t, 1, &root, NULL, 2, wrt, &options, gradients, &error), XCVM_OK);
             for (size_t i = 0; i < 2; i++)
                 if (gradients[i].at != NULL)
                     sum = xcvm_Add(t, sum, xcvm_ReduceSum(t, gradients[i], .keepdims = 0));
-            note(r, sum);
+            append_value(r, sum);
         }
         backward(t, xcvm_ReduceSum(t, xcvm_Tanh(t, sum), .keepdims = 0));
     }
-    note(r, loss);
+    append_value(r, loss);
     const bool recording = xcvm_tape_set_recording(t, false);
     xcvm_Sub(t, r->weights[1], xcvm_tape_scalar(t, XCVM_F32, 0.01), .into = r->weights[1]);
     xcvm_Add(t, r->weights[4], r->weights[4], .into = r->weights[4]);

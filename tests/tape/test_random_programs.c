@@ -295,7 +295,7 @@ static void make_optimizer(program *p)
         ck_assert_int_eq(xcvm_optimizer_add(p->optimizer, names[i], p->parameters[i], NULL), XCVM_OK);
 }
 
-static size_t run(uint64_t seed, const setting *how, float *got)
+static size_t run_tape_program(uint64_t seed, const setting *how, float *got)
 {
     const xcvm_tape_options options = {
         .size = sizeof options, .threads = 1, .seed = 7, .mode = how->mode, .batching = how->batching};
@@ -353,13 +353,13 @@ static void check_program(uint64_t seed, int order)
     setting plain = reference;
     float expected[2][MOST], got[MOST];
     plain.order = order;
-    const size_t count = run(seed, &plain, expected[0]);
+    const size_t count = run_tape_program(seed, &plain, expected[0]);
     plain.without_middle = true;
-    run(seed, &plain, expected[1]);
+    run_tape_program(seed, &plain, expected[1]);
     for (size_t k = 0; k < SETTINGS; k++) {
         setting how = settings[k];
         how.order = order;
-        const size_t found = run(seed, &how, got);
+        const size_t found = run_tape_program(seed, &how, got);
         if (found == 0 && how.is_static && order > 1)
             continue;
         ck_assert_uint_eq(found, count);

@@ -71,7 +71,7 @@ static UNUSED xcvm_session *open_default_session(const xcvm_program *program)
     return open_session(program, &options);
 }
 
-static UNUSED void run(xcvm_session *session)
+static UNUSED void run_session(xcvm_session *session)
 {
     xcvm_error error = {0};
     xcvm_status status = xcvm_session_run(session, NULL, &error);

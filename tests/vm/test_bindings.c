@@ -38,19 +38,19 @@ START_TEST(inputs)
     check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH,
                     "dimension N is 3 in input \"a\" (axis 0), but 2 in input \"b\"");
     set_f32(session, 1, 1, DIMS(3), b);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 11, 12, 23, 24, 35, 36);
     /* The same memory with other elements, then other shapes. */
     a[0] = 100;
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 110, 12, 23, 24, 35, 36);
     set_f32(session, 0, 2, DIMS(1, 2), a);
     set_f32(session, 1, 1, DIMS(1), b);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 110, 12);
     set_f32(session, 0, 2, DIMS(0, 2), a);
     set_f32(session, 1, 1, DIMS(0), b);
-    run(session);
+    run_session(session);
     ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), 0);
     ck_assert_ptr_null(xcvm_session_get_output(session, 1));
     xcvm_session_destroy(session);
@@ -84,7 +84,7 @@ START_TEST(outputs)
     set_f32(session, 0, 1, DIMS(2), x);
     for (int i = 0; i < 3; i++) {
         x[0] = 1;
-        run(session);
+        run_session(session);
         x[0] = 7;
         CHECK_F32(session, 0, 5);
         CHECK_F32(session, 1, 1, 2);
@@ -123,12 +123,12 @@ START_TEST(bound_outputs)
     xcvm_session *session = open_default_session(program);
     float x[4] = {1, 2, 3, 4}, y[4][2];
     set_f32(session, 0, 1, DIMS(2), x);
-    run(session);
+    run_session(session);
     for (size_t i = 0; i < 4; i++)
         bind_output(session, i, i == 2 ? 2 : 1, DIMS(2, 1), y[i]);
     for (int i = 0; i < 3; i++) {
         memset(y, 0, sizeof y);
-        run(session);
+        run_session(session);
         ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(session, 0)), y[0]);
         for (size_t k = 0; k < 4; k++) {
             ck_assert_float_eq(y[k][0], k == 3 ? 1.0F : -1.0F);
@@ -139,7 +139,7 @@ START_TEST(bound_outputs)
         ck_assert_int_eq(xcvm_session_set_output(session, i, NULL, NULL), XCVM_OK);
     /* The last results are still there, though nothing is bound. */
     CHECK_F32(session, 0, -1, -2);
-    run(session);
+    run_session(session);
     ck_assert_ptr_ne(xcvm_value_data(xcvm_session_get_output(session, 0)), y[0]);
     bind_output(session, 0, 1, DIMS(4), x);
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "overlaps that of input \"x\"");
@@ -182,7 +182,7 @@ START_TEST(many_bound_outputs)
     ck_assert_int_eq(xcvm_session_set_input(session, 1, list, NULL), XCVM_OK);
     for (size_t i = 0; i < COUNT; i++)
         bind_output(session, i, 1, DIMS(2), y[COUNT - 1 - i]);
-    run(session);
+    run_session(session);
     for (size_t i = 0; i < COUNT; i++)
         ck_assert_float_eq(y[i][1], -2);
     bind_output(session, 7, 1, DIMS(2), &y[100][1]);

@@ -20,7 +20,7 @@ START_TEST(fuel)
     ck_assert_int_eq(xcvm_session_run(session, &options, &error), XCVM_OUT_OF_TIME);
     ck_assert_int_eq(error.pc, 2);
     ck_assert_ptr_null(xcvm_session_get_output(session, 0));
-    run(session);
+    run_session(session);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
 }
@@ -84,7 +84,7 @@ START_TEST(cancelled)
     session = open_default_session(program);
     xcvm_session_cancel(session);
     check_run_fails(session, NULL, XCVM_CANCELLED, "cancelled");
-    run(session);
+    run_session(session);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
     xcvm_session_cancel(NULL);
@@ -107,7 +107,7 @@ START_TEST(memory)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, count, NULL), XCVM_OK);
     for (int i = 0; i < 3; i++) {
         n = 1000;
-        run(session);
+        run_session(session);
         n = 1 << 18;
         check_run_fails(session, NULL, XCVM_OUT_OF_MEMORY, "memory limit of 1048576");
         n = INT64_MAX / 4;
@@ -150,7 +150,7 @@ START_TEST(callers_arena)
     options.arena_bytes = 4096;
     session = open_session(program, &options);
     set_f32(session, 0, 1, DIMS(1024), x);
-    run(session);
+    run_session(session);
     ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(session, 0)), arena);
     ck_assert_float_eq(((float *)(void *)arena)[1], -2);
     xcvm_session_destroy(session);
@@ -161,7 +161,7 @@ START_TEST(callers_arena)
     ck_assert_ptr_nonnull(strstr(error.message, "memory limit of 4096"));
     session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(1024), x);
-    run(session);
+    run_session(session);
     xcvm_memory_info info = {.size = sizeof info};
     xcvm_session_get_memory_info(session, &info);
     ck_assert_uint_eq(info.peak_bytes, 4096);

@@ -20,7 +20,7 @@ static void check_program(xcvm_program *program)
     xcvm_session *session = open_default_session(program);
     float x[2] = {1, 2};
     set_f32(session, 0, 2, DIMS(1, 2), x);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 11, 22);
     xcvm_session_destroy(session);
 }
@@ -92,7 +92,7 @@ START_TEST(overwritten_strings)
     const xcvm_string broken = {.offset = UINT64_C(1) << 40, .length = UINT64_C(1) << 20};
     ck_assert_int_eq(pwrite(file, &broken, sizeof broken, (off_t)spans), (ssize_t)sizeof broken);
     xcvm_session *session = open_default_session(program);
-    run(session);
+    run_session(session);
     const char *string = xcvm_value_string_at(xcvm_session_get_output(session, 0), 0, &length);
     ck_assert_uint_eq(length, 29);
     ck_assert_mem_eq(string, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 29);

@@ -74,11 +74,11 @@ START_TEST(steady_state)
     ck_assert_int_eq(try_load(text, &allocator, &program, &error), XCVM_OK);
     xcvm_session *session = open_default_session(program);
     set_f32(session, 0, 2, DIMS(2, 2), input);
-    run(session);
-    run(session);
+    run_session(session);
+    run_session(session);
     size_t before = c.allocations;
     for (int i = 0; i < 100; i++)
-        run(session);
+        run_session(session);
     ck_assert_uint_eq(c.allocations, before);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

@@ -79,7 +79,7 @@ START_TEST(events)
     xcvm_session_set_observer(session, &observer);
     for (int round = 0; round < 3; round++) {
         s.before = s.after = 0;
-        run(session);
+        run_session(session);
         ck_assert_int_eq(s.before, 6);
         ck_assert_int_eq(s.after, 6);
         ck_assert_str_eq(s.attributes, "perm=[1 0]");
@@ -101,7 +101,7 @@ START_TEST(events)
     ck_assert_str_eq(error.message, "the observer has seen enough");
     xcvm_session_set_observer(session, NULL);
     s.before = s.after = 0;
-    run(session);
+    run_session(session);
     ck_assert_int_eq(s.before, 0);
     CHECK_F32(session, 0, -1, -3, -2, -4);
     xcvm_session_destroy(session);
@@ -130,7 +130,7 @@ START_TEST(spans)
     size_t count = 0;
     xcvm_observer observer = {.size = sizeof observer, .after = count_spans, .user = &count, .want_spans = true};
     xcvm_session_set_observer(session, &observer);
-    run(session);
+    run_session(session);
     ck_assert_uint_ge(count, 2);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

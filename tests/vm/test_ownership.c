@@ -82,7 +82,7 @@ START_TEST(kept_outputs)
     float x[2] = {1, 2};
     set_f32(session, 0, 1, DIMS(2), x);
     set_strings(session, 1, "one", "two");
-    run(session);
+    run_session(session);
     xcvm_value *kept[KINDS];
     xcvm_error error = {0};
     for (size_t i = 0; i < KINDS; i++) {
@@ -94,7 +94,7 @@ START_TEST(kept_outputs)
     check_kept(kept);
     x[0] = x[1] = 9;
     set_strings(session, 1, "x", "y");
-    run(session);
+    run_session(session);
     check_kept(kept);
     xcvm_session_destroy(session);
     check_kept(kept);
@@ -134,10 +134,10 @@ START_TEST(kept_by_an_observer)
     float x[2] = {1, 2};
     set_f32(session, 0, 1, DIMS(2), x);
     set_strings(session, 1, "one", "two");
-    run(session);
+    run_session(session);
     xcvm_session_set_observer(session, NULL);
     x[0] = 5;
-    run(session);
+    run_session(session);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
     /* In, In, Neg, Add, Concat, SequenceConstruct and Optional. */
@@ -244,7 +244,7 @@ START_TEST(outputs_fed_back)
     set_f32(session, 0, 1, DIMS(2), x);
     size_t steady = 0;
     for (int i = 0; i < 20; i++) {
-        run(session);
+        run_session(session);
         CHECK_F32(session, 0, (float)(i + 1), (float)(i + 11));
         CHECK_F32(session, 1, (float)(2 * i), (float)(2 * i + 20));
         ck_assert_int_eq(session->outputs[0].memory_kind, XCVM_MEMORY_ARENA);
@@ -254,8 +254,8 @@ START_TEST(outputs_fed_back)
             steady = c.allocations;
     }
     ck_assert_uint_eq(c.allocations, steady);
-    run(session);
-    run(session);
+    run_session(session);
+    run_session(session);
     CHECK_F32(session, 0, 21, 31);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -282,16 +282,16 @@ START_TEST(outputs_of_another_session)
     float x[2] = {1, 2};
     set_f32(first, 0, 1, DIMS(2), x);
     set_strings(first, 1, "one", "two");
-    run(first);
+    run_session(first);
     ck_assert_int_eq(xcvm_session_set_input(second, 0, xcvm_session_get_output(first, 3), NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(second, 1, xcvm_session_get_output(first, 0), NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(second, 2, xcvm_session_get_output(first, 1), NULL), XCVM_OK);
     x[0] = 100;
-    run(first);
+    run_session(first);
     xcvm_session_destroy(first);
     xcvm_program_destroy(program);
     for (int i = 0; i < 2; i++) {
-        run(second);
+        run_session(second);
         CHECK_F32(second, 0, 2, 4);
         CHECK_F32(second, 1, 1, 2);
     }
@@ -315,7 +315,7 @@ START_TEST(refused_bindings)
     xcvm_error error = {0};
     float x[2] = {0, 10};
     set_f32(session, 0, 1, DIMS(2), x);
-    run(session);
+    run_session(session);
     xcvm_value *output = (xcvm_value *)(uintptr_t)xcvm_session_get_output(session, 0);
     ck_assert_int_eq(xcvm_session_set_output(session, 1, output, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "not into a lent one"));
@@ -328,7 +328,7 @@ START_TEST(refused_bindings)
     ck_assert_int_eq(xcvm_session_pair(session, 0, 1, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_int_eq(xcvm_session_pair(NULL, 0, 0, &error), XCVM_INVALID_ARGUMENT);
     xcvm_value_release(tensor);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 1, 11);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -374,7 +374,7 @@ static void open_stepping(stepping_session *s)
     ck_assert_int_eq(xcvm_session_set_input(s->session, 0, s->state, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s->session, 1, s->a, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s->session, 2, s->i, NULL), XCVM_OK);
-    run(s->session);
+    run_session(s->session);
 }
 
 static void close_stepping(stepping_session *s)
@@ -416,7 +416,7 @@ START_TEST(pair)
     stepping_session s;
     open_stepping(&s);
     pair_state(&s);
-    run(s.session);
+    run_session(s.session);
     ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_output(s.session, 0)), s.memory[0]);
     CHECK_F32(s.session, 0, 11, 22);
     CHECK_F32(s.session, 1, 1, 2);
@@ -424,7 +424,7 @@ START_TEST(pair)
     /* In memory of its own an output of a pair is written as any other. */
     xcvm_value *own = wrap(s.memory[2]);
     ck_assert_int_eq(xcvm_session_set_output(s.session, 0, own, NULL), XCVM_OK);
-    run(s.session);
+    run_session(s.session);
     ck_assert_float_eq(s.memory[2][0], 21);
     ck_assert_float_eq(s.memory[0][0], 11);
     xcvm_value_release(own);
@@ -438,7 +438,7 @@ START_TEST(pairs_that_change_places)
     stepping_session s;
     open_stepping(&s);
     pair_state(&s);
-    run(s.session);
+    run_session(s.session);
     ck_assert_int_eq(xcvm_session_set_output(s.session, 1, s.a, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_pair(s.session, 1, 1, NULL), XCVM_OK);
     float before[2] = {10, 20}, now[2] = {11, 22};
@@ -449,7 +449,7 @@ START_TEST(pairs_that_change_places)
             check_run_fails(s.session, NULL, XCVM_OUT_OF_RANGE, "7");
         } else {
             const uint64_t inferences = s.session->inferences;
-            run(s.session);
+            run_session(s.session);
             CHECK_F32(s.session, 2, 2 * now[0], 2 * now[1]);
             ck_assert(round < 1 || round == 5 || s.session->inferences == inferences);
             for (size_t k = 0; k < 2; k++) {

@@ -151,7 +151,7 @@ static void results(xcvm_program *program, float values[OUTPUTS][4])
     xcvm_session *session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(4), x);
     for (int round = 0; round < 3; round++) {
-        run(session);
+        run_session(session);
         for (size_t i = 0; i < OUTPUTS; i++) {
             const void *data = xcvm_value_data(xcvm_session_get_output(session, i));
             if (round > 0)

@@ -48,7 +48,7 @@ START_TEST(loop)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, count, NULL), XCVM_OK);
     set_f32(session, 1, 1, DIMS(1), x);
     for (n = 0; n < 6; n++) {
-        run(session);
+        run_session(session);
         CHECK_F32(session, 0, 3.0F * (float)(1 << n));
         const xcvm_value *steps = xcvm_session_get_output(session, 1);
         ck_assert_uint_eq(xcvm_value_count(steps), (size_t)n);
@@ -89,7 +89,7 @@ START_TEST(failures)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, index, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 1, condition, NULL), XCVM_OK);
     for (int round = 0; round < 2; round++) {
-        run(session);
+        run_session(session);
         CHECK_F32(session, 0, -2);
         i = 2;
         check_run_fails(session, NULL, XCVM_OUT_OF_RANGE, "2");
@@ -144,7 +144,7 @@ START_TEST(sharing)
     float x[4] = {1, 2, -1, 3};
     set_f32(session, 0, 2, DIMS(2, 2), x);
     for (int i = 0; i < 3; i++) {
-        run(session);
+        run_session(session);
         CHECK_F32(session, 0, 1, 4, 1, 27);
         CHECK_F32(session, 1, -1, -2, 1, -3);
         CHECK_F32(session, 2, 0, 8, 0, 54);
@@ -175,7 +175,7 @@ START_TEST(in_place)
         x[i] = (float)i;
     set_f32(session, 0, 1, DIMS(1000), x);
     for (int round = 0; round < 2; round++) {
-        run(session);
+        run_session(session);
         for (int i = 0; i < 1000; i++)
             ck_assert_float_eq(XCVM_CDATA(float, xcvm_session_get_output(session, 0))[i], 4.0F * (float)(i * i) - 1.0F);
     }
@@ -244,7 +244,7 @@ START_TEST(lists)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, list, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 1, optional, NULL), XCVM_OK);
     for (int i = 0; i < 3; i++) {
-        run(session);
+        run_session(session);
         ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), 3);
         ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 1)), 2);
         ck_assert_float_eq(*XCVM_CDATA(float, xcvm_value_item_at(xcvm_session_get_output(session, 0), 2)), 1);
@@ -257,7 +257,7 @@ START_TEST(lists)
     xcvm_value_release(optional);
     xcvm_value_release(items[0]);
     xcvm_value_release(items[1]);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 3, 3);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -284,7 +284,7 @@ static void check_subnormals(bool flush, uint64_t around)
         ((float *)xcvm_value_data(x))[i] = 1e-37F;
     ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
     xcvm_value_release(x);
-    run(session);
+    run_session(session);
     const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
     for (size_t i = 0; i < COUNT; i++)
         ck_assert_msg(flush ? y[i] == 0 : y[i] > 0.99e-37F && y[i] < 1.01e-37F, "element %zu is %g", i, (double)y[i]);
@@ -317,13 +317,13 @@ START_TEST(strict)
     xcvm_session *session = open_session(program, &options);
     float x[3] = {1, 2, 3};
     set_f32(session, 0, 1, DIMS(2), x);
-    run(session);
+    run_session(session);
     set_f32(session, 0, 1, DIMS(3), x);
     check_run_fails(session, NULL, XCVM_SHAPE_MISMATCH, "\"negated\" is f32[3], but is noted as f32[2]");
     xcvm_session_destroy(session);
     session = open_default_session(program);
     set_f32(session, 0, 1, DIMS(3), x);
-    run(session);
+    run_session(session);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
 }
@@ -337,11 +337,11 @@ START_TEST(random_numbers)
     xcvm_session_options options = {.size = sizeof options, .threads = 1, .seed = 5};
     xcvm_session *a = open_session(program, &options), *b = open_session(program, &options);
     float first[4];
-    run(a);
-    run(b);
+    run_session(a);
+    run_session(b);
     memcpy(first, xcvm_value_data(xcvm_session_get_output(a, 0)), sizeof first);
     ck_assert_mem_eq(first, xcvm_value_data(xcvm_session_get_output(b, 0)), sizeof first);
-    run(a);
+    run_session(a);
     ck_assert_mem_ne(first, xcvm_value_data(xcvm_session_get_output(a, 0)), sizeof first);
     xcvm_session_destroy(a);
     xcvm_session_destroy(b);

@@ -60,7 +60,7 @@ static void run_at(xcvm_session *session, int n, int round)
         nonzero += x[i] < 0 || x[i] > 0;
     }
     set_f32(session, 0, 2, DIMS(n, COLUMNS), x);
-    run(session);
+    run_session(session);
 
     const float *product = XCVM_CDATA(float, output_of(session, 0, 2, DIMS(2, n)));
     const float *twice = XCVM_CDATA(float, output_of(session, 1, 2, DIMS(2 * n, COLUMNS)));
@@ -129,7 +129,7 @@ START_TEST(refused_between_runs)
         ck_assert_msg(strstr(error.message, "\"x\"") != NULL && strstr(error.message, "f32[Nx3]") != NULL, "%s",
                       error.message);
         xcvm_value_release(tensor);
-        run(session);
+        run_session(session);
         run_at(session, (int)i + 1, 1);
     }
     xcvm_session_destroy(session);

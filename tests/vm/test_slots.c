@@ -147,7 +147,7 @@ START_TEST(results)
     float x[4] = {0, 1, 2, 3};
     set_f32(session, 0, 1, DIMS(4), x);
     for (int i = 0; i < 3; i++) {
-        run(session);
+        run_session(session);
         CHECK_F32(session, 0, 1, 9, 4, 16);
         CHECK_F32(session, 1, -2, -5, -10, -17);
     }
@@ -181,24 +181,24 @@ START_TEST(wrong_sizes)
     /* Fits. */
     set_f32(session, 0, 1, DIMS(4), x);
     set_f32(session, 1, 2, DIMS(1, 4), w);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, -11, -22, -33, -44);
     CHECK_F32(session, 1, -11, -22, -33, -44);
     /* The sum is larger than the operand whose place it should take. */
     set_f32(session, 1, 2, DIMS(2, 4), w);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, -11, -22, -33, -44, -51, -62, -73, -84);
     CHECK_F32(session, 1, -11, -22, -33, -44, -51, -62, -73, -84);
     /* Everything is smaller, and the sum still larger than the operand. */
     set_f32(session, 0, 1, DIMS(2), x);
     set_f32(session, 1, 2, DIMS(2, 2), w);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, -11, -22, -31, -42);
     CHECK_F32(session, 1, -11, -22, -31, -42);
     /* Nothing fits. */
     set_f32(session, 0, 1, DIMS(8), x);
     set_f32(session, 1, 2, DIMS(1, 8), w);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, -11, -22, -33, -44, -55, -66, -77, -88);
     CHECK_F32(session, 1, -11, -22, -33, -44, -55, -66, -77, -88);
     xcvm_session_destroy(session);

@@ -63,7 +63,7 @@ START_TEST(runs_add_up)
     xcvm_session *s = open_with(program, NULL);
     check_states(s, 10, 20, 0);
     for (int i = 1; i <= 5; i++) {
-        run(s);
+        run_session(s);
         check_states(s, (float)(10 + i), (float)(20 + 2 * i), i);
         ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(s, 0)))[1], (float)(20 + 2 * i));
     }
@@ -71,7 +71,7 @@ START_TEST(runs_add_up)
     xcvm_error error = {0};
     ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OK);
     check_states(s, 10, 20, 0);
-    run(s);
+    run_session(s);
     check_states(s, 11, 22, 1);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
@@ -82,7 +82,7 @@ START_TEST(failed_runs_change_nothing)
 {
     xcvm_program *program = load(text);
     xcvm_session *s = open_with(program, NULL);
-    run(s);
+    run_session(s);
     set_index(s, 2);
     check_run_fails(s, NULL, XCVM_OUT_OF_RANGE, "");
     check_states(s, 11, 22, 1);
@@ -93,7 +93,7 @@ START_TEST(failed_runs_change_nothing)
     xcvm_session_cancel(s);
     check_run_fails(s, NULL, XCVM_CANCELLED, "");
     check_states(s, 11, 22, 1);
-    run(s);
+    run_session(s);
     check_states(s, 12, 24, 2);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
@@ -110,16 +110,16 @@ START_TEST(what_the_caller_holds_is_not_written)
     xcvm_value *value, *kept;
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(2), mine, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
-    run(s);
+    run_session(s);
     ck_assert_int_eq(xcvm_value_retain(xcvm_session_get_state(s, 0), &kept, &error), XCVM_OK);
     for (int i = 0; i < 4; i++)
-        run(s);
+        run_session(s);
     check_states(s, 105, 210, 5);
     ck_assert_float_eq(mine[0], 100);
     ck_assert_float_eq(((const float *)xcvm_value_data(kept))[0], 101);
     ck_assert_msg(xcvm_session_set_input(s, 0, xcvm_session_get_state(s, 0), &error) == XCVM_OK, "%s", error.message);
-    run(s);
-    run(s);
+    run_session(s);
+    run_session(s);
     check_states(s, 315, 630, 7);
     xcvm_value_release(kept);
     xcvm_value_release(value);
@@ -159,21 +159,21 @@ START_TEST(sessions_share_states)
     xcvm_session *s = open_with(program, NULL);
     const xcvm_session_options options = {.size = sizeof options, .threads = 1, .states_of = s};
     xcvm_session *r = open_session(reader, &options), *twin = open_with(program, s);
-    run(s);
-    run(r);
+    run_session(s);
+    run_session(r);
     ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(r, 0)))[1], -22);
-    run(twin);
+    run_session(twin);
     check_states(s, 12, 24, 2);
     if (_i == 0) {
         xcvm_session_destroy(s);
         s = NULL;
     }
-    run(r);
+    run_session(r);
     ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(r, 0)))[1], -24);
     if (s == NULL) {
         check_states(twin, 12, 24, 2);
     } else {
-        run(s);
+        run_session(s);
         check_states(twin, 13, 26, 3);
     }
     xcvm_session_destroy(r);
@@ -257,8 +257,8 @@ START_TEST(updates_read_nothing_updated)
                                  "$4 = Add($3, f32[] 1)\nStore($4, name=\"rate\")\n$5 = Load(name=\"other\")\n"
                                  "$6 = Load(name=\"p\")\nSGD([$2], $3, _, _, _, _, [$6], [], [], [], [])\n");
     xcvm_session *s = open_default_session(program);
-    run(s);
-    run(s);
+    run_session(s);
+    run_session(s);
     /* With rates of 0 and 1. */
     const float *p = xcvm_value_data(xcvm_session_get_state(s, 0));
     ck_assert_float_eq(p[0], 0);
@@ -281,13 +281,13 @@ START_TEST(memory_of_callers_is_not_updated)
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);
     set_f32(s, 0, 1, DIMS(2), x);
-    run(s);
+    run_session(s);
     const float *updated = xcvm_value_data(xcvm_session_get_state(s, 0));
     ck_assert_float_eq(updated[0], 9);
     ck_assert_float_eq(updated[1], 18);
     ck_assert_float_eq(own[0], 10);
     ck_assert_float_eq(own[1], 20);
-    run(s);
+    run_session(s);
     ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_state(s, 0)), updated);
     ck_assert_float_eq(updated[0], 8);
     xcvm_session_destroy(s);
@@ -303,7 +303,7 @@ START_TEST(open_sizes_grow)
     xcvm_session *s = open_default_session(program);
     set_f32(s, 0, 1, DIMS(2), x);
     for (size_t i = 1; i <= 20; i++) {
-        run(s);
+        run_session(s);
         ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_state(s, 0)), 2 * i);
     }
     const float *data = xcvm_value_data(xcvm_session_get_state(s, 0));
@@ -323,11 +323,11 @@ START_TEST(steady_state)
     xcvm_error error = {0};
     ck_assert_int_eq(try_load(text, &allocator, &program, &error), XCVM_OK);
     xcvm_session *s = open_with(program, NULL);
-    run(s);
-    run(s);
+    run_session(s);
+    run_session(s);
     const size_t before = c.allocations;
     for (int i = 0; i < 100; i++)
-        run(s);
+        run_session(s);
     ck_assert_uint_eq(c.allocations, before);
     check_states(s, 112, 224, 102);
     xcvm_session_destroy(s);
@@ -360,7 +360,7 @@ START_TEST(what_was_loaded_stays)
     ck_assert_msg(xcvm_session_set_state(s, 0, value, &error) == XCVM_OK, "%s", error.message);
     xcvm_value_release(value);
     ck_assert(!mine.given_back);
-    run(s);
+    run_session(s);
     ck_assert(mine.given_back);
     for (int i = 0; i < 4; i++) {
         const float number = (float)(i + 1), first = i == 0 ? 7 : number;
@@ -395,7 +395,7 @@ START_TEST(caches_fill_up)
     for (int round = 0; round < 2; round++) {
         /* Pages at both ends may be shared with other blocks. */
         ck_assert_uint_le(test_resident_pages(xcvm_value_data(xcvm_session_get_state(s, 0)), bytes), 2);
-        run(s);
+        run_session(s);
         const float *now = xcvm_value_data(xcvm_session_get_state(s, 0));
         ck_assert_float_eq(now[(size_t)499999 * 4 + 1], 2);
         ck_assert_float_eq(now[(size_t)999999 * 4 + 3], 8);
@@ -421,8 +421,8 @@ START_TEST(sizes_of_inputs)
     ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 0))[0], 0);
     for (int64_t n = 3; n >= 1; n--) {
         set_f32(s, 0, 2, DIMS(n, 2), rows);
-        run(s);
-        run(s);
+        run_session(s);
+        run_session(s);
         ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 0))[0], n);
         ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[2 * n - 1], (float)(4 * n));
         ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(s, 1))[0], 2 * n);
@@ -439,7 +439,7 @@ START_TEST(sizes_of_inputs)
     set_f32(s, 0, 2, DIMS(3, 2), rows);
     check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "but 3 in input \"x\"");
     set_f32(s, 0, 2, DIMS(2, 2), rows);
-    run(s);
+    run_session(s);
     ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(s, 0)))[3], 8);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);
@@ -459,8 +459,8 @@ START_TEST(resets_within_a_limit)
     xcvm_session *s = open_session(program, &options);
     xcvm_error error = {0};
     for (int i = 0; i < 3; i++) {
-        run(s);
-        run(s);
+        run_session(s);
+        run_session(s);
         const float *a = xcvm_value_data(xcvm_session_get_state(s, 0)),
                     *b = xcvm_value_data(xcvm_session_get_state(s, 1));
         ck_assert_float_eq(a[3], 7);
@@ -474,7 +474,7 @@ START_TEST(resets_within_a_limit)
     xcvm_value *value;
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 4, DIMS(1, 1, 60000, 1), mine, (xcvm_finalizer){0}, &value, &error),
                      XCVM_OK);
-    run(s);
+    run_session(s);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, value, &error), XCVM_OK);
     c.fail_at = c.allocations + 1;
     ck_assert_int_eq(xcvm_session_reset_states(s, &error), XCVM_OUT_OF_MEMORY);
@@ -502,11 +502,11 @@ START_TEST(held_caches_are_copied_as_far_as_they_are_filled)
     ck_assert_int_eq(xcvm_tensor_wrap(XCVM_I64, 1, DIMS(1), at, (xcvm_finalizer){0}, &value, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(s, 0, value, &error), XCVM_OK);
     at[0] = 400000;
-    run(s);
+    run_session(s);
     ck_assert_int_eq(xcvm_value_retain(xcvm_session_get_state(s, 0), &kept, &error), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_state(s, 0, kept, &error), XCVM_OK);
     at[0] = 0;
-    run(s);
+    run_session(s);
     const float *now = xcvm_value_data(xcvm_session_get_state(s, 0)), *before = xcvm_value_data(kept);
     ck_assert_ptr_ne(now, before);
     ck_assert_float_eq(now[(size_t)400000 * 4 + 1], 2);

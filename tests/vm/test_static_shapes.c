@@ -16,7 +16,7 @@ static void set_i64(xcvm_session *session, size_t index, int rank, const int64_t
 static uint64_t inferences_of_run(xcvm_session *session)
 {
     const uint64_t before = session->inferences;
-    run(session);
+    run_session(session);
     return session->inferences - before;
 }
 
@@ -90,7 +90,7 @@ START_TEST(early_exits)
         const xcvm_run_options options = {.size = sizeof options, .fuel = fuel};
         xcvm_status status = xcvm_session_run(session, &options, NULL);
         ck_assert(status == XCVM_OK || status == XCVM_OUT_OF_TIME);
-        run(session);
+        run_session(session);
         const xcvm_value *y = xcvm_session_get_output(session, 0);
         ck_assert_uint_eq(xcvm_value_count(y), (size_t)size);
         for (int64_t i = 0; i < size; i++)
@@ -152,7 +152,7 @@ START_TEST(types_change_from_iteration_to_iteration)
         set_i64(session, 0, 0, NULL, &counts[i]);
         set_f32(session, 1, 1, &size, x);
         for (int round = 0; round < 2; round++) {
-            run(session);
+            run_session(session);
             const xcvm_value *y = xcvm_session_get_output(session, 0), *ones = xcvm_session_get_output(session, 1);
             const size_t length = (size_t)size << counts[i];
             ck_assert_uint_eq(xcvm_value_count(y), length);
@@ -245,7 +245,7 @@ START_TEST(sizes_from_elements)
             count += bits >> i & 1;
         }
         set_f32(session, 0, 1, DIMS(4), x);
-        run(session);
+        run_session(session);
         ck_assert_uint_eq(xcvm_value_count(xcvm_session_get_output(session, 0)), count);
     }
     xcvm_session_destroy(session);

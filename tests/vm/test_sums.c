@@ -126,7 +126,7 @@ START_TEST(abandoned)
     expect_state(session, 1, 2);
     h.fails = false;
     for (int i = 0; i < 2; i++)
-        run(session);
+        run_session(session);
     expect_state(session, 21, 42);
     ck_assert_uint_eq(h.begun, 4);
     ck_assert_uint_eq(h.ended, 2);
@@ -138,7 +138,7 @@ START_TEST(abandoned)
 
     program = load("$1 = AllReduceBegin(f32[2] 1 2, [], [])\nFree($1)\n");
     session = open_with(program, &h, &function);
-    run(session);
+    run_session(session);
     ck_assert_uint_eq(h.abandoned, 3);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -157,7 +157,7 @@ START_TEST(at_once)
         const xcvm_session_options options = {
             .size = sizeof options, .threads = 1, .all_reduce.sum = i == 0 ? sum : NULL, .all_reduce.user = &h};
         xcvm_session *session = open_session(program, &options);
-        run(session);
+        run_session(session);
         const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
         ck_assert(y[0] == (i == 0 ? 2 : 1) && y[1] == (i == 0 ? 3 : 2));
         xcvm_session_destroy(session);
@@ -187,14 +187,14 @@ START_TEST(endless)
 END_TEST
 
 /* What the host's allocator has given, which is all in `memory`. */
-typedef struct place {
+typedef struct shared_memory {
     _Alignas(64) char memory[1 << 16];
     size_t used, held;
-} place;
+} shared_memory;
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *memory_allocate(void *user, size_t bytes, size_t alignment)
 {
-    place *p = user;
+    shared_memory *p = user;
     const size_t at = (p->used + alignment - 1) / alignment * alignment;
     if (at + bytes > sizeof p->memory)
         return NULL;
@@ -205,7 +205,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
 
 static void put_back(void *user, void *memory, size_t bytes)
 {
-    place *p = user;
+    shared_memory *p = user;
     ck_assert((char *)memory >= p->memory && (char *)memory + bytes <= p->memory + p->used);
     p->held--;
 }
@@ -213,8 +213,8 @@ static void put_back(void *user, void *memory, size_t bytes)
 /* Elements on their way are where the host wants them, as often as the program runs, and count as the session's. */
 START_TEST(placed_by_the_host)
 {
-    place *p = calloc(1, sizeof *p);
-    const xcvm_allocator allocator = {.allocate = take, .release = put_back, .user = p};
+    shared_memory *p = calloc(1, sizeof *p);
+    const xcvm_allocator allocator = {.allocate = memory_allocate, .release = put_back, .user = p};
     xcvm_program *program = load("input x f32[_]\noutput y f32[2]\n"
                                  "$1 = In(name=\"x\")\n"
                                  "$2 = AllReduceBegin($1, [], [])\n"
@@ -234,7 +234,7 @@ START_TEST(placed_by_the_host)
     for (int i = 0; i < 3; i++) {
         float x[2] = {1, (float)i};
         set_f32(session, 0, 1, DIMS(2), x);
-        run(session);
+        run_session(session);
         const float *y = xcvm_value_data(xcvm_session_get_output(session, 0));
         ck_assert(y[0] == 11 && y[1] == (float)i + 20);
         ck_assert((char *)h.elements >= p->memory && (char *)h.elements < p->memory + sizeof p->memory);

@@ -36,10 +36,10 @@ START_TEST(nothing_is_seen)
     ck_assert_ptr_null(xcvm_session_get_output(session, 0));
     check_run_fails(session, NULL, XCVM_INVALID_ARGUMENT, "an input is not bound: \"x\" (f32[4])");
     set_f32(session, 0, 1, DIMS(4), a);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 2, 8, 18, 32);
     set_f32(session, 0, 1, DIMS(4), b);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 2, 0, 50, 8);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -62,7 +62,7 @@ static size_t first_run_allocations(const xcvm_session_options *chosen, bool war
     if (warm)
         warm_up(session);
     const size_t before = c.allocations;
-    run(session);
+    run_session(session);
     const size_t taken = c.allocations - before;
     CHECK_F32(session, 0, 2, 8, 18, 32);
     xcvm_session_destroy(session);
@@ -103,7 +103,7 @@ START_TEST(failing_on_zeros)
     ck_assert_int_eq(xcvm_session_set_input(session, 0, x, NULL), XCVM_OK);
     check_run_fails(session, NULL, XCVM_OUT_OF_RANGE, "zero");
     data[0] = 3, data[1] = 4;
-    run(session);
+    run_session(session);
     const int32_t *y = XCVM_CDATA(int32_t, xcvm_session_get_output(session, 0));
     ck_assert_int_eq(y[0], 4);
     ck_assert_int_eq(y[1], 3);
@@ -213,7 +213,7 @@ START_TEST(mapped_constants)
             xcvm_session *session = way % 2 != 0 ? open_session(program, &options) : open_warm(program, &options);
             float x[1] = {4};
             set_f32(session, 0, 1, DIMS(1), x);
-            run(session);
+            run_session(session);
             CHECK_F32(session, 0, 7);
             xcvm_session_destroy(session);
         }
@@ -245,7 +245,7 @@ START_TEST(effects_have_no_warm_up_run)
             .size = sizeof options, .threads = 1, .seed = 7, .print = {count_texts, &texts}};
         xcvm_session *session = without != 0 ? open_session(program, &options) : open_warm(program, &options);
         ck_assert_uint_eq(texts, 0);
-        run(session);
+        run_session(session);
         ck_assert_uint_gt(texts, 0);
         memcpy(results[without], XCVM_CDATA(float, xcvm_session_get_output(session, 0)), sizeof results[without]);
         xcvm_session_destroy(session);
@@ -273,7 +273,7 @@ START_TEST(jumps_have_no_warm_up_run)
     warm_up(session);
     float x[1] = {2};
     set_f32(session, 0, 1, DIMS(1), x);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 2);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
@@ -333,7 +333,7 @@ START_TEST(bindings_stay)
         warm_up(session);
         ck_assert_uint_eq(events, 0);
         ck_assert_float_eq(y[0], -1);
-        run(session);
+        run_session(session);
         ck_assert_uint_gt(events, 0);
         ck_assert_float_eq(y[0], 2);
         ck_assert_float_eq(y[3], 32);
@@ -359,7 +359,7 @@ START_TEST(warm_up_can_be_stopped)
     ck_assert_int_eq(xcvm_session_warm_up(session, &short_of_fuel, &error), XCVM_OK);
     float x[4] = {1, 2, 3, 4};
     set_f32(session, 0, 1, DIMS(4), x);
-    run(session);
+    run_session(session);
     CHECK_F32(session, 0, 2, 8, 18, 32);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);

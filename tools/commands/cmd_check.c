@@ -80,7 +80,7 @@ static int check_model(const char *file, const char *path, const struct check_fl
     return EXIT_UNSUPPORTED;
 }
 
-static void describe(const struct program *program)
+static void print_program(const struct program *program)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_get_info(program->handle, &info);
@@ -141,7 +141,7 @@ static int execute_check(const void *own, const struct arguments *arguments)
         return report_usage("%s: --backprop needs a model, but this is a program", path);
     if (program_open(path, &flags->program, &program, &error) != XCVM_OK)
         return report_error(path, &error);
-    describe(&program);
+    print_program(&program);
     program_close(&program);
     return EXIT_OK;
 }

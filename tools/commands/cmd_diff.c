@@ -140,7 +140,7 @@ static bool can_keep(struct diffing *diffing, const xcvm_value *value)
 }
 
 /* Observer of the first run: keeps a copy of every named value. */
-static xcvm_status keep(void *user, const xcvm_event *event, xcvm_error *error)
+static xcvm_status keep_values(void *user, const xcvm_event *event, xcvm_error *error)
 {
     struct diffing *diffing = user;
     for (size_t i = 0; i < event->output_count; i++) {
@@ -255,7 +255,7 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
     if (status != XCVM_OK)
         return status;
     xcvm_observer observer = {.size = sizeof observer,
-                              .after = side == first ? keep : compare_event,
+                              .after = side == first ? keep_values : compare_event,
                               .user = diffing,
                               .want_attributes = side != first};
     if (!diffing->flags->outputs_only)

@@ -236,7 +236,7 @@ static void print_memory(const struct profiling *profiling)
     printf(", peak %.3f MB, constants %.3f MB\n", (double)memory.peak_bytes / 1e6, (double)info.constant_bytes / 1e6);
 }
 
-static xcvm_status take(struct profiling *profiling, const char *path, xcvm_error *error)
+static xcvm_status profile_program(struct profiling *profiling, const char *path, xcvm_error *error)
 {
     const struct profile_flags *flags = profiling->flags;
     struct program_flags own = flags->program;
@@ -262,7 +262,7 @@ static int execute_profile(const void *own, const struct arguments *arguments)
         return report_usage("--compare needs --html, where the comparison is shown");
     if (open_outputs(&profiling, &error) != XCVM_OK)
         return report_error(NULL, &error);
-    xcvm_status status = take(&profiling, path, &error);
+    xcvm_status status = profile_program(&profiling, path, &error);
     int code = EXIT_OK;
     state_runs_report(&profiling.runs);
     if (status != XCVM_OK) {

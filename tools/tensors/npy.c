@@ -145,7 +145,7 @@ static xcvm_status write_elements(struct portion *portion, const xcvm_value *ten
 
 /* ---- Files ---- */
 
-static void describe(struct buffer *text, const xcvm_value *tensor, size_t size)
+static void write_header(struct buffer *text, const xcvm_value *tensor, size_t size)
 {
     if (xcvm_value_dtype(tensor) == XCVM_STRING)
         buffer_format(text, "{'descr': '<U%zu', 'fortran_order': False, 'shape': (", size / 4);
@@ -184,7 +184,7 @@ xcvm_status npy_write(const xcvm_value *tensor, struct value_budget *budget, xcv
         TRY(value_budget_check(budget, needed, error));
     struct portion portion = {.budget = budget, .sink = sink};
     struct buffer text = {0};
-    describe(&text, tensor, size);
+    write_header(&text, tensor, size);
     unsigned char head[10] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)text.length, (unsigned char)(text.length >> 8)};
     const bool good = sink.call(sink.user, head, sizeof head) && sink.call(sink.user, text.data, text.length) &&

@@ -9,7 +9,7 @@
 
 enum { POLL_MASK = (1 << 20) - 1 };
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *budget_allocate(void *user, size_t bytes, size_t alignment)
 {
     struct value_budget *budget = user;
     void *memory = NULL;
@@ -34,7 +34,7 @@ static void release(void *user, void *memory, size_t bytes)
 void value_budget_begin(struct value_budget *budget, uint64_t limit, int64_t timeout_ms)
 {
     *budget = (struct value_budget){
-        .allocator = {take, release, budget}, .limit = limit, .timeout = (double)timeout_ms * 1e-3};
+        .allocator = {budget_allocate, release, budget}, .limit = limit, .timeout = (double)timeout_ms * 1e-3};
     value_budget_restart(budget);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *budget_allocate(void *user, size_t bytes, size_t alignment)
 {
     xct_memory *memory = user;
     pthread_mutex_lock(&memory->mutex);
@@ -25,7 +25,7 @@ xcvm_status xct_memory_create(const xcvm_allocator *from, size_t limit, xct_memo
 {
     xct_memory *memory = xcvm_allocate(from, sizeof *memory);
     XCVM_CHECK(error, memory != NULL, OUT_OF_MEMORY, "no memory for a data set");
-    *memory = (xct_memory){.allocator = {take, release, memory}};
+    *memory = (xct_memory){.allocator = {budget_allocate, release, memory}};
     xcvm_budget_begin(&memory->budget, from, limit);
     pthread_mutex_init(&memory->mutex, NULL);
     *made = memory;

@@ -57,7 +57,7 @@ static rows rows_of(const xcvm_value *v, size_t unit, size_t bound, size_t width
 }
 
 /* Returns up to CHUNK rows from row `first` as f32, in place or converted into `room`. Prefetches the next ones. */
-static const float *take(const rows *r, size_t first, size_t *count, float *room)
+static const float *load_rows(const rows *r, size_t first, size_t *count, float *room)
 {
     *count = xcvm_min(r->count - first, CHUNK);
     const size_t row = r->width * xcvm_dtype_size(r->dtype), end = xcvm_min(r->count, first + 2 * CHUNK) * row;
@@ -121,7 +121,7 @@ static void weighted_sum(const rows *values, size_t first, const float *weight, 
 {
     const size_t v_width = values->width;
     for (size_t count; first < values->count; first += count) {
-        const float *from = take(values, first, &count, room);
+        const float *from = load_rows(values, first, &count, room);
         size_t r = 0;
         for (; r + SUM_QUERIES <= queries; r += SUM_QUERIES)
             add_rows(from, count, v_width, weight + r * weight_row + first, weight_row, sums + r * v_width,
@@ -160,7 +160,7 @@ static void score(const rows *keys, size_t first, const float *q, size_t queries
 {
     const size_t width = keys->width;
     for (size_t count; first < keys->count; first += count) {
-        const float *from = take(keys, first, &count, room);
+        const float *from = load_rows(keys, first, &count, room);
         size_t j = 0;
         for (; j + XCVM_LANES <= count; j += XCVM_LANES)
             for (size_t r = 0; r < queries; r++)

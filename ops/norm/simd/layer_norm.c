@@ -85,7 +85,7 @@ static const void *parameter_of(const parameter *p, size_t size, size_t first, s
     return spare;
 }
 
-static void note(xcvm_value *statistic, size_t index, double value)
+static void store_statistic(xcvm_value *statistic, size_t index, double value)
 {
     if (statistic != NULL)
         xcvm_store_f64(statistic->dtype, statistic->data, index, 1, &value, false);
@@ -140,8 +140,8 @@ static void norm_f32(const void *context, const xcvm_tile *t)
     float mean, inverse;
     if (!measure_line(n, t, &mean, &inverse))
         return;
-    note(n->mean, t->index, (double)mean);
-    note(n->inverse, t->index, (double)inverse);
+    store_statistic(n->mean, t->index, (double)mean);
+    store_statistic(n->inverse, t->index, (double)inverse);
     if (n->groups != 0) {
         transform_channels(n, t, mean, inverse);
         return;
@@ -170,8 +170,8 @@ static void norm_f64(const xcvm_kernel *k, const void *context, const double *x,
     for (size_t i = 0; i < length && xcvm_poll_after(&poller, 1) == XCVM_OK; i++)
         spread += (x[i] - mean) * (x[i] - mean);
     double inverse = 1.0 / sqrt(spread / count + n->epsilon);
-    note(n->mean, index, mean);
-    note(n->inverse, index, inverse);
+    store_statistic(n->mean, index, mean);
+    store_statistic(n->inverse, index, inverse);
     size_t size = n->groups != 0 ? length / n->channels : 1,
            channel = n->groups != 0 ? index % n->groups * n->channels : 0;
     for (size_t i = 0; i < length; i++) {
@@ -244,8 +244,8 @@ static xcvm_status run_trailing(xcvm_kernel *k, norm *n, xcvm_value *y, const xc
         *(i < resolved ? &lines.outer : &lines.length) *= (size_t)x->dims[i];
     for (size_t i = 0; i < lines.outer && lines.length == 0; i++) {
         /* An empty line has no mean. */
-        note(n->mean, i, (double)NAN);
-        note(n->inverse, i, (double)NAN);
+        store_statistic(n->mean, i, (double)NAN);
+        store_statistic(n->inverse, i, (double)NAN);
     }
     const xcvm_value *values[] = {scale, bias};
     parameter *parameters[] = {&n->scale, &n->bias};

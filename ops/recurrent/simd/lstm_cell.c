@@ -108,7 +108,7 @@ static part part_of_gate(const cell *q, const unit_range *p, size_t gate)
 static bool lies_there(const cell *q, part p) { return p.between == 1 && xcvm_dtype_size(q->dtype) >= sizeof(float); }
 
 /* Returns the elements in the computation type, in place or copied to `room`. */
-static const void *take(const cell *q, const void *data, part p, block *room)
+static const void *load_part(const cell *q, const void *data, part p, block *room)
 {
     uint16_t halves[UNITS];
     if (lies_there(q, p))
@@ -134,7 +134,7 @@ static void *room_for(const cell *q, void *data, part p, block *room)
 }
 
 /* Stores what was written there. */
-static void give(const cell *q, void *data, part p, const block *room)
+static void store_part(const cell *q, void *data, part p, const block *room)
 {
     uint16_t halves[UNITS];
     if (lies_there(q, p))
@@ -156,7 +156,7 @@ static void give(const cell *q, void *data, part p, const block *room)
 
 static const void *take_gate(const cell *q, const unit_range *p, size_t gate, block *room)
 {
-    return take(q, q->x->data, part_of_gate(q, p, gate), room);
+    return load_part(q, q->x->data, part_of_gate(q, p, gate), room);
 }
 
 static void run_block(const cell *q, const unit_range *p)
@@ -168,10 +168,10 @@ static void run_block(const cell *q, const unit_range *p)
          take_gate(q, p, xcvm_lstm_candidate(q->children), &rooms[1]), p->count, c);
     for (size_t i = 0; i < q->before; i++)
         CALL(q, keep, take_gate(q, p, XCVM_LSTM_FORGET + i, &rooms[0]),
-             take(q, q->c_prev.at[i]->data, state, &rooms[1]), p->count, c);
+             load_part(q, q->c_prev.at[i]->data, state, &rooms[1]), p->count, c);
     CALL(q, leave, take_gate(q, p, XCVM_LSTM_OUT, &rooms[0]), c, p->count, h);
-    give(q, q->to_c->data, state, &rooms[2]);
-    give(q, q->to_h->data, state, &rooms[3]);
+    store_part(q, q->to_c->data, state, &rooms[2]);
+    store_part(q, q->to_h->data, state, &rooms[3]);
 }
 
 /* The gradient of dc in the computation type, and of the output gate. */
@@ -182,15 +182,15 @@ static void unleave(const cell *q, const unit_range *p, block *dc)
     block rooms[3], room;
     void *dout = room_for(q, q->dx->data, out, &room);
     if (q->dc != NULL)
-        memcpy(dc, take(q, q->dc->data, state, &rooms[0]), bytes);
+        memcpy(dc, load_part(q, q->dc->data, state, &rooms[0]), bytes);
     else
         memset(dc, 0, bytes);
     if (q->dh != NULL)
-        CALL(q, unleave, take(q, q->x->data, out, &rooms[0]), take(q, q->c->data, state, &rooms[1]),
-             take(q, q->dh->data, state, &rooms[2]), p->count, (void *)dc, dout);
+        CALL(q, unleave, load_part(q, q->x->data, out, &rooms[0]), load_part(q, q->c->data, state, &rooms[1]),
+             load_part(q, q->dh->data, state, &rooms[2]), p->count, (void *)dc, dout);
     else
         memset(dout, 0, bytes);
-    give(q, q->dx->data, out, &room);
+    store_part(q, q->dx->data, out, &room);
 }
 
 /* The gradients of a child's gate and state; without a state, 0. */
@@ -201,13 +201,14 @@ static void unkeep(const cell *q, const unit_range *p, size_t child, const block
     void *dforget = room_for(q, q->dx->data, forget, &of_forget);
     if (child < q->before) {
         void *to = q->dc_prev.at[child]->data;
-        CALL(q, unkeep, take(q, q->x->data, forget, &rooms[0]), take(q, q->c_prev.at[child]->data, state, &rooms[1]),
-             (const void *)dc, p->count, dforget, room_for(q, to, state, &of_before));
-        give(q, to, state, &of_before);
+        CALL(q, unkeep, load_part(q, q->x->data, forget, &rooms[0]),
+             load_part(q, q->c_prev.at[child]->data, state, &rooms[1]), (const void *)dc, p->count, dforget,
+             room_for(q, to, state, &of_before));
+        store_part(q, to, state, &of_before);
     } else {
         memset(dforget, 0, p->count * (q->dtype == XCVM_F64 ? sizeof(double) : sizeof(float)));
     }
-    give(q, q->dx->data, forget, &of_forget);
+    store_part(q, q->dx->data, forget, &of_forget);
 }
 
 static void differentiate_block(const cell *q, const unit_range *p)
@@ -217,10 +218,10 @@ static void differentiate_block(const cell *q, const unit_range *p)
     unleave(q, p, &dc);
     for (size_t i = 0; i < q->children; i++)
         unkeep(q, p, i, &dc);
-    CALL(q, unenter, take(q, q->x->data, in, &rooms[0]), take(q, q->x->data, g, &rooms[1]), (const void *)&dc, p->count,
-         room_for(q, q->dx->data, in, &of_in), room_for(q, q->dx->data, g, &of_g));
-    give(q, q->dx->data, in, &of_in);
-    give(q, q->dx->data, g, &of_g);
+    CALL(q, unenter, load_part(q, q->x->data, in, &rooms[0]), load_part(q, q->x->data, g, &rooms[1]), (const void *)&dc,
+         p->count, room_for(q, q->dx->data, in, &of_in), room_for(q, q->dx->data, g, &of_g));
+    store_part(q, q->dx->data, in, &of_in);
+    store_part(q, q->dx->data, g, &of_g);
 }
 
 /* ---- All blocks ---- */

@@ -455,7 +455,7 @@ static void read_function(onnx_reader *r, test_bytes *model)
 }
 
 /* Where the environment asks for it, models are kept, for scripts/lowerings.sh to look at what they become. */
-static void keep(const test_bytes *model)
+static void save_model(const test_bytes *model)
 {
     static unsigned count;
     const char *folder = getenv("XCVM_KEEP_MODELS");
@@ -492,6 +492,6 @@ test_bytes onnx_from_text(const char *text)
     put_message(&model, 7, &graph);
     for (size_t i = 0; i < r.graph_count; i++)
         test_bytes_free(&r.graphs[i].bytes);
-    keep(&model);
+    save_model(&model);
     return model;
 }

@@ -38,7 +38,7 @@ static UNUSED void expect_state(const machine *k, const char *name, size_t count
     expect_state((k), (name), sizeof(FLOATS(__VA_ARGS__)) / sizeof(float), FLOATS(__VA_ARGS__))
 
 /* Gives an f32 tensor to the input of that name. */
-static UNUSED void give(machine *k, const char *name, int rank, const int64_t *dims, const float *data)
+static UNUSED void set_input(machine *k, const char *name, int rank, const int64_t *dims, const float *data)
 {
     size_t i = 0;
     while (i < xcvm_program_input_count(k->program) && strcmp(xcvm_program_input_at(k->program, i)->name, name) != 0)
@@ -49,8 +49,8 @@ static UNUSED void give(machine *k, const char *name, int rank, const int64_t *d
 
 static UNUSED void step(machine *k, const float *x, float rate)
 {
-    give(k, "x", 1, DIMS(2), x);
-    give(k, "learning_rate", 0, NULL, &rate);
+    set_input(k, "x", 1, DIMS(2), x);
+    set_input(k, "learning_rate", 0, NULL, &rate);
     machine_run(k);
 }
 

@@ -283,7 +283,7 @@ START_TEST(averaged)
     ck_assert_msg(xcvm_session_create(v.program, &options, &v.session, &error) == XCVM_OK, "%s", error.message);
     ck_assert_uint_eq(xcvm_program_state_count(v.program), 2);
     ck_assert_uint_eq(xcvm_program_input_count(v.program), 1);
-    give(&v, "x", 1, DIMS(2), FLOATS(1, 1));
+    set_input(&v, "x", 1, DIMS(2), FLOATS(1, 1));
     machine_run(&v);
     expect_output(&v, 0, 0, NULL, FLOATS(0.5f + 3 + 2.75f + 3.75f));
     step(&k, FLOATS(2, -4), 0.5f);

@@ -163,7 +163,7 @@ static double *define(const blocked_shape *s, const float *x, const float *w, co
     return y;
 }
 
-static void describe(const blocked_shape *s, char *text, size_t size)
+static void describe_shape(const blocked_shape *s, char *text, size_t size)
 {
     static const char *const names[] = {"direct",           "depthwise", "winograd",    "winograd untransformed",
                                         "winograd strided", "grouped",   "direct pairs"};
@@ -320,7 +320,7 @@ static void open_convolution(convolution *c, const blocked_shape *s)
     c->result = (size_t)(s->batch * c->blocks * c->area * XCVM_CHANNEL_BLOCK);
     /* Winograd's larger tiles round more. */
     c->allowed = (s->tile > 2 ? 4e-6 : 3e-6) * (sqrt((double)(s->channels * taps)) + 1.0);
-    describe(s, c->text, sizeof c->text);
+    describe_shape(s, c->text, sizeof c->text);
     c->planes = floats((size_t)(s->batch * channels * blocked_volume(s->in, s->axes)), random_float);
     c->filter = floats((size_t)(outputs * s->channels * taps), random_float);
     c->packed = pack(s, c->filter, &c->w);

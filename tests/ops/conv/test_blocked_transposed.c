@@ -46,7 +46,7 @@ static xcvm_value tensor(xcvm_dtype dtype, int rank, const int64_t *dims, void *
 }
 
 /* Where channel c of pixel p of image n lies, of `channels` channels and `area` pixels. */
-static int64_t place(int64_t n, int64_t c, int64_t p, int64_t channels, int64_t area)
+static int64_t blocked_index(int64_t n, int64_t c, int64_t p, int64_t channels, int64_t area)
 {
     return ((n * xcvm_blocks_of(channels) + c / BLOCK) * area + p) * BLOCK + c % BLOCK;
 }
@@ -92,7 +92,7 @@ static void check_results(const shape *s, const char *text, const float *got, co
     for (int64_t n = 0; n < s->batch; n++)
         for (int64_t k = 0; k < s->outputs; k++)
             for (int64_t p = 0; p < area; p++) {
-                const double a = (double)got[place(n, k, p, s->outputs, area)];
+                const double a = (double)got[blocked_index(n, k, p, s->outputs, area)];
                 const double b = wanted[(n * s->outputs + k) * area + p];
                 if (!(fabs(a - b) <= allowed))
                     ck_abort_msg("%s: output %d at %d is %.9g, by the definition %.9g", text, (int)k, (int)p, a, b);
@@ -152,7 +152,7 @@ static void check_shape(const shape *s)
     float *bias = floats(s->outputs, true), *padded = floats(blocks * BLOCK, false);
     float *blocked = floats(s->batch * xcvm_blocks_of(s->channels) * BLOCK * area, false);
     for (int64_t i = 0; i < images * area; i++)
-        blocked[place(i / area / s->channels, i / area % s->channels, i % area, s->channels, area)] = planes[i];
+        blocked[blocked_index(i / area / s->channels, i / area % s->channels, i % area, s->channels, area)] = planes[i];
     xcvm_blocked_pack_bias(bias, s->outputs, padded);
     char text[160];
     snprintf(text, sizeof text, "batch %d %dx%dx%d -> %dx%dx%d window %dx%d stride %d %d pads %d %d %d %d",

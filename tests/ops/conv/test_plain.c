@@ -98,8 +98,8 @@ static void drop(numbers *n)
 }
 
 /* y = the instruction's result of a and b, by one kernel. */
-static void run(xcvm_opcode opcode, xcvm_kernel_run kernel, const shape *s, const xcvm_value *a, const xcvm_value *b,
-                xcvm_value *y, int threads)
+static void run_conv(xcvm_opcode opcode, xcvm_kernel_run kernel, const shape *s, const xcvm_value *a,
+                     const xcvm_value *b, xcvm_value *y, int threads)
 {
     const xcvm_ints strides = {s->stride, 2}, pads = {s->pads, 4}, dilations = {s->dilation, 2};
     if (opcode == XCVM_OP_Conv) {
@@ -126,15 +126,15 @@ static void run(xcvm_opcode opcode, xcvm_kernel_run kernel, const shape *s, cons
 /* Errors are measured by the sums of the products' sizes. */
 static void check(xcvm_opcode opcode, const char *name, const shape *s, const numbers *a, const numbers *b, numbers *y)
 {
-    run(opcode, xcvm_kernel_of(opcode), s, &a->f64, &b->f64, &y->f64, 2);
-    run(opcode, xcvm_kernel_of(opcode), s, &a->sizes, &b->sizes, &y->sizes, 2);
+    run_conv(opcode, xcvm_kernel_of(opcode), s, &a->f64, &b->f64, &y->f64, 2);
+    run_conv(opcode, xcvm_kernel_of(opcode), s, &a->sizes, &b->sizes, &y->sizes, 2);
     xcvm_value other = y->f32;
     other.data = malloc((y->count + 1) * sizeof(float));
     ck_assert_ptr_nonnull(other.data);
     xcvm_kernel_run kernel;
     for (size_t isa = 0; (kernel = kernel_variant(opcode, isa)) != NULL; isa++) {
-        run(opcode, kernel, s, &a->f32, &b->f32, &y->f32, 1);
-        run(opcode, kernel, s, &a->f32, &b->f32, &other, 3);
+        run_conv(opcode, kernel, s, &a->f32, &b->f32, &y->f32, 1);
+        run_conv(opcode, kernel, s, &a->f32, &b->f32, &other, 3);
         for (size_t i = 0; i < y->count; i++) {
             const double expected = XCVM_CDATA(double, &y->f64)[i], size = XCVM_CDATA(double, &y->sizes)[i];
             const double got = (double)XCVM_CDATA(float, &y->f32)[i];

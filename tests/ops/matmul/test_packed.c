@@ -89,7 +89,7 @@ static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
         if (kernel == NULL)
             continue;
         args.y = &y;
-        run(kernel, &args, 1);
+        run_on_threads(kernel, &args, 1);
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 double sum = 0, size = 1;
@@ -109,7 +109,7 @@ static void check_product(xcvm_dtype dtype, int64_t m, int64_t n, int64_t k)
                                  (int)k, (int)i, (int)j, got, sum);
             }
         args.y = &again;
-        run(kernel, &args, 3);
+        run_on_threads(kernel, &args, 3);
         ck_assert_mem_eq(again.data, y.data, y.bytes);
     }
     xcvm_value *const all[] = {&a, &b, &c, &z, &y, &w, &again};
@@ -155,7 +155,7 @@ START_TEST(long_sums)
         const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_PackedGemm, v);
         if (kernel == NULL)
             continue;
-        run(kernel, &args, 1);
+        run_on_threads(kernel, &args, 1);
         double errors = 0, sums = 0;
         for (size_t j = 0; j < N; j++) {
             double sum = 0;
@@ -260,11 +260,12 @@ static void check_recurrence(const shape *s)
             const int direction = s->bidirectional ? XCVM_DIRECTION_bidirectional : XCVM_DIRECTION_forward;
 #define COMMON .y = to, .x = &x, .w = &w, .r = &r, .b = &b, .hidden_size = hidden, .direction = direction
             if (s->op == XCVM_OP_LSTM)
-                run(kernel, &(const xcvm_LSTM_args){COMMON}, threads);
+                run_on_threads(kernel, &(const xcvm_LSTM_args){COMMON}, threads);
             else if (s->op == XCVM_OP_GRU)
-                run(kernel, &(const xcvm_GRU_args){COMMON, .linear_before_reset = s->linear_before_reset}, threads);
+                run_on_threads(kernel, &(const xcvm_GRU_args){COMMON, .linear_before_reset = s->linear_before_reset},
+                               threads);
             else
-                run(kernel, &(const xcvm_RNN_args){COMMON}, threads);
+                run_on_threads(kernel, &(const xcvm_RNN_args){COMMON}, threads);
 #undef COMMON
             for (size_t i = 0; threads == 1 && i < xcvm_element_count(&y); i++)
                 if (!(fabs((double)XCVM_DATA(float, &y)[i] - expected[i]) < 2e-5))

@@ -65,7 +65,7 @@ START_TEST(rounding)
                 .y = &y, .a = &a, .w = &w, .columns = 1, .activation = XCVM_ACTIVATION_none};
             float expected;
             xcvm_load_f32(XCVM_BF16, &numbers[i].to, 0, 1, &expected);
-            run(kernel_variant(XCVM_OP_Bf16Gemm, v), &args, 1);
+            run_on_threads(kernel_variant(XCVM_OP_Bf16Gemm, v), &args, 1);
             ck_assert_float_eq(XCVM_DATA(float, &y)[0], expected);
         }
         xcvm_value *const all[] = {&a, &b, &y, &w};
@@ -85,7 +85,7 @@ START_TEST(not_a_number)
     xcvm_value w = pack(&b);
     for (size_t v = 0; kernel_variant(XCVM_OP_Bf16Gemm, v) != NULL; v++) {
         const xcvm_Bf16Gemm_args args = {.y = &y, .a = &a, .w = &w, .columns = N, .activation = XCVM_ACTIVATION_none};
-        run(kernel_variant(XCVM_OP_Bf16Gemm, v), &args, 1);
+        run_on_threads(kernel_variant(XCVM_OP_Bf16Gemm, v), &args, 1);
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < N; j++)
                 ck_assert_int_eq(isnan(XCVM_DATA(float, &y)[i * N + j]), i == 4 || j == 17);
@@ -122,7 +122,7 @@ static void check_product(int64_t m, int64_t n, int64_t k)
     for (size_t v = 0; kernel_variant(XCVM_OP_Bf16Gemm, v) != NULL; v++) {
         const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_Bf16Gemm, v);
         args.y = v == 0 ? &least : &y;
-        run(kernel, &args, 1);
+        run_on_threads(kernel, &args, 1);
         const float *got = args.y->data;
         for (int64_t at = 0; at < m * n; at++) {
             double sum = expected[at];
@@ -136,7 +136,7 @@ static void check_product(int64_t m, int64_t n, int64_t k)
         ck_assert_msg(memcmp(got, least.data, least.bytes) == 0, "%dx%dx%d: build %zu makes other bits", (int)m, (int)n,
                       (int)k, v);
         args.y = &again;
-        run(kernel, &args, 3);
+        run_on_threads(kernel, &args, 3);
         ck_assert_mem_eq(again.data, least.data, least.bytes);
     }
     /* A row by itself is the same bits. */
@@ -145,7 +145,7 @@ static void check_product(int64_t m, int64_t n, int64_t k)
     if (!extras) {
         args.a = &row;
         args.y = &first;
-        run(kernel_variant(XCVM_OP_Bf16Gemm, 0), &args, 1);
+        run_on_threads(kernel_variant(XCVM_OP_Bf16Gemm, 0), &args, 1);
         ck_assert_mem_eq(first.data, XCVM_DATA(float, &least) + (m - 1) * n, first.bytes);
     }
     xcvm_value *const all[] = {&a, &b, &c, &z, &y, &w, &again, &least, &first, &row};

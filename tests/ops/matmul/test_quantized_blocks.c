@@ -102,7 +102,7 @@ static void check(int64_t m, size_t n, size_t k, size_t block, unsigned bits, xc
         if (kernel == NULL)
             continue;
         args.y = &y;
-        run(kernel, &args, 1);
+        run_on_threads(kernel, &args, 1);
         for (int64_t i = 0; i < m; i++)
             for (size_t j = 0; j < n; j++) {
                 double sum = 0, size = 1, rounding = 0;
@@ -126,7 +126,7 @@ static void check(int64_t m, size_t n, size_t k, size_t block, unsigned bits, xc
                                  block, (int)m, n, k, (int)i, j, got, sum);
             }
         args.y = &again;
-        run(kernel, &args, 3);
+        run_on_threads(kernel, &args, 3);
         ck_assert_mem_eq(again.data, y.data, y.bytes);
     }
     xcvm_value *const all[] = {&a, &c, &z, &y, &again};
@@ -191,12 +191,12 @@ START_TEST(rows_in_company)
             continue;
         args.a = &a;
         args.y = &y;
-        run(kernel, &args, 2);
+        run_on_threads(kernel, &args, 2);
         args.a = &row;
         args.y = &alone;
         for (size_t i = 0; i < M; i++) {
             memcpy(numbers, XCVM_DATA(float, &a) + i * K, K * sizeof(float));
-            run(kernel, &args, 1);
+            run_on_threads(kernel, &args, 1);
             ck_assert_mem_eq(alone.data, XCVM_DATA(float, &y) + i * N, alone.bytes);
         }
     }
@@ -294,7 +294,7 @@ START_TEST(longest_block)
         const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_BlockQuantizedGemm, v);
         if (kernel == NULL)
             continue;
-        run(kernel, &args, 1);
+        run_on_threads(kernel, &args, 1);
         ck_assert_float_eq(XCVM_DATA(float, &y)[0], 255.0f * 127.0f * K);
     }
     free(a.data);
@@ -328,7 +328,7 @@ START_TEST(special_numbers)
             if (kernel == NULL)
                 continue;
             args.activations = i;
-            run(kernel, &args, 1);
+            run_on_threads(kernel, &args, 1);
             const float *got = y.data;
             ck_assert_float_eq(got[0], 0.0f);
             ck_assert_float_nan(got[1]);
@@ -362,7 +362,7 @@ START_TEST(scale_that_is_none)
             const xcvm_kernel_run kernel = kernel_variant(XCVM_OP_BlockQuantizedGemm, v);
             if (kernel == NULL)
                 continue;
-            run(kernel, &args, 1);
+            run_on_threads(kernel, &args, 1);
             for (int64_t i = 0; i < m * 3; i++)
                 ck_assert_int_eq(isnan(XCVM_DATA(float, &y)[i]), i % 3 == 1);
         }

@@ -140,7 +140,7 @@ START_TEST(ten_steps)
     set_step(s, 1, &step);
     for (step = 1; step <= STEPS; step++) {
         fill_gradient(g, (int)step);
-        run(s);
+        run_session(s);
     }
     const float *p = xcvm_value_data(xcvm_session_get_state(s, 0));
     for (int i = 0; i < ELEMENTS; i++)
@@ -220,8 +220,8 @@ START_TEST(any_number_of_threads)
         xcvm_session_options options = {.size = sizeof options, .threads = threads};
         xcvm_session *s = all[threads - 1] = open_session(program, &options);
         set_f32(s, 0, 1, (const int64_t[]){total}, g);
-        run(s);
-        run(s);
+        run_session(s);
+        run_session(s);
         ck_assert(memcmp(xcvm_value_data(xcvm_session_get_output(s, 0)),
                          xcvm_value_data(xcvm_session_get_output(all[0], 0)), sizeof(float)) == 0);
         for (size_t i = 0; i < xcvm_program_state_count(program); i++) {
@@ -355,7 +355,7 @@ START_TEST(blocks_within_rows)
             set_factors(s, x, i, (int)step, &all[i]);
             step_in_f64(x, i, (int)step, &all[i]);
         }
-        run(s);
+        run_session(s);
     }
     for (size_t i = 0; i < MATRICES; i++) {
         const double *const expected[] = {all[i].p, all[i].mean, all[i].square};
@@ -382,7 +382,7 @@ START_TEST(gradients_that_do_not_fit)
         const float expected = count > 2 ? -1.0f : 0.0f;
         set_f32(s, 0, 1, DIMS(count), g);
         if (count == 3)
-            run(s);
+            run_session(s);
         else
             check_run_fails(s, NULL, XCVM_SHAPE_MISMATCH, "of a parameter that is f32[3]");
         ck_assert_float_eq(*XCVM_CDATA(float, xcvm_session_get_state(s, 0)), expected);
@@ -404,11 +404,11 @@ START_TEST(steps_take_no_memory)
     xcvm_session_options options = {.size = sizeof options, .threads = 2, .allocator = &allocator};
     xcvm_session *s = open_session(program, &options);
     set_f32(s, 0, 1, DIMS(ALL), g);
-    run(s);
-    run(s);
+    run_session(s);
+    run_session(s);
     const size_t before = counts.allocations;
     for (int i = 0; i < 20; i++)
-        run(s);
+        run_session(s);
     ck_assert_uint_eq(counts.allocations, before);
     xcvm_session_destroy(s);
     xcvm_program_destroy(program);

@@ -37,7 +37,7 @@ static void check(int64_t m, int64_t n, int64_t k, bool a_signed, bool b_signed,
         .y = &y, .a = &a, .b = &b, .a_zero_point = &az, .b_zero_point = b_zero ? &bz : NULL};
     const xcvm_kernel_run kernels[] = {xcvm_kernel_of(XCVM_OP_MatMulInteger), xcvm_MatMulInteger_run};
     for (int v = 0; v < 4; v++) {
-        run(kernels[v % 2], &args, v < 2 ? 1 : 3);
+        run_on_threads(kernels[v % 2], &args, v < 2 ? 1 : 3);
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 int32_t sum = 0;
@@ -114,7 +114,7 @@ static void check_convolution(const sizes *s, bool x_signed, bool w_signed)
                                         .group = 2};
     const xcvm_kernel_run kernels[] = {xcvm_kernel_of(XCVM_OP_ConvInteger), xcvm_ConvInteger_run};
     for (int v = 0; v < 4; v++) {
-        run(kernels[v % 2], &args, v < 2 ? 1 : 3);
+        run_on_threads(kernels[v % 2], &args, v < 2 ? 1 : 3);
         for (int64_t i = 0; i < outputs * height * width; i++) {
             const int64_t o = i / (height * width);
             ck_assert_int_eq(XCVM_CDATA(int32_t, &y)[i],

@@ -123,7 +123,7 @@ static void check_kernels(const conv_case *c, xcvm_opcode opcode, const void *gi
     for (size_t v = 0; (kernel = kernel_variant(opcode, v)) != NULL; v++)
         for (int threads = 1; threads <= 3; threads += 2) {
             memset(y->data, 0xa5, y->bytes + 1);
-            run(kernel, given, threads);
+            run_on_threads(kernel, given, threads);
             check_elements(c, args, w, v);
             ck_assert_int_eq(XCVM_CDATA(uint8_t, y)[y->bytes], 0xa5);
         }
@@ -254,7 +254,7 @@ static void check_gemm(int64_t m, int64_t n, int64_t k, fill how, bool floats, b
     xcvm_kernel_run kernel;
     for (size_t v = 0; (kernel = kernel_variant(XCVM_OP_QuantizedGemm, v)) != NULL; v++)
         for (int threads = 1; threads <= 3; threads += 2) {
-            run(kernel, &args, threads);
+            run_on_threads(kernel, &args, threads);
             for (int64_t i = 0; i < m; i++)
                 for (int64_t j = 0; j < n; j++) {
                     int64_t sum = XCVM_CDATA(int32_t, &b)[j];

@@ -57,11 +57,11 @@ static void make_weights(const xcvm_qblocks *b, bool offsets, xcvm_value *codes,
         const xcvm_##Packed##_args f32 = {COMMON, .r = &panels, __VA_ARGS__};                                          \
         const xcvm_##Blocks##_args in_blocks = {COMMON, BLOCKS, __VA_ARGS__};                                          \
         y = expected;                                                                                                  \
-        run(kernel_variant(s->packed, v), &f32, 1);                                                                    \
+        run_on_threads(kernel_variant(s->packed, v), &f32, 1);                                                         \
         ((xcvm_value *)(uintptr_t)in_blocks.y)->data = got.data;                                                       \
-        run(kernel_variant(s->op, v), &in_blocks, 1);                                                                  \
+        run_on_threads(kernel_variant(s->op, v), &in_blocks, 1);                                                       \
         ((xcvm_value *)(uintptr_t)in_blocks.y)->data = again.data;                                                     \
-        run(kernel_variant(s->op, v), &in_blocks, 3);                                                                  \
+        run_on_threads(kernel_variant(s->op, v), &in_blocks, 3);                                                       \
     } while (0)
 
 static void check(const shape *s, int64_t bits, bool offsets)

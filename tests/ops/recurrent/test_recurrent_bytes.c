@@ -126,7 +126,7 @@ static void check(network *t, bool extreme)
         XCVM_DATA(float, &h)[n + i] = 0; /* a state of zeros, whose scale is 0 */
     xcvm_kernel_run kernel;
     for (size_t v = 0; (kernel = kernel_variant(XCVM_OP_QuantizedLSTM, v)) != NULL; v++) {
-        run(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y_h = &y_h, .y_c = &y_c), 1);
+        run_on_threads(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y_h = &y_h, .y_c = &y_c), 1);
         for (int64_t i = 0; i < d * b * n; i++) {
             const int64_t row = i / n, at = row % b * columns;
             double next_h, next_c;
@@ -139,8 +139,8 @@ static void check(network *t, bool extreme)
         }
         /* Many steps, and as many threads; the first direction's are single steps, one after the other. */
         x = xs;
-        run(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y = &y, .y_h = &again), 3);
-        run(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y_h = &y_h), 1);
+        run_on_threads(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y = &y, .y_h = &again), 3);
+        run_on_threads(kernel, &ARGS(.initial_h = &h, .initial_c = &c, .y_h = &y_h), 1);
         ck_assert_mem_eq(y_h.data, again.data, again.bytes);
         xcvm_value from_h = TENSOR(d, b, n), from_c = TENSOR(d, b, n);
         memcpy(from_h.data, h.data, h.bytes);
@@ -150,7 +150,7 @@ static void check(network *t, bool extreme)
             x.dims[0] = 1;
             x.bytes /= STEPS;
             x.data = XCVM_DATA(float, &xs) + s * b * columns;
-            run(kernel, &ARGS(.initial_h = &from_h, .initial_c = &from_c, .y_h = &y_h, .y_c = &y_c), 1);
+            run_on_threads(kernel, &ARGS(.initial_h = &from_h, .initial_c = &from_c, .y_h = &y_h, .y_c = &y_c), 1);
             ck_assert_mem_eq(y_h.data, XCVM_DATA(float, &y) + s * d * b * n, (size_t)(b * n) * sizeof(float));
             memcpy(from_h.data, y_h.data, y_h.bytes);
             memcpy(from_c.data, y_c.data, y_c.bytes);
@@ -189,7 +189,7 @@ START_TEST(not_a_number)
     XCVM_DATA(float, &h)[7] = NAN;
     xcvm_kernel_run kernel;
     for (size_t v = 0; (kernel = kernel_variant(XCVM_OP_QuantizedLSTM, v)) != NULL; v++) {
-        run(kernel, &ARGS(.initial_h = &h, .y = &y), 1);
+        run_on_threads(kernel, &ARGS(.initial_h = &h, .y = &y), 1);
         for (size_t i = 0; i < 40; i++)
             ck_assert(isnan(XCVM_CDATA(float, &y)[i]));
     }
