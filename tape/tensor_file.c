@@ -84,7 +84,7 @@ typedef struct found {
 /* Entries that do not fit, as many as there is room for. */
 typedef struct misfits {
     char text[480];
-    size_t used, count, untold;
+    size_t used, count, omitted;
 } misfits;
 
 static void __attribute__((format(printf, 2, 3))) misfit(misfits *m, const char *format, ...)
@@ -95,8 +95,8 @@ static void __attribute__((format(printf, 2, 3))) misfit(misfits *m, const char 
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const size_t length = strlen(text);
-    if (m->untold > 0 || m->used + length + 3 > sizeof m->text)
-        m->untold++;
+    if (m->omitted > 0 || m->used + length + 3 > sizeof m->text)
+        m->omitted++;
     else
         m->used +=
             (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, "%s%s", m->count > 0 ? "; " : "", text);
@@ -203,8 +203,8 @@ static xcvm_status copy_found_tensors(reading *r)
         if (r->found[i].data == NULL)
             misfit(m, "\"%.80s\" is missing", r->entries->at[i].name);
     char rest[40] = "";
-    if (m->untold > 0)
-        snprintf(rest, sizeof rest, "; and %zu more", m->untold);
+    if (m->omitted > 0)
+        snprintf(rest, sizeof rest, "; and %zu more", m->omitted);
     XCVM_CHECK(r->error, m->count == 0, SHAPE_MISMATCH, "the file does not fit: %s%s", m->text, rest);
     for (size_t i = 0; i < r->entries->count; i++)
         if (r->entries->at[i].value->bytes > 0)

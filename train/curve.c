@@ -57,7 +57,7 @@ static double round_step(double least)
 }
 
 /* A range without ticks, such as one of the largest numbers, is replaced by 0 to 1. */
-static void settle_axis(axis *a, double low, double high)
+static void choose_axis_range(axis *a, double low, double high)
 {
     if (!(high > low)) {
         const double half = fabs(low) > 0 ? fabs(low) / 2 : 0.5;
@@ -222,8 +222,8 @@ static void draw_panel(xcvm_writer *w, const xct_history *h, size_t figure, doub
     }
     /* A linear axis would flatten the low end of more than two powers of ten. */
     p.y.logarithmic = low > 0 && high / low > 100;
-    settle_axis(&p.x, 0, last_step(h));
-    settle_axis(&p.y, p.y.logarithmic ? log10(low) : low, p.y.logarithmic ? log10(high) : high);
+    choose_axis_range(&p.x, 0, last_step(h));
+    choose_axis_range(&p.y, p.y.logarithmic ? log10(low) : low, p.y.logarithmic ? log10(high) : high);
     draw_text(&p, p.left, p.top - 10, "start", "name",
               figure == 0 ? "loss" : xct_metric_name(h->columns.metrics[figure - 1]));
     draw_legend(&p, held->count > 0);

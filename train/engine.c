@@ -69,7 +69,7 @@ static size_t find_float(const xcvm_program *p, size_t loss, bool number)
 
 /* Finds the loss, by name or as the only output of one number, and the predictions that it is computed from. The
  * program for any sizes decides, since a program for one example may have predictions of one number. */
-static xcvm_status settle_roles(xct_trainer *t, const xcvm_program *p, xcvm_error *error)
+static xcvm_status find_roles(xct_trainer *t, const xcvm_program *p, xcvm_error *error)
 {
     const char *text = t->compile.loss, *parenthesis = text != NULL ? strchr(text, '(') : NULL;
     size_t loss = text != NULL ? find_output(p, text, strlen(text)) : SIZE_MAX, predictions = SIZE_MAX;
@@ -110,7 +110,7 @@ static void find_outputs(const xct_trainer *t, xct_engine *e)
 static xcvm_status find_edges(xct_trainer *t, xct_engine *e, xcvm_error *error)
 {
     if (t->loss_output == NULL)
-        XCVM_TRY(settle_roles(t, e->program, error));
+        XCVM_TRY(find_roles(t, e->program, error));
     e->rate = find_input(e->program, rate_name);
     e->apply = find_input(e->program, apply_name);
     find_outputs(t, e);

@@ -284,7 +284,7 @@ static void report_line(const xct_trainer *t, const char *format, ...)
         t->compile.diagnostics.call(t->compile.diagnostics.user, XCC_DIAGNOSTIC_WEIGHTS, line);
 }
 
-static void tell_weights(const xct_trainer *t, const values *v)
+static void report_weights(const xct_trainer *t, const values *v)
 {
     if (t->compile.diagnostics.call == NULL)
         return;
@@ -307,7 +307,7 @@ static xcvm_status read_all(const xct_trainer *t, values *v, xcvm_error *error)
     XCVM_TRY(xct_arrays_load_file(t->options.weights, &t->initial.allocator, &arrays, error));
     const xcvm_status status = take_arrays(t, arrays, v, error);
     if (status == XCVM_OK)
-        tell_weights(t, v);
+        report_weights(t, v);
     xct_arrays_destroy(arrays);
     return status;
 }

@@ -18,7 +18,7 @@ static const xcvm_schema *row_at(size_t index)
 }
 
 /* Type variables are fields, but not public operands. */
-static bool is_told(const xcvm_field *field) { return field->role != XCVM_ROLE_TYPE; }
+static bool is_shown(const xcvm_field *field) { return field->role != XCVM_ROLE_TYPE; }
 
 static const char *gradient_of(const xcvm_schema *schema)
 {
@@ -38,7 +38,7 @@ bool xcvm_op_at(size_t index, xcvm_op_info *info)
                            .shape_rule = schema->shape_name,
                            .gradient = gradient_of(schema)};
     for (size_t i = 0; i < schema->field_count; i++)
-        info->operand_count += is_told(&schema->fields[i]);
+        info->operand_count += is_shown(&schema->fields[i]);
     return true;
 }
 
@@ -91,7 +91,7 @@ bool xcvm_op_operand_at(size_t index, size_t operand, xcvm_operand_info *info)
     const xcvm_schema *schema = row_at(index);
     for (size_t i = 0; schema != NULL && i < schema->field_count; i++) {
         const xcvm_field *field = &schema->fields[i];
-        if (!is_told(field) || operand-- > 0)
+        if (!is_shown(field) || operand-- > 0)
             continue;
         *info = (xcvm_operand_info){.name = field->name,
                                     .role = field->role == XCVM_ROLE_ATTRIBUTE ? "attribute"

@@ -87,7 +87,7 @@ xcvm_status xcc_options_read(xcc_options *o, const xcc_options *given, xcvm_erro
 }
 
 /* What caller and library both know of the report. */
-static void give_report(xcc_report *to, const xcc_report *report)
+static void copy_report(xcc_report *to, const xcc_report *report)
 {
     const size_t size = to->size;
     memcpy(to, report, size < sizeof *report ? size : sizeof *report);
@@ -308,7 +308,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *rep
     XCVM_TRY(xcc_training_form_resolve(m));
     XCVM_TRY(xcc_pair_states(m));
     figures before = {.nodes = 0}, after;
-    xcc_report told = {.size = 0};
+    xcc_report full = {.size = 0};
     if (report != NULL)
         XCVM_TRY(take_figures(m, &before));
     XCVM_TRY(xcc_passes_run(m));
@@ -321,7 +321,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *rep
     XCVM_TRY(xcc_plan_make(m, &plan));
     if (report != NULL) {
         XCVM_TRY(take_figures(m, &after));
-        XCVM_TRY(make_report(m, &before, &after, &plan, &told));
+        XCVM_TRY(make_report(m, &before, &after, &plan, &full));
     }
     XCVM_TRY(xcc_codegen_build(m));
     xcc_module_progress(m, "emit", xcc_pass_count() + 2);
@@ -332,7 +332,7 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *rep
         return status;
     }
     if (report != NULL)
-        give_report(report, &told);
+        copy_report(report, &full);
     xcc_module_progress(m, "done", xcc_pass_count() + 3);
     return XCVM_OK;
 }

@@ -538,7 +538,7 @@ const xcc_quantizer_output_info *xcc_quantizer_output_at(const xcc_quantizer *q,
 
 void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *report)
 {
-    xcc_quantizer_report told = {.tensor_count = q->reported_tensor_count,
+    xcc_quantizer_report full = {.tensor_count = q->reported_tensor_count,
                                  .node_count = q->reported_node_count,
                                  .output_count = q->reported_output_count,
                                  .folded_normalizations = q->folded,
@@ -555,12 +555,12 @@ void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *repo
                                  .inference_nodes = q->inferred,
                                  .scaled_channels = q->scaled_channels};
     for (size_t i = 0; i < q->reported_node_count; i++)
-        told.quantized_nodes += q->reported_nodes[i].quantized;
+        full.quantized_nodes += q->reported_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)
-        told.kept_nodes += q->nodes[i].in_float;
+        full.kept_nodes += q->nodes[i].in_float;
     for (size_t i = 0; i < q->body_node_count; i++)
-        told.kept_nodes += q->body_nodes[i].in_float;
+        full.kept_nodes += q->body_nodes[i].in_float;
     const size_t size = report->size;
-    memcpy(report, &told, size < sizeof told ? size : sizeof told);
+    memcpy(report, &full, size < sizeof full ? size : sizeof full);
     report->size = size;
 }

@@ -186,8 +186,8 @@ static xcvm_status raise_scales(quantizer *q, xcvm_arena *arena, const xcc_quant
 }
 
 /* A channel of zeros may have any scale: the finest at which its bias is well inside i32. */
-static xcvm_status settle_dead(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, float input_scale, int axis,
-                               const float *x, const xcc_tensor *shape, channels *c)
+static xcvm_status quantize_dead(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, float input_scale, int axis,
+                                 const float *x, const xcc_tensor *shape, channels *c)
 {
     if (axis < 0 || !(input_scale > 0))
         return XCVM_OK;
@@ -232,7 +232,7 @@ static xcvm_status read_weights(quantizer *q, xcvm_arena *arena, const xcc_quant
     w->axis = channel_axis(q, n, &w->shape);
     XCVM_TRY(find_scales(q, n, w->x, &w->shape, w->axis, arena, &w->c));
     if (t->consumer_count == 1) {
-        XCVM_TRY(settle_dead(q, arena, n, input_scale, w->axis, w->x, &w->shape, &w->c));
+        XCVM_TRY(quantize_dead(q, arena, n, input_scale, w->axis, w->x, &w->shape, &w->c));
         XCVM_TRY(raise_scales(q, arena, n, input_scale, w->axis, &w->shape, &w->c));
     }
     w->levels = xcvm_arena_allocate(arena, w->shape.count + 1);

@@ -92,7 +92,7 @@ static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
         xcc_table_remove(&pairs->outputs, pair->output);
         xcc_table_remove(&inputs, pair->input);
     }
-    XCVM_TRY(xcc_settle_state_sizes(m, count, states, values));
+    XCVM_TRY(xcc_resolve_state_sizes(m, count, states, values));
     xcc_values_keep(count, states);
     XCVM_TRY(xcc_graph_add_outputs(g, count, values, names, states));
     return xcc_graph_remove_outputs(g, removed);

@@ -111,8 +111,8 @@ static xcvm_status refuse(xcc_module *m, const xcc_value *state, int axis)
 }
 
 /* The dimension of the state that a run which stores `next` begins with. */
-static xcvm_status settle_dim(xcc_module *m, const input_dims *dims, xcc_value *state, const xcc_value *stored,
-                              int axis, int64_t *dim)
+static xcvm_status choose_state_dim(xcc_module *m, const input_dims *dims, xcc_value *state, const xcc_value *stored,
+                                    int axis, int64_t *dim)
 {
     int steps = MOST_STEPS;
     const int64_t own = *dim;
@@ -130,7 +130,7 @@ static xcvm_status settle_dim(xcc_module *m, const input_dims *dims, xcc_value *
     return is_of_input(dims, *dim) ? name_dim(m, dims, *dim) : XCVM_OK;
 }
 
-xcvm_status xcc_settle_state_sizes(xcc_module *m, size_t count, xcc_value *const *states, xcc_value *const *stored)
+xcvm_status xcc_resolve_state_sizes(xcc_module *m, size_t count, xcc_value *const *states, xcc_value *const *stored)
 {
     input_dims dims = {.count = 0};
     XCVM_TRY(collect(m, count, states, &dims));
@@ -141,7 +141,7 @@ xcvm_status xcc_settle_state_sizes(xcc_module *m, size_t count, xcc_value *const
         memcpy(sizes, state->type.dims, sizeof sizes);
         for (int k = 0; k < state->type.rank; k++)
             if (sizes[k] < 0)
-                XCVM_TRY(settle_dim(m, &dims, state, stored[i], k, &sizes[k]));
+                XCVM_TRY(choose_state_dim(m, &dims, state, stored[i], k, &sizes[k]));
         xcvm_value_set_tensor(&state->type, (xcvm_dtype)state->type.dtype, state->type.rank, sizes);
     }
     return XCVM_OK;

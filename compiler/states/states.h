@@ -26,7 +26,7 @@ const xcc_value *xcc_state_of_output(const xcc_graph *g, const xcc_value *output
 bool xcc_state_types_agree(const xcvm_value *stored, const xcvm_value *state);
 /* Gives the open dimensions of `count` states, inputs so far, the sizes that they begin with: that of an input which is
  * no state, where the run stores as much, or 0, where they grow. Where neither holds, INVALID_ARGUMENT. */
-xcvm_status xcc_settle_state_sizes(xcc_module *m, size_t count, xcc_value *const *states, xcc_value *const *stored);
+xcvm_status xcc_resolve_state_sizes(xcc_module *m, size_t count, xcc_value *const *states, xcc_value *const *stored);
 
 /* The pair that makes a state of what `past` and `present` are, SIZE_MAX if there is none. */
 size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, const xcc_value *present,

@@ -302,7 +302,7 @@ static int compile_all(struct compilation *programs, size_t count)
     for (size_t i = finished; i < count; i++)
         discard(&programs[i], &error);
     for (size_t i = 0; i < count && status == XCVM_OK; i++) {
-        recomputation_tell(&programs[i].report);
+        recomputation_print(&programs[i].report);
         state_lines_print_notes(&programs[i].lines);
         if (!request->flags->report)
             continue;

@@ -185,8 +185,8 @@ struct training {
     struct columns columns;
     char *label;
     struct train_output output;
-    bool writes, told_form; /* the result is written; the note on its form was shown */
-    struct buffer rounded;  /* the model with the rounding that --quantize asks for; empty: as it is */
+    bool writes, form_shown; /* the result is written; the note on its form was shown */
+    struct buffer rounded;   /* the model with the rounding that --quantize asks for; empty: as it is */
     double share;
     xct_trainer *trainer;
     xct_dataset *data, *validation;
@@ -207,20 +207,20 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
-static void tell_plan(void *user, const xcc_report *report)
+static void print_plan(void *user, const xcc_report *report)
 {
     struct training *t = user;
     progress_end(&t->progress);
-    recomputation_tell(report);
+    recomputation_print(report);
 }
 
 static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
 {
     struct training *t = user;
     /* The trial before the first step writes nothing. */
-    if (kind == XCC_DIAGNOSTIC_INFERENCE_FORM && (!t->writes || t->told_form))
+    if (kind == XCC_DIAGNOSTIC_INFERENCE_FORM && (!t->writes || t->form_shown))
         return;
-    t->told_form |= kind == XCC_DIAGNOSTIC_INFERENCE_FORM;
+    t->form_shown |= kind == XCC_DIAGNOSTIC_INFERENCE_FORM;
     progress_end(&t->progress);
     if (kind == XCC_DIAGNOSTIC_WEIGHTS) {
         char *line = memory_text(text);
@@ -310,7 +310,7 @@ static bool read_flags(struct training *t)
                                        .all_reduce.end = t->processes.count > 1 ? processes_sum_end : NULL,
                                        .all_reduce.abandon = t->processes.count > 1 ? processes_sum_abandon : NULL,
                                        .all_reduce.allocator = processes_allocator(),
-                                       .planned = {t->processes.rank == 0 ? tell_plan : NULL, t},
+                                       .planned = {t->processes.rank == 0 ? print_plan : NULL, t},
                                        .metrics = flags->metrics.count > 0 ? flags->metrics.items : automatic,
                                        .metric_count = flags->metrics.count > 0 ? flags->metrics.count : 1,
                                        .init = flags->init,
@@ -336,15 +336,15 @@ static xcvm_status open_data(struct training *t, xcvm_error *error)
                            &t->data, error));
     const bool speaks = t->processes.rank == 0;
     if (speaks)
-        data_skipped_tell(t->data);
+        data_skipped_print(t->data);
     if (flags->validation != NULL && t->share == 0) {
         TRY(xct_dataset_create(t->trainer, &flags->validation, 1, t->columns.items, t->columns.count, &t->validation,
                                error));
         if (speaks)
-            data_skipped_tell(t->validation);
+            data_skipped_print(t->validation);
     }
     if (speaks)
-        train_data_tell_scales(t->trainer, t->data, &t->columns);
+        train_data_print_scales(t->trainer, t->data, &t->columns);
     return train_data_join_classes(t->trainer, t->data, t->validation, speaks, error);
 }
 

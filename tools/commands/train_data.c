@@ -68,10 +68,10 @@ xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct
 
 /* ---- Scales ---- */
 
-void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns)
+void train_data_print_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns)
 {
     for (size_t i = 0; i < xct_trainer_input_count(trainer); i++)
-        columns_tell_scales(columns, data, xct_trainer_input_at(trainer, i)->name);
+        columns_print_scales(columns, data, xct_trainer_input_at(trainer, i)->name);
 }
 
 /* ---- Losses ---- */

@@ -12,7 +12,7 @@
 xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct_dataset *validation, bool speaks,
                                     xcvm_error *error);
 /* Says which scales the inputs' arrays have. */
-void train_data_tell_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns);
+void train_data_print_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns);
 /* Says which loss suits the labels of the data, where a model has been refused since it gives none. */
 void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
                              const struct columns *columns, const char *label);

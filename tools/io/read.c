@@ -91,7 +91,7 @@ static xcvm_status open_input(struct reading *reading, xcvm_error *error)
 }
 
 /* The size of a regular file; files of /proc have none. */
-static uint64_t told_size(int fd)
+static uint64_t file_size(int fd)
 {
     struct stat facts;
     return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 ? (uint64_t)facts.st_size : UINT64_MAX;
@@ -111,7 +111,7 @@ xcvm_status reading_open(struct reading *reading, const char *path, const struct
         TRY(file_open(path, reading->limits.until != 0 ? O_NONBLOCK : 0, &reading->fd, error));
         reading->owned = true;
     }
-    reading->size = told_size(reading->fd);
+    reading->size = file_size(reading->fd);
     return XCVM_OK;
 }
 

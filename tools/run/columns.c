@@ -44,7 +44,7 @@ bool columns_add(struct columns *c, const char *option, const char *text, bool a
     return true;
 }
 
-void columns_tell_scales(const struct columns *c, const xct_dataset *data, const char *input)
+void columns_print_scales(const struct columns *c, const xct_dataset *data, const char *input)
 {
     const double scale = xct_dataset_scale(data, input);
     const char *array = input;
@@ -80,7 +80,7 @@ void columns_release(struct columns *c)
     *c = (struct columns){.items = NULL};
 }
 
-void data_skipped_tell(const xct_dataset *data)
+void data_skipped_print(const xct_dataset *data)
 {
     const char *names;
     const size_t count = xct_dataset_skipped_count(data, &names);

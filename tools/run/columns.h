@@ -17,10 +17,10 @@ bool columns_add(struct columns *columns, const char *option, const char *text, 
 /* Adds those of --input. */
 bool columns_add_inputs(struct columns *columns, const struct text_list *inputs);
 /* Says by which factor an input takes an array of u8, unless an option does. */
-void columns_tell_scales(const struct columns *columns, const xct_dataset *data, const char *input);
+void columns_print_scales(const struct columns *columns, const xct_dataset *data, const char *input);
 void columns_release(struct columns *columns);
 
 /* Prints a note about skipped files in directories of images. */
-void data_skipped_tell(const xct_dataset *data);
+void data_skipped_print(const xct_dataset *data);
 
 #endif

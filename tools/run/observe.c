@@ -138,8 +138,8 @@ static bool has_bad(const struct observe_flags *flags, const xcvm_value *value, 
     return false;
 }
 
-static void tell_bad(struct observation *observation, const xcvm_event *event, size_t index,
-                     const struct statistics *statistics, const xcvm_value *tensor)
+static void print_bad(struct observation *observation, const xcvm_event *event, size_t index,
+                      const struct statistics *statistics, const xcvm_value *tensor)
 {
     struct buffer *story = &observation->story;
     bool nan = observation->flags->check_nan && statistics->nan_count != 0;
@@ -185,7 +185,7 @@ static xcvm_status after(void *user, const xcvm_event *event, xcvm_error *error)
         size_t left = 1 << 20;
         if ((observation->flags->check_nan || observation->flags->check_inf) &&
             has_bad(observation->flags, event->outputs[i], &left, &statistics, &tensor)) {
-            tell_bad(observation, event, i, &statistics, tensor);
+            print_bad(observation, event, i, &statistics, tensor);
             observation->found = true;
             return error_set(error, XCVM_CANCELLED, "a result is not finite");
         }

@@ -276,7 +276,7 @@ static xcvm_status load(const struct program_flags *flags, struct program *progr
     return XCVM_OK;
 }
 
-static void tell_unused(const struct program *program, const struct program_flags *flags)
+static void print_unused(const struct program *program, const struct program_flags *flags)
 {
     struct buffer names = {0};
     if (program->kind != FILE_MODEL)
@@ -311,7 +311,7 @@ xcvm_status program_open(const char *path, const struct program_flags *flags, st
         program_close(program);
         return status;
     }
-    tell_unused(program, flags);
+    print_unused(program, flags);
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_get_info(program->handle, &info);
     if (info.notice != NULL)

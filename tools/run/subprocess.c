@@ -132,8 +132,8 @@ void run_in_subprocesses(size_t count, size_t parallel, double seconds, job func
     struct outcome *outcomes = memory_take(count, sizeof *outcomes);
     struct worker *workers = memory_take(parallel, sizeof *workers);
     struct pollfd *polls = memory_take(parallel, sizeof *polls);
-    size_t next = 0, told = 0;
-    while (told < count) {
+    size_t next = 0, reported = 0;
+    while (reported < count) {
         size_t busy = 0;
         for (size_t i = 0; i < parallel; i++) {
             if (workers[i].pid == 0 && next < count) {
@@ -150,9 +150,9 @@ void run_in_subprocesses(size_t count, size_t parallel, double seconds, job func
                 if (polls[i].revents != 0 && listen_to(&workers[i]))
                     outcomes[workers[i].index] = finish(&workers[i], seconds);
         kill_late(workers, parallel);
-        for (; told < count && outcomes[told].known; told++) {
-            done(context, told, outcomes[told].verdict, outcomes[told].text);
-            free(outcomes[told].text);
+        for (; reported < count && outcomes[reported].known; reported++) {
+            done(context, reported, outcomes[reported].verdict, outcomes[reported].text);
+            free(outcomes[reported].text);
         }
     }
     free(polls);

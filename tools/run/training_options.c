@@ -138,7 +138,7 @@ void recomputation_use(const struct recomputation_flags *flags, xcc_options *com
     compiler->recompute.memory_budget = flags->memory_budget;
 }
 
-void recomputation_tell(const xcc_report *report)
+void recomputation_print(const xcc_report *report)
 {
     if (report->recompute_peak_before > 0)
         report_line("recomputation: %zu instructions are computed again; peak %.1f MB, %.1f MB without (%+.1f%%); a "

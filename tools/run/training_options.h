@@ -42,6 +42,6 @@ bool recomputation_asked(const struct recomputation_flags *flags);
 int recomputation_check(const struct recomputation_flags *flags);
 void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler);
 /* Says what recomputation is expected to come to, if it was asked for. */
-void recomputation_tell(const xcc_report *report);
+void recomputation_print(const xcc_report *report);
 
 #endif

@@ -200,7 +200,7 @@ static xcvm_status check_ignored(const xct_dataset *set, xcvm_error *error)
 }
 
 /* Dimensions that the program leaves open are those of the first shard, and then the same everywhere. */
-static xcvm_status settle_shape(xct_bound *bound, const xct_rows *shape, xcvm_error *error)
+static xcvm_status check_shape(xct_bound *bound, const xct_rows *shape, xcvm_error *error)
 {
     char text[100];
     bool fits = true;
@@ -231,7 +231,7 @@ static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *c
             return status;
         }
         XCVM_TRY(xct_bound_check(set, bound, &shape, path, error));
-        status = settle_shape(bound, &shape, error);
+        status = check_shape(bound, &shape, error);
         if (status != XCVM_OK) {
             xcvm_error_prefix(error, "%s: array \"%s\"", path, bound->array);
             return status;
@@ -402,7 +402,7 @@ static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_erro
                 xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, 0, &decoder, error));
             xct_decoder_destroy(decoder);
         }
-        XCVM_TRY(settle_shape(bound, &shape, error));
+        XCVM_TRY(check_shape(bound, &shape, error));
     }
     return XCVM_OK;
 }

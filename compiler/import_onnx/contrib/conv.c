@@ -82,8 +82,8 @@ static int64_t block_of_cpu(void)
 #endif
 }
 
-/* The block that the weights of a node tell, 0 if either may be. */
-static int64_t block_told(const xcc_lowering *n, const Onnx__NodeProto *node)
+/* The block size that the shape of the weights implies; 0 if both are possible. */
+static int64_t find_block_size(const xcc_lowering *n, const Onnx__NodeProto *node)
 {
     xcc_value *w;
     if (strcmp(xcc_domain(node->domain), blocked_domain) != 0 || strcmp(node->op_type, "Conv") != 0 ||
@@ -101,7 +101,7 @@ static int64_t block_of(xcc_lowering *n)
     xcc_importer *imp = n->importer;
     const Onnx__GraphProto *g = imp->model->graph;
     for (size_t i = 0; i < g->n_node && imp->nchwc_block == 0; i++)
-        imp->nchwc_block = block_told(n, g->node[i]);
+        imp->nchwc_block = find_block_size(n, g->node[i]);
     if (imp->nchwc_block == 0)
         imp->nchwc_block = block_of_cpu();
     return imp->nchwc_block;

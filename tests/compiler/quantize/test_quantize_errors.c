@@ -99,14 +99,14 @@ START_TEST(bounded_errors)
     xcc_quantizer_get_report(r.q, &report);
     ck_assert_uint_gt(report.quantized_nodes, 0);
     ck_assert_uint_lt(report.quantized_nodes, report.node_count);
-    bool told = false;
+    bool reported = false;
     const xcc_quantizer_node_info *n;
     for (size_t i = 0; (n = xcc_quantizer_node_at(r.q, i)) != NULL; i++)
         if (!n->quantized && strcmp(n->reason, "kept in float, as a bound would not hold otherwise") == 0) {
-            told = true;
+            reported = true;
             ck_assert(n->harm > 0 || strcmp(n->op, "Relu") == 0);
         }
-    ck_assert(told);
+    ck_assert(reported);
     close_result(&r);
 }
 END_TEST
