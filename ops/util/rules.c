@@ -1,7 +1,7 @@
 /* Shape rules shared by many instructions. */
 #include "ops/util/shape.h"
 
-XCVM_SHAPE_RULE(machine)
+XCVM_SHAPE_RULE(control)
 {
     switch (t->schema->opcode) {
     case XCVM_OP_JmpTrue:
