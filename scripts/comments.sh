@@ -1,10 +1,10 @@
 #!/bin/sh
-# comments.sh [HEADER...]: comments and blank lines are at most 45 % of the lines of the main public headers.
+# comments.sh [HEADER...]: comments and blank lines are at most 45 % of the lines of each public header.
 # A line counts as a comment if it has nothing else.
 set -eu
 cd "$(dirname "$0")/.."
 limit=45 bad=0
-[ $# -gt 0 ] || set -- include/xcvm/xcvm.h include/xcvm/compiler.h include/xcvm/tape.h
+[ $# -gt 0 ] || set -- include/xcvm/*.h
 for header; do
     awk -v limit=$limit '
         { line = $0; total++; code = "" }

@@ -1,8 +1,6 @@
 /*
- * Arrays and images from files: .npy, .npz, .safetensors, and images. Part of libxcvm-compiler; the conventions of
- * xcvm.h apply.
- *
- * Arrays belong to one thread at a time. An allocator must outlive the objects made with it.
+ * Arrays and images from files. Part of libxcvm-compiler; the conventions of xcvm.h apply. Arrays belong to one thread
+ * at a time. An allocator must outlive the objects made with it.
  */
 #ifndef XCVM_DATA_H
 #define XCVM_DATA_H
@@ -53,12 +51,9 @@ typedef struct xct_image_info {
     int64_t to_height, to_width; /* of the tensor */
 } xct_image_info;
 
-/* Reads an image file in memory (PNG, JPEG, WebP, TIFF, BMP, PGM, PPM, JPEG 2000) as a tensor.
- *
- * `wanted` declares element type and layout: [1,] C x H x W, [1,] H x W x C or H x W; NULL: u8 H x W x C. C is 1, 3
- * or 4. EXIF orientation is applied. A bilinear filter like Pillow's resizes to known H and W. Alpha is dropped unless
- * C is 4. Floats range from 0 to 1, integers from 0 to 255. `info` may be NULL. INVALID_ARGUMENT for a damaged or other
- * file; SHAPE_MISMATCH or TYPE_MISMATCH if `wanted` is impossible. */
+/* Reads an image file in memory as a tensor; docs/files.md lists formats and conversions. `wanted` declares element
+ * type and layout: [1,] C x H x W, [1,] H x W x C or H x W; C is 1, 3 or 4. NULL: u8 H x W x C. `info` may be NULL.
+ * INVALID_ARGUMENT for a damaged or other file; SHAPE_MISMATCH or TYPE_MISMATCH if `wanted` is impossible. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_image_load(const void *bytes, size_t count, const xcvm_type *wanted,
                                                   const xct_image_options *options, xct_image_info *info,
                                                   xcvm_value **image, xcvm_error *error);

@@ -1,7 +1,4 @@
-/*
- * Losses and functions for the tape, with DyNet's names. They are made of the calls of tape_calls.h. Part of
- * libxcvm-compiler; the conventions of xcvm.h and tape.h apply.
- */
+/* Losses and functions for the tape, with DyNet's names. Part of libxcvm-compiler; the conventions of tape.h apply. */
 #ifndef XCVM_FUNCTIONS_H
 #define XCVM_FUNCTIONS_H
 

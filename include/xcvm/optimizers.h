@@ -1,8 +1,6 @@
 /*
- * Optimizers for the tape. An optimizer updates parameters by their accumulated gradients. Part of libxcvm-compiler;
- * the conventions of xcvm.h and tape.h apply.
- *
- * Optimizers belong to the thread of their tape and must be destroyed before it.
+ * Optimizers for the tape update parameters by their accumulated gradients. Part of libxcvm-compiler; the conventions
+ * of xcvm.h and tape.h apply. Optimizers belong to the thread of their tape and must be destroyed before it.
  */
 #ifndef XCVM_OPTIMIZERS_H
 #define XCVM_OPTIMIZERS_H
@@ -36,9 +34,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_add(xcvm_optimizer *optimizer,
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_add_layer(xcvm_optimizer *optimizer, xcvm_layer *layer,
                                                             xcvm_error *error);
 
-/* Updates all parameters that have gradients, in place. A sparse gradient updates only its rows, of moments and
- * averages too. Recorded calls that need the old elements fail in a later backward pass. A failed step changes nothing.
- */
+/* Updates all parameters that have gradients, in place. A sparse gradient updates only its rows, also of moments and
+ * averages. A later backward pass fails if it needs the old elements. A failed step changes nothing. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_optimizer_step(xcvm_optimizer *optimizer, xcvm_error *error);
 XCVM_API void xcvm_optimizer_clear_gradients(xcvm_optimizer *optimizer);
 
