@@ -140,13 +140,13 @@ static UNUSED test_bytes emit(compilation *c)
 }
 
 /* A program with a session, and values to give it. */
-typedef struct machine {
+typedef struct compiled_program {
     test_bytes bytes;
     xcvm_program *program;
     xcvm_session *session;
-} machine;
+} compiled_program;
 
-static UNUSED void machine_open(machine *k, compilation *c)
+static UNUSED void compiled_open(compiled_program *k, compilation *c)
 {
     xcvm_error error = {0};
     xcvm_load_options options = {.size = sizeof options};
@@ -157,7 +157,7 @@ static UNUSED void machine_open(machine *k, compilation *c)
     ck_assert_int_eq(xcvm_session_create(k->program, &session, &k->session, &error), XCVM_OK);
 }
 
-static UNUSED void machine_close(machine *k)
+static UNUSED void compiled_close(compiled_program *k)
 {
     xcvm_session_destroy(k->session);
     xcvm_program_destroy(k->program);
@@ -166,7 +166,7 @@ static UNUSED void machine_close(machine *k)
 
 /* Binds a tensor of the declared type with numbers that depend on `seed`, and open dimensions on its hundreds: 3, 5 ...
  */
-static UNUSED void machine_fill(machine *k, size_t index, unsigned seed)
+static UNUSED void compiled_fill_input(compiled_program *k, size_t index, unsigned seed)
 {
     const xcvm_value_info *p = xcvm_program_input_at(k->program, index);
     int64_t dims[XCVM_MAX_RANK];
@@ -188,8 +188,8 @@ static UNUSED void machine_fill(machine *k, size_t index, unsigned seed)
     xcvm_value_release(v);
 }
 
-static UNUSED void machine_give(machine *k, size_t index, xcvm_dtype dtype, int rank, const int64_t *dims,
-                                const void *data)
+static UNUSED void compiled_set_input(compiled_program *k, size_t index, xcvm_dtype dtype, int rank,
+                                      const int64_t *dims, const void *data)
 {
     xcvm_value *v = NULL;
     ck_assert_int_eq(xcvm_tensor_create(NULL, dtype, rank, dims, &v, NULL), XCVM_OK);
@@ -199,7 +199,7 @@ static UNUSED void machine_give(machine *k, size_t index, xcvm_dtype dtype, int 
     xcvm_value_release(v);
 }
 
-static UNUSED void machine_run(machine *k)
+static UNUSED void compiled_run(compiled_program *k)
 {
     xcvm_error error = {0};
     xcvm_run_options options = {.size = sizeof options, .fuel = 100000};
@@ -207,7 +207,8 @@ static UNUSED void machine_run(machine *k)
     ck_assert_msg(status == XCVM_OK, "pc %d (%s): %s", error.pc, error.instruction, error.message);
 }
 
-static UNUSED void expect_output(const machine *k, size_t index, int rank, const int64_t *dims, const float *data)
+static UNUSED void expect_output(const compiled_program *k, size_t index, int rank, const int64_t *dims,
+                                 const float *data)
 {
     const xcvm_value *v = xcvm_session_get_output(k->session, index);
     ck_assert_ptr_nonnull(v);
@@ -242,21 +243,21 @@ static UNUSED void keep_diagnostic(void *user, xcc_diagnostic_kind kind, const c
 static UNUSED void check_results(graph_function make, compilation *c)
 {
     compilation plain;
-    machine before, after;
+    compiled_program before, after;
     begin(&plain, -1);
     make(&plain.b);
     passes(&plain);
-    machine_open(&before, &plain);
+    compiled_open(&before, &plain);
     make(&c->b);
     passes(c);
-    machine_open(&after, c);
+    compiled_open(&after, c);
     for (unsigned round = 0; round < 3; round++) {
         for (size_t i = 0; i < xcvm_program_input_count(before.program); i++) {
-            machine_fill(&before, i, round * 100 + (unsigned)i);
-            machine_fill(&after, i, round * 100 + (unsigned)i);
+            compiled_fill_input(&before, i, round * 100 + (unsigned)i);
+            compiled_fill_input(&after, i, round * 100 + (unsigned)i);
         }
-        machine_run(&before);
-        machine_run(&after);
+        compiled_run(&before);
+        compiled_run(&after);
         ck_assert_uint_eq(xcvm_program_output_count(before.program), xcvm_program_output_count(after.program));
         for (size_t i = 0; i < xcvm_program_output_count(before.program); i++) {
             ck_assert_str_eq(xcvm_program_output_at(before.program, i)->name,
@@ -264,8 +265,8 @@ static UNUSED void check_results(graph_function make, compilation *c)
             expect_equal(xcvm_session_get_output(before.session, i), xcvm_session_get_output(after.session, i));
         }
     }
-    machine_close(&before);
-    machine_close(&after);
+    compiled_close(&before);
+    compiled_close(&after);
     finish(&plain);
 }
 

@@ -64,20 +64,20 @@ static void make_if(xcc_builder *b)
 START_TEST(two_branches)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_if(&c.b);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (int cond = 0; cond < 2; cond++) {
-        machine_give(&k, 0, XCVM_BOOL, 0, NULL, &(const bool){cond});
-        machine_give(&k, 1, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-        machine_run(&k);
+        compiled_set_input(&k, 0, XCVM_BOOL, 0, NULL, &(const bool){cond});
+        compiled_set_input(&k, 1, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+        compiled_run(&k);
         expect_output(&k, 0, 1, DIMS(2), cond ? FLOATS(-2, -4) : FLOATS(7, 8));
         expect_output(&k, 1, 1, DIMS(2), cond ? FLOATS(-2, -4) : FLOATS(2, 4));
         expect_output(&k, 2, 1, DIMS(2), cond ? FLOATS(1, 2) : FLOATS(-1, -2));
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -101,20 +101,20 @@ static void make_nested_if(xcc_builder *b)
 START_TEST(nested_branches)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_nested_if(&c.b);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (int which = 0; which < 4; which++) {
-        machine_give(&k, 0, XCVM_BOOL, 0, NULL, &(const bool){which & 1});
-        machine_give(&k, 1, XCVM_BOOL, 0, NULL, &(const bool){which >> 1});
-        machine_give(&k, 2, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-        machine_run(&k);
+        compiled_set_input(&k, 0, XCVM_BOOL, 0, NULL, &(const bool){which & 1});
+        compiled_set_input(&k, 1, XCVM_BOOL, 0, NULL, &(const bool){which >> 1});
+        compiled_set_input(&k, 2, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+        compiled_run(&k);
         float factor = !(which & 1) ? -1 : which >> 1 ? 2 : 1;
         expect_output(&k, 0, 1, DIMS(2), FLOATS(factor, 2 * factor));
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -141,21 +141,21 @@ static void make_fibonacci(xcc_builder *b)
 START_TEST(fibonacci)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_fibonacci(&c.b);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     const float expected[7] = {1, 2, 3, 5, 8, 13, 21};
     for (int64_t count = 7; count >= -1; count--) {
-        machine_give(&k, 0, XCVM_I64, 0, NULL, &count);
-        machine_run(&k);
+        compiled_set_input(&k, 0, XCVM_I64, 0, NULL, &count);
+        compiled_run(&k);
         int64_t trips = count < 0 ? 0 : count;
         expect_output(&k, 0, 0, NULL, FLOATS(trips == 0 ? 0 : trips == 1 ? 1 : expected[trips - 2]));
         expect_output(&k, 1, 0, NULL, FLOATS(trips == 0 ? 1 : expected[trips - 1]));
         expect_output(&k, 2, 1, &trips, expected);
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -184,15 +184,15 @@ static void make_swap(xcc_builder *b)
 START_TEST(swap)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_swap(&c.b);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (int64_t count = 0; count < 4; count++) {
-        machine_give(&k, 0, XCVM_I64, 1, DIMS(1), &count);
-        machine_give(&k, 1, XCVM_F32, 1, DIMS(1), FLOATS(5));
-        machine_run(&k);
+        compiled_set_input(&k, 0, XCVM_I64, 1, DIMS(1), &count);
+        compiled_set_input(&k, 1, XCVM_F32, 1, DIMS(1), FLOATS(5));
+        compiled_run(&k);
         expect_output(&k, 0, 1, DIMS(1), FLOATS(count % 2 == 0 ? 1 : 2));
         expect_output(&k, 1, 1, DIMS(1), FLOATS(count % 2 == 0 ? 2 : 1));
         expect_output(&k, 2, 1, DIMS(1), FLOATS(5));
@@ -200,7 +200,7 @@ START_TEST(swap)
         expect_output(&k, 4, 1, DIMS(1), FLOATS(count == 0 ? 5 : 9));
         expect_output(&k, 5, 1, DIMS(1), FLOATS(5));
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -230,23 +230,23 @@ static void make_while(xcc_builder *b)
 START_TEST(while_loop)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_while(&c.b);
     passes(&c);
     ck_assert_int_eq(c.m.graph->outputs[0]->type.dims[0], 1);
     ck_assert_int_lt(c.m.graph->outputs[1]->type.dims[0], 0);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(1), FLOATS(3));
-    machine_give(&k, 1, XCVM_F32, 0, NULL, FLOATS(20));
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(1), FLOATS(3));
+    compiled_set_input(&k, 1, XCVM_F32, 0, NULL, FLOATS(20));
+    compiled_run(&k);
     expect_output(&k, 0, 1, DIMS(1), FLOATS(24));
     expect_output(&k, 1, 1, DIMS(4), FLOATS(3, 6, 12, 24));
-    machine_give(&k, 1, XCVM_F32, 0, NULL, FLOATS(1));
-    machine_run(&k);
+    compiled_set_input(&k, 1, XCVM_F32, 0, NULL, FLOATS(1));
+    compiled_run(&k);
     expect_output(&k, 0, 1, DIMS(1), FLOATS(3));
     expect_output(&k, 1, 1, DIMS(1), FLOATS(3));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -279,21 +279,21 @@ static void make_nested_loops(xcc_builder *b)
 START_TEST(nested_loops)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     make_nested_loops(&c.b);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (int64_t n = 0; n < 8; n++) {
         float expected = 0;
         for (int64_t i = 0; i < n; i += 2)
             for (int64_t j = 0; j < i; j++)
                 expected += (float)(i * j);
-        machine_give(&k, 0, XCVM_I64, 0, NULL, &n);
-        machine_run(&k);
+        compiled_set_input(&k, 0, XCVM_I64, 0, NULL, &n);
+        compiled_run(&k);
         expect_output(&k, 0, 0, NULL, &expected);
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -302,7 +302,7 @@ END_TEST
 START_TEST(endless_loop)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     xcc_builder *b = &c.b, body;
     xcc_value *x = input(b, "x", XCVM_F32, 0, NULL), *out;
@@ -312,12 +312,12 @@ START_TEST(endless_loop)
     ok(&c.m, xcc_node_infer(n));
     output(b, out);
     passes(&c);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 0, NULL, FLOATS(1));
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 0, NULL, FLOATS(1));
     xcvm_error error = {0};
     xcvm_run_options options = {.size = sizeof options, .fuel = 1000};
     ck_assert_int_eq(xcvm_session_run(k.session, &options, &error), XCVM_OUT_OF_TIME);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -327,7 +327,7 @@ END_TEST
 START_TEST(plain_outputs)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2));
     input(&c.b, "unused", XCVM_F32, 1, DIMS(2));
@@ -337,15 +337,15 @@ START_TEST(plain_outputs)
     output(&c.b, y);
     output(&c.b, y);
     passes(&c);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-    machine_give(&k, 1, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+    compiled_set_input(&k, 1, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+    compiled_run(&k);
     expect_output(&k, 0, 1, DIMS(2), FLOATS(1, 2));
     expect_output(&k, 1, 1, DIMS(2), FLOATS(3, 4));
     expect_output(&k, 2, 1, DIMS(2), FLOATS(-1, -2));
     expect_output(&k, 3, 1, DIMS(2), FLOATS(-1, -2));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -354,7 +354,7 @@ END_TEST
 START_TEST(constants)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, 2);
     xcc_builder *b = &c.b;
     xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2)), *y = x;
@@ -364,14 +364,14 @@ START_TEST(constants)
     y = APPLY(b, Add, y, .a = XCC_IN(y), .b = XCC_IN(floats(b, 2, DIMS(1, 2), FLOATS(1, 2))));
     output(b, y);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_get_info(k.program, &info);
     ck_assert_uint_eq(info.constant_count, 2);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+    compiled_run(&k);
     expect_output(&k, 0, 2, DIMS(1, 2), FLOATS(12, 24));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

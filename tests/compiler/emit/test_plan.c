@@ -73,7 +73,7 @@ static void check_plan(xcc_module *m, const xcc_plan *plan)
 START_TEST(random_graphs)
 {
     compilation c;
-    machine before, after;
+    compiled_program before, after;
     xcc_plan plan;
     for (int naive = 0; naive < 2; naive++) {
         begin(&c, 1);
@@ -84,15 +84,15 @@ START_TEST(random_graphs)
         check_plan(&c.m, &plan);
         ck_assert_uint_ge(plan.arena_bytes, plan.lower_bound);
         /* The machine proves the plan as well, and gets the same results with it. */
-        machine_open(naive ? &before : &after, &c);
-        machine_fill(naive ? &before : &after, 0, 1);
-        machine_run(naive ? &before : &after);
+        compiled_open(naive ? &before : &after, &c);
+        compiled_fill_input(naive ? &before : &after, 0, 1);
+        compiled_run(naive ? &before : &after);
         finish(&c);
     }
     for (size_t i = 0; i < 3; i++)
         expect_equal(xcvm_session_get_output(before.session, i), xcvm_session_get_output(after.session, i));
-    machine_close(&before);
-    machine_close(&after);
+    compiled_close(&before);
+    compiled_close(&after);
 }
 END_TEST
 
@@ -168,9 +168,9 @@ START_TEST(unplanned)
     ck_assert_uint_eq(plan.slots[out->id].bytes, 0);
     ck_assert_uint_eq(plan.slots[sum->id].bytes, 0);
     ck_assert_uint_eq(plan.slots[inside->id].bytes, 256);
-    machine k;
-    machine_open(&k, &c);
-    machine_close(&k);
+    compiled_program k;
+    compiled_open(&k, &c);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -30,11 +30,11 @@ static UNUSED xcvm_status differentiate(compilation *c)
 }
 
 /* What follows differentiation, once it was done. */
-static UNUSED void compile_rest(compilation *c, machine *k)
+static UNUSED void compile_rest(compilation *c, compiled_program *k)
 {
     c->options.backprop = false;
     passes(c);
-    machine_open(k, c);
+    compiled_open(k, c);
 }
 
 static UNUSED void check_refused(compilation *c, xcvm_status status, const char *part)

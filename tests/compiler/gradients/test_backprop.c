@@ -15,7 +15,7 @@ static xcc_value *parameter(xcc_builder *b, const char *name, int rank, const in
     return must(b, xcc_parameter(b->graph, name, XCVM_F32, rank, dims, data, false));
 }
 
-static void expect_names(const machine *k, size_t inputs, const char *const *input_names, size_t outputs,
+static void expect_names(const compiled_program *k, size_t inputs, const char *const *input_names, size_t outputs,
                          const char *const *output_names)
 {
     ck_assert_uint_eq(xcvm_program_input_count(k->program), inputs);
@@ -56,14 +56,14 @@ static void layer(xcc_builder *b)
 START_TEST(two_programs)
 {
     const float x[] = {1, 2}, g[] = {3, 4};
-    machine forward, backward;
+    compiled_program forward, backward;
     for (int phase = XCC_PHASE_FORWARD; phase <= XCC_PHASE_BACKWARD; phase++) {
         compilation c;
         begin_backprop(&c);
         c.options.gradients.phase = (xcc_phase)phase;
         layer(&c.b);
         passes(&c);
-        machine_open(phase == XCC_PHASE_FORWARD ? &forward : &backward, &c);
+        compiled_open(phase == XCC_PHASE_FORWARD ? &forward : &backward, &c);
         if (phase == XCC_PHASE_FORWARD) {
             ck_assert_uint_eq(c.m.compilation->retained_count, 2);
             ck_assert_uint_eq(c.m.compilation->retained_bytes, 16);
@@ -75,18 +75,18 @@ START_TEST(two_programs)
     expect_names(&forward, 1, (const char *const[]){"x"}, 4, (const char *const[]){"y", "z", "retained_x", retained});
     expect_names(&backward, 3, (const char *const[]){"grad_in@y", "retained_x", retained}, 1,
                  (const char *const[]){"grad_out@w"});
-    machine_give(&forward, 0, XCVM_F32, 1, DIMS(2), x);
-    machine_run(&forward);
-    machine_give(&backward, 0, XCVM_F32, 1, DIMS(2), g);
+    compiled_set_input(&forward, 0, XCVM_F32, 1, DIMS(2), x);
+    compiled_run(&forward);
+    compiled_set_input(&backward, 0, XCVM_F32, 1, DIMS(2), g);
     for (size_t i = 1; i < 3; i++)
         ck_assert_int_eq(
             xcvm_session_set_input(backward.session, i, xcvm_session_get_output(forward.session, i + 1), NULL),
             XCVM_OK);
-    machine_run(&backward);
+    compiled_run(&backward);
     const float a = tanhf(0.5f), b = tanhf(-2);
     expect_output(&backward, 0, 1, DIMS(2), FLOATS(3 * (1 - a * a) * 1, 4 * (1 - b * b) * 2));
-    machine_close(&forward);
-    machine_close(&backward);
+    compiled_close(&forward);
+    compiled_close(&backward);
 }
 END_TEST
 
@@ -128,14 +128,14 @@ START_TEST(second_order)
     static const char *const wrt[] = {"u", "w"};
     for (int i = 0; i < 2; i++) {
         compilation c;
-        machine k;
+        compiled_program k;
         begin_backprop(&c);
         c.options.gradients.order = 2;
         c.options.gradients.wrt = wrt;
         c.options.gradients.wrt_count = i == 1 ? 2 : 0;
         cubes(&c.b);
         passes(&c);
-        machine_open(&k, &c);
+        compiled_open(&k, &c);
         /* What is zero by structure is there where it was asked for. */
         if (i == 0)
             expect_names(&k, 2, (const char *const[]){"vector@w", "vector@u"}, 4,
@@ -144,12 +144,12 @@ START_TEST(second_order)
             expect_names(&k, 2, (const char *const[]){"vector@u", "vector@w"}, 5,
                          (const char *const[]){"loss", "grad_out@u", "grad_out@w", "hvp_out@u", "hvp_out@w"});
         for (size_t k_input = 0; k_input < 2; k_input++)
-            machine_give(&k, k_input, XCVM_F32, 1, DIMS(2), FLOATS(1, 10));
-        machine_run(&k);
+            compiled_set_input(&k, k_input, XCVM_F32, 1, DIMS(2), FLOATS(1, 10));
+        compiled_run(&k);
         expect_output(&k, i == 0 ? 3 : 4, 1, DIMS(2), FLOATS(12, -60));
         if (i == 1)
             expect_output(&k, 3, 1, DIMS(2), FLOATS(0, 0));
-        machine_close(&k);
+        compiled_close(&k);
         finish(&c);
     }
 }
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(second_order_of_a_loop)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     c.options.gradients.order = 2;
     xcc_value *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, -2)),
@@ -179,12 +179,12 @@ START_TEST(second_order_of_a_loop)
     ok(&c.m, xcc_node_infer(loop));
     output(&c.b, must(&c.b, xcc_build_reduce(&c.b, XCVM_OP_ReduceSum, result, NULL, false)));
     passes(&c);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 0.5f));
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 0.5f));
+    compiled_run(&k);
     expect_output(&k, 1, 1, DIMS(2), FLOATS(8, -1024));
     expect_output(&k, 2, 1, DIMS(2), FLOATS(56, 1792));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -196,7 +196,7 @@ START_TEST(straight_through)
 {
     for (int pooled = 0; pooled < 2; pooled++) {
         compilation c;
-        machine k;
+        compiled_program k;
         begin_backprop(&c);
         c.options.gradients.straight_through = true;
         xcc_builder *b = &c.b;
@@ -217,10 +217,10 @@ START_TEST(straight_through)
             continue;
         }
         passes(&c);
-        machine_open(&k, &c);
-        machine_run(&k);
+        compiled_open(&k, &c);
+        compiled_run(&k);
         expect_output(&k, 1, 4, DIMS(1, 1, 2, 2), FLOATS(1, 1, 1, 1));
-        machine_close(&k);
+        compiled_close(&k);
         finish(&c);
     }
 }

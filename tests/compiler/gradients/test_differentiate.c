@@ -6,7 +6,7 @@
 START_TEST(parameters)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(3));
     xcc_value *w = parameter(&c.b, "w", 1, DIMS(3), FLOATS(1, 2, 3)), *s = parameter(&c.b, "s", 0, NULL, FLOATS(2));
@@ -18,11 +18,11 @@ START_TEST(parameters)
     /* Nothing is learned by the program itself. */
     ck_assert(xcc_is_constant(w));
     compile_rest(&c, &k);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(5, 6, 7));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(5, 6, 7));
+    compiled_run(&k);
     expect_output(&k, 1, 1, DIMS(3), FLOATS(10, 12, 14));
     expect_output(&k, 2, 0, NULL, FLOATS(38));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -31,7 +31,7 @@ START_TEST(by_name)
 {
     static const char *const wrt[] = {"x", "unused"};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     c.options.gradients.wrt = wrt;
     c.options.gradients.wrt_count = 2;
@@ -41,11 +41,11 @@ START_TEST(by_name)
     ok(&c.m, differentiate(&c));
     check_outputs(&c, 3, (const char *const[]){c.m.graph->output_names[0], "grad_out@x", "grad_out@unused"});
     compile_rest(&c, &k);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(5, 6));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(5, 6));
+    compiled_run(&k);
     expect_output(&k, 1, 1, DIMS(2), FLOATS(1, 2));
     expect_output(&k, 2, 1, DIMS(2), FLOATS(0, 0)); /* asked for, so it is there, though zero */
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -98,7 +98,7 @@ END_TEST
 START_TEST(loss_of_classes)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     const float w[] = {0.5f, -1, 2, 0, 1, 0.25f}, ignored = (float)_i;
     xcc_value *scores = parameter(&c.b, "w", 2, DIMS(2, 3), w), *target = input(&c.b, "t", XCVM_I64, 1, DIMS(2));
@@ -112,8 +112,8 @@ START_TEST(loss_of_classes)
     CHECK_COUNT(&c, Expand, 0);
     compile_rest(&c, &k);
     const int64_t targets[] = {2, _i == 0 ? 0 : -100};
-    machine_give(&k, 0, XCVM_I64, 1, DIMS(2), targets);
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_I64, 1, DIMS(2), targets);
+    compiled_run(&k);
     float expected[6];
     for (size_t i = 0; i < 6; i++) {
         const float *line = w + i / 3 * 3;
@@ -122,7 +122,7 @@ START_TEST(loss_of_classes)
         expected[i] = i < 3 ? gradient / (2 - ignored) : gradient / 2 * (1 - ignored);
     }
     expect_output(&k, 1, 2, DIMS(2, 3), expected);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -148,7 +148,7 @@ END_TEST
 START_TEST(accumulation)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     xcc_value *w = parameter(&c.b, "w", 0, NULL, FLOATS(1)), *y = w;
     static const float factors[] = {1e8f, 1, -1e8f};
@@ -159,10 +159,10 @@ START_TEST(accumulation)
     output(&c.b, sum(&c.b, y));
     ok(&c.m, differentiate(&c));
     compile_rest(&c, &k);
-    machine_run(&k);
+    compiled_run(&k);
     /* (-1e8 + 1) + 1e8, where 1 is lost */
     expect_output(&k, 1, 0, NULL, FLOATS(0));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -260,15 +260,15 @@ static xcc_value *longer(xcc_builder *b, xcc_value *state)
 START_TEST(loop)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), square);
     output(&c.b, sum(&c.b, n->outputs[0]));
     ok(&c.m, differentiate(&c));
     compile_rest(&c, &k);
-    machine_run(&k);
+    compiled_run(&k);
     expect_output(&k, 1, 2, DIMS(1, 2), FLOATS(8, 1024));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -280,7 +280,7 @@ START_TEST(dropped_in_bodies)
 {
     for (int branch = 0; branch < 2; branch++) {
         compilation c;
-        machine k;
+        compiled_program k;
         float w[64];
         begin_backprop(&c);
         c.options.loss = "loss";
@@ -295,7 +295,7 @@ START_TEST(dropped_in_bodies)
         output(&c.b, y);
         ok(&c.m, differentiate(&c));
         compile_rest(&c, &k);
-        machine_run(&k);
+        compiled_run(&k);
         const float *of_y = xcvm_value_data(xcvm_session_get_output(k.session, 1));
         const float *of_w = xcvm_value_data(xcvm_session_get_output(k.session, 2));
         size_t zeros = 0;
@@ -304,7 +304,7 @@ START_TEST(dropped_in_bodies)
             zeros += of_y[i] == 0;
         }
         ck_assert(zeros > 0 && zeros < 64);
-        machine_close(&k);
+        compiled_close(&k);
         finish(&c);
     }
 }
@@ -329,15 +329,15 @@ END_TEST
 START_TEST(growing_state)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_backprop(&c);
     const xcc_node *n = loop_of(&c, parameter(&c.b, "w", 2, DIMS(1, 2), FLOATS(1, 2)), longer);
     output(&c.b, sum(&c.b, must(&c.b, xcc_build_mul(&c.b, n->outputs[0], n->outputs[0]))));
     ok(&c.m, differentiate(&c));
     compile_rest(&c, &k);
-    machine_run(&k);
+    compiled_run(&k);
     expect_output(&k, 1, 2, DIMS(1, 2), FLOATS(16, 32));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

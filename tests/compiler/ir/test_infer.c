@@ -160,11 +160,11 @@ START_TEST(constants_are_computed)
     ck_assert(xcc_is_constant(c.m.graph->outputs[1]));
     ck_assert_double_eq_tol(xcvm_element_as_double(&c.m.graph->outputs[1]->type, 1), exp(2) - 2, 1e-5);
     CHECK_COUNT(&c, RandomUniform, 1);
-    machine k;
-    machine_open(&k, &c);
-    machine_fill(&k, 0, 1);
-    machine_run(&k);
-    machine_close(&k);
+    compiled_program k;
+    compiled_open(&k, &c);
+    compiled_fill_input(&k, 0, 1);
+    compiled_run(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -195,12 +195,12 @@ START_TEST(failures_are_left)
     output(b, APPLY(b, Gather, y, .x = XCC_IN(p), .indices = XCC_IN(must(b, xcc_scalar_i64(b->graph, 7)))));
     passes(&c);
     CHECK_COUNT(&c, Gather, 1);
-    machine k;
-    machine_open(&k, &c);
+    compiled_program k;
+    compiled_open(&k, &c);
     xcvm_error error = {0};
     ck_assert_int_eq(xcvm_session_run(k.session, NULL, &error), XCVM_OUT_OF_RANGE);
     ck_assert_str_eq(error.node, "node");
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

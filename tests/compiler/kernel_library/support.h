@@ -42,7 +42,7 @@ static UNUSED void build_library(compilation *c)
     ok(&c->m, xcc_codegen_build(&c->m));
 }
 
-static UNUSED void open_program(machine *k, compilation *c, bool no_libraries)
+static UNUSED void open_program(compiled_program *k, compilation *c, bool no_libraries)
 {
     xcvm_error error = {0};
     xcvm_load_options options = {.size = sizeof options, .library_dir = folder, .no_libraries = no_libraries};
@@ -53,7 +53,7 @@ static UNUSED void open_program(machine *k, compilation *c, bool no_libraries)
     ck_assert_int_eq(xcvm_session_create(k->program, &session, &k->session, &error), XCVM_OK);
 }
 
-static UNUSED const char *notice(const machine *k)
+static UNUSED const char *notice(const compiled_program *k)
 {
     xcvm_program_info info = {.size = sizeof info};
     xcvm_program_get_info(k->program, &info);

@@ -21,15 +21,15 @@ static void expect_close(const xcvm_value *a, const xcvm_value *b)
     }
 }
 
-static void compare(machine *a, machine *b)
+static void compare(compiled_program *a, compiled_program *b)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (size_t i = 0; i < xcvm_program_input_count(a->program); i++) {
-            machine_fill(a, i, round * 100 + (unsigned)i);
-            machine_fill(b, i, round * 100 + (unsigned)i);
+            compiled_fill_input(a, i, round * 100 + (unsigned)i);
+            compiled_fill_input(b, i, round * 100 + (unsigned)i);
         }
-        machine_run(a);
-        machine_run(b);
+        compiled_run(a);
+        compiled_run(b);
         for (size_t i = 0; i < xcvm_program_output_count(a->program); i++)
             expect_close(xcvm_session_get_output(b->session, i), xcvm_session_get_output(a->session, i));
     }
@@ -40,7 +40,7 @@ static void compare(machine *a, machine *b)
 static void check_fused(graph_function make, size_t groups)
 {
     compilation unfused, fused;
-    machine expected, with, without;
+    compiled_program expected, with, without;
     make_folder();
     begin(&unfused, -1);
     make(&unfused.b);
@@ -56,9 +56,9 @@ static void check_fused(graph_function make, size_t groups)
     ck_assert_msg(notice(&with) == NULL, "%s", notice(&with));
     compare(&expected, &with);
     compare(&expected, &without);
-    machine_close(&expected);
-    machine_close(&with);
-    machine_close(&without);
+    compiled_close(&expected);
+    compiled_close(&with);
+    compiled_close(&without);
     finish(&unfused);
     finish(&fused);
     remove_folder();
@@ -126,7 +126,7 @@ START_TEST(two_programs_at_once)
 {
     static const graph_function functions[2] = {make_outer, make_outer_tangent};
     compilation unfused[2], fused[2];
-    machine expected[2], with[2];
+    compiled_program expected[2], with[2];
     make_folder();
     for (int i = 0; i < 2; i++) {
         begin(&unfused[i], -1);
@@ -142,8 +142,8 @@ START_TEST(two_programs_at_once)
     for (int i = 0; i < 2; i++)
         compare(&expected[i], &with[i]);
     for (int i = 0; i < 2; i++) {
-        machine_close(&expected[i]);
-        machine_close(&with[i]);
+        compiled_close(&expected[i]);
+        compiled_close(&with[i]);
         finish(&unfused[i]);
         finish(&fused[i]);
     }

@@ -16,14 +16,14 @@ static void make_small(xcc_builder *b)
 
 static void expect_notice(compilation *c, const char *part)
 {
-    machine k;
+    compiled_program k;
     open_program(&k, c, false);
     ck_assert_msg(notice(&k) != NULL && strstr(notice(&k), part) != NULL, "\"%s\" says nothing of \"%s\"",
                   notice(&k) != NULL ? notice(&k) : "", part);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(0, 1, -1));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(3), FLOATS(0, 1, -1));
+    compiled_run(&k);
     expect_output(&k, 0, 1, DIMS(3), FLOATS(0, -0.761594f, 0.761594f));
-    machine_close(&k);
+    compiled_close(&k);
 }
 
 static void write_library(const char *bytes)

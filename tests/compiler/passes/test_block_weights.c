@@ -38,7 +38,7 @@ START_TEST(products)
 {
     static const float x[ROWS] = {0.5f, -1, 0.25f};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_with(&c, _i);
     xcc_value *a = input(&c.b, "x", XCVM_F32, 2, DIMS(1, ROWS)), *w = weights(&c.b, 2, DIMS(ROWS, COLUMNS));
     xcc_value *bias = weights(&c.b, 1, DIMS(COLUMNS));
@@ -56,9 +56,9 @@ START_TEST(products)
     ck_assert_uint_eq(c.m.compilation->weight_bytes_before, columns * ROWS * sizeof(float));
     ck_assert_uint_eq(c.m.compilation->weight_bytes_after,
                       got->w->bytes + columns * blocks * (2 + forms[_i].offset_bytes));
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 2, DIMS(1, ROWS), x);
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 2, DIMS(1, ROWS), x);
+    compiled_run(&k);
     const float *result = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     bool rounded = false;
     for (size_t j = 0; j < COLUMNS; j++) {
@@ -73,7 +73,7 @@ START_TEST(products)
         rounded = rounded || fabs((double)result[j] - sum) > 1e-5;
     }
     ck_assert(rounded);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -108,7 +108,7 @@ START_TEST(tables)
     enum { WORDS = 600, WIDTH = 64 };
     static const int64_t words[] = {3, 599, 0};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_with(&c, _i);
     xcc_value *ids = input(&c.b, "ids", XCVM_I64, 1, DIMS(3)), *t = weights(&c.b, 2, DIMS(WORDS, WIDTH));
     output(&c.b, must(&c.b, xcc_apply(&c.b, Gather, y, .x = XCC_IN(t), .indices = XCC_IN(ids))));
@@ -118,9 +118,9 @@ START_TEST(tables)
     passes(&c);
     CHECK_COUNT(&c, DequantizeLinear, 1);
     CHECK_COUNT(&c, Gather, forms[_i].offset_bytes == 0 ? 3 : 4);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_I64, 1, DIMS(3), words);
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_I64, 1, DIMS(3), words);
+    compiled_run(&k);
     const float *rows = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     const float *whole = xcvm_value_data(xcvm_session_get_output(k.session, 1));
     for (size_t i = 0; i < 3; i++) {
@@ -130,7 +130,7 @@ START_TEST(tables)
         for (size_t j = 0; j < 40; j++)
             ck_assert_float_eq(whole[i * 40 + j], sinf((float)(((size_t)words[i] * 40 + j) * 7 + 3)));
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -242,7 +242,7 @@ START_TEST(recurrences)
         x[i] = sinf((float)i) / 4;
     for (int in_blocks = 0; in_blocks < 2; in_blocks++) {
         compilation c;
-        machine k;
+        compiled_program k;
         begin_with(&c, _i);
         if (!in_blocks)
             c.options.weights.blocks = XCC_WEIGHTS_PLAIN;
@@ -261,11 +261,11 @@ START_TEST(recurrences)
         CHECK_COUNT(&c, PackedLSTM, 1 - (size_t)in_blocks);
         CHECK_COUNT(&c, PackedGRU, 1);
         ck_assert_uint_eq(c.m.compilation->uncompressed, 0);
-        machine_open(&k, &c);
-        machine_give(&k, 0, XCVM_F32, 3, DIMS(STEPS, 1, INPUTS), x);
-        machine_run(&k);
+        compiled_open(&k, &c);
+        compiled_set_input(&k, 0, XCVM_F32, 3, DIMS(STEPS, 1, INPUTS), x);
+        compiled_run(&k);
         memcpy(results[in_blocks], xcvm_value_data(xcvm_session_get_output(k.session, 0)), sizeof results[0]);
-        machine_close(&k);
+        compiled_close(&k);
         finish(&c);
     }
     bool differs = false;
@@ -299,13 +299,13 @@ static void make_cache(xcc_builder *b)
     output(b, must(b, xcc_apply(b, Exp, y, .x = XCC_IN(y))));
 }
 
-static xcvm_status feed(machine *k, int64_t at, int64_t count, float first)
+static xcvm_status feed(compiled_program *k, int64_t at, int64_t count, float first)
 {
     float rows[2 * BOUND * WIDTH];
     for (int64_t i = 0; i < count * WIDTH; i++)
         rows[i] = first + (float)i;
-    machine_give(k, 0, XCVM_F32, 4, DIMS(1, 1, count, WIDTH), rows);
-    machine_give(k, 1, XCVM_I64, 1, DIMS(1), &at);
+    compiled_set_input(k, 0, XCVM_F32, 4, DIMS(1, 1, count, WIDTH), rows);
+    compiled_set_input(k, 1, XCVM_I64, 1, DIMS(1), &at);
     xcvm_error error = {0};
     return xcvm_session_run(k->session, NULL, &error);
 }
@@ -315,7 +315,7 @@ START_TEST(appended_caches)
 {
     static const xcc_state_pair pairs[] = {{"next", "cache"}};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, _i);
     c.options.states.pairs = pairs;
     c.options.states.pair_count = 1;
@@ -324,7 +324,7 @@ START_TEST(appended_caches)
     passes(&c);
     CHECK_COUNT(&c, TensorScatter, 0);
     CHECK_COUNT(&c, CacheAppend, 1);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     float expected[BOUND * WIDTH] = {0};
     const void *memory = NULL;
@@ -346,7 +346,7 @@ START_TEST(appended_caches)
     ck_assert_int_eq(feed(&k, -1, 1, 0), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(feed(&k, 4, 3, 0), XCVM_OUT_OF_RANGE);
     ck_assert_mem_eq(xcvm_value_data(xcvm_session_get_state(k.session, 0)), expected, sizeof expected);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(rounded_caches)
     static const xcc_state_pair pairs[] = {{"next", "cache"}};
     for (int read = 0; read < 2; read++) {
         compilation c;
-        machine k;
+        compiled_program k;
         begin(&c, _i);
         c.options.states.pairs = pairs;
         c.options.states.pair_count = 1;
@@ -369,7 +369,7 @@ START_TEST(rounded_caches)
         passes(&c);
         CHECK_COUNT(&c, CacheAppend, 1);
         CHECK_COUNT(&c, Cast, read ? 0 : 1);
-        machine_open(&k, &c);
+        compiled_open(&k, &c);
         /* 0x1p-12 is below half of the last place of 1. */
         ck_assert_int_eq(feed(&k, 0, 2, 1.0f + 0x1p-12f), XCVM_OK);
         const xcvm_value *cache = xcvm_session_get_state(k.session, 0);
@@ -379,7 +379,7 @@ START_TEST(rounded_caches)
             ck_assert_uint_eq(XCVM_CDATA(uint16_t, cache)[i], halves[i]);
         }
         ck_assert_int_eq(feed(&k, 2, 1, 0), XCVM_OK);
-        machine_close(&k);
+        compiled_close(&k);
         finish(&c);
     }
 }

@@ -260,11 +260,11 @@ START_TEST(convolutions)
         }
     ck_assert_uint_eq(depthwise, 1);
     ck_assert_uint_eq(c.m.compilation->uncompressed, 0);
-    machine k;
-    machine_open(&k, &c);
-    machine_fill(&k, 0, 1);
-    machine_run(&k);
-    machine_close(&k);
+    compiled_program k;
+    compiled_open(&k, &c);
+    compiled_fill_input(&k, 0, 1);
+    compiled_run(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -28,7 +28,7 @@ START_TEST(products)
 {
     static float x[M * K], w[K * N];
     compilation c;
-    machine k;
+    compiled_program k;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
         x[i] = sinf((float)i);
     for (size_t i = 0; i < sizeof w / sizeof *w; i++)
@@ -48,9 +48,9 @@ START_TEST(products)
     /* The matrix was rounded once: 2 panels. */
     ck_assert_uint_eq(c.m.compilation->weight_bytes_before, 2 * 16 * K * sizeof(float));
     ck_assert_uint_eq(c.m.compilation->weight_bytes_after, 2 * 16 * (K + 1) * sizeof(uint16_t));
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 2, DIMS(M, K), x);
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 2, DIMS(M, K), x);
+    compiled_run(&k);
     const float *result = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     bool differs = false;
     for (size_t i = 0; i < M; i++)
@@ -64,7 +64,7 @@ START_TEST(products)
             differs = differs || fabs(exact - sum) > 1e-4;
         }
     ck_assert(differs);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -104,13 +104,13 @@ static void make(compilation *c, int optimization, size_t count, const int64_t *
     update(&c->b, count, l, NULL);
 }
 
-static void run_twice(compilation *c, machine *k)
+static void run_twice(compilation *c, compiled_program *k)
 {
-    machine_open(k, c);
+    compiled_open(k, c);
     for (size_t i = 0; i < xcvm_program_input_count(k->program); i++)
-        machine_fill(k, i, (unsigned)i + 1);
-    machine_run(k);
-    machine_run(k);
+        compiled_fill_input(k, i, (unsigned)i + 1);
+    compiled_run(k);
+    compiled_run(k);
 }
 
 /* States behind two steps are those that the same updates leave without optimization. */
@@ -118,7 +118,7 @@ static void check_states(compilation *c, size_t count, const int64_t *terms)
 {
     compilation plain;
     trainable l[MOST];
-    machine k, expected;
+    compiled_program k, expected;
     make(&plain, -1, count, terms, l);
     passes(&plain);
     CHECK_COUNT(&plain, Adam, 1);
@@ -127,8 +127,8 @@ static void check_states(compilation *c, size_t count, const int64_t *terms)
     run_twice(&plain, &expected);
     for (size_t i = 0; i < 3 * count; i++)
         expect_equal(xcvm_session_get_state(k.session, i), xcvm_session_get_state(expected.session, i));
-    machine_close(&k);
-    machine_close(&expected);
+    compiled_close(&k);
+    compiled_close(&expected);
     finish(&plain);
 }
 

@@ -35,12 +35,12 @@ static layer begin_layer(compilation *c, int optimization, int64_t terms)
                    input(b, "rate", XCVM_F32, 0, NULL)};
 }
 
-static void fill(machine *k)
+static void fill(compiled_program *k)
 {
     const float rate = 0.5f;
-    machine_fill(k, 0, 1);
-    machine_fill(k, 1, 2);
-    machine_give(k, 2, XCVM_F32, 0, NULL, &rate);
+    compiled_fill_input(k, 0, 1);
+    compiled_fill_input(k, 1, 2);
+    compiled_set_input(k, 2, XCVM_F32, 0, NULL, &rate);
 }
 
 /* y = x * w + bias, and a step of both. */
@@ -60,28 +60,28 @@ static void make_step(compilation *c, int optimization, int64_t terms)
 static void check_step(int64_t terms, size_t instructions)
 {
     compilation c, plain;
-    machine k, expected;
+    compiled_program k, expected;
     make_step(&c, 0, terms);
     make_step(&plain, -1, terms);
     CHECK_COUNT(&c, SGD, instructions);
     CHECK_COUNT(&c, Gemm, instructions == 1 ? 2 : 1);
     CHECK_COUNT(&c, Sub, 0);
     CHECK_COUNT(&plain, Sub, 2);
-    machine_open(&k, &c);
-    machine_open(&expected, &plain);
+    compiled_open(&k, &c);
+    compiled_open(&expected, &plain);
     fill(&k);
     fill(&expected);
-    machine_run(&k);
+    compiled_run(&k);
     const void *at = xcvm_value_data(xcvm_session_get_state(k.session, 0));
-    machine_run(&k);
+    compiled_run(&k);
     ck_assert_ptr_eq(xcvm_value_data(xcvm_session_get_state(k.session, 0)), at);
-    machine_run(&expected);
-    machine_run(&expected);
+    compiled_run(&expected);
+    compiled_run(&expected);
     for (size_t i = 0; i < 2; i++)
         expect_equal(xcvm_session_get_state(k.session, i), xcvm_session_get_state(expected.session, i));
     expect_equal(xcvm_session_get_output(k.session, 0), xcvm_session_get_output(expected.session, 0));
-    machine_close(&k);
-    machine_close(&expected);
+    compiled_close(&k);
+    compiled_close(&expected);
     finish(&c);
     finish(&plain);
 }
@@ -96,19 +96,19 @@ END_TEST
 START_TEST(many_examples) { check_step(40, 1); }
 END_TEST
 
-static void run_once(compilation *c, machine *k)
+static void run_once(compilation *c, compiled_program *k)
 {
     passes(c);
-    machine_open(k, c);
+    compiled_open(k, c);
     fill(k);
-    machine_run(k);
+    compiled_run(k);
 }
 
 /* A gradient that something else needs, too, is made, and its state updated all the same. */
 START_TEST(a_gradient_that_is_seen)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     layer l = begin_layer(&c, 0, 1);
     xcc_value *gradient = product(&c.b, l.x, l.g);
     output(&c.b, gradient);
@@ -119,7 +119,7 @@ START_TEST(a_gradient_that_is_seen)
                 *g = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         ck_assert_float_eq_tol(w[i], sinf((float)(i * 7 + 3)) - 0.5f * g[i], 1e-6f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -128,7 +128,7 @@ END_TEST
 START_TEST(stored)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     layer l = begin_layer(&c, 0, 1);
     xcc_value *next = descent(&c.b, l.w, l.rate, product(&c.b, l.x, l.g));
     xcc_value *negative = must(&c.b, xcc_apply(&c.b, Neg, y, .x = XCC_IN(l.bias)));
@@ -141,7 +141,7 @@ START_TEST(stored)
                 *y = xcvm_value_data(xcvm_session_get_output(k.session, 0));
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         ck_assert_float_eq(w[i], -y[i]);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -150,7 +150,7 @@ END_TEST
 START_TEST(two_rates)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     layer l = begin_layer(&c, 0, 1);
     ok(&c.m, xcc_graph_store(c.m.graph, l.w, descent(&c.b, l.w, l.rate, product(&c.b, l.x, l.g))));
     ok(&c.m, xcc_graph_store(c.m.graph, l.bias, descent(&c.b, l.bias, number(&c.b, 0.25), l.bias)));
@@ -159,7 +159,7 @@ START_TEST(two_rates)
     const float *bias = xcvm_value_data(xcvm_session_get_state(k.session, 1));
     for (size_t i = 0; i < COLUMNS; i++)
         ck_assert_float_eq_tol(bias[i], 0.75f * sinf((float)(i * 7 + 3)), 1e-6f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -168,7 +168,7 @@ END_TEST
 START_TEST(read_before)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     layer l = begin_layer(&c, 0, 1);
     xcc_value *other = state(&c.b, "other", 2, DIMS(ROWS, COLUMNS));
     output(&c.b, l.w);
@@ -188,7 +188,7 @@ START_TEST(read_before)
         ck_assert_float_eq_tol(y[i], before, 1e-6f);
         ck_assert_float_eq_tol(z[i], before, 1e-6f);
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -197,7 +197,7 @@ END_TEST
 START_TEST(failures)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     float before[ROWS * COLUMNS];
     xcvm_error error = {0};
     const int64_t beyond = 7, within = 0;
@@ -208,19 +208,19 @@ START_TEST(failures)
     passes(&c);
     CHECK_COUNT(&c, SGD, 1);
     CHECK_COUNT(&c, Gemm, 0);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     fill(&k);
-    machine_give(&k, 3, XCVM_I64, 0, NULL, &beyond);
+    compiled_set_input(&k, 3, XCVM_I64, 0, NULL, &beyond);
     memcpy(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     ck_assert_int_eq(xcvm_session_run(k.session, NULL, &error), XCVM_OUT_OF_RANGE);
     ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
     const xcvm_run_options little = {.size = sizeof little, .fuel = 5};
-    machine_give(&k, 3, XCVM_I64, 0, NULL, &within);
+    compiled_set_input(&k, 3, XCVM_I64, 0, NULL, &within);
     ck_assert_int_eq(xcvm_session_run(k.session, &little, &error), XCVM_OUT_OF_TIME);
     ck_assert_mem_eq(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
-    machine_run(&k);
+    compiled_run(&k);
     ck_assert_mem_ne(before, xcvm_value_data(xcvm_session_get_state(k.session, 0)), sizeof before);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

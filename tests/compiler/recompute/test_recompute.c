@@ -88,7 +88,7 @@ static void make_network(xcc_builder *b, uint32_t seed)
 /* A network, compiled with its gradients. */
 typedef struct network {
     compilation c;
-    machine k;
+    compiled_program k;
     uint64_t arena;
 } network;
 
@@ -109,14 +109,14 @@ static void open(network *n, uint32_t seed, const char *method, uint64_t budget)
     ok(&n->c.m, xcc_graph_verify(n->c.m.graph));
     ok(&n->c.m, xcc_plan_make(&n->c.m, &plan));
     n->arena = plan.arena_bytes;
-    machine_open(&n->k, &n->c);
-    machine_fill(&n->k, 0, seed);
-    machine_run(&n->k);
+    compiled_open(&n->k, &n->c);
+    compiled_fill_input(&n->k, 0, seed);
+    compiled_run(&n->k);
 }
 
 static void shut(network *n)
 {
-    machine_close(&n->k);
+    compiled_close(&n->k);
     finish(&n->c);
 }
 

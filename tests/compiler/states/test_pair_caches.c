@@ -159,7 +159,7 @@ static float element(size_t operand, int64_t token, int64_t column)
 }
 
 /* Queries, keys and values of tokens from `first` on. */
-static void give_tokens(machine *k, bool flat, int64_t first, int64_t count)
+static void give_tokens(compiled_program *k, bool flat, int64_t first, int64_t count)
 {
     for (size_t operand = 0; operand < 3; operand++) {
         const int64_t heads = operand == 0 ? HEADS : KEY_HEADS;
@@ -170,14 +170,14 @@ static void give_tokens(machine *k, bool flat, int64_t first, int64_t count)
             data[i] = element(operand, first + token, head * WIDTH + p);
         }
         if (flat)
-            machine_give(k, operand, XCVM_F32, 3, DIMS(1, count, heads * WIDTH), data);
+            compiled_set_input(k, operand, XCVM_F32, 3, DIMS(1, count, heads * WIDTH), data);
         else
-            machine_give(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
+            compiled_set_input(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
     }
 }
 
 /* The row of y for a token and a head, where `count` tokens were given. */
-static const float *result(const machine *k, bool flat, int64_t count, int64_t token, int64_t head)
+static const float *result(const compiled_program *k, bool flat, int64_t count, int64_t token, int64_t head)
 {
     const float *y = xcvm_value_data(xcvm_session_get_output(k->session, 0));
     return y + (flat ? token * HEADS + head : head * count + token) * WIDTH;
@@ -187,31 +187,31 @@ static const float *result(const machine *k, bool flat, int64_t count, int64_t t
 static void whole(sight how, int64_t window, float expected[TOKENS][HEADS][WIDTH])
 {
     compilation c;
-    machine k;
+    compiled_program k;
     const float none = 0;
     begin_model(&c, 0, &(model){.form = PRESENT, .sight = how, .bound = -2, .window = window}, false);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     give_tokens(&k, false, 0, TOKENS);
     for (size_t i = 3; i < 5; i++)
-        machine_give(&k, i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
-    machine_run(&k);
+        compiled_set_input(&k, i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
+    compiled_run(&k);
     for (int64_t t = 0; t < TOKENS; t++)
         for (int64_t h = 0; h < HEADS; h++)
             memcpy(expected[t][h], result(&k, false, TOKENS, t, h), sizeof expected[t][h]);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 
-static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t count)
+static xcvm_status run_tokens(compiled_program *k, const model *m, int64_t first, int64_t count)
 {
     xcvm_error error = {0};
     const int64_t at = m->form == SCATTERED_FROM_TOTAL ? first + count : first, total = first + count;
     give_tokens(k, m->form == PRESENT_FLAT, first, count);
     if (m->form > PRESENT_FLAT)
-        machine_give(k, 3, XCVM_I64, 1, DIMS(1), &at);
+        compiled_set_input(k, 3, XCVM_I64, 1, DIMS(1), &at);
     if (m->form == SCATTERED_ELSEWHERE)
-        machine_give(k, 4, XCVM_I64, 1, DIMS(1), &total);
+        compiled_set_input(k, 4, XCVM_I64, 1, DIMS(1), &total);
     return xcvm_session_run(k->session, NULL, &error);
 }
 
@@ -228,7 +228,7 @@ START_TEST(generation)
     float expected[TOKENS][HEADS][WIDTH];
     const void *memory = NULL;
     compilation c;
-    machine k;
+    compiled_program k;
     whole(m.sight, m.window, expected);
     begin_model(&c, _i % LEVELS, &m, true);
     ok(&c.m, xcc_pair_states(&c.m));
@@ -238,7 +238,7 @@ START_TEST(generation)
     CHECK_COUNT(&c, Attention, in_place ? 0 : 1);
     CHECK_COUNT(&c, TensorScatter, in_place ? 0 : 2);
     CHECK_COUNT(&c, Concat, 0);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), counted ? 3 : 2);
     for (int64_t first = 0, count = PROMPT; first < TOKENS; first += count, count = first < PROMPT + 6 ? 3 : 1) {
@@ -262,7 +262,7 @@ START_TEST(generation)
     for (size_t i = 0; i < xcvm_program_state_count(k.program) && counted; i++)
         if (strcmp(xcvm_program_state_at(k.program, i)->name, "rows@past_key") == 0)
             ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_session_get_state(k.session, i)), BOUND);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -273,18 +273,18 @@ START_TEST(beside_copies)
 {
     const model m = {.form = (form)(_i % 2), .sight = (sight)(ALL + _i / 2), .bound = -2, .rows = BOUND};
     compilation c[2];
-    machine k[2];
+    compiled_program k[2];
     const float none = 0;
     for (int i = 0; i < 2; i++) {
         begin_model(&c[i], 2, &m, i == 1);
         if (i == 1)
             ok(&c[i].m, xcc_pair_states(&c[i].m));
         passes(&c[i]);
-        machine_open(&k[i], &c[i]);
+        compiled_open(&k[i], &c[i]);
     }
     CHECK_COUNT(&c[1], CachedAttention, 1);
     for (size_t i = 3; i < 5; i++)
-        machine_give(&k[0], i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
+        compiled_set_input(&k[0], i, XCVM_F32, 4, DIMS(1, KEY_HEADS, 0, WIDTH), &none);
     for (int64_t first = 0, count = 12; first < 18; first += count, count = first < 15 ? 3 : 1) {
         for (int i = 0; i < 2; i++)
             ck_assert_int_eq(run_tokens(&k[i], &m, first, count), XCVM_OK);
@@ -298,11 +298,11 @@ START_TEST(beside_copies)
                              2 * sizeof(int64_t));
         for (size_t i = 0; i < 2; i++) {
             const float *present = xcvm_value_data(xcvm_session_get_output(k[0].session, 1 + i));
-            machine_give(&k[0], 3 + i, XCVM_F32, 4, DIMS(1, KEY_HEADS, first + count, WIDTH), present);
+            compiled_set_input(&k[0], 3 + i, XCVM_F32, 4, DIMS(1, KEY_HEADS, first + count, WIDTH), present);
         }
     }
     for (int i = 0; i < 2; i++) {
-        machine_close(&k[i]);
+        compiled_close(&k[i]);
         finish(&c[i]);
     }
 }
@@ -367,7 +367,7 @@ START_TEST(inputs_of_updates)
     static const xcc_state_pair scattered[] = {{"next_a", "a"}, {"next_b", "b"}};
     static const char *const names[] = {"x", "y"};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, 2);
     c.options.states.pairs = scattered;
     c.options.states.pair_count = 2;
@@ -383,14 +383,14 @@ START_TEST(inputs_of_updates)
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
     CHECK_COUNT(&c, CacheAppend, 2);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_I64, 1, DIMS(1), DIMS(1));
-    machine_give(&k, 1, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(1, 2));
-    machine_give(&k, 2, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(3, 4));
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_I64, 1, DIMS(1), DIMS(1));
+    compiled_set_input(&k, 1, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(1, 2));
+    compiled_set_input(&k, 2, XCVM_F32, 4, DIMS(1, 1, 1, 2), FLOATS(3, 4));
+    compiled_run(&k);
     for (size_t i = 0; i < 2; i++)
         ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_state(k.session, i)))[3], i == 0 ? 2 : 4);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

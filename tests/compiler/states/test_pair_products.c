@@ -126,7 +126,7 @@ static float element(size_t operand, int64_t token, int64_t column)
     return sinf((float)(operand * 1000 + (size_t)token * 31 + (size_t)column * 7) * 0.7f);
 }
 
-static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t count)
+static xcvm_status run_tokens(compiled_program *k, const model *m, int64_t first, int64_t count)
 {
     xcvm_error error = {0};
     for (size_t operand = 0; operand < 3; operand++) {
@@ -134,7 +134,7 @@ static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t
         float data[HEADS * TOKENS * WIDTH];
         for (int64_t i = 0; i < heads * count * WIDTH; i++)
             data[i] = element(operand, first + i / WIDTH % count, i / (WIDTH * count) * WIDTH + i % WIDTH);
-        machine_give(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
+        compiled_set_input(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
     }
     return xcvm_session_run(k->session, NULL, &error);
 }
@@ -143,16 +143,16 @@ static xcvm_status run_tokens(machine *k, const model *m, int64_t first, int64_t
 static void whole(const model *m, float expected[HEADS][TOKENS][WIDTH])
 {
     compilation c;
-    machine k;
+    compiled_program k;
     const float none = 0;
     begin_model(&c, 0, m, false);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (size_t i = 3; i < 5; i++)
-        machine_give(&k, i, XCVM_F32, 4, DIMS(1, key_heads(m), 0, WIDTH), &none);
+        compiled_set_input(&k, i, XCVM_F32, 4, DIMS(1, key_heads(m), 0, WIDTH), &none);
     ck_assert_int_eq(run_tokens(&k, m, 0, TOKENS), XCVM_OK);
     memcpy(expected, xcvm_value_data(xcvm_session_get_output(k.session, 0)), sizeof(float) * HEADS * TOKENS * WIDTH);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 
@@ -164,7 +164,7 @@ START_TEST(generation)
     float expected[HEADS][TOKENS][WIDTH];
     const void *memory = NULL;
     compilation c;
-    machine k;
+    compiled_program k;
     whole(&m, expected);
     begin_model(&c, _i % LEVELS, &m, true);
     ok(&c.m, xcc_pair_states(&c.m));
@@ -174,7 +174,7 @@ START_TEST(generation)
     CHECK_COUNT(&c, MatMul, 0);
     CHECK_COUNT(&c, TensorScatter, 0);
     CHECK_COUNT(&c, Transpose, 0);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 3);
     for (int64_t first = 0, count = PROMPT; first < TOKENS; first += count, count = first < PROMPT + 6 ? 3 : 1) {
@@ -193,7 +193,7 @@ START_TEST(generation)
     }
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -11,13 +11,14 @@ static void pair(compilation *c, const xcc_state_pair *pairs, size_t count)
     c->options.states.pair_count = count;
 }
 
-static void step(machine *k)
+static void step(compiled_program *k)
 {
     xcvm_error error = {0};
     ck_assert_msg(xcvm_session_run(k->session, NULL, &error) == XCVM_OK, "%s: %s", error.instruction, error.message);
 }
 
-static void set_x(machine *k, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims, const void *data)
+static void set_x(compiled_program *k, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
+                  const void *data)
 {
     xcvm_value *v;
     xcvm_error error = {0};
@@ -30,14 +31,14 @@ static void set_x(machine *k, const char *name, xcvm_dtype dtype, int rank, cons
     xcvm_value_release(v);
 }
 
-static const float *state(const machine *k) { return xcvm_value_data(xcvm_session_get_state(k->session, 0)); }
+static const float *state(const compiled_program *k) { return xcvm_value_data(xcvm_session_get_state(k->session, 0)); }
 
 /* h' = h + x, y = -h'. */
 START_TEST(recurrence)
 {
     static const xcc_state_pair pairs[] = {{"next", "h"}};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, _i);
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *h = input(&c.b, "h", XCVM_F32, 1, DIMS(2));
     xcc_value *next = must(&c.b, xcc_apply(&c.b, Add, y, .a = XCC_IN(x), .b = XCC_IN(h)));
@@ -47,7 +48,7 @@ START_TEST(recurrence)
     pair(&c, pairs, 1);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     ck_assert_str_eq(xcvm_program_state_at(k.program, 0)->name, "h");
@@ -57,7 +58,7 @@ START_TEST(recurrence)
         ck_assert_float_eq(state(&k)[1], (float)(2 * i));
         ck_assert_float_eq(((const float *)xcvm_value_data(xcvm_session_get_output(k.session, 0)))[0], (float)-i);
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -68,7 +69,7 @@ START_TEST(in_branches)
     static const xcc_state_pair pairs[] = {{"next", "h"}};
     static const bool yes = true, no = false;
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, _i);
     xcc_builder *b = &c.b;
     xcc_value *cond = input(b, "cond", XCVM_BOOL, 0, NULL), *h = input(b, "h", XCVM_F32, 1, DIMS(2));
@@ -83,7 +84,7 @@ START_TEST(in_branches)
     pair(&c, pairs, 1);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     set_x(&k, "cond", XCVM_BOOL, 0, NULL, &yes);
     step(&k);
     step(&k);
@@ -93,7 +94,7 @@ START_TEST(in_branches)
     set_x(&k, "cond", XCVM_BOOL, 0, NULL, &yes);
     step(&k);
     ck_assert_float_eq(state(&k)[1], 3);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -103,7 +104,7 @@ START_TEST(cache)
 {
     static const xcc_state_pair pairs[] = {{"present", "past"}};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, _i);
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *past = input(&c.b, "past", XCVM_F32, 2, DIMS(-2, 2));
     const xcvm_value *parts[] = {XCC_IN(past), XCC_IN(x)};
@@ -113,7 +114,7 @@ START_TEST(cache)
     pair(&c, pairs, 1);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     set_x(&k, "x", XCVM_F32, 2, DIMS(2, 2), FLOATS(1, 2, 3, 4));
     step(&k);
     set_x(&k, "x", XCVM_F32, 2, DIMS(1, 2), FLOATS(5, 6));
@@ -121,7 +122,7 @@ START_TEST(cache)
     const xcvm_value *v = xcvm_session_get_state(k.session, 0);
     ck_assert_int_eq(xcvm_value_dims(v)[0], 3);
     ck_assert_mem_eq(xcvm_value_data(v), FLOATS(1, 2, 3, 4, 5, 6), 6 * sizeof(float));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -131,7 +132,7 @@ START_TEST(open_batch)
 {
     static const xcc_state_pair pairs[] = {{"next", "h"}};
     compilation c;
-    machine k;
+    compiled_program k;
     xcvm_error error = {0};
     begin(&c, 2);
     /* The batch of the state may have another name: it is added to what has that of x. */
@@ -144,7 +145,7 @@ START_TEST(open_batch)
     pair(&c, pairs, 1);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     for (int round = 0; round < 2; round++) {
         const int64_t rows = 3 - round;
         set_x(&k, "x", XCVM_F32, 2, DIMS(rows, 2), FLOATS(1, 2, 3, 4, 5, 6));
@@ -158,7 +159,7 @@ START_TEST(open_batch)
         ck_assert_ptr_nonnull(strstr(error.message, "in state \"h\" (axis 0), but 1 in input \"x\" (axis 0)"));
         ck_assert_int_eq(xcvm_session_reset_states(k.session, &error), XCVM_OK);
     }
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -168,7 +169,7 @@ START_TEST(growing_dimensions_begin_as_none)
 {
     static const xcc_state_pair pairs[] = {{"present", "past"}};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, 2);
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *past = input(&c.b, "past", XCVM_F32, 2, DIMS(-1, 2));
     xcc_value *present = must(&c.b, xcc_build_concat(&c.b, 2, (xcc_value *[]){past, x}, 0));
@@ -177,12 +178,12 @@ START_TEST(growing_dimensions_begin_as_none)
     pair(&c, pairs, 1);
     ok(&c.m, xcc_pair_states(&c.m));
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     set_x(&k, "x", XCVM_F32, 2, DIMS(2, 2), FLOATS(1, 2, 3, 4));
     step(&k);
     step(&k);
     ck_assert_int_eq(xcvm_value_dims(xcvm_session_get_state(k.session, 0))[0], 4);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -17,7 +17,7 @@ static UNUSED xcc_value *parameter(xcc_builder *b, const char *name, int rank, c
     return must(b, xcc_parameter(b->graph, name, XCVM_F32, rank, dims, data, false));
 }
 
-static UNUSED size_t index_of(const machine *k, const char *name)
+static UNUSED size_t index_of(const compiled_program *k, const char *name)
 {
     size_t i = 0;
     while (i < xcvm_program_state_count(k->program) && strcmp(xcvm_program_state_at(k->program, i)->name, name) != 0)
@@ -26,7 +26,7 @@ static UNUSED size_t index_of(const machine *k, const char *name)
     return i;
 }
 
-static UNUSED void expect_state(const machine *k, const char *name, size_t count, const float *data)
+static UNUSED void expect_state(const compiled_program *k, const char *name, size_t count, const float *data)
 {
     const xcvm_value *v = xcvm_session_get_state(k->session, index_of(k, name));
     ck_assert_uint_eq(xcvm_element_count(v), count);
@@ -38,20 +38,20 @@ static UNUSED void expect_state(const machine *k, const char *name, size_t count
     expect_state((k), (name), sizeof(FLOATS(__VA_ARGS__)) / sizeof(float), FLOATS(__VA_ARGS__))
 
 /* Gives an f32 tensor to the input of that name. */
-static UNUSED void set_input(machine *k, const char *name, int rank, const int64_t *dims, const float *data)
+static UNUSED void set_input(compiled_program *k, const char *name, int rank, const int64_t *dims, const float *data)
 {
     size_t i = 0;
     while (i < xcvm_program_input_count(k->program) && strcmp(xcvm_program_input_at(k->program, i)->name, name) != 0)
         i++;
     ck_assert_msg(i < xcvm_program_input_count(k->program), "there is no input %s", name);
-    machine_give(k, i, XCVM_F32, rank, dims, data);
+    compiled_set_input(k, i, XCVM_F32, rank, dims, data);
 }
 
-static UNUSED void step(machine *k, const float *x, float rate)
+static UNUSED void step(compiled_program *k, const float *x, float rate)
 {
     set_input(k, "x", 1, DIMS(2), x);
     set_input(k, "learning_rate", 0, NULL, &rate);
-    machine_run(k);
+    compiled_run(k);
 }
 
 #endif

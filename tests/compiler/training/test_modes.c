@@ -62,23 +62,23 @@ static const struct {
 START_TEST(every_loss)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     const int64_t *dims = losses[_i].dims;
     begin_mode(&c, false);
     c.options.loss = losses[_i].loss;
     scores(&c.b, losses[_i].rank, dims);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_str_eq(xcvm_program_input_at(k.program, 1)->name, losses[_i].labels);
     ck_assert_str_eq(xcvm_program_output_at(k.program, 0)->name, "scores");
     ck_assert_str_eq(xcvm_program_output_at(k.program, 1)->name, "loss");
-    machine_give(&k, 0, XCVM_F32, losses[_i].rank, dims, losses[_i].x);
-    machine_give(&k, 1, losses[_i].dtype, losses[_i].label_rank, losses[_i].label_dims,
-                 losses[_i].dtype == XCVM_I64 ? (const void *)losses[_i].classes : losses[_i].floats);
-    machine_give(&k, 2, XCVM_F32, 0, NULL, FLOATS(0.5f));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, losses[_i].rank, dims, losses[_i].x);
+    compiled_set_input(&k, 1, losses[_i].dtype, losses[_i].label_rank, losses[_i].label_dims,
+                       losses[_i].dtype == XCVM_I64 ? (const void *)losses[_i].classes : losses[_i].floats);
+    compiled_set_input(&k, 2, XCVM_F32, 0, NULL, FLOATS(0.5f));
+    compiled_run(&k);
     expect_output(&k, 1, 0, NULL, FLOATS((float)losses[_i].expected));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -102,7 +102,7 @@ END_TEST
 START_TEST(labels_that_are_an_input)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_mode(&c, false);
     c.options.loss = "mse(scores,x)";
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(1), FLOATS(3));
@@ -110,14 +110,14 @@ START_TEST(labels_that_are_an_input)
     y->name = "scores";
     output(&c.b, y);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 2);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
-    machine_give(&k, 1, XCVM_F32, 0, NULL, FLOATS(0.1f));
-    machine_run(&k);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(1, 2));
+    compiled_set_input(&k, 1, XCVM_F32, 0, NULL, FLOATS(0.1f));
+    compiled_run(&k);
     expect_output(&k, 1, 0, NULL, FLOATS(10));
     expect_state(&k, "w", 1, FLOATS(2));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -174,12 +174,12 @@ static void normalized_once(xcc_builder *b, double momentum)
     output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceSum, must(b, xcc_build_mul(b, y, w)), NULL, false)));
 }
 
-static void run_normalized(machine *k, bool learns)
+static void run_normalized(compiled_program *k, bool learns)
 {
-    machine_give(k, 0, XCVM_F32, 2, DIMS(2, 2), FLOATS(0, 2, 4, 6));
+    compiled_set_input(k, 0, XCVM_F32, 2, DIMS(2, 2), FLOATS(0, 2, 4, 6));
     if (learns)
-        machine_give(k, 1, XCVM_F32, 0, NULL, FLOATS(0));
-    machine_run(k);
+        compiled_set_input(k, 1, XCVM_F32, 0, NULL, FLOATS(0));
+    compiled_run(k);
 }
 
 /* Of the batch, means are 2 and 4 and variances 4; of what the first gives, 1 and 1. The second goes on from where the
@@ -187,7 +187,7 @@ static void run_normalized(machine *k, bool learns)
 START_TEST(running_statistics)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_mode(&c, false);
     c.options.training.train_batch_normalization = _i == 1;
     /* Of one process alone: the sums are what there is. */
@@ -195,7 +195,7 @@ START_TEST(running_statistics)
     c.options.training.local_batch_normalization = _i == 3;
     normalized(&c.b, _i != 1);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_output_count(k.program), 1);
     /* The number of samples is one message, the loss and all statistics are another. */
     ck_assert_uint_eq(count_in(c.m.graph, XCVM_OP_AllReduce), _i >= 2 ? 2 : 0);
@@ -204,7 +204,7 @@ START_TEST(running_statistics)
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     expect_state(&k, "mean", 2, FLOATS(0.5f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
     expect_state(&k, "var", 2, FLOATS(1.75f * 0.75f + 0.25f, 4 * 0.75f + 0.25f));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -213,16 +213,16 @@ END_TEST
 START_TEST(momentum_of_one)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_mode(&c, false);
     c.options.training.train_batch_normalization = true;
     normalized_once(&c.b, 1.0);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     run_normalized(&k, true);
     expect_state(&k, "mean", 2, FLOATS(0.2f, 4));
     expect_state(&k, "var", 2, FLOATS(1.3f, 4));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -231,15 +231,15 @@ END_TEST
 START_TEST(statistics_at_rest)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_mode(&c, false);
     normalized(&c.b, 0);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 2);
     run_normalized(&k, true);
     expect_output(&k, 0, 0, NULL, FLOATS(RESTING));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -247,18 +247,18 @@ END_TEST
 START_TEST(evaluation_reads_statistics)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_mode(&c, true);
     c.options.training.train_batch_normalization = _i == 1;
     normalized(&c.b, _i == 0);
     passes(&c);
-    machine_open(&k, &c);
+    compiled_open(&k, &c);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 1);
     ck_assert_uint_eq(xcvm_program_state_count(k.program), 3);
     run_normalized(&k, false);
     expect_output(&k, 0, 0, NULL, FLOATS(RESTING));
     expect_state(&k, "mean", 2, FLOATS(0, 4));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -292,19 +292,19 @@ START_TEST(dropout)
 {
     float ones[1000];
     compilation c;
-    machine k;
+    compiled_program k;
     for (int i = 0; i < 1000; i++)
         ones[i] = 1;
     begin_mode(&c, _i == 1);
     dropped(&c.b);
     passes(&c);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 1, DIMS(1000), ones);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(1000), ones);
     if (_i == 0)
-        machine_give(&k, 1, XCVM_F32, 0, NULL, FLOATS(0));
-    machine_run(&k);
+        compiled_set_input(&k, 1, XCVM_F32, 0, NULL, FLOATS(0));
+    compiled_run(&k);
     expect_output(&k, 0, 0, NULL, FLOATS(_i == 0 ? 2.0f : 1.0f));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -18,11 +18,11 @@ static void linear(xcc_builder *b)
     output(b, sum(b, must(b, xcc_build_add(b, must(b, xcc_build_mul(b, x, w)), v))));
 }
 
-static void open_training(compilation *c, machine *k, graph_function make)
+static void open_training(compilation *c, compiled_program *k, graph_function make)
 {
     make(&c->b);
     passes(c);
-    machine_open(k, c);
+    compiled_open(k, c);
 }
 
 static void check_refused(compilation *c, xcvm_status status, const char *part)
@@ -37,7 +37,7 @@ static void check_refused(compilation *c, xcvm_status status, const char *part)
 START_TEST(one_step)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd:lr=0.5,momentum=0.5");
     open_training(&c, &k, linear);
     ck_assert_uint_eq(xcvm_program_input_count(k.program), 2);
@@ -56,7 +56,7 @@ START_TEST(one_step)
     EXPECT_STATE(&k, "w", -3, 10);
     EXPECT_STATE(&k, "optimizer@v.bias.momentum_buffer", 1.5f, 1.5f);
     EXPECT_STATE(&k, "optimizer@step", 2);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -80,7 +80,7 @@ static const struct {
 START_TEST(every_optimizer)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     char name[64];
     size_t count = 0;
     begin_training(&c, kept[_i].optimizer);
@@ -94,7 +94,7 @@ START_TEST(every_optimizer)
     const float *w = xcvm_value_data(xcvm_session_get_state(k.session, index_of(&k, "w")));
     ck_assert_float_lt(w[0], 1);
     ck_assert_float_gt(w[1], 2);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -102,13 +102,13 @@ END_TEST
 START_TEST(sums_may_begin_with_a_number)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "adagrad:initial_accumulator_value=5,eps=0");
     open_training(&c, &k, linear);
     step(&k, FLOATS(2, -2), 1.0f);
     EXPECT_STATE(&k, "optimizer@w.sum", 9, 9);
     EXPECT_STATE(&k, "w", 1.0f - 2.0f / 3, 2.0f + 2.0f / 3);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -117,7 +117,7 @@ START_TEST(groups)
 {
     static const xcc_training_group all[] = {{"*.bias", 0.5, true, 1.0}, {"w", 2.0, false, 0.0}};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd:weight_decay=0.25");
     c.options.training.groups = all;
     c.options.training.group_count = 2;
@@ -125,7 +125,7 @@ START_TEST(groups)
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 1 - 2.25f, 2 + 3.5f);
     EXPECT_STATE(&k, "v.bias", 3 - 0.25f * 4, 4 - 0.25f * 5);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -136,7 +136,7 @@ START_TEST(frozen)
     static const xcc_training_group none[] = {{"v*", 0.0, false, 0.0}};
     static const char *const wrt[] = {"?"};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     if (_i == 0) {
         c.options.training.groups = none;
@@ -150,7 +150,7 @@ START_TEST(frozen)
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 0, 4);
     expect_output(&k, 0, 0, NULL, FLOATS(1));
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -158,7 +158,7 @@ END_TEST
 START_TEST(clipped)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     c.options.training.clip_norm = 2.5;
     c.options.training.clip_value = 1.0;
@@ -173,21 +173,21 @@ START_TEST(clipped)
     step(&k, FLOATS(0.5f, 0), 1.0f);
     EXPECT_STATE(&k, "w", -0.5f, 3);
     EXPECT_STATE(&k, "v.bias", 1.5f, 2.5f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
 
-static void micro_step(machine *k, const float *x, bool apply)
+static void micro_step(compiled_program *k, const float *x, bool apply)
 {
-    machine_give(k, 2, XCVM_BOOL, 0, NULL, &apply);
+    compiled_set_input(k, 2, XCVM_BOOL, 0, NULL, &apply);
     step(k, x, 1.0f);
 }
 
 START_TEST(accumulated)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     c.options.training.accumulate = true;
     c.options.training.clip_norm = 1e6;
@@ -208,7 +208,7 @@ START_TEST(accumulated)
     expect_output(&k, 1, 0, NULL, FLOATS(3.8729833f)); /* of 3 2 1 1, the means */
     micro_step(&k, FLOATS(1, 1), true);
     EXPECT_STATE(&k, "w", -3, -1);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -216,7 +216,7 @@ END_TEST
 START_TEST(loss_scaled)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd:momentum=0.5");
     c.options.training.loss_scale = 0x1p100;
     open_training(&c, &k, linear);
@@ -234,7 +234,7 @@ START_TEST(loss_scaled)
     ck_assert_float_eq(
         *(const float *)xcvm_value_data(xcvm_session_get_state(k.session, index_of(&k, "optimizer@loss_scale"))),
         0x1p99f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -242,7 +242,7 @@ END_TEST
 START_TEST(scale_doubles)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     c.options.training.loss_scale = 8;
     open_training(&c, &k, linear);
@@ -253,7 +253,7 @@ START_TEST(scale_doubles)
     step(&k, FLOATS(0, 0), 0.0f);
     EXPECT_STATE(&k, "optimizer@loss_scale", 16);
     EXPECT_STATE(&k, "optimizer@good_steps", 0);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -262,7 +262,7 @@ END_TEST
 START_TEST(averaged)
 {
     compilation c, e;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     begin_training(&e, "sgd");
     c.options.training.average = e.options.training.average = 0.5;
@@ -271,7 +271,7 @@ START_TEST(averaged)
     step(&k, FLOATS(2, -4), 0.5f);
     EXPECT_STATE(&k, "w", 0, 4);
     EXPECT_STATE(&k, "optimizer@w.average", 0.5f, 3);
-    machine v = {.program = NULL};
+    compiled_program v = {.program = NULL};
     linear(&e.b);
     passes(&e);
     v.bytes = emit(&e);
@@ -284,13 +284,13 @@ START_TEST(averaged)
     ck_assert_uint_eq(xcvm_program_state_count(v.program), 2);
     ck_assert_uint_eq(xcvm_program_input_count(v.program), 1);
     set_input(&v, "x", 1, DIMS(2), FLOATS(1, 1));
-    machine_run(&v);
+    compiled_run(&v);
     expect_output(&v, 0, 0, NULL, FLOATS(0.5f + 3 + 2.75f + 3.75f));
     step(&k, FLOATS(2, -4), 0.5f);
-    machine_run(&v);
+    compiled_run(&v);
     expect_output(&v, 0, 0, NULL, FLOATS(-0.25f + 4.5f + 2.375f + 3.375f));
-    machine_close(&v);
-    machine_close(&k);
+    compiled_close(&v);
+    compiled_close(&k);
     finish(&e);
     finish(&c);
 }
@@ -330,7 +330,7 @@ START_TEST(gradients_that_are_parameters)
 {
     static const int levels[] = {-1, 1, 2};
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     c.options.optimization = levels[_i];
     open_training(&c, &k, product);
@@ -340,7 +340,7 @@ START_TEST(gradients_that_are_parameters)
     step(&k, FLOATS(0, 0), 1.0f);
     EXPECT_STATE(&k, "w", -0.5f - 2.5f, 0 - 3);
     EXPECT_STATE(&k, "v", 2.5f + 0.5f, 3);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -350,7 +350,7 @@ START_TEST(views_of_states)
 {
     static const int levels[] = {-1, 1, 2};
     compilation c;
-    machine k;
+    compiled_program k;
     begin(&c, levels[_i]);
     output(&c.b, must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Neg, input(&c.b, "x", XCVM_F32, 0, NULL))));
     xcc_value *w = must(&c.b, xcc_state(c.m.graph, "w", XCVM_F32, 1, DIMS(2), FLOATS(1, 2), false));
@@ -361,12 +361,12 @@ START_TEST(views_of_states)
     ck_assert_ptr_nonnull(xcc_emit(&c.b, SGD, .gradients = {gradients, 2}, .rate = XCC_IN(number(&c.b, 0.5)),
                                    .parameters = {parameters, 2}));
     passes(&c);
-    machine_open(&k, &c);
-    machine_give(&k, 0, XCVM_F32, 0, NULL, FLOATS(0));
-    machine_run(&k);
+    compiled_open(&k, &c);
+    compiled_set_input(&k, 0, XCVM_F32, 0, NULL, FLOATS(0));
+    compiled_run(&k);
     EXPECT_STATE(&k, "w", 1 - 1.5f, 2 - 2);
     EXPECT_STATE(&k, "v", 3 - 0.5f, 4 - 1);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -387,7 +387,7 @@ static void halves(xcc_builder *b)
 START_TEST(masters)
 {
     compilation c;
-    machine k;
+    compiled_program k;
     begin_training(&c, "sgd");
     open_training(&c, &k, halves);
     for (int i = 0; i < 64; i++)
@@ -395,7 +395,7 @@ START_TEST(masters)
     EXPECT_STATE(&k, "optimizer@w.master", 1 + 0x1p-7f, 2 - 0x1p-7f);
     EXPECT_STATE(&k, "w", 1 + 0x1p-7f, 2 - 0x1p-7f);
     EXPECT_STATE(&k, "v", 3 - 0x1p-7f, 4 - 0x1p-7f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST

@@ -25,7 +25,7 @@ static xcvm_status add_other(void *user, xcvm_dtype dtype, void *elements, size_
     return XCVM_OK;
 }
 
-static void open_beside(compilation *c, machine *k, other_process *other)
+static void open_beside(compilation *c, compiled_program *k, other_process *other)
 {
     c->options.training.all_reduce = true;
     mean_of_batch(&c->b);
@@ -44,7 +44,7 @@ static void open_beside(compilation *c, machine *k, other_process *other)
 START_TEST(parts_of_a_batch)
 {
     compilation c;
-    machine k = {.program = NULL};
+    compiled_program k = {.program = NULL};
     other_process other = {.values = {1, 8.0f / 3, 8.0f / 3}};
     begin_training(&c, "sgd");
     open_beside(&c, &k, &other);
@@ -53,7 +53,7 @@ START_TEST(parts_of_a_batch)
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     ck_assert_str_eq(xcvm_program_output_at(k.program, 0)->name, c.m.graph->output_names[0]);
     EXPECT_STATE(&k, "w", 0.5f);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
@@ -63,28 +63,28 @@ END_TEST
 START_TEST(summed_when_applied)
 {
     compilation c;
-    machine k = {.program = NULL};
+    compiled_program k = {.program = NULL};
     other_process other = {.values = {2, 3, 2, 6, 3}};
     bool apply = false;
     begin_training(&c, "sgd");
     c.options.training.accumulate = true;
     open_beside(&c, &k, &other);
     ck_assert_str_eq(xcvm_program_input_at(k.program, 2)->name, "apply");
-    machine_give(&k, 2, XCVM_BOOL, 0, NULL, &apply);
+    compiled_set_input(&k, 2, XCVM_BOOL, 0, NULL, &apply);
     step(&k, FLOATS(1, 3), 0.125f);
     ck_assert_uint_eq(other.messages, 2);
     expect_output(&k, 0, 0, NULL, FLOATS(4));
     EXPECT_STATE(&k, "w", 1);
     EXPECT_STATE(&k, "optimizer@w.accumulator", 1);
     apply = true;
-    machine_give(&k, 2, XCVM_BOOL, 0, NULL, &apply);
+    compiled_set_input(&k, 2, XCVM_BOOL, 0, NULL, &apply);
     step(&k, FLOATS(5, 7), 0.125f);
     ck_assert_uint_eq(other.messages, 5);
     expect_output(&k, 0, 0, NULL, FLOATS(6));
     EXPECT_STATE(&k, "w", 1 - 0.125f * (1 + 3 + 6) / 2);
     EXPECT_STATE(&k, "optimizer@w.accumulator", 0);
     EXPECT_STATE(&k, "optimizer@step", 1);
-    machine_close(&k);
+    compiled_close(&k);
     finish(&c);
 }
 END_TEST
