@@ -10,30 +10,29 @@
  * Differentiation runs in the first round only: its rules need types and shapes, and see instructions before fusion,
  * packing and layout. */
 #define XCC_PASSES(X)                                                                                                  \
-    X(canonicalize, 0, 1, "values that bodies take from enclosing graphs are listed on the node; unused nodes go")     \
-    X(infer, 0, XCC_ROUNDS, "types and shapes of every value, symbols where sizes are open")                           \
-    X(add_loss, 0, 1, "a loss of a name that is no output becomes one, for gradients and training")                    \
-    X(differentiate, 0, 1, "gradients of a loss by parameters become outputs, if they are asked for")                  \
-    X(train, 0, 1, "a training program, if one is asked for: parameters become states that an optimizer updates")      \
-    X(integer, 2, 1, "what is quantized and dequantized around each operator, in integers from end to end")            \
+    X(canonicalize, 0, 1, "lists values that bodies read from enclosing graphs on the node; removes unused nodes")     \
+    X(infer, 0, XCC_ROUNDS, "infers the type and shape of each value; unknown sizes are symbols")                      \
+    X(add_loss, 0, 1, "adds the loss that is named by the options, if no output has this name")                        \
+    X(differentiate, 0, 1, "adds the gradients of a loss as outputs (--backprop)")                                     \
+    X(train, 0, 1, "makes a training program: parameters become states that an optimizer updates (--train)")           \
+    X(integer, 2, 1, "computes quantized operators on integers, in regions without floats in between")                 \
     X(simplify, 1, XCC_ROUNDS,                                                                                         \
-      "local rewrites: identities, double transposes, reshapes of reshapes, arithmetic with 0 and 1")                  \
-    X(fuse_sgd, 2, XCC_ROUNDS,                                                                                         \
-      "states that are stored as themselves, less a rate times a gradient, are updated in place")                      \
-    X(factor_gradients, 2, XCC_ROUNDS, "optimizers take gradients that are products of few terms as their factors")    \
+      "applies local rewrites: identities, double transposes, nested reshapes, arithmetic with 0 and 1")               \
+    X(fuse_sgd, 2, XCC_ROUNDS, "replaces a written-out step of gradient descent by an update in place")                \
+    X(factor_gradients, 2, XCC_ROUNDS, "passes low-rank gradients to optimizers as two factors")                       \
     X(fuse_ops, 2, XCC_ROUNDS,                                                                                         \
-      "neighboring nodes that one instruction can do, as Conv with BatchNormalization and Add")                        \
-    X(fold, 1, XCC_ROUNDS, "what depends on constants alone is computed now, by the machine's own kernels")            \
-    X(split_phases, 0, 1, "of forward and backward, the one that is asked for alone")                                  \
-    X(prepack, 2, 1, "constant matrices as products by them need them in memory")                                      \
-    X(layout, 2, 1, "convolutions, and what stands between them, on channels in blocks of 16 where that pays")         \
-    X(compute, 0, 1, "products in bf16 with sums in f32, if they are asked for")                                       \
+      "fuses neighboring nodes into one instruction, such as Conv, BatchNormalization and Add")                        \
+    X(fold, 1, XCC_ROUNDS, "computes nodes whose operands are constants, with the VM's kernels")                       \
+    X(split_phases, 0, 1, "keeps only the forward or the backward phase (--two-phase)")                                \
+    X(prepack, 2, 1, "packs constant matrices in the layout that the kernels read")                                    \
+    X(layout, 2, 1, "stores tensors of convolutions in blocks of 16 channels where that is faster")                    \
+    X(compute, 0, 1, "rounds operands of products to bf16, with sums in f32 (--compute bf16)")                         \
     X(compress_weights, 0, 1,                                                                                          \
-      "weights that were packed, and embeddings, in fewer bits: large matrices, or as asked for")                      \
-    X(sink_updates, 0, 1, "what updates states in place comes last, and reads none of them under another name")        \
-    X(schedule, 0, 1, "the order of nodes, chosen for little memory")                                                  \
-    X(recompute, 0, 1, "what the backward reads of the forward is computed again, as far as that is asked for")        \
-    X(codegen, 0, 1, "element-wise neighbors become one function each of a kernel library, if one is asked for")
+      "stores packed weights and embeddings in fewer bits: large matrices, or as --weights says")                      \
+    X(sink_updates, 0, 1, "moves updates of states to the end, and copies operands that they would overwrite")         \
+    X(schedule, 0, 1, "orders nodes for a low peak of memory")                                                         \
+    X(recompute, 0, 1, "recomputes forward results in the backward pass to save memory (--recompute)")                 \
+    X(codegen, 0, 1, "compiles groups of element-wise nodes to functions of a kernel library (--kernel-library)")
 
 /* Runs the passes that the options select. */
 xcvm_status xcc_passes_run(xcc_module *m);
