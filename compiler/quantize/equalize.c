@@ -1,7 +1,7 @@
 /* Cross-layer equalization (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
  * 2019): a channel is multiplied by a factor in one convolution and divided
  * by it in the next, through Relu but not through Clip. For one scale per weight tensor; channel_scales.c uses data. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "compiler/quantize/gptq.h"
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 /* A TensorProto over a copy of the elements; NULL without memory. */
 Onnx__TensorProto *xcc_tensor_proto(xcvm_arena *arena, const char *name, xcvm_dtype dtype, int rank,

@@ -2,7 +2,7 @@
  * Sums of products are quantized for their own sake. A node between them is quantized if all its operands are quantized
  * and a quantized node reads it. So a softmax or normalization that stays float is not surrounded by useless rounding.
  */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include "compiler/onnx_model/message.h"
 #include "base/pattern.h"

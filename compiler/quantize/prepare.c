@@ -1,5 +1,5 @@
 /* Preparation: merges nodes that follow a convolution into its weights and bias. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include "compiler/onnx_model/message.h"
 

@@ -1,5 +1,5 @@
 /* Nodes and tensors of the model that is quantized. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include "compiler/onnx_model/message.h"
 #include "compiler/quantize/model_writer.h"

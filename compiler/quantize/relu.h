@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_QUANTIZE_RELU_H
 #define XCVM_COMPILER_QUANTIZE_RELU_H
 
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 /* Whether n is a Relu or Clip, the epilogue of a node that is quantized, which QuantizeLinear behind it does anyway, as
  * its integers end where n's bounds are. */

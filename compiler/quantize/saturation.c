@@ -1,7 +1,7 @@
 /* Saturation: a tensor's elements beyond what its readers tell apart need no integers. The gate of a squeeze and
  * excitation has a range of a hundred, of which HardSigmoid tells six apart; and what is below -3 is zero behind
  * HardSwish, however far below. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Scales and zero points. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include <float.h>
 #include <math.h>

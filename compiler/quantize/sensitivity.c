@@ -1,6 +1,6 @@
 /* Sensitivity analysis: sorts the sums of products by the error that each alone causes, and finds by binary search how
  * many of the most harmful have to stay float. */
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 
 #include "base/clock.h"
 #include "compiler/onnx_model/message.h"

@@ -3,7 +3,7 @@
 #ifndef XCVM_TESTS_COMPILER_QUANTIZE_SUPPORT_H
 #define XCVM_TESTS_COMPILER_QUANTIZE_SUPPORT_H
 
-#include "compiler/quantize/quantizer.h"
+#include "compiler/quantize/quantize.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 
 #include "onnx/onnx.pb-c.h"

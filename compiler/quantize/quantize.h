@@ -1,7 +1,7 @@
 /* The quantizer: an ONNX model with the state of its nodes and tensors. After its preparation the model does not
  * change; model_writer.h writes new models. */
-#ifndef XCVM_COMPILER_QUANTIZE_QUANTIZER_H
-#define XCVM_COMPILER_QUANTIZE_QUANTIZER_H
+#ifndef XCVM_COMPILER_QUANTIZE_QUANTIZE_H
+#define XCVM_COMPILER_QUANTIZE_QUANTIZE_H
 
 #include "compiler/ir/graph.h"
 #include "compiler/onnx_model/tensor_proto.h"
