@@ -1,5 +1,5 @@
 /* Class names of models and data sets. */
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "train/trainer.h"
 
 static xcvm_status check_names(const xct_trainer *t, const char *const *names, size_t count, xcvm_error *error)

@@ -1,5 +1,5 @@
 /* Weights in external files. */
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "train/trainer.h"
 
 /* The folder of the model's file, in memory of the arena. */

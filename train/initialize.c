@@ -1,7 +1,7 @@
 /* Initial weights: drawn at random, or read from a file. */
 #include "train/trainer.h"
 
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "ops/random/draw.h"
 #include "train/data/convert_rows.h"
 

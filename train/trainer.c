@@ -1,7 +1,7 @@
 /* Trainers: creation, steps, properties and export. */
 #include "train/trainer.h"
 
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "compiler/training/losses.h"
 #include "proto/recognize.h"
 #include "train/data/convert_rows.h"

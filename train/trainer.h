@@ -4,7 +4,7 @@
 
 #include "base/budget.h"
 #include "base/bytes.h"
-#include "compiler/onnx_model/inference_form.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "train/data/dataset.h"
 #include "train/metrics.h"
 

@@ -5,7 +5,7 @@
 #include "compiler/ir/liveness.h"
 #include "compiler/ir/training_form.h"
 #include "compiler/import_onnx/import_onnx.h"
-#include "compiler/onnx_model/model_file.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "compiler/export_onnx/export_onnx.h"
 #include "compiler/driver/pass_table.h"
 #include "compiler/emit/emit.h"

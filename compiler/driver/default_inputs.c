@@ -1,7 +1,5 @@
 /* Listing the inputs of a model that have defaults, field by field, without unpacking its weights. */
-#include "compiler/onnx_model/message.h"
-#include "compiler/onnx_model/model_file.h"
-#include "compiler/onnx_model/wire.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "proto/recognize.h"
 
 /* Numbers of fields in onnx.proto. */

@@ -5,7 +5,7 @@
 #define XCVM_COMPILER_EXPORT_ONNX_EXPORT_ONNX_H
 
 #include "compiler/ir/graph.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 /* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
  * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the

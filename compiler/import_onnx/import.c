@@ -3,7 +3,7 @@
 #include "compiler/import_onnx/import.h"
 #include "compiler/import_onnx/operators.h"
 #include "compiler/ir/compilation.h"
-#include "compiler/onnx_model/inference_form.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <stdio.h>
 #include <string.h>

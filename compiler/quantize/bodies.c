@@ -3,7 +3,7 @@
  * graph computes. */
 #include "compiler/quantize/model_writer.h"
 
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "compiler/quantize/compiled_model.h"
 
 #include "base/value.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <math.h>
 #include <string.h>

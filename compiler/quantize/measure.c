@@ -4,7 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/value.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "compiler/quantize/model_writer.h"
 
 #include "base/array.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "compiler/quantize/quantize.h"
 
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "base/pattern.h"
 
 #include <float.h>

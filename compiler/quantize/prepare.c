@@ -1,7 +1,7 @@
 /* Preparation: merges nodes that follow a convolution into its weights and bias. */
 #include "compiler/quantize/quantize.h"
 
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <float.h>
 #include <math.h>

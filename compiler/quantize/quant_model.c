@@ -1,7 +1,7 @@
 /* Nodes and tensors of the model that is quantized. */
 #include "compiler/quantize/quantize.h"
 
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "compiler/quantize/model_writer.h"
 
 #include <float.h>

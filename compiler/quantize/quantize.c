@@ -1,9 +1,7 @@
 /* The quantizer's public functions and the order of its steps. */
 #include "compiler/quantize/compiled_model.h"
 
-#include "compiler/onnx_model/message.h"
-#include "compiler/onnx_model/inference_form.h"
-#include "compiler/onnx_model/model_file.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "vm/options.h"
 
 #include <math.h>

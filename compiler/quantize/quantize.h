@@ -4,7 +4,7 @@
 #define XCVM_COMPILER_QUANTIZE_QUANTIZE_H
 
 #include "compiler/ir/graph.h"
-#include "compiler/onnx_model/tensor_proto.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "compiler/quantize/histogram.h"
 #include "compiler/quantize/leads.h"
 

@@ -3,7 +3,7 @@
 #include "compiler/quantize/quantize.h"
 
 #include "base/clock.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * limits. */
 #include "fuzz.h"
 
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "mutate.h"
 #include "onnx/onnx.pb-c.h"
 

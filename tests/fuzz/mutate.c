@@ -1,6 +1,6 @@
 /* Mutation of programs and models as protobuf messages. */
 #include "tests/fuzz/mutate.h"
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 #include "xcvm.pb-c.h"
 

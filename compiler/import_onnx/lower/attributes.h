@@ -3,7 +3,7 @@
 #ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_ATTRIBUTES_H
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_ATTRIBUTES_H
 
-#include "compiler/onnx_model/message.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "ops/op.h"
 
 struct xcc_lowering;

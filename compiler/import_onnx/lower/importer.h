@@ -3,8 +3,7 @@
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_IMPORTER_H
 
 #include "compiler/ir/graph.h"
-#include "compiler/onnx_model/message.h"
-#include "compiler/onnx_model/tensor_proto.h"
+#include "compiler/onnx_model/onnx_model.h"
 
 /* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
  * visible in a body. */

@@ -1,5 +1,5 @@
 /* The inference form of models: what the compiler makes of it, and models that are written in it. */
-#include "compiler/onnx_model/weights.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 
 #include <check.h>

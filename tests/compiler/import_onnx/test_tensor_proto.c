@@ -1,6 +1,6 @@
 /* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
 #include "base/budget.h"
-#include "compiler/onnx_model/tensor_proto.h"
+#include "compiler/onnx_model/onnx_model.h"
 #include "proto/wire.h"
 #include "tests/support.h"
 #include "xcvm/compiler.h"
