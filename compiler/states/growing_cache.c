@@ -1,4 +1,4 @@
-/* Caches that a model has without rows at first, and longer after each run, as states of a length that is known. */
+/* Caches that are empty at first and grow with each run, as states of a fixed number of rows. */
 #include "compiler/states/growing_cache.h"
 
 #include "compiler/ir/compose.h"
@@ -68,7 +68,7 @@ static int64_t bounded(int64_t axis)
     return axis < 0 ? 0 : axis > 4 ? 4 : axis;
 }
 
-/* What a Shape asks for of [batch, heads, rows, width], `before` being of shape [batch]. */
+/* Shape data of [batch, heads, rows, width]; `before` has the shape [batch]. */
 static xcvm_status replace_shape(xcc_node *n, const xcc_value *past, xcc_value *fresh, xcc_value *before)
 {
     const xcvm_Shape_args *a = XCC_ARGS(Shape, n);

@@ -1,4 +1,4 @@
-/* Patterns of pairs that become states, matched with the names of a model's outputs and inputs. */
+/* Matches patterns of state pairs with the names of a model's outputs and inputs. */
 #include "compiler/states/pair_names.h"
 #include "compiler/states/states.h"
 
@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters '*' of a pattern, and names that a message lists. */
+/* Maximum number of '*' in a pattern, and of names in a message. */
 enum { MOST_STARS = 4, LISTED = 6 };
 
 typedef struct matching {
     xcc_module *m;
     xcc_state_pairs *pairs;
-    xcc_table inputs; /* the index of the graph's input of the name */
+    xcc_table inputs; /* index of the graph's input by name */
     bool *input_taken, *output_taken;
     xcc_state_pair *made; /* pairs->at */
     size_t capacity;
@@ -46,7 +46,7 @@ static xcvm_status take_pair(matching *k, size_t output, size_t input)
 
 /* ---- Patterns with stars ---- */
 
-/* The parts of a pattern around its stars. */
+/* The parts of a pattern between its stars. */
 typedef struct pattern {
     const char *at[MOST_STARS + 1];
     size_t length[MOST_STARS + 1];
@@ -68,7 +68,7 @@ static bool split_pattern(const char *text, size_t length, pattern *p)
     return true;
 }
 
-/* The colon that has as many colons before it as after it. */
+/* Returns the colon in the middle: as many colons precede it as follow it. */
 static const char *middle_colon(const char *text)
 {
     size_t colons = 0;
@@ -80,14 +80,14 @@ static const char *middle_colon(const char *text)
     return colons % 2 == 0 || middle == text || middle[1] == '\0' ? NULL : middle;
 }
 
-/* A search for inputs that one output fits. */
+/* A search for the inputs that match one output. */
 typedef struct search {
     matching *k;
     const pattern *output, *input;
     const char *captured[MOST_STARS];
     size_t captured_length[MOST_STARS];
-    char *name; /* of an input, with room for every capture */
-    bool fits;  /* the output fits the pattern, whatever the inputs are */
+    char *name; /* name of an input, with space for each capture */
+    bool fits;  /* the output matches its pattern */
     size_t found, count;
 } search;
 
@@ -111,7 +111,7 @@ static void look_up(search *s)
     s->count++;
 }
 
-/* Tries every way in which the parts from `part` on are the rest of an output's name. */
+/* Tries every way to match the parts from `part` on with the rest of an output's name. */
 static xcvm_status match_rest(search *s, size_t part, const char *rest)
 {
     const pattern *p = s->output;
@@ -126,7 +126,7 @@ static xcvm_status match_rest(search *s, size_t part, const char *rest)
     }
     const size_t left = strlen(rest);
     for (size_t length = 0; length <= left; length++) {
-        /* Behind the last star there is one length that fits. */
+        /* After the last star only one length matches. */
         if (part + 1 == p->stars) {
             if (p->length[part + 1] > left)
                 return XCVM_OK;
@@ -163,7 +163,7 @@ static xcvm_status match_output(matching *k, const char *text, const pattern *ou
     return XCVM_OK;
 }
 
-/* The first names, with commas between them. */
+/* Lists the first names, separated by commas. */
 static const char *list_names(size_t count, const char *(*name)(const xcc_graph *g, size_t i), const xcc_graph *g,
                               char text[512])
 {
@@ -214,10 +214,10 @@ static xcvm_status match_pattern(matching *k, const char *text)
 
 typedef struct conventions {
     xcc_pair_name *inputs, *outputs;
-    xcc_table by_key; /* the index of the only free output with the key; -1: there are several */
+    xcc_table by_key; /* index of the only free output with the key; -1: there are several */
 } conventions;
 
-/* Keys and values of an encoder are computed once: later runs of a merged decoder give empty ones in their place. */
+/* Keys and values of an encoder are computed once. Later runs of a merged decoder return empty tensors for them. */
 static bool is_of_encoder(const xcc_pair_name *name)
 {
     return name->key != NULL && (strncmp(name->key, "encoder.", 8) == 0 || strstr(name->key, ".encoder.") != NULL);
@@ -252,7 +252,7 @@ static size_t output_of_key(const matching *k, const conventions *c, const char 
     return entry == NULL || entry->value < 0 || k->output_taken[entry->value] ? SIZE_MAX : (size_t)entry->value;
 }
 
-/* Pairs the inputs whose key one free output has. Of inputs with one key none is paired. */
+/* Pairs each input with the only free output of the same key. Inputs that share a key are not paired. */
 static xcvm_status match_keys(matching *k, const conventions *c, bool first)
 {
     const xcc_graph *g = k->m->graph;
@@ -276,11 +276,11 @@ static xcvm_status match_keys(matching *k, const conventions *c, bool first)
     return XCVM_OK;
 }
 
-/* Pairs what the graph shows, where one free output alone is the next value of an input. */
+/* Pairs each input with the only free output that is its next value according to the graph. */
 static xcvm_status match_structure(matching *k, const conventions *c)
 {
     const xcc_graph *g = k->m->graph;
-    int64_t *next = xcc_alloc(k->m, (g->input_count + 1) * sizeof *next); /* an output and 1; -1: several */
+    int64_t *next = xcc_alloc(k->m, (g->input_count + 1) * sizeof *next); /* index of an output plus 1; -1: several */
     xcc_table places = k->inputs;
     if (next == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -298,7 +298,7 @@ static xcvm_status match_structure(matching *k, const conventions *c)
     return XCVM_OK;
 }
 
-/* Notes on names that look like those of states. */
+/* Reports names that look like states. */
 static xcvm_status report_left(const matching *k, const conventions *c)
 {
     const xcc_graph *g = k->m->graph;

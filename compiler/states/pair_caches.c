@@ -1,18 +1,19 @@
-/* Caches of keys and values that are to be states: Attention that extends them, by its own past and present or behind
- * TensorScatter, becomes CachedAttention, which reads them where they lie, so that nobody reads what is stored. */
+/* Key/value caches of Attention as states. Attention that appends rows, by its own past and present or after
+ * TensorScatter, becomes CachedAttention. It reads the caches in place, so nothing reads the stored values. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/states/growing_cache.h"
 #include "compiler/states/states.h"
 
-/* An Attention of f32, and the cache that it extends. */
+/* An f32 Attention and the caches that it appends to. */
 typedef struct extension {
     xcc_node *node;
     const xcvm_Attention_args *a;
-    xcc_value *past[2], *fresh[2]; /* keys and values: the caches, and what goes behind their rows */
-    xcc_value *before;             /* how many rows of each batch entry there are; NULL: as many as runs have added */
-    size_t pairs[2];               /* that make states of keys and values; SIZE_MAX: none does */
+    xcc_value *past[2], *fresh[2]; /* keys and values: the caches, and the appended rows */
+    xcc_value *before;             /* number of rows of each batch entry; NULL: the number that previous runs have
+                                    * added */
+    size_t pairs[2];               /* pairs that make states of keys and values; SIZE_MAX: none */
 } extension;
 
 static bool is_cache(const xcc_value *v)
@@ -23,15 +24,15 @@ static bool is_cache(const xcc_value *v)
     return known;
 }
 
-/* Whether there may be as many queries as new keys, as CachedAttention needs it: of sizes that are not known at all, it
- * is told as they run. */
+/* Returns true if there may be as many queries as new keys, which CachedAttention requires. If sizes are unknown, the
+ * run checks it. */
 static bool are_as_many(const xcvm_value *queries, const xcvm_value *keys)
 {
     const int64_t a = queries->dims[queries->rank - 2], b = keys->dims[keys->rank - 2];
     return a == b || a == XCVM_ANY_DIM || b == XCVM_ANY_DIM;
 }
 
-/* Why CachedAttention does not compute what Attention does; NULL: it does. */
+/* Returns why CachedAttention cannot replace the Attention; NULL: it can. */
 static const char *why_not_cached(const xcvm_Attention_args *a)
 {
     const xcvm_value *const operands[] = {a->q, a->k, a->v};
@@ -49,7 +50,7 @@ static const char *why_not_cached(const xcvm_Attention_args *a)
                : NULL;
 }
 
-/* Whether every element of the shape data of `v` is the dimension `dim`. */
+/* Returns true if each element of the shape data of `v` is the dimension `dim`. */
 static bool is_size(const xcc_value *v, int64_t dim)
 {
     xcc_shape_datum sizes[XCC_SHAPE_DATA_LIMIT];
@@ -61,7 +62,7 @@ static bool is_size(const xcc_value *v, int64_t dim)
     return count > 0;
 }
 
-/* Whether `total` is surely `before` and `length` more. */
+/* Returns true if `total` is certainly `before` plus `length`. */
 static bool is_total(const xcc_value *total, const xcc_value *before, int64_t length)
 {
     const xcc_node *add = xcc_producer(total, XCVM_OP_Add), *sub = xcc_producer(before, XCVM_OP_Sub);
@@ -71,8 +72,8 @@ static bool is_total(const xcc_value *total, const xcc_value *before, int64_t le
     return sub != NULL && xcc_node_input(sub, 0) == total && is_size(xcc_node_input(sub, 1), length);
 }
 
-/* Past and present of Attention itself, if they are to have place for more rows than there are, and nobody else reads
- * them, to whom that would show; else why not. */
+/* Finds past and present of the Attention. Rows must be reserved, and no other node may read them. Sets the reason
+ * otherwise. */
 static const char *find_present(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
 {
     xcc_value *const present[] = {xcc_value_of(e->a->present_key), xcc_value_of(e->a->present_value)};
@@ -98,7 +99,8 @@ static const char *find_present(const xcc_module *m, const xcc_state_pairs *pair
                                             : NULL;
 }
 
-/* Keys and values that TensorScatter has put into caches, behind which there is nothing to be seen; else why not. */
+/* Finds keys and values that TensorScatter has written into caches. Rows after them must be masked. Sets the reason
+ * otherwise. */
 static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pairs, extension *e)
 {
     const xcvm_TensorScatter_args *scattered[2];
@@ -133,7 +135,7 @@ static const char *find_scattered(const xcc_module *m, const xcc_state_pairs *pa
                : "the model does not show that Attention sees the earlier rows and the new ones";
 }
 
-/* Heads side by side in rank 3 come in front of the tokens. */
+/* In rank 3 the heads are moved before the tokens. */
 static xcc_value *with_heads(xcc_builder *b, xcc_value *x, int64_t heads)
 {
     return x->type.rank == 4 ? x : xcc_build_heads_apart(b, x, heads);
@@ -181,7 +183,7 @@ static xcvm_status replace(xcc_module *m, xcc_state_pairs *pairs, extension *e, 
     return XCVM_OK;
 }
 
-/* Whether a state is asked for that is longer after each run. */
+/* Returns true if the options ask for a state that grows in each run. */
 static bool has_growing_cache(const xcc_module *m, const xcc_state_pairs *pairs)
 {
     for (size_t i = 0; i < m->graph->input_count; i++)
@@ -194,11 +196,11 @@ static bool has_growing_cache(const xcc_module *m, const xcc_state_pairs *pairs)
 xcvm_status xcc_pair_caches(xcc_module *m, xcc_state_pairs *pairs)
 {
     xcc_rows_added added = {NULL, 0, 0};
-    /* CachedAttention has no gradient, and is no operator of ONNX. */
+    /* CachedAttention has no gradient and no ONNX operator. */
     const bool differentiated = m->options->train != NULL || m->options->backprop;
     if (pairs->count == 0 || m->options->onnx_export.enabled)
         return XCVM_OK;
-    /* What caches grow by often follows from shapes that the model computes. */
+    /* The size that caches grow by often follows from shapes that the model computes. */
     if (m->options->states.cache_rows > 0 && !differentiated && has_growing_cache(m, pairs))
         XCVM_TRY(xcc_infer_ahead(m));
     for (xcc_node *n = m->graph->first, *next; n != NULL; n = next) {

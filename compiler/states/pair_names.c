@@ -1,5 +1,5 @@
-/* Names of states as exporters write them: words that mark the past or the next value are removed, so that the names of
- * a pair become equal. */
+/* Names of states, as exporters write them. Words that mark the past or the next value are removed, so that both names
+ * of a pair become equal. */
 #include "compiler/states/pair_names.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool add_split(words *w, const char *text, size_t length)
     return split ? add_word(w, text, 1) && add_word(w, text + 1, 1) : add_word(w, text, length);
 }
 
-/* Words end at separators, between letters and digits, and before a capital behind a small letter. */
+/* Words end at separators, between letters and digits, and before a capital that follows a small letter. */
 static bool split_words(const char *name, words *w)
 {
     *w = (words){.count = 0};
@@ -123,7 +123,7 @@ static bool has_memory(const words *w)
     static const char *const memory[] = {"state", "hidden", "cell",      "h",   "c",    "r",   "s",   "cache",
                                          "mem",   "memory", "recurrent", "rnn", "lstm", "gru", "key", "value",
                                          "kv",    "ssm",    "conv",      "k",   "v",    NULL};
-    /* Hidden states are activations, which encoders take and give. */
+    /* Hidden states are activations, which encoders read and return. */
     for (size_t i = 0; i + 1 < w->count; i++)
         if (is_word(w, i, "hidden") && is_word(w, i + 1, "states"))
             return false;
@@ -136,7 +136,7 @@ static bool has_memory(const words *w)
     return false;
 }
 
-/* Removes the words that mark one side; true if one of them does not occur otherwise. */
+/* Removes the words that mark one side. Returns true if one of them has no other use. */
 static bool remove_marks(words *w, bool is_input)
 {
     static const char *const strong[2][6] = {{"present", "next", "new", "updated", NULL},

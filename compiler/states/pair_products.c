@@ -1,6 +1,6 @@
-/* Caches of keys and values that products read, as exporters write attention out: what came in with the new rows
- * behind it, by Concat, times queries or weights. Those products become CachedMatMul, which reads the rows where they
- * lie, so that nobody reads what is stored; whatever is done to the scores in between stays as it is. */
+/* Key/value caches of attention that is written as matrix products: Concat appends rows to an input, and MatMul
+ * multiplies the result by queries or weights. These products become CachedMatMul, which reads the rows in place, so
+ * nothing reads the stored values. Operations on the scores do not change. */
 #include "compiler/ir/compose.h"
 #include "compiler/ir/shape_data.h"
 #include "compiler/passes/rewrite.h"
@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-/* A cache and what extends it. */
+/* A cache and the node that appends to it. */
 typedef struct extension {
     xcc_node *concat;
     xcc_value *past, *fresh, *present, *before;
 } extension;
 
-/* Rows as products read them. */
+/* Rows in the layout that products read. */
 typedef struct reading {
     xcc_value *rows;
     bool transposed;
-    int64_t heads; /* of what they are multiplied with */
+    int64_t heads; /* layout of the other operand */
 } reading;
 
 static const int64_t last_two[] = {0, 1, 3, 2};
@@ -32,7 +32,7 @@ static bool is_transposition(const xcc_node *n)
     return perm.count == 4 && memcmp(perm.at, last_two, sizeof last_two) == 0;
 }
 
-/* What a transposition makes of such rows, if the use is one. */
+/* Returns the layout after a Transpose, if the use is a Transpose. */
 static bool transposes(const reading *r, const xcc_use *u, reading *of)
 {
     if (r->transposed || !is_transposition(u->node))
@@ -41,7 +41,7 @@ static bool transposes(const reading *r, const xcc_use *u, reading *of)
     return true;
 }
 
-/* Whether v is how many rows there are of what is extended. */
+/* Returns true if v is the number of rows of the extended cache. */
 static bool is_row_count(const xcc_value *v, const xcc_value *present)
 {
     const xcc_node *n = v->producer;
@@ -55,7 +55,7 @@ static bool is_row_count(const xcc_value *v, const xcc_value *present)
            XCC_ARGS(Shape, shape)->end >= 4 && (index == 2 || index == -2);
 }
 
-/* Whether element `index` of a shape, put together by Concat, is how many rows there are. */
+/* Returns true if element `index` of a shape that Concat builds is the number of rows. */
 static bool has_row_count(const xcc_value *shape, int64_t index, const xcc_value *present)
 {
     const xcc_node *concat = xcc_producer(shape, XCVM_OP_Concat);
@@ -71,7 +71,7 @@ static bool has_row_count(const xcc_value *shape, int64_t index, const xcc_value
     return false;
 }
 
-/* The node that alone reads the result of n, as its first operand, if it is that instruction. */
+/* Returns the only reader of the result of n if it is this instruction and reads it as its first operand. */
 static const xcc_node *sole_reader(const xcc_node *n, xcvm_opcode opcode)
 {
     const xcc_value *v = xcc_node_output(n, 0);
@@ -83,8 +83,8 @@ static bool is_size_or_1(xcc_shape_datum size, int64_t dim)
     return size.kind == XCC_SIZE_NUMBER && (size.value == dim || size.value == 1);
 }
 
-/* What becomes of the rows where each head is repeated for several of queries, by Unsqueeze behind the heads, Expand
- * and Reshape, if the use is the first of these. */
+/* Returns the layout after Unsqueeze, Expand and Reshape repeat each head for several query heads, if the use is the
+ * first of these nodes. */
 static bool repeats(const reading *r, const xcc_use *u, const xcc_value *present, reading *of)
 {
     if (r->rows != present || !xcc_is(u->node, XCVM_OP_Unsqueeze))
@@ -108,7 +108,7 @@ static bool repeats(const reading *r, const xcc_use *u, const xcc_value *present
     return true;
 }
 
-/* Whether the use is by a product with as many heads. */
+/* Returns true if the use is a product with the same number of heads. */
 static bool is_product(const reading *r, const xcc_use *u)
 {
     if (!xcc_is(u->node, XCVM_OP_MatMul) || u->index != 1)
@@ -117,7 +117,7 @@ static bool is_product(const reading *r, const xcc_use *u)
     return a->dtype == XCVM_F32 && a->rank == 4 && a->dims[1] == r->heads;
 }
 
-/* Whether nothing but products, and shapes where `shapes`, reads the rows in this graph. */
+/* Returns true if only products, and Shape nodes if `shapes`, read the rows in this graph. */
 static bool are_read_by_products(const xcc_graph *g, const reading *r, const xcc_value *present)
 {
     for (const xcc_use *u = r->rows->users; u != NULL; u = u->next) {
@@ -135,7 +135,7 @@ static bool are_read_by_products(const xcc_graph *g, const reading *r, const xcc
 
 static reading reading_of(xcc_value *present) { return (reading){present, false, present->type.dims[1]}; }
 
-/* How many outputs of the graph v is. */
+/* Number of outputs of the graph that are v. */
 static size_t output_uses(const xcc_value *v)
 {
     size_t count = 0;
@@ -144,7 +144,7 @@ static size_t output_uses(const xcc_value *v)
     return count;
 }
 
-/* Why the cache cannot be read where it lies; NULL: it can. */
+/* Returns why the cache cannot be read in place; NULL: it can. */
 static const char *why_not(const xcc_module *m, const extension *e)
 {
     const xcvm_value *past = &e->past->type, *fresh = &e->fresh->type;
@@ -157,7 +157,7 @@ static const char *why_not(const xcc_module *m, const extension *e)
         return "Concat extends it with rows of unknown dimensions";
     if (!xcc_is_read_by(e->past, e->concat, 0))
         return "an operator other than Concat reads it";
-    /* Another output, or another state, would be as long as the cache can be. */
+    /* Another output or state would have the size of the whole cache. */
     if (output_uses(e->present) != 1)
         return "it is also another output, with the rows that Concat appends";
     const reading all = reading_of(e->present);
@@ -178,7 +178,7 @@ static xcvm_status replace_product(xcc_node *n, const extension *e, bool transpo
     return XCVM_OK;
 }
 
-/* All products that read the rows. */
+/* Replaces all products that read the rows. */
 static xcvm_status replace_products(const extension *e, const reading *r)
 {
     for (xcc_use *u = r->rows->users, *next; u != NULL; u = next) {
@@ -208,7 +208,7 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     if (e->before == NULL)
         return m->error->status;
     const reading all = reading_of(e->present);
-    /* Products first, as they tell what is repeated by shapes. */
+    /* Products come first, because the shapes do not show which heads are repeated. */
     XCVM_TRY(replace_products(e, &all));
     XCVM_TRY(xcc_replace_cache_shapes(e->past, e->past, NULL, e->before));
     XCVM_TRY(xcc_replace_cache_shapes(e->present, e->past, e->fresh, e->before));
@@ -220,7 +220,7 @@ static xcvm_status replace(xcc_module *m, extension *e, xcc_rows_added *added)
     return XCVM_OK;
 }
 
-/* The Concat that makes of the input what is its state's pair. */
+/* Returns the Concat that computes the paired output from the input. */
 static bool find(const xcc_module *m, const xcc_state_pairs *pairs, size_t pair, xcc_value *past, extension *e)
 {
     const struct xcc_table_entry *output = xcc_table_lookup(&pairs->outputs, pairs->at[pair].output);

@@ -1,4 +1,4 @@
-/* Recurrent states: an output of the model that is an input of its next run becomes a state of the program. */
+/* Recurrent states: an output of the model and the input of its next run become a state of the program. */
 #include "compiler/passes/rewrite.h"
 #include "compiler/states/states.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of names that are there twice, the first counts. */
+/* Of equal names the first is used. */
 static xcvm_status enter(xcc_module *m, xcc_table *table, const char *name, size_t index)
 {
     return xcc_table_lookup(table, name) != NULL ? XCVM_OK : xcc_table_put(m, table, name, (int64_t)index);
@@ -37,7 +37,7 @@ size_t xcc_state_pair_of(const xcc_module *m, const xcc_state_pairs *pairs, cons
     return output != NULL && m->graph->outputs[output->value] == present ? (size_t)pair->value : SIZE_MAX;
 }
 
-/* Where only one size is known, the run compares what is stored. */
+/* If only one size is known, the run checks the stored tensor. */
 bool xcc_state_types_agree(const xcvm_value *stored, const xcvm_value *state)
 {
     const xcvm_value *a = stored, *b = state;
@@ -60,7 +60,7 @@ static xcvm_status check_types(xcc_module *m, const xcc_state_pair *pair, const 
     return XCVM_OK;
 }
 
-/* The places of outputs are taken by Stores, and inputs are states. */
+/* Stores replace outputs, and states replace inputs. */
 static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
 {
     const size_t count = pairs->count;
@@ -88,7 +88,7 @@ static xcvm_status pair_states(xcc_module *m, xcc_state_pairs *pairs)
         names[i] = states[i]->name;
         removed[output->value] = true;
         XCVM_TRY(check_types(m, pair, values[i], states[i]));
-        /* Neither can be another state. */
+        /* Neither may be part of another state. */
         xcc_table_remove(&pairs->outputs, pair->output);
         xcc_table_remove(&inputs, pair->input);
     }
@@ -103,8 +103,8 @@ static bool asks_for_rounding(const xcc_options *o)
     return o->states.cache_dtype == XCVM_F16 || o->states.cache_dtype == XCVM_BF16;
 }
 
-/* Why a cache stays f32, as the rest of a sentence about it; NULL: attention alone reads it, which also reads f16 and
- * bf16. `scatter` will be removed. */
+/* Returns why a cache stays f32, as the end of a sentence; NULL: only attention reads it, which also reads f16 and
+ * bf16. `scatter` is removed later. */
 static const char *why_not_rounded(const xcc_value *state, const xcc_node *scatter)
 {
     for (const xcc_use *u = state->users; u != NULL; u = u->next) {
@@ -118,8 +118,8 @@ static const char *why_not_rounded(const xcc_value *state, const xcc_node *scatt
     return NULL;
 }
 
-/* Why what is stored is not known to be the state with rows in the place of others, which nobody else reads; NULL:
- * that it is. */
+/* Returns why the stored value is not known to be the state with some rows replaced, without other readers; NULL: it
+ * is. */
 static const char *why_written_whole(const xcc_value *stored, const xcc_value *state)
 {
     const xcc_node *scatter = xcc_producer(stored, XCVM_OP_TensorScatter);
@@ -130,7 +130,7 @@ static const char *why_written_whole(const xcc_value *stored, const xcc_value *s
     const xcvm_TensorScatter_args *a = XCC_ARGS(TensorScatter, scatter);
     const xcc_value *cache = xcc_value_of(a->past_cache);
     const xcc_node *pad = xcc_producer(cache, XCVM_OP_Pad);
-    /* Padded, it would be longer than the state is; rows that have no place are an error either way. */
+    /* Padding would make it longer than the state. Rows outside of the state are an error in both forms. */
     if (pad != NULL)
         cache = xcc_value_of(XCC_ARGS(Pad, pad)->x);
     if (cache != state)
@@ -144,10 +144,10 @@ static const char *why_written_whole(const xcc_value *stored, const xcc_value *s
     return NULL;
 }
 
-/* Sets *exact to the reason why the cache keeps its type, if another is asked for.
+/* Sets *exact to the reason why the cache keeps its type, if the options ask for another.
  *
- * A cache of known size, of which rows are replaced and all else stays, is written where it lies, if nobody else reads
- * the result: what goes into it is copied once the run has ended well, and nothing else. */
+ * A cache of known size is written in place if only some rows are replaced and nothing else reads the result. The
+ * replaced rows alone are copied after a successful run. */
 static xcvm_status append_in_place(xcc_graph *g, const xcc_value *stored, xcc_value *state, const char **exact)
 {
     const xcc_node *scatter = stored->producer;
@@ -187,20 +187,20 @@ static void report(const xcc_module *m, xcc_diagnostic_kind kind, const char *fo
     o->diagnostics.call(o->diagnostics.user, kind, text);
 }
 
-/* A state, and why the options on caches have no effect on it. */
+/* A state, and why the cache options have no effect on it. */
 typedef struct exception {
     const xcc_value *state;
     const char *why;
 } exception;
 
-/* The first states that the options on caches have no effect on. */
+/* The first states that the cache options have no effect on. */
 typedef struct exceptions {
     exception copied, exact; /* it grows and is copied; it stays f32 */
     size_t rounded;
 } exceptions;
 
-/* Writes the line of --report about a state. `difference` is the result of why_written_whole, `exact` the reason why
- * the state stays f32. */
+/* Writes the line of --report about a state. `difference` is the result of why_written_whole, and `exact` is the reason
+ * why the state stays f32. */
 static void report_state(const xcc_module *m, const xcc_value *state, const char *difference, const char *why,
                          const char *exact)
 {
@@ -212,7 +212,7 @@ static void report_state(const xcc_module *m, const xcc_value *state, const char
                exact != NULL ? "; it stays f32, because it " : "", exact != NULL ? exact : "");
 }
 
-/* Notes on options that have no effect, each with the first state that it has none on. */
+/* Reports options without effect, each with the first state concerned. */
 static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, const exceptions *e)
 {
     const xcc_value *copied = e->copied.state, *exact = e->exact.state;

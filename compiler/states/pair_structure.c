@@ -1,11 +1,11 @@
-/* States that the graph itself shows: an output that is an input with new rows, or the next state of a recurrence that
- * begins with the input. */
+/* States that the graph itself shows: an output that is an input with appended rows, or the final state of a recurrence
+ * that begins with the input. */
 #include "compiler/states/states.h"
 
-/* Steps from an output to an input. */
+/* Maximum number of nodes from an output to an input. */
 enum { MOST_STEPS = 64 };
 
-/* The operand of which the node gives the same elements, or some of them, in another shape. */
+/* Returns the operand whose elements, or some of them, the node returns in another shape. */
 static const xcc_value *viewed(const xcc_node *n)
 {
     static const xcvm_opcode views[] = {XCVM_OP_Identity,  XCVM_OP_Reshape, XCVM_OP_Squeeze, XCVM_OP_Unsqueeze,
@@ -17,7 +17,7 @@ static const xcc_value *viewed(const xcc_node *n)
     return NULL;
 }
 
-/* The input of the top graph that v shows. */
+/* Returns the input of the top graph that v is a view of. */
 static const xcc_value *shown_input(const xcc_graph *top, const xcc_value *v, int *steps)
 {
     while (v != NULL && v->producer != NULL && (*steps)-- > 0)
@@ -25,7 +25,7 @@ static const xcc_value *shown_input(const xcc_graph *top, const xcc_value *v, in
     return v != NULL && v->kind == XCC_INPUT && v->graph == top ? v : NULL;
 }
 
-/* The operand that holds the state before the node gave v as the state after it. */
+/* Returns the operand that is the state before the node, if v is the state after it. */
 static const xcvm_value *state_before(const xcc_node *n, const xcc_value *v)
 {
     const xcvm_value *type = &v->type;
@@ -49,7 +49,7 @@ static const xcvm_value *state_before(const xcc_node *n, const xcc_value *v)
     }
 }
 
-/* True if nothing reads the input but this node and the nodes that ask for its shape. */
+/* Returns true if only this node, and nodes that read its shape, read the input. */
 static bool is_read_only_by(const xcc_value *v, const xcc_node *reader)
 {
     for (const xcc_use *u = v->users; u != NULL; u = u->next)

@@ -1,14 +1,14 @@
-/* Sizes that states with open dimensions begin with. A session takes a dimension of a state from the input that has a
- * dimension of the same name, and others begin as 0. */
+/* Initial sizes of states with open dimensions. A session takes the size from the input that has a dimension of the
+ * same name. Other open dimensions start as 0. */
 #include "compiler/states/states.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Instructions that are looked at before a result. */
+/* Maximum number of instructions visited before a result. */
 enum { MOST_STEPS = 64 };
 
-/* Which symbols are dimensions of inputs that do not become states, and where. */
+/* Symbols that are dimensions of inputs that do not become states, with their positions. */
 typedef struct input_dims {
     struct place {
         const xcc_value *input;
@@ -47,7 +47,7 @@ static xcvm_status collect(xcc_module *m, size_t count, xcc_value *const *states
     return XCVM_OK;
 }
 
-/* The program finds the input by the name of the dimension, so that it needs one. */
+/* The program finds the input by the name of the dimension, so the dimension needs a name. */
 static xcvm_status name_dim(xcc_module *m, const input_dims *dims, int64_t dim)
 {
     xcc_symbol_entry *symbol = &m->symbols[-2 - dim];
@@ -63,7 +63,7 @@ static xcvm_status name_dim(xcc_module *m, const input_dims *dims, int64_t dim)
     return XCVM_OK;
 }
 
-/* True if what is stored is surely longer along the axis than the state was. */
+/* Returns true if the stored value is certainly longer along the axis than the state was. */
 static bool grows(const xcc_value *stored, int axis)
 {
     const xcc_node *n = stored->producer;
@@ -77,7 +77,7 @@ static bool grows(const xcc_value *stored, int axis)
     return axis == along || axis == along + stored->type.rank;
 }
 
-/* The dimension of an input that element-wise instructions broadcast a result to, or XCVM_ANY_DIM. */
+/* Returns the dimension of an input that element-wise instructions broadcast a result to, or XCVM_ANY_DIM. */
 static int64_t broadcast_dim(const input_dims *dims, const xcc_value *v, int axis, int *steps)
 {
     const xcc_node *n = v->producer;
@@ -110,7 +110,7 @@ static xcvm_status refuse(xcc_module *m, const xcc_value *state, int axis)
                           name != NULL ? "\"," : "", remedy);
 }
 
-/* The dimension of the state that a run which stores `next` begins with. */
+/* Returns the initial size of the dimension, for a run that stores `next`. */
 static xcvm_status choose_state_dim(xcc_module *m, const input_dims *dims, xcc_value *state, const xcc_value *stored,
                                     int axis, int64_t *dim)
 {
