@@ -1,4 +1,4 @@
-/* The pass that adds the loss that gradients or training are asked for by name, and says what there is if none is. */
+/* The pass that adds the loss that the options select by name. If there is none, the error lists suitable losses. */
 #include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/training/losses.h"
@@ -22,7 +22,7 @@ static void list_losses(char *text, size_t size)
         append(text, size, xcc_loss_at(i)->name);
 }
 
-/* The losses that suit an output, by what computes it and by its shape. */
+/* Lists the losses that suit an output, by its producer and its shape. */
 static const char *suitable(const xcc_value *output)
 {
     const xcc_node *n = output->producer;
@@ -42,7 +42,7 @@ static const char *suitable(const xcc_value *output)
     return "'mse' suits numbers, 'bce_with_logits' labels 0 and 1, both of the output's shape";
 }
 
-/* The names that other frameworks use for the losses. */
+/* Names of the losses in other frameworks. */
 static const struct {
     const char *other, *name;
 } others[] = {{"cross_entropy", "softmax_cross_entropy"},
@@ -85,7 +85,7 @@ static bool is_number(const xcvm_value *type)
     return type->rank >= 0;
 }
 
-/* Without a name the loss is the only output of a float type that is one number. */
+/* Without a name the loss is the only float output with one element. */
 static xcvm_status find_own_loss(xcc_module *m)
 {
     const xcc_graph *g = m->graph;

@@ -1,5 +1,5 @@
-/* Losses that are added to models without one: means over all elements, as PyTorch's functions of these names with
- * their defaults. */
+/* Losses that are added to models: means over all elements, like PyTorch's functions of these names with their
+ * defaults. */
 #include "compiler/training/losses.h"
 
 #include "compiler/ir/compose.h"
@@ -9,10 +9,10 @@
 
 typedef xcc_value *(*builder)(xcc_builder *b, xcc_value *x, xcc_value *y);
 
-/* What labels are. */
+/* Type and shape of the labels. */
 typedef enum label_kind {
-    LIKE_OUTPUT, /* of the output's type and shape */
-    CLASS_1,     /* numbers of classes, i64, of the output's shape without axis 1 */
+    LIKE_OUTPUT, /* as the output */
+    CLASS_1,     /* classes, i64, in the shape of the output without axis 1 */
     CLASS_LAST   /* the same without the last axis */
 } label_kind;
 
@@ -26,7 +26,8 @@ typedef struct loss_row {
 
 static xcc_value *mean(xcc_builder *b, xcc_value *x) { return xcc_build_reduce(b, XCVM_OP_ReduceMean, x, NULL, false); }
 
-/* The mean over the labels that count. Where none does, it would be 0 / 0: the loss is 0, and its gradient is, too. */
+/* The mean over the labels that are not ignored. If all are ignored, it would be 0 / 0. Then loss and gradient are
+ * 0. */
 static xcc_value *nll(xcc_builder *b, xcc_value *x, xcc_value *y)
 {
     if (x == NULL || y == NULL)
@@ -69,7 +70,7 @@ static xcc_value *l1(xcc_builder *b, xcc_value *x, xcc_value *y)
     return mean(b, xcc_build_unary(b, XCVM_OP_Abs, xcc_build_sub(b, x, y)));
 }
 
-/* With c = min(|d|, 1): c * (|d| - c / 2), which is d * d / 2 up to 1 and |d| - 1 / 2 beyond. */
+/* With c = min(|d|, 1): c * (|d| - c / 2). This is d * d / 2 up to 1 and |d| - 1 / 2 beyond. */
 static xcc_value *smooth_l1(xcc_builder *b, xcc_value *x, xcc_value *y)
 {
     xcc_value *d = xcc_build_unary(b, XCVM_OP_Abs, xcc_build_sub(b, x, y));
@@ -77,7 +78,7 @@ static xcc_value *smooth_l1(xcc_builder *b, xcc_value *x, xcc_value *y)
     return mean(b, xcc_build_mul(b, c, xcc_build_sub(b, d, xcc_build_mul(b, c, xcc_build_number(b, d, 0.5)))));
 }
 
-/* The logarithm, no less than -100, so that 0 * log(0) is 0. */
+/* The logarithm, at least -100, so that 0 * log(0) is 0. */
 static xcc_value *bounded_log(xcc_builder *b, xcc_value *x)
 {
     xcc_value *log = xcc_build_unary(b, XCVM_OP_Log, x), *least = xcc_build_number(b, x, -100);
@@ -92,7 +93,7 @@ static xcc_value *bce(xcc_builder *b, xcc_value *x, xcc_value *y)
     return mean(b, xcc_build_unary(b, XCVM_OP_Neg, xcc_build_add(b, yes, no)));
 }
 
-/* log(1 + e to the x) - x * y */
+/* log(1 + exp(x)) - x * y */
 static xcc_value *bce_with_logits(xcc_builder *b, xcc_value *x, xcc_value *y)
 {
     return mean(b, xcc_build_sub(b, xcc_build_unary(b, XCVM_OP_Softplus, x), xcc_build_mul(b, x, y)));
@@ -197,7 +198,7 @@ xcc_value *xcc_input_add(xcc_graph *g, const char *name, xcvm_dtype dtype, int r
     return xcc_graph_set_inputs(g, g->input_count + 1, inputs) == XCVM_OK ? v : NULL;
 }
 
-/* The names in brackets; NULL where they are left out. Names hold no commas behind the last but their own. */
+/* Reads the names in parentheses; NULL if they are omitted. Only the last name may contain commas. */
 static xcvm_status read_names(xcc_module *m, const char *text, const char **output, const char **labels)
 {
     const char *open = strchr(text, '('), *close = strrchr(text, ')');
@@ -254,7 +255,8 @@ static xcvm_status find_output(xcc_module *m, const loss_row *row, const char *n
 
 /* ---- Outputs that do not suit the loss ---- */
 
-/* The node that computes the elements of a value, behind nodes that move or copy them. NULL: an input or a constant. */
+/* Returns the node that computes the elements of a value, before nodes that move or copy them. NULL: an input or a
+ * constant. */
 static const xcc_node *find_activation(const xcc_value *v)
 {
     static const xcvm_opcode moves[] = {XCVM_OP_Reshape, XCVM_OP_Transpose, XCVM_OP_Squeeze,  XCVM_OP_Unsqueeze,
@@ -275,7 +277,7 @@ static const xcc_node *find_activation(const xcc_value *v)
 #define ONCE_MORE(function)                                                                                            \
     "the loss computes " function " itself, so the model learns slowly. End the model with the scores before it"
 
-/* Losses and the functions whose results they should not have. */
+/* Losses, and the functions whose results do not suit them. */
 static const struct {
     builder loss;
     xcvm_opcode activation;
@@ -342,7 +344,7 @@ static void note_activation(const xcc_module *m, const loss_row *row, const xcc_
     m->options->diagnostics.call(m->options->diagnostics.user, XCC_DIAGNOSTIC_LOSS, text);
 }
 
-/* The labels' dimensions. */
+/* Dimensions of the labels. */
 static xcvm_status shape_labels(xcc_module *m, const loss_row *row, const xcc_value *output, int *rank,
                                 int64_t dims[XCVM_MAX_RANK])
 {

@@ -1,23 +1,24 @@
-/* Losses that are added to models without one. */
+/* Losses that can be added to models. */
 #ifndef XCVM_COMPILER_TRAINING_LOSSES_H
 #define XCVM_COMPILER_TRAINING_LOSSES_H
 
 #include "compiler/ir/graph.h"
 
-/* Whether a text asks for a loss of the table: "NAME", "NAME(OUTPUT)" or "NAME(OUTPUT,LABELS)". */
+/* Returns true if the text selects a loss of the table: "NAME", "NAME(OUTPUT)" or "NAME(OUTPUT,LABELS)". */
 bool xcc_loss_is_known(const char *text);
-/* Whether such a text asks for a loss whose labels are classes; NULL: no. */
+/* Returns true if the text selects a loss whose labels are classes. `text` may be NULL. */
 bool xcc_loss_takes_classes(const char *text);
-/* The axis of classes of the output, of `rank` axes, that it is of; -1: it has none. */
+/* Axis of the classes of an output of rank `rank`; -1: the loss has no classes. */
 int xcc_loss_class_axis(const char *text, int rank);
-/* The label that losses of classes leave out. */
+/* Label that losses of classes ignore. */
 int64_t xcc_loss_ignores(const xcc_options *options);
-/* Builds the loss that the text asks for at the end of the top graph. The labels are the input of that name, one that
- * is added if the model has none. */
+/* Builds the selected loss at the end of the top graph. The labels are the input of the given name, which is added if
+ * the model has none. */
 xcvm_status xcc_loss_add(xcc_module *m, const char *text, xcc_value **loss);
-/* NULL if the graph has no input of that name. */
+/* Returns NULL if the graph has no input of that name. */
 xcc_value *xcc_input_named(const xcc_graph *g, const char *name);
-/* An input of the top graph, behind those that there are. NULL if the model has one of that name, or on failure. */
+/* Adds an input to the top graph after the existing ones. Returns NULL on failure, or if the model has a value of that
+ * name. */
 xcc_value *xcc_input_add(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims);
 
 #endif

@@ -1,18 +1,17 @@
-/* Normalization and dropout in the form of training or of evaluation, and the running statistics that go from one to
- * the other as states. */
+/* Training and evaluation form of normalization and dropout. Running statistics are states that both forms share. */
 #include "compiler/training/training.h"
 
 #include "compiler/ir/compose.h"
 #include "compiler/ir/training_form.h"
 
-/* A statistic that the program can keep: the model has a value for it that learning may change. */
+/* Returns true if the program can store the statistic: it is a parameter of the model. */
 static bool is_kept(const xcc_module *m, const xcvm_value *operand)
 {
     const xcc_value *v = xcc_value_of(operand);
     return v != NULL && xcc_is_variable(v) && v->graph == m->graph;
 }
 
-/* The node anew, with results for the running statistics. */
+/* Creates the node again, with results for the running statistics. */
 static xcc_node *with_statistics(xcc_node *n, xcvm_BatchNormalization_args args)
 {
     xcc_graph *g = n->graph;
@@ -35,13 +34,13 @@ static xcc_node *with_statistics(xcc_node *n, xcvm_BatchNormalization_args args)
     return made;
 }
 
-/* Statistics as far as the walk has come: nodes that share one move it one behind the other. */
+/* Latest values of statistics. Nodes that share a statistic update it one after another. */
 typedef struct statistics {
-    xcc_value **now;  /* by the id of the value that the model has: what it has become; NULL: not met */
-    xcc_value **kept; /* those that were met */
+    xcc_value **now;  /* latest value, by the id of the model's value; NULL: not visited */
+    xcc_value **kept; /* the visited statistics */
     size_t count;
-    xcc_node_names fixed; /* nodes whose momentum would have kept them from moving */
-    xcc_node_names still; /* nodes in training form whose statistics the program cannot keep */
+    xcc_node_names fixed; /* number of nodes whose momentum would not change the statistics */
+    xcc_node_names still; /* number of nodes in training form whose statistics the program cannot store */
 } statistics;
 
 static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
@@ -53,8 +52,8 @@ static void follow(statistics *s, const xcvm_value **operand, xcc_value ***now)
     *operand = XCC_IN(**now);
 }
 
-/* The momentum of ONNX's default. Old exports for inference have 1 there, which means nothing to inference, and with
- * which statistics stay what they were. */
+/* ONNX's default momentum. Old exports for inference have 1, which has no meaning in inference and would never change
+ * the statistics. */
 #define USUAL_MOMENTUM 0.9
 
 static xcvm_status train_normalization(xcc_module *m, statistics *s, xcc_node *n)
@@ -82,7 +81,7 @@ static xcvm_status train_normalization(xcc_module *m, statistics *s, xcc_node *n
     return XCVM_OK;
 }
 
-/* No program keeps the statistics of nodes in bodies. */
+/* Programs do not store statistics of nodes in bodies. */
 static xcvm_status list_bodies(xcc_module *m, statistics *s, const xcc_graph *g)
 {
     for (const xcc_node *n = g->first; n != NULL; n = n->next) {
@@ -137,7 +136,7 @@ static xcvm_status train(xcc_module *m)
     return store(m, &s);
 }
 
-/* In bodies too, whose statistics no program keeps. */
+/* Also in bodies, whose statistics programs do not store. */
 static xcvm_status evaluate(xcc_module *m, xcc_graph *g)
 {
     for (xcc_node *n = g->first; n != NULL; n = n->next) {

@@ -1,5 +1,5 @@
-/* The table of optimizers, and the language in which one is asked for: "NAME" or "NAME:SETTING=VALUE,...". Names,
- * meanings and defaults are those of torch.optim, which has no default for the learning rate of sgd. */
+/* The table of optimizers, and the parser of their texts: "NAME" or "NAME:SETTING=VALUE,...". Names, meanings and
+ * defaults are those of torch.optim. The learning rate of sgd has no default there. */
 #include "compiler/training/optimizer.h"
 
 #include "base/decimal.h"
@@ -129,7 +129,7 @@ const xcc_setting_info *xcc_optimizer_setting_at(size_t optimizer, size_t index)
 
 /* ---- The language ---- */
 
-/* A number that is a range of text, of which all must be used. */
+/* Parses a number from a range of text, which must be used up. */
 static bool read_number(const char *text, size_t length, double *number)
 {
     char copy[64];
@@ -166,7 +166,7 @@ static bool read_value(const xcc_setting *s, const char *text, size_t length, do
     return true;
 }
 
-/* Appends as far as there is room. */
+/* Appends text and truncates at the end of the buffer. */
 static void append(char *text, size_t room, const char *separator, const char *name)
 {
     const size_t used = strlen(text);
@@ -210,7 +210,7 @@ static xcvm_status wrong_value(const xcc_optimizer_row *row, const xcc_setting *
                           s->info.name, (int)(length < 64 ? length : 64), text, range);
 }
 
-/* Settings in which one asks for another. */
+/* Settings that require another setting. */
 static xcvm_status check_settings(const xcc_optimizer_spec *spec, xcvm_error *error)
 {
     XCVM_CHECK(error,

@@ -1,6 +1,6 @@
-/* Training on data in parallel: each process takes its part of every batch, and all make the same step. A process's
- * share is its samples over those of all, so parts need not be equally large; the loss times the share is
- * differentiated, and gradients are summed up. */
+/* Data-parallel training: each process computes its part of each batch, and all make the same step. The share of a
+ * process is the number of its samples over that of all processes, so parts may differ in size. The loss times the
+ * share is differentiated, and gradients are summed. */
 #include "compiler/training/training.h"
 
 #include "compiler/ir/compose.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of gradients that travel as one message, or more where there would be more messages than so many. */
+/* Bytes of gradients in one message; more if this would make more than the maximum number of messages. */
 enum { BUCKET_BYTES = 1 << 22, MOST_BUCKETS = 1 << 10 };
 
 static xcc_value *all_reduce(xcc_builder *b, xcc_value *x)
@@ -29,8 +29,8 @@ xcvm_status xcc_processes_share(xcc_training *t)
 
 /* ---- Normalization ---- */
 
-/* BatchNormalization in training form takes the statistics of all processes' parts of the batch. In bodies it keeps its
- * own: processes need not run the same ones, and would wait for each other. */
+/* BatchNormalization in training form uses the statistics of the whole batch of all processes. In bodies it uses those
+ * of its process. Processes may run different bodies, and would wait for each other. */
 static xcvm_status share_statistics(xcc_module *m, xcc_node *n)
 {
     const xcvm_BatchNormalization_args *a = XCC_ARGS(BatchNormalization, n);
@@ -66,7 +66,7 @@ xcvm_status xcc_processes_normalize(xcc_module *m)
     return XCVM_OK;
 }
 
-/* What a process has of its own, of a real type, times its share: a part of the mean over all samples. */
+/* Multiplies a value of a real type by the share of the process: its part of the mean over all samples. */
 static xcc_value *part_of_mean(xcc_training *t, xcc_value *x)
 {
     const xcvm_dtype wide = xcc_training_type(x);
@@ -75,13 +75,13 @@ static xcc_value *part_of_mean(xcc_training *t, xcc_value *x)
 
 /* ---- Gradients ---- */
 
-/* A trainable parameter with what decides when its gradient is summed up. */
+/* A trainable parameter, and the position of its gradient in the order of sums. */
 typedef struct turn {
     xcc_trainable *trained;
-    uint32_t first_reader; /* of the parameter: the place of the first of the nodes that the model's node became */
+    uint32_t first_reader; /* of the parameter: position of the first of the nodes that the model's node became */
 } turn;
 
-/* The node of the top graph that a use belongs to; NULL for an output. */
+/* Returns the node of the top graph that contains a use; NULL for an output. */
 static const xcc_node *node_in(const xcc_graph *top, const xcc_use *use)
 {
     const xcc_node *n = use->node;
@@ -104,8 +104,8 @@ static turn turn_of(const xcc_training *t, xcc_trainable *l)
     return made;
 }
 
-/* The backward ends with what the forward began with. Parameters of one node come in the model's order: what its nodes
- * become may depend on the size of the batch, which processes need not have in common. */
+/* The backward pass ends with the nodes that the forward pass begins with. Parameters of one node are in the model's
+ * order, because the nodes it became may depend on the batch size, which may differ between processes. */
 static int last_reader_first(const void *pa, const void *pb)
 {
     const turn *a = pa, *b = pb;
@@ -130,14 +130,14 @@ xcvm_status xcc_processes_order(xcc_training *t)
     return XCVM_OK;
 }
 
-/* The sums of gradients that travel together. */
+/* Gradients that are summed in one message. */
 typedef struct gradient_bucket {
     xcc_trainable *parameters;
     size_t count;
     xcc_value *message;
 } gradient_bucket;
 
-/* Where sums begin: behind a node that makes a gradient and the sums that have begun there already. */
+/* Position of a sum: after the node that computes the gradient, and after earlier sums at the same position. */
 typedef struct bucket_place {
     const xcc_node *producer, *last;
 } bucket_place;
@@ -148,8 +148,8 @@ static void move_behind(bucket_place *place, const xcc_node *producer)
         place->producer = place->last = producer;
 }
 
-/* Begins to sum a bucket up when the backward has made the last of its gradients, and no earlier than those before it.
- */
+/* Begins the sum of a bucket after the backward pass has computed the last of its gradients, and after earlier
+ * buckets. */
 static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket_place *place)
 {
     xcc_module *m = t->m;
@@ -176,7 +176,7 @@ static xcvm_status begin_bucket(xcc_training *t, gradient_bucket *bucket, bucket
     return XCVM_OK;
 }
 
-/* A bucket's gradients become the sums, of the type that is computed in. They have the shapes of the parameters. */
+/* Replaces the gradients of a bucket by the sums, in the computation type and the shapes of the parameters. */
 static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
 {
     xcc_module *m = t->m;
@@ -203,7 +203,7 @@ static xcvm_status end_bucket(xcc_training *t, const gradient_bucket *bucket)
     return XCVM_OK;
 }
 
-/* What is summed in one type travels together, as far as it fits. */
+/* Gradients of one type share a message, up to its maximum size. */
 static size_t cut_buckets(const xcc_training *t, gradient_bucket *buckets)
 {
     size_t count = 0, bytes = 0, total = 0;
@@ -240,7 +240,7 @@ xcvm_status xcc_processes_gradients(xcc_training *t)
 
 /* ---- Results ---- */
 
-/* Means that travel as one message, of what is computed in one type. */
+/* Means of one computation type share a message. */
 static xcvm_status join_means(xcc_training *t, size_t count, const size_t *indices, xcvm_dtype wide,
                               xcc_value **outputs)
 {
@@ -272,7 +272,7 @@ static xcvm_status join_means(xcc_training *t, size_t count, const size_t *indic
     return XCVM_OK;
 }
 
-/* What is stored besides the optimizer's states are running statistics. */
+/* States that are stored and do not belong to the optimizer are running statistics. */
 xcvm_status xcc_processes_results(xcc_training *t)
 {
     xcc_graph *g = t->b.graph;

@@ -1,11 +1,11 @@
-/* Gradients that share the memory of a state. What updates states in place must not read one under another name, as the
- * gradient of a product of two parameters, or of what depends on one by its shape alone, may: such a one is copied.
- * Updates come last, in their order. */
+/* Moves updates of states to the end, in their order, and copies operands that share the memory of a state. An update
+ * must not read another state under another name. For example, the gradient of a product of two parameters is the other
+ * parameter. */
 #include "compiler/training/training.h"
 
 #include "compiler/ir/compose.h"
 
-/* The value whose memory v has, if it has its own or shares another's. */
+/* Returns the value that owns the memory of v: v or the value that it is a view of. */
 static const xcc_value *memory_of(const xcc_value *v)
 {
     while (v->producer != NULL && v->producer->kind == XCC_INSTRUCTION) {
@@ -21,21 +21,21 @@ static const xcc_value *memory_of(const xcc_value *v)
     return v;
 }
 
-/* Of what an If or a loop gives nobody can tell. */
+/* The memory of a result of If or Loop is not known. */
 static bool may_be_state(const xcc_value *v)
 {
     const xcc_value *from = memory_of(v);
     return from->kind == XCC_STATE || (from->producer != NULL && from->producer->kind != XCC_INSTRUCTION);
 }
 
-/* In front of each update, copies of what it may read of a state. */
+/* Inserts copies of operands that may share the memory of a state before the update. */
 static xcvm_status copy_states(xcc_module *m, xcc_node *n)
 {
     for (size_t i = 0; i < xcc_node_input_count(n); i++) {
         xcc_value *v = xcc_node_input(n, i);
         if (v == NULL || xcc_writes_input(n, i) || !may_be_state(v))
             continue;
-        /* Times 1 leaves every number as it is, and has memory of its own. */
+        /* Multiplication by 1 preserves each number and needs memory of its own. */
         xcc_builder b = {.graph = m->graph, .before = n, .name = n->name, .origin = n->origin};
         xcc_value *copy = xcc_build_mul(&b, v, xcc_build_number(&b, v, 1));
         if (copy == NULL)

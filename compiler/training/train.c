@@ -1,4 +1,4 @@
-/* The pass that makes a training program of a model, or its counterpart for evaluation. */
+/* The pass that makes a training program of a model, or its evaluation program. */
 #include "base/pattern.h"
 #include "compiler/gradients/gradients.h"
 #include "compiler/ir/compilation.h"
@@ -49,7 +49,7 @@ xcvm_status xcc_training_output(xcc_module *m, xcc_value *value, const char *nam
 
 /* ---- What learns ---- */
 
-/* The first group that the name fits; their number if there is none. */
+/* Returns the first group whose pattern matches the name; the number of groups if none does. */
 static size_t find_group(const xcc_options *o, const char *name)
 {
     size_t i = 0;
@@ -71,7 +71,7 @@ static bool is_trainable(const xcc_module *m, const xcc_value *v)
     return v->kind == XCC_PARAMETER && v->graph == m->graph && !xcc_is_statistic(v);
 }
 
-/* A pattern that nothing fits is a mistake. */
+/* A pattern without matches is an error. */
 static xcvm_status check_pattern(const xcc_module *m, const char *pattern)
 {
     for (const xcc_value *v = m->variables; v != NULL; v = v->next_owned)
@@ -110,8 +110,8 @@ static xcvm_status list_trainable(xcc_training *t)
     return XCVM_OK;
 }
 
-/* Gradients of the loss, or of the loss times its factor, by what learns. What the loss does not depend on does not
- * learn. */
+/* Computes the gradients of the loss, or of the scaled loss, by the trainable parameters. Parameters that the loss does
+ * not depend on are not trained. */
 static xcvm_status differentiate(xcc_training *t)
 {
     xcc_module *m = t->m;
@@ -175,7 +175,7 @@ static xcvm_status train(xcc_training *t)
     return XCVM_OK;
 }
 
-/* Parameters, or the averages that stand for them, are read. */
+/* Reads parameters, or their moving averages. */
 static xcvm_status evaluate(xcc_training *t)
 {
     xcc_module *m = t->m;

@@ -1,4 +1,5 @@
-/* The end of a training program: what becomes of the gradients, and the instructions that update the parameters. */
+/* The end of a training program: accumulation and clipping of gradients, and the instructions that update the
+ * parameters. */
 #include "compiler/training/losses.h"
 #include "compiler/training/training.h"
 #include "ops/table/table.h"
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Steps without overflow after which the factor of the loss doubles, and the least that it becomes. */
+/* Steps without overflow before the loss scale doubles, and its minimum. */
 #define GOOD_STEPS 2000
 #define LEAST_SCALE 0x1p-24
 
@@ -21,12 +22,13 @@ typedef struct list {
 
 enum { LISTS = 5 + XCC_OPTIMIZER_MOMENTS };
 
-/* What all instructions of the update have in common. */
+/* Operands that all instructions of the update share. */
 typedef struct update {
     xcc_training *t;
-    xcc_value **gradients, **accumulators;          /* of all trainable parameters; accumulators NULL: there are none */
-    xcc_value **summands;                           /* accumulators that gradients do not have in them yet, or NULL */
-    xcc_value *rate, *step, *scale, *apply, *valid; /* each may be NULL, but for the rate and the step */
+    xcc_value **gradients, **accumulators;          /* lists over all trainable parameters; accumulators may be NULL:
+                                                     * there are none */
+    xcc_value **summands;                           /* accumulators that are not yet added to the gradients, or NULL */
+    xcc_value *rate, *step, *scale, *apply, *valid; /* each may be NULL, except the rate and the step */
 } update;
 
 /* ---- Scalars ---- */
@@ -43,7 +45,7 @@ static xcc_value *where(update *u, xcc_value *condition, xcc_value *yes, xcc_val
     return xcc_build_call(&u->t->b, XCVM_OP_Where, 3, (xcc_value *[]){condition, yes, no});
 }
 
-/* The product of two factors that may be NULL, 1. */
+/* Returns the product of two factors; NULL means 1. */
 static xcc_value *times(update *u, xcc_value *a, xcc_value *b)
 {
     return a == NULL ? b : b == NULL ? a : xcc_build_mul(&u->t->b, a, b);
@@ -54,7 +56,7 @@ static xcvm_status store(update *u, xcc_value *state, xcc_value *value)
     return state != NULL && value != NULL ? xcc_graph_store(u->t->b.graph, state, value) : u->t->m->error->status;
 }
 
-/* Whether this run changes the parameters; NULL: it does. */
+/* Returns whether this run updates the parameters; NULL: it does. */
 static xcc_value *happens(update *u)
 {
     if (u->apply == NULL || u->valid == NULL)
@@ -74,7 +76,7 @@ static xcvm_status count_steps(update *u)
     return store(u, steps, done);
 }
 
-/* Gradients that were added up are divided by their number. */
+/* Accumulated gradients are divided by their number. */
 static xcvm_status count_batches(update *u)
 {
     xcc_builder *b = &u->t->b;
@@ -87,7 +89,7 @@ static xcvm_status count_batches(update *u)
     return store(u, state, where(u, u->apply, number(u, XCVM_I64, 0), count));
 }
 
-/* The 2-norm of all gradients, as they are. */
+/* The 2-norm of all gradients, before scaling. */
 static xcc_value *global_norm(update *u, bool each, size_t count, xcc_value **gradients, xcc_value **accumulators)
 {
     const xcvm_GlobalNorm_args args = {
@@ -98,7 +100,7 @@ static xcc_value *global_norm(update *u, bool each, size_t count, xcc_value **gr
     return xcc_apply_at(&u->t->b, XCVM_OP_GlobalNorm, &copy, offsetof(xcvm_GlobalNorm_args, y));
 }
 
-/* Halves the factor of the loss when gradients overflow, doubles it after many steps without. */
+/* Halves the loss scale when gradients overflow, and doubles it after many steps without overflow. */
 static xcvm_status move_scale(update *u, xcc_value *norm)
 {
     xcc_builder *b = &u->t->b;
@@ -120,7 +122,7 @@ static xcvm_status move_scale(update *u, xcc_value *norm)
     return store(u, good, next_good);
 }
 
-/* The norm is told, and what depends on it: the factor by which gradients are clipped, and whether they overflowed. */
+/* Adds the output of the norm, the clipping factor, and whether gradients overflowed. */
 static xcvm_status use_norm(update *u)
 {
     xcc_training *t = u->t;
@@ -151,7 +153,7 @@ static xcc_value *kept_of(xcc_module *m, const xcc_value *p, const char *what, c
     return xcc_training_state(m, p->name, what, xcc_training_type(p), p->type.rank, p->type.dims, initial);
 }
 
-/* Elements of the type that is computed in, all of one value; NULL for 0, or on failure. */
+/* Elements of the computation type with one value; NULL for 0, or on failure. */
 static const void *filled(xcc_module *m, const xcc_value *p, double value)
 {
     const size_t count = xcvm_element_count(&p->type);
@@ -174,7 +176,7 @@ static xcvm_status add_state(xcc_module *m, const xcc_value *p, const char *what
     return *state != NULL ? XCVM_OK : m->error->status;
 }
 
-/* What is kept of one parameter, at index i of the lists. */
+/* Creates the states of one parameter, at index i of the lists. */
 static xcvm_status fill_lists(update *u, list lists[LISTS], size_t index, size_t i, bool half)
 {
     xcc_module *m = u->t->m;
@@ -200,7 +202,7 @@ static xcvm_status fill_lists(update *u, list lists[LISTS], size_t index, size_t
     return XCVM_OK;
 }
 
-/* The value of an attribute, of a setting or of an option. */
+/* Sets an attribute from a setting or option. */
 static double attribute(const update *u, const char *name, double decay)
 {
     if (strcmp(name, "weight_decay") == 0)
@@ -244,7 +246,7 @@ static xcvm_status append(update *u, const list lists[LISTS], size_t count, cons
 
 static bool is_half(const xcc_value *p) { return p->type.dtype != XCVM_F32 && p->type.dtype != XCVM_F64; }
 
-/* The instruction for the trainable parameters of one group, of half precision or not; none if there are none. */
+/* Adds the instruction for the trainable parameters of one group, of half precision or not, if there are any. */
 static xcvm_status update_group(update *u, size_t group, bool half)
 {
     xcc_training *t = u->t;
@@ -305,7 +307,7 @@ static xcvm_status begin(update *u)
         if (m->options->training.accumulate)
             u->accumulators[i] = t->parameters[i].accumulator;
     }
-    /* What processes have accumulated is in the sums over all of them. */
+    /* The sums over processes already include accumulated gradients. */
     u->summands = m->options->training.all_reduce ? NULL : u->accumulators;
     return XCVM_OK;
 }
