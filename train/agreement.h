@@ -9,8 +9,8 @@ typedef struct xct_workload {
     uint64_t examples, held_examples, batch, steps;
 } xct_workload;
 
-/* Compares the processes, which would otherwise deadlock or add up unrelated numbers. INVALID_ARGUMENT in at least
- * those that differ from the mean of all; the message names the first difference. */
+/* Compares the settings of all processes, which would otherwise deadlock or add unrelated numbers. Fails with
+ * INVALID_ARGUMENT at least in the processes that differ from the mean. The message names the first difference. */
 xcvm_status xct_agree(const xct_trainer *t, const xct_fit_options *options, const xct_workload *load,
                       xcvm_error *error);
 

@@ -48,7 +48,7 @@ static void put_attribute(xcvm_writer *w, const char *name, double value)
     xcvm_writer_text(w, "\"");
 }
 
-/* The least of 1, 2 and 5 times a power of ten that is no less than `least`. */
+/* Returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least `least`. */
 static double round_step(double least)
 {
     const double power = pow(10, floor(log10(least)));

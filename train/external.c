@@ -2,7 +2,7 @@
 #include "compiler/onnx_model/onnx_model.h"
 #include "train/trainer.h"
 
-/* The folder of the model's file, in memory of the arena. */
+/* Directory of the model's file, in memory of the arena. */
 static const char *folder_of(xct_trainer *t)
 {
     const char *slash = strrchr(t->path, '/');
@@ -10,7 +10,7 @@ static const char *folder_of(xct_trainer *t)
                          : xcvm_arena_string(&t->arena, t->path, slash == t->path ? 1 : (size_t)(slash - t->path));
 }
 
-/* External files are relative to the model's folder, which may differ from the output's. */
+/* External files are relative to the model's directory, which may differ from that of the output. */
 xcvm_status xct_external_open(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = t->allocator};

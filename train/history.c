@@ -90,7 +90,7 @@ static void put_header(line *l, const xct_columns *columns)
     put(l, ",learning_rate\n");
 }
 
-/* Writes as much as the pipe takes now. */
+/* Writes as many bytes as the pipe accepts. */
 static void flush_pipe(xct_log *log)
 {
     if (log->fd < 0)

@@ -23,13 +23,13 @@ typedef struct xct_columns {
 
 /* ---- The log ---- */
 
-/* Never waits for a pipe: lines are kept until somebody reads them, and dropped if there are too many. */
+/* Never blocks on a pipe: lines are buffered until they are read, and dropped if there are too many. */
 typedef struct xct_log {
-    int fd; /* -1: none, or a pipe that nobody reads */
+    int fd; /* -1: none, or a pipe without a reader */
     bool pipe;
     char path[XCT_PATH];
     xct_columns columns;
-    char pending[1 << 16]; /* lines that the pipe has not taken yet */
+    char pending[1 << 16]; /* lines that are not yet written */
     size_t pending_count;
 } xct_log;
 

@@ -93,7 +93,7 @@ double xct_measure_counted(const xct_measure *measure, const xcvm_value *labels)
 /* Copy the sums to and from an array, so that those of other processes can be added. */
 void xct_measure_get_sums(const xct_measure *measure, double sums[XCT_SUMS]);
 void xct_measure_set_sums(xct_measure *measure, const double sums[XCT_SUMS]);
-/* Provides memory for at least this number of classes. */
+/* Allocates memory for at least this number of classes. */
 xcvm_status xct_measure_need_classes(xct_measure *measure, size_t count, xcvm_error *error);
 xct_figure xct_measure_loss(const xct_measure *measure);
 xct_figure xct_measure_metric(const xct_measure *measure, xct_metric metric);

@@ -8,7 +8,7 @@ enum { XCT_MAX_SETTINGS = 8 };
 
 typedef enum xct_unit {
     XCT_NUMBER,
-    XCT_STEPS /* a number of steps, of epochs with an e behind it ("10e"), or a share of all steps ("5%") */
+    XCT_STEPS /* a number of steps, of epochs with the suffix e ("10e"), or a share of all steps ("5%") */
 } xct_unit;
 
 typedef struct xct_setting {

@@ -49,7 +49,7 @@ xcvm_status xct_open_target(const char *path, int flags, const atomic_bool *stop
     return XCVM_OK;
 }
 
-/* Creates a new file in the target's folder. O_EXCL prevents others from choosing its target. */
+/* Creates a new file in the target's directory. O_EXCL prevents others from choosing its target. */
 static int open_new(xct_whole_file *file)
 {
     enum { ATTEMPTS = 1000 };
@@ -120,7 +120,7 @@ bool xct_whole_file_sink(void *user, const void *bytes, size_t count)
     return file->failure == 0;
 }
 
-/* Synchronizes the folder, so that the new name is on the disk. */
+/* Synchronizes the directory, so that the new name is on the disk. */
 static void sync_folder(const char *path)
 {
     char folder[XCT_PATH];

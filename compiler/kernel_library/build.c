@@ -16,7 +16,7 @@ enum { PATH_SIZE = 4096, MOST_PARTS = 32, GROUPS_OF_PART = 8 };
 
 typedef struct build {
     xcc_module *m;
-    char source[PATH_SIZE], object[PATH_SIZE], messages[PATH_SIZE]; /* temporary files beside the library */
+    char source[PATH_SIZE], object[PATH_SIZE], messages[PATH_SIZE]; /* temporary files next to the library */
     char cached[PATH_SIZE];                                         /* "": not kept */
 } build;
 
@@ -27,7 +27,7 @@ static xcvm_status io_error(build *b, const char *what, const char *path)
     return xcvm_error_set(b->m->error, XCVM_IO, "%.300s %s: %s", path, what, strerror(errno));
 }
 
-/* Of this build alone, though other threads and processes may build the same at the same time. */
+/* A name unique to this build; other threads and processes may build the same library at the same time. */
 static int name_temporary(const build *b, char *path, size_t size, const char *base, const char *suffix)
 {
     return snprintf(path, size, "%s.%ld-%zx%s", base, (long)getpid(), (size_t)(uintptr_t)b, suffix);

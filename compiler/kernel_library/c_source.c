@@ -181,7 +181,7 @@ static void write_body(const writer *w, uint32_t loop)
     }
 }
 
-/* `totals`: sums are taken stretch by stretch. */
+/* `totals`: sums are computed chunk by chunk. */
 static void write_accumulators(const writer *w, uint32_t loop, bool sums, bool totals)
 {
     for (size_t i = 0; i < w->l->step_count; i++) {
@@ -244,7 +244,7 @@ static void write_loop(writer *w, uint32_t loop)
 
 /* ---- Functions ---- */
 
-/* Where operand `x` begins in row `row`, or its element there if it has one for the whole row. */
+/* Writes the address of the first element of operand `x` in row `row`, or of its only element for the row. */
 static void write_row_start(const writer *w, size_t x)
 {
     const xcc_loops *l = w->l;

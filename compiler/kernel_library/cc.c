@@ -79,10 +79,10 @@ size_t xcc_cc_flags(const xcc_options *options, const char *flags[XCC_MOST_FLAGS
     return count;
 }
 
-/* posix_spawn does not write to what it is given. */
+/* posix_spawn does not write to its arguments. */
 static char *argument(const char *text) { return (char *)(uintptr_t)text; }
 
-/* Takes a name apart at its blanks, as make does with CC, unless it is a file that has some. */
+/* Splits a command at blanks, as make does with CC, unless it is the path of a file. */
 static xcvm_status split_name(const char *name, char text[NAME_SIZE], char *words[MOST_WORDS], size_t *count,
                               xcvm_error *error)
 {
@@ -111,7 +111,7 @@ static xcvm_status say_unstarted(const xcc_options *options, const char *why, xc
                           xcc_cc_isa(options), xcc_cc_name(options), why);
 }
 
-/* Runs the compiler; in a process group of its own where it may have to be ended, as it starts others. */
+/* Runs the compiler. With a deadline it has its own process group, so that its children can be killed with it. */
 static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool grouped, pid_t *child,
                          xcvm_error *error)
 {
@@ -147,12 +147,12 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool
     return failed == 0 ? XCVM_OK : say_unstarted(options, strerror(failed), error);
 }
 
-/* What a child ends with that found nothing to execute, where posix_spawn has not known of it (POSIX, posix_spawn). */
+/* Exit code of a child that could not execute the file, if posix_spawn does not report it (POSIX, posix_spawn). */
 enum { NOT_FOUND = 127 };
 
-/* Waits for the compiler to end, and ends it behind the deadline, when *late becomes true; returns what it ended with,
- * 0 for success, and -1 for a signal. Where the host ignores SIGCHLD, or waits for all children itself, how it ended
- * cannot be known; but it leaves no output if it failed. */
+/* Waits for the compiler and kills it after the deadline, which sets *late. Returns its exit code; -1 for a signal. If
+ * the host ignores SIGCHLD or waits for all children itself, the exit code is unknown, but a failed compiler leaves no
+ * output. */
 static int wait_for(pid_t child, const char *output, uint64_t deadline_ns, bool *late)
 {
     static const struct timespec pause = {0, 2000000};

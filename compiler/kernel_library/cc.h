@@ -6,15 +6,15 @@
 
 enum { XCC_MOST_FLAGS = 16 };
 
-/* The instruction set that libraries are compiled for: options->target, "native" being that of this machine and
- * "generic" the least of its family. NULL if there is no such target. */
+/* The instruction set of libraries: options->target. "native" is that of this machine, and "generic" the baseline of
+ * its architecture. NULL if there is no such target. */
 const char *xcc_cc_isa(const xcc_options *options);
 /* options->cc, or else the system's, which for another family of processors is a cross compiler. */
 const char *xcc_cc_name(const xcc_options *options);
 /* All flags but for files. Returns their number. */
 size_t xcc_cc_flags(const xcc_options *options, const char *flags[XCC_MOST_FLAGS]);
 
-/* One call of the compiler; what it prints goes to the file `messages`. */
+/* One call of the compiler, which prints to the file `messages`. */
 typedef struct xcc_cc_job {
     const char *const *inputs;
     size_t input_count;
@@ -22,9 +22,9 @@ typedef struct xcc_cc_job {
     bool links; /* to a shared object, and not only compiles */
 } xcc_cc_job;
 
-/* Does the jobs, one at a time for each processor that this process may use. UNSUPPORTED if the compiler cannot be run,
- * or fails: then the message has the first lines that it printed. OUT_OF_TIME behind `deadline_ns` (0: none), when what
- * runs is ended. */
+/* Runs the jobs, one per available processor at a time. Fails with UNSUPPORTED if the compiler cannot be run or fails;
+ * the message has its first lines of output. Fails with OUT_OF_TIME after `deadline_ns` (0: none) and kills running
+ * jobs. */
 xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, uint64_t deadline_ns,
                        xcvm_error *error);
 

@@ -1,7 +1,7 @@
-/* The cost model of groups: what they are worth. A function of several nodes saves, for each but the last, the time
- * between two instructions (some 100 ns where threads are woken for both) and, for each value that stays inside,
- * writing it to memory and reading it back. What it computes twice is cheaper than reading it (group_loops.c). It gives
- * up what the plain kernels do better: sharing one long row between threads. */
+/* The cost model of groups. A function of several nodes saves the dispatch of all but one of them, about 100 ns each if
+ * threads are woken. It also saves a store and a load of each value inside the group. Values that it recomputes are
+ * cheaper than a load (group_loops.c). On the other hand, it cannot share one long row between threads, as the separate
+ * kernels do. */
 #include "compiler/kernel_library/kernel_library.h"
 
 /* Elements of the longest row that is reduced by one thread where there are fewer rows than FEW, and of any. */
@@ -43,7 +43,7 @@ static double fused_traffic(const xcc_kernel_group *f)
 
 bool xcc_kernel_group_pays(const xcc_kernel_group *f)
 {
-    /* An element that goes through the outer cache takes about a quarter of a nanosecond. */
+    /* An element that passes through the outer cache takes about a quarter of a nanosecond. */
     const double dispatch_ns = 100, element_ns = 0.25;
     if (f->result_count == 0)
         return false;

@@ -1,5 +1,5 @@
-/* The loops in which a group's steps are computed. Rows are taken one after the other; a row is gone through once for
- * each round of reductions that needs the results of those before it. */
+/* Loops of a group. Rows are computed one after another. A row is visited once per round of reductions that depend on
+ * each other. */
 #include "compiler/kernel_library/kernel_library.h"
 
 /* Costing no more than this, an element is computed again for a later loop rather than kept. */
@@ -78,7 +78,7 @@ static void find_first_loops(xcc_loops *l)
             uint32_t loop = r->source == XCC_SOURCE_STEP ? l->steps[r->index].loop : 0;
             step->loop = loop > step->loop ? loop : step->loop;
         }
-        /* What is reduced in a loop is known behind it. */
+        /* The result of a reduction is known after its loop. */
         step->loop += step->reduce != XCC_REDUCE_NONE;
         uint32_t last = step->reduce != XCC_REDUCE_NONE ? step->loop - 1 : step->loop;
         if ((!step->row || step->reduce != XCC_REDUCE_NONE) && last >= l->loop_count)
@@ -94,8 +94,9 @@ static void find_first_loops(xcc_loops *l)
     }
 }
 
-/* Each step that makes whole rows as late as those that read it allow: what only the last loop needs is computed there.
- * So the last node's result, which alone may lie where an operand does, is written when most has been read. */
+/* Moves each step that computes whole rows to the latest loop that its readers allow. Values that only the last loop
+ * needs are computed there. So the last node's result, which may share memory with an operand, is written after most
+ * reads. */
 static void find_last_loops(xcc_loops *l)
 {
     for (size_t i = 0; i < l->step_count; i++)
@@ -192,8 +193,8 @@ static uint32_t last_reading(xcc_loops *l, size_t x)
     return last;
 }
 
-/* Whether the last result, the only one that the machine puts where an operand is, may lie where operand x is: an
- * element is read for its own row or element alone, and not after that has been written. */
+/* Returns true if the last result may share the memory of operand x: each element is read only for its own row or
+ * element, and not after the result is written there. The VM shares memory only with the last result. */
 static bool can_lie_in_place(xcc_loops *l, size_t x)
 {
     int64_t stride = 1, rows_stride = 1;

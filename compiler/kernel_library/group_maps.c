@@ -11,7 +11,7 @@ typedef struct known_map {
     const char *function;
 } known_map;
 
-/* Those with a function in ops/elementwise/simd/maps.h. GeluTanh is no instruction, but what Gelu may stand for. */
+/* Functions of ops/elementwise/simd/maps.h. GeluTanh is a form of the instruction Gelu. */
 #define ENTRY_EACH(Name, formula) {XCVM_OP_##Name, #Name},
 #define ENTRY_SMALL(Name, formula) ENTRY_EACH(Name, formula)
 #define ENTRY_PADDED(Name, formula) ENTRY_EACH(Name, formula)

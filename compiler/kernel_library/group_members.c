@@ -30,7 +30,7 @@ xcc_form xcc_form_of(const xcvm_value *v, const xcvm_value *shape)
     return xcvm_same_shape(v, shape) ? XCC_FORM_FULL : v->rank == shape->rank ? XCC_FORM_ROW : XCC_FORM_DROPPED;
 }
 
-/* Whether v has one element for each row, in the form that its rank says. */
+/* Returns true if v has one element per row, in the form that its rank implies. */
 static bool is_row(const xcvm_value *v, const xcvm_value *shape, int split)
 {
     if (v->rank != shape->rank && v->rank != split)
@@ -112,7 +112,7 @@ static bool find_reduction(const xcc_node *n, xcc_member *member)
 
 /* ---- Everything ---- */
 
-/* The last axis stays the last, so that rows are read as they lie. */
+/* The last axis stays the last, so rows stay contiguous. */
 static bool is_quick_move(const xcc_node *n)
 {
     const xcvm_Transpose_args *a = XCC_ARGS(Transpose, n);
@@ -151,8 +151,8 @@ bool xcc_member_classify(const xcc_node *n, xcc_member *member)
     return find_copy(n, member) || find_reduction(n, member);
 }
 
-/* Reading `v`, broadcast to the first `rank` axes of `shape`, the elements of a row lie side by side or are all the
- * same: one loop goes over them. */
+/* Returns true if the elements of a row of `v`, broadcast to the first `rank` axes of `shape`, are contiguous or equal,
+ * so that one loop visits them. */
 static bool is_plain_in_row(const xcvm_value *v, const xcvm_value *shape, int rank, int split)
 {
     bool any = false, all = true;
@@ -165,7 +165,7 @@ static bool is_plain_in_row(const xcvm_value *v, const xcvm_value *shape, int ra
     return !any || all;
 }
 
-/* Whether a Transpose leaves the axes of a row where they are. */
+/* Returns true if a Transpose does not move the axes of a row. */
 static bool keeps_rows(const xcc_node *n, int split)
 {
     const xcvm_ints perm = XCC_ARGS(Transpose, n)->perm;
@@ -193,7 +193,7 @@ static bool operand_fits(const xcc_node *n, const xcc_member *member, const xcc_
     if (member->kind == XCC_MEMBER_MOVE)
         return false;
     xcc_form form = xcc_form_of(&v->type, shape);
-    /* An element for each row seen with another shape, whose elements stand in the same order. */
+    /* One element per row in another shape, in the same order. */
     if (member->kind == XCC_MEMBER_COPY && !xcc_is(n, XCVM_OP_Expand))
         return (form == XCC_FORM_FULL) == (member->form == XCC_FORM_FULL) &&
                (form != XCC_FORM_FULL || xcvm_same_shape(&v->type, &xcc_node_output(n, 0)->type));
@@ -217,7 +217,7 @@ bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_me
         return false;
     for (size_t i = 0; i < member->operand_count; i++) {
         const xcc_value *v = member->operands[i];
-        /* What reduces reads its operand in full, whatever the form of its result. */
+        /* A reduction reads its whole operand, whatever the form of its result. */
         xcc_member reader = *member;
         reader.form = member->split >= 0 ? XCC_FORM_FULL : member->form;
         if (v != NULL && !operand_fits(n, &reader, v, shape, split))

@@ -1,10 +1,10 @@
-/* Steps of a group: what it computes, node by node, one function an element each. */
+/* Steps of a group: its computation node by node, with one function per element in each step. */
 #include "compiler/kernel_library/kernel_library.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Steps of the node that takes most: LayerNormalization. */
+/* Number of steps of LayerNormalization, the maximum of any node. */
 enum { MOST_STEPS = 12 };
 
 typedef struct steps {

@@ -1,16 +1,16 @@
-/* Finding groups for code generation. Nodes are scheduled already; a group grows from its first node on with later ones
- * that read its results, which move up to it, together with what else they need, unless something that stays between
- * makes that.
+/* Finds groups of nodes for kernel libraries, after scheduling. A group starts with one node and grows by later nodes
+ * that read its results. A node moves up to the end of the group together with the producers of its operands, unless a
+ * node that stays in between computes one of them.
  *
- * No group is part of a cycle. The nodes stand in an order in which each one follows those whose results it reads; a
- * node moves only to the end of the group, which is before its own place, so it still precedes its readers, and only if
- * no node that stays between makes an operand of it (join). So the order remains one that can be executed, and in it
- * the group is one stretch: every path that leaves it goes on behind it, and none comes back. */
+ * A group is never part of a cycle. In the schedule each node follows the producers of its operands. A node moves only
+ * to the end of the group, which precedes its own position, so it still precedes its readers. It moves only if no node
+ * in between computes an operand of it (join). So the order stays valid, the group is contiguous, and no path leaves
+ * and reenters it. */
 #include "compiler/kernel_library/kernel_library.h"
 
 #include <string.h>
 
-/* How far behind a group is looked, how deep for what a node needs, and how long a group gets. */
+/* Limits: number of nodes searched after a group, depth of the search for operands, and length of a group. */
 enum { WINDOW = 64, DEPTH = 8, LONGEST = 1024 };
 
 typedef struct growth {
@@ -36,7 +36,7 @@ static bool fits(const growth *g, const xcc_node *n)
     xcc_member member;
     if (!xcc_member_of(n, g->shape, g->split, &member))
         return false;
-    /* The first node that reduces says what a row is, for those before it too. */
+    /* The first reduction defines the rows, also for the nodes before it. */
     return member.split < 0 || member.split == g->split || still_fit(g, member.split);
 }
 
@@ -52,7 +52,7 @@ static void add(growth *g, xcc_node *n)
     n->mark = XCC_MARK_GROUPED;
 }
 
-/* Adds a node that fits, and before it those that make its operands and stand between, if they can all move. */
+/* Adds a node that fits, after the producers of its operands that are not in the group, if all of them can move. */
 static bool join(growth *g, xcc_node *n, int depth)
 {
     if (g->count == LONGEST)
@@ -65,7 +65,7 @@ static bool join(growth *g, xcc_node *n, int depth)
             (depth == 0 || !fits(g, producer) || !join(g, producer, depth - 1)))
             return false;
     }
-    /* What came before it may have said what a row is. */
+    /* A node before it may have defined the rows. */
     if (g->count == LONGEST || !fits(g, n))
         return false;
     add(g, n);
@@ -132,7 +132,7 @@ static bool take_operand(xcc_kernel_group *f, xcc_value *v, int rank, const xcvm
     return true;
 }
 
-/* What the group's first nodes read and give; the number of nodes for which that is not too much for one function. */
+/* Counts operands and results of the group's first nodes. Returns the largest number of nodes that fit one function. */
 static size_t collect_operands(xcc_kernel_group *f, const xcc_member *members)
 {
     f->group.x_count = f->result_count = 0;
@@ -159,7 +159,7 @@ static void set_group(const xcc_kernel_group *f, xcc_group *to)
         f->group.nodes[i]->group = to;
 }
 
-/* Makes the group as it has grown, or its first nodes, or none of it. The search goes on behind *last. */
+/* Creates the group from all of its nodes, from its first nodes, or not at all. The search continues after *last. */
 static xcvm_status finish(growth *g, xcc_node **last)
 {
     *last = g->last;
@@ -178,7 +178,7 @@ static xcvm_status finish(growth *g, xcc_node **last)
         .group = {.nodes = nodes, .node_count = g->count, .xs = xs}, .shape = g->shape, .split = g->split};
     for (size_t i = 0; i < g->count; i++)
         (void)xcc_member_of(nodes[i], f->shape, f->split, &members[i]);
-    /* Fewer nodes may have more results, so that it takes several attempts. */
+    /* Fewer nodes may have more results, so several attempts may be necessary. */
     bool whole = false;
     while (!whole && f->group.node_count >= 2) {
         set_group(f, &f->group);

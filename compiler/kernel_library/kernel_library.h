@@ -1,10 +1,9 @@
-/* Code generation: groups of nodes become one function each of a kernel library that is made for the program.
+/* Kernel libraries: groups of nodes become functions in a shared object that is compiled for the program.
  *
- * A group goes over one shape, the domain. Its values have that shape or, where it reduces the trailing axes, one
- * element for each row of them; a function takes row after row, so that a row stays in the cache from its first reading
- * to its last. groups.c finds the groups, group_members.c says what can be in one, group_cost.c what pays,
- * group_steps.c what one computes, group_loops.c in which loops, c_source.c writes the C and build.c has it
- * compiled. */
+ * A group iterates over one shape, the domain. Its values have this shape, or one element per row if it reduces the
+ * trailing axes. A function computes row by row, so that a row stays in the cache. groups.c finds groups,
+ * group_members.c defines possible members, group_cost.c estimates the benefit, group_steps.c lists the computation,
+ * group_loops.c arranges it in loops, c_source.c writes the C code, and build.c compiles it. */
 #ifndef XCVM_COMPILER_KERNEL_LIBRARY_KERNEL_LIBRARY_H
 #define XCVM_COMPILER_KERNEL_LIBRARY_KERNEL_LIBRARY_H
 
@@ -17,7 +16,7 @@
 
 /* A map: how an element of a node comes from those of its operands. */
 typedef struct xcc_map {
-    const char *function;   /* of ops/elementwise/simd/maps.h, behind "xcvm_map_" */
+    const char *function;   /* of ops/elementwise/simd/maps.h, without the prefix "xcvm_map_" */
     xcc_value *operands[2]; /* the second NULL: of one operand, with alpha and beta */
     double alpha, beta;
     uint64_t cost; /* flops an element */
@@ -28,7 +27,7 @@ bool xcc_map_of(const xcc_node *n, xcc_map *map);
 typedef enum xcc_member_kind {
     XCC_MEMBER_MAP,
     XCC_MEMBER_COPY,   /* the operand's elements, broadcast or seen with another shape of rows */
-    XCC_MEMBER_MOVE,   /* Transpose of what the group reads */
+    XCC_MEMBER_MOVE,   /* Transpose of an input of the group */
     XCC_MEMBER_REDUCE, /* a reduction */
     XCC_MEMBER_SOFTMAX,
     XCC_MEMBER_LOG_SOFTMAX,
@@ -52,11 +51,11 @@ typedef struct xcc_member {
     size_t operand_count;
 } xcc_member;
 
-/* What a node is in any group, but for its form; false: it can be in none. */
+/* Kind of the node in any group; false: it cannot be a member. */
 bool xcc_member_classify(const xcc_node *n, xcc_member *member);
-/* The shape that a group goes over if `n` is its first node; NULL if it cannot be. `*split` as in xcc_member. */
+/* Returns the domain of a group that begins with `n`; NULL if there is none. `*split` as in xcc_member. */
 const xcvm_value *xcc_member_domain(const xcc_node *n, int *split);
-/* Whether a node fits a group over `shape` that reduces from axis `split` on (-1: nothing yet). */
+/* Returns true if a node fits a group with domain `shape` that reduces the axes from `split` on (-1: not yet known). */
 bool xcc_member_of(const xcc_node *n, const xcvm_value *shape, int split, xcc_member *member);
 xcc_form xcc_form_of(const xcvm_value *v, const xcvm_value *shape);
 /* The elements of `shape` before axis `split`, and from there on. */
@@ -78,7 +77,8 @@ typedef struct xcc_loops xcc_loops;
 
 /* A group that becomes one function. */
 typedef struct xcc_kernel_group {
-    xcc_group group;         /* its number is the function's in the library; xs has room for XCVM_FUSED_OPERANDS */
+    xcc_group group;         /* its number is the function's number in the library; xs has at most XCVM_FUSED_OPERANDS
+                              * entries */
     const xcvm_value *shape; /* the domain, known */
     int split;               /* -1: it reduces nothing */
     struct {
@@ -95,9 +95,9 @@ static inline xcc_kernel_group *xcc_fusion_of(xcc_group *group) { return (xcc_ke
 
 /* Stride, in elements, of what operand `x` is read as along an axis of the domain. */
 int64_t xcc_read_stride(const xcc_kernel_group *f, size_t x, int axis);
-/* Whether a group that is whole is worth a function. */
+/* Returns true if a complete group is worth a function. */
 bool xcc_kernel_group_pays(const xcc_kernel_group *f);
-/* Whether reducing rows of that length is worth being part of a group. */
+/* Returns true if reductions of rows of that length are worth being part of a group. */
 bool xcc_reduce_pays(const xcvm_value *shape, int split);
 
 /* ---- Steps ---- */
@@ -116,14 +116,14 @@ enum { XCC_STEP_OPERANDS = 3, XCC_NO_RESULT = -1 };
 
 /* One value of a function. */
 typedef struct xcc_step {
-    const char *function; /* behind "xcvm_map_"; of XCC_REDUCE_NONE */
+    const char *function; /* without the prefix "xcvm_map_"; of XCC_REDUCE_NONE */
     xcc_reduce_op reduce; /* of its operand over a row */
     bool row;             /* one element for each row */
     xcc_reading operands[XCC_STEP_OPERANDS];
     size_t operand_count;
-    uint32_t cost; /* about so many additions an element */
+    uint32_t cost; /* cost in additions per element */
     const xcc_node *node;
-    /* Of group_loops.c: */
+    /* In group_loops.c: */
     uint32_t loop;   /* in which it is computed; of a row's element, before which it is */
     uint32_t needed; /* the last loop that reads it */
     int result;      /* of the group, whose memory it is written to; XCC_NO_RESULT */
@@ -143,11 +143,12 @@ struct xcc_loops {
     xcc_step *steps;
     size_t step_count;
     xcc_reading *readings;                               /* of each node's result */
-    int rank;                                            /* of the merged axes, at least 1; the last one is the row */
+    int rank;                                            /* number of merged axes, at least 1; the last one is the
+                                                          * row */
     int64_t dims[XCVM_MAX_RANK];                         /* merged */
     int64_t strides[XCVM_FUSED_OPERANDS][XCVM_MAX_RANK]; /* of xs */
     uint32_t loop_count;
-    uint64_t in_place; /* bit x: the last result may lie exactly where operand x does */
+    uint64_t in_place; /* bit x: the last result may have the address of operand x */
 };
 
 static inline int64_t xcc_loops_row(const xcc_loops *l) { return l->dims[l->rank - 1]; }
@@ -157,7 +158,7 @@ xcvm_status xcc_kernel_group_steps(xcc_module *m, const xcc_kernel_group *f, xcc
 xcvm_status xcc_kernel_group_loops(xcc_module *m, xcc_kernel_group *f);
 /* Marks as wanted the steps that loop number `loop` computes or reads. */
 void xcc_loops_want(xcc_loops *l, uint32_t loop);
-/* Whether operand x has one element for a whole row. */
+/* Returns true if operand x has one element for a whole row. */
 static inline bool xcc_reads_row(const xcc_loops *l, size_t x) { return l->strides[x][l->rank - 1] == 0; }
 static inline bool xcc_is_per_row(const xcc_loops *l, const xcc_reading *r)
 {
@@ -175,8 +176,8 @@ typedef struct xcc_source_part {
 /* False if `file` failed. */
 bool xcc_codegen_write(const xcc_module *m, xcc_source_part part, FILE *file);
 
-/* Compiles the groups into the file options->fuse (build.c), whose hash goes to m->library. Does nothing
- * without groups. A failure leaves no file behind but options->keep_c. */
+/* Compiles the groups to the file that options->kernel_library names (build.c), and stores its hash in m->library. Does
+ * nothing without groups. A failure leaves no file except options->keep_c. */
 xcvm_status xcc_codegen_build(xcc_module *m);
 
 /* The pass `codegen`. */

@@ -1,4 +1,4 @@
-/* External data: mapping the files beside a model that hold its weights. */
+/* External data: maps the files that contain the weights of a model. */
 #include "compiler/onnx_model/external_data.h"
 #include "compiler/ir/compilation.h"
 #include "proto/open_beneath.h"
@@ -24,7 +24,7 @@ static void unmap(xcvm_storage *storage)
     file->bytes = NULL;
 }
 
-/* The next component of *path, which moves behind it. "." and empty ones are left out; false at the end. */
+/* Returns the next component of *path and advances past it. Skips "." and empty components; false at the end. */
 static bool next_component(const char **path, const char **component, size_t *length)
 {
     for (;;) {

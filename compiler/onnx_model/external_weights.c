@@ -1,4 +1,4 @@
-/* Weights of model files that lie in other files, for models that are written anew. */
+/* External weights of model files, for models that are written again. */
 #include "compiler/onnx_model/external_data.h"
 #include "compiler/onnx_model/tensor_proto.h"
 #include "compiler/onnx_model/weights.h"
@@ -22,7 +22,7 @@ static bool is_external(const Onnx__TensorProto *t)
 
 static const char *name_of(const Onnx__TensorProto *t) { return t->name != NULL ? t->name : ""; }
 
-/* The first tensor outside of the graph's own initializers that lies in another file. */
+/* Returns the first tensor with external data that is not an initializer of the graph. */
 static void find_nested(xcc_external_weights *w, const Onnx__GraphProto *g, bool top);
 
 static void find_in_nodes(xcc_external_weights *w, Onnx__NodeProto *const *nodes, size_t count)

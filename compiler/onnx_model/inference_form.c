@@ -1,4 +1,4 @@
-/* Models in inference form: nodes are rewritten as messages, in place, and packed anew for models that are bytes. */
+/* Models in inference form: nodes are rewritten as messages, in place, and encoded again for models in bytes. */
 #include "compiler/onnx_model/inference_form.h"
 
 #include "compiler/onnx_model/message.h"
@@ -100,7 +100,7 @@ static Onnx__AttributeProto *find_attribute(const Onnx__NodeProto *n, const char
     return NULL;
 }
 
-/* Of a function's attribute only its calls say what it is. */
+/* Only the calls of a function determine its attributes. */
 static bool is_set(const Onnx__AttributeProto *a)
 {
     return a != NULL && (a->i != 0 || (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0'));
@@ -182,7 +182,7 @@ static xcvm_status drop_value(rewriting *r, const char *name)
     return XCVM_OK;
 }
 
-/* A list of nodes that is written anew. */
+/* A list of nodes that is written again. */
 typedef struct node_list {
     Onnx__NodeProto **at;
     size_t count, capacity;

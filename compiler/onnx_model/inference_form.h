@@ -1,8 +1,8 @@
-/* The inference form of a model, as messages: nodes in training form change, everything else stays as it is.
+/* The inference form of a model, as messages: nodes in training form change, everything else stays the same.
  *
- * - BatchNormalization (with training_mode, or before opset 14 with several results) uses its running statistics. Its
- *   further results, where anything reads them, become copies of the statistics that the node takes.
- * - Dropout, BiasDropout and the other ones of ONNX Runtime lose their input training_mode. Before opset 7 Dropout and
+ * - BatchNormalization (with training_mode, or before opset 14 with several results) uses its running statistics. If
+ *   its further results are read, they become copies of the statistics that the node reads.
+ * - Dropout, BiasDropout and the others of ONNX Runtime lose their input training_mode. Before opset 7 Dropout and
  *   BatchNormalization have is_test set.
  *
  * Bodies of If, Loop and Scan and the model's functions change, too. */
@@ -13,7 +13,7 @@
 
 #include "onnx/onnx.pb-c.h"
 
-/* What has become of a model's nodes and functions. */
+/* Changes of a model's nodes and functions. */
 typedef struct xcc_rewritten {
     struct xcc_placed {
         size_t first, count; /* the nodes of the graph that a node has become */
@@ -29,13 +29,13 @@ typedef struct xcc_rewritten {
  * kinds of nodes change, XCC_USES_BATCH and XCC_USES_RANDOM. */
 xcvm_status xcc_inference_form_rewrite(xcc_module *m, Onnx__ModelProto *model, unsigned uses, xcc_rewritten *form);
 
-/* A whole field of a message that stands in place of another one; NULL: that one stays. */
+/* A whole field of a message that replaces another one; NULL: the field does not change. */
 typedef struct xcc_edit {
     const void *bytes;
     size_t count;
 } xcc_edit;
 
-/* What changes in the bytes of a model. */
+/* Changes in the bytes of a model. */
 typedef struct xcc_model_edits {
     const xcc_edit *nodes, *functions; /* of the model's graph, and of the model, in their order */
     size_t node_count, function_count;
@@ -44,11 +44,11 @@ typedef struct xcc_model_edits {
     xcc_node_names names; /* of the nodes that change */
 } xcc_model_edits;
 
-/* Finds the edits that put a serialized model into inference form. They are of the arena. The work takes memory and
- * time within the options' limits, and leaves the model's initializers alone. */
+/* Finds the edits that convert a serialized model to inference form. The arena owns them. Memory and time are limited
+ * by the options. Initializers of the model are not read. */
 xcvm_status xcc_inference_form_edits(const xcc_options *options, const void *model, size_t count, xcvm_arena *arena,
                                      xcc_model_edits *edits, xcvm_error *error);
-/* Whether a value is one that there is no longer. */
+/* Returns true if the value was removed. */
 bool xcc_model_edits_drop(const xcc_model_edits *edits, const char *name, size_t length);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
 
-/* A deadline, and how often it was asked for. */
+/* A deadline, and the number of checks so far. */
 typedef struct timer {
     uint64_t deadline_ns;
     uint32_t polls;
@@ -52,7 +52,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire 
     }
 }
 
-/* protobuf-c gives back the tables that it parses a message with; kept by size, they serve for the next message. */
+/* protobuf-c frees the tables that it parses a message with. They are kept by size for the next message. */
 enum { CLASSES = 48 };
 
 typedef struct block {
@@ -83,7 +83,7 @@ static void *pool_allocate(void *data, size_t bytes)
     p->late = p->late || is_late(&p->timer);
     if (p->late)
         return NULL;
-    /* Every block of a class holds at least the smallest size of it. */
+    /* Every block of a size class holds at least the smallest size of the class. */
     unsigned class = size_class(bytes);
     if ((size_t)1 << class < bytes)
         class ++;

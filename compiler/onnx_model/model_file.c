@@ -39,7 +39,7 @@ static xcvm_status find_dir(xcc_model_file *file, const char *path, xcvm_error *
     return XCVM_OK;
 }
 
-/* A model that is a symbolic link may have external data beside what it leads to. */
+/* A model that is a symbolic link may have external data in the directory of the link's target. */
 static xcvm_status resolve_dir(const char *path, xcc_module *m)
 {
     struct stat info;

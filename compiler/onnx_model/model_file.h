@@ -9,7 +9,7 @@ typedef struct xcc_model_file {
     void *bytes;
     size_t count;
     bool mapped;
-    char *dir; /* the folder that the file is in, "." if the path names none */
+    char *dir; /* directory of the file, "." if the path names none */
     size_t dir_bytes;
 } xcc_model_file;
 

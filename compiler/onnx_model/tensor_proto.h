@@ -14,8 +14,8 @@ typedef struct xcc_tensor {
     const void *data;
 } xcc_tensor;
 
-/* Reads `proto`; what needs another layout is made in `arena`. `files` NULL: external data is refused. Messages say
- * what is wrong with the tensor, not which one it is. */
+/* Reads `proto`. Converted elements are allocated in `arena`. If `files` is NULL, external data is refused. Messages
+ * describe the problem but do not name the tensor. */
 xcvm_status xcc_tensor_read(const Onnx__TensorProto *proto, xcvm_arena *arena, xcc_external_files *files,
                             xcc_tensor *tensor, xcvm_error *error);
 /* Reads a sparse tensor as a dense one; of at most `most` bytes, as its size has nothing to do with that of the model.

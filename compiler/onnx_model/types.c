@@ -63,7 +63,7 @@ static xcvm_status read_tensor(xcc_module *m, bool has_type, int32_t type, const
     return XCVM_OK;
 }
 
-/* Lists know the element type of the tensors in them, and how deep they nest. */
+/* List types contain the element type and the nesting depth. */
 static xcvm_status read_list(xcc_module *m, xcvm_kind kind, const Onnx__TypeProto *item, xcvm_value *value)
 {
     xcvm_value inner = {.rank = -1};
@@ -94,7 +94,7 @@ xcvm_status xcc_type_read(xcc_module *m, const Onnx__TypeProto *type, xcvm_value
         XCVM_CHECK(error, type->optional_type != NULL, INVALID_MODEL, "it has no type");
         return read_list(m, XCVM_KIND_OPTIONAL, type->optional_type->elem_type, value);
     case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
-        /* The type of a map is that of its items; its keys say themselves what they are. */
+        /* The type of a map is the type of its values. Its keys have a type of their own. */
         XCVM_CHECK(error, type->map_type != NULL, INVALID_MODEL, "it has no type");
         return read_list(m, XCVM_KIND_MAP, type->map_type->value_type, value);
     case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:

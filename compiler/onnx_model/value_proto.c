@@ -38,7 +38,7 @@ typedef struct reader {
     xcvm_error *error;
 } reader;
 
-/* Looks at the clock each so many fields. */
+/* Checks the deadline once per this number of fields. */
 static xcvm_status check_time(reader *r)
 {
     enum { FIELDS = 1 << 10 };
@@ -90,7 +90,7 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
 static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value *list);
 
-/* The handle of a tensor lives no longer than it is read; lists, of which a byte or two make one, have none. */
+/* The handle of a tensor is released after reading. Lists have no handles, because a byte or two can create one. */
 static xcvm_status read_item(reader *r, const xcvm_wire_field *field, int depth, xcvm_value *item)
 {
     xcvm_value *tensor;
@@ -133,7 +133,7 @@ static xcvm_status read_items(reader *r, xcvm_wire wire, int depth, char name[NA
     }
 }
 
-/* `list` is null; in failure it holds what has been read. */
+/* `list` is null. After a failure it holds the items that have been read. */
 static xcvm_status read_list(reader *r, xcvm_wire wire, xcvm_kind kind, int depth, char name[NAME_SIZE],
                              xcvm_value *list)
 {

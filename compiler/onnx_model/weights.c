@@ -91,7 +91,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const xcc_weight *)a)->name, ((const xcc_weight *)b)->name);
 }
 
-/* A name that lies in a message. */
+/* A name inside a message. */
 typedef struct key {
     const char *name;
     size_t length;
@@ -114,7 +114,7 @@ const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, cons
 
 /* ---- Roles ---- */
 
-/* What operators take the inputs from the second on for. */
+/* Uses of the inputs of operators from the second on. */
 static const struct {
     const char *op;
     xcc_weight_role roles[5];
@@ -338,7 +338,7 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
     return XCVM_OK;
 }
 
-/* Whether the type is declared of a value that there is no longer. */
+/* Returns true if the type belongs to a removed value. */
 static xcvm_status is_gone(const writing *w, xcvm_wire info, bool *gone)
 {
     *gone = false;
@@ -394,7 +394,7 @@ static xcvm_status write_graph(writing *w, xcvm_wire graph)
     }
 }
 
-/* Whether an entry of metadata has the key. */
+/* Returns true if an entry of metadata has the key. */
 static xcvm_status has_key(xcvm_wire entry, const char *name, bool *has, xcvm_wire *value, xcvm_error *error)
 {
     for (*has = false;;) {

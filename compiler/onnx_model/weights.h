@@ -1,19 +1,19 @@
-/* The weights of a model file, without importing it: which there are, what the nodes take them for, and the same model
- * with others. */
+/* The weights of a model file, without import: their names, their uses by nodes, and the same model with other
+ * weights. */
 #ifndef XCVM_COMPILER_ONNX_MODEL_WEIGHTS_H
 #define XCVM_COMPILER_ONNX_MODEL_WEIGHTS_H
 
 #include "base/value.h"
 #include "compiler/onnx_model/inference_form.h"
 
-/* What the first node that takes a weight takes it for. */
+/* The use of a weight by the first node that reads it. */
 typedef enum xcc_weight_role {
     XCC_WEIGHT_OTHER,
     XCC_WEIGHT_OUT_IN, /* a matrix or filter [out, in, ...] */
     XCC_WEIGHT_IN_OUT, /* [in, out, ...] */
     XCC_WEIGHT_GATES,  /* of a recurrent network, [directions, gates * out, in] */
     XCC_WEIGHT_SCALE,  /* of a normalization */
-    XCC_WEIGHT_SHIFT,  /* what is added */
+    XCC_WEIGHT_SHIFT,  /* an addend */
     XCC_WEIGHT_VARIANCE
 } xcc_weight_role;
 
@@ -24,17 +24,17 @@ typedef struct xcc_weight {
     int64_t dims[XCVM_MAX_RANK];
     xcc_weight_role role;
     int64_t gates; /* of XCC_WEIGHT_GATES */
-    bool external; /* its elements lie in another file */
+    bool external; /* its elements are in a separate file */
 } xcc_weight;
 
 /* The initializers of the model's graph, sorted by name, in memory of the arena. */
 xcvm_status xcc_weights_list(const void *model, size_t count, xcvm_arena *arena, const xcc_weight **weights,
                              size_t *weight_count, xcvm_error *error);
-/* Where one of that name, of any length, is; NULL if there is none. */
+/* Returns the value of that name, of any length; NULL if there is none. */
 const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, const char *name, size_t length);
 
-/* What a model is written with. Values are those that `find` gives for names of initializers, which end with their
- * length (NULL: the model's own stays), and must have their types and shapes. */
+/* Settings for writing a model. `find` returns values for names of initializers, which are given with their length.
+ * NULL: the initializer does not change. Values must have the same types and shapes. */
 typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name, size_t length);
 typedef struct xcc_replacement {
     xcc_weight_finder find;
@@ -61,8 +61,8 @@ xcvm_status xcc_label_loss_find(const void *model, size_t count, const char *lab
 xcvm_status xcc_classes_read(const void *model, size_t count, xcvm_arena *arena, const char ***names,
                              size_t *name_count, xcvm_error *error);
 
-/* The initializers of the model's graph whose elements lie in other files, which are mapped until they are closed.
- * `folder` is the model's. */
+/* The external initializers of the model's graph, which are mapped until they are closed. `folder` is the model's
+ * directory. */
 typedef struct xcc_external_weights xcc_external_weights;
 xcvm_status xcc_external_weights_open(const void *model, size_t count, const char *folder,
                                       const xcvm_allocator *allocator, xcc_external_weights **external,
@@ -70,7 +70,7 @@ xcvm_status xcc_external_weights_open(const void *model, size_t count, const cha
 void xcc_external_weights_close(xcc_external_weights *external);
 /* An xcc_weight_finder whose user they are. */
 const xcvm_value *xcc_external_weights_find(void *external, const char *name, size_t length);
-/* The name of a tensor of a node's or of a body's that lies in another file, and cannot be found here; NULL: none. */
+/* Returns the name of an external tensor of a node or body, which cannot be read here; NULL: none. */
 const char *xcc_external_weights_nested(const xcc_external_weights *external);
 
 #endif

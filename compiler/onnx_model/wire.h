@@ -29,7 +29,7 @@ enum {
     XCC_NODE_ATTRIBUTE = 5
 };
 
-/* Whether the bytes are this text. */
+/* Returns true if the bytes are this text. */
 bool xcc_wire_is(const xcvm_wire *wire, const char *text);
 /* Reads an attribute of a node: *number is its integer if it has this name, otherwise it stays. *named says whether it
  * has. */

@@ -189,7 +189,7 @@ size_t xct_arrays_find(const xct_arrays *a, const char *name)
 
 /* ---- Elements ---- */
 
-/* The .npy file that an array is; of a deflated one it lies in *unpacked. */
+/* Returns the .npy file of an array. If it is deflated, *unpacked owns the bytes. */
 static xcvm_status parse_array(const xct_arrays *a, size_t index, xcvm_dtype wanted, uint64_t deadline_ns,
                                xcvm_npy *npy, unsigned char **unpacked, xcvm_error *error)
 {

@@ -16,7 +16,7 @@ typedef struct xct_rows {
     int64_t dims[XCVM_MAX_RANK];
     size_t row_bytes;          /* of a step along the first axis */
     const unsigned char *data; /* the elements, as in a tensor, though they need not be aligned */
-    /* What they lie in, if not in the file; released with xct_rows_release. */
+    /* Memory of the rows, unless they are in the file; released by xct_rows_release. */
     unsigned char *unpacked;
     size_t unpacked_bytes;
     xcvm_value *value;
@@ -25,9 +25,9 @@ typedef struct xct_rows {
 
 /* The type and shape of an array's rows; `data` is NULL, and nothing is to be released. */
 xcvm_status xct_arrays_shape(const xct_arrays *arrays, size_t index, xct_rows *shape, xcvm_error *error);
-/* The rows of an array; where they lie in the file as in memory, the file's own bytes, which are then not copied. An
- * array without an axis, of texts, or of elements of fewer than 8 bits has no rows. `deadline_ns`: monotonic clock,
- * behind which unpacking and copying fail with OUT_OF_TIME; 0: none. */
+/* Returns the rows of an array. If the file has the layout of memory, they are the file's bytes without a copy. Arrays
+ * of rank 0, of texts, or of elements of fewer than 8 bits have no rows. Unpacking and copying fail with OUT_OF_TIME
+ * after `deadline_ns` (monotonic clock; 0: none). */
 xcvm_status xct_arrays_rows(const xct_arrays *arrays, size_t index, uint64_t deadline_ns, xct_rows *rows,
                             xcvm_error *error);
 void xct_rows_release(xct_rows *rows);

@@ -4,11 +4,11 @@
 
 #include "base/dtype.h"
 
-/* Whether every number of type `from` is one of type `to`. */
+/* Returns true if type `to` can represent each number of type `from`. */
 bool xct_converts(xcvm_dtype from, xcvm_dtype to);
 /* `count` elements; they need not be aligned. xct_converts(from, to) holds. */
 void xct_convert(xcvm_dtype from, const void *data, xcvm_dtype to, void *result, size_t count);
-/* Whether one of `count` elements (which need not be aligned) is NaN; false for types that have none. */
+/* Returns true if one of `count` elements, which may be unaligned, is NaN; false for types without NaN. */
 bool xct_has_nan(xcvm_dtype dtype, const void *data, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Data sets: finding the files, and checking that they hold what the inputs take. */
+/* Data sets: finds the files and checks that their contents suit the inputs. */
 #include "train/data/dataset.h"
 
 #include "base/array.h"
@@ -38,7 +38,7 @@ static bool is_data_file(const char *path)
     return has_suffix(path, ".npz") || has_suffix(path, ".npy") || has_suffix(path, ".safetensors");
 }
 
-/* What a pattern matches, in the order of names. */
+/* Paths that match a pattern, sorted by name. */
 static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, xct_paths *to, xcvm_error *error)
 {
     glob_t found = {0};
@@ -67,7 +67,7 @@ static xcvm_status expand_pattern(const char *pattern, xcvm_arena *arena, xct_pa
     return XCVM_OK;
 }
 
-/* The data files of a folder, one kind after the other. */
+/* The data files of a directory, grouped by kind. */
 static xcvm_status expand_folder(const char *folder, xcvm_arena *arena, xct_paths *to, xcvm_error *error)
 {
     static const char *const kinds[] = {".npz", ".npy", ".safetensors"};
@@ -210,7 +210,7 @@ static xcvm_status check_shape(xct_bound *bound, const xct_rows *shape, xcvm_err
         fits = fits && xcvm_size_mul(bound->row_count, (size_t)shape->dims[i], &bound->row_count);
     }
     fits = fits && xcvm_size_mul(bound->row_count, xcvm_dtype_size(bound->dtype), &bound->row_bytes);
-    /* Of examples without elements a small file has any number. */
+    /* A small file may have any number of examples without elements. */
     XCVM_CHECK(error, fits && bound->row_count > 0, SHAPE_MISMATCH, "the examples for input \"%s\" are %s in %s",
                bound->name, fits ? "without elements" : "too large",
                xcvm_dims_describe(shape->rank, shape->dims, text, sizeof text));
@@ -380,7 +380,7 @@ static xcvm_status refuse_image_input(const xct_dataset *set, const xct_bound *b
               bound->name);
 }
 
-/* An input of rank 4 takes the images, one of rank 1 and an integer type the numbers of their classes. */
+/* Images are bound to an input of rank 4, and class numbers to an input of rank 1 with an integer type. */
 static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_error *error)
 {
     for (size_t i = 0; i < set->bound_count; i++) {
@@ -407,7 +407,7 @@ static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_erro
     return XCVM_OK;
 }
 
-/* Every folder has an image, and the model a score for it. */
+/* Each directory has an image, and the model has a score for its class. */
 static xcvm_status check_classes(const xct_dataset *set, const char *path, xcvm_error *error)
 {
     const xct_images *images = set->images;
@@ -425,7 +425,7 @@ static xcvm_status check_classes(const xct_dataset *set, const char *path, xcvm_
     return XCVM_OK;
 }
 
-/* Of the folder `path`, or, if it is NULL, the images that are named. */
+/* Images of the directory `path`, or the named images if `path` is NULL. */
 static xcvm_status open_images(xct_dataset *set, const xct_feed *feed, const char *path, const xct_paths *named,
                                xcvm_error *error)
 {
@@ -444,7 +444,7 @@ static xcvm_status open_images(xct_dataset *set, const xct_feed *feed, const cha
 
 /* ---- Making ---- */
 
-/* A folder of images is a data set by itself. Images that are named one by one cannot be mixed with arrays either. */
+/* A directory of images is a data set of its own. Single images cannot be combined with arrays either. */
 static xcvm_status check_mixture(const char *const *given, size_t count, xcvm_error *error)
 {
     for (size_t i = 0; i < count && count > 1; i++)

@@ -20,7 +20,7 @@ typedef struct xct_label_rule {
     int64_t output_dims[XCVM_MAX_RANK];
 } xct_label_rule;
 
-/* What the data is for: the inputs of a program. */
+/* The program whose inputs the data is for. */
 typedef struct xct_feed {
     const xcvm_value_info *inputs;
     size_t count;
@@ -60,8 +60,9 @@ struct xct_dataset {
     size_t shard_count;
     uint64_t rows;
     xct_label_rule labels;
-    xct_images *images;  /* a folder of images, which is a shard; NULL: files of arrays */
-    xct_memory *memory;  /* what the arena and the readers take from, which ends with the data set; NULL: no limit */
+    xct_images *images;  /* a directory of images, which is a shard; NULL: files of arrays */
+    xct_memory *memory;  /* allocator of the arena and the readers, which lives as long as the data set; NULL: no
+                          * limit */
     size_t memory_limit; /* of decoding an image; 0: none */
     uint64_t timeout_ns; /* of a call of xct_dataset_read; 0: none */
     xcc_diagnostics diagnostics;               /* as of xct_feed */
@@ -69,15 +70,14 @@ struct xct_dataset {
     const char *label_path, *label_array;      /* the first ones */
 };
 
-/* What the examples of a batch are bound to has `count` rows of them; -1 if any number will do. */
+/* Returns the number of rows that a batch must have; -1: any number. */
 int64_t xct_dataset_batch(const xct_dataset *set);
 
 xcvm_status xct_dataset_make(const xct_feed *feed, const char *const *paths, size_t path_count,
                              const xct_column *columns, size_t column_count, const xcvm_allocator *allocator,
                              xct_dataset **set, xcvm_error *error);
 
-/* The files of a shard, opened into `files`, of which there are path_count, NULL before; they are to be closed after
- * any outcome. */
+/* Opens the files of a shard into `files`, an array of path_count NULLs. The caller closes them after any outcome. */
 xcvm_status xct_shard_open(const xct_shard *shard, const xcvm_allocator *allocator, xct_arrays **files,
                            xcvm_error *error);
 void xct_shard_close(const xct_shard *shard, xct_arrays **files);
@@ -87,8 +87,8 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
 
 /* The factor of an array's elements on their way to an input; 1: they stay as they are. */
 double xct_bound_scale(const xct_bound *bound, xcvm_dtype from);
-/* Checks an array's shape and type: SHAPE_MISMATCH or TYPE_MISMATCH, with advice. Axes of size 1 behind the first may
- * be missing or too many: `shape` then gets the input's axes, and a diagnostic says so. */
+/* Checks an array's shape and type. Fails with SHAPE_MISMATCH or TYPE_MISMATCH and advice. Axes of size 1 after the
+ * first may be missing or extra; then `shape` gets the input's axes, and a diagnostic reports it. */
 xcvm_status xct_bound_check(const xct_dataset *set, xct_bound *bound, xct_rows *shape, const char *path,
                             xcvm_error *error);
 /* Checks the labels of rows from `first` on, in an array of type `dtype`. OUT_OF_RANGE names the file and the example
@@ -101,9 +101,9 @@ xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, con
 /* Reads examples; keeps the two shards open that were read last. For one thread. */
 xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **reader, xcvm_error *error);
 void xct_reader_destroy(xct_reader *reader);
-/* What is read from now on fails with OUT_OF_TIME behind that time of the monotonic clock; 0: never. */
+/* Sets the deadline of later reads on the monotonic clock; 0: none. They fail with OUT_OF_TIME after it. */
 void xct_reader_set_deadline(xct_reader *reader, uint64_t deadline_ns);
-/* Example `row` of a shard, as row `place` of the batch whose columns lie at `to`. */
+/* Reads example `row` of a shard as row `place` of the batch whose columns are at `to`. */
 xcvm_status xct_reader_read(xct_reader *reader, size_t shard, uint64_t row, unsigned char *const *to, size_t place,
                             xcvm_error *error);
 

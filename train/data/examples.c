@@ -23,7 +23,7 @@ void xct_dataset_set_limits(xct_dataset *set, size_t memory_limit, uint64_t time
     set->timeout_ns = timeout_ns;
 }
 
-/* Tensors may outlive the data set and its memory, so they are not of it, but must fit into what is left of it. */
+/* Tensors may outlive the data set, so they do not use its memory, but they must fit its remaining limit. */
 static xcvm_status make_tensors(const xct_dataset *set, size_t count, xcvm_value **values, unsigned char **to,
                                 xcvm_error *error)
 {

@@ -15,7 +15,7 @@
 
 /* ---- Layouts ---- */
 
-/* Where the channels, rows and columns of an image are in a tensor. Sizes below 0 are open. */
+/* Axes of channels, rows and columns of an image in a tensor. Sizes below 0 are dynamic. */
 typedef struct layout {
     xcvm_dtype dtype;
     int rank;
@@ -26,8 +26,8 @@ typedef struct layout {
 
 static bool is_one(int64_t dim) { return dim < 0 || dim == 1; }
 
-/* Whether channels are the last axis of three: a number that only channels have decides, an axis that is open does
- * where none has one, and the first goes before the last. */
+/* Returns true if channels are the last axis of three. An axis of size 1 or 3 decides, or else a dynamic axis. The
+ * first axis takes precedence over the last. */
 static bool choose_last(const int64_t *dims, bool *found)
 {
     static const int64_t numbers[] = {1, 3, 4};
@@ -65,7 +65,7 @@ static xcvm_status check_type(xcvm_dtype dtype, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* What `wanted` (NULL: HxWxC of u8) declares. */
+/* Layout that `wanted` declares (NULL: HxWxC of u8). */
 static xcvm_status read_layout(const xcvm_type *wanted, layout *l, xcvm_error *error)
 {
     *l = (layout){.dtype = XCVM_U8, .rank = 3, .last = true, .channels = -1, .height = -1, .width = -1};

@@ -82,7 +82,7 @@ static bool has_image_suffix(const char *name)
     return false;
 }
 
-/* By the first bytes where the name does not say that it is one; what is broken behind such a name is found when it is
+/* If the name has no image extension, the first bytes decide. Damaged images with an image extension fail when they are
  * read. */
 static bool is_image(const char *path)
 {
@@ -105,7 +105,7 @@ static bool is_array_file(const char *name)
     return has_suffix(name, ".npz") || has_suffix(name, ".npy") || has_suffix(name, ".safetensors");
 }
 
-/* Counts the files of a folder that are named as images, and those that are named as arrays. */
+/* Counts the files of a directory with extensions of images, and those with extensions of arrays. */
 static bool count_files(const char *folder, xcvm_arena *arena, size_t *images, size_t *arrays)
 {
     xct_paths files = {.items = NULL};
@@ -118,7 +118,8 @@ static bool count_files(const char *folder, xcvm_arena *arena, size_t *images, s
     return true;
 }
 
-/* A folder with arrays and folders, such as one of checkpoints, has images only if one of its folders has. */
+/* A directory with arrays and subdirectories, such as one of checkpoints, is a data set of images only if a
+ * subdirectory has images. */
 bool xct_images_are_in(const char *path)
 {
     xcvm_arena arena = {.allocator = NULL};

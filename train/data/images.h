@@ -1,4 +1,4 @@
-/* Folders of images, one folder for each class, and images that are decoded and resized. */
+/* Directories of images, one subdirectory per class, and decoding and resizing of images. */
 #ifndef XCVM_TRAIN_DATA_IMAGES_H
 #define XCVM_TRAIN_DATA_IMAGES_H
 
@@ -11,26 +11,26 @@ typedef struct xct_images {
     const char **paths; /* by class, and within one by name */
     int64_t *labels;
     size_t count;
-    const char **classes;      /* names of the folders, sorted */
+    const char **classes;      /* names of the subdirectories, sorted */
     size_t class_count;        /* 0: images without classes */
     size_t skipped;            /* files that are no images */
     const char *skipped_names; /* of the first of them; NULL if there are none */
     size_t path_room, label_room;
 } xct_images;
 
-/* Paths of what is in a folder, in memory of an arena. Zero-initialized it is empty. */
+/* Paths of directory entries, in memory of an arena. Zero-initialized it is empty. */
 typedef struct xct_paths {
     const char **items;
     size_t count, capacity;
 } xct_paths;
-/* Adds, sorted by name, the folders that are in a folder, or what else there is whose name ends with `suffix` ("":
- * all). Names that begin with a dot are left out. */
+/* Adds the subdirectories of a directory, or its other entries whose name ends with `suffix` ("": all), sorted by name.
+ * Skips names that begin with a dot. */
 xcvm_status xct_folder_list(const char *folder, bool folders, const char *suffix, xcvm_arena *arena, xct_paths *paths,
                             xcvm_error *error);
 
-/* Whether a file is an image, by its name or its first bytes. */
+/* Returns true if a file is an image, by its name or its first bytes. */
 bool xct_images_is_one(const char *path);
-/* Whether `path` is a folder that has folders in it, or images and no arrays. */
+/* Returns true if `path` is a directory with subdirectories, or with images and without arrays. */
 bool xct_images_are_in(const char *path);
 /* Makes a list of these files, without classes. */
 xcvm_status xct_images_add(const xct_paths *files, xcvm_arena *arena, xct_images *images, xcvm_error *error);
@@ -43,7 +43,7 @@ typedef struct xct_decoder xct_decoder;
 xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
                                size_t memory_limit, xct_decoder **decoder, xcvm_error *error);
 void xct_decoder_destroy(xct_decoder *decoder);
-/* `deadline_ns`: monotonic clock, behind which it fails with OUT_OF_TIME; 0: none. */
+/* Fails with OUT_OF_TIME after `deadline_ns` (monotonic clock; 0: none). */
 xcvm_status xct_decoder_read(xct_decoder *decoder, const char *path, uint64_t deadline_ns, void *to, size_t bytes,
                              xcvm_error *error);
 

@@ -98,7 +98,7 @@ static xcvm_status tensors(xct_loader *l, slot *s, size_t count, xcvm_value *con
 
 /* ---- The thread ---- */
 
-/* How many examples the batch at the thread's place has; 0 if the epoch has none left. */
+/* Number of examples of the batch at the thread's position; 0 at the end of the epoch. */
 static size_t batch_size(const xct_loader *l)
 {
     if (l->place >= l->order->total)
@@ -109,7 +109,7 @@ static size_t batch_size(const xct_loader *l)
     return l->loading.whole || left < l->loading.parts ? 0 : (size_t)left;
 }
 
-/* Moves on to the next epoch where this one is over; false behind the last. */
+/* Advances to the next epoch at the end of one; false after the last. */
 static bool find_next(xct_loader *l, size_t *count)
 {
     while (l->epoch < l->loading.epochs) {
@@ -152,7 +152,7 @@ static void *read_ahead(void *user)
     xct_loader *l = user;
     pthread_mutex_lock(&l->mutex);
     while (!l->stop && l->error.status == XCVM_OK) {
-        /* What has been taken last is lent. */
+        /* The last returned batch is lent. */
         if (l->filled + 1 > l->taken + SLOTS - (l->taken > 0)) {
             pthread_cond_wait(&l->changed, &l->mutex);
             continue;

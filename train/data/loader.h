@@ -1,4 +1,4 @@
-/* The loader: a thread that reads batches ahead of who takes them. */
+/* The loader: a thread that reads batches ahead of the training loop. */
 #ifndef XCVM_TRAIN_DATA_LOADER_H
 #define XCVM_TRAIN_DATA_LOADER_H
 
@@ -8,18 +8,18 @@ typedef struct xct_batch {
     xcvm_value *const *values; /* in the order of the data set's bounds */
     size_t count, all;         /* examples, and with those of other parts */
     uint64_t epoch;            /* from 0 on */
-    uint64_t next;             /* the place in the epoch behind the batch */
+    uint64_t next;             /* position in the epoch after the batch */
     bool last;                 /* of its epoch */
 } xct_batch;
 
 typedef struct xct_loading {
     size_t batch;          /* examples */
-    uint64_t epoch, place; /* where it begins; place is at most what the order has */
-    uint64_t epochs;       /* where it ends: behind the epoch of number epochs - 1 */
+    uint64_t epoch, place; /* start position; place is at most the length of the order */
+    uint64_t epochs;       /* end position: after the epoch of number epochs - 1 */
     uint64_t stride;       /* examples from the beginning of a batch to that of the next; 0: `batch` */
-    bool whole;            /* leave out what is left of an epoch when there are fewer than `batch` */
-    /* Of each batch only a part is read: examples from batch * part / parts on. Fewer examples than parts at the end of
-     * an epoch are left out. */
+    bool whole;            /* skip the last batch of an epoch if it has fewer than `batch` examples */
+    /* Only a part of each batch is read, from example batch * part / parts on. At the end of an epoch, fewer examples
+     * than parts are skipped. */
     size_t part, parts; /* 0 parts: all */
 } xct_loading;
 

@@ -14,11 +14,11 @@ typedef struct xct_memory {
 
 /* `from` as in xcvm_budget_begin, which is called from any thread, too. */
 xcvm_status xct_memory_create(const xcvm_allocator *from, size_t limit, xct_memory **memory, xcvm_error *error);
-/* All that was taken must have been released. */
+/* All memory must have been released. */
 void xct_memory_destroy(xct_memory *memory);
-/* Bytes that may still be taken. `memory` may be NULL, as below: there is no limit. */
+/* Bytes that remain. `memory` may be NULL, here and below: there is no limit. */
 size_t xct_memory_left(xct_memory *memory);
-/* Where `status` is that there was no memory, and the limit is why, the error says so. */
+/* If `status` is OUT_OF_MEMORY because of the limit, adds this to the error. */
 void xct_memory_name(xct_memory *memory, xcvm_status status, xcvm_error *error);
 
 #endif

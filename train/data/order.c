@@ -3,7 +3,7 @@
 
 #include "train/data/permutation.h"
 
-/* What a key is for, besides epochs. */
+/* Purposes of keys, besides epochs. */
 static const uint64_t split_key = UINT64_MAX, shard_key = UINT64_MAX - 1;
 
 static bool make_room(xct_order *order, size_t shards)
@@ -31,7 +31,7 @@ xcvm_status xct_order_begin(xct_order *order, const xct_dataset *set, xct_part p
     for (size_t i = 0; i < set->shard_count; i++) {
         const uint64_t rows = set->shards[i].rows;
         seen += rows;
-        /* So that the shares of all shards add up. */
+        /* Rounds so that the shares of all shards sum to the whole. */
         const uint64_t held_until = (uint64_t)((double)held_total * ((double)seen / (double)set->rows) + 0.5);
         const uint64_t held = held_until - held_so_far < rows ? held_until - held_so_far : rows;
         held_so_far += held;

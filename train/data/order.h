@@ -1,5 +1,5 @@
-/* The order in which examples are taken: which of them are kept for validation, and the shuffled order of any epoch,
- * which follows from numbers alone. */
+/* The order of examples: the validation split, and the shuffled order of an epoch, which depends only on seed and
+ * numbers. */
 #ifndef XCVM_TRAIN_DATA_ORDER_H
 #define XCVM_TRAIN_DATA_ORDER_H
 
@@ -13,16 +13,15 @@ typedef struct xct_order {
     uint64_t seed;
     uint64_t *first, *count; /* of each shard's examples, in the order that parts are made by, those that belong here */
     uint64_t total;
-    /* The epoch that was asked for last: shards in its order, and how many examples are before each. */
+    /* Cache of the last epoch: the order of its shards, and the number of examples before each. */
     uint64_t epoch;
     size_t *shards;
     uint64_t *before;
     bool ready;
 } xct_order;
 
-/* A part of a data set: all, or what is left and what is taken when a share (from 0 to 1) is held out. At least one
- * example is held out, and one left. Which those are follows from the seed where `shuffle`, else they are the last of
- * each shard. */
+/* A part of a data set: all of it, or one side of a split. A share from 0 to 1 is held out, at least one example, and
+ * at least one remains. With `shuffle` the seed selects the examples; otherwise they are the last of each shard. */
 typedef enum xct_part { XCT_ALL, XCT_LEFT, XCT_HELD_OUT } xct_part;
 xcvm_status xct_order_begin(xct_order *order, const xct_dataset *set, xct_part part, double share, bool shuffle,
                             uint64_t seed, xcvm_error *error);

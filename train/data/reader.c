@@ -48,7 +48,7 @@ static xcvm_status read_rows(const xct_dataset *set, const xct_shard *shard, uin
             xcvm_error_prefix(error, "%s: array \"%s\"", shard->paths[file], bound->array);
             return status;
         }
-        /* What was checked when the data set was opened may have changed since. */
+        /* The file may have changed since the data set was opened. */
         XCVM_CHECK(error,
                    (uint64_t)open->rows[i].dims[0] >= shard->rows &&
                        open->rows[i].row_bytes == bound->row_count * xcvm_dtype_size(open->rows[i].dtype) &&

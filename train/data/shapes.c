@@ -100,7 +100,7 @@ static void advise_on_classes(const xct_label_rule *rule, const char *array, con
                        other == 2 ? "token_cross_entropy" : "softmax_cross_entropy");
 }
 
-/* Labels for a loss that takes numbers of the output's shape. */
+/* Labels of a loss that needs labels in the output's shape. */
 static void advise_on_numbers(const xct_label_rule *rule, const xct_bound *bound, const xct_rows *shape, char *text,
                               size_t size)
 {
@@ -124,7 +124,7 @@ static void advise_on_numbers(const xct_label_rule *rule, const xct_bound *bound
     }
 }
 
-/* Adds to an error about labels of a loss that was added what the user can do. Returns whether it has. */
+/* Adds advice to an error about labels of an added loss. Returns whether it did. */
 static bool advise(const xct_dataset *set, const xct_bound *bound, const xct_rows *shape, xcvm_error *error)
 {
     const xct_label_rule *rule = &set->labels;
