@@ -1,4 +1,4 @@
-/* Checking a model: what it is, and everything that keeps it from compiling, as text. */
+/* Checks a model: describes it, and lists everything that prevents compilation, as text. */
 #include "base/clock.h"
 #include "compiler/ir/compilation.h"
 #include "compiler/ir/training_form.h"
@@ -222,7 +222,7 @@ static void pass_states(void *user, xcc_diagnostic_kind kind, const char *text)
         options->diagnostics.call(options->diagnostics.user, kind, text);
 }
 
-/* Options for the compilation, which has what the module leaves of memory and time. */
+/* Options for the compilation, which gets the remaining memory and time of the module. */
 static xcvm_status options_left(xcc_module *m, xcc_options *left)
 {
     *left = *m->options;
@@ -238,7 +238,7 @@ static xcvm_status options_left(xcc_module *m, xcc_options *left)
     return XCVM_OK;
 }
 
-/* What training takes: the forward and the backward, each by itself, and one program that does both. */
+/* Training compiles three programs: forward alone, backward alone, and both in one. */
 static xcvm_status check_training(report *r, xcc_module *m, const char *path)
 {
     xcc_report parts[3];
@@ -267,7 +267,7 @@ static xcvm_status check_training(report *r, xcc_module *m, const char *path)
     return XCVM_OK;
 }
 
-/* What the model says of its inputs or outputs, where import did not come to them. */
+/* Declarations of inputs or outputs in the model, if import did not get that far. */
 static void print_declared(report *r, xcc_module *m, const char *what, Onnx__ValueInfoProto *const *values,
                            size_t count, const char *note)
 {

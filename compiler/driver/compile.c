@@ -86,7 +86,7 @@ xcvm_status xcc_options_read(xcc_options *o, const xcc_options *given, xcvm_erro
     return XCVM_OK;
 }
 
-/* What caller and library both know of the report. */
+/* The part of the report that caller and library both have. */
 static void copy_report(xcc_report *to, const xcc_report *report)
 {
     const size_t size = to->size;
@@ -94,7 +94,7 @@ static void copy_report(xcc_report *to, const xcc_report *report)
     to->size = size;
 }
 
-/* Whether the number is 0, or above 0 and finite. */
+/* Returns true if the number is 0, or positive and finite. */
 static bool is_setting(double x) { return x >= 0.0 && x <= DBL_MAX; }
 
 static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
@@ -162,7 +162,7 @@ static xcvm_status check_dims(const xcc_options *o, xcvm_error *error)
     return XCVM_OK;
 }
 
-/* What weights are stored as, and products computed in. */
+/* Storage type of weights, and computation type of products. */
 static xcvm_status check_weights(const xcc_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error,
@@ -265,8 +265,8 @@ static xcvm_status check_options(const xcc_options *o, xcvm_error *error)
     return check_dump(o, error);
 }
 
-/* What the compiler can say of the program: `before` and `after` are the figures of the graph as it was imported, and
- * as the passes left it. */
+/* Fills the report of a program. `before` and `after` are counts of the imported graph and of the graph after the
+ * passes. */
 static xcvm_status make_report(xcc_module *m, const figures *before, const figures *after, const xcc_plan *plan,
                                xcc_report *report)
 {
@@ -347,7 +347,8 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     xcvm_status status = xcc_module_init(&m, options, error);
     if (status == XCVM_OK && path != NULL)
         status = xcc_model_file_open(&file, path, &m);
-    /* For inference nothing is learned. Import knows already, so that it folds what depends on parameters. */
+    /* Compilation for inference has no trainable parameters. Import knows this, so that it folds nodes that depend on
+     * parameters. */
     if (status == XCVM_OK) {
         if (!m.options->backprop && m.options->train == NULL)
             xcc_parameters_freeze(&m);
@@ -364,7 +365,7 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     return status;
 }
 
-/* What both entries have in common before there is a model; `o` becomes the options. */
+/* Preparation that both entry points share before there is a model; `o` receives the options. */
 static xcvm_status begin(xcc_options *o, const xcc_options *options, xcvm_sink sink, const xcc_report *report,
                          xcvm_error *error)
 {

@@ -4,8 +4,8 @@
 
 #include "compiler/ir/graph.h"
 
-/* Runs passes, plan and emission over the module, whose graph is no more what it was afterwards. As xcc_compile
- * otherwise; `options` may be NULL, and name no loss. */
+/* Runs passes, memory plan and emission on the module, whose graph is not usable afterwards. Otherwise like
+ * xcc_compile. `options` may be NULL and must not name a loss. */
 xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_sink sink, xcc_report *report,
                               xcvm_error *error);
 

@@ -47,7 +47,7 @@ static bool write_blocked_concat(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BlockedConcat_args *a = step->args;
     int64_t first = 0;
-    /* What fills up the last block is zero. */
+    /* The unused channels of the last block are zero. */
     xcc_c_line(x, "        memset(%s, 0, %zu);\n", xcc_c_write(x, a->y), a->y->bytes);
     for (size_t i = 0; i < a->xs.count; first += a->channels.at[i++])
         if (a->xs.at[i]->bytes > 0)
@@ -64,7 +64,7 @@ typedef struct conv {
     bool plain;
 } conv;
 
-/* The sizes that the packed filters tell (ops/conv/blocked.h). */
+/* The sizes that the packed filters imply (ops/conv/blocked.h). */
 static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
 {
     const int axes = (int)a->strides.count;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A line of the list, its formulas as they stand in it: "EACH(-v)". */
+/* A line of formulas.h, with its formulas as text: "EACH(-v)". */
 typedef struct line {
     const char *name, *f32, *f64, *integers, *booleans;
 } line;
@@ -28,7 +28,7 @@ static const line *find(const line *lines, size_t count, const char *name)
 }
 #define FIND(lines, name) find(lines, sizeof(lines) / sizeof *(lines), name)
 
-/* A formula taken apart: the word in front, and what it holds, of two things both. */
+/* A parsed formula: the word in front, and the formulas of both kinds of numbers. */
 typedef struct formula {
     char kind[16], first[400], second[100];
 } formula;
@@ -73,7 +73,7 @@ typedef struct nest {
     int operands;
 } nest;
 
-/* The loops over y, axes put together where all operands go on as over one. */
+/* Loops over y. Axes are merged if all operands step over them as over one. */
 static void make_nest(nest *n, const xcvm_value *y, const xcvm_value *const *in, int operands)
 {
     *n = (nest){.operands = operands};
@@ -290,7 +290,7 @@ static bool write_plain_unary(xcc_c_export *x, const xcc_c_step *step, const cha
     return true;
 }
 
-/* Numbers that an integer cannot hold become what the machine's Cast makes of them. */
+/* Conversions of numbers that an integer cannot represent give the results of the VM's Cast. */
 static bool write_cast(xcc_c_export *x, const xcc_c_step *step)
 {
     const xcvm_value *v = step->in[0], *y = step->out[0];
@@ -337,7 +337,7 @@ static bool write_pair(xcc_c_export *x, const formula *f, const char *type, cons
     return true;
 }
 
-/* Whose quotients need a divisor other than 0. */
+/* Instructions whose divisor must not be 0. */
 static bool divides(xcvm_opcode opcode) { return opcode == XCVM_OP_Div || opcode == XCVM_OP_Mod; }
 
 static bool write_binary(xcc_c_export *x, const xcc_c_step *step)

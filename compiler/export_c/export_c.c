@@ -120,7 +120,7 @@ static bool is_jump(xcvm_action action)
     return action == XCVM_ACTION_JUMP || action == XCVM_ACTION_JUMP_TRUE || action == XCVM_ACTION_JUMP_FALSE;
 }
 
-/* States are written at the end of a run, so a Store must be reached by every run, and behind it nothing jumps. */
+/* States are written at the end of a run. So each run must reach a Store, and no jump may follow it. */
 static bool may_store(const xcc_c_export *x, size_t pc)
 {
     const xcvm_value *v = x->steps[pc].in[0];

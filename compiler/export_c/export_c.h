@@ -1,10 +1,9 @@
-/* Export as C: a program becomes a source and a header that need nothing but the C library's mathematics.
+/* Export as C: a program becomes a source and a header that need only the C library's mathematics.
  *
- * What is exported is a program as emitted: verified, with the slots that its values were planned for. c_export.c goes
- * through its instructions; values.c finds the type of each value and where it lies; names.c names
- * things; files.c writes what stands around the instructions; text.c chooses those functions of
- * c_runtime/ that are called, with what they call. The others write what an instruction does, either as a loop nest or
- * as a call of such a function. */
+ * The input is an emitted program: verified, with planned slots. export_c.c visits its instructions; values.c infers
+ * the type and the memory of each value; names.c creates identifiers; files.c writes the code around the instructions;
+ * text.c selects the functions of c_runtime/ that are called, with their callees. The other files write instructions,
+ * as a loop nest or as a call of such a function. */
 #ifndef XCVM_COMPILER_EXPORT_C_EXPORT_C_H
 #define XCVM_COMPILER_EXPORT_C_EXPORT_C_H
 
@@ -55,14 +54,14 @@ typedef struct xcc_c_value {
     struct xcc_c_value *base;    /* whose memory it shares, or NULL */
     size_t begin, end;           /* the first instruction that sets it, and the last by which it is needed */
     bool set;                    /* its type is known */
-    bool passing;                /* it is never whole, and lies nowhere */
+    bool passing;                /* never stored as a whole; has no address */
     uint32_t definitions, views; /* instructions that set it */
 } xcc_c_value;
 
-/* What a loop gives for each round (stacks.c). */
+/* The results of a loop, one per round (stacks.c). */
 typedef struct xcc_c_stack {
     uint32_t number;    /* of the variable that counts its items */
-    xcc_c_value *items; /* all that there is room for */
+    xcc_c_value *items; /* capacity */
     bool bounded;       /* how many is known */
 } xcc_c_stack;
 
@@ -74,15 +73,15 @@ struct xcc_c_step {
     void *args;            /* operands point to xcc_c_values */
     const xcvm_value **in; /* in_count */
     xcvm_value **out;      /* out_count; NULL: absent */
-    bool is_view;          /* its first result lies where its operand does */
+    bool is_view;          /* the first result has the address of the operand */
     bool is_target;        /* of a jump */
     bool fails;            /* it can, while it runs */
     xcc_c_stack *stack;    /* on which it works, or NULL */
-    /* A convolution whose result a pool alone takes, and that pool: row by row the C of the pool does both. */
+    /* A convolution whose only reader is a pool, and this pool. The C code of the pool computes both, row by row. */
     xcc_c_step *pool, *conv;
 };
 
-/* What a caller sees by name. */
+/* A value that the caller accesses by name. */
 typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS } xcc_c_kind;
 
 typedef struct xcc_c_export {
@@ -90,7 +89,7 @@ typedef struct xcc_c_export {
     const xcvm_program *program;
     const xcvm_image *image;
     const xcc_export_c_options *options;
-    const char *name;                   /* of what the C declares, a prefix */
+    const char *name;                   /* prefix of the C declarations */
     bool vectors;                       /* for an instruction set, by vector types */
     xcvm_arena arena;                   /* of all that is made here */
     xcvm_name_index names[XCC_C_KINDS]; /* of each kind, in small letters */
@@ -109,13 +108,13 @@ typedef struct xcc_c_export {
     bool loops;      /* it jumps back, which the context may bound */
     bool intrinsics; /* vectors' functions need the compiler's header */
     int64_t outputs; /* the most that a product has: tiles are written for these and no more */
-    /* What is refused, all of it. */
+    /* List of everything that is refused. */
     char refusals[420];
     size_t refused;
     size_t pc;
 } xcc_c_export;
 
-/* What a run returns that has taken more steps than it may: a number of no instruction. */
+/* Result of a run that exceeds its maximum number of steps: no instruction has this number. */
 static inline size_t xcc_c_steps_status(const xcc_c_export *x) { return x->image->instruction_count + 1; }
 
 #define XCC_C_ARGS(Name, step) ((const xcvm_##Name##_args *)(step)->args)
@@ -124,18 +123,18 @@ static inline size_t xcc_c_steps_status(const xcc_c_export *x) { return x->image
 bool xcc_c_refuse(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Finds types and places; what cannot be exported is noted. */
 xcvm_status xcc_c_read_values(xcc_c_export *x);
-/* Whether an instruction can be one on a stack. */
+/* Returns true if the instruction can operate on a stack. */
 bool xcc_c_is_of_stacks(xcvm_opcode opcode);
 /* Finds the sequences that are stacks, before values are read; and writes one of their instructions. */
 xcvm_status xcc_c_find_stacks(xcc_c_export *x);
 void xcc_c_write_stack(xcc_c_export *x, const xcc_c_step *step);
-/* Gives values their places: as planned, what has no slot and scratch behind that; or all anew, where pools are made
- * with what they take and that needs less. */
+/* Assigns memory: as planned, with values without a slot and scratch after the plan. If pools are fused with
+ * convolutions, everything is assigned again if this needs less. */
 xcvm_status xcc_c_place_values(xcc_c_export *x);
-/* Whether the pool can be made with the convolution in front of it, as far as these two tell. */
+/* Returns true if the pool can be fused with the convolution before it, according to the two nodes alone. */
 bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c_step *pool);
 
-/* The element types that C computes with. What has others is moved or unpacked by the rows that know them. */
+/* Element types that C code computes with. Others are only moved, or unpacked by the rows that support them. */
 #define XCC_C_NUMBERS (XCVM_TYPES_F32_F64 | XCVM_TYPES_INT | XCVM_TYPES_BOOL)
 /* "float", "int64_t"; of types that are no numbers in C, of what holds their bits. NULL: there is none. */
 const char *xcc_c_type(xcvm_dtype dtype);
@@ -154,19 +153,19 @@ const char *xcc_c_write(xcc_c_export *x, const xcvm_value *v);
 const char *xcc_c_number(xcc_c_export *x, xcvm_dtype dtype, double value);
 /* A constant table of numbers, by name. */
 const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *numbers, size_t count);
-/* Scratch of so many bytes for the instruction at hand, as an expression of type "float *". */
+/* Scratch memory of this many bytes for the current instruction, as an expression of type "float *". */
 const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes);
-/* Notes that a product has so many outputs. */
+/* Records the number of outputs of a product. */
 void xcc_c_note_outputs(xcc_c_export *x, int64_t outputs);
-/* Indexes the names; before any is asked for. */
+/* Indexes the names; must precede the lookup of names. */
 xcvm_status xcc_c_index_names(xcc_c_export *x);
-/* What the C calls an input, an output, a state; never NULL. */
+/* The C names of an input, an output and a state; never NULL. */
 const char *xcc_c_input_name(xcc_c_export *x, size_t index);
 const char *xcc_c_output_name(xcc_c_export *x, size_t index);
 const char *xcc_c_state_name(xcc_c_export *x, size_t index);
 /* In capitals, as macros are. */
 const char *xcc_c_upper(xcc_c_export *x, const char *name);
-/* What the first Out of an output gives; NULL if there is none. */
+/* The operand of the first Out of an output; NULL if there is none. */
 const xcvm_value *xcc_c_output_value(const xcc_c_export *x, size_t index);
 /* A main that does runs on files. */
 void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to);
@@ -197,7 +196,7 @@ extern const xcc_c_rows xcc_c_move_rows, xcc_c_index_rows, xcc_c_reduction_rows,
 /* Calls of a function of rows: `call` begins one, and gets, of both operands, the elements and the step from one to the
  * next, then the result and the count. */
 bool xcc_c_write_rows(xcc_c_export *x, const xcc_c_step *step, const char *call);
-/* Whether there is C for an instruction, at least for some operands and attributes. */
+/* Returns true if there is C code for an instruction, at least for some operands and attributes. */
 bool xcc_c_has_instruction(const xcvm_schema *schema);
 /* Element-wise instructions, by their formulas; *known is false for any other. */
 bool xcc_c_is_elementwise(const xcvm_schema *schema);
@@ -210,7 +209,7 @@ bool xcc_c_write_activation(xcc_c_export *x, const xcvm_value *v, int activation
 struct xcvm_window;
 const char *xcc_c_window_table(xcc_c_export *x, const struct xcvm_window *w);
 void xcc_c_put_window(xcc_c_text *to, const struct xcvm_window *w);
-/* A convolution and the pool that takes its result, `y`, some rows of the pool at a time. */
+/* A convolution and the pool that reads its result `y`, some rows of the pool at a time. */
 bool xcc_c_write_pooled(xcc_c_export *x, const xcc_c_step *step, const xcvm_value *y, const struct xcvm_window *pool);
 
 /* Matrices of a product y = a * b, of m rows, k and n columns. */
@@ -234,7 +233,7 @@ void xcc_c_write_copy(xcc_c_export *x, const xcc_c_axes *axes, size_t size, cons
                       const char *from, int64_t from_bytes);
 /* The operand's elements as integers; false, and refused, if they are not constant. NULL: none. */
 bool xcc_c_ints(xcc_c_export *x, const xcvm_value *v, const char *what, int64_t *ints, size_t capacity, size_t *count);
-/* Bytes from one element of each axis to the next, for a tensor of its own. */
+/* Strides in bytes of a contiguous tensor. */
 void xcc_c_strides(const xcvm_value *v, int64_t strides[XCVM_MAX_RANK]);
 static inline int xcc_c_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 static inline int64_t xcc_c_product(const int64_t *dims, int begin, int end)

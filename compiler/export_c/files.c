@@ -1,4 +1,4 @@
-/* Export as C: the files, which are what is written around the instructions. */
+/* Export as C: the files, and the code around the instructions. */
 #include "base/isas.h"
 #include "compiler/export_c/export_c.h"
 #include "compiler/export_c/c_runtime/workspace.h"
@@ -61,7 +61,7 @@ static void write_element(xcc_c_text *to, const xcvm_value *v, size_t i)
     }
 }
 
-/* Of `count` elements those up to the last one that is not zero, bit by bit: what an initializer leaves out is zero. */
+/* Number of elements up to the last one that is not zero, bit by bit. C initializers set omitted elements to zero. */
 static size_t without_zeros(const xcvm_value *v, size_t count)
 {
     const unsigned char *const bytes = v->data;
@@ -131,7 +131,7 @@ static void describe_parameter(xcc_c_export *x, xcc_c_text *to, const char *name
               xcc_c_upper(x, name), xcvm_element_count(v));
 }
 
-/* Whether a context has no members but the arena. */
+/* Returns true if a context has no members except the arena. */
 static bool is_nothing(const xcc_c_export *x)
 {
     return x->options->weights.call == NULL && x->image->state_count == 0 && !x->draws && !x->loops;
@@ -316,7 +316,7 @@ static void write_run(xcc_c_export *x, xcc_c_text *to)
     xcc_c_put(to, "    return 0;\n}\n");
 }
 
-/* Instruction sets: what their CPUs have, as the condition that is asked of a CPU, and the compiler's flags. */
+/* Instruction sets: the condition that checks the CPU for their features, and the compiler's flags. */
 enum { MOST_FLAGS = 4 };
 static const struct {
     const char *name, *has, *flags[MOST_FLAGS];
@@ -324,8 +324,8 @@ static const struct {
 #define ISA_ONE(of, kind, suffix, name, has, ...) {name, #has, {__VA_ARGS__}},
     XCVM_ALL_ISAS(ISA_ONE, )};
 
-/* Vectors are what they are meant to be where the compiler says that it uses all of it: it defines a macro by the name
- * of each feature, __AVX2__ for avx2. */
+/* Vectors are used only if the compiler enables all features. It then defines a macro per feature, for example __AVX2__
+ * for avx2. */
 static void write_demands(xcc_c_export *x, xcc_c_text *to)
 {
     for (size_t i = 0; x->vectors && i < sizeof isas / sizeof *isas; i++) {

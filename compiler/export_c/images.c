@@ -1,5 +1,5 @@
-/* Images that are resampled, sampled at points and in regions, as C. What each element of a Resize comes from is known,
- * and stands in tables. */
+/* Resampling of images, and sampling at points and in regions, as C. The source positions of each element of a Resize
+ * are constants in tables. */
 #include "compiler/export_c/export_c.h"
 
 #include "ops/image/resize_plan.h"
@@ -38,7 +38,7 @@ static void begin_loops(xcc_c_export *x, const xcvm_resize *r, int axes)
         xcc_c_line(x, "        for (size_t i%d = 0; i%d < %lld; i%d++)\n", d, d, (long long)r->axes[d].out, d);
 }
 
-/* Elements whose position lies outside along any axis are `value`. */
+/* Elements whose position is outside along any axis are `value`. */
 static void write_outside(xcc_c_export *x, const xcvm_resize *r, const char *y, const char *value)
 {
     const int rank = r->a->x->rank;
@@ -60,7 +60,7 @@ static void write_outside(xcc_c_export *x, const xcvm_resize *r, const char *y, 
     xcc_c_line(x, "            if (%s)\n                (%s)[%s] = %s;\n", outside, y, at, value);
 }
 
-/* Runs of elements, which lie behind the last axis that changes, are copied. */
+/* Runs of elements after the last axis that changes are copied. */
 static void write_nearest(xcc_c_export *x, const xcvm_resize *r)
 {
     const xcvm_Resize_args *a = r->a;
@@ -88,7 +88,7 @@ static void write_nearest(xcc_c_export *x, const xcvm_resize *r)
                    (long long)run, xcc_c_read(x, a->x), from, (long long)run, (long long)run * (long long)size);
 }
 
-/* The least and the greatest of integers of 8 and 16 bits, which are floats on their way; false: of other types. */
+/* The range of integers of 8 and 16 bits, which are computed in floats; false: other types. */
 static bool bounds_of(xcvm_dtype dtype, double *low, double *high)
 {
     *low = dtype == XCVM_I8 ? INT8_MIN : dtype == XCVM_I16 ? INT16_MIN : 0;
@@ -212,7 +212,7 @@ static bool write_roi_align(xcc_c_export *x, xcc_c_step *step)
     const size_t index = x->table_count++;
     if (!is_float(a->x))
         return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
-    /* What the machine refuses in each run. */
+    /* Conditions that the VM checks in each run. */
     if (xcvm_element_count(a->x) == 0 || a->batch_indices->rank != 1 || a->batch_indices->dims[0] != a->rois->dims[0])
         return xcc_c_refuse(x, "there is no C for it on nothing, or on another number of batch_indices than of rois");
     if (a->sampling_ratio > XCVM_MOST_SAMPLES)

@@ -4,7 +4,7 @@
 
 static size_t size_of(const xcvm_value *v) { return xcvm_dtype_size((xcvm_dtype)v->dtype); }
 
-/* A call that gives 1 where an index is out of range. */
+/* Writes a call that returns 1 if an index is out of range. */
 static void begin_call(xcc_c_export *x, const char *function)
 {
     x->fails = true;
@@ -48,15 +48,15 @@ static bool write_gather_elements(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-/* What updates go to begins as x, unless it lies there. */
+/* The target of updates is first copied from x, unless both share memory. */
 static void write_beginning(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y)
 {
     if (y->bytes > 0)
         xcc_c_line(x, "        memmove(%s, %s, %zu);\n", xcc_c_write(x, y), xcc_c_read(x, v), y->bytes);
 }
 
-/* The function that updates are combined by with what is there; NULL: they take its place. Of bools, the sum is "or"
- * and the product "and". */
+/* The function that combines updates with existing elements; NULL: updates replace them. For bools, the sum is "or" and
+ * the product "and". */
 static const char *combine_of(xcc_c_export *x, const xcvm_value *v, int reduction)
 {
     const bool boolean = xcc_c_is(v, XCVM_BOOL);

@@ -31,7 +31,7 @@ static void write_weights(const xcc_c_export *x, xcc_c_text *to, const char *mac
               macro, macro, macro);
 }
 
-/* States go from and to a file one behind the other. */
+/* States are read from and written to a file one after another. */
 static void write_states(const xcc_c_export *x, xcc_c_text *to, const char *macro, bool out)
 {
     if (x->image->state_count == 0)
@@ -65,7 +65,7 @@ static void write_usage(xcc_c_export *x, xcc_c_text *to)
     xcc_c_put(to, "\\n\", count > 0 ? arguments[0] : \"%s\");\n        return 2;\n    }\n", x->name);
 }
 
-/* The inputs of run `runs`; there is none where no file goes on. */
+/* The inputs of run `runs`; there are none if all files have ended. */
 static void write_reading(xcc_c_export *x, xcc_c_text *to)
 {
     const size_t inputs = x->image->input_count;
@@ -86,7 +86,7 @@ static void write_reading(xcc_c_export *x, xcc_c_text *to)
               inputs);
 }
 
-/* What the main works with: the context, room for inputs, outputs and weights, and files. */
+/* Variables of main: the context, memory of inputs, outputs and weights, and files. */
 static void write_variables(xcc_c_export *x, xcc_c_text *to, const char *macro)
 {
     const size_t inputs = x->image->input_count, outputs = x->image->output_count;

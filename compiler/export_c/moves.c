@@ -5,7 +5,7 @@
 
 /* ---- Copies ---- */
 
-/* An axis that goes on where the one inside it ends is one with it. */
+/* An axis that continues where the axis inside it ends is merged with it. */
 void xcc_c_add_axis(xcc_c_axes *axes, int64_t count, int64_t to, int64_t from)
 {
     const int last = axes->rank - 1;
@@ -193,7 +193,7 @@ static bool write_tile(xcc_c_export *x, xcc_c_step *step)
 
 /* ---- Padding ---- */
 
-/* Which element of an axis stands at a place in front of it, behind it, or on it; -1: none. */
+/* The element of an axis at a position before, after or on it; -1: none. */
 static int64_t source(int mode, int64_t at, int64_t size)
 {
     if (at >= 0 && at < size)

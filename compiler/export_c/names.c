@@ -1,4 +1,4 @@
-/* Export as C: what the C calls things, and expressions for their bytes. */
+/* Export as C: identifiers, and expressions for the bytes of values. */
 #include "compiler/export_c/export_c.h"
 
 #include <ctype.h>
@@ -57,7 +57,7 @@ xcvm_status xcc_c_index_names(xcc_c_export *x)
     return XCVM_OK;
 }
 
-/* Whether one of its kind before it has the same letters. */
+/* Returns true if an earlier name of the same kind has the same letters. */
 static bool is_repeated(xcc_c_export *x, xcc_c_kind kind, size_t index)
 {
     xcvm_arena arena = {.allocator = x->arena.allocator};
@@ -70,13 +70,13 @@ static bool is_repeated(xcc_c_export *x, xcc_c_kind kind, size_t index)
     return repeated;
 }
 
-/* A name of the model as a C identifier behind a prefix; its number makes it unique where letters were lost. */
+/* Makes a C identifier from a prefix and a name of the model. A number makes it unique if characters were dropped. */
 static const char *identifier(xcc_c_export *x, xcc_c_kind kind, size_t index)
 {
     const char *prefix = prefixes[kind], *name = name_at(x, kind, index);
     char text[64];
     size_t count = 0;
-    /* What differs in case alone would be one macro. */
+    /* Names that differ only in case would give the same macro. */
     bool lost = *name == '\0' || isdigit((unsigned char)*name) || is_repeated(x, kind, index);
     for (; *name != '\0' && count + 1 < sizeof text; name++) {
         const bool good = isalnum((unsigned char)*name) || *name == '_';
@@ -113,7 +113,7 @@ static const char *place_of(xcc_c_export *x, const xcvm_value *v, const char *qu
         x->used_constants[value->index] = true;
         if (x->options->weights.call == NULL)
             return xcc_c_format(x, "(const %s *)xc_constant_%u", type, (unsigned)value->index);
-        /* An empty constant's offset may lie behind all data. */
+        /* The offset of an empty constant may be after all data. */
         return xcc_c_format(x, "(const %s *)(const void *)(weights + %" PRIu64 ")", type,
                             v->bytes > 0 ? x->image->constants[value->index].offset : 0);
     case XCC_C_INPUT:

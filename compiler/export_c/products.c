@@ -211,7 +211,7 @@ static size_t padded_plane(const xcvm_window *w)
     return plane;
 }
 
-/* A call over the window of a convolution, by panels where they pay, which take so many `floats`. */
+/* Writes a call over the window of a convolution, with panels if they are faster, which need `floats` of memory. */
 static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_shape *s, const xcvm_value *y,
                           const char *operands, size_t floats)
 {
@@ -222,7 +222,7 @@ static void write_windows(xcc_c_export *x, const char *name, const xcvm_conv_sha
                panels ? ", " : "", panels ? xcc_c_scratch(x, floats * sizeof(float)) : "");
 }
 
-/* What xc_conv_panels takes. */
+/* Arguments of xc_conv_panels. */
 static size_t conv_floats(const xcvm_window *w, size_t channels)
 {
     return xc_conv_workspace_of(channels, w->kernel_size, padded_plane(w)).all;
@@ -243,7 +243,7 @@ static bool write_conv(xcc_c_export *x, xcc_c_step *step)
 
 static bool is_unstrided(const xcvm_window *w) { return w->stride[0] == 1 && w->stride[1] == 1 && w->stride[2] == 1; }
 
-/* Without strides it is a convolution, by filters that are turned about; `w` is the window of what it transposes. */
+/* Without strides it is a convolution with flipped filters; `w` is the window of the convolution that it transposes. */
 static bool write_turned(xcc_c_export *x, const xcvm_ConvTranspose_args *a, const xcvm_window *w)
 {
     const size_t group = (size_t)a->group, outputs = (size_t)a->w->dims[1];
@@ -273,7 +273,7 @@ static bool write_conv_transpose(xcc_c_export *x, xcc_c_step *step)
     int64_t resolved[2 * XCVM_MAX_RANK];
     if (!has_window_axes(x, a->x))
         return false;
-    /* It spreads what the convolution from y to x gathers. */
+    /* It scatters the elements that the convolution from y to x gathers. */
     const xcvm_ints pads = xcvm_transposed_pads(a, resolved);
     const xcvm_window_attributes attributes = {
         {a->w->dims + 2, (size_t)a->w->rank - 2}, a->strides, pads, a->dilations};
@@ -305,7 +305,7 @@ static bool write_filter_gradient(xcc_c_export *x, xcc_c_step *step)
     return true;
 }
 
-/* A pool whose last axes are left as they are goes over these side by side, as channels in blocks are. */
+/* A pool that does not change its last axes computes adjacent elements together, like the channels of a block. */
 static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y, xcvm_ints kernel, xcvm_ints strides,
                         xcvm_ints pads, xcvm_ints dilations, int auto_pad, xcvm_window *w, int64_t *inner)
 {

@@ -142,7 +142,7 @@ static bool write_mul(xcc_c_export *x, xcc_c_step *step)
 
 /* ---- Products and pools of channels-last images ---- */
 
-/* What the C needs to know of a window over images and of the bytes that it makes. */
+/* Properties of a window over images and of the bytes that it computes. */
 typedef struct image_product {
     const xcvm_value *x, *y;
     xcvm_ints kernel, strides, pads, dilations; /* empty: those of the whole image; 1; 0; 1 */
@@ -313,7 +313,7 @@ static bool find_step(xcc_c_export *x, const xcvm_value *v, const char *what, in
            xcc_c_refuse(x, "there is no C for numbers of %s that differ between matrices", what);
 }
 
-/* A table of what c_runtime's functions know of operands a and b; false, and refused, if it cannot be had. */
+/* A table of the properties of operands a and b for functions of c_runtime; false after a refusal. */
 static bool write_integers(xcc_c_export *x, const xcvm_value *a, const xcvm_value *b, const xcvm_value *a_zero,
                            const xcvm_value *b_zero, int64_t rows, int64_t columns)
 {
@@ -328,7 +328,7 @@ static bool write_integers(xcc_c_export *x, const xcvm_value *a, const xcvm_valu
     return true;
 }
 
-/* What sums become: the result of QLinearMatMul and QLinearConv. */
+/* Conversion of sums to the result of QLinearMatMul and QLinearConv. */
 static const char *zero_of(xcc_c_export *x, const xcvm_value *zero)
 {
     return zero != NULL ? xcc_c_format(x, "(%s)[0]", xcc_c_read(x, zero)) : "0";

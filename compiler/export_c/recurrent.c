@@ -8,7 +8,7 @@
 #include "ops/recurrent/recurrent_functions.h"
 #include "ops/recurrent/recurrent_weights.h"
 
-/* What the instructions have in common. */
+/* Common operands of the instructions. */
 typedef struct network {
     const xcvm_value *y, *y_h, *y_c, *x, *w, *r, *b, *lengths, *initial_h, *initial_c, *p;
     int64_t hidden, direction, layout, linear_before_reset, input_forget;
@@ -26,7 +26,7 @@ typedef struct network {
     .alphas = a->activation_alpha, .betas = a->activation_beta, .clip = a->clip,                                       \
     .form = xcvm_recurrent_form_of(step->schema->opcode)
 
-/* What c_runtime/recurrent.h calls a cell. */
+/* The cell of c_runtime/recurrent.h. */
 static int kind_of(xcvm_opcode cell) { return cell == XCVM_OP_LSTM ? 2 : cell == XCVM_OP_GRU ? 1 : 0; }
 
 static bool put_functions(xcc_c_export *x, const network *n, int directions)
@@ -55,7 +55,7 @@ static bool put_functions(xcc_c_export *x, const network *n, int directions)
     return true;
 }
 
-/* The weights of s8 of each direction, of so many columns and bytes. */
+/* The weights of s8 of each direction, with their columns and bytes. */
 static void put_bytes(xcc_c_export *x, const network *n, int directions, int64_t columns, uint64_t bytes,
                       const char *state, const char *rest)
 {

@@ -12,8 +12,8 @@ static const char *type_of(const xcvm_value *v) { return xcc_c_type((xcvm_dtype)
 
 /* ---- Reductions ---- */
 
-/* What a reduction does, for floating point and for integers: the start of an accumulator,
- * what an element v does to it, and the result of it and of the number n of elements. */
+/* A reduction for floating point and for integers: the initial accumulator, its update by an element v, and the result
+ * from it and the number n of elements. */
 typedef struct reduction {
     xcvm_opcode opcode;
     const char *start, *step, *result, *whole_step, *whole_result;
@@ -332,7 +332,7 @@ static void put_rows(xcc_c_text *to, const char *name, const xcvm_attention_rows
     xcc_c_put(to, ", .%s = {%zu, %zu, %zu}", name, rows->batch, rows->head, rows->row);
 }
 
-/* Past and new rows of each head one behind the other at `to`, which `rows` tells of then. */
+/* Copies past and new rows of each head to `to`, one after another; `rows` then describes them. */
 static void write_joined(xcc_c_export *x, const xcvm_attention *d, const xcvm_value *past, const char *fresh,
                          size_t width, size_t size, const char *to, xcvm_attention_rows *rows)
 {

@@ -6,7 +6,7 @@
 
 enum { MOST_POINTS = 1 << 16 };
 
-/* What the C knows of a transform, with its roots of one, by the name of the table. */
+/* Parameters of a transform, with its roots of unity, by the name of the table. */
 typedef struct transform {
     int64_t length, count, parts, step, bins, out_parts, out_step;
     bool inverse, from_half;

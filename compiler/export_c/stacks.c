@@ -1,6 +1,6 @@
-/* Export as C: what a loop gives for each round. A sequence that begins empty, gets an item behind its last one in each
- * round and becomes a tensor behind the loop is a stack in the arena, with room for as many items as that tensor is
- * known to have. Any other sequence stays what there is no C for. */
+/* Export as C: results of loops, one per round. If a sequence is empty at first, gets an item at its end in each round,
+ * and becomes a tensor after the loop, it is a stack in the arena, with the known number of items of the tensor. Other
+ * sequences have no C code. */
 #include "compiler/export_c/export_c.h"
 
 static bool is_op(const xcvm_instruction *i, xcvm_opcode opcode) { return i->schema->opcode == opcode; }
@@ -29,7 +29,7 @@ static bool touches(const finder *f, const xcvm_instruction *i, uint32_t id)
     return found;
 }
 
-/* Marks all registers that the sequence of register `first` goes on in. */
+/* Marks all registers that hold later values of the sequence in register `first`. */
 static void mark_all(finder *f, int32_t first, uint32_t id)
 {
     const xcvm_image *image = f->x->image;
@@ -53,7 +53,7 @@ static void clear_all(finder *f, uint32_t id)
         f->mark[i] = f->mark[i] == id ? 0 : f->mark[i];
 }
 
-/* Whether instructions run one behind the other from `begin` to `end`. */
+/* Returns true if instructions from `begin` to `end` run in order. */
 static bool is_straight(const xcc_c_export *x, size_t begin, size_t end)
 {
     for (size_t pc = 0; pc < x->image->instruction_count; pc++) {
@@ -66,8 +66,8 @@ static bool is_straight(const xcc_c_export *x, size_t begin, size_t end)
     return true;
 }
 
-/* What was inserted takes the sequence's place at once, so that the items are one stack: with nothing in between, an
- * Identity sets the register again that the SequenceInsert at `pc` read, unless it wrote there itself. */
+/* The result of an insertion must replace the sequence at once, so that the items are one stack. Either an Identity
+ * directly sets the register that the SequenceInsert at `pc` read, or the insertion writes to it. */
 static bool goes_on(const finder *f, size_t pc, uint32_t id, size_t *moved)
 {
     const xcvm_image *image = f->x->image;
@@ -86,7 +86,7 @@ static bool goes_on(const finder *f, size_t pc, uint32_t id, size_t *moved)
     return false;
 }
 
-/* Whether all that is done with the sequence is what can be done with a stack; its instructions are noted. */
+/* Returns true if all uses of the sequence are possible for a stack. Records its instructions. */
 static bool is_stack(finder *f, size_t construct, uint32_t id, const xcvm_type **type)
 {
     const xcvm_image *image = f->x->image;

@@ -114,11 +114,11 @@ typedef struct span {
     size_t length;
 } span;
 
-/* A definition: a function, a macro, a type, or what stands between #if and #endif. */
+/* A definition: a function, a macro, a type, or the text between #if and #endif. */
 typedef struct definition {
     span text, names[MOST_NAMES];
     size_t name_count;
-    bool needed;     /* as it stands */
+    bool needed;     /* without changes */
     uint32_t wanted; /* for which types, a bit each */
 } definition;
 
@@ -166,8 +166,8 @@ static bool next_word(const char **at, const char *end, span *word)
     return false;
 }
 
-/* What a definition at depth 0 names: macros, the word in front of "(" of a function, the last word of a typedef and
- * the constants of an enum. */
+/* Names that a definition declares at depth 0: macros, the word before "(" of a function, the last word of a typedef,
+ * and the constants of an enum. */
 static void find_names(definition *d)
 {
     const char *at = d->text.at, *const end = at + d->text.length;
@@ -220,8 +220,8 @@ static void add_definition(library *l, const char *begin, const char *end)
     l->count += d->name_count > 0;
 }
 
-/* Cuts the text at the ends of definitions: at a line that ends with ; or } outside of all brackets, behind a macro,
- * behind an #endif. Guards of headers are no definitions. */
+/* Splits the text after each definition: at a line that ends with ; or } outside of all brackets, after a macro, and
+ * after an #endif. Include guards are no definitions. */
 static void cut(library *l)
 {
     int depth = 0, conditions = 0, guards = 0;
@@ -282,7 +282,7 @@ static void cut(library *l)
 
 static void need_all(library *l, const char *at, const char *end);
 
-/* A definition's text, for a type or as it stands. */
+/* Text of a definition, for a type or unchanged. */
 static void write_definition(xcc_c_text *to, const definition *d, int type)
 {
     const char *at = d->text.at, *const end = at + d->text.length, *copied = at;

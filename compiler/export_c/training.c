@@ -1,4 +1,4 @@
-/* What training programs are made of besides the network, as C: losses, random numbers, optimizers. */
+/* Parts of training programs besides the network, as C: losses, random numbers, optimizers. */
 #include "compiler/export_c/export_c.h"
 
 #include "ops/optimizer/factors.h"
@@ -117,8 +117,7 @@ typedef struct optimizer {
     const xcvm_value *rate, *number, *scale, *apply, *valid, *parameter_norms, *gradient_norms;
     double clip, average_decay, trust;
     bool maximize, nesterov, accumulated;
-    /* Members of xcvm_step_numbers; texts may speak of `rate` and of `number`, the step's, and NULL is what is usual.
-     */
+    /* Members of xcvm_step_numbers. Texts may use `rate`, and `number` of the step; NULL means the default. */
     double decay, momentum, kept[2], epsilon;
     const char *rate_of, *taken, *shrink, *root;
 } optimizer;
@@ -138,7 +137,7 @@ static const char *scalar(xcc_c_export *x, const xcvm_value *v, const char *othe
     return v != NULL ? xcc_c_format(x, "(double)(%s)[0]", xcc_c_read(x, v)) : otherwise;
 }
 
-/* Where the elements of what is kept of tensor i lie. */
+/* Address of the elements of a moment of tensor i. */
 static const char *kept(xcc_c_export *x, const xcvm_inputs *list, size_t i)
 {
     return i < list->count ? xcc_c_write(x, list->at[i]) : "NULL";

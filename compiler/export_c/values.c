@@ -1,4 +1,4 @@
-/* The values of a program that is exported: their types, which are all known before it runs, and where they lie. */
+/* Values of an exported program: their types, which are all known before it runs, and their memory. */
 #include "base/array.h"
 #include "compiler/export_c/export_c.h"
 #include "ops/util/shape.h"
@@ -103,7 +103,7 @@ static xcvm_status bind(reader *r, xcc_c_step *step)
         const int32_t id = instruction->out[i];
         if (id == 0)
             continue;
-        /* Where there are jumps, a register is one value, wherever it is set. */
+        /* With jumps, a register is one value, wherever it is set. */
         xcc_c_value *v = x->program->has_jumps ? r->at[id] : NULL;
         if (v == NULL && (v = new_value(x)) == NULL)
             return XCVM_OUT_OF_MEMORY;
@@ -118,7 +118,7 @@ static xcvm_status bind(reader *r, xcc_c_step *step)
     return XCVM_OK;
 }
 
-/* Every operand must be known by now: what an unknown one comes from was refused, or stands further down. */
+/* The type of each operand must be known here. Otherwise its producer was refused, or follows later. */
 static bool operands_known(const xcc_c_step *step)
 {
     for (uint32_t i = 0; i < step->instruction->in_count; i++)
@@ -136,7 +136,7 @@ static bool check_known(xcc_c_export *x, const xcc_c_step *step)
     return known;
 }
 
-/* Types that are no numbers in C, but whose bits the C of some instructions takes apart. */
+/* Types that are no numbers in C, but whose bits some instructions unpack. */
 static const struct {
     xcvm_opcode opcode;
     xcvm_dtypes types;
@@ -193,8 +193,8 @@ static xcc_c_value *viewed(const xcc_c_step *step)
     return NULL;
 }
 
-/* A view of constants, inputs and states is where they are; one of the arena is there as long as nobody else takes the
- * memory over: where the plan says so, or neither is planned. */
+/* A view of constants, inputs and states has their address. A view in the arena is valid until the memory is reused: by
+ * the plan, or if neither is planned. */
 static void place_first(xcc_c_step *step, xcc_c_value *v)
 {
     xcc_c_value *base = viewed(step);
@@ -266,7 +266,7 @@ static xcvm_status infer(reader *r, xcc_c_step *step)
 
 /* ---- Stacks ---- */
 
-/* A result that the stack's type tells: its items together, one of them, or their number. */
+/* A result whose type follows from the stack: all items, one item, or their number. */
 static void set_stack_result(const xcc_c_step *step)
 {
     const xcvm_value *items = &step->stack->items->type;
@@ -321,7 +321,7 @@ static xcvm_status read_stack(reader *r, xcc_c_step *step, size_t pc)
     return XCVM_OK;
 }
 
-/* What is set otherwise than by a kernel. */
+/* Values that no kernel sets. */
 static void lend(reader *r, int32_t id, xcc_c_value *v)
 {
     if (r->definitions[id] > 1 && r->x->program->has_jumps)
@@ -398,8 +398,8 @@ xcvm_status xcc_c_read_values(xcc_c_export *x)
 
 /* ---- Places ---- */
 
-/* What is set before a loop and needed in it is needed until its end; what outlives the loop that sets it is there from
- * the loop's beginning. */
+/* A value that is set before a loop and read in it lives until its end. A value that outlives the loop that sets it
+ * lives from the loop's beginning. */
 static void extend_over_loops(xcc_c_export *x)
 {
     bool changed = x->program->has_jumps;
@@ -425,7 +425,7 @@ static void extend_over_loops(xcc_c_export *x)
     }
 }
 
-/* Whether a value takes memory of its own beside the plan. */
+/* Returns true if a value needs memory outside of the plan. */
 static bool takes_room(const xcc_c_value *v)
 {
     return v->set && !v->passing && !v->planned && v->base == NULL && v->place == XCC_C_ARENA;
@@ -436,8 +436,8 @@ static uint64_t room_of(const xcc_c_value *v)
     return xcvm_round_up(v->type.bytes + (v->type.bytes == 0), XCVM_ALIGNMENT);
 }
 
-/* First fit from `base` on: the least place that no value takes which lives at the same time and was placed before.
- * Returns the end of all. */
+/* First fit from `base` on: the lowest offset that no earlier value with an overlapping lifetime uses. Returns the end
+ * of all. */
 static uint64_t place_first_fit(xcc_c_value **values, size_t count, uint64_t base)
 {
     uint64_t end = base;
@@ -466,7 +466,7 @@ static uint64_t place_first_fit(xcc_c_value **values, size_t count, uint64_t bas
 
 /* ---- Pools with what they take ---- */
 
-/* The instruction that alone takes a convolution's result, or NULL. */
+/* Returns the instruction that is the only reader of a convolution's result, or NULL. */
 static xcc_c_step *only_user(const xcc_c_export *x, const xcvm_value *v)
 {
     xcc_c_step *user = NULL;
@@ -515,7 +515,7 @@ static void part_pools(xcc_c_export *x)
     }
 }
 
-/* What the plan has in the place of an operand that is needed no longer stays there. */
+/* Removes values that the plan stores over operands that now live longer. */
 static void keep_in_place(xcc_c_export *x)
 {
     for (size_t pc = 0; pc < x->image->instruction_count; pc++) {
@@ -539,7 +539,7 @@ static int by_size(const void *a, const void *b)
     return u != t ? (u < t) - (u > t) : ((*v)->begin > (*w)->begin) - ((*v)->begin < (*w)->begin);
 }
 
-/* All values anew, the largest first; where that takes more than the plan, it is as it was. */
+/* Assigns all values again, the largest first. If this needs more than the plan, the plan is restored. */
 static xcvm_status place_anew(xcc_c_export *x, uint64_t *end)
 {
     typedef struct kept {

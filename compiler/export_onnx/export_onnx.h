@@ -7,9 +7,9 @@
 #include "compiler/ir/graph.h"
 #include "compiler/onnx_model/onnx_model.h"
 
-/* Writes the model to `sink`; `find` knows the operators that there are. UNSUPPORTED, with everything in the way, if an
- * instruction, a type or a state has nothing that it could be in ONNX; then the sink has received nothing. What the
- * options' onnx_data tells goes there. */
+/* Writes the model to `sink`; `find` looks up operators. Fails with UNSUPPORTED, and lists all reasons, if ONNX cannot
+ * express an instruction, a type or a state. Then the sink has received nothing. External data is written to onnx_data
+ * of the options. */
 xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_sink sink);
 
 /* ---- What the files share ---- */
@@ -22,14 +22,14 @@ typedef struct xcc_onnx_nodes {
 typedef struct xcc_onnx_writer {
     xcc_module *m;
     xcc_operator_info_finder find_operator;
-    int64_t opset; /* the least that has all operators so far */
+    int64_t opset; /* the lowest opset that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;
     char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
     size_t numbered; /* names that were made up */
     xcc_table node_names;
     xcc_table output_names; /* of the model */
-    /* What is refused, all of it. */
+    /* List of everything that is refused. */
     char refusals[400];
     size_t refused;
     const xcc_node *node; /* at hand */
@@ -38,8 +38,8 @@ typedef struct xcc_onnx_writer {
 /* Notes that the node at hand, or the model where there is none, cannot be written, and why. Returns XCVM_OK, so that
  * the others are looked at, too. */
 xcvm_status xcc_onnx_refuse(xcc_onnx_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A new node at the end, with room for so many names; NULL with the module's error set. `outputs` and `inputs` are
- * filled in by the caller. */
+/* Appends a node with space for these numbers of names; NULL with the module's error set. The caller fills in `outputs`
+ * and `inputs`. */
 Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const char *operator_name, size_t inputs,
                                size_t outputs, size_t attributes);
 /* The name of a value, "" for none; constants become initializers. NULL with the module's error set. */
@@ -49,7 +49,7 @@ char *xcc_onnx_new_name(xcc_onnx_writer *w);
 Onnx__AttributeProto *xcc_onnx_attribute(xcc_onnx_writer *w, Onnx__NodeProto *node, const char *name,
                                          Onnx__AttributeProto__AttributeType type);
 Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, const char *name);
-/* An initializer of its own, of integers, by name. */
+/* Adds an initializer of integers by name. */
 char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints);
 /* The body of a control node. */
 xcvm_status xcc_onnx_graph(xcc_onnx_writer *w, xcc_graph *g, Onnx__GraphProto **graph);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The least opset and the version of the format that goes with it. Where an operator is newer, the opset is. */
+/* The lowest opset, and the format version that belongs to it. Newer operators raise the opset. */
 enum { LEAST_OPSET = 21, IR_VERSION = 10 };
 
 /* ---- Refusals ---- */
@@ -47,7 +47,7 @@ char *xcc_onnx_new_name(xcc_onnx_writer *w)
     return (char *)(uintptr_t)xcc_string(w->m, name, strlen(name));
 }
 
-/* Nodes of the model may be several by now; each needs a name of its own. */
+/* Several nodes may come from one node of the model; each needs a unique name. */
 static char *name_node(xcc_onnx_writer *w, const char *name)
 {
     char longer[300];
@@ -257,7 +257,7 @@ static Onnx__ValueInfoProto *write_info(xcc_onnx_writer *w, const xcvm_value *v,
 
 /* ---- Graphs ---- */
 
-/* A graph's output must be what a node in it makes, and only once; Identity is that where it is not. */
+/* An output of a graph must be the result of one of its nodes, and only once. Otherwise an Identity is added. */
 static char *name_output(xcc_onnx_writer *w, const xcc_graph *g, xcc_onnx_nodes *nodes, size_t i)
 {
     const xcc_value *v = g->outputs[i];

@@ -1,5 +1,5 @@
-/* Nodes of an ONNX model: an instruction becomes the operator of its name, its fields the operator's operands and
- * attributes in the table's order; what differs stands in the tables here. */
+/* Nodes of an ONNX model: an instruction becomes the operator of the same name, and its fields become operands and
+ * attributes in the order of the table. The tables in this file contain the exceptions. */
 #include "compiler/export_onnx/export_onnx.h"
 
 #include <stdio.h>
@@ -80,7 +80,7 @@ static bool is_default(const xcvm_field *f, const void *at)
     }
 }
 
-/* Whether nothing is there to be written: an empty list or text, no element type. */
+/* Returns true if the value is omitted: an empty list or text, or no element type. */
 static bool is_nothing(const xcvm_field *f, const void *at)
 {
     if (f->kind == XCVM_FIELD_DTYPE)
@@ -157,7 +157,7 @@ static xcvm_status write_texts(xcc_onnx_writer *w, Onnx__NodeProto *node, const 
     return XCVM_OK;
 }
 
-/* ONNX's seeds are floats, of which an instruction has the bits. */
+/* ONNX's seeds are floats; an instruction has their bits. */
 static xcvm_status write_seed(xcc_onnx_writer *w, Onnx__NodeProto *node, int64_t seed)
 {
     float value;
@@ -276,7 +276,7 @@ static Onnx__NodeProto *put(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const cha
     return node;
 }
 
-/* Of the shape of x, as that is when the model runs, filled with zero. */
+/* A tensor of zeros with the shape that x has when the model runs. */
 static xcvm_status write_zeros(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, char *shape, char *y, xcvm_dtype dtype)
 {
     static const uint64_t zero[2] = {0};
@@ -401,8 +401,8 @@ static xcvm_status write_conv_transpose(xcc_onnx_writer *w, xcc_onnx_nodes *node
     return XCVM_OK;
 }
 
-/* Of one group: the convolution of x by g, batch and channels of both exchanged, and so are strides and dilations. What
- * that gives beyond the window is cut off. */
+/* For one group: the convolution of x with g, in which batch and channels are exchanged, and strides and dilations.
+ * Results beyond the window are cut off. */
 static xcvm_status write_filter_gradient(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const xcc_node *n)
 {
     const xcvm_ConvFilterGradient_args *a = n->args;

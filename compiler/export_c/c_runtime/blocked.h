@@ -41,7 +41,7 @@ static void xc_blocked_affine(const float *x, float *y, size_t batch, size_t blo
     }
 }
 
-/* So many channels of x become those of y from `first` on, which may lie in the midst of a block. */
+/* Copies channels of x to channels of y from `first` on, which may begin inside a block. */
 static void xc_blocked_concat(const float *x, float *y, size_t batch, size_t channels, size_t all, size_t first,
                               size_t plane)
 {
@@ -66,8 +66,8 @@ typedef struct xc_blocked {
     float low, high;
 } xc_blocked;
 
-/* What a run of pixels sums up: steps, and those done before. z is taken with the first of them, as y may lie where z
- * does. */
+/* The sums of a run of pixels: steps, and those done before. z is added in the first of them, because y may share
+ * memory with z. */
 static void xc_blocked_flush(const xc_blocked *q, xc_product *g, int last, size_t blocks, size_t pixels, const float *x,
                              const float *z, float *y)
 {
@@ -79,8 +79,8 @@ static void xc_blocked_flush(const xc_blocked *q, xc_product *g, int last, size_
     g->count = 0;
 }
 
-/* Outputs [place[2], place[2] + pixels) of a row, for window positions [first, last). x, w, b, z and y are those of the
- * image and of the blocks. The steps of g are those of the row before, if `again`, as far as there was one portion. */
+/* Outputs [place[2], place[2] + pixels) of a row, for window positions [first, last). x, w, b, z and y belong to the
+ * image and the blocks. If `again`, the steps of g are those of the previous row, if there was only one portion. */
 static void xc_blocked_pixels(const xc_blocked *q, xc_product *g, int again, const float *x, const float *w,
                               const float *b, const float *z, float *y, size_t blocks, const ptrdiff_t place[3],
                               size_t pixels, const ptrdiff_t begin[3], const ptrdiff_t end[3])
@@ -154,7 +154,7 @@ static void xc_blocked_outputs(const xc_blocked *q, const float *x, const float 
                           end);
         return;
     }
-    /* Columns that all positions of the window lie inside of are one run; the others are by themselves. */
+    /* Columns for which the whole window is inside are one run; others are computed one by one. */
     xc_window_inside(v, 2, 0, &inside[0], &inside[1]);
     xc_window_inside(v, 2, v->kernel[2] - 1, &unused, &inside[1]);
     for (place[2] = 0; place[2] < v->out[2];) {
@@ -448,8 +448,8 @@ static void xc_winograd_store(const xc_winograd *q, const float *products, size_
         }
 }
 
-/* The products of all points with the filters of blocks of inputs [begin, end), at `w`, points `point` and blocks of
- * outputs `w_block` floats apart. */
+/* The products of all points with the filters of blocks of inputs [begin, end), at `w`. Points are `point` floats
+ * apart, and blocks of outputs `w_block`. */
 static void xc_winograd_multiply(const xc_winograd *q, const float *inputs, const float *w, size_t point,
                                  size_t w_block, size_t begin, size_t end, size_t blocks, size_t count, float *products)
 {

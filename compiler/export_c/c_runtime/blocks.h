@@ -1,4 +1,4 @@
-/* Products with weights that are quantized in blocks (ops/matmul/quantized_blocks.h tells how they lie). */
+/* Products with weights that are quantized in blocks (ops/matmul/quantized_blocks.h describes the layout). */
 #ifndef XC_BLOCKS_H
 #define XC_BLOCKS_H
 
@@ -6,7 +6,7 @@
 
 enum { XC_BLOCK_F32, XC_BLOCK_F16, XC_BLOCK_BF16, XC_BLOCK_U8 };
 
-/* k rows and n columns; of the scales and the offsets, of which they are. */
+/* k rows and n columns, and the types of the scales and offsets. */
 typedef struct xc_blocks {
     size_t rows, k, n, block;
     unsigned bits;
@@ -52,8 +52,8 @@ static inline void xc_block_codes(const uint8_t *line, unsigned bits, size_t q, 
 #endif
 }
 
-/* A block of a row in 8 bits: integers from -127 to 127, their scale, and their sum. A block with what is not finite
- * has a scale that is NaN. */
+/* A block of a row in 8 bits: integers from -127 to 127, their scale, and their sum. A block with a non-finite element
+ * has the scale NaN. */
 static float xc_block_round(const float *a, size_t count, int8_t *q, int32_t *sum)
 {
     float greatest = 0;
@@ -72,7 +72,7 @@ static float xc_block_round(const float *a, size_t count, int8_t *q, int32_t *su
     return finite ? greatest / 127.0f : NAN;
 }
 
-/* What blocks of rows are multiplied with: a row as it is, or one that was rounded to 8 bits. */
+/* The other operand of blocks of rows: a row of floats, or a row that was rounded to 8 bits. */
 typedef struct xc_block_row {
     const float *a;
     int8_t *q; /* NULL: a is not rounded */

@@ -1,6 +1,5 @@
-/* Attention over caches of keys and values that are states, and what stands around it. 1 is returned where a place is
- * out of range, or a mask for more keys than there are and more than the cache has
- * rows. */
+/* Attention over key/value caches that are states, and related operations. Returns 1 if a row index is out of range, or
+ * if a mask has more keys than there are and more than the cache has rows. */
 #ifndef XC_CACHES_H
 #define XC_CACHES_H
 
@@ -29,7 +28,7 @@ static float xc_dot(const float *a, const float *b, size_t count)
     return sum;
 }
 
-/* What a mask makes of the score of key j; `row` is the query's row of it. */
+/* Applies a mask to the score of key j; `row` is the query's row of the mask. */
 static float xc_masked(const xc_cached *d, const void *mask, size_t row, size_t j, float score)
 {
     if (mask == NULL)
@@ -91,8 +90,8 @@ static int xc_cached_attend(const xc_cached *d, const float *q, const float *k, 
     return 0;
 }
 
-/* Rows of `size` bytes of each of `outer` parts of each batch entry, from at[b] on of the `rows` of a cache; at the end
- * they go on at the beginning if `circular`. NULL: from 0 on. */
+/* Copies rows of `size` bytes of each of `outer` parts of each batch entry to the cache of `rows` rows, from at[b] on.
+ * If `circular`, the end wraps around to the beginning. NULL: from 0 on. */
 static int xc_cache_write(unsigned char *cache, const unsigned char *update, const int64_t *at, size_t batch,
                           size_t outer, size_t rows, size_t fresh, size_t size, int circular)
 {

@@ -7,8 +7,8 @@
 #include "compiler/export_c/c_runtime/workspace.h"
 #include "compiler/export_c/c_runtime/windows.h"
 
-/* y = a * b, or y + a * b to `add`; rows of a, of k numbers each, are a_row apart, those of y y_row; b is in panels
- * with room for `most` rows each. */
+/* y = a * b, or y + a * b if `add`. Rows of a have k numbers and are a_row apart, those of y are y_row apart. b is in
+ * panels with space for `most` rows each. */
 static void xc_panel_product(const float *a, size_t a_row, const float *panels, size_t k, size_t most, float *y,
                              size_t y_row, size_t rows, size_t columns, int add)
 {
@@ -72,7 +72,7 @@ static void xc_pack_panels(const float *b, float *panels, size_t k, size_t count
     }
 }
 
-/* As xc_matmul_f32. */
+/* Arguments as for xc_matmul_f32. */
 static void xc_matmul_panels(const float *a, const float *b, float *y, size_t m, size_t k, size_t n, size_t a_row,
                              size_t a_column, size_t b_row, size_t b_column, float *workspace)
 {
@@ -93,8 +93,8 @@ static void xc_matmul_panels(const float *a, const float *b, float *y, size_t m,
 
 /* ---- Windows ---- */
 
-/* Planes are copied with their padding, so that no position of a window lies outside: sizes of such a plane, and the
- * elements of it. */
+/* Planes are copied with their padding, so that each window position is inside. Sizes and elements of a padded
+ * plane. */
 static size_t xc_padded(const xc_window *g, size_t size[3])
 {
     for (int axis = 0; axis < 3; axis++)
@@ -103,8 +103,7 @@ static size_t xc_padded(const xc_window *g, size_t size[3])
     return size[0] * size[1] * size[2];
 }
 
-/* Copies planes `x`, or adds to planes `y` what was summed up with their padding, which is dropped; one of them is
- * NULL. */
+/* Copies planes `x`, or adds sums with padding, which is dropped, to planes `y`. One of them is NULL. */
 static void xc_pad_planes(const xc_window *g, const float *x, float *y, size_t count, float *padded)
 {
     size_t size[3];
@@ -128,7 +127,7 @@ static void xc_pad_planes(const xc_window *g, const float *x, float *y, size_t c
             }
 }
 
-/* Output positions that lie side by side: where in a padded plane the window's first one is. */
+/* Adjacent output positions: the position of the first window in a padded plane. */
 typedef struct xc_row {
     size_t from, length;
 } xc_row;
@@ -149,7 +148,7 @@ static size_t xc_window_rows(const xc_window *g, size_t p, size_t count, xc_row 
     return made;
 }
 
-/* Where in a padded plane a position of the window is, from its first one on. */
+/* Offset of a window position in a padded plane, from its first position. */
 static size_t xc_window_tap(const xc_window *g, size_t tap)
 {
     const size_t c = tap % (size_t)g->kernel[2], rest = tap / (size_t)g->kernel[2];
@@ -159,8 +158,8 @@ static size_t xc_window_tap(const xc_window *g, size_t tap)
     return (a * (size_t)g->dilation[0] * size[1] + b * (size_t)g->dilation[1]) * size[2] + c * (size_t)g->dilation[2];
 }
 
-/* What lies under one position of the window. Rows are copied by whole vectors, so up to XCVM_LANES - 1 numbers behind
- * the line are written, and as many behind the plane are read. */
+/* Copies the elements at one window position. Rows are copied by whole vectors. So up to XCVM_LANES - 1 numbers after
+ * the line are written, and as many after the plane are read. */
 static void xc_window_gather(const float *plane, const xc_row *rows, size_t count, ptrdiff_t stride, float *line)
 {
     for (size_t r = 0; r < count; line += rows[r++].length) {
@@ -174,7 +173,7 @@ static void xc_window_gather(const float *plane, const xc_row *rows, size_t coun
     }
 }
 
-/* The reverse: adds a line to what lies there. */
+/* The reverse: adds a line to the elements of the plane. */
 static void xc_window_spread(float *plane, const xc_row *rows, size_t count, ptrdiff_t stride, const float *line)
 {
     for (size_t r = 0; r < count; line += rows[r++].length) {
@@ -184,7 +183,7 @@ static void xc_window_spread(float *plane, const xc_row *rows, size_t count, ptr
     }
 }
 
-/* As xc_conv_f32. */
+/* Arguments as for xc_conv_f32. */
 static void xc_conv_panels(const xc_window *g, const float *x, const float *w, const float *b, const float *z, float *y,
                            size_t batch, size_t groups, size_t channels, size_t outputs, float *workspace)
 {
@@ -220,8 +219,8 @@ static void xc_conv_panels(const xc_window *g, const float *x, const float *w, c
     }
 }
 
-/* As xc_filter_gradient_f32: what lies under the windows times dy, for XC_PANEL_COLUMNS positions at a time of all
- * images one behind the other. */
+/* Arguments as for xc_filter_gradient_f32. The elements under the windows are multiplied by dy, for XC_PANEL_COLUMNS
+ * consecutive positions of all images at a time. */
 static void xc_filter_gradient_panels(const xc_window *g, const float *x, const float *dy, float *y, size_t batch,
                                       size_t groups, size_t channels, size_t outputs, float *workspace)
 {
@@ -280,7 +279,7 @@ static void xc_turn_filters(const float *w, float *to, size_t groups, size_t cha
                     *to++ = w[(c * outputs + m) * kernel + kernel - 1 - k];
 }
 
-/* As xc_conv_transpose_f32. */
+/* Arguments as for xc_conv_transpose_f32. */
 static void xc_conv_transpose_panels(const xc_window *g, const float *x, const float *w, const float *b, float *y,
                                      size_t batch, size_t groups, size_t channels, size_t outputs, float *workspace)
 {

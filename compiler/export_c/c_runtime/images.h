@@ -116,7 +116,7 @@ static void xc_grid_sample_value(const xc_grid *g, const value_t *x, const void 
 
 typedef struct xc_regions {
     size_t count, batch, channels;
-    int64_t in[2], cells[2], samples; /* along an axis of a cell, 0: as many as it has pixels */
+    int64_t in[2], cells[2], samples; /* samples along an axis of a cell, 0: one per pixel */
     int legacy, greatest;             /* without half a pixel's shift; the greatest, not the mean */
     double scale;
 } xc_regions;

@@ -1,12 +1,12 @@
-/* Vectors of f32: of the width of the instruction set that the C is made for, or, in portable C, of one element. The
- * names are those of ops/simd/lanes.h, so that what is written with them can be taken from the machine's sources. */
+/* Vectors of f32. Their width is that of the target instruction set, or one element in portable C. The names are those
+ * of ops/simd/lanes.h, so that code of the VM can be copied. */
 #ifndef XC_LANES_H
 #define XC_LANES_H
 
 #include "compiler/export_c/c_runtime/numbers.h"
 
-/* Put before a loop whose iterations do not depend on each other, even where its pointers are equal. clang finds that
- * out by itself, and warns of loops that it was told to vectorize and does not. */
+/* Precedes loops whose iterations are independent, even if pointers are equal. clang finds this out by itself, and
+ * warns about such loops if it cannot vectorize them. */
 #undef XCVM_INDEPENDENT
 #if defined(__GNUC__) && !defined(__clang__)
 #define XCVM_INDEPENDENT _Pragma("GCC ivdep")

@@ -4,7 +4,7 @@
 
 #include "compiler/export_c/c_runtime/numbers.h"
 
-/* Rows of x have `columns` elements, `between` of which lie from a gate of a unit to that of the next. */
+/* Rows of x have `columns` elements. The gates of a unit are `between` elements apart. */
 typedef struct xc_lstm {
     size_t rows, units, columns, between;
 } xc_lstm;
@@ -41,8 +41,8 @@ static void xc_lstm_leave_value(const xc_lstm *q, const value_t *out, const valu
     }
 }
 
-/* dh and dc may be NULL, zeros; `sum` becomes the gradient of what c is the sum of. Gradients of gates may lie where
- * the gates do. */
+/* dh and dc may be NULL, which means zeros. `sum` receives the gradient of the summands of c. Gradients of gates may
+ * overwrite the gates. */
 static void xc_lstm_leave_gradient_value(const xc_lstm *q, const value_t *out, const value_t *c, const value_t *dh,
                                          const value_t *dc, value_t *dout, value_t *sum)
 {

@@ -37,8 +37,8 @@ static void xc_copy_axes(void *to, const void *from, size_t size, int rank, cons
     }
 }
 
-/* For each axis of `to`, `places` has the elements of `from` to go on by, one entry for each element of the axis; below
- * 0 there is none, and `fill` stands for it. */
+/* For each axis of `to`, `places` has the offset in `from` of each element of the axis. A negative offset selects
+ * `fill`. */
 static unsigned char *xc_copy_places(unsigned char *to, const unsigned char *from, int outside, size_t size, int rank,
                                      const int64_t *dims, const int64_t *places, const void *fill)
 {
@@ -91,7 +91,8 @@ static int64_t xc_indexed_element(int64_t index, int64_t *place, int rank, const
     return at;
 }
 
-/* Element i of indices, of dims, gives the place along axis; steps are those of x, in elements. */
+/* Element i of indices, which have the shape dims, selects the position along axis. steps are the strides of x in
+ * elements. */
 static int xc_gather_elements_value(const void *x, const value_t *indices, void *y, size_t size, int rank,
                                     const int64_t *dims, const int64_t *steps, int axis, int64_t length)
 {
@@ -134,7 +135,7 @@ static void xc_combine_min_value(void *y, const void *x, size_t count)
     }
 }
 
-/* Updates take the place of what is there, or are combined with it, if `combine` is not NULL. */
+/* Updates replace the existing elements. If `combine` is not NULL, they are combined with them. */
 static int xc_scatter_elements_value(const value_t *indices, const void *updates, void *y, size_t size, int rank,
                                      const int64_t *dims, const int64_t *steps, int axis, int64_t length,
                                      void (*combine)(void *y, const void *x, size_t count))
@@ -155,7 +156,7 @@ static int xc_scatter_elements_value(const value_t *indices, const void *updates
     return 0;
 }
 
-/* The same for a flat y, whose indices are places of its own. */
+/* The same for a flat y, whose indices are element offsets. */
 static int xc_scatter_add_value(const int64_t *indices, const value_t *updates, value_t *y, size_t count,
                                 int64_t length)
 {
@@ -194,7 +195,7 @@ static int xc_gather_tuples(const unsigned char *from, const int64_t *indices, u
     return 0;
 }
 
-/* Where the axis' place equals the index, the second of `values`, else the first. */
+/* The second of `values` if the position on the axis equals the index, else the first. */
 static void xc_one_hot_value(const value_t *indices, void *y, size_t outer, int64_t depth, size_t inner, size_t size,
                              const void *values)
 {

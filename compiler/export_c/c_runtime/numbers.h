@@ -15,7 +15,7 @@ static inline float xc_log_f32(float v) { return xcvm_log_f32(v); }
 static inline double xc_log_f64(double v) { return log(v); }
 static inline float xc_sqrt_f32(float v) { return sqrtf(v); }
 static inline double xc_sqrt_f64(double v) { return sqrt(v); }
-/* What optimizers' steps call it. */
+/* The name of this function in optimizer steps. */
 static inline float xcvm_root_f32(float v) { return sqrtf(v); }
 static inline double xcvm_root_f64(double v) { return sqrt(v); }
 static inline float xc_pow_f32(float u, float v) { return xcvm_pow_f32(u, v); }

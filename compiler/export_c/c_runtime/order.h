@@ -1,4 +1,4 @@
-/* What goes along an axis of `count` elements, `inner` apart, for each of `outer` parts. */
+/* Operations along an axis of `count` elements, which are `inner` apart, for each of `outer` parts. */
 #ifndef XC_ORDER_H
 #define XC_ORDER_H
 
@@ -35,7 +35,7 @@ static void xc_cumulate_value(const value_t *x, value_t *y, size_t outer, size_t
         }
 }
 
-/* Whether element i comes before element k of the order; NaN counts as greater than any number. */
+/* Returns true if element i precedes element k in the order. NaN is greater than any number. */
 static int xc_before_value(const value_t *x, size_t inner, size_t i, size_t k, int largest)
 {
     const value_t u = x[i * inner], v = x[k * inner];

@@ -1,4 +1,4 @@
-/* Products of numbers of bf16: f32 of which the second half is zero. */
+/* Products of bf16 numbers: f32 numbers whose lower half is zero. */
 #ifndef XC_PAIRS_H
 #define XC_PAIRS_H
 
@@ -21,8 +21,8 @@ static float xc_pair_round(float x)
     return x;
 }
 
-/* y = a * w + c + z, with a rounded: w is in panels of 16 columns, in which two rows lie side by side; c NULL or a
- * number for each column, z NULL or as y. */
+/* y = a * w + c + z, with a rounded. w is in panels of 16 columns that interleave two rows. c is NULL or has a number
+ * per column; z is NULL or has the shape of y. */
 static void xc_pair_product(const float *a, const void *w, const float *c, const float *z, float *y, size_t rows,
                             size_t k, size_t columns, float low, float high)
 {

@@ -4,8 +4,7 @@
 
 #include "compiler/export_c/c_runtime/lanes.h"
 
-/* y, of m rows and n columns, is a, of m rows and k columns, times b. Elements of a are a_row and a_column apart, those
- * of b b_row and b_column. */
+/* y [m, n] = a [m, k] times b [k, n]. Elements of a are a_row and a_column apart, those of b b_row and b_column. */
 static void xc_matmul_value(const value_t *a, const value_t *b, value_t *y, size_t m, size_t k, size_t n, size_t a_row,
                             size_t a_column, size_t b_row, size_t b_column)
 {
@@ -56,8 +55,8 @@ typedef struct xc_product {
 } xc_product;
 
 #if defined(XC_PORTABLE)
-/* For `pixels` pixels of one block: one behind the other, which is little code. Four steps at a time make the chains of
- * additions a quarter as long. */
+/* For `pixels` pixels of one block, one after another, which is compact code. Four steps at a time shorten the chains
+ * of additions to a quarter. */
 static void xc_multiply(const xc_product *g, size_t blocks, size_t pixels, const float *x, const float *z, float *y)
 {
     (void)blocks;
@@ -129,12 +128,12 @@ XCVM_INLINE void xc_tile(const xc_product *g, const size_t blocks, const size_t 
         xcvm_lanes_store(sums + i * XCVM_LANES, sum[i]);
 }
 
-/* What the sums of a tile become: they are added to what there was, and clamped. It stands once for all tiles of so
- * many blocks, as unrolled in each of them it would be most of their code. */
+/* Adds the sums of a tile to the previous ones, and clamps them. All tiles of this number of blocks share the code,
+ * because unrolled copies would be most of their code. */
 XCVM_INLINE void xc_finish_tile(const xc_product *g, const size_t blocks, size_t pixels, const float *sums,
                                 const float *z, float *y)
 {
-    /* What is stored might be g, for all that a compiler knows. */
+    /* The compiler cannot exclude that a store changes g. */
     const int resume = g->resume, last = g->last;
     const size_t y_spacing = g->y_spacing, y_block = g->y_block;
     const xcvm_lanes low = xcvm_lanes_all(g->low), high = xcvm_lanes_all(g->high);

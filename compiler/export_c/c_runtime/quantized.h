@@ -1,20 +1,19 @@
-/* Integers of quantized models. Sums are of 32 bits and wrap around; behind them stand floats that are rounded one by
- * one, so that results are the machine's to the bit. */
+/* Integers of quantized models. Sums have 32 bits and wrap around. The floats after them are rounded one by one, so
+ * results are the same bits as the VM's. */
 #ifndef XC_QUANTIZED_H
 #define XC_QUANTIZED_H
 
 #include "compiler/export_c/c_runtime/workspace.h"
 #include "compiler/export_c/c_runtime/windows.h"
 
-/* gcc joins a product and a sum into one rounding unless it is told not to; clang does not from one statement to the
- * next. */
+/* gcc contracts a product and a sum into one rounding unless this is disabled; clang does not across statements. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define XC_ROUNDED __attribute__((optimize("fp-contract=off")))
 #else
 #define XC_ROUNDED
 #endif
 
-/* From low to high, of which NaN becomes low, then to nearest even; both are within 2 to the 21. */
+/* Clamps from low to high, with NaN to low, then rounds to nearest even; both bounds are within 2 to the 21. */
 static inline int32_t xc_nearest(float v, float low, float high)
 {
     v = v > low ? v : low;
@@ -93,8 +92,8 @@ static XC_ROUNDED void xc_quantized_mul(const xc_quantized_pair *t, const uint8_
 /* The outputs of a panel. */
 enum { XC_QUANTIZED_OUTPUTS = 16 };
 
-/* What a row is a sum over are `segments` runs of `length` bytes, made up to quads of four: the rows of the window, or
- * its positions. Where `copies` is not set, rows lie in x as they are, `length` bytes apart. */
+/* A row of the product consists of `segments` runs of `length` bytes, padded to quads of four: the rows of the window,
+ * or its positions. If `copies` is not set, rows are read from x, `length` bytes apart. */
 typedef struct xc_quantized_product {
     xc_window window; /* over axes 1 and 2 */
     size_t batch, groups, channels, outputs;

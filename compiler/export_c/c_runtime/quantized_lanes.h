@@ -1,5 +1,5 @@
-/* Tiles of products of bytes by vectors. What is added up are pairs of 16 bits, exactly, or, where the compiler is told
- * that the processor has it, quads of bytes at once. */
+/* Tiles of products of bytes with vectors. The kernels add pairs of 16-bit products exactly, or quads of bytes at once
+ * if the target has such instructions. */
 #ifndef XC_QUANTIZED_LANES_H
 #define XC_QUANTIZED_LANES_H
 
@@ -13,7 +13,7 @@
 #define XC_ADD_QUADS(sum, quad, w)                                                                                     \
     ((xcvm_sums)_mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32((int)(quad)), (__m256i)(w)))
 #else
-/* Even and odd bytes are multiplied apart: products of two pairs of bytes need 17 bits. */
+/* Even and odd bytes are multiplied separately, because the sum of two products of bytes needs 17 bits. */
 #define XC_ADD_QUADS(sum, quad, w)                                                                                     \
     xcvm_sums_add_pairs(xcvm_sums_add_pairs(sum, (xcvm_sums){0} + (int32_t)((quad)&0x00ff00ffu), xcvm_sums_even(w)),   \
                         (xcvm_sums){0} + (int32_t)((quad) >> 8 & 0x00ff00ffu), xcvm_sums_odd(w))

@@ -7,8 +7,8 @@
 #include "compiler/export_c/c_runtime/workspace.h"
 #include "ops/recurrent/recurrent_functions.h"
 
-/* kind 0: RNN, 1: GRU, 2: LSTM. `packed`: weights and products are as the machine packs them. Sums of a step lie in
- * blocks of `length` units, each with one gate behind the other: as packed, blocks of 16; else one block of all. */
+/* kind 0: RNN, 1: GRU, 2: LSTM. `packed`: weights and products have the VM's packed layout. Sums of a step are in
+ * blocks of `length` units, each gate after the other: blocks of 16 if packed, else one block of all units. */
 typedef struct xc_recurrent {
     int kind, packed, reverse, batch_first, linear_before_reset, input_forget;
     size_t steps, batch, input, hidden, gates, directions, blocks, length;
@@ -69,8 +69,8 @@ static void xc_recurrent_function_value(const xcvm_recurrent_function *f, double
     }
 }
 
-/* One step of the units of a block: `s` are the sums of its gates, of which those of a GRU's candidate are apart:
- * `inner` what is reset. p: peepholes, `hidden` apart, or NULL. */
+/* One step of the units of a block. `s` are the sums of its gates. For the candidate of GRU, `inner` is the sum that is
+ * reset. p: peepholes, `hidden` apart, or NULL. */
 static void xc_recurrent_cell_value(const xc_recurrent *q, const xcvm_recurrent_function *f, value_t *s,
                                     const value_t *inner, const value_t *p, value_t *h, value_t *c, size_t count)
 {
@@ -110,7 +110,7 @@ static void xc_recurrent_cell_value(const xc_recurrent *q, const xcvm_recurrent_
     }
 }
 
-/* The sums of a step with the state h, as the sums of the input lie. */
+/* The sums of a step with the state h, in the layout of the input's sums. */
 static void xc_recurrent_product_value(const xc_recurrent *q, const void *weights, const value_t *h, value_t *to)
 {
     const value_t *const r = weights;
@@ -123,24 +123,24 @@ static void xc_recurrent_product_value(const xc_recurrent *q, const void *weight
     }
 }
 
-/* As packed: r is in panels. */
+/* Packed form: r is in panels. */
 static void xc_packed_recurrent_product_f32(const xc_recurrent *q, const void *r, const float *h, float *to)
 {
     const size_t width = q->blocks * q->gates * q->length;
     xc_packed_product(h, (const float *)r, NULL, NULL, to, 1, q->hidden, width, -INFINITY, INFINITY);
 }
 
-/* Weights of s8 of a direction: panels of quads, sums and scales of their columns. xc_recurrent_bytes_workspace says
- * where the others lie. */
+/* Weights of s8 of a direction: panels of quads, and sums and scales of their columns. xc_recurrent_bytes_workspace
+ * gives the positions of the others. */
 typedef struct xc_recurrent_bytes {
     const int8_t *panels;
     const int32_t *sums;
     const float *scales;
     uint8_t *state; /* in whole quads */
-    float *rest;    /* what the first term leaves of a state; NULL: there is but one */
+    float *rest;    /* remainder of a state after the first term; NULL: there is only one term */
 } xc_recurrent_bytes;
 
-/* What bytes by that scale and zero point leave of x. */
+/* Remainder of x after rounding to bytes by this scale and zero point. */
 static XC_ROUNDED void xc_quantized_rest(const float *x, const uint8_t *bytes, size_t count, float scale, uint8_t zero,
                                          float *rest)
 {
@@ -198,9 +198,9 @@ static XC_ROUNDED void xc_quantized_recurrent_product_f32(const xc_recurrent *q,
     }
 }
 
-/* All steps of one direction and batch entry from state h and cell c on, which become the last ones. `x` gives the sums
- * with the input, biases added, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL.
- * `workspace` has twice the width of the sums, and the units. */
+/* All steps of one direction and batch entry from state h and cell c on, which receive the last ones. `x` has the sums
+ * of the input, biases included, x_step apart; `y` may be NULL. `reset` is the bias that GRU resets, or NULL.
+ * `workspace` has twice the width of the sums, plus the units. */
 static void xc_recurrent_steps_value(const xc_recurrent *q, const xcvm_recurrent_function *f, const value_t *x,
                                      ptrdiff_t x_step, const void *r, const value_t *reset, const value_t *p,
                                      value_t *h, value_t *c, value_t *y, ptrdiff_t y_step, size_t steps,
@@ -241,9 +241,9 @@ static void xc_recurrent_steps_value(const xc_recurrent *q, const xcvm_recurrent
 }
 
 /* x: [steps, batch, ...], or [batch, steps, ...]: the input, or, packed, its products. w, r, b, initial_h, initial_c,
- * p, y, y_h and y_c are the instruction's; b, packed, is what GRU resets. What may be absent is NULL. 1 is returned
- * where a length is out of range. `product` is xc_recurrent_product, or, packed, xc_packed_recurrent_product, or
- * xc_quantized_recurrent_product, of which r are the directions' xc_recurrent_bytes. */
+ * p, y, y_h and y_c are the operands of the instruction; b, if packed, is the bias that GRU resets. Absent operands are
+ * NULL. Returns 1 if a length is out of range. `product` is xc_recurrent_product, xc_packed_recurrent_product if
+ * packed, or xc_quantized_recurrent_product, whose r are the xc_recurrent_bytes of the directions. */
 static int xc_recurrent_value(const xc_recurrent *q, const value_t *x, const value_t *w, const void *r,
                               const value_t *b, const int32_t *lengths, const value_t *initial_h,
                               const value_t *initial_c, const value_t *p, value_t *y, value_t *y_h, value_t *y_c,

@@ -1,4 +1,4 @@
-/* What goes over rows: softmax, normalizations, attention. */
+/* Operations on rows: softmax, normalizations, attention. */
 #ifndef XC_ROWS_H
 #define XC_ROWS_H
 
@@ -80,8 +80,8 @@ static void xc_softmax_value(const value_t *x, value_t *y, size_t outer, size_t 
         }
 }
 
-/* Rows less their mean (unless `root`), divided by their deviation, then times `scale` plus `b`, element i of which
- * stands for `count / scale_count` elements of the row, or for those of row % rows_a_turn. NULL: none. */
+/* Rows minus their mean (unless `root`), divided by their deviation, then times `scale` plus `b`. Element i of these
+ * belongs to `count / scale_count` elements of the row, or to those of row % rows_a_turn. NULL: none. */
 static void xc_normalize_value(const value_t *x, value_t *y, const value_t *scale, const value_t *b, value_t *means,
                                value_t *deviations, size_t rows, size_t count, value_t epsilon, int root)
 {
@@ -177,7 +177,8 @@ typedef struct xc_attention {
     size_t batch, heads, group, queries, keys, width, v_width, mask_keys;
     xc_rows q, k, v, y, mask;
     double scale, softcap;
-    int64_t left, right, place; /* keys that a query sees before and behind its own place; below 0: all */
+    int64_t left, right, place; /* number of keys that a query attends to before and after its own position; below 0:
+                                 * all */
     int causal, nan_rows, boolean;
 } xc_attention;
 

@@ -5,9 +5,8 @@
 #include "compiler/export_c/c_runtime/numbers.h"
 #include "compiler/export_c/c_runtime/workspace.h"
 
-/* Of n complex points of x, `step` points apart, to y. The table has the roots of one for the whole transform, of which
- * every `every`-th is taken: points of even and of odd number are transformed apart as long as there are two of them.
- */
+/* Transforms n complex points of x, `step` points apart, to y. The table has the roots of unity of the whole transform,
+ * of which every `every`-th is used. Even and odd points are transformed separately while n is even. */
 static void xc_fourier(const double *x, size_t step, double *y, size_t n, const double *roots, size_t every)
 {
     if (n % 2 == 0) {
@@ -37,8 +36,8 @@ static void xc_fourier(const double *x, size_t step, double *y, size_t n, const 
     }
 }
 
-/* `count` points of `length` are given, of one or two parts, `step` elements apart; the others are zero, or, from half
- * a spectrum, the conjugates of those. `bins` are wanted. */
+/* The input has `count` points of the `length`, with one or two parts, `step` elements apart. The others are zero or,
+ * for half a spectrum, the conjugates. The output has `bins` points. */
 typedef struct xc_transform {
     size_t length, count, parts, step, bins, out_parts, out_step;
     int from_half;

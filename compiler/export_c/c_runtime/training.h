@@ -1,4 +1,4 @@
-/* What a training step is made of besides the network: losses, statistics of batches, optimizers. */
+/* Parts of a training step besides the network: losses, batch statistics, optimizers. */
 #ifndef XC_TRAINING_H
 #define XC_TRAINING_H
 
@@ -39,14 +39,14 @@ static int xc_class_loss_value(const value_t *x, const void *targets, int wide, 
 
 static uint64_t xc_random_next(uint64_t *state) { return xcvm_random_scramble(*state += XCVM_RANDOM_STEP); }
 static double xc_random_uniform(uint64_t *state) { return xcvm_random_unit(xc_random_next(state)); }
-/* Box and Muller's transform, of which one half is used. */
+/* The Box-Muller transform; only one of its two results is used. */
 static double xc_random_normal(uint64_t *state)
 {
     const double u = xc_random_uniform(state), v = xc_random_uniform(state);
     return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
 }
 
-/* y = x / (1 - ratio) where what is drawn is not below ratio, which the mask says, else 0. */
+/* y = x / (1 - ratio) if the random number is at least ratio, else 0. The mask has the same condition. */
 static void xc_drop_value(uint64_t *state, const value_t *x, value_t *y, uint8_t *mask, size_t count, double ratio)
 {
     for (size_t i = 0; i < count; i++) {
@@ -104,7 +104,8 @@ static void xc_batch_norm_training_value(const value_t *x, value_t *y, const val
     }
 }
 
-/* Sums are taken about the first element, so that a mean far from 0 takes nothing from the variance. */
+/* Sums are computed about the first element, so that a mean far from 0 does not reduce the precision of the
+ * variance. */
 static void xc_batch_norm_gradient_value(const value_t *g, const value_t *x, const value_t *scale, value_t *dx,
                                          value_t *dscale, value_t *db, size_t batch, size_t channels, size_t plane,
                                          double epsilon)
@@ -172,7 +173,7 @@ static double xc_squares_value(const value_t *x, const value_t *summands, size_t
     return sum;
 }
 
-/* What the rate of a tensor of this norm is multiplied by. */
+/* Factor of the rate of a tensor of this norm. */
 static double xc_trust(double norm, double gradient_norm, double trust, const xcvm_step_numbers *t)
 {
     const double divisor = fabs(t->scale) * gradient_norm + t->decay * norm + t->epsilon;

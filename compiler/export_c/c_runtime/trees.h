@@ -4,15 +4,15 @@
 
 #include "compiler/export_c/c_runtime/numbers.h"
 
-/* aggregate 0: sum, 1: mean, 2: least, 3: greatest. */
+/* aggregate 0: sum, 1: mean, 2: minimum, 3: maximum. */
 typedef struct xc_forest {
     size_t rows, features, trees, node_count, leaves, weights, targets;
     int aggregate;
     const int32_t *nodes, *roots, *starts, *leaf_targets;
 } xc_forest;
 
-/* 1 where a tree is none: children lie behind their parents, so that every traversal ends. A leaf is -1 less its
- * number. */
+/* Finds the leaf of a row. Returns 1 for an invalid tree. Children follow their parents, so each traversal ends. Leaf
+ * number k is -1 - k. */
 static int xc_traverse_value(const xc_forest *f, const value_t *splits, const value_t *row, int32_t *at)
 {
     while (*at >= 0) {
@@ -32,7 +32,7 @@ static int xc_traverse_value(const xc_forest *f, const value_t *splits, const va
     return 0;
 }
 
-/* The votes of each tree for each row; `sums` has room for those of a row. */
+/* The votes of each tree for each row; `sums` has space for those of a row. */
 static int xc_vote_value(const xc_forest *f, const value_t *x, const value_t *splits, const value_t *weights,
                          value_t *y, double *sums)
 {

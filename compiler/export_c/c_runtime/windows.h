@@ -10,7 +10,7 @@ typedef struct xc_window {
     ptrdiff_t pad_end[3]; /* of pools that count it */
 } xc_window;
 
-/* The output positions [*first, *last) whose input position for window position k lies inside. */
+/* Output positions [*first, *last) whose input position for window position k is inside. */
 static void xc_window_inside(const xc_window *w, int axis, ptrdiff_t k, ptrdiff_t *first, ptrdiff_t *last)
 {
     const ptrdiff_t stride = w->stride[axis], shift = w->pad[axis] - k * w->dilation[axis];
@@ -22,8 +22,8 @@ static void xc_window_inside(const xc_window *w, int axis, ptrdiff_t k, ptrdiff_
     *last = high > low ? high : low;
 }
 
-/* What one position of the window meets: output positions [first, last) of each axis lie inside, and `start` is the
- * input element of output position 0. */
+/* One window position: output positions [first, last) of each axis are inside, and `start` is the input element of
+ * output position 0. */
 typedef struct xc_meeting {
     ptrdiff_t first[3], last[3], start;
 } xc_meeting;
@@ -145,7 +145,7 @@ static void xc_filter_gradient_value(const xc_window *g, const value_t *x, const
 
 /* ---- Pools ---- */
 
-/* The window positions [*first, *last) of output o that lie in `size` elements of an axis. */
+/* Window positions [*first, *last) of output o that are within the `size` elements of an axis. */
 static void xc_window_clip(const xc_window *w, int axis, ptrdiff_t o, ptrdiff_t size, ptrdiff_t *first, ptrdiff_t *last)
 {
     const ptrdiff_t start = o * w->stride[axis] - w->pad[axis], step = w->dilation[axis];

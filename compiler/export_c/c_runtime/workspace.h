@@ -1,5 +1,6 @@
-/* The memory that functions of exported C work in, their `workspace`: how large it is, and where its parts begin. By
- * these the exporter reserves it and the functions lay it out. Sizes are in elements, f32 unless told. */
+/* Layout of `workspace`, the working memory of functions of exported C: its size and the offsets of its parts. The
+ * exporter reserves it and the functions use it by the same definitions. Sizes are in f32 elements unless stated
+ * otherwise. */
 #ifndef XC_WORKSPACE_H
 #define XC_WORKSPACE_H
 
@@ -84,8 +85,8 @@ static inline xc_conv_transpose_workspace xc_conv_transpose_workspace_of(size_t 
 /* Blocks of inputs whose filters are transformed at a time, and floats between the numbers of points. */
 enum { XC_PORTION = 2, XC_GAP = 16 };
 
-/* The transformed tiles of a band, their products with `blocks` blocks of outputs, and filters; of each, what is
- * between two of the points. */
+/* The transformed tiles of a band, their products with `blocks` blocks of outputs, and filters, with the distance
+ * between two points of each. */
 typedef struct xc_winograd_workspace {
     size_t input_point, product_point, filter_point, products, filters, all;
 } xc_winograd_workspace;
@@ -110,8 +111,8 @@ enum { XC_QUANTIZED_ROWS = 4 };
 /* xc_block_product, in bytes: scales and sums of a row's blocks, then its k integers of 8 bits. */
 static inline size_t xc_block_workspace_bytes(size_t blocks, size_t k) { return 2 * blocks * sizeof(float) + k; }
 
-/* xc_recurrent: a state and a cell, what a step takes (sums, inner sums and a reset state), and the sums of the input
- * of `steps` steps, 0 where these are given. */
+/* xc_recurrent: a state and a cell, the memory of a step (sums, inner sums and a reset state), and the input's sums of
+ * `steps` steps, 0 if these are an operand. */
 typedef struct xc_recurrent_workspace {
     size_t cell, step, inputs, all;
 } xc_recurrent_workspace;
@@ -125,8 +126,8 @@ static inline xc_recurrent_workspace xc_recurrent_workspace_of(size_t units, siz
     return r;
 }
 
-/* xc_recurrent by weights of s8, in bytes: behind `floats` numbers of xc_recurrent_workspace what the first of two
- * terms leaves of a state, then a state in whole quads. */
+/* xc_recurrent with weights of s8, in bytes: after `floats` numbers of xc_recurrent_workspace the remainder of a state
+ * after the first of two terms, then a state in whole quads. */
 typedef struct xc_recurrent_bytes_workspace {
     size_t rest, state, all;
 } xc_recurrent_bytes_workspace;
