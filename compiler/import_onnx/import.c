@@ -300,7 +300,7 @@ static xcvm_status import_model(xcc_importer *imp, const void *bytes, size_t cou
 
 xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report)
 {
-    /* What failed is read back from the error, so there must be one. */
+    /* The reason of a failure is read from the error, so an error is required. */
     xcvm_error *error = m->error, own = {.pc = -1};
     if (error == NULL)
         m->error = &own;

@@ -16,13 +16,14 @@ xcvm_status xcc_function_find(xcc_importer *imp, const Onnx__NodeProto *node, xc
 /* Fills its tables. */
 xcvm_status xcc_function_open(xcc_importer *imp, xcc_function *function);
 
-/* Notes module->error as a problem of the node, so that the import can go on to find more. Statuses that say nothing of
- * the node, as OUT_OF_MEMORY, are returned. */
+/* Records module->error as a problem of the node, so that import can continue and find others. Returns statuses that do
+ * not concern the node, such as OUT_OF_MEMORY. */
 xcvm_status xcc_problem_note(xcc_importer *imp, const Onnx__NodeProto *node, int64_t version);
 /* Notes every operator in `nodes`, their subgraphs and the functions they call that cannot be imported. */
 xcvm_status xcc_import_survey(xcc_importer *imp, const xcc_frame *frame, Onnx__NodeProto *const *nodes, size_t count);
 
-/* Order in which the nodes can run, as they stand where possible. Checks that all names are there, and once. */
+/* Sorts the nodes into an order that can be executed, and keeps their order if possible. Checks that each name is
+ * defined exactly once. */
 xcvm_status xcc_import_order(xcc_importer *imp, const xcc_scope *scope, Onnx__NodeProto *const *nodes, size_t count,
                              size_t *order);
 /* Lowers nodes at the end of scope->graph and binds their results. */

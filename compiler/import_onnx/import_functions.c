@@ -1,4 +1,4 @@
-/* Functions of a model: which of them a node calls, and what is looked up in one by name. */
+/* Functions of a model: finds the function that a node calls, and looks up names in it. */
 #include "compiler/import_onnx/import.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ xcvm_status xcc_functions_read(xcc_importer *imp)
         if (f->name == NULL)
             continue;
         XCVM_TRY(make_key(imp, f->domain, f->name, &f->base, FUNCTION_OVERLOAD));
-        /* Of several, the first. */
+        /* The first, if there are several. */
         if (xcc_table_lookup(&imp->functions, imp->key) != NULL)
             continue;
         const char *key = xcc_string(m, imp->key, strlen(imp->key));

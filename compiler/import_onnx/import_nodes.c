@@ -8,8 +8,8 @@
 
 enum { DEEPEST_CALL = 32, SPARE_INPUTS = 8 };
 
-/* What calls of functions may come to: so many nodes more than the model itself has, its functions' included, and of
- * their messages' bytes so many, or so many times the model's. */
+/* Limits of the expansion of function calls: nodes beyond those of the model and its functions, and bytes of messages,
+ * absolute and as a multiple of the model's size. */
 enum { MOST_INLINED = 1 << 18, INLINED_RATIO = 4 };
 #define INLINED_BYTES ((size_t)256 << 20)
 
@@ -180,7 +180,7 @@ static xcvm_status inline_function(xcc_lowering *n, xcc_function *function)
     return XCVM_OK;
 }
 
-/* What Chainer Compiler notes on nodes for itself. */
+/* Attributes that Chainer Compiler adds for its own use. */
 static void ignore_annotations(xcc_lowering *n)
 {
     static const char *const names[] = {"chainer_order", "chainer_fusion_group", "chainer_host",
@@ -251,8 +251,8 @@ xcvm_status xcc_import_nodes(xcc_importer *imp, xcc_scope *scope, Onnx__NodeProt
 
 /* ---- Graphs ---- */
 
-/* Initializers are what learning changes, but for integers, booleans and strings, which have no gradient, and what has
- * no elements. Those that decide shapes become constants where that shows (xcc_parameter_fix). */
+/* Initializers are trainable, except integers, bools and strings, which have no gradient, and empty tensors. Those that
+ * decide shapes become constants later (xcc_parameter_fix). */
 static xcvm_status bind_tensor(xcc_importer *imp, xcc_scope *scope, const char *name, const xcc_tensor *t)
 {
     const bool learned = xcvm_dtype_in(t->dtype, XCVM_TYPES_FLOAT) && t->count > 0;

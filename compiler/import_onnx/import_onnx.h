@@ -5,10 +5,8 @@
 #include "compiler/ir/graph.h"
 
 /* Parses an ONNX ModelProto and lowers it, node by node, to a module of instructions (import.c; one file of lowerings
- * for each family). `dir` is the folder beneath which external data is opened; NULL refuses it. Unsupported nodes are
- * all collected before it fails, one per line in the message as far as it reaches; `report` (may be NULL) gets all of
- * them.
- */
+ * per family). External data is opened below the directory `dir`; NULL refuses it. Collects all unsupported nodes
+ * before it fails. The message has one per line, as far as there is space; `report` (may be NULL) receives all. */
 xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report);
 
 /* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */

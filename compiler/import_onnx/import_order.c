@@ -149,7 +149,7 @@ static xcvm_status report_cycle(const sorter *s, const size_t *stack, size_t dep
                           "the graph has a cycle, each of these nodes needs the next one's result: %s", text);
 }
 
-/* Depth first from each node in turn, so that nodes that stand in order stay where they are. */
+/* Depth-first from each node in turn, so nodes that are in order keep their positions. */
 static xcvm_status sort(const sorter *s, size_t *order)
 {
     enum { NEW, OPEN, DONE };

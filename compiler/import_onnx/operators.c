@@ -1,4 +1,4 @@
-/* The table of operators that the compiler knows. */
+/* The table of operators that the compiler supports. */
 #include "compiler/import_onnx/operators.h"
 #include "compiler/import_onnx/import_onnx.h"
 #include "compiler/import_onnx/lower/lower.h"

@@ -28,7 +28,7 @@ static xcc_value *filtered(xcc_lowering *n, const xcc_contrib_attention *a, xcc_
         (xcc_value *[]){visible, xcc_build_number(&n->b, a->q, 0), xcc_build_number(&n->b, a->q, a->mask_filter)});
 }
 
-/* How many keys there are, with those of the past, as i32 of rank 0. */
+/* Number of keys including those of the past, as i32 of rank 0. */
 static xcc_value *key_count(xcc_lowering *n, const xcc_contrib_attention *a)
 {
     xcc_value *count = xcc_build_dim_of(&n->b, a->k, is_flat(a->k) ? 1 : 2);
@@ -61,7 +61,7 @@ static xcvm_status mask_positions(xcc_lowering *n, const xcc_contrib_attention *
     return *visible != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* What is added to the scores, [batch, heads or 1, length or 1, keys]; *sum NULL: nothing. */
+/* Tensor added to the scores, [batch, heads or 1, length or 1, keys]; *sum NULL: none. */
 static xcvm_status mask_scores(xcc_lowering *n, const xcc_contrib_attention *a, xcc_value **sum)
 {
     xcc_value *visible;
@@ -121,7 +121,7 @@ xcvm_status xcc_contrib_attend(xcc_lowering *n, xcc_contrib_attention *a)
                "the query has %lld columns, which %lld heads do not divide", (long long)width, (long long)a->heads);
     XCVM_TRY(mask_scores(n, a, &mask));
     const bool parted = is_flat(a->q) && !is_flat(a->k);
-    /* One query sees all keys, wherever it stands. */
+    /* One query attends to all keys, whatever its position. */
     const int64_t queries = a->q->type.dims[is_flat(a->q) ? 1 : 2];
     xcc_value *q = parted ? apart(n, a->q, a->heads) : a->q;
     xcc_value *y = xcc_value_create(n->b.graph, NULL);
@@ -325,8 +325,8 @@ xcvm_status xcc_lower_contrib_multi_head_attention(xcc_lowering *n)
     return bind_attention(n, &a);
 }
 
-/* One token whose key and value are written into buffers behind those of the past, or cross-attention to keys that are
- * there. */
+/* One token, whose key and value are written into buffers after those of the past, or cross-attention to existing
+ * keys. */
 xcvm_status xcc_lower_contrib_decoder_masked_attention(xcc_lowering *n)
 {
     xcc_contrib_attention a = {.mask = xcc_input(n, 3), .bias = xcc_input(n, 4)};
@@ -379,7 +379,7 @@ xcvm_status xcc_lower_contrib_decoder_masked_attention(xcc_lowering *n)
 
 /* ---- Without padding ---- */
 
-/* Rows of a batch without its padding; token_offset lists where the tokens stand, those of the padding last. */
+/* Rows of a batch without its padding. token_offset lists the positions of the tokens, then those of the padding. */
 typedef struct unpadded {
     xcc_value *batch, *length; /* as tensors of shape [1] */
     xcc_value *places;         /* of the tokens, i64 [tokens, 1] */

@@ -119,8 +119,8 @@ static xcvm_qblocks layout_of(const block_weights *w)
                           .bits = w->bits == 2 ? 4 : (unsigned)w->bits};
 }
 
-/* Whether the product takes the blocks as they are: constants, multiplied in f32, and nothing to be differentiated;
- * many nodes may have the same ones. */
+/* Returns true if the product can use the blocks directly: they are constants, the computation is f32, and nothing is
+ * differentiated. Several nodes may share them. */
 static bool takes_blocks(const xcc_lowering *n, const block_weights *w)
 {
     const xcc_options *o = n->m->options;
@@ -221,7 +221,7 @@ xcvm_status xcc_lower_contrib_mat_mul_nbits(xcc_lowering *n)
 
 /* ---- MatMulBnb4 ---- */
 
-/* Four bits stand for one of 16 floats, the high ones of a byte first; blocks go on from row to row. */
+/* A code of 4 bits selects one of 16 floats. The high bits of a byte come first. Blocks continue across rows. */
 xcvm_status xcc_lower_contrib_mat_mul_bnb4(xcc_lowering *n)
 {
     static const float tables[2][16] = {
@@ -305,7 +305,7 @@ xcvm_status xcc_lower_contrib_gather_block_quantized(xcc_lowering *n)
                XCVM_MAX_RANK);
     const bool within = axis == along;
     if (!within) {
-        /* What is not asked for is not turned into floats. */
+        /* Results that are not used are not converted to floats. */
         data = xcc_build_gather(&n->b, data, indices, axis);
         scale = xcc_build_gather(&n->b, scale, indices, axis);
         if (zero != NULL && (zero = xcc_build_gather(&n->b, zero, indices, axis)) == NULL)

@@ -71,12 +71,12 @@ xcvm_status xcc_lower_contrib_rotary_embedding(xcc_lowering *n)
 
 /* ---- Caches ---- */
 
-/* Attention of heads in groups to a cache: what is new stands behind what is there. */
+/* Grouped-query attention with a cache: new rows follow the existing ones. */
 typedef struct cached {
     xcc_value *q, *k, *v; /* [batch, heads or key heads, length, size] */
     xcc_value *past_key, *past_value, *present_key, *present_value;
     xcc_value *batch, *length; /* as tensors of shape [1] */
-    xcc_value *total;          /* the longest sequence with what is new, [1] */
+    xcc_value *total;          /* length of the longest sequence including new tokens, [1] */
     xcc_value *before;         /* keys of each sequence that are there already, [batch, 1]; NULL: none of any */
     int64_t heads, key_heads;
 } cached;
@@ -113,7 +113,7 @@ static xcvm_status read_cached(xcc_lowering *n, cached *c)
     return c->q != NULL && c->k != NULL && c->v != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* How many keys each sequence has already, from how many it has with what is new; none, if that is all there is. */
+/* Number of existing keys of each sequence, from its number including new ones; 0 if all are new. */
 static xcvm_status count_before(xcc_lowering *n, cached *c, xcc_value *totals)
 {
     if (c->past_key == NULL)
@@ -125,7 +125,7 @@ static xcvm_status count_before(xcc_lowering *n, cached *c, xcc_value *totals)
     return c->before != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* The cache with `fresh` behind what each sequence has, longer if it does not hold that. */
+/* The cache with `fresh` after the rows of each sequence. It grows if necessary. */
 static xcc_value *extended(xcc_lowering *n, const cached *c, xcc_value *past, xcc_value *fresh)
 {
     if (past == NULL)
@@ -151,7 +151,7 @@ static xcvm_status extend_caches(xcc_lowering *n, cached *c)
     return c->present_key != NULL && c->present_value != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* The operator's results: what was attended to, [batch, heads, length, size] (NULL: it failed), and the caches. */
+/* The operator's results: the attention output [batch, heads, length, size] (NULL: failure), and the caches. */
 static xcvm_status bind_attended(xcc_lowering *n, const cached *c, xcc_value *attended)
 {
     XCVM_TRY(xcc_bind(n, 0, xcc_build_heads_together(&n->b, attended)));
@@ -242,7 +242,7 @@ static xcvm_status rotate(xcc_lowering *n, cached *c, xcc_value *cos, xcc_value 
     return c->q != NULL && c->k != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* What GroupQueryAttention is asked for beyond its operands. */
+/* Attributes of GroupQueryAttention. */
 typedef struct grouped {
     int64_t window;
     double scale, softcap;
@@ -299,7 +299,7 @@ static bool is_read_in_place(const xcc_lowering *n, const cached *c, const group
     return fits;
 }
 
-/* The cache is read where it lies, so that `present` need not be there before the end of the run. */
+/* The cache is read in place, so `present` is not needed before the end of the run. */
 static xcc_value *attend_in_place(xcc_lowering *n, const cached *c, const grouped *g)
 {
     xcc_value *before = xcc_build_squeeze(&n->b, c->before, 1, (const int64_t[]){1});
@@ -311,8 +311,8 @@ static xcc_value *attend_in_place(xcc_lowering *n, const cached *c, const groupe
                      .softcap = g->softcap, .is_causal = 1);
 }
 
-/* The mask with the bias. A bias is as long as the longest sequence, the cache may be longer; what is behind is hidden,
- * and left out of keys and values. */
+/* The mask with the bias. A bias has the length of the longest sequence, and the cache may be longer. Rows beyond are
+ * masked, and dropped from keys and values. */
 static xcc_value *add_bias(xcc_lowering *n, xcc_value *bias, xcc_value *mask, xcc_value **k, xcc_value **v)
 {
     xcc_value *zero = XCC_BUILD_INTS(&n->b, 0), *axis = XCC_BUILD_INTS(&n->b, 3);

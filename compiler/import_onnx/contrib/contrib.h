@@ -13,9 +13,9 @@ xcc_value *xcc_contrib_biased(xcc_lowering *n, xcc_value *x, xcc_value *bias);
 /* An image [batch, ..., channels] as [batch, channels, ...], and back. */
 xcc_value *xcc_contrib_channels_first(xcc_lowering *n, xcc_value *x);
 xcc_value *xcc_contrib_channels_last(xcc_lowering *n, xcc_value *x);
-/* Fails unless the tensor's rank lies in the range, where it is known. */
+/* Fails if the rank of the tensor is known and outside of the range. */
 xcvm_status xcc_contrib_need_ranks(const xcc_lowering *n, const xcc_value *x, const char *what, int least, int most);
-/* Reads an attribute that has to be there, and to lie in the range. */
+/* Reads a required attribute, which must be in the range. */
 xcvm_status xcc_contrib_need_int(xcc_lowering *n, const char *name, int64_t least, int64_t most, int64_t *value);
 
 /* ---- Quantized values (quantized.c) ---- */
@@ -32,7 +32,7 @@ xcc_value *xcc_contrib_unpacked(xcc_lowering *n, xcc_value *bytes, int64_t bits)
 
 /* ---- Attention (attention.c) ---- */
 
-/* What Attention, MultiHeadAttention and their quantized and packed relatives come to. */
+/* The common form of Attention, MultiHeadAttention, and their quantized and packed variants. */
 typedef struct xcc_contrib_attention {
     xcc_value *q, *k, *v; /* of rank 3, heads side by side, or of rank 4, [batch, heads, length, size] */
     xcc_value *mask;      /* ONNX Runtime's key padding mask or mask index; NULL: none */

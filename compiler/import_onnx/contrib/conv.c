@@ -1,11 +1,11 @@
-/* Contributed operators: convolutions and pooling, with what was merged into them, with channels last, and in ONNX
- * Runtime's blocked layout. */
+/* Contributed operators: convolutions and pools with fused operations, with channels last, and in ONNX Runtime's
+ * blocked layout. */
 #include "base/isas.h"
 #include "compiler/import_onnx/contrib/contrib.h"
 #include "ops/table/table.h"
 #include "proto/arguments.h"
 
-/* Of ONNX's pools that these are made of. */
+/* ONNX's pools that these operators lower to. */
 enum { POOL_OPSET = 12 };
 
 static const char blocked_domain[] = "com.microsoft.nchwc";
@@ -65,14 +65,14 @@ xcvm_status xcc_lower_contrib_nhwc(xcc_lowering *n)
 
 /* ---- Blocked layout ----
  *
- * Its values are lowered as if they had ONNX's layout with the channels filled up to whole blocks with zeros: between
- * ReorderInput and ReorderOutput there are only operators that do not tell. Weights stand in the model as they are in
- * memory, in blocks of as many channels as vectors of the CPU that it was saved on have elements. */
+ * Values are lowered as if they had ONNX's layout with channels padded to whole blocks with zeros. The operators
+ * between ReorderInput and ReorderOutput do not depend on the layout. Weights are stored in memory layout. The size of
+ * a block is the number of vector elements of the CPU that the model was saved on. */
 
 enum { WIDE_BLOCK = 16, NARROW_BLOCK = 8 };
 
-/* The model does not say what it was saved for, but shapes of its weights may tell. If none does, it is taken to be for
- * this CPU, for which alone ONNX Runtime would run it. */
+/* The model does not state its block size, but shapes of its weights may imply it. If none does, it is that of this
+ * CPU, the only one for which ONNX Runtime would run the model. */
 static int64_t block_of_cpu(void)
 {
 #if defined(__x86_64__)

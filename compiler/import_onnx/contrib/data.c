@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What the domain has from before ONNX had it: ONNX's operator of that name and opset. */
+/* Operators that the domain had before ONNX: ONNX's operator of that name and opset. */
 static xcvm_status as_onnx(xcc_lowering *n, const char *name, int64_t version)
 {
     xcc_value *y;
@@ -46,7 +46,7 @@ xcvm_status xcc_lower_contrib_expand_dims(xcc_lowering *n)
     return as_onnx(n, "Unsqueeze", 13);
 }
 
-/* In the order in which they come first; where each element stands among them; how often each is there. */
+/* Unique values in the order of first occurrence, the index of each element among them, and their counts. */
 xcvm_status xcc_lower_contrib_unique(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 1, 1));
@@ -65,7 +65,7 @@ xcvm_status xcc_lower_contrib_unique(xcc_lowering *n)
 
 /* ---- CropAndResize ---- */
 
-/* Where a crop's rows (or columns) lie in the image, [boxes, count], in pixels. */
+/* Coordinates of a crop's rows (or columns) in the image, [boxes, count], in pixels. */
 static xcc_value *crop_places(xcc_lowering *n, xcc_value *boxes, int64_t side, xcc_value *count, xcc_value *last)
 {
     xcc_value *begin = xcc_build_slice(&n->b, boxes, 1, side, side + 1, 1);
@@ -195,7 +195,7 @@ xcvm_status xcc_lower_contrib_relative_position_bias(xcc_lowering *n)
 xcvm_status xcc_lower_contrib_gated_relative_position_bias(xcc_lowering *n)
 {
     int64_t heads;
-    XCVM_TRY(xcc_need_inputs(n, 6, 6)); /* a token_offset stands for queries without padding */
+    XCVM_TRY(xcc_need_inputs(n, 6, 6)); /* a token_offset represents queries without padding */
     XCVM_TRY(xcc_contrib_need_int(n, "num_heads", 1, INT32_MAX, &heads));
     XCVM_TRY(xcc_contrib_need_ranks(n, n->inputs[0], "query_layer", 3, 3));
     XCVM_CHECK(n->m->error,
@@ -219,8 +219,8 @@ xcvm_status xcc_lower_contrib_gated_relative_position_bias(xcc_lowering *n)
 
 /* ---- Words ---- */
 
-/* Letters of words [words, letters] become vectors, which windows of filters look at; of what each filter gives the
- * greatest over the places in the word. Words end with letters of 0. */
+/* Letters of words [words, letters] become vectors, to which windows of filters are applied. The result is the maximum
+ * of each filter over the positions of the word. Words are padded with letters 0. */
 xcvm_status xcc_lower_contrib_word_conv_embedding(xcc_lowering *n)
 {
     static const char *const names[] = {"embedding_size", "conv_window_size", "char_embedding_size"};
@@ -241,7 +241,7 @@ xcvm_status xcc_lower_contrib_word_conv_embedding(xcc_lowering *n)
     xcc_value *images = xcc_build_unsqueeze(&n->b, vectors, 1, (const int64_t[]){1}), *y;
     XCVM_TRY(xcc_lower_inner(n, "", "Conv", 11, 3, (xcc_value *[]){images, w, b}, 1, &y));
     y = xcc_build_squeeze(&n->b, xcc_build_unary(&n->b, XCVM_OP_Tanh, y), 1, (const int64_t[]){3});
-    /* Windows that begin behind the last whole one of the word do not count. */
+    /* Windows that begin after the last complete one of the word are ignored. */
     xcc_value *places = xcc_build_squeeze(&n->b, xcc_build_dim_of(&n->b, y, 2), 1, (const int64_t[]){0});
     xcc_value *place = xcc_build_call(
         &n->b, XCVM_OP_Range, 3, (xcc_value *[]){xcc_scalar_i64(n->b.graph, 0), places, xcc_scalar_i64(n->b.graph, 1)});

@@ -135,7 +135,7 @@ xcvm_status xcc_lower_contrib_bias_softmax(xcc_lowering *n)
     return xcc_bind(n, 0, y);
 }
 
-/* Dropout of data + bias, plus what goes past it. */
+/* Dropout of data + bias, plus the residual. */
 xcvm_status xcc_lower_contrib_bias_dropout(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 5));
@@ -236,7 +236,7 @@ xcvm_status xcc_lower_contrib_irfft(xcc_lowering *n)
     XCVM_CHECK(n->m->error, rank >= 2, SHAPE_MISMATCH, "X has %d dimensions, 2 or more are needed", rank);
     const int64_t half = n->inputs[0]->type.dims[rank - 2];
     XCVM_CHECK(n->m->error, half >= 2, UNSUPPORTED, "the length of the transform has to be known, and 2 or more");
-    /* The whole spectrum, of which what is left out is the conjugate of what is there, from behind. */
+    /* The whole spectrum. Its missing part is the conjugate of the given part in reverse order. */
     xcc_value *x = n->inputs[0], *mirror = xcc_build_slice(&n->b, x, rank - 2, half - 2, 0, -1);
     float signs[2] = {1, -1};
     const int64_t two = 2;

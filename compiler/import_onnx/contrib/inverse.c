@@ -2,7 +2,7 @@
 #include "compiler/import_onnx/contrib/contrib.h"
 #include "compiler/import_onnx/lower/loop.h"
 
-/* The matrices [batch, n, 2 * n] with the unit matrix beside them, of which columns become the unit matrix's. */
+/* The matrices [batch, n, 2 * n], augmented by the unit matrix, some of whose columns are already reduced. */
 typedef struct elimination {
     xcc_value *rows; /* 0 ... n - 1 */
 } elimination;

@@ -1,4 +1,4 @@
-/* Contributed operators: matrix products with what was merged into them, and mixtures of experts. */
+/* Contributed operators: matrix products with fused operations, and mixtures of experts. */
 #include "compiler/import_onnx/contrib/contrib.h"
 
 /* ---- Products ---- */

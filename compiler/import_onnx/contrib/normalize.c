@@ -1,4 +1,4 @@
-/* Contributed operators: normalization, with what is added before it. */
+/* Contributed operators: normalization with preceding additions. */
 #include "compiler/import_onnx/contrib/contrib.h"
 
 /* ONNX Runtime's for sums with a residual, and for embeddings. */

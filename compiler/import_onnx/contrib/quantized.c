@@ -60,7 +60,7 @@ static xcvm_status read_value(xcc_lowering *n, size_t i, xcc_value **x)
     return *x != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* Result 0 is y by the scale that is operand i and the zero point behind it. */
+/* Result 0 is y with the scale in operand i and the zero point in the next operand. */
 static xcvm_status bind_quantized(xcc_lowering *n, xcc_value *y, size_t i)
 {
     XCVM_TRY(xcc_contrib_need_operand(n, i, "the result's scale"));
@@ -152,7 +152,7 @@ xcvm_status xcc_lower_contrib_qlinear_reduce_mean(xcc_lowering *n)
     return bind_quantized(n, xcc_build_reduce(&n->b, XCVM_OP_ReduceMean, x, list, keep), 3);
 }
 
-/* ONNX's pool of the name behind "QLinear", on images whose channels may be last. */
+/* ONNX's pool of the name after "QLinear", for images whose channels may be last. */
 xcvm_status xcc_lower_contrib_qlinear_pool(xcc_lowering *n)
 {
     bool last;

@@ -43,7 +43,7 @@ typedef struct network {
     weights w, r;
 } network;
 
-/* Whether there is one for each direction, or for each of its columns. */
+/* Returns true if there is one per direction, or one per column of each direction. */
 static bool fits_columns(const xcvm_value *v, size_t directions, size_t columns)
 {
     const size_t count = xcvm_element_count(v);
@@ -74,14 +74,14 @@ static bool read_weights(xcc_lowering *n, size_t index, const network *k, weight
     return copy != NULL;
 }
 
-/* Whether the options have integers; what they forbid is not left out, as the report is told. */
+/* Returns true if the options allow integers. The report counts networks that they forbid. */
 static bool may_be_integers(const xcc_options *o)
 {
     return !o->backprop && o->train == NULL && !o->training.evaluate && o->quantized.integers != XCC_INTEGER_NEVER &&
            (o->optimization == 0 || o->optimization >= 2);
 }
 
-/* What the operands say of the network; false: it cannot be one of integers. */
+/* Reads the properties of the network from the operands; false: it cannot be computed in integers. */
 static bool read_network(xcc_lowering *n, network *k)
 {
     const xcc_value *x = n->inputs[0], *b = xcc_input(n, BIAS);
@@ -97,7 +97,7 @@ static bool read_network(xcc_lowering *n, network *k)
     return read_weights(n, W, k, &k->w) && read_weights(n, R, k, &k->r);
 }
 
-/* Whether the network is to be one of integers; the report is told. */
+/* Returns true if the network becomes one of integers. The report counts it. */
 static bool chooses_integers(xcc_lowering *n, network *k)
 {
     const xcc_options *o = n->m->options;
@@ -110,7 +110,7 @@ static bool chooses_integers(xcc_lowering *n, network *k)
     return chosen;
 }
 
-/* Of the type of the weights as floats, for an LSTM that is made for its attributes alone. */
+/* A tensor of the weights' float type, for an LSTM that is created only for its attributes. */
 static xcc_value *placeholder(xcc_lowering *n, const xcc_value *w)
 {
     xcc_value *v = xcc_value_create(n->b.graph, NULL);
@@ -209,7 +209,7 @@ static bool pack_state(xcc_lowering *n, const network *k, xcc_value **r, xcc_val
     return true;
 }
 
-/* Puts the network of integers in the place of an LSTM's of floats, which goes. */
+/* Replaces the float network of an LSTM by the network of integers. */
 static xcvm_status use_integers(xcc_lowering *n, network *k, xcc_value **results)
 {
     xcc_value *r, *sums;

@@ -1,7 +1,7 @@
 /* Lowering of attention, of gated activations, and of normalizations around them. */
 #include "compiler/import_onnx/lower/lower.h"
 
-/* Until opset 23 a mask broadcasts in all dimensions; later, keys behind the last of a shorter mask are hidden. */
+/* Until opset 23 a mask broadcasts in all dimensions. Later, keys after the end of a shorter mask are masked. */
 static xcc_value *broadcast_mask(xcc_lowering *n, xcc_value *mask)
 {
     xcc_value *k = xcc_input(n, 1), *past = xcc_input(n, 4);
@@ -28,7 +28,7 @@ xcvm_status xcc_lower_attention(xcc_lowering *n)
     if (mask != NULL && !xcvm_dtype_in((xcvm_dtype)mask->type.dtype, XCVM_TYPES_FLOAT_OR_BOOL))
         XCVM_TRY(xcc_set_input(n, 3, xcc_build_cast(&n->b, mask, (xcvm_dtype)q->type.dtype)));
     XCC_ONE_TO_ONE_ARGS(n, Attention, args);
-    /* A scale of 0 makes all scores equal, as does one that is too small to matter; 0 stands for none. */
+    /* A scale of 0, or one too small to matter, makes all scores equal. 0 means that there is no scale. */
     if (args.scale == 0 && xcc_attribute_find(n, "scale") != NULL)
         args.scale = 1e-30;
     return XCC_EMIT_ONE_TO_ONE(n, Attention, args);
@@ -41,7 +41,7 @@ xcvm_status xcc_lower_linear_attention(xcc_lowering *n)
     return xcc_lower_one_to_one(n);
 }
 
-/* A convolution of each channel that sees the past, of which the last elements are kept for the next call. */
+/* A causal convolution per channel, whose last input elements are kept for the next call. */
 xcvm_status xcc_lower_causal_conv_with_state(xcc_lowering *n)
 {
     xcvm_text activation;

@@ -3,7 +3,7 @@
 
 #include "compiler/import_onnx/lower/lowering.h"
 
-/* So many attributes are looked through one by one. */
+/* Up to this number of attributes the search is linear. */
 enum { FEW = 16 };
 
 typedef Onnx__AttributeProto__AttributeType attribute_type;
@@ -16,7 +16,7 @@ static const char *type_name(attribute_type type)
     return value != NULL ? value->name : "?";
 }
 
-/* The type that it says, or, as in the first models, that follows from what is there. */
+/* The declared type or, in the first models, the type of the field that is set. */
 static attribute_type type_of(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != TYPE(UNDEFINED))

@@ -1,5 +1,5 @@
-/* Attributes of a node being lowered, by name. What nobody asks for is an error in the end, so that no attribute is
- * ignored in silence. */
+/* Attributes of a node that is being lowered, by name. An attribute that no lowering reads is an error, so none is
+ * ignored silently. */
 #ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_ATTRIBUTES_H
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_ATTRIBUTES_H
 
@@ -16,15 +16,15 @@ typedef struct xcc_attribute {
 
 /* Fills n->attributes: those of the node, references to attributes of the function call resolved. */
 xcvm_status xcc_attributes_resolve(struct xcc_lowering *n);
-/* Fails if an attribute was never asked for. */
+/* Fails if an attribute was never read. */
 xcvm_status xcc_attributes_check(const struct xcc_lowering *n);
 
-/* NULL if absent; counts as asked for. */
+/* NULL if absent; counts as read. */
 const Onnx__AttributeProto *xcc_attribute_find(struct xcc_lowering *n, const char *name);
 /* The attribute is known and says nothing that matters. */
 void xcc_attribute_ignore(struct xcc_lowering *n, const char *name);
 
-/* Each gives `fallback` (an empty list, NULL) if the attribute is absent, and fails if it has another type. */
+/* Each returns `fallback` (an empty list, NULL) if the attribute is absent, and fails if it has another type. */
 xcvm_status xcc_attribute_int(struct xcc_lowering *n, const char *name, int64_t fallback, int64_t *value);
 xcvm_status xcc_attribute_bool(struct xcc_lowering *n, const char *name, bool fallback, bool *value);
 xcvm_status xcc_attribute_float(struct xcc_lowering *n, const char *name, double fallback, double *value);

@@ -1,7 +1,8 @@
 /* Lowering of If and Loop, and loops that other lowerings make. */
 #include "compiler/import_onnx/lower/loop.h"
 
-/* Bodies of loops lowered anew in one import, before states start with open shapes; and attempts for one loop. */
+/* Limits: number of loop bodies that one import lowers again before states start with open shapes, and attempts per
+ * loop. */
 enum { MOST_ATTEMPTS = 64, ATTEMPTS = 3 };
 
 xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_graph *body, size_t count,
@@ -47,7 +48,7 @@ xcvm_status xcc_lower_if(xcc_lowering *n)
     static const char *const names[] = {"then_branch", "else_branch"};
     const Onnx__GraphProto *graphs[2];
     xcc_value **results[2];
-    /* In ONNX+ the branches may have inputs, which are the operands behind the condition. */
+    /* In ONNX+ the branches may have inputs, which are the operands after the condition. */
     XCVM_TRY(xcc_need_inputs(n, 1, SIZE_MAX));
     for (size_t i = 0; i < 2; i++)
         XCVM_TRY(xcc_attribute_graph(n, names[i], &graphs[i]));
@@ -155,8 +156,8 @@ static xcvm_status attempt_body(xcc_lowering *n, xcc_node *loop, const xcc_loop_
     return status;
 }
 
-/* The body could not be lowered for the shapes that the states start with: with open ones it may go well. If not, what
- * was wrong with the known shapes says more. */
+/* The body cannot be lowered for the initial shapes of the states. Open shapes may succeed. If they do not, the error
+ * for the known shapes is more useful. */
 static xcvm_status attempt_open(xcc_lowering *n, xcc_node *loop, const xcc_loop_body *body, xcvm_status status,
                                 xcc_problem **last, size_t problems)
 {
@@ -183,8 +184,8 @@ static xcvm_status attempt_open(xcc_lowering *n, xcc_node *loop, const xcc_loop_
     return status;
 }
 
-/* Lowers the body with states of the types that they start with, and if they do not keep them, anew with what is true
- * in every iteration. */
+/* Lowers the body with the initial types of the states. If an iteration changes a type, lowers it again with the types
+ * that hold in all iterations. */
 static xcvm_status lower_to_fixpoint(xcc_lowering *n, xcc_node *loop, const xcc_loop_body *body)
 {
     xcc_importer *imp = n->importer;
@@ -255,8 +256,8 @@ static xcc_value *dims_of(xcc_lowering *n, xcc_value *shape, int64_t first, int6
     return xcc_build_gather(&n->b, shape, xcc_build_ints(&n->b, count, indices), 0);
 }
 
-/* Moves the first axis of a tensor of unknown rank to `axis`: the axes in front of that place, and those behind it, are
- * one each meanwhile. */
+/* Moves the first axis of a tensor of unknown rank to `axis`: the axes before and after that position are merged
+ * meanwhile. */
 static xcc_value *move_first_axis(xcc_lowering *n, xcc_value *x, int64_t axis)
 {
     xcc_value *shape = xcc_build_shape_of(&n->b, x), *size = xcc_build_dim_of(&n->b, x, 0), *before, *behind;
@@ -309,7 +310,7 @@ static xcvm_status fill_loop(xcc_lowering *n, xcc_node *loop, void *context)
     return xcc_graph_set_outputs(body, graph->n_output, outputs);
 }
 
-/* Whether the model wants the optional state as what it holds, as the type declared in the body says. */
+/* Returns true if the model needs the content of the optional state, according to the type declared in the body. */
 static bool wants_element(const Onnx__GraphProto *graph, size_t state)
 {
     const Onnx__TypeProto *type = graph->output[state + 1]->type;

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* What the graph attribute makes of `value`, which has to keep its type; the value itself where there is none. */
+/* Applies the graph attribute to `value`, whose type must not change. Returns the value itself if there is no such
+ * attribute. */
 static xcvm_status modify(xcc_lowering *n, const char *name, xcc_value **value)
 {
     const Onnx__GraphProto *graph;

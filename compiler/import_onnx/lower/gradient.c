@@ -4,7 +4,7 @@
 #include "compiler/import_onnx/lower/lower.h"
 #include "compiler/ir/compilation.h"
 
-/* Gradients of gradients multiply what is imported: values that they may come to, in all, and that may be looked at. */
+/* Gradients of gradients multiply the graph: limits of the total number of values, and of those visited. */
 enum { MOST_VALUES = 1 << 18, MOST_STEPS = 1 << 27 };
 
 /* The value of a name that an attribute lists. */
@@ -17,7 +17,7 @@ static xcvm_status find_value(xcc_lowering *n, const char *attribute, const char
                              : XCVM_OK;
 }
 
-/* xs and zs with their values, which `known` has the names of, and the operands that stand for them. */
+/* xs and zs with their values, whose names are in `known`, and the operands that represent them. */
 static xcvm_status find_variables(xcc_lowering *n, const char *attribute, xcvm_texts names, size_t first,
                                   xcc_table *known, xcc_value **variables)
 {

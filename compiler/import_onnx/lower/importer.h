@@ -5,8 +5,8 @@
 #include "compiler/ir/graph.h"
 #include "compiler/onnx_model/onnx_model.h"
 
-/* Names of one graph, or of one call of a function, and the values that they stand for. Names of enclosing graphs are
- * visible in a body. */
+/* Names of one graph, or of one call of a function, with their values. Names of enclosing graphs are visible in a
+ * body. */
 typedef struct xcc_scope {
     const struct xcc_scope *parent;
     xcc_graph *graph;
@@ -23,7 +23,7 @@ typedef struct xcc_function {
     xcc_table defaults; /* addresses of the attributes that it has defaults for */
 } xcc_function;
 
-/* Whose nodes are being imported: the model's, or those of a function that it calls. */
+/* The owner of the nodes that are imported: the model, or a function that it calls. */
 typedef struct xcc_frame {
     const struct xcc_frame *caller; /* NULL: the model */
     const xcc_function *function;
@@ -32,7 +32,7 @@ typedef struct xcc_frame {
     int depth;
 } xcc_frame;
 
-/* A problem: what is wrong with one node. */
+/* A problem of one node. */
 typedef struct xcc_problem {
     struct xcc_problem *next;
     xcvm_status status;
@@ -63,7 +63,7 @@ struct xcc_importer {
     xcc_table outputs;   /* names of the model's outputs, which no other value may take */
     xcc_table opsets;    /* of the model: versions of domains */
     xcc_table functions; /* of the model, by what calls them: addresses of xcc_functions */
-    char *key;           /* room for a name in that table */
+    char *key;           /* space for a name in that table */
     size_t key_bytes;
     size_t nodes;   /* of the model's graph and of its functions */
     size_t inlined; /* nodes of functions imported so far, once for each call, and their messages' bytes */
@@ -72,13 +72,13 @@ struct xcc_importer {
     size_t dense_bytes;                     /* of sparse tensors so far */
     size_t model_bytes;                     /* of its message */
     uint32_t lowerings;                     /* of nodes so far */
-    size_t attempts;                        /* bodies of loops that were lowered anew */
+    size_t attempts;                        /* number of loop bodies that were lowered again */
     int64_t nchwc_block; /* channels in a block of the model's blocked weights; 0: not looked for yet */
 };
 
 /* false if nothing of that name is visible. */
 bool xcc_scope_find(const xcc_scope *scope, const char *name, xcc_value **value);
-/* Fails if the scope itself has that name already; `what` is what the name is given to. */
+/* Fails if the scope itself has that name already; `what` describes the named object. */
 xcvm_status xcc_scope_bind(xcc_importer *imp, xcc_scope *scope, const char *name, xcc_value *value, const char *what);
 
 /* Reads a sparse tensor, if it is not too large, with those before, for a model of this size. */

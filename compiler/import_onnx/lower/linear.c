@@ -13,7 +13,7 @@ xcvm_status xcc_lower_gemm(xcc_lowering *n)
 
 /* ---- Einsum ---- */
 
-/* A dimension of a term: a letter, or one of those that an ellipsis stands for, counted from the last: 'Z' + 1 + i. */
+/* A dimension of a term: a letter, or one of the dimensions of an ellipsis, counted from the last: 'Z' + 1 + i. */
 enum { ELLIPSIS = 128, LABELS = ELLIPSIS + XCVM_MAX_RANK };
 
 typedef struct term {
@@ -32,8 +32,8 @@ static bool has(const term *t, int label)
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/* Reads one term up to ',' or '-' or the end. `rank` below 0: as many dimensions as there are labels, of which
- * `ellipsis` are those of "...". */
+/* Reads one term up to ',' or '-' or the end. `rank` below 0: there are as many dimensions as labels, `ellipsis` of
+ * them for "...". */
 static xcvm_status parse_term(xcc_lowering *n, const char **text, int rank, int ellipsis, term *t)
 {
     int letters = 0;
@@ -110,8 +110,8 @@ static xcc_value *product_of(xcc_lowering *n, xcc_value *x, int first, int count
     return product != NULL ? product : XCC_BUILD_INTS(&n->b, 1);
 }
 
-/* A label that stands twice in a term takes the diagonal of the two dimensions, which are brought to the end, made one,
- * and of which every (size + 1)-th element is kept. */
+/* A label that occurs twice in a term selects the diagonal of two dimensions. They are moved to the end and merged, and
+ * every (size + 1)-th element is kept. */
 static xcc_value *take_diagonals(xcc_lowering *n, term *t)
 {
     for (int i = 0; i < t->rank && t->value != NULL; i++)
@@ -144,7 +144,7 @@ static xcc_value *take_diagonals(xcc_lowering *n, term *t)
                 t->labels[d] = kept[d];
             t->labels[rank] = label;
             t->rank = rank + 1;
-            i = -1; /* begin anew: there may be a third */
+            i = -1; /* start again: there may be a third */
             break;
         }
     return t->value;
@@ -182,8 +182,8 @@ static xcc_value *as_matrices(xcc_lowering *n, term *t, const int *order, int ba
     return xcc_build_reshape_to(&n->b, x, xcc_build_concat(&n->b, (size_t)count, parts, 0));
 }
 
-/* A dimension of size 1 is broadcast to that of the same label in the other term. Products do that for those that stay;
- * one that is summed over is taken out of its term, so that the other is summed over by itself. */
+/* A dimension of size 1 is broadcast to that of the same label in the other term. Products broadcast dimensions that
+ * stay. A summed dimension is removed from its term, so that the other term is summed alone. */
 static xcc_value *drop_ones(xcc_lowering *n, term *t, const term *other, const bool *needed)
 {
     int64_t axes[XCVM_MAX_RANK];
@@ -202,7 +202,7 @@ static xcc_value *drop_ones(xcc_lowering *n, term *t, const term *other, const b
     return t->value;
 }
 
-/* The labels of two terms by what a product of matrices makes of them. */
+/* The labels of two terms, grouped by their role in a matrix product. */
 typedef struct division {
     int batch[XCVM_MAX_RANK], inner[XCVM_MAX_RANK], left[XCVM_MAX_RANK], right[XCVM_MAX_RANK];
     int batches, inners, lefts, rights;
@@ -288,7 +288,7 @@ static xcvm_status multiply(xcc_lowering *n, term *a, term *b, const bool *neede
 
 /* ---- "..." of operands of unknown rank: its dimensions become one ---- */
 
-/* Where all dimensions of "..." are one dimension of each term. */
+/* Used if all dimensions of "..." are merged into one dimension of each term. */
 typedef struct ellipses {
     bool joined;
     xcc_value *dims; /* as many as there are when the program runs, broadcast to each other */
@@ -300,8 +300,8 @@ static xcc_value *product_of_list(xcc_lowering *n, xcc_value *list)
     return xcc_build_reduce(&n->b, XCVM_OP_ReduceProd, list, NULL, true);
 }
 
-/* Makes the dimensions of "..." the first one of the term, whose labels say how many letters stand before and behind
- * them. `*dims` are those dimensions; NULL without "...". */
+/* Merges the dimensions of "..." into the first one of the term. Its labels give the number of letters before and after
+ * them. `*dims` are the merged dimensions; NULL without "...". */
 static xcvm_status join_ellipsis(xcc_lowering *n, term *t, xcc_value **dims)
 {
     int64_t indices[XCVM_MAX_RANK], perm[XCVM_MAX_RANK];
@@ -355,7 +355,7 @@ static xcvm_status join_ellipses(xcc_lowering *n, term *terms, ellipses *e)
         XCVM_TRY(join_ellipsis(n, &terms[i], &dims[i]));
         if (dims[i] == NULL)
             continue;
-        /* Expand's shape may itself be broadcast, which gives the dimensions that all have. */
+        /* Expand's shape may itself be broadcast, which yields the common dimensions. */
         shape = xcc_build_expand(&n->b, shape != NULL ? shape : xcc_scalar(n->b.graph, XCVM_BOOL, 0), dims[i]);
         e->dims = dims[i];
         count++;
@@ -369,7 +369,7 @@ static xcvm_status join_ellipses(xcc_lowering *n, term *terms, ellipses *e)
     return e->dims != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* The result with the dimensions of "..." apart again. */
+/* Splits the merged dimensions of "..." in the result. */
 static xcc_value *part_ellipsis(xcc_lowering *n, const term *out, xcc_value *y, const ellipses *e)
 {
     xcc_value *parts[XCVM_MAX_RANK];
@@ -380,7 +380,7 @@ static xcc_value *part_ellipsis(xcc_lowering *n, const term *out, xcc_value *y, 
     return xcc_build_reshape_to(&n->b, y, xcc_build_concat(&n->b, (size_t)out->rank, parts, 0));
 }
 
-/* Whether a term has "..." and its operand an unknown rank. */
+/* Returns true if a term has "..." and its operand an unknown rank. */
 static bool has_open_ellipsis(const xcc_lowering *n, const char *text)
 {
     for (size_t i = 0; i < n->input_count; i++) {
@@ -402,7 +402,7 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
     for (size_t i = 0; i < n->input_count; i++) {
         XCVM_CHECK(n->m->error, n->inputs[i]->type.kind == XCVM_KIND_TENSOR, TYPE_MISMATCH, "operand %zu is no tensor",
                    i);
-        /* Without "..." the labels tell how many dimensions there are. */
+        /* Without "..." the number of labels is the number of dimensions. */
         XCVM_TRY(parse_term(n, &text, e->joined ? -1 : n->inputs[i]->type.rank, 1, &terms[i]));
         terms[i].value = n->inputs[i];
         for (int k = 0; k < terms[i].rank; k++)

@@ -1,4 +1,4 @@
-/* One node of the model being lowered: what the import fills in and the lowering of its operator works on. */
+/* One node of the model that is being lowered: filled in by the import, and read by the lowering of its operator. */
 #ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_LOWERING_H
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_LOWERING_H
 
@@ -37,7 +37,7 @@ struct xcc_lowering {
 
 /* ---- Operands and results ---- */
 
-/* Status of the failure that a NULL stands for. */
+/* Status of the failure that a NULL indicates. */
 xcvm_status xcc_failure(const xcc_lowering *n);
 
 /* Operand i, NULL if absent. */
@@ -46,12 +46,13 @@ static inline bool xcc_wants(const xcc_lowering *n, size_t i)
 {
     return i < n->output_count && (n->inner || (i < n->proto->n_output && n->proto->output[i][0] != '\0'));
 }
-/* INVALID_MODEL unless the number of operands lies in the range and the first `least` are there. */
+/* Fails with INVALID_MODEL unless the number of operands is in the range and the first `least` are present. */
 xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most);
 xcvm_status xcc_set_input(xcc_lowering *n, size_t i, xcc_value *value);
 /* A new value for result i under its name in the model; for the lowering to emit into. */
 xcc_value *xcc_result(xcc_lowering *n, size_t i);
-/* Makes `value` result i; one that this lowering made takes the result's name. NULL: passes the failure on. */
+/* Makes `value` result i. If this lowering created it, it gets the result's name. NULL: returns the status of the
+ * failure. */
 xcvm_status xcc_bind(xcc_lowering *n, size_t i, xcc_value *value);
 /* Lowers another operator, as of an opset of its domain, with the node's attributes and these operands (NULL: left out;
  * one that a failure left NULL fails). outputs[0] ... outputs[output_count - 1] are its results. */

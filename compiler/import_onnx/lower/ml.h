@@ -1,4 +1,4 @@
-/* What the lowerings of ai.onnx.ml have in common. */
+/* Helpers for the lowerings of ai.onnx.ml. */
 #ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_H
 #define XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_H
 
@@ -6,9 +6,10 @@
 
 /* A constant of numbers, as f32, f64 or another real type, of shape [rows, columns], or [columns] if rows is 0. */
 xcc_value *xcc_ml_numbers(xcc_lowering *n, xcvm_dtype dtype, size_t rows, size_t columns, const double *numbers);
-/* x as a matrix of that type: rank 1 is one row. Fails unless the rank is 1 or 2, or unknown, which is taken for 2. */
+/* Returns x as a matrix of that type; rank 1 is one row. Fails unless the rank is 1 or 2, or unknown, which is treated
+ * as 2. */
 xcvm_status xcc_ml_matrix(xcc_lowering *n, xcc_value *x, xcvm_dtype dtype, xcc_value **matrix);
-/* The labels of classes from two attributes of which exactly one is given: a constant of rank 1. */
+/* The labels of classes from two attributes, exactly one of which must be present: a constant of rank 1. */
 xcvm_status xcc_ml_labels(xcc_lowering *n, const char *ints, const char *strings, xcc_value **labels, size_t *count);
 /* Result 0 of a classifier: the labels at indices. */
 xcvm_status xcc_ml_bind_labels(xcc_lowering *n, xcc_value *labels, xcc_value *indices);

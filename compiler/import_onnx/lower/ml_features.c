@@ -263,7 +263,7 @@ static xcvm_status read_list(xcc_lowering *n, const char *const names[4], xcc_va
     return *list != NULL ? XCVM_OK : xcc_failure(n);
 }
 
-/* What elements that are no key become, in the type of the values. */
+/* The result for elements that are no key, in the type of the values. */
 static xcvm_status read_default(xcc_lowering *n, xcvm_dtype dtype, xcc_value **otherwise)
 {
     xcvm_text text;
@@ -319,7 +319,7 @@ xcvm_status xcc_lower_ml_one_hot_encoder(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_bool(n, "zeros", true, &zeros));
     x = n->inputs[0]->type.dtype == XCVM_STRING ? n->inputs[0] : xcc_build_cast(&n->b, n->inputs[0], XCVM_I64);
     XCVM_TRY(look_up(n, x, categories, counting(n, count), one_int(n, (int64_t)count), &index));
-    /* What is no category has an index that Gather refuses, and for which OneHot gives zeros. */
+    /* Elements that are no category have an index that Gather refuses, and for which OneHot returns zeros. */
     if (!zeros)
         index = xcc_build_gather(&n->b, counting(n, count), index, 0);
     xcc_value *off_on = xcc_ml_numbers(n, XCVM_F32, 0, 2, (const double[]){0, 1});

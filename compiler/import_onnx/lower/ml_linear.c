@@ -1,7 +1,7 @@
 /* Lowering of the linear models of ai.onnx.ml. */
 #include "compiler/import_onnx/lower/ml.h"
 
-/* x * weights + intercepts for `targets` targets, whose coefficients lie one behind the other. */
+/* x * weights + intercepts for `targets` targets, whose coefficients follow one another. */
 static xcvm_status scores(xcc_lowering *n, size_t targets, xcvm_floats coefficients, xcvm_floats intercepts,
                           xcc_value **y)
 {
@@ -35,7 +35,8 @@ xcvm_status xcc_lower_ml_linear_regressor(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_ml_transformed(n, y, transform));
 }
 
-/* How many scores the model computes: as many as intercepts, else as the coefficients make for the columns of x. */
+/* Number of scores of the model: the number of intercepts, or else the number of coefficients divided by the columns of
+ * x. */
 static size_t score_count(const xcc_lowering *n, xcvm_floats coefficients, xcvm_floats intercepts, size_t labels)
 {
     const xcvm_value *x = &n->inputs[0]->type;

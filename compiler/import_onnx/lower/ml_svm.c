@@ -112,7 +112,7 @@ xcvm_status xcc_lower_ml_svm_regressor(xcc_lowering *n)
 
 /* ---- Classifiers ---- */
 
-/* Pairs of classes i < j in the order of their scores, and what they are made of. */
+/* Pairs of classes i < j in the order of their scores, and the parts they are computed from. */
 typedef struct pairing {
     size_t classes, vectors, pairs;
     const int64_t *sizes; /* support vectors of each class */

@@ -121,7 +121,7 @@ static xcvm_status number_nodes(xcc_lowering *n, listing *l, xcc_forest *f)
     return XCVM_OK;
 }
 
-/* Links nodes to their children; those that are nobody's child are the roots. */
+/* Links nodes to their children. Nodes that are no child are roots. */
 static xcvm_status link_nodes(xcc_lowering *n, const listing *l, xcc_forest *f)
 {
     const size_t count = l->ids.count;
@@ -249,8 +249,8 @@ xcvm_status xcc_lower_ml_tree_ensemble_regressor(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_build_cast(&n->b, y, XCVM_F32));
 }
 
-/* Two classes of which all votes are for the first one listed: the score is that of the second class, as the exporters
- * of binary models write them, and its label depends on whether scores are probabilities or margins. */
+/* Two classes, with all votes for the first one listed: the score belongs to the second class, as exporters of binary
+ * models write them. The label depends on whether scores are probabilities or margins. */
 static xcvm_status one_score(xcc_lowering *n, const listing *l, xcc_value *labels, xcc_value *scores, xcvm_floats base,
                              int64_t column, xcc_ml_transform transform)
 {

@@ -5,7 +5,7 @@
 
 /* ---- The tables ---- */
 
-/* What the instruction knows of a comparison: which outcomes lead to the first child. */
+/* A comparison in the instruction's form: the outcomes that lead to the first child. */
 enum { NAN_TRUE = 1, LESS_TRUE = 2, EQUAL_TRUE = 4, FEATURE_SHIFT = 3 };
 
 static int flags_of(const xcc_tree_node *node)
@@ -54,7 +54,7 @@ static void push(tables *t, int64_t child, size_t first, size_t count, size_t pl
     t->stack[t->depth++] = (struct pending){child, first, count, place};
 }
 
-/* Writes one node: several that compare with one value each where a set of values is asked for. */
+/* Writes one node, or for a test of set membership several nodes, each of which compares with one value. */
 static xcvm_status write_node(tables *t, int64_t index)
 {
     const xcc_tree_node *node = &t->forest->nodes[index];
@@ -81,7 +81,7 @@ static xcvm_status write_node(tables *t, int64_t index)
     return XCVM_OK;
 }
 
-/* Children directly behind their parents as far as possible, the first one next to it. */
+/* Children follow their parents as closely as possible, the first one directly. */
 static xcvm_status write_tree(tables *t, int64_t root, int32_t *written)
 {
     *written = root < 0 ? (int32_t)root : (int32_t)t->count;

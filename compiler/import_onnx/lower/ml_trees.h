@@ -18,7 +18,7 @@ typedef enum xcc_tree_mode {
 typedef struct xcc_tree_node {
     int64_t feature;
     xcc_tree_mode mode;
-    bool missing_true; /* NaN goes where true goes */
+    bool missing_true; /* NaN counts as true */
     double split;
     const double *members; /* XCC_TREE_MEMBER: the values that are true */
     size_t member_count;
@@ -41,7 +41,7 @@ typedef struct xcc_forest {
 
 /* Emits the forest over the matrix x, of f32 or f64. */
 xcvm_status xcc_forest_emit(xcc_lowering *n, const xcc_forest *forest, xcc_value *x, xcc_value **y);
-/* A list of floats, or from version 3 on the tensor that may stand for it. */
+/* Reads a list of floats, or since version 3 the tensor that may replace it. */
 xcvm_status xcc_ml_reals(xcc_lowering *n, const char *name, const char *as_tensor, xcvm_floats *numbers);
 
 #endif

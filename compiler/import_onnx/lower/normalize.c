@@ -149,7 +149,7 @@ xcvm_status xcc_lower_cross_entropy(xcc_lowering *n)
     return status;
 }
 
-/* What is not in training passes; the ratio was an attribute before opset 12, and all was inference. */
+/* Dropout without training mode is the identity. Before opset 12 the ratio was an attribute, and all was inference. */
 xcvm_status xcc_lower_dropout(xcc_lowering *n)
 {
     double training;
@@ -194,7 +194,7 @@ xcvm_status xcc_lower_dequantize_linear(xcc_lowering *n)
     if (dtype == XCVM_NO_DTYPE || dtype == (xcvm_dtype)n->inputs[1]->type.dtype)
         return xcc_lower_one_to_one(n);
     XCVM_TRY(xcc_set_input(n, 1, xcc_build_cast(&n->b, n->inputs[1], XCVM_F32)));
-    /* Into a value of its own. */
+    /* Copies into a value of its own. */
     const size_t wanted = n->output_count;
     n->output_count = 0;
     XCC_ONE_TO_ONE_ARGS(n, DequantizeLinear, args);

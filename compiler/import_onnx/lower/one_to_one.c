@@ -188,7 +188,7 @@ xcvm_status xcc_lower_one_to_one(xcc_lowering *n)
 {
     const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
     XCVM_CHECK(n->m->error, schema != NULL, UNSUPPORTED, "there is no instruction for it");
-    /* What the first opsets said about memory. */
+    /* Attributes of the first opsets about memory. */
     if (n->version < 6)
         xcc_attribute_ignore(n, "consumed_inputs");
     return xcc_lower_as(n, schema->opcode);

@@ -4,12 +4,12 @@
 
 #include "compiler/import_onnx/lower/lower.h"
 
-/* Whether operand i is left out, or a value known to be null (NullConstant). */
+/* Returns true if operand i is omitted, or a value known to be null (NullConstant). */
 bool xcc_plus_is_null(const xcc_lowering *n, size_t i);
-/* Operand i, what it holds if it is an optional; NULL if it is left out, or known to be null. A failure to make it
- * shows in the module's error alone. */
+/* Returns operand i, or its content if it is an optional; NULL if it is omitted, or known to be null. Only the module's
+ * error shows a failure. */
 xcc_value *xcc_plus_input(xcc_lowering *n, size_t i);
-/* The same for operands 0 up to `least`, in n->inputs, which must be there; no more than `most` are allowed. */
+/* The same for operands 0 up to `least`, in n->inputs, which must be present; at most `most` are allowed. */
 xcvm_status xcc_plus_need_inputs(xcc_lowering *n, size_t least, size_t most);
 /* INVALID_MODEL with TYPE_MISMATCH unless it is known to be of that kind. */
 xcvm_status xcc_plus_need_kind(const xcc_lowering *n, const xcc_value *v, xcvm_kind kind);

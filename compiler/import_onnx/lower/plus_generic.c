@@ -140,7 +140,7 @@ static xcc_value *accumulate_items(xcc_lowering *n, xcc_value *a, xcc_value *b)
     return xcc_build_loop(n, 3, inputs, 1, y, &body) == XCVM_OK ? y[0] : NULL;
 }
 
-/* b, added to what the optional a holds, if it does. An optional if b is one. */
+/* Adds b to the content of the optional a, if it has one. The result is an optional if b is one. */
 static xcc_value *accumulate_optional(xcc_lowering *n, xcc_value *a, xcc_value *b)
 {
     const xcc_builder outer = n->b;

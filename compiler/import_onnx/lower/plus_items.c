@@ -152,7 +152,7 @@ xcvm_status xcc_lower_plus_get_item(xcc_lowering *n)
     return xcc_bind(n, 0, y);
 }
 
-/* x[i, j, ...] = value for indices of the first axes: only what they name is written. */
+/* x[i, j, ...] = value for indices of the first axes: writes only the selected elements. */
 static xcc_value *set_entry(xcc_lowering *n, const subscript *s, xcc_value *x, xcc_value *value)
 {
     xcc_value *tuple[XCVM_MAX_RANK];

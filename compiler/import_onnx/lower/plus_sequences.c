@@ -164,7 +164,7 @@ xcvm_status xcc_lower_plus_sequence_range(xcc_lowering *n)
     return xcc_bind(n, 0, separate(n, xcc_build_call(&n->b, XCVM_OP_Range, 3, bounds), 0));
 }
 
-/* Cut at the given places, or into so many pieces of one size. */
+/* Splits at the given positions, or into pieces of one size. */
 xcvm_status xcc_lower_plus_sequence_split_axis(xcc_lowering *n)
 {
     int64_t axis;

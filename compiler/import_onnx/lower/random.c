@@ -15,7 +15,7 @@ static xcvm_status read_seed(xcc_lowering *n, int64_t *seed)
     return XCVM_OK;
 }
 
-/* RandomNormal and RandomUniform, and what is like them: `shape` is that of the result. */
+/* RandomNormal, RandomUniform and similar operators: `shape` is that of the result. */
 static xcvm_status draw(xcc_lowering *n, bool normal, xcc_value *shape, xcvm_dtype fallback)
 {
     int64_t seed;

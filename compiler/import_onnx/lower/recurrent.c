@@ -1,7 +1,7 @@
-/* Lowering of recurrent networks: what the model leaves open is filled in. */
+/* Lowering of recurrent networks: fills in omitted operands and attributes. */
 #include "compiler/import_onnx/lower/lower.h"
 
-/* The attribute, or where it is left out what the recurrence weights, operand 2, say. */
+/* The attribute, or if it is omitted the size of the recurrence weights, operand 2. */
 static xcvm_status hidden_size(xcc_lowering *n, int64_t *size)
 {
     const xcc_value *r = xcc_input(n, 2);

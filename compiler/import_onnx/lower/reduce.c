@@ -16,7 +16,7 @@ xcvm_status xcc_lower_reduce(xcc_lowering *n)
     return xcc_lower_one_to_one(n);
 }
 
-/* Of whole numbers the logarithm of their sum, which wraps as ReduceSum's does, is rounded towards zero. */
+/* For integers the logarithm of their sum, which wraps around like ReduceSum's, is rounded towards zero. */
 xcvm_status xcc_lower_reduce_log_sum(xcc_lowering *n)
 {
     bool keepdims, noop;

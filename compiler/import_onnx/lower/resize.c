@@ -98,7 +98,7 @@ xcvm_status xcc_lower_resize(xcc_lowering *n)
         XCVM_TRY(xcc_need_inputs(n, 2, 2));
         return lower_old(n, n->inputs[1]);
     }
-    /* What is left out may be there as a tensor without elements. */
+    /* An omitted operand may be a tensor without elements. */
     bool by_sizes = xcc_input(n, 3) != NULL && !xcc_is_empty_constant(n->inputs[3]);
     for (size_t i = 1; i < 4; i++)
         if (i < n->input_count && (xcc_is_empty_constant(n->inputs[i]) || (i == 2 && by_sizes)))

@@ -89,7 +89,7 @@ static xcvm_status read_scan(xcc_lowering *n, size_t first, scan *s)
     return (s->input_axes = xcc_alloc(n->m, s->inputs * sizeof *s->input_axes)) != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
 
-/* A stacked result of `trips` iterations with zeros behind it, as many in all as x has elements. */
+/* A stacked result of `trips` iterations, padded with zeros to the number of elements of x. */
 static xcc_value *fill_up(xcc_lowering *n, xcc_value *stacked, xcc_value *x, xcc_value *trips)
 {
     xcc_value *missing = xcc_build_sub(&n->b, xcc_build_dim_of(&n->b, x, 0), trips), *zero = XCC_BUILD_INTS(&n->b, 0);
@@ -99,7 +99,7 @@ static xcc_value *fill_up(xcc_lowering *n, xcc_value *stacked, xcc_value *x, xcc
     return xcc_apply(&n->b, Pad, y, .x = XCC_IN(stacked), .pads = XCC_IN(pads), .axes = XCC_IN(zero));
 }
 
-/* Opset 8: dimension 0 of everything is a batch, each entry of which is scanned by itself, over dimension 1. */
+/* Opset 8: dimension 0 is the batch. Each entry is scanned separately, over dimension 1. */
 static xcvm_status fill_batch(xcc_lowering *n, xcc_node *loop, void *context)
 {
     const scan *outer = context;

@@ -1,7 +1,7 @@
 /* Names of a graph and their values; what all graphs of a model share. */
 #include "compiler/import_onnx/lower/importer.h"
 
-/* All sparse tensors of a model may have so many bytes, or so many times the model's, when they are dense. */
+/* Limits of the bytes of all sparse tensors in dense form, absolute and as a multiple of the model's size. */
 enum { DENSE_RATIO = 64 };
 #define DENSE_BYTES ((size_t)64 << 20)
 

@@ -66,7 +66,7 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
     XCVM_CHECK(n->m->error, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
                "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);
-    /* Pieces that nobody wants count all the same. */
+    /* Unused pieces count, too. */
     n->output_count = n->proto->n_output;
     return xcc_lower_one_to_one(n);
 }
@@ -148,7 +148,7 @@ xcvm_status xcc_lower_top_k(xcc_lowering *n)
     return xcc_lower_one_to_one(n);
 }
 
-/* How many numbers of the sorted vector come before each value: all are compared with all. */
+/* Number of elements of the sorted vector that precede each value; all are compared with all. */
 xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
 {
     xcvm_text side;
@@ -166,7 +166,7 @@ xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_build_reduce(&n->b, XCVM_OP_ReduceSum, before, XCC_BUILD_INTS(&n->b, -1), false));
 }
 
-/* Cut down where the shape asked for is smaller, padded where it is larger, both around the center. */
+/* Crops where the requested shape is smaller, and pads where it is larger, both around the center. */
 xcvm_status xcc_lower_center_crop_pad(xcc_lowering *n)
 {
     xcvm_ints given;

@@ -104,7 +104,7 @@ xcvm_status xcc_lower_momentum(xcc_lowering *n)
     XCVM_CHECK(n->m->error, nesterov || xcc_text_is(mode, "standard"), INVALID_MODEL,
                "attribute 'mode' is '%.40s', standard or nesterov is expected", mode.at);
     xcc_value *rate = n->inputs[0];
-    /* The first step takes the gradient whole. */
+    /* The first step uses the whole gradient. */
     xcc_value *first = xcc_build_binary(&n->b, XCVM_OP_Greater, n->inputs[1], xcc_build_number(&n->b, n->inputs[1], 0));
     xcc_value *share =
         xcc_build_call(&n->b, XCVM_OP_Where, 3,

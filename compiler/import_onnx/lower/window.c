@@ -1,7 +1,7 @@
-/* Convolutions and pooling. Instructions state every entry of their spatial attributes; here what the model leaves out
- * is filled in. Pools and transposed convolutions have auto_pad as an attribute, which becomes pads where sizes are
- * known (compiler/passes/simplify_windows.c); of convolutions it becomes pads here or, where they depend on sizes that
- * are not known, a Pad, so that their kernels need not tell. */
+/* Convolutions and pools. Instructions state each entry of their spatial attributes; omitted ones are filled in here.
+ * Pools and transposed convolutions have the attribute auto_pad, which becomes pads if sizes are known
+ * (compiler/passes/simplify_windows.c). For convolutions it becomes pads here or, if they depend on unknown sizes, a
+ * Pad, so that their kernels have only pads. */
 #include "compiler/import_onnx/lower/lower.h"
 #include "ops/conv/window.h"
 
@@ -122,7 +122,7 @@ static xcvm_status read_window(xcc_lowering *n, const xcc_value *x, xcc_value *w
     return XCVM_OK;
 }
 
-/* What is beyond the borders, for an operator with its operands; *value NULL: zero. */
+/* The value beyond the borders, for an operator with this operand; *value NULL: zero. */
 static xcvm_status border_value(xcc_lowering *n, xcc_value **value)
 {
     const char *name = n->op->info.name;
@@ -145,7 +145,7 @@ static xcc_value *reach_of(xcc_lowering *n, const window *w, int i)
                          XCC_BUILD_INTS(&n->b, 1 - dilation));
 }
 
-/* x padded as auto_pad says, by what is found when the model runs. */
+/* x padded by auto_pad, with sizes that the run computes. */
 static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_value *value)
 {
     xcc_value *pads[2 * SPATIAL];
@@ -172,7 +172,7 @@ static xcc_value *pad_same(xcc_lowering *n, const window *w, xcc_value *x, xcc_v
                      .axes = XCC_IN(along));
 }
 
-/* Where auto_pad depends on sizes that are not known, operand 0 is padded and nothing is left for the window. */
+/* If auto_pad depends on unknown sizes, operand 0 is padded, and the window has no padding. */
 static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_value *weights, window *w)
 {
     XCVM_TRY(read_window(n, x, weights, w));
@@ -205,12 +205,12 @@ static xcvm_status read_padded_window(xcc_lowering *n, const xcc_value *x, xcc_v
         return XCC_EMIT_ONE_TO_ONE(n, Name, args);                                                                     \
     }
 LOWER_WINDOW(xcc_lower_conv, Conv, 2, 3, n->inputs[1])
-/* ONNX Runtime's, which has what the instruction has besides: a residual and an activation. */
+/* ONNX Runtime's operator, which has a residual and an activation like the instruction. */
 LOWER_WINDOW(xcc_lower_contrib_fused_conv, Conv, 2, 4, n->inputs[1])
 LOWER_WINDOW(xcc_lower_conv_integer, ConvInteger, 2, 4, n->inputs[1])
 LOWER_WINDOW(xcc_lower_qlinear_conv, QLinearConv, 8, 9, n->inputs[3])
 
-/* Of pools and transposed convolutions: pads where auto_pad does not give them. */
+/* Pads of pools and transposed convolutions, unless auto_pad determines them. */
 static xcvm_status complete_pads(xcc_lowering *n, window *w, bool automatic, int64_t least)
 {
     if (automatic) {
@@ -327,7 +327,7 @@ xcvm_status xcc_lower_lp_pool(xcc_lowering *n)
     return XCC_EMIT_ONE_TO_ONE(n, LpPool, args);
 }
 
-/* Reduces over the spatial axes, of which there may be none. */
+/* Reduces over the spatial axes; there may be none. */
 static xcc_value *reduce_spatial(xcc_lowering *n, xcvm_opcode opcode, xcc_value *x)
 {
     if (x == NULL || x->type.rank == 2)
