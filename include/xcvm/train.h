@@ -143,8 +143,8 @@ typedef struct xct_dataset xct_dataset;
 typedef struct xct_column {
     const char *input;
     const char *array; /* NULL: the input's name */
-    /* Factor of the integers of an array for an input of floats; 0: 1. With 1/255 images of u8 in arrays are as images
-     * in folders, from 0 to 1. */
+    /* Factor of the numbers of an array, or of the bytes of images, for an input of floats. Zero means none: arrays
+     * stay as they are, and images become numbers from 0 to 1. */
     double scale;
 } xct_column;
 

@@ -259,6 +259,15 @@ check test "$(sed -n 's/^loss //p' .out)" = "$raw"
 run train "$here/pixels.onnx" -d "$here/bytes.npz" -i 'image=image*1/255' -l labels "${classes[@]}" --steps 1 -b 6 -o scaled.onnx
 code 0
 err ''
+# What is quantized has the same scales, and the same note.
+run quantize "$here/pixels.onnx" -d "$here/bytes.npz" -o raw.q.onnx
+code 0
+err_has 'note: array "image" is of u8; input "image" takes its numbers as they are'
+run quantize "$here/pixels.onnx" -d "$here/bytes.npz" -i 'image=image*1/255' -o scaled.q.onnx
+code 0
+err ''
+run train "$here/pixels.onnx" -d "$here/bytes.npz" -i 'image=image*1/255' -l labels "${classes[@]}" --steps 1 -b 6 -o scaled.onnx
+code 0
 check awk -v a="$raw" -v b="$(sed -n 's/^loss //p' .out)" 'BEGIN { exit !(b < 1.2 && a > 1.2) }'
 run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}" --epochs 2 --checkpoint saved -o t.onnx
 code 0

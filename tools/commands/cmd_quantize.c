@@ -45,8 +45,10 @@ static const struct option data_options[] = {
      "inputs like those that the model will see. PATH is a .npz, .safetensors or .npy file, an image, a pattern or a "
      "directory of these, or a directory with a directory of images for each class. Without data, ranges are computed "
      "in each run"},
-    {"input", 'i', "NAME=ARRAY", OPTION_LIST, AT(inputs), 0, 0,
-     "array of an input; the default is the array of the same name"},
+    {"input", 'i', "NAME=ARRAY[*FACTOR]", OPTION_LIST, AT(inputs), 0, 0,
+     "array of an input; the default is the array of the same name. The factor is a number or 1/255. It "
+     "multiplies the numbers of the array, or the bytes of images in files. For images in files, *1/255 (from 0 to 1) "
+     "is the default, and *1 keeps 0 to 255"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
     {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX, "use the first N examples; 0: all"},
     {"held-out", 0, "SHARE", OPTION_TEXT, AT(held_out), 0, 0,
@@ -344,6 +346,8 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
         const struct limit_flags limits = {t->flags->max_memory, (int64_t)ceil(fmin(t->flags->timeout, 1e9) * 1e3)};
         TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns.items, t->columns.count,
                              t->flags->batch, t->flags->samples, &limits, error));
+        for (size_t i = 0; i < xcc_quantizer_input_count(t->quantizer); i++)
+            columns_print_scales(&t->columns, t->calibration.data, xcc_quantizer_input_at(t->quantizer, i)->name);
         TRY(rewrite_no_data(t->calibration.data, t->flags->output, error));
         TRY(rewrite_no_data(t->calibration.data, t->flags->picture, error));
         *about = t->model;

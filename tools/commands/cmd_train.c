@@ -59,9 +59,9 @@ static const struct option data_options[] = {
      "has the "
      "arrays images and labels. Or images, or a folder of them, for models without labels"},
     {"input", 'i', "NAME=ARRAY[*FACTOR]", OPTION_LIST, AT(inputs), 0, 0,
-     "the array for an input; the default is the array of the same name. The factor, a number or 1/255, multiplies "
-     "integers "
-     "for an input of floats: *1/255 gives u8 images the scale of images in folders"},
+     "the array for an input; the default is the array of the same name. The factor is a number or 1/255. It "
+     "multiplies the numbers of the array, or the bytes of images in files. For images in files, *1/255 (from 0 to 1) "
+     "is the default, and *1 keeps 0 to 255"},
     {"label", 'l', "NAME=ARRAY", OPTION_TEXT, AT(label), 0, 0,
      "the input for labels, of the model or of the added loss, and its array"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples per batch; 0: the model's fixed number, or 32"},

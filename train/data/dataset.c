@@ -157,12 +157,7 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
 
 /* ---- Checks ---- */
 
-double xct_bound_scale(const xct_bound *bound, xcvm_dtype from)
-{
-    if (!xcvm_dtype_is_float(bound->dtype) || xcvm_dtype_is_float(from) || from == XCVM_BOOL)
-        return 1;
-    return bound->scale != 0 ? bound->scale : 1;
-}
+double xct_bound_scale(const xct_bound *bound) { return bound->scale != 0 ? bound->scale : 1; }
 
 /* Labels of files that are not small are checked as they are read. */
 static xcvm_status check_labels(xct_dataset *set, const xct_bound *bound, const xct_arrays *arrays, size_t index,
@@ -238,8 +233,8 @@ static xcvm_status check_files(xct_dataset *set, xct_shard *shard, xct_arrays *c
         }
         XCVM_TRY(check_labels(set, bound, files[file], index, path, error));
         if (bound->used_scale == 0 && xcvm_dtype_is_float(bound->dtype) &&
-            (shape.dtype == XCVM_U8 || xct_bound_scale(bound, shape.dtype) != 1))
-            bound->used_scale = xct_bound_scale(bound, shape.dtype);
+            (shape.dtype == XCVM_U8 || xct_bound_scale(bound) != 1))
+            bound->used_scale = xct_bound_scale(bound);
         if (i == 0)
             shard->rows = (uint64_t)shape.dims[0];
         XCVM_CHECK(error, (uint64_t)shape.dims[0] == shard->rows, SHAPE_MISMATCH,
@@ -294,6 +289,9 @@ static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, co
     XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && type->rank >= 1 && type->dtype != XCVM_STRING, UNSUPPORTED,
                "input \"%s\" cannot be fed from data: it is no tensor of numbers with an axis for examples",
                parameter->name);
+    XCVM_CHECK(error, scale == 0 || xcvm_dtype_is_float(type->dtype), INVALID_ARGUMENT,
+               "input \"%s\" is of %s, whose numbers cannot be multiplied by a factor. Omit the factor",
+               parameter->name, xcvm_dtype_name(type->dtype));
     xct_bound *bound = &set->bounds[set->bound_count++];
     *bound = (xct_bound){.input = input, .dtype = type->dtype, .rank = type->rank, .scale = scale};
     bound->name = xcvm_arena_string(&set->arena, parameter->name, strlen(parameter->name));
@@ -392,14 +390,15 @@ static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_erro
         if (!label && bound->rank != 4)
             return refuse_image_input(set, bound, error);
         bound->array = label ? XCT_LABELS : XCT_IMAGES;
+        bound->used_scale = bound->scale;
         xct_rows shape = {.rank = bound->rank};
         for (int d = 1; d < bound->rank; d++)
             shape.dims[d] = bound->dims[d];
         if (!label) {
             xct_decoder *decoder = NULL;
             XCVM_TRY(check_image_sizes(&feed->inputs[bound->input], error));
-            XCVM_TRY(
-                xct_decoder_create(bound->dtype, bound->rank, bound->dims, set->arena.allocator, 0, &decoder, error));
+            XCVM_TRY(xct_decoder_create(bound->dtype, bound->rank, bound->dims, 0, set->arena.allocator, 0, &decoder,
+                                        error));
             xct_decoder_destroy(decoder);
         }
         XCVM_TRY(check_shape(bound, &shape, error));

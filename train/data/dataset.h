@@ -86,7 +86,7 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
                            size_t *index, xcvm_error *error);
 
 /* The factor of an array's elements on their way to an input; 1: they stay as they are. */
-double xct_bound_scale(const xct_bound *bound, xcvm_dtype from);
+double xct_bound_scale(const xct_bound *bound);
 /* Checks an array's shape and type. Fails with SHAPE_MISMATCH or TYPE_MISMATCH and advice. Axes of size 1 after the
  * first may be missing or extra; then `shape` gets the input's axes, and a diagnostic reports it. */
 xcvm_status xct_bound_check(const xct_dataset *set, xct_bound *bound, xct_rows *shape, const char *path,

@@ -239,10 +239,14 @@ static xcvm_status decode(xcvm_kernel *k, const void *bytes, size_t count, int64
 
 /* ---- Elements ---- */
 
-static void set_element(xcvm_dtype dtype, const xcvm_float_format *format, void *to, size_t index, uint8_t byte)
+/* Floats are the byte / 255, or the byte * scale if scale is not 0. */
+static void set_element(xcvm_dtype dtype, const xcvm_float_format *format, double scale, void *to, size_t index,
+                        uint8_t byte)
 {
     bool exceeds;
-    if (dtype == XCVM_F32)
+    if (scale != 0 && format != NULL)
+        xcvm_element_set(xcvm_dtype_bits(dtype), to, index, xcvm_float_encode(format, (double)byte * scale, &exceeds));
+    else if (dtype == XCVM_F32)
         ((float *)to)[index] = (float)byte / 255.0F;
     else if (dtype == XCVM_U8)
         ((uint8_t *)to)[index] = byte;
@@ -253,7 +257,7 @@ static void set_element(xcvm_dtype dtype, const xcvm_float_format *format, void 
                          format != NULL ? xcvm_float_encode(format, (double)byte / 255.0, &exceeds) : byte);
 }
 
-static xcvm_status fill(const xcvm_kernel *k, const layout *l, const xct_pixels *pixels, void *to)
+static xcvm_status fill(const xcvm_kernel *k, const layout *l, double scale, const xct_pixels *pixels, void *to)
 {
     const xcvm_float_format *format = xcvm_float_format_of(l->dtype);
     const size_t channels = pixels->channels, plane = pixels->height * pixels->width;
@@ -261,7 +265,8 @@ static xcvm_status fill(const xcvm_kernel *k, const layout *l, const xct_pixels 
         if (i % XCVM_POLL_STEPS == 0)
             XCVM_TRY(xcvm_kernel_poll(k));
         for (size_t c = 0; c < channels; c++)
-            set_element(l->dtype, format, to, l->last ? i * channels + c : c * plane + i, pixels->at[i * channels + c]);
+            set_element(l->dtype, format, scale, to, l->last ? i * channels + c : c * plane + i,
+                        pixels->at[i * channels + c]);
     }
     return XCVM_OK;
 }
@@ -293,7 +298,7 @@ static xcvm_status load(xcvm_kernel *k, const void *bytes, size_t count, const x
         status = xcvm_tensor_create(allocator, l.dtype, rank, dims, image, k->error);
     }
     if (status == XCVM_OK) {
-        status = fill(k, &l, &pixels, xcvm_value_data(*image));
+        status = fill(k, &l, 0, &pixels, xcvm_value_data(*image));
         if (status != XCVM_OK)
             xcvm_value_release(*image);
     }
@@ -330,10 +335,12 @@ struct xct_decoder {
     const xcvm_allocator *allocator;
     xcvm_heap *heap; /* keeps its blocks for the next image */
     layout layout;
+    double scale; /* of bytes; 0: 1/255 */
 };
 
-xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
-                               size_t memory_limit, xct_decoder **decoder, xcvm_error *error)
+xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, double scale,
+                               const xcvm_allocator *allocator, size_t memory_limit, xct_decoder **decoder,
+                               xcvm_error *error)
 {
     xcvm_type wanted = {.kind = XCVM_KIND_TENSOR, .dtype = dtype, .rank = rank};
     layout l;
@@ -348,6 +355,8 @@ xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, 
     XCVM_CHECK(error, d != NULL, OUT_OF_MEMORY, "no memory for the decoder of images");
     d->allocator = allocator;
     d->layout = l;
+    /* A byte times 1/255 can differ from the byte divided by 255 in the last bit. */
+    d->scale = scale == 1.0 / 255.0 ? 0 : scale;
     const xcvm_status status = xcvm_heap_create(allocator, memory_limit, &d->heap, error);
     if (status == XCVM_OK)
         *decoder = d;
@@ -379,7 +388,7 @@ xcvm_status xct_decoder_read(xct_decoder *d, const char *path, uint64_t deadline
     if (status == XCVM_OK && pixels.height * pixels.width * pixels.channels * xcvm_dtype_size(d->layout.dtype) != bytes)
         status = xcvm_error_set(error, XCVM_SHAPE_MISMATCH, "the image does not have the size of an example");
     if (status == XCVM_OK)
-        status = fill(&k, &d->layout, &pixels, to);
+        status = fill(&k, &d->layout, d->scale, &pixels, to);
     xct_pixels_release(&pixels);
     if (status != XCVM_OK)
         xcvm_error_prefix(error, "%s", path);

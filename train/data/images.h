@@ -37,11 +37,12 @@ xcvm_status xct_images_add(const xct_paths *files, xcvm_arena *arena, xct_images
 /* Lists the images, in memory of the arena. */
 xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error);
 
-/* Makes one example of an image's file as xct_image_load does: [1, C, H, W] or [1, H, W, C] of known sizes. Decoding
- * may hold `memory_limit` bytes at once; 0: no limit. */
+/* Makes one example of an image's file as xct_image_load does: [1, C, H, W] or [1, H, W, C] of known sizes. Floats are
+ * the bytes times `scale`; 0: 1/255. Decoding may hold `memory_limit` bytes at once; 0: no limit. */
 typedef struct xct_decoder xct_decoder;
-xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, const xcvm_allocator *allocator,
-                               size_t memory_limit, xct_decoder **decoder, xcvm_error *error);
+xcvm_status xct_decoder_create(xcvm_dtype dtype, int rank, const int64_t *dims, double scale,
+                               const xcvm_allocator *allocator, size_t memory_limit, xct_decoder **decoder,
+                               xcvm_error *error);
 void xct_decoder_destroy(xct_decoder *decoder);
 /* Fails with OUT_OF_TIME after `deadline_ns` (monotonic clock; 0: none). */
 xcvm_status xct_decoder_read(xct_decoder *decoder, const char *path, uint64_t deadline_ns, void *to, size_t bytes,

@@ -1,5 +1,6 @@
 /* Reading examples: shards that are open, and rows of them brought to the types of the inputs. */
 #include "base/clock.h"
+#include "base/element.h"
 #include "train/data/convert_rows.h"
 #include "train/data/dataset.h"
 
@@ -104,8 +105,8 @@ xcvm_status xct_reader_create(const xct_dataset *set, xct_reader **made, xcvm_er
     xcvm_status status = XCVM_OK;
     for (size_t i = 0; i < set->bound_count && set->images != NULL && status == XCVM_OK; i++)
         if (set->bounds[i].rank == 4)
-            status = xct_decoder_create(set->bounds[i].dtype, 4, set->bounds[i].dims, set->arena.allocator,
-                                        set->memory_limit, &reader->decoders[i], error);
+            status = xct_decoder_create(set->bounds[i].dtype, 4, set->bounds[i].dims, set->bounds[i].scale,
+                                        set->arena.allocator, set->memory_limit, &reader->decoders[i], error);
     if (status == XCVM_OK)
         *made = reader;
     else
@@ -153,6 +154,9 @@ static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *c
 
 static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t count)
 {
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    const int bits = xcvm_dtype_bits(dtype);
+    bool exceeds;
     for (size_t i = 0; i < count && dtype == XCVM_F32; i++) {
         float x;
         memcpy(&x, data + i * sizeof x, sizeof x);
@@ -165,6 +169,10 @@ static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t
         x *= scale;
         memcpy(data + i * sizeof x, &x, sizeof x);
     }
+    for (size_t i = 0; i < count && dtype != XCVM_F32 && dtype != XCVM_F64 && format != NULL; i++) {
+        const double x = xcvm_float_decode(format, xcvm_element_get(bits, data, i));
+        xcvm_element_set(bits, data, i, xcvm_float_encode(format, x * scale, &exceeds));
+    }
 }
 
 /* A row in portions, between which the deadline is looked at. */
@@ -173,7 +181,7 @@ static xcvm_status convert_row(const xct_reader *reader, const xct_bound *bound,
                                xcvm_error *error)
 {
     enum { PORTION = 1 << 20 };
-    const double scale = xct_bound_scale(bound, from_type);
+    const double scale = xct_bound_scale(bound);
     for (size_t at = 0, now; at < bound->row_count; at += now) {
         now = xcvm_min(bound->row_count - at, (size_t)PORTION);
         unsigned char *here = to + at * xcvm_dtype_size(bound->dtype);

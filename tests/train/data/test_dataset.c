@@ -1,4 +1,5 @@
 /* Data sets: what is in files comes out as batches, once each, and what does not fit is refused. */
+#include "base/element.h"
 #include "tests/suites.h"
 #include "tests/train/folder.h"
 #include "tests/support.h"
@@ -42,6 +43,7 @@ static void write_pair(const char *name, xcvm_value *x, xcvm_value *y)
 static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype x_type)
 {
     xcvm_value *x = tensor(x_type, 2, (int64_t[]){rows, 2}), *y = tensor(XCVM_I64, 1, &rows);
+    bool exceeds;
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < 2; k++) {
             const int64_t number = 10 * (first + i) + k;
@@ -49,6 +51,9 @@ static void write_npz(const char *name, int64_t first, int64_t rows, xcvm_dtype 
                 ((float *)xcvm_value_data(x))[2 * i + k] = (float)number;
             else if (x_type == XCVM_U16)
                 ((uint16_t *)xcvm_value_data(x))[2 * i + k] = (uint16_t)number;
+            else if (x_type == XCVM_F16)
+                ((uint16_t *)xcvm_value_data(x))[2 * i + k] =
+                    (uint16_t)xcvm_float_encode(xcvm_float_format_of(XCVM_F16), (double)number, &exceeds);
         }
         ((int64_t *)xcvm_value_data(y))[i] = first + i;
     }
@@ -440,6 +445,85 @@ START_TEST(image_folders)
 }
 END_TEST
 
+/* A factor multiplies arrays of any type for inputs of any float type. Inputs of integers take none. */
+START_TEST(factors)
+{
+    static const struct {
+        xcvm_dtype array, input;
+        double factor;
+    } rows[] = {{XCVM_F32, XCVM_F32, 2},
+                {XCVM_U16, XCVM_F32, 0.25},
+                {XCVM_U16, XCVM_F64, 0.1},
+                {XCVM_F16, XCVM_F16, 0.25},
+                {XCVM_F32, XCVM_F64, 3}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const xcvm_value_info own[] = {
+            {"x", {.kind = XCVM_KIND_TENSOR, .dtype = rows[r].input, .rank = 2, .dims = {-1, 2}}}, inputs[1]};
+        const xct_column by[] = {{"x", "images", rows[r].factor}, {"y", "labels", 0}};
+        const char *paths[] = {in_folder("f.npz")};
+        xct_dataset *set = NULL;
+        xcvm_value *values[2];
+        xcvm_error error = {.message = ""};
+        write_npz("f.npz", 0, 2, rows[r].array);
+        ck_assert_msg(xct_dataset_create_for_inputs(own, 2, paths, 1, by, 2, NULL, &set, &error) == XCVM_OK, "%s",
+                      error.message);
+        ck_assert(xct_dataset_scale(set, "x") == rows[r].factor);
+        ck_assert_int_eq(xct_dataset_read(set, 0, 2, values, &error), XCVM_OK);
+        for (size_t i = 0; i < 4; i++) {
+            double number = 0;
+            const double wanted = (double)(10 * (i / 2) + i % 2) * rows[r].factor;
+            xct_convert(rows[r].input, (char *)xcvm_value_data(values[0]) + i * xcvm_dtype_size(rows[r].input),
+                        XCVM_F64, &number, 1);
+            ck_assert_msg(fabs(number - wanted) <= 1e-6 * wanted, "row %zu: %g, not %g", r, number, wanted);
+        }
+        for (size_t i = 0; i < 2; i++)
+            xcvm_value_release(values[i]);
+        xct_dataset_destroy(set);
+    }
+    const xct_column labels[] = {{"x", "images", 0}, {"y", "labels", 0.5}};
+    const char *paths[] = {in_folder("f.npz")};
+    xct_dataset *set = NULL;
+    xcvm_error error = {.message = ""};
+    ck_assert_int_eq(xct_dataset_create_for_inputs(inputs, 2, paths, 1, labels, 2, NULL, &set, &error),
+                     XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, "input \"y\" is of i64") != NULL, "%s", error.message);
+}
+END_TEST
+
+/* The factor of images multiplies their bytes, so that *1/255 is what they have without one. */
+START_TEST(factors_of_images)
+{
+    static const struct {
+        xcvm_dtype dtype;
+        double factor, wanted;
+    } rows[] = {{XCVM_F32, 0, 51 / 255.0}, {XCVM_F32, 1.0 / 255, 51 / 255.0},
+                {XCVM_F32, 1, 51},         {XCVM_F32, 2, 102},
+                {XCVM_F64, 0.1, 5.1},      {XCVM_F16, 1, 51}};
+    write_image("1.png", 8, 6, 51);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const xcvm_value_info own[] = {
+            {"x", {.kind = XCVM_KIND_TENSOR, .dtype = rows[r].dtype, .rank = 4, .dims = {-1, 3, 4, 4}}}};
+        const xct_column by[] = {{"x", NULL, rows[r].factor}};
+        const char *paths[] = {folder};
+        xct_dataset *set = NULL;
+        xcvm_value *value;
+        xcvm_error error = {.message = ""};
+        ck_assert_msg(xct_dataset_create_for_inputs(own, 1, paths, 1, by, 1, NULL, &set, &error) == XCVM_OK, "%s",
+                      error.message);
+        ck_assert(xct_dataset_scale(set, "x") == rows[r].factor);
+        ck_assert_msg(xct_dataset_read(set, 0, 1, &value, &error) == XCVM_OK, "%s", error.message);
+        for (size_t i = 0; i < xcvm_value_count(value); i++) {
+            double number = 0;
+            xct_convert(rows[r].dtype, (char *)xcvm_value_data(value) + i * xcvm_dtype_size(rows[r].dtype), XCVM_F64,
+                        &number, 1);
+            ck_assert_msg(fabs(number - rows[r].wanted) <= 1e-6 * rows[r].wanted, "row %zu: %g", r, number);
+        }
+        xcvm_value_release(value);
+        xct_dataset_destroy(set);
+    }
+}
+END_TEST
+
 START_TEST(conversions)
 {
     static const int16_t shorts[] = {-32768, 32767, -1};
@@ -546,6 +630,8 @@ Suite *suite_train_dataset(void)
     tcase_add_test(tests, separate_arrays);
     tcase_add_test(tests, refused);
     tcase_add_test(tests, scales_and_labels);
+    tcase_add_test(tests, factors);
+    tcase_add_test(tests, factors_of_images);
     tcase_add_test(tests, not_a_number);
     tcase_add_test(tests, folders_with_marks);
     tcase_add_test(tests, image_folders);
