@@ -132,6 +132,24 @@ static xcvm_status list_defaults(xcc_importer *imp, const Onnx__GraphProto *g)
     return XCVM_OK;
 }
 
+/* An open dimension without a name gets a size by the name of the input and the axis, such as "x.1". */
+static xcvm_status fix_unnamed_dims(xcc_module *m, const char *name, xcvm_value *type)
+{
+    const size_t length = strlen(name);
+    for (int i = 0; type->kind == XCVM_KIND_TENSOR && i < type->rank; i++)
+        for (size_t k = 0; k < m->options->dim_count && type->dims[i] < 0; k++) {
+            const char *asked = m->options->dims[k].name;
+            char axis[8];
+            snprintf(axis, sizeof axis, ".%d", i);
+            if (xcc_symbol_name(m, type->dims[i]) != NULL || strncmp(asked, name, length) != 0 ||
+                strcmp(asked + length, axis) != 0)
+                continue;
+            type->dims[i] = xcc_symbol(m, asked);
+            XCVM_CHECK(m->error, type->dims[i] != XCVM_ANY_DIM, OUT_OF_MEMORY, "no memory for the dimension");
+        }
+    return XCVM_OK;
+}
+
 static xcvm_status bind_inputs(xcc_importer *imp, xcc_scope *scope, const Onnx__GraphProto *g)
 {
     xcc_module *m = imp->m;
@@ -155,6 +173,7 @@ static xcvm_status bind_inputs(xcc_importer *imp, xcc_scope *scope, const Onnx__
             xcvm_error_prefix(m->error, "input '%s'", name);
             return m->error->status;
         }
+        XCVM_TRY(fix_unnamed_dims(m, name, &v->type));
         XCVM_TRY(xcc_scope_bind(imp, scope, name, v, "input"));
         inputs[count++] = v;
     }

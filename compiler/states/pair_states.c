@@ -218,13 +218,15 @@ static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, c
     const xcc_value *copied = e->copied.state, *exact = e->exact.state;
     if (copied != NULL && copied->type.rank == 4 && copied->type.dims[0] < 0) {
         const char *name = xcc_symbol_name(m, copied->type.dims[0]);
+        char unnamed[128];
+        snprintf(unnamed, sizeof unnamed, "%.100s.0", copied->name);
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" has an open batch, so that it grows and is copied in each run%s. Fix the "
                "batch: --dim %.100s=1",
                copied->name,
                m->options->states.cache_rows > 0 ? ", and its number of rows has no effect"
                                                  : ", and no room can be reserved with --cache-rows",
-               name != NULL ? name : "NAME");
+               name != NULL ? name : unnamed);
     } else if (copied != NULL && e->copied.why == xcc_no_cache_rows) {
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" grows and is copied in each run. Reserve room: --cache-rows N", copied->name);
@@ -233,9 +235,11 @@ static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, c
                "state \"%.200s\" grows and is copied in each run, and its number of rows has no effect: %s",
                copied->name, e->copied.why);
     } else if (m->options->states.cache_rows > 0 && pairs->bounded == 0) {
-        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
-               "the number of cache rows (%lld) has no effect: no state is a cache that grows. Omit --cache-rows",
-               (long long)m->options->states.cache_rows);
+        report(
+            m, XCC_DIAGNOSTIC_STATE_PAIR,
+            "the number of cache rows (%lld) has no effect: no state is a cache to which the graph only appends rows, "
+            "so that each run copies all states. Omit --cache-rows",
+            (long long)m->options->states.cache_rows);
     }
     if (exact == NULL || !asks_for_rounding(m->options))
         return;

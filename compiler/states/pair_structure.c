@@ -90,6 +90,45 @@ static const xcc_value *next_of(const xcc_graph *top, const xcc_value *v, int *s
     return NULL;
 }
 
+static bool is_recurrent(const xcc_value *v, int *steps);
+
+/* The states of several layers. A part that is an input makes it a cache with new rows. */
+static bool is_recurrent_concat(const xcc_node *n, int *steps)
+{
+    for (size_t i = 0; i < xcc_node_input_count(n); i++)
+        if (xcc_node_input(n, i) == NULL || !is_recurrent(xcc_node_input(n, i), steps))
+            return false;
+    return true;
+}
+
+static bool is_recurrent(const xcc_value *v, int *steps)
+{
+    while (v != NULL && v->producer != NULL && (*steps)-- > 0) {
+        const xcc_node *n = v->producer;
+        if (n->kind == XCC_IF) {
+            for (size_t i = 0; i < xcc_node_output_count(n); i++)
+                if (xcc_node_output(n, i) == v)
+                    return is_recurrent(n->bodies[0]->outputs[i], steps) ||
+                           is_recurrent(n->bodies[1]->outputs[i], steps);
+            return false;
+        }
+        if (n->kind != XCC_INSTRUCTION)
+            return false;
+        if (xcc_is(n, XCVM_OP_LSTM) || xcc_is(n, XCVM_OP_GRU) || xcc_is(n, XCVM_OP_RNN))
+            return state_before(n, v) != NULL;
+        if (xcc_is(n, XCVM_OP_Concat))
+            return is_recurrent_concat(n, steps);
+        v = viewed(n);
+    }
+    return false;
+}
+
+bool xcc_state_is_recurrent(const xcc_value *stored)
+{
+    int steps = MOST_STEPS;
+    return is_recurrent(stored, &steps);
+}
+
 const xcc_value *xcc_state_of_output(const xcc_graph *g, const xcc_value *output)
 {
     int steps = MOST_STEPS;

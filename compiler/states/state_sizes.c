@@ -102,7 +102,7 @@ static xcvm_status refuse(xcc_module *m, const xcc_value *state, int axis)
     if (name != NULL)
         snprintf(remedy, sizeof remedy, "Fix it: --dim %.100s=1, or the size that it has", name);
     else
-        snprintf(remedy, sizeof remedy, "Give the dimension a size or a name in the model");
+        snprintf(remedy, sizeof remedy, "Fix it: --dim %.100s.%d=1, or the size that it has", state->name, axis);
     return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
                           "state \"%.200s\": dimension %d%s%.100s%s is open, and no input has it, so that its size is "
                           "not known when the state begins. %s",
@@ -119,11 +119,12 @@ static xcvm_status choose_state_dim(xcc_module *m, const input_dims *dims, xcc_v
     int64_t next = stored->type.rank == state->type.rank ? stored->type.dims[axis] : XCVM_ANY_DIM;
     if (next < 0 && next != own && stored->type.rank == state->type.rank)
         next = broadcast_dim(dims, stored, axis, &steps);
+    const bool recurrent = next < 0 && xcc_state_is_recurrent(stored);
     if (next >= 0 || is_of_input(dims, next)) {
         *dim = next;
-    } else if (next == own && next != XCVM_ANY_DIM) {
+    } else if ((next == own && next != XCVM_ANY_DIM) || (recurrent && !is_of_input(dims, own))) {
         return refuse(m, state, axis);
-    } else if (is_of_input(dims, own) && grows(stored, axis)) {
+    } else if (!recurrent && is_of_input(dims, own) && grows(stored, axis)) {
         *dim = xcc_symbol(m, NULL);
         return *dim != XCVM_ANY_DIM ? XCVM_OK : XCVM_OUT_OF_MEMORY;
     }

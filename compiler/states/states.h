@@ -22,6 +22,9 @@ xcvm_status xcc_match_pairs(xcc_module *m, xcc_state_pairs *pairs);
 /* Returns the input whose next value is the output according to the graph: rows are appended to the input, or the input
  * is the initial state of a recurrence. NULL if the graph shows neither. */
 const xcc_value *xcc_state_of_output(const xcc_graph *g, const xcc_value *output);
+/* Returns true if the value is the last state of an LSTM, GRU or RNN, or several of them, also in a branch of an If.
+ * Such a state has the same size in each run. */
+bool xcc_state_is_recurrent(const xcc_value *stored);
 /* Returns true if a value of the first type can become a state of the second. Known sizes must agree. */
 bool xcc_state_types_agree(const xcvm_value *stored, const xcvm_value *state);
 /* Sets the initial sizes of open dimensions of `count` states, which are still inputs. A size is that of an input that

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* A value for a named dimension of the model's inputs. */
+/* A value for a dimension of the model's inputs. A dimension without a name is "INPUT.AXIS", such as "x.1". */
 typedef struct xcc_dim {
     const char *name;
     int64_t value;
@@ -165,7 +165,7 @@ typedef struct xcc_options {
     size_t size;
     const xcvm_allocator *allocator; /* NULL: malloc and free */
 
-    const xcc_dim *dims; /* sizes of named dimensions */
+    const xcc_dim *dims; /* sizes of open dimensions */
     size_t dim_count;
     int optimization;  /* 0: default (2); -1: required passes only; 1: no fusion; 2: all */
     bool inference;    /* compile the inference form of the model; else as ONNX defines it. Not with `train` */

@@ -216,10 +216,49 @@ done
 # A recurrent state is no cache.
 run compile "$states/lstm.onnx" -o l.bin --state-pairs auto --cache-rows 8
 code 0
-err_has 'the number of cache rows (8) has no effect: no state is a cache that grows. Omit --cache-rows'
+err_has 'the number of cache rows (8) has no effect: no state is a cache to which the graph only appends rows'
 run compile "$states/lstm.onnx" -o l.bin --state-pairs auto --caches f16
 code 0
 err_has '--caches f16 has no effect: state "h0" is not a cache to which rows are appended. Omit --caches'
+# A recurrence in a branch has the same size in each run: that of an input with its name, or one that --dim sets. A
+# dimension without a name is that of its input and axis.
+wanted="y=2x1x4xf32=$(cat "$states/branches.txt")"
+run compile "$states/branches_reshaped.onnx" -o b.bin --state-pairs auto
+code 2
+err_has 'state "state": dimension 1 is open, and no input has it'
+err_has 'Fix it: --dim state.1=1'
+run compile "$states/branches_reshaped.onnx" -o b.bin --state-pairs auto --dim state.2=1
+code 2
+err_has "the model's inputs have no dimension named state.2"
+run compile "$states/branches_reshaped.onnx" -o b.bin --state-pairs auto --dim state.1=1
+code 0
+run run b.bin -i x=1x1x3xf32=1 -i fast=false -i shape='1 1 3' -n 2 --expect "$wanted"
+code 0
+for each in branches branches_named; do
+    run compile "$states/$each.onnx" -o b.bin --state-pairs auto
+    code 0
+    run run b.bin -i x=1x1x3xf32=1 -i fast=false -n 2 --expect "$wanted"
+    code 0
+    run run b.bin -i x=1x5x3xf32=1 -i fast=false -n 2 --save-state five.safetensors
+    code 0
+    check grep -q '"state":{"dtype":"F32","shape":\[2,5,4\]' five.safetensors
+done
+# --dim sets such a dimension of a program, too.
+run run "$states/branches.onnx" --random --dim x.1=2 --dim state.1=2
+code 0
+err_has 'note: dimension length of input x is set to 1. To choose another size: --dim length=SIZE'
+out_like '^stateN=2x2x4xf32='
+run compile "$states/branches.onnx" -o open.bin
+code 0
+run run open.bin --random --dim x.1=2 --dim state.1=2
+code 0
+out_like '^stateN=2x2x4xf32='
+run run open.bin --random --dim state.1=1 --dim length=2
+code 0
+err_has 'note: dimension x.1 of input x is set to 1. To choose another size: --dim x.1=SIZE'
+run run open.bin --random --dim x.0=2
+code 2
+err_has 'no input of the program has an open dimension "x.0". Open dimensions: length, x.1, state.1'
 # Where they have an effect, nothing is said.
 run compile "$model" -o half.bin --state-pairs 'present.*:past.*' --dim batch=1 --dim bound=16 --caches f16 --report
 code 0

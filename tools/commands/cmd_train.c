@@ -143,7 +143,8 @@ static const struct option file_options[] = {
 
 static const struct option machine_options_of_train[] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, AT(dims), 0, 0,
-     "fix a named dimension of the model's inputs, such as the height of images or the steps of a recurrent network"},
+     "fix an open dimension of the model's inputs, such as the height of images or the steps of a recurrent network. A "
+     "dimension without a name is INPUT.AXIS, for example x.0"},
     {"threads", 't', "N", OPTION_INT, AT(threads), 0, 1024, "number of threads; 0: as many as the machine allows"},
     {"optimize", 'O', "LEVEL", OPTION_INT, AT(optimization), 0, 2, "as for xcvm compile"},
     {"max-memory", 0, "SIZE", OPTION_SIZE, AT(max_memory), 0, 0,

@@ -202,27 +202,37 @@ static xcvm_status check_complete(const struct making *making, xcvm_error *error
 /* The declared type of an input with its open dimensions filled in as far as their names are known. */
 static xcvm_type known_type(const struct making *making, size_t index)
 {
-    xcvm_type type = xcvm_program_input_at(making->program->handle, index)->type;
+    const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
+    xcvm_type type = input->type;
     for (int i = 0; i < type.rank; i++)
-        if (type.dims[i] < 0)
-            type.dims[i] = dims_find(&making->dims, type.dim_names[i]);
+        if (type.dims[i] < 0) {
+            char *name = dims_name(input, i);
+            type.dims[i] = dims_find(&making->dims, name);
+            free(name);
+        }
     return type;
 }
 
 /* Takes the sizes of named dimensions from a value; they must be those known so far. */
 static xcvm_status learn_dims(struct making *making, size_t index, const xcvm_value *value, xcvm_error *error)
 {
-    const xcvm_type *type = &xcvm_program_input_at(making->program->handle, index)->type;
+    const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
+    const xcvm_type *type = &input->type;
     if (xcvm_value_kind(value) != XCVM_KIND_TENSOR || xcvm_value_rank(value) != type->rank)
         return XCVM_OK;
     for (int i = 0; i < type->rank; i++) {
-        const char *name = type->dim_names[i];
-        int64_t dim = xcvm_value_dims(value)[i];
-        if (type->dims[i] >= 0 || name == NULL || *name == '\0' || dims_add(&making->dims, name, dim))
+        if (type->dims[i] >= 0)
             continue;
-        return error_set(error, XCVM_INVALID_ARGUMENT,
-                         "dimension %d, %.80s, is %" PRId64 ", but another input or --dim says %" PRId64, i, name, dim,
-                         dims_find(&making->dims, name));
+        char *name = dims_name(input, i);
+        const int64_t dim = xcvm_value_dims(value)[i];
+        const bool good = dims_add(&making->dims, name, dim);
+        if (!good)
+            error_set(error, XCVM_INVALID_ARGUMENT,
+                      "dimension %d, %.80s, is %" PRId64 ", but another input or --dim says %" PRId64, i, name, dim,
+                      dims_find(&making->dims, name));
+        free(name);
+        if (!good)
+            return XCVM_INVALID_ARGUMENT;
     }
     return XCVM_OK;
 }
@@ -232,18 +242,17 @@ static void assume_dims(struct making *making, size_t index, xcvm_type *type)
 {
     const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
     for (int i = 0; i < type->rank; i++) {
-        const char *name = type->dim_names[i];
         if (type->dims[i] >= 0)
             continue;
-        int64_t found = dims_find(&making->dims, name);
-        if (found < 0 && name != NULL && *name != '\0') {
+        char *name = dims_name(input, i);
+        const int64_t found = dims_find(&making->dims, name);
+        if (found < 0) {
             const char *quote = strpbrk(name, " \t\"'$&|;()<>*?\\") != NULL ? "'" : "";
             report_line("note: dimension %s of input %s is set to 1. To choose another size: --dim %s%s=SIZE%s", name,
                         input->name, quote, name, quote);
             dims_add(&making->dims, name, 1);
-        } else if (found < 0) {
-            report_line("note: dimension %d of input %s is set to 1", i, input->name);
         }
+        free(name);
         type->dims[i] = found < 0 ? 1 : found;
     }
 }

@@ -1,5 +1,6 @@
 /* Compiler options of the subcommands, and how they become xcc_options. */
 #include "run/model_options.h"
+#include "cli/buffer.h"
 #include "cli/clock.h"
 #include "cli/progress.h"
 #include "cli/memory.h"
@@ -10,7 +11,8 @@
 
 const struct option shared_options[] = {
     {"dim", 0, "NAME=SIZE", OPTION_LIST, offsetof(struct model_flags, dims), 0, 0,
-     "set the size of a named dimension of the inputs, also of a program with open dimensions; may be repeated"},
+     "set the size of an open dimension of the inputs of a model or program; may be repeated. A dimension without a "
+     "name is INPUT.AXIS, for example x.0"},
     {"flush-subnormals", 0, NULL, OPTION_FLAG, offsetof(struct model_flags, flush_subnormals), 0, 0,
      "treat subnormal numbers (f32 below 1.2e-38) as zero, in folded constants and in runs"},
     END_OF_OPTIONS,
@@ -69,6 +71,18 @@ int64_t dims_find(const struct dims *dims, const char *name)
         if (strcmp(dims->items[i].name, name) == 0)
             return dims->items[i].value;
     return -1;
+}
+
+char *dims_name(const xcvm_value_info *input, int axis)
+{
+    const char *name = input->type.dim_names[axis];
+    if (name != NULL && *name != '\0')
+        return memory_text(name);
+    struct buffer text = {0};
+    buffer_format(&text, "%s.%d", input->name, axis);
+    char *made = memory_text(buffer_string(&text));
+    buffer_release(&text);
+    return made;
 }
 
 bool dims_add(struct dims *dims, const char *name, int64_t value)

@@ -53,6 +53,8 @@ struct dims {
 xcvm_status dims_parse(const struct text_list *texts, struct dims *dims, xcvm_error *error);
 /* Returns -1 if the name is unknown. */
 int64_t dims_find(const struct dims *dims, const char *name);
+/* The name by which --dim sets a dimension of an input: its own name, or INPUT.AXIS. The caller frees it. */
+char *dims_name(const xcvm_value_info *input, int axis);
 /* Returns false if the name has another size. */
 bool dims_add(struct dims *dims, const char *name, int64_t value);
 void dims_release(struct dims *dims);

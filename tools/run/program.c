@@ -232,14 +232,17 @@ xcvm_status program_bytes(const char *path, const struct program_flags *flags, s
 static bool has_dimension(const xcvm_program *program, const char *name, struct buffer *names)
 {
     for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
-        const xcvm_type *type = &xcvm_program_input_at(program, i)->type;
-        for (int axis = 0; axis < type->rank; axis++) {
-            const char *known = type->dim_names[axis];
-            if (type->dims[axis] >= 0 || known == NULL || *known == '\0')
+        const xcvm_value_info *input = xcvm_program_input_at(program, i);
+        for (int axis = 0; axis < input->type.rank; axis++) {
+            if (input->type.dims[axis] >= 0)
                 continue;
-            if (strcmp(known, name) == 0)
+            char *known = dims_name(input, axis);
+            const bool same = strcmp(known, name) == 0;
+            if (!same)
+                buffer_format(names, "%s%s", names->length != 0 ? ", " : "", known);
+            free(known);
+            if (same)
                 return true;
-            buffer_format(names, "%s%s", names->length != 0 ? ", " : "", known);
         }
     }
     return false;
