@@ -278,6 +278,21 @@ static bool is_path(const contents *c)
            (memchr(c->bytes, '\n', c->count) == NULL || c->bytes[c->count - 1] == '\n');
 }
 
+/* Returns true if the first two lines have the same separator equally often, as in CSV. */
+static bool is_table(const contents *c)
+{
+    for (const char *separator = ",;\t"; *separator != '\0'; separator++) {
+        size_t counts[2] = {0, 0}, line = 0;
+        for (size_t i = 0; i < c->count && line < 2; i++) {
+            counts[line] += c->bytes[i] == (unsigned char)*separator;
+            line += c->bytes[i] == '\n' || (line == 1 && i + 1 == c->count);
+        }
+        if (line == 2 && counts[0] > 0 && counts[0] == counts[1])
+            return true;
+    }
+    return false;
+}
+
 /* Comments and empty lines may precede the first statement of a program's text. */
 static bool is_assembly(const contents *c)
 {
@@ -302,6 +317,8 @@ static const format *find_text(const contents *c)
     static const format json = {XCVM_FILE_OTHER, "a JSON text", NO_MODEL, NO_DATA};
     static const format link = {XCVM_FILE_OTHER, "a text with a path, as of a symbolic link that was copied as a file",
                                 SAME("copy what it leads to, or make it a link again")};
+    static const format table = {XCVM_FILE_OTHER, "a table in text, as in CSV", NO_MODEL,
+                                 "read it with numpy.genfromtxt, and " SAVE_ARRAYS};
     static const format text = {XCVM_FILE_OTHER, "a text", NO_MODEL, NO_DATA};
     static const char *const tags[] = {"<!doctype html", "<html", "<head", "<body"};
     size_t at = has(c, 0, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -316,7 +333,7 @@ static const format *find_text(const contents *c)
         return NULL;
     if (is_path(c))
         return &link;
-    return at < c->count && (c->bytes[at] == '{' || c->bytes[at] == '[') ? &json : &text;
+    return at < c->count && (c->bytes[at] == '{' || c->bytes[at] == '[') ? &json : is_table(c) ? &table : &text;
 }
 
 /* ---- Entry points ---- */

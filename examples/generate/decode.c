@@ -417,9 +417,10 @@ static void report_failure(const decoder *d, const settings *s, xcvm_status stat
 int main(int argc, char **argv)
 {
     static settings s = {.states = "auto", .ids = {1}, .id_count = 1, .count = 16, .end = -1};
-    if (!parse_command_line(&s, argc, argv)) {
-        fputs(usage, stderr);
-        return 2;
+    const bool help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (help || !parse_command_line(&s, argc, argv)) {
+        fputs(usage, help ? stdout : stderr);
+        return help ? 0 : 2;
     }
     decoder d = {.program = NULL};
     xcvm_status status = open_decoder(&d, &s);
