@@ -1,10 +1,8 @@
 /* Assembles declarations: producer, inputs, constants and all other statements that are not instructions. */
 #include "proto/assembler.h"
-#include "proto/open_beneath.h"
 #include "proto/literals.h"
 
 #include <string.h>
-#include <unistd.h>
 
 static bool is_word(const char *word, size_t length, const char *name)
 {
@@ -67,53 +65,6 @@ static xcvm_status read_library(xcvm_reader *r, xcvm_library *library)
     return read_text(r, &library->isa);
 }
 
-static xcvm_status read_elements_of_file(xcvm_assembler *a, const char *path, uint64_t offset, xcvm_value *tensor)
-{
-    xcvm_reader *r = &a->r;
-    uint64_t size;
-    int fd;
-    if (a->base_dir == NULL)
-        return xcvm_reader_fail(r, "`%.300s`: this text may not refer to files", path);
-    xcvm_status status = xcvm_open_beneath(a->base_dir, path, &fd, &size, r->error);
-    if (status == XCVM_OK) {
-        if (offset > size || tensor->bytes > size - offset)
-            status = xcvm_error_set(r->error, XCVM_INVALID_PROGRAM, "`%.300s` has %llu bytes, too few for %zu at %llu",
-                                    path, (unsigned long long)size, tensor->bytes, (unsigned long long)offset);
-        else if ((tensor->data = xcvm_arena_allocate(r->arena, tensor->bytes)) == NULL)
-            status = xcvm_error_set(r->error, XCVM_OUT_OF_MEMORY, "no memory for %zu bytes of `%.300s`", tensor->bytes,
-                                    path);
-        else
-            status = xcvm_read_beneath(fd, offset, tensor->data, tensor->bytes, r->error);
-        close(fd);
-    }
-    if (status != XCVM_OK)
-        xcvm_error_prefix(r->error, "line %d", r->line);
-    return status;
-}
-
-/* Reads @"file":offset. For strings, +bytes follows, because the type does not give their size. */
-static xcvm_status read_file_reference(xcvm_assembler *a, xcvm_value *tensor)
-{
-    xcvm_reader *r = &a->r;
-    const char *path;
-    uint64_t offset, bytes;
-    XCVM_TRY(read_text(r, &path));
-    XCVM_TRY(xcvm_reader_expect(r, ':'));
-    XCVM_TRY(xcvm_reader_uint(r, UINT64_MAX, &offset));
-    if (tensor->dtype == XCVM_STRING) {
-        XCVM_TRY(xcvm_reader_expect(r, '+'));
-        XCVM_TRY(xcvm_reader_uint(r, PTRDIFF_MAX, &bytes));
-        if (bytes < tensor->bytes)
-            return xcvm_reader_fail(r, "%zu strings need %zu bytes at least", xcvm_element_count(tensor),
-                                    tensor->bytes);
-        tensor->bytes = (size_t)bytes;
-    }
-    XCVM_TRY(read_elements_of_file(a, path, offset, tensor));
-    if (tensor->dtype == XCVM_STRING && !xcvm_strings_valid(tensor->data, tensor->bytes, xcvm_element_count(tensor)))
-        return xcvm_reader_fail(r, "`%.300s` has no strings at %llu", path, (unsigned long long)offset);
-    return XCVM_OK;
-}
-
 static xcvm_status read_constant(xcvm_assembler *a)
 {
     xcvm_reader *r = &a->r;
@@ -127,8 +78,7 @@ static xcvm_status read_constant(xcvm_assembler *a)
     XCVM_TRY(xcvm_type_read(r, &type));
     XCVM_TRY(xcvm_reader_expect(r, '='));
     XCVM_TRY(xcvm_tensor_of_type(r, &type, &constant->value));
-    return xcvm_reader_accept(r, '@') ? read_file_reference(a, &constant->value)
-                                      : xcvm_elements_read(r, &constant->value);
+    return xcvm_elements_read(r, &constant->value);
 }
 
 /* Reads a name and a type and, after =, the initial constant of the state. */

@@ -110,12 +110,15 @@ static xcvm_status read_program(xcvm_assembler *a)
 xcvm_status xcvm_image_assemble(const char *text, size_t length, const char *base_dir, const xcvm_allocator *allocator,
                                 xcvm_arena *arena, xcvm_image *image, xcvm_error *error)
 {
-    xcvm_assembler a = {
-        .scratch = {.allocator = allocator}, .base_dir = base_dir, .image = {.format = XCVM_FORMAT, .producer = ""}};
+    xcvm_assembler a = {.scratch = {.allocator = allocator},
+                        .files = {.base_dir = base_dir, .allocator = allocator},
+                        .image = {.format = XCVM_FORMAT, .producer = ""}};
     XCVM_CHECK(error, text != NULL || length == 0, INVALID_ARGUMENT, "there is no text");
     xcvm_reader_start(&a.r, text != NULL ? text : "", length, arena, error);
+    a.r.files = &a.files;
     xcvm_status status = read_program(&a);
     xcvm_arena_release(&a.scratch);
+    xcvm_literal_files_release(&a.files);
     if (status == XCVM_OK)
         *image = a.image;
     return status;

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "proto/image.h"
+#include "proto/literal_files.h"
 #include "proto/name_index.h"
 #include "proto/reader.h"
 
@@ -21,7 +22,7 @@ typedef struct xcvm_reference {
 typedef struct xcvm_assembler {
     xcvm_reader r;
     xcvm_arena scratch; /* temporary data until the end of the text */
-    const char *base_dir;
+    xcvm_literal_files files;
     xcvm_image image;
     size_t input_capacity, output_capacity, instruction_capacity, constant_capacity, library_capacity,
         metadata_capacity, state_capacity;

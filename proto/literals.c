@@ -3,6 +3,7 @@
 #include "base/element.h"
 #include "proto/floats.h"
 #include "proto/image.h"
+#include "proto/literal_files.h"
 
 #include <string.h>
 
@@ -187,10 +188,132 @@ xcvm_status xcvm_tensor_of_type(xcvm_reader *r, const xcvm_type *type, xcvm_valu
     return XCVM_OK;
 }
 
+/* ---- Random elements ---- */
+
+/* Returns the next output of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+ */
+static uint64_t split_mix(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* A range of numbers from `low` to below `high`, and the number of equal steps from one integer to the next. */
+typedef struct random_range {
+    int64_t low, high;
+    int steps;
+} random_range;
+
+/* Reads [SEED] or [SEED LOW HIGH]. */
+static xcvm_status read_random_range(xcvm_reader *r, uint64_t *seed, random_range *range)
+{
+    XCVM_TRY(xcvm_reader_expect(r, '['));
+    XCVM_TRY(xcvm_reader_uint(r, UINT64_MAX, seed));
+    if (xcvm_reader_peek(r) != ']') {
+        XCVM_TRY(xcvm_reader_int(r, -(1 << 20), 1 << 20, &range->low));
+        XCVM_TRY(xcvm_reader_int(r, -(1 << 20), 1 << 20, &range->high));
+        if (range->low >= range->high)
+            return xcvm_reader_fail(r, "random numbers are from the first limit to below the second, which is greater");
+    }
+    return xcvm_reader_expect(r, ']');
+}
+
+/* Returns true if the type has every number of the range. Floats may round; elements that are too great fail later. */
+static bool range_fits(random_range range, xcvm_dtype dtype)
+{
+    const int bits = dtype == XCVM_BOOL ? 1 : xcvm_dtype_bits(dtype);
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    if (format != NULL)
+        return range.low >= 0 || format->sign != 0;
+    const int64_t low = is_signed(dtype) ? -(INT64_C(1) << (bits < 32 ? bits - 1 : 31)) : 0;
+    const int64_t high = INT64_C(1) << (bits > 32 ? 32 : is_signed(dtype) ? bits - 1 : bits);
+    return range.low >= low && range.high <= high;
+}
+
+/* Returns the range of random[SEED], which is exact in most types. */
+static random_range default_range(xcvm_dtype dtype)
+{
+    const bool narrow = dtype != XCVM_BOOL && xcvm_dtype_bits(dtype) < 4;
+    if (xcvm_float_format_of(dtype) != NULL)
+        return (random_range){-2, 2, 16};
+    if (dtype == XCVM_BOOL)
+        return (random_range){0, 2, 1};
+    if (is_signed(dtype))
+        return (random_range){narrow ? -2 : -8, narrow ? 2 : 8, 1};
+    return (random_range){0, narrow ? 4 : 16, 1};
+}
+
+/* Element i is output i of the generator, scaled to the range. Complex elements are two floats. */
+static xcvm_status draw_elements(xcvm_reader *r, uint64_t seed, random_range range, xcvm_dtype dtype, size_t count,
+                                 void *data)
+{
+    const int bits = xcvm_dtype_bits(dtype);
+    const xcvm_float_format *format = xcvm_float_format_of(dtype);
+    const uint64_t choices = (uint64_t)(range.high - range.low) * (uint64_t)range.steps;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t chosen = (int64_t)((split_mix(&seed) >> 32) * choices >> 32);
+        const double number = (double)range.low + (double)chosen / range.steps;
+        bool exceeds = false;
+        const uint64_t word = format != NULL ? xcvm_float_encode(format, number, &exceeds)
+                                             : (uint64_t)(range.low + chosen) & UINT64_MAX >> (64 - bits);
+        if (exceeds)
+            return xcvm_reader_fail(r, "%g is too great for %s", number, xcvm_dtype_name(dtype));
+        xcvm_element_set(bits, data, i, word);
+    }
+    return XCVM_OK;
+}
+
+/* Reads the range after `random`, and draws all elements. The total of a text is limited, because elements take memory
+ * that the text's length does not limit. */
+static xcvm_status read_random(xcvm_reader *r, xcvm_value *tensor)
+{
+    enum { RANDOM_LIMIT = 1 << 22 };
+    const xcvm_dtype part = part_of((xcvm_dtype)tensor->dtype);
+    const xcvm_dtype dtype = part != XCVM_NO_DTYPE ? part : (xcvm_dtype)tensor->dtype;
+    const size_t count = xcvm_element_count(tensor), numbers = part != XCVM_NO_DTYPE ? 2 * count : count;
+    uint64_t seed;
+    random_range range = default_range(dtype);
+    if (dtype == XCVM_STRING)
+        return xcvm_reader_fail(r, "there are no random strings; expected strings in quotes");
+    XCVM_TRY(read_random_range(r, &seed, &range));
+    if (!range_fits(range, dtype))
+        return xcvm_reader_fail(r, "%s does not have all numbers from %lld to below %lld", xcvm_dtype_name(dtype),
+                                (long long)range.low, (long long)range.high);
+    if (count > RANDOM_LIMIT - r->random_count)
+        return xcvm_reader_fail(r,
+                                "random literals of a text have up to %d elements in total; larger ones belong into "
+                                "a file",
+                                RANDOM_LIMIT);
+    r->random_count += count;
+    tensor->data = xcvm_arena_allocate(r->arena, tensor->bytes);
+    if (tensor->data == NULL)
+        return xcvm_reader_no_memory(r);
+    memset(tensor->data, 0, tensor->bytes);
+    return draw_elements(r, seed, range, dtype, numbers, tensor->data);
+}
+
+static bool accept_random(xcvm_reader *r)
+{
+    const char *word;
+    const size_t length = xcvm_reader_peek_word(r, &word);
+    const bool random = length == 6 && memcmp(word, "random", 6) == 0;
+    if (random)
+        r->at += length;
+    return random;
+}
+
+/* ---- All elements ---- */
+
 xcvm_status xcvm_elements_read(xcvm_reader *r, xcvm_value *tensor)
 {
     char here[48];
     size_t count = xcvm_element_count(tensor);
+    if (xcvm_reader_accept(r, '@'))
+        return xcvm_file_reference_read(r, tensor);
+    if (accept_random(r))
+        return read_random(r, tensor);
     /* Every element takes at least one character, so memory stays proportional to the text. For small counts, the later
      * message is better, because it names the position where the elements end. */
     if (count > (size_t)(r->end - r->at) && count > 4096)

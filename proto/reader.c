@@ -248,6 +248,11 @@ xcvm_status xcvm_reader_string(xcvm_reader *r, const char **text, size_t *length
     size_t count = 0;
     while (r->at < close) {
         int byte = (unsigned char)*r->at++;
+        if (byte == '\\' && *r->at == '\n') {
+            r->at++;
+            r->line++;
+            continue;
+        }
         if (byte == '\\') {
             byte = read_escape(&r->at, close);
             if (byte < 0)

@@ -14,6 +14,8 @@ typedef struct xcvm_reader {
     xcvm_error *error;
     int line;
     int depth;
+    struct xcvm_literal_files *files; /* NULL: literals must not refer to files */
+    size_t random_count;              /* elements of random literals so far */
 } xcvm_reader;
 
 /* Starts at line 1 of `length` bytes at `text`. Text, arena and error must outlive the reader. */
@@ -47,7 +49,7 @@ xcvm_status xcvm_reader_token(xcvm_reader *r, const char *what, char token[XCVM_
 xcvm_status xcvm_reader_int(xcvm_reader *r, int64_t min, int64_t max, int64_t *value);
 /* Reads decimal digits. A sign after them is not consumed. */
 xcvm_status xcvm_reader_uint(xcvm_reader *r, uint64_t max, uint64_t *value);
-/* Reads a quoted string. */
+/* Reads a quoted string. A backslash at the end of a line joins it with the next line. */
 xcvm_status xcvm_reader_string(xcvm_reader *r, const char **text, size_t *length);
 /* Reads a plain name (a word that may also contain dots) or a quoted string without NUL. */
 xcvm_status xcvm_reader_name(xcvm_reader *r, const char **name);

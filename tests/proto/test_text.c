@@ -380,6 +380,49 @@ END_TEST
 
 /* ---- Refusals ---- */
 
+/* Values of tests/case_values.py. */
+START_TEST(test_random_elements)
+{
+    static const struct {
+        const char *type, *random, *listed;
+    } literals[] = {
+        {"f32[6]", "random[7]", "-0.5 -1.9375 1.5625 0.3125 -0.25 -1.0625"},
+        {"f16[3]", "random[0]", "1.5 -0.3125 -1.9375"},
+        {"i32[6]", "random[7]", "-2 -8 6 1 -1 -5"},
+        {"u8[4]", "random[18446744073709551615 0 256]", "228 233 56 109"},
+        {"i64[4]", "random[1 -1000 1000]", "133 491 942 -112"},
+        {"bool[8]", "random[3]", "0 1 1 0 0 1 0 1"},
+        {"f64[2x2]", "random[5 0 1]", "0.375 0.75 0.1875 0.0625"},
+        {"c64[2]", "random[9]", "0.6875 1 -1 1.125"},
+        {"u4[5]", "random[2]", "9 11 9 12 4"},
+        {"i2[5]", "random[2]", "0 0 0 1 -1"},
+        {"f32[0]", "random[1]", ""},
+    };
+    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
+        char random[200], listed[200];
+        snprintf(random, sizeof random, "xcvm 1\nconstant c %s = %s\n", literals[i].type, literals[i].random);
+        snprintf(listed, sizeof listed, "xcvm 1\nconstant c %s = %s\n", literals[i].type, literals[i].listed);
+        test_bytes drawn = assembled(random, strlen(random)), expected = assembled(listed, strlen(listed));
+        ck_assert_uint_eq(drawn.length, expected.length);
+        ck_assert_msg(memcmp(drawn.at, expected.at, drawn.length) == 0, "%s is not %s", random, literals[i].listed);
+        test_bytes_free(&drawn);
+        test_bytes_free(&expected);
+    }
+}
+END_TEST
+
+/* A backslash joins lines within a string. */
+START_TEST(test_joined_string)
+{
+    static const char lines[] = "xcvm 1\nproducer \"one \\\n two\"\n", line[] = "xcvm 1\nproducer \"one  two\"\n";
+    test_bytes joined = assembled(lines, strlen(lines)), plain = assembled(line, strlen(line));
+    ck_assert_uint_eq(joined.length, plain.length);
+    ck_assert(memcmp(joined.at, plain.at, plain.length) == 0);
+    test_bytes_free(&joined);
+    test_bytes_free(&plain);
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } refusals[] = {
@@ -450,6 +493,19 @@ static const struct {
     {"xcvm 1\nconstant a f32[-1] = 1", "a dimension (a number, a name or ?) is expected, not `-`"},
     {"xcvm 1\nconstant a f32[2y] = 1", "`2y` is not a dimension"},
     {"xcvm 1\nconstant a f32[1] = @\"/etc/passwd\":0", "this text may not refer to files"},
+    {"xcvm 1\nproducer \"a\\\n\\q\"", "line 3: a string has an unknown escape"},
+    {"xcvm 1\nconstant a f32[1] = random", "`[` is expected"},
+    {"xcvm 1\nconstant a f32[1] = random[x]", "is expected, not `x`"},
+    {"xcvm 1\nconstant a f32[1] = random[1 2]", "is expected"},
+    {"xcvm 1\nconstant a f32[1] = random[1 2 2]", "to below the second, which is greater"},
+    {"xcvm 1\nconstant a str[1] = random[1]", "there are no random strings"},
+    {"xcvm 1\nconstant a u8[1] = random[1 0 257]", "u8 does not have all numbers from 0 to below 257"},
+    {"xcvm 1\nconstant a u32[1] = random[1 -1 1]", "u32 does not have all numbers from -1 to below 1"},
+    {"xcvm 1\nconstant a i8[1] = random[1 -129 1]", "i8 does not have all numbers"},
+    {"xcvm 1\nconstant a f8e8m0[1] = random[1]", "f8e8m0 does not have all numbers from -2"},
+    {"xcvm 1\nconstant a f16[100] = random[1 0 1000000]", "is too great for f16"},
+    {"xcvm 1\nconstant a f32[4194305] = random[1]", "random literals of a text have up to 4194304 elements in total"},
+    {"xcvm 1\nconstant a u8[4000000] = random[1]\nconstant b u8[4000000] = random[1]", "line 3: random literals"},
     {"xcvm 1\ninput \"a\\x00\" f32", "a name has a NUL in it"},
     {"xcvm 1\nproducer \"a\\x00\"", "may not have a NUL"},
     {"xcvm 1\nlibrary \"a\" sha256:00 abi=1 isa=\"\"", "a hash has 64 digits, not 2"},
@@ -528,6 +584,8 @@ Suite *suite_proto_text(void)
     tcase_add_test(tests, test_locale);
     tcase_add_test(tests, test_form);
     tcase_add_test(tests, test_descriptions);
+    tcase_add_test(tests, test_random_elements);
+    tcase_add_test(tests, test_joined_string);
     tcase_add_loop_test(tests, test_refusal, 0, (int)(sizeof refusals / sizeof *refusals));
     tcase_add_test(tests, test_broken_text);
     tcase_add_test(tests, test_no_memory);
