@@ -1,20 +1,13 @@
 #!/bin/sh
-# fuzz-seeds.sh XCVM OUT: programs and their texts from the cases of all instructions (tests/ops), and the small models of
+# fuzz-seeds.sh BUILD OUT: programs and their texts from the cases of all instructions (tests/ops), and the small models of
 # all generators of cases and their programs where python3-onnx is installed, for the fuzz targets to begin with.
 set -eu
-xcvm=$1
+xcvm=$1/tools/xcvm
+cases=$1/tests/xcvm_export_cases
 out=$2
 [ ! -f "$out/complete" ] || exit 0
 mkdir -p "$out/text" "$out/program" "$out/model"
-awk -v out="$out/text" '
-    FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/\.xcvm$/, "", name) }
-    /^case / { close(file); file = out "/" name "-" FNR ".xcvm"; print "xcvm 1" >file; skip = 0; next }
-    /^(expect|refuse|gradient)/ { skip = 1; next }
-    /^[$a-zA-Z]/ { skip = 0 }
-    file != "" && !skip { print >file }' tests/ops/*/*.xcvm
-for text in "$out"/text/*.xcvm; do
-    "$xcvm" asm "$text" -o "$out/program/$(basename "$text" .xcvm).bin" 2>/dev/null || rm "$text"
-done
+"$cases" --programs "$out" tests/ops/*/*.xcvm
 for generator in onnx version plus attention control ml; do
     # A generator whose modules are not installed adds nothing.
     /usr/bin/python3 -B -W ignore "tests/make_${generator}_cases.py" "$out/onnx/$generator" >/dev/null 2>&1 || true

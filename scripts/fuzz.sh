@@ -8,8 +8,8 @@ seconds=${1:-600}
 [ $# = 0 ] || shift
 [ $# != 0 ] || set -- program text model tape
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model fuzz_tape xcvm_command
-scripts/fuzz-seeds.sh build/fuzz/tools/xcvm build/fuzz/seeds
+cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model fuzz_tape xcvm_command xcvm_export_cases
+scripts/fuzz-seeds.sh build/fuzz build/fuzz/seeds
 found=0
 for target; do
     units=build/fuzz/found/$target

@@ -18,6 +18,7 @@
 
 /* One case while it runs. */
 typedef struct case_run {
+    const case_file *file;
     const test_case *c;
     xcvm_error error;
     bool refused; /* `error` was given by load or run */
@@ -382,8 +383,7 @@ static bool check_refusal(case_run *run)
 static void run_case(case_run *run)
 {
     test_bytes file = {0};
-    const bool assembled = xcvm_assemble(run->c->program, run->c->program_length, NULL,
-                                         (xcvm_sink){test_bytes_sink, &file}, &run->error) == XCVM_OK;
+    const bool assembled = case_assemble(run->file, run->c, &file, &run->error) == XCVM_OK;
     run->exact = assembled && case_is_exact(&file);
     if (!assembled)
         refuse(run, "assembly");
@@ -405,14 +405,14 @@ static void add_report(char *report, size_t size, const char *path, const char *
     snprintf(report + used, size - used, "%s%s:%s", used > 0 ? "\n" : "", base != NULL ? base + 1 : path, text);
 }
 
-static void run_cases(xcvm_reader *r, const char *path, char *report, size_t size, case_counts *counts)
+static void run_cases(case_file *f, const char *path, char *report, size_t size, case_counts *counts)
 {
     static test_case c;
     for (;;) {
         bool more;
         char text[1000];
-        if (case_read(r, &c, &more) != XCVM_OK) {
-            snprintf(text, sizeof text, " %s", r->error->message);
+        if (case_file_next(f, &c, &more) != XCVM_OK) {
+            snprintf(text, sizeof text, " %s", f->error.message);
             add_report(report, size, path, text);
             counts->run++;
             counts->failed++;
@@ -420,7 +420,7 @@ static void run_cases(xcvm_reader *r, const char *path, char *report, size_t siz
         }
         if (!more)
             return;
-        case_run run = {.c = &c};
+        case_run run = {.file = f, .c = &c};
         run_case(&run);
         counts->run++;
         counts->gradients += c.gradient.register_count > 0;
@@ -435,20 +435,14 @@ static void run_cases(xcvm_reader *r, const char *path, char *report, size_t siz
 case_counts case_file_run(const char *path, char *report, size_t size)
 {
     case_counts counts = {0, 0, 0};
-    xcvm_arena arena = {0};
-    xcvm_error error;
-    xcvm_reader r;
-    test_bytes text = test_file_read(path);
+    case_file f;
     report[0] = '\0';
-    if (text.at != NULL) {
-        xcvm_reader_start(&r, text.at, text.length, &arena, &error);
-        run_cases(&r, path, report, size, &counts);
-    }
+    if (case_file_open(&f, path))
+        run_cases(&f, path, report, size, &counts);
     if (counts.run == 0) {
         add_report(report, size, path, " it cannot be read, or has no cases");
         counts = (case_counts){1, 1, 0};
     }
-    test_bytes_free(&text);
-    xcvm_arena_release(&arena);
+    case_file_close(&f);
     return counts;
 }

@@ -204,6 +204,20 @@ static void append(text_buffer *b, const char *text, size_t length)
     b->length += length;
 }
 
+/* Returns the end of the line that a statement of the program ends with: a backslash joins lines, also within strings.
+ * Counts the lines before it in the reader and in *line. */
+static const char *end_of_statement(xcvm_reader *r, int *line)
+{
+    for (const char *at = r->at;; at++) {
+        const char *end = memchr(at, '\n', (size_t)(r->end - at));
+        if (end == NULL || end == at || end[-1] != '\\')
+            return end != NULL ? end : r->end;
+        at = end;
+        r->line++;
+        ++*line;
+    }
+}
+
 /* Reads one line of the case: either what it says to the runner, or program text. */
 static xcvm_status read_line(xcvm_reader *r, test_case *c, text_buffer *program)
 {
@@ -218,8 +232,7 @@ static xcvm_status read_line(xcvm_reader *r, test_case *c, text_buffer *program)
     } else if (accept_word(r, "input")) {
         XCVM_TRY(read_binding(r, c, &end));
     } else {
-        const char *line_end = memchr(r->at, '\n', (size_t)(r->end - r->at));
-        r->at = end = line_end != NULL ? line_end : r->end;
+        r->at = end = end_of_statement(r, &line);
     }
     append(program, start, (size_t)(end - start));
     XCVM_TRY(xcvm_reader_next_line(r));
@@ -259,7 +272,7 @@ static xcvm_status skip_empty_lines(xcvm_reader *r)
     return XCVM_OK;
 }
 
-xcvm_status case_read(xcvm_reader *r, test_case *c, bool *more)
+static xcvm_status read_case(xcvm_reader *r, test_case *c, bool *more)
 {
     char here[48];
     memset(c, 0, sizeof *c);
@@ -287,4 +300,35 @@ xcvm_status case_read(xcvm_reader *r, test_case *c, bool *more)
     if (c->refuse == NULL && c->expectation_count == 0 && c->printed == NULL && c->gradient.register_count == 0)
         return xcvm_reader_fail(r, "case %s expects nothing", c->name);
     return XCVM_OK;
+}
+
+/* ---- Files ---- */
+
+bool case_file_open(case_file *f, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    *f = (case_file){.text = test_file_read(path)};
+    snprintf(f->folder, sizeof f->folder, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".");
+    f->files.base_dir = f->folder;
+    xcvm_reader_start(&f->reader, f->text.at, f->text.length, &f->arena, &f->error);
+    f->reader.files = &f->files;
+    return f->text.at != NULL;
+}
+
+xcvm_status case_file_next(case_file *f, test_case *c, bool *more)
+{
+    f->reader.random_count = 0; /* its limit is that of a program */
+    return read_case(&f->reader, c, more);
+}
+
+xcvm_status case_assemble(const case_file *f, const test_case *c, test_bytes *program, xcvm_error *error)
+{
+    return xcvm_assemble(c->program, c->program_length, f->folder, (xcvm_sink){test_bytes_sink, program}, error);
+}
+
+void case_file_close(case_file *f)
+{
+    xcvm_literal_files_release(&f->files);
+    xcvm_arena_release(&f->arena);
+    test_bytes_free(&f->text);
 }

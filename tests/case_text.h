@@ -2,7 +2,9 @@
 #ifndef XCVM_TESTS_CASE_TEXT_H
 #define XCVM_TESTS_CASE_TEXT_H
 
+#include "proto/literal_files.h"
 #include "proto/literals.h"
+#include "tests/support.h"
 
 /* What a result is compared with. */
 typedef struct case_value {
@@ -65,7 +67,22 @@ typedef struct test_case {
     const char *refuse_part; /* of the message */
 } test_case;
 
-/* Reads the case that begins at the reader's line; false at the end of the text. */
-xcvm_status case_read(xcvm_reader *r, test_case *c, bool *more);
+/* A case file while its cases are read. Literals refer to files of its directory. */
+typedef struct case_file {
+    test_bytes text;
+    xcvm_arena arena;
+    xcvm_literal_files files;
+    xcvm_reader reader;
+    xcvm_error error;
+    char folder[1000];
+} case_file;
+
+/* Returns false if the file cannot be read. To be closed in either case. */
+bool case_file_open(case_file *f, const char *path);
+/* Reads the next case; *more is false at the end of the file. The case lives until the file is closed. */
+xcvm_status case_file_next(case_file *f, test_case *c, bool *more);
+/* Assembles the case's program. */
+xcvm_status case_assemble(const case_file *f, const test_case *c, test_bytes *program, xcvm_error *error);
+void case_file_close(case_file *f);
 
 #endif

@@ -2,7 +2,8 @@
  * of the files that can be exported, and cases.c, a program that runs them all and compares their outputs and states
  * with those of the machine. TARGET is the instruction set that vectors are for, "any" for none. What is refused is
  * listed in FOLDER/refused.txt. Cases that the machine fails must fail in C, too. Of each file the first case is one of
- * them, so that every instruction is. `export_cases --without-c` lists the instructions that there is no C for. */
+ * them, so that every instruction is. `export_cases --without-c` lists the instructions that there is no C for.
+ * `export_cases --programs FOLDER CASE_FILE...` writes the programs of all cases. */
 #include "compiler/export_c/export_c.h"
 #include "ops/table/table.h"
 #include "tests/case_text.h"
@@ -21,16 +22,21 @@ typedef struct export_job {
     size_t seen, step, exported, left;
 } export_job;
 
-static FILE *open_file(const export_job *w, const char *name)
+static FILE *open_path(const char *path)
 {
-    char path[1000];
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         perror(path);
         exit(1);
     }
     return file;
+}
+
+static FILE *open_file(const export_job *w, const char *name)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    return open_path(path);
 }
 
 static bool file_sink(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
@@ -254,26 +260,68 @@ static void export_case(export_job *w, const test_case *c, const char *path, con
     xcvm_program_destroy(r.program);
 }
 
+/* Reads the next case. A file that cannot be read ends the program, so that no case is left out unseen. */
+static bool next_case(case_file *f, const char *path, test_case *c)
+{
+    bool more;
+    if (case_file_next(f, c, &more) == XCVM_OK)
+        return more;
+    fprintf(stderr, "%s: %s\n", path, f->error.message);
+    exit(1);
+}
+
+static void open_cases(case_file *f, const char *path)
+{
+    if (case_file_open(f, path))
+        return;
+    perror(path);
+    exit(1);
+}
+
 static void export_file(export_job *w, const char *path)
 {
     static test_case c;
-    xcvm_arena arena = {0};
     xcvm_error error;
-    xcvm_reader reader;
-    test_bytes text = test_file_read(path);
-    bool more = text.at != NULL;
-    xcvm_reader_start(&reader, text.at, text.length, &arena, &error);
-    for (size_t i = 0; more && case_read(&reader, &c, &more) == XCVM_OK && more; i++) {
+    case_file f;
+    open_cases(&f, path);
+    for (size_t i = 0; next_case(&f, path, &c); i++) {
         test_bytes file = {NULL, 0, 0};
         if (i % w->step == 0)
             w->seen++;
-        if (i % w->step == 0 &&
-            xcvm_assemble(c.program, c.program_length, NULL, (xcvm_sink){test_bytes_sink, &file}, &error) == XCVM_OK)
+        if (i % w->step == 0 && case_assemble(&f, &c, &file, &error) == XCVM_OK)
             export_case(w, &c, path, &file);
         test_bytes_free(&file);
     }
-    test_bytes_free(&text);
-    xcvm_arena_release(&arena);
+    case_file_close(&f);
+}
+
+/* Writes the programs of a case file to FOLDER/program, and as texts without references to files to FOLDER/text. */
+static void write_programs(const char *folder, const char *path)
+{
+    static test_case c;
+    char name[1000];
+    xcvm_error error;
+    case_file f;
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const int length = (int)strcspn(base, ".");
+    const xcvm_disassemble_options all = {.size = sizeof all, .literal_limit = SIZE_MAX};
+    open_cases(&f, path);
+    while (next_case(&f, path, &c)) {
+        test_bytes program = {0};
+        if (case_assemble(&f, &c, &program, &error) == XCVM_OK) {
+            snprintf(name, sizeof name, "%s/program/%.*s-%d.bin", folder, length, base, c.line);
+            FILE *file = open_path(name);
+            if (!file_sink(file, program.at, program.length) || fclose(file) != 0)
+                exit(1);
+            snprintf(name, sizeof name, "%s/text/%.*s-%d.xcvm", folder, length, base, c.line);
+            file = open_path(name);
+            if (xcvm_disassemble(program.at, program.length, &all, (xcvm_sink){file_sink, file}, &error) != XCVM_OK ||
+                fclose(file) != 0)
+                exit(1);
+        }
+        test_bytes_free(&program);
+    }
+    case_file_close(&f);
 }
 
 static void list_without_c(void)
@@ -305,6 +353,11 @@ int main(int count, char **arguments)
 {
     if (count == 2 && strcmp(arguments[1], "--without-c") == 0) {
         list_without_c();
+        return 0;
+    }
+    if (count > 3 && strcmp(arguments[1], "--programs") == 0) {
+        for (int i = 3; i < count; i++)
+            write_programs(arguments[2], arguments[i]);
         return 0;
     }
     if (count < 5) {
