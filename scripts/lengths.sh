@@ -1,8 +1,13 @@
 #!/bin/sh
 # lengths.sh: fails if a function of the C sources is longer than 60 lines, from its name to its closing brace. A file of more than
-# 600 lines is a warning: it may hold two concepts. Never cut one at a number.
+# 600 lines is a warning: it may hold two concepts. Never cut one at a number. It also fails for lines of case files of more than
+# 120 columns.
 set -eu
 cd "$(dirname "$0")/.."
+if git ls-files -co --exclude-standard 'tests/ops/*.xcvm' | LC_ALL=C.UTF-8 xargs grep -lE '^.{121,}$'; then
+    echo 'lengths.sh: lines of case files have up to 120 columns; tests/tidy_cases.py FILE makes them legible' >&2
+    exit 1
+fi
 git ls-files -co --exclude-standard '*.c' '*.h' | LC_ALL=C sort | xargs awk -v functions=60 -v files=600 '
 # clang-format gives the brace that opens a function a line of its own, and no other at the margin.
 FNR == 1 { check_file() }
