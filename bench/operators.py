@@ -18,6 +18,7 @@ from onnx import ModelProto
 from operator_entry import TABLE
 from case import KINDS, make_node, tensor
 import operators_compute
+import operators_defined
 import operators_move
 
 
@@ -61,6 +62,7 @@ def write(folder, name):
 def main():
     operators_compute.declare()
     operators_move.declare()
+    operators_defined.declare()
     if sys.argv[1] == "--operators":
         print("\n".join(sorted({name.split(".")[0] for name in TABLE})))
         return

@@ -43,7 +43,7 @@ for family in plus control attention gradient; do
         ;;
     esac
     generator=tests/make_${family}_cases.py
-    if [ ! -f "$cases/complete" ] || [ -n "$(find "$generator" tests/case_models.py -newer "$cases/complete")" ]; then
+    if [ ! -f "$cases/complete" ] || [ -n "$(find "$generator" tests/case_models.py tests/definitions.py docs/instructions.md -newer "$cases/complete")" ]; then
         rm -rf "$cases"
         /usr/bin/python3 -B -W ignore "$generator" "$cases" 2>"$cases.log" || { cat "$cases.log"; exit 1; }
         touch "$cases/complete"

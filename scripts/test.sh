@@ -128,6 +128,7 @@ step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md \
     docs/architecture.md docs/architecture/*.md docs/generation.md docs/decoders.md docs/differences.md docs/manual/*.md
 step 'documentation site' scripts/docs.sh build/release
+step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
 step 'layers: what directories include and use' scripts/layers.sh build/release
 step 'lengths: of functions and files' scripts/lengths.sh
 step 'subjects of commits' scripts/subjects.sh

@@ -14,6 +14,7 @@ import torchvision
 from onnx import helper, numpy_helper
 
 import case_models
+import definitions
 from case_models import BOOL, F32, I64, i64, node
 
 rng = np.random.RandomState(5)
@@ -278,12 +279,12 @@ def networks():
 
 
 def recurrent():
-    for name, cell, gates, order in (("lstm", torch._VF.lstm, 4, (0, 2, 3, 1)), ("gru", torch._VF.gru, 3, (1, 0, 2)),
-                                     ("rnn", torch._VF.rnn_tanh, 1, (0,))):
+    for name, cell, gates, order in (("LSTM", torch._VF.lstm, 4, (0, 2, 3, 1)), ("GRU", torch._VF.gru, 3, (1, 0, 2)),
+                                     ("RNN", torch._VF.rnn_tanh, 1, (0,))):
         for directions in (1, 2):
             inputs = {"x": floats(3, 2, 4), "w": floats(directions, gates * 3, 4), "r": floats(directions, gates * 3, 3),
                       "b": floats(directions, gates * 6), "h": floats(directions, 2, 3)}
-            if name == "lstm":
+            if name == "LSTM":
                 inputs["c"] = floats(directions, 2, 3)
 
             def run(x, w, r, b, h, c=None, cell=cell, directions=directions, gates=gates, order=order):
@@ -293,9 +294,9 @@ def recurrent():
                 y = cell(x, h if c is None else (h, c), weights, True, 1, 0.0, False, directions == 2, False)[0]
                 return y.reshape(3, 2, directions, 3).permute(0, 2, 1, 3)
 
-            keys = {"linear_before_reset": 1} if name == "gru" else {}
-            operands = ["x", "w", "r", "b", "", "h"] + (["c"] if name == "lstm" else [])
-            write(f"{name}_{directions}", [node(name.upper(), operands, ["y"], hidden_size=3,
+            keys = {"linear_before_reset": 1} if name == "GRU" else {}
+            operands = ["x", "w", "r", "b", "", "h"] + (["c"] if name == "LSTM" else [])
+            write(f"{name.lower()}_{directions}", [node(name, operands, ["y"], hidden_size=3,
                                                 direction=("forward", "bidirectional")[directions - 1], **keys)],
                   inputs, run, sized=True)
 
@@ -551,7 +552,63 @@ def quantization():
           lambda x: torch.round(x) * x)
 
 
+def activations():
+    x = floats(4, 5) * 2
+    for op, f, opset, keys in (("ThresholdedRelu", lambda x: F.threshold(x, 0.5, 0), 17, {"alpha": 0.5}),
+                               ("HardSigmoid", F.hardsigmoid, 17, {"alpha": 1 / 6, "beta": 0.5}),
+                               ("Shrink", F.softshrink, 17, {"lambd": 0.5, "bias": 0.5}), ("Swish", F.silu, 24, {})):
+        write(op.lower(), [node(op, ["x"], ["y"], **keys)], {"x": x}, f, opset=opset)
+
+
+def rearrangements():
+    x, image = floats(3, 4), ranked(1, 1, 4, 6)
+    write("squeeze", [node("Squeeze", ["x", "axes"], ["y"])], {"x": floats(3, 1, 2)}, lambda x: x.squeeze(1),
+          constants={"axes": i64([1])})
+    write("trilu", [node("Trilu", ["x", "k"], ["y"], upper=1)], {"x": x}, lambda x: torch.triu(x, 1), constants={"k": i64(1)})
+    indices = i64([[0, 1], [2, 3], [0, 1]])
+    write("gather_nd", [node("GatherND", ["x", "i"], ["y"])], {"x": x}, lambda x: x[[0, 2, 0], [1, 3, 1]],
+          constants={"i": indices})
+    write("scatter_nd", [node("ScatterND", ["x", "i", "u"], ["y"])], {"x": x, "u": floats(2)},
+          lambda x, u: x.index_put((torch.tensor([0, 2]), torch.tensor([1, 3])), u), constants={"i": indices[:2]})
+    write("one_hot", [node("OneHot", ["i", "depth", "v"], ["y"])], {"v": floats(2)},
+          lambda v: F.one_hot(torch.tensor([2, 0]), 3) * (v[1] - v[0]) + v[0], constants={"i": i64([2, 0]), "depth": i64(3)})
+    write("compress", [node("Compress", ["x", "c"], ["y"], axis=1)], {"x": x}, lambda x: x[:, [0, 2]],
+          constants={"c": np.array([True, False, True, False])})
+    write("reverse_sequence", [node("ReverseSequence", ["x", "n"], ["y"], time_axis=1, batch_axis=0)], {"x": floats(2, 3)},
+          lambda x: torch.stack([torch.cat([x[0, :2].flip(0), x[0, 2:]]), x[1].flip(0)]), constants={"n": i64([2, 3])})
+    write("space_to_depth", [node("SpaceToDepth", ["x"], ["y"], blocksize=2)], {"x": image},
+          lambda x: x.reshape(1, 1, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(1, 4, 2, 3))
+    write("max_unpool", [node("MaxUnpool", ["x", "i"], ["y"], kernel_shape=[2, 2], strides=[2, 2])],
+          {"x": floats(1, 1, 2, 2), "i": i64([[[[0, 3], [9, 14]]]])}, lambda x, i: F.max_unpool2d(x, i, 2))
+    write("lp_pool", [node("LpPool", ["x"], ["y"], kernel_shape=[2, 3], strides=[2, 3], p=2)], {"x": positive(1, 1, 4, 6)},
+          lambda x: F.lp_pool2d(x, 2.0, (2, 3)))
+    write("reduce_sum_square", [node("ReduceSumSquare", ["x"], ["y"], axes=[1], keepdims=0)], {"x": x},
+          lambda x: (x * x).sum(1))
+    write("cumprod", [node("CumProd", ["x", "a"], ["y"])], {"x": positive(3, 4)}, lambda x: x.cumprod(1), opset=26,
+          constants={"a": i64(1)})
+    write("dft", [node("DFT", ["x", "", "a"], ["y"])], {"x": floats(2, 5, 1)},
+          lambda x: torch.view_as_real(torch.fft.fft(x[..., 0])), opset=20, constants={"a": i64(1)})
+
+
+def defined():
+    """Element-wise instructions that have no fragment, where PyTorch has a function of the same name."""
+    for instruction, since in definitions.elementwise():
+        function = getattr(torch, instruction.name.lower(), None) or getattr(F, instruction.name.lower(), None)
+        names = instruction.operands
+        folder = os.path.join(case_models.folder_of_cases, instruction.name.lower())
+        if function is None or "f32" not in instruction.types["y"] or instruction.gradient in ("none", "zero") or \
+                os.path.exists(folder):
+            continue
+        for low, high in ((-0.75, 0.75), (1.25, 3)):  # within the domain of the function
+            inputs = {name: floats(3, 4, low=low, high=high) for name in names}
+            if np.isfinite(function(*map(torch.from_numpy, inputs.values())).numpy()).all():
+                break
+        write(instruction.name.lower(), [node(instruction.name, names, ["y"])], inputs, lambda *x, f=function: f(*x),
+              opset=max(since, case_models.OPSET))
+
+
 if __name__ == "__main__":
     case_models.main(__doc__, (elementwise, broadcast, movement, reductions, products, windows, normalizations, losses,
                                networks, recurrent, resampling, attention, control, regions, signals, recurrences,
-                               sequences, quantization))
+                               sequences, quantization, activations, rearrangements,
+                               defined))

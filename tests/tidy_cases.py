@@ -8,22 +8,11 @@ import re
 import sys
 
 from case_values import TYPES, Values, word
+from definitions import instructions
 
 WIDTH, LONG, NAMED = 120, 300, 40
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",()\[\]]+(?:\[[^\s\]]*\])?|[(),\[\]]|\s+')
 TYPE = re.compile(r"(f32|f64|f16|bf16|f24|[iu](?:8|16|32|64|4|2)|bool|str|c64|c128|f8\w+|f4\w+)\[(\d+(?:x\d+)*)?\]")
-
-
-def operand_names():
-    """Names of the operands of each instruction, from the reference page."""
-    names = {}
-    with open(os.path.join(ROOT, "docs", "instructions.md")) as page:
-        for line in page:
-            found = re.match(r"`(?:.* = )?(\w+)\((.*)\)` \(number", line)
-            if found:
-                names[found[1]] = [part.strip("[] ") for part in found[2].split(",") if part.strip() and "=" not in part]
-    return names
 
 
 class Literal:
@@ -176,6 +165,6 @@ class Tidy:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    names = operand_names()
+    names = {name: instruction.operands for name, instruction in instructions().items()}
     for case_file in sys.argv[1:]:
         Tidy(case_file, names).run()

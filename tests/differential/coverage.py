@@ -10,6 +10,9 @@ import sys
 import onnx
 from onnx import TensorProto
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import definitions  # noqa: E402
+
 # As numbers of TensorProto.DataType; complex numbers are no elements of this machine.
 NAMED = {f"tensor({name})": number for name, number in (
     ("float", 1), ("uint8", 2), ("int8", 3), ("uint16", 4), ("int16", 5), ("int32", 6), ("int64", 7), ("string", 8), ("bool", 9),
@@ -40,10 +43,8 @@ def note(folder):
 def operators(xcvm):
     """Domain, name and versions of what the compiler knows, from the page about it."""
     page = subprocess.run([xcvm, "ops", "--onnx", "--markdown"], capture_output=True, text=True, check=True).stdout
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) > 4 and cells[3][:1].isdigit():
-            yield cells[2], cells[1], [int(version) for version in cells[3].split()]
+    for domain, name, versions, _ in definitions.operators(page):
+        yield domain, name, versions
 
 
 def allowed(domain, name):

@@ -34,6 +34,7 @@ import sequences  # noqa: F401
 import signals  # noqa: F401
 import text  # noqa: F401
 import vision  # noqa: F401
+import defined  # noqa: F401 (after the others)
 
 RETYPED = 0.3  # the share of cases that get another type, if they can
 
