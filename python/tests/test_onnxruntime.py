@@ -29,23 +29,50 @@ MODEL = str(DIGITS / "model.onnx")
 TABLE = {
     "": """InferenceSession SessionOptions get_available_providers set_default_logger_severity get_device __version__
         GraphOptimizationLevel ExecutionMode ExecutionOrder RunOptions NodeArg ModelMetadata OrtValue IOBinding OrtDevice
-        OrtAllocatorType OrtMemType OrtMemoryInfo get_all_providers disable_telemetry_events enable_telemetry_events preload_dlls
-        get_build_info get_version_string set_seed set_default_logger_verbosity capi""",
+        OrtAllocatorType OrtMemType OrtMemoryInfo OrtArenaCfg SessionIOBinding get_all_providers disable_telemetry_events
+        enable_telemetry_events preload_dlls get_build_info get_version_string set_seed set_default_logger_verbosity capi
+        create_and_register_allocator create_and_register_allocator_v2 has_collective_ops package_name version cuda_version""",
     "InferenceSession": """run get_inputs get_outputs get_providers set_providers get_provider_options get_modelmeta
-        get_session_options get_overridable_initializers run_async run_with_iobinding run_with_ort_values io_binding
-        end_profiling get_profiling_start_time_ns disable_fallback enable_fallback""",
+        get_session_options get_overridable_initializers run_async run_with_iobinding run_with_ort_values
+        run_with_ortvaluevector io_binding get_tuning_results set_tuning_results end_profiling get_profiling_start_time_ns disable_fallback enable_fallback""",
     "SessionOptions": """add_session_config_entry get_session_config_entry add_free_dimension_override_by_name
-        add_initializer add_external_initializers register_custom_ops_library""",
-    "RunOptions": "add_run_config_entry get_run_config_entry",
+        add_initializer add_external_initializers register_custom_ops_library add_free_dimension_override_by_denotation
+        add_external_initializers_from_files_in_memory add_provider add_provider_for_devices has_providers
+        set_load_cancellation_flag set_provider_selection_policy set_provider_selection_policy_delegate""",
+    "RunOptions": "add_run_config_entry get_run_config_entry add_active_adapter",
+    "OrtDevice": "make device_id device_type",
+    "NodeArg": "name type shape",
     "OrtValue": """ortvalue_from_numpy ortvalue_from_shape_and_type numpy update_inplace device_name shape data_type element_type
-        data_ptr has_value is_tensor is_sparse_tensor is_tensor_sequence""",
+        data_ptr has_value is_tensor is_sparse_tensor is_tensor_sequence ortvalue_from_numpy_with_onnx_type as_sparse_tensor
+        ort_value_from_sparse_tensor to_dlpack __dlpack__ __dlpack_device__""",
     "IOBinding": """bind_cpu_input bind_input bind_ortvalue_input bind_output bind_ortvalue_output get_outputs
-        copy_outputs_to_cpu clear_binding_inputs clear_binding_outputs synchronize_inputs synchronize_outputs""",
+        get_outputs_as_ortvaluevector copy_outputs_to_cpu clear_binding_inputs clear_binding_outputs synchronize_inputs synchronize_outputs""",
     "GraphOptimizationLevel": "ORT_DISABLE_ALL ORT_ENABLE_BASIC ORT_ENABLE_EXTENDED ORT_ENABLE_ALL",
     "ExecutionMode": "ORT_SEQUENTIAL ORT_PARALLEL",
+    "ExecutionOrder": "DEFAULT PRIORITY_BASED MEMORY_EFFICIENT",
+    "OrtAllocatorType": "INVALID ORT_DEVICE_ALLOCATOR ORT_ARENA_ALLOCATOR",
+    "OrtMemType": "CPU_INPUT CPU_OUTPUT CPU DEFAULT",
     "capi.onnxruntime_pybind11_state": """InvalidArgument Fail InvalidGraph NotImplemented NoSuchFile InvalidProtobuf RuntimeException
-        NoModel EPFail""",
+        NoModel EPFail EngineError ModelLoaded ModelLoadCanceled ModelRequiresCompilation NotFound InferenceSession SessionIOBinding
+        SessionOptions RunOptions OrtValue OrtValueVector OrtDevice OrtMemoryInfo NodeArg ModelMetadata get_default_session_options
+        get_available_providers get_device""",
+    "capi.onnxruntime_pybind11_state.InferenceSession": """run run_with_iobinding run_with_ort_values run_with_ortvaluevector run_async
+        initialize_session inputs_meta outputs_meta model_meta overridable_initializers session_options end_profiling get_providers
+        get_provider_options get_profiling_start_time_ns get_tuning_results set_tuning_results""",
+    "capi.onnxruntime_pybind11_state.SessionIOBinding": """bind_input bind_ortvalue_input bind_output bind_ortvalue_output get_outputs
+        copy_outputs_to_cpu clear_binding_inputs clear_binding_outputs synchronize_inputs synchronize_outputs""",
+    "capi.onnxruntime_pybind11_state.OrtValue": """from_dlpack ortvalue_from_numpy ortvalue_from_shape_and_type
+        ortvalue_from_shape_and_onnx_type ortvalue_from_numpy_with_onnx_type tensor_size_in_bytes numpy shape""",
+    "capi.onnxruntime_pybind11_state.OrtValueVector": """push_back reserve shrink_to_fit bool_tensor_indices dlpack_at element_type_at
+        to_dlpacks __getitem__ __iter__ __len__""",
+    "capi.onnxruntime_pybind11_state.OrtDevice": "cpu cuda cann dml npu default_memory device_id device_type mem_type vendor_id",
+    "capi.onnxruntime_inference_collection": "InferenceSession Session IOBinding OrtValue OrtDevice",
 }
+# Exceptions, with the numbers and words in their texts.
+EXCEPTIONS = """1 FAIL Fail, 2 INVALID_ARGUMENT InvalidArgument, 3 NO_SUCHFILE NoSuchFile, 4 NO_MODEL NoModel, 5 ENGINE_ERROR EngineError,
+    6 RUNTIME_EXCEPTION RuntimeException, 7 INVALID_PROTOBUF InvalidProtobuf, 8 MODEL_LOADED ModelLoaded, 9 NOT_IMPLEMENTED NotImplemented,
+    10 INVALID_GRAPH InvalidGraph, 11 EP_FAIL EPFail, 12 MODEL_LOAD_CANCELED ModelLoadCanceled,
+    13 MODEL_REQUIRES_COMPILATION ModelRequiresCompilation, 14 NOT_FOUND NotFound"""
 OPTIONS = {
     "SessionOptions": """enable_cpu_mem_arena enable_mem_pattern enable_mem_reuse enable_profiling execution_mode execution_order
         graph_optimization_level inter_op_num_threads intra_op_num_threads log_severity_level log_verbosity_level logid
@@ -102,13 +129,46 @@ class Table(unittest.TestCase):
         self.assertEqual(int(ort.GraphOptimizationLevel.ORT_ENABLE_ALL), 99)
 
     def test_what_is_out_of_scope_is_refused_by_name(self):
-        for name in ("ModelCompiler", "LoraAdapter", "SparseTensor"):
+        for name in ("ModelCompiler", "LoraAdapter", "AdapterFormat", "SparseTensor", "OrtSparseFormat", "get_ep_devices"):
             with self.assertRaisesRegex(NotImplementedError, f"onnxruntime.{name}"):
                 getattr(ort, name)
         with self.assertRaises(NotImplementedError):
             ort.SessionOptions().register_custom_ops_library("x.so")
         with self.assertRaises(AttributeError):
             ort.no_such_name
+
+
+    def test_exception_classes(self):
+        for entry in EXCEPTIONS.split(","):
+            number, word, name = entry.split()
+            kind = getattr(state, name)
+            self.assertEqual(kind.__mro__[2:], (Exception, BaseException, object))
+            self.assertEqual(str(kind.of("text")), f"[ONNXRuntimeError] : {number} : {word} : text")
+
+    def test_enumerations(self):
+        level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        self.assertEqual((str(level), repr(level)), ("GraphOptimizationLevel.ORT_ENABLE_EXTENDED", "<GraphOptimizationLevel.ORT_ENABLE_EXTENDED: 2>"))
+        self.assertEqual((level.name, level.value, int(level), ort.GraphOptimizationLevel(2)), ("ORT_ENABLE_EXTENDED", 2, 2, level))
+        self.assertEqual(list(ort.ExecutionMode.__members__), ["ORT_SEQUENTIAL", "ORT_PARALLEL"])
+        self.assertIs(ort.OrtMemType.CPU, ort.OrtMemType.CPU_OUTPUT)
+
+    def test_defaults_and_types_of_options(self):
+        options, run = ort.SessionOptions(), ort.RunOptions()
+        expected = dict(
+            enable_cpu_mem_arena=True, enable_mem_pattern=True, enable_mem_reuse=True, enable_profiling=False, inter_op_num_threads=0,
+            intra_op_num_threads=0, execution_mode=ort.ExecutionMode.ORT_SEQUENTIAL, log_severity_level=-1, log_verbosity_level=0, logid="",
+            graph_optimization_level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, optimized_model_filepath="", use_deterministic_compute=False,
+            profile_file_prefix="onnxruntime_profile_", execution_order=ort.ExecutionOrder.DEFAULT, use_per_session_threads=True,
+        )  # fmt: skip
+        self.assertEqual({name: getattr(options, name) for name in expected}, expected)
+        self.assertEqual((run.terminate, run.only_execute_path_to_fetches, run.logid), (False, False, ""))
+        for name, wrong in [("graph_optimization_level", 99), ("execution_mode", 0), ("intra_op_num_threads", 1.5), ("logid", 3)]:
+            with self.subTest(name), self.assertRaises(TypeError):
+                setattr(options, name, wrong)
+        options.enable_profiling = 1
+        self.assertIs(options.enable_profiling, True)
+        with self.assertRaises(AttributeError):
+            ort.InferenceSession(MODEL).get_inputs()[0].name = "other"
 
 
 class Sessions(unittest.TestCase):
@@ -136,6 +196,23 @@ class Sessions(unittest.TestCase):
         self.assertEqual(len(caught), 1)
         self.assertIn("Specified provider 'CUDAExecutionProvider' is not in available provider names", str(caught[0].message))
         self.assertEqual(caught[0].filename, __file__)
+
+    def test_wrong_providers(self):
+        cases = [
+            (3, None, "'providers' should be a sequence."),
+            ([3], None, "'providers' values must be either strings or (string, dict) tuples."),
+            ([("CPUExecutionProvider", 3)], None, "'providers' values must be either strings or (string, dict) tuples."),
+            (["CPUExecutionProvider"], 3, "'provider_options' should be a sequence."),
+            (["CPUExecutionProvider"], [], "'providers' and 'provider_options' should be the same length if both are given."),
+            (["CPUExecutionProvider"], [3], "'provider_options' values must be dicts."),
+            ([("CPUExecutionProvider", {})], [{}], "Only string values for 'providers' are supported if 'provider_options' is given."),
+        ]
+        for providers, options, message in cases:
+            with self.subTest(message), self.assertRaises(ValueError) as raised:
+                ort.InferenceSession(MODEL, providers=providers, provider_options=options)
+            self.assertEqual(str(raised.exception), message)
+        with self.assertWarnsRegex(UserWarning, "Duplicate provider 'CPUExecutionProvider' encountered, ignoring."):
+            self.session.set_providers(["CPUExecutionProvider"] * 2)
 
     def test_inputs_and_outputs(self):
         (x,), (y,) = self.session.get_inputs(), self.session.get_outputs()
@@ -173,7 +250,7 @@ class Sessions(unittest.TestCase):
              r"expected: \(tensor\(float\)\)"),
             ({"image": self.x[0]}, None, state.InvalidArgument, "Invalid rank for input: image Got: 3 Expected: 4"),
             ({"image": self.x[:, :, :4]}, None, state.InvalidArgument, "index: 2 Got: 4 Expected: 8"),
-            ({"image": self.x}, ["none"], state.InvalidArgument, "Invalid output name:none"),
+            ({"image": self.x}, ["none"], state.InvalidArgument, "Invalid output name: none"),
         ]  # fmt: skip
         for feed, names, kind, message in cases:
             with self.subTest(message), self.assertRaisesRegex(kind, message):
@@ -223,8 +300,10 @@ class Sessions(unittest.TestCase):
             session = ort.InferenceSession(MODEL, options)
             self.assertEqual(session.get_inputs()[0].shape, [3, 1, 8, 8])
             np.testing.assert_allclose(session.run(None, {"image": self.x})[0], self.y, rtol=1e-4, atol=1e-6)
-            events = json.loads(pathlib.Path(session.end_profiling()).read_text())["traceEvents"]
-            self.assertTrue(any("Conv" in event["name"] for event in events))
+            events = json.loads(pathlib.Path(session.end_profiling()).read_text())
+            nodes = [event for event in events if event["cat"] == "Node"]
+            self.assertTrue(any(event["args"]["op_name"] == "Conv" for event in nodes))
+            self.assertTrue(all({"pid", "tid", "dur", "ts", "ph", "name", "args"} <= set(event) for event in events))
             optimized = ort.InferenceSession(options.optimized_model_filepath).run(None, {"image": self.x})[0]
             np.testing.assert_allclose(optimized, self.y, rtol=1e-4, atol=1e-6)
         run_options = ort.RunOptions()
@@ -263,6 +342,100 @@ class Sessions(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             binding.bind_cpu_input("none", self.x)
 
+    def test_the_extension_modules_classes(self):
+        native = self.session._sess
+        self.assertIsInstance(native, state.InferenceSession)
+        self.assertEqual([item.name for item in native.inputs_meta + native.outputs_meta], ["image", "probabilities"])
+        self.assertEqual((native.model_meta.domain, native.get_providers()), ("", ["CPUExecutionProvider"]))
+        np.testing.assert_array_equal(native.run(["probabilities"], {"image": self.x}, None)[0], self.y)
+        device = state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
+        value = state.OrtValue.ortvalue_from_numpy(self.x, device)
+        outputs = native.run_with_ort_values({"image": value}, ["probabilities"], None)
+        self.assertIsInstance(outputs, state.OrtValueVector)
+        np.testing.assert_array_equal(ort.OrtValue(outputs[0]).numpy(), self.y)
+        vector = state.OrtValueVector()
+        self.session.run_with_ortvaluevector(ort.RunOptions(), ["image"], [value], ["probabilities"], vector, [device])
+        np.testing.assert_array_equal(vector[0].numpy(), self.y)
+        self.assertEqual((len(vector), vector.element_type_at(0), vector.bool_tensor_indices()), (1, 1, []))
+        binding = state.SessionIOBinding(native)
+        binding.bind_input("image", device, np.float32, self.x.shape, self.x.ctypes.data)
+        binding.bind_output("probabilities", device)
+        native.run_with_iobinding(binding, None)
+        np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], self.y)
+        made = state.InferenceSession(state.get_default_session_options(), MODEL, True, False)
+        made.initialize_session([], [], set())
+        np.testing.assert_array_equal(made.run(["probabilities"], {"image": self.x}, None)[0], self.y)
+        self.assertEqual((ort.OrtDevice.make("cpu", 0).device_type(), ort.OrtDevice.make("cpu", 2).device_id()), (0, 2))
+        for wrong in (lambda: ort.OrtValue(self.x), lambda: ort.OrtDevice("cpu")):
+            with self.assertRaises(ValueError):
+                wrong()
+
+    def test_types_without_numpys(self):
+        model = model_of([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", [2], 16)], [tensor("y", [2], 16)])
+        session = ort.InferenceSession(model.SerializeToString())
+        bits = np.array([0x3F80, 0xC000], np.uint16)
+        value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+        self.assertEqual((value.data_type(), value.element_type()), ("tensor(bfloat16)", 16))
+        np.testing.assert_array_equal(session.run(None, {"x": value})[0], bits)
+        self.assertEqual(ort.OrtValue.ortvalue_from_shape_and_type([2, 3], TensorProto.BFLOAT16).data_type(), "tensor(bfloat16)")
+        with self.assertRaises(RuntimeError):
+            ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.FLOAT)
+
+    def test_terminate_ends_a_run(self):
+        # A loop of 2^40 rounds.
+        body = helper.make_graph(
+            [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["a", "a"], ["b"])], "body",
+            [tensor("i", [], 7), tensor("c", [], 9), tensor("a", [1])], [tensor("d", [], 9), tensor("b", [1])],
+        )  # fmt: skip
+        loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)
+        session = ort.InferenceSession(model_of([loop], [tensor("n", [], 7), tensor("x", [1])], [tensor("y", [1])]).SerializeToString())
+        options, failures = ort.RunOptions(), []
+
+        def run():
+            try:
+                session.run(None, {"n": np.array(1 << 40), "x": np.zeros(1, np.float32)}, options)
+            except state.Fail as error:
+                failures.append(str(error))
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while len(options._running) < 2:
+            pass
+        options.terminate = True
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(failures, ["[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."] * 2)
+        options.terminate = False
+        self.assertEqual(session.run(None, {"n": np.array(3), "x": np.ones(1, np.float32)}, options)[0].tolist(), [8])
+
+    def test_cancelled_loading(self):
+        options = ort.SessionOptions()
+        options.set_load_cancellation_flag(True)
+        with self.assertRaises(state.ModelLoadCanceled):
+            ort.InferenceSession(MODEL, options)
+
+    def test_overrides_by_denotation(self):
+        model = onnx.load(MODEL)
+        model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+        options = ort.SessionOptions()
+        options.add_free_dimension_override_by_denotation("DATA_BATCH", 3)
+        self.assertEqual(ort.InferenceSession(model.SerializeToString(), options).get_inputs()[0].shape, [3, 1, 8, 8])
+
+    def test_lists_strings_and_objects_as_inputs(self):
+        same = ort.InferenceSession(
+            model_of([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", [2, 2], 8)], [tensor("y", [2, 2], 8)]).SerializeToString()
+        )
+        words = np.array([["this", "is"], ["Ol\xe1", "\u4f60\u597d"]])
+        for x in (words, words.astype(object), words.tolist()):
+            (y,) = same.run([], {"x": x})
+            self.assertEqual((y.dtype, y.tolist()), (np.dtype(object), words.tolist()))
+        (y,) = same.run([], {"x": np.array([[b"this", b"is"], [b"a", b"test"]])})
+        self.assertEqual(y.tolist(), [["this", "is"], ["a", "test"]])
+        np.testing.assert_array_equal(self.session.run([], {"image": self.x.tolist()})[0], self.y)
+        strided = np.asfortranarray(self.x)
+        np.testing.assert_array_equal(self.session.run([], {"image": strided})[0], self.y)
+
     def test_asynchronous_runs(self):
         done, results = threading.Event(), []
         self.session.run_async(None, {"image": self.x}, lambda *args: (results.append(args), done.set()), "mine")
@@ -297,7 +470,8 @@ PROGRAM = """
 import importlib.util, sys
 assert importlib.util.find_spec("onnxruntime") is not None
 import onnxruntime
-import onnxruntime as ort
+import onnxruntime as ort, importlib.metadata
+assert importlib.metadata.version("onnxruntime") == ort.__version__
 from onnxruntime import InferenceSession
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
 import onnxruntime.capi.onnxruntime_pybind11_state as state

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from . import capi
-from .binding import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue
+from .binding import IOBinding, SessionIOBinding
 from .capi import _pybind_state, onnxruntime_inference_collection, onnxruntime_pybind11_state
 from .options import (
     ExecutionMode,
@@ -27,10 +27,14 @@ from .options import (
     SessionOptions,
 )
 from .session import InferenceSession, ModelMetadata, NodeArg
+from .values import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtValue
 
 # The version whose interface this is; programs compare it.
 __version__ = "1.23.2"
 __author__ = "XCVM"
+package_name = "onnxruntime"
+version = __version__
+cuda_version = ""
 
 __all__ = [
     "ExecutionMode",
@@ -41,6 +45,7 @@ __all__ = [
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
     "OrtMemType",
     "OrtMemoryInfo",
@@ -48,6 +53,8 @@ __all__ = [
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
@@ -64,8 +71,6 @@ __all__ = [
     "set_seed",
     "uninstall",
 ]
-
-SessionIOBinding = IOBinding
 
 
 def get_available_providers() -> list[str]:
@@ -87,7 +92,7 @@ def get_version_string() -> str:
 def get_build_info() -> str:
     from .. import __version__ as own
 
-    return f"XCVM {own}"
+    return f"ORT Build Info: XCVM {own}"
 
 
 def set_default_logger_severity(severity: int) -> None:
@@ -126,12 +131,18 @@ def create_and_register_allocator(memory_info: Any, arena_config: Any = None) ->
     """Accepted: each session has its own memory."""
 
 
+def create_and_register_allocator_v2(provider_type: str, memory_info: Any, provider_options: Any = None, arena_config: Any = None) -> None:
+    """Accepted: each session has its own memory."""
+
+
 # Names out of scope, and why.
 _refused = {
     "LoraAdapter": "LoRA adapters are not supported; merge them into the model",
     "AdapterFormat": "LoRA adapters are not supported; merge them into the model",
     "ModelCompiler": "models are compiled when a session is created; xcvm.compile writes programs",
     "SparseTensor": "sparse tensors are not supported",
+    "OrtSparseFormat": "sparse tensors are not supported",
+    "copy_tensors": "there are no devices to copy between",
     "get_ep_devices": "there are no devices of execution providers",
     "register_execution_provider_library": "there are no execution providers",
     "unregister_execution_provider_library": "there are no execution providers",
@@ -160,6 +171,8 @@ def install() -> None:
     if present is not None and present is not sys.modules[__name__]:
         raise RuntimeError("onnxruntime is imported already; call install() before the first import of it")
     sys.modules.update(_aliases)
+    if not any(isinstance(finder, _MetadataFinder) for finder in sys.meta_path):
+        sys.meta_path.append(_MetadataFinder())
 
 
 def uninstall() -> None:
@@ -167,3 +180,24 @@ def uninstall() -> None:
     for name, module in _aliases.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _MetadataFinder)]
+
+
+class _MetadataFinder:
+    """Gives `importlib.metadata` the version of onnxruntime, which programs compare."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        return None
+
+    def find_distributions(self, context: Any = None) -> Any:
+        from importlib.metadata import Distribution
+
+        class Own(Distribution):
+            def read_text(self, filename: str) -> str | None:
+                return f"Metadata-Version: 2.1\nName: onnxruntime\nVersion: {__version__}\n" if filename == "METADATA" else None
+
+            def locate_file(self, path: Any) -> Any:
+                return path
+
+        if context is None or context.name in (None, "onnxruntime"):
+            yield Own()

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 Shape = list[int | str | None]
 
+# The version of a model that states none.
+NO_VERSION = (1 << 63) - 1
+
 # TensorProto.DataType as ONNX Runtime names it.
 ELEMENT_TYPES = {
     1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
@@ -25,6 +28,7 @@ class Info(NamedTuple):
     name: str
     type: str
     shape: Shape | None
+    denotations: list[str]  # of the dimensions, "" where there is none
 
 
 class Model(NamedTuple):
@@ -84,8 +88,9 @@ def _shape(data: memoryview) -> Shape:
         if number == 1:
             size: int | str | None = None
             for field, value in _fields(dimension):
+                # ONNX Runtime takes negative sizes and empty names for absent.
                 if field == 1:
-                    size = value if value < 1 << 63 else value - (1 << 64)
+                    size = value if value < 1 << 63 else None
                 elif field == 2:
                     size = _text(value) or None
             result.append(size)
@@ -108,17 +113,25 @@ def _type(data: memoryview) -> tuple[str, Shape | None]:
     return "", None
 
 
+def _denotations(declared: memoryview) -> list[str]:
+    tensor = _first(declared, 1)
+    shape = _first(tensor, 2) if tensor is not None else None
+    if shape is None:
+        return []
+    return [_text(_first(dimension, 3) or b"") for number, dimension in _fields(shape) if number == 1]
+
+
 def _info(data: memoryview) -> Info:
     name = _first(data, 1)
     declared = _first(data, 2)
     kind, shape = _type(declared) if declared is not None else ("", None)
-    return Info(_text(name) if name is not None else "", kind, shape)
+    return Info(_text(name) if name is not None else "", kind, shape, _denotations(declared) if declared is not None else [])
 
 
 def read(data: bytes) -> Model:
     """Read a serialized model."""
     texts: dict[int, str] = {}
-    version = 0
+    version = NO_VERSION
     metadata: dict[str, str] = {}
     graph = memoryview(b"")
     for number, value in _fields(memoryview(data)):

@@ -16,7 +16,14 @@ __all__ = [
 ]
 
 
-class GraphOptimizationLevel(IntEnum):
+class _Enumeration(IntEnum):
+    """An enumeration that prints as one of an extension class."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class GraphOptimizationLevel(_Enumeration):
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
     ORT_ENABLE_EXTENDED = 2
@@ -24,24 +31,24 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(_Enumeration):
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(IntEnum):
+class ExecutionOrder(_Enumeration):
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
 
 
-class OrtAllocatorType(IntEnum):
+class OrtAllocatorType(_Enumeration):
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(IntEnum):
+class OrtMemType(_Enumeration):
     CPU_INPUT = -2
     CPU_OUTPUT = -1
     CPU = -1
@@ -62,8 +69,16 @@ class _Attributes:
         default = self._defaults.get(name)
         if default is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if isinstance(default, (bool, IntEnum, int)) and not isinstance(value, (int, bool)) and not hasattr(value, "__index__"):
+        if isinstance(default, IntEnum):
+            accepted = isinstance(value, type(default))
+        elif isinstance(default, int):
+            accepted = isinstance(value, int) or hasattr(value, "__index__") or (isinstance(default, bool) and hasattr(value, "__bool__"))
+        else:
+            accepted = True
+        if not accepted:
             raise TypeError(f"{name} must be {type(default).__name__}, not {type(value).__name__}")
+        if isinstance(default, bool):
+            value = bool(value)
         if isinstance(default, str) and not isinstance(value, str):
             import os
 
@@ -130,9 +145,11 @@ class SessionOptions(_Attributes):
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_dims", {})
+        object.__setattr__(self, "_denotations", {})
         object.__setattr__(self, "_initializers", {})
 
     _dims: dict[str, int]
+    _denotations: dict[str, int]
     _initializers: dict[str, Any]
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -145,13 +162,19 @@ class SessionOptions(_Attributes):
         self._dims[name] = int(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
-        raise NotImplementedError("overrides by denotation are not supported; use add_free_dimension_override_by_name")
+        """Set the size of the named dimensions of inputs that have this denotation."""
+        self._denotations[denotation] = int(size)
 
     def add_initializer(self, name: str, value: Any) -> None:
         self._initializers[name] = value
 
     def add_external_initializers(self, names: list[str], values: list[Any]) -> None:
+        if len(names) != len(values):
+            raise RuntimeError("Expecting initializers and names to be of the same length")
         self._initializers.update(zip(names, values))
+
+    def add_external_initializers_from_files_in_memory(self, names: Any, buffers: Any, lengths: Any) -> None:
+        raise NotImplementedError("files of weights in memory are not supported; write them beside the model")
 
     def register_custom_ops_library(self, path: str) -> None:
         raise NotImplementedError("libraries of custom operators are not supported: they are built for ONNX Runtime's C API")
@@ -159,13 +182,27 @@ class SessionOptions(_Attributes):
     def add_provider(self, name: str, options: dict[str, str]) -> None:
         """Accepted: every session computes on the CPU."""
 
+    def add_provider_for_devices(self, devices: Any, options: dict[str, str]) -> None:
+        """Accepted: every session computes on the CPU."""
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        """Accepted: every session computes on the CPU."""
+
+    def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
+        """Accepted: every session computes on the CPU."""
+
+    def set_load_cancellation_flag(self, flag: bool) -> None:
+        """End sessions that are being created with these options, and refuse new ones."""
+        object.__setattr__(self, "_load_cancelled", bool(flag))
+
+    _load_cancelled = False
+
     def has_providers(self) -> bool:
         return False
 
 
-
 class RunOptions(_Attributes):
-    """Options of a run. With `terminate` the run fails at once."""
+    """Options of runs. `terminate` ends the runs that use them, and lets further ones fail."""
 
     log_severity_level: int
     log_verbosity_level: int
@@ -182,6 +219,18 @@ class RunOptions(_Attributes):
         "terminate": False,
         "training_mode": False,
     }
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "_running", set())
+
+    _running: set[Any]  # sessions that run with these options
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "terminate" and self.terminate:
+            for session in list(self._running):
+                session.cancel()
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._add_entry(key, value)

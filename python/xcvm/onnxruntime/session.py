@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +15,23 @@ from ..compiling import compile as compile_model
 from ..errors import Error
 from ..program import Program, Session as XcvmSession
 from . import _model
-from .binding import IOBinding, OrtValue, as_array, type_of_array
+from .binding import IOBinding
 from .capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,
     InvalidProtobuf,
+    ModelLoadCanceled,
     NoModel,
     NoSuchFile,
     RuntimeException,
     from_xcvm,
 )
+from .native import NativeSession
 from .options import GraphOptimizationLevel, RunOptions, SessionOptions
+from .values import NativeValue, OrtValue, OrtValueVector, as_array, type_of_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Session"]
 
@@ -46,10 +50,24 @@ class NodeArg:
         Numbers, names of dynamic dimensions, and None for others.
     """
 
+    __slots__ = ("_name", "_shape", "_type")
+
     def __init__(self, name: str, type: str, shape: list[int | str | None]) -> None:  # noqa: A002 - ONNX Runtime's name
-        self.name = name
-        self.type = type
-        self.shape = shape
+        self._name = name
+        self._type = type
+        self._shape = shape
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def type(self) -> str:
+        return self._type
+
+    @property
+    def shape(self) -> list[int | str | None]:
+        return list(self._shape)
 
     def __repr__(self) -> str:
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
@@ -71,21 +89,33 @@ class ModelMetadata:
 
 
 def check_providers(providers: Sequence[Any] | None, options: Sequence[Any] | None = None) -> None:
-    """Warn of providers that are not available, as ONNX Runtime does."""
+    """Check providers, and warn of those that are not available, as ONNX Runtime does."""
     if providers is None:
         return
-    if options is not None and len(options) != len(providers):
-        raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+    if not isinstance(providers, Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if options is not None:
+        if not isinstance(options, Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(options) != len(providers):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        if not all(isinstance(item, str) for item in providers):
+            raise ValueError("Only string values for 'providers' are supported if 'provider_options' is given.")
+        if not all(isinstance(item, dict) for item in options):
+            raise ValueError("'provider_options' values must be dicts.")
+    seen: set[str] = set()
     for item in providers:
-        name = item[0] if isinstance(item, tuple) else item
+        name = item[0] if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], dict) else item
         if not isinstance(name, str):
-            raise ValueError(f"'providers' values must be either strings or (string, dict) tuples, not {item!r}")
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
         if name not in _PROVIDERS:
+            available = ", ".join(_PROVIDERS)
             warnings.warn(
-                f"Specified provider '{name}' is not in available provider names."
-                f"Available providers: '{', '.join(_PROVIDERS)}'",
-                stacklevel=3,
+                f"Specified provider '{name}' is not in available provider names.Available providers: '{available}'", stacklevel=3
             )
+        if name in seen:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=3)
+        seen.add(name)
 
 
 def _read(path_or_bytes: Any) -> tuple[bytes, str | None]:
@@ -94,7 +124,9 @@ def _read(path_or_bytes: Any) -> tuple[bytes, str | None]:
     if not isinstance(path_or_bytes, (str, os.PathLike)):
         raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
     path = os.fspath(path_or_bytes)
-    if not os.path.isfile(path):
+    if os.path.isdir(path):
+        raise InvalidProtobuf.of(f"Load model from {path} failed:it is a directory")
+    if not os.path.exists(path):
         raise NoSuchFile.of(f"Load model from {path} failed:Load model {path} failed. File doesn't exist")
     with open(path, "rb") as file:
         return file.read(), path
@@ -120,7 +152,12 @@ class InferenceSession:
         provider_options: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        if sess_options is not None and sess_options._load_cancelled:
+            raise ModelLoadCanceled.of("Model loading was cancelled by set_load_cancellation_flag")
         data, self._model_path = _read(path_or_bytes)
+        if not data:
+            kind = InvalidArgument if self._model_path is None else Fail
+            raise kind.of("No graph was found in the protobuf: the model is empty")
         self._model_bytes: bytes | None = None if self._model_path is not None else data
         self._sess_options = sess_options or SessionOptions()
         self._sess_options_initial = sess_options
@@ -131,7 +168,13 @@ class InferenceSession:
         except (IndexError, ValueError):
             raise InvalidProtobuf.of("Load model failed:Protobuf parsing failed.") from None
         self._defaults = {info.name for info in self._model.inputs} & self._model.initializers
+        self._dims = dict(self._sess_options._dims)
+        for info in self._model.inputs:
+            for size, denotation in zip(info.shape or (), info.denotations):
+                if isinstance(size, str) and denotation in self._sess_options._denotations:
+                    self._dims.setdefault(size, self._sess_options._denotations[denotation])
         self._programs: dict[frozenset[str], Program] = {}
+        self._idle: dict[Program, list[XcvmSession]] = {}
         self._lock = threading.Lock()
         self._events: list[tuple[Any, ...]] = []
         self._profiling_start = time.monotonic_ns()
@@ -142,6 +185,9 @@ class InferenceSession:
         self._input_names = [item.name for item in self._inputs_meta]
         self._output_names = [item.name for item in self._outputs_meta]
         self._feed_names = {*self._input_names, *self._defaults}
+        self._expected = {item.name: item for item in [*self._inputs_meta, *self._overridable]}
+        self._optional = set(self._sess_options._initializers)
+        self._optional |= {item.name for item in self._inputs_meta if item.type.startswith("optional(")}
         if self._sess_options.optimized_model_filepath:
             compile_model(self._compile_source(), emit="onnx", output=self._sess_options.optimized_model_filepath)
 
@@ -166,7 +212,7 @@ class InferenceSession:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 compiled = compile_model(
-                    self._compile_source(), optimize=optimize, dim=options._dims or None, keep_input=sorted(kept) or None
+                    self._compile_source(), optimize=optimize, dim=self._dims or None, keep_input=sorted(kept) or None
                 )
             return Program(compiled.source, threads=max(0, options.intra_op_num_threads))
         except Error as error:
@@ -188,9 +234,10 @@ class InferenceSession:
             if shape is None:
                 shape = known or []
             elif known is not None and len(known) == len(shape):
-                shape = [size if size is not None else guess for size, guess in zip(shape, known)]
-            dims = self._sess_options._dims
-            result.append(NodeArg(info.name, info.type, [dims.get(size, size) if isinstance(size, str) else size for size in shape]))
+                # A number that is inferred replaces a name, and a name replaces nothing.
+                better = [guess if size is None or isinstance(guess, int) else size for size, guess in zip(shape, known)]
+                shape = [size if isinstance(size, int) else guess for size, guess in zip(shape, better)]
+            result.append(NodeArg(info.name, info.type, [self._dims.get(size, size) if isinstance(size, str) else size for size in shape]))
         return result
 
     # ---- Runs ----
@@ -214,45 +261,62 @@ class InferenceSession:
         return self._run(list(output_names or self._output_names), input_feed, run_options)
 
     def _validate_input(self, names: list[str]) -> None:
-        missing = [name for name in self._input_names if name not in names]
-        missing = [name for name in missing if name not in self._optional_inputs()]
+        missing = [name for name in self._input_names if name not in names and name not in self._optional]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
-
-    def _optional_inputs(self) -> set[str]:
-        added = set(self._sess_options._initializers)
-        return added | {item.name for item in self._inputs_meta if item.type.startswith("optional(")}
 
     def _run(self, names: list[str], feed: Any, run_options: RunOptions | None) -> list[Any]:
         if run_options is not None and run_options.terminate:
             raise Fail.of("Exiting due to terminate flag being set to true.")
         for name in names:
             if name not in self._output_names:
-                raise InvalidArgument.of(f"Invalid output name:{name}")
+                raise InvalidArgument.of(f"Invalid output name: {name}")
         values = {name: self._convert(name, value) for name, value in feed.items()}
         for name, value in self._sess_options._initializers.items():
             if name in self._feed_names:
-                values.setdefault(name, value._value if isinstance(value, OrtValue) else value)
-        for name in self._input_names:
-            if name not in values and name in self._optional_inputs():
-                values[name] = None
+                values.setdefault(name, value._value if isinstance(value, NativeValue) else value)
+        for name in self._optional.intersection(self._input_names):
+            values.setdefault(name, None)
         program = self._program(frozenset(values) & frozenset(self._defaults))
         try:
             if self._sess_options.enable_profiling:
                 events, results = XcvmSession(program)._profile(values)
                 self._events.extend(events)
+            elif run_options is not None:
+                results = self._run_terminable(program, values, run_options)
             else:
                 results = program._run(values)
         except Error as error:
+            if error.status == "CANCELLED":
+                raise Fail.of("Exiting due to terminate flag being set to true.") from error
             raise from_xcvm(error, loading=False) from error
         outputs = dict(zip(self._output_names, results))
         return [as_array(outputs[name]) for name in names]
 
+    def _run_terminable(self, program: Program, values: dict[str, Any], run_options: RunOptions) -> list[Any]:
+        """Run in a session that `terminate` of the options can cancel."""
+        with self._lock:
+            idle = self._idle.setdefault(program, [])
+            session = idle.pop() if idle else None
+        session = session or XcvmSession(program, threads=max(0, self._sess_options.intra_op_num_threads))
+        run_options._running.add(session)
+        try:
+            # The flag may have been set between the check and the line above.
+            if run_options.terminate:
+                session.cancel()
+            results: list[Any] = session._run(values)
+        finally:
+            run_options._running.discard(session)
+            with self._lock:
+                idle.append(session)
+        return results
+
     def _convert(self, name: str, value: Any) -> Any:
         """Check an input as ONNX Runtime does, with its messages."""
-        if isinstance(value, OrtValue):
-            value = value._value
-        expected = next((item for item in [*self._inputs_meta, *self._overridable] if item.name == name), None)
+        number = None
+        if isinstance(value, NativeValue):
+            value, number = value._value, value._type
+        expected = self._expected.get(name)
         if expected is None:
             raise InvalidArgument.of(f"Invalid input name: {name}")
         if not expected.type.startswith("tensor("):
@@ -260,7 +324,7 @@ class InferenceSession:
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
         if expected.type == "tensor(string)" and array.dtype.kind in "OUS":
             return array
-        actual = type_of_array(array)
+        actual = type_of_array(array, number)
         raw = {"tensor(bfloat16)": "tensor(uint16)"}.get(expected.type, "tensor(uint8)" if "float8" in expected.type else "")
         if actual not in (expected.type, raw):
             if not isinstance(value, np.ndarray) and array.dtype.kind in "fiub":  # a list or number of Python
@@ -293,7 +357,19 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_dict_ort_values: dict[str, OrtValue], run_options: RunOptions | None = None
     ) -> list[OrtValue]:
         """Run the model on OrtValues, and return such."""
-        return [OrtValue(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
+        return [OrtValue._of(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[NativeValue],
+        fetch_names: Sequence[str],
+        fetches: OrtValueVector,
+        fetch_devices: Sequence[Any] = (),
+    ) -> None:
+        """Run the model on a vector of values, and fill another."""
+        self._sess.run_with_ortvaluevector(run_options, feed_names, feeds, fetch_names, fetches, fetch_devices)
 
     def run_async(
         self,
@@ -319,13 +395,13 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        iobinding._run(run_options)
+        iobinding._iobinding._run(run_options)
 
     # ---- What it is ----
 
     @property
-    def _sess(self) -> InferenceSession:
-        return self
+    def _sess(self) -> NativeSession:
+        return NativeSession.of(self)
 
     def get_inputs(self) -> list[NodeArg]:
         return list(self._inputs_meta)
@@ -361,13 +437,11 @@ class InferenceSession:
         return self._profiling_start
 
     def end_profiling(self) -> str:
-        """Write the events of all runs as a Chrome trace, and return the name of the file."""
-        from ..profile import Profile
-
+        """Write the events of all runs in ONNX Runtime's form of a Chrome trace, and return the name of the file."""
         if not self._sess_options.enable_profiling:
             return ""
         name = f"{self._sess_options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
-        Profile(self._events).to_chrome_trace(name)
+        _write_trace(name, self._events, self._profiling_start)
         return name
 
     def get_tuning_results(self) -> list[Any]:
@@ -383,6 +457,31 @@ class InferenceSession:
 
 
 Session = InferenceSession
+
+
+def _write_trace(path: str, rows: Sequence[tuple[Any, ...]], origin: int) -> None:
+    """Write a list of events, one a line: the runs, and in them the nodes."""
+    import json
+
+    from ..profile import Event
+
+    def line(category: str, name: str, start: int, end: int, arguments: dict[str, str]) -> str:
+        times = {"dur": (end - start) // 1000, "ts": max(0, start - origin) // 1000}
+        event = {"cat": category, "pid": os.getpid(), "tid": 0, **times, "ph": "X", "name": name, "args": arguments}
+        return json.dumps(event, separators=(",", " :"))
+
+    runs: dict[int, list[Event]] = {}
+    for row in rows:
+        event = Event(*row)
+        runs.setdefault(event.run, []).append(event)
+    lines = []
+    for events in runs.values():
+        lines.append(line("Session", "model_run", events[0].start_ns, events[-1].end_ns, {}))
+        for event in events:
+            arguments = {"op_name": event.instruction, "provider": _PROVIDERS[0], "node_index": str(event.pc)}
+            lines.append(line("Node", f"{event.node or event.instruction}_kernel_time", event.start_ns, event.end_ns, arguments))
+    with open(path, "w") as file:
+        file.write("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def _numpy_name(type_string: str) -> str:

@@ -15,8 +15,10 @@ __all__ = [
     "InvalidProtobuf",
     "ModelLoadCanceled",
     "ModelLoaded",
+    "ModelRequiresCompilation",
     "NoModel",
     "NoSuchFile",
+    "NotFound",
     "NotImplemented",
     "RuntimeException",
     "from_xcvm",
@@ -106,26 +108,67 @@ class ModelLoadCanceled(_OrtError):
     code, status = 12, "MODEL_LOAD_CANCELED"
 
 
-# The class for a failure while a model is loaded, and while it runs.
-_loading: dict[str, type[_OrtError]] = {"UNSUPPORTED": NotImplemented, "INVALID_MODEL": InvalidGraph, "IO": NoSuchFile, "INVALID_ARGUMENT": InvalidArgument}
-_running: dict[str, type[_OrtError]] = {"SHAPE_MISMATCH": InvalidArgument, "TYPE_MISMATCH": InvalidArgument, "INVALID_ARGUMENT": InvalidArgument}
+class ModelRequiresCompilation(_OrtError):
+    """The model has to be compiled before."""
+
+    code, status = 13, "MODEL_REQUIRES_COMPILATION"
+
+
+class NotFound(_OrtError):
+    """There is no such thing."""
+
+    code, status = 14, "NOT_FOUND"
+
+
+# The class for a failure while a model is loaded, and while it runs. A model that contradicts itself is a Fail.
+_loading: dict[str, type[_OrtError]] = {"UNSUPPORTED": NotImplemented, "IO": NoSuchFile}
+_running: dict[str, type[_OrtError]] = {
+    "SHAPE_MISMATCH": InvalidArgument,
+    "TYPE_MISMATCH": InvalidArgument,
+    "INVALID_ARGUMENT": InvalidArgument,
+    "OUT_OF_RANGE": InvalidArgument,
+    "CANCELLED": Fail,
+}
 
 
 def from_xcvm(error: Error, loading: bool) -> _OrtError:
     """Return ONNX Runtime's exception for a failure."""
-    kinds = _loading if loading else _running
-    kind = kinds.get(error.status, Fail if loading else RuntimeException)
-    # A failure of an instruction is no fault of the arguments themselves.
-    if not loading and error.instruction:
-        kind = RuntimeException
-    return kind.of(str(error))
+    text = str(error)
+    if loading:
+        # ONNX Runtime rejects operators that no standard defines as an invalid graph.
+        if "there is no such operator" in text:
+            return InvalidGraph.of(f"This is an invalid model. {text}")
+        if error.status == "UNSUPPORTED" and not error.instruction:
+            return Fail.of(text)
+        return _loading.get(error.status, Fail).of(text)
+    if not error.instruction:
+        return _running.get(error.status, RuntimeException).of(text)
+    # Elements that are out of range are the argument's fault; shapes that do not fit are found while the model runs.
+    kind = InvalidArgument if error.status == "OUT_OF_RANGE" else RuntimeException
+    operator = error.instruction.rstrip(")").rpartition("(")[2]
+    return kind.of(f"Non-zero status code returned while running {operator} node. Name:'{error.node}' Status Message: {text}")
+
+
+# Classes that ONNX Runtime has twice, and where the extension module's are here.
+_native = {
+    "InferenceSession": ("native", "NativeSession"),
+    "OrtDevice": ("values", "NativeDevice"),
+    "OrtValue": ("values", "NativeValue"),
+    "OrtValueVector": ("values", "OrtValueVector"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The classes of the package itself."""
+    """The other names of the extension module."""
     import importlib
 
-    package = importlib.import_module(__name__.rsplit(".", 2)[0])
-    if name.startswith("__") or not hasattr(package, name):
+    package = __name__.rsplit(".", 2)[0]
+    if name in _native:
+        module, own = _native[name]
+        return getattr(importlib.import_module(f"{package}.{module}"), own)
+    if name == "get_default_session_options":
+        return importlib.import_module(f"{package}.options").SessionOptions
+    found = importlib.import_module(package)
+    if name.startswith("__") or not hasattr(found, name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(package, name)
+    return getattr(found, name)
