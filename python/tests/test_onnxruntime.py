@@ -65,7 +65,7 @@ TABLE = {
         ortvalue_from_shape_and_onnx_type ortvalue_from_numpy_with_onnx_type tensor_size_in_bytes numpy shape""",
     "capi.onnxruntime_pybind11_state.OrtValueVector": """push_back reserve shrink_to_fit bool_tensor_indices dlpack_at element_type_at
         to_dlpacks __getitem__ __iter__ __len__""",
-    "capi.onnxruntime_pybind11_state.OrtDevice": "cpu cuda cann dml npu default_memory device_id device_type mem_type vendor_id",
+    "capi.onnxruntime_pybind11_state.OrtDevice": "cpu cuda dml npu default_memory device_id device_type mem_type vendor_id",
     "capi.onnxruntime_inference_collection": "InferenceSession Session IOBinding OrtValue OrtDevice",
 }
 # Exceptions, with the numbers and words in their texts.
