@@ -224,6 +224,16 @@ static PyObject *tensor_numpy(PyObject *self, PyObject *unused)
 
 static PyObject *tensor_subscript(PyObject *self, PyObject *key) { return call_numpy_part("item", self, key); }
 
+/* For notebooks. */
+static PyObject *tensor_html(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *module = PyImport_ImportModule("xcvm.show");
+    PyObject *text = module != NULL ? PyObject_CallMethod(module, "tensor_html", "O", self) : NULL;
+    Py_XDECREF(module);
+    return text;
+}
+
 static PyObject *tensor_repr(tensor_object *self)
 {
     PyObject *shape = tensor_shape(self, NULL), *text = NULL;
@@ -403,6 +413,7 @@ static PyMethodDef methods[] = {
     {"__dlpack__", FUNCTION(dlpack_export), METH_VARARGS | METH_KEYWORDS,
      "Return a DLPack capsule that shares the memory."},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "Return the device in DLPack's numbers: the CPU."},
+    {"_repr_html_", tensor_html, METH_NOARGS, "Return the values as a table, for notebooks."},
     {"__reduce__", FUNCTION(tensor_reduce), METH_NOARGS, "Support pickle and copy."},
     {"_from_bytes", tensor_from_bytes, METH_VARARGS | METH_CLASS,
      "Return a tensor of an element type, a shape and bytes."},

@@ -14,6 +14,7 @@ from ._options import compiler_options
 from ._run import Parameter, Tensor
 from .errors import InvalidModel, from_status
 from .program import Program
+from .show import Progress
 
 __all__ = ["CFiles", "Check", "Report", "check", "compile", "default_inputs", "export_c", "image", "lists"]
 
@@ -89,7 +90,10 @@ def _warn(kind: str, text: str) -> None:
 def _compile_once(source: Any, options: dict[str, Any], callbacks: dict[str, Any]) -> tuple[bytes, bytes, Report]:
     diagnostics: list[tuple[str, str]] = []
     functions: dict[str, Any] = {**callbacks, "diagnostics": lambda kind, text: diagnostics.append((kind, text))}
-    program, data, numbers = _compiler.compile(source, options, functions)
+    with Progress("compile") as bar:
+        if functions.get("progress") is None and bar.visible:
+            functions["progress"] = bar.report
+        program, data, numbers = _compiler.compile(source, options, functions)
     for kind, text in diagnostics:
         _warn(kind, text)
     return program, data, Report(**numbers, diagnostics=diagnostics)
@@ -167,7 +171,8 @@ def compile(
     emit : {"program", "c", "onnx"}
         What is made.
     progress : callable, optional
-        Called with the name of the current pass and the finished fraction. An exception ends the compilation.
+        Called with the name of the current pass and the finished fraction. An exception ends the compilation. By default a
+        bar is shown in terminals and notebooks.
     dump : callable, optional
         Called with the text of `dump_after`, which is printed otherwise.
 

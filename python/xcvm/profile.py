@@ -115,15 +115,9 @@ class Profile:
         return f"<xcvm.Profile of {self.runs} runs, {len(self.events)} events, {self.total_ns / 1000:.1f} us>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from .show import profile_html
 
-        rows = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{row.calls}</td><td>{row.total_ns / 1000:.1f}</td>"
-            f"<td>{row.share:.1%}</td><td>{escape(row.node)}</td></tr>"
-            for row in self.table()
-        )
-        head = "<tr><th>instruction</th><th>calls</th><th>us</th><th>share</th><th>node</th></tr>"
-        return f"<table>{head}{rows}</table>"
+        return profile_html(self)
 
     def to_chrome_trace(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the events as JSON of Chrome's trace format, for https://ui.perfetto.dev.

@@ -114,6 +114,11 @@ class Program(_run.Program):
         outputs = ", ".join(map(_shape_text, self.outputs))
         return f"<xcvm.Program ({inputs}) -> ({outputs})>"
 
+    def _repr_svg_(self) -> str:
+        from .show import program_svg
+
+        return program_svg(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._arguments
         return _restore_program, (type(self), source, options)

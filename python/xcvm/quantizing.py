@@ -11,6 +11,7 @@ from . import _compiler, _data, _options
 from ._run import Parameter
 from .compiling import Names, _replace_file, _source, compile as compile_model
 from .program import Program
+from .show import Progress
 
 __all__ = ["Quantization", "QuantizedNode", "QuantizedOutput", "QuantizedTensor", "quantize"]
 
@@ -207,6 +208,9 @@ def quantize(
         options["timeout_ns"] = int(timeout * 1e9)
     with ExitStack() as stack:
         prepare = _batches(data, _data.columns(input), batch, samples, stack)
+        bar = stack.enter_context(Progress("quantize"))
+        if progress is None and bar.visible:
+            progress = bar.report
         result = Quantization(*_compiler.quantize(_source(model), options, {"progress": progress}, prepare), rows)
     if output is not None:
         if os.fspath(output).endswith(".onnx"):

@@ -12,6 +12,7 @@ from . import _compiler, _data, _options
 from ._run import Parameter, Tensor
 from .compiling import Names, _replace_file, _source, compile as compile_model
 from .program import Program
+from .show import Progress
 
 __all__ = ["Trainer", "Training", "train"]
 
@@ -269,6 +270,9 @@ def train(
         if quantize:
             source = _rounded(source, files, columns, dim, threads, max_memory)
         compile_options, own = _split(options)
+        bar = stack.enter_context(Progress("train"))
+        if progress is None and bar.visible:
+            progress = bar.report_step
         history = _History(progress, epoch)
         functions = {"diagnostics": _warn, "progress": history}
         trainer = _compiler.Trainer(source, compile_options, own, functions)
