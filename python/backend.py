@@ -35,8 +35,15 @@ HERE = Path(__file__).resolve().parent
 # In a source distribution the C tree is in source/.
 ROOT = HERE / "source" if (HERE / "source").is_dir() else HERE.parent
 LIBRARIES = {"xcvm": "libxcvm.so", "xcvm-compiler": "libxcvm-compiler.so"}
-# Extension modules: the directory of the sources, and the libraries.
-MODULES = {"_run": ("src", ["xcvm"]), "_compiler": ("src/compiler", ["xcvm-compiler", "xcvm"])}
+# Extension modules: the sources, and the libraries.
+MODULES = {
+    "_run": (["src/*.c"], ["xcvm"]),
+    "_compiler": (["src/compiler/*.c"], ["xcvm-compiler", "xcvm"]),
+    "_tape": (
+        ["src/tape/*.c", *(f"src/compiler/{name}.c" for name in ("bytes", "callbacks", "option_reader", "options", "report"))],
+        ["xcvm-compiler", "xcvm"],
+    ),
+}
 GLIBC = (2, 34)
 # Libraries that every system of that glibc has (PEP 600).
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libz.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
@@ -133,7 +140,7 @@ def find_libraries() -> Libraries:
 
 def compile_module(name: str, libraries: Libraries, rpath: str, to: Path, objects: Path) -> Path:
     """Compile an extension module to `to`/NAME.abi3.so."""
-    folder, linked = MODULES[name]
+    patterns, linked = MODULES[name]
     compiler = shlex.split(os.environ.get("CC", "cc"))
     extra = shlex.split(os.environ.get("CFLAGS", ""))
     include = [f"-I{sysconfig.get_path('include')}", f"-I{HERE / 'src'}", *libraries.compile_flags]
@@ -143,7 +150,7 @@ def compile_module(name: str, libraries: Libraries, rpath: str, to: Path, object
         run(*compiler, *FLAGS, *include, *extra, "-c", str(source), "-o", str(target))
         return str(target)
 
-    sources = sorted((HERE / folder).glob("*.c"))
+    sources = sorted(path for pattern in patterns for path in HERE.glob(pattern))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         files = list(pool.map(compile_file, sources))
     free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -157,7 +164,7 @@ def compile_module(name: str, libraries: Libraries, rpath: str, to: Path, object
 
 def compile_modules(libraries: Libraries, rpath: str, to: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as objects:
-        return [compile_module(name, libraries, rpath, to, Path(objects)) for name in MODULES if any((HERE / MODULES[name][0]).glob("*.c"))]
+        return [compile_module(name, libraries, rpath, to, Path(objects)) for name in MODULES]
 
 
 # ---- The wheel ----

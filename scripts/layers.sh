@@ -70,6 +70,7 @@ tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/pr
 python/bench:
 python/src:
 python/src/compiler: python/src
+python/src/tape: python/src python/src/compiler
 '
 # Files that include each other in a circle, because their functions call each other: the product of f32 tries the special
 # shapes, which use the product for their rest.

@@ -309,6 +309,24 @@ xcvm_status xcvm_var_get_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **v
     return XCVM_OK;
 }
 
+xcvm_status xcvm_var_get_type(xcvm_tape *tape, xcvm_var v, xcvm_type *type, xcvm_error *error)
+{
+    TAPE_BEGIN(tape, xcvm_var_get_type, error);
+    XCVM_CHECK(error, type != NULL, INVALID_ARGUMENT, "type is NULL");
+    const tape_variable *variable = tape_resolve(tape, v, "the variable whose type is asked for");
+    if (variable == NULL)
+        return tape_report(tape, error);
+    const xcvm_value *own = tape_variable_type(variable);
+    const bool is_tensor = own->kind == XCVM_KIND_TENSOR;
+    *type =
+        (xcvm_type){.kind = (xcvm_kind)own->kind, .dtype = (xcvm_dtype)own->dtype, .rank = is_tensor ? own->rank : -1};
+    for (int i = 0; i < type->rank; i++) {
+        type->dims[i] = own->dims[i];
+        type->dim_names[i] = xcc_symbol_name(&tape->module, own->dims[i]);
+    }
+    return XCVM_OK;
+}
+
 double xcvm_var_get_number(xcvm_tape *tape, xcvm_var v)
 {
     tape_variable *variable =

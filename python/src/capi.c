@@ -15,6 +15,7 @@ PyObject *capi_create(module_state *state)
                     .tensor_from_value = tensor_from_value,
                     .value_from_object = value_from_object,
                     .parameter_from = parameter_from,
+                    .dtype_from_numpy_name = dtype_from_numpy_name,
                     .trash_empty = trash_empty};
     PyObject *capsule = PyCapsule_New(table, CAPI_NAME, destroy_capi);
     if (capsule == NULL)

@@ -14,6 +14,7 @@ typedef struct capi {
     PyObject *(*tensor_from_value)(module_state *state, xcvm_value *value);
     xcvm_value *(*value_from_object)(module_state *state, PyObject *object, const xcvm_type *type, const char *name);
     PyObject *(*parameter_from)(module_state *state, const xcvm_value_info *parameter);
+    xcvm_dtype (*dtype_from_numpy_name)(const char *name);
     void (*trash_empty)(trash_list *trash);
 } capi;
 

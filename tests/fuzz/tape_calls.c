@@ -208,6 +208,19 @@ void fuzz_xcvm_var_set_requires_gradient(tape_fuzz *f)
 
 void fuzz_xcvm_var_requires_gradient(tape_fuzz *f) { (void)xcvm_var_requires_gradient(any_tape(f), fuzz_variable(f)); }
 
+void fuzz_xcvm_var_get_type(tape_fuzz *f)
+{
+    xcvm_type type;
+    xcvm_error error;
+    if (xcvm_var_get_type(any_tape(f), fuzz_variable(f), fuzz_chance(f, 97) ? &type : NULL, &error) != XCVM_OK)
+        return;
+    for (int i = 0; i < type.rank; i++)
+        if (type.dim_names[i] != NULL) {
+            volatile size_t length = strlen(type.dim_names[i]);
+            (void)length;
+        }
+}
+
 void fuzz_xcvm_var_get_creator(tape_fuzz *f)
 {
     xcvm_creator_info creator = {.size = sizeof creator};

@@ -98,6 +98,25 @@ static network make_network(xcvm_tape *t, xcvm_var x)
 }
 
 /* The same functions build the program and compute values and gradients, with a dynamic batch size. */
+START_TEST(types_of_variables)
+{
+    xcvm_tape *t = open_building();
+    xcvm_type type;
+    xcvm_error error;
+    const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 3, DIMS(-1, 4, -1), (const char *const[]){"n", NULL, NULL});
+    const xcvm_var y = xcvm_Relu(t, xcvm_Transpose(t, x));
+    ck_assert_int_eq(xcvm_var_get_type(t, y, &type, &error), XCVM_OK);
+    ck_assert(type.kind == XCVM_KIND_TENSOR && type.dtype == XCVM_F32 && type.rank == 3);
+    ck_assert(type.dims[0] < 0 && type.dim_names[0] == NULL && type.dims[1] == 4);
+    ck_assert_str_eq(type.dim_names[2], "n");
+    const int64_t n = type.dims[2];
+    ck_assert(n < 0 && n != type.dims[0]);
+    ck_assert_int_eq(xcvm_var_get_type(t, x, &type, &error), XCVM_OK);
+    ck_assert_int_eq(type.dims[0], n);
+    xcvm_tape_destroy(t);
+}
+END_TEST
+
 START_TEST(networks_and_their_gradients)
 {
     const int levels[] = {-1, 2, THROUGH_ONNX};
@@ -378,7 +397,7 @@ END_TEST
 Suite *suite_tape_building(void);
 Suite *suite_tape_building(void)
 {
-    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, lstm_cells, refused);
+    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, lstm_cells, types_of_variables, refused);
     TCase *control = tcase_create("control");
     /* As programs, and through ONNX models. */
     tcase_add_loop_test(control, branches, 0, 2);

@@ -224,9 +224,33 @@ START_TEST(c3_7_tapes_on_threads)
 }
 END_TEST
 
+START_TEST(types)
+{
+    const xcvm_tape_mode modes[] = {XCVM_TAPE_EAGER, XCVM_TAPE_LAZY, XCVM_TAPE_BUILDING};
+    for (int i = 0; i < 3; i++) {
+        const xcvm_tape_options options = {.size = sizeof options, .threads = 1, .mode = modes[i]};
+        xcvm_tape *t;
+        xcvm_type type;
+        xcvm_error error;
+        ck_assert_int_eq(xcvm_tape_create(&options, &t, &error), XCVM_OK);
+        const xcvm_var x = xcvm_tape_parameter(t, XCVM_F64, 2, DIMS(2, 3), NULL), y = xcvm_Transpose(t, x);
+        ck_assert_int_eq(xcvm_var_get_type(t, y, &type, &error), XCVM_OK);
+        ck_assert(type.kind == XCVM_KIND_TENSOR && type.dtype == XCVM_F64 && type.rank == 2);
+        ck_assert(type.dims[0] == 3 && type.dims[1] == 2 && type.dim_names[0] == NULL);
+        ck_assert_int_eq(xcvm_var_get_type(t, xcvm_SequenceConstruct(t, XCVM_VARS(x, y)), &type, &error), XCVM_OK);
+        ck_assert(type.kind == XCVM_KIND_SEQUENCE && type.dtype == XCVM_F64 && type.rank == -1);
+        ck_assert_int_eq(xcvm_var_get_type(t, y, NULL, &error), XCVM_INVALID_ARGUMENT);
+        xcvm_var_release(t, y);
+        ck_assert_int_eq(xcvm_var_get_type(t, y, &type, &error), XCVM_INVALID_ARGUMENT);
+        xcvm_tape_destroy(t);
+    }
+}
+END_TEST
+
 Suite *suite_tape_variables(void);
 Suite *suite_tape_variables(void)
 {
     return SUITE_OF("tape_variables", c4_1_stale_variables, variables_of_other_tapes, c3_4_dead_subgraphs, scopes,
-                    names_that_were_lost, slots_behind_a_reset, kept_beyond_a_reset, elements, c3_7_tapes_on_threads);
+                    names_that_were_lost, slots_behind_a_reset, kept_beyond_a_reset, elements, types,
+                    c3_7_tapes_on_threads);
 }

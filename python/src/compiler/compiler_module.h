@@ -47,6 +47,10 @@ void callbacks_fail(compiler_callbacks *callbacks);
 /* Raises the exception that a callback left, or that of `error`. Returns NULL. */
 PyObject *callbacks_raise(const compiler_state *state, compiler_callbacks *callbacks, const xcvm_error *error);
 
+/* ---- Reports (report.c) ---- */
+
+PyObject *compile_report_dict(const xcc_report *report);
+
 /* ---- Bytes (bytes.c) ---- */
 
 /* Growing memory for a sink, usable without the interpreter lock. */
