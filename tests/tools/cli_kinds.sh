@@ -43,7 +43,8 @@ printf 'PK\3\4\0\0\0\0model.weights.h5' >other/keras
 printf 'PK\3\4\0\0\0\0readme.md' >other/zip
 printf '<?xml version="1.0"?>\n<net name="x" version="11">\n' >other/openvino
 printf '{"a": 1}\n' >other/json
-printf 'a,b\n1,2\n' >other/text
+printf 'a,b\n1,2\n' >other/table
+printf 'some words\nand more\n' >other/text
 printf '../../blobs/0123abcd' >other/link
 printf '\x0a\x12\x0a\x01x\x12\x0bPlaceholder\x18\x00' >other/graphdef
 printf '\x08\x01\x12\x04\x0a\x02\x2a\x00' >other/saved
@@ -69,6 +70,7 @@ keras|.keras
 zip|unzip
 openvino|OpenVINO
 json|JSON
+table|as in CSV
 text|a text
 link|symbolic link
 graphdef|tf2onnx.convert --graphdef

@@ -1,3 +1,4 @@
+/* Peaks: small programs whose instructions are measured as those of any run. */
 #include "profile/peaks.h"
 #include "cli/buffer.h"
 

@@ -1,3 +1,4 @@
+/* Pages of profiles: text, tables and data around the parts that are files. */
 #include "profile/profile_page.h"
 #include "io/json.h"
 #include "profile/page_files.h"

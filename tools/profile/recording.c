@@ -1,3 +1,4 @@
+/* Recordings: steps, spans and edges of one run. */
 #include "profile/recording.h"
 #include "cli/memory.h"
 
