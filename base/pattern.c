@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* The last star is where to go on when something does not fit: that takes one more character, so no pattern takes more
- * than the product of the lengths. */
+/* After a mismatch, the last star matches one more character and the rest is tried again. So the time is at most the
+ * product of the lengths. */
 bool xcvm_pattern_fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *from = NULL;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* True if `name` fits the pattern, in which '*' stands for any characters and '?' for one. */
+/* Returns true if `name` matches the pattern: '*' matches any characters, and '?' matches one. */
 bool xcvm_pattern_fits(const char *pattern, const char *name);
 
 #endif

@@ -1,6 +1,7 @@
-/* Batching by the tape beside calls one by one and batches made by hand: a tagger (a bidirectional LSTM over sentences
- * of 5 to 40 words) and a binary tree-LSTM (trees of 5 to 40 leaves), 64 examples a step, forward and backward. Word
- * vectors are constant. For each width, one line each: network, how, milliseconds for a step, loss. */
+/* Batching by the tape, compared with single calls and with batches by hand: a tagger (a bidirectional LSTM over
+ * sentences of 5 to 40 words) and a binary tree-LSTM (trees of 5 to 40 leaves), 64 examples per step, forward and
+ * backward. Word vectors are constant. Prints a line per network and method for each width: milliseconds per step,
+ * loss. */
 #include "tape_tensors.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ static tagger make_tagger(xcvm_tape *t)
     return m;
 }
 
-/* From what comes in, and the state before (absent: none), h and c. */
+/* Computes h and c from the input and the previous state (absent: none). */
 static void step(xcvm_tape *t, xcvm_var projected, xcvm_var u, xcvm_var *h, xcvm_var *c)
 {
     const bool first = h->at == NULL;
@@ -114,7 +115,8 @@ static xcvm_var tag_by_example(xcvm_tape *t, const void *model)
     return xcvm_ReduceSum(t, xcvm_Concat(t, (xcvm_var_list){losses, count}, .axis = 0), .keepdims = 0);
 }
 
-/* All words at once through what is before the states, then the sentences that are long enough, step by step. */
+/* Computes everything before the states for all words at once. Then computes the sentences that are long enough, step
+ * by step. */
 static xcvm_var tag_by_hand(xcvm_tape *t, const void *model)
 {
     const tagger *m = model;

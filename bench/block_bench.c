@@ -1,6 +1,7 @@
 /* block_bench [SECONDS [ROWS]]: products with weights that are quantized in blocks, as BlockQuantizedGemm computes
- * them: of one row beside the rate at which one core reads memory, measured in turn with them, of many beside
- * PackedGemm in f32. SECONDS is the time for each figure (0.2); with ROWS, products of so many rows alone. */
+ * them. Products of one row are compared with the memory bandwidth of one core, measured in alternation. Products of
+ * many rows are compared with PackedGemm in f32. SECONDS is the time per number (0.2). ROWS selects products of that
+ * many rows only. */
 #include "bench/kernel_bench.h"
 #include "ops/matmul/quantized_blocks.h"
 #include "bench/measure.h"
@@ -8,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A neighbor takes some of the memory's rate: products and plain reads alternate so often, and the best of each count.
- */
+/* Other processes use some of the bandwidth. Products and plain reads alternate this many times, and the best of each
+ * is used. */
 enum { ROUNDS = 4 };
 
 /* A tensor of whole numbers or f16 whose bytes are made up. */

@@ -1,5 +1,5 @@
-/* How compile time and memory grow with models of each kind: one line a kind, a time for each size, and how many times
- * the time grew with each step of ten, where n log n is up to 12. compile_scaling [LARGEST [KIND...]] */
+/* How compile time and memory grow with models of each kind. Prints a line per kind: the time for each size, and the
+ * growth for each step of ten, where n log n is up to 12. compile_scaling [LARGEST [KIND...]] */
 #include "tests/compiler/import_onnx/scale_models.h"
 
 #include <xcvm/compiler.h>
@@ -17,7 +17,7 @@ static bool discard(void *user, const void *bytes, size_t count)
     return bytes != NULL || count == 0;
 }
 
-/* Counts what is held, and the most that was. */
+/* Counts the bytes in use, and their maximum. */
 typedef struct counter {
     size_t held, peak;
 } counter;
@@ -36,7 +36,7 @@ static void deallocate(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Of the processor, so that others on the machine do not count. */
+/* Processor time, so that other processes do not count. */
 static double now(void)
 {
     struct timespec t;

@@ -1,5 +1,5 @@
-/* gemm_bench [SECONDS]: matrix products of f32 as MatMul and Gemm compute them, and PackedGemm with b packed ahead,
- * beside OpenBLAS on one thread; then recurrent networks. SECONDS is the time for each figure (0.2). */
+/* gemm_bench [SECONDS]: matrix products of f32 by MatMul and Gemm, and PackedGemm with b packed in advance, compared
+ * with OpenBLAS on one thread; then recurrent networks. SECONDS is the time per number (0.2). */
 #include "bench/kernel_bench.h"
 #include "base/clock.h"
 #include "ops/matmul/packed.h"

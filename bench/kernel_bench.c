@@ -105,8 +105,7 @@ double bench_peak(void)
     return best;
 }
 
-/* Bytes of what is read, beyond the last cache, and of a part that is timed, in less than the system's slices of time.
- */
+/* Bytes that are read, more than the last-level cache, and of a timed part, which takes less than a time slice. */
 #define READ_BYTES (UINT64_C(256) << 20)
 #define PART_BYTES (UINT64_C(16) << 20)
 enum { LINE = 64, LINES_AHEAD = 128 };

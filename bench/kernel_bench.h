@@ -1,4 +1,4 @@
-/* Timing single kernels, against what the processor can do. */
+/* Timing of single kernels, compared with the peak of the processor. */
 #ifndef XCVM_BENCH_KERNEL_BENCH_H
 #define XCVM_BENCH_KERNEL_BENCH_H
 

@@ -1,4 +1,4 @@
-/* What every benchmark needs: a clock, and numbers that are made up, the same in every run. */
+/* Shared by all benchmarks: a clock, and pseudo-random numbers, which are the same in every run. */
 #ifndef XCVM_BENCH_MEASURE_H
 #define XCVM_BENCH_MEASURE_H
 

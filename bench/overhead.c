@@ -1,6 +1,6 @@
-/* overhead [FOLDER]: what the machine itself costs: loading a program of 100 MB, sixteen sessions over it, calling an
- * empty program, and an instruction of a program of many small ones, in a straight line and in the body of a loop.
- * FOLDER (bench/out) takes the temporary files. */
+/* overhead [FOLDER]: the overhead of the VM: loading a program of 100 MB, sixteen sessions of it, calling an empty
+ * program, and an instruction of a program of many small ones, in a straight line and in the body of a loop. Temporary
+ * files are written to FOLDER (bench/out). */
 #include "measure.h"
 
 #include <xcvm/xcvm.h>
@@ -33,7 +33,7 @@ static void assemble(const char *text, const char *folder, const char *path)
     fclose(file);
 }
 
-/* Memory of this process that no file holds, in bytes: what a session writes, without the program it maps. */
+/* Anonymous memory of this process in bytes: memory that a session writes, without the mapped program. */
 static size_t anonymous_bytes(void)
 {
     char line[256];

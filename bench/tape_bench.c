@@ -1,6 +1,6 @@
-/* tape_bench [THREADS]: what calls on a tape cost (of one thread; 0: of as many as there are): a scalar sum forward and
- * back, recording, a step of learning of a small network, eagerly and as a static schedule, and a schedule beside the
- * compiled program. One line each: name, nanoseconds (or bytes). */
+/* tape_bench [THREADS]: the cost of calls on a tape, with one thread or as many as given (0: all). Measures a scalar
+ * sum forward and backward, recording, a training step of a small network, eagerly and as a static schedule, and a
+ * schedule compared with the compiled program. One line each: name, nanoseconds (or bytes). */
 #include "tape_tensors.h"
 #include "xcvm/compiler.h"
 #include "xcvm/optimizers.h"
@@ -53,7 +53,7 @@ static double add(xcvm_tape *t, size_t count)
     return time;
 }
 
-/* A chain of sums on a parameter; what is timed besides is the backward, and forgetting what was recorded. */
+/* A chain of sums on a parameter, with its backward pass and the release of the records. */
 static xcvm_var chain(xcvm_tape *t, xcvm_var x, xcvm_var y, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -183,7 +183,7 @@ static xcvm_status learn(void *user, xcvm_tape *t, size_t in_count, const xcvm_v
     return XCVM_OK;
 }
 
-/* As it is, or as a static schedule. */
+/* Eagerly, or as a static schedule. */
 static double mlp(xcvm_tape *t, size_t count, bool is_static)
 {
     enum { PIXELS = 784 };
@@ -203,7 +203,7 @@ static double mlp(xcvm_tape *t, size_t count, bool is_static)
     double begun = 0;
     for (size_t n = 0; n < count + 2; n++) {
         xcvm_var loss;
-        if (n == 2) /* behind the calls that record and compile */
+        if (n == 2) /* after the calls that record and compile */
             begun = now();
         xcvm_static_call(s, 2, in, 1, &loss);
         xcvm_tape_reset(t);
@@ -251,7 +251,7 @@ static double mlp_static(xcvm_tape *t, size_t count,
     double begun = 0;
     must(xcvm_static_create(t, (xcvm_static_function){function, &m}, NULL, &s, &error));
     for (size_t n = 0; n < count + 2; n++) {
-        if (n == 2) /* behind the calls that record and compile */
+        if (n == 2) /* after the calls that record and compile */
             begun = now();
         xcvm_static_call(s, 2, in, 1, &loss);
         if (function == forward) {
@@ -269,8 +269,7 @@ static double mlp_static(xcvm_tape *t, size_t count,
 static double mlp_static_forward(xcvm_tape *t, size_t count) { return mlp_static(t, count, forward); }
 static double mlp_static_step(xcvm_tape *t, size_t count) { return mlp_static(t, count, step); }
 
-/* The least that a step of it can take: weights are read once, for the forward, and updated once, by an outer product.
- */
+/* A lower bound of a step: weights are read once in the forward pass, and updated once by an outer product. */
 #ifdef __x86_64__
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif

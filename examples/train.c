@@ -1,10 +1,9 @@
-/* train.c: a program that learns by itself, a step at a time, as one does whose data come while it runs.
+/* train.c: online training, one step at a time.
  *
  *     train digits/untrained.onnx digits/digits.npz trained.onnx
  *
- * It takes batches from arrays in memory, shows the loss, and writes the model with what it has learned. Loops over
- * data in files, with shuffling, schedules and checkpoints, are xct_trainer_fit's.
- */
+ * Batches come from arrays in memory. The program prints the loss and writes the trained model. xct_trainer_fit
+ * implements training loops over files, with shuffling, schedules and checkpoints. */
 #include <xcvm/train.h>
 
 #include <stdio.h>
@@ -23,7 +22,8 @@ static int fail(const xcvm_error *error)
     return EXIT_FAILURE;
 }
 
-/* The examples from `first` on: pixels and labels come as bytes, the model takes floats and 64-bit integers. */
+/* Reads the examples from `first` on. Pixels and labels are bytes in the file; the model needs floats and 64-bit
+ * integers. */
 static void fill(const xcvm_value *from, size_t first, xcvm_value *to)
 {
     const unsigned char *bytes = xcvm_value_data(from);
@@ -37,7 +37,7 @@ static void fill(const xcvm_value *from, size_t first, xcvm_value *to)
     }
 }
 
-/* Learns, and returns an exit code. */
+/* Trains, and returns an exit code. */
 static int learn(xct_trainer *trainer, const xcvm_value *images, const xcvm_value *labels, xcvm_value *image,
                  xcvm_value *label)
 {

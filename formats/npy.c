@@ -163,7 +163,7 @@ xcvm_status xcvm_npy_parse(const void *bytes, size_t count, size_t total, xcvm_d
     size_t needed;
     XCVM_CHECK(error, xcvm_size_mul(npy->count, npy->size, &needed) && needed <= left, INVALID_ARGUMENT,
                "the file holds %zu bytes of elements, its header asks for more", left);
-    /* Elements of no bytes say nothing about how many there may be. */
+    /* If elements have no bytes, the file size does not limit their number. */
     XCVM_CHECK(error, npy->dtype != XCVM_STRING || npy->size != 0 || npy->count <= total, INVALID_ARGUMENT,
                "more texts than the file has bytes");
     return XCVM_OK;
@@ -171,14 +171,14 @@ xcvm_status xcvm_npy_parse(const void *bytes, size_t count, size_t total, xcvm_d
 
 bool xcvm_npy_plain(const xcvm_npy *npy)
 {
-    /* Bools of other values than 0 and 1 would be no bools, so they are looked at. */
+    /* Bools other than 0 and 1 are invalid, so they are checked. */
     return !npy->fortran && !npy->swapped && npy->dtype != XCVM_STRING && npy->dtype != XCVM_BOOL &&
            xcvm_dtype_bits(npy->dtype) >= 8;
 }
 
 /* ---- Elements ---- */
 
-/* Where element `index` in row-major order lies in the file. */
+/* Returns the position of element `index`, in row-major order, in the file. */
 static const unsigned char *element(const xcvm_npy *npy, size_t index)
 {
     if (!npy->fortran)
@@ -201,7 +201,7 @@ static void copy_swapped(unsigned char *to, const unsigned char *from, size_t si
         to[i] = from[size - 1 - i];
 }
 
-/* One text of the array, as UTF-8, to `to` if that is not NULL; its bytes. */
+/* Writes a text of the array as UTF-8 to `to`, if that is not NULL. Returns its bytes. */
 static xcvm_status read_text(const xcvm_npy *npy, size_t index, char *to, size_t *length, xcvm_error *error)
 {
     const unsigned char *from = element(npy, index);
@@ -231,7 +231,7 @@ static xcvm_status read_text(const xcvm_npy *npy, size_t index, char *to, size_t
     return XCVM_OK;
 }
 
-/* Looks at the clock each million of elements. */
+/* Checks the deadline once per million elements. */
 static xcvm_status check_time(const xcvm_npy *npy, size_t index, xcvm_error *error)
 {
     enum { MILLION_MASK = (1 << 20) - 1 };
@@ -260,7 +260,7 @@ static xcvm_status read_strings(const xcvm_npy *npy, const xcvm_allocator *alloc
         XCVM_TRY(read_text(npy, i, NULL, &length, error));
         characters += length;
     }
-    /* Of each text its address and its length, and behind them all characters. */
+    /* An address and a length for each text, followed by all characters. */
     char *memory = NULL;
     if (xcvm_size_mul(npy->count, sizeof(char *) + sizeof(size_t), &heads) && xcvm_size_add(heads, characters, &bytes))
         memory = xcvm_allocate(allocator, bytes);

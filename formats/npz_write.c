@@ -1,4 +1,4 @@
-/* .npz files: arrays one behind the other, as ZIP members that are stored, and at last the directory. */
+/* .npz files: arrays as stored ZIP members, followed by the directory. */
 #include "formats/npz_write.h"
 #include "formats/zip.h"
 
@@ -8,7 +8,7 @@
 
 enum { HEADER_ROOM = 512, HEADER_UNIT = 64, NAME_ROOM = 1024 };
 
-/* What the directory says of a member. */
+/* Data of a member for its directory entry. */
 typedef struct member {
     uint32_t crc, size, offset;
 } member;
@@ -20,7 +20,7 @@ static unsigned char *put(unsigned char *to, uint64_t value, size_t count)
     return to + count;
 }
 
-/* What a member's own header and its entry of the directory have in common. */
+/* Fields that a member's local header and its directory entry share. */
 static unsigned char *put_facts(unsigned char *to, const member *m, size_t name)
 {
     enum { VERSION = 20, DATE_1980 = 0x21 };
@@ -51,7 +51,7 @@ static const char *descr_of(xcvm_dtype dtype)
     return NULL;
 }
 
-/* The header of an array file, padded so that the elements lie on a multiple of 64 bytes of it. */
+/* The header of an array file, padded so that the elements begin at a multiple of 64 bytes. */
 static size_t write_header(const xcvm_safetensor *t, const char *descr, char header[HEADER_ROOM])
 {
     char shape[256] = "";

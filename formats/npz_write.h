@@ -1,12 +1,12 @@
-/* Writing NumPy's archives (.npz): ZIP files with an array file for each name, stored. */
+/* Writing NumPy's archives (.npz): ZIP files with one stored array file per name. */
 #ifndef XCVM_FORMATS_NPZ_WRITE_H
 #define XCVM_FORMATS_NPZ_WRITE_H
 
 #include "formats/safetensors.h"
 
-/* Writes tensors one behind the other under their names, in which '/' may stand, in the order given; names must differ.
- * UNSUPPORTED for texts and other types that NumPy has not (but for bf16, which it stores as V2), and for archives of 4
- * GB or more. The sink's refusal is IO. */
+/* Writes tensors in order under unique names, which may contain '/'. Fails with UNSUPPORTED for texts, for types that
+ * NumPy lacks (except bf16, which is stored as V2), and for archives of 4 GB or more. Fails with IO if the sink
+ * does. */
 xcvm_status xcvm_npz_write(const xcvm_safetensor *tensors, size_t count, const xcvm_allocator *allocator,
                            xcvm_sink sink, xcvm_error *error);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Of archives of 4 GB and more. */
+/* Records of archives of 4 GB and more. */
 enum { END64_LOCATOR_SIZE = 20, END64_SIZE = 56 };
 
 static uint64_t little(const unsigned char *bytes, size_t count)
@@ -26,7 +26,7 @@ xcvm_status xcvm_zip_open(xcvm_zip *zip, const void *bytes, size_t count, xcvm_e
     const unsigned char *at = bytes;
     XCVM_CHECK(error, count >= XCVM_ZIP_END_SIZE && memcmp(at, "PK", 2) == 0, INVALID_ARGUMENT,
                "not a NumPy archive (a ZIP file)");
-    /* The end record has a comment of up to 65535 bytes behind it. */
+    /* The end record is followed by a comment of up to 65535 bytes. */
     size_t end = count - XCVM_ZIP_END_SIZE;
     const size_t limit = end > 65535 ? end - 65535 : 0;
     while (memcmp(at + end, XCVM_ZIP_END, 4) != 0) {
@@ -102,7 +102,7 @@ xcvm_status xcvm_zip_next(xcvm_zip *zip, xcvm_zip_member *member, bool *more, xc
     return XCVM_OK;
 }
 
-/* A member is unpacked, and summed up, so many bytes at a time. */
+/* Bytes that are unpacked and added to the check sum at a time. */
 enum { PORTION = 1 << 22 };
 
 static xcvm_status check_time(const xcvm_zip *zip, xcvm_error *error)
@@ -124,7 +124,7 @@ static xcvm_status check_sum(const xcvm_zip *zip, const xcvm_zip_member *member,
     return sum == member->crc ? XCVM_OK : broken(error, "the check sum of a member is wrong");
 }
 
-/* Unpacks the first `size` bytes of a member; *ended tells whether it ends with them. */
+/* Unpacks the first `size` bytes of a member. Sets *ended if it has no more. */
 static xcvm_status inflate_bytes(const xcvm_zip *zip, const xcvm_zip_member *member, const unsigned char *data,
                                  unsigned char *to, uint64_t size, bool *ended, xcvm_error *error)
 {
@@ -147,14 +147,14 @@ static xcvm_status inflate_bytes(const xcvm_zip *zip, const xcvm_zip_member *mem
         in -= in_now - stream.avail_in;
         to += out_now - stream.avail_out;
         left -= out_now - stream.avail_out;
-    } while (result == Z_OK); /* else nothing has moved: one of both is at its end */
+    } while (result == Z_OK); /* otherwise nothing was read or written: input or output is at its end */
     inflateEnd(&stream);
     XCVM_TRY(status);
     *ended = result == Z_STREAM_END;
     return left == 0 ? XCVM_OK : broken(error, "a member cannot be unpacked");
 }
 
-/* Where a member's bytes lie in the archive. */
+/* Returns the position of a member's bytes in the archive. */
 static xcvm_status find_data(const xcvm_zip *zip, const xcvm_zip_member *member, const unsigned char **data,
                              xcvm_error *error)
 {
@@ -171,7 +171,7 @@ static xcvm_status find_data(const xcvm_zip *zip, const xcvm_zip_member *member,
                "compression method %u (stored and deflated can be read)", member->method);
     if (member->method == XCVM_ZIP_STORED && member->size != member->packed)
         return broken(error, "a stored member has two sizes");
-    /* Deflate makes at most 1032 bytes out of one. */
+    /* Deflate expands a byte to at most 1032 bytes. */
     if (member->method == XCVM_ZIP_DEFLATED && member->size / 1032 > member->packed + 1)
         return broken(error, "a member says that it is larger than it can be");
     *data = at + XCVM_ZIP_LOCAL_SIZE + skip;

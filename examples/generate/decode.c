@@ -66,7 +66,7 @@ static int greater_first(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Temperature 0 takes the greatest logit. Returns false if there is no memory. */
+/* Temperature 0 selects the largest logit. Returns false if there is no memory. */
 static bool choose(settings *s, const float *logits, size_t count, int64_t *id)
 {
     candidate *all = malloc(count * sizeof *all);

@@ -1,4 +1,4 @@
-/* As in Autograd: the gradient of a function of the host's, and the gradient of that. */
+/* In the style of Autograd: the gradient of a function of the host, and the gradient of the gradient. */
 #include "seed.h"
 
 /* tanh(x) = (1 - e^-2x) / (1 + e^-2x) */

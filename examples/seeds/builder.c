@@ -1,5 +1,5 @@
-/* A program that is made without a model: a tape that builds, with a loop, compiled, loaded and run. Newton's square
- * root of each element, until no element changes much. */
+/* A program that is built without a model: a building tape with a loop, compiled, loaded and run. Newton's square root
+ * of each element, until all changes are small. */
 #include "seed.h"
 
 typedef struct program_bytes {

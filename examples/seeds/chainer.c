@@ -1,5 +1,5 @@
-/* As in Chainer: a perceptron that is a set of functions, an optimizer that is set up with it, and for each batch
- * gradients cleared, forward, backward, update. */
+/* In the style of Chainer: a perceptron from functions and an optimizer for its parameters. For each batch: clear
+ * gradients, forward, backward, update. */
 #include "seed.h"
 #include "xcvm/functions.h"
 
@@ -7,7 +7,7 @@
 
 enum { PIXELS = 784, HIDDEN = 100, CLASSES = 10, IMAGES = 40, BATCH = 10, EPOCHS = 5 };
 
-/* Numbers that need no file: element i of a tensor is scale * sin(step i + seed). */
+/* Deterministic numbers: element i of a tensor is scale * sin(step i + seed). */
 static void make(float *to, size_t count, double step, double seed, double scale)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,5 +1,6 @@
-/* As in DyNet: a classifier of pairs of words. W * concatenate([E[a], E[b]]) + b, and the negative logarithm of the
- * softmax at the answer; one graph for each example. The gradient of the words E is of those two alone. */
+/* In the style of DyNet: a classifier of word pairs, W * concatenate([E[a], E[b]]) + b, with the negative logarithm of
+ * the softmax at the answer. There is one graph per example. The gradient of the table E has rows for these two words
+ * only. */
 #include "seed.h"
 #include "xcvm/functions.h"
 

@@ -1,4 +1,5 @@
-/* As on Paddle's tape: two linear layers and a mean, the tape reset in each round, SGD behind the backward. */
+/* In the style of Paddle's tape: two linear layers and a mean. The tape is reset in each iteration. SGD follows the
+ * backward pass. */
 #include "seed.h"
 
 typedef struct linear {

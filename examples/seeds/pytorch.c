@@ -1,4 +1,4 @@
-/* As in PyTorch: z = x**2 + x*2 + x*y + y, and its gradients. */
+/* In the style of PyTorch: z = x**2 + x*2 + x*y + y, and its gradients. */
 #include "seed.h"
 
 int main(void)

@@ -1,6 +1,6 @@
-/* As in the notes on static_graph: a recurrent language model. Each word is a call of a static function, whose LSTM
- * carries its state from call to call; after some words the losses are gone back over together, and what came before is
- * cut off. */
+/* A recurrent language model, in the style of static_graph. Each word is a call of a static function with an LSTM,
+ * whose state carries over. Truncated backpropagation through time: the gradients of several words are computed
+ * together. */
 #include "seed.h"
 #include "xcvm/tape_static.h"
 
@@ -23,7 +23,7 @@ static xcvm_var make(xcvm_tape *t, int rank, const int64_t *dims, int seed)
     return xcvm_tape_parameter(t, XCVM_F32, rank, dims, data);
 }
 
-/* Of a word and the next one, the loss. */
+/* The loss for a word and the next one. */
 static xcvm_status step(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count, xcvm_var *out)
 {
     model *m = user;

@@ -1,4 +1,4 @@
-/* What the samples share: a tape that ends the program when something fails, and printing. */
+/* Shared by the samples: a tape that ends the program on failure, and printing. */
 #ifndef XCVM_EXAMPLES_SEEDS_SEED_H
 #define XCVM_EXAMPLES_SEEDS_SEED_H
 
@@ -36,7 +36,7 @@ static inline void close_tape(xcvm_tape *t)
     xcvm_tape_destroy(t);
 }
 
-/* A line: the name, then the elements. */
+/* Prints a line: the name, then the elements. */
 static inline void print_value(const char *name, const xcvm_value *value)
 {
     const float *elements = xcvm_value_data(value);
@@ -54,7 +54,7 @@ static inline void print(xcvm_tape *t, const char *name, xcvm_var v)
     print_value(name, value);
 }
 
-/* An optimizer of `count` parameters. */
+/* Creates an optimizer of `count` parameters. */
 static inline xcvm_optimizer *optimize(xcvm_tape *t, const char *text, size_t count, const xcvm_var *parameters)
 {
     xcvm_error error;
@@ -68,7 +68,7 @@ static inline xcvm_optimizer *optimize(xcvm_tape *t, const char *text, size_t co
     return o;
 }
 
-/* A step, behind which gradients begin anew. */
+/* Makes a step, and clears the gradients. */
 static inline void learn(xcvm_optimizer *o)
 {
     xcvm_error error;

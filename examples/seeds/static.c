@@ -1,5 +1,5 @@
-/* As in static_graph: a chain of layers that is static. Its code runs in the first iteration, a schedule in the others;
- * what has side effects every time is an operation. */
+/* In the style of static_graph: a static chain of layers. Its code runs in the first iteration, and a schedule in the
+ * others. An operation has side effects in each iteration. */
 #include "seed.h"
 #include "xcvm/tape_static.h"
 

@@ -179,7 +179,7 @@ static bool store_int(const struct option *option, const char *value, int64_t *t
     return false;
 }
 
-/* Stores a value; false, with a message, if it is not what the option takes. */
+/* Stores a value. Returns false, with a message, if the option does not accept it. */
 static bool store(const struct option *option, const char *value, char *target)
 {
     switch (option->kind) {

@@ -80,7 +80,7 @@ static size_t hash_of(const char *name, size_t repetition)
     return (size_t)(hash >> 32) % BUCKETS;
 }
 
-/* How many values of the name the run had before this one. */
+/* Number of values of that name earlier in the run. */
 static size_t count_name(struct diffing *diffing, const char *name)
 {
     for (size_t i = 0; i < diffing->counter_count; i++)
@@ -360,13 +360,14 @@ const struct command command_diff = {
     .operands = "PROG PROG",
     .min_operands = 2,
     .max_operands = 2,
-    .description = "Runs two programs or models on the same inputs. Compares the values that have the same name, type "
-                   "and shape in both, in the order of the second program, and then all outputs in order. Reports the "
-                   "first value that differs, with the instruction that computed it.\n\n"
-                   "Floats b of the second program and a of the first agree if |b - a| <= atol + rtol * |a|. NaN agrees "
-                   "with NaN, and an infinity with the same infinity. Integers, bools and strings must be equal. "
-                   "Outputs must also have the same kind, element type and shape. The programs are equal if all "
-                   "compared values agree. States and instructions are not compared.",
+    .description =
+        "Runs two programs or models on the same inputs. Compares the values that have the same name, type "
+        "and shape in both, in the order of the second program, and then all outputs in order. Reports the "
+        "first value that differs, with the instruction that computed it.\n\n"
+        "Floats b of the second program and a of the first agree if |b - a| <= atol + rtol * |a|. NaN agrees "
+        "with NaN, and an infinity with the same infinity. Integers, bools and strings must be equal. "
+        "Outputs must also have the same kind, element type and shape. The programs are equal if all "
+        "compared values agree. States and instructions are not compared.",
     .groups = groups,
     .group_count = COUNT_OF(groups),
     .examples = examples,

@@ -126,7 +126,7 @@ static bool collide(const struct binding *a, const struct binding *b)
            strcmp(key_of(a), key_of(b)) == 0;
 }
 
-/* Each output, and the file of states, needs a file or a key of an archive of its own. */
+/* Each output, and the file of states, needs a file or an archive key of its own. */
 static xcvm_status check_targets(const struct running *running, xcvm_error *error)
 {
     const struct bindings *outputs = &running->outputs;
@@ -217,7 +217,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
                                   xcvm_error *error)
 {
     const xcvm_value *actual = xcvm_session_get_output(running->session, binding->index);
-    /* An expected value without type or shape takes those of the output. */
+    /* An expected value without type or shape has those of the output. */
     xcvm_type type = value_type(actual);
     struct wanted wanted = {&type, binding->name, false};
     struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max,

@@ -73,7 +73,7 @@ struct testing {
     struct buffer failures;
 };
 
-/* Matches a name as a whole or without the folders before it. */
+/* Matches a name as a whole, or without the leading directories. */
 static bool matches(const struct text_list *globs, const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -96,7 +96,7 @@ struct trial {
     size_t gradients; /* outputs, the last ones */
     struct class_names names;
     struct buffer classes;      /* what scores of the last data set say */
-    struct value_budget budget; /* of what is read from data sets, which the session holds until the next one */
+    struct value_budget budget; /* memory of the data set, which the session uses until the next one */
 };
 
 /* The number of an input's file in a data set; `plain` inputs before it have none with defaults among them. */

@@ -10,7 +10,7 @@
 
 static bool is_changed(const char *choice, const char *initial) { return strcmp(choice, initial) != 0; }
 
-/* The lines name inputs of the model, which may hold what a terminal obeys. */
+/* The lines contain names from the model, which may contain control characters of terminals. */
 static void print_states(struct buffer *states)
 {
     if (states->length != 0)

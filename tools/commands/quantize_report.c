@@ -107,7 +107,7 @@ static int by_harm(const void *a, const void *b)
     return (x->harm < y->harm) - (x->harm > y->harm);
 }
 
-/* All nodes that a bound keeps in float, the most harmful first: these are what --exclude-nodes takes. */
+/* All nodes that a bound keeps in float, the most harmful first, in the syntax of --exclude-nodes. */
 static void print_kept_nodes(const xcc_quantizer *quantizer, const xcc_quantizer_report *report)
 {
     const xcc_quantizer_node_info *n;

@@ -10,7 +10,7 @@
 
 /* ---- Classes ---- */
 
-/* How many classes of the data have names that the trainer has, too. */
+/* Number of classes of the data whose names the trainer has, too. */
 static size_t count_known(const xct_trainer *trainer, const xct_dataset *data)
 {
     size_t known = 0;
@@ -61,7 +61,7 @@ xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct
 {
     if (xct_dataset_class_count(data) == 0)
         return validation != NULL && xct_trainer_class_count(trainer) > 0 ? match(trainer, validation, error) : XCVM_OK;
-    /* A model that has learned some of the classes goes on with its own numbers of them. */
+    /* A model that was trained on some of the classes keeps their numbers. */
     TRY(count_known(trainer, data) > 0 ? match(trainer, data, error) : take_classes(trainer, data, speaks, error));
     return validation != NULL ? match(trainer, validation, error) : XCVM_OK;
 }

@@ -1,4 +1,4 @@
-/* The data of a training: classes with names, and what is said of data and losses. */
+/* Data of a training: classes with names, and notes on data and losses. */
 #ifndef XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
 #define XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
 
@@ -13,7 +13,7 @@ xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct
                                     xcvm_error *error);
 /* Says which scales the inputs' arrays have. */
 void train_data_print_scales(const xct_trainer *trainer, const xct_dataset *data, const struct columns *columns);
-/* Says which loss suits the labels of the data, where a model has been refused since it gives none. */
+/* Names the losses that suit the labels of the data, after a model without a loss was refused. */
 void train_data_suggest_loss(const char *model, const xcc_options *options, const struct text_list *data,
                              const struct columns *columns, const char *label);
 /* Says that the model looks as if it had been exported for inference, with normalizations merged. */

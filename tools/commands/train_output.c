@@ -19,7 +19,7 @@ static bool count_bytes(void *user, const void *bytes, size_t count)
 
 static bool is_model(const char *path) { return file_has_suffix(path, ".onnx"); }
 
-/* A model that no single file can hold has its weights in a file beside it. */
+/* A model that exceeds the size of a single file has its weights in a second file. */
 static xcvm_status try_two_files(struct train_output *o, const xct_trainer *trainer, xcvm_error *error)
 {
     uint64_t model = 0, data = 0;

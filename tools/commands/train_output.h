@@ -10,8 +10,8 @@ struct train_output {
     char *data;          /* the file of the weights of a model of 2 GB and more; NULL: they are in the model */
 };
 
-/* Tries everything: the name, the model, or the program that becomes of it, and room for that. output->path and compile
- * are set. */
+/* Checks before the training that the model can be written: name, model or program, and disk space. output->path and
+ * compile must be set. */
 xcvm_status train_output_begin(struct train_output *output, const xct_trainer *trainer, xcvm_error *error);
 xcvm_status train_output_write(const struct train_output *output, const xct_trainer *trainer, xcvm_error *error);
 void train_output_release(struct train_output *output);

@@ -1,4 +1,4 @@
-/* What a training prints: a line for each epoch, and figures at its end. */
+/* Text output of a training: a line per epoch, and a summary at its end. */
 #include "commands/training_text.h"
 #include "cli/buffer.h"
 #include "cli/report.h"
@@ -27,7 +27,7 @@ static void append_time(struct buffer *text, double seconds)
         buffer_format(text, "%ld:%02ld", left / 60, left % 60);
 }
 
-/* A line with the epoch's own means, wherever it goes to. */
+/* A line with the means of the epoch, for the terminal or a file. */
 static void print_epoch(struct progress *progress, const xct_progress *p)
 {
     struct buffer line = {0};

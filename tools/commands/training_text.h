@@ -1,4 +1,4 @@
-/* What a training prints. */
+/* Text output of a training. */
 #ifndef XCVM_TOOLS_COMMANDS_TRAINING_TEXT_H
 #define XCVM_TOOLS_COMMANDS_TRAINING_TEXT_H
 

@@ -156,7 +156,7 @@ char *file_relative(const char *path, const char *folder)
     if (file == NULL || from == NULL) {
         result = memory_text(file != NULL ? file : path);
     } else {
-        /* The common leading folders, then .. for each that is left of `from`. */
+        /* The common leading directories, then .. for each remaining directory of `from`. */
         size_t common = 0, at = 0;
         for (; file[at] != '\0' && file[at] == from[at]; at++)
             if (file[at] == '/')

@@ -15,7 +15,7 @@ static size_t character_length(const unsigned char *text)
     for (size_t i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    /* Longer forms than needed, surrogates, and what is beyond Unicode. */
+    /* Rejects overlong forms, surrogates, and code points beyond Unicode. */
     if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] >= 0xa0) || (lead == 0xf0 && text[1] < 0x90) ||
         (lead == 0xf4 && text[1] >= 0x90))
         return 0;

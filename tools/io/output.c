@@ -64,7 +64,7 @@ xcvm_status output_check_room(const char *path, uint64_t bytes, xcvm_error *erro
     return room < bytes ? refuse_size(error, path, bytes, room, ENOSPC, "are free") : XCVM_OK;
 }
 
-/* Standard output, which has a target's bytes; -1 while it has what is printed. */
+/* Descriptor of standard output while standard output is a target and prints go to standard error; otherwise -1. */
 static int reserved = -1;
 
 void output_reserve(const char *path)
@@ -223,7 +223,7 @@ static void forget_old(char *kept)
     free(kept);
 }
 
-/* Takes back what was put in place: the file that was there comes back, or none is there. */
+/* Undoes the replacement of a target: restores the previous file, or removes the new one. */
 static void take_back(const struct output *output, const char *kept)
 {
     if (output->temporary != NULL && (kept == NULL || rename(kept, output->target) != 0))

@@ -20,10 +20,10 @@ struct output {
 /* Checks a target before there is anything to write: it must not be a directory, and a file must be creatable.
  * NULL is allowed. */
 xcvm_status output_check(const char *path, xcvm_error *error);
-/* Checks that the file system has space for so many bytes. */
+/* Checks that the file system has this much free space. */
 xcvm_status output_check_room(const char *path, uint64_t bytes, xcvm_error *error);
-/* If the target (may be NULL) is "-", reserves standard output for it: all that the command or the program prints
- * goes to standard error. output_open also does this. Commands that print before they write call it first. */
+/* If the target (may be NULL) is "-", reserves standard output for it: everything that the command or the program
+ * prints goes to standard error. output_open also does this. Commands that print before they write call it first. */
 void output_reserve(const char *path);
 xcvm_status output_open(struct output *output, const char *path, xcvm_error *error);
 /* An xcvm_sink whose user is an output. */
@@ -38,8 +38,8 @@ void output_discard(struct output *output, xcvm_error *error);
 /* Writes a file in one call. */
 xcvm_status output_write(const char *path, const void *bytes, size_t count, xcvm_error *error);
 
-/* Called before any file is opened. Replaces standard streams that are closed by unusable descriptors, so that no
- * file receives what is printed. Returns false if that fails. */
+/* Must be called before any file is opened. Replaces closed standard streams by unusable descriptors, so that prints
+ * never go to another file. Returns false on failure. */
 bool output_guard_streams(void);
 
 /* Prints a text to standard output. output_check_stdout reports failures. */

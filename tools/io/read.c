@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* A step reads so many bytes at most, and looks at the clock. */
+/* Maximum bytes per read; the deadline is checked in between. */
 enum { STREAM_STEP = 1 << 16, FILE_STEP = 1 << 24 };
 
 /* /dev/zero and its like never end; /dev/null does, and terminals do. */
@@ -107,7 +107,7 @@ xcvm_status reading_open(struct reading *reading, const char *path, const struct
     if (strcmp(path, "-") == 0) {
         TRY(open_input(reading, error));
     } else {
-        /* Whoever has a limit of time does not wait for the other end of a pipe but in wait_for_bytes. */
+        /* With a time limit, only wait_for_bytes waits for the other end of a pipe. */
         TRY(file_open(path, reading->limits.until != 0 ? O_NONBLOCK : 0, &reading->fd, error));
         reading->owned = true;
     }
@@ -163,7 +163,7 @@ xcvm_status reading_start(struct reading *reading, size_t count, xcvm_error *err
     return XCVM_OK;
 }
 
-/* The least of the bounds that there are, and which it is. */
+/* The smallest of the limits, and its kind. */
 static uint64_t least_bound(const struct reading *reading, uint64_t most, const char **why)
 {
     const uint64_t limit = reading->limits.bytes;

@@ -49,7 +49,7 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
     c->batch = fixed >= 0 ? (size_t)fixed : batch > 0 ? (size_t)batch : USUAL;
     if (c->batch == 0)
         return error_set(error, XCVM_UNSUPPORTED, "the model takes batches of no examples");
-    /* A model of a fixed size cannot take what is left at the end. */
+    /* A model with a fixed batch size cannot use the last partial batch. */
     const size_t batches = (size_t)(fixed >= 0 ? examples / c->batch : (examples + c->batch - 1) / c->batch);
     if (batches == 0)
         return error_set(error, XCVM_INVALID_ARGUMENT, "the data have %llu examples; a batch of the model has %zu",

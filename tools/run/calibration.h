@@ -12,7 +12,7 @@ struct calibration {
     xct_dataset *data;
     size_t batch;
     xcc_calibration source;     /* for xcc_quantizer_run; it points to this struct, which must stay in place */
-    struct value_budget budget; /* of what is read, which the struct outlives */
+    struct value_budget budget; /* memory of the arrays, which outlives the struct */
 };
 
 /* Opens `paths` for the quantizer's inputs. `batch` 0: the model's own, or 8;

@@ -1,4 +1,4 @@
-/* Test cases: finding folders of models and their data sets. */
+/* Test cases: finds directories of models and their data sets. */
 #include "run/cases.h"
 #include "io/file.h"
 #include "cli/memory.h"

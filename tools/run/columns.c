@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where "*FACTOR" begins, a number or a fraction as 1/255; the end of the text if there is none. */
+/* Returns the position of "*FACTOR", a number or a fraction such as 1/255; the end of the text if there is none. */
 static const char *find_factor(const char *text, double *factor)
 {
     const char *star = strrchr(text, '*'), *end = text + strlen(text);

@@ -16,7 +16,7 @@ struct columns {
 bool columns_add(struct columns *columns, const char *option, const char *text, bool alone);
 /* Adds those of --input. */
 bool columns_add_inputs(struct columns *columns, const struct text_list *inputs);
-/* Says by which factor an input takes an array of u8, unless an option does. */
+/* Prints the factor that is applied to an array of u8, unless an option sets it. */
 void columns_print_scales(const struct columns *columns, const xct_dataset *data, const char *input);
 void columns_release(struct columns *columns);
 

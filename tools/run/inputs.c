@@ -165,7 +165,7 @@ struct making {
     bool *random_integers; /* set if there are some */
 };
 
-/* Names what is missing, all at once, or as much of it as a message holds. */
+/* Lists all missing inputs, as far as they fit the message. */
 static xcvm_status check_complete(const struct making *making, xcvm_error *error)
 {
     enum { MESSAGE_ROOM = 500 };
@@ -199,7 +199,7 @@ static xcvm_status check_complete(const struct making *making, xcvm_error *error
     return status;
 }
 
-/* The declared type of an input with its open dimensions filled in as far as their names are known. */
+/* The declared type of an input, with open dimensions replaced by their known sizes. */
 static xcvm_type known_type(const struct making *making, size_t index)
 {
     const xcvm_value_info *input = xcvm_program_input_at(making->program->handle, index);
@@ -369,7 +369,7 @@ void inputs_release(const xcvm_program *program, struct inputs *inputs)
 
 void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, const xcvm_error *error)
 {
-    /* Inputs that could not be made hold nothing any more; the error says what they take. */
+    /* Inputs that could not be created are released. The error describes the expected values. */
     if (error->status == XCVM_OUT_OF_MEMORY && inputs->budget.held != 0)
         report_line("note: the inputs need %" PRIu64 " of the %" PRIu64 " bytes of --max-memory", inputs->budget.held,
                     inputs->budget.limit);

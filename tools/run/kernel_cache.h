@@ -7,7 +7,7 @@
 /* A library is made in a temporary directory, which is removed with its files, also after a signal. */
 struct library {
     char *folder; /* NULL: none is being made */
-    char *path;   /* in that folder */
+    char *path;   /* in that directory */
     char *cache;  /* directory of cached libraries; may be NULL */
 };
 

@@ -17,7 +17,7 @@ struct observation {
     struct value_budget *budget; /* for dumps */
     size_t sequence;             /* results dumped */
     bool found;                  /* a NaN or infinity, which ended the run */
-    struct buffer story;         /* what was found */
+    struct buffer story;         /* findings */
 };
 
 /* True if an option asks for an observer. */

@@ -1,7 +1,7 @@
-/* Open MPI, through the functions and objects that its library exports (mpi.h makes its constants of these objects).
- * It moves messages while it is called and at no other time. So a thread, which makes all calls, asks for those that
- * are under way again and again; sums are made beside whatever the process computes. Where all processes are on one
- * machine, it is only asked how to find the memory that they share, and sums are made there. */
+/* Open MPI, called through the functions and objects that its library exports (mpi.h defines its constants by these
+ * objects). It makes progress only during calls. So one thread makes all calls and polls the pending sums, while the
+ * process computes. If all processes are on one machine, MPI only distributes the name of their shared memory, and sums
+ * are computed there. */
 #include "run/processes.h"
 #include "cli/memory.h"
 #include "cli/report.h"
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char file_name[] = "libmpi.so.40"; /* of Open MPI 2 to 4; Debian's */
+static const char file_name[] = "libmpi.so.40"; /* version 2 to 4 of Open MPI, as in Debian */
 
 static struct {
     int (*init)(int *argc, char ***argv, int wanted, int *given);
@@ -33,13 +33,13 @@ static struct {
     void *world, *f32, *f64, *sum;
 } mpi;
 
-/* MPI_IN_PLACE: what is given is what is replaced; MPI_THREAD_FUNNELED: one thread makes all calls. */
+/* MPI_IN_PLACE: the result replaces the operand; MPI_THREAD_FUNNELED: one thread makes all calls. */
 static void *const in_place = (void *)1;
 enum { FUNNELED = 1 };
 
 typedef enum stage { ASKED, UNDER_WAY, DONE, FAILED } stage;
 
-/* A sum. More elements than an int counts are several messages of Open MPI's. */
+/* A sum. If the number of elements exceeds an int, it consists of several messages. */
 struct sum {
     xcvm_dtype dtype;
     char *elements;
@@ -52,15 +52,15 @@ struct sum {
 static struct {
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t changed, advanced; /* for the thread; for who waits for it */
-    /* Under the mutex. */
-    struct sum *first, *last; /* those that are not done, in the order in which they were asked for */
-    int waiting;              /* somebody has nothing else to do */
-    bool begun, failed;       /* the library can be used, or not */
-    bool leave, aborted;      /* what the thread is to do */
-    bool broken;              /* a sum was given up: nothing moves any more */
+    pthread_cond_t changed, advanced; /* signals for the thread; for waiting callers */
+    /* Protected by the mutex. */
+    struct sum *first, *last; /* pending sums, in order of their calls */
+    int waiting;              /* a caller waits */
+    bool begun, failed;       /* the library is ready, or has failed */
+    bool leave, aborted;      /* request to the thread */
+    bool broken;              /* a sum was abandoned: no sum makes progress any more */
     int rank, count, exit_code;
-    pthread_mutex_t calling; /* held while the library is called; taken behind the other */
+    pthread_mutex_t calling; /* held during calls of the library; locked after the other mutex */
 } worker = {.mutex = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
             .advanced = PTHREAD_COND_INITIALIZER,
@@ -74,7 +74,7 @@ static bool started_by_mpirun(void)
     return size != NULL && atoi(size) > 1;
 }
 
-/* Processes of another MPI would each train alone, and write the same files. */
+/* Processes of another MPI would train separately and write the same files. */
 static xcvm_status check_other_launchers(xcvm_error *error)
 {
     const char *size = getenv("PMI_SIZE");
@@ -86,7 +86,7 @@ static xcvm_status check_other_launchers(xcvm_error *error)
                      atoi(size));
 }
 
-/* dlsym gives functions as pointers to objects, which C has no conversion for. */
+/* dlsym returns functions as pointers to objects, for which C has no conversion. */
 static bool find_function(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
@@ -123,7 +123,7 @@ static bool start(struct sum *s)
     return true;
 }
 
-/* The stage that a sum comes to. Without the mutex: a sum that is asked for or under way is the thread's. */
+/* The next stage of a sum. Called without the mutex: the thread owns requested and running sums. */
 static stage advance(struct sum *s)
 {
     int done = 0;
@@ -134,7 +134,7 @@ static stage advance(struct sum *s)
     return done != 0 ? DONE : UNDER_WAY;
 }
 
-/* Advances all sums in their order; whether one of them is done. Under the mutex. */
+/* Advances all sums in order. Returns true if one is finished. The mutex must be held. */
 static bool advance_all(void)
 {
     bool any = false;
@@ -154,7 +154,7 @@ static bool advance_all(void)
         if (worker.last == s)
             worker.last = NULL;
     }
-    /* Others may have been put behind meanwhile. */
+    /* Other sums may have been appended meanwhile. */
     for (struct sum *s = worker.first; s != NULL; s = s->next)
         worker.last = s;
     return any;
@@ -171,8 +171,7 @@ static struct timespec after(long ns)
     return until;
 }
 
-/* Lets others compute. The interval is short beside what a message of gradients takes, and long beside what asking
- * does. */
+/* Yields the processor. The interval is short compared with a message of gradients, and long compared with a poll. */
 static void rest(void)
 {
     enum { INTERVAL_NS = 200000 };
@@ -214,7 +213,7 @@ static void *communicate(void *user)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Signals are handled by the main threads. */
 static bool start_thread(void)
 {
     sigset_t all, before;
@@ -227,10 +226,10 @@ static bool start_thread(void)
 
 /* ---- Sums ---- */
 
-/* NULL: there are processes on other machines, or no memory is shared. */
+/* NULL: processes are on several machines, or memory cannot be shared. */
 static struct shared_sums *shared;
 
-/* Those that were begun beside a run. */
+/* Sums that were begun during a run. */
 static uint64_t sums_beside;
 
 uint64_t processes_sum_count(void) { return sums_beside; }
@@ -294,7 +293,7 @@ xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error 
     return reached == DONE ? XCVM_OK : error_set(error, XCVM_IO, "the processes cannot talk to each other any more");
 }
 
-/* What Open MPI has begun it cannot be made to forget; it writes nothing as long as it is not called. */
+/* A started operation of Open MPI cannot be canceled. It writes nothing while no function of the library is called. */
 void processes_sum_abandon(void *user, void *request)
 {
     (void)user;
@@ -323,8 +322,8 @@ const xcvm_allocator *processes_allocator(void) { return shared != NULL ? shared
 
 /* ---- Coming and going ---- */
 
-/* A process opens the first one's file through /proc. What is there may be something else, on another machine or in a
- * container with numbers of its own: the file's token tells. */
+/* A process opens the file of process 0 through /proc. On another machine or in another container the path may lead to
+ * a different file, so the file contains a token. */
 static int open_file_of(pid_t process, int number)
 {
     char path[64];
@@ -332,7 +331,7 @@ static int open_file_of(pid_t process, int number)
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
 }
 
-/* All share memory, or none does. */
+/* All processes use shared memory, or none. */
 static xcvm_status share_memory(const struct processes *processes, xcvm_error *error)
 {
     enum { PROCESS, FILE_NUMBER, TOKEN, COUNT };
@@ -341,7 +340,7 @@ static xcvm_status share_memory(const struct processes *processes, xcvm_error *e
     uint64_t token = 0;
     int file = -1;
     if (is_first && getrandom(&token, sizeof token, 0) == (ssize_t)sizeof token) {
-        token >>= 11; /* as exact as f64 */
+        token >>= 11; /* as precise as f64 */
         file = shared_sums_file(processes->count, token);
         announced[PROCESS] = (double)getpid();
         announced[FILE_NUMBER] = (double)file;
@@ -368,8 +367,8 @@ xcvm_status processes_begin(struct processes *processes, xcvm_error *error)
     *processes = (struct processes){.count = 1};
     if (!started_by_mpirun())
         return check_other_launchers(error);
-    /* By Rabenseifner's algorithm each process sums up a part; by the usual one one process sums up all, which for
-     * ResNet-18's gradients takes two processes a fifth more of their time. */
+    /* With Rabenseifner's algorithm each process sums a part. With the default algorithm one process sums everything.
+     * For ResNet-18's gradients this takes two processes a fifth longer. */
     (void)setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", false);
     /* Its plugins look for its symbols among those of the process. */
     void *library = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL);

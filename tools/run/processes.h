@@ -1,35 +1,35 @@
-/* Processes that mpirun has started together, as Open MPI lets them talk to each other. The library is opened when it
- * is needed, so that nothing depends on it otherwise. */
+/* Processes that mpirun starts together, with communication by Open MPI. The library is opened on demand, so nothing
+ * depends on it otherwise. */
 #ifndef XCVM_TOOLS_RUN_PROCESSES_H
 #define XCVM_TOOLS_RUN_PROCESSES_H
 
 #include <xcvm/xcvm.h>
 
 struct processes {
-    int rank, count; /* this one's number, from 0 on; 1 process where there is no mpirun */
+    int rank, count; /* rank of this process; 1 process without mpirun */
     void *library;   /* NULL: there is one process */
 };
 
-/* Joins the others, if mpirun has started this process. UNSUPPORTED if there is no library to do it with. */
+/* Joins the other processes if mpirun started this one. Fails with UNSUPPORTED if no library is found. */
 xcvm_status processes_begin(struct processes *processes, xcvm_error *error);
-/* As xcvm_session_options.all_reduce, all_reduce_begin, all_reduce_end and all_reduce_abandon, behind which there are
- * no sums any more; `user` is not used. */
+/* Callbacks of xcvm_session_options.all_reduce: sum, begin, end and abandon. After abandon there are no more sums.
+ * `user` is not used. */
 xcvm_status processes_all_reduce(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error);
 xcvm_status processes_sum_begin(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
                                 xcvm_error *error);
 xcvm_status processes_sum_end(void *user, void *request, bool *done, xcvm_error *error);
 void processes_sum_abandon(void *user, void *request);
-/* How often processes_sum_begin was called: buckets of gradients. */
+/* Number of calls of processes_sum_begin, which is the number of buckets of gradients. */
 uint64_t processes_sum_count(void);
-/* As xcvm_session_options.all_reduce_allocator, until processes_release; NULL: any memory does. */
+/* xcvm_session_options.all_reduce.allocator, valid until processes_release; NULL: any memory can be used. */
 const xcvm_allocator *processes_allocator(void);
-/* Whether all have come here without a failure; if not, *speak tells whether this process should say what its own was,
- * so that what all of them have met is said once. */
+/* Returns true if all processes arrive here without a failure. Otherwise *speak is true for one of the processes with
+ * the same failure, which prints it. */
 bool processes_agree(const struct processes *processes, bool failed, bool *speak);
-/* Leaves the others; `together` tells that they leave, too. If not they would wait for this one in vain, and are ended.
- */
+/* Leaves the other processes. `together`: all leave at the same time. Otherwise the others would wait forever, and are
+ * killed. */
 void processes_end(struct processes *processes, bool together, int exit_code);
-/* Gives back the memory that the processes share, when nothing holds a piece of it any more. */
+/* Releases the shared memory after all of its pieces have been released. */
 void processes_release(void);
 
 #endif

@@ -1,8 +1,7 @@
-/* The processes map one file: in front a ring of records, one for each sum that is under way, behind them a region of
- * memory for each process. Each process enters what it has into the record of a sum; when all have, the elements are
- * cut into chunks, and whoever claims a chunk adds it up and writes the result to all regions. A process claims its
- * own share of the chunks when it begins a later sum, and any when it has nothing else to do, so that one that comes
- * late finds its part done. */
+/* The processes map one file: a ring of records, one per pending sum, followed by a memory region per process. Each
+ * process enters its operand into the record of a sum. When all have entered, the elements are divided into chunks. A
+ * process that claims a chunk computes its sum and writes it to all regions. A process claims its own share of the
+ * chunks when it begins a later sum. It claims any chunk when it is idle, so a late process finds its part done. */
 #include "run/shared_sums.h"
 #include "cli/clock.h"
 #include "cli/memory.h"
@@ -22,36 +21,36 @@
 
 enum {
     RECORDS = 256,
-    MOST_CHUNKS = 64, /* as a mask has bits */
+    MOST_CHUNKS = 64, /* number of bits of a mask */
     LEAST_CHUNK = 4096,
-    BLOCK = 1024, /* bytes that are added up in the fastest cache */
+    BLOCK = 1024, /* bytes of a chunk, which fits the first-level cache */
     ALIGNMENT = 64,
     PAGE = 4096
 };
 
-/* What a process has for a sum. */
+/* The entry of a process for a sum. */
 struct part {
-    uint64_t offset; /* of its elements, in the file */
+    uint64_t offset; /* offset of its elements in the file */
     uint64_t count;
     int32_t dtype;
 };
 
 struct record {
-    _Alignas(ALIGNMENT) _Atomic uint64_t number; /* of the sum that it is for */
-    _Atomic uint64_t claimed, added;             /* chunks: bit by bit */
-    _Atomic uint32_t entered, left;              /* processes */
+    _Alignas(ALIGNMENT) _Atomic uint64_t number; /* number of the sum */
+    _Atomic uint64_t claimed, added;             /* claimed chunks, one bit each */
+    _Atomic uint32_t entered, left;              /* number of processes */
 };
 
 struct head {
     uint64_t token;
     struct record records[RECORDS];
-    struct part parts[]; /* of each record, those of all processes */
+    struct part parts[]; /* entries of all processes, record by record */
 };
 
-/* A sum as the process sees it. */
+/* A sum in this process. */
 struct shared_sum {
     uint64_t number;
-    void *elements, *copy; /* the copy is in the process's region, where the elements are not */
+    void *elements, *copy; /* elements outside of the region have a copy in it */
     size_t count, bytes;
     xcvm_dtype dtype;
     enum { ASKED, ENTERED, DONE } stage;
@@ -60,13 +59,13 @@ struct shared_sum {
 
 struct shared_sums {
     struct head *head;
-    size_t file_bytes, region_bytes, used; /* used: bytes at the beginning of the own region */
-    size_t held;                           /* pieces of memory in use there */
+    size_t file_bytes, region_bytes, used; /* used: bytes in use at the beginning of the own region */
+    size_t held;                           /* number of pieces in use there */
     char *region;
     int rank, count;
     uint64_t next_number;
-    struct shared_sum *first; /* those that are not done, in the order of their numbers */
-    const char *broken;       /* why there are no sums any more; NULL: there are */
+    struct shared_sum *first; /* pending sums, in order of their numbers */
+    const char *broken;       /* the failure that ended all sums; NULL: none */
     xcvm_allocator allocator;
 };
 
@@ -81,14 +80,14 @@ static size_t head_bytes(int count)
 
 int shared_sums_file(int count, uint64_t token)
 {
-    /* No region can become larger than all memory; what is not written takes none. */
+    /* A region is at most as large as the physical memory. Pages that are never written use none. */
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     struct rlimit longest;
     size_t bytes;
     if (pages <= 0 || page <= 0 || __builtin_mul_overflow((size_t)pages * (size_t)page, (size_t)count, &bytes) ||
         __builtin_add_overflow(bytes, head_bytes(count), &bytes) || bytes > PTRDIFF_MAX)
         return -1;
-    /* Whoever makes a longer file than may be, in memory too, is ended by a signal. */
+    /* A process that exceeds the maximum file size receives a signal, also for files in memory. */
     if (getrlimit(RLIMIT_FSIZE, &longest) != 0 || (longest.rlim_cur != RLIM_INFINITY && bytes > longest.rlim_cur))
         return -1;
     const int file = memfd_create("xcvm-sums", MFD_CLOEXEC);
@@ -105,7 +104,7 @@ static void *allocate(void *user, size_t bytes, size_t alignment)
     struct shared_sums *s = user;
     const size_t begin = (size_t)(uintptr_t)s->region;
     const size_t at = round_up(begin + s->used, alignment > ALIGNMENT ? alignment : ALIGNMENT) - begin;
-    /* Others may still write to where a sum was that has been given up: nothing else comes to lie there. */
+    /* Others may still write to the memory of an abandoned sum, so it is not reused. */
     if (s->broken != NULL || at > s->region_bytes || bytes > s->region_bytes - at)
         return NULL;
     s->used = at + bytes;
@@ -113,7 +112,7 @@ static void *allocate(void *user, size_t bytes, size_t alignment)
     return s->region + at;
 }
 
-/* What was taken last is given back first, or all is. */
+/* Pieces are released in reverse order, or all together. */
 static void release(void *user, void *memory, size_t bytes)
 {
     struct shared_sums *s = user;
@@ -191,7 +190,7 @@ static void add_f64(double *restrict sum, const double *restrict x, size_t count
         sum[i] += x[i];
 }
 
-/* In the order of the ranks, whoever does it. */
+/* Adds in the order of the ranks, so that every process computes the same bits. */
 static void add_up(const struct shared_sums *s, const struct shared_sum *sum, size_t chunk)
 {
     const struct part *parts = parts_of(s, sum);
@@ -217,7 +216,7 @@ static void add_up(const struct shared_sums *s, const struct shared_sum *sum, si
     }
 }
 
-/* Adds up those of the chunks from `from` on, before `to`, that nobody has claimed. */
+/* Sums the unclaimed chunks in [from, to). */
 static bool claim(const struct shared_sums *s, const struct shared_sum *sum, size_t from, size_t to)
 {
     struct record *record = record_of(s, sum);
@@ -236,11 +235,11 @@ static bool claim(const struct shared_sums *s, const struct shared_sum *sum, siz
 
 /* ---- Under way ---- */
 
-/* Whether the record has become free, and is entered into. */
+/* Enters the record if it is free. Returns whether it did. */
 static bool enter(const struct shared_sums *s, struct shared_sum *sum)
 {
     struct record *record = record_of(s, sum);
-    /* Zeros stand for the first round of the ring. */
+    /* Zeros represent the first round of the ring. */
     if (atomic_load_explicit(&record->number, memory_order_acquire) != sum->number / RECORDS)
         return false;
     const char *at = sum->copy != NULL ? sum->copy : sum->elements;
@@ -251,7 +250,7 @@ static bool enter(const struct shared_sums *s, struct shared_sum *sum)
     return true;
 }
 
-/* The last one leaves the record for a later sum. */
+/* The last process frees the record for a later sum. */
 static void leave(const struct shared_sums *s, const struct shared_sum *sum)
 {
     struct record *record = record_of(s, sum);
@@ -264,8 +263,8 @@ static void leave(const struct shared_sums *s, const struct shared_sum *sum)
     atomic_store_explicit(&record->number, sum->number / RECORDS + 1, memory_order_release);
 }
 
-/* Whether all processes have entered the same sum, of elements that lie in the file: who wrote there may be at fault.
- */
+/* Returns true if all processes have entered the same sum with valid offsets. Another process may have written
+ * anything. */
 static bool all_agree(const struct shared_sums *s, const struct shared_sum *sum)
 {
     const struct part *parts = parts_of(s, sum);
@@ -287,7 +286,7 @@ static void finish(struct shared_sums *s, struct shared_sum *sum)
     leave(s, sum);
 }
 
-/* Does what can be done for a sum: of the own share, or of all. Whether anything was. */
+/* Sums chunks of the own share, or all unclaimed chunks. Returns true if there were any. */
 static bool work_on(struct shared_sums *s, struct shared_sum *sum, bool all)
 {
     const size_t chunks = chunk_count(sum->count), rank = (size_t)s->rank, count = (size_t)s->count;
@@ -301,8 +300,8 @@ static bool work_on(struct shared_sums *s, struct shared_sum *sum, bool all)
     return true;
 }
 
-/* The same for all sums under way. Others may be done before the first of them is: whoever has claimed a chunk may have
- * lost its processor. */
+/* The same for all pending sums. A later sum may be finished before the first, whose chunk may belong to a preempted
+ * process. */
 static bool advance(struct shared_sums *s, bool all)
 {
     bool any = false;
@@ -365,7 +364,7 @@ xcvm_status shared_sums_begin(struct shared_sums *s, xcvm_dtype dtype, void *ele
 
 xcvm_status shared_sums_end(struct shared_sums *s, struct shared_sum *sum, bool *done, xcvm_error *error)
 {
-    /* Processes that compute the same come at nearly the same time; what they wait for longer is no hurry. */
+    /* Processes with equal work arrive at nearly the same time, so a longer wait need not be busy. */
     enum { PATIENCE_NS = 10000000, HURRY_NS = 2000000 };
     const struct timespec nap = {.tv_nsec = 100000};
     const uint64_t begun = now_ns();

@@ -1,4 +1,4 @@
-/* Subprocesses: jobs side by side, each with a pipe for its result and a timeout. */
+/* Subprocesses: concurrent jobs, each with a pipe for its result and a timeout. */
 #include "run/subprocess.h"
 #include "cli/memory.h"
 #include "cli/clock.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A process at work; what it writes into its pipe is a letter for its verdict, and its text. */
+/* A running process. It writes a letter for its verdict and then its text to its pipe. */
 struct worker {
     pid_t pid; /* 0: none */
     int fd;
@@ -107,7 +107,7 @@ static struct outcome finish(struct worker *worker, double seconds)
     return outcome;
 }
 
-/* Reads what there is; true when the pipe is closed. */
+/* Reads the available bytes. Returns true when the pipe is closed. */
 static bool listen_to(struct worker *worker)
 {
     char bytes[4096];

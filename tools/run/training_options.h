@@ -16,7 +16,7 @@ struct recomputation_flags {
     const char *method;
     uint64_t memory_budget;
 };
-/* How parameters learn, and what else there is of training programs that are run one by one. */
+/* Options of parameters and their training, and other options of training programs that run one by one. */
 extern const struct option learning_options[], training_options[], recomputation_options[];
 #define LEARNING_GROUP(type, member) OPTION_GROUP("Learning", learning_options, type, member)
 #define TRAINING_GROUPS(type, member)                                                                                  \
@@ -36,12 +36,12 @@ void training_groups_release(struct training_groups *groups);
 /* The first of the options that were given, without hyphens; NULL: none. They do nothing without an optimizer. */
 const char *training_option_given(const struct training_flags *flags);
 
-/* Whether anything is to be computed again. */
+/* Returns true if recomputation is selected. */
 bool recomputation_asked(const struct recomputation_flags *flags);
 /* EXIT_OK, or what to return after a message for options that do not go together. */
 int recomputation_check(const struct recomputation_flags *flags);
 void recomputation_use(const struct recomputation_flags *flags, xcc_options *compiler);
-/* Says what recomputation is expected to come to, if it was asked for. */
+/* Prints the estimated effect of recomputation, if it was selected. */
 void recomputation_print(const xcc_report *report);
 
 #endif

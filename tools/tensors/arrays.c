@@ -11,7 +11,7 @@ static xcvm_status choose(const xct_arrays *arrays, const char *key, const char 
     bool named = key != NULL && *key != '\0';
     const char *name = named ? key : fallback != NULL ? fallback : "";
     size_t count = xct_arrays_count(arrays);
-    /* The array of an .npy file has no name, and is what is meant by any. */
+    /* The array of an .npy file has no name, and matches each name. */
     bool nameless = count == 1 && *xct_arrays_name_at(arrays, 0) == '\0';
     *index = nameless || *name == '\0' ? SIZE_MAX : xct_arrays_find(arrays, name);
     if (*index == SIZE_MAX && count == 1 && (!named || nameless))

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the channels, rows and columns of an image lie in a tensor. */
+/* Axes of channels, rows and columns of an image in a tensor. */
 struct layout {
     int rank;
     int64_t dims[XCVM_MAX_RANK];

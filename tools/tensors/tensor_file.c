@@ -53,7 +53,7 @@ static enum format format_of(const char *path, const struct buffer *bytes)
     return named;
 }
 
-/* The shape of raw elements, of which at most one dimension is open, and the bits that the others take. */
+/* The shape of raw elements, with at most one open dimension, and the bits of an entry of the open dimension. */
 static xcvm_status raw_shape(const xcvm_type *type, int64_t *dims, int *open, size_t *bits, xcvm_error *error)
 {
     if (type == NULL || type->rank < 0 || type->dtype == XCVM_NO_DTYPE || type->dtype == XCVM_STRING)
@@ -84,7 +84,7 @@ static xcvm_status check_raw_size(size_t bits, uint64_t bytes, xcvm_error *error
                      bytes_of_bits(bits), bytes);
 }
 
-/* The elements as they lie in memory. One open dimension follows from the size of the file. */
+/* Reads elements in memory layout. One open dimension follows from the size of the file. */
 static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, struct value_budget *budget,
                             xcvm_value **tensor, xcvm_error *error)
 {
@@ -112,7 +112,7 @@ static xcvm_status read_raw(const struct buffer *bytes, const xcvm_type *type, s
     return XCVM_OK;
 }
 
-/* Where bytes are recognized as what no tensor is in, the error says so in place of what it said. */
+/* If the bytes are of another known kind of file, the error names it instead. */
 static xcvm_status recognize(xcvm_status status, const struct buffer *bytes, xcvm_error *error)
 {
     char text[400];
@@ -267,7 +267,7 @@ static xcvm_status unknown_target(const char *path, xcvm_error *error)
                      "%s: the format of the file is unknown (expected .npy, .npz, .pb, .png or .bin)", path);
 }
 
-/* As format_of, of what can be written. */
+/* Like format_of, for formats that can be written. */
 static enum format target_format(const char *path)
 {
     enum format format = format_of_name(path);

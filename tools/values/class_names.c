@@ -73,7 +73,7 @@ static number score_at(const struct scores *s, size_t position, size_t class)
                       start + class * s->inner);
 }
 
-/* The class with the greatest score below those that `taken` has. */
+/* Returns the class with the highest score that is not in `taken`. */
 static size_t next_best(const struct scores *s, size_t position, const size_t *taken, size_t taken_count)
 {
     size_t best = s->classes;

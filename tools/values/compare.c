@@ -82,7 +82,7 @@ static void compare_numbers(const xcvm_value *actual, const xcvm_value *expected
         char is[NUMBER_TEXT], should[NUMBER_TEXT];
         number_print(is, type, a, i);
         number_print(should, type, b, i);
-        /* How far beyond what is allowed; what is not finite is beyond everything. */
+        /* Excess over the allowed difference; infinite for non-finite numbers. */
         note_difference(comparison, actual, i / parts, finite ? absolute - allowed : (double)INFINITY, &worst, is,
                         should);
     }

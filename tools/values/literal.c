@@ -169,7 +169,7 @@ static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm
             open = i;
             continue;
         }
-        /* Of several open dimensions, the elements run along the first. */
+        /* If several dimensions are open, the number of elements determines the first. */
         if (type->dims[i] < 0)
             type->dims[i] = 1;
         if (__builtin_mul_overflow(known, (size_t)type->dims[i], &known))
