@@ -40,9 +40,23 @@ void tape_entries_release(tape_entries *entries) { xcvm_arena_release(&entries->
 
 /* ---- Writing ---- */
 
-static xcvm_status write_tensors(const tape_entries *entries, xcvm_safetensor *tensors, xcvm_tensor_format format,
-                                 xcvm_sink sink, xcvm_error *error)
+static xcvm_status write_archive(const tape_entries *entries, xcvm_sink sink, xcvm_error *error)
 {
+    xcvm_npz_writer writer = {.sink = sink, .arena = {.allocator = entries->arena.allocator}};
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < entries->count && status == XCVM_OK; i++)
+        status = xcvm_npz_add(&writer, entries->at[i].name, entries->at[i].value, 0, error);
+    if (status == XCVM_OK)
+        status = xcvm_npz_finish(&writer, error);
+    xcvm_npz_release(&writer);
+    return status;
+}
+
+static xcvm_status write_safetensors(const tape_entries *entries, xcvm_sink sink, xcvm_error *error)
+{
+    const size_t bytes = entries->count * sizeof(xcvm_safetensor);
+    xcvm_safetensor *tensors = xcvm_allocate(entries->arena.allocator, bytes);
+    XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory to save %zu tensors", entries->count);
     for (size_t i = 0; i < entries->count; i++) {
         const xcvm_value *value = entries->at[i].value;
         tensors[i] = (xcvm_safetensor){.name = entries->at[i].name,
@@ -52,10 +66,10 @@ static xcvm_status write_tensors(const tape_entries *entries, xcvm_safetensor *t
                                        .bytes = value->bytes};
         memcpy(tensors[i].dims, value->dims, sizeof tensors[i].dims);
     }
-    const xcvm_allocator *allocator = entries->arena.allocator;
-    if (format == XCVM_NPZ)
-        return xcvm_npz_write(tensors, entries->count, allocator, sink, error);
-    return xcvm_safetensors_write(tensors, entries->count, NULL, 0, allocator, sink, error);
+    const xcvm_status status =
+        xcvm_safetensors_write(tensors, entries->count, NULL, 0, entries->arena.allocator, sink, error);
+    xcvm_deallocate(entries->arena.allocator, tensors, bytes);
+    return status;
 }
 
 xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format format, xcvm_sink sink,
@@ -63,12 +77,7 @@ xcvm_status tape_entries_write(const tape_entries *entries, xcvm_tensor_format f
 {
     XCVM_CHECK(error, sink.call != NULL, INVALID_ARGUMENT, "sink is NULL");
     XCVM_CHECK(error, format == XCVM_SAFETENSORS || format == XCVM_NPZ, INVALID_ARGUMENT, "format is %d", (int)format);
-    const size_t bytes = entries->count * sizeof(xcvm_safetensor);
-    xcvm_safetensor *tensors = xcvm_allocate(entries->arena.allocator, bytes);
-    XCVM_CHECK(error, tensors != NULL, OUT_OF_MEMORY, "no memory to save %zu tensors", entries->count);
-    const xcvm_status status = write_tensors(entries, tensors, format, sink, error);
-    xcvm_deallocate(entries->arena.allocator, tensors, bytes);
-    return status;
+    return format == XCVM_NPZ ? write_archive(entries, sink, error) : write_safetensors(entries, sink, error);
 }
 
 /* ---- Reading ---- */

@@ -35,6 +35,25 @@ XCVM_API size_t xct_arrays_find(const xct_arrays *arrays, const char *name);
 XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_read(const xct_arrays *arrays, size_t index, xcvm_dtype wanted,
                                                    xcvm_value **value, xcvm_error *error);
 
+/* Returns the bytes of an array's elements in an .npy or .npz file. Strings take as much as the longest, 4 bytes a
+ * character; types below 8 bits take a byte. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_array_file_bytes(const xcvm_value *array, uint64_t *bytes, xcvm_error *error);
+/* Writes an array as an .npy file. OUT_OF_TIME after `timeout_ns`; 0: no limit. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_array_save(const xcvm_value *array, uint64_t timeout_ns, xcvm_sink sink,
+                                                  xcvm_error *error);
+
+/* An .npz file that is being written. */
+typedef struct xct_archive xct_archive;
+
+XCVM_API XCVM_MUST_USE xcvm_status xct_archive_create(xcvm_sink sink, const xcvm_allocator *allocator,
+                                                      xct_archive **archive, xcvm_error *error);
+/* Writes an array. Names must differ. UNSUPPORTED for an archive of 4 GB or more. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_archive_add(xct_archive *archive, const char *name, const xcvm_value *array,
+                                                   uint64_t timeout_ns, xcvm_error *error);
+/* Writes the directory, which completes the file. */
+XCVM_API XCVM_MUST_USE xcvm_status xct_archive_finish(xct_archive *archive, xcvm_error *error);
+XCVM_API void xct_archive_destroy(xct_archive *archive);
+
 /* ---- Images ---- */
 
 typedef struct xct_image_options {

@@ -3,11 +3,10 @@
 #include "tools/values/compare.h"
 #include "tools/io/file.h"
 #include "tools/tensors/arrays.h"
-#include "tools/tensors/npy.h"
-#include "tools/tensors/npz.h"
 #include "tools/tensors/image.h"
 #include "tools/tensors/png.h"
 #include "tools/tensors/spec.h"
+#include "tools/tensors/tensor_file.h"
 #include "tools/values/value.h"
 
 #include <stdio.h>
@@ -52,7 +51,7 @@ START_TEST(npy_round_trip)
             xcvm_value *value = make(text), *again;
             struct buffer bytes = {0};
             xcvm_error error;
-            ck_assert_int_eq(npy_write(value, NULL, (xcvm_sink){buffer_sink, &bytes}, &error), XCVM_OK);
+            ck_assert_int_eq(array_write(value, NULL, (xcvm_sink){buffer_sink, &bytes}, &error), XCVM_OK);
             xcvm_status status =
                 arrays_read(bytes.data, bytes.length, NULL, NULL, xcvm_value_dtype(value), NULL, &again, &error);
             ck_assert_msg(status == XCVM_OK, "%s: %s", text, error.message);
@@ -80,23 +79,23 @@ START_TEST(texts_within_limits)
     struct value_budget budget;
     struct buffer file = {0};
     ck_assert_int_eq(xcvm_string_tensor_create(NULL, 1, &count, texts, NULL, &value, &error), XCVM_OK);
-    ck_assert_int_eq(npy_size(value, &bytes, &error), XCVM_OK);
+    ck_assert_int_eq(xct_array_file_bytes(value, &bytes, &error), XCVM_OK);
     ck_assert_uint_eq(bytes, 4 * (uint64_t)LONG * TEXTS);
     value_budget_begin(&budget, 1 << 20, 0);
-    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_int_eq(array_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_MEMORY);
     ck_assert_str_eq(error.message,
                      "it takes 20000000 bytes, and the memory limit of 1048576 leaves 1048576 beside the others");
     ck_assert_uint_eq(file.length, 0);
-    struct npz_writer writer = {.budget = &budget};
-    ck_assert_int_eq(npz_add(&writer, "x", value, &error), XCVM_OUT_OF_MEMORY);
-    npz_release(&writer);
+    struct tensor_files files = {.budget = &budget};
+    ck_assert_int_eq(tensor_file_write(&files, "x.npz", "x", "x", value, &error), XCVM_OUT_OF_MEMORY);
+    ck_assert_int_eq(tensor_files_finish(&files, false, &error), XCVM_OK);
     value_budget_begin(&budget, 0, 1);
     budget.until = 0;
-    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_TIME);
+    ck_assert_int_eq(array_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OUT_OF_TIME);
     ck_assert_uint_lt(file.length, bytes / 10);
     file.length = 0;
     value_budget_begin(&budget, 32 << 20, 0);
-    ck_assert_int_eq(npy_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OK);
+    ck_assert_int_eq(array_write(value, &budget, (xcvm_sink){buffer_sink, &file}, &error), XCVM_OK);
     ck_assert_int_eq(arrays_read(file.data, file.length, NULL, NULL, XCVM_STRING, NULL, &again, &error), XCVM_OK);
     check_equal(again, value, "texts");
     buffer_release(&file);
@@ -146,22 +145,24 @@ END_TEST
 
 START_TEST(npz_round_trip)
 {
-    struct npz_writer writer = {0};
+    struct buffer file = {0};
+    xct_archive *archive;
     xcvm_value *values[] = {make("2x3xf32=random"), make("str=\"hello\""), make("0xi64=")}, *again;
     static const char *const keys[] = {"a", "b.npy", "c"};
     xcvm_error error;
+    ck_assert_int_eq(xct_archive_create((xcvm_sink){buffer_sink, &file}, NULL, &archive, &error), XCVM_OK);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(npz_add(&writer, keys[i], values[i], &error), XCVM_OK);
-    ck_assert_int_eq(npz_finish(&writer, &error), XCVM_OK);
+        ck_assert_int_eq(xct_archive_add(archive, keys[i], values[i], 0, &error), XCVM_OK);
+    ck_assert_int_eq(xct_archive_finish(archive, &error), XCVM_OK);
+    xct_archive_destroy(archive);
     for (size_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(
-            arrays_read(writer.archive.data, writer.archive.length, keys[i], NULL, XCVM_NO_DTYPE, NULL, &again, &error),
-            XCVM_OK);
+        ck_assert_int_eq(arrays_read(file.data, file.length, keys[i], NULL, XCVM_NO_DTYPE, NULL, &again, &error),
+                         XCVM_OK);
         check_equal(again, values[i], keys[i]);
         xcvm_value_release(again);
         xcvm_value_release(values[i]);
     }
-    npz_release(&writer);
+    buffer_release(&file);
 }
 END_TEST
 

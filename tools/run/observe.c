@@ -2,7 +2,7 @@
 #include "run/observe.h"
 #include "io/file.h"
 #include "cli/memory.h"
-#include "tensors/npy.h"
+#include "tensors/arrays.h"
 #include "io/output.h"
 #include "cli/report.h"
 #include "values/value.h"
@@ -104,7 +104,7 @@ static xcvm_status dump_value(struct observation *observation, const xcvm_event 
     struct output output;
     xcvm_status status = output_open(&output, path, error);
     if (status == XCVM_OK) {
-        status = tensor ? npy_write(value, observation->budget, (xcvm_sink){output_sink, &output}, error)
+        status = tensor ? array_write(value, observation->budget, (xcvm_sink){output_sink, &output}, error)
                         : xcc_value_save(value, own, (xcvm_sink){output_sink, &output}, error);
         if (status == XCVM_OK)
             status = output_finish(&output, error);

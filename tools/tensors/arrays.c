@@ -40,3 +40,12 @@ xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const 
     xct_arrays_destroy(arrays);
     return status;
 }
+
+xcvm_status array_write(const xcvm_value *array, struct value_budget *budget, xcvm_sink sink, xcvm_error *error)
+{
+    uint64_t bytes;
+    TRY(xct_array_file_bytes(array, &bytes, error));
+    if (bytes > xcvm_value_bytes(array))
+        TRY(value_budget_check(budget, bytes, error));
+    return xct_array_save(array, value_budget_time_left(budget), sink, error);
+}

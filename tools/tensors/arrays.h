@@ -9,4 +9,8 @@
 xcvm_status arrays_read(const void *bytes, size_t count, const char *key, const char *fallback, xcvm_dtype wanted,
                         struct value_budget *budget, xcvm_value **tensor, xcvm_error *error);
 
+/* Writes an .npy file. Elements that are converted for the file must fit into `budget` (may be NULL), because strings
+ * may take much more there. */
+xcvm_status array_write(const xcvm_value *array, struct value_budget *budget, xcvm_sink sink, xcvm_error *error);
+
 #endif

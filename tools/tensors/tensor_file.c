@@ -3,7 +3,6 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "tensors/arrays.h"
-#include "tensors/npy.h"
 #include "values/number.h"
 #include "io/output.h"
 #include "tensors/image.h"
@@ -236,19 +235,30 @@ xcvm_status tensor_file_read(const char *path, const char *key, const struct wan
 
 /* ---- Writing ---- */
 
+static xcvm_status open_archive(struct tensor_files *files, const char *path, struct tensor_archive **archive,
+                                xcvm_error *error)
+{
+    for (size_t i = 0; i < files->archive_count; i++) {
+        *archive = &files->archives[i];
+        if (strcmp((*archive)->path, path) == 0 || file_is_one_target((*archive)->path, path))
+            return XCVM_OK;
+    }
+    files->archives = memory_append(files->archives, files->archive_count, sizeof *files->archives);
+    *archive = &files->archives[files->archive_count++];
+    **archive = (struct tensor_archive){.path = path, .content = memory_take(1, sizeof *(*archive)->content)};
+    return xct_archive_create((xcvm_sink){buffer_sink, (*archive)->content}, NULL, &(*archive)->writer, error);
+}
+
+/* The archive is in memory until all arrays are known. */
 static xcvm_status add_to_archive(struct tensor_files *files, const char *path, const char *key,
                                   const xcvm_value *value, xcvm_error *error)
 {
-    struct tensor_archive *archive = NULL;
-    for (size_t i = 0; i < files->archive_count && archive == NULL; i++)
-        if (strcmp(files->archives[i].path, path) == 0 || file_is_one_target(files->archives[i].path, path))
-            archive = &files->archives[i];
-    if (archive == NULL) {
-        files->archives = memory_append(files->archives, files->archive_count, sizeof *files->archives);
-        archive = &files->archives[files->archive_count++];
-        *archive = (struct tensor_archive){.path = path, .writer = {.budget = files->budget}};
-    }
-    return npz_add(&archive->writer, key, value, error);
+    struct tensor_archive *archive;
+    uint64_t bytes;
+    TRY(xct_array_file_bytes(value, &bytes, error));
+    TRY(open_archive(files, path, &archive, error));
+    TRY(value_budget_check(files->budget, bytes + archive->content->length, error));
+    return xct_archive_add(archive->writer, key, value, value_budget_time_left(files->budget), error);
 }
 
 static xcvm_status write_raw(const xcvm_value *value, struct output *output, xcvm_error *error)
@@ -300,7 +310,7 @@ xcvm_status tensor_file_write(struct tensor_files *files, const char *path, cons
     struct output output;
     TRY(output_open(&output, path, error));
     if (format == FORMAT_NPY)
-        status = npy_write(value, files->budget, (xcvm_sink){output_sink, &output}, error);
+        status = array_write(value, files->budget, (xcvm_sink){output_sink, &output}, error);
     else if (format == FORMAT_PB)
         status = xcc_value_save(value, name, (xcvm_sink){output_sink, &output}, error);
     else if (format == FORMAT_IMAGE)
@@ -320,10 +330,12 @@ xcvm_status tensor_files_finish(struct tensor_files *files, bool keep, xcvm_erro
     for (size_t i = 0; i < files->archive_count; i++) {
         struct tensor_archive *archive = &files->archives[i];
         if (keep && status == XCVM_OK)
-            status = npz_finish(&archive->writer, error);
+            status = xct_archive_finish(archive->writer, error);
         if (keep && status == XCVM_OK)
-            status = output_write(archive->path, archive->writer.archive.data, archive->writer.archive.length, error);
-        npz_release(&archive->writer);
+            status = output_write(archive->path, archive->content->data, archive->content->length, error);
+        xct_archive_destroy(archive->writer);
+        buffer_release(archive->content);
+        free(archive->content);
     }
     free(files->archives);
     *files = (struct tensor_files){0};

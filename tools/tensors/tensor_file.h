@@ -2,8 +2,10 @@
 #ifndef XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 #define XCVM_TOOLS_TENSORS_TENSOR_FILE_H
 
-#include "tensors/npz.h"
+#include "cli/buffer.h"
 #include "values/budget.h"
+
+#include <xcvm/data.h>
 
 /* The expected type of a value in a file. */
 struct wanted {
@@ -25,7 +27,8 @@ xcvm_status tensor_file_read(const char *path, const char *key, const struct wan
 struct tensor_files {
     struct tensor_archive {
         const char *path;
-        struct npz_writer writer;
+        struct buffer *content;
+        xct_archive *writer;
     } * archives;
     size_t archive_count;
     struct value_budget *budget; /* for converted values; may be NULL */

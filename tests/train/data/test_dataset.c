@@ -4,8 +4,6 @@
 #include "tests/train/folder.h"
 #include "tests/support.h"
 #include "tools/io/output.h"
-#include "tools/tensors/npy.h"
-#include "tools/tensors/npz.h"
 #include "tools/tensors/png.h"
 #include "train/data/convert_rows.h"
 #include "train/data/loader.h"
@@ -29,12 +27,15 @@ static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims)
 /* Arrays "images" and "labels", which are released. */
 static void write_pair(const char *name, xcvm_value *x, xcvm_value *y)
 {
-    struct npz_writer writer = {0};
-    ck_assert_int_eq(npz_add(&writer, "images", x, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_add(&writer, "labels", y, NULL), XCVM_OK);
-    ck_assert_int_eq(npz_finish(&writer, NULL), XCVM_OK);
-    ck_assert_int_eq(output_write(in_folder(name), writer.archive.data, writer.archive.length, NULL), XCVM_OK);
-    npz_release(&writer);
+    struct output output;
+    xct_archive *archive;
+    ck_assert_int_eq(output_open(&output, in_folder(name), NULL), XCVM_OK);
+    ck_assert_int_eq(xct_archive_create((xcvm_sink){output_sink, &output}, NULL, &archive, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_archive_add(archive, "images", x, 0, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_archive_add(archive, "labels", y, 0, NULL), XCVM_OK);
+    ck_assert_int_eq(xct_archive_finish(archive, NULL), XCVM_OK);
+    xct_archive_destroy(archive);
+    ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
     xcvm_value_release(x);
     xcvm_value_release(y);
 }
@@ -247,7 +248,7 @@ START_TEST(separate_arrays)
     for (int i = 0; i < 2; i++) {
         struct output output;
         ck_assert_int_eq(output_open(&output, in_folder(names[i]), NULL), XCVM_OK);
-        ck_assert_int_eq(npy_write(values[i], NULL, (xcvm_sink){output_sink, &output}, NULL), XCVM_OK);
+        ck_assert_int_eq(xct_array_save(values[i], 0, (xcvm_sink){output_sink, &output}, NULL), XCVM_OK);
         ck_assert_int_eq(output_finish(&output, NULL), XCVM_OK);
     }
     const xct_loading loading = {.batch = 2, .epochs = 2};
