@@ -212,7 +212,7 @@ xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_e
 {
     XCVM_CHECK(error, value != NULL && kept != NULL, INVALID_ARGUMENT, "value or kept is NULL");
     /* A value without references is embedded in another object, which controls its lifetime. */
-    if (value->refs == 0)
+    if (__atomic_load_n(&value->refs, __ATOMIC_RELAXED) == 0)
         return keep_in_handle(&(xcvm_retention){.share = true}, value, kept, error);
     xcvm_value *counted = (xcvm_value *)(uintptr_t)value;
     __atomic_fetch_add(&counted->refs, 1, __ATOMIC_RELAXED);
@@ -222,7 +222,8 @@ xcvm_status xcvm_value_retain(const xcvm_value *value, xcvm_value **kept, xcvm_e
 
 void xcvm_value_release(xcvm_value *value)
 {
-    if (value == NULL || value->refs == 0 || __atomic_fetch_sub(&value->refs, 1, __ATOMIC_ACQ_REL) != 1)
+    if (value == NULL || __atomic_load_n(&value->refs, __ATOMIC_RELAXED) == 0 ||
+        __atomic_fetch_sub(&value->refs, 1, __ATOMIC_ACQ_REL) != 1)
         return;
     handle *h = (handle *)value;
     xcvm_allocator allocator = h->allocator;

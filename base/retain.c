@@ -78,9 +78,8 @@ static bool is_shared(const xcvm_retention *retention, const xcvm_value *from)
 /* Gives `to` the type of `from` and `storage` as its elements or items. */
 static void adopt(xcvm_value *to, const xcvm_value *from, xcvm_storage *storage)
 {
-    const uint32_t refs = to->refs;
-    *to = *from;
-    to->refs = refs;
+    /* Another thread may count references to `from` meanwhile. */
+    memcpy((char *)to + sizeof to->refs, (const char *)from + sizeof from->refs, sizeof *to - sizeof to->refs);
     to->memory_kind = XCVM_MEMORY_OWNED;
     to->storage = storage;
     to->data = storage->data;
@@ -127,9 +126,7 @@ static xcvm_status retain_value(copier *c, xcvm_value *to, const xcvm_value *fro
     XCVM_CHECK(c->error, list || from->kind == XCVM_KIND_TENSOR, UNSUPPORTED, "an opaque value cannot be copied");
     const entry *known = c->count != 0 ? find(c, from) : NULL;
     if (known != NULL && known->from != NULL) {
-        const uint32_t refs = to->refs;
-        *to = *from;
-        to->refs = refs;
+        memcpy((char *)to + sizeof to->refs, (const char *)from + sizeof from->refs, sizeof *to - sizeof to->refs);
         to->memory_kind = XCVM_MEMORY_OWNED;
         to->storage = known->copy->storage;
         to->data = to->storage->data;

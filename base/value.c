@@ -141,9 +141,8 @@ void xcvm_value_set_tensor(xcvm_value *value, xcvm_dtype dtype, int rank, const 
 
 void xcvm_value_share(xcvm_value *to, const xcvm_value *from)
 {
-    uint32_t refs = to->refs;
-    *to = *from;
-    to->refs = refs;
+    /* Another thread may count references to `from` meanwhile. */
+    memcpy((char *)to + sizeof to->refs, (const char *)from + sizeof from->refs, sizeof *to - sizeof to->refs);
     if (to->storage != NULL)
         xcvm_storage_retain(to->storage);
 }
