@@ -1,7 +1,7 @@
 # What `make install` puts where, for pkg-config and find_package(xcvm).
 include(CMakePackageConfigHelpers)
 
-install(TARGETS xcvm xcvm-compiler EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS xcvm xcvm-compiler xcvm-server EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/xcvm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${generated}/xcvm/tape_calls.h ${generated}/xcvm/tape_calls.def DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
 install(FILES ${generated}/xcvm.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
@@ -15,7 +15,7 @@ install(FILES ${PROJECT_BINARY_DIR}/xcvm-config.cmake ${PROJECT_BINARY_DIR}/xcvm
 
 # Relative to the file itself, so that it is right wherever the tree is installed or moved to.
 string(REGEX REPLACE "[^/]+" ".." xcvm_pc_to_prefix ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(package xcvm xcvm-compiler)
+foreach(package xcvm xcvm-compiler xcvm-server)
   configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

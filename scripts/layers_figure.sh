@@ -12,9 +12,10 @@ function folder(file) {
 }
 function layer_of(module) { sub(/\/.*/, "", module); return module }
 BEGIN {
-    layers = split("python tools train tape compiler vm proto ops formats base include", order)
+    layers = split("python tools server train tape compiler vm proto ops formats base include", order)
     says["python"] = "the Python package"
     says["tools"] = "the xcvm command"
+    says["server"] = "libxcvm-server: queues, batches, deadlines, reload"
     says["train"] = "data sets, training loop, checkpoints"
     says["tape"] = "define-by-run networks, at the same level as train"
     says["compiler"] = "libxcvm-compiler: models to programs"

@@ -5,7 +5,7 @@ set -eu
 build=$1
 exported() { nm -D --defined-only "$build/$1" | awk '$2 ~ /[TDBR]/ { print $3 }' | sort -u; }
 # A call of a function pointer in a comment would look like a declaration: only lines with XCVM_API count, joined.
-api() { tr '\n' ' ' <"$1" | grep -oE "XCVM_API[^;]*;" | grep -oE "\bxc(vm|c|t)_[a-z0-9_]+\(" | tr -d '('; }
+api() { tr '\n' ' ' <"$1" | grep -oE "XCVM_API[^;]*;" | grep -oE "\bxc(vm|c|t|s)_[a-z0-9_]+\(" | tr -d '('; }
 # LIBRARY HEADER...
 compare() {
     library=$1
@@ -17,10 +17,11 @@ compare() {
 }
 mkdir -p "$build/symbols"
 compare libxcvm.so include/xcvm/xcvm.h include/xcvm/files.h
+compare libxcvm-server.so $(ls include/xcvm/server*.h)
 # The compiler's library has all others.
-compare libxcvm-compiler.so $(ls include/xcvm/*.h | grep -vE "/(xcvm|files).h")
+compare libxcvm-compiler.so $(ls include/xcvm/*.h | grep -vE "/(xcvm|files|server.*).h")
 
 # Each public function is used by an example, a test or a page.
-git ls-files examples tests 'docs/*.md' README.md | xargs cat 2>/dev/null | grep -aoE '\bxc(vm|c|t)_[A-Za-z0-9_]+' | sort -u >"$build/symbols/used"
+git ls-files examples tests 'docs/*.md' README.md | xargs cat 2>/dev/null | grep -aoE '\bxc(vm|c|t|s)_[A-Za-z0-9_]+' | sort -u >"$build/symbols/used"
 for header in include/xcvm/*.h; do api "$header"; done | sort -u | comm -23 - "$build/symbols/used" >"$build/symbols/unused"
 [ ! -s "$build/symbols/unused" ] || { cat "$build/symbols/unused"; echo 'no example, test or page uses these functions' >&2; exit 1; }

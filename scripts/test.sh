@@ -67,7 +67,7 @@ lint() {
     mkdir -p "$logs/include/xcvm" && cp build/release/generated/xcvm/tape_calls.h "$logs/include/xcvm" || return 1
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
         -D__GNUC__ -D__x86_64__ -I. -Iinclude "-I$logs/include" -j2 \
-        base formats ops proto vm compiler train tape tools examples
+        base formats ops proto vm compiler train tape server tools examples
 }
 
 header_alone() {
@@ -88,7 +88,7 @@ step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
 step 'tape: random sequences of calls while memory fails' build/asan-ubsan/tests/fuzz/replay_tape --seconds 12
 step 'build: thread sanitizer' build tsan
 # vm_deadlines has sessions of one thread, which nothing can race with.
-step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
+step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|server|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
 step 'peer: ONNX Runtime, from npm' scripts/onnxruntime.sh
 operators() {

@@ -1,0 +1,254 @@
+/* Execution: a run binds the inputs of its requests, runs the program, and completes the requests. */
+#include "server/pool.h"
+
+#include <string.h>
+
+/* A run that is likely to take longer is left to the workers, so that the submitting thread stays responsive. */
+#define RUN_HERE_NS UINT64_C(200000)
+
+bool xcs_may_run_here_locked(const xcs_server *server, const xcs_model *model, const xcs_request *request)
+{
+    return request->client == NULL && model->first == NULL && model->running < model->session_count &&
+           server->running < server->thread_count && model->average_ns != 0 && model->average_ns <= RUN_HERE_NS &&
+           model->limits.batch.delay_ns == 0;
+}
+
+/* The time that is left for the run: until the last deadline of its requests. Returns false if all have passed. */
+static bool time_left(const xcs_request *list, uint64_t *timeout_ns)
+{
+    uint64_t latest = 0;
+    for (const xcs_request *r = list; r != NULL; r = r->next) {
+        if (r->deadline_ns == 0)
+            return true;
+        latest = r->deadline_ns > latest ? r->deadline_ns : latest;
+    }
+    const uint64_t now = xcvm_clock_ns();
+    *timeout_ns = latest > now ? latest - now : 0;
+    return latest > now;
+}
+
+static bool is_cancelled(const xcs_run *run) { return __atomic_load_n(&run->left, __ATOMIC_RELAXED) == 0; }
+
+static xcvm_status run_session(const xcs_run *run, const xcs_request *list, xcvm_error *error)
+{
+    xcvm_run_options options = {.size = sizeof options};
+    xcvm_status status = XCVM_CANCELLED;
+    /* A cancellation that came after the end of an earlier run stops this one. */
+    for (int attempt = 0; attempt < 2 && status == XCVM_CANCELLED && !is_cancelled(run); attempt++) {
+        XCVM_CHECK(error, time_left(list, &options.timeout_ns), OUT_OF_TIME, "the deadline has passed");
+        status = xcvm_session_run(run->session, &options, error);
+    }
+    if (status == XCVM_CANCELLED)
+        xcvm_error_set(error, XCVM_CANCELLED, "the request was cancelled");
+    return status;
+}
+
+static xcvm_status create_client_session(xcs_run *run, xcvm_error *error)
+{
+    xcs_client *client = run->list->client;
+    xcs_model *model = run->model;
+    const xcvm_session_options options = {.size = sizeof options,
+                                          .allocator = &model->memory->allocator,
+                                          .threads = model->limits.threads,
+                                          .memory_limit = model->limits.memory_limit};
+    xcvm_session *session;
+    XCVM_TRY(xcvm_session_create(model->program, &options, &session, error));
+    pthread_mutex_lock(&model->server->mutex);
+    client->session = run->session = session;
+    pthread_mutex_unlock(&model->server->mutex);
+    return XCVM_OK;
+}
+
+static xcs_reason reason_of(xcvm_status status, bool bound)
+{
+    switch (status) {
+    case XCVM_OK:
+        return XCS_NONE;
+    case XCVM_OUT_OF_TIME:
+        return XCS_TIMED_OUT;
+    case XCVM_CANCELLED:
+        return XCS_CANCELLED;
+    default:
+        return bound ? XCS_FAILED : XCS_INVALID_INPUT;
+    }
+}
+
+/* Runs one request. The outputs are lent by the session. */
+static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, const xcvm_value **outputs,
+                        xcvm_error *error)
+{
+    const xcvm_program *program = run->model->program;
+    const uint64_t begin = xcvm_clock_ns();
+    xcvm_status status = run->session == NULL ? create_client_session(run, error) : XCVM_OK;
+    bool bound = status != XCVM_OK; /* the input is not what failed */
+    if (status == XCVM_OK && request->client == NULL && xcvm_program_state_count(program) > 0)
+        status = xcvm_session_reset_states(run->session, error);
+    for (size_t i = 0; status == XCVM_OK && i < request->input_count; i++)
+        status = xcvm_session_set_input(run->session, i, request->inputs[i], error);
+    if (status == XCVM_OK) {
+        bound = true;
+        xcs_request *const after = request->next;
+        request->next = NULL;
+        status = run_session(run, request, error);
+        request->next = after;
+    }
+    *result = (xcs_result){.size = sizeof *result,
+                           .status = status,
+                           .reason = reason_of(status, bound),
+                           .error = error,
+                           .queue_ns = request->started_ns - request->submitted_ns,
+                           .run_ns = xcvm_clock_ns() - begin,
+                           .batch_rows = run->model->batch_rows > 0 ? request->rows : 0};
+    if (status != XCVM_OK)
+        return;
+    result->output_count = xcvm_program_output_count(program);
+    result->outputs = outputs;
+    for (size_t i = 0; i < result->output_count; i++)
+        outputs[i] = xcvm_session_get_output(run->session, i);
+}
+
+/* Accounts for the end of a request. From now on a cancellation has no effect. */
+static void finish(xcs_run *run, xcs_request *request, xcs_result *result, xcvm_error *error)
+{
+    xcs_server *server = run->model->server;
+    const uint64_t now = xcvm_clock_ns();
+    pthread_mutex_lock(&server->mutex);
+    request->run = NULL;
+    if (result->status == XCVM_OK && request->cancelled) {
+        result->status = xcvm_error_set(error, XCVM_CANCELLED, "the request was cancelled");
+        result->reason = XCS_CANCELLED;
+    } else if (result->status == XCVM_OK && request->deadline_ns != 0 && request->deadline_ns < now && run->count > 1) {
+        result->status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the deadline has passed");
+        result->reason = XCS_TIMED_OUT;
+    }
+    result->error = error;
+    if (result->status != XCVM_OK)
+        result->output_count = 0;
+    xcs_statistics_add_locked(request, result, now);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+static void count_run(xcs_run *run, uint64_t run_ns, size_t requests)
+{
+    xcs_model *model = run->model;
+    const uint64_t each = run_ns / requests + 1;
+    pthread_mutex_lock(&model->server->mutex);
+    model->entry->statistics.executions++;
+    model->average_ns = model->average_ns == 0 ? each : (model->average_ns * 7 + each) / 8;
+    pthread_mutex_unlock(&model->server->mutex);
+}
+
+static void execute_singly(xcs_run *run, const xcvm_value **outputs)
+{
+    for (xcs_request *request = run->list, *next; request != NULL; request = next) {
+        xcs_result result;
+        xcvm_error error = {.pc = -1};
+        next = request->next;
+        execute_one(run, request, &result, outputs, &error);
+        if (result.status == XCVM_OK)
+            count_run(run, result.run_ns, 1);
+        finish(run, request, &result, &error);
+        xcs_request_complete(request, &result);
+    }
+}
+
+/* Runs all requests at once. Returns false if that failed; each must then run by itself, so that a request that fails
+ * does not affect the others. */
+static bool execute_batch(xcs_run *run, const xcvm_value **outputs)
+{
+    xcs_model *model = run->model;
+    const size_t input_count = run->list->input_count, output_count = xcvm_program_output_count(model->program);
+    const uint64_t begin = xcvm_clock_ns();
+    xcvm_error error = {.pc = -1};
+    xcvm_value **joined = xcvm_allocate_zeroed(&model->server->allocator, (input_count + 1) * sizeof *joined);
+    xcvm_status status =
+        joined == NULL ? XCVM_OUT_OF_MEMORY : xcs_batch_join(model, run->list, run->rows, joined, &error);
+    for (size_t i = 0; status == XCVM_OK && i < input_count; i++)
+        status = xcvm_session_set_input(run->session, i, joined[i], &error);
+    for (size_t i = 0; joined != NULL && i < input_count; i++)
+        xcvm_value_release(joined[i]);
+    xcvm_deallocate(&model->server->allocator, joined, (input_count + 1) * sizeof *joined);
+    if (status == XCVM_OK)
+        status = run_session(run, run->list, &error);
+    if (status != XCVM_OK)
+        return false;
+    const uint64_t run_ns = xcvm_clock_ns() - begin;
+    count_run(run, run_ns, run->count);
+    int64_t first = 0;
+    for (xcs_request *request = run->list, *next; request != NULL; request = next) {
+        next = request->next;
+        xcs_result result = {.size = sizeof result, .outputs = outputs, .output_count = output_count};
+        result.status = xcs_batch_split(model, run->session, first, request->rows, (xcvm_value **)outputs, &error);
+        result.reason = reason_of(result.status, true);
+        result.queue_ns = request->started_ns - request->submitted_ns;
+        result.run_ns = run_ns;
+        result.batch_rows = run->rows;
+        first += request->rows;
+        const bool made = result.status == XCVM_OK;
+        finish(run, request, &result, &error);
+        xcs_request_complete(request, &result);
+        for (size_t i = 0; made && i < output_count; i++)
+            xcvm_value_release((xcvm_value *)outputs[i]);
+    }
+    return true;
+}
+
+/* Returns the session. A client that ends, or that never began, is removed. */
+static void end_run(xcs_run *run, xcs_client *client, bool client_ends)
+{
+    xcs_model *model = run->model;
+    xcs_server *server = model->server;
+    xcvm_session *ended = NULL;
+    pthread_mutex_lock(&server->mutex);
+    *(run->before != NULL ? &run->before->next : &server->runs) = run->next;
+    if (run->next != NULL)
+        run->next->before = run->before;
+    model->running--;
+    server->running--;
+    if (client == NULL) {
+        model->idle[model->idle_count++] = run->session;
+    } else {
+        client->busy = false;
+        client->requests--;
+        client->last_ns = xcvm_clock_ns();
+        if (client_ends) {
+            ended = client->session;
+            client->session = NULL;
+        }
+        if (client->session == NULL && client->requests == 0)
+            xcs_client_remove_locked(model->entry, client);
+        else
+            client = NULL; /* not to be destroyed */
+        xcs_timer_set_locked(server, xcvm_clock_ns() + model->limits.clients.idle_ns);
+    }
+    pthread_mutex_unlock(&server->mutex);
+    xcvm_session_destroy(ended);
+    if (client != NULL)
+        xcs_client_destroy(server, client);
+}
+
+void xcs_run_execute(xcs_run *run)
+{
+    xcs_model *model = xcs_model_retain(run->model); /* beyond the requests */
+    xcs_client *client = run->list->client;
+    const bool client_ends = run->list->client_ends;
+    const size_t count = xcvm_program_output_count(model->program) + 1;
+    const xcvm_value *few[16];
+    const xcvm_value **outputs = count <= 16 ? few : xcvm_allocate(&model->server->allocator, count * sizeof *outputs);
+    if (outputs == NULL) {
+        for (xcs_request *request = run->list, *next; request != NULL; request = next) {
+            xcvm_error error;
+            xcs_result result = {.size = sizeof result, .reason = XCS_FAILED, .error = &error};
+            next = request->next;
+            result.status = xcvm_error_set(&error, XCVM_OUT_OF_MEMORY, "no memory for %zu outputs", count - 1);
+            finish(run, request, &result, &error);
+            xcs_request_complete(request, &result);
+        }
+    } else if (run->count == 1 || !execute_batch(run, outputs)) {
+        execute_singly(run, outputs);
+    }
+    if (outputs != few)
+        xcvm_deallocate(&model->server->allocator, outputs, count * sizeof *outputs);
+    end_run(run, client, client_ends);
+    xcs_model_release(model);
+}
