@@ -47,7 +47,7 @@ MODULES = {
 GLIBC = (2, 34)
 # Libraries that every system of that glibc has (PEP 600).
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libz.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-C_TREE = ["CMakeLists.txt", "CMakePresets.json", "LICENSE", "base", "cmake", "compiler", "formats", "include", "ops", "proto", "tape", "train", "vm"]
+C_TREE = ["CMakeLists.txt", "CMakePresets.json", "LICENSE", "base", "cmake", "compiler", "formats", "include", "ops", "proto", "server", "tape", "train", "vm"]
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror=implicit-function-declaration"]
 
 

@@ -34,7 +34,6 @@ XCVM_API size_t xct_arrays_find(const xct_arrays *arrays, const char *name);
  * and types below 8 bits. XCVM_NO_DTYPE reads two-byte elements as bf16 and refuses one-byte ones. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_arrays_read(const xct_arrays *arrays, size_t index, xcvm_dtype wanted,
                                                    xcvm_value **value, xcvm_error *error);
-
 /* Returns the bytes of an array's elements in an .npy or .npz file. Strings take as much as the longest, 4 bytes a
  * character; types below 8 bits take a byte. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_array_file_bytes(const xcvm_value *array, uint64_t *bytes, xcvm_error *error);
@@ -44,7 +43,6 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_array_save(const xcvm_value *array, uint6
 
 /* An .npz file that is being written. */
 typedef struct xct_archive xct_archive;
-
 XCVM_API XCVM_MUST_USE xcvm_status xct_archive_create(xcvm_sink sink, const xcvm_allocator *allocator,
                                                       xct_archive **archive, xcvm_error *error);
 /* Writes an array. Names must differ. UNSUPPORTED for an archive of 4 GB or more. */
