@@ -249,8 +249,9 @@ static xcvm_status check_circumstances(const xct_trainer *t, const xcvm_safetens
     XCVM_CHECK(error, read_note(file, #member, &was), INVALID_ARGUMENT, "a broken checkpoint: it has no " #member);    \
     is = t->circumstances.member;                                                                                      \
     if (is != was && is != 0 && was != 0) {                                                                            \
-        (void)snprintf(then, sizeof then, text, was);                                                                  \
-        (void)snprintf(now, sizeof now, text, is);                                                                     \
+        const uint64_t more = &t->circumstances.member == &t->circumstances.held_out; /* 0 stands for unknown */       \
+        (void)snprintf(then, sizeof then, text, was - more);                                                           \
+        (void)snprintf(now, sizeof now, text, is - more);                                                              \
         XCVM_FAIL(error, INVALID_ARGUMENT, "the checkpoint is of a training with %s, this one has %s", then, now);     \
     }
     CIRCUMSTANCES(CHECK)

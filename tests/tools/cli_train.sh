@@ -113,7 +113,7 @@ refuse 2 "adm" network.onnx -d line.npz --optimizer adm
 refuse 2 "speed" network.onnx -d line.npz --optimizer adam:speed=1
 refuse 2 'there is no schedule "sine"; there is: constant' network.onnx -d line.npz --schedule sine
 refuse 2 'there is no metric "auc"' network.onnx -d line.npz --metric auc
-refuse 2 'has no array "z"; it holds: x, y' network.onnx -d line.npz -i x=z
+refuse 2 'has no array "z"; it holds: x, y. Name the array with --input or --label' network.onnx -d line.npz -i x=z
 refuse 2 'there is no input "z"; there is: x' network.onnx -d line.npz -i z=x
 refuse 2 'a batch of 41 examples is larger than the data set, which has 40' network.onnx -d line.npz -b 41
 refuse 6 'none.npz: No such file' network.onnx -d none.npz
@@ -141,6 +141,7 @@ refuse 5 'memory' "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=imag
 echo '{}' >saved/step-000000000099.safetensors
 refuse 2 'not a safetensors file' network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 9 -b 8 --checkpoint saved --resume
 rm saved/step-000000000099.safetensors
+refuse 2 'of a training with 0 examples held out, this one has 8 examples held out' network.onnx -d line.npz --validation 0.2 --optimizer sgd:lr=0.01 --epochs 9 -b 8 --checkpoint saved --resume
 refuse 2 'of another model or optimizer' network.onnx -d line.npz --optimizer adam --epochs 9 -b 8 --checkpoint saved --resume
 
 # A disk that is full while a checkpoint is written: what there was before stays.

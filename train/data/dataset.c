@@ -151,8 +151,9 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
         for (size_t i = 0; i < xct_arrays_count(a) && i < 32; i++)
             append_name(names, sizeof names, &length, single ? shard->paths[*file] : xct_arrays_name_at(a, i));
     }
-    XCVM_FAIL(error, INVALID_ARGUMENT, "%s: has no array \"%.100s\"; it holds: %s", shard->paths[0], name,
-              length > 0 ? names : "nothing");
+    XCVM_FAIL(error, INVALID_ARGUMENT,
+              "%s: has no array \"%.100s\"; it holds: %s. Name the array with --input or --label", shard->paths[0],
+              name, length > 0 ? names : "nothing");
 }
 
 /* ---- Checks ---- */
