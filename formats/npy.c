@@ -236,7 +236,7 @@ static xcvm_status check_time(const xcvm_npy *npy, size_t index, xcvm_error *err
 {
     enum { MILLION_MASK = (1 << 20) - 1 };
     XCVM_CHECK(error, (index & MILLION_MASK) != 0 || npy->deadline_ns == 0 || xcvm_clock_ns() < npy->deadline_ns,
-               OUT_OF_TIME, "making a tensor of the array takes longer than it may");
+               OUT_OF_TIME, "reading the array exceeds the time limit");
     return XCVM_OK;
 }
 

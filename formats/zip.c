@@ -108,7 +108,7 @@ enum { PORTION = 1 << 22 };
 static xcvm_status check_time(const xcvm_zip *zip, xcvm_error *error)
 {
     XCVM_CHECK(error, zip->deadline_ns == 0 || xcvm_clock_ns() < zip->deadline_ns, OUT_OF_TIME,
-               "unpacking a member takes longer than it may");
+               "unpacking a member exceeds the time limit");
     return XCVM_OK;
 }
 

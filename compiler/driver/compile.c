@@ -104,7 +104,7 @@ static xcvm_status check_training(const xcc_options *o, xcvm_error *error)
                        o->training.all_reduce || o->training.train_batch_normalization ||
                        o->training.local_batch_normalization || o->training.group_count != 0;
     XCVM_CHECK(error, o->train != NULL || !asked, INVALID_ARGUMENT,
-               "an option of training programs is set, but there is no optimizer");
+               "an option of training programs is set without an optimizer. Set `train` (--train)");
     XCVM_CHECK(error, o->train == NULL || !o->backprop, INVALID_ARGUMENT,
                "a training program has no outputs for gradients; ask for one of the two");
     XCVM_CHECK(error, o->train == NULL || !o->inference, INVALID_ARGUMENT,
@@ -133,7 +133,8 @@ static xcvm_status check_onnx(const xcc_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error,
                o->onnx_export.data.call == NULL || (o->onnx_export.enabled && o->onnx_export.data_location != NULL),
-               INVALID_ARGUMENT, "a file for constants needs an ONNX model, and a name");
+               INVALID_ARGUMENT,
+               "a file of constants needs ONNX output and a file name. Use --emit onnx with --weights-file NAME");
     if (!o->onnx_export.enabled)
         return XCVM_OK;
     XCVM_CHECK(error,
@@ -175,9 +176,9 @@ static xcvm_status check_weights(const xcc_options *o, xcvm_error *error)
         o->weights.blocks == XCC_WEIGHTS_PLAIN || o->weights.dtype == XCVM_NO_DTYPE || o->weights.dtype == XCVM_F32,
         INVALID_ARGUMENT, "weights cannot be stored both as %s and in blocks", xcvm_dtype_name(o->weights.dtype));
     XCVM_CHECK(error, o->weights.blocks >= XCC_WEIGHTS_PLAIN && o->weights.blocks <= XCC_WEIGHTS_Q4A, INVALID_ARGUMENT,
-               "there is no form %d of weights in blocks", (int)o->weights.blocks);
+               "weights.blocks is %d; expected a value of xcc_weight_blocks", (int)o->weights.blocks);
     XCVM_CHECK(error, o->quantized.integers >= XCC_INTEGER_AUTO && o->quantized.integers <= XCC_INTEGER_NEVER,
-               INVALID_ARGUMENT, "integer is %d, which is none of auto, always and never", (int)o->quantized.integers);
+               INVALID_ARGUMENT, "quantized.integer is %d; expected auto, always or never", (int)o->quantized.integers);
     XCVM_CHECK(error,
                o->weights.compute == XCVM_NO_DTYPE || o->weights.compute == XCVM_F32 || o->weights.compute == XCVM_BF16,
                INVALID_ARGUMENT, "products cannot be computed in %s, f32 or bf16 is needed",
@@ -214,30 +215,32 @@ static xcvm_status check_gradients(const xcc_options *o, xcvm_error *error)
 {
     const bool differentiates = o->backprop || o->train != NULL;
     XCVM_CHECK(error, differentiates || (o->loss == NULL && o->gradients.wrt_count == 0), INVALID_ARGUMENT,
-               "a loss, or what to differentiate it by, is named, but no gradients are asked for");
+               "a loss or variables of differentiation are named without gradients. Set `backprop` (--backprop) or "
+               "`train` (--train)");
     XCVM_CHECK(error,
                (o->backprop || (o->gradients.phase == XCC_PHASE_WHOLE && o->gradients.order == 0)) &&
                    (differentiates || !o->gradients.straight_through),
-               INVALID_ARGUMENT, "gradients of some kind are asked for, but backprop is not");
+               INVALID_ARGUMENT, "an option of gradients is set without `backprop` (--backprop)");
     XCVM_CHECK(error,
                o->gradients.phase == XCC_PHASE_WHOLE || (o->states.pair_count == 0 && o->states.pattern_count == 0),
                INVALID_ARGUMENT, "forward and backward as programs of their own have no states");
-    XCVM_CHECK(error, o->gradients.phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT, "there is no phase %d",
-               (int)o->gradients.phase);
+    XCVM_CHECK(error, o->gradients.phase <= XCC_PHASE_BACKWARD, INVALID_ARGUMENT,
+               "gradients.phase is %d; expected a value of xcc_phase", (int)o->gradients.phase);
     XCVM_CHECK(error, o->gradients.order >= 0 && o->gradients.order <= 2, INVALID_ARGUMENT,
-               "there are gradients of order 1 and 2, not %d", o->gradients.order);
-    XCVM_CHECK(error,
-               o->gradients.order < 2 || (!o->gradients.straight_through && o->gradients.phase == XCC_PHASE_WHOLE),
-               INVALID_ARGUMENT, "the second order is neither straight-through nor in two programs");
+               "gradients.order is %d; expected 1 or 2", o->gradients.order);
+    XCVM_CHECK(
+        error, o->gradients.order < 2 || (!o->gradients.straight_through && o->gradients.phase == XCC_PHASE_WHOLE),
+        INVALID_ARGUMENT, "gradients of order 2 cannot be combined with straight-through gradients or two programs");
     for (size_t i = 0; i < o->gradients.vjp_count; i++)
         XCVM_CHECK(error,
                    o->gradients.vjps != NULL && o->gradients.vjps[i].function != NULL &&
                        o->gradients.vjps[i].vjp != NULL,
                    INVALID_ARGUMENT, "a vector-Jacobian product is NULL, or that of NULL");
     XCVM_CHECK(error, differentiates || o->recompute.method == NULL || strcmp(o->recompute.method, "none") == 0,
-               INVALID_ARGUMENT, "recomputation is asked for, but no gradients");
+               INVALID_ARGUMENT,
+               "recomputation is set without gradients. Set `backprop` (--backprop) or `train` (--train)");
     XCVM_CHECK(error, o->recompute.method != NULL || o->recompute.memory_budget == 0, INVALID_ARGUMENT,
-               "a memory budget is given, but no recomputation asked for that would obey it");
+               "a memory budget is set without a recomputation method that uses it");
     for (size_t i = 0; i < o->gradients.wrt_count; i++)
         XCVM_CHECK(error, o->gradients.wrt != NULL && o->gradients.wrt[i] != NULL, INVALID_ARGUMENT,
                    "a name to differentiate by is NULL");
@@ -251,7 +254,8 @@ static xcvm_status check_dump(const xcc_options *o, xcvm_error *error)
     for (size_t i = 0; i < xcc_pass_count(); i++)
         if (strcmp(o->debug.dump_after, xcc_pass_at(i)->name) == 0)
             return XCVM_OK;
-    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT, "there is no pass %s", o->debug.dump_after);
+    return xcvm_error_set(error, XCVM_INVALID_ARGUMENT,
+                          "unknown pass %s. `xcvm compile --list-passes` lists the passes", o->debug.dump_after);
 }
 
 static xcvm_status check_options(const xcc_options *o, xcvm_error *error)

@@ -73,9 +73,9 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     const bool has_channels = xcvm_blocked_has_channels(a->algorithm);
     c->plain = a->x->rank == axes + 2;
     if (a->algorithm == XCVM_BLOCKED_direct_pairs)
-        return xcc_c_refuse(x, "it is computed in bf16, for which there is no C");
+        return xcc_c_refuse(x, "C export does not support its computation in bf16");
     if (!xcc_c_is_f32(a->w) || a->algorithm == XCVM_BLOCKED_winograd_strided)
-        return xcc_c_refuse(x, "its filters are packed in a way that there is no C for");
+        return xcc_c_refuse(x, "C export does not support the layout of its filters");
     for (int i = 0; i < axes; i++)
         kernel[i] = transformed ? 3 : a->w->dims[a->w->rank - 1 - axes + i];
     const int64_t blocks = a->w->dims[transformed ? 1 : 0];
@@ -84,7 +84,7 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     const bool winograd = xcvm_blocked_is_winograd(a->algorithm);
     for (int i = 0; winograd && i < axes; i++)
         if (axes > 2 || a->dilations.at[i] != 1 || c->plain)
-            return xcc_c_refuse(x, "there is no C for Winograd's algorithm over volumes or dilated windows");
+            return xcc_c_refuse(x, "C export does not support Winograd's algorithm for volumes or dilated windows");
     /* y as it is before pooling. */
     xcvm_value from = *a->x, to = *a->y;
     from.rank = to.rank = (int8_t)(axes + 2);
@@ -231,7 +231,7 @@ static bool write_blocked_conv(xcc_c_export *x, xcc_c_step *step)
                                   .stride = {1, 2, 2},
                                   .dilation = {1, 1, 1}};
         if (f.kind != XCVM_ACTIVATION_none || !winograd)
-            return xcc_c_refuse(x, "there is no C for it with a pool");
+            return xcc_c_refuse(x, "C export does not support it with a pool");
         xcc_c_line(x, "        xc_max_pool_f32(&%s, %s, %s, NULL, %lld, 16, 0, -INFINITY);\n",
                    xcc_c_window_table(x, &pool), y, xcc_c_write(x, a->y), (long long)(batch * c.outputs));
     }

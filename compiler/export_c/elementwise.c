@@ -235,7 +235,7 @@ static bool write_formula(xcc_c_export *x, const line *l, xcvm_dtype dtype, cons
         write_indent(x, depth);
         xcc_c_line(x, "%s = (%s)(%s);\n", to, type, f.first);
     } else {
-        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export does not support it on %s", xcvm_dtype_name(dtype));
     }
     return true;
 }
@@ -353,7 +353,7 @@ static bool write_binary(xcc_c_export *x, const xcc_c_step *step)
         name = opcode == XCVM_OP_Less ? "Greater" : "GreaterOrEqual";
     const line *l = FIND(of_two, name);
     if (l == NULL)
-        return xcc_c_refuse(x, "there is no C for it");
+        return xcc_c_refuse(x, "C export does not support it");
     const xcvm_value *in[] = {step->in[swapped ? 1 : 0], step->in[swapped ? 0 : 1]}, *y = step->out[0];
     const xcvm_dtype dtype = (xcvm_dtype)in[0]->dtype;
     formula f;
@@ -364,7 +364,7 @@ static bool write_binary(xcc_c_export *x, const xcc_c_step *step)
                                          : l->integers,
                     &f) ||
         is(&f, "NONE") || (!is_float && xcvm_dtype_is_float((xcvm_dtype)in[1]->dtype)))
-        return xcc_c_refuse(x, "there is no C for it on %s and %s", xcvm_dtype_name(dtype),
+        return xcc_c_refuse(x, "C export does not support it on %s and %s", xcvm_dtype_name(dtype),
                             xcvm_dtype_name((xcvm_dtype)in[1]->dtype));
     nest n;
     make_nest(&n, y, in, 2);

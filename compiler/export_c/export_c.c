@@ -95,7 +95,7 @@ static void write_kernel(xcc_c_export *x, xcc_c_step *step)
     if (!xcc_c_write_elementwise(x, step, &known) && !known) {
         const xcc_c_row *row = find_row(step->schema->opcode);
         if (row == NULL)
-            (void)xcc_c_refuse(x, "there is no C for it");
+            (void)xcc_c_refuse(x, "C export does not support it");
         else
             (void)row->write(x, step);
     }
@@ -140,15 +140,15 @@ static void write_out(xcc_c_export *x, size_t pc)
         return;
     const xcvm_value *declared = result < outputs ? xcc_c_output_value(x, result) : &x->states[result - outputs].type;
     if (!same_type(given, declared))
-        (void)xcc_c_refuse(x, "it gives another type or shape than %s",
+        (void)xcc_c_refuse(x, "its type or shape differs from that of %s",
                            result < outputs ? "elsewhere" : "its state has");
     else if (result >= outputs && !may_store(x, pc))
-        (void)xcc_c_refuse(x, "a state is stored where not every run comes by, or in front of a jump");
+        (void)xcc_c_refuse(x, "a state is stored in a branch or before a jump");
     else if (result < x->image->output_count)
         write_copy_out(x, &x->steps[pc], xcc_c_output_name(x, result));
     else if (x->steps[pc].in[0] != NULL && xcc_c_value_of(x->steps[pc].in[0])->place == XCC_C_STATE &&
              xcc_c_value_of(x->steps[pc].in[0])->index != result - x->image->output_count)
-        (void)xcc_c_refuse(x, "a state takes the value of another one as it is");
+        (void)xcc_c_refuse(x, "a state stores another state without a copy");
 }
 
 static void write_stores(xcc_c_export *x)
@@ -223,17 +223,19 @@ static void write_steps(xcc_c_export *x)
 static xcvm_status check_options(const xcc_export_c_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error, o != NULL && o->size == sizeof *o && o->source.call != NULL && o->header.call != NULL,
-               INVALID_ARGUMENT, "options need sinks for source and header, and size = sizeof(xcc_export_c_options)");
+               INVALID_ARGUMENT,
+               "the options need sinks for source and header, and size = sizeof(xcc_export_c_options)");
     const char *const names[] = {o->name, o->arena_in};
     for (size_t i = 0; i < 2; i++) {
         const char *name = names[i];
         bool good = name == NULL || (name[0] != '\0' && !isdigit((unsigned char)name[0]));
         for (; name != NULL && *name != '\0'; name++)
             good = good && (isalnum((unsigned char)*name) || *name == '_' || (i == 1 && *name == '.'));
-        XCVM_CHECK(error, good && (names[i] == NULL || strlen(names[i]) < 64), INVALID_ARGUMENT,
-                   i == 0 ? "%s is no name of a C function"
-                          : "%s is no name of an array, nor of a section with a point",
-                   names[i]);
+        XCVM_CHECK(
+            error, good && (names[i] == NULL || strlen(names[i]) < 64), INVALID_ARGUMENT,
+            i == 0 ? "%s is no name of a C function"
+                   : "the option has the value %s; expected the name of an array, or of a section with a leading point",
+            names[i]);
     }
     static const char *const taken[] = {"arena", "context", "weights"};
     for (size_t i = 0; o->arena_in != NULL && i < sizeof taken / sizeof *taken; i++)

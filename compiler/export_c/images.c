@@ -105,7 +105,7 @@ static bool write_weighted(xcc_c_export *x, const xcvm_resize *r)
     double low, high;
     const bool bounded = bounds_of(dtype, &low, &high);
     if (!bounded && dtype != XCVM_F32 && dtype != XCVM_F64)
-        return xcc_c_refuse(x, "there is no C for it on %s unless it is by the nearest", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export supports %s for mode nearest only", xcvm_dtype_name(dtype));
     const char *const room = xcc_c_scratch(x, 2 * buffer * sizeof(float));
     const char *const buffers[2] = {room, xcc_c_format(x, "%s + %zu", room, buffer)};
     const char *from = r->direct ? xcc_c_read(x, a->x) : buffers[0];
@@ -147,7 +147,7 @@ static bool write_resize(xcc_c_export *x, xcc_c_step *step)
     if (!is_known(a->scales) || !is_known(a->sizes) || !is_known(a->roi))
         return xcc_c_refuse(x, "its scales, sizes or region are not constant");
     if (a->x->rank == 0 || xcvm_element_count(a->x) == 0)
-        return xcc_c_refuse(x, "there is no C for it on what has no axes or elements");
+        return xcc_c_refuse(x, "C export does not support operands without axes or elements");
     if (xcvm_resize_plan(&error, a, &r) != XCVM_OK)
         return xcc_c_refuse(x, "%s", error.message);
     if (r.taps > MOST_TAPS || r.positions > MOST_TAPS)
@@ -163,7 +163,8 @@ static bool write_resize(xcc_c_export *x, xcc_c_step *step)
     if (bounds_of(dtype, &low, &high))
         beyond = fmin(fmax(trunc(beyond), low), high);
     else if (r.any_outside && dtype != XCVM_F32 && dtype != XCVM_F64)
-        return xcc_c_refuse(x, "there is no C for it on %s where positions lie outside", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export does not support %s with positions outside of the image",
+                            xcvm_dtype_name(dtype));
     write_nearest(x, &r);
     if (r.any_outside)
         write_outside(x, &r, xcc_c_write(x, a->y),
@@ -181,10 +182,10 @@ static bool write_grid_sample(xcc_c_export *x, xcc_c_step *step)
     const int axes = a->x->rank - 2;
     const size_t index = x->table_count++;
     if (!is_float(a->x) || !is_float(a->grid))
-        return xcc_c_refuse(x, "there is no C for it on %s with a grid of %s", xcvm_dtype_name(dtype),
+        return xcc_c_refuse(x, "C export does not support it on %s with a grid of %s", xcvm_dtype_name(dtype),
                             xcvm_dtype_name((xcvm_dtype)a->grid->dtype));
     if (xcvm_element_count(a->x) == 0)
-        return xcc_c_refuse(x, "there is no C for it on what has no elements");
+        return xcc_c_refuse(x, "C export does not support operands without elements");
     xcc_c_put(
         &x->tables,
         "\nstatic const xc_grid xc_table_%zu = {.batch = %lld, .channels = %lld, .points = %lld, .axes = %d, .taps "
@@ -211,12 +212,13 @@ static bool write_roi_align(xcc_c_export *x, xcc_c_step *step)
     const xcvm_RoiAlign_args *a = step->args;
     const size_t index = x->table_count++;
     if (!is_float(a->x))
-        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
+        return xcc_c_refuse(x, "C export does not support it on %s", xcvm_dtype_name((xcvm_dtype)a->x->dtype));
     /* Conditions that the VM checks in each run. */
     if (xcvm_element_count(a->x) == 0 || a->batch_indices->rank != 1 || a->batch_indices->dims[0] != a->rois->dims[0])
-        return xcc_c_refuse(x, "there is no C for it on nothing, or on another number of batch_indices than of rois");
+        return xcc_c_refuse(x, "C export needs operands with elements, and as many batch_indices as rois");
     if (a->sampling_ratio > XCVM_MOST_SAMPLES)
-        return xcc_c_refuse(x, "there is no C for more than %d samples along an axis of a cell", XCVM_MOST_SAMPLES);
+        return xcc_c_refuse(x, "C export does not support more than %d samples along an axis of a cell",
+                            XCVM_MOST_SAMPLES);
     xcc_c_put(&x->tables,
               "\nstatic const xc_regions xc_table_%zu = {.count = %lld, .batch = %lld, .channels = %lld, .in = {%lld, "
               "%lld}, .cells = {%lld, %lld}, .samples = %lld, .legacy = %d, .greatest = %d, .scale = ",

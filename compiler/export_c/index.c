@@ -135,7 +135,7 @@ static bool write_one_hot(xcc_c_export *x, xcc_c_step *step)
     const int axis = xcc_c_axis(a->axis, a->y->rank);
     const xcvm_dtype dtype = (xcvm_dtype)a->indices->dtype;
     if (!xcvm_dtype_in(dtype, XCVM_TYPES_INT))
-        return xcc_c_refuse(x, "there is no C for indices of %s", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export does not support indices of %s", xcvm_dtype_name(dtype));
     xcc_c_line(x, "        xc_one_hot_%s(%s, %s, %lld, %lld, %lld, %zu, %s);\n", xcc_c_suffix(dtype),
                xcc_c_read(x, a->indices), xcc_c_write(x, a->y), (long long)xcc_c_product(a->y->dims, 0, axis),
                (long long)a->y->dims[axis], (long long)xcc_c_product(a->y->dims, axis + 1, a->y->rank), size_of(a->y),

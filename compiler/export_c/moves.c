@@ -72,7 +72,7 @@ static bool write_same(xcc_c_export *x, xcc_c_step *step)
 static bool write_bits(xcc_c_export *x, xcc_c_step *step)
 {
     if (xcc_c_is(step->out[0], XCVM_BOOL))
-        return xcc_c_refuse(x, "there is no C for bits as bool");
+        return xcc_c_refuse(x, "C export does not support bits as bool");
     return write_same(x, step);
 }
 

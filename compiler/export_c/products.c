@@ -22,7 +22,7 @@ static bool finish_gemm(xcc_c_export *x, const xcvm_Gemm_args *a, const char *ty
     const xcvm_dtype dtype = (xcvm_dtype)y->dtype;
     const bool is_float = xcvm_dtype_is_float(dtype);
     if (!is_float && (a->alpha != 1.0 || (c != NULL && a->beta != 1.0)))
-        return xcc_c_refuse(x, "there is no C for its factors of integers");
+        return xcc_c_refuse(x, "C export does not support its factors of integers");
     if (a->alpha != 1.0 || c != NULL) {
         int64_t row = 0, column = 0;
         if (c != NULL && c->rank > 0 && c->dims[c->rank - 1] > 1)
@@ -199,7 +199,7 @@ const char *xcc_c_window_table(xcc_c_export *x, const xcvm_window *w)
 static bool has_window_axes(xcc_c_export *x, const xcvm_value *v)
 {
     return (v->rank >= 3 && v->rank <= XCVM_WINDOW_AXES + 2) ||
-           xcc_c_refuse(x, "there is no C for it over %d axes", v->rank - 2);
+           xcc_c_refuse(x, "C export does not support it over %d axes", v->rank - 2);
 }
 
 /* Elements of a plane with its padding. */
@@ -318,7 +318,7 @@ static bool pool_window(xcc_c_export *x, const xcvm_value *v, const xcvm_value *
            padded.at[axes - 1 + kernel.count] == 0)
         *inner *= v->dims[axes-- + 1];
     if (axes > XCVM_WINDOW_AXES)
-        return xcc_c_refuse(x, "there is no C for it over %zu axes", axes);
+        return xcc_c_refuse(x, "C export does not support it over %zu axes", axes);
     memcpy(first, padded.at, axes * sizeof *first);
     memcpy(first + axes, padded.at + kernel.count, axes * sizeof *first);
     xcvm_value from = *v, to = *y;
@@ -337,7 +337,7 @@ static bool write_max_pool(xcc_c_export *x, xcc_c_step *step)
     if (!pool_window(x, a->x, a->y, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad, &w, &inner))
         return false;
     if (a->indices != NULL && inner != 1)
-        return xcc_c_refuse(x, "there is no C for indices of windows of 1");
+        return xcc_c_refuse(x, "C export does not support indices of windows of 1");
     if (step->conv != NULL)
         return xcc_c_write_pooled(x, step->conv, a->y, &w);
     if (x->vectors && inner == 16 && xcc_c_is_f32(a->x)) {

@@ -55,7 +55,7 @@ static const char *float_at(xcc_c_export *x, const xcvm_value *v, const char *at
 
 static bool has_whole_codes(xcc_c_export *x, const xcvm_value *v)
 {
-    return !xcc_c_is(v, XCVM_F4E2M1) || xcc_c_refuse(x, "there is no C for it on f4e2m1");
+    return !xcc_c_is(v, XCVM_F4E2M1) || xcc_c_refuse(x, "C export does not support it on f4e2m1");
 }
 
 static bool write_quantize(xcc_c_export *x, xcc_c_step *step)
@@ -64,7 +64,7 @@ static bool write_quantize(xcc_c_export *x, xcc_c_step *step)
     const int bits = (int)xcvm_dtype_bits((xcvm_dtype)a->y->dtype);
     const bool negative = is_signed(a->y);
     if (xcvm_dtype_in(a->precision, XCVM_TYPES_HALF))
-        return xcc_c_refuse(x, "there is no C for a precision of %s", xcvm_dtype_name(a->precision));
+        return xcc_c_refuse(x, "C export does not support a precision of %s", xcvm_dtype_name(a->precision));
     if (!has_whole_codes(x, a->y) || !begin_pieces(x, a->x, a->scale, a->axis, a->block_size))
         return false;
     const char *const code =
@@ -310,7 +310,7 @@ static bool find_step(xcc_c_export *x, const xcvm_value *v, const char *what, in
     const size_t given = v != NULL ? xcvm_element_count(v) : 1;
     *step = given != 1;
     return given == 1 || given == (size_t)count ||
-           xcc_c_refuse(x, "there is no C for numbers of %s that differ between matrices", what);
+           xcc_c_refuse(x, "C export does not support numbers of %s that differ between matrices", what);
 }
 
 /* A table of the properties of operands a and b for functions of c_runtime; false after a refusal. */
@@ -337,7 +337,7 @@ static const char *zero_of(xcc_c_export *x, const xcvm_value *zero)
 static bool has_float_scales(xcc_c_export *x, const xcvm_value *a, const xcvm_value *b, const xcvm_value *y)
 {
     return (xcc_c_is(a, XCVM_F32) && xcc_c_is(b, XCVM_F32) && xcc_c_is(y, XCVM_F32)) ||
-           xcc_c_refuse(x, "there is no C for scales that are not f32");
+           xcc_c_refuse(x, "C export does not support scales that are not f32");
 }
 
 static bool write_matmul_integer(xcc_c_export *x, xcc_c_step *step)

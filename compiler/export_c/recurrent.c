@@ -76,7 +76,7 @@ static bool write_network(xcc_c_export *x, const network *n)
     const int64_t blocks = packed ? (int64_t)xcvm_packed_panels((size_t)n->hidden) : 1;
     const xcvm_dtype dtype = (xcvm_dtype)n->x->dtype;
     if (dtype != XCVM_F32)
-        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export does not support it on %s", xcvm_dtype_name(dtype));
     if (n->form.weights == XCVM_RECURRENT_PANELS && !xcc_c_is(n->r, XCVM_F32))
         return xcc_c_refuse(x, "its weights are of %s", xcvm_dtype_name((xcvm_dtype)n->r->dtype));
     const size_t index = x->table_count++;
@@ -182,7 +182,7 @@ typedef struct cell {
 static bool begin_cell(cell *q, xcc_c_export *x, const xcvm_value *v, int64_t children, int layout)
 {
     if (v->dtype != XCVM_F32 && v->dtype != XCVM_F64)
-        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
+        return xcc_c_refuse(x, "C export does not support it on %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
     const size_t columns = (size_t)v->dims[v->rank - 1];
     *q = (cell){.x = x,
                 .type = xcc_c_suffix((xcvm_dtype)v->dtype),

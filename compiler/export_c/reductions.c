@@ -89,7 +89,7 @@ static bool write_reduction(xcc_c_export *x, xcc_c_step *step)
                compares = r->opcode == XCVM_OP_ReduceMax || r->opcode == XCVM_OP_ReduceMin;
     const bool without_sign = xcvm_dtype_in(dtype, XCVM_TYPES_UNSIGNED | XCVM_TYPES_BOOL);
     if (!is_float && r->whole_step == NULL)
-        return xcc_c_refuse(x, "there is no C for it on %s", xcvm_dtype_name(dtype));
+        return xcc_c_refuse(x, "C export does not support it on %s", xcvm_dtype_name(dtype));
     loops l;
     find_loops(a->x, mask, &l);
     const char *start = r->start;
@@ -188,7 +188,7 @@ static bool write_softmax(xcc_c_export *x, xcc_c_step *step)
     const int axis = xcc_c_axis(a->axis, a->x->rank);
     const int kind = step->schema->opcode == XCVM_OP_Softmax ? 0 : step->schema->opcode == XCVM_OP_LogSoftmax ? 1 : 2;
     if (axis < 0 || axis >= a->x->rank)
-        return xcc_c_refuse(x, "there is no C for it on a number");
+        return xcc_c_refuse(x, "C export does not support it on a number");
     xcc_c_line(x, "        xc_softmax_%s(%s, %s, %lld, %lld, %lld, %d);\n", suffix_of(a->x), xcc_c_read(x, a->x),
                xcc_c_write(x, a->y), (long long)xcc_c_product(a->x->dims, 0, axis), (long long)a->x->dims[axis],
                (long long)xcc_c_product(a->x->dims, axis + 1, a->x->rank), kind);
@@ -214,9 +214,9 @@ static bool write_rows(xcc_c_export *x, const xcvm_value *v, const xcvm_value *y
     const xcvm_value *const stashed[] = {mean, deviation};
     for (int i = 0; i < 2; i++) {
         if (all[i] != NULL && (long long)xcvm_element_count(all[i]) != count)
-            return xcc_c_refuse(x, "there is no C for its broadcast scale");
+            return xcc_c_refuse(x, "C export does not support its broadcast scale");
         if (stashed[i] != NULL && stashed[i]->dtype != v->dtype)
-            return xcc_c_refuse(x, "there is no C for its stash_type");
+            return xcc_c_refuse(x, "C export does not support its stash_type");
     }
     xcc_c_line(x, "        xc_normalize_%s(%s, %s, %s, %s, %s, %s, %lld, %lld, %s, %d);\n", suffix_of(v),
                xcc_c_read(x, v), xcc_c_write(x, y), xcc_c_read(x, scale), xcc_c_read(x, b), xcc_c_write(x, mean),
@@ -266,7 +266,7 @@ static bool write_batch(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BatchNormalization_args *a = step->args;
     if (a->scale->dtype != a->x->dtype || a->b->dtype != a->x->dtype || a->mean->dtype != a->x->dtype)
-        return xcc_c_refuse(x, "there is no C for operands of different types");
+        return xcc_c_refuse(x, "C export does not support operands of different types");
     if (a->training_mode) {
         xcc_c_line(x, "        xc_batch_norm_training_%s(%s, %s, %s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %s, %s);\n",
                    suffix_of(a->x), xcc_c_read(x, a->x), xcc_c_write(x, a->y), xcc_c_read(x, a->scale),
@@ -293,7 +293,7 @@ static bool write_batch_gradient(xcc_c_export *x, xcc_c_step *step)
 {
     const xcvm_BatchNormalizationGradient_args *a = step->args;
     if (a->scale->dtype != a->x->dtype)
-        return xcc_c_refuse(x, "there is no C for operands of different types");
+        return xcc_c_refuse(x, "C export does not support operands of different types");
     xcc_c_line(x, "        xc_batch_norm_gradient_%s(%s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %s);\n", suffix_of(a->x),
                xcc_c_read(x, a->g), xcc_c_read(x, a->x), xcc_c_read(x, a->scale), xcc_c_write(x, a->dx),
                xcc_c_write(x, a->dscale), xcc_c_write(x, a->db), (long long)a->x->dims[0], (long long)a->x->dims[1],
@@ -387,10 +387,10 @@ static bool write_attention(xcc_c_export *x, xcc_c_step *step)
     const char *const type = type_of(a->q);
     own.nonpad_kv_seqlen = NULL;
     if (a->qk != NULL)
-        return xcc_c_refuse(x, "there is no C for its scores as a result");
+        return xcc_c_refuse(x, "C export does not support its scores as a result");
     if ((a->v != NULL && a->v->dtype != a->q->dtype) ||
         (a->mask != NULL && a->mask->dtype != a->q->dtype && !xcc_c_is(a->mask, XCVM_BOOL)))
-        return xcc_c_refuse(x, "there is no C for operands of different types");
+        return xcc_c_refuse(x, "C export does not support operands of different types");
     xcvm_attention d;
     if (xcvm_attention_read(x->error, a, &d) != XCVM_OK)
         return xcc_c_refuse(x, "%s", x->error->message);

@@ -38,7 +38,7 @@ static const char *write_table(xcc_c_export *x, const transform *t)
 static bool is_bounded(xcc_c_export *x, int64_t length)
 {
     return (length > 0 && length <= MOST_POINTS) ||
-           xcc_c_refuse(x, "there is no C for transforms of %lld points", (long long)length);
+           xcc_c_refuse(x, "C export does not support transforms of %lld points", (long long)length);
 }
 
 static const char *room_of(xcc_c_export *x, int64_t length)

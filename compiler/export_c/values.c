@@ -132,7 +132,7 @@ static bool check_known(xcc_c_export *x, const xcc_c_step *step)
 {
     const bool known = operands_known(step);
     if (!known && x->refused == 0)
-        (void)xcc_c_refuse(x, "it takes what is set further down in the text");
+        (void)xcc_c_refuse(x, "it reads a value that is set later in the program");
     return known;
 }
 
@@ -158,9 +158,9 @@ static bool check_operand(xcc_c_export *x, const xcvm_value *v, xcvm_dtypes type
     if (v == NULL)
         return true;
     if (v->kind != XCVM_KIND_TENSOR)
-        return xcc_c_refuse(x, "it takes what is no tensor");
+        return xcc_c_refuse(x, "it reads a value that is no tensor");
     if (!xcvm_dtype_in((xcvm_dtype)v->dtype, types))
-        return xcc_c_refuse(x, "it takes %s, and C is made for f32, f64, bool and integers of 8 to 64 bits",
+        return xcc_c_refuse(x, "it reads %s; C export supports f32, f64, bool and integers of 8 to 64 bits",
                             xcvm_dtype_name((xcvm_dtype)v->dtype));
     return true;
 }
@@ -168,7 +168,7 @@ static bool check_operand(xcc_c_export *x, const xcvm_value *v, xcvm_dtypes type
 static bool check_result(xcc_c_export *x, const xcvm_value *v, xcvm_dtypes types)
 {
     if (v->kind != XCVM_KIND_TENSOR)
-        return xcc_c_refuse(x, "it gives what is no tensor");
+        return xcc_c_refuse(x, "its result is no tensor");
     if (!xcvm_dtype_in((xcvm_dtype)v->dtype, types))
         return xcc_c_refuse(x, "it gives %s", xcvm_dtype_name((xcvm_dtype)v->dtype));
     if (v->rank < 0 || !xcvm_dims_known(v))
@@ -287,7 +287,7 @@ static xcvm_status read_stack(reader *r, xcc_c_step *step, size_t pc)
     XCVM_TRY(bind(r, step));
     if (step->schema->opcode == XCVM_OP_SequenceConstruct) {
         if (!step->stack->bounded) {
-            (void)xcc_c_refuse(x, "how many rounds the loop takes that fills it is only known when it runs");
+            (void)xcc_c_refuse(x, "the number of iterations of the loop that fills it depends on the run");
             return XCVM_OK;
         }
         items->begin = pc;
@@ -304,7 +304,7 @@ static xcvm_status read_stack(reader *r, xcc_c_step *step, size_t pc)
             continue;
         if (!xcc_c_value_of(v)->set) {
             if (x->refused == 0)
-                (void)xcc_c_refuse(x, "it takes what is set further down in the text");
+                (void)xcc_c_refuse(x, "it reads a value that is set later in the program");
             return XCVM_OK;
         }
         need_until((xcc_c_value *)(uintptr_t)v, pc);
@@ -590,7 +590,7 @@ xcvm_status xcc_c_place_values(xcc_c_export *x)
         for (const xcc_c_value *v = x->values[i]; v->base != NULL; v = v->base)
             x->values[i]->offset = v->base->offset;
     x->scratch_offset = end;
-    XCVM_CHECK(x->error, end < (uint64_t)PTRDIFF_MAX / 2, UNSUPPORTED, "the program's values take %llu bytes",
+    XCVM_CHECK(x->error, end < (uint64_t)PTRDIFF_MAX / 2, UNSUPPORTED, "the values of the program need %llu bytes",
                (unsigned long long)end);
     return XCVM_OK;
 }

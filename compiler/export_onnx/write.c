@@ -406,7 +406,7 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
         XCVM_TRY(write_external(w, &e));
     XCVM_CHECK(m->error, e.sent, IO, "the constants' file cannot be written");
     XCVM_CHECK(m->error, onnx__model_proto__get_packed_size(&model) <= INT32_MAX, UNSUPPORTED,
-               "an ONNX model of 2 GB or more needs its constants in a file of their own");
+               "an ONNX model of 2 GB or more needs a separate file for constants. Use --weights-file NAME");
     sink_buffer b = {.base = {.append = append}, .sink = sink};
     (void)onnx__model_proto__pack_to_buffer(&model, &b.base);
     XCVM_CHECK(m->error, !b.failed, IO, "the model cannot be written");

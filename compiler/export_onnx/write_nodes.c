@@ -364,7 +364,7 @@ static xcvm_status write_batch_normalization(xcc_onnx_writer *w, xcc_onnx_nodes 
 {
     const xcvm_BatchNormalization_args *a = n->args;
     if (a->training_mode == 0 && (a->running_mean != NULL || a->running_var != NULL))
-        return xcc_onnx_refuse(w, "ONNX gives running statistics in training alone");
+        return xcc_onnx_refuse(w, "ONNX returns running statistics in training mode only");
     return write_same(w, nodes, n, n->schema->name);
 }
 
@@ -409,7 +409,7 @@ static xcvm_status write_filter_gradient(xcc_onnx_writer *w, xcc_onnx_nodes *nod
     const size_t axes = a->kernel_shape.count;
     int64_t perm[XCVM_MAX_RANK] = {1, 0}, places[XCVM_MAX_RANK], zeros[XCVM_MAX_RANK] = {0};
     if (a->group != 1)
-        return xcc_onnx_refuse(w, "there is no combination for it of groups");
+        return xcc_onnx_refuse(w, "ONNX has no combination of operators for it with several groups");
     for (size_t i = 0; i < axes; i++)
         perm[i + 2] = places[i] = (int64_t)i + 2;
     int64_t *kept = xcc_alloc(w->m, (axes + 2) * sizeof *kept);

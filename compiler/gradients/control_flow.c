@@ -13,7 +13,7 @@ bool xcc_bodies_can_copy(xcc_vjp *d)
     for (size_t i = 0; i < d->node->body_count; i++)
         for (const xcc_node *n = d->node->bodies[i]->first; n != NULL; n = n->next)
             if (xcc_bodies_draw(n)) {
-                xcc_refuse(d, "has no gradient yet where a body in its body draws random numbers");
+                xcc_refuse(d, "has no gradient yet if a nested body draws random numbers");
                 return false;
             }
     return true;

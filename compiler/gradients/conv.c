@@ -107,7 +107,7 @@ XCC_GRADIENT(Conv)
     const xcvm_Conv_args *a = XCC_ARGS(Conv, d->node);
     const xcc_window window = {a->strides, a->pads, a->dilations, a->group};
     if (a->activation != XCVM_ACTIVATION_none || a->affine.count > 0) {
-        xcc_refuse(d, "has an activation, which only a pass behind differentiation gives it");
+        xcc_refuse(d, "has an activation, which only a pass after differentiation adds");
         return;
     }
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))

@@ -246,8 +246,8 @@ static void find_problems(backward_pass *w, const xcc_node *first)
             add_problem(w, n, "cannot be differentiated");
         else if (takes_quantized(w, n) && !passes_quantized(n))
             add_problem(w, n,
-                        "takes quantized numbers, whose straight-through gradients come from DequantizeLinear, Cast "
-                        "and what moves all of them alone");
+                        "reads quantized numbers; straight-through gradients support only DequantizeLinear, Cast and "
+                        "operators that move elements");
     }
 }
 
@@ -368,7 +368,7 @@ static xcvm_status build_backward(backward_pass *w, xcc_graph *g)
         XCVM_TRY(xcc_poll(w->m));
         XCVM_CHECK(w->m->error,
                    w->m->compilation->value_limit == 0 || w->m->value_count <= w->m->compilation->value_limit,
-                   UNSUPPORTED, "the gradients of the model take too many nodes");
+                   UNSUPPORTED, "the gradients of the model need too many nodes");
         if (!is_zero(w, n) && depends(w, n) && is_needed(w, n))
             XCVM_TRY(differentiate_node(w, n));
     }

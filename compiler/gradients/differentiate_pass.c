@@ -70,15 +70,15 @@ static xcvm_status list_named(xcc_module *m, xcc_value **wrt, size_t *count)
     const xcc_options *o = m->options;
     for (size_t i = 0; i < o->gradients.wrt_count; i++) {
         xcc_value *v = find_named(m, o->gradients.wrt[i]);
-        XCVM_CHECK(
-            m->error, v != NULL, INVALID_ARGUMENT,
-            "there is no parameter or input '%.200s' to differentiate by: it is not in the model, is no float, or "
-            "decides a shape",
-            o->gradients.wrt[i]);
+        XCVM_CHECK(m->error, v != NULL, INVALID_ARGUMENT,
+                   "no parameter or input '%.200s' can be differentiated by: it is not in the model, is no float, or "
+                   "determines a shape",
+                   o->gradients.wrt[i]);
         XCVM_CHECK(m->error, xcc_is_differentiable(v), INVALID_ARGUMENT,
                    "input '%.200s' is no tensor of a float type, so it has no gradient", o->gradients.wrt[i]);
         for (size_t k = 0; k < *count; k++)
-            XCVM_CHECK(m->error, wrt[k] != v, INVALID_ARGUMENT, "'%.200s' is named twice", o->gradients.wrt[i]);
+            XCVM_CHECK(m->error, wrt[k] != v, INVALID_ARGUMENT, "'%.200s' is named more than once",
+                       o->gradients.wrt[i]);
         wrt[(*count)++] = v;
     }
     return XCVM_OK;

@@ -47,7 +47,7 @@ static bool can_keep(xcc_vjp *d)
 {
     for (size_t i = 2; i < d->node->input_count; i++)
         if (retention_of(d->node, i - 2) == KEEP_NEVER) {
-            xcc_refuse(d, "has no gradient yet where a state is an optional or a map");
+            xcc_refuse(d, "has no gradient yet if a state is an optional or a map");
             return false;
         }
     return true;

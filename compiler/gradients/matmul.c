@@ -70,7 +70,7 @@ XCC_GRADIENT(Gemm)
 {
     const xcvm_Gemm_args *s = XCC_ARGS(Gemm, d->node);
     if (s->activation != XCVM_ACTIVATION_none) {
-        xcc_refuse(d, "has an activation, which only a pass behind differentiation gives it");
+        xcc_refuse(d, "has an activation, which only a pass after differentiation adds");
         return;
     }
     if (!xcc_vjp_need_rank(d, 0))

@@ -149,7 +149,7 @@ static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t 
         return true;
     }
     if (axes->data == NULL || axes->rank != 1 || axes->dims[0] > XCVM_MAX_RANK) {
-        xcc_refuse(d, "the gradient needs the axes, which only a run knows");
+        xcc_refuse(d, "the gradient needs the axes, which depend on the run");
         return false;
     }
     *count = (size_t)axes->dims[0];

@@ -72,7 +72,7 @@ static xcvm_status copy_part(part *p, xcc_graph *g, xcc_node *last, xcc_graph *t
         XCVM_TRY(xcc_poll(p->c.m));
         XCVM_CHECK(p->c.m->error,
                    p->c.m->compilation->value_limit == 0 || p->c.m->value_count <= p->c.m->compilation->value_limit,
-                   UNSUPPORTED, "the gradients of the model take too many nodes");
+                   UNSUPPORTED, "the gradients of the model need too many nodes");
         if (!makes_needed(p, n) || !reads_copies(p, n))
             continue;
         XCVM_CHECK(p->c.m->error, !xcc_bodies_draw(n), UNSUPPORTED,

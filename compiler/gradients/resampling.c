@@ -41,7 +41,7 @@ XCC_GRADIENT(Resize)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     if (a->sizes != NULL && a->keep_aspect_ratio_policy != XCVM_ASPECT_stretch) {
-        xcc_refuse(d, "has no gradient yet where the aspect ratio is kept");
+        xcc_refuse(d, "has no gradient yet if the aspect ratio is kept");
         return;
     }
     const int rank = X->type.rank;

@@ -60,7 +60,7 @@ bool xcc_vjp_need_count(xcc_vjp *d, int64_t count, int64_t most, const char *wha
     if (count >= 0 && count <= most)
         return true;
     if (count > most) {
-        xcc_refuse(d, "the gradient takes at most %lld %s, not %lld", (long long)most, what, (long long)count);
+        xcc_refuse(d, "the gradient supports at most %lld %s, not %lld", (long long)most, what, (long long)count);
         return false;
     }
     /* An unnamed size follows from the sizes of inputs. */

@@ -55,8 +55,7 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
     int64_t version = xcc_opset_version(frame, domain);
     const xcc_operator_row *op = imp->find_operator(domain, node->op_type);
     if (op == NULL)
-        return xcvm_error_set(error, XCVM_UNSUPPORTED, "there is no such operator%s%s", domain[0] != '\0' ? " in " : "",
-                              domain);
+        return xcvm_error_set(error, XCVM_UNSUPPORTED, "unknown operator%s%s", domain[0] != '\0' ? " in " : "", domain);
     XCVM_CHECK(error, version > 0, INVALID_MODEL, "the model does not say which opset of '%s' it uses", domain);
     XCVM_CHECK(error, version >= xcc_operator_since(&op->info), UNSUPPORTED,
                "opset %lld has no such operator, it came with %lld", (long long)version,
@@ -117,8 +116,8 @@ static xcvm_status gather_inputs(xcc_lowering *n, bool *is_unsupported)
         if (node->input[i][0] == '\0')
             continue;
         XCVM_CHECK(n->m->error, xcc_scope_find(n->scope, node->input[i], &n->inputs[i]), INVALID_MODEL,
-                   "node '%s' (%s) takes '%s', which nothing gives", xcc_node_label(node), node->op_type,
-                   node->input[i]);
+                   "node '%s' (%s) reads '%s', which no node, input or initializer defines", xcc_node_label(node),
+                   node->op_type, node->input[i]);
         if (n->inputs[i] != NULL)
             n->input_count = i + 1;
         *is_unsupported = *is_unsupported || n->inputs[i] == n->importer->unsupported_result;
@@ -150,7 +149,7 @@ static xcvm_status inline_function(xcc_lowering *n, xcc_function *function)
     const xcc_frame *caller = imp->frame;
     const Onnx__FunctionProto *f = function->proto;
     XCVM_CHECK(n->m->error, caller->depth < DEEPEST_CALL, INVALID_MODEL,
-               "functions call each other deeper than %d, or in a circle", DEEPEST_CALL);
+               "calls of functions are nested deeper than %d, or recursive", DEEPEST_CALL);
     XCVM_CHECK(n->m->error, n->input_count <= f->n_input && n->output_count <= f->n_output, INVALID_MODEL,
                "the function has %zu operands and %zu results, the node %zu and %zu", f->n_input, f->n_output,
                n->input_count, n->output_count);

@@ -23,10 +23,10 @@ static xcvm_status collect_producers(sorter *s)
             if (name[0] == '\0')
                 continue;
             const struct xcc_table_entry *other = xcc_table_lookup(&s->producers, name);
-            XCVM_CHECK(m->error, other == NULL, INVALID_MODEL, "nodes '%s' and '%s' both give a value named '%s'",
+            XCVM_CHECK(m->error, other == NULL, INVALID_MODEL, "nodes '%s' and '%s' both define a value named '%s'",
                        xcc_node_label(s->nodes[other->value]), xcc_node_label(s->nodes[i]), name);
             XCVM_CHECK(m->error, xcc_table_lookup(&s->scope->names, name) == NULL, INVALID_MODEL,
-                       "node '%s' gives a value named '%s', as an input or initializer is already",
+                       "node '%s' defines a value named '%s', which is also an input or initializer",
                        xcc_node_label(s->nodes[i]), name);
             XCVM_TRY(xcc_table_put(m, &s->producers, name, (int64_t)i));
         }
@@ -114,8 +114,8 @@ static xcvm_status collect_edges(sorter *s)
                 XCVM_TRY(add_edge(s, (size_t)producer->value));
             else
                 XCVM_CHECK(m->error, xcc_scope_find(s->scope, name, &value), INVALID_MODEL,
-                           "node '%s' (%s) takes '%s', which nothing gives", xcc_node_label(node),
-                           node->op_type != NULL ? node->op_type : "?", name);
+                           "node '%s' (%s) reads '%s', which no node, input or initializer defines",
+                           xcc_node_label(node), node->op_type != NULL ? node->op_type : "?", name);
         }
         XCVM_TRY(visit_node_bodies(s, NULL, node));
     }
@@ -146,7 +146,7 @@ static xcvm_status report_cycle(const sorter *s, const size_t *stack, size_t dep
     }
     text[length] = '\0';
     return xcvm_error_set(s->imp->m->error, XCVM_INVALID_MODEL,
-                          "the graph has a cycle, each of these nodes needs the next one's result: %s", text);
+                          "the graph has a cycle; each of these nodes reads a result of the next: %s", text);
 }
 
 /* Depth-first from each node in turn, so nodes that are in order keep their positions. */

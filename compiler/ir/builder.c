@@ -145,7 +145,7 @@ xcc_value *xcc_constant_blank(xcc_graph *g, xcvm_dtype dtype, int rank, const in
     if (v == NULL)
         return NULL;
     if (!xcvm_tensor_size(dtype, rank, dims, &count, &bytes)) {
-        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "a constant that the compiler makes does not fit in memory");
+        xcvm_error_set(m->error, XCVM_INVALID_MODEL, "a constant of the compiler does not fit in memory");
         return NULL;
     }
     if (xcvm_heap_allocate(m->heap, bytes, &storage, m->error) != XCVM_OK)

@@ -180,14 +180,14 @@ static xcvm_status infer_if(xcc_node *n)
     for (size_t i = 0; i < n->output_count; i++) {
         const xcc_graph *a = n->bodies[0], *b = n->bodies[1];
         if (a->output_count != n->output_count || b->output_count != n->output_count)
-            return xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the branches give %zu and %zu results, not %zu",
+            return xcvm_error_set(m->error, XCVM_INVALID_MODEL, "the branches have %zu and %zu results; expected %zu",
                                   a->output_count, b->output_count, n->output_count);
         if (n->outputs[i] == NULL)
             continue;
         xcvm_value type = type_only(&a->outputs[i]->type), old = type_only(&n->outputs[i]->type);
         join(&type, &b->outputs[i]->type);
         if (type.kind == XCVM_KIND_NULL || (type.kind == XCVM_KIND_TENSOR && type.dtype == XCVM_NO_DTYPE))
-            return xcvm_error_set(m->error, XCVM_TYPE_MISMATCH, "the branches give values of different types for %s",
+            return xcvm_error_set(m->error, XCVM_TYPE_MISMATCH, "the types of %s in the branches differ",
                                   n->outputs[i]->name);
         XCVM_TRY(refine(m, &type, &old));
         take_type(n->outputs[i], &type);
@@ -235,10 +235,10 @@ static xcvm_status check_loop(const xcc_node *n)
     const xcc_graph *body = n->bodies[0];
     size_t states = state_count(n);
     if (body->input_count != states + 2)
-        return xcvm_error_set(error, XCVM_INVALID_MODEL, "the loop's body takes %zu values, %zu are given",
+        return xcvm_error_set(error, XCVM_INVALID_MODEL, "the loop's body has %zu inputs; expected %zu",
                               body->input_count, states + 2);
     if (body->output_count < states + 1 || body->output_count != n->output_count + 1)
-        return xcvm_error_set(error, XCVM_INVALID_MODEL, "the loop's body gives %zu values, %zu are needed",
+        return xcvm_error_set(error, XCVM_INVALID_MODEL, "the loop's body has %zu results; expected %zu",
                               body->output_count, n->output_count + 1);
     return XCVM_OK;
 }

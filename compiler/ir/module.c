@@ -31,7 +31,7 @@ uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns)
 
 xcvm_status xcc_out_of_time(xcc_module *m)
 {
-    return xcvm_error_set(m->error, XCVM_OUT_OF_TIME, "compiling takes longer than its %llu ms",
+    return xcvm_error_set(m->error, XCVM_OUT_OF_TIME, "the compilation exceeds its time limit of %llu ms",
                           (unsigned long long)(m->options->limits.timeout_ns / 1000000));
 }
 

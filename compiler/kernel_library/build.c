@@ -213,8 +213,7 @@ xcvm_status xcc_codegen_build(xcc_module *m)
     if (m->group_count == 0)
         return XCVM_OK;
     XCVM_CHECK(m->error, xcc_cc_isa(options) != NULL, INVALID_ARGUMENT,
-               "there is no target \"%.60s\"; there are native" XCVM_ALL_ISAS(LISTED, ),
-               options->kernel_library.target);
+               "unknown target \"%.60s\"; expected native" XCVM_ALL_ISAS(LISTED, ), options->kernel_library.target);
     for (xcc_group *group = m->groups; group != NULL; group = group->next)
         XCVM_TRY(xcc_kernel_group_loops(m, xcc_fusion_of(group)));
     /* Before it is compiled, so that it can be looked at if that fails. */

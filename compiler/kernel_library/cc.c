@@ -215,7 +215,7 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
             (void)kill(-children[ended % MOST_JOBS], SIGKILL);
         const int code = wait_for(children[ended % MOST_JOBS], jobs[ended].output, deadline_ns, &late);
         if (late)
-            status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the C compiler takes longer than it may");
+            status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the C compiler exceeds the time limit");
         else if (code != 0 && status == XCVM_OK)
             status = say_failure(options, &jobs[ended], code, error);
         ended++;

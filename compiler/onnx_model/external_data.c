@@ -44,12 +44,12 @@ static xcvm_status check_location(const char *location, xcvm_error *error)
 {
     XCVM_CHECK(error, location[0] != '\0', INVALID_MODEL, "external data has no location");
     XCVM_CHECK(error, location[0] != '/', INVALID_MODEL,
-               "external data '%s' has an absolute path, one relative to the model's folder is needed", location);
+               "external data '%s' has an absolute path; expected a path relative to the model's directory", location);
     const char *path = location, *component;
     size_t length, count = 0;
     while (next_component(&path, &component, &length)) {
         XCVM_CHECK(error, length != 2 || memcmp(component, "..", 2) != 0, INVALID_MODEL,
-                   "external data '%s' leads out of the model's folder", location);
+                   "external data '%s' is outside of the model's directory", location);
         XCVM_CHECK(error, length <= 255, INVALID_MODEL, "external data has a name of more than 255 characters");
         count++;
     }
@@ -70,8 +70,9 @@ static xcvm_status map_file(xcc_external_files *files, const char *location, str
         xcvm_error_prefix(error, "external data '%.200s'", location);
         const size_t length = error != NULL ? strlen(error->message) : 0;
         if (error != NULL && status == XCVM_IO)
-            (void)snprintf(error->message + length, sizeof error->message - length,
-                           ". The file has weights of the model: put it into the model's folder under this name");
+            (void)snprintf(
+                error->message + length, sizeof error->message - length,
+                ". The file contains weights of the model. Put it into the model's directory under this name");
         return status;
     }
     struct stat info;
@@ -111,7 +112,7 @@ xcvm_status xcc_external_data(xcc_external_files *files, const Onnx__TensorProto
     const char *location = "";
     size_t offset = 0, length = bytes;
     XCVM_CHECK(error, files != NULL && files->dir != NULL, INVALID_MODEL,
-               "the model keeps data in other files, which only a model read from a file may do");
+               "the model has external data, which is only possible for a model that is read from a file");
     for (size_t i = 0; i < proto->n_external_data; i++) {
         const Onnx__StringStringEntryProto *entry = proto->external_data[i];
         if (entry->key == NULL || entry->value == NULL)

@@ -22,7 +22,7 @@ static xcvm_status fail(const char *path, int reason, xcvm_error *error)
 
 static xcvm_status out_of_memory(const char *path, xcvm_error *error)
 {
-    return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "%s: there is no memory for it", path);
+    return xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "%s: no memory for the file", path);
 }
 
 static xcvm_status find_dir(xcc_model_file *file, const char *path, xcvm_error *error)

@@ -43,7 +43,7 @@ static xcvm_status check_time(reader *r)
 {
     enum { FIELDS = 1 << 10 };
     XCVM_CHECK(r->error, r->fields++ % FIELDS != 0 || r->deadline_ns == 0 || xcvm_clock_ns() < r->deadline_ns,
-               OUT_OF_TIME, "reading the value takes longer than it may");
+               OUT_OF_TIME, "reading the value exceeds the time limit");
     return XCVM_OK;
 }
 

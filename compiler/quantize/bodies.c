@@ -130,7 +130,7 @@ const char *xcc_quant_refuse_body(const quantizer *q, const xcc_quant_node *n)
     if (xcvm_dtype_bits(q->o.weights) == 4)
         return "weights in blocks are for the graph itself";
     if (q->o.form == XCC_FORM_QOPERATOR)
-        return "operators on quantized tensors need ranges, which bodies do not have";
+        return "operators on quantized tensors need ranges, which tensors of bodies do not have";
     return q->o.trainable ? "weights in bodies do not learn" : NULL;
 }
 

@@ -135,8 +135,8 @@ static xcvm_status need_numbers(const quantizer *q, const char *name, const xcvm
     const float *x = right->data;
     for (size_t i = 0; (error || agreement) && i < xcvm_element_count(right); i++)
         XCVM_CHECK(q->m.error, error ? fabsf(x[i]) <= FLT_MAX : !isnan(x[i]), INVALID_ARGUMENT,
-                   "output \"%.200s\" of the float model has %s in batch %zu of the data, counted from 0: there is "
-                   "nothing to compare with, so no bound can hold",
+                   "output \"%.200s\" of the float model has %s in batch %zu of the data, counted from 0, so no bound "
+                   "can hold",
                    name, isnan(x[i]) ? "NaN (not a number)" : "an infinity", batch);
     return XCVM_OK;
 }

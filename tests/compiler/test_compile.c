@@ -142,7 +142,7 @@ START_TEST(types_of_weights)
     options.weights.dtype = XCVM_F32;
     options.weights.blocks = (xcc_weight_blocks)4;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "there is no form 4 of weights in blocks");
+    ck_assert_str_eq(error.message, "weights.blocks is 4; expected a value of xcc_weight_blocks");
     options.weights.blocks = XCC_WEIGHTS_Q4A;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_OK);
     test_bytes_free(&program);

@@ -101,9 +101,9 @@ model() {
     code "$1"
 }
 model cycle 3 cycle "'first' 'third' 'second'"
-model duplicate 3 "nodes 'first' and 'second' both give a value named 'y'"
-model missing 3 "node 'adding' (Add) takes 'w', which nothing gives"
-model no_output 3 "nothing gives the output 'y'"
+model duplicate 3 "nodes 'first' and 'second' both define a value named 'y'"
+model missing 3 "node 'adding' (Add) reads 'w', which no node, input or initializer defines"
+model no_output 3 "no node defines the output 'y'"
 model wrong_rank 3 "node 'convolving' (Conv, opset 13)" '2 dimensions, 3 are needed'
 model wrong_shape 3 "node 'multiplying' (MatMul, opset 13)" '3 and 2 are not equal'
 model wrong_type 3 "node 'adding' (Add, opset 13)" 'f32 and b i64, but they must be the same'
@@ -130,8 +130,8 @@ ln -s real linked
 mkdir -p ../outside.$$ && cp w.bin ../outside.$$
 run run external_good.onnx -i '2x3xf32=0 0 0 10 10 10'
 out 'y=2x3xf32=1 2 3 11 12 13'
-model external_parent 3 "'../outside.bin' leads out of the model's folder"
-model external_inside_out 3 "'inner/../../outside.bin' leads out of the model's folder"
+model external_parent 3 "'../outside.bin' is outside of the model's directory"
+model external_inside_out 3 "'inner/../../outside.bin' is outside of the model's directory"
 model external_absolute 3 "'/etc/passwd' has an absolute path"
 for name in external_link external_linked_folder; do
     run run $name.onnx -i '2x3xf32=0 0 0 10 10 10'
@@ -168,7 +168,7 @@ model external_absent 6 "'absent.bin'" 'no such file'
 model external_range 3 "'w.bin' has 12 bytes, 12 at 8 are needed"
 # A model from standard input has no folder.
 run_in run - --random <external_good.onnx
-refused 3 "initializer 'w': the model keeps data in other files, which only a model read from a file may do"
+refused 3 "initializer 'w': the model has external data, which is only possible for a model that is read from a file"
 
 # ---- Inputs ----
 

@@ -5,7 +5,7 @@ run test --backprop "$data/gradients"
 code 1
 out_has 'PASS right: 13 elements agree'
 out_has 'FAIL wrong: test_data_set_0: output grad_out@fc.bias: 3 of 3 elements differ'
-out_has "FAIL nobody: there is no parameter or input 'nobody'"
+out_has "FAIL nobody: no parameter or input 'nobody'"
 out_line '1 passed, 2 failed, 0 skipped'
 for level in 0 1 2; do
     run test --backprop -O "$level" "$data/gradients/right"
@@ -37,7 +37,7 @@ code 0
 
 run compile network.onnx -o other.bin --backprop --wrt fc.weigth
 code 2
-err_has "there is no parameter or input 'fc.weigth'"
+err_has "no parameter or input 'fc.weigth'"
 check test ! -e other.bin
 run compile network.onnx -o other.bin --backprop --loss accuracy
 code 2

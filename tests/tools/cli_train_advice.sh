@@ -170,7 +170,7 @@ err_has 'Keep more examples for validation'
 
 refuse train "$advice/lost.onnx" -d "$advice/data.npz" -l labels=i1 --loss softmax_cross_entropy -o t.onnx
 err_has 'lost.bin'
-err_has "put it into the model's folder under this name"
+err_has "Put it into the model's directory under this name"
 head -c 100 "$here/scores.onnx" >part.onnx
 for command in "train part.onnx -d $advice/data.npz -o t.onnx" 'check part.onnx' 'compile part.onnx -o t.bin'; do
     # shellcheck disable=SC2086

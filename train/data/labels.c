@@ -48,7 +48,7 @@ xcvm_status xct_labels_check(const xct_dataset *set, const xct_bound *bound, con
     for (uint64_t at = 0, now; at < count; at += now) {
         now = xcvm_min(count - at, (uint64_t)PORTION);
         XCVM_CHECK(error, deadline_ns == 0 || xcvm_clock_ns() < deadline_ns, OUT_OF_TIME,
-                   "reading data takes longer than it may");
+                   "reading data exceeds the time limit");
         xct_convert(dtype, data + at * size, XCVM_I64, labels, (size_t)now);
         for (size_t i = 0; i < now; i++) {
             if (rule->ignores && labels[i] == rule->ignored)

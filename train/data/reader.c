@@ -132,7 +132,7 @@ void xct_reader_set_deadline(xct_reader *reader, uint64_t deadline_ns) { reader-
 static xcvm_status check_deadline(const xct_reader *reader, xcvm_error *error)
 {
     XCVM_CHECK(error, reader->deadline_ns == 0 || xcvm_clock_ns() < reader->deadline_ns, OUT_OF_TIME,
-               "reading data takes longer than it may");
+               "reading data exceeds the time limit");
     return XCVM_OK;
 }
 

@@ -43,8 +43,8 @@ static xcvm_status mask_positions(xcc_lowering *n, const xcc_contrib_attention *
     const int64_t entries = a->mask->type.dims[0], batch = a->q->type.dims[0];
     const bool both = entries > 0 && batch > 0 && entries == 2 * batch;
     XCVM_CHECK(n->m->error, entries == batch || both || (entries < 0 && batch < 0), UNSUPPORTED,
-               "the mask has one dimension of %lld entries; as many as the batch or twice as many, known at compile "
-               "time, are expected",
+               "the mask has one dimension of %lld entries; expected the batch size or twice the batch size, known at "
+               "compile time",
                (long long)entries);
     xcc_value *place = xcc_build_call(
         &n->b, XCVM_OP_Range, 3,
@@ -269,13 +269,14 @@ static xcvm_status unpack(xcc_lowering *n, xcc_value *query, xcc_value *key, xcc
         a->k = packed(n, query, 1);
         a->v = packed(n, query, 2);
     } else if (key == NULL) {
-        XCVM_CHECK(n->m->error, value == NULL, INVALID_MODEL, "a value is given, but no key");
+        XCVM_CHECK(n->m->error, value == NULL, INVALID_MODEL, "the operand value is present without key");
         return xcc_contrib_split_columns(n, query, a);
     } else {
         XCVM_TRY(xcc_need_rank(n, key, "the key"));
         const bool both = key->type.rank == 5;
         XCVM_CHECK(n->m->error, both == (value == NULL), INVALID_MODEL,
-                   both ? "the key is packed with the value, which is given, too" : "a key is given, but no value");
+                   both ? "the key is packed with the value, but the operand value is present"
+                        : "the operand key is present without value");
         a->q = query;
         a->k = both ? packed(n, key, 0) : key;
         a->v = both ? packed(n, key, 1) : value;
@@ -337,7 +338,7 @@ xcvm_status xcc_lower_contrib_decoder_masked_attention(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_bool(n, "past_present_share_buffer", false, &shared));
     XCVM_TRY(xcc_attribute_bool(n, "output_qk", false, &output));
     XCVM_CHECK(n->m->error, xcc_input(n, 9) == NULL, UNSUPPORTED,
-               "cache_indirection makes sense only inside of a beam search, which is not supported");
+               "operand cache_indirection belongs to a beam search, which is not supported");
     a.want_qk = xcc_wants(n, 3);
     XCVM_TRY(unpack(n, n->inputs[0], xcc_input(n, 1), xcc_input(n, 2), &a));
     XCVM_TRY(add_bias(n, xcc_input(n, 10), &a));
@@ -345,7 +346,7 @@ xcvm_status xcc_lower_contrib_decoder_masked_attention(xcc_lowering *n)
         XCVM_TRY(xcc_contrib_attend(n, &a));
         return bind_attention(n, &a);
     }
-    XCVM_CHECK(n->m->error, caches[1] != NULL, INVALID_MODEL, "past_key is given, but no past_value");
+    XCVM_CHECK(n->m->error, caches[1] != NULL, INVALID_MODEL, "the operand past_key is present without past_value");
     if (!shared) {
         a.past_key = caches[0];
         a.past_value = caches[1];

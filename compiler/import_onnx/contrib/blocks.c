@@ -61,7 +61,7 @@ static xcvm_status need_shape(xcc_lowering *n, const xcc_value *x, const char *w
         count *= dims[i];
     }
     XCVM_CHECK(n->m->error, same || (flat && (x->type.dims[0] == count || x->type.dims[0] < 0)), SHAPE_MISMATCH,
-               "%s has not the shape that K, N, bits and block_size ask for: %lld elements", what, (long long)count);
+               "the shape of %s differs from that of K, N, bits and block_size: %lld elements", what, (long long)count);
     return XCVM_OK;
 }
 

@@ -408,7 +408,7 @@ static xcvm_status read_layouts(xcc_lowering *n, const xcc_value *rows, const xc
             for (int32_t j = begin; j < end; j++) {
                 const int32_t column = lists[i * entries + j];
                 XCVM_CHECK(n->m->error, column >= 0 && column < blocks, OUT_OF_RANGE,
-                           "block %d is seen, there are %lld", column, (long long)blocks);
+                           "the attention mask selects block %d, of %lld", column, (long long)blocks);
                 to[(i * blocks + row) * blocks + column] = 1;
             }
         }

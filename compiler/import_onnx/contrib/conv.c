@@ -175,7 +175,7 @@ xcvm_status xcc_lower_contrib_reorder_output(xcc_lowering *n)
     XCVM_TRY(xcc_contrib_need_ranks(n, n->inputs[0], "the image", 3, XCVM_MAX_RANK));
     const xcvm_value *type = &n->inputs[0]->type;
     XCVM_CHECK(n->m->error, type->rank < 0 || type->dims[1] < 0 || channels <= type->dims[1], SHAPE_MISMATCH,
-               "attribute 'channels' is %lld, there are only %lld", (long long)channels, (long long)type->dims[1]);
+               "attribute 'channels' is %lld; expected at most %lld", (long long)channels, (long long)type->dims[1]);
     xcc_value *y = xcc_build_slice(&n->b, n->inputs[0], 1, 0, channels, 1);
     return xcc_bind(n, 0, last ? xcc_contrib_channels_last(n, y) : y);
 }

@@ -31,7 +31,7 @@ xcvm_status xcc_lower_affine_grid(xcc_lowering *n)
                                                            : -1;
     XCVM_CHECK(n->m->error, axes >= 0, UNSUPPORTED, "the number of spatial axes is not known at compile time");
     XCVM_CHECK(n->m->error, axes == 2 || axes == MOST_AXES, SHAPE_MISMATCH,
-               "there are %lld spatial axes, 2 or 3 are needed", (long long)axes);
+               "the number of spatial axes is %lld; expected 2 or 3", (long long)axes);
     const xcvm_dtype dtype = (xcvm_dtype)t->dtype, work = dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32;
     const size_t count = (size_t)axes;
     xcc_value *space = xcc_build_slice(&n->b, size, 0, 2, INT64_MAX, 1);

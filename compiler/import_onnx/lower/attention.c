@@ -49,7 +49,7 @@ xcvm_status xcc_lower_causal_conv_with_state(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_text(n, "activation", "none", &activation));
     const bool swish = xcc_text_is(activation, "silu") || xcc_text_is(activation, "swish");
     XCVM_CHECK(n->m->error, swish || xcc_text_is(activation, "none"), INVALID_MODEL,
-               "attribute 'activation' is '%.60s', one of none, silu, swish is expected", activation.at);
+               "attribute 'activation' is '%.60s'; expected none, silu or swish", activation.at);
     xcc_value *x = n->inputs[0], *w = n->inputs[1], *past = xcc_input(n, 3);
     XCVM_CHECK(n->m->error, w->type.rank == 3 && w->type.dims[0] > 0 && w->type.dims[2] > 0, UNSUPPORTED,
                "the weights have no known shape of rank 3");
@@ -87,7 +87,7 @@ xcvm_status xcc_lower_geglu(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_text(n, "approximate", "none", &approximate));
     const bool tanh = xcc_text_is(approximate, "tanh");
     XCVM_CHECK(n->m->error, tanh || xcc_text_is(approximate, "none"), INVALID_MODEL,
-               "attribute 'approximate' is '%.60s', one of none, tanh is expected", approximate.at);
+               "attribute 'approximate' is '%.60s'; expected none or tanh", approximate.at);
     xcc_value *gate =
         xcc_apply(&n->b, Gelu, y, .x = XCC_IN(n->inputs[0]), .approximate = tanh ? XCVM_GELU_tanh : XCVM_GELU_none);
     return xcc_bind(n, 0, xcc_build_mul(&n->b, gate, n->inputs[1]));

@@ -54,11 +54,11 @@ xcvm_status xcc_attributes_resolve(xcc_lowering *n)
         const Onnx__AttributeProto *a = n->proto->attribute[i];
         XCVM_CHECK(n->m->error, a->name != NULL && a->name[0] != '\0', INVALID_MODEL, "attribute %zu has no name", i);
         XCVM_CHECK(n->m->error, index_of(n, a->name) == n->attribute_count, INVALID_MODEL,
-                   "attribute '%s' is given twice", a->name);
+                   "attribute '%s' occurs more than once", a->name);
         const char *name = a->name;
         if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
             XCVM_CHECK(n->m->error, frame->call != NULL, INVALID_MODEL,
-                       "attribute '%s' refers to one of a function, but the node is in none", name);
+                       "attribute '%s' refers to an attribute of a function, but the node is in no function", name);
             const size_t given = index_of(frame->call, a->ref_attr_name);
             const struct xcc_table_entry *own = xcc_table_lookup(&frame->function->defaults, a->ref_attr_name);
             if (given < frame->call->attribute_count)

@@ -53,10 +53,10 @@ xcvm_status xcc_lower_if(xcc_lowering *n)
     for (size_t i = 0; i < 2; i++)
         XCVM_TRY(xcc_attribute_graph(n, names[i], &graphs[i]));
     const size_t count = graphs[0]->n_output;
-    XCVM_CHECK(n->m->error, graphs[1]->n_output == count, INVALID_MODEL, "the branches give %zu and %zu results", count,
+    XCVM_CHECK(n->m->error, graphs[1]->n_output == count, INVALID_MODEL, "the branches have %zu and %zu results", count,
                graphs[1]->n_output);
-    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the branches give %zu",
-               n->output_count, count);
+    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL,
+               "the node has %zu results, and the branches have %zu", n->output_count, count);
     xcc_value **outputs = xcc_alloc(n->m, count * sizeof *outputs);
     if (outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -339,7 +339,7 @@ xcvm_status xcc_lower_loop(xcc_lowering *n)
     XCVM_CHECK(n->m->error, cond == NULL || (cond->type.kind == XCVM_KIND_TENSOR && cond->type.dtype == XCVM_BOOL),
                TYPE_MISMATCH, "the condition is no boolean tensor");
     const size_t count = graph->n_output - 1;
-    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL, "%zu results are wanted, the body gives %zu",
+    XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL, "the node has %zu results, and the body has %zu",
                n->output_count, count);
     xcc_value **outputs = xcc_alloc(n->m, count * sizeof *outputs);
     if (outputs == NULL)

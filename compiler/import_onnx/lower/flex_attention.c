@@ -13,13 +13,13 @@ static xcvm_status modify(xcc_lowering *n, const char *name, xcc_value **value)
         return XCVM_OK;
     const int dtype = (int)(*value)->type.dtype;
     XCVM_TRY(xcc_attribute_graph(n, name, &graph));
-    XCVM_CHECK(n->m->error, graph->n_output == 1, INVALID_MODEL, "the graph '%s' gives %zu results, 1 is expected",
-               name, graph->n_output);
+    XCVM_CHECK(n->m->error, graph->n_output == 1, INVALID_MODEL, "the graph '%s' has %zu results; expected 1", name,
+               graph->n_output);
     XCVM_TRY(xcc_lower_body(n, graph, n->b.graph, 1, value, &outputs));
     *value = outputs[0];
     XCVM_CHECK(n->m->error, (int)(*value)->type.dtype == dtype, TYPE_MISMATCH,
-               "the graph '%s' gives %s, %s is expected", name, xcvm_dtype_name((xcvm_dtype)(*value)->type.dtype),
-               xcvm_dtype_name((xcvm_dtype)dtype));
+               "the result of the graph '%s' is %s; expected %s", name,
+               xcvm_dtype_name((xcvm_dtype)(*value)->type.dtype), xcvm_dtype_name((xcvm_dtype)dtype));
     return XCVM_OK;
 }
 

@@ -26,9 +26,9 @@ static xcvm_status find_variables(xcc_lowering *n, const char *attribute, xcvm_t
         XCVM_TRY(find_value(n, attribute, names.at[i].at, &variables[first + i]));
         const xcc_value *v = variables[first + i];
         XCVM_CHECK(n->m->error, v->type.kind == point->type.kind && v->type.dtype == point->type.dtype, TYPE_MISMATCH,
-                   "operand %zu has not the type of '%.200s', which it stands for", first + i, names.at[i].at);
-        XCVM_CHECK(n->m->error, xcc_table_lookup(known, v->name) == NULL, INVALID_MODEL, "'%.200s' is named twice",
-                   names.at[i].at);
+                   "operand %zu has another type than '%.200s', which it replaces", first + i, names.at[i].at);
+        XCVM_CHECK(n->m->error, xcc_table_lookup(known, v->name) == NULL, INVALID_MODEL,
+                   "'%.200s' is named more than once", names.at[i].at);
         XCVM_TRY(xcc_table_put(n->m, known, v->name, 0));
     }
     return XCVM_OK;
@@ -48,7 +48,7 @@ static xcvm_status differentiate(xcc_lowering *n, xcc_value *y, xcc_value *const
     n->m->compilation->value_limit = 0;
     imp->gradient_values += n->m->value_count - before;
     if (status == XCVM_OK && imp->gradient_values > MOST_VALUES)
-        status = xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");
+        status = xcvm_error_set(n->m->error, XCVM_UNSUPPORTED, "the gradients of the model need too many nodes");
     imp->gradient_values = imp->gradient_values > MOST_VALUES ? MOST_VALUES : imp->gradient_values;
     return status;
 }
@@ -65,8 +65,8 @@ xcvm_status xcc_lower_gradient(xcc_lowering *n)
     XCVM_CHECK(n->m->error, xs.count > 0, INVALID_MODEL, "xs names nothing to differentiate by");
     XCVM_CHECK(n->m->error, n->input_count == count, INVALID_MODEL,
                "%zu operands are given for the %zu names of xs and zs", n->input_count, count);
-    XCVM_CHECK(n->m->error, n->output_count <= xs.count, INVALID_MODEL, "%zu results are wanted, xs names %zu tensors",
-               n->output_count, xs.count);
+    XCVM_CHECK(n->m->error, n->output_count <= xs.count, INVALID_MODEL,
+               "the node has %zu results, and xs names %zu tensors", n->output_count, xs.count);
     XCVM_TRY(xcc_need_inputs(n, count, count));
     xcc_value **variables = xcc_alloc(n->m, count * sizeof *variables),
               **gradients = xcc_alloc(n->m, count * sizeof *gradients);

@@ -60,7 +60,7 @@ static xcvm_status parse_term(xcc_lowering *n, const char **text, int rank, int 
             continue;
         }
         XCVM_CHECK(n->m->error, c == '.' && (*text)[0] == '.' && (*text)[1] == '.' && !seen, INVALID_MODEL,
-                   "the equation has a '%c' where a letter or one '...' is expected", c);
+                   "the equation contains '%c'; expected a letter or a single '...'", c);
         *text += 2;
         seen = true;
         XCVM_CHECK(n->m->error, t->rank + ellipsis <= XCVM_MAX_RANK, UNSUPPORTED, "a term has more than %d dimensions",
@@ -410,7 +410,7 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
                 ellipsis = terms[i].labels[k] - ELLIPSIS + 1;
         bool last = i + 1 == n->input_count;
         XCVM_CHECK(n->m->error, *text == (last ? '\0' : ',') || (last && text[0] == '-' && text[1] == '>'),
-                   INVALID_MODEL, "the equation has another number of terms than there are operands, %zu",
+                   INVALID_MODEL, "the number of terms of the equation differs from the number of operands, %zu",
                    n->input_count);
         text += *text == ',';
     }
@@ -420,7 +420,7 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
     }
     text += 2;
     XCVM_TRY(parse_term(n, &text, -1, ellipsis, out));
-    XCVM_CHECK(n->m->error, *text == '\0', INVALID_MODEL, "the equation goes on behind its result");
+    XCVM_CHECK(n->m->error, *text == '\0', INVALID_MODEL, "the equation continues after its result");
     for (int i = 0; i < out->rank; i++) {
         bool given = false;
         for (size_t k = 0; k < n->input_count; k++)
@@ -428,7 +428,7 @@ static xcvm_status parse_equation(xcc_lowering *n, const char *text, term *terms
         XCVM_CHECK(n->m->error, given, INVALID_MODEL, "no term has the label %d of the result", i);
         for (int k = 0; k < i; k++)
             XCVM_CHECK(n->m->error, out->labels[k] != out->labels[i], INVALID_MODEL,
-                       "label %d of the result stands twice", i);
+                       "label %d of the result occurs more than once", i);
     }
     return e->joined ? join_ellipses(n, terms, e) : XCVM_OK;
 }

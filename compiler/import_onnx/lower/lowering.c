@@ -13,10 +13,10 @@ xcvm_status xcc_failure(const xcc_lowering *n)
 xcvm_status xcc_need_inputs(const xcc_lowering *n, size_t least, size_t most)
 {
     XCVM_CHECK(n->m->error, n->input_count <= most, INVALID_MODEL,
-               "%zu operands are given, %s of opset %lld takes at most %zu", n->input_count, n->op->info.name,
+               "the node has %zu operands; %s of opset %lld has at most %zu", n->input_count, n->op->info.name,
                (long long)n->version, most);
     for (size_t i = 0; i < least; i++)
-        XCVM_CHECK(n->m->error, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing, %s takes at least %zu",
+        XCVM_CHECK(n->m->error, xcc_input(n, i) != NULL, INVALID_MODEL, "operand %zu is missing; %s has at least %zu",
                    i, n->op->info.name, least);
     return XCVM_OK;
 }
@@ -89,7 +89,7 @@ xcvm_status xcc_lower_inner(xcc_lowering *n, const char *domain, const char *nam
     inner.op = n->importer->find_operator(domain, name);
     inner.version = version;
     inner.inner = true;
-    XCVM_CHECK(n->m->error, inner.op != NULL, INTERNAL, "there is no operator %s", name);
+    XCVM_CHECK(n->m->error, inner.op != NULL, INTERNAL, "unknown operator %s", name);
     while (input_count > 0 && inputs[input_count - 1] == NULL)
         input_count--;
     inner.input_count = input_count;

@@ -189,7 +189,8 @@ static xcvm_status look_up(xcc_lowering *n, xcc_value *x, xcc_value *keys, xcc_v
                xcvm_dtype_name(dtype_of(keys)));
     lookup_table t = {.keys = &keys->type, .count = xcvm_element_count(&keys->type)};
     XCVM_CHECK(n->m->error, t.count == xcvm_element_count(&values->type), INVALID_MODEL,
-               "there are %zu keys and %zu values", t.count, xcvm_element_count(&values->type));
+               "the number of keys is %zu, and the number of values is %zu", t.count,
+               xcvm_element_count(&values->type));
     XCVM_TRY(sort_table(n, &t));
     xcc_value *order = xcc_build_ints(&n->b, t.count, t.order);
     keys = xcc_build_gather(&n->b, keys, order, 0);

@@ -10,7 +10,7 @@ static xcvm_status scores(xcc_lowering *n, size_t targets, xcvm_floats coefficie
     XCVM_CHECK(n->m->error, targets > 0 && coefficients.count > 0 && coefficients.count % targets == 0, INVALID_MODEL,
                "%zu coefficients do not fit %zu targets", coefficients.count, targets);
     XCVM_CHECK(n->m->error, intercepts.count == 0 || intercepts.count == targets, INVALID_MODEL,
-               "there are %zu intercepts for %zu targets", intercepts.count, targets);
+               "the model has %zu intercepts for %zu targets", intercepts.count, targets);
     xcc_value *w = xcc_ml_numbers(n, XCVM_F32, targets, coefficients.count / targets, coefficients.at);
     if (w == NULL ||
         (intercepts.count > 0 && (c = xcc_ml_numbers(n, XCVM_F32, 0, intercepts.count, intercepts.at)) == NULL))
@@ -62,7 +62,7 @@ xcvm_status xcc_lower_ml_linear_classifier(xcc_lowering *n)
     const size_t targets = score_count(n, coefficients, intercepts, count);
     XCVM_TRY(scores(n, targets, coefficients, intercepts, &y));
     XCVM_CHECK(n->m->error, count == targets || (targets == 1 && count == 2), INVALID_MODEL,
-               "there are %zu labels for %zu scores", count, targets);
+               "the model has %zu labels for %zu scores", count, targets);
     if (targets > 1 || count == 1) {
         XCVM_TRY(xcc_ml_bind_labels(n, labels, xcc_ml_best(n, y)));
         return xcc_bind(n, 1, xcc_ml_transformed(n, y, transform));

@@ -98,7 +98,8 @@ xcvm_status xcc_lower_ml_svm_regressor(xcc_lowering *n)
     XCVM_TRY(xcc_ml_matrix(n, n->inputs[0], XCVM_F32, &x));
     if (supports > 0) {
         XCVM_CHECK(n->m->error, m.coefficients.count == (size_t)supports, INVALID_MODEL,
-                   "there are %zu coefficients for %lld support vectors", m.coefficients.count, (long long)supports);
+                   "the model has %zu coefficients for %lld support vectors", m.coefficients.count,
+                   (long long)supports);
         XCVM_TRY(kernel_matrix(n, &m, x, (size_t)supports, &x));
     }
     y = product(n, x, 1, m.coefficients, m.rho.at[0]);
@@ -236,12 +237,12 @@ xcvm_status xcc_lower_ml_svm_classifier(xcc_lowering *n)
     p.sizes = sizes.at;
     p.pairs = p.classes * (p.classes - 1) / 2;
     XCVM_CHECK(n->m->error, p.classes >= 2 && p.classes < 65536 && sizes.count == p.classes, INVALID_MODEL,
-               "there are %zu labels and %zu entries of vectors_per_class", p.classes, sizes.count);
+               "the model has %zu labels and %zu entries of vectors_per_class", p.classes, sizes.count);
     XCVM_CHECK(n->m->error, m.coefficients.count / p.vectors >= p.classes - 1 && m.rho.count >= p.pairs, INVALID_MODEL,
                "%zu coefficients and %zu rho are too few for %zu support vectors of %zu classes", m.coefficients.count,
                m.rho.count, p.vectors, p.classes);
     XCVM_CHECK(n->m->error, a.count == b.count && (a.count == 0 || a.count >= p.pairs), INVALID_MODEL,
-               "there are %zu prob_a and %zu prob_b, %zu are needed", a.count, b.count, p.pairs);
+               "prob_a has %zu entries and prob_b %zu; expected %zu", a.count, b.count, p.pairs);
     XCVM_TRY(kernel_matrix(n, &m, x, p.vectors, &kernels));
     XCVM_TRY(pair_scores(n, &m, &p, kernels, &scores));
     XCVM_TRY(xcc_ml_bind_labels(n, labels, most_votes(n, &p, scores)));

@@ -59,12 +59,12 @@ static xcvm_status read_listing(xcc_lowering *n, listing *l, const char *const v
                l->trees.count == count && l->features.count == count && l->yes.count == count && l->no.count == count &&
                    l->modes.count == count && l->splits.count == count &&
                    (l->missing.count == 0 || l->missing.count == count),
-               INVALID_MODEL, "the attributes of the nodes are not as many as nodes_nodeids, %zu", count);
-    XCVM_CHECK(n->m->error, count > 0, INVALID_MODEL, "there are no nodes");
+               INVALID_MODEL, "attributes of the nodes have different lengths; nodes_nodeids has %zu entries", count);
+    XCVM_CHECK(n->m->error, count > 0, INVALID_MODEL, "the trees have no nodes");
     XCVM_CHECK(n->m->error,
                l->vote_nodes.count == l->vote_trees.count && l->vote_targets.count == l->vote_trees.count &&
                    l->vote_weights.count == l->vote_trees.count,
-               INVALID_MODEL, "the attributes of the votes are not as many as '%s', %zu", votes[0],
+               INVALID_MODEL, "attributes of the votes have different lengths; '%s' has %zu entries", votes[0],
                l->vote_trees.count);
     return XCVM_OK;
 }
@@ -80,7 +80,8 @@ static xcvm_status sort_names(xcc_lowering *n, listing *l)
     qsort(l->names, count, sizeof *l->names, compare_names);
     for (size_t i = 1; i < count; i++)
         XCVM_CHECK(n->m->error, compare_names(&l->names[i - 1], &l->names[i]) != 0, INVALID_MODEL,
-                   "node %lld of tree %lld is listed twice", (long long)l->names[i].node, (long long)l->names[i].tree);
+                   "node %lld of tree %lld is listed more than once", (long long)l->names[i].node,
+                   (long long)l->names[i].tree);
     return XCVM_OK;
 }
 
@@ -158,15 +159,14 @@ static xcvm_status sort_votes(xcc_lowering *n, const listing *l, xcc_forest *f)
     f->leaf_targets = xcc_alloc(n->m, (count + 1) * sizeof *f->leaf_targets);
     if (leaves == NULL || weights == NULL || f->leaf_starts == NULL || f->leaf_targets == NULL)
         return XCVM_OUT_OF_MEMORY;
-    XCVM_CHECK(n->m->error, count < INT32_MAX, UNSUPPORTED, "there are too many votes");
+    XCVM_CHECK(n->m->error, count < INT32_MAX, UNSUPPORTED, "the trees have too many votes");
     for (size_t i = 0; i < count; i++) {
         size_t place;
         XCVM_CHECK(n->m->error, find_node(l, l->vote_trees.at[i], l->vote_nodes.at[i], &place), INVALID_MODEL,
-                   "there is a vote of node %lld of tree %lld, which is not there", (long long)l->vote_nodes.at[i],
+                   "a vote belongs to node %lld of tree %lld, which does not exist", (long long)l->vote_nodes.at[i],
                    (long long)l->vote_trees.at[i]);
         XCVM_CHECK(n->m->error, l->vote_targets.at[i] >= 0 && l->vote_targets.at[i] < f->targets, INVALID_MODEL,
-                   "there is a vote for %lld, of %lld targets", (long long)l->vote_targets.at[i],
-                   (long long)f->targets);
+                   "a vote is for target %lld, of %lld", (long long)l->vote_targets.at[i], (long long)f->targets);
         leaves[i] = -1 - l->children[place];
         if (leaves[i] >= 0)
             f->leaf_starts[leaves[i] + 2]++;
@@ -243,7 +243,7 @@ xcvm_status xcc_lower_ml_tree_ensemble_regressor(xcc_lowering *n)
                "attribute 'aggregate_function' is '%.40s'; SUM, AVERAGE, MIN or MAX is expected", function.at);
     XCVM_TRY(read_forest(n, votes, &l, &f));
     XCVM_CHECK(n->m->error, base.count == 0 || base.count == (size_t)f.targets, INVALID_MODEL,
-               "there are %zu base_values for %lld targets", base.count, (long long)f.targets);
+               "base_values has %zu entries for %lld targets", base.count, (long long)f.targets);
     XCVM_TRY(emit(n, &f, &y));
     y = xcc_ml_transformed(n, with_base(n, y, base, (size_t)f.targets), transform);
     return xcc_bind(n, 0, xcc_build_cast(&n->b, y, XCVM_F32));
@@ -300,7 +300,7 @@ xcvm_status xcc_lower_ml_tree_ensemble_classifier(xcc_lowering *n)
     XCVM_TRY(xcc_ml_read_transform(n, &transform));
     f.targets = (int64_t)classes;
     XCVM_TRY(read_forest(n, votes, &l, &f));
-    XCVM_CHECK(n->m->error, base.count <= classes, INVALID_MODEL, "there are %zu base_values for %zu classes",
+    XCVM_CHECK(n->m->error, base.count <= classes, INVALID_MODEL, "base_values has %zu entries for %zu classes",
                base.count, classes);
     XCVM_TRY(emit(n, &f, &y));
     const int64_t only = only_target(&l);

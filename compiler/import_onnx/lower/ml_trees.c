@@ -58,7 +58,7 @@ static void push(tables *t, int64_t child, size_t first, size_t count, size_t pl
 static xcvm_status write_node(tables *t, int64_t index)
 {
     const xcc_tree_node *node = &t->forest->nodes[index];
-    XCVM_CHECK(t->n->m->error, !t->seen[index], INVALID_MODEL, "node %lld of the trees is reached from two others",
+    XCVM_CHECK(t->n->m->error, !t->seen[index], INVALID_MODEL, "node %lld of the trees has two parents",
                (long long)index);
     t->seen[index] = true;
     XCVM_CHECK(t->n->m->error, node->feature >= 0 && node->feature < (1 << 28), INVALID_MODEL,
@@ -202,9 +202,10 @@ static xcvm_status read_listing(xcc_lowering *n, listing *l)
                l->splits.count == count && l->modes.count == count && l->yes.count == count && l->no.count == count &&
                    l->yes_leaf.count == count && l->no_leaf.count == count &&
                    (l->missing.count == 0 || l->missing.count == count),
-               INVALID_MODEL, "the attributes of the nodes are not as many as nodes_featureids, %zu", count);
+               INVALID_MODEL, "attributes of the nodes have different lengths; nodes_featureids has %zu entries",
+               count);
     XCVM_CHECK(n->m->error, l->weights.count == l->leaf_targets.count, INVALID_MODEL,
-               "there are %zu leaf_weights and %zu leaf_targetids", l->weights.count, l->leaf_targets.count);
+               "leaf_weights has %zu entries, and leaf_targetids has %zu", l->weights.count, l->leaf_targets.count);
     return XCVM_OK;
 }
 

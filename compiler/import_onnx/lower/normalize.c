@@ -19,7 +19,7 @@ static xcvm_status normalize_batch(xcc_lowering *n, bool spatial)
 {
     XCVM_CHECK(n->m->error, spatial, UNSUPPORTED,
                "training without attribute 'spatial' is not supported; its inference form is");
-    XCVM_CHECK(n->m->error, n->output_count <= 5, INVALID_MODEL, "%zu results are wanted, there are 5",
+    XCVM_CHECK(n->m->error, n->output_count <= 5, INVALID_MODEL, "the node has %zu results; expected at most 5",
                n->output_count);
     const size_t wanted = n->output_count;
     xcc_value *x = n->inputs[0], *axes = NULL;

@@ -11,7 +11,7 @@ xcvm_status xcc_attribute_to_input(xcc_lowering *n, const char *name, size_t i, 
     xcvm_ints ints;
     if (n->version >= since)
         return XCVM_OK;
-    XCVM_CHECK(n->m->error, n->input_count <= i, INVALID_MODEL, "%zu operands are given, %s of opset %lld takes %zu",
+    XCVM_CHECK(n->m->error, n->input_count <= i, INVALID_MODEL, "the node has %zu operands; %s of opset %lld has %zu",
                n->input_count, n->op->info.name, (long long)n->version, i);
     bool given = xcc_attribute_find(n, name) != NULL;
     XCVM_TRY(xcc_attribute_ints(n, name, &ints));
@@ -142,9 +142,9 @@ xcvm_status xcc_one_to_one_fill(xcc_lowering *n, const xcvm_schema *schema, void
             input++;
         }
     }
-    XCVM_CHECK(n->m->error, n->input_count <= input, INVALID_MODEL, "%zu operands are given, %s takes at most %zu",
+    XCVM_CHECK(n->m->error, n->input_count <= input, INVALID_MODEL, "the node has %zu operands; %s has at most %zu",
                n->input_count, schema->name, input);
-    XCVM_CHECK(n->m->error, n->output_count <= output, INVALID_MODEL, "%zu results are wanted, %s gives at most %zu",
+    XCVM_CHECK(n->m->error, n->output_count <= output, INVALID_MODEL, "the node has %zu results; %s has at most %zu",
                n->output_count, schema->name, output);
     return XCVM_OK;
 }
@@ -187,7 +187,7 @@ xcvm_status xcc_lower_as(xcc_lowering *n, xcvm_opcode opcode)
 xcvm_status xcc_lower_one_to_one(xcc_lowering *n)
 {
     const xcvm_schema *schema = xcvm_schema_named(n->op->info.name, strlen(n->op->info.name));
-    XCVM_CHECK(n->m->error, schema != NULL, UNSUPPORTED, "there is no instruction for it");
+    XCVM_CHECK(n->m->error, schema != NULL, UNSUPPORTED, "no instruction computes it");
     /* Attributes of the first opsets about memory. */
     if (n->version < 6)
         xcc_attribute_ignore(n, "consumed_inputs");

@@ -62,7 +62,7 @@ static xcvm_status read_subscript(xcc_lowering *n, size_t first, size_t count, s
         XCVM_CHECK(n->m->error, spec >= ALL && spec <= LIST, INVALID_MODEL,
                    "entry %zu of slice_specs is %lld, 0 to 4 is expected", i, (long long)spec);
         XCVM_CHECK(n->m->error, first + operands[spec] <= count, INVALID_MODEL,
-                   "slice_specs asks for more operands than there are");
+                   "slice_specs selects more operands than the node has");
         if (spec == RANGE || spec == STRIDED) {
             XCVM_TRY(read_slice(n, s, (int64_t)i, first, operands[spec]));
         } else if (spec != ALL) {
@@ -188,7 +188,7 @@ xcvm_status xcc_lower_plus_set_item(xcc_lowering *n)
     subscript s;
     XCVM_TRY(xcc_plus_need_inputs(n, 1, SIZE_MAX));
     XCVM_CHECK(n->m->error, n->input_count >= 2 && !xcc_plus_is_null(n, n->input_count - 1), INVALID_MODEL,
-               "there is no value to set");
+               "the operand with the value is missing");
     xcc_value *x = n->inputs[0], *value = xcc_plus_input(n, n->input_count - 1), *y = NULL;
     XCVM_TRY(xcc_plus_need_kind(n, x, XCVM_KIND_TENSOR));
     XCVM_TRY(read_subscript(n, 1, n->input_count - 1, &s));

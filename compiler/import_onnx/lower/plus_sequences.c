@@ -174,7 +174,7 @@ xcvm_status xcc_lower_plus_sequence_split_axis(xcc_lowering *n)
     if (where == NULL)
         return xcc_failure(n);
     XCVM_TRY(xcc_need_rank(n, x, "the tensor to split"));
-    XCVM_TRY(xcc_need_rank(n, where, "what says where to split"));
+    XCVM_TRY(xcc_need_rank(n, where, "the operand with the positions"));
     XCVM_TRY(xcc_need_axis(n, axis, x->type.rank, &axis));
     xcc_value *dim = xcc_build_dim_of(&n->b, x, (int)axis);
     if (where->type.rank == 0) {

@@ -8,7 +8,7 @@ static xcvm_status hidden_size(xcc_lowering *n, int64_t *size)
     if (xcc_attribute_find(n, "hidden_size") != NULL)
         return XCVM_OK;
     XCVM_CHECK(n->m->error, r != NULL && r->type.rank == 3 && r->type.dims[2] > 0, UNSUPPORTED,
-               "neither hidden_size nor the shape of the weights is known");
+               "hidden_size is missing, and the shape of the weights is not known");
     *size = r->type.dims[2];
     return XCVM_OK;
 }

@@ -105,7 +105,7 @@ xcvm_status xcc_lower_resize(xcc_lowering *n)
             n->inputs[i] = NULL;
     XCC_ONE_TO_ONE_ARGS(n, Resize, args);
     XCVM_CHECK(n->m->error, args.scales != NULL || args.sizes != NULL, INVALID_MODEL,
-               "neither scales nor sizes are given");
+               "the operands scales and sizes are both missing");
     if (args.coordinate_transformation_mode != XCVM_COORDINATE_tf_crop_and_resize)
         args.roi = NULL;
     else

@@ -75,7 +75,7 @@ static xcvm_status read_scan(xcc_lowering *n, size_t first, scan *s)
     XCVM_TRY(xcc_attribute_graph(n, "body", &s->graph));
     XCVM_TRY(xcc_attribute_int(n, "num_scan_inputs", 0, &inputs));
     XCVM_CHECK(n->m->error, inputs >= 1 && (uint64_t)inputs <= given, INVALID_MODEL,
-               "attribute 'num_scan_inputs' is %lld, there are %zu operands", (long long)inputs, given);
+               "attribute 'num_scan_inputs' is %lld, and the node has %zu operands", (long long)inputs, given);
     s->inputs = (size_t)inputs;
     s->states = given - s->inputs;
     s->values = n->inputs + first;
@@ -83,7 +83,7 @@ static xcvm_status read_scan(xcc_lowering *n, size_t first, scan *s)
                "the body has %zu outputs, %zu or more are needed", s->graph->n_output, s->states);
     s->results = s->graph->n_output - s->states;
     XCVM_CHECK(n->m->error, n->output_count <= s->graph->n_output, INVALID_MODEL,
-               "%zu results are wanted, the body gives %zu", n->output_count, s->graph->n_output);
+               "the node has %zu results, and the body has %zu", n->output_count, s->graph->n_output);
     for (size_t i = first; i < n->input_count; i++)
         XCVM_CHECK(n->m->error, n->inputs[i] != NULL, INVALID_MODEL, "operand %zu is missing", i);
     return (s->input_axes = xcc_alloc(n->m, s->inputs * sizeof *s->input_axes)) != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
@@ -124,7 +124,7 @@ static xcvm_status fill_batch(xcc_lowering *n, xcc_node *loop, void *context)
 static xcvm_status lower_batched_scan(xcc_lowering *n)
 {
     scan s = {.graph = NULL};
-    XCVM_CHECK(n->m->error, n->input_count > 1, INVALID_MODEL, "there are no scan inputs");
+    XCVM_CHECK(n->m->error, n->input_count > 1, INVALID_MODEL, "the node has no scan inputs");
     s.trips = n->inputs[0];
     XCVM_CHECK(n->m->error, s.trips == NULL || s.trips->type.dtype == XCVM_I64, TYPE_MISMATCH,
                "operand 0 is no i64 tensor");
@@ -207,7 +207,7 @@ xcvm_status xcc_lower_sequence_map(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_graph(n, "body", &graph));
     XCVM_CHECK(n->m->error, n->inputs[0]->type.kind == XCVM_KIND_SEQUENCE, TYPE_MISMATCH, "operand 0 is no sequence");
     XCVM_CHECK(n->m->error, n->output_count <= graph->n_output, INVALID_MODEL,
-               "%zu results are wanted, the body gives %zu", n->output_count, graph->n_output);
+               "the node has %zu results, and the body has %zu", n->output_count, graph->n_output);
     const size_t count = graph->n_output;
     xcc_value **outputs = xcc_build_values(n, count), **inputs = xcc_alloc(n->m, (count + 2) * sizeof *inputs);
     if (outputs == NULL || inputs == NULL)

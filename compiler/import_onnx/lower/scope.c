@@ -29,7 +29,7 @@ xcvm_status xcc_import_output(xcc_importer *imp, const xcc_scope *scope, const c
     XCVM_CHECK(imp->m->error, name != NULL && name[0] != '\0', INVALID_MODEL, "an output of graph '%s' has no name",
                scope->graph->name);
     XCVM_CHECK(imp->m->error, xcc_scope_find(scope, name, value) && *value != NULL, INVALID_MODEL,
-               "nothing gives the output '%s'", name);
+               "no node defines the output '%s'", name);
     return XCVM_OK;
 }
 

@@ -65,7 +65,7 @@ xcvm_status xcc_lower_split(xcc_lowering *n)
     }
     XCVM_TRY(xcc_attribute_int(n, "num_outputs", (int64_t)n->output_count, &pieces));
     XCVM_CHECK(n->m->error, n->version < 18 || pieces == (int64_t)n->proto->n_output, INVALID_MODEL,
-               "attribute 'num_outputs' is %lld, but there are %zu results", (long long)pieces, n->proto->n_output);
+               "attribute 'num_outputs' is %lld, but the node has %zu results", (long long)pieces, n->proto->n_output);
     /* Unused pieces count, too. */
     n->output_count = n->proto->n_output;
     return xcc_lower_one_to_one(n);
@@ -156,7 +156,7 @@ xcvm_status xcc_lower_search_sorted(xcc_lowering *n)
     XCVM_TRY(xcc_attribute_text(n, "side", "left", &side));
     const bool left = xcc_text_is(side, "left");
     XCVM_CHECK(n->m->error, left || xcc_text_is(side, "right"), INVALID_MODEL,
-               "attribute 'side' is '%.60s', one of left, right is expected", side.at);
+               "attribute 'side' is '%.60s'; expected left or right", side.at);
     xcc_value *sorted = n->inputs[0], *sorter = xcc_input(n, 2);
     if (sorter != NULL)
         sorted = xcc_build_gather(&n->b, sorted, sorter, 0);

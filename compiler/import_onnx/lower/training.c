@@ -9,7 +9,7 @@ static xcvm_status tensors(const xcc_lowering *n, size_t kinds, size_t *count)
                "%zu operands are given, two and %zu for each tensor are needed", n->input_count, kinds);
     *count = (n->input_count - 2) / kinds;
     XCVM_CHECK(n->m->error, n->output_count <= *count * (kinds - 1), INVALID_MODEL,
-               "%zu results are wanted, there are %zu", n->output_count, *count * (kinds - 1));
+               "the node has %zu results; expected %zu", n->output_count, *count * (kinds - 1));
     return XCVM_OK;
 }
 

@@ -410,8 +410,8 @@ xcvm_status xcc_lower_col2im(xcc_lowering *n)
     size_t rank = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && rank == 0; i++)
         rank = counts[i];
-    XCVM_CHECK(n->m->error, rank <= SPATIAL, UNSUPPORTED, "there are %zu spatial axes, up to %d are possible", rank,
-               SPATIAL);
+    XCVM_CHECK(n->m->error, rank <= SPATIAL, UNSUPPORTED, "the number of spatial axes is %zu; expected at most %d",
+               rank, SPATIAL);
     if (rank == 0)
         return XCC_EMIT_ONE_TO_ONE(n, Col2Im, args);
     XCVM_TRY(complete(n, "strides", rank, 1, &args.strides));

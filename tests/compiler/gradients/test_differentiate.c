@@ -349,7 +349,7 @@ START_TEST(refused_in_bodies)
         xcc_value *(*fill)(xcc_builder *b, xcc_value *state);
         const char *node, *part;
     } bodies[] = {{coupled, "node 'inside'", "PairwiseCoupling cannot be differentiated"},
-                  {dropped_deep, "node 'node'", "a body in its body draws random numbers"}};
+                  {dropped_deep, "node 'node'", "a nested body draws random numbers"}};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         compilation c;
         begin_backprop(&c);

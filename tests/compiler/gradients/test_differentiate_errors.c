@@ -103,8 +103,8 @@ END_TEST
 START_TEST(wrong_names)
 {
     static const char *const wrt[] = {"w", "w", "i", "nobody"};
-    static const char *const parts[] = {"no output 'other'", "'w' is named twice", "'i' is no tensor of a float type",
-                                        "no parameter or input 'nobody'"};
+    static const char *const parts[] = {"no output 'other'", "'w' is named more than once",
+                                        "'i' is no tensor of a float type", "no parameter or input 'nobody'"};
     for (int i = 0; i < 4; i++) {
         compilation c;
         begin_backprop(&c);

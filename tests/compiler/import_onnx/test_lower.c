@@ -198,7 +198,7 @@ START_TEST(resampling)
                 "y = Resize(x, e, e, s) coordinate_transformation_mode=\"asymmetric\" nearest_mode=\"floor\"\n",
                 "x f32[1x1x1x2] 1 2\n", "y f32[1x1x1x4] 1 1 2 2\n");
     onnx_refuse("opset 11\ninput x f32[1x1x1x2]\ninit e f32[0]\noutput y\ny = Resize(x, e, e)\n", XCVM_INVALID_MODEL,
-                "neither scales nor sizes");
+                "scales and sizes are both missing");
     onnx_refuse("opset 13\ninput x f32[2]\ninit s f32[1] 2\noutput y\ny = Resize(x, _, s) mode=\"magic\"\n",
                 XCVM_UNSUPPORTED, "attribute 'mode' is 'magic', one of nearest, linear, cubic");
 }

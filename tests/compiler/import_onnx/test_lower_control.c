@@ -19,7 +19,7 @@ START_TEST(branches)
     onnx_refuse(
         "opset 13\ninput c bool[]\ninput x f32[2]\noutput y\ngraph yes {\noutput a\na = Add(x, x)\n}\n"
         "graph no {\noutput b\noutput d\nb = Neg(x)\nd = Neg(x)\n}\ny = If(c) then_branch=@yes else_branch=@no\n",
-        XCVM_INVALID_MODEL, "the branches give 1 and 2 results");
+        XCVM_INVALID_MODEL, "the branches have 1 and 2 results");
     onnx_refuse("opset 13\ninput c bool[]\ninput x f32[2]\noutput y\ngraph yes {\noutput a\na = Add(x, x)\n}\n"
                 "y = If(c) then_branch=@yes\n",
                 XCVM_INVALID_MODEL, "attribute 'else_branch', a graph, is missing");

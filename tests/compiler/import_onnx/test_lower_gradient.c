@@ -38,11 +38,11 @@ START_TEST(gradients)
     onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x) xs=[\"x\" \"w\"] y=\"y\"\n"),
                 XCVM_INVALID_MODEL, "1 operands are given for the 2 names");
     onnx_refuse(MODEL("output a\n", "a = ai.onnx.preview.training::Gradient(x, x) xs=[\"x\" \"x\"] y=\"y\"\n"),
-                XCVM_INVALID_MODEL, "'x' is named twice");
+                XCVM_INVALID_MODEL, "'x' is named more than once");
     onnx_refuse(MODEL("output a\n", "i = ArgMax(x)\na = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"i\"\n"),
                 XCVM_TYPE_MISMATCH, "is no tensor of a float type");
     onnx_refuse(MODEL("output a\n", "i = ArgMax(x)\na = ai.onnx.preview.training::Gradient(i) xs=[\"x\"] y=\"y\"\n"),
-                XCVM_TYPE_MISMATCH, "operand 0 has not the type of 'x'");
+                XCVM_TYPE_MISMATCH, "operand 0 has another type than 'x'");
 #undef MODEL
 }
 END_TEST
@@ -57,7 +57,7 @@ START_TEST(too_many_gradients)
         at += (size_t)snprintf(model + at, sizeof model - at,
                                "y%d = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y%d\"\n", i, i - 1);
     ck_assert_uint_lt(at, sizeof model);
-    onnx_refuse(model, XCVM_UNSUPPORTED, "the gradients of the model take too many nodes");
+    onnx_refuse(model, XCVM_UNSUPPORTED, "the gradients of the model need too many nodes");
 }
 END_TEST
 

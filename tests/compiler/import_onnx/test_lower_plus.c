@@ -13,7 +13,7 @@ START_TEST(items_that_make_no_sense)
     onnx_refuse(PLUS "input x f32[3]\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i) slice_specs=[5]\n",
                 XCVM_INVALID_MODEL, "entry 0 of slice_specs is 5");
     onnx_refuse(PLUS "input x f32[3]\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i) slice_specs=[2]\n",
-                XCVM_INVALID_MODEL, "more operands than there are");
+                XCVM_INVALID_MODEL, "more operands than the node has");
     onnx_refuse(PLUS "input x f32[3]\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i, i) slice_specs=[1]\n",
                 XCVM_INVALID_MODEL, "does not ask for operand 2");
     onnx_refuse(PLUS "input x f32[3]\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i, i) slice_specs=[1 1]\n",
@@ -23,7 +23,7 @@ START_TEST(items_that_make_no_sense)
     onnx_refuse(PLUS "input x seq(f32)\ninput i i64[]\noutput y\ny = org.chainer::GetItem(x, i) slice_specs=[1]\n",
                 XCVM_TYPE_MISMATCH, "a tensor is needed");
     onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::SetItem(x) slice_specs=[0]\n", XCVM_INVALID_MODEL,
-                "no value to set");
+                "the operand with the value is missing");
 }
 END_TEST
 
@@ -52,7 +52,7 @@ START_TEST(attributes_out_of_range)
     onnx_refuse(PLUS "input x f32[1x1x4x4]\ninput r f32[1x4]\ninput i i64[1]\noutput y\n"
                      "y = org.chainer::ROIMaxPool2D(x, r, i) output_shape=[2] spatial_scale=1.0\n",
                 XCVM_INVALID_MODEL, "a height and a width");
-    onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Nothing(x)\n", XCVM_UNSUPPORTED, "no such operator");
+    onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Nothing(x)\n", XCVM_UNSUPPORTED, "unknown operator");
     onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Square(x) what=1\n", XCVM_UNSUPPORTED,
                 "attribute 'what' is not known");
     onnx_refuse("opset 17\ninput x f32[3]\noutput y\ny = org.chainer::Square(x)\n", XCVM_INVALID_MODEL,
@@ -64,11 +64,11 @@ START_TEST(functions_that_call_themselves)
 {
     onnx_refuse("opset 17\nopset f 1\ninput x f32[3]\noutput y\nfunction f::a(p) -> (q) {\nq = f::a(p)\n}\n"
                 "y = f::a(x)\n",
-                XCVM_INVALID_MODEL, "in a circle");
+                XCVM_INVALID_MODEL, "or recursive");
     onnx_refuse(
         "opset 17\nopset f 1\ninput x f32[3]\noutput y\nfunction f::a(p) -> (q) {\nr = f::b(p)\nq = f::b(r)\n}\n"
         "function f::b(p) -> (q) {\nr = f::a(p)\ns = f::a(p)\nq = Add(r, s)\n}\ny = f::a(x)\n",
-        XCVM_INVALID_MODEL, "in a circle");
+        XCVM_INVALID_MODEL, "or recursive");
 }
 END_TEST
 

@@ -460,8 +460,8 @@ static const struct {
     xcc_options options;
     const char *message;
 } wrong[] = {
-    {{.training.clip_norm = 1}, "there is no optimizer"},
-    {{.training.evaluate = true}, "there is no optimizer"},
+    {{.training.clip_norm = 1}, "without an optimizer"},
+    {{.training.evaluate = true}, "without an optimizer"},
     {{.train = "sgd", .backprop = true}, "ask for one of the two"},
     {{.train = "sgd", .training.clip_norm = -1}, "cannot be clipped to -1"},
     {{.train = "sgd", .training.clip_value = (double)NAN}, "cannot be clipped to"},

@@ -382,7 +382,7 @@ START_TEST(images_within_limits)
         xcvm_status status;
         const char *message;
     } rows[] = {{1 << 20, 0, XCVM_OUT_OF_MEMORY, "would go past the memory limit of 1048576"},
-                {0, 1, XCVM_OUT_OF_TIME, "longer than it may"},
+                {0, 1, XCVM_OUT_OF_TIME, "exceeds the time limit"},
                 {64 << 20, (uint64_t)60 * 1000000000, XCVM_OK, ""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         xct_dataset *set;
