@@ -1,5 +1,5 @@
-/* Matrices in blocks of 4 bits: a scale for each run of weights of one output. As MatMulNBits, or, from opset 21 on, as
- * DequantizeLinear with blocks in front of MatMul. */
+/* Matrices in blocks of 4 bits: one scale per run of weights of an output. The result is MatMulNBits or, since opset
+ * 21, DequantizeLinear with blocks before MatMul. */
 #include "compiler/quantize/model_writer.h"
 
 #include <float.h>
@@ -38,8 +38,8 @@ static void attempt(const float *x, size_t count, size_t step, double scale, int
         *best = r;
 }
 
-/* The scale with the least squared error, among those that clip a little or nothing. A symmetric block has 8 as its
- * zero point, and eight levels on the side of its greatest magnitude, if its scale has the sign for it. */
+/* Returns the scale with the smallest squared error, among scales that clip slightly or not at all. A symmetric block
+ * has the zero point 8. It has eight levels on the side of its largest magnitude if its scale has the right sign. */
 static rounding round_block(const float *x, size_t count, size_t step, bool asymmetric)
 {
     enum { TRIES = 8 };

@@ -1,6 +1,5 @@
-/* Bodies of If, Loop and Scan: constant weights of the sums of products and recurrent nodes in them become integers,
- * between which everything is computed in float. Activations have no ranges there, since calibration sees only what the
- * graph computes. */
+/* Bodies of If, Loop and Scan: constant weights of sums of products and of recurrent nodes become integers; everything
+ * else is computed in float. Activations of bodies have no ranges, since calibration observes only the graph. */
 #include "compiler/quantize/model_writer.h"
 
 #include "compiler/onnx_model/onnx_model.h"
@@ -22,7 +21,8 @@ static Onnx__GraphProto *body_at(const Onnx__AttributeProto *a, size_t index)
 
 static bool is_called(const char *name, const char *other) { return name != NULL && strcmp(name, other) == 0; }
 
-/* What a body computes or states under a name; false if nothing. *constant NULL: it is no constant. */
+/* Returns the value that a body computes or contains under a name; false if there is none. *constant NULL: it is no
+ * constant. */
 static bool find_in(const Onnx__GraphProto *g, const char *name, const Onnx__TensorProto **constant)
 {
     *constant = NULL;
@@ -48,7 +48,7 @@ static bool find_in(const Onnx__GraphProto *g, const char *name, const Onnx__Ten
 
 /* ---- Listing ---- */
 
-/* Has weights that a body states be an initializer of the graph, under a name of its own, for that operand. */
+/* Moves weights that a body contains to an initializer of the graph, with a name of its own, for that operand. */
 static xcvm_status hoist(quantizer *q, Onnx__NodeProto *p, size_t index, const scope *s)
 {
     const Onnx__TensorProto *constant = NULL;
@@ -236,7 +236,7 @@ static xcvm_status drop_unread(xcc_model_writer *w, Onnx__GraphProto *g)
     return XCVM_OK;
 }
 
-/* What is put goes to a list of its own, which becomes the body's nodes. */
+/* New nodes are collected in a separate list, which then becomes the body's nodes. */
 static xcvm_status put_body(xcc_model_writer *w, Onnx__GraphProto **body, size_t *next)
 {
     const Onnx__GraphProto *from = *body;

@@ -70,7 +70,7 @@ static const Onnx__AttributeProto *find_text(const xcc_quant_node *n, const char
     return a != NULL && a->s.len == length && memcmp(a->s.data, text, length) == 0 ? a : NULL;
 }
 
-/* Reads what a Pad adds to the channels; *known is false if it may add anything but zeros to them. */
+/* Returns the channels that a Pad adds; *known is false if it may pad them with anything but zeros. */
 static xcvm_status read_padding(quantizer *q, const xcc_quant_node *n, int64_t *before, int64_t *after, bool *known)
 {
     const xcc_quant_tensor *x = xcc_quant_input(q, n, 0), *pads = xcc_quant_input(q, n, 1),
@@ -108,7 +108,7 @@ static xcvm_status read_padding(quantizer *q, const xcc_quant_node *n, int64_t *
     return XCVM_OK;
 }
 
-/* Whether a Resize or Upsample leaves the number of channels, and takes nothing from outside. */
+/* Returns true if a Resize or Upsample preserves the channels, and reads nothing outside of the image. */
 static xcvm_status keeps_channels(quantizer *q, const xcc_quant_node *n, bool *keeps)
 {
     const xcc_quant_tensor *x = xcc_quant_input(q, n, 0);
@@ -179,7 +179,7 @@ static void set_channels(xcc_quant_tensor *t, int rank, size_t channels)
     t->channels = channels;
 }
 
-/* Finds the channels of a node's results. Channels are known behind convolutions alone. */
+/* Finds the channels of a node's results. They are known only after convolutions. */
 static xcvm_status find_channels(quantizer *q, const xcc_quant_node *n)
 {
     xcc_quant_tensor *y = xcc_quant_output(q, n, 0);

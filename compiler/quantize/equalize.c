@@ -7,7 +7,7 @@
 
 enum { ROUNDS = 20 };
 
-/* Two convolutions in a row, with copies of what is scaled. */
+/* Two consecutive convolutions, with copies of the scaled constants. */
 typedef struct pair {
     xcc_quant_tensor *weights[2], *bias;
     xcc_tensor shapes[2], bias_shape;
@@ -73,7 +73,7 @@ static runs second_of(const pair *p, size_t channel)
     return (runs){channel * inner, outputs, inner, each};
 }
 
-/* The greatest absolute value, at least `most`; NaN counts for nothing. */
+/* The maximum magnitude, at least `most`; ignores NaN. */
 static float largest(const float *x, size_t count, float most)
 {
     for (size_t i = 0; i < count; i++)

@@ -14,8 +14,8 @@ enum {
     LANES = 16,         /* outputs that are rounded side by side */
 };
 
-/* What is added to the diagonal, as a share of its mean: inputs that were seen hardly ever do not get weights to make
- * up for others without bounds. The share is that of Frantar et al. */
+/* Damping: the addition to the diagonal, as a share of its mean, as in Frantar et al. Otherwise inputs that are almost
+ * always zero would get unbounded weights as compensation. */
 #define DAMPING 0.01
 
 /* ---- Moments ---- */
@@ -70,7 +70,7 @@ xcvm_status xcc_moments_add(xcc_module *m, xcc_moments *t, const float *rows, si
 
 typedef struct factor {
     size_t n;
-    size_t *order;  /* the input that stands at a row */
+    size_t *order;  /* the input of a row */
     double *matrix; /* n x n, from the diagonal on: the moments in that order, then R */
     float *rows;    /* R with each row divided by its diagonal */
 } factor;
@@ -87,7 +87,7 @@ static int by_moment(const void *a, const void *b)
     return order != 0 ? order : (x->input > y->input) - (x->input < y->input);
 }
 
-/* The input with the greatest moment is rounded first, so it stands last. */
+/* The input with the largest moment is rounded first, so it is the last row. */
 static void put_in_order(factor *f, const xcc_moments *t, const float *sums, placed *places)
 {
     double mean = 0;
@@ -149,7 +149,7 @@ int32_t xcc_grid_level(const xcc_grid *grid, size_t at, float x)
     return (int32_t)fmin(fmax(level, grid->least), grid->greatest);
 }
 
-/* What the rows below have left over of row i, for each of the outputs. */
+/* The accumulated error of row i from the rows after it, for each of the outputs. */
 static void carry(const float *restrict row, const float (*restrict errors)[LANES], size_t i, size_t n,
                   float left[LANES])
 {

@@ -21,7 +21,7 @@ static void widen(xcc_statistics *s)
     s->width *= 2;
 }
 
-/* Makes room for magnitudes up to `most`, which is above 0. */
+/* Extends the histogram to magnitudes up to `most`, which is above 0. */
 static void fit(xcc_statistics *s, double most)
 {
     if (s->width <= 0) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The least probability that is told apart from zero. */
+/* The smallest probability that is distinguished from zero. */
 #define LEAST 1e-30
 
 void xcc_leads_clear(xcc_leads *l)
@@ -37,7 +37,7 @@ static double lead_of(const float *x, size_t row, size_t top, bool probability)
     return score_of(x[top], probability) - score_of(next, probability);
 }
 
-/* Makes room by dropping every second row. */
+/* Makes space by dropping every second row. */
 static void thin_out(xcc_leads *l)
 {
     for (size_t i = 0; i < XCC_LEADS / 2; i++) {

@@ -149,7 +149,7 @@ static const xcvm_value *float_output_of(const comparison *c, size_t i, size_t b
                : xcvm_session_get_output(q->float_model->session, c->float_outputs[i]);
 }
 
-/* Stores the float model's outputs of a batch if there is room. */
+/* Stores the float model's outputs of a batch if they fit the limit. */
 static xcvm_status keep_float_outputs(const comparison *c, size_t batch)
 {
     quantizer *q = c->q;

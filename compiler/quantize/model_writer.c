@@ -1,4 +1,4 @@
-/* Models that are written: what is put, and how it is packed with the rest of the message. */
+/* Writing models: new nodes and constants are packed with the rest of the message. */
 #include "compiler/quantize/model_writer.h"
 
 #include "base/array.h"
@@ -16,7 +16,7 @@ static void *writer_allocate(xcc_model_writer *w, size_t bytes)
     return memory;
 }
 
-/* Messages have strings that may be written; nobody does. */
+/* Fields of messages are writable strings, but are never written. */
 static char *text(const char *string) { return (char *)(uintptr_t)string; }
 
 void xcc_model_begin(xcc_model_writer *w, quantizer *q)
@@ -172,7 +172,7 @@ Onnx__TensorProto *xcc_tensor_proto(xcvm_arena *arena, const char *name, xcvm_dt
     return t;
 }
 
-/* Initializers of floats learn, what a node Constant gives does not. */
+/* Float initializers are trainable; results of Constant nodes are not. */
 static void put_fixed(xcc_model_writer *w, const char *name, Onnx__TensorProto *t)
 {
     Onnx__AttributeProto *a = add_attribute(w, xcc_put_node(w, "", "Constant", 0, NULL, name), "value");
@@ -367,7 +367,7 @@ static uint64_t bytes_of_nodes(const xcc_model_writer *w)
     return total;
 }
 
-/* Types are told of what there still is; initializers that are gone are no inputs. */
+/* Only existing values keep their declared types, and removed initializers are no inputs. */
 static xcvm_status pack_types(xcc_model_writer *w, const xcc_table *read, Onnx__GraphProto *g)
 {
     xcc_table written = {.key = &w->q->m.key};

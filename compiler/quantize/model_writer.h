@@ -1,6 +1,5 @@
-/* Writing a model: nodes and constants beside those of the quantizer's message, which stays as it is. Memory is of an
- * arena that goes when the model has been packed; where there is none, what was put is lost and the writer has failed,
- * which xcc_model_pack says. */
+/* Writes a model: nodes and constants are added, and the quantizer's message does not change. The arena is released
+ * after packing. If memory runs out, the writer has failed, and xcc_model_pack reports it. */
 #ifndef XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
 #define XCVM_COMPILER_QUANTIZE_MODEL_WRITER_H
 
@@ -16,7 +15,7 @@ typedef struct xcc_model_writer {
     quantizer *q;
     xcvm_arena arena;
     xcc_table names; /* that were made up */
-    xcc_table made;  /* names of constants that are put already, by what they are made of */
+    xcc_table made;  /* names of added constants, by their contents */
     Onnx__NodeProto **nodes;
     size_t node_count, node_capacity;
     Onnx__TensorProto **constants;
@@ -51,8 +50,8 @@ const char *xcc_put_scalar(xcc_model_writer *w, const char *stem, const char *su
 const char *xcc_put_scaled(xcc_model_writer *w, const char *name, float beta);
 void xcc_put_output(xcc_model_writer *w, const char *name);
 
-/* Packs what was put: nodes in the order in which they were put, the constants that they read, and all else of the
- * model. `constants` (may be NULL) receives how many bytes these have. */
+/* Packs the added nodes in order, the constants that they read, and the rest of the model. `constants` (may be NULL)
+ * receives the bytes of the constants. */
 xcvm_status xcc_model_pack(xcc_model_writer *w, xcvm_bytes *bytes, uint64_t *constants);
 
 /* ---- Forms (write_*.c) ---- */
@@ -99,15 +98,15 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
                          const char **zero_point);
 /* The bias in floats with the correction added; NULL name: the node has none. */
 xcvm_status xcc_put_float_bias(xcc_model_writer *w, const xcc_quant_node *n, const char **name);
-/* Weights and bias of a node as integers, and what DequantizeLinear makes of them, whose names become `inputs`, for
- * which there is room up to the third (write_qdq.c). */
+/* Adds weights and bias of a node as integers with DequantizeLinear. The names of the results are stored in `inputs`,
+ * which has at least three entries (write_qdq.c). */
 xcvm_status xcc_put_dequantized(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count);
 /* A constant that is an operand as activations are, as integers of its scale, under t->quantized_name
  * (constant_integer.c). */
 xcvm_status xcc_quant_constant(xcc_model_writer *w, xcc_quant_tensor *t, xcc_tensor *shape);
 /* A matrix in blocks of 4 bits, for MatMulNBits (blocks.c). Writes the node for n. */
 xcvm_status xcc_put_blocks(xcc_model_writer *w, const xcc_quant_node *n);
-/* What weights are when they have become integers; memory is of the arena. */
+/* Integer weights; the arena owns their memory. */
 xcvm_status xcc_rounded_weights(quantizer *q, const xcc_quant_node *n, xcvm_arena *arena, xcc_tensor *shape,
                                 float **right, float **rounded);
 

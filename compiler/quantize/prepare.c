@@ -61,7 +61,7 @@ static xcc_quant_node *only_reader(const quantizer *q, const xcc_quant_node *n)
     return !behind->gone && xcc_quant_output(q, behind, 0) != NULL ? behind : NULL;
 }
 
-/* Merges `behind` into `n`, which then has its result. */
+/* Merges `behind` into `n`, which then produces its result. */
 static void take_result(quantizer *q, xcc_quant_node *n, xcc_quant_node *behind)
 {
     n->proto->output[0] = behind->proto->output[0];

@@ -48,7 +48,7 @@ static xcvm_status take_name(quantizer *q, const char *name)
     return name != NULL && name[0] != '\0' ? xcc_table_put(&q->m, &q->taken, name, 1) : XCVM_OK;
 }
 
-/* Names in a body: all are taken, and those of the main graph that it reads are captured. */
+/* Names in a body: all are reserved, and those of the main graph that it reads are captured. */
 static xcvm_status list_body(quantizer *q, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_initializer; i++)
@@ -306,8 +306,8 @@ xcvm_status xcc_quant_hoist(quantizer *q, const char *like, const Onnx__TensorPr
     return xcc_table_put(&q->m, &q->hoisted, own, (intptr_t)*made);
 }
 
-/* A name's value in `more` is the number that is tried first when the next one like it is asked for, so that many names
- * of one stem take no longer than others. */
+/* The value of a name in `more` is the first number to try for the next derived name. So many names with one stem take
+ * linear time. */
 const char *xcc_quant_name(quantizer *q, xcc_table *more, const char *stem, const char *suffix)
 {
     enum { DIGITS = 24 };

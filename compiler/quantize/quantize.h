@@ -64,8 +64,8 @@ struct xcc_quant_tensor {
     /* Levels and scales of weights that were rounded by GPTQ; NULL: round to the nearest. */
     uint8_t *levels;
     float *level_scales;
-    /* Of channel equalization: rank and channels on axis 1 (0: unknown), the number of the first one, and magnitudes.
-     */
+    /* Channel equalization: rank and number of channels on axis 1 (0: unknown), the index of the first one, and
+     * magnitudes. */
     int rank;
     size_t channels, first_channel;
     float *magnitudes;
@@ -210,7 +210,7 @@ bool xcc_quant_is_bounded(const quantizer *q);
 /* Keeps nodes in float until the bounds hold (sensitivity.c). */
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches);
 
-/* Raises the model's opset to `least` if that changes no node, else fails with UNSUPPORTED (write_dynamic.c). */
+/* Raises the model's opset to `least` if this changes no node. Otherwise fails with UNSUPPORTED (write_dynamic.c). */
 xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least);
 
 /* ---- Integers ---- */

@@ -1,4 +1,4 @@
-/* Ranges: what of a tensor's elements the integers stand for. */
+/* Ranges: the interval of a tensor's elements that integers represent. */
 #include "compiler/quantize/histogram.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static void take_half(const xcc_statistics *s, bool above, bool below, half *h)
 
 /* ---- Percentile ---- */
 
-/* The edge of the bins below which all but `outside` elements lie. */
+/* The bin edge that all but `outside` elements are below. */
 static double edge_of(const half *h, double outside)
 {
     double above = 0;
@@ -42,7 +42,7 @@ static double edge_of(const half *h, double outside)
  */
 #define CLIPPING_WEIGHT 8
 
-/* What clipping magnitudes at `edge` costs: the sum of the squares of what is cut off. */
+/* The cost of clipping at `edge`: the sum of the squares of the excess. */
 static double clipping(const half *h, double edge)
 {
     double sum = 0;
@@ -54,7 +54,8 @@ static double clipping(const half *h, double edge)
     return CLIPPING_WEIGHT * sum;
 }
 
-/* Magnitudes in steps of a hundredth of what was seen. Rounding to multiples of d costs d * d / 12 an element. */
+/* Candidates are multiples of a hundredth of the largest magnitude. Rounding to multiples of d costs d * d / 12 per
+ * element. */
 enum { STEPS = 100 };
 
 static void least_squares(const half *below, const half *above, double least, double greatest, int levels,
@@ -93,8 +94,8 @@ static void least_squares(const half *below, const half *above, double least, do
 
 /* ---- Entropy ---- */
 
-/* The divergence of `bins` bins, quantized to `levels`, from what was seen, whose rest is in the last of them. As in
- * NVIDIA's "8-bit Inference with TensorRT" (2017). */
+/* The divergence between the histogram, with the tail in the last of `bins` bins, and its quantization to `levels`. As
+ * in NVIDIA's "8-bit Inference with TensorRT" (2017). */
 static double divergence(const uint64_t *at, int bins, double outside, int levels)
 {
     double total = outside, quantized = 0, sum = 0;
@@ -119,7 +120,7 @@ static double divergence(const uint64_t *at, int bins, double outside, int level
             if (!(p > 0))
                 continue;
             const double share = mass / filled / quantized;
-            /* What has no mass at all when it is quantized: an outlier's bin, taken as a tenth of one element. */
+            /* Mass of a bin that is empty after quantization: the bin of an outlier counts as a tenth of an element. */
             sum += p * log(p / (share > 0 ? share : 0.1 / total));
         }
     }
@@ -129,7 +130,7 @@ static double divergence(const uint64_t *at, int bins, double outside, int level
 static double least_divergence(half *h, double most, int levels)
 {
     enum { COARSE = 2048 }; /* bins that thresholds are looked for among */
-    /* The histogram reaches to a power of two; what lies behind the greatest element is left out. */
+    /* The histogram ends at a power of two. Bins after the largest element are ignored. */
     const int used = (int)fmin(ceil(most / h->width), HALF), merge = (used + COARSE - 1) / COARSE;
     uint64_t at[COARSE] = {0};
     int bins = 0;
@@ -185,7 +186,7 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
         break;
     }
     case XCC_RANGE_ENTROPY: {
-        /* Where elements have both signs, half of the levels are for magnitudes. */
+        /* If elements have both signs, half of the levels represent magnitudes. */
         const int positive = symmetric || least < 0 ? levels / 2 : levels;
         const double edge = least_divergence(&both, most, positive < 2048 ? positive : 2048);
         *low = -edge;

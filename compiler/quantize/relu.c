@@ -1,4 +1,4 @@
-/* Relu and Clip that saturation stands for. */
+/* Relu and Clip that saturation of integers replaces. */
 #include "compiler/quantize/relu.h"
 
 #include <math.h>
@@ -17,6 +17,6 @@ bool xcc_relu_is_implied(const quantizer *q, const xcc_quant_node *n)
     xcc_quant_limits(q->o.activations, &least, &greatest);
     const double scale = (double)t->scale, low = (least - t->zero_point) * scale,
                  high = (greatest - t->zero_point) * scale;
-    /* A bound may be off by what the scale was rounded by. */
+    /* A bound may differ by the rounding of the scale. */
     return low >= n->least && high <= n->greatest + 1e-6 * fabs(n->greatest);
 }

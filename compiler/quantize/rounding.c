@@ -1,6 +1,6 @@
-/* Rounding weights for the data: the float model runs on it once more, the inputs of sums of products are gathered as
- * rows, and weights are rounded by what they do to the sums. Moments take more memory than weights, so nodes are taken
- * a few at a time, as many as fit, and the data are read again for the next ones. */
+/* Rounds weights by the data. The float model runs on the data again, the inputs of sums of products are gathered as
+ * rows, and weights are rounded to minimize the error of the sums. Moments need more memory than weights. So a few
+ * nodes, as many as fit, are processed at a time, and the data is read again for the next ones. */
 #include "compiler/quantize/compiled_model.h"
 
 #include "base/value.h"
@@ -12,8 +12,8 @@
 enum {
     MOST_OUTPUT_BYTES = 256 << 20, /* of moments at once */
     ROWS = 64,                     /* gathered at once */
-    /* Rows that moments are made of: so many times the inputs that make up for each other, and not less than these.
-     * More rows than inputs are needed to tell which of them go together; many more change little. */
+    /* Number of rows for moments: a multiple of the inputs in a block, with a minimum. More rows than inputs are needed
+     * to estimate correlations; many more change little. */
     ROWS_FOR_INPUT = 4,
     LEAST_ROWS = 2048,
 };
@@ -45,7 +45,7 @@ void xcc_weight_layout_of(const xcc_quant_node *n, const xcc_tensor *w, xcc_weig
                   : (xcc_weight_layout){.outputs = columns, .output = 1, .input = columns};
 }
 
-/* Whether there are rows of inputs for its weights, which nobody else reads. */
+/* Returns true if rows of inputs exist for its weights, and nothing else reads the weights. */
 static xcvm_status take_job(quantizer *q, const xcc_quant_node *n, job *j, bool *taken)
 {
     const xcc_quant_tensor *t = xcc_quant_input(q, n, 1);
@@ -130,19 +130,19 @@ static void find_rows(const job *j, const xcvm_value *x, rows *r)
 /* A place of a window that is not in the image. */
 #define OUTSIDE ((ptrdiff_t)-1)
 
-/* What rows are gathered into, ROWS of them, and the places of as many windows. */
+/* Gathered rows, at most ROWS, and the positions of as many windows. */
 typedef struct panel {
     float *rows;
     ptrdiff_t *places;
 } panel;
 
-/* Where the window's places of one axis begin. */
+/* Position of the window's first element along one axis. */
 static ptrdiff_t begin_of(const xcvm_window *w, int axis, size_t out)
 {
     return (ptrdiff_t)(out * w->stride[axis]) - w->pad[axis];
 }
 
-/* Where in a channel's image the places of window `number` are; OUTSIDE of those that stick out. */
+/* Offsets of window `number` in the image of a channel; OUTSIDE for padding. */
 static void find_places(const rows *r, size_t number, ptrdiff_t *to)
 {
     const xcvm_window *w = &r->window;
@@ -159,8 +159,8 @@ static void find_places(const rows *r, size_t number, ptrdiff_t *to)
     }
 }
 
-/* Copies windows, at most ROWS of them, as rows. All take a channel before any takes the next: its image is in the
- * cache, and where the windows' places are is worked out once for all channels. */
+/* Copies windows, at most ROWS of them, as rows, channel by channel. So the image of a channel stays in the cache, and
+ * the offsets are computed once for all channels. */
 static void copy_windows(const rows *r, const size_t *numbers, size_t count, const panel *to)
 {
     const size_t size = r->window.kernel_size;

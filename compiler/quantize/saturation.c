@@ -1,11 +1,11 @@
-/* Saturation: a tensor's elements beyond what its readers tell apart need no integers. The gate of a squeeze and
- * excitation has a range of a hundred, of which HardSigmoid tells six apart; and what is below -3 is zero behind
- * HardSwish, however far below. */
+/* Saturation: elements outside of the interval that readers distinguish need no integers. For example, the gate of a
+ * squeeze and excitation has a range of a hundred, of which HardSigmoid distinguishes six. Elements below -3 become
+ * zero in HardSwish. */
 #include "compiler/quantize/quantize.h"
 
 #include <math.h>
 
-/* The interval that a function tells apart, to less than a quarter of a step of its result. */
+/* The interval in which a function's result changes by more than a quarter of a step. */
 typedef struct interval {
     double low, high;
 } interval;
@@ -19,7 +19,7 @@ static double steps_of(const quantizer *q)
     return (double)greatest - least;
 }
 
-/* Of a function of one operand; all if it tells everything apart. */
+/* For a function of one operand; the whole range if it does not saturate. */
 static interval of_function(const quantizer *q, const xcc_quant_node *n)
 {
     if (xcc_quant_is(n, "Relu"))
@@ -39,7 +39,7 @@ static interval of_function(const quantizer *q, const xcc_quant_node *n)
     return all;
 }
 
-/* Of t times a gate that is a function of t: nothing is left where the gate is closed. */
+/* For t times a gate that is a function of t: the result is zero where the gate is zero. */
 static interval of_gated(const quantizer *q, const xcc_quant_node *product, const xcc_quant_tensor *t)
 {
     const xcc_quant_tensor *first = xcc_quant_input(q, product, 0), *result = xcc_quant_output(q, product, 0),

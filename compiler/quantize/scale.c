@@ -23,7 +23,7 @@ void xcc_quant_scale(double low, double high, xcvm_dtype dtype, bool symmetric, 
         low = -fmax(-low, high);
         high = -low;
     }
-    /* Magnitudes go as far on either side, so the least integer of a symmetric range is not used. */
+    /* Symmetric ranges have the same magnitude on both sides, so the smallest integer is not used. */
     const double steps = symmetric ? 2.0 * (greatest - middle) : (double)greatest - least;
     double s = (high - low) / steps;
     if (!(s > 0)) {
@@ -31,7 +31,7 @@ void xcc_quant_scale(double low, double high, xcvm_dtype dtype, bool symmetric, 
         *zero_point = symmetric ? middle : least;
         return;
     }
-    /* Where it would be subnormal, numbers divided by it might be infinite. */
+    /* Division by a subnormal scale might give infinities. */
     s = fmin(fmax(s, (double)FLT_MIN), (double)FLT_MAX);
     *scale = (float)s;
     *zero_point = symmetric ? middle : (int32_t)fmin(fmax(rint(least - low / s), least), greatest);

@@ -32,7 +32,7 @@ typedef struct search {
     xcc_batches judged;
     ranked_node *ranked; /* sorted by harm, descending, after judge_each */
     size_t count;
-    /* Of the last model whose outputs broke a bound. */
+    /* Results of the last model whose outputs broke a bound. */
     bool too_far, too_far_in_mean;
     double error, mean, agreement;
 } search;
@@ -52,7 +52,7 @@ static double worst(const quantizer *q, bool likely)
     return most;
 }
 
-/* Returns the least agreement, measured or extrapolated; NaN if no output has rows. */
+/* Returns the lowest agreement, measured or extrapolated; NaN if no output has rows. */
 static double agreement(const quantizer *q)
 {
     double least = (double)NAN;
@@ -218,7 +218,7 @@ static size_t expect(const search *s)
     return 1;
 }
 
-/* The last model that was measured has one quantized node, the least harmful. */
+/* The last measured model has one quantized node, the least harmful. */
 static xcvm_status refuse_bounds(const search *s)
 {
     const quantizer *q = s->q;
@@ -243,7 +243,7 @@ static xcvm_status refuse_bounds(const search *s)
               q->o.min_agreement, name, type, s->agreement);
 }
 
-/* More nodes in float hardly ever increase the error. So the least number is found by galloping from the expected
+/* More nodes in float almost never increase the error. So the smallest number is found by galloping from the expected
  * number, and then by bisection. The bounds do not hold with no node in float, and there is no error with all. */
 static xcvm_status keep_fewest(search *s)
 {

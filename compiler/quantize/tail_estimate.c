@@ -4,8 +4,8 @@
 #include <math.h>
 
 enum {
-    TAIL = 8,      /* the tail is one of so many batches */
-    LEAST_TAIL = 4 /* least number of batches in a tail */
+    TAIL = 8,      /* the tail is this fraction of the batches */
+    LEAST_TAIL = 4 /* minimum number of batches in a tail */
 };
 /* Mean number of exceedances by as many further batches: none in nine of ten cases. */
 #define BEYOND 0.1

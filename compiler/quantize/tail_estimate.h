@@ -10,9 +10,9 @@ enum { XCC_EXTREMES = 16 };
 
 /* Inserts a batch's magnitude into the greatest ones, in descending order. `*count` is their number. */
 void xcc_extremes_add(float extremes[XCC_EXTREMES], size_t *count, float magnitude);
-/* Estimates the greatest magnitude. Products of activations have power-law tails, with Hill's exponent ("A simple
- * general approach to inference about the tail of a distribution", 1975). Returns at least the greatest measured
- * magnitude, and exactly that for fewer than 32 batches. */
+/* Estimates the maximum magnitude. Products of activations have power-law tails, with Hill's exponent ("A simple
+ * general approach to inference about the tail of a distribution", 1975). Returns at least the measured maximum, and
+ * exactly that for fewer than 32 batches. */
 double xcc_tail_extreme(const float extremes[XCC_EXTREMES], size_t count, size_t batches);
 /* Estimates the greatest error. Errors are sums of many terms, so their tail is exponential. */
 double xcc_tail_error(const float extremes[XCC_EXTREMES], size_t count, size_t batches);

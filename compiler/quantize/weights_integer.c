@@ -43,7 +43,7 @@ static bool is_symmetric(const quantizer *q, const xcc_quant_node *n)
            (q->dynamic && n->body == NULL && !xcc_quant_is(n, "MatMul") && !xcc_quant_is(n, "Gemm"));
 }
 
-/* Scales from the least and the greatest of each channel. */
+/* Scales from the minimum and the maximum of each channel. */
 static xcvm_status find_scales(quantizer *q, const xcc_quant_node *n, const float *x, const xcc_tensor *shape, int axis,
                                xcvm_arena *arena, channels *c)
 {
@@ -72,7 +72,7 @@ static xcvm_status find_scales(quantizer *q, const xcc_quant_node *n, const floa
 
 /* ---- Bias ---- */
 
-/* The constant that is added to the sums of products, wherever it stands; NULL: there is none. */
+/* The constant that is added to the sums of products, by the node or the next one; NULL: there is none. */
 static xcc_quant_tensor *bias_of(const quantizer *q, const xcc_quant_node *n)
 {
     if (n->rule->kind != XCC_QUANT_WEIGHTED || xcc_quant_is(n, "MatMul"))
@@ -130,7 +130,7 @@ xcvm_status xcc_put_bias(xcc_model_writer *w, const xcc_quant_node *n, float inp
     float *bias;
     const xcc_quant_tensor *t = bias_of(w->q, n);
     *name = "";
-    /* What Gemm multiplies products or the bias with would have to be in the scale. */
+    /* The scale would have to include the factors alpha and beta of Gemm. */
     if (xcc_quant_is(n, "Gemm") &&
         ((float)xcc_quant_real(n, "alpha", 1) != 1.0f || (float)xcc_quant_real(n, "beta", 1) != 1.0f))
         return XCVM_OK;
@@ -215,7 +215,7 @@ static float input_scale_of(const quantizer *q, const xcc_quant_node *n)
     return has ? xcc_quant_input(q, n, 0)->like->scale : 0;
 }
 
-/* A node's weights with their scales, and what they become. */
+/* A node's weights with their scales, and the resulting integers. */
 typedef struct integers {
     xcc_tensor shape;
     float *x;
@@ -253,7 +253,7 @@ static xcvm_status read_integers(quantizer *q, xcvm_arena *arena, const xcc_quan
     const xcc_grid grid = grid_of(q, w);
     for (size_t i = 0; i < w->shape.count; i++) {
         const size_t at = channel_at(&w->c, i);
-        /* What was is_known is of the scales that there were. */
+        /* Known levels are valid for the scale that they were rounded with. */
         const bool is_known = t->levels != NULL && t->level_scales[at] == w->c.scale[at];
         w->levels[i] = is_known ? t->levels[i] : (uint8_t)xcc_grid_level(&grid, at, w->x[i]);
     }
@@ -366,7 +366,7 @@ xcvm_status xcc_put_weights(xcc_model_writer *w, const xcc_quant_node *n, size_t
         xcc_put_constant(w, weights->name, q->o.weights, made.shape.rank, made.shape.dims, made.levels,
                          made.shape.count);
     xcc_put_constant(w, weights->scale, XCVM_F32, scale_rank, &c->count, c->scale, (size_t)c->count * sizeof *c->scale);
-    /* ConvInteger takes one zero point. */
+    /* ConvInteger has a single zero point. */
     const bool one = q->dynamic && n->body == NULL && is_symmetric(q, n);
     xcc_put_constant(w, weights->zero_point, q->o.weights, one ? 0 : scale_rank, &c->count, zero_points,
                      one ? 1 : (size_t)c->count);

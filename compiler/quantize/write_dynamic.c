@@ -93,7 +93,7 @@ static xcvm_status put_activations(xcc_model_writer *w, xcc_quant_tensor *t)
 
 /* ---- Sums of products ---- */
 
-/* A vector of channels, with axes of 1 behind it for those of the positions. */
+/* A vector of channels, followed by axes of size 1 for the positions. */
 static const char *put_channels(xcc_model_writer *w, const char *stem, const char *suffix, const float *x,
                                 int64_t count, int positions)
 {

@@ -98,7 +98,7 @@ xcvm_status xcc_put_dequantized(xcc_model_writer *w, const xcc_quant_node *n, co
     return XCVM_OK;
 }
 
-/* A sum that is the bias of the product in front of it, corrected. */
+/* A sum that is the corrected bias of the product before it. */
 static xcvm_status put_sum_bias(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs)
 {
     const quantizer *q = w->q;

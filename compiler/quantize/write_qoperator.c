@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The float form of a tensor, which is made when it is first asked for; inputs and constants are there. */
+/* The float form of a tensor, created on first use; inputs and constants exist already. */
 static const char *as_float(xcc_model_writer *w, xcc_quant_tensor *t)
 {
     if (t->dequantized_name == NULL && t->quantized_name != NULL && t->constant == NULL && !t->is_input) {
@@ -95,7 +95,7 @@ static xcvm_status add_weighted(xcc_model_writer *w, const xcc_quant_node *n, xc
 
 static xcvm_status add_between(xcc_model_writer *w, const xcc_quant_node *n, xcc_quant_tensor *result, operands *o)
 {
-    const bool first = xcc_quant_is(n, "Concat"); /* whose operands may be any number, and stand at the end */
+    const bool first = xcc_quant_is(n, "Concat"); /* the number of operands varies, and they are last */
     if (first)
         add_result_scale(w, o, result);
     for (size_t i = 0; i < n->proto->n_input && (first || i < 2); i++) {
@@ -215,7 +215,7 @@ xcvm_status xcc_write_qoperator(xcc_model_writer *w)
         const xcc_quant_node *first = n;
         while (first->epilogue_of != XCC_NO_NODE)
             first = &q->nodes[first->epilogue_of];
-        /* An epilogue stands with what it is part of, if that is computed with integers. */
+        /* An epilogue is part of the integer operator before it. */
         const xcc_quant_tensor *own = xcc_quant_output(q, xcc_quant_last(q, first), 0);
         if (first != n && own != NULL && own->quantized_name != NULL)
             continue;
