@@ -1,4 +1,4 @@
-/* What a case expects of a run, compared with what came of it. */
+/* Compares the outcome of a case with its expectations. */
 #include "tests/case_compare.h"
 
 #include "ops/util/shape.h"

@@ -1,15 +1,15 @@
-/* What a case expects of a run, compared with what came of it. */
+/* Compares the outcome of a case with its expectations. */
 #ifndef XCVM_TESTS_CASE_COMPARE_H
 #define XCVM_TESTS_CASE_COMPARE_H
 
 #include "tests/case_text.h"
 
-/* What is wrong with a case; empty as long as nothing is. */
+/* Description of a failure; empty if there is none. */
 typedef struct case_reason {
     char text[800];
 } case_reason;
 
-/* Writes what is wrong; false. */
+/* Writes a description and returns false. */
 bool case_fail(case_reason *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes more of it. */

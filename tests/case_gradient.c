@@ -118,7 +118,8 @@ static bool run_changed(case_checking *c, const case_form *f, compiled *k, size_
            case_fail(c->why, "gradient, %s: %s: %s", f->name, c->error.instruction, c->error.message);
 }
 
-/* The gradient of literal i; output 0 is the loss. NULL, and told, if it has not the literal's type. */
+/* Returns the gradient of literal i; output 0 is the loss. NULL, with a description, if its type differs from the
+ * literal's. */
 static const xcvm_value *gradient_of(const case_checking *c, const case_form *f, const compiled *k, size_t i)
 {
     const xcvm_value *v = xcvm_session_get_output(k->session, i + 1),
@@ -294,7 +295,7 @@ static bool compare_second(case_checking *c, compiled *k)
     return good;
 }
 
-/* What rules build has rules itself. */
+/* Instructions that rules build have rules themselves. */
 static bool check_second(case_checking *c)
 {
     compiled k;
@@ -319,7 +320,8 @@ static size_t index_of(size_t count, const xcvm_value_info *(*get)(const xcvm_pr
     return i;
 }
 
-/* Gives the backward what the forward retained, and 1 for the gradient of the loss; and runs it. */
+/* Runs the backward program with the values that the forward program retained, and with 1 as the gradient of the
+ * loss. */
 static bool run_backward(case_checking *c, const compiled *forward, compiled *backward)
 {
     const size_t outputs = xcvm_program_output_count(forward->program);

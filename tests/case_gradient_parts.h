@@ -12,10 +12,10 @@
 
 enum { CASE_LITERALS = 32, CASE_REGISTERS = 64 };
 
-/* How the program is compiled and run. */
+/* One way to compile and run the program. */
 typedef struct case_form {
     const char *name;
-    xcvm_dtype dtype; /* of what is f64 in the case */
+    xcvm_dtype dtype; /* type that replaces f64 of the case */
     bool open;        /* sizes are symbols */
     int optimization;
     double rtol, atol; /* against f64; the latter times the greatest gradient of the literal */
@@ -25,7 +25,7 @@ typedef struct case_checking {
     const case_gradient *gradient;
     xcvm_arena arena;
     xcvm_image image;
-    size_t literals[CASE_LITERALS]; /* what is differentiated by: indices of constants */
+    size_t literals[CASE_LITERALS]; /* variables of differentiation: indices of constants */
     char names[CASE_LITERALS][16];
     const char *wrt[CASE_LITERALS];
     size_t count;
@@ -33,11 +33,12 @@ typedef struct case_checking {
     case_reason *why;
 } case_checking;
 
-/* Finds what is differentiated by. */
+/* Finds the variables of differentiation. */
 bool case_gradient_literals(case_checking *c);
-/* Whether the instructions take the types of this form; the graph then is the case's program with its loss. */
+/* Builds the graph: the case's program with its loss. Returns false if the instructions do not support the types of
+ * this form. */
 bool case_gradient_graph(const case_checking *c, xcc_module *m, const case_form *f);
-/* The program's instructions, of these constants; the registers are what they make. */
+/* Builds the program's instructions from these constants. The registers are their results. */
 bool case_gradient_append(const case_checking *c, xcc_builder *b, xcc_value *const *constants, xcc_value **registers);
 xcc_value *case_gradient_loss(const case_checking *c, xcc_builder *b, xcc_value *const *registers);
 

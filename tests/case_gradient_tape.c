@@ -27,7 +27,7 @@ static bool call_program(case_checking *c, const case_form *f, xcvm_tape *t, tap
         tape_variable_require(literals[k++], true);
         xcvm_store_f64(dtype, constants[i]->type.data, 0, xcvm_element_count(literal), literal->data, false);
     }
-    /* What the case names are results of calls that nobody names beyond: elements that no rule reads are gone. */
+    /* The case names results of calls. Handles of operands are released, so elements that no rule reads are freed. */
     const xcvm_scope scope = xcvm_tape_scope_begin(t);
     for (size_t i = 0, k = 0; i < c->image.constant_count && k < c->count; i++)
         if (c->literals[k] == i) {

@@ -50,7 +50,7 @@ static xcvm_status make_like(const xcvm_value *like, xcvm_value **result, xcvm_e
     return xcvm_tensor_create(NULL, XCVM_F64, xcvm_value_rank(like), xcvm_value_dims(like), result, error);
 }
 
-/* Whether all are f64 and have as many elements: the runner also tries others. */
+/* Returns true if all are f64 and have equal numbers of elements: the runner also tries others. */
 static xcvm_status check_alike(size_t count, const xcvm_value *const *inputs, xcvm_error *error)
 {
     for (size_t i = 0; i < count; i++)
@@ -78,7 +78,7 @@ static xcvm_status products(void *user, size_t input_count, const xcvm_value *co
     return XCVM_OK;
 }
 
-/* Of a, b, the two products, and their gradients p and q: b * p + 2 * a * q and a * p. */
+/* For a, b, the two products, and their gradients p and q: b * p + 2 * a * q and a * p. */
 static xcvm_status products_vjp(void *user, size_t input_count, const xcvm_value *const *inputs, size_t output_count,
                                 xcvm_value **outputs, xcvm_error *error)
 {
@@ -96,7 +96,7 @@ static xcvm_status products_vjp(void *user, size_t input_count, const xcvm_value
     return XCVM_OK;
 }
 
-/* Of what that is called with, its results, and their gradients u and v: 2 * q * u + p * v, p * u, zeros for the
+/* For the operands of that function, its results, and their gradients u and v: 2 * q * u + p * v, p * u, zeros for the
  * products, b * u + a * v and 2 * a * u. */
 static xcvm_status products_vjp_vjp(void *user, size_t input_count, const xcvm_value *const *inputs,
                                     size_t output_count, xcvm_value **outputs, xcvm_error *error)

@@ -1,4 +1,4 @@
-/* The functions of the host that case files call (tests/ops/data/HostCall.xcvm says what they do). */
+/* The host functions that case files call (tests/ops/data/HostCall.xcvm describes them). */
 #ifndef XCVM_TESTS_CASE_HOST_H
 #define XCVM_TESTS_CASE_HOST_H
 

@@ -45,7 +45,7 @@ static bool make_in(case_literals *lifted, const char *name, int32_t reg, xcvm_i
     return true;
 }
 
-/* Registers in place of constants, and targets behind the instructions that were put in front. */
+/* Replaces constants by registers, and shifts jump targets after the inserted instructions. */
 static bool move_instruction(case_literals *lifted, int32_t first_register, xcvm_instruction *instruction)
 {
     int32_t *in = xcvm_arena_allocate(&lifted->arena, (instruction->in_count + 1) * sizeof *in);

@@ -1,6 +1,6 @@
-/* Literals of a case as inputs of its program. A constant lies among others in the program's bytes, where reading past
- * its end goes unseen; an input has an allocation of its own that ends where its elements do, aligned to no more than
- * one of them, as callers may bind it. */
+/* Converts literals of a case to inputs of its program. Constants are adjacent in the program's bytes, so a read past
+ * the end of one is not detected. An input has an allocation of its own, which ends with its elements and is aligned
+ * only to one element, as callers may bind it. */
 #ifndef XCVM_TESTS_CASE_LITERALS_H
 #define XCVM_TESTS_CASE_LITERALS_H
 
@@ -14,7 +14,7 @@ typedef struct case_literals {
     xcvm_arena arena;
 } case_literals;
 
-/* What an input is bound to in place of the literal. */
+/* The value that an input is bound to instead of the literal. */
 typedef enum case_variant {
     CASE_AS_IT_IS,
     CASE_EMPTY,      /* no element, one axis */

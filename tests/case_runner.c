@@ -59,7 +59,7 @@ static bool refuse(case_run *run, const char *where)
     return true;
 }
 
-/* A value for the public API over what the case says, which it outlives. */
+/* A value of the public API for a value of the case, which must outlive it. */
 static xcvm_status make_value(const xcvm_value *tensor, xcvm_value **value, xcvm_error *error)
 {
     size_t count = xcvm_element_count(tensor);
@@ -99,7 +99,7 @@ static bool bind_inputs(case_run *run, const xcvm_program *program, xcvm_session
     return true;
 }
 
-/* As if there were two processes with the same numbers; those that are 13 are too many. */
+/* Simulates two processes with equal numbers; a sum of 13 elements fails. */
 static xcvm_status reduce_two(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
 {
     (void)user;
@@ -113,7 +113,7 @@ static xcvm_status reduce_two(void *user, xcvm_dtype dtype, void *elements, size
     return XCVM_OK;
 }
 
-/* A sum that is under way, which is made when it has been asked for twice. */
+/* A pending sum, which is finished at the second poll. */
 typedef struct sum_of_two {
     xcvm_dtype dtype;
     void *elements;
@@ -170,7 +170,7 @@ static xcvm_session_options options_of(case_run *run, int threads)
                                   .function_count = case_host_function_count};
 }
 
-/* `literals` is NULL, or what the constants are that became inputs. */
+/* `literals` is NULL, or has the constants that became inputs. */
 static bool bind_literals(case_run *run, const case_literals *literals, xcvm_session *session)
 {
     xcvm_status status = XCVM_OK;
@@ -225,8 +225,8 @@ static xcvm_status run_once(case_run *run, const test_bytes *file, const xcvm_al
     return status;
 }
 
-/* Each allocation of a load and a run fails in turn: that is said, and everything else is given back. What can do
- * without the memory may go on. */
+/* Each allocation of a load and a run fails in turn. The failure must be reported, and all memory released. Code that
+ * can continue without the memory may succeed. */
 static bool fail_allocations(case_run *run, const test_bytes *file)
 {
     enum { MOST = 5000 };
@@ -278,7 +278,7 @@ static bool run_program(case_run *run, const test_bytes *file)
 
 /* ---- Literals as inputs ---- */
 
-/* What is expected of the case is expected of this. */
+/* The expectations of the case apply to this run. */
 static bool run_as_inputs(case_run *run, const case_literals *literals)
 {
     xcvm_load_options options = {.size = sizeof options};
@@ -293,7 +293,7 @@ static bool run_as_inputs(case_run *run, const case_literals *literals)
     return good;
 }
 
-/* One literal is another one. Whatever comes of that, it is no defect of the machine. */
+/* Replaces a literal by another one. Any clean outcome is accepted. */
 static bool run_variant(case_run *run, const case_literals *literals, const xcvm_program *program, size_t index,
                         case_variant variant)
 {
@@ -335,7 +335,7 @@ static bool run_variants(case_run *run, const case_literals *literals)
 
 static bool run_literals(case_run *run, const test_bytes *file)
 {
-    /* Other programs would not be refused for what is wrong with this one. */
+    /* Other programs would not be refused for the same reason. */
     if (run->left_out || (run->refused && run->error.status == XCVM_INVALID_PROGRAM))
         return true;
     case_literals typed, open;

@@ -218,7 +218,7 @@ static const char *end_of_statement(xcvm_reader *r, int *line)
     }
 }
 
-/* Reads one line of the case: either what it says to the runner, or program text. */
+/* Parses one line of the case: an expectation or setting of the runner, or program text. */
 static xcvm_status read_line(xcvm_reader *r, test_case *c, text_buffer *program)
 {
     const char *start = r->at, *end = start;

@@ -1,4 +1,4 @@
-/* A case file taken apart into cases, and each case into a program and what is expected of it. */
+/* Splits a case file into cases, and each case into a program and its expectations. */
 #ifndef XCVM_TESTS_CASE_TEXT_H
 #define XCVM_TESTS_CASE_TEXT_H
 
@@ -6,7 +6,7 @@
 #include "proto/literals.h"
 #include "tests/support.h"
 
-/* What a result is compared with. */
+/* An expected result. */
 typedef struct case_value {
     xcvm_kind kind;
     xcvm_value tensor;
@@ -24,7 +24,7 @@ typedef struct case_expectation {
     int line;
     const char *output; /* name */
     int32_t reg;        /* the register that the output is made for; 0: the case has an output of that name itself */
-    bool state;         /* it is the state of that name, behind the run */
+    bool state;         /* the state of that name after the run */
     case_check check;
     double rtol, atol; /* below 0: by element type */
     double low, high;
@@ -47,7 +47,7 @@ typedef struct case_gradient {
     bool straight;                     /* straight-through */
     bool once;                         /* not of the second order */
     bool only_f64;                     /* other types are left out */
-    bool only_sized;                   /* sizes that only the run knows are left out */
+    bool only_sized;                   /* omit sizes that only the run knows */
     xcvm_value values[CASE_GRADIENTS]; /* in place of finite differences, those of the literals in their order */
     size_t value_count;
 } case_gradient;

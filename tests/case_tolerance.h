@@ -1,4 +1,4 @@
-/* How close an element must come to the one that a case expects. */
+/* Tolerances between elements and their expected values. */
 #ifndef XCVM_TESTS_CASE_TOLERANCE_H
 #define XCVM_TESTS_CASE_TOLERANCE_H
 
@@ -12,13 +12,13 @@ typedef struct case_tolerance {
     double rtol, atol;
 } case_tolerance;
 
-/* Whether the instruction may round its results more than once on the way, so that they depend on the order of its
- * arithmetic. All others have one right result for each element: they move it, select it, or round it once. */
+/* Returns true if the instruction may round results more than once, so that they depend on the order of its arithmetic.
+ * All others have one correct result per element: they move it, select it, or round it once. */
 bool case_row_rounds(const xcvm_schema *schema);
-/* Whether no instruction of the program `file` rounds so; false for bytes that are no program. */
+/* Returns true if no instruction of the program `file` rounds this way; false for bytes that are no program. */
 bool case_is_exact(const test_bytes *file);
 
-/* What the expectation says, else what is usual for elements of `dtype`, which are floats or complex. */
+/* The tolerance of the expectation, or else the default for elements of `dtype`, which are floats or complex. */
 case_tolerance case_tolerance_of(const case_expectation *e, xcvm_dtype dtype, bool exact);
 bool case_is_close(double got, double expected, case_tolerance tolerance);
 

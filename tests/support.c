@@ -1,4 +1,4 @@
-/* What tests of every floor use. */
+/* Helpers for all tests. */
 #include "tests/support.h"
 
 #include <locale.h>
@@ -126,7 +126,7 @@ uint64_t test_patience(void)
 
 bool test_comma_locale(void)
 {
-    /* What localedef of the GNU C library makes of LC_NUMERIC with decimal_point "," and thousands_sep ".". */
+    /* LC_NUMERIC with decimal_point "," and thousands_sep ".", as written by localedef of the GNU C library. */
     static const char numeric[] =
         "\x14\x11\x03\x20\x06\0\0\0\x20\0\0\0\x22\0\0\0\x24\0\0\0\x28\0\0\0\x2c\0\0\0\x30\0\0\0"
         ",\0.\0\x03\x03\0\0,\0\0\0.\0\0\0ANSI_X3.4-1968";

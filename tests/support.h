@@ -1,10 +1,10 @@
-/* What tests of every floor need: bytes that grow, files, and an allocator that counts and fails on request. */
+/* Helpers for all tests: growing bytes, files, and an allocator that counts and fails on request. */
 #ifndef XCVM_TESTS_SUPPORT_H
 #define XCVM_TESTS_SUPPORT_H
 
 #include "xcvm/xcvm.h"
 
-/* Of a function in a header that not every test calls. */
+/* For functions in headers that not every test calls. */
 #define UNUSED __attribute__((unused))
 
 typedef struct test_bytes {
@@ -14,29 +14,28 @@ typedef struct test_bytes {
 
 /* An xcvm_sink over a test_bytes. */
 bool test_bytes_sink(void *bytes, const void *piece, size_t count);
-/* An xcvm_sink that takes nothing, as a full disk does. */
+/* An xcvm_sink that always fails, like a full disk. */
 bool test_full_sink(void *user, const void *bytes, size_t count);
 void test_bytes_free(test_bytes *bytes);
 bool test_bytes_equal(const test_bytes *a, const test_bytes *b);
 /* The contents of a file; `at` is NULL if it cannot be read, and never NULL otherwise. */
 test_bytes test_file_read(const char *path);
 
-/* Sets a locale of its own making in which numbers have a decimal comma; false if that cannot be done. Until
- * setlocale(LC_ALL, "C"). */
+/* Sets a generated locale with decimal commas; false if this is impossible. setlocale(LC_ALL, "C") restores it. */
 bool test_comma_locale(void);
 
-/* Processor time of the process, in nanoseconds: what a limit of time is measured in wherever other programs may keep
- * the process waiting. */
+/* Processor time of the process in nanoseconds. Time limits of tests use it because other programs may delay the
+ * process. */
 uint64_t test_cpu_ns(void);
-/* How many times as long as usual things may take: 20 with a sanitizer of addresses or threads, and as many times that
- * as Check's CK_TIMEOUT_MULTIPLIER says, of an emulator. */
+/* Factor of time limits: 20 with a sanitizer of addresses or threads, multiplied by Check's CK_TIMEOUT_MULTIPLIER,
+ * which emulators set. */
 uint64_t test_patience(void);
 
-/* How many pages of memory, of at most 8192, are there in fact; SIZE_MAX if the system does not say. */
+/* Number of resident pages of memory, of at most 8192; SIZE_MAX if the system does not report it. */
 size_t test_resident_pages(const void *memory, size_t bytes);
 
-/* Fails the request numbered `fail_at`, counted from 1 (0: none), and unless `once`, all that follow. `live` is what
- * has not been given back. One thread at a time. */
+/* An allocator that fails the request number `fail_at`, from 1 (0: none), and unless `once`, all later ones. `live`
+ * counts unreleased blocks. One thread at a time. */
 typedef struct test_allocator {
     xcvm_allocator allocator;
     size_t requests, fail_at, live;
@@ -46,8 +45,8 @@ typedef struct test_allocator {
 /* `a` must stay where it is while its allocator is used. */
 void test_allocator_start(test_allocator *a, size_t fail_at);
 
-/* Linear congruential generators: numbers that look drawn and are the same everywhere. Each moves the state on, of 32
- * bits or of 64, and gives it; its upper bits are the better ones. */
+/* Linear congruential generators: pseudo-random numbers that are the same on all systems. Each advances the state, of
+ * 32 or 64 bits, and returns it; its upper bits are better. */
 uint32_t test_random(uint32_t *state);
 uint64_t test_random_wide(uint64_t *state);
 /* From the upper 24 bits. */

@@ -79,7 +79,7 @@ START_TEST(arena_without_memory)
 }
 END_TEST
 
-/* Cleared, an arena has a block for what comes, zeroed, and nothing else. */
+/* After xcvm_arena_clear, an arena has one zeroed block for the next allocations, and nothing else. */
 START_TEST(arenas_are_cleared)
 {
     test_allocator a;

@@ -24,7 +24,7 @@ START_TEST(pieces_stand_in_order)
 }
 END_TEST
 
-/* What failed takes nothing any more, though a smaller piece would fit: there would be a gap. */
+/* After a failure nothing is appended, even if a smaller piece would fit: there would be a gap. */
 START_TEST(failed_bytes_stay_so)
 {
     test_allocator a;

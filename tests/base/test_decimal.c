@@ -95,7 +95,7 @@ START_TEST(parsed)
 }
 END_TEST
 
-/* More digits than are kept: the middle between 1 and the next double, which goes to 1, and a little more, which does
+/* More digits than are kept: the midpoint between 1 and the next double rounds to 1, and a slightly larger number does
  * not. */
 START_TEST(long_numbers)
 {

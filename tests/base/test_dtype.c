@@ -34,7 +34,7 @@ START_TEST(sets)
     ck_assert_str_eq(xcvm_dtypes_describe(XCVM_DTYPE_BIT(F24) | XCVM_TYPES_F32, text, sizeof text), "f32 f24");
     ck_assert_str_eq(xcvm_dtypes_describe(XCVM_TYPES_INDEX, text, sizeof text), "i32 i64");
     ck_assert_str_eq(xcvm_dtypes_describe(0, text, sizeof text), "");
-    /* What does not fit is left out. */
+    /* Text that does not fit is cut off. */
     xcvm_dtypes_describe(XCVM_TYPES_ANY, text, sizeof text);
     ck_assert_uint_lt(strlen(text), sizeof text);
     ck_assert(xcvm_dtype_is_float(XCVM_BF16));
@@ -60,7 +60,7 @@ static uint16_t nearest_half(float value)
 START_TEST(halves)
 {
     bool exact = true;
-    /* Every half goes to a float and back. */
+    /* Every half is converted to a float and back. */
     for (uint32_t h = 0; h < 0x10000; h++) {
         float value = xcvm_f16_to_f32((uint16_t)h);
         if ((h & 0x7fff) > 0x7c00)

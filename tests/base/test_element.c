@@ -6,8 +6,8 @@
 #include <check.h>
 #include <float.h>
 
-/* What a type's description says, in the words of its source: bits of exponent and mantissa, bias, and how the codes
- * with an exponent of all ones are used. */
+/* The definition of a type in the terms of its source: bits of exponent and mantissa, bias, and the meaning of the
+ * codes with an exponent of all ones. */
 typedef enum special {
     IEEE,   /* infinities and NaNs */
     FN,     /* NaN where the mantissa is all ones, no infinities */
@@ -48,7 +48,7 @@ static double by_definition(const struct row *r, unsigned bits)
     return negative ? -value : value;
 }
 
-/* Of the codes of a wide type, which are too many, one in 97, and those around zero and infinity. */
+/* A wide type has too many codes: tests one in 97, and those around zero and infinity. */
 static unsigned next_code(const xcvm_float_format *f, unsigned code)
 {
     const unsigned place = code & 0xffff;
@@ -74,8 +74,8 @@ START_TEST(every_pattern_is_its_number)
 }
 END_TEST
 
-/* Between two neighbors of a type everything below the middle goes down, everything above up, the middle to the even
- * code. */
+/* Between two neighbors of a type everything below the midpoint rounds down, everything above rounds up, and the
+ * midpoint rounds to the even code. */
 START_TEST(rounding_is_to_the_nearest)
 {
     for (int i = 0; i < ROWS; i++) {
@@ -208,7 +208,7 @@ START_TEST(powers)
 }
 END_TEST
 
-/* What converts arrays of halves says the same. */
+/* The conversion of arrays of halves agrees. */
 START_TEST(halves_agree)
 {
     const xcvm_float_format *f16 = xcvm_float_format_of(XCVM_F16), *bf16 = xcvm_float_format_of(XCVM_BF16),

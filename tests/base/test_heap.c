@@ -33,7 +33,7 @@ START_TEST(left_within_the_limit)
     xcvm_storage *held = allocate_filled(heap, 1 << 18);
     ck_assert_uint_lt(xcvm_heap_left(heap), 1 << 18);
     ck_assert_uint_gt(xcvm_heap_left(heap), 1 << 17);
-    /* What is kept for the next request can be given back. */
+    /* Blocks that are kept for the next request can be released. */
     xcvm_storage_release(held);
     ck_assert_uint_eq(xcvm_heap_left(heap), 1 << 19);
     xcvm_heap_set_limit(heap, 1 << 10);
@@ -158,7 +158,7 @@ START_TEST(lists_clear_their_items)
         ck_assert_int_eq(items[i].kind, XCVM_KIND_NULL);
     items[1] = (xcvm_value){.kind = XCVM_KIND_TENSOR, .storage = item, .memory_kind = XCVM_MEMORY_OWNED};
     ck_assert_int_eq(xcvm_heap_allocate_list(heap, SIZE_MAX / 8, &list, NULL), XCVM_OUT_OF_MEMORY);
-    /* The list goes after the heap, and its item with it. */
+    /* The list is released after the heap, and its item with it. */
     xcvm_heap_destroy(heap);
     ck_assert_uint_eq(item->refs, 1);
     xcvm_storage_release(list);
@@ -219,7 +219,7 @@ START_TEST(discarded_and_limited_anew)
 }
 END_TEST
 
-/* Zeros take memory as they are written, where nobody else makes it. */
+/* Zeros use memory when they are written, if no other program allocates it. */
 START_TEST(zeros)
 {
     enum { BYTES = 8 << 20 };

@@ -79,7 +79,8 @@ static void nest(void *context, size_t begin, size_t end, int worker)
     visit(context, begin, end, worker);
 }
 
-/* Shares that have items in some loops only: what a late worker has seen of one must not count for another. */
+/* Some loops have items for some shares only. The ticket that a late worker has read must not be valid for another
+ * loop. */
 START_TEST(loops_of_changing_sizes)
 {
     enum { LOOPS = 20000, THREADS = 5 };
@@ -169,7 +170,7 @@ START_TEST(signals_are_the_callers)
 }
 END_TEST
 
-/* The thread sanitizer knows no threads that are started after a fork. */
+/* The thread sanitizer does not support threads that are started after a fork. */
 #if defined(__has_feature)
 #define THREAD_SANITIZER __has_feature(thread_sanitizer)
 #elif defined(__SANITIZE_THREAD__)
@@ -222,7 +223,7 @@ END_TEST
 
 typedef struct places {
     pthread_t caller;
-    const cpu_set_t *allowed; /* what the worker may have again */
+    const cpu_set_t *allowed; /* processors that the worker may use again */
     uint32_t begun;           /* atomic */
     int workers_processor;
     cpu_set_t workers_set;
@@ -240,7 +241,7 @@ static void look_at_place(void *context, size_t begin, size_t end, int worker)
     if (pthread_equal(pthread_self(), p->caller))
         return;
     p->workers_processor = sched_getcpu();
-    /* Whoever moves the worker may be in the middle of it. */
+    /* The thread that moves the worker may be in the middle of it. */
     for (int tries = 0; tries < 1000; tries++) {
         ck_assert_int_eq(sched_getaffinity(0, sizeof p->workers_set, &p->workers_set), 0);
         if (CPU_EQUAL(&p->workers_set, p->allowed))
@@ -291,7 +292,8 @@ static void meet(void *context, size_t begin, size_t end, int worker)
         usleep(m->hold);
 }
 
-/* A worker whose processor time stands still inside a range is brought to the caller, and may go everywhere again. */
+/* A worker that is preempted inside a range is moved to the caller's processor, and may use all processors
+ * afterwards. */
 START_TEST(a_worker_that_is_held_up)
 {
     cpu_set_t allowed;
@@ -331,8 +333,8 @@ static void hold_first(void *context, size_t begin, size_t end, int worker)
             sched_yield();
 }
 
-/* What a thread's share has left while that thread is in a range is done by others, a quarter of the loop being the
- * largest range of two threads. */
+/* The rest of a thread's share is executed by others while the thread is in a range. The largest range of two threads
+ * is a quarter of the loop. */
 START_TEST(others_take_what_is_left)
 {
     xcvm_threads *threads;
@@ -348,7 +350,7 @@ START_TEST(others_take_what_is_left)
 }
 END_TEST
 
-/* A span is what a thread ran of a loop. */
+/* A span is the part of a loop that a thread executed. */
 START_TEST(spans)
 {
     visits v = {.ranges = 0};

@@ -13,18 +13,18 @@ START_TEST(every_character)
         const size_t length = xcvm_utf8_encode(text, c);
         bool good = xcvm_utf8_encode(NULL, c) == length &&
                     xcvm_utf8_decode((const unsigned char *)text, length, &read) == length && read == c;
-        /* Cut off, its first byte is a character of its own. */
+        /* A truncated character is read as its first byte. */
         if (length > 1)
             good = good && xcvm_utf8_decode((const unsigned char *)text, length - 1, &first) == 1 &&
                    first == (unsigned char)text[0];
-        /* An expectation that holds takes a call of the system. */
+        /* A successful ck_assert is a system call, so only failures call it. */
         if (!good)
             ck_abort_msg("U+%04x: %zu bytes, read as U+%04x", (unsigned)c, length, (unsigned)read);
     }
 }
 END_TEST
 
-/* Longer forms of a space than need be, what is beyond Unicode, and bytes that begin or go on with nothing. */
+/* Overlong forms of a space, code points beyond Unicode, and invalid leading or continuation bytes. */
 START_TEST(broken_bytes)
 {
     static const char *const texts[] = {"\xc0\xa0",         "\xe0\x80\xa0",     "\xf0\x80\x80\xa0", "\xf8\x80\x80\xa0",

@@ -27,7 +27,7 @@ START_TEST(sizes)
     ck_assert(xcvm_tensor_size(XCVM_F32, 2, dims2(INT64_MAX / 4, 0), &count, &bytes));
     ck_assert_uint_eq(count, 0);
     ck_assert_uint_eq(bytes, 0);
-    /* What is beside a 0 can be multiplied, too. */
+    /* Other dimensions beside a 0 must not overflow either. */
     ck_assert(!xcvm_tensor_size(XCVM_F32, 2, dims2(INT64_MAX, 0), &count, &bytes));
     ck_assert(!xcvm_tensor_size(XCVM_F32, 2, dims2(-2, 0), &count, &bytes));
     ck_assert(!xcvm_tensor_size(XCVM_F32, 2, dims2(INT64_MAX, 2), &count, &bytes));
@@ -101,7 +101,7 @@ START_TEST(bad_tensors)
 }
 END_TEST
 
-/* Elements of three bytes lie anywhere. */
+/* Elements of three bytes are at any address. */
 START_TEST(wrapped_anywhere)
 {
     char data[8];
@@ -183,7 +183,7 @@ START_TEST(lists)
     ck_assert_ptr_null(xcvm_value_dims(list));
     ck_assert_int_eq(*(const int64_t *)xcvm_value_data(xcvm_value_item_at(list, 1)), 42);
     ck_assert_ptr_null(xcvm_value_item_at(list, 2));
-    /* An item is lent: it is kept as a value of its own that shares the elements, and outlives the list. */
+    /* An item is lent. Retained, it is a value of its own that shares the elements and outlives the list. */
     xcvm_value *item;
     ck_assert_int_eq(xcvm_value_retain(xcvm_value_item_at(list, 1), &item, &error), XCVM_OK);
     ck_assert_ptr_ne(item, xcvm_value_item_at(list, 1));

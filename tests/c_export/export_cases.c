@@ -41,7 +41,7 @@ static FILE *open_file(const export_job *w, const char *name)
 
 static bool file_sink(void *user, const void *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-/* ---- What the machine makes of a case ---- */
+/* ---- The VM's results of a case ---- */
 
 typedef struct result {
     xcvm_program *program;
@@ -127,7 +127,7 @@ static const xcvm_value *binding_of(const test_case *c, const char *name)
     return NULL;
 }
 
-/* Whether a context holds what random numbers follow from. */
+/* Returns true if the context contains the state of a random generator. */
 static bool draws(const export_job *w, const char *header_name)
 {
     char path[1100];
@@ -140,7 +140,7 @@ static bool draws(const export_job *w, const char *header_name)
     return found;
 }
 
-/* Compares elements with those of a value of the machine's; `at` is the place in C, `name` that of what is expected. */
+/* Compares elements with those of the VM. `at` is the address in C, and `name` is the name of the expectation. */
 static void write_comparison(FILE *to, const xcvm_value *v, const char *at, const char *name, size_t i)
 {
     const xcvm_dtype dtype = xcvm_value_dtype(v);
@@ -210,7 +210,7 @@ static void write_case(const export_job *w, const test_case *c, const char *path
     fprintf(w->table, "    {run_%zu, \"%s:%d: %s\"},\n", n, base != NULL ? base + 1 : path, c->line, c->name);
 }
 
-/* Whether the case's outputs are numbers that do not depend on chance. */
+/* Returns true if the case's outputs are numbers that do not depend on random numbers. */
 static bool is_comparable(const test_case *c, const result *r)
 {
     for (size_t i = 0; i < xcvm_program_input_count(r->program); i++)

@@ -1,4 +1,4 @@
-/* What the tests of the compiler share: small graphs, and running them as they are and as the passes leave them. */
+/* Helpers for tests of the compiler: small graphs, and runs of them before and after the passes. */
 #ifndef XCVM_TESTS_COMPILER_SUPPORT_H
 #define XCVM_TESTS_COMPILER_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* ONNX Runtime's C API, as far as the differential test and the benchmark use it. */
+/* ONNX Runtime's C API: the part that the differential test and the benchmark use. */
 #ifndef XCVM_TESTS_DIFFERENTIAL_ORT_H
 #define XCVM_TESTS_DIFFERENTIAL_ORT_H
 

@@ -1,4 +1,4 @@
-/* Safetensors: what is written is read again, and no broken file does harm. */
+/* Tests of safetensors: written files are read again, and broken files fail cleanly. */
 #include "formats/safetensors.h"
 #include "tests/suites.h"
 #include "tests/support.h"
@@ -50,7 +50,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* A file of this header and `data` bytes behind it. */
+/* A file with this header, followed by `data` bytes. */
 static xcvm_status read_header(const char *header, size_t data, xcvm_error *error)
 {
     xcvm_safetensors file = {.count = 0};

@@ -1,5 +1,5 @@
-/* What the fuzz targets share. A target is one function that may not crash, leak, hang or fail an assertion whatever
- * the bytes; built with libFuzzer (preset fuzz) or with replay.c, which runs it over files. */
+/* Helpers for fuzz targets. A target is one function that must not crash, leak, hang or fail an assertion for any
+ * bytes. It is built with libFuzzer (preset fuzz) or with replay.c, which runs it on files. */
 #ifndef XCVM_TESTS_FUZZ_FUZZ_H
 #define XCVM_TESTS_FUZZ_FUZZ_H
 
@@ -14,7 +14,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t count, size_t capacity, un
 /* libFuzzer's, or replay.c's, of bytes. */
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t count, size_t capacity);
 
-/* A sink that collects what it is given. */
+/* A sink that collects bytes. */
 typedef struct fuzz_bytes {
     uint8_t *at;
     size_t count, capacity;
@@ -37,7 +37,7 @@ static inline bool fuzz_collect(void *user, const void *bytes, size_t count)
     return true;
 }
 
-/* A run that fails leaves every state as it was; what is saved can be restored. */
+/* A failed run changes no state, and saved states can be restored. */
 static inline bool fuzz_run_session(xcvm_session *session, const xcvm_run_options *run)
 {
     xcvm_error error;

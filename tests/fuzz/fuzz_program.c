@@ -1,5 +1,5 @@
-/* Any bytes as a program file: loaded, run if accepted, disassembled, stripped. What can be loaded is told by its text
- * without loss. */
+/* Treats any bytes as a program file: loads it, runs it if accepted, disassembles and strips it. The text of a loaded
+ * program is exact. */
 #include "fuzz.h"
 #include "mutate.h"
 #include "proto/image.h"

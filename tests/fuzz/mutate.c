@@ -65,7 +65,7 @@ static size_t size_of(ProtobufCType type)
     }
 }
 
-/* Whether the field has a value, of which a repeated one may have none yet. */
+/* Returns true if the field has a value; a repeated field may be empty. */
 static bool is_set(const site *s)
 {
     if (is_repeated(s->field))
@@ -215,7 +215,7 @@ static const void *pick_alike(mutation *m, const site *s)
     return value != NULL && pointer && *(void *const *)value == NULL ? NULL : value;
 }
 
-/* Puts an item, of a site alike, in front of another; or removes, copies or exchanges items. */
+/* Inserts an item from a similar site before another one; or removes, copies or exchanges items. */
 static void mutate_items(mutation *m, const site *s)
 {
     const size_t size = size_of(s->field->type), count = *(size_t *)quantifier_of(s);
@@ -250,7 +250,7 @@ static void mutate_items(mutation *m, const site *s)
     *(char **)member_of(s) = grown;
 }
 
-/* What a oneof holds becomes what another one holds, whatever its case is. */
+/* Copies the value of a oneof to another one, whatever its case. */
 static bool mutate_case(mutation *m, const site *s)
 {
     const size_t from = draw(m, m->count);
@@ -366,7 +366,7 @@ size_t fuzz_mutate_program(uint8_t *bytes, size_t count, size_t capacity, unsign
         if (data.len > 0 && end + data.len <= capacity) {
             uint8_t header[HEADER];
             const size_t length = put_header(header, DATA, data.len);
-            /* The padding's own header takes two bytes. */
+            /* The header of the padding takes two bytes. */
             const size_t before = packed + 2 + length;
             const size_t padding = xcvm_round_up(before, XCVM_ALIGNMENT) - before;
             program->file_bytes = before + padding + data.len;

@@ -1,5 +1,5 @@
-/* Mutation of structure: operands, types, attributes and nodes of messages change places and values, so that most of
- * what comes out is still a program or a model, unlike what mutated bytes are. */
+/* Structural mutation: operands, types, attributes and nodes of messages are moved and changed, so most results are
+ * still programs or models, unlike mutated bytes. */
 #ifndef XCVM_TESTS_FUZZ_MUTATE_H
 #define XCVM_TESTS_FUZZ_MUTATE_H
 

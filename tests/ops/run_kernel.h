@@ -23,7 +23,7 @@ static inline void run_kernel(xcvm_kernel_run run, const void *args, int thread_
     xcvm_heap_destroy(heap);
 }
 
-/* The kernel of each instruction set that this CPU has, the least first; NULL beyond the last. */
+/* The kernel of each instruction set of this CPU, the smallest first; NULL after the last. */
 static inline xcvm_kernel_run kernel_variant(xcvm_opcode opcode, size_t index)
 {
     const char *isa = xcvm_isa_at(index);

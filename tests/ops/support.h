@@ -1,4 +1,4 @@
-/* What tests of single kernels share: tensors of the test's own memory, and calls with so many threads. */
+/* Helpers for tests of single kernels: tensors in the test's memory, and calls with a number of threads. */
 #ifndef XCVM_TESTS_OPS_SUPPORT_H
 #define XCVM_TESTS_OPS_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* Programs as files: whatever the bytes are, decoding fails cleanly or gives what encodes to a program again. */
+/* Tests of program files: for any bytes, decoding fails cleanly or returns a program that can be encoded again. */
 #include "proto/image.h"
 #include "tests/support.h"
 
@@ -28,8 +28,8 @@ static test_bytes everything(void)
     return file;
 }
 
-/* Decodes a copy of exactly these bytes, so that a sanitizer sees every read beyond them. What is taken must come to
- * rest: encoded and decoded again it is the same. */
+/* Decodes a copy of exactly these bytes, so that a sanitizer detects reads beyond them. An accepted program must be
+ * stable: encoding and decoding it again gives the same. */
 static xcvm_status decode(const char *bytes, size_t count)
 {
     xcvm_arena arena = {0}, again_arena = {0};
@@ -74,7 +74,7 @@ START_TEST(test_prefixes)
 }
 END_TEST
 
-/* Whether a byte belongs to the padding, of which one byte is like all others. */
+/* Returns true if a byte belongs to the padding, all of whose bytes are equal. */
 static bool is_padding(const test_bytes *file, size_t i)
 {
     return i > 64 && i + 64 < file->length && memcmp(file->at + i - 32, (char[64]){0}, 64) == 0;
@@ -171,7 +171,7 @@ START_TEST(test_full_disk)
 }
 END_TEST
 
-/* The data begins on a page whatever stands before it. */
+/* The data begins on a page, whatever precedes it. */
 START_TEST(test_alignment)
 {
     for (size_t length = 0; length < 8300; length += length % 4096 < 200 || length % 4096 > 3800 ? 1 : 37) {
@@ -211,7 +211,7 @@ START_TEST(test_large)
     limited_sink sink = {SIZE_MAX};
     ck_assert_int_eq(xcvm_image_encode(&image, NULL, (xcvm_sink){take_until_full, &sink}, &error), XCVM_OK);
     ck_assert_uint_eq(SIZE_MAX - sink.left, 4096 + bytes + 1);
-    /* The head of such a file, and nothing but a hole behind it. */
+    /* The beginning of such a file, followed by a hole. */
     test_bytes head = {0};
     sink.left = 0;
     constants[0].value.data = NULL;
@@ -250,7 +250,7 @@ static void put_number(test_bytes *b, unsigned number, uint64_t value)
     put_varint(b, value);
 }
 
-/* The field that says how long the file is, `behind` bytes being still to come. */
+/* The field with the length of the file, of which `behind` bytes follow. */
 static void put_file_bytes(test_bytes *b, size_t behind)
 {
     uint64_t bytes = b->length + 9 + behind;
@@ -317,7 +317,7 @@ START_TEST(test_nesting)
 }
 END_TEST
 
-/* An allocator that knows the most that was held. */
+/* An allocator that records its peak. */
 typedef struct peak {
     test_allocator counted;
     xcvm_allocator allocator;
@@ -338,8 +338,8 @@ static void peak_release(void *user, void *memory, size_t bytes)
     p->counted.allocator.release(p->counted.allocator.user, memory, bytes);
 }
 
-/* The file of `count` fields `number`, each with `contents`, is refused with a message that contains `message` (NULL:
- * is decoded) in no more memory than `most` bytes for each of its own. */
+/* A file of `count` fields `number`, each with `contents`, is refused with a message that contains `message` (NULL: is
+ * decoded). Decoding needs at most `most` bytes of memory per byte of the file. */
 static void check_proportion(unsigned number, const test_bytes *contents, const char *message, size_t most)
 {
     test_bytes file = {0};
@@ -361,7 +361,7 @@ static void check_proportion(unsigned number, const test_bytes *contents, const 
     test_bytes_free(&file);
 }
 
-/* Messages of a few bytes each: the memory taken stays in proportion to the file. */
+/* Messages of a few bytes each: memory stays proportional to the file. */
 START_TEST(test_amplification)
 {
     test_bytes empty = {0}, contents = {0}, inner = {0};
@@ -376,7 +376,7 @@ START_TEST(test_amplification)
     contents.length = 0;
     put_number(&contents, 1, 0);
     check_proportion(5, &contents, "instruction 0: there is no instruction of number 0", 50);
-    /* Many instructions, each of which has more operands than its row. */
+    /* Many instructions, each with more operands than its definition. */
     contents.length = 0;
     put_number(&contents, 1, XCVM_OP_Softmax);
     put_number(&inner, 1, 1);
@@ -450,7 +450,7 @@ END_TEST
 
 /* ---- Constants ---- */
 
-/* What the compiler may have in memory is written in the one form that is read. */
+/* The compiler's in-memory form is written in the one form that is read. */
 START_TEST(test_constant_forms)
 {
     struct {

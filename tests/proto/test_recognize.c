@@ -12,7 +12,7 @@ static const struct {
     const char *bytes;
     size_t count;
     xcvm_file_kind kind;
-    const char *model, *data; /* parts of what is said where these are wanted; NULL: nothing is */
+    const char *model, *data; /* parts of the message if a model, program or data is expected; NULL: no message */
 } samples[] = {
     {SAMPLE("\x08\x08\x12\x01p\x3a\x02\x0a\x00\x42\x02\x10\x0d"), XCVM_FILE_MODEL, NULL, "this is an ONNX model"},
     {SAMPLE("\x08\x08\x12\x01p\x3a\xff\x7f\x0a"), XCVM_FILE_MODEL, NULL, "this is an ONNX model"}, /* its beginning */
@@ -61,7 +61,7 @@ START_TEST(kinds)
 }
 END_TEST
 
-/* Nothing is read beyond the bytes, of which there are exactly so many in memory, and the text keeps to its room. */
+/* Nothing is read beyond the bytes, whose memory ends exactly there, and the text is within its buffer. */
 START_TEST(every_prefix_and_change)
 {
     for (size_t i = 0; i < SAMPLES; i++)

@@ -1,4 +1,4 @@
-/* Text assembly: every program and value comes back exactly, and what is wrong is named. */
+/* Tests of text assembly: every program and value is preserved exactly, and errors name their position. */
 #include "proto/attributes.h"
 #include "ops/table/table.h"
 #include "proto/image.h"
@@ -528,7 +528,7 @@ START_TEST(test_refusal)
 }
 END_TEST
 
-/* Every prefix of the text, and every character replaced, is taken or refused; nothing else. */
+/* Every prefix of the text, and every text with a replaced character, is accepted or refused cleanly. */
 START_TEST(test_broken_text)
 {
     static const char replacements[] = "\n\"@$_()[]x1-\0#\xff";

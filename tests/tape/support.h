@@ -98,7 +98,7 @@ typedef struct starvation {
     xcvm_batching batching;
     bool may_succeed;
     size_t every; /* each request up to this one, then each seventh; 0: all */
-    size_t least; /* least number of requests whose failure is an error */
+    size_t least; /* minimum number of requests whose failure is an error */
 } starvation;
 UNUSED static void starve(const starvation *s)
 {

@@ -1,4 +1,4 @@
-/* Tests of sums in memory that processes share. Here the processes are threads, each with a mapping of its own. */
+/* Tests of sums in shared memory. The processes of the tests are threads, each with its own mapping. */
 #include "tests/suites.h"
 #include "tools/run/shared_sums.h"
 
@@ -43,8 +43,8 @@ static bool is_done(struct shared_sums *sums, struct shared_sum *sum)
     return done;
 }
 
-/* Nothing is done before all have begun; then whoever comes first does what there is, and the results are there for the
- * others, in the order in which they ask. */
+/* Nothing is finished before all have begun. Then the first process computes everything, and the others find the
+ * results, in the order in which they ask. */
 START_TEST(one_after_another)
 {
     struct shared_sums *s[2];
@@ -67,7 +67,7 @@ START_TEST(one_after_another)
 }
 END_TEST
 
-/* What a process does in the test of all at once. */
+/* A process in the test of concurrent sums. */
 typedef struct process {
     pthread_t thread;
     struct shared_sums *sums;
@@ -78,7 +78,7 @@ typedef struct process {
 static const size_t sizes[] = {1, 5000, 64, 300001, 4096, 70000};
 enum { SIZES = sizeof sizes / sizeof *sizes, ROUNDS = 60 };
 
-/* Numbers of which the sum depends on the order. */
+/* Numbers whose sum depends on the order. */
 static float number(int rank, int round, size_t i)
 {
     return (float)((i * 2654435761U + (size_t)round * 40503U) % 1000 + 1) / (float)(3 + 4 * rank);
@@ -143,7 +143,7 @@ START_TEST(at_once)
 }
 END_TEST
 
-/* Processes that do not sum up the same are told so, and so is one that goes on behind a sum that it has given up. */
+/* Processes that begin different sums receive an error, and so does one that begins a sum after abandoning one. */
 START_TEST(failing)
 {
     struct shared_sums *s[2];
@@ -188,7 +188,7 @@ START_TEST(memory)
 }
 END_TEST
 
-/* A file that is another's is not taken for that of the sums. */
+/* A file with another token is refused. */
 START_TEST(another_file)
 {
     const int file = shared_sums_file(2, TOKEN);
@@ -201,7 +201,7 @@ START_TEST(another_file)
 }
 END_TEST
 
-/* Where files may not become so long, no memory is shared, and no signal ends the process. */
+/* If the file size limit is too small, no memory is shared, and no signal ends the process. */
 START_TEST(files_that_may_not_be_long)
 {
     struct rlimit limit;

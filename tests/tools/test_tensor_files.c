@@ -1,4 +1,4 @@
-/* Files of tensors: what is written is read again, and no broken file does harm. */
+/* Tests of tensor files: written files are read again, and broken files fail cleanly. */
 #include "tests/suites.h"
 #include "tools/values/compare.h"
 #include "tools/io/file.h"
@@ -63,7 +63,8 @@ START_TEST(npy_round_trip)
 }
 END_TEST
 
-/* One long text makes the others as long in a file, which is told before any of it is made. */
+/* NumPy pads all texts to the length of the longest one. A size that is too large is reported before anything is
+ * allocated. */
 START_TEST(texts_within_limits)
 {
     enum { TEXTS = 1000, LONG = 5000 };
@@ -104,7 +105,7 @@ START_TEST(texts_within_limits)
 }
 END_TEST
 
-/* The reason that stb gives may have bytes of the file in it: the type of a chunk, here a line break or nothing. */
+/* The reason that stb reports may contain bytes of the file: the type of a chunk, here a line break or nothing. */
 START_TEST(png_of_unknown_chunks)
 {
     static const struct {
@@ -124,7 +125,7 @@ START_TEST(png_of_unknown_chunks)
 }
 END_TEST
 
-/* What did not fit is told as it was, not as it is when the rest has been released. */
+/* The error shows the memory at the time of the failure, not after the release of the rest. */
 START_TEST(budget_tells_what_was_left)
 {
     struct value_budget budget;

@@ -1,4 +1,4 @@
-/* A folder of its own for each test, with all that is written into it, as a checked fixture. */
+/* A temporary directory with its contents for each test, as a checked fixture. */
 #ifndef XCVM_TESTS_TRAIN_FOLDER_H
 #define XCVM_TESTS_TRAIN_FOLDER_H
 
@@ -23,7 +23,7 @@ static void remove_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* The path of a file in it, good until 31 more are asked for. */
+/* The path of a file in it, valid until 31 more are requested. */
 static const char *in_folder(const char *name)
 {
     static char paths[32][128];

@@ -1,4 +1,4 @@
-/* Classes: labels that are left out, names in a model's metadata, and models whose weights lie in another file. */
+/* Tests of classes: ignored labels, names in a model's metadata, and models with external weights. */
 #include "tests/suites.h"
 #include "tests/train/trainers.h"
 
@@ -36,7 +36,7 @@ START_TEST(left_out)
     check_floats(parameter(t, "w"), xcvm_value_data(parameter(alone, "w")), 6, 1e-6F);
     xct_trainer_destroy(t);
     xct_trainer_destroy(alone);
-    /* Another label; one that a loss of the model's own does not know. */
+    /* Another label, which a loss of the model does not support. */
     xcc_options other = learning;
     other.training.own_ignore_label = true;
     other.training.ignore_label = 0;
@@ -120,7 +120,7 @@ static void put_file(const char *name, const test_bytes *bytes)
     fclose(file);
 }
 
-/* Weights go to a file beside the model, and come back into one that is written elsewhere. */
+/* Weights are written to a second file, and restored in a model that is written elsewhere. */
 START_TEST(in_two_files)
 {
     enum { WIDTH = 300 };
@@ -157,7 +157,7 @@ START_TEST(in_two_files)
                   error.message);
     ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &whole}, &error), XCVM_OK);
     xct_trainer_destroy(t);
-    /* Of memory alone, which no other file belongs to. */
+    /* A model in memory, which has no other file. */
     t = NULL;
     ck_assert_msg(xct_trainer_create(whole.at, whole.length, &learn_all, &t, &error) == XCVM_OK, "%s", error.message);
     const float *w = xcvm_value_data(parameter(t, "w"));

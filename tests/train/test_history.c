@@ -106,7 +106,7 @@ static void write_text(const char *path, const char *text)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Opens a log to go on with at step 1, closes it, and tells what the file is then. */
+/* Opens a log to continue at step 1, closes it, and returns the contents of the file. */
 static xcvm_status go_on(const char *text, test_bytes *after, xcvm_error *error)
 {
     const char *path = in_folder("log.csv");

@@ -62,7 +62,8 @@ START_TEST(classes_in_the_middle)
 }
 END_TEST
 
-/* What is left out has no part in metrics, whether it is a class or not; a batch counts by what is not. */
+/* Ignored examples do not affect metrics, even if they have a class. The weight of a batch is the number of its other
+ * examples. */
 START_TEST(left_out)
 {
     static const float scores[] = {9, 1, 1, 9, 9, 1, 1, 9};

@@ -113,7 +113,7 @@ START_TEST(sizes_of_batches)
 }
 END_TEST
 
-/* Behind the first steps nothing is asked of the allocator any more. */
+/* After the first steps nothing is allocated. */
 START_TEST(steps_do_not_grow)
 {
     test_allocator a;
@@ -149,7 +149,7 @@ START_TEST(steps_do_not_grow)
 }
 END_TEST
 
-/* Whatever request fails, nothing is lost or left behind. */
+/* Whichever request fails, nothing is lost or leaked. */
 START_TEST(without_memory)
 {
     test_bytes model = onnx_from_text(line_model);
@@ -204,7 +204,7 @@ END_TEST
 
 static void take_plan(void *user, const xcc_report *report) { *(xcc_report *)user = *report; }
 
-/* What recomputation is planned to take is told, and is what a step takes. */
+/* The planned effect of recomputation is reported, and equals that of a step. */
 START_TEST(planned_memory)
 {
     static const char model[] = "ir 8\nopset 13\ninput x f32[Nx256]\noutput loss\ninit w f32[1] 0.5\n"
@@ -297,7 +297,7 @@ START_TEST(resumed_bits)
     ck_assert_uint_eq(rest.steps, all.steps);
     ck_assert(rest.validation.loss == all.validation.loss);
     check_same(whole, second);
-    /* Of the checkpoints the two latest are left. */
+    /* The two latest checkpoints remain. */
     char path[XCT_PATH];
     ck_assert_int_eq(xct_checkpoints_latest(options.checkpoints, path, NULL), XCVM_OK);
     ck_assert_ptr_nonnull(strstr(path, "step-000000000024"));
@@ -334,7 +334,7 @@ START_TEST(checkpoints_refused)
         bytes.at[bytes.length - rows[i].change - (rows[i].change == 0)] ^= rows[i].change != 0;
         fit(t, &options, XCVM_INVALID_ARGUMENT, rows[i].message);
     }
-    /* Of another optimizer, of another seed, and no checkpoint at all. */
+    /* Checkpoints of another optimizer and of another seed, and a missing checkpoint. */
     FILE *file = fopen(report.checkpoint, "wb");
     ck_assert_uint_eq(fwrite(bytes.at, 1, bytes.length, file), bytes.length);
     ck_assert_int_eq(fclose(file), 0);
@@ -351,7 +351,7 @@ START_TEST(checkpoints_refused)
     ck_assert_msg(strstr(error.message, "seed 9, not 10") != NULL, "%s", error.message);
     ck_assert_int_eq(xct_trainer_load(t, in_folder("data.safetensors"), &error), XCVM_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, "it is no checkpoint") != NULL, "%s", error.message);
-    /* One that stands where these data have ended, restored by hand. */
+    /* A checkpoint at the end of the data, restored by hand. */
     ck_assert_int_eq(xct_trainer_load(t, report.checkpoint, &error), XCVM_OK);
     t->position.place = 1000;
     options.checkpoints = NULL;
@@ -372,7 +372,7 @@ static void write_bytes(const char *path, const test_bytes *bytes)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* How far the training was is summed, too; and where the sum is right, the numbers must go together. */
+/* The check sum includes the position of the training. With a valid check sum the numbers must still be consistent. */
 START_TEST(positions_refused)
 {
     write_data();

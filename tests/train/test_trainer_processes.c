@@ -13,7 +13,7 @@ static struct {
     pthread_barrier_t barrier;
     double sums[64];
     pthread_mutex_t mutex;
-    size_t begun; /* sums beside a run, of all processes */
+    size_t begun; /* sums of all processes during a run */
     xct_trainer *trainers[RANKS];
     xct_dataset *data[RANKS];
     xct_fit_report reports[RANKS];
@@ -24,7 +24,7 @@ static struct {
     const char *model;               /* NULL: line_model */
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Each adds its elements; behind the barrier all take the sums. */
+/* Each thread adds its elements. After the barrier all read the sums. */
 static xcvm_status add_up(void *user, xcvm_dtype dtype, void *elements, size_t count, xcvm_error *error)
 {
     (void)user;
@@ -56,7 +56,7 @@ typedef struct later {
     size_t count;
 } later;
 
-/* What begins is added up when it is waited for. */
+/* A sum that was begun is computed by the wait. */
 static xcvm_status begin_later(void *user, xcvm_dtype dtype, void *elements, size_t count, void **request,
                                xcvm_error *error)
 {
@@ -94,7 +94,7 @@ static void *take_part(void *user)
     return NULL;
 }
 
-/* Lets a trainer for each process fit; the last one has the data so many times. */
+/* Fits a trainer per process; the last one has the data several times. */
 static void begin_ranks(const xct_trainer_options *options, const xct_fit_options *fit_options, size_t times)
 {
     pthread_t threads[RANKS];
@@ -173,8 +173,8 @@ START_TEST(several_processes)
 }
 END_TEST
 
-/* BatchNormalization takes the statistics of the whole batch, of which the processes' parts differ in size: what they
- * learn is what one process learns. With statistics of their own parts it is not. */
+/* BatchNormalization uses the statistics of the whole batch, whose parts differ in size. The result equals that of one
+ * process. With statistics of each part it does not. */
 START_TEST(normalized_batches)
 {
     write_data();
@@ -225,7 +225,7 @@ static xcvm_status add_nothing(void *user, xcvm_dtype dtype, void *elements, siz
     return XCVM_OK;
 }
 
-/* What a process has accumulated the others do not know, and so no checkpoint of one process has it. */
+/* Accumulated gradients of a process are unknown to the others, so a checkpoint of one process does not have them. */
 START_TEST(saved_between_steps)
 {
     const xcc_options compile = {.size = sizeof compile, .train = "sgd:lr=0.05", .training.accumulate = true};
@@ -266,7 +266,7 @@ START_TEST(processes_that_differ)
 }
 END_TEST
 
-/* What one process is given that the others are not, and what differs then. */
+/* A difference between one process and the others, and its description. */
 static const struct {
     const char *what;
     xcc_options compile;
@@ -294,7 +294,7 @@ static const struct {
 };
 enum { OTHER_OPTIONS = sizeof other_options / sizeof *other_options };
 
-/* Nor do those that are given other options begin; each names what it is. */
+/* Processes with different options do not begin either. Each names the option. */
 START_TEST(processes_with_other_options)
 {
     static const char *const metrics[] = {"perplexity"};

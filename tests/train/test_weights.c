@@ -1,4 +1,4 @@
-/* The weights of trainers: what they begin with, what is kept of the best epoch, and what is exported. */
+/* Tests of the weights of trainers: initial weights, weights of the best epoch, and export. */
 #include "base/clock.h"
 #include "tests/compiler/import_onnx/model_writer.h"
 #include "tests/suites.h"
@@ -122,7 +122,7 @@ static void put_little(test_bytes *to, uint64_t number, size_t count)
     ck_assert(test_bytes_sink(to, bytes, count));
 }
 
-/* An archive with the member "w.npy", f32[2x1], stored so many times. */
+/* An archive in which the member "w.npy", f32[2x1], occurs several times. */
 static void write_archive(const char *path, int times)
 {
     enum { NPY = 128 + 8 };
@@ -199,7 +199,7 @@ START_TEST(exported)
     ck_assert_msg(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &model}, &error) == XCVM_OK, "%s", error.message);
     ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_full_sink, NULL}, &error), XCVM_IO);
     xct_trainer_destroy(t);
-    /* What was exported is a model that has those weights. */
+    /* The exported file is a model with these weights. */
     const xct_trainer_options options = {.size = sizeof options, .compile = &compile};
     ck_assert_int_eq(xct_trainer_create(model.at, model.length, &options, &t, &error), XCVM_OK);
     check_floats(parameter(t, "w"), (float[]){5, -6}, 2, 0);
@@ -219,7 +219,7 @@ static void count_note(void *user, xcc_diagnostic_kind kind, const char *text)
     ++*(size_t *)user;
 }
 
-/* What learns drops; what has learned does not, unless it is to go on in that form. */
+/* Dropout is active in training. In the exported model it is not, unless the training form is kept. */
 START_TEST(exported_form)
 {
     size_t notes = 0;
@@ -281,7 +281,7 @@ START_TEST(long_names)
 }
 END_TEST
 
-/* Looking at each of 20,000 parameters, and exporting them, takes no time that grows with their square. */
+/* Visiting and exporting 20,000 parameters takes no quadratic time. */
 START_TEST(many_parameters)
 {
     enum { COUNT = 20000, LINE = 64 };
@@ -379,8 +379,8 @@ START_TEST(best_weights)
 }
 END_TEST
 
-/* A training that is stopped behind its best epoch, resumed, and resumed again where it has ended, gives the weights
- * that one without interruption gives. */
+/* A training that is stopped after its best epoch, resumed, and resumed again after its end, gives the same weights as
+ * without interruption. */
 START_TEST(best_weights_resumed)
 {
     write_data();
@@ -410,7 +410,7 @@ START_TEST(best_weights_resumed)
     ck_assert_int_eq(report.end, XCT_END_PATIENCE);
     ck_assert_uint_eq(report.steps, all.steps);
     check_same(whole, again);
-    /* Without the best ones, what is left is where the training ended. */
+    /* Without weights of the best epoch, the last weights remain. */
     options.weights = XCT_WEIGHTS_LAST;
     ck_assert_uint_eq(fit(again, &options, XCVM_OK, "").best_step, 0);
     ck_assert(memcmp(xcvm_value_data(parameter(again, "w")), xcvm_value_data(parameter(whole, "w")), 8) != 0);

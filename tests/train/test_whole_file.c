@@ -1,4 +1,4 @@
-/* Whole files: what stands at their place decides how they get there. */
+/* Tests of whole files: the existing target determines how a file is written. */
 #include "tests/suites.h"
 #include "tests/train/folder.h"
 #include "train/whole_file.h"
@@ -32,7 +32,7 @@ static mode_t mode_of(const char *path)
     return facts.st_mode;
 }
 
-/* A link stays one, what it leads to keeps its mode, and a failure leaves the old file and nothing beside it. */
+/* A link stays a link, its target keeps its mode, and a failure leaves the old file and no temporary file. */
 START_TEST(replaced)
 {
     xcvm_error error;
@@ -52,7 +52,7 @@ START_TEST(replaced)
     ck_assert_int_ne(access(file.temporary, R_OK), 0);
     check_text(real, "two");
     ck_assert_int_eq(put(folder, "four", &error), XCVM_IO);
-    /* Nothing keeps the one who may do everything. */
+    /* Permissions do not restrict root. */
     ck_assert_int_eq(chmod(real, 0444), 0);
     if (geteuid() != 0) {
         ck_assert_int_eq(put(real, "five", &error), XCVM_IO);
@@ -61,7 +61,7 @@ START_TEST(replaced)
 }
 END_TEST
 
-/* Somebody who knows the name of the new file beforehand does not decide where the bytes go. */
+/* An existing link with the name of the temporary file does not redirect the bytes. */
 START_TEST(planted)
 {
     xcvm_error error;
@@ -76,7 +76,7 @@ START_TEST(planted)
 }
 END_TEST
 
-/* A pipe is written to; where nobody reads it, the writer can be stopped. */
+/* A pipe is written to. If nothing reads it, the writer can be stopped. */
 START_TEST(pipes)
 {
     xcvm_error error = {.message = ""};

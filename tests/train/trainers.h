@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the trainers that `make` has made, which lend them. */
+/* Access to the trainers that `make` has created and owns. */
 static test_bytes models[8];
 static size_t model_count;
 
@@ -25,7 +25,7 @@ static UNUSED const char line_model[] = "ir 8\nopset 13\ninput x f32[Nx2]\ninput
                                         "init w f32[2x1] 0 0\ninit b f32[1] 0\n"
                                         "p = MatMul(x, w)\nq = Add(p, b)\nd = Sub(q, y)\ns = Mul(d, d)\n"
                                         "loss = ReduceMean(s) keepdims=0\n";
-/* The same behind a layer that is normalized over the batch. */
+/* The same after a layer with batch normalization. */
 static UNUSED const char normal_model[] =
     "ir 8\nopset 13\ninput x f32[Nx2]\ninput y f32[Nx1]\noutput loss\n"
     "init w1 f32[2x4] 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8\n"

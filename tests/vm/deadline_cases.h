@@ -1,13 +1,14 @@
-/* A program for each instruction in which that takes long: CASE(instruction, inputs, body). Inputs are $1, $2 ..., of
- * the types given, separated by semicolons; "z" in front of one fills it with zeros, "o" with ones and "n" with numbers
- * from -1 to 1, or for integers any. They take no memory of their own, however large. ELEMENTS is as many as take some
- * dozens of milliseconds. An instruction may have several cases, for kernels that have loops of their own. */
+/* Programs in which each instruction runs for a long time: CASE(instruction, inputs, body). Inputs are $1, $2 ..., of
+ * the given types, separated by semicolons. The prefix "z" fills an input with zeros, "o" with ones, and "n" with
+ * numbers from -1 to 1, or any for integers. Inputs use no memory of their own, however large. ELEMENTS is a number
+ * that takes some dozens of milliseconds. An instruction may have several cases, for kernels that have loops of their
+ * own. */
 #ifndef XCVM_TESTS_VM_DEADLINE_CASES_H
 #define XCVM_TESTS_VM_DEADLINE_CASES_H
 
 #define ELEMENTS "33554432"
 
-/* What takes some steps, whatever its operands, or shares their memory. */
+/* Instructions that take a few steps for any operands, or share their memory. */
 #define IDLE_INSTRUCTIONS                                                                                              \
     "In", "Out", "Free", "Load", "Store", "Jmp", "JmpTrue", "JmpFalse", "Identity", "Print", "KernelCall", "Shape",    \
         "Size", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "SequenceConstruct", "SequenceAt", "SequenceLength",     \

@@ -1,5 +1,4 @@
-/* What the tests of the machine share: programs from text, and an allocator that counts and
- * fails once. */
+/* Helpers for tests of the VM: programs from text, and an allocator that counts and fails once. */
 #ifndef XCVM_TESTS_VM_SUPPORT_H
 #define XCVM_TESTS_VM_SUPPORT_H
 
@@ -111,7 +110,7 @@ static UNUSED void check_f32(const xcvm_session *session, size_t index, size_t c
 #define CHECK_F32(session, index, ...)                                                                                 \
     check_f32((session), (index), sizeof((float[]){__VA_ARGS__}) / sizeof(float), (float[]){__VA_ARGS__})
 
-/* An allocator of which one request fails, and that threads may use. */
+/* An allocator that fails one request, and that several threads may use. */
 
 typedef struct counter {
     size_t allocations; /* so far */

@@ -154,7 +154,7 @@ START_TEST(bound_outputs)
 }
 END_TEST
 
-/* Outputs side by side in one block, beside an input of many parts. */
+/* Adjacent outputs in one block, next to an input of many parts. */
 START_TEST(many_bound_outputs)
 {
     enum { COUNT = 300, PARTS = 20 };
@@ -177,7 +177,7 @@ START_TEST(many_bound_outputs)
     for (size_t i = 0; i < PARTS; i++)
         ck_assert_int_eq(xcvm_tensor_wrap(XCVM_F32, 1, DIMS(1), &parts[i], (xcvm_finalizer){0}, &items[i], NULL),
                          XCVM_OK);
-    items[0]->data = y[COUNT]; /* just behind the last output */
+    items[0]->data = y[COUNT]; /* directly after the last output */
     ck_assert_int_eq(xcvm_list_create(NULL, XCVM_KIND_SEQUENCE, PARTS, items, &list, NULL), XCVM_OK);
     ck_assert_int_eq(xcvm_session_set_input(session, 1, list, NULL), XCVM_OK);
     for (size_t i = 0; i < COUNT; i++)

@@ -67,7 +67,7 @@ static void *map_input(char fill, xcvm_dtype dtype, size_t bytes)
 
 /* ---- Programs ---- */
 
-/* What a case stands for: declarations of its inputs, which become the first registers, and its body. */
+/* A parsed case: declarations of its inputs, which become the first registers, and its body. */
 static xcvm_program *load_case(const long_case *c, char fills[8], size_t *count)
 {
     char text[8192];
@@ -104,7 +104,7 @@ static void cancel_before(void *user, const xcvm_event *event)
     xcvm_session_cancel(w->session);
 }
 
-/* Cancelled when its instruction begins, a case does not go on. */
+/* A case that is canceled when its instruction begins must not continue. */
 static void check_cancelled(xcvm_session *session, const long_case *c)
 {
     cancellation w = {session, c->instruction, -1};
@@ -184,7 +184,7 @@ static bool is_among(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-/* The program of an instruction for which its class, or being one of lines, says what takes long. */
+/* The program of an instruction whose class, or whose implementation by lines, determines what takes long. */
 static bool find_usual(const xcvm_schema *schema, char *body, size_t size, long_case *c)
 {
     const xcvm_dtypes types = schema->field_count > 1 ? xcvm_field_types(schema, &schema->fields[1]) : 0;
@@ -221,7 +221,7 @@ static bool find_case(size_t index, char *body, size_t size, long_case *c)
     return index < CASES;
 }
 
-/* An instruction without a case is one that takes no time, or the test is to be told how to make it take long. */
+/* An instruction without a case takes no time. Otherwise a case must be added. */
 START_TEST(all_instructions)
 {
     xcvm_op_info info;
@@ -229,7 +229,7 @@ START_TEST(all_instructions)
         char body[256];
         long_case usual;
         const xcvm_schema *schema = xcvm_schema_of(info.number);
-        /* What updates states runs where nothing stops a run any more. */
+        /* Updates of states run after the point where a run can be stopped. */
         bool found = is_among(info.name, NAMES(others)) || schema->effect == XCVM_UPDATE ||
                      find_usual(schema, body, sizeof body, &usual);
         for (size_t i = 0; i < CASES && !found; i++)
@@ -248,7 +248,7 @@ START_TEST(kernels_stop)
 }
 END_TEST
 
-/* Windows of which most lies in the padding are clipped: nothing is left to wait for. */
+/* Windows that are mostly padding are clipped, so the instruction is fast. */
 START_TEST(clipped_windows)
 {
     static const char *const texts[] = {
@@ -276,7 +276,7 @@ START_TEST(clipped_windows)
 }
 END_TEST
 
-/* As constant folding does it. */
+/* As in constant folding. */
 START_TEST(outside_a_session)
 {
     xcvm_error error = {.pc = -1};

@@ -184,7 +184,7 @@ START_TEST(former_f24)
 }
 END_TEST
 
-/* Whatever the bytes, loading ends with a status, and what it accepts can be run. */
+/* For any bytes, loading returns a status, and accepted programs can be run. */
 static void try_bytes(const char *at, size_t count)
 {
     xcvm_program *program = NULL;

@@ -139,7 +139,7 @@ END_TEST
 
 START_TEST(small_sessions)
 {
-    /* What a session takes before its first run does not depend on the constants. */
+    /* The memory of a session before its first run does not depend on the constants. */
     const size_t count = 1 << 20;
     char *text = malloc(2 * count + 256), *end = text;
     end += sprintf(end, "output y f32[%zu]\nconstant c f32[%zu] =", count, count);
@@ -152,7 +152,7 @@ START_TEST(small_sessions)
     xcvm_load_options options = {.size = sizeof options, .allocator = &allocator};
     xcvm_program *program = NULL;
     xcvm_session *sessions[16];
-    /* So that the constants are aligned, and need no copy. */
+    /* Aligns the constants, so that no copy is needed. */
     char *aligned = aligned_alloc(4096, (file.length + 4095) / 4096 * 4096);
     memcpy(aligned, file.at, file.length);
     ck_assert_int_eq(xcvm_program_load(aligned, file.length, &options, &program, NULL), XCVM_OK);

@@ -123,7 +123,7 @@ static xcvm_status keep_event(void *user, const xcvm_event *event, xcvm_error *e
     return XCVM_OK;
 }
 
-/* So do the values that an observer sees. */
+/* The same holds for values that an observer receives. */
 START_TEST(kept_by_an_observer)
 {
     xcvm_program *program = load(all_kinds);
@@ -189,7 +189,7 @@ START_TEST(copies)
 }
 END_TEST
 
-/* Lists that hold one list again and again, 14 deep, are as large as what they hold. */
+/* Lists that contain one list several times, nested 14 deep, use memory for their distinct items only. */
 START_TEST(sharing_within_a_copy)
 {
     xcvm_value *list = NULL, *outer = NULL, *copy = NULL;
@@ -249,7 +249,7 @@ START_TEST(outputs_fed_back)
         CHECK_F32(session, 1, (float)(2 * i), (float)(2 * i + 20));
         ck_assert_int_eq(session->outputs[0].memory_kind, XCVM_MEMORY_ARENA);
         ck_assert_int_eq(xcvm_session_set_input(session, 0, xcvm_session_get_output(session, 0), NULL), XCVM_OK);
-        /* Bound anew or not, the input is what it was. */
+        /* Bound again or not, the input does not change. */
         if (i == 5)
             steady = c.allocations;
     }
@@ -263,7 +263,7 @@ START_TEST(outputs_fed_back)
 }
 END_TEST
 
-/* Between sessions, in both directions, the first of which is gone before the second runs. */
+/* Between sessions, in both directions. The first session is destroyed before the second runs. */
 START_TEST(outputs_of_another_session)
 {
     xcvm_program *program = load(all_kinds), *next = load("input list seq(f32)\n"
@@ -307,7 +307,7 @@ static xcvm_value *wrap(float *data)
     return tensor;
 }
 
-/* What lies in memory that every run writes cannot be bound by a pointer to it, nor can what is lent be written. */
+/* Memory that each run writes cannot be bound by a pointer to it, and lent values cannot be written. */
 START_TEST(refused_bindings)
 {
     xcvm_program *program = load(counting_up);
@@ -335,7 +335,7 @@ START_TEST(refused_bindings)
 }
 END_TEST
 
-/* Adds `a` to a state; b is the state as it was, and `late` reads it behind the instruction that writes it. */
+/* Adds `a` to a state. b is the old state, and `late` reads the state after the instruction that writes it. */
 static const char stepping[] = "input state f32[2]\n"
                                "input a f32[2]\n"
                                "input i i64[1]\n"
@@ -421,7 +421,7 @@ START_TEST(pair)
     CHECK_F32(s.session, 0, 11, 22);
     CHECK_F32(s.session, 1, 1, 2);
     CHECK_F32(s.session, 2, 1, 2);
-    /* In memory of its own an output of a pair is written as any other. */
+    /* If the output of a pair has memory of its own, it is written like any other. */
     xcvm_value *own = wrap(s.memory[2]);
     ck_assert_int_eq(xcvm_session_set_output(s.session, 0, own, NULL), XCVM_OK);
     run_session(s.session);

@@ -17,7 +17,7 @@ typedef struct plan {
     line lines[3 * INSTRUCTIONS];
     int count;
     uint64_t random;
-    int made; /* registers 1 .. made, of which $1 is the input */
+    int made; /* registers from 1 to `made`; $1 is the input */
     bool live[REGISTERS + 1];
     int shape[REGISTERS + 1]; /* index into targets */
     int outputs;

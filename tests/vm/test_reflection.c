@@ -1,4 +1,4 @@
-/* Tests of the instruction table as the public API tells it. */
+/* Tests of the instruction table in the public API. */
 #include "tests/vm/support.h"
 #include "ops/table/table.h"
 
@@ -17,7 +17,7 @@ START_TEST(all_instructions)
         for (size_t k = 0; k < op.operand_count; k++) {
             ck_assert(xcvm_op_operand_at(i, k, &operand));
             ck_assert_uint_gt(strlen(operand.name), 0);
-            /* Whole, and where it belongs. */
+            /* The text is complete, and at its position. */
             ck_assert_uint_lt(strlen(operand.types), sizeof operand.types - 1);
             ck_assert_uint_lt(strlen(operand.choices), sizeof operand.choices - 1);
             ck_assert_int_eq(operand.types[0] != '\0', strcmp(operand.role, "attribute") != 0);
@@ -59,7 +59,7 @@ START_TEST(operands)
 }
 END_TEST
 
-/* Whether a gradient can come in through a result, or go out through an operand. */
+/* Returns true if a gradient can enter through a result, or leave through an operand. */
 static bool may_be_float(const xcvm_schema *schema, bool results)
 {
     for (size_t i = 0; i < schema->field_count; i++) {
@@ -86,7 +86,7 @@ START_TEST(gradients)
     for (size_t i = 0; xcvm_op_at(i, &op); i++) {
         const xcvm_schema *schema = xcvm_schema_of(op.number);
         const bool zero = strcmp(op.gradient, "zero") == 0, none = strcmp(op.gradient, "none") == 0;
-        /* Of a rule, the name is the instruction's, or that of a family in lower case. */
+        /* The name of a rule is that of the instruction, or of a family in lower case. */
         if (!zero && !none && strcmp(op.gradient, op.name) != 0) {
             ck_assert_msg(op.gradient[0] >= 'a' && op.gradient[0] <= 'z', "%s: rule %s", op.name, op.gradient);
             ck_assert_msg(count_rule(op.gradient) > 1, "%s alone has rule %s", op.name, op.gradient);

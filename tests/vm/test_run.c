@@ -115,7 +115,7 @@ END_TEST
 
 START_TEST(sharing)
 {
-    /* Whatever could be overwritten or shared wrongly without slots. */
+    /* Cases in which memory could be overwritten or shared wrongly without slots. */
     xcvm_program *program = load("input x f32[2x2]\n"
                                  "output a f32[2x2]\n"
                                  "output b f32[4]\n"
@@ -126,7 +126,7 @@ START_TEST(sharing)
                                  "$3 = Reshape($2, i64[1] 4)\n"
                                  "$4 = Abs($2)\n" /* must not overwrite what $3 views */
                                  "Free($2)\n"
-                                 "$5 = Pow($4, $4)\n" /* must not overwrite what it reads */
+                                 "$5 = Pow($4, $4)\n" /* must not overwrite its operand */
                                  "Free($4)\n"
                                  "Out($5, name=\"a\")\n"
                                  "$6 = Add($5, $5)\n" /* must not overwrite an output */
@@ -209,7 +209,7 @@ END_TEST
 
 START_TEST(lists)
 {
-    /* A list that the caller keeps, taken apart, added to, and given back. */
+    /* A list that the caller keeps is taken apart, extended, and returned. */
     xcvm_program *program = load("input s seq(f32)\n"
                                  "input o optional(f32[1])\n"
                                  "output longer seq(f32)\n"
@@ -252,7 +252,7 @@ START_TEST(lists)
         CHECK_F32(session, 3, 3);
     }
     ck_assert_float_eq(data[0], 1);
-    /* The session keeps what is bound. */
+    /* The session retains bound values. */
     xcvm_value_release(list);
     xcvm_value_release(optional);
     xcvm_value_release(items[0]);

@@ -109,7 +109,7 @@ START_TEST(sizes_in_turn)
 }
 END_TEST
 
-/* An input that is refused between two runs leaves what was bound. */
+/* A refused input between two runs does not change the binding. */
 START_TEST(refused_between_runs)
 {
     xcvm_program *program = load(program_text);

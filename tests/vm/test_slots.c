@@ -54,7 +54,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Memory is taken that something has which lives on. */
+/* A slot is used that belongs to a live value. */
 START_TEST(taken)
 {
     /* The operand is read while a result that is not made in place is written. */
@@ -101,7 +101,7 @@ START_TEST(taken)
 }
 END_TEST
 
-/* Where paths part or meet, a value may live by one of them. */
+/* Where paths branch or join, a value may be live on one of them. */
 START_TEST(across_jumps)
 {
     check_refused("arena 64\n"

@@ -1,9 +1,9 @@
-/* Tests of states: what runs leave behind, and what failed ones do not. */
+/* Tests of states after successful and failed runs. */
 #include "tests/vm/support.h"
 
 #include <stdio.h>
 
-/* Adds x to the state total, counts runs, and fails where index is not 0 or 1, behind the Stores. */
+/* Adds x to the state total, counts runs, and fails after the Stores if index is not 0 or 1. */
 static const char text[] = "input x f32[2]\n"
                            "input index i64[]\n"
                            "output y f32[2]\n"
@@ -100,7 +100,7 @@ START_TEST(failed_runs_change_nothing)
 }
 END_TEST
 
-/* A retained output, the caller's own tensor as a state and a state fed as an input stay what they are. */
+/* A retained output, the caller's own tensor as a state, and a state that is bound to an input do not change. */
 START_TEST(what_the_caller_holds_is_not_written)
 {
     xcvm_program *program = load(text);
@@ -150,7 +150,7 @@ START_TEST(wrong_states_are_refused)
 }
 END_TEST
 
-/* Sessions of two programs, of which either goes first. */
+/* Sessions of two programs; either may be destroyed first. */
 START_TEST(sessions_share_states)
 {
     xcvm_program *program = load(text);
@@ -216,7 +216,7 @@ START_TEST(updates_read_nothing_updated)
         const char *text, *message;
         int32_t pc;
     } programs[] = {
-        /* Two updates, one that reads the state itself, and one that reads what it writes. */
+        /* Two updates: one reads the state itself, and one reads the state that the other writes. */
         {"$1 = Load(name=\"p\")\n$2 = Load(name=\"q\")\nSGD([f32[4] 1 2 3 4], f32[] 1, _, _, _, _, [$1], [], [], [], "
          "[])\n"
          "SGD([$1], f32[] 1, _, _, _, _, [$2], [], [], [], [])\n",
@@ -225,7 +225,7 @@ START_TEST(updates_read_nothing_updated)
          "operand gradients is state \"q\"", 2},
         {"$1 = Load(name=\"p\")\nSGD([$1], f32[] 1, _, _, _, _, [$1], [], [], [], [])\n",
          "operand gradients is state \"p\"", 1},
-        /* A view that was made in front of the tail, in another register. */
+        /* A view that was created before the tail, in another register. */
         {"$3 = Load(name=\"p\")\n$4 = Reshape($3, i64[2] 2 2)\n$5 = Reshape($4, i64[1] 4)\n$1 = Load(name=\"p\")\n"
          "SGD([$5], f32[] 1, _, _, _, _, [$1], [], [], [], [])\n",
          "operand gradients is state \"p\"", 4},
@@ -239,7 +239,7 @@ START_TEST(updates_read_nothing_updated)
          "SGD([$7], f32[] 1, _, _, _, _, [$1], [], [], [], [])\n",
          "operand gradients may be one of several states", 6},
     };
-    /* Where rows go was checked in front of the tail. */
+    /* The positions of rows were checked before the tail. */
     check_refused("state at i64[1x1x1x1]\nstate cache f32[1x1x2x1]\n$1 = Load(name=\"at\")\n"
                   "$2 = Reshape($1, i64[1] 1)\n$3 = Load(name=\"at\")\n$4 = Load(name=\"cache\")\n"
                   "CacheAppend(i64[1x1x1x1] 1000000, i64[1] 0, $3)\nCacheAppend(f32[1x1x1x1] 7, $2, $4)\n",
@@ -268,7 +268,8 @@ START_TEST(updates_read_nothing_updated)
 }
 END_TEST
 
-/* What a caller wraps and hands over is read, and written by no update, even if the caller let go of the value. */
+/* A tensor that the caller wraps and passes is read, and never written by an update, even after the caller has released
+ * it. */
 START_TEST(memory_of_callers_is_not_updated)
 {
     xcvm_program *program = load("input x f32[2]\nstate p f32[2]\n$1 = In(name=\"x\")\n$2 = Load(name=\"p\")\n"
@@ -295,7 +296,7 @@ START_TEST(memory_of_callers_is_not_updated)
 }
 END_TEST
 
-/* A state of open size keeps what it is given, without a copy where the heap has it, and each run may give another. */
+/* A state of open size keeps its new value, without a copy if it is in the heap. Each run may store another size. */
 START_TEST(open_sizes_grow)
 {
     xcvm_program *program = load("input x f32[N]\nstate s f32[?]\n$1 = In(name=\"x\")\n$2 = Load(name=\"s\")\n"
@@ -314,7 +315,7 @@ START_TEST(open_sizes_grow)
 }
 END_TEST
 
-/* After the second run nothing is allocated, and what is stored is written where it belongs. */
+/* After the second run nothing is allocated, and stores write to the final memory. */
 START_TEST(steady_state)
 {
     counter c = {0};
@@ -342,8 +343,8 @@ typedef struct lent {
 
 static void return_lent(void *user) { *(lent *)user = (lent){.data = {-1, -1, -1, -1}, .given_back = true}; }
 
-/* A state that is updated has memory of its own from when it is loaded on, where its value was the caller's, who has
- * let go of it. */
+/* An updated state gets memory of its own when it is loaded, if its value belonged to the caller, who has released
+ * it. */
 START_TEST(what_was_loaded_stays)
 {
     xcvm_program *program = load("output y f32[1x1x4x1]\nstate a f32[1x1x4x1]\nstate b f32[1x1x4x1]\n"
@@ -385,7 +386,7 @@ START_TEST(memory_of_states_counts)
 }
 END_TEST
 
-/* A cache takes memory for the rows that were added, however many it may hold. */
+/* A cache uses memory for the rows that were added, not for its capacity. */
 START_TEST(caches_fill_up)
 {
     xcvm_program *program = load("state a f32[1x2x500000x4]\n$1 = Load(name=\"a\")\n"
@@ -446,7 +447,7 @@ START_TEST(sizes_of_inputs)
 }
 END_TEST
 
-/* A reset needs no memory for states that nobody else holds, and one that fails changes nothing. */
+/* A reset needs no memory for states that nothing else holds, and a failed reset changes nothing. */
 START_TEST(resets_within_a_limit)
 {
     xcvm_program *program = load("state a f32[1x1x60000x1]\nstate b f32[30000]\n"
@@ -489,7 +490,7 @@ START_TEST(resets_within_a_limit)
 }
 END_TEST
 
-/* A cache that a caller holds is copied without the rows that nobody wrote. */
+/* A copy of a cache that a caller holds does not include rows that were never written. */
 START_TEST(held_caches_are_copied_as_far_as_they_are_filled)
 {
     xcvm_program *program = load("input at i64[1]\nstate a f32[1x2x500000x4]\n$1 = In(name=\"at\")\n"

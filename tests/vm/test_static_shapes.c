@@ -1,4 +1,4 @@
-/* What an instruction inferred holds for as long as its basic block is entered with the same types, and no longer. */
+/* Inferred shapes are valid while a basic block is entered with the same types, and no longer. */
 #include "tests/vm/support.h"
 #include "vm/session.h"
 
@@ -12,7 +12,7 @@ static void set_i64(xcvm_session *session, size_t index, int rank, const int64_t
     xcvm_value_release(tensor);
 }
 
-/* How many instructions infer in one run. */
+/* Number of instructions that infer shapes in a run. */
 static uint64_t inferences_of_run(xcvm_session *session)
 {
     const uint64_t before = session->inferences;
@@ -20,7 +20,7 @@ static uint64_t inferences_of_run(xcvm_session *session)
     return session->inferences - before;
 }
 
-/* y = x * 2 to the n; the body has what is typical: a state, an element-wise chain, a shape computed from a state. */
+/* y = x * 2 to the n; the body has typical parts: a state, an element-wise chain, a shape computed from a state. */
 static const char doubling[] = "input n i64[]\n"
                                "input x f32[K]\n"
                                "output y f32[?]\n"
@@ -77,7 +77,7 @@ START_TEST(loops_infer_once)
 }
 END_TEST
 
-/* A run that ends in the middle of the loop, for want of fuel, leaves nothing behind that a later one relies on. */
+/* A run that ends in the middle of the loop, for lack of fuel, leaves no invalid shapes for a later run. */
 START_TEST(early_exits)
 {
     xcvm_program *program = load(doubling);
@@ -168,8 +168,8 @@ START_TEST(types_change_from_iteration_to_iteration)
 }
 END_TEST
 
-/* Both branches give one register, in other shapes; what follows is inferred anew only if the other branch was taken.
- */
+/* Both branches set one register, with different shapes. Instructions after them infer again only if the other branch
+ * was taken. */
 START_TEST(branches)
 {
     xcvm_program *program = load("input c bool[]\n"
@@ -204,7 +204,7 @@ START_TEST(branches)
         int64_t rows;
         uint64_t inferences;
     } runs[] = {
-        /* What the elements of an input shape, and what depends on that, is inferred in each run. */
+        /* Shapes that depend on elements of an input are inferred in each run. */
         {1, 2, 6}, {1, 2, 2}, {1, 4, 2}, {0, 4, 5}, {0, 4, 2}, {0, 1, 2}, {1, 1, 4}, {1, 8, 2},
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
@@ -223,7 +223,7 @@ START_TEST(branches)
 }
 END_TEST
 
-/* What a kernel finds out is no type that may be relied on, in straight programs neither. */
+/* Types that a kernel determines cannot be relied on, not even in programs without jumps. */
 START_TEST(sizes_from_elements)
 {
     xcvm_program *program = load("input x f32[4]\n"
@@ -253,7 +253,8 @@ START_TEST(sizes_from_elements)
 }
 END_TEST
 
-/* Two buffers in turn for an output, and for an input: nothing is inferred anew, and results are where they should. */
+/* Two alternating buffers for an output and an input: nothing is inferred again, and results are in the right
+ * buffer. */
 START_TEST(buffers_in_turn)
 {
     xcvm_program *program = load("arena 128\n"

@@ -1,7 +1,7 @@
-/* Tests of sums over processes that go on beside a run: of what becomes of them when it fails. */
+/* Tests of sums over processes during a run, above all of failures. */
 #include "tests/vm/support.h"
 
-/* A host for which sums never end until it is told that they do. */
+/* A host whose sums finish only on request. */
 typedef struct host {
     bool ends, fails;
     float *elements;
@@ -186,7 +186,7 @@ START_TEST(endless)
 }
 END_TEST
 
-/* What the host's allocator has given, which is all in `memory`. */
+/* The memory of the host's allocator, all in `memory`. */
 typedef struct shared_memory {
     _Alignas(64) char memory[1 << 16];
     size_t used, held;

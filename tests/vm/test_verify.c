@@ -67,7 +67,7 @@ START_TEST(paths)
                               "$1 = Neg(f32[1] 1)\n"
                               "end:\n"
                               "Out($1, name=\"y\")\n"));
-    /* Where types differ between paths, the run decides. */
+    /* If types differ between paths, the run decides. */
     xcvm_program_destroy(load("JmpTrue(bool[] true, to=other)\n"
                               "$1 = Relu(f32[1] 1)\n"
                               "Jmp(to=end)\n"
@@ -85,12 +85,12 @@ START_TEST(paths)
                               "$3 = Neg($1)\n"
                               "Free($3)\n"
                               "Jmp(to=loop)\n"));
-    /* What nobody reaches is not followed. */
+    /* Unreachable instructions are not followed. */
     xcvm_program_destroy(load("Jmp(to=end)\n$1 = Relu($2)\nend:\n"));
 }
 END_TEST
 
-/* What the text cannot say. */
+/* Programs that the text cannot express. */
 static void check_image(void (*tamper)(xcvm_image *image), const char *part)
 {
     test_bytes b = assemble("$1 = Relu(f32[1] 1)\n$2 = Add($1, $1)\nJmp(to=0)\n");

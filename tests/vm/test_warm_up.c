@@ -46,7 +46,7 @@ START_TEST(nothing_is_seen)
 }
 END_TEST
 
-/* How often the first run asks for memory. */
+/* Number of allocations of the first run. */
 static size_t first_run_allocations(const xcvm_session_options *chosen, bool warm)
 {
     counter c = {0};
@@ -113,7 +113,7 @@ START_TEST(failing_on_zeros)
 }
 END_TEST
 
-/* What would take very much is left to runs, and what goes past the session's limit fails there. */
+/* Work that would take too long is left to runs. Memory beyond the session's limit fails there. */
 START_TEST(limited)
 {
     xcvm_program *program = load("input x f32[1]\n"
@@ -138,7 +138,7 @@ START_TEST(limited)
 }
 END_TEST
 
-/* Reading so many zeros would take longer than a warm-up run may. */
+/* Reading this many zeros would exceed the time limit of a warm-up run. */
 START_TEST(large_inputs_have_no_warm_up_run)
 {
     xcvm_program *program = load("input x f32[2097152]\n"
@@ -167,7 +167,7 @@ static void write_floats(const char *path, size_t count)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* A program file with so many floats, those of the file "floats" in the folder. */
+/* A program file with these floats, from the file "floats" in the directory. */
 static void write_program(const char *path, const char *folder, size_t count)
 {
     char text[400];
@@ -192,7 +192,7 @@ static void write_program(const char *path, const char *folder, size_t count)
     test_bytes_free(&b);
 }
 
-/* Constants that lie in a mapped file, fewer and more than the cache holds, by any number of threads. */
+/* Constants in a mapped file, fewer and more than the cache holds, for several numbers of threads. */
 START_TEST(mapped_constants)
 {
     static const size_t counts[] = {1, 65536, 200003, (size_t)9 << 20};
@@ -231,7 +231,7 @@ static bool count_texts(void *user, const char *text)
     return true;
 }
 
-/* What a warm-up run would print, or take from the random numbers, is left to the runs of the session's owner. */
+/* A warm-up run neither prints nor advances the random generator. */
 START_TEST(effects_have_no_warm_up_run)
 {
     xcvm_program *program = load("output y f32[3]\n"
@@ -314,7 +314,7 @@ START_TEST(creation_does_not_run)
 }
 END_TEST
 
-/* What the caller bound, and an observer, know nothing of a warm-up between runs. */
+/* Bindings of the caller, and observers, are not affected by a warm-up between runs. */
 START_TEST(bindings_stay)
 {
     xcvm_program *program = load(squares);

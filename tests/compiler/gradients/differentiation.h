@@ -29,7 +29,7 @@ static UNUSED xcvm_status differentiate(compilation *c)
     return xcc_pass_differentiate(&c->m);
 }
 
-/* What follows differentiation, once it was done. */
+/* Passes after differentiation. */
 static UNUSED void compile_rest(compilation *c, compiled_program *k)
 {
     c->options.backprop = false;

@@ -244,7 +244,7 @@ static UNUSED void opset(test_bytes *to, unsigned field, const char *domain, uin
     test_bytes_free(&bytes);
 }
 
-/* A function of the domain "d": what is put into m->inner from here on is its own, until finish_function. */
+/* Begins a function of the domain "d". Until finish_function, everything added to m->inner belongs to it. */
 static UNUSED void begin_function(model_writer *m, const char *name)
 {
     put_text(&m->inner, FUNCTION_NAME, name);

@@ -25,7 +25,7 @@ typedef struct onnx_literal {
     char strings[16][ONNX_WORD];
 } onnx_literal;
 
-/* Each fails the test if something else stands there. */
+/* Each fails the test if the next token differs. */
 bool onnx_accept(onnx_reader *r, const char *token);
 void onnx_need(onnx_reader *r, const char *token);
 void onnx_word(onnx_reader *r, char text[ONNX_WORD]);

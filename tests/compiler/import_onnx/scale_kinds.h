@@ -1,5 +1,5 @@
-/* What writes the models of scale_models.h: a function scale_make_KIND for each line of SCALE_KINDS, in the file of
- * what there are many of. Forgetting one is a link error. */
+/* Writers of the models of scale_models.h: a function scale_make_KIND per line of SCALE_KINDS, in the file for its kind
+ * of growth. An omission is a link error. */
 #ifndef XCVM_TESTS_COMPILER_IMPORT_ONNX_SCALE_KINDS_H
 #define XCVM_TESTS_COMPILER_IMPORT_ONNX_SCALE_KINDS_H
 

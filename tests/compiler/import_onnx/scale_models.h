@@ -60,9 +60,9 @@ enum { SCALE_CACHE_ROWS = 8 };
 /* The pairs that xcc_options make states of in such a model, to be freed with free; NULL and 0 where there are none. */
 xcc_state_pair *scale_state_pairs(scale_kind kind, size_t size, size_t *count);
 
-/* A chain of `count` nodes whose folded result has `bytes` bytes each, all of which the outputs need. */
+/* A chain of `count` nodes. Each folded result has `bytes` bytes, and all are outputs. */
 test_bytes scale_fold_bomb(size_t count, size_t bytes);
-/* Calls, one behind the other, of a function of so many nodes. */
+/* Consecutive calls of a function with this number of nodes. */
 test_bytes scale_call_bomb(size_t calls, size_t nodes);
 /* A chain of nodes with these names. */
 test_bytes scale_named(char *const *names, size_t count);

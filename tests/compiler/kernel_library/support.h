@@ -1,4 +1,4 @@
-/* Programs with a kernel library, built in a folder of their own. */
+/* Programs with a kernel library, built in a temporary directory. */
 #ifndef XCVM_TESTS_COMPILER_KERNEL_LIBRARY_SUPPORT_H
 #define XCVM_TESTS_COMPILER_KERNEL_LIBRARY_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* Parts of networks of images for tests of the pass layout: convolutions that pay in blocked channels, and what stands
+/* Parts of image networks for tests of the pass layout: convolutions that are faster in blocked channels, and nodes
  * between them. */
 #ifndef XCVM_TESTS_COMPILER_LAYOUT_NETWORKS_H
 #define XCVM_TESTS_COMPILER_LAYOUT_NETWORKS_H

@@ -1,5 +1,4 @@
-/* What tests of the quantizer share: data to calibrate with, a model in text and what the quantizer makes of it, and
- * memory that ends. */
+/* Helpers for tests of the quantizer: calibration data, models in text and their quantized form, and limited memory. */
 #ifndef XCVM_TESTS_COMPILER_QUANTIZE_SUPPORT_H
 #define XCVM_TESTS_COMPILER_QUANTIZE_SUPPORT_H
 
@@ -59,7 +58,7 @@ UNUSED static xcvm_status run_on(xcc_quantizer *q, source *s, xcvm_error *error)
     return xcc_quantizer_run(q, &data, error);
 }
 
-/* The quantizer of a model in text, after it has run, without data if `s` is NULL. Close it whatever comes of it. */
+/* Runs the quantizer on a model in text, without data if `s` is NULL. Must be closed after any outcome. */
 UNUSED static xcvm_status try_quantize(quantizing *z, const char *text, const xcc_quantizer_options *options, source *s,
                                        xcvm_error *error)
 {

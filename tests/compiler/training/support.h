@@ -1,4 +1,4 @@
-/* What tests of training programs share: parameters, steps, and what is expected of states. */
+/* Helpers for tests of training programs: parameters, steps, and expected states. */
 #ifndef XCVM_TESTS_COMPILER_TRAINING_SUPPORT_H
 #define XCVM_TESTS_COMPILER_TRAINING_SUPPORT_H
 

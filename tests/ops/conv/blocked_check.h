@@ -7,8 +7,8 @@
 
 enum { BLOCKED_DEPTH = 2, BLOCKED_AXES = 3 };
 
-/* Axes are height, width and depth, pads before and behind each; a shape has the width alone, that and the height, or
- * all three, and one position along those that it does not have. */
+/* Axes are height, width and depth, with pads before and after each. A shape has only the width, height and width, or
+ * all three, and size 1 along the others. */
 typedef struct blocked_shape {
     int algorithm;
     int64_t tile; /* winograd */
@@ -21,7 +21,7 @@ typedef struct blocked_shape {
     double rounding; /* that all results' errors stay below, relative to the results' size; 0: not checked */
 } blocked_shape;
 
-/* Random numbers, of shapes and elements: from one state, so that what it is set to names all that follow. */
+/* Random numbers for shapes and elements come from one state, so a seed determines all later ones. */
 void blocked_random_seed(uint32_t state);
 uint32_t blocked_random_below(uint32_t n);
 int64_t blocked_random_from(int64_t low, int64_t high);
@@ -31,7 +31,7 @@ int64_t blocked_volume(const int64_t size[BLOCKED_AXES], int axes);
 
 /* A convolution of random numbers, by every kernel that this processor has and by any number of threads. */
 void blocked_check(const blocked_shape *s);
-/* So many channels to blocks and back. */
+/* Converts channels to blocks and back. */
 void blocked_check_way_back(int64_t channels);
 
 #endif

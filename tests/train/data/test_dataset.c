@@ -1,4 +1,4 @@
-/* Data sets: what is in files comes out as batches, once each, and what does not fit is refused. */
+/* Tests of data sets: each example of a file occurs in one batch, and unsuitable data is refused. */
 #include "base/element.h"
 #include "tests/suites.h"
 #include "tests/train/folder.h"
@@ -156,7 +156,7 @@ START_TEST(shards)
 }
 END_TEST
 
-/* What comes from a place on is what came there without an interruption. */
+/* A loader that starts at a position returns the batches that follow there without an interruption. */
 START_TEST(resumed)
 {
     write_npz("train-1.npz", 0, 5, XCVM_F32);
@@ -337,7 +337,7 @@ START_TEST(not_a_number)
 }
 END_TEST
 
-/* A folder's name is no pattern. */
+/* The name of a directory is not a pattern. */
 START_TEST(folders_with_marks)
 {
     static const char *const names[] = {"dq?", "dqz", "da[1]"};
@@ -368,7 +368,7 @@ static void write_image(const char *name, int64_t height, int64_t width, int col
     xcvm_value_release(image);
 }
 
-/* Decoding counts, and takes no longer than it may; the same data set can be read when it may take more. */
+/* Decoding counts against the memory and time limits. The same data set can be read with larger limits. */
 START_TEST(images_within_limits)
 {
     static const xcvm_value_info own[] = {

@@ -1,4 +1,4 @@
-/* The files of a data set are known by what they are, not by their names. */
+/* Files of a data set are recognized by their contents, not by their names. */
 #include "tests/suites.h"
 #include "tests/train/folder.h"
 #include "train/data/dataset.h"

@@ -1,4 +1,4 @@
-/* Images by the C API: what they become, within limits, and folders of them with other files. */
+/* Tests of images by the C API: conversion, limits, and directories with images and other files. */
 #include "tests/suites.h"
 #include "tests/train/folder.h"
 #include "train/data/resample.h"
@@ -174,7 +174,7 @@ static void write_file(const char *path, const void *bytes, size_t count)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Files of folders that are no images are counted; images may also be without classes. */
+/* Files of a directory that are no images are counted. Images may also be without classes. */
 START_TEST(skipped_files)
 {
     size_t count;
@@ -205,7 +205,7 @@ START_TEST(skipped_files)
     xcvm_value_release(values[0]);
     xcvm_value_release(values[1]);
     xct_dataset_destroy(set);
-    /* One of the folders by itself has images without labels. */
+    /* A single directory has images without labels. */
     write_file(in_folder("b/3.jpg"), bytes, count);
     ck_assert_int_eq(xct_dataset_create_for_inputs(inputs, 2, paths + 1, 1, NULL, 0, NULL, &set, &error),
                      XCVM_INVALID_ARGUMENT);

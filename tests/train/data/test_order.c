@@ -45,7 +45,7 @@ END_TEST
 static xct_shard shards[] = {{.rows = 5}, {.rows = 1}, {.rows = 14}};
 static const xct_dataset set = {.shards = shards, .shard_count = 3, .rows = 20};
 
-/* How often each of the 20 examples comes in an epoch. */
+/* Number of occurrences of each of the 20 examples in an epoch. */
 static void count_rows(xct_order *order, uint64_t epoch, int counts[20])
 {
     static const uint64_t starts[] = {0, 5, 6};
