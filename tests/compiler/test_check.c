@@ -1,4 +1,4 @@
-/* What xcc_check_file says of models. */
+/* Tests of the text of xcc_check_file. */
 #include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
 

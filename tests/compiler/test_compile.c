@@ -43,7 +43,7 @@ START_TEST(open_dimension)
 }
 END_TEST
 
-/* Structs of an older header are smaller: what lies behind them is neither read nor written. */
+/* Structs of an older header are smaller: memory after them is neither read nor written. */
 START_TEST(structs_of_another_header)
 {
     test_bytes program = {0};
@@ -161,7 +161,7 @@ START_TEST(types_of_weights)
     ck_assert_str_eq(error.message, "caches cannot be of f24, f32, f16 or bf16 is needed");
     options.states.cache_dtype = XCVM_NO_DTYPE;
 
-    /* Of a program with an LSTM and a Gemm. */
+    /* A program with an LSTM and a Gemm. */
     xcc_report wide = {.size = sizeof wide}, half = wide;
     test_bytes before = {0}, after = {0};
     options.weights.dtype = XCVM_F32;
@@ -226,8 +226,8 @@ static size_t pass_index(const char *name, size_t length)
     return i;
 }
 
-/* The passes stand in the order of the table; from the last of several rounds on they may begin again with the first of
- * them, without those between that have had all of theirs. */
+/* Progress is in the order of the table. After the last pass of several rounds it may begin again with the first of
+ * them, without passes that have had all of their rounds. */
 static void check_order(const char *dumps)
 {
     static const char head[] = "# after ";

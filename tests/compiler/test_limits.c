@@ -1,4 +1,4 @@
-/* A compilation's memory and time: limits that it keeps to, and what it takes being in proportion to the model. */
+/* Tests of memory and time of a compilation: limits, and growth in proportion to the model. */
 /* Takes long. */
 #include "tests/compiler/import_onnx/scale_models.h"
 #include "tests/compiler/support.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Counts what is held. */
+/* Counts allocated bytes. */
 typedef struct counter {
     size_t held, peak;
 } counter;
@@ -34,7 +34,7 @@ static bool count_bytes(void *user, const void *bytes, size_t count)
     return true;
 }
 
-/* What compiling gave and took; everything was given back. */
+/* Results and costs of a compilation, all of whose memory was released. */
 typedef struct outcome {
     xcvm_status status;
     xcvm_error error;
@@ -105,7 +105,7 @@ START_TEST(memory_is_in_proportion)
 }
 END_TEST
 
-/* What took time in the square of its number took minutes for these. */
+/* Models for which a quadratic algorithm took minutes. */
 START_TEST(time_is_in_proportion)
 {
     static const scale_kind kinds[] = {SCALE_functions, SCALE_opsets,     SCALE_inputs,
@@ -218,7 +218,7 @@ END_TEST
 
 START_TEST(memory_limit_of_folding)
 {
-    /* What there is no memory to fold is left to the run. */
+    /* Without memory for the result, a constant is not folded. */
     test_bytes model = scale_fold_bomb(8, 8 << 20);
     const outcome o = compile(&model, 24 << 20, 0);
     ck_assert_msg(o.status == XCVM_OK, "%s", o.error.message);
@@ -231,7 +231,7 @@ END_TEST
 
 typedef struct waiting {
     const char *step; /* at which all the time passes */
-    bool passed;      /* another one began behind it */
+    bool passed;      /* another one began after it */
     bool came;
     uint64_t until_ns; /* by the clock, when it has */
 } waiting;

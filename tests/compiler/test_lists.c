@@ -1,5 +1,5 @@
-/* Lists that grow item by item: sequences that nothing else needs are changed where they lie, so that what is copied
- * grows with the number of items, and not with its square. */
+/* Lists that grow item by item. Sequences without other readers are changed in place, so the number of copies is linear
+ * in the number of items, not quadratic. */
 #include "base/value.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
@@ -61,7 +61,7 @@ static size_t moved_by(const char *text, int64_t trips, int64_t length)
 
 START_TEST(appending)
 {
-    /* Every time that there is no room it grows by half: 2 items for each one in the end, and the first few. */
+    /* A full list grows by half: in the end 2 items per item, plus the first few. */
     size_t moved = moved_by(HEAD "graph body {\ninput i i64[]\ninput c bool[]\ninput s seq(i64)\noutput d\noutput t\n"
                                  "d = Identity(c)\nt = SequenceInsert(s, i)\n}\n"
                                  "e = SequenceEmpty() dtype=i64\ny = Loop(trips, _, e) body=@body\n" TAIL,
@@ -85,7 +85,7 @@ START_TEST(extending)
 }
 END_TEST
 
-/* An item is taken from the end of one list and put at the end of another; both are there from the start. */
+/* An item is moved from the end of one list to the end of another; both exist at the start. */
 START_TEST(popping)
 {
     size_t moved = moved_by(HEAD "graph body {\ninput i i64[]\ninput c bool[]\ninput s seq(i64)\ninput r seq(i64)\n"
@@ -108,7 +108,7 @@ START_TEST(updating)
 }
 END_TEST
 
-/* What is needed once more is copied, once. */
+/* A list with another reader is copied once. */
 START_TEST(a_list_that_is_kept)
 {
     size_t moved = moved_by(HEAD "output m\ngraph body {\ninput i i64[]\ninput c bool[]\ninput s seq(i64)\noutput d\n"

@@ -29,7 +29,7 @@ static xcc_value *random_number(xcc_builder *b)
     return below(2) ? number(b, n) : floats(b, 1, DIMS(1), FLOATS((float)n));
 }
 
-/* What keeps numbers small, so that rounding does not either. */
+/* Operations that keep numbers small, so that rounding stays small. */
 static xcc_value *random_unary(xcc_builder *b, xcc_value *x)
 {
     switch (below(11)) {

@@ -121,7 +121,7 @@ END_TEST
 
 /* ---- Loops ---- */
 
-/* Fibonacci: (a, b) = (b, a + b); gives a, b and every b. */
+/* Fibonacci: (a, b) = (b, a + b); the results are a, b and every b. */
 static void make_fibonacci(xcc_builder *b)
 {
     xcc_value *count = input(b, "count", XCVM_I64, 0, NULL);
@@ -160,7 +160,8 @@ START_TEST(fibonacci)
 }
 END_TEST
 
-/* States that swap, one that stays, one that takes the iteration, one that becomes a constant, one captured. */
+/* States: two are exchanged, one does not change, one becomes the iteration, one becomes a constant, and one is
+ * captured. */
 static void make_swap(xcc_builder *b)
 {
     xcc_value *count = input(b, "count", XCVM_I64, 1, DIMS(1)), *x = input(b, "x", XCVM_F32, 1, DIMS(1));

@@ -45,7 +45,7 @@ static void make_random(xcc_builder *b, uint32_t seed, size_t nodes)
         output(b, pool[count - 1 - random_below((uint32_t)count - 1)]);
 }
 
-/* No two values that are needed at one time may lie in the same bytes, but for views and what replaces an operand. */
+/* Two live values must not share bytes, except views and results that replace an operand. */
 static void check_plan(xcc_module *m, const xcc_plan *plan)
 {
     xcc_liveness l;
@@ -115,7 +115,7 @@ START_TEST(in_place_chain)
 }
 END_TEST
 
-/* A view keeps what it shows; what is also read elsewhere cannot be written over. */
+/* A view keeps the memory of its operand alive. An operand with other readers cannot be overwritten. */
 START_TEST(views_and_second_uses)
 {
     compilation c;
@@ -137,7 +137,7 @@ START_TEST(views_and_second_uses)
 }
 END_TEST
 
-/* Open sizes, views of inputs, and what goes through control flow have no slots. */
+/* Values of open size, views of inputs, and values that cross control flow have no slots. */
 START_TEST(unplanned)
 {
     compilation c;
@@ -203,7 +203,7 @@ START_TEST(greedy_schedule)
 }
 END_TEST
 
-/* What can be seen from outside stays in order. */
+/* The order of visible effects does not change. */
 START_TEST(effects_stay_in_order)
 {
     compilation c;

@@ -1,5 +1,4 @@
-/* Export as C: what the files say, and what is refused. That the C computes what the machine does is tests/c_export's.
- */
+/* Tests of C export: the contents of the files, and refusals. tests/c_export compares results with the VM's. */
 #include "tests/vm/support.h"
 #include "xcvm/compiler.h"
 #include "xcvm/export_c.h"
@@ -49,7 +48,7 @@ START_TEST(zeros_are_left_out)
 }
 END_TEST
 
-/* As many samples as the machine takes of itself, and no more: nothing ends what the C has begun. */
+/* As many samples as the VM accepts, and no more, because nothing stops the C code. */
 START_TEST(samples_of_regions)
 {
     for (int samples = 4096; samples <= 4097; samples++) {
@@ -67,8 +66,8 @@ START_TEST(samples_of_regions)
 }
 END_TEST
 
-/* The file of weights has as many bytes as the header says, also where the last constant is empty: that one's place
- * may lie behind all data. */
+/* The size of the weights file equals the one in the header, also if the last constant is empty and its offset is after
+ * all data. */
 START_TEST(weights_end_with_the_data)
 {
     test_bytes program = assemble("input x f32[1]\noutput y f32[1]\noutput z f32[0]\n$1 = In(name=\"x\")\n"

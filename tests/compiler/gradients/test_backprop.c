@@ -1,4 +1,4 @@
-/* Forward and backward apart, the second order, straight through what rounds, and functions of the host. */
+/* Tests of separate forward and backward programs, second order, straight-through gradients, and host functions. */
 #include "tests/compiler/support.h"
 #include "compiler/ir/compilation.h"
 
@@ -136,7 +136,7 @@ START_TEST(second_order)
         cubes(&c.b);
         passes(&c);
         compiled_open(&k, &c);
-        /* What is zero by structure is there where it was asked for. */
+        /* Structural zeros become tensors if they are requested. */
         if (i == 0)
             expect_names(&k, 2, (const char *const[]){"vector@w", "vector@u"}, 4,
                          (const char *const[]){"loss", "grad_out@w", "grad_out@u", "hvp_out@w"});
@@ -191,7 +191,7 @@ END_TEST
 
 /* ---- Straight through ---- */
 
-/* Between quantization and its undoing may stand what moves all numbers, and nothing else. */
+/* Between DequantizeLinear and QuantizeLinear, only operators that move all elements are supported. */
 START_TEST(straight_through)
 {
     for (int pooled = 0; pooled < 2; pooled++) {

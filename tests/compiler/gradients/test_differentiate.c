@@ -1,4 +1,4 @@
-/* Which outputs a differentiated program has, and what is differentiated on the way. */
+/* Tests of the outputs of a differentiated program, and of the differentiated nodes. */
 #include "tests/compiler/gradients/differentiation.h"
 
 /* ---- What comes out ---- */
@@ -44,7 +44,7 @@ START_TEST(by_name)
     compiled_set_input(&k, 0, XCVM_F32, 1, DIMS(2), FLOATS(5, 6));
     compiled_run(&k);
     expect_output(&k, 1, 1, DIMS(2), FLOATS(1, 2));
-    expect_output(&k, 2, 1, DIMS(2), FLOATS(0, 0)); /* asked for, so it is there, though zero */
+    expect_output(&k, 2, 1, DIMS(2), FLOATS(0, 0)); /* requested, so it is present, though zero */
     compiled_close(&k);
     finish(&c);
 }
@@ -76,7 +76,7 @@ START_TEST(path_alone)
     c.options.gradients.wrt_count = 1;
     xcc_value *x = input(&c.b, "x", XCVM_F32, 1, DIMS(2)), *w = parameter(&c.b, "w", 1, DIMS(2), FLOATS(1, 2));
     xcc_value *frozen = parameter(&c.b, "frozen", 1, DIMS(2), FLOATS(1, 2));
-    /* Neither what only the input or a frozen parameter goes through, nor what the loss does not depend on. */
+    /* Neither paths from the input or a frozen parameter alone, nor values that the loss does not depend on. */
     xcc_value *before = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Tanh, xcc_build_mul(&c.b, x, frozen)));
     xcc_value *aside = must(&c.b, xcc_build_unary(&c.b, XCVM_OP_Sin, w));
     xcc_value *loss = sum(&c.b, xcc_build_mul(&c.b, before, w));
@@ -167,7 +167,7 @@ START_TEST(accumulation)
 }
 END_TEST
 
-/* Running statistics are measured, not learned, unless they are asked for. */
+/* Running statistics are not trained, unless they are requested. */
 START_TEST(running_statistics)
 {
     for (int asked = 0; asked < 2; asked++) {
@@ -199,7 +199,7 @@ END_TEST
 
 /* ---- Control flow ---- */
 
-/* A loop over state x0, whose body `fill` makes of the state's value; run three times. */
+/* A loop over state x0, whose body is built by `fill` from the state's value; three iterations. */
 static xcc_node *loop_of(compilation *c, xcc_value *x0, xcc_value *(*fill)(xcc_builder *b, xcc_value *state))
 {
     xcc_value *result = must(&c->b, xcc_value_create(c->b.graph, NULL));
@@ -275,7 +275,7 @@ END_TEST
 
 static xcc_value *doubled(xcc_builder *b, xcc_value *state) { return xcc_build_add(b, state, state); }
 
-/* What was dropped is the same in the backward: y = w * f and the gradient is f, in a loop and in a branch. */
+/* The backward pass uses the same dropout mask: y = w * f and the gradient is f, in a loop and in a branch. */
 START_TEST(dropped_in_bodies)
 {
     for (int branch = 0; branch < 2; branch++) {
@@ -310,7 +310,7 @@ START_TEST(dropped_in_bodies)
 }
 END_TEST
 
-/* What the gradients of a round do not depend on is not kept: of a sum nothing, of a product its state. */
+/* Only values that the gradients of an iteration depend on are kept: nothing for a sum, and the state for a product. */
 START_TEST(kept_states)
 {
     for (int i = 0; i < 2; i++) {
@@ -342,7 +342,7 @@ START_TEST(growing_state)
 }
 END_TEST
 
-/* What stands in a body is named like all else, and before anything is built. */
+/* Nodes of a body are named in the error like all others, before anything is built. */
 START_TEST(refused_in_bodies)
 {
     static const struct {

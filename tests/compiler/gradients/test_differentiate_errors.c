@@ -1,4 +1,4 @@
-/* Graphs whose differentiation is refused, and what the error says. */
+/* Tests of graphs whose differentiation is refused, and of the messages. */
 #include "tests/compiler/gradients/differentiation.h"
 
 /* Every node in the way is named, and no other. */
@@ -26,7 +26,7 @@ START_TEST(missing_rules)
 }
 END_TEST
 
-/* As many functions are read as the directions have, whatever a model names. */
+/* There are as many functions as directions, whatever a model names. */
 START_TEST(functions_of_cells)
 {
     static const xcvm_text names[] = {{"Tanh", 4}, {"Tan", 3}, {"Relu", 4}};
@@ -147,7 +147,7 @@ START_TEST(taken_name)
 }
 END_TEST
 
-/* Gradients have the shapes of what they are of, so no axes are looked for by the run where the batch is open. */
+/* Gradients have the shapes of their values, so the run need not search for axes if the batch is open. */
 START_TEST(open_batch)
 {
     compilation c;

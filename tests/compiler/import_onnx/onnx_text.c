@@ -104,7 +104,7 @@ static double number(onnx_reader *r)
     return value;
 }
 
-/* Dimensions behind "[", up to and with "]"; names become -1. */
+/* Reads dimensions after "[", including "]"; names become -1. */
 static int dims(onnx_reader *r, int64_t *list, char (*names)[ONNX_WORD])
 {
     int rank = 0;
@@ -454,7 +454,7 @@ static void read_function(onnx_reader *r, test_bytes *model)
     put_message(model, 25, &function);
 }
 
-/* Where the environment asks for it, models are kept, for scripts/lowerings.sh to look at what they become. */
+/* If the environment variable is set, models are saved, so that scripts/lowerings.sh can inspect them. */
 static void save_model(const test_bytes *model)
 {
     static unsigned count;

@@ -159,8 +159,8 @@ void scale_make_states(model_writer *m, size_t size)
 
 enum { DEPTH = 30 };
 
-/* Level i of so many has its share of the nodes in a chain, around the next level. Values are named by their level: s
- * is its state, v a node of its chain, o its result. */
+/* Level i has its share of the nodes in a chain, around the next level. Values are named by their level: s is its
+ * state, v a node of its chain, o its result. */
 typedef struct nest {
     model_writer *m;
     bool loops;                 /* of Loop; else of If */
@@ -168,7 +168,7 @@ typedef struct nest {
     test_bytes node, other;
 } nest;
 
-/* What a body of Loop begins with; that of If has no parameters and reads s0 from outside. */
+/* The parameters of a Loop body. A body of If has none and reads s0 from outside. */
 static void begin_level(nest *n, test_bytes *g, int depth)
 {
     char on[32], go[32], iteration[32], state[32];

@@ -1,4 +1,4 @@
-/* Kinds of models whose nodes and values stand in one graph. */
+/* Kinds of models whose nodes and values are in one graph. */
 #include "tests/compiler/import_onnx/scale_kinds.h"
 
 static void make_chain(model_writer *m, const char *op, const char *other, size_t size)

@@ -13,7 +13,7 @@ void scale_make_kept(model_writer *m, size_t size)
     }
 }
 
-/* An Attention for each two caches, of as many tokens as nobody knows, so that each has its own count of rows. */
+/* An Attention per two caches with an unknown number of tokens, so that each counts its rows separately. */
 void scale_make_caches(model_writer *m, size_t size)
 {
     static const int64_t fresh[] = {1, 1, -1, 4};
@@ -47,7 +47,7 @@ xcc_state_pair *scale_state_pairs(scale_kind kind, size_t size, size_t *count)
     *count = kind == SCALE_kept ? size : kind == SCALE_caches ? size / 2 * 2 : 0;
     if (*count == 0)
         return NULL;
-    /* The names lie behind the pairs. */
+    /* The names follow the pairs. */
     xcc_state_pair *pairs = malloc(*count * (sizeof *pairs + 2 * ROOM));
     if (pairs == NULL)
         abort();

@@ -15,7 +15,7 @@ START_TEST(order_of_nodes)
 {
     onnx_expect("opset 13\ninput x f32[1]\noutput y\ny = Neg(b)\nb = Abs(a)\na = Exp(x)\n", "x f32[1] 0\n",
                 "y f32[1] -1\n");
-    /* A body needs what stands behind the node. */
+    /* A body reads a value that is defined after the node. */
     onnx_expect("opset 13\ninput c bool[]\ninput x f32[1]\noutput y\ngraph yes {\noutput r\nr = Neg(a)\n}\n"
                 "graph no {\noutput a\na = Exp(x)\n}\ny = If(c) then_branch=@yes else_branch=@no\na = Abs(x)\n",
                 "c bool[] 1\nx f32[1] -3\n", "y f32[1] -3\n");
@@ -101,7 +101,7 @@ static xcc_value_kind kind_of(const xcc_module *m, const char *name)
     ck_abort_msg("no node reads %s", name);
 }
 
-/* w, b and the branch's v can be learned; shapes, indices, what has no elements and Constant nodes cannot. */
+/* w, b and the branch's v are trainable; shapes, indices, empty tensors and Constant nodes are not. */
 static const char learning[] =
     "opset 13\ninput x f32[2x2]\ninput c bool[]\noutput y\noutput z\noutput u\n"
     "init w f32[2x2] 1 2 3 4\ninit b f32[2] 1 2\ninit shape i64[2] 1 4\ninit empty f32[0]\ninit scales f32[2] 2 2\n"
@@ -140,7 +140,7 @@ START_TEST(parameters)
             }
         }
         ck_assert_int_eq(xcc_passes_run(&m), XCVM_OK);
-        /* What depends on a parameter is not computed ahead of the run. */
+        /* Values that depend on a parameter are not folded. */
         size_t learned_count = 0;
         for (const xcc_value *v = m.variables; v != NULL; v = v->next_owned)
             learned_count += xcc_is_variable(v) && v->uses > 0;
@@ -295,7 +295,7 @@ START_TEST(every_prefix)
     test_bytes model = onnx_from_text(small);
     xcvm_error error;
     for (size_t n = 0; n < model.length; n++) {
-        /* A copy of its own, so that reading past the end shows. */
+        /* A copy of its own, so that reads past the end are detected. */
         char *bytes = malloc(n > 0 ? n : 1);
         memcpy(bytes, model.at, n);
         if (import_bytes(bytes, n, NULL, &error) != XCVM_OK)

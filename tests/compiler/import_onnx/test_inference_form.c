@@ -1,4 +1,4 @@
-/* The inference form of models: what the compiler makes of it, and models that are written in it. */
+/* Tests of the inference form: compiled models, and models that are written in it. */
 #include "compiler/onnx_model/onnx_model.h"
 #include "tests/compiler/import_onnx/onnx_text.h"
 
@@ -12,8 +12,8 @@
 #define BY_STATISTICS "f32[2x2] 1 3 -1 1\n"
 #define BY_BATCH "f32[2x2] 1 3 -1 -1\n"
 
-/* Models, what they give in inference form and by the letter of ONNX (NULL: it is drawn), and how many of their nodes
- * are in training form. */
+/* Models, their results in inference form and by ONNX's definition (NULL: random), and the number of nodes in training
+ * form. */
 static const struct {
     const char *text, *given, *inferred, *trained;
     size_t nodes;
@@ -49,7 +49,7 @@ static const struct {
      "t, m, v = BatchNormalization(x, scale, shift, mean, var) training_mode=1 epsilon=0.0\n}\n"
      "y = Loop(n, _, x) body=@body\n",
      X "n i64[] 2\n", "y " BY_STATISTICS, "y " BY_BATCH, 1, 0},
-    /* Functions, of which the call says what the attribute is. */
+    /* Functions whose attribute is set by the call. */
     {"ir 8\nopset 15\nopset own 1\ninput x f32[Nx2]\noutput y\n" STATISTICS
      "function own::norm(x, scale, shift, mean, var) -> (y) training {\nopset 15\n"
      "y, m, v = BatchNormalization(x, scale, shift, mean, var) training_mode=$training epsilon=0.0\n}\n"
@@ -67,7 +67,7 @@ static const struct {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* What the compiler notes. */
+/* Diagnostics of the compiler. */
 typedef struct noted {
     size_t count;
     xcc_diagnostic_kind kind;
@@ -148,7 +148,7 @@ START_TEST(written_anew)
     ck_assert_uint_gt(changed, 0);
     ck_assert_uint_eq(training_nodes(&written, NULL), 0);
     onnx_expect_model(&written, NULL, models[_i].text, models[_i].given, models[_i].inferred);
-    /* It stays what it is. */
+    /* The model does not change. */
     test_bytes again = inference_form_of(&written, &changed);
     ck_assert_uint_eq(changed, 0);
     ck_assert(test_bytes_equal(&again, &written));

@@ -49,7 +49,7 @@ START_TEST(each_broadcasting_before_opset_7)
 }
 END_TEST
 
-/* What instructions are added for: axes of old opsets, and shapes that are known to a run alone. */
+/* Cases that need additional instructions: axes of old opsets, and shapes that only the run knows. */
 START_TEST(instructions_around)
 {
     onnx_expect("opset 11\ninput x f32[1x2x2]\noutput y\noutput z\ny = Hardmax(x) axis=1\nz = LogSoftmax(x) axis=1\n",

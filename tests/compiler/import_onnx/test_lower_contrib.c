@@ -1,5 +1,5 @@
-/* ONNX Runtime's contributed operators: what they refuse, and its blocked layout. Their results are compared with its
- * own in tests/differential. */
+/* Tests of ONNX Runtime's contributed operators: refusals, and its blocked layout. tests/differential compares results
+ * with ONNX Runtime. */
 #include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
 
@@ -171,8 +171,8 @@ START_TEST(quantized_values_that_do_not_fit)
 }
 END_TEST
 
-/* A DynamicQuantizeLSTM of one direction, 3 inputs and 2 units, by weights of this type around their zero point: in
- * integers where these are asked for and the zero point is the middle of the type. */
+/* A DynamicQuantizeLSTM of one direction, 3 inputs and 2 units, with weights of this type and zero point. It is
+ * computed in integers if they are requested and the zero point is the middle of the type. */
 static void check_lstm(const char *dtype, int zero, bool by_column, xcc_integer_use use, size_t integers)
 {
     char text[2048], list[512] = "", state[512] = "", scales[128] = "";
@@ -205,7 +205,7 @@ static void check_lstm(const char *dtype, int zero, bool by_column, xcc_integer_
     free(program.at);
 }
 
-/* What integers do not fit is refused as floats are. */
+/* Operands that do not suit integers are refused like floats. */
 static void check_wrong_lstm(const char *zero, const char *message)
 {
     char text[1024];
@@ -257,7 +257,7 @@ START_TEST(blocked_layout_of_eight)
                 "x f32[1x1x1x2] 1 -1\n", "y f32[1x8x1x2] 1 0 2 0 3 0 4 0 5 0 6 0 7 0 0 0\n");
     onnx_expect(NCHWC "input x f32[1x1x1x1]\ninput w f32[8x1x1x1]\noutput y\ny = com.microsoft.nchwc::Conv(x, w)\n",
                 "x f32[1x1x1x1] 2\nw f32[8x1x1x1] 1 2 3 4 5 6 7 8\n", "y f32[1x8x1x1] 2 4 6 8 10 12 14 16\n");
-    /* Filled up to eight channels, of which two are kept; channels last before and behind. */
+    /* Padded to eight channels, two of which are kept; channels are last before and after. */
     onnx_expect(NCHWC "input x f32[1x1x2x2]\noutput y\nr = com.microsoft.nchwc::ReorderInput(x) channels_last=1\n"
                       "init w f32[8x8x1x1] 1 0 0 0 0 0 0 0 0 10 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
                       "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"

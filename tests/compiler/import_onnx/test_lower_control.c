@@ -34,7 +34,7 @@ START_TEST(loops)
                       "s, all = Loop(m, _, x) body=@body\n";
     onnx_expect(sum, "m i64[] 3\nx f32[1] 2\n", "s f32[1] 8\nall f32[3x1] 4 6 8\n");
     onnx_expect(sum, "m i64[] 0\nx f32[1] 2\n", "s f32[1] 2\nall f32[0x1]\n");
-    /* The state grows, so what was known of its shape does not hold. */
+    /* The state grows, so its initial shape is not valid in all iterations. */
     onnx_expect(
         "opset 13\ninput m i64[]\ninput x f32[1]\noutput s\n"
         "graph body {\ninput i i64[]\ninput c bool[]\ninput v\noutput c\noutput v2\nv2 = Concat(v, x) axis=0\n}\n"

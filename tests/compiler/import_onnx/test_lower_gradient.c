@@ -24,11 +24,11 @@ START_TEST(gradients)
                       "g = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"y\"\n"
                       "a, b = ai.onnx.preview.training::Gradient(x, w) xs=[\"x\" \"w\"] y=\"g\"\n"),
                 values, "a f32[2] 6 10\nb f32[2] 2 4\n");
-    /* What y does not depend on has a gradient of zeros. */
+    /* The gradient of a value that y does not depend on is zero. */
     onnx_expect(
         MODEL("output a\n", "q = Neg(w)\na = ai.onnx.preview.training::Gradient(x, q) xs=[\"q\" \"x\"] y=\"y\"\n"),
         values, "a f32[2] 0 0\n");
-    /* What was drawn for y is drawn for its gradient. */
+    /* y and its gradient use the same random numbers. */
     onnx_expect(MODEL("output e\n", "init r f32[] 0.5\ninit t bool[] 1\nd = Dropout(x, r, t)\n"
                                     "g = ai.onnx.preview.training::Gradient(x) xs=[\"x\"] y=\"d\"\n"
                                     "m = Mul(g, x)\ne = Sub(m, d)\n"),

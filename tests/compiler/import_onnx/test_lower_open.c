@@ -1,5 +1,5 @@
-/* Lowerings of what is known when the program runs and not before: sizes, and ranks behind sequences. Expected values
- * follow from the operators' definitions. */
+/* Tests of lowerings with facts that only the run knows: sizes, and ranks of items of sequences. Expected values follow
+ * from the operators' definitions. */
 #include "tests/compiler/import_onnx/onnx_text.h"
 
 #include <check.h>

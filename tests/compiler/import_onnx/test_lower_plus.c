@@ -1,5 +1,4 @@
-/* ONNX+ operators: what they refuse, and functions of the host. Their results are tested with the models of
- * make_plus_cases.py. */
+/* Tests of ONNX+ operators: refusals, and host functions. The models of make_plus_cases.py test results. */
 #include "tests/compiler/import_onnx/onnx_text.h"
 #include "xcvm/compiler.h"
 

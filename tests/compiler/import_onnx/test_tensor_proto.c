@@ -1,4 +1,4 @@
-/* TensorProto in its encodings, values in ONNX's files, and weights in files beside the model. */
+/* Tests of TensorProto in its encodings, values in ONNX's files, and external weights. */
 #include "base/budget.h"
 #include "compiler/onnx_model/onnx_model.h"
 #include "proto/wire.h"
@@ -14,7 +14,7 @@
 
 static xcvm_error error;
 
-/* A module as the owner of what is read. */
+/* A module that owns the tensors. */
 static xcc_module m;
 
 static void begin(void) { ck_assert_int_eq(xcc_module_init(&m, NULL, &error), XCVM_OK); }
@@ -265,7 +265,7 @@ START_TEST(lists_within_limits)
 }
 END_TEST
 
-/* A value has no folder that other files could be in; the message is not about a model. */
+/* A value has no directory for external data; the message does not mention a model. */
 START_TEST(value_in_another_file)
 {
     static const uint8_t bytes[] = {0x10, 1, 0x70, 1}; /* data_type: FLOAT, data_location: EXTERNAL */
@@ -371,7 +371,7 @@ START_TEST(external_data_is_read)
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     ck_assert_int_eq(read_external("./inner//w.bin", "16", NULL, folder, &t), XCVM_OK);
     ck_assert_int_eq(read_external("inner/w.bin", NULL, NULL, folder, &t), XCVM_OK);
-    /* Links may be followed as long as they stay in the folder. */
+    /* Links inside the directory may be followed. */
     ck_assert_int_eq(read_external("link/w.bin", "16", NULL, folder, &t), XCVM_OK);
     ck_assert_mem_eq(t.data, expected, sizeof expected);
     ck_assert_int_eq(read_external("inner/link.bin", "16", NULL, folder, &t), XCVM_OK);

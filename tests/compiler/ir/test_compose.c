@@ -38,7 +38,7 @@ START_TEST(nodes_go_before_another)
     ck_assert_ptr_eq(sum->producer->next, y->producer);
     ck_assert_str_eq(sum->producer->name, "rule");
     ck_assert_int_eq(sum->type.rank, 0);
-    /* What stands before a node is part of a walk: nothing there is computed behind the walker's back. */
+    /* Nodes that are inserted before another node belong to a traversal, so nothing is folded there. */
     const xcc_value *three =
         must(&inside, xcc_build_add(&inside, XCC_BUILD_INTS(&inside, 1), XCC_BUILD_INTS(&inside, 2)));
     ck_assert_int_eq(three->kind, XCC_RESULT);

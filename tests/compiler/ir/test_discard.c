@@ -1,9 +1,9 @@
-/* What is removed can be given back: names, ids and memory are used again, and a long recording stays small. */
+/* Tests of removal: names, ids and memory are used again, and a long recording needs little memory. */
 #include "tests/compiler/support.h"
 
 #include <stdio.h>
 
-/* A table of random size changes keeps finding what it has, and nothing else. */
+/* After random insertions and removals a table finds exactly its entries. */
 START_TEST(table_removal)
 {
     enum { NAMES = 300, CHANGES = 20000 };
@@ -51,7 +51,7 @@ START_TEST(names_are_free_again)
     ck_assert_uint_eq(again->id, id);
     ck_assert_uint_eq(c.m.value_count, count);
     ck_assert_str_ne(xcc_value_create(c.m.graph, "a")->name, "a");
-    /* A name that is lent is not taken out for the value that has it in the table. */
+    /* A lent name is not removed from the table with a value of another name. */
     xcc_value *lent = xcc_value_create(c.m.graph, NULL);
     static const char text[] = "a";
     lent->name = text;
@@ -77,7 +77,7 @@ START_TEST(what_is_used_stays)
     ck_assert_ptr_eq(y->producer, c.m.graph->last);
     ck_assert_ptr_eq(c.m.variables, w);
     ck_assert_ptr_eq(w->next_owned, s);
-    /* The last of the list goes, and another takes its place. */
+    /* The last entry of the list is removed, and another one is added. */
     xcc_value_discard(s);
     ck_assert_ptr_null(w->next_owned);
     const xcc_value *t = xcc_state(b->graph, "t", XCVM_F32, 1, DIMS(2), FLOATS(5, 6), false);
@@ -115,7 +115,7 @@ START_TEST(long_recordings_stay_small)
         record(&c.b, x, call);
         if (call < KEPT)
             continue;
-        /* The oldest call goes, its last node first. */
+        /* The oldest call is removed, its last node first. */
         xcc_node *nodes[NODES_OF_CALL];
         xcc_node *n = c.m.graph->first;
         xcc_value *two = xcc_node_input(n, 1);

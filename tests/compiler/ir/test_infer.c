@@ -1,4 +1,4 @@
-/* Types of what control flow gives, and folding. */
+/* Tests of types of results of control flow, and of folding. */
 #include "tests/compiler/support.h"
 
 #define APPLY(b, Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
@@ -185,7 +185,7 @@ START_TEST(what_is_too_large_is_left)
 }
 END_TEST
 
-/* What fails when it is computed is left for the run, which may never reach it. */
+/* A computation that fails is not folded, because the run may never reach it. */
 START_TEST(failures_are_left)
 {
     compilation c;

@@ -1,4 +1,4 @@
-/* Code generation: what groups compute is what the unfused instructions give, and which nodes are in one. */
+/* Tests of kernel libraries: the members of groups, and results compared with the plain instructions. */
 /* Takes long. */
 #include "tests/compiler/kernel_library/support.h"
 
@@ -167,7 +167,7 @@ END_TEST
 #define LAST_AXIS(b) XCC_IN(must(b, xcc_constant_i64((b)->graph, 1, DIMS(-1))))
 #define MEAN(b, v) APPLY(b, ReduceMean, y, .x = XCC_IN(v), .axes = LAST_AXIS(b), .keepdims = 1)
 
-/* With a residual before, a scale and a bias behind, and the sum used further. */
+/* With a residual before, a scale and a bias after, and another reader of the sum. */
 static void make_layer_norm(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(3, 7, 100)), *y = input(b, "y", XCVM_F32, 3, DIMS(3, 7, 100));
@@ -224,7 +224,7 @@ START_TEST(rows) { check_fused(make_rows, 1); }
 END_TEST
 
 /* Rows that are summed up in stretches, too long to be kept. */
-/* The axes are known without being a constant, and none of what the function reads. */
+/* The axes are known without being a constant, and the function reads none of their elements. */
 static void make_empty_axes(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(3, 40)), *axes = input(b, "axes", XCVM_I64, 1, DIMS(0));
@@ -277,7 +277,7 @@ static void make_square(xcc_builder *b)
 START_TEST(operands_that_share_memory) { check_fused(make_square, 1); }
 END_TEST
 
-/* The last result takes the memory of an operand that is read in two loops. */
+/* The last result overwrites an operand that two loops read. */
 static void make_in_place(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(12, 40));
@@ -290,7 +290,7 @@ static void make_in_place(xcc_builder *b)
 START_TEST(result_in_place) { check_fused(make_in_place, 1); }
 END_TEST
 
-/* So many groups that they are compiled in parts. */
+/* So many groups that they are compiled in several parts. */
 static void make_many(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(50));
@@ -340,7 +340,7 @@ END_TEST
 
 /* ---- Random graphs ---- */
 
-/* Reduces z over its last axis or its last two, if it has them, and what is made of that. */
+/* Reduces z over its last axis or its last two, if it has them, and the results of these. */
 static xcc_value *random_reduction(xcc_builder *b, unsigned *state, xcc_value *z)
 {
     if (z->type.rank != 3)

@@ -1,5 +1,5 @@
-/* Building kernel libraries: compilers and targets, failures that are told, the cache, and libraries that do not fit.
- */
+/* Tests of building kernel libraries: compilers and targets, reported failures, the cache, and libraries that do not
+ * match. */
 #include "base/isas.h"
 #include "ops/table/table.h"
 #include "tests/compiler/kernel_library/support.h"

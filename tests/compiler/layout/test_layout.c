@@ -1,4 +1,4 @@
-/* Tests of the pass layout: what it chooses, converts and leaves, against the results without it. */
+/* Tests of the pass layout: its choices and conversions, and results compared with those without it. */
 #include "ops/conv/blocked.h"
 #include "tests/compiler/layout/networks.h"
 
@@ -134,7 +134,7 @@ END_TEST
 
 /* ---- Borders ---- */
 
-/* A value that is used in the region and beside it, one that is a result besides, and operands from outside. */
+/* A value with readers inside and outside of the region, one that is also an output, and operands from outside. */
 static void make_borders(xcc_builder *b)
 {
     xcc_value *x = image(b, "x", 32), *outside = image(b, "outside", 32);
@@ -177,7 +177,7 @@ START_TEST(unfit)
 }
 END_TEST
 
-/* Nothing but element-wise instructions, or too few channels to make up for what the layout costs. */
+/* Only element-wise instructions, or too few channels to compensate for the cost of the layout. */
 static void make_unprofitable(xcc_builder *b)
 {
     xcc_value *x = image(b, "x", 32);
@@ -232,7 +232,7 @@ START_TEST(signals)
 }
 END_TEST
 
-/* Few channels are taken as they are, and the length may be open. */
+/* A plain operand of few channels is accepted directly, and its length may be open. */
 static void make_open_signal(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 2, -2));
@@ -252,7 +252,7 @@ START_TEST(open_signals)
 }
 END_TEST
 
-/* Of one channel, without padding, a plain product is as fast as it lies, unless its result goes on in blocks. */
+/* With one channel and no padding, a plain product is equally fast, unless its result is read in blocks. */
 static xcc_value *frames(xcc_builder *b, const char *name)
 {
     xcc_value *x = input(b, name, XCVM_F32, 3, DIMS(1, 1, 8000));
@@ -286,7 +286,7 @@ static xcc_value *resize_by(xcc_builder *b, xcc_value *x, int mode, float scale)
                  .nearest_mode = XCVM_NEAREST_floor);
 }
 
-/* A pyramid whose sizes are open: parts of 24 channels each, resized, and one behind the other. */
+/* A pyramid of open sizes: parts of 24 channels each are resized and concatenated. */
 static void make_pyramid(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, input(b, "x", XCVM_F32, 4, DIMS(-1, 3, -2, -3)), 32, 3, 1, 1));
@@ -375,7 +375,7 @@ START_TEST(open_sizes)
 }
 END_TEST
 
-/* Branches that use a value from outside, each of which makes its own blocks. */
+/* Branches that read a value from outside; each converts it to blocks. */
 static void make_branches(xcc_builder *b)
 {
     xcc_value *x = image(b, "x", 32), *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
@@ -424,7 +424,7 @@ static void note_fraction(void *user, const char *pass, double fraction)
     *last = fraction;
 }
 
-/* Whatever is the fastest, results are the same. */
+/* Results are the same for every algorithm. */
 START_TEST(tuned)
 {
     static const graph_function functions[] = {make_region, make_dense, make_open};

@@ -4,10 +4,8 @@
 #include "ops/conv/blocked.h"
 #include "tests/compiler/layout/networks.h"
 
-/* Estimates: depthwise has one algorithm only; winograd pays where there are some tiles, even dilated ones, and filters
- * are transformed as they are used where those are few; where most of a window lies in the padding there is little to
- * do.
- */
+/* Estimates: depthwise has one algorithm only. Winograd is faster with several tiles, even dilated ones. With few
+ * tiles, filters are transformed while they are used. If most of a window is in the padding, there is little work. */
 START_TEST(cheapest_algorithms)
 {
     xcc_layout_shape c = {.axes = 2,
@@ -33,7 +31,7 @@ START_TEST(cheapest_algorithms)
     ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_direct);
     for (int i = 0; i < 4; i++)
         c.pads[i] = c.dilations[i % 2] = 1;
-    /* Where there are many tiles, filters would be transformed too often. */
+    /* With many tiles, filters would be transformed too often. */
     ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd);
     c.in[0] = c.in[1] = c.out[0] = c.out[1] = 28;
     ck_assert_int_eq(xcc_layout_cheapest(&c)->choice, XCVM_BLOCKED_winograd_untransformed);

@@ -56,7 +56,7 @@ static xcc_value *max_pool(xcc_builder *b, xcc_value *x)
                  .pads = XCC_INTS(1, 1, 0, 1, 1, 1), .dilations = XCC_INTS(1, 1, 1));
 }
 
-/* As in S3D: windows of planes, of the depth and of one position, whose results lie side by side; a residual. */
+/* As in S3D: windows of planes, of the depth and of one position, whose results are concatenated; a residual. */
 static void make_network(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, video(b, "x", 3), 32, 3, 7, 2, 1));
@@ -119,9 +119,7 @@ START_TEST(followers)
 }
 END_TEST
 
-/* Each channel by itself, whole blocks, groups of a part of one, others, which stay as they are, and planes beside
- * videos.
- */
+/* Depthwise, whole blocks, groups of a part of a block, other groups, which stay plain, and planes next to videos. */
 static void make_mixed(xcc_builder *b)
 {
     xcc_value *x = conv(b, video(b, "x", 16), 32, 3, 3);
@@ -167,7 +165,7 @@ START_TEST(open_sizes)
 }
 END_TEST
 
-/* Whatever is the fastest, results are the same. */
+/* Results are the same for every algorithm. */
 START_TEST(tuned)
 {
     static const graph_function functions[] = {make_network, make_open};

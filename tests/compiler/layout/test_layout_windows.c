@@ -1,9 +1,9 @@
-/* Tests of the pass layout, windows: transposed ones, pools behind a convolution, dilation, groups of part of a block.
- */
+/* Tests of the pass layout for windows: transposed convolutions, pools after convolutions, dilation, groups of a part
+ * of a block. */
 #include "ops/conv/blocked.h"
 #include "tests/compiler/layout/networks.h"
 
-/* A decoder: ConvTranspose is part of the region, with the activation behind it. */
+/* A decoder: ConvTranspose is part of the region, with the activation after it. */
 static void make_decoder(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, image(b, "x", 3), 24, 3, 2, 1)), *y = relu(b, conv_of(b, x, 72, 3, 2, 1));
@@ -31,7 +31,7 @@ START_TEST(decoder)
 }
 END_TEST
 
-/* What BlockedConvTranspose does not do: groups, dilation, windows that cut off more than there is. */
+/* Forms that BlockedConvTranspose does not support: groups, dilation, windows that cut off more than there is. */
 static void make_other_transposed(xcc_builder *b)
 {
     for (int i = 0; i < 3; i++) {
@@ -54,8 +54,8 @@ START_TEST(other_transposed)
 }
 END_TEST
 
-/* Windows of a pool side by side behind a convolution by winograd, and pools that are none of that: a convolution that
- * something else reads too, windows that overlap, a last one that is cut short, another algorithm. */
+/* Adjacent windows of a pool after a Winograd convolution, and pools of other kinds: a convolution with another reader,
+ * overlapping windows, an incomplete last window, another algorithm. */
 static xcc_value *pool(xcc_builder *b, xcc_value *x, int64_t size, int64_t stride, bool ceil)
 {
     return APPLY(MaxPool, y, .x = XCC_IN(x), .kernel_shape = XCC_INTS(size, size), .strides = XCC_INTS(stride, stride),
@@ -94,7 +94,7 @@ START_TEST(pools_within)
 }
 END_TEST
 
-/* Dilated windows: by winograd, of their middle alone, of rows and columns that lie inside; each channel by itself. */
+/* Dilated windows: by Winograd, only their middle, only rows and columns that are inside; depthwise. */
 static xcc_value *dilated(xcc_builder *b, xcc_value *x, int64_t outputs, int64_t group, int64_t row, int64_t column)
 {
     return APPLY(Conv, y, .x = XCC_IN(x), .w = XCC_IN(filter(b, outputs, x->type.dims[1] / group, 3)),
@@ -130,7 +130,7 @@ START_TEST(dilated_windows)
 }
 END_TEST
 
-/* Groups of a part of a block, with what stands around them. */
+/* Groups of a part of a block, with the nodes around them. */
 static void make_small_groups(xcc_builder *b)
 {
     xcc_value *x = relu(b, conv_of(b, image(b, "x", 32), 64, 1, 1, 1));

@@ -1,5 +1,4 @@
-/* Weights in blocks: which constants are rounded, what a model has quantized itself, and caches that are appended to.
- */
+/* Tests of weights in blocks: constants that are rounded, models that are already quantized, and caches that grow. */
 #include "compiler/states/states.h"
 #include "compiler/ir/compilation.h"
 #include "tests/compiler/support.h"
@@ -78,7 +77,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* What cannot be rounded, and what would grow, stays as it is. */
+/* Constants that cannot be rounded, or would grow, do not change. */
 START_TEST(what_stays)
 {
     static float odd[ROWS * COLUMNS];
@@ -161,7 +160,7 @@ static xcc_value *small_scales(xcc_builder *b, const int64_t *dims)
     return v;
 }
 
-/* x times a matrix that DequantizeLinear makes of blocks of 32, and rows of such a table. */
+/* x times a matrix that DequantizeLinear computes from blocks of 32, and rows of such a table. */
 static void make_quantized(xcc_builder *b)
 {
     const bool turned = codes[quantized_case].transposed;
@@ -195,7 +194,7 @@ START_TEST(models_own)
 }
 END_TEST
 
-/* Scales that are not there for every block, and blocks that are mostly empty: neither is taken as it is. */
+/* Scales that are missing for some blocks, and blocks that are mostly empty: neither is accepted. */
 static const struct {
     int64_t rows, columns, scale_rows, scale_columns, block;
 } strange_cases[] = {{ROWS, COLUMNS, 1, 1, 32},
@@ -282,7 +281,7 @@ END_TEST
 
 enum { BOUND = 6, WIDTH = 2 };
 
-/* cache' = cache with `fresh` behind its first `at` rows; y = attention of fresh to what is there. */
+/* cache' = cache with `fresh` after its first `at` rows; y = attention of fresh to these rows. */
 static void make_cache(xcc_builder *b)
 {
     xcc_value *fresh = input(b, "fresh", XCVM_F32, 4, DIMS(1, 1, -1, WIDTH)),
@@ -295,7 +294,7 @@ static void make_cache(xcc_builder *b)
     xcc_value *y = must(b, xcc_apply(b, CachedAttention, y, .q = XCC_IN(fresh), .k = XCC_IN(fresh), .v = XCC_IN(fresh),
                                      .past_key = XCC_IN(cache), .past_value = XCC_IN(cache), .before = XCC_IN(at),
                                      .left_window_size = -1, .scale = 1));
-    /* The last reader of `fresh` is what appends it, which goes behind this all the same. */
+    /* The last reader of `fresh` is the node that appends it, which is moved nevertheless. */
     output(b, must(b, xcc_apply(b, Exp, y, .x = XCC_IN(y))));
 }
 
@@ -337,7 +336,7 @@ START_TEST(appended_caches)
         ck_assert(memory == NULL || memory == now);
         memory = now;
         ck_assert_mem_eq(now, expected, sizeof expected);
-        /* Greater numbers weigh more: the last row is what is attended to. */
+        /* Larger numbers have more weight, so attention selects the last row. */
         const xcvm_value *y = xcvm_session_get_output(k.session, 0);
         ck_assert_float_eq_tol(logf(XCVM_CDATA(float, y)[count * WIDTH - 1]), expected[(at + count) * WIDTH - 1],
                                1e-3f);
@@ -351,7 +350,7 @@ START_TEST(appended_caches)
 }
 END_TEST
 
-/* Rows are rounded as they are added, once, and read as f32; what somebody else reads stays f32. */
+/* Rows are rounded once, when they are added, and read as f32. Rows with other readers stay f32. */
 START_TEST(rounded_caches)
 {
     static const xcc_state_pair pairs[] = {{"next", "cache"}};
@@ -385,7 +384,7 @@ START_TEST(rounded_caches)
 }
 END_TEST
 
-/* Where someone else reads what is stored, it is stored. */
+/* If another node reads the stored value, it is stored. */
 START_TEST(caches_that_are_read)
 {
     static const xcc_state_pair pairs[] = {{"next", "cache"}};

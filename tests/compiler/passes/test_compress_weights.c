@@ -1,4 +1,4 @@
-/* Weights in half precision: which constants are compressed, how they are rounded, and what is left alone. */
+/* Tests of weights in half precision: the compressed constants, their rounding, and constants that do not change. */
 #include "base/dtype.h"
 #include "compiler/ir/compilation.h"
 #include "tests/compiler/support.h"
@@ -57,7 +57,7 @@ static void fill(float *data)
         data[i] = sinf((float)(i * 7 + 3));
 }
 
-/* To nearest even, subnormal numbers included, once for all who use the constant. */
+/* To nearest even, subnormal numbers included, once for all readers of the constant. */
 START_TEST(rounding)
 {
     static const struct {
@@ -219,7 +219,7 @@ static void make_tables(xcc_builder *b)
 START_TEST(tables)
 {
     compilation c;
-    /* Gather and Cast do not know f24. */
+    /* Gather and Cast do not support f24. */
     const bool stays = types[_i] == XCVM_F24;
     begin_with(&c, types[_i]);
     check_results(make_tables, &c);
@@ -282,7 +282,7 @@ START_TEST(not_asked_for)
 }
 END_TEST
 
-/* Where nothing is said every bit stays, of matrices that no cache holds, too; f24 is for who asks for it. */
+/* By default no bit changes, even of matrices that exceed each cache; f24 is used on request only. */
 START_TEST(large)
 {
     compilation c;

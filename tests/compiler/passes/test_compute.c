@@ -76,7 +76,7 @@ static xcc_value *convolve(xcc_builder *b, xcc_value *x, xcc_value *w, int64_t p
                              .activation = XCVM_ACTIVATION_none));
 }
 
-/* Of a network, pointwise convolutions; neither the first one, nor one that is depthwise. */
+/* In a network, pointwise convolutions are rounded, except the first one and depthwise ones. */
 START_TEST(convolutions)
 {
     compilation c;
@@ -104,7 +104,8 @@ START_TEST(convolutions)
 }
 END_TEST
 
-/* A constant with numbers that would be infinite; products of what the run knows alone; and what --weights rounds. */
+/* A constant with numbers that would be infinite; products of values that only the run knows; and constants that
+ * --weights rounds. */
 START_TEST(what_stays)
 {
     compilation c;

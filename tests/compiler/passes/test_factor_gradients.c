@@ -5,7 +5,7 @@
 
 enum { ROWS = 5, COLUMNS = 37, MOST = 4, LISTS = 4 };
 
-/* A parameter with its gradient and moments, in the order of an optimizer's lists, and what the gradient is made of. */
+/* A parameter with its gradient and moments, in the order of an optimizer's lists, and the factors of the gradient. */
 typedef struct trainable {
     xcc_value *gradient, *parameter, *mean, *square;
     xcc_value *x, *g;
@@ -18,7 +18,7 @@ static xcc_value *state(xcc_builder *b, char kind, int number, xcvm_dtype dtype)
     return must(b, xcc_state(b->graph, name, dtype, 2, DIMS(ROWS, COLUMNS), dtype == XCVM_F32 ? initial : NULL, false));
 }
 
-/* The gradient is a product of so many terms, each an example's; below 0: of as many as the run says. */
+/* The gradient is a product of this many terms, one per example; below 0: the run determines the number. */
 static trainable make_trainable(xcc_builder *b, int number, int64_t terms, xcvm_dtype parameter, xcvm_dtype gradient)
 {
     const char x[] = {'x', (char)('0' + number), '\0'}, g[] = {'g', (char)('0' + number), '\0'};
@@ -113,7 +113,7 @@ static void run_twice(compilation *c, compiled_program *k)
     compiled_run(k);
 }
 
-/* States behind two steps are those that the same updates leave without optimization. */
+/* States after two steps equal those of the same updates without optimization. */
 static void check_states(compilation *c, size_t count, const int64_t *terms)
 {
     compilation plain;

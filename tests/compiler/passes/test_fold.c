@@ -1,8 +1,8 @@
-/* Constants folded at compile time are what a run would make of them. */
+/* Tests of constant folding: results are those of a run. */
 #include "tests/compiler/import_onnx/onnx_text.h"
 #include "tests/compiler/support.h"
 
-/* Whether 1e-40 > 0, folded, is true. */
+/* Returns true if 1e-40 > 0 is folded to true. */
 static bool folds_to_true(bool flush)
 {
     compilation c;

@@ -1,4 +1,4 @@
-/* Tests of the pass fuse_ops: what is fused, what is not, and the results. */
+/* Tests of the pass fuse_ops: fused and other nodes, and results. */
 #include "tests/compiler/support.h"
 
 #define APPLY(Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))
@@ -69,7 +69,7 @@ START_TEST(channel_arithmetic)
 }
 END_TEST
 
-/* Values with several uses, numbers that differ within a channel, what stands behind an activation. */
+/* Values with several readers, numbers that differ within a channel, nodes after an activation. */
 static void make_unmergeable(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(2, 3, 5, 6));
@@ -215,7 +215,7 @@ START_TEST(pools)
 }
 END_TEST
 
-/* What is computed once stays outside of the branch that needs it. */
+/* A value that is computed once is not moved into the branch that reads it. */
 static void make_outer_product(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 3)), *cond = input(b, "cond", XCVM_BOOL, 0, NULL);
@@ -290,8 +290,7 @@ START_TEST(every_activation)
 }
 END_TEST
 
-/* Numbers behind an activation, one after the other, also where sizes are open; not tensors, nor numbers of more axes.
- */
+/* Numbers after an activation, several in sequence, also with open sizes; no tensors, and no numbers of more axes. */
 static void make_scaled_activations(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 2, -2, -3));
@@ -322,7 +321,7 @@ START_TEST(scaled_activations)
 }
 END_TEST
 
-/* x + x * gate, both ways round, where sizes are open; not where the gate has bounds of its own, or a use. */
+/* x + x * gate, in both orders, with open sizes; not if the gate has bounds or another reader. */
 static void make_gated_residuals(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 4, DIMS(-1, 4, -2, -3));

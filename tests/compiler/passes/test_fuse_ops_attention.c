@@ -24,7 +24,7 @@ static xcc_value *attend(xcc_builder *b, xcc_value *q, xcc_value *k, xcc_value *
     return APPLY(MatMul, y, .a = XCC_IN(p), .b = XCC_IN(v));
 }
 
-/* What a linear layer gives for queries, keys and values, cut into heads, and the heads put together again. */
+/* The result of a linear layer for queries, keys and values, split into heads, and the heads merged again. */
 static void make_self_attention(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, -2, 24)), *parts[3];
@@ -90,7 +90,7 @@ START_TEST(flat)
 }
 END_TEST
 
-/* A mask that makes the scores larger, scores that somebody else needs, and keys that are no transpose. */
+/* A mask that enlarges the scores, scores with another reader, and keys without a transpose. */
 static void make_others(xcc_builder *b)
 {
     xcc_value *q = input(b, "q", XCVM_F32, 4, DIMS(1, 2, 5, 4)), *k = input(b, "k", XCVM_F32, 4, DIMS(1, 2, 6, 4));

@@ -9,7 +9,7 @@ static xcc_value *state(xcc_builder *b, const char *name, int rank, const int64_
     return must(b, xcc_state(b->graph, name, XCVM_F32, rank, dims, initial->type.data, false));
 }
 
-/* What `from` is less a rate times a gradient. */
+/* `from` minus a rate times a gradient. */
 static xcc_value *descent(xcc_builder *b, xcc_value *from, xcc_value *rate, xcc_value *gradient)
 {
     xcc_value *step = must(b, xcc_apply(b, Mul, y, .a = XCC_IN(gradient), .b = XCC_IN(rate)));
@@ -21,7 +21,7 @@ static xcc_value *product(xcc_builder *b, xcc_value *x, xcc_value *g)
     return must(b, xcc_apply(b, Gemm, y, .a = XCC_IN(x), .b = XCC_IN(g), .alpha = 1, .beta = 1, .transA = 1));
 }
 
-/* A layer's weights and bias, an input of so many rows, the gradient of what the layer gives, and the rate. */
+/* A layer's weights and bias, an input with a number of rows, the gradient of the layer's result, and the rate. */
 typedef struct layer {
     xcc_value *w, *bias, *x, *g, *rate;
 } layer;
@@ -56,7 +56,7 @@ static void make_step(compilation *c, int optimization, int64_t terms)
     passes(c);
 }
 
-/* Both are updated where they lie, the weights by the product itself; results are those of stored states. */
+/* Both are updated in place, the weights directly by the product. Results equal those of stored states. */
 static void check_step(int64_t terms, size_t instructions)
 {
     compilation c, plain;
@@ -124,7 +124,7 @@ START_TEST(a_gradient_that_is_seen)
 }
 END_TEST
 
-/* What is no step, or is needed besides the state, is stored. */
+/* Values that are no step, or have readers besides the state, are stored. */
 START_TEST(stored)
 {
     compilation c;
@@ -146,7 +146,7 @@ START_TEST(stored)
 }
 END_TEST
 
-/* Each state goes down by the rate that was its own; what goes down by itself reads what it was. */
+/* Each state is updated with its own rate. An update whose gradient is a state reads its old value. */
 START_TEST(two_rates)
 {
     compilation c;
@@ -164,7 +164,7 @@ START_TEST(two_rates)
 }
 END_TEST
 
-/* What is given of a state, and what another goes down by, is what that was before the step. */
+/* Outputs and other updates read the value of a state before the step. */
 START_TEST(read_before)
 {
     compilation c;
@@ -193,7 +193,7 @@ START_TEST(read_before)
 }
 END_TEST
 
-/* A run that fails, or stops in front of the update, leaves the weights as they were, bit by bit. */
+/* A run that fails, or stops before the update, leaves the weights unchanged, bit by bit. */
 START_TEST(failures)
 {
     compilation c;

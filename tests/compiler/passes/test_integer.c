@@ -180,7 +180,7 @@ START_TEST(unfit)
 }
 END_TEST
 
-/* Scales whose product, or quotient, f32 does not have: bytes that stand for 0 are 0, not 0 times infinity. */
+/* Scales whose product or quotient overflows f32: bytes that represent 0 give 0, not 0 times infinity. */
 static void make_beyond(xcc_builder *b)
 {
     is_signed = false;
@@ -212,7 +212,7 @@ START_TEST(beyond)
 }
 END_TEST
 
-/* As many numbers as there are outputs, but one for each row: no biases of outputs. */
+/* As many numbers as outputs, but one per row, so they are no bias. */
 static void make_column(xcc_builder *b)
 {
     is_signed = false;
@@ -346,7 +346,7 @@ START_TEST(floats_of_images)
     begin(&c, 2);
     c.options.quantized.integers = _i % 2 != 0 ? XCC_INTEGER_ALWAYS : XCC_INTEGER_AUTO;
     check_results(make_floats, &c);
-    /* So few channels are worth it only where it is asked for. */
+    /* With so few channels integers are used on request only. */
     CHECK_COUNT(&c, QuantizedGemm, _i % 2 != 0 ? 2 : 0);
     CHECK_COUNT(&c, Transpose, _i % 2 != 0 ? 2 : 0);
     finish(&c);
@@ -397,7 +397,7 @@ START_TEST(recurrences)
 }
 END_TEST
 
-/* A chain of functions as long as a model likes: no rule goes back over all of it. */
+/* A chain of functions of any length: no rule visits all of it again. */
 START_TEST(long_chain)
 {
     enum { LENGTH = 300000 };

@@ -93,7 +93,7 @@ static void make_unpackable(xcc_builder *b)
                  .indices = XCC_IN(APPLY(Add, y, .a = XCC_IN(index), .b = XCC_IN(input(b, "i", XCVM_I64, 0, NULL))))));
 }
 
-/* A ConvTranspose of few outputs whose windows lie side by side is a convolution, and its channels become positions. */
+/* A ConvTranspose of few outputs with adjacent windows becomes a convolution, whose channels become positions. */
 static void make_side_by_side(xcc_builder *b)
 {
     for (int i = 0; i < 4; i++) {
@@ -125,7 +125,7 @@ START_TEST(unpackable)
 }
 END_TEST
 
-/* A block of a transformer: what goes around the products is added by them. */
+/* A transformer block: products add the residuals. */
 static void make_residual(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(2, 4, 16));

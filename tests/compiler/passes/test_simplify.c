@@ -142,8 +142,7 @@ START_TEST(shape_arithmetic)
 }
 END_TEST
 
-/* In a shape that is computed there is no -1, by which exporters are told of sizes that stay; elsewhere there may be.
- */
+/* A computed shape contains no -1, which means an unchanged size to exporters; other tensors may. */
 static void make_sizes_that_stay(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 3, DIMS(-1, 4, 6)), *other = input(b, "other", XCVM_I64, 1, DIMS(3));
@@ -369,7 +368,7 @@ static void make_equal_nodes(xcc_builder *b)
     output(b, APPLY(Softmax, y, .x = XCC_IN(r), .axis = 1));
 }
 
-/* Two lists that are zero but for an item each, whose places only the run knows, and x. */
+/* Two lists of zeros except one item each, whose positions only the run knows, and x. */
 static void make_sum_of_items(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 1, DIMS(2)), *y = input(b, "y", XCVM_F32, 1, DIMS(2));
@@ -423,7 +422,7 @@ static void make_decided(xcc_builder *b)
     ok(b->graph->module, xcc_node_infer(n));
     output(b, y);
 
-    /* A loop of one trip that doubles, and gives what it had before; and one of none. */
+    /* A loop of one iteration, which doubles and returns the previous value; and a loop of none. */
     for (int64_t trips = 0; trips < 2; trips++) {
         xcc_value *in[3] = {must(b, xcc_scalar_i64(b->graph, trips)), NULL, x};
         xcc_value *out[2] = {must(b, xcc_value_create(b->graph, "last")), must(b, xcc_value_create(b->graph, "all"))};

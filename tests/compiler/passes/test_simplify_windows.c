@@ -109,7 +109,7 @@ START_TEST(uncut)
 }
 END_TEST
 
-/* What is no number stays where it is, if it meets the image. */
+/* Non-finite values inside the image do not move. */
 static void make_middle(xcc_builder *b)
 {
     const window *c = &windows[0];

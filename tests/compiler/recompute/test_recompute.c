@@ -1,4 +1,4 @@
-/* Recomputation gives the same bits in less memory, within the budget, and updates running statistics once. */
+/* Tests of recomputation: the same bits in less memory, within the budget, with running statistics updated once. */
 #include "tests/compiler/support.h"
 #include "compiler/ir/compilation.h"
 
@@ -28,7 +28,7 @@ static xcc_value *linear(xcc_builder *b, xcc_value *x)
     return APPLY(MatMul, y, .a = XCC_IN(x), .b = XCC_IN(parameter(b, 2, DIMS(WIDTH, WIDTH), 0.3f)));
 }
 
-/* A layer of one of the values before, of which there are `count`. */
+/* A layer of one of the `count` previous values. */
 static xcc_value *layer(xcc_builder *b, xcc_value *const *before, size_t count)
 {
     xcc_value *last = before[count - 1], *other = before[count - 1 - below((uint32_t)count)];
@@ -148,7 +148,7 @@ START_TEST(random_networks)
                 ck_assert_uint_eq(n.c.m.compilation->recomputation.peak, n.arena);
             ck_assert_uint_le(n.arena, plain.arena);
             smaller += n.arena < plain.arena;
-            /* Half the way to the least is a budget that can be obeyed. */
+            /* The middle between the maximum and the minimum is a possible budget. */
             const uint64_t budget = (n.arena + plain.arena) / 2;
             const double least = n.c.m.compilation->recomputation.time;
             shut(&n);
@@ -162,7 +162,7 @@ START_TEST(random_networks)
         }
         shut(&plain);
     }
-    /* That there was something to do. */
+    /* Checks that something was recomputed. */
     ck_assert_uint_gt(smaller, SEEDS);
     ck_assert_uint_gt(within, SEEDS / 2);
 }

@@ -48,7 +48,7 @@ static bool is_state(const compilation *c, const char *name)
 
 static const char *const automatic[] = {"auto"};
 
-/* Names as exporters write them, beside an input and an output of every model. */
+/* Names of exporters, with another input and output in each model. */
 START_TEST(conventions)
 {
     static const char *const names[][2] = {{"past_key_values.0.key", "present.0.key"},
@@ -87,7 +87,7 @@ START_TEST(conventions)
 }
 END_TEST
 
-/* Names that do not show a state, with what is said of them. */
+/* Names that are no states, with the expected messages. */
 START_TEST(others_are_no_states)
 {
     static const char *const names[][2] = {{"input", "output"},
@@ -175,7 +175,7 @@ START_TEST(patterns)
 }
 END_TEST
 
-/* A '*' that has two readings, both of which name an input. */
+/* A '*' with two possible matches, both of which name an input. */
 START_TEST(patterns_with_several_readings)
 {
     static const char *const pattern[] = {"n_*_*:o_*.*"};

@@ -1,33 +1,33 @@
-/* Caches of keys and values that Attention extends: as states of known sizes they are read where they lie, and rows are
- * added to them. What such a program gives is what Attention gives for all that it was fed, at once. */
+/* Tests of key/value caches that Attention extends. As states of known sizes they are read and appended in place.
+ * Results equal those of Attention for all tokens at once. */
 #include "compiler/ir/compose.h"
 #include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>
 
-/* Of each there are whole vectors and a rest, whatever the instruction set. */
+/* All sizes have whole vectors and a remainder for every instruction set. */
 enum { BOUND = 70, HEADS = 10, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, WINDOW = 20, LEVELS = 3 };
 
 static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
 
-/* Who says where new rows go: Attention itself, TensorScatter, or one and the other by different inputs. */
+/* The position of new rows comes from Attention itself, from TensorScatter, or from both by different inputs. */
 typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCATTERED_ELSEWHERE, FORMS } form;
 
-/* How a model says what queries see: of all keys up to their own; with a bias of each key besides; or by a mask alone,
- * which hides every fifth key, too. Or all keys of a run, which do not give what a run of all tokens does: as they are,
- * or with a bias of f16 for each head and key. */
+/* The mask of a model: causal; causal with a bias per key; or a mask alone, which also hides every fifth key. Or all
+ * keys of a run, whose results differ from a run of all tokens: without a bias, or with a bias of f16 per head and
+ * key. */
 typedef enum sight { CAUSAL, BIASED, MASKED, SIGHTS, ALL = SIGHTS, HEADWISE } sight;
 
 typedef struct model {
     form form;
     sight sight;
     int64_t bound;         /* rows of the caches; below 0: open */
-    int64_t rows;          /* what they are to hold if they are open */
-    int64_t window;        /* rows in front of its own that a query sees; 0: all */
+    int64_t rows;          /* capacity, if the size is open */
+    int64_t window;        /* number of earlier rows that a query attends to; 0: all */
     int64_t queries, keys; /* how many there are of each; 0: open */
     bool wide_mask;        /* f64 */
-    bool read, given;      /* somebody else reads the keys; they are an output */
+    bool read, given;      /* another node reads the keys; they are an output */
 } model;
 
 static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
@@ -132,7 +132,7 @@ static void make(xcc_builder *b, const model *m)
     }
 }
 
-/* Who else reads the keys, or is given them. */
+/* Other readers of the keys. */
 static void make_others(xcc_builder *b, const model *m)
 {
     xcc_value *keys = b->graph->inputs[3];
@@ -183,7 +183,7 @@ static const float *result(const compiled_program *k, bool flat, int64_t count, 
     return y + (flat ? token * HEADS + head : head * count + token) * WIDTH;
 }
 
-/* What Attention gives for all tokens at once. */
+/* The result of Attention for all tokens at once. */
 static void whole(sight how, int64_t window, float expected[TOKENS][HEADS][WIDTH])
 {
     compilation c;
@@ -267,8 +267,8 @@ START_TEST(generation)
 }
 END_TEST
 
-/* What queries of later tokens see is the same as where the caches are copied: each run beside one of the model without
- * states, which is given what it gave. */
+/* Queries of later tokens attend to the same keys as with copied caches. Each run is compared with the model without
+ * states, which receives its previous outputs. */
 START_TEST(beside_copies)
 {
     const model m = {.form = (form)(_i % 2), .sight = (sight)(ALL + _i / 2), .bound = -2, .rows = BOUND};
@@ -308,8 +308,8 @@ START_TEST(beside_copies)
 }
 END_TEST
 
-/* Where somebody else reads what the caches are, there are more keys than queries, or the machine computes in f64, it
- * stays Attention. */
+/* If another node reads the caches, if there are more keys than queries, or if the VM computes in f64, the Attention
+ * does not change. */
 static const struct {
     model model;
     const char *why;
@@ -350,7 +350,7 @@ START_TEST(what_stays)
 }
 END_TEST
 
-/* What becomes a state of more rows than the model says fits nothing else. */
+/* A state with more rows than the model declares suits no other node. */
 START_TEST(known_sizes_do_not_grow)
 {
     compilation c;
@@ -361,7 +361,7 @@ START_TEST(known_sizes_do_not_grow)
 }
 END_TEST
 
-/* Inputs that only updates read are fetched in front of all of them. */
+/* Inputs that only updates read are loaded before all of them. */
 START_TEST(inputs_of_updates)
 {
     static const xcc_state_pair scattered[] = {{"next_a", "a"}, {"next_b", "b"}};

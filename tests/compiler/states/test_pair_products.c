@@ -1,13 +1,12 @@
-/* Caches of keys and values that products read, of attention that is written out: as states of known sizes they are
- * read where they lie, and rows are added to them. What such a program gives is what the model gives for all at once.
- */
+/* Tests of key/value caches of attention that is written as products. As states of known sizes they are read and
+ * appended in place. Results equal those of the model for all tokens at once. */
 #include "compiler/ir/compose.h"
 #include "compiler/states/states.h"
 #include "tests/compiler/support.h"
 
 #include <stdio.h>
 
-/* Of each there are whole vectors and a rest, whatever the instruction set. */
+/* All sizes have whole vectors and a remainder for every instruction set. */
 enum { BOUND = 70, HEADS = 4, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, LEVELS = 3 };
 
 static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
@@ -36,7 +35,7 @@ static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
     return v;
 }
 
-/* How many rows there are, as models ask for it: a number. */
+/* The number of rows as a model computes it: a scalar. */
 static xcc_value *rows_of(xcc_builder *b, xcc_value *v)
 {
     return xcc_build_gather(b, xcc_apply(b, Shape, y, .x = XCC_IN(v), .start = 0, .end = INT64_MAX),
@@ -48,7 +47,7 @@ static xcc_value *range(xcc_builder *b, xcc_value *first, xcc_value *end)
     return xcc_build_call(b, XCVM_OP_Range, 3, (xcc_value *const[]){first, end, xcc_scalar_i64(b->graph, 1)});
 }
 
-/* Whether the key of a column is in front of the query of a row, or its own. */
+/* Returns true if the key of a column is at or before the query of a row. */
 static xcc_value *causal(xcc_builder *b, xcc_value *past, xcc_value *present)
 {
     xcc_value *total = rows_of(b, present);
@@ -61,7 +60,7 @@ static int64_t key_heads(const model *m)
     return m->variant == REPEATED || m->variant == REPEATED_BY_OTHERS ? KEY_HEADS : HEADS;
 }
 
-/* As exporters write it, who look for -1 in the shape. The rows are as many as those of `counted`. */
+/* As exporters write it, who test the shape for -1. The number of rows is that of `counted`. */
 static xcc_value *repeat(xcc_builder *b, xcc_value *v, xcc_value *counted)
 {
     const int64_t minus[] = {-1, -1, -1, -1, -1}, one[] = {1, 1, 1, 1, 1}, together[] = {1, HEADS, -1, WIDTH};
@@ -139,7 +138,7 @@ static xcvm_status run_tokens(compiled_program *k, const model *m, int64_t first
     return xcvm_session_run(k->session, NULL, &error);
 }
 
-/* What the model gives for all tokens at once, without a cache. */
+/* The result of the model for all tokens at once, without a cache. */
 static void whole(const model *m, float expected[HEADS][TOKENS][WIDTH])
 {
     compilation c;
@@ -198,7 +197,7 @@ START_TEST(generation)
 }
 END_TEST
 
-/* Where somebody else sees the rows, or it is not certain what comes together, all stays as it is. */
+/* If another node reads the rows, or the order of rows is not certain, nothing changes. */
 static const struct {
     model model;
     const char *why;

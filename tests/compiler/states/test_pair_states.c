@@ -63,7 +63,7 @@ START_TEST(recurrence)
 }
 END_TEST
 
-/* A state that both branches of an If read, one of which gives it a new value. */
+/* A state that both branches of an If read; one of them changes it. */
 START_TEST(in_branches)
 {
     static const xcc_state_pair pairs[] = {{"next", "h"}};
@@ -135,7 +135,7 @@ START_TEST(open_batch)
     compiled_program k;
     xcvm_error error = {0};
     begin(&c, 2);
-    /* The batch of the state may have another name: it is added to what has that of x. */
+    /* The batch of the state may have another name: the state is added to a value with the batch of x. */
     const int64_t batch = _i == 0 ? -1 : -2;
     xcc_value *x = input(&c.b, "x", XCVM_F32, 2, DIMS(-1, 2)), *h = input(&c.b, "h", XCVM_F32, 2, DIMS(batch, 2));
     xcc_value *doubled = must(&c.b, xcc_apply(&c.b, Add, y, .a = XCC_IN(x), .b = XCC_IN(x)));
@@ -188,7 +188,7 @@ START_TEST(growing_dimensions_begin_as_none)
 }
 END_TEST
 
-/* No input has the dimension, and what is stored has the same one. */
+/* No input has the dimension, and the stored value has the same one. */
 START_TEST(open_dimensions_of_no_input)
 {
     static const xcc_state_pair pairs[] = {{"next", "h"}};

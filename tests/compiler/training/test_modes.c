@@ -11,7 +11,7 @@ static void begin_mode(compilation *c, bool evaluate)
 
 /* ---- Losses ---- */
 
-/* scores = x + w, of which w is 0, so that what is added is the loss of x. */
+/* scores = x + w with w = 0, so the gradient of w is that of the loss by x. */
 static void scores(xcc_builder *b, int rank, const int64_t *dims)
 {
     xcc_value *x = input(b, "x", XCVM_F32, rank, dims), *w = parameter(b, "w", 1, DIMS(1), FLOATS(0));
@@ -132,7 +132,7 @@ static xcc_value *normalize(xcc_builder *b, xcc_value *x, xcc_value *mean, xcc_v
                              .training_mode = training));
 }
 
-/* Two that share their statistics, one behind the other, times w. */
+/* Two normalizations that share their statistics, one after the other, times w. */
 static void normalized(xcc_builder *b, int64_t training)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 2)), *w = parameter(b, "w", 0, NULL, FLOATS(1));
@@ -145,7 +145,7 @@ static void normalized(xcc_builder *b, int64_t training)
 /* With the statistics that the model has: of channel 0 2 and 6, of channel 1 -1 and 0. */
 #define RESTING (2 + 6 - 1 + 0)
 
-/* An output that is a normalization's keeps its name though its node is made anew. */
+/* An output of a normalization keeps its name though the node is replaced. */
 START_TEST(normalized_output)
 {
     compilation c;
@@ -182,15 +182,15 @@ static void run_normalized(compiled_program *k, bool learns)
     compiled_run(k);
 }
 
-/* Of the batch, means are 2 and 4 and variances 4; of what the first gives, 1 and 1. The second goes on from where the
- * first has moved the statistics to. */
+/* The batch has means 2 and 4 and variances 4. The results of the first have mean 1 and variance 1. The second
+ * continues from the statistics that the first has updated. */
 START_TEST(running_statistics)
 {
     compilation c;
     compiled_program k;
     begin_mode(&c, false);
     c.options.training.train_batch_normalization = _i == 1;
-    /* Of one process alone: the sums are what there is. */
+    /* With a single process sums are those of its batch. */
     c.options.training.all_reduce = _i >= 2;
     c.options.training.local_batch_normalization = _i == 3;
     normalized(&c.b, _i != 1);
@@ -209,7 +209,7 @@ START_TEST(running_statistics)
 }
 END_TEST
 
-/* Momentum 1 of an export for inference would leave statistics where they are, so that 0.9 stands in its place. */
+/* Momentum 1 of an export for inference would not change the statistics, so 0.9 is used instead. */
 START_TEST(momentum_of_one)
 {
     compilation c;

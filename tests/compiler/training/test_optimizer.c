@@ -1,4 +1,4 @@
-/* The language in which optimizers are asked for. */
+/* Tests of the texts that select optimizers. */
 #include "compiler/training/optimizer.h"
 #include "ops/table/table.h"
 

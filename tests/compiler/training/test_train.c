@@ -1,4 +1,4 @@
-/* Training programs: what they take, give and keep, and what one step of each kind leaves behind. */
+/* Tests of training programs: inputs, outputs and states, and the effect of one step of each kind. */
 #include "compiler/training/training.h"
 #include "compiler/ir/compilation.h"
 #include "tests/compiler/training/support.h"
@@ -61,7 +61,7 @@ START_TEST(one_step)
 }
 END_TEST
 
-/* What each optimizer keeps of w. */
+/* Moments of w for each optimizer. */
 static const struct {
     const char *optimizer, *kept[4];
 } kept[] = {
@@ -130,7 +130,7 @@ START_TEST(groups)
 }
 END_TEST
 
-/* What does not learn is a constant, however that is said. */
+/* A parameter that is not trained is a constant, whichever option excludes it. */
 START_TEST(frozen)
 {
     static const xcc_training_group none[] = {{"v*", 0.0, false, 0.0}};
@@ -296,7 +296,7 @@ START_TEST(averaged)
 }
 END_TEST
 
-/* Each pass leaves a graph that is sound, whatever is asked for. */
+/* Each pass leaves a valid graph for all options. */
 START_TEST(sound_graphs)
 {
     compilation c;
@@ -345,7 +345,7 @@ START_TEST(gradients_that_are_parameters)
 }
 END_TEST
 
-/* Two states, of which each is the other's gradient, seen through a Reshape. */
+/* Two states, each of which is the other's gradient through a Reshape. */
 START_TEST(views_of_states)
 {
     static const int levels[] = {-1, 1, 2};
@@ -383,7 +383,7 @@ static void halves(xcc_builder *b)
     output(b, sum(b, must(b, xcc_build_add(b, must(b, xcc_build_cast(b, y, XCVM_F32)), v))));
 }
 
-/* Steps that f16 cannot tell add up in the masters. */
+/* Steps that are too small for f16 accumulate in the master copies. */
 START_TEST(masters)
 {
     compilation c;

@@ -1,4 +1,5 @@
-/* Training programs of several processes: parts of a batch, and sums of gradients beside the backward. */
+/* Tests of training programs for several processes: parts of a batch, and sums of gradients during the backward
+ * pass. */
 #include "tests/compiler/training/support.h"
 
 /* loss = the mean of x * w over a batch of any size, w = 1. */
@@ -9,7 +10,7 @@ static void mean_of_batch(xcc_builder *b)
     output(b, must(b, xcc_build_reduce(b, XCVM_OP_ReduceMean, loss, NULL, false)));
 }
 
-/* The other process has what the test says, in the order of the messages. */
+/* The other process has the values of the test, in the order of the messages. */
 typedef struct other_process {
     float values[8];
     size_t messages;
@@ -120,8 +121,8 @@ static void compile_layers(compilation *c, int64_t batch, xcc_scheduling schedul
     xcc_graph_number(c->m.graph);
 }
 
-/* The matrices' sums begin, that of the last layer first, each before the gradients of the layer in front of it are
- * made; all are waited for when they are. Biases travel with the matrix behind them, or alone. */
+/* Sums of the matrices begin with the last layer, each before the gradients of the previous layer are computed. All are
+ * finished before the update. A bias is in the message of the next matrix, or in its own. */
 START_TEST(sums_beside_the_backward)
 {
     compilation c;
