@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The case files: one for each instruction, in the room of its kernel. */
+/* The case files: one for each instruction, in the directory of its kernel. */
 static glob_t files;
 
-/* Where the instruction's name begins in the path of its case file. */
+/* Position of the instruction's name in the path of its case file. */
 static const char *instruction_of(const char *path, size_t *length)
 {
     const char *name = strrchr(path, '/') + 1;

@@ -1,5 +1,5 @@
-/* What the kernels in the folders simd promise: the same bits for any number of threads, for any place of an element,
- * and in place; and nearly the same for every instruction set. */
+/* Tests of kernels in simd directories: the same bits for any number of threads, for any position of an element, and in
+ * place; and nearly the same for every instruction set. */
 #include "ops/util/kernel.h"
 #include "ops/table/table.h"
 #include "tests/ops/run_kernel.h"
@@ -171,7 +171,7 @@ START_TEST(unary_elements)
 }
 END_TEST
 
-/* Exp has vector code of its own for some instruction sets: floats of all magnitudes, subnormal results among them. */
+/* Exp has separate vector code for some instruction sets: floats of all magnitudes, subnormal results among them. */
 START_TEST(exponentials)
 {
     const int64_t dims[] = {LIMIT};
@@ -259,7 +259,7 @@ START_TEST(reduced_elements)
         call_in(&c, XCVM_F32, 3, shapes[s].x, x);
         call_in(&c, XCVM_I64, 1, &shapes[s].axis_count, axes);
         call_out(&c, XCVM_F32, 3, shapes[s].y, y);
-        /* Sums of numbers of both signs cancel, so the error is one of what was summed up. */
+        /* Sums of numbers of both signs cancel, so the error is relative to the summands. */
         check_call(&c, results, sqrt((double)count));
     }
 }

@@ -78,7 +78,7 @@ START_TEST(agreement)
 }
 END_TEST
 
-/* What holds already costs nothing; an output that nobody asked about does not count. */
+/* A bound that holds already has no effect, and outputs without a bound are ignored. */
 START_TEST(agreement_of_one_output)
 {
     quantizing z;
@@ -112,7 +112,7 @@ START_TEST(both_bounds)
     bound(&z, scores, ROUGHLY(.min_agreement = 0.01, .max_error = error), &report);
     ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->max_error, error);
     ck_assert_uint_eq(report.kept_nodes, 1);
-    /* Nothing is far from what was seen. */
+    /* The estimate is close to the measurement. */
     ck_assert_int_eq(report.method, XCC_RANGE_MINMAX);
     close_quantizing(&z);
 }
@@ -226,8 +226,8 @@ static double error_on_others(const quantizing *z)
     return most / (greatest - least);
 }
 
-/* What is clipped at the range that squares are least with is off too far; with the tail, it is not, and nor are inputs
- * beyond all that were seen. */
+/* Clipping at the range of least squares causes too large an error. With the tail estimate it does not, even for inputs
+ * beyond all of the data. */
 START_TEST(inputs_beyond)
 {
     static const char text[] = "opset 13\ninput x f32[1x4]\noutput y\n"
@@ -258,7 +258,7 @@ START_TEST(inputs_beyond)
 }
 END_TEST
 
-/* All that were judged, one by one, and some models: the search says what it did. */
+/* Measures all nodes one by one and some models: the callback reports each step. */
 START_TEST(search_is_told)
 {
     quantizing z;

@@ -53,7 +53,7 @@ START_TEST(ranges_become_alike)
 }
 END_TEST
 
-/* What limits, saturates, leaves the model or is read otherwise has its own scale. */
+/* Channels of tensors that are limited, saturate, are outputs or have other readers keep their scale. */
 START_TEST(channels_that_stay)
 {
     static const char *const texts[] = {

@@ -1,4 +1,4 @@
-/* GPTQ: what rounding by second moments makes of sums of products, by itself and in the quantizer. */
+/* Tests of GPTQ: the effect of rounding by second moments on sums of products, alone and in the quantizer. */
 #include "compiler/quantize/gptq.h"
 #include "tests/compiler/quantize/support.h"
 
@@ -23,7 +23,7 @@ static void begin(work *w)
     ck_assert_int_eq(xcc_module_init(&w->m, &w->options, &w->error), XCVM_OK);
 }
 
-/* Rows of inputs that go together: a few causes, and a little of its own for each. */
+/* Correlated rows of inputs: a few common causes, and a small independent part each. */
 static float *draw_rows(size_t count, size_t width)
 {
     enum { CAUSES = 3 };
@@ -82,7 +82,7 @@ START_TEST(moments_are_sums_of_products)
 }
 END_TEST
 
-/* The mean square of what the sums are off. */
+/* The mean squared error of the sums. */
 static double error_of(const float *rows, size_t count, size_t groups, size_t inputs, const float *x,
                        const uint8_t *levels, const xcc_grid *grid, const xcc_weight_layout *l)
 {
@@ -271,7 +271,7 @@ static const xcc_quantizer_options forms[] = {
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Every form of weights, and the correction of biases behind it. */
+/* Every form of weights, with the correction of biases. */
 START_TEST(forms_of_weights)
 {
     /* GPTQ is the default. */

@@ -141,7 +141,7 @@ START_TEST(elements_beyond_an_end)
         for (size_t i = 0; i < XCC_BINS; i++)
             count += s->bins[i];
         ck_assert_uint_eq(count, COUNT);
-        /* Every method takes what it would take of the elements that end there. */
+        /* Every method returns the range that it would for elements that end there. */
         for (int method = XCC_RANGE_MINMAX; method <= XCC_RANGE_TAIL; method++) {
             double low, high, low_right, high_right;
             /* Its threshold depends on single bins. */
@@ -185,7 +185,7 @@ START_TEST(percentiles)
 }
 END_TEST
 
-/* The mean squared error of rounding to `levels` between low and high; what is cut off counts eight times. */
+/* The mean squared error of rounding to `levels` between low and high; clipping counts eight times. */
 static double squared(const float *x, double low, double high, int levels)
 {
     const double scale = (high - low) / (levels - 1), zero = rint(-low / scale);
@@ -212,7 +212,7 @@ START_TEST(least_squared_error)
         ck_assert_double_lt(high, s->greatest);
     }
     free(s);
-    /* What is above zero alone keeps all levels for that. */
+    /* If all elements are positive, all levels are used for them. */
     for (size_t i = 0; i < COUNT; i++)
         x[i] = fmaxf(x[i], 0);
     s = see(x, COUNT);

@@ -66,7 +66,7 @@ START_TEST(not_a_number)
 }
 END_TEST
 
-/* Rows beyond the room are taken evenly: half of all have a lead of 1, whatever their number. */
+/* Rows beyond the capacity are sampled evenly: half of all have a lead of 1, whatever their number. */
 START_TEST(many_rows)
 {
     xcc_leads *l = new_leads();

@@ -1,4 +1,4 @@
-/* The quantizer: what is placed where, for which data and forms, and what is written. */
+/* Tests of the quantizer: inserted nodes for each kind of data and form, and the written model. */
 #include "tests/compiler/quantize/support.h"
 
 #include <math.h>
@@ -173,7 +173,7 @@ START_TEST(integer_regions)
     ck_assert(node(r.q, "t")->quantized);
     ck_assert(!node(r.q, "y")->quantized);
     ck_assert_str_eq(node(r.q, "y")->reason, "nothing that computes with integers reads it");
-    /* x, a, t, k, s: the product itself is not rounded in front of its bias. */
+    /* x, a, t, k, s: the product itself is not rounded before its bias. */
     COUNT_OPS(&r, "QuantizeLinear", 5);
     close_result(&r);
     open_result(&r, attention, OPTIONS(.exclude_nodes = (const char *const[]){"s"}, .exclude_node_count = 1), true);
@@ -271,7 +271,7 @@ START_TEST(dead_channels)
 }
 END_TEST
 
-/* Weights are told apart by all of their names, however long these are. */
+/* Weights are distinguished by their whole names, however long. */
 START_TEST(long_names)
 {
     enum { LENGTH = 900 };
@@ -305,7 +305,7 @@ START_TEST(long_names)
 }
 END_TEST
 
-/* Names that are made up say what they are made of, and there may be any number of one stem. */
+/* Generated names contain the original name, and there may be any number of them for one stem. */
 START_TEST(names_that_are_made_up)
 {
     enum { COUNT = 20000 };
@@ -348,7 +348,7 @@ END_TEST
 static const char *const bias_shapes[] = {"1x2", "3x2", "3x1", "2", ""};
 enum { BIAS_SHAPES = sizeof bias_shapes / sizeof *bias_shapes };
 
-/* What Gemm adds keeps its shape. */
+/* The addend of Gemm keeps its shape. */
 START_TEST(biases_of_any_shape)
 {
     char text[400];

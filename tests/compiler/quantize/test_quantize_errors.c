@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Ranges end where the functions that read a tensor tell nothing apart, if nobody else reads it. */
+/* Ranges end where the functions that read a tensor saturate, if it has no other readers. */
 START_TEST(ranges_of_gates)
 {
     static const char gates[] =
@@ -111,8 +111,8 @@ START_TEST(bounded_errors)
 }
 END_TEST
 
-/* Of the first input the first batch has an element ten times the others, so that its steps are coarse. The other's
- * comes in the very last batch, which is not calibrated with, and is cut off. */
+/* The first batch of the first input has an element ten times the others, so its steps are coarse. That of the other
+ * input is in the last batch, which calibration does not use, and is clipped. */
 static xcvm_status read_outliers(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
 {
     const source *s = user;

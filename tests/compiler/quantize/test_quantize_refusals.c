@@ -1,4 +1,4 @@
-/* What the quantizer refuses: models, options, data, and limits of time and memory. */
+/* Tests of the quantizer's refusals: models, options, data, and limits of time and memory. */
 #include "tests/compiler/quantize/support.h"
 
 #include <math.h>
@@ -55,8 +55,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* What the compiler would refuse is looked at before it does: nodes that read what has been merged, that have no
- * result, or that stand in a circle. */
+/* Invalid models are refused before the compiler would: nodes that read merged values, have no result, or form a
+ * cycle. */
 START_TEST(twisted_models)
 {
 #define CONV                                                                                                           \

@@ -1,4 +1,4 @@
-/* What is likely of inputs that nobody has seen, against inputs that are drawn: nine times in ten it has to hold. */
+/* Tests of the tail estimate with random inputs: it must hold nine times in ten. */
 #include "compiler/quantize/histogram.h"
 #include "tests/support.h"
 
@@ -44,8 +44,7 @@ START_TEST(greatest_in_order)
 }
 END_TEST
 
-/* The share of trials in which none of as many further batches goes beyond what was likely, and beyond what was seen.
- */
+/* The share of trials in which as many further batches stay within the estimate, and within the measured range. */
 static void try_tail(double (*tail)(double), double (*likely)(const float *, size_t, size_t), double *held,
                      double *seen_held)
 {
@@ -94,7 +93,7 @@ START_TEST(shares)
 }
 END_TEST
 
-/* Where there are few batches, or all are alike, it is what was seen; and a batch or two far out are no tail. */
+/* With few batches, or equal ones, the estimate is the measurement. One or two outliers are no tail. */
 START_TEST(no_tails)
 {
     seen s = {.count = 0};
@@ -119,8 +118,8 @@ START_TEST(no_tails)
 }
 END_TEST
 
-/* A range reaches beyond what was seen, on either side by its own tail, but not beyond where elements are told apart.
- */
+/* A range exceeds the measurement on each side by its own tail, but not the interval in which readers distinguish
+ * elements. */
 START_TEST(ranges)
 {
     xcc_statistics *s = calloc(1, sizeof *s);

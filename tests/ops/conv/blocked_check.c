@@ -1,4 +1,4 @@
-/* Convolutions of blocked channels beside their definition. */
+/* Compares convolutions of blocked channels with their definition. */
 #include "tests/ops/conv/blocked_check.h"
 #include "ops/table/table.h"
 
@@ -113,13 +113,13 @@ dot(const double *a, const double *b, size_t count)
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* Where channel k of pixel p of image n lies among `blocks` blocks of `area` pixels. */
+/* Index of channel k of pixel p of image n, with `blocks` blocks of `area` pixels. */
 static size_t blocked_place(int64_t n, int64_t k, int64_t p, int64_t blocks, int64_t area)
 {
     return (size_t)(((n * blocks + k / XCVM_CHANNEL_BLOCK) * area + p) * XCVM_CHANNEL_BLOCK + k % XCVM_CHANNEL_BLOCK);
 }
 
-/* What the window of `group` meets at position p of image n, [channels, taps]; zeros in the padding. */
+/* The elements in the window of `group` at position p of image n, [channels, taps]; zeros in the padding. */
 static void gather(const blocked_shape *s, const float *x, int64_t n, int64_t group, int64_t p, double *window)
 {
     const int64_t in = blocked_volume(s->in, s->axes), taps = blocked_volume(s->kernel, s->axes);
@@ -177,7 +177,7 @@ static void describe_shape(const blocked_shape *s, char *text, size_t size)
                      (int)s->kernel[i], (int)s->stride[i], (int)s->dilation[i], (int)s->pad[i], (int)s->pad_end[i]);
 }
 
-/* As attributes have them, depth first if there is one; returns how many. */
+/* Values as attributes have them, depth first if there is one; returns their number. */
 static size_t as_attribute(const blocked_shape *s, const int64_t values[BLOCKED_AXES], int64_t *to)
 {
     size_t count = 0;
@@ -240,8 +240,8 @@ static float *pack(const blocked_shape *s, float *w, xcvm_value *packed)
     return data;
 }
 
-/* The convolution with filters that are halves, beside the same numbers as f32, and by one thread and three; y.data
- * gets the results, and `other` is room for as many. */
+/* The convolution with filters in half precision, compared with the same numbers in f32, with one thread and three.
+ * y.data receives the results, and `other` has the same size. */
 static void check_narrow(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtype dtype, float *other, double allowed,
                          const char *text)
 {
@@ -271,7 +271,7 @@ static void check_narrow(xcvm_kernel_run run, xcvm_BlockedConv_args a, xcvm_dtyp
     free(wide);
 }
 
-/* What is multiplied: the numbers, or what they are rounded to. */
+/* The factors: the numbers, or their rounded values. */
 static float *multiplied(const blocked_shape *s, const float *numbers, size_t count)
 {
     float *to = floats(count, NULL);
@@ -297,7 +297,7 @@ typedef struct convolution {
     int64_t strides[BLOCKED_AXES], pads[2 * BLOCKED_AXES], dilations[BLOCKED_AXES];
     size_t axes;
     double *definition;
-    float *least; /* what the first build makes */
+    float *least; /* result of the first build */
 } convolution;
 
 static void define_results(convolution *c)
@@ -423,7 +423,7 @@ static void check_build(convolution *c, size_t build, xcvm_kernel_run run, float
                                      .affine = affine_of(s)};
     check_inferred(c, a);
     run_kernel(run, &a, 1, "BlockedConv");
-    /* The residual's memory taken over, and more threads. */
+    /* The result overwrites the residual, with more threads. */
     y.data = second;
     if (s->residual) {
         memcpy(second, c->blocked_residual, c->result * sizeof *second);

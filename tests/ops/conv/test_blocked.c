@@ -1,5 +1,5 @@
-/* Convolutions of blocked channels against their definition in f64, for shapes of all kinds: with whatever lies beyond
- * the channels, in place, and with the same bits for any number of threads. */
+/* Tests of convolutions of blocked channels against their definition in f64, for shapes of all kinds: with any values
+ * beyond the channels, in place, and with the same bits for any number of threads. */
 /* Takes long. */
 #include "ops/conv/blocked.h"
 #include "ops/elementwise/activation.h"
@@ -7,7 +7,7 @@
 
 #include <check.h>
 
-/* Positions that lie apart, up to farther than any map is wide, with whatever padding that takes. */
+/* Positions that are far apart, even farther than the image is wide, with the padding that this requires. */
 static void spread(blocked_shape *s, int axis)
 {
     static const int64_t dilations[] = {1, 2, 5, 12, 36};
@@ -17,7 +17,7 @@ static void spread(blocked_shape *s, int axis)
     s->pad_end[axis] = blocked_random_below(3) == 0 ? blocked_random_from(0, reach + 3) : reach / 2;
 }
 
-/* What the algorithm asks for, and whether channels are plain or in groups where it leaves that open. */
+/* Constraints of the algorithm, and plain or grouped channels if it allows both. */
 static void suit_algorithm(blocked_shape *s, int axes)
 {
     if (s->algorithm == XCVM_BLOCKED_depthwise) {
@@ -118,7 +118,7 @@ static blocked_shape random_shape(int algorithm, bool dilated, int all)
     }
 }
 
-/* Each test is a process of its own, which takes longer to begin than a convolution takes: so many at a time. */
+/* Each test is a process, which takes longer to start than a convolution, so several are tested at a time. */
 enum { AT_A_TIME = 30, KNOWN_DEEP = 15 };
 
 START_TEST(random_convolutions)
@@ -164,8 +164,8 @@ START_TEST(pairs)
 }
 END_TEST
 
-/* Slices of results that read padding alone through the first filters: their sums begin with filters that lie in
- * another portion for each size of vectors. */
+/* Slices of results whose first filters read only padding. Their sums begin with filters that are in another portion
+ * for each vector size. */
 START_TEST(pairs_behind_padding)
 {
     for (int64_t pad = 1; pad < 7; pad++) {
@@ -220,7 +220,7 @@ START_TEST(known_deep_convolutions)
         {64, 64, {40, 40, 9}, {1, 1, 3}, {1, 1, 1}, XCVM_BLOCKED_direct, 0},
         {32, 64, {60, 60, 11}, {1, 1, 7}, {1, 1, 2}, XCVM_BLOCKED_direct, 0},
         {96, 32, {20, 20, 3}, {1, 1, 1}, {1, 1, 1}, XCVM_BLOCKED_direct, 0},
-        /* So many slices that a band is one tile, of which there are four, for three threads. */
+        /* So many slices that a band is one of four tiles, for three threads. */
         {128, 16, {16, 4, 50}, {3, 3, 1}, {1, 1, 1}, XCVM_BLOCKED_winograd, 4},
         {64, 32, {14, 14, 6}, {1, 1, 1}, {2, 2, 2}, XCVM_BLOCKED_direct, 0},
         {64, 128, {28, 28, 8}, {3, 3, 3}, {2, 2, 2}, XCVM_BLOCKED_direct, 0},
@@ -359,7 +359,7 @@ START_TEST(long_sums)
 }
 END_TEST
 
-/* Windows whose positions lie farther apart than what it would be sensible to copy. */
+/* Windows whose positions are too far apart for a copy of the image. */
 START_TEST(far_apart)
 {
     for (int algorithm = XCVM_BLOCKED_direct; algorithm <= XCVM_BLOCKED_depthwise; algorithm++) {

@@ -1,4 +1,4 @@
-/* Activations in the store of convolutions of blocked channels, against what they are in f64. */
+/* Tests of activations in the store of convolutions of blocked channels, against f64. */
 #include "ops/elementwise/activation.h"
 #include "ops/conv/blocked.h"
 #include "tests/ops/run_kernel.h"
@@ -14,7 +14,7 @@ static xcvm_value tensor(int rank, const int64_t *dims, float *data)
     return v;
 }
 
-/* What the store makes of each number: by a window of one pixel that leaves it as it is. */
+/* Results of the store for each number: the window has one pixel and does not change it. */
 static void activate(xcvm_kernel_run run, int activation, xcvm_floats params, float *numbers, int64_t width,
                      float *results)
 {
@@ -38,7 +38,7 @@ static void activate(xcvm_kernel_run run, int activation, xcvm_floats params, fl
     run_kernel(run, &a, 1, "BlockedConv");
 }
 
-/* y = scale / (1 + e to the -t), and what it may be off by. */
+/* y = scale / (1 + exp(-t)), and its tolerance. */
 static void check_logistic(const char *name, float x, float y, double scale, double t)
 {
     if (isnan(t) || (isinf(scale) && t < -200.0)) {

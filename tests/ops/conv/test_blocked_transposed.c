@@ -45,13 +45,13 @@ static xcvm_value tensor(xcvm_dtype dtype, int rank, const int64_t *dims, void *
     return v;
 }
 
-/* Where channel c of pixel p of image n lies, of `channels` channels and `area` pixels. */
+/* Index of channel c of pixel p of image n, for `channels` channels and `area` pixels. */
 static int64_t blocked_index(int64_t n, int64_t c, int64_t p, int64_t channels, int64_t area)
 {
     return ((n * xcvm_blocks_of(channels) + c / BLOCK) * area + p) * BLOCK + c % BLOCK;
 }
 
-/* What x [batch, channels, in] spreads over y [batch, outputs, out]. */
+/* Scatters x [batch, channels, in] over y [batch, outputs, out]. */
 static double *define(const shape *s, const float *x, const float *w, const float *b)
 {
     const int64_t area = s->out[0] * s->out[1], in_area = s->in[0] * s->in[1], count = s->batch * s->outputs * area;
@@ -219,7 +219,7 @@ START_TEST(by_definition)
 }
 END_TEST
 
-/* Bands of rows, several groups of outputs, and an image that is read where it lies. */
+/* Bands of rows, several groups of outputs, and an image that is read in place. */
 START_TEST(large)
 {
     static const shape shapes[] = {

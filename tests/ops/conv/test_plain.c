@@ -1,5 +1,5 @@
-/* Conv, ConvTranspose and ConvFilterGradient of f32 beside f64, for shapes of all kinds, so that every way of computing
- * them is taken: by each instruction set, and with the same bits for any number of threads. */
+/* Tests of Conv, ConvTranspose and ConvFilterGradient of f32 against f64, with shapes for all algorithms, each
+ * instruction set, and with the same bits for any number of threads. */
 #include "tests/ops/run_kernel.h"
 #include "ops/table/table.h"
 #include "tests/support.h"

@@ -23,8 +23,8 @@ static void put_number(bytes *b, uint64_t value, int count, bool little)
         PUT(b, (uint8_t)(value >> 8 * (little ? i : count - 1 - i)));
 }
 
-/* What decoding `file` comes to in `limit` bytes; `deadline` in ns, 0 for none. Whatever it is, everything is given
- * back. */
+/* Result of decoding `file` with a limit of `limit` bytes; `deadline` in ns, 0 for none. All memory must be
+ * released. */
 static xcvm_status decode(const bytes *b, size_t limit, uint64_t deadline, xcvm_error *error)
 {
     xcvm_heap *heap;
@@ -61,8 +61,8 @@ static void check_refused(bytes *b, size_t limit, uint64_t deadline, xcvm_status
 
 /* ---- JPEG ---- */
 
-/* A progressive image of one component, of which every scan but the first says nothing. Its tables have one code, a
- * bit 0, for the symbol 0. */
+/* A progressive image of one component, whose scans after the first are empty. Its tables have one code, a bit 0, for
+ * the symbol 0. */
 static bytes progressive(uint16_t size, int scans)
 {
     bytes b = {.bits = 0};
@@ -96,7 +96,7 @@ START_TEST(jpeg_scans)
 }
 END_TEST
 
-/* Its coefficients take two bytes a pixel beside the result, which takes three. */
+/* Its coefficients take two bytes per pixel in addition to the result, which takes three. */
 START_TEST(jpeg_memory)
 {
     bytes b = progressive(2048, 2);
@@ -142,7 +142,7 @@ static void put_chunk(bytes *b, const char *name, const bytes *contents)
     put_number(b, contents->file.length, 4, false);
     put(b, name, 4);
     put(b, contents->file.at, contents->file.length);
-    put_number(b, 0, 4, false); /* nobody checks it */
+    put_number(b, 0, 4, false); /* no component checks it */
 }
 
 static bytes png(uint32_t size, size_t count)

@@ -1,4 +1,4 @@
-/* Kernels of images on sizes that take all of their ways, for each instruction set, beside plain sums. */
+/* Tests of image kernels with sizes for all of their paths, for each instruction set, against plain sums. */
 #include "ops/util/kernel.h"
 #include "ops/table/table.h"
 #include "tests/ops/run_kernel.h"
@@ -17,7 +17,7 @@ static xcvm_value *tensor(xcvm_dtype dtype, int rank, const int64_t *dims)
 
 static float noise(uint32_t *state) { return (float)(test_random(state) >> 8) / (float)(1 << 24); }
 
-/* What a linear sample is, in f64: corners outside are zeros, or the nearest inside. */
+/* A linear sample in f64: corners outside are zeros, or the nearest pixels inside. */
 static double sample(const float *image, int64_t height, int64_t width, double x, double y, bool border)
 {
     double sum = 0;

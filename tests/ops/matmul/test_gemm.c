@@ -1,5 +1,5 @@
-/* Products with scratch that was asked for once: blocks at the edges of a larger product need no more, and all ways
- * that the panels of b are read give the sums. */
+/* Products with scratch memory that was requested once: blocks at the edges of a larger product need no more, and all
+ * layouts of the panels of b give the sums. */
 #include "ops/matmul/simd/gemm.h"
 
 #include <check.h>
@@ -52,7 +52,7 @@ END_TEST
 /* Small whole numbers, whose sums are exact. */
 static float number(size_t i) { return (float)(i * 2654435761u >> 16 & 15) - 7.0f; }
 
-/* The product with memory of its own for each operand, so that sanitizers see what is read past its end. */
+/* The product with separate memory for each operand, so that sanitizers detect reads past its end. */
 static void check_product(size_t m, size_t n, bool turned)
 {
     xcvm_gemm g = product(m, n, n, turned);

@@ -1,5 +1,5 @@
-/* Packing, and products and recurrences with what was packed, at every edge of tiles and panels: against sums in f64,
- * with every instruction set that this CPU has, and to the same bits with any number of threads. */
+/* Tests of packing, and of products and recurrences with packed weights, at all edges of tiles and panels: against sums
+ * in f64, with every instruction set of this CPU, and with the same bits for any number of threads. */
 #include "base/isas.h"
 #include "ops/table/table.h"
 #include "ops/util/convert.h"
@@ -143,8 +143,8 @@ START_TEST(large_products)
 }
 END_TEST
 
-/* Sums of a row as long as those behind a convolutional network: rounding, relative to the results' own size, stays
- * near that of short sums. One running sum over all rows exceeds the bound. */
+/* Sums as long as those after a convolutional network: rounding, relative to the size of the results, stays near that
+ * of short sums. One running sum over all rows exceeds the bound. */
 START_TEST(long_sums)
 {
     enum { N = 64, K = 25000 };
@@ -191,8 +191,8 @@ static double dot(const float *a, const double *x, size_t count)
     return sum;
 }
 
-/* One direction and batch entry by the formulas of ONNX. h and c, zero before, are the last state; y gets all, `stride`
- * apart. */
+/* One direction and batch entry by the formulas of ONNX. h and c, initially zero, become the last state; y receives
+ * all, `stride` apart. */
 static void reference(const shape *s, const float *x, size_t x_stride, const float *w, const float *r, const float *b,
                       bool backward, double *y, size_t stride)
 {

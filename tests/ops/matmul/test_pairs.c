@@ -54,7 +54,7 @@ START_TEST(rounding)
             const bool here = j == 5 * 2 || j == 6 * 2 + 1 || j == 32 + 7 * 2;
             ck_assert_uint_eq(pairs[j], here ? numbers[i].to : 0);
         }
-        /* The same of what it is multiplied with: times 1, of numbers that are no NaN. */
+        /* The same rounding for the other operand: times 1, of numbers that are not NaN. */
         xcvm_value a = TENSOR(1, 3), b = TENSOR(3, 1), y = TENSOR(1, 1);
         const float row[] = {0, numbers[i].from, 0}, column[] = {0, 1, 0};
         memcpy(a.data, row, sizeof row);

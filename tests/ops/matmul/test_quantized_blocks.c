@@ -303,7 +303,7 @@ START_TEST(longest_block)
 }
 END_TEST
 
-/* What is not finite stays so: in f32 as the formula says, in 8 bits as NaN. Zeros stay zeros. */
+/* Non-finite numbers stay non-finite: in f32 by the formula, in 8 bits as NaN. Zeros stay zeros. */
 START_TEST(special_numbers)
 {
     product p;

@@ -85,7 +85,7 @@ static const run_of runs[] = {
      {0.854808152f, -1.90442598f, 0.477760553f, 2.75408792f, -0.189742848f, -0.0958291888f}},
 };
 
-/* One parameter p, which takes a gradient and the number of the step from outside. */
+/* One parameter p; its gradient and the number of the step are inputs. */
 static xcvm_program *program_of(const run_of *r)
 {
     char text[3000], moments[8][40] = {{0}}, list[200] = "", states[600] = "", loads[600] = "";
@@ -369,7 +369,7 @@ END_TEST
 
 /* ---- Failures ---- */
 
-/* Whether a gradient fits shows in the run: in front of the tail, so that neither it nor the Store has any effect. */
+/* The run checks gradients before the tail, so neither the tail nor the Store has any effect. */
 START_TEST(gradients_that_do_not_fit)
 {
     float g[4] = {1, 2, 3, 4};
@@ -394,7 +394,7 @@ START_TEST(gradients_that_do_not_fit)
 }
 END_TEST
 
-/* A step takes no memory: in the first run the session may, behind that none does. */
+/* A step allocates nothing: the session may in the first run, and not afterwards. */
 START_TEST(steps_take_no_memory)
 {
     static float g[ALL];

@@ -34,7 +34,7 @@ static void fill_bytes(void *bytes, size_t count, fill how, uint8_t extreme)
         ((uint8_t *)bytes)[i] = how == EXTREME ? extreme : (uint8_t)random_below(256);
 }
 
-/* Half a step below the limit, ties included: what the kernels say of a sum. */
+/* Half a step below the limit, ties included: the kernels' result for a sum. */
 static int64_t requantized(int64_t sum, float scale, int64_t zero, int64_t low, int64_t high)
 {
     const float v = (float)(int32_t)sum * scale;
@@ -46,7 +46,7 @@ typedef struct conv_case {
     int64_t images, height, width, channels, outputs, group, kernel[2], stride[2], dilation[2], pads[4];
 } conv_case;
 
-/* Scales around what brings the sums of so many products into 8 bits, some of which are exact halves. */
+/* Scales that bring sums of this many products into 8 bits, some of which are exact halves. */
 static void fill_numbers(xcvm_value *b, xcvm_value *scale, int64_t products)
 {
     for (size_t i = 0; i < xcvm_element_count(b); i++) {
@@ -113,8 +113,8 @@ static void check_elements(const conv_case *c, const xcvm_QuantizedConv_args *a,
                 }
 }
 
-/* Every variant of the instruction's kernel, with one thread and with three, computes what is expected and writes
- * nothing behind y; `given` is what the kernel is called with, `args` say the same as those of QuantizedConv. */
+/* Every variant of the instruction's kernel, with one thread and with three, computes the expected result and writes
+ * nothing after y. `given` are the kernel's arguments; `args` are the same as those of QuantizedConv. */
 static void check_kernels(const conv_case *c, xcvm_opcode opcode, const void *given,
                           const xcvm_QuantizedConv_args *args, const int8_t *w)
 {
@@ -129,7 +129,7 @@ static void check_kernels(const conv_case *c, xcvm_opcode opcode, const void *gi
         }
 }
 
-/* As depthwise where every channel is a group and `depthwise` says so. */
+/* As depthwise if every channel is a group and `depthwise` is set. */
 static void check_conv(const conv_case *c, fill how, bool depthwise)
 {
     const int64_t taps = c->kernel[0] * c->kernel[1], channels = c->channels / c->group, zero = random_below(256);
@@ -211,7 +211,7 @@ START_TEST(convolutions)
         const conv_case c = random_conv(i % 3 == 2);
         check_conv(&c, i % 10 == 9 ? EXTREME : RANDOM, i % 3 == 2);
     }
-    /* Whole tiles, and all ways to cut panels up. */
+    /* Whole tiles, and all divisions of panels. */
     for (int64_t outputs = 16; outputs <= 128; outputs += 16) {
         const conv_case c = {1, 5, 7, 32, outputs, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
         check_conv(&c, RANDOM, false);

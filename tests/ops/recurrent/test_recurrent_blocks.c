@@ -1,5 +1,5 @@
-/* Recurrences with weights in blocks beside those with the same weights as f32, with every instruction set that this
- * CPU has, and to the same bits with any number of threads. */
+/* Tests of recurrences with weights in blocks against those with the same weights in f32, with every instruction set of
+ * this CPU, and with the same bits for any number of threads. */
 #include "base/isas.h"
 #include "ops/matmul/quantized_blocks.h"
 #include "ops/table/table.h"
@@ -15,7 +15,7 @@ typedef struct shape {
 
 enum { STEPS = 5 };
 
-/* Codes, scales and offsets (f32, or none) at random, and as the floats that they stand for, in panels. */
+/* Random codes, scales and offsets (f32, or none), and the floats that they represent, in panels. */
 static void make_weights(const xcvm_qblocks *b, bool offsets, xcvm_value *codes, xcvm_value *scales, xcvm_value *of,
                          xcvm_value *panels)
 {

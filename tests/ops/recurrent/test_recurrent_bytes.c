@@ -1,5 +1,5 @@
-/* QuantizedLSTM beside plain arithmetic, with every instruction set that this CPU has, and to the same bits with any
- * number of threads: one step from states that are given, and many steps, which are one after the other. */
+/* Tests of QuantizedLSTM against plain arithmetic, with every instruction set of this CPU, and with the same bits for
+ * any number of threads: one step from given states, and many consecutive steps. */
 #include "ops/matmul/packed.h"
 #include "ops/quantize/quantized_panels.h"
 #include "tests/ops/support.h"
@@ -59,7 +59,7 @@ static void make_weights(network *t, bool extreme)
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
-/* A state as bytes of its own range, less their zero point; returns the scale. */
+/* A state as bytes of its own range, minus their zero point; returns the scale. */
 static float quantize(const float *x, size_t count, int64_t *q)
 {
     float low = 0, high = 0;

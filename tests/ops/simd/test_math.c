@@ -6,7 +6,8 @@
 #include <check.h>
 #include <float.h>
 
-/* The error of y in units of the last place of the exact result; subnormal results count as the least normal number. */
+/* The error of y in units of the last place of the exact result. Subnormal results have the unit of the smallest normal
+ * number. */
 static double ulps(float y, double exact)
 {
     if (isnan(exact) || isnan(y))

@@ -65,7 +65,7 @@ START_TEST(results)
     ck_assert(start(&b, 0));
     ck_assert_int_eq(xcvm_kernel_allocate(&b.k, &y, XCVM_F32, 2, (int64_t[]){2, 3}), XCVM_OK);
     ck_assert_uint_eq(y.bytes, 24);
-    /* Its own dimensions may be asked for again. */
+    /* Its own dimensions may be requested again. */
     ck_assert_int_eq(xcvm_kernel_allocate(&b.k, &y, XCVM_F64, y.rank, y.dims), XCVM_OK);
     ck_assert_uint_eq(y.bytes, 48);
     ck_assert_int_eq(xcvm_kernel_allocate(&b.k, &z, XCVM_F32, 2, (int64_t[]){INT64_MAX, 3}), XCVM_OUT_OF_RANGE);
@@ -73,7 +73,7 @@ START_TEST(results)
     ck_assert_ptr_eq(z.data, y.data);
     xcvm_value_clear(&y);
     memset(z.data, 1, z.bytes);
-    /* What is only lent is copied. */
+    /* Lent values are copied. */
     xcvm_value lent = z, copy = {.refs = 0};
     lent.storage = NULL;
     lent.memory_kind = XCVM_MEMORY_ARENA;
@@ -157,7 +157,7 @@ START_TEST(unknown_dimensions)
     schema.shape = leave_open;
     ck_assert_int_eq(xcvm_kernel_execute(&b.k, &schema, &args), XCVM_INTERNAL);
     ck_assert_str_eq(b.error.message, "the dimensions of y, f32[?], do not follow from the operands");
-    /* Where the row says that the kernel allocates, it is the kernel that is asked. */
+    /* If the definition says that the kernel allocates the result, the kernel does. */
     xcvm_field fields[8];
     ck_assert_uint_le(schema.field_count, 8);
     memcpy(fields, schema.fields, schema.field_count * sizeof *fields);
@@ -264,7 +264,7 @@ START_TEST(failures_leave_nothing)
 }
 END_TEST
 
-/* A sequence whose register is freed right after is taken over: its items stay where they are. */
+/* If the register of a sequence is freed directly afterwards, its items are moved, not copied. */
 START_TEST(insertion_is_linear)
 {
     enum { COUNT = 2000 };

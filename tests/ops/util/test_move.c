@@ -131,7 +131,7 @@ START_TEST(sorting_keeps_equals_in_order)
     static int64_t items[500], spare[500];
     const xcvm_kernel k = {.error = NULL};
     for (size_t count = 0; count <= 500; count += 1 + count / 5) {
-        /* Units count up, so that they tell the order among equal tens. */
+        /* Units are increasing numbers, so they show the order among equal tens. */
         for (size_t i = 0; i < count; i++)
             items[i] = (int64_t)(below(20) * 10 + i * 10 / 501);
         ck_assert_int_eq(xcvm_order_sort(&k, items, spare, count, compare_tens, NULL), XCVM_OK);
@@ -172,7 +172,7 @@ START_TEST(random_numbers)
     double sum = 0, squares = 0, uniform = 0, least = 1, most = 0;
     uint64_t a = 7, b = 7, c = 7, d = 7;
     static double uniforms[COUNT], normals[COUNT];
-    /* In two parts, of which one is no number of blocks. */
+    /* In two parts, one of which is not a number of blocks. */
     xcvm_random_uniforms(&a, 777, uniforms);
     xcvm_random_uniforms(&a, COUNT - 777, uniforms + 777);
     xcvm_random_normals(&b, 777, normals);

@@ -1,4 +1,4 @@
-/* Inference where less is known than at run time; what is known is tested by the case files. */
+/* Tests of inference with partial knowledge; the case files test full knowledge. */
 #include "ops/util/shape.h"
 #include "ops/table/table.h"
 
@@ -154,7 +154,7 @@ START_TEST(types)
                   "b has the wrong type (seq(?); expected a tensor)");
     check_refused(INFER(SequenceLength, .y = &y, .s = &f), XCVM_TYPE_MISMATCH,
                   "s has the wrong type (f32[2]; expected a sequence)");
-    /* What is unknown passes, and what is known of the others is used. */
+    /* Unknown operands are accepted, and known facts of the others are used. */
     ck_assert_int_eq(INFER(Add, .y = &y, .a = &u, .b = &f), XCVM_OK);
     CHECK_RANK_UNKNOWN(y, F32);
     ck_assert_int_eq(INFER(Add, .y = &y, .a = &typeless, .b = &f), XCVM_OK);
@@ -312,7 +312,7 @@ START_TEST(indices)
 }
 END_TEST
 
-/* Every rule is to take operands of which nothing is known, as long as they are there. */
+/* Every rule must accept operands without any known facts, if they are present. */
 START_TEST(nothing_known)
 {
     for (int64_t opcode = 1; opcode < XCVM_OPCODE_LIMIT; opcode++) {
