@@ -39,14 +39,14 @@ for model; do
     esac
     for threads in 1 2; do
         for round in $(seq "$rounds"); do
-            # Not through pipes: what reads them would be starting while the first run is measured.
+            # Not through pipes: their readers would start while the first run is measured.
             "$xcvm" bench "$out/$name.bin" --threads "$threads" --iterations "$count" >"$out/last.txt"
             tail -1 "$out/last.txt" | sed "s/^/$name /" >>"$lines"
             "$out/ort_bench" "$model/model.onnx" "$threads" "$count" >"$out/last.txt"
             sed "s/^/$name /" "$out/last.txt" >>"$lines"
         done
     done
-    # Where the time goes, by instruction, on one thread: the first table of the profile, down to one per cent.
+    # The time by instruction on one thread: the first table of the profile, down to one percent.
     "$xcvm" profile "$out/$name.bin" --threads 1 | awk -v model="$name" '
         NF == 0 { exit }
         NR > 1 && $5 >= 1 { print model, "part", "name=" $1, "share=" $5, "gflops=" $6, "gbs=" $7 }' >>"$lines"

@@ -60,7 +60,7 @@ measure() {
         folder=$out/level$level
         for count in $threads; do
             for round in $(seq "$rounds"); do
-                # Not through pipes: what reads them would be starting while the first run is measured.
+                # Not through pipes: their readers would start while the first run is measured.
                 "$xcvm" bench "$folder/$2.bin" --threads "$count" --duration "$duration" \
                     -i "tokens=1x$3xi64=@$folder/$2/input_0.i64" -i last=511 -i total=512 >"$out/last.txt"
                 sed -n "s/^xcvm threads/$1 $level xcvm threads/p" "$out/last.txt" >>"$lines"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the models that compare.sh runs, as folders with model.onnx and PyTorch's own result.
+# Makes the models that compare.sh runs: directories with model.onnx and PyTorch's result.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/install-packages.sh python3-torch python3-torchvision python3-onnx

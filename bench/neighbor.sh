@@ -1,7 +1,7 @@
 #!/bin/sh
-# neighbor.sh [MODEL...]: XCVM and ONNX Runtime beside a process that keeps one processor busy, as a Markdown table: time of
-# two threads over that of one, with the neighbor and without. Models as for compare.sh. On more than two processors all
-# is held to two.
+# neighbor.sh [MODEL...]: XCVM and ONNX Runtime while another process keeps one processor busy. Prints a Markdown table
+# of the time of two threads over that of one, with and without the other process. Models as for compare.sh. All
+# processes are bound to two processors.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out

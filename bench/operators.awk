@@ -1,6 +1,6 @@
 #!/usr/bin/awk -f
-# The lines of operators.sh, "OPERATOR.FORM.TYPE xcvm|ort median_ms=.. ...", into a Markdown table with the slowest first,
-# behind the geometric means and what has no figures.
+# Converts the lines of operators.sh, "OPERATOR.FORM.TYPE xcvm|ort median_ms=.. ...", to a Markdown table, slowest
+# first, after the geometric means and the entries without numbers.
 {
     if (!($1 in seen)) {
         seen[$1] = 1
@@ -24,7 +24,7 @@ END {
             missing[++missed] = sprintf("`%s` has no figure of %s: %s", name, side, why[name, side == "XCVM" ? "xcvm" : "ort"])
             continue
         }
-        # A run of ONNX Runtime takes some microseconds at least; both are taken for at least one.
+        # A run of ONNX Runtime takes at least some microseconds; both times are at least one microsecond.
         ratio[name] = (best[name, "ort"] > 0.001 ? best[name, "ort"] : 0.001) / (best[name, "xcvm"] > 0.001 ? best[name, "xcvm"] : 0.001)
         # Sorted in as it comes.
         for (at = ++count; at > 1 && ratio[sorted[at - 1]] > ratio[name]; at--)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# process.sh: whole processes, from exec to exit: a model loaded, run once, its result printed; beside ONNX Runtime doing
-# the same. As a Markdown table; the median of 21 each, in turn.
+# process.sh: compares whole processes with ONNX Runtime, from exec to exit: load a model, run it once, print the
+# result. Prints a Markdown table with the median of 21 alternating runs each.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out

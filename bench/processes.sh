@@ -21,7 +21,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mkdir -p "$out"
 [ -f "$folder/model.onnx" ] || "${PYTHON:-/usr/bin/python3}" bench/make_training.py "$(dirname "$folder")" "$(basename "$folder")" >&2
 
-# learn BATCH STEPS [COMMAND...]: in front of the command
+# learn BATCH STEPS [COMMAND...]: COMMAND precedes the training command.
 learn() {
     size=$1 steps=$2
     shift 2

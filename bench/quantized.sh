@@ -30,7 +30,7 @@ if [ -z "$(find "$out/inputs/done" -newer bench/quantized.py 2>/dev/null)" ]; th
     touch "$out/inputs/done"
 fi
 
-# results PROGRAM FOLDER: what it makes of the inputs.
+# results PROGRAM FOLDER: writes the outputs for the inputs.
 results() {
     rm -rf "$2"
     mkdir "$2"
@@ -50,7 +50,7 @@ for name; do
     *) kind=images ;;
     esac
     begin=$(date +%s.%N)
-    # Options may be more than a model can keep; it has no row then, and what it was is on standard error.
+    # A bound may be impossible for a model. It then has no row, and the reason is on standard error.
     # shellcheck disable=SC2086
     "$xcvm" quantize "$model" -d "$out/inputs/$kind.npz" --held-out 0.3334 $options -o "$out/integers.onnx" >"$out/report.txt" || continue
     end=$(date +%s.%N)
@@ -67,7 +67,7 @@ for name; do
     for threads in 1 2; do
         for round in $(seq "$rounds"); do
             for side in floats integers; do
-                # Not through pipes: what reads them would be starting while the first run is measured.
+                # Not through pipes: their readers would start while the first run is measured.
                 "$xcvm" bench "$out/$side.bin" --threads "$threads" --duration "$duration" >"$out/last.txt"
                 sed -n "s/^xcvm threads/$name $side threads/p" "$out/last.txt" >>"$lines"
             done

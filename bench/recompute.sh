@@ -16,7 +16,7 @@ printf '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n'
 for name in ${*:-resnet50 resnet152 densenet121 vgg19 googlenet unet pspnet}; do
     [ -f "$out/$name.onnx" ] || "$python" bench/make_recompute.py "$out" "$name" >&2
     wrt=$("$python" bench/parameters_as_inputs.py "$out/$name.onnx" "$out/inputs.onnx")
-    # METHOD and budget: the three figures of the line that tells what recomputation comes to.
+    # METHOD and budget: the three numbers in the line about recomputation.
     plan() {
         method=$1
         shift

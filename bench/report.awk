@@ -1,6 +1,6 @@
 #!/usr/bin/awk -f
-# The lines of compare.sh into Markdown tables: the best of the rounds for each figure. -v peak=N: what one core reaches,
-# in GFLOP/s; then the text of `notes`, a file, follows what falls short.
+# Converts the lines of compare.sh to Markdown tables, with the best round for each number. -v peak=N: the peak of one
+# core in GFLOP/s; the text of the file `notes` then follows the models below it.
 $2 == "part" {
     for (i = 3; i <= NF; i++) {
         split($i, pair, "=")

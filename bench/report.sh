@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 out=bench/out
 page=docs/benchmarks.md
 operators=docs/operators-benchmark.md
-# Pages are made beside what they replace, and left as they were where a measurement fails.
+# New pages replace the old ones only after all measurements have succeeded.
 trap 'rm -f "$page.new" "$operators.new" docs/benchmarks.svg.new' EXIT
 models=${XCVM_MODELS:-$out/models}
 [ -d "$models" ] || bench/make_models.sh

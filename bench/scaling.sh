@@ -1,6 +1,6 @@
 #!/bin/sh
-# scaling.sh: how time grows with batch, sequence length and depth, beside ONNX Runtime, and with sessions that run side
-# by side, as Markdown tables. Models as for compare.sh.
+# scaling.sh: how time grows with batch size, sequence length and depth, compared with ONNX Runtime, and with concurrent
+# sessions, as Markdown tables. Models as for compare.sh.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tape.sh: what calls on a tape cost, XCVM and PyTorch side by side, as a Markdown table in nanoseconds.
+# tape.sh: the cost of calls on a tape, XCVM and PyTorch side by side, as a Markdown table in nanoseconds.
 set -eu
 cd "$(dirname "$0")/.."
 cmake --build build/release --target tape_bench >/dev/null

@@ -1,5 +1,6 @@
 #!/usr/bin/awk -f
-# The lines of training.sh into Markdown tables: `threads` has the numbers of threads, the first of which is that of the memory's.
+# Converts the lines of training.sh to Markdown tables. `threads` has the numbers of threads; memory is that of the
+# first.
 {
     for (i = 3; i <= NF; i++) {
         split($i, pair, "=")

@@ -1,6 +1,7 @@
 #!/bin/sh
-# training.sh [NAME...]: training steps beside PyTorch's, as Markdown: the networks of make_training.py, whole steps of both,
-# forward, backward and optimizer, in processes of their own, in turn. ROUNDS (3) of SECONDS_EACH (4) for each number of THREADS ("1 2"); a figure is the median of the rounds' medians.
+# training.sh [NAME...]: compares training steps with PyTorch's, as Markdown. Networks are those of make_training.py,
+# and steps consist of forward, backward and optimizer. Both run in separate processes, in alternation. ROUNDS (3) of
+# SECONDS_EACH (4) for each number of THREADS ("1 2"); a number is the median of the rounds' medians.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/training
@@ -24,7 +25,7 @@ for name in $names; do
         done
     done
 done
-# What Python takes with PyTorch in it, before there is a network.
+# Memory of Python with PyTorch, before a network exists.
 "$python" -c 'import resource, torch, torchvision; print("base torch peak_rss_mb=%.1f" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))' >>"$out/lines.txt"
 awk -v threads="$threads" -f bench/training.awk "$out/lines.txt" >"$out/tables.md"
 "$python" bench/stamp.py "$out/tables.md" docs/training-benchmark.md

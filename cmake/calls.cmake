@@ -1,5 +1,5 @@
-# cmake -DINPUT=calls.txt -DOUTPUT=tape_calls.h -P calls.cmake: the header of the tape's calls, from what the C preprocessor
-# makes of tape/calls.h.in.
+# cmake -DINPUT=calls.txt -DOUTPUT=tape_calls.h -P calls.cmake: makes the header of the tape's calls from
+# tape/calls.h.in after the C preprocessor.
 file(READ ${INPUT} text)
 string(REGEX MATCHALL "\nROW [^\n]*" rows "${text}")
 string(FIND "${text}" "\nROW " rows_begin)

@@ -1,5 +1,5 @@
-# cmake -DINPUT=calls.txt -DOUTPUT=tape_calls.def -P calls_table.cmake: the table of the tape's calls, from what the C
-# preprocessor makes of tape/calls.def.in.
+# cmake -DINPUT=calls.txt -DOUTPUT=tape_calls.def -P calls_table.cmake: makes the table of the tape's calls from
+# tape/calls.def.in after the C preprocessor.
 file(READ ${INPUT} text)
 string(REGEX REPLACE "^.*enum {[^\n]*\n" "" text "${text}")
 string(REGEX REPLACE "^\n+" "" text "${text}")

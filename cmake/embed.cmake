@@ -1,5 +1,5 @@
-# cmake -DOUTPUT=file.c -DNAME=symbol -DINPUTS="a.h;b.h" -P embed.cmake: the text of the inputs, one behind the other and
-# without their includes of each other, as a C string.
+# cmake -DOUTPUT=file.c -DNAME=symbol -DINPUTS="a.h;b.h" -P embed.cmake: concatenates the inputs, without their includes
+# of each other, as a C string.
 set(text "")
 foreach(input ${INPUTS})
   file(READ ${input} one)

@@ -1,4 +1,4 @@
-# What `make install` puts where, for pkg-config and find_package(xcvm).
+# Files and directories of `make install`, for pkg-config and find_package(xcvm).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS xcvm xcvm-compiler xcvm-server EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -13,7 +13,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/xcvm-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/xcvm-config.cmake ${PROJECT_BINARY_DIR}/xcvm-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
 
-# Relative to the file itself, so that it is right wherever the tree is installed or moved to.
+# Relative to the file itself, so that the tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." xcvm_pc_to_prefix ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 foreach(package xcvm xcvm-compiler xcvm-server)
   configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)

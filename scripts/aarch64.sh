@@ -1,7 +1,7 @@
 #!/bin/sh
-# aarch64.sh: builds for 64-bit ARM and runs the suites under qemu-user. Tests that start what was built from a shell need
-# the kernel to hand such programs to qemu (binfmt_misc, which Debian's qemu-user-binfmt sets up where it may); elsewhere
-# they are left out, and the script says so. Needs the packages that cmake/aarch64.cmake names; `make aarch64` installs them.
+# aarch64.sh: builds for 64-bit ARM and runs the suites under qemu-user. Tests that start programs from a shell need
+# binfmt_misc, which Debian's qemu-user-binfmt sets up if it is permitted. Otherwise these tests are skipped with a
+# message. cmake/aarch64.cmake lists the necessary packages; `make aarch64` installs them.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null ||
@@ -17,8 +17,8 @@ trap 'rm -rf "$tools"' EXIT
 ln -s "$(command -v aarch64-linux-gnu-gcc)" "$tools/cc"
 started_from_shell='^(cli_|seeds|generate|c_export|tape_static_export)'
 if build/aarch64/tools/xcvm help >/dev/null 2>&1; then
-    # Twenty trainings that are killed and resumed take longer there than all the others; and ranks
-    # would need MPI's library for ARM, which Debian does not install beside the mpirun of this machine.
+    # Twenty killed and resumed trainings take longer there than all other tests. Tests with ranks need MPI's library
+    # for ARM, which Debian cannot install beside the mpirun of this machine.
     set -- -E '^cli_train_(kill|processes)$'
 else
     echo "left out, as a shell cannot start what was built here: $started_from_shell"

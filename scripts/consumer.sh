@@ -1,5 +1,6 @@
 #!/bin/sh
-# consumer.sh BUILD: installs into a folder of its own, builds the example against it in both ways, and runs it.
+# consumer.sh BUILD: installs into a temporary directory, builds the example against it with pkg-config and CMake, and
+# runs it.
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)

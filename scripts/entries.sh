@@ -12,7 +12,7 @@ sed -nE 's/^TAPE_(NO_)?ENTRY\((xcvm_[a-z0-9_]+).*/\2/p' tape/entries.def | sort 
 bad=0
 diff "$work/declared" "$work/rows" || { echo 'tape/entries.def has other functions (>) than the headers (<)' >&2; bad=1; }
 
-# "FUNCTION CHECKED" for each definition: what its body has in TAPE_ENTER or TAPE_BEGIN.
+# "FUNCTION CHECKED" for each definition: the name in TAPE_ENTER or TAPE_BEGIN of its body.
 git ls-files 'tape/*.c' | xargs awk '
     /^[a-z]/ && !/^static/ && !/;$/ && match($0, /xcvm_[a-z0-9_]+\(/) { name = substr($0, RSTART, RLENGTH - 1) }
     name != "" && /TAPE_(ENTER|BEGIN)\(/ {

@@ -2,7 +2,7 @@
 # Installs the Debian packages that are named as arguments and missing, or says how to.
 set -eu
 
-# A library may be there for several architectures, of which the name alone means the machine's own.
+# A library may be installed for several architectures; the plain name selects the machine's own.
 native=$(dpkg --print-architecture)
 missing=
 for package; do

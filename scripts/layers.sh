@@ -210,7 +210,7 @@ END {
     for (here in files)
         if (files[here] > 40)
             print here ": warning: " files[here] " sources, more than 40"
-    # What includes nothing that is left is in no circle.
+    # A file that includes none of the remaining files is in no cycle.
     do {
         removed = 0
         for (m in units) {
@@ -223,7 +223,7 @@ END {
             }
         }
     } while (removed > 0)
-    # What nothing that is left includes only leads to one.
+    # A file that none of the remaining files includes only leads to a cycle.
     do {
         removed = 0
         split("", used)

@@ -9,7 +9,7 @@ if git ls-files -co --exclude-standard 'tests/ops/*.xcvm' | LC_ALL=C.UTF-8 xargs
     exit 1
 fi
 git ls-files -co --exclude-standard '*.c' '*.h' | LC_ALL=C sort | xargs awk -v functions=60 -v files=600 '
-# clang-format gives the brace that opens a function a line of its own, and no other at the margin.
+# clang-format puts the opening brace of a function on its own line, and no other brace at the margin.
 FNR == 1 { check_file() }
 /^\{$/ { name = first; opened = FNR - 1 }
 /^\}/ {

@@ -9,7 +9,7 @@ build=$1
 xcvm=$build/tools/xcvm
 ls "$build"/*-cases/complete >/dev/null 2>&1 || { echo "there are no conformance cases in $build"; exit 1; }
 "$xcvm" ops | awk '$1 ~ /^[0-9]+$/ { print $2 }' >"$build/lowerings-instructions.txt"
-# OPERATOR|what it becomes.
+# OPERATOR|instructions.
 "$xcvm" ops --onnx --markdown | awk -F' [|] ' -v contrib="$(ls "$build/contrib-cases/complete" 2>/dev/null)" '
 /^\| [A-Z]/ && (contrib != "" || $2 != "com.microsoft") { sub(/^\| /, "", $1); sub(/ \|$/, "", $4); print $1 "|" $4 }' \
     >"$build/lowerings-said.txt"
@@ -22,7 +22,7 @@ done
 # OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name".
 find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | while read -r model; do
     "$xcvm" compile "$model" -O0 --dump-after canonicalize 2>/dev/null || continue
-    # What is quantized becomes integers where that is faster on this machine, or asked for.
+    # Quantized models are computed in integers if this is faster on this machine, or on request.
     ! grep -q Quantize "$model" ||
         "$xcvm" compile "$model" --integer always --dump-after canonicalize 2>/dev/null || continue
 done | sed -n 's/^ *\([^#]* = \)\{0,1\}\([A-Za-z0-9]*\)(.*)  # \([A-Za-z0-9]*\).*/\3 \2/p' | sort -u >"$build/lowerings-seen.txt"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# models.sh BUILD: whole models with known results. The digits are the project's own; the others are used where they are:
-# ../shared/models, and what bench/make_models.sh made in $XCVM_MODELS or bench/out/models.
+# models.sh BUILD: whole models with known results: the project's digits, the models of ../shared/models, and those that
+# bench/make_models.sh made in $XCVM_MODELS or bench/out/models.
 set -eu
 xcvm=$1/tools/xcvm
 set -- examples/digits

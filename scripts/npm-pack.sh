@@ -1,6 +1,6 @@
 #!/bin/sh
-# npm-pack.sh FOLDER NAME VERSION: unpacks one package of npm into FOLDER/NAME, without the packages that it depends on, some
-# of which are large or in no registry. Nothing is done if it is there.
+# npm-pack.sh FOLDER NAME VERSION: unpacks one npm package into FOLDER/NAME, without its dependencies, some of which are
+# large or not in a registry. Does nothing if it exists.
 set -eu
 folder=$1 name=$2 version=$3
 [ ! -f "$folder/$name/package.json" ] || exit 0

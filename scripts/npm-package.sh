@@ -1,7 +1,7 @@
 #!/bin/sh
-# npm-package.sh NAME: installs a package of npm's into bench/out/node_modules, and npm before it. Without --prefix npm would
-# install into the nearest parent folder that has a package.json. Exit code 1 if it cannot be had, 77 if there is none for
-# this machine.
+# npm-package.sh NAME: installs an npm package into bench/out/node_modules, and npm if necessary. Without --prefix npm
+# would install into the nearest parent directory with a package.json. Exit code 1 if it cannot be downloaded, 77 if
+# there is none for this machine.
 set -eu
 cd "$(dirname "$0")/.."
 case $(uname -m) in
@@ -11,7 +11,7 @@ x86_64 | aarch64) ;;
     exit 77
     ;;
 esac
-# Node.js from elsewhere than Debian brings an npm of its own, beside which Debian's cannot be installed.
+# Node.js from other sources has its own npm, which conflicts with Debian's.
 command -v npm >/dev/null 2>&1 || scripts/install-packages.sh npm >&2
 mkdir -p bench/out
 npm install --prefix bench/out --ignore-scripts --no-audit --no-fund "$1" >&2

@@ -38,7 +38,7 @@ write cases $(ls -d "$cases"/node/* | awk -v step="$step" 'NR % step == 0')
 "$build/tools/xcvm" test "$written/cases" --rtol 1e-3 --atol 1e-6 --shape-only 'test_bernoulli*' --shape-only 'test_training_dropout*' \
     >"$build/onnx-written.txt" || true
 tail -n 1 "$build/onnx-written.txt"
-# What fails without being written fails here, too.
+# Cases that fail without this conversion fail here, too.
 sed '/^#/d; /^$/d; s/[ :].*//' "$here/tests/conformance.txt" >"$build/onnx-written-known.txt"
 grep '^FAIL' "$build/onnx-written.txt" | grep -vwFf "$build/onnx-written-known.txt" && failed=1
 exit $failed

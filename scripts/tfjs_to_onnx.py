@@ -346,7 +346,7 @@ class GraphModel:
             n.fail(f'operand "{v.name}" is computed; a constant is needed')
         return v.constant
 
-    # Each takes the node and its operands.
+    # Each receives the node and its operands.
 
     def op_Placeholder(self, n):
         shape = n.get("shape") or n.fail("its shape is unknown")

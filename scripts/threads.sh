@@ -4,7 +4,7 @@
 set -eu
 xcvm=$1/tools/xcvm
 embed=$1/examples/embed
-# At once: a test in a process of its own would tell of a race and pass.
+# Without forks: a test in a separate process would report a race and pass.
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

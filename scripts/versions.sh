@@ -1,5 +1,6 @@
 #!/bin/sh
-# versions.sh BUILD: what opsets 18 to 26 changed, which is newer than Debian's python3-onnx; expected values from NumPy.
+# versions.sh BUILD: tests the changes of opsets 18 to 26, which are newer than Debian's python3-onnx; expected values
+# from NumPy.
 set -eu
 build=$1
 cases=$build/version-cases

@@ -14,7 +14,7 @@ awk '!/^#/ { print $1, $2 }' scripts/words.txt >"$work/words"
 git ls-files '*.c' '*.h' '*.def' >"$work/sources"
 git ls-files '*.md' '*.sh' '*.awk' '*.py' '*.txt' '*.in' Makefile | grep -vE '^scripts/words\.txt$|^tests/fuzz/corpus/' >"$work/texts"
 
-# Lines "FILE:LINE:" and what of it is to be looked at.
+# Lines "FILE:LINE:" with the kind of the text, and the text.
 {
     tr '\n' '\0' <"$work/texts" | xargs -0 awk '{ print FILENAME ":" FNR ": text " $0 }'
     tr '\n' '\0' <"$work/sources" | xargs -0 awk '

@@ -83,7 +83,7 @@ def attention(q, k, v, mask=None, past_key=None, past_value=None, nonpad=None, s
     weights = np.exp(stages[2] - np.where(np.isinf(greatest), 0, greatest))
     with np.errstate(invalid="ignore"):
         stages.append(weights / weights.sum(-1, keepdims=True))
-    # A query that sees no key gives 0.
+    # A query without visible keys gives 0.
     y = np.where(np.isnan(stages[3]), 0, stages[3]) @ v
     if flat:
         y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], queries, -1)
@@ -100,7 +100,7 @@ def attention_case(name, q, k, v, outputs=1, opset=23, mask=None, past=None, non
     inputs = [q, k, v, mask, past_key, past_value, nonpad]
     while inputs[-1] is None:
         inputs.pop()
-    # 2: y and qk; 3: y and what is present; 4: all.
+    # 2: y and qk; 3: y and present keys and values; 4: all.
     wanted = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[outputs]
     results = [r if i in wanted else None for i, r in enumerate(results)][: wanted[-1] + 1]
     write(f"attention_{opset}_{name}", "Attention", opset, inputs, results, **attributes)

@@ -20,7 +20,7 @@ check() { # WHAT EXPECTED SAID
     failed=1
 }
 while IFS='|' read -r model ids expected; do
-    # The options behind the file are words of their own.
+    # The options after the file are separate words.
     set -- $model
     file=$folder/$1
     shift

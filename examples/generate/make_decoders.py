@@ -273,7 +273,7 @@ def main():
                    [f"present_{i}" for i in range(LAYERS)])
     cases.append(("stacked", "", greedy))
     recurrent = Recurrent().eval()
-    # So that the ids depend on the state.
+    # Makes the ids depend on the state.
     for parameter in recurrent.parameters():
         parameter.data *= 4
     zeros = torch.zeros(LAYERS, 1, WIDTH)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh BUILD: compiles the network that make_model.py has trained, with caches of 128 tokens as states and weights in
-# several forms, has it go on counting, and checks what it says.
+# several forms, lets it continue a sequence of numbers, and checks the text.
 set -eu
 build=$1
 here=$(dirname "$0")
@@ -27,7 +27,7 @@ done
     --state-pairs 'present.*:past.*'
 check "q8 with activations of 8 bits" "$("$generate" "$folder/int8.bin" 'sixteen seventeen eighteen ' 78)"
 
-# The same seed gives the same text. More tokens than the cache holds are an error.
+# The same seed gives the same text. More tokens than the cache's capacity are an error.
 a=$("$generate" "$folder/f32.bin" 'ten eleven ' 60 1.5 20 0.95 3)
 b=$("$generate" "$folder/f32.bin" 'ten eleven ' 60 1.5 20 0.95 3)
 [ "$a" = "$b" ] || { echo "one seed says '$a' and '$b'" >&2; exit 1; }

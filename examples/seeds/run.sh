@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD: runs the samples of the systems that came before, as they read here, and compares what they print with
-# expected.txt, which PyTorch has computed.
+# run.sh BUILD: runs the samples in the style of other frameworks, and compares their output with expected.txt, which
+# PyTorch has computed.
 set -eu
 build=$1
 here=$(dirname "$0")

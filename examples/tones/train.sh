@@ -1,6 +1,6 @@
 #!/bin/sh
-# train.sh BUILD OUT: trains a recurrent network to tell tones that rise, fall, stay or tremble, and measures it on a fifth
-# of them that it has not heard. The last line is the accuracy.
+# train.sh BUILD OUT: trains a recurrent network to classify tones that rise, fall, stay or tremble, and measures it on
+# a held-out fifth of them. The last line is the accuracy.
 set -eu
 build=$1 out=$2
 here=$(dirname "$0")

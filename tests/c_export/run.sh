@@ -32,7 +32,7 @@ compile() {
     xargs -P "$(nproc)" -n 25 "$compiler" -std=c99 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror "$@" -c
 }
 
-# check TARGET TURN FLAG...: TURN tells which compiler takes the first case
+# check TARGET TURN FLAG...: TURN selects the compiler of the first case.
 check() {
     target=$1 turn=$2
     echo "for $target:"
@@ -62,7 +62,7 @@ check() {
 check any 0 "$@"
 echo "refused:"
 sed 's/.*): //' refused.txt | sort | uniq -c | sort -rn | head -8
-# A run in a loop that does not end takes no more steps than its context allows, and leaves states as they were.
+# A run in an endless loop executes at most the number of steps in its context, and does not change states.
 cat >endless.xcvm <<'END'
 xcvm 1
 input x f32[]
@@ -108,7 +108,7 @@ for cc in $compilers; do
     $cc -std=c99 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror endless.c endless_main.c -o endless -lm
     ./endless || { echo "$cc: a loop that does not end is not bounded" >&2; exit 1; }
 done
-# The main takes a file of weights that is whole, and no other.
+# The main function accepts a complete file of weights only.
 "$build/tools/xcvm" compile "$here/../../examples/digits/model.onnx" --dim batch=1 --emit c --weights-file whole.bin \
     --with-main -o digits_main.c
 cc -std=c99 -O1 digits_main.c -o digits_main -lm

@@ -6,8 +6,8 @@ import random
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
-# ONNX's number of each element type, and the NumPy type that holds its values here; those narrower than NumPy knows are
-# held in a wider one whose values are always exact.
+# ONNX's number of each element type, and the NumPy type of its values here. Types that NumPy lacks have a wider type
+# whose values are exact.
 KINDS = {
     "f32": (1, np.float32), "u8": (2, np.uint8), "i8": (3, np.int8), "u16": (4, np.uint16), "i16": (5, np.int16),
     "i32": (6, np.int32), "i64": (7, np.int64), "str": (8, object), "bool": (9, np.bool_), "f16": (10, np.float16),
@@ -73,7 +73,7 @@ class Case:
         self.kinds_seen = set()
         self.domains = {"": opset}
         self.counter = 0
-        # How the inputs' shapes are declared: the compiler knows all sizes, some, only the rank, or nothing.
+        # Declarations of the inputs' shapes: the compiler knows all sizes, some, only the rank, or nothing.
         self.declaring = self.random.choice(["sizes", "sizes", "sizes", "some", "rank", "nothing"])
         self.constant_share = self.random.choice([0, 0, 0.3, 0.6])
 
@@ -248,7 +248,7 @@ class Case:
             info = graph.input.add(name=name)
             declared = info.type.tensor_type
             declared.elem_type = KINDS[kind][0]
-            # The peer takes lists whose length is not declared for empty ones.
+            # ONNX Runtime treats lists without a declared length as empty.
             declaring = "sizes" if name in self.settings else self.declaring
             if declaring == "nothing":
                 continue

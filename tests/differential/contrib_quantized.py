@@ -208,7 +208,7 @@ def dynamic_quantize_mat_mul(case):
     if case.chance(0.5):
         operands.append(value(case, [n])[0])
     case.output(node(case, "DynamicQuantizeMatMul", operands), "f32")
-    # Where a quotient lies between two steps, one of a's is off by one, times the largest weight.
+    # If a quotient is between two steps, a may differ by one step, times the largest weight.
     case.within(1e-4, (float(a.max()) - float(a.min()) + 2) / 255 * 0.125 * 260)
 
 

@@ -13,7 +13,7 @@ from onnx import TensorProto
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import definitions  # noqa: E402
 
-# As numbers of TensorProto.DataType; complex numbers are no elements of this machine.
+# As numbers of TensorProto.DataType; complex types are no element types of ONNX operators here.
 NAMED = {f"tensor({name})": number for name, number in (
     ("float", 1), ("uint8", 2), ("int8", 3), ("uint16", 4), ("int16", 5), ("int32", 6), ("int64", 7), ("string", 8), ("bool", 9),
     ("float16", 10), ("double", 11), ("uint32", 12), ("uint64", 13), ("bfloat16", 16))}

@@ -55,7 +55,7 @@ UNARY = {
     "Tanh": (7, FLOATS, -12, 12, 0.02, exact(np.tanh)),
     "BitwiseNot": (18, INTEGERS, -5, 5, 0, np.invert),
 }
-# Those of which the peer says of NaN and infinities what their definition does.
+# Operators whose results for NaN and infinities in ONNX Runtime agree with their definition.
 DEFINED_OF_NAN = ("LeakyRelu", "Shrink", "ThresholdedRelu")
 # name: (first opset, attributes with bounds, reference)
 ACTIVATIONS = {
@@ -311,7 +311,7 @@ def where(case):
     case.output(z, kind, np.where(condition, x, y))
 
 
-# ---- Halves that the peer does not know ----
+# ---- Half-precision types that ONNX Runtime does not support ----
 
 BFLOAT = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "Abs": np.abs,
           "Neg": np.negative, "Exp": np.exp, "Tanh": np.tanh, "Sqrt": lambda x: np.sqrt(np.abs(x)),

@@ -165,7 +165,7 @@ def judge(base):
                 results.append((f"{os.path.basename(case)} in ONNX Runtime", y))
         rows = {what: y for what, y in results if "ONNX Runtime" not in what and not what.startswith("letter")}
         for what in rows:
-            # Whatever the form is: what an example gives depends on no other one.
+            # For every form: the result of an example does not depend on other examples.
             other = rows[what.rsplit(" ", 1)[0] + f" {max(SIZES)}"]
             if np.abs(rows[what] - other[:len(rows[what])]).max() > 1e-5 * scale:
                 print(f"{name}: {what}: another result than in a batch")
@@ -174,7 +174,7 @@ def judge(base):
             error = np.abs(y - expected[:len(y)]).max() / scale
             bound = 0.05 if "int8" in what else 1e-5
             compared += 1
-            # What the letter of ONNX gives is something else, or the test would find nothing.
+            # The result by ONNX's definition must differ, or the test would detect nothing.
             if (error < 0.01) if what.startswith("letter") else not error <= bound:
                 print(f"{name}: {what}: {error:.2g} of the range")
                 failed += 1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# inference.sh BUILD: networks with BatchNormalization and Dropout that `xcvm train` trains, as program, ONNX, C and in
-# integers, beside PyTorch's eval() of the same weights, one example at a time and in batches; the ONNX files in ONNX
-# Runtime, too. Fails without PyTorch, ONNX Runtime or python3-onnx.
+# inference.sh BUILD: trains networks with BatchNormalization and Dropout by `xcvm train`. Compares program, ONNX, C and
+# quantized forms with PyTorch's eval() of the same weights, one example at a time and in batches; the ONNX files also
+# in ONNX Runtime. Fails without PyTorch, ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)

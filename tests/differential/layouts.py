@@ -225,7 +225,7 @@ def pool(net):
     else:
         sizes = [(size + pads[i] + pads[i + net.axes] - kernel[i]) // strides[i] + 1 for i, size in enumerate(shape[2:])]
         attributes["count_include_pad"] = case.integer(0, 1)
-    # The greatest of a window without elements is what each implementation likes.
+    # The maximum of a window without elements differs between implementations.
     if any(pads[i] >= kernel[i] or pads[i + net.axes] >= kernel[i] for i in range(net.axes)) or \
             (any(pads) and kind == "MaxPool" and any(item > 1 for item in dilations)):
         return

@@ -212,7 +212,7 @@ def trees(case, columns, outputs, label):
                 pending += [count, count + 1]
                 count += 2
                 continue
-            # Every leaf has all of them: the peer takes those that no leaf had for neither 0 nor the base value.
+            # Every leaf has all classes: ONNX Runtime uses neither 0 nor the base value for a class without leaves.
             for output in case.random.sample(range(outputs), outputs):
                 leaves["treeids"].append(tree)
                 leaves["nodeids"].append(node)
@@ -249,7 +249,8 @@ def tree_ensemble_regressor(case):
 def tree_ensemble_classifier(case):
     kind, _, columns, x = tree_features(case)
     classes = case.integer(2, 4)
-    # Of two classes the leaves have one: where they have both, the peer's label is 0 or 1, whatever the labels are.
+    # With two classes the leaves have one of them. If they have both, ONNX Runtime's label is 0 or 1, whatever the
+    # labels are.
     scored = classes if classes > 2 else 1
     attributes = trees(case, columns, scored, "class")
     attributes.update(labels(case, classes))

@@ -152,7 +152,7 @@ def multinomial(case):
     case.output(case.node("Multinomial", [case.feed(x, "f32")], sample_size=case.integer(1, 9), dtype=to), "i64" if to == 7 else "i32")
 
 
-# ---- Training, of which the peer has nothing ----
+# ---- Training, which ONNX Runtime does not support ----
 
 TRAINING = "ai.onnx.preview.training"
 

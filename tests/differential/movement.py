@@ -15,7 +15,7 @@ def cast(case, name="Cast"):
     source, target = case.kind(kinds), case.choice(kinds)
     if name == "Cast" and case.opset >= 9 and case.chance(0.15):
         return strings(case)
-    # What does not fit is undefined, but for integers among themselves.
+    # Conversions out of range are undefined, except between integers.
     if source in INTEGERS and target in INTEGERS:
         x = case.ints(case.shape(), source, -2 ** 62, 2 ** 62)
     elif target in INTEGERS:

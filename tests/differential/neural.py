@@ -382,7 +382,7 @@ def resize(case):
     sized = case.opset >= 11 and case.chance(0.4)
     whole = kind != "f32" and mode == "linear"  # exact in any precision, so that cutting off shows
     factors_of = [case.choice([1, 2, 0.5, 3, 1.5, 0.75, 2.5, 0.34, case.real(0.3, 3)]) if axis in over else 1 for axis in range(rank)]
-    # Where no size changes the peer copies, whatever the scales are.
+    # If no size changes, ONNX Runtime copies, whatever the scales are.
     factors_of = [factor if math.floor(np.float32(shape[axis]) * np.float32(factor)) not in (0, shape[axis]) else 1
                   for axis, factor in enumerate(factors_of)]
     sizes = [case.integer(1, 20) if axis in over else shape[axis] for axis in range(rank)]

@@ -1,7 +1,7 @@
 #!/bin/sh
-# optimized.sh BUILD: models as ONNX Runtime saves them when it has optimized them, at its extended level and at that for
-# this CPU, compile and give what the models before gave: the digits, those in ../shared/models, and those that
-# bench/make_models.sh made in $XCVM_MODELS or bench/out/models. Fails without ONNX Runtime or python3-onnx.
+# optimized.sh BUILD: models that ONNX Runtime saves after optimization, at its extended level and at the level for this
+# CPU, compile and give the results of the original models. Models are the digits, those in ../shared/models, and those
+# that bench/make_models.sh made in $XCVM_MODELS or bench/out/models. Fails without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
@@ -17,7 +17,7 @@ for model in examples/digits ../shared/models/* "${XCVM_MODELS:-bench/out/models
         folder=$work/level-$level/${model##*/}
         mkdir -p "$folder"
         "$work/ort_save" "$level" "$model/model.onnx" "$folder/model.onnx"
-        # Inputs that were initializers, of which ONNX Runtime has no more need, stay inputs.
+        # Inputs that were initializers stay inputs, although ONNX Runtime does not need them any more.
         /usr/bin/python3 - "$folder/model.onnx" <<'END'
 import sys
 

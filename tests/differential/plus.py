@@ -216,7 +216,7 @@ def declare_regions(name, reduce):
         size, count = [case.integer(1, 4), case.integer(1, 4)], case.integer(1, 4)
         x, batch = case.values(shape, "f32"), case.ints([count], "i32", 0, shape[0] - 1)
         corners = np.sort(case.numpy.uniform(0, 1, [count, 2, 2]), axis=1).reshape(count, 4)
-        # Eighths: corners are exact, and none lies between two places.
+        # Multiples of an eighth: corners are exact, and none is between two positions.
         rois = (np.floor(corners * np.tile([shape[2] - 1, shape[3] - 1], 2) * 8) / 8).astype(np.float32)
         attributes = {"output_shape": size, "spatial_scale": 1.0}
         if "Align" in name:

@@ -15,14 +15,14 @@ cc -O2 "$here/ort_run.c" -o "$work/ort_run" "$library" "-Wl,-rpath,$(dirname "$l
 "$work/ort_run" <"$work/list.txt" >"$work/judged.txt"
 refused=$(grep -cv '^ok ' "$work/judged.txt" || true)
 grep -v '^ok ' "$work/judged.txt" || true
-# judge OPTION...: of xcvm test; prints what fails, and the count.
+# judge OPTION...: options of xcvm test; prints failures, and the count.
 judge() {
     "$build/tools/xcvm" test "$@" >"$work/tested.txt" && passed=0 || passed=1
     grep -v '^PASS' "$work/tested.txt" || true
     return $passed
 }
-# With the floats that the integers stand for, as ONNX Runtime computes the QDQ forms. Integers may be one step beside
-# where a number is halfway between two, which the softmax in `attention` makes more of.
+# Computed with dequantized floats, like the QDQ forms in ONNX Runtime. Integers may differ by one step at ties, which
+# the softmax in `attention` amplifies.
 judge "$work/cases" --integer never --rtol 1e-4 --atol 1e-4
 judge "$work"/cases/*images* --rtol 1e-4 --atol 1e-4
 judge "$work"/cases/*attention* --rtol 1e-4 --atol 0.15

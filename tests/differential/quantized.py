@@ -76,7 +76,7 @@ def dynamic_quantize_linear(case):
     y, scale, zero = case.node("DynamicQuantizeLinear", [case.feed(x, "f32")], 3)
     case.output(scale, "f32")
     case.output(zero, "u8")
-    # A quotient that lies between two steps is a matter of the last bit: what is compared is the value that comes back.
+    # A quotient between two steps depends on the last bit, so the dequantized value is compared.
     back = case.node("DequantizeLinear", [y, scale, zero])
     case.output(case.node("Sub", [back, case.feed(x, "f32", 0)]) if case.chance(0.5) else back, "f32")
     case.within(1e-5, (high - low + 5.5) / 255 * 1.01)

@@ -6,7 +6,7 @@ ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 NAMES = ["Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "Softplus", "Affine", "LeakyRelu", "ThresholdedRelu",
          "ScaledTanh", "Elu"]
 BOUNDED = ["Sigmoid", "Tanh", "HardSigmoid", "Softsign", "ScaledTanh"]
-# Which of alpha and beta an activation takes.
+# The parameters of each activation: alpha, beta, both or none.
 PARAMETERS = {"HardSigmoid": 2, "Affine": 2, "LeakyRelu": 1, "ThresholdedRelu": 1, "ScaledTanh": 2, "Elu": 1}
 
 
@@ -37,11 +37,11 @@ def declare(name):
                 operands[7] = case.feed(case.values([directions, 3 * hidden], "f32", -0.5, 0.5), "f32", 0.7)
         attributes = {"hidden_size": hidden, "direction": direction}
         if case.chance(0.35):
-            # Gates without bounds make values of any size, of which no digit is certain.
+            # Activations without bounds give values of any size, without certain digits.
             chosen = [case.choice(NAMES if name == "RNN" or at % ACTIVATIONS[name] else BOUNDED)
                       for at in range(ACTIVATIONS[name] * directions)]
             attributes["activations"] = chosen
-            # The peer counts a parameter for each activation that takes one.
+            # ONNX Runtime expects a parameter for each activation that has one.
             alphas = [case.real(0.2, 1) for item in chosen if PARAMETERS.get(item, 0) >= 1]
             betas = [case.real(0.1, 0.9) for item in chosen if PARAMETERS.get(item, 0) >= 2]
             # Affine and ScaledTanh have no defaults in the definition; the peer has another one for ThresholdedRelu.

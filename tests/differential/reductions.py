@@ -55,7 +55,7 @@ def declare_reduction(name, operand_since, kinds, reference):
                 operands.append(case.setting(axes))
             elif case.chance(0.3):
                 operands.append(case.setting([]))
-            # What "no operation" means to the operators that do more than reduce is read in two ways.
+            # "No operation" has two interpretations for operators that do more than reduce.
             nothing = axes is None and noop == 1
             if nothing and name not in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"):
                 attributes["noop_with_empty_axes"], nothing = 0, False

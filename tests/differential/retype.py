@@ -8,13 +8,13 @@ SCHEMAS = 17  # the newest opset of the installed onnx package
 TEXTS = {"f16": "float16", "bf16": "bfloat16", "f64": "double", "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32",
          "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
 TOLERANCES = {"f16": (1e-2, 1e-2), "bf16": (6e-2, 6e-2)}
-# Operators that move elements, and those of which whole numbers make whole ones, no larger than the smallest type's.
+# Operators that move elements, and operators whose results for integers are integers within the smallest type's range.
 MOVES = ("Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad",
          "Reshape", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "SpaceToDepth",
          "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where")
 WHOLE = ("Abs", "ArgMax", "ArgMin", "Clip", "CumSum", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "NonZero",
          "ReduceL1", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Sign", "TopK", "Unique")
-# What is drawn at random, what jumps where a value changes by its last bit, and what has results of another variable.
+# Random operators, operators that are discontinuous, and operators with results of another type variable.
 LEFT_OUT = ("Random", "Bernoulli", "Multinomial", "Quantize", "QLinear", "Cast", "Dropout", "GridSample", "Sequence", "Optional",
             "ConcatFromSequence", "SplitToSequence")
 

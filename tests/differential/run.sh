@@ -31,7 +31,7 @@ missing() {
     exit "${2:-1}"
 }
 
-# results OPTION...: a line for each case, of which the first word is PASS or FAIL and the second TOLERANCE/CASE.
+# results OPTION...: a line for each case: PASS or FAIL, then TOLERANCE/CASE.
 results() {
     for folder in "$cases"/*; do
         tolerance=${folder##*/}
@@ -43,7 +43,7 @@ results() {
     done
 }
 
-# What the peer refuses is decided by the reference, if there is one, else dropped.
+# If ONNX Runtime refuses a case, the reference decides if there is one; otherwise the case is dropped.
 judge() {
     "$work/ort_run" <"$work/list.txt" >"$work/judged.txt" || true
     if [ "$(wc -l <"$work/judged.txt")" != "$(wc -l <"$work/list.txt")" ]; then
@@ -82,7 +82,7 @@ while [ "$first" -lt "$count" ]; do
     /usr/bin/python3 "$here/generate.py" "$cases" "$seed" "$first" "$size" "$@" >"$work/list.txt"
     /usr/bin/python3 "$here/coverage.py" note "$cases" >>"$work/drawn.txt"
     judge
-    # A program with a kernel library is compiled into the case's folder beforehand.
+    # A program with a kernel library is compiled into the case's directory in advance.
     find "$cases" -name 'Graph-*[05]' -o -name 'Vision-*[05]' -o -name 'Language-*[05]' >"$work/fused.txt"
     while read -r folder; do
         "$xcvm" compile "$folder/model.onnx" -o "$folder/fused.bin" --kernel-library 2>>"$work/compile.txt" || true

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tfjs.sh BUILD: trained TensorFlow.js models, converted by scripts/tfjs_to_onnx.py, beside TensorFlow.js. bench/quantized_trained.sh
-# installs the models; TensorFlow.js is the npm package.
+# tfjs.sh BUILD: compares trained TensorFlow.js models, converted by scripts/tfjs_to_onnx.py, with TensorFlow.js.
+# bench/quantized_trained.sh installs the models; TensorFlow.js is the npm package.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1

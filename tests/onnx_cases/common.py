@@ -4,7 +4,7 @@ import os
 import numpy as np
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
-# Element types by the names that this suite uses for them; python3-onnx does not know the newer ones.
+# Element types by the names of this suite; python3-onnx does not have the newer ones.
 TYPES = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "str": 8, "bool": 9, "f16": 10, "f64": 11,
     "u32": 12, "u64": 13, "bf16": 16, "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20, "u4": 21,

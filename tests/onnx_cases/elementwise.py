@@ -16,7 +16,7 @@ def softplus(x):
     return np.logaddexp(0, x)
 
 
-# Opset 22 gave these bfloat16; what each computes, and where it is defined.
+# Operators that opset 22 extended to bfloat16, with their formula and domain.
 UNARY = {
     "Acos": (np.arccos, -1, 1), "Acosh": (np.arccosh, 1, 5), "Asin": (np.arcsin, -1, 1), "Asinh": (np.arcsinh, -5, 5),
     "Atan": (np.arctan, -5, 5), "Atanh": (np.arctanh, -0.9, 0.9), "Cos": (np.cos, -5, 5), "Cosh": (np.cosh, -3, 3),
@@ -92,7 +92,7 @@ def normalizations(suite, rng):
     column = [v[:, None, None] for v in (scale, bias)]
     suite.op(21, "GroupNormalization", "epsilon", [x, scale, bias],
              [(grouped(2, 0.1) * column[0] + column[1]).astype(np.float32)], num_groups=2, epsilon=0.1)
-    # Of quarters, which f16 holds exactly.
+    # Multiples of a quarter, which f16 represents exactly.
     x, scale, bias = (np.rint(4 * v).astype(np.float32) / 4 for v in (x, scale, bias))
     column = [v[:, None, None] for v in (scale, bias)]
     suite.op(21, "GroupNormalization", "stash_type", [x.astype(np.float16), scale.astype(np.float16), bias.astype(np.float16)],

@@ -41,7 +41,7 @@ def cast(suite):
         inside = np.clip(whole, low, high)
         suite.op(opset, "Cast", f"f32_to_{kind}", [inside.astype(np.float32)], [integers(kind, inside)], to=TYPES[kind])
         suite.op(opset, "Cast", f"i8_to_{kind}", [inside.astype(np.int8)], [integers(kind, inside)], to=TYPES[kind])
-        # What does not fit loses its high bits, as in ONNX's own cases and in ONNX Runtime.
+        # Values out of range lose their high bits, as in ONNX's own cases and in ONNX Runtime.
         suite.op(opset, "Cast", f"f32_to_{kind}_wraps", [whole.astype(np.float32)], [integers(kind, whole)],
                  to=TYPES[kind])
         suite.op(opset, "Cast", f"f16_to_{kind}_wraps", [whole.astype(np.float16)], [integers(kind, whole)],

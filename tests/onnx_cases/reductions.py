@@ -31,7 +31,7 @@ def make(suite):
         if name not in ("ReduceMax", "ReduceMin"):
             start = {"ReduceProd": 1.0, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf, "ReduceMean": np.nan}.get(name, 0.0)
             suite.op(18, name, "empty_set", [x[:, :0], np.array([1])], [np.full((3, 1, 5), start, np.float32)])
-    # Of nothing, the greatest is the least that the type has.
+    # The maximum of no elements is the minimum of the type.
     for dtype in (np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8, np.int8, np.uint32, np.uint64):
         low, high = (-np.inf, np.inf) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         empty = np.zeros((2, 0, 4), dtype)

@@ -14,7 +14,7 @@ def windows(x, kernel, strides, pads, dilations, ceil=False, count=None):
         reach = (kernel[i] - 1) * dilations[i] + 1
         room = x.shape[2 + i] + pads[i] + pads[i + n] - reach
         size = (-(-room // strides[i]) if ceil else room // strides[i]) + 1
-        # A window may not begin in the padding behind x.
+        # A window must not begin in the padding after x.
         if ceil and (size - 1) * strides[i] >= x.shape[2 + i] + pads[i]:
             size -= 1
         out.append(size)
@@ -149,7 +149,7 @@ def convolutions(suite, rng):
     v = [bf16(t) for t in (x, w, b)]
     exact = convolve(*[decode("bf16", t.bits) for t in v], **options)
     suite.op(22, "Conv", "bf16", v, [bf16(exact)], **options)
-    # The adjoint: what each input position adds to the outputs under its window.
+    # The adjoint: each input position contributes to the outputs under its window.
     f = rng.standard_normal((4, 3, 3, 2))
     y = np.zeros((2, 6, 7 * 2 + 1, 8 + 1))
     for g in range(2):
